@@ -19,7 +19,7 @@ const reason = (work: () => unknown): string => {
   return 'taken';
 };
 
-test('a project holds what its plan allows, and gets it again when it has given it back', async () => {
+test('a project can hold what its plan allows, and again after it released it', async () => {
   const registry = createMetricsRegistry();
   const ledger = createBudgets({ sockets: 100 }, registry.scope('budget'));
   const tenant = ledger.tenantOf(caller('a', { sockets: 2 }), '192.0.2.1');
@@ -51,7 +51,7 @@ test('a project holds what its plan allows, and gets it again when it has given 
   assert.doesNotMatch(text, /parhelion_budget_limit\{budget="answerBytes"/);
 });
 
-test('a full room refuses who holds most of it, and takes in who holds little', () => {
+test('a full shared limit refuses the largest holders, and admits small ones', () => {
   const ledger = createBudgets({ sockets: 100 });
   const [hog, small] = [ledger.tenantOf(caller('hog'), ''), ledger.tenantOf(caller('small'), '')];
   for (let i = 0; i < 100; i += 1) hog.take('sockets', 1);
@@ -77,12 +77,12 @@ test('callers without a key are counted by address, those of one IPv6 network to
   assert.notEqual(ledger.tenantOf(anonymous, '192.0.2.1').id, of('192.0.2.1'));
 });
 
-test('the room for answers fits the machine', () => {
+test('the shared limit of answer bytes depends on the memory of the machine', () => {
   assert.equal(answerRoom(100_000_000), 134_217_728);
   assert.ok(answerRoom(1e15) <= 1_073_741_824);
 });
 
-test('whatever is taken and given back: sums fit, the room is never left, and who holds nothing gets something', async () => {
+test('any order of takes and releases: sums are right, the limit holds, and a tenant without holdings gets something', async () => {
   const names: BudgetName[] = ['sockets', 'answerBytes'];
   for (let seed = 1; seed <= 50; seed += 1) {
     const { below, float } = createSfc32(seed);

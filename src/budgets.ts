@@ -15,27 +15,27 @@ import {
 import type { Counter, Gauge, Metrics } from './ports/metrics.ts';
 
 /**
- * What projects share and one of them could use up: bytes, sockets, subscriptions, calls. Each project has the limits of its plan;
- * together they have a room. In a full room a reserve of a quarter is left to those who hold less than their share, so that nobody who
- * came first, or who holds what he has for long, keeps the others out. Callers without a key are tenants by their address.
+ * Shared resources that one project could exhaust: bytes, sockets, subscriptions, calls. Each project has the limits of its plan; all
+ * together have a shared limit. A further quarter is reserved for tenants below their fair share, so that early or long-lived holders
+ * cannot lock out the others. Callers without a key are tenants by their address.
  */
 export interface BudgetLedger {
   tenantOf(caller: Caller | null, address: string): Tenant;
-  /** Of one project. Limits of what is in memory are those it last called with. Errors: those of the store. */
+  /** Use of one project. In-memory limits are those of its last call. Errors: those of the store. */
   useOf(projectId: string): Promise<readonly BudgetUse[]>;
-  /** Of what is stored. */
+  /** Budgets of stored data. */
   readonly stored: StoredBudgets;
 }
 
-/** What all tenants may hold together; a missing one has no bound. */
+/** The shared limits; a missing one means no limit. */
 export type Rooms = Partial<Record<BudgetName, number>>;
 
-/** The budgets that are held in memory; the others are counted where their rows are. */
+/** The budgets that are counted in memory; the others are counted in the database. */
 const HELD = ['requestBytes', 'answerBytes', 'upstreamCalls', 'sockets', 'subscriptions', 'subscriptionBytes'] as const;
 
-/** Part of a room that stays for tenants below their share. */
+/** Part of a shared limit that is reserved for tenants below their fair share. */
 const RESERVE = 0.25;
-/** Tenants that hold nothing are remembered for their refusals, so many of them. */
+/** Maximum number of tenants without holdings that are kept for their refusal counts. */
 const MAX_TENANTS = 10_000;
 const LEAST_ANSWER_BYTES = 134_217_728;
 const MOST_ANSWER_BYTES = 1_073_741_824;
@@ -43,13 +43,13 @@ const MOST_ANSWER_BYTES = 1_073_741_824;
 interface Pot {
   readonly room: number;
   used: number;
-  /** Tenants that hold something. */
+  /** Number of tenants that hold something. */
   holders: number;
   readonly refused: Counter | null;
   readonly gauge: Gauge | null;
 }
 
-/** Whether a tenant that holds `held` gets `amount` more out of a room. */
+/** Whether a tenant that holds `held` may take `amount` more of a shared limit. */
 export function admits(
   { room, used, holders }: { readonly room: number; readonly used: number; readonly holders: number },
   held: number,
@@ -58,7 +58,7 @@ export function admits(
   if (used + amount <= room) return true;
   const after = held + amount;
   const left = room * (1 + RESERVE) - used;
-  // Half of what is left at most, or the second one to come would take the reserve whole.
+  // At most half of the rest, or the second tenant would take the whole reserve.
   return after <= room / (held === 0 ? holders + 1 : holders) && after <= left;
 }
 
@@ -69,10 +69,10 @@ export function answerRoom(memoryBytes = process.constrainedMemory?.() || totalm
 }
 
 export function createBudgets(rooms: Rooms = {}, metrics: Metrics | null = null): BudgetLedger {
-  const refusals = metrics?.counter('refused_total', 'requests for more than a budget allows', ['budget']) ?? null;
-  const used = metrics?.gauge('used', 'what all projects hold together', ['budget']) ?? null;
-  const limits =
-    metrics?.gauge('limit', 'what all projects may hold together, without the reserve', ['budget']) ?? null;
+  const refusals =
+    metrics?.counter('refused_total', 'requests refused because a budget was used up', ['budget']) ?? null;
+  const used = metrics?.gauge('used', 'total that all projects hold', ['budget']) ?? null;
+  const limits = metrics?.gauge('limit', 'shared limit of all projects, without the reserve', ['budget']) ?? null;
   const pots = new Map<BudgetName, Pot>(
     HELD.map((name) => {
       const room = rooms[name] ?? Number.POSITIVE_INFINITY;
@@ -130,7 +130,7 @@ class Holder implements Tenant {
   readonly id: string;
   limits: Budgets | null = null;
   readonly #accounts: Map<BudgetName, { held: number; refused: number; readonly pot: Pot }>;
-  /** Refusals of what is stored. */
+  /** Refusals of stored budgets. */
   readonly #refusals = new Map<BudgetName, number>();
 
   constructor(id: string, pots: ReadonlyMap<BudgetName, Pot>) {

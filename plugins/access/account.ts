@@ -2,57 +2,57 @@ import type { Product } from '../../src/plugin/plugin.ts';
 import type { Limits } from './plans.ts';
 import { type Buckets, createSlidingWindow, type SlidingWindow } from './rates.ts';
 
-/** Calls of one product that are not written yet. */
+/** Unwritten usage of one product. */
 interface Count {
   readonly credits: Amount;
   requests: number;
   bytes: number;
 }
 
-/** What a project used on one day and is not written yet. */
+/** Unwritten usage of a project on one day. */
 export interface DayCount {
   readonly day: string;
   readonly cycleStart: string;
   readonly products: Map<Product, Count>;
 }
 
-/** What this process knows of a project: its limits, what is left, and what it used since the last write. */
+/** A project as known to this process: its limits, remaining credits, and usage since the last write. */
 export interface Account {
   readonly projectId: string;
   limits: Limits;
   billingDay: number;
   cycle: Cycle;
-  /** Credits of all kinds that were left when the store was last asked. */
+  /** Remaining credits of all kinds at the last read from the store. */
   leftCredits: number;
   /** Spent since then. */
   spentCredits: number;
-  /** Of calls that run. */
+  /** Reserved by calls in flight. */
   reservedCredits: number;
-  /** The open day; the ones before it wait in `closed`. */
+  /** The current day; earlier unwritten days are in `closed`. */
   today: DayCount;
   todayEndMs: number;
   closed: DayCount[];
-  /** Something waits to be written. */
+  /** Has unwritten usage. */
   isDirty: boolean;
-  /** One more whenever a write begins and when it ends: what was read beside it is out of date. */
+  /** Incremented at the start and end of each write: a read that overlaps a write is outdated. */
   revision: number;
-  /** Monotonic milliseconds: what was asked before is not believed, because the project or one of its keys was changed. */
+  /** Monotonic milliseconds: reads from before this time are ignored, because the project or one of its keys has changed. */
   changedMs: number;
   readonly buckets: Buckets;
   readonly adminWindow: SlidingWindow;
 }
 
-/** What the store says about a project. */
+/** A project as stored. */
 export interface ProjectState {
   readonly projectId: string;
   readonly limits: Limits;
   readonly billingDay: number;
-  /** Of the cycle that began on `cycleStart`; another one has none. */
+  /** Usage of the cycle that began on `cycleStart`; other cycles have none. */
   readonly cycleStart: string;
   readonly spent: Spent;
 }
 
-/** Calls of the usage endpoint of one project in any second. */
+/** Maximum calls of the usage endpoint per project in any second. */
 const ADMIN_CALLS = 5;
 const ADMIN_WINDOW_MS = 1_000;
 
@@ -77,7 +77,7 @@ export function createAccount(state: ProjectState, nowMs: number): Account {
   };
 }
 
-/** Takes what the store says now; `written` is what of the spent credits it holds meanwhile. */
+/** Updates the account from the store; `written` is the part of the spent credits that the store now includes. */
 export function takeState(account: Account, state: ProjectState, nowMs: number, written = 0): void {
   account.limits = state.limits;
   account.billingDay = state.billingDay;
@@ -86,23 +86,23 @@ export function takeState(account: Account, state: ProjectState, nowMs: number, 
   account.leftCredits = creditsLeft(spentIn(account.cycle, state), state.limits);
 }
 
-/** No write of its counts runs or is unsure. */
+/** Whether no write of this account is in flight or uncertain. */
 export function isAtRest({ revision }: Account): boolean {
   return revision % 2 === 0;
 }
 
-/** Credits that a new call may cost at most. */
+/** Maximum credits of a new call. */
 export function affordable(account: Account): number {
   return account.leftCredits - account.spentCredits - account.reservedCredits;
 }
 
-/** Begins a new day, and a new cycle where one begins, when the time has come. */
+/** Starts a new day, and a new cycle if one begins. */
 export function turnDay(account: Account, nowMs: number): void {
   if (nowMs < account.todayEndMs && nowMs >= account.cycle.startMs) return;
   if (account.today.products.size > 0) account.closed.push(account.today);
   if (nowMs >= account.cycle.endMs || nowMs < account.cycle.startMs) {
     account.cycle = cycleOf(account.billingDay, nowMs);
-    // What is left of prepaid credits is known again with the next look at the store, which is soon.
+    // The remaining prepaid credits are known again after the next read from the store, which is soon.
     const { creditsLimit, overageCredits } = account.limits;
     account.leftCredits = Math.max(account.leftCredits - account.spentCredits, creditsLimit + overageCredits);
     account.spentCredits = 0;
@@ -128,13 +128,13 @@ function spentIn(cycle: Cycle, { cycleStart, spent }: ProjectState): Spent {
   return cycleStart === cycle.start ? spent : { regular: 0n, prepaid: 0n, prepaidLeft: spent.prepaidLeft };
 }
 
-/** Credits of a project in a cycle as the store knows them, in millionths. */
+/** Stored credits of a project in a cycle, in millionths. */
 export interface Spent {
-  /** Of the plan, and those beyond all others. */
+  /** Regular credits: those of the plan, and overage. */
   readonly regular: bigint;
-  /** Prepaid ones in this cycle. */
+  /** Prepaid credits used in this cycle. */
   readonly prepaid: bigint;
-  /** Prepaid ones that are left; they are not bound to a cycle. */
+  /** Remaining prepaid credits; they are not bound to a cycle. */
   readonly prepaidLeft: bigint;
 }
 
@@ -144,14 +144,14 @@ interface Allowance {
   readonly overageCredits: number;
 }
 
-/** How an amount is spent: the plan's credits first, then prepaid ones, then those beyond, which count as regular. */
+/** Splits an amount: credits of the plan first, then prepaid ones, then overage, which counts as regular. */
 export function split(amount: bigint, spent: Spent, { creditsLimit }: Allowance): { regular: bigint; prepaid: bigint } {
   const ofPlan = least(amount, most(toMicro(creditsLimit, 0) - spent.regular, 0n));
   const prepaid = least(amount - ofPlan, most(spent.prepaidLeft, 0n));
   return { regular: amount - prepaid, prepaid };
 }
 
-/** Credits of all three kinds that can still be spent. */
+/** Remaining credits of all three kinds. */
 function creditsLeft(spent: Spent, { creditsLimit, overageCredits }: Allowance): number {
   const ofCycle = toMicro(creditsLimit, 0) + toMicro(overageCredits, 0) - spent.regular;
   return toCredits(most(ofCycle, 0n) + most(spent.prepaidLeft, 0n));
@@ -161,12 +161,12 @@ const least = (one: bigint, other: bigint) => (one < other ? one : other);
 const most = (one: bigint, other: bigint) => (one > other ? one : other);
 
 /**
- * Credits without rounding. Prices are whole credits as a rule and may be down to a millionth of one; both parts are kept as integers,
- * in memory and in the store, so that sums are exact however many calls they are of.
+ * Credits without rounding. Prices are usually whole credits, with a resolution of one millionth. Both parts are kept as integers, in
+ * memory and in the store, so that sums are exact for any number of calls.
  */
 interface Amount {
   whole: number;
-  /** Millionths of a credit; any number of them. */
+  /** Millionths of a credit; may exceed one credit. */
   micro: number;
 }
 
@@ -190,12 +190,12 @@ export function toMicro(whole: number, micro: number): bigint {
   return BigInt(whole) * MICRO_BIG + BigInt(micro);
 }
 
-/** Both parts of a sum that is not negative. */
+/** Both parts of a nonnegative sum. */
 export function fromMicro(micro: bigint): Amount {
   return { whole: Number(micro / MICRO_BIG), micro: Number(micro % MICRO_BIG) };
 }
 
-/** Whole credits, rounded half up: done once, when a sum is shown. */
+/** Whole credits, rounded half up. Round only once, for display. */
 export function rounded(micro: bigint): number {
   return Number((micro + MICRO_BIG / 2n) / MICRO_BIG);
 }
@@ -218,7 +218,7 @@ export interface Cycle {
   readonly endMs: number;
 }
 
-/** The cycle that holds a moment, for a billing day of 1 to 31; in a month without that day its last one counts. */
+/** The cycle that contains a time, for a billing day of 1 to 31; in a shorter month its last day counts. */
 export function cycleOf(billingDay: number, atMs: number): Cycle {
   const at = new Date(atMs);
   const year = at.getUTCFullYear();
@@ -234,17 +234,17 @@ function dayOf(atMs: number): string {
   return new Date(atMs).toISOString().slice(0, 10);
 }
 
-/** When the day of a moment ends, unix milliseconds. */
+/** End of the day that contains a time, unix milliseconds. */
 function endOfDay(atMs: number): number {
   return (Math.floor(atMs / DAY_MS) + 1) * DAY_MS;
 }
 
-/** The day of the month on which a project that began then is billed. */
+/** The billing day of a project that was created at this time. */
 export function billingDayOf(beganMs: number): number {
   return new Date(beganMs).getUTCDate();
 }
 
-/** `month` may be -1 or 12: the neighbour in the year before or after. */
+/** `month` may be -1 or 12: the adjacent month of the year before or after. */
 function turnOf(billingDay: number, year: number, month: number): number {
   const lastDay = new Date(Date.UTC(year, month + 1, 0)).getUTCDate();
   return Date.UTC(year, month, Math.min(billingDay, lastDay));

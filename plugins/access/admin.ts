@@ -21,9 +21,9 @@ export interface AdminParts {
 const DAY_MS = 86_400_000;
 const MOST_DAYS = 400;
 
-/** What operators' pages see of projects, and may change. */
+/** Access of the operator pages to projects and keys. */
 export function createAdmin({ store, clock, plans, projects, keys, meter }: AdminParts): AccessAdmin {
-  /** Of this project: an id alone must not reach a key of another one. */
+  /** Selects a key of this project: an id alone must not reach a key of another project. */
   async function demandKey(projectId: string, id: string): Promise<void> {
     const rows = await listKeys(store, projectId);
     if (!rows.some((row) => row.id === id)) throw usageError('ACCESS_UNKNOWN_KEY');

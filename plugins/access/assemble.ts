@@ -21,10 +21,10 @@ import { createAccounts, createBootstrap, createProjects } from './projects.ts';
 import { usageRoute } from './usage.ts';
 import { createProjectChanges, createWallets } from './wallets.ts';
 
-/** What the plugin contributes; everything is opened later. */
+/** The contribution of the plugin; everything is opened later. */
 export function assembleAccess(ctx: PluginContext<AccessConfig>): Contribution {
   const { store, clock, random, metrics, log, config } = ctx;
-  // A file is read when it is first needed: by `start`, or by a command.
+  // The plans file is read on first use: by `start`, or by a command.
   const plans = lazy(() => loadPlans(config.plansFile));
   const changes = createProjectChanges(ctx.hints);
   const projects = createProjects(clock, random, plans, changes);

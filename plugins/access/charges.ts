@@ -14,7 +14,7 @@ export interface ChargesParts {
 
 const FREE: Charge = { settle: () => undefined };
 
-/** Credits for work without a request: reserved and counted in the same accounts, and written with them. */
+/** Credits for work without a request: reserved, counted and written like those of requests. */
 export function createCharges({ directory, meter, clock }: ChargesParts): AccessCharges {
   /** Lookups in flight: many deliveries of a project start at once. */
   const asking = new Map<string, Promise<Account | null>>();
@@ -45,7 +45,7 @@ export function createCharges({ directory, meter, clock }: ChargesParts): Access
       };
     },
     stream(projectId, { product, creditsPerByte }) {
-      /** Undefined: not read yet. Null: there is no such project. */
+      /** Undefined: not read yet. Null: the project does not exist. */
       let account: Account | null | undefined;
       return {
         affords(bytes) {

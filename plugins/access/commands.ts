@@ -35,14 +35,14 @@ export function projectCommands(parts: CommandParts): Command[] {
 function createProjectCommand({ projects, defaultPlan }: CommandParts): Command {
   return {
     path: ['projects', 'create'],
-    summary: 'make a project',
+    summary: 'create a project',
     options: [
-      { flags: '--name <text>', description: 'what people call it', required: true },
-      { flags: '--plan <name>', description: `a plan of the plans file; without it ${defaultPlan}` },
+      { flags: '--name <text>', description: 'display name', required: true },
+      { flags: '--plan <name>', description: `a plan of the plans file; default: ${defaultPlan}` },
       { flags: '--wallet <address>', description: 'owner wallet, base58' },
       {
         flags: '--billing-day <day>',
-        description: 'day of the month on which a credit cycle starts, 1 to 31; without it today',
+        description: 'day of the month on which a credit cycle starts, 1 to 31; default: today',
       },
       JSON_OPTION,
     ],
@@ -105,12 +105,12 @@ function showCommand({ plans }: CommandParts): Command {
         ['id', row.id],
         ['name', row.name],
         ['plan', row.plan],
-        ['over the plan', row.overrides ?? 'nothing'],
+        ['overrides', row.overrides ?? 'none'],
         ['wallet', row.wallet ?? 'none'],
         ['of members', wallets.length === 0 ? 'none' : wallets.join(' ')],
         ['created (UTC)', timeText(row.created_at)],
         ['usage endpoint', row.admin_api === 1 ? 'on' : 'off'],
-        ['credits a cycle', creditsLimit.toLocaleString('en-US')],
+        ['credits per cycle', creditsLimit.toLocaleString('en-US')],
         ['credits beyond', overageCredits.toLocaleString('en-US')],
         ['prepaid, granted', row.prepaid_granted.toLocaleString('en-US')],
         ['calls per second', rates.length === 0 ? 'no limit' : rates.join(', ')],
@@ -124,14 +124,14 @@ function showCommand({ plans }: CommandParts): Command {
 function setPlanCommand({ projects }: CommandParts): Command {
   return {
     path: ['projects', 'set-plan'],
-    summary: 'give a project another plan, or values of its own over it; a running daemon notices within a second',
+    summary: 'change the plan of a project, or override values of it; a running daemon notices within a second',
     options: [
       PROJECT_ID,
       { flags: '--plan <name>', description: 'a plan of the plans file' },
       {
         flags: '--override <json>',
         description:
-          'values over the plan, all of them at once: {"ratePerSecond":{"rpc":20},"overageCredits":5000}; {} for none',
+          'all values that override the plan: {"ratePerSecond":{"rpc":20},"overageCredits":5000}; {} for none',
       },
       { flags: '--admin-api <on|off>', description: 'whether the usage endpoint answers' },
       JSON_OPTION,
@@ -180,7 +180,7 @@ function grantCommand({ projects }: CommandParts): Command {
       const credits = /^\d{1,16}$/.test(text) ? Number(text) : Number.NaN;
       const row = await io.store.write((tx) => projects.grant(tx, String(options['id']), credits));
       if (options['json'] === true) io.json({ id: row.id, granted: credits, prepaidGranted: row.prepaid_granted });
-      else io.line(`project ${row.id} has ${credits.toLocaleString('en-US')} prepaid credits more`);
+      else io.line(`project ${row.id} has ${credits.toLocaleString('en-US')} additional prepaid credits`);
     },
   };
 }
@@ -203,7 +203,7 @@ export function projectUsageCommands({ plans, clock }: CommandParts): Command[] 
   return [
     {
       path: ['projects', 'usage'],
-      summary: 'show what a project used in its credit cycle, as far as it is written (within a second)',
+      summary: 'show the usage of a project in its credit cycle (written within a second)',
       options: [
         { flags: '--id <id>', description: 'id of the project, from `projects list`', required: true },
         JSON_OPTION,
@@ -252,18 +252,18 @@ export function projectWalletCommands({ wallets }: CommandParts): Command[] {
   return [
     {
       path: ['projects', 'add-wallet'],
-      summary: 'make a wallet a member of a project: keys may then be made for it (`keys create --wallet`)',
+      summary: 'make a wallet a member of a project; keys can then be created for it (`keys create --wallet`)',
       options: [PROJECT_ID, WALLET, JSON_OPTION],
       async run(options, io) {
         const [id, wallet] = [String(options['id']), String(options['wallet'])];
         const added = await io.store.write((tx) => wallets.add(tx, id, wallet));
         if (options['json'] === true) io.json({ id, wallet, added });
-        else io.line(added ? `${wallet} is a member of project ${id}` : `${wallet} was a member before`);
+        else io.line(added ? `${wallet} is a member of project ${id}` : `${wallet} was already a member`);
       },
     },
     {
       path: ['projects', 'remove-wallet'],
-      summary: 'end the membership of a wallet, and its keys; a running daemon notices within a second',
+      summary: 'remove a wallet from a project and revoke its keys; a running daemon notices within a second',
       options: [PROJECT_ID, WALLET, JSON_OPTION],
       async run(options, io) {
         const [id, wallet] = [String(options['id']), String(options['wallet'])];
@@ -271,7 +271,9 @@ export function projectWalletCommands({ wallets }: CommandParts): Command[] {
         if (options['json'] === true) io.json({ id, wallet, removed: revoked !== null, revokedKeys: revoked ?? 0 });
         else
           io.line(
-            revoked === null ? `${wallet} is no member` : `${wallet} is no member any more; keys ended: ${revoked}`,
+            revoked === null
+              ? `${wallet} is not a member`
+              : `${wallet} is no longer a member; revoked keys: ${revoked}`,
           );
       },
     },
@@ -287,18 +289,18 @@ export function keyCommands(parts: CommandParts): Command[] {
 function createKeyCommand({ keys, clock }: CommandParts): Command {
   return {
     path: ['keys', 'create'],
-    summary: 'make a key; it is shown once',
+    summary: 'create a key; it is shown only once',
     options: [
       { flags: '--project <id>', description: 'project the key belongs to', required: true },
-      { flags: '--name <text>', description: 'what people call it' },
-      { flags: '--expires <when>', description: 'days such as 90d, or a date (UTC); without it never' },
+      { flags: '--name <text>', description: 'display name' },
+      { flags: '--expires <when>', description: 'days such as 90d, or a date (UTC); default: never' },
       {
         flags: '--permissions <list>',
-        description: `what it may be used for: ${PERMISSIONS.join(',')}; without it all`,
+        description: `permissions of the key: ${PERMISSIONS.join(',')}; default: all`,
       },
-      { flags: '--wallet <address>', description: 'member it is for (projects add-wallet); without one the owner' },
-      { flags: '--ips <list>', description: 'addresses and networks that may use it; without it all' },
-      { flags: '--origins <list>', description: 'origins of web pages that may use it; without it any caller' },
+      { flags: '--wallet <address>', description: 'member who uses the key (projects add-wallet); default: the owner' },
+      { flags: '--ips <list>', description: 'addresses and networks that may use the key; default: all' },
+      { flags: '--origins <list>', description: 'origins of web pages that may use the key; default: any caller' },
       JSON_OPTION,
     ],
     async run(options, io) {
@@ -318,7 +320,7 @@ function createKeyCommand({ keys, clock }: CommandParts): Command {
       );
       const { key, id, projectId, expiresAt } = made;
       if (options['json'] === true) io.json({ key, id, project: projectId, expiresAt });
-      else io.line(`key ${key}\nIt is shown this once. To revoke it: ${io.program} keys revoke --id ${id}`);
+      else io.line(`key ${key}\nIt is shown only once. To revoke it: ${io.program} keys revoke --id ${id}`);
     },
   };
 }
@@ -326,7 +328,7 @@ function createKeyCommand({ keys, clock }: CommandParts): Command {
 function listKeysCommand({ clock }: CommandParts): Command {
   return {
     path: ['keys', 'list'],
-    summary: 'list the keys, by their first characters',
+    summary: 'list the keys with their first characters',
     options: [{ flags: '--project <id>', description: 'of this project only' }, JSON_OPTION],
     async run(options, io) {
       const rows = await listKeys(io.store, textOf(options, 'project'));
@@ -357,13 +359,13 @@ function listKeysCommand({ clock }: CommandParts): Command {
 function revokeCommand({ keys }: CommandParts): Command {
   return {
     path: ['keys', 'revoke'],
-    summary: 'end a key at once; a running daemon notices within a second',
+    summary: 'revoke a key; a running daemon notices within a second',
     options: [KEY_ID, JSON_OPTION],
     async run(options, io) {
       const id = String(options['id']);
       const revoked = await io.store.write((tx) => keys.revoke(tx, id));
       if (options['json'] === true) io.json({ id, revoked });
-      else io.line(revoked ? `key ${id} is revoked` : `key ${id} was revoked before`);
+      else io.line(revoked ? `key ${id} is revoked` : `key ${id} was already revoked`);
     },
   };
 }
@@ -371,10 +373,11 @@ function revokeCommand({ keys }: CommandParts): Command {
 function rotateCommand({ keys }: CommandParts): Command {
   return {
     path: ['keys', 'rotate'],
-    summary: 'make a new key like an old one, which goes on working for a while; the new one is shown once',
+    summary:
+      'replace a key: the new key has the same limits and is shown only once; the old one keeps working for the overlap',
     options: [
       KEY_ID,
-      { flags: '--overlap <time>', description: 'how long the old key works on: 30m, 24h, 7d, 0; without it 24h' },
+      { flags: '--overlap <time>', description: 'how long the old key keeps working: 30m, 24h, 7d, 0; default: 24h' },
       JSON_OPTION,
     ],
     async run(options, io) {
@@ -382,7 +385,7 @@ function rotateCommand({ keys }: CommandParts): Command {
       const made = await io.store.write((tx) => keys.rotate(tx, String(options['id']), overlapMs));
       const { key, id, projectId, expiresAt, oldEndsAt } = made;
       if (options['json'] === true) io.json({ key, id, project: projectId, expiresAt, oldKeyEndsAt: oldEndsAt });
-      else io.line(`key ${key}\nIt is shown this once. The old key ends ${timeText(oldEndsAt)} (UTC).`);
+      else io.line(`key ${key}\nIt is shown only once. The old key ends ${timeText(oldEndsAt)} (UTC).`);
     },
   };
 }
@@ -397,14 +400,14 @@ export function keyLimitCommands(parts: CommandParts): Command[] {
   return [
     limitCommand(parts, {
       path: ['keys', 'allow-ip'],
-      summary: 'let only these addresses and networks use a key; a running daemon notices within a second',
+      summary: 'limit a key to addresses and networks; a running daemon notices within a second',
       flag: { flags: '--ips <list>', description: '10.0.0.0/8,fd00::/8,192.0.2.7; replaces the list' },
       option: 'ips',
       list: 'cidrs',
     }),
     limitCommand(parts, {
       path: ['keys', 'allow-origin'],
-      summary: 'let only web pages of these origins use a key; a running daemon notices within a second',
+      summary: 'limit a key to web pages of these origins; a running daemon notices within a second',
       flag: { flags: '--origins <list>', description: 'https://app.example,https://*.app.example; replaces the list' },
       option: 'origins',
       list: 'origins',
@@ -459,13 +462,13 @@ export type Options = Readonly<Record<string, string | boolean | undefined>>;
 
 const JSON_OPTION = { flags: '--json', description: 'one JSON document' };
 
-/** The text of an option; undefined where it was not given. commander writes `--billing-day` as `billingDay`. */
+/** The text of an option, or undefined. commander names `--billing-day` `billingDay`. */
 function textOf(options: Options, name: string): string | undefined {
   const value = options[name];
   return typeof value === 'string' ? value : undefined;
 }
 
-/** `a,b` as a list; undefined where the option was not given. */
+/** `a,b` as a list; undefined if the option was not given. */
 function listOption(options: Options, name: string): readonly string[] | undefined {
   const list = textOf(options, name)
     ?.split(',')

@@ -20,7 +20,7 @@ import { ACCESS_ERRORS } from './errors.ts';
 import type { Plans } from './plans.ts';
 import { type AccessTables, type ApiKeyRow, tables } from './tables.ts';
 
-/** A key as it is remembered. */
+/** A cached key. */
 export interface KnownKey {
   readonly name: string;
   readonly caller: Caller;
@@ -28,11 +28,11 @@ export interface KnownKey {
   readonly rules: KeyRules;
   /** Unix milliseconds. */
   readonly expiresAt: number | null;
-  /** Monotonic milliseconds: when it was asked for, */
+  /** Monotonic milliseconds at which it was read. */
   readonly askedMs: number;
-  /** from then on it is read again in the background of the call that uses it, */
+  /** From then on a call that uses it also refreshes it in the background. */
   readonly refreshMs: number;
-  /** and from then on no call goes before it was. */
+  /** From then on calls wait until it has been refreshed. */
   readonly untilMs: number;
 }
 
@@ -44,25 +44,25 @@ interface DirectoryParts {
   readonly keyCacheMs: number;
 }
 
-/** Keys and projects of the store, remembered for a short time. */
+/** A short-lived cache of stored keys and projects. */
 export interface Directory {
-  /** `name` is the hash of the key as text. Undefined: not remembered, ask. Throws `bad-key` for one that is known to be unknown. */
+  /** Looks up the cache; `name` is the hash of the key as text. Undefined: not cached. Throws `bad-key` for a cached unknown key. */
   known(name: string): KnownKey | undefined;
-  /** It was right when it was last asked for, however long ago. */
+  /** Whether the key was valid at its last read, however long ago. */
   isFamiliar(name: string): boolean;
-  /** Asks the store; callers that come together share one question. Throws `bad-key`. */
+  /** Reads the key from the store; concurrent callers share one query. Throws `bad-key`. */
   ask(name: string): Promise<KnownKey>;
-  /** The account of a project, for calls without a key. Null: no such project. */
+  /** The account of a project, for calls without a key. Null: the project does not exist. */
   project(id: string): Account | Promise<Account | null>;
-  /** What is remembered of a project and its keys is asked for again before it is used. */
+  /** Invalidates the cached data of a project and its keys: it is read again before its next use. */
   forget(projectId: string): void;
 }
 
-/** Unknown keys that are remembered, apart from the known ones, so that guessing cannot push those out. */
+/** Maximum number of cached unknown keys; in a separate cache, so that guesses cannot evict known keys. */
 const UNKNOWN_KEYS = 1_000;
 
 export function createDirectory({ store, clock, plans, keyCacheSize, keyCacheMs }: DirectoryParts): Directory {
-  // One more, because the cache takes a start at 0 for none, and a clock may begin there.
+  // Plus one, because the cache treats a start at 0 as missing, and a clock may start there.
   const now = () => clock.monotonic() + 1;
   const known = createLru<string, KnownKey>({ max: keyCacheSize });
   const unknown = createLru<string, true>({ max: UNKNOWN_KEYS, ttl: keyCacheMs, ttlResolution: 0, perf: { now } });
@@ -77,7 +77,7 @@ export function createDirectory({ store, clock, plans, keyCacheSize, keyCacheMs 
       accounts.set(state.projectId, made);
       return made;
     }
-    // A write ended, or runs, since the question was put: what it says is newer.
+    // A write ran during the query: its result is newer.
     if (account.revision === revision && isAtRest(account)) takeState(account, state, clock.now());
     else account.limits = state.limits;
     return account;
@@ -123,7 +123,7 @@ export function createDirectory({ store, clock, plans, keyCacheSize, keyCacheMs 
       }
       const nowMs = clock.monotonic();
       if (keyCacheMs === 0 || nowMs > key.untilMs || key.askedMs <= key.account.changedMs) return undefined;
-      // Busy keys are never waited for: their next question is put before the last answer is too old.
+      // Calls with busy keys never wait: the key is refreshed before the cached data is too old.
       if (nowMs > key.refreshMs && !asking.has(name)) ask(name).catch(() => undefined);
       return key;
     },
@@ -148,12 +148,12 @@ export function createDirectory({ store, clock, plans, keyCacheSize, keyCacheMs 
   };
 }
 
-/** What the store says about a key that is not revoked. */
+/** A stored key that is not revoked. */
 interface FoundKey {
   readonly keyId: string;
   readonly expiresAt: number | null;
   readonly rules: KeyRules;
-  /** Of the member it was made for, else of the project's owner. */
+  /** Wallet of the member that the key was created for, else of the project's owner. */
   readonly wallet: string | null;
   readonly project: FoundProject;
 }
@@ -163,7 +163,7 @@ interface FoundProject {
   readonly state: ProjectState;
 }
 
-/** One query. Null for an unknown and for a revoked key. */
+/** Reads a key in one query. Null for an unknown or revoked key. */
 async function findKey(store: Store, plans: Plans, hash: Buffer): Promise<FoundKey | null> {
   const row = await withProject(tables(store.read))
     .innerJoin('api_keys', 'api_keys.project_id', 'projects.id')
@@ -185,7 +185,7 @@ async function findKey(store: Store, plans: Plans, hash: Buffer): Promise<FoundK
   return { keyId: row.key_id, expiresAt: row.expires_at, rules: readRules(row), wallet, project };
 }
 
-/** What may change of a key while somebody stays who used it. */
+/** The parts of a key that may change while a long-lived caller uses it. */
 export type KeyRights = Pick<ApiKeyRow, 'expires_at' | 'permissions' | 'cidrs' | 'origins'>;
 
 /** By key id; revoked keys are left out. */
@@ -252,17 +252,17 @@ function readProject(row: Row, plans: Plans): FoundProject {
   };
 }
 
-/** What a key may not do. */
+/** Restrictions of a key. */
 export interface KeyRules {
   /** Products and named permissions; null: all. */
   readonly permissions: ReadonlySet<string> | null;
-  /** Whether a client address may use it; null: from everywhere. */
+  /** Whether a client address may use it; null: all may. */
   readonly allowsAddress: ((address: string) => boolean) | null;
-  /** Whether a page of this origin may use it; null: any caller, also without an origin. */
+  /** Whether a page of this origin may use it; null: all callers may, also without an origin. */
   readonly allowsOrigin: ((origin: string | undefined) => boolean) | null;
 }
 
-/** The three lists as they are stored: JSON, or null for no limit. */
+/** The three stored lists: JSON, or null for no limit. */
 export function readRules(row: {
   readonly permissions: string | null;
   readonly cidrs: string | null;
@@ -282,14 +282,14 @@ export function listOf(text: string | null): readonly string[] | null {
   return text === null ? null : (JSON.parse(text) as string[]);
 }
 
-/** Whether an address lies in one of the networks. A stored network that cannot be read allows nothing. */
+/** Whether an address is in one of the networks. A malformed stored network allows nothing. */
 export function createNetworks(cidrs: readonly string[]): (address: string) => boolean {
   const list = new BlockList();
   for (const cidr of cidrs) {
     const network = parseCidr(cidr);
     if (network !== null) list.addSubnet(network.address, network.prefix, network.family === 6 ? 'ipv6' : 'ipv4');
   }
-  // The same client calls again and again, and a look-up makes objects.
+  // The same clients call repeatedly, and a look-up allocates objects.
   let lastAllowed = '';
   return (address) => {
     if (address === lastAllowed) return true;
@@ -302,7 +302,7 @@ export function createNetworks(cidrs: readonly string[]): (address: string) => b
 
 function createOrigins(origins: readonly string[]): (origin: string | undefined) => boolean {
   const exact = new Set(origins.map((origin) => origin.toLowerCase()));
-  // `https://*.app.example` stands for every host below it.
+  // `https://*.app.example` matches all subdomains.
   const suffixes = [...exact].flatMap((origin) => {
     const [scheme, host] = origin.split('://*');
     return host === undefined ? [] : [{ scheme: `${scheme}://`, host }];

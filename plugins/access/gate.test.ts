@@ -35,7 +35,7 @@ eachStore('access gate', (engine) => {
     await assert.rejects(ask({}), { reason: 'no-key' });
   });
 
-  test('the first place that holds a key decides', async (t) => {
+  test('the first source that contains a key counts', async (t) => {
     const { addKey, ask } = await setUp(await engine.store(t));
     const good = (await addKey()).key;
     const bad = 'wrong';
@@ -58,7 +58,7 @@ eachStore('access gate', (engine) => {
     await assert.rejects(ask({ query: ['', ''], header: '', bearer: '' }), { reason: 'no-key' });
   });
 
-  test('a revoked key works no longer than it is remembered; an expired one ends on time even when remembered', async (t) => {
+  test('a revoked key works no longer than it is cached; an expired one ends on time even if cached', async (t) => {
     const { addKey, ask, keys, clock, store } = await setUp(await engine.store(t));
     const revoked = await addKey();
     const expiring = await addKey({ expiresAt: clock.now() + 100 });
@@ -71,7 +71,7 @@ eachStore('access gate', (engine) => {
     await assert.rejects(ask({ header: revoked.key }), { reason: 'bad-key' });
   });
 
-  test('of several first starts one makes the project, and a given key is installed', async (t) => {
+  test('exactly one of several first starts creates the project, and a given key is installed', async (t) => {
     const store = await engine.store(t);
     const { projects, keys } = await accessBed(store);
     await store.write((tx) => tables(tx.db).deleteFrom('projects').execute());
@@ -92,7 +92,7 @@ async function onSqlite(t: TestContext) {
   return await setUp(await sqliteStore(t));
 }
 
-test('a remembered key, good or bad, needs no query; callers that come together share one', async (t) => {
+test('a cached key, valid or not, needs no query; concurrent callers share one', async (t) => {
   const { addKey, ask, queries, clock } = await onSqlite(t);
   const { key } = await addKey();
   await Promise.all(Array.from({ length: 20 }, () => ask({ header: key })));
@@ -104,7 +104,7 @@ test('a remembered key, good or bad, needs no query; callers that come together 
   assert.equal(queries(), 3);
 });
 
-test('guesses do not push known keys out', async (t) => {
+test('guesses do not evict known keys', async (t) => {
   const { addKey, ask, queries } = await onSqlite(t);
   const { key } = await addKey();
   await ask({ header: key });

@@ -38,41 +38,41 @@ interface GateParts {
   readonly config: AccessConfig;
 }
 
-/** What a caller's calls are measured against. */
+/** The limits of a caller. */
 interface Session {
   readonly account: Account;
   /** Null: a caller without a key. */
   readonly key: KnownKey | null;
   readonly rules: KeyRules | null;
-  /** Rates of the caller alone, instead of the project's. */
+  /** Rates of this caller only, instead of the project's. */
   readonly own: Anonymous | null;
-  /** Of a caller that stays: where its key must go on being allowed. */
+  /** Client of a long-lived caller: its key must stay allowed for this client. */
   readonly client: StayingClient | null;
 }
 
 interface AccessGate extends Gate {
   watch: NonNullable<Gate['watch']>;
   callerOf: NonNullable<Gate['callerOf']>;
-  /** A project or one of its keys has changed. */
+  /** To be called when a project or one of its keys has changed. */
   changed(projectId: string): void;
   stop(): void;
 }
 
-/** A turn of credits is waited for no longer than this: longer waits overflow the timers of clients. */
+/** Upper bound of Retry-After until the next credit cycle: longer waits overflow the timers of clients. */
 const MAX_RETRY_S = 86_400;
 const ADMIN_GROUP = 'admin';
-/** How often the keys of those who stay are looked at; a command next to a daemon on SQLite cannot send a hint. */
+/** How often the keys of long-lived callers are checked; a command next to a daemon on SQLite cannot send a hint. */
 const LOOK_MS = 500;
 const OWN_DEMAND: Demand = { groups: ['address'], counts: null };
 
 /**
- * Decides who calls, and whether the calls go: permission and plan of each item, then credits, then rate of all together. Whether a
- * wrong key is unknown, revoked or expired is not reported. A cached key is decided on without a promise.
+ * Authenticates callers and admits calls: permission and plan of each item, then credits, then the rate of all items together. It does
+ * not reveal whether a wrong key is unknown, revoked or expired. Cached keys need no promise.
  */
 export function createGate(parts: GateParts): AccessGate {
   const { directory, clock, config, store, log } = parts;
   const refusals = parts.metrics.counter('refused_total', 'calls that the gate refused, by reason', ['reason']);
-  const slowed = parts.metrics.counter('guesses_slowed_total', 'answers to wrong keys that were made to wait');
+  const slowed = parts.metrics.counter('guesses_slowed_total', 'delayed answers to wrong keys');
   const brake = createGuessBrake(clock, config.badKeysPerMinute, () => slowed.add());
   const anonymous = createAnonymous(config.anonymous, directory);
   const sessions = new WeakMap<Caller, Session>();
@@ -80,7 +80,7 @@ export function createGate(parts: GateParts): AccessGate {
     clock,
     everyMs: LOOK_MS,
     read: (keyIds) => findRights(store, keyIds),
-    failed: (error) => log.warn({ err: error }, 'the keys of open connections could not be checked'),
+    failed: (error) => log.warn({ err: error }, 'cannot check the keys of open connections'),
   });
 
   const refuse = (refusal: GateRefusal): never => {
@@ -96,7 +96,7 @@ export function createGate(parts: GateParts): AccessGate {
     return caller;
   }
 
-  /** Why a key that exists may not be used now, from there; null when it may. */
+  /** Why an existing key may not be used now by this client; null if it may. */
   function refusalOf(
     { rules, expiresAt }: Pick<KnownKey, 'rules' | 'expiresAt'>,
     address: string,
@@ -112,7 +112,7 @@ export function createGate(parts: GateParts): AccessGate {
   async function lookUp(name: string, address: string): Promise<KnownKey> {
     const ask = () => directory.ask(name);
     try {
-      // Whoever sends wrong keys from the same address must not be in the way of one that was right before.
+      // Wrong keys from the same address must not block a key that was valid before.
       return await (directory.isFamiliar(name) ? ask() : brake.look(address, ask));
     } catch (error) {
       if (!(error instanceof GateRefusal)) throw error;
@@ -144,7 +144,7 @@ export function createGate(parts: GateParts): AccessGate {
     if (session === undefined) return refuse(new GateRefusal('bad-key'));
     const { key } = session;
     if (key === null || clock.monotonic() <= key.untilMs) return admitNow(session, items);
-    // Long after the key was seen: a websocket, or a body that took its time.
+    // Possibly long after authentication: a websocket, or a slow body.
     const known = directory.known(key.name);
     if (known !== undefined) return admitNow(renew(caller, known), items);
     return directory.ask(key.name).then((found) => admitNow(renew(caller, found), items));
@@ -153,7 +153,7 @@ export function createGate(parts: GateParts): AccessGate {
   function renew(caller: Caller, key: KnownKey): Session {
     const client = sessions.get(caller)?.client ?? null;
     const isExpired = key.expiresAt !== null && key.expiresAt <= clock.now();
-    // The client of a request was checked when it came; that of a socket has to be checked as long as it stays.
+    // The client of a request was checked at its start; that of a socket must be checked repeatedly.
     const refusal =
       client !== null
         ? refusalOf(key, client.remoteAddress, client.origin)
@@ -168,7 +168,7 @@ export function createGate(parts: GateParts): AccessGate {
 
   function watch(caller: Caller, client: StayingClient, onRefused: (refusal: GateRefusal) => void): Watched {
     const session = sessions.get(caller);
-    // Calls without a key have no rights that anybody could take away while the daemon runs.
+    // Rights of calls without a key cannot change while the daemon runs.
     if (session === undefined || session.key === null || caller.keyId === null) return { caller, end: () => undefined };
     const own = { ...caller };
     sessions.set(own, { ...session, client });
@@ -184,7 +184,7 @@ export function createGate(parts: GateParts): AccessGate {
     return { caller: own, end };
   }
 
-  /** Judges a key by its row; lists are read again only when they are not the same. */
+  /** Checks a key by its row; its lists are parsed again only if they changed. */
   function createJudge(first: KeyRules): (row: KeyRights, client: StayingClient) => GateRefusal | null {
     let text = '';
     let rules = first;
@@ -192,7 +192,7 @@ export function createGate(parts: GateParts): AccessGate {
       const now = JSON.stringify([row.permissions, row.cidrs, row.origins]);
       if (now !== text) rules = readRules(row);
       text = now;
-      // What is open was admitted with the permissions of then.
+      // Open connections were admitted with the earlier permissions.
       if (isNarrower(rules.permissions, first.permissions)) return new GateRefusal('permission');
       return refusalOf({ rules, expiresAt: row.expires_at }, remoteAddress, origin);
     };
@@ -250,7 +250,7 @@ export function createGate(parts: GateParts): AccessGate {
     if (tokens > 0 && account.buckets.size > 0) parts.meter.note(account);
   }
 
-  /** The usage endpoint: a window without a burst, on every plan; it costs nothing and is not counted. */
+  /** The usage endpoint: a sliding window without burst, on every plan; it is free and not counted. */
   function admitAdmin({ account, key }: Session): Admission {
     if (key === null) return refuse(new GateRefusal('no-key'));
     if (!account.adminWindow.take(clock.monotonic())) return refuse(new GateRefusal('rate', { retryAfterS: 1 }));
@@ -267,7 +267,7 @@ export function createGate(parts: GateParts): AccessGate {
   };
 }
 
-/** Whether a permission was taken away; null: all of them. */
+/** Whether a permission was removed; null: all permissions. */
 function isNarrower(now: KeyRules['permissions'], before: KeyRules['permissions']): boolean {
   if (now === null) return false;
   return before === null || [...before].some((permission) => !now.has(permission));
@@ -299,13 +299,13 @@ interface Ticket {
   readonly account: Account;
   readonly items: readonly GateItem[];
   readonly headers: Readonly<Record<string, string>>;
-  /** Credits that were set aside for all items. */
+  /** Credits reserved for all items. */
   readonly reserved: number;
-  /** Nothing is charged: the calls go although the credits are used up. */
+  /** Nothing is charged: the calls are admitted although the credits are used up. */
   readonly isWaived: boolean;
 }
 
-/** The calls go; `settled` is called when the account has something to write. */
+/** An admission; `settled` is called when the account has unwritten usage. */
 export function createAdmission(ticket: Ticket, unixMs: () => number, settled: (account: Account) => void): Admission {
   const { account, items, reserved } = ticket;
   account.reservedCredits += reserved;
@@ -350,7 +350,7 @@ interface Anonymous {
 
 const MAX_ADDRESSES = 10_000;
 
-/** Calls without a key count to one project and have a rate per client address, without a burst. Null where they are not taken. */
+/** Calls without a key count for one project and have a rate per client address, without burst. Null: not allowed. */
 function createAnonymous(
   config: AccessConfig['anonymous'],
   directory: Pick<Directory, 'project'>,
@@ -379,7 +379,7 @@ function createAnonymous(
 
 const WALLET = '/v1/wallet/';
 
-/** Why neither this key nor this plan may make a call, whatever is left of credits and rate; null when it may. */
+/** Why this key or plan may not make a call, independent of credits and rate; null if it may. */
 function itemRefusal(item: GateItem, index: number, rules: KeyRules | null, limits: Limits): GateRefusal | null {
   if (rules !== null && rules.permissions !== null && lacks(item, rules.permissions))
     return new GateRefusal('permission', { item: index });
@@ -400,7 +400,7 @@ function lacks({ price, permission }: GateItem, permissions: ReadonlySet<string>
   return price !== undefined && !permissions.has(price.product);
 }
 
-/** Why the plan does not take these calls together; null when it does. */
+/** Why the plan does not allow this batch; null if it does. */
 function batchRefusal(items: readonly GateItem[], limits: BatchLimits): GateRefusal | null {
   const refuse = (details: string) => new GateRefusal('batch', { details });
   if (limits.maxItems !== null && items.length > limits.maxItems)
@@ -420,8 +420,8 @@ function batchRefusal(items: readonly GateItem[], limits: BatchLimits): GateRefu
 }
 
 /**
- * The key that decides: the first place that holds one (query, then `X-Api-Key`, then Bearer). Null when all are empty. Throws
- * `bad-key` when the query names several keys.
+ * The key that counts: the first of query, `X-Api-Key` and Bearer that is set. Null if none is. Throws `bad-key` if the query contains
+ * several keys.
  */
 function presentedKey({ query, header, bearer }: Credentials): string | null {
   const first = query[0];

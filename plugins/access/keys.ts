@@ -10,7 +10,7 @@ import { demandMember, type ProjectChanges } from './wallets.ts';
 interface NewKey {
   readonly id: string;
   readonly projectId: string;
-  /** In full: shown once, stored nowhere. */
+  /** The full key: shown only once, never stored. */
   readonly key: string;
   /** Unix milliseconds. */
   readonly expiresAt: number | null;
@@ -33,22 +33,22 @@ export interface Keys {
       readonly name?: string;
       readonly key?: string;
       readonly expiresAt?: number;
-      /** The member it is for; without one the owner of the project. */
+      /** The member who uses the key; default: the owner of the project. */
       readonly wallet?: string;
     } & KeyLimits,
   ): Promise<NewKey>;
-  /** Returns false when the key was revoked already. Errors: ACCESS_UNKNOWN_KEY. */
+  /** Returns false if the key was already revoked. Errors: ACCESS_UNKNOWN_KEY. */
   revoke(tx: StoreTx, id: string): Promise<boolean>;
   /**
-   * A new key with the same name, limits and expiry; the old one ends after `overlapMs`. Errors: ACCESS_UNKNOWN_KEY,
+   * Creates a key with the same name, limits and expiry; the old one ends after `overlapMs`. Errors: ACCESS_UNKNOWN_KEY,
    * ACCESS_KEY_ENDED.
    */
   rotate(tx: StoreTx, id: string, overlapMs: number): Promise<NewKey & { readonly oldEndsAt: number }>;
-  /** Replaces the lists that are given. Errors: ACCESS_UNKNOWN_KEY, ACCESS_BAD_…. */
+  /** Replaces the given lists. Errors: ACCESS_UNKNOWN_KEY, ACCESS_BAD_…. */
   limit(tx: StoreTx, id: string, limits: KeyLimits): Promise<KeyInfo>;
 }
 
-/** A key without its hash: nobody needs it outside the gate. */
+/** A key without its hash, which only the gate needs. */
 export type KeyInfo = Omit<ApiKeyRow, 'hash'>;
 
 const INFO = [
@@ -138,7 +138,7 @@ export async function listKeys(store: Store, projectId?: string): Promise<KeyInf
   return await query.orderBy('created_at').orderBy('id').execute();
 }
 
-/** A row that is about to be written. Errors: ACCESS_UNKNOWN_KEY. */
+/** Reads a row that is about to be updated. Errors: ACCESS_UNKNOWN_KEY. */
 async function findKeyRow(tx: StoreTx, id: string): Promise<ApiKeyRow> {
   let query = tables(tx.db).selectFrom('api_keys').selectAll().where('id', '=', id);
   if (tx.dialect === 'postgres') query = query.forUpdate();
@@ -170,17 +170,17 @@ export function hashKey(key: string): Buffer {
   return hash('sha256', key, 'buffer');
 }
 
-/** What a key is called in memory: its hash as text, which a look-up needs and a Buffer is not. */
+/** Name of a key in the cache: its hash as text, because a Buffer cannot be a map key. */
 export function keyName(key: string): string {
   return hash('sha256', key, 'base64');
 }
 
-/** Enough to recognise a key in a list, and never more than a quarter of it. */
+/** Enough to recognize a key in a list, and at most a quarter of it. */
 export function keyPrefix(key: string): string {
   return key.slice(0, Math.min(PREFIX_LENGTH, Math.floor(key.length / 4)));
 }
 
-/** What a key may be limited to: products of the usage record, and `admin` for the usage endpoint. */
+/** Permissions of keys: products of the usage record, and `admin` for the usage endpoint. */
 export const PERMISSIONS = [
   'rpc',
   'enhancedApi',
@@ -235,7 +235,7 @@ export function parseExpiry(text: string, now: number): number {
   const days = DAYS.exec(text)?.[1];
   if (days !== undefined) return now + Number(days) * DAY_MS;
   const at = DATE.test(text) ? Date.parse(text) : Number.NaN;
-  // A day that the month lacks is moved into the next month by some parsers; what comes back must be what was said.
+  // Some parsers move a nonexistent day into the next month; the parsed date must equal the given one.
   const isReal =
     !Number.isNaN(at) && new Date(`${text.slice(0, 10)}T00:00:00Z`).toISOString().startsWith(text.slice(0, 10));
   if (!isReal || at <= now) throw usageError('ACCESS_BAD_EXPIRY');

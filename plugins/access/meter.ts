@@ -12,7 +12,7 @@ import {
   writeBatch,
 } from './write-batch.ts';
 
-/** Projects of one write: the daemon answers requests between two. */
+/** Projects per write; the daemon answers requests between two writes. */
 const MAX_PROJECTS = 500;
 
 export interface MeterParts {
@@ -22,37 +22,34 @@ export interface MeterParts {
   readonly metrics: Metrics;
   readonly plans: () => Plans;
   readonly flushMs: number;
-  /** A name that no other process has. */
+  /** Unique name of this process. */
   readonly writerId: string;
 }
 
-/** Writes what accounts count, every now and then. */
+/** Writes the usage of accounts periodically. */
 export interface Meter {
-  /** An account has something to write. */
+  /** Registers an account with unwritten usage. */
   note(account: Account): void;
-  /** Writes everything that was counted before. Throws what the store throws; nothing is lost then. */
+  /** Writes all usage counted so far. Throws the errors of the store; the usage is then kept. */
   flush(): Promise<void>;
-  /** The last write. */
+  /** Stops the timer and writes for the last time. */
   stop(): Promise<void>;
 }
 
 export function createMeter(parts: MeterParts): Meter {
   const { store, clock, log, flushMs, writerId } = parts;
-  const failures = parts.metrics.counter(
-    'flush_failures_total',
-    'writes of counted usage that failed and are repeated',
-  );
+  const failures = parts.metrics.counter('flush_failures_total', 'failed writes of usage, which are retried');
   const seconds = parts.metrics.histogram(
     'flush_seconds',
-    'time to write counted usage',
+    'time to write usage',
     [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5],
   );
   const dirty = new Set<Account>();
   let nextSeq = 1;
-  /** A write that failed: whether it happened is asked by its number when it is tried again. */
+  /** A failed write: its number shows at the retry whether it was committed. */
   let unsure: Batch | null = null;
   const unwritten = () => new Set([...dirty, ...(unsure?.entries.map(({ account }) => account) ?? [])]).size;
-  parts.metrics.observe('unwritten_projects', 'projects whose usage waits to be written', unwritten);
+  parts.metrics.observe('unwritten_projects', 'projects with usage that is not written yet', unwritten);
   let running: Promise<void> = Promise.resolve();
   let cancelTimer: (() => void) | null = null;
   let isFailing = false;
@@ -89,11 +86,11 @@ export function createMeter(parts: MeterParts): Meter {
   async function guarded(): Promise<void> {
     try {
       await writeAll();
-      if (isFailing) log.info({}, 'usage is written again');
+      if (isFailing) log.info({}, 'usage is written again after failures');
       isFailing = false;
     } catch (error) {
       failures.add();
-      if (!isFailing) log.error({ err: error }, 'usage could not be written and is kept until it can');
+      if (!isFailing) log.error({ err: error }, 'usage could not be written; it is kept and retried');
       isFailing = true;
       throw error;
     } finally {
@@ -104,7 +101,7 @@ export function createMeter(parts: MeterParts): Meter {
   function flush(): Promise<void> {
     const next = running.then(guarded, guarded);
     running = next;
-    // Only a caller that waits needs the error.
+    // Only a waiting caller needs the error.
     next.catch(() => undefined);
     return next;
   }
@@ -125,7 +122,7 @@ export function createMeter(parts: MeterParts): Meter {
   };
 }
 
-/** The account goes on from what the store says. */
+/** Updates an account with the state of the store. */
 function settle(entry: BatchEntry, { states, taken }: Written, nowMs: number): void {
   const { account } = entry;
   account.revision += 1;

@@ -12,15 +12,15 @@ import type { AccessConfig } from './config.ts';
 import { ACCESS_ERRORS } from './errors.ts';
 import { tables } from './tables.ts';
 
-/** The plans of the file. */
+/** The plans of the plans file. */
 export interface Plans {
   readonly names: readonly string[];
   has(name: string): boolean;
-  /** What a project of this plan may use; null for a plan that does not exist. `overrides` is JSON as it is stored. */
+  /** The limits of a project with this plan; null if the plan does not exist. `overrides` is the stored JSON. */
   limitsOf(plan: string, overrides: string | null): Limits | null;
 }
 
-/** Limits are made once per plan and overrides; so many are remembered. */
+/** Cache size of the limits per plan and overrides. */
 const MAX_REMEMBERED = 10_000;
 
 function createPlans(file: PlansFile): Plans {
@@ -80,17 +80,17 @@ function budgetsOf(given: Partial<Budgets>): Budgets {
   return Object.fromEntries(names.map((name) => [name, given[name] ?? null])) as Budgets;
 }
 
-/** What a project may use: its plan with its own values laid over. null = no limit. */
+/** The limits of a project: its plan with its overrides. null = no limit. */
 export interface Limits {
   readonly plan: string;
-  /** Credits of a cycle. */
+  /** Credits per cycle. */
   readonly creditsLimit: number;
-  /** Credits of a cycle beyond those and the prepaid ones. */
+  /** Overage: credits per cycle after those of the plan and the prepaid ones. */
   readonly overageCredits: number;
   readonly invoiced: boolean;
-  /** Last segments of wallet routes that the plan lacks; null when it has all. */
+  /** Last segments of wallet routes that the plan excludes; null: none. */
   readonly refusedWallet: ReadonlySet<string> | null;
-  /** By group; a missing group has no limit, 0 means that the plan lacks its methods. */
+  /** By group; a missing group has no limit, 0 means that the plan excludes its methods. */
   readonly ratePerSecond: ReadonlyMap<string, number>;
   readonly burstFactor: number;
   readonly webhooks: { readonly max: number | null; readonly addressesPerWebhook: number };
@@ -100,7 +100,7 @@ export interface Limits {
 
 export interface BatchLimits {
   readonly maxItems: number | null;
-  /** Items of methods that read the archive, `getTransaction` apart. */
+  /** Maximum items of methods that read the archive, except `getTransaction`. */
   readonly historicalMax: number | null;
   readonly getTransactionMax: number | null;
   readonly notBatchable: ReadonlySet<string>;
@@ -136,7 +136,7 @@ const budgets = Type.Object(
 
 const plan = Type.Object(
   {
-    /** Credits of a cycle. */
+    /** Credits per cycle. */
     creditsLimit: count,
     /** Whether usage records show a billing cycle. */
     invoiced: Type.Boolean(),
@@ -145,7 +145,7 @@ const plan = Type.Object(
     webhooks,
     batch,
     budgets: Type.Optional(budgets),
-    /** US dollars a month; nothing is billed by it. */
+    /** US dollars per month; only informative. */
     priceUsd: Type.Optional(Type.Number({ minimum: 0 })),
   },
   closed,
@@ -156,14 +156,14 @@ const plansSchema = Type.Object(
   {
     plans: Type.Record(Type.String({ pattern: '^[a-z][a-z0-9_-]{0,31}$' }), plan, { minProperties: 1 }),
     burstFactor: Type.Number({ minimum: 1 }),
-    /** Of each plan that does not say otherwise. */
+    /** Defaults of all plans. */
     budgets: Type.Optional(budgets),
     paidWalletEndpoints: Type.Array(Type.String()),
   },
   closed,
 );
 
-/** What a project lays over its plan, and the credits that it may use beyond all others. */
+/** The overrides of a project, including its overage credits. */
 export const overridesSchema = Type.Object(
   {
     creditsLimit: Type.Optional(count),
@@ -184,7 +184,7 @@ export type Overrides = Static<typeof overridesSchema>;
 const CONFIG = 78;
 const OWN_FILE = join('config', 'plans.yaml');
 
-/** Reads the file of the plans; null is the one that comes with the program. Errors: ACCESS_PLANS_INVALID, exit 78. */
+/** Reads the plans file; null: the default one of the package. Errors: ACCESS_PLANS_INVALID, exit 78. */
 export function loadPlans(file: string | null): Plans {
   const path = file === null ? ownFile() : resolve(file);
   let value: unknown;
@@ -198,7 +198,7 @@ export function loadPlans(file: string | null): Plans {
   return createPlans(value as PlansFile);
 }
 
-/** The nearest one above this file, which lies deeper once it is built. */
+/** The nearest plans file in a parent folder; the built tree is deeper than the source tree. */
 function ownFile(): string {
   let folder = dirname(fileURLToPath(import.meta.url));
   let path = join(folder, OWN_FILE);
@@ -214,15 +214,15 @@ function invalid(path: string, problems: readonly string[]): CodedError {
   return new CodedError('ACCESS_PLANS_INVALID', message, { exitCode: CONFIG, facts: { path, problems } });
 }
 
-/** Everything that is wrong with a value, each with its place; empty when it fits. */
+/** All problems of a value, each with its path; empty if it is valid. */
 export function problemsOf(schema: TSchema, value: unknown): readonly string[] {
-  // Compiling the schema takes longer than all else that the plans take of a start; it is needed to say what is wrong.
+  // Compiling the schema is the slowest part of loading the plans; it is needed only to describe errors.
   if (Value.Check(schema, value)) return [];
   const ajv = new Ajv({ strict: false, allErrors: true, code: { optimize: false } });
   const check = ajv.compile(schema);
   if (check(value)) return [];
   const lines = (check.errors ?? [])
-    // What each branch of a union says is one message too many.
+    // Skip the errors of the branches of a union; the union itself reports one.
     .filter(({ keyword }) => keyword !== 'anyOf')
     .map(({ instancePath, message, params }) => {
       const unknown: unknown = params['additionalProperty'];
@@ -232,7 +232,7 @@ export function problemsOf(schema: TSchema, value: unknown): readonly string[] {
   return [...new Set(lines)];
 }
 
-/** Every plan that configuration and projects name has to exist. Errors: ACCESS_UNKNOWN_PLAN, exit 78. */
+/** Checks that all plans named by configuration and projects exist. Errors: ACCESS_UNKNOWN_PLAN, exit 78. */
 export async function checkStoredPlans(store: Store, plans: Plans, config: AccessConfig): Promise<void> {
   const used = await tables(store.read).selectFrom('projects').select('plan').distinct().execute();
   const missing = [config.defaultPlan, ...used.map(({ plan }) => plan)].filter((plan) => !plans.has(plan));
@@ -246,7 +246,7 @@ export async function checkStoredPlans(store: Store, plans: Plans, config: Acces
   );
 }
 
-/** What other plugins may ask about the plan of a project. */
+/** The service `AccessPlans`. */
 export function createAllowance(plans: () => Plans): AccessPlans {
   const limitsOf = async (db: Queries, projectId: string): Promise<Limits | null> => {
     const row = await tables(db)

@@ -20,7 +20,7 @@ export interface Projects {
   /** Errors: ACCESS_UNKNOWN_PLAN, ACCESS_BAD_NAME, ACCESS_BAD_WALLET, ACCESS_BAD_BILLING_DAY. */
   create(tx: StoreTx, project: NewProject): Promise<ProjectRow>;
   /**
-   * Another plan, other values laid over it (null: none), or the usage endpoint on or off; what is absent stays. Errors:
+   * Changes the plan, the overrides (null: none), or enables or disables the usage endpoint; absent members stay unchanged. Errors:
    * ACCESS_UNKNOWN_PROJECT, ACCESS_UNKNOWN_PLAN, ACCESS_BAD_OVERRIDES.
    */
   change(
@@ -28,7 +28,7 @@ export interface Projects {
     id: string,
     change: { readonly plan?: string; readonly overrides?: Overrides | null; readonly adminApi?: boolean },
   ): Promise<ProjectRow>;
-  /** Adds prepaid credits; gives all that were ever granted. Errors: ACCESS_UNKNOWN_PROJECT, ACCESS_BAD_CREDITS. */
+  /** Adds prepaid credits; returns the total ever granted. Errors: ACCESS_UNKNOWN_PROJECT, ACCESS_BAD_CREDITS. */
   grant(tx: StoreTx, id: string, credits: number): Promise<ProjectRow>;
 }
 
@@ -67,7 +67,7 @@ export function createProjects(
       const row = await tables(tx.db)
         .updateTable('projects')
         .set({
-          // A statement has to set something.
+          // An UPDATE must set at least one column.
           id,
           ...(plan === undefined ? {} : { plan }),
           ...(overrides === undefined ? {} : { overrides: overrides === null ? null : JSON.stringify(overrides) }),
@@ -86,7 +86,7 @@ export function createProjects(
         .updateTable('projects')
         .set((eb) => ({ prepaid_granted: eb('prepaid_granted', '+', credits) }))
         .where('id', '=', id)
-        // The sum has to stay a number that can be read back.
+        // The sum must stay a safe integer.
         .where('prepaid_granted', '<=', Number.MAX_SAFE_INTEGER - credits)
         .returningAll()
         .executeTakeFirst();
@@ -119,7 +119,7 @@ export interface BootstrapParts {
   readonly plan: string;
 }
 
-/** Makes the first project of a store, exactly once however many processes start together. */
+/** Creates the first project of a store, exactly once even if several processes start together. */
 export function createBootstrap({ store, projects, keys, plan }: BootstrapParts): AccessBootstrap {
   return {
     ensureFirstProject: (options = {}) =>
@@ -135,7 +135,7 @@ export function createBootstrap({ store, projects, keys, plan }: BootstrapParts)
   };
 }
 
-/** What other plugins may write. */
+/** The service `AccessAccounts`. */
 export function createAccounts(projects: Projects, keys: Keys, plans: () => Plans): AccessAccounts {
   return {
     hasPlan: (name) => plans().has(name),

@@ -9,7 +9,7 @@ export type RateLimits = Pick<Limits, 'ratePerSecond' | 'burstFactor'>;
 
 type Headers = Readonly<Record<string, string>>;
 
-/** The groups that calls ask for, each once, and how often where that is more than once. */
+/** The distinct groups of a set of calls, with their counts if a group occurs more than once. */
 export interface Demand {
   readonly groups: readonly string[];
   readonly counts: ReadonlyMap<string, number> | null;
@@ -18,8 +18,8 @@ export interface Demand {
 const NO_HEADERS: Headers = {};
 
 /**
- * Takes one token of every group that the calls name, as often as they name it, and gives the rate headers. One token in each group
- * is enough: a batch may overdraw. Refused calls take nothing; then the refusal is given back.
+ * Takes one token of each group per call and returns the rate headers. One token in each group suffices: a batch may overdraw. If the
+ * calls are refused, takes nothing and returns the refusal.
  */
 export function takeTokens(
   buckets: Buckets,
@@ -72,24 +72,24 @@ function headersOf({ tokens, capacity, ratePerSecond }: Bucket, unixMs: number):
 }
 
 /**
- * A token bucket of one rate group of one project. It begins full, is filled continuously and may be overdrawn by a batch. What other
- * processes took is learnt later and taken out then.
+ * Token bucket of one rate group of one project. It starts full, fills continuously and may be overdrawn by a batch. Tokens taken by other
+ * processes are subtracted later, when they are known.
  */
 export interface Bucket {
   tokens: number;
-  /** Monotonic milliseconds of the last filling. */
+  /** Monotonic milliseconds of the last refill. */
   atMs: number;
   ratePerSecond: number;
   capacity: number;
-  /** Tokens that found no room since the last look at the others: theirs come out of these first. */
+  /** Tokens that overflowed since the last update from other processes; tokens taken by those are subtracted from these first. */
   overflow: number;
-  /** Taken here and not written for the other processes yet. */
+  /** Taken here and not yet written. */
   unwritten: number;
-  /** What all processes together had taken at the last look; null before the first. */
+  /** Total taken by all processes at the last read; null before the first. */
   seen: number | null;
 }
 
-/** The smallest bucket holds one token, or a rate below one per second would never let a call pass. */
+/** A bucket holds at least one token, or a rate below one per second would never admit a call. */
 function capacityOf(ratePerSecond: number, burstFactor: number): number {
   return Math.max(1, ratePerSecond * burstFactor);
 }
@@ -99,7 +99,7 @@ export function createBucket(ratePerSecond: number, burstFactor: number, nowMs: 
   return { tokens: capacity, atMs: nowMs, ratePerSecond, capacity, overflow: 0, unwritten: 0, seen: null };
 }
 
-/** Takes another rate from now on; what is in the bucket stays, as far as there is room. */
+/** Changes the rate; the tokens in the bucket stay, up to the new capacity. */
 function resize(bucket: Bucket, ratePerSecond: number, burstFactor: number): void {
   bucket.ratePerSecond = ratePerSecond;
   bucket.capacity = capacityOf(ratePerSecond, burstFactor);
@@ -123,8 +123,8 @@ export function take(bucket: Bucket, count: number): void {
 }
 
 /**
- * `all` is what all processes have ever taken, `written` the part that this one has written since the last read. The difference was taken by
- * the others; tokens that overflowed here in the meantime are those that they used.
+ * `all` is the total ever taken by all processes, `written` the part that this process has written since the last read. The rest was taken
+ * by the others, first from the tokens that overflowed here.
  */
 export function learn(bucket: Bucket, all: number, written: number): void {
   const others = bucket.seen === null ? 0 : Math.max(0, all - bucket.seen - written);
@@ -140,7 +140,7 @@ function waitS(bucket: Bucket): number {
 
 /** A sliding window: at most so many calls in any span of its length, no burst. */
 export interface SlidingWindow {
-  /** Counts a call at `nowMs`, or returns false when it would be one too many; then it is not counted. */
+  /** Counts a call at `nowMs`. Returns false, without counting it, if the limit is reached. */
   take(nowMs: number): boolean;
 }
 
@@ -148,7 +148,7 @@ export function createSlidingWindow(limit: number, lengthMs: number): SlidingWin
   const taken: number[] = [];
   return {
     take(nowMs) {
-      // A call exactly one length ago is in the same span no more.
+      // A call exactly one length ago is outside of the window.
       while (taken.length > 0 && nowMs - (taken[0] as number) >= lengthMs) taken.shift();
       if (taken.length >= limit) return false;
       taken.push(nowMs);
@@ -157,9 +157,9 @@ export function createSlidingWindow(limit: number, lengthMs: number): SlidingWin
   };
 }
 
-/** Client addresses that are remembered. */
+/** Maximum number of tracked client addresses. */
 const MAX_ADDRESSES = 10_000;
-/** Answers to wrong keys of one address, and of all together, that wait; more are refused at once. */
+/** Maximum number of delayed answers to wrong keys, per address and in total; above it they are refused at once. */
 const MAX_WAITING = 10;
 const MAX_WAITING_ALL = 1_000;
 const PAUSE_MS = 1_000;
@@ -167,21 +167,21 @@ const PAUSE_MS = 1_000;
 interface Guesser {
   readonly bucket: Bucket;
   waiting: number;
-  /** Monotonic milliseconds from which the next answer may go. */
+  /** Monotonic milliseconds of the earliest next answer. */
   nextMs: number;
   /** The last look-up. */
   turn: Promise<unknown>;
 }
 
 /**
- * Slows those down who try keys, and nobody else: many clients may share an address with them. A right key is always looked up and
- * answered. Once an address has sent too many wrong ones, its further look-ups run one after another, which bounds what they cost the
- * store, and its answers to wrong keys leave one per second. IPv6 clients are counted by their /64.
+ * Slows down guessing of keys without affecting other clients of the same address: a valid key is always looked up and answered. After too
+ * many wrong keys from an address, its further look-ups run one at a time, which bounds the load of the store, and its answers to wrong
+ * keys are sent at one per second. IPv6 clients are counted by their /64.
  */
 export interface GuessBrake {
-  /** Runs the look-up of a key that this process has not seen yet. */
+  /** Runs the look-up of a key that is not cached. */
   look<T>(address: string, ask: () => Promise<T>): Promise<T>;
-  /** The key was wrong: resolves when its answer may leave. Throws `rate` when too many answers wait. */
+  /** For a wrong key: resolves when its answer may be sent. Throws `rate` if too many answers are waiting. */
   wrong(address: string): Promise<void>;
 }
 

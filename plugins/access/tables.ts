@@ -8,15 +8,15 @@ export interface ProjectRow {
   /** Owner wallet, base58. */
   wallet: string | null;
   created_at: number;
-  /** Day of the month on which a credit cycle begins; null: the day on which the project was made. */
+  /** Day of the month on which a credit cycle begins; null: the day on which the project was created. */
   billing_day: number | null;
-  /** JSON: the values that lie over those of the plan. */
+  /** JSON: the values that override those of the plan. */
   overrides: string | null;
-  /** 1: the usage endpoint answers. */
+  /** 1: the usage endpoint is enabled. */
   admin_api: number;
-  /** All credits that were ever granted on top of the plan's. */
+  /** Total of prepaid credits ever granted. */
   prepaid_granted: number;
-  /** Those of them that were spent: whole credits, and millionths of a credit. */
+  /** Prepaid credits spent: whole credits, and millionths of a credit. */
   prepaid_used: number;
   prepaid_used_micro: number;
 }
@@ -24,9 +24,9 @@ export interface ProjectRow {
 export interface ApiKeyRow {
   id: string;
   project_id: string;
-  /** SHA-256 of the key; the key itself is stored nowhere. */
+  /** SHA-256 of the key; the key itself is not stored. */
   hash: Uint8Array;
-  /** The first characters, for people who look for a key in a list. */
+  /** The first characters, to recognize the key in a list. */
   prefix: string;
   name: string;
   created_at: number;
@@ -34,29 +34,29 @@ export interface ApiKeyRow {
   revoked_at: number | null;
   /** JSON array of products and named permissions; null: all. */
   permissions: string | null;
-  /** JSON array of networks; null: from everywhere. */
+  /** JSON array of networks; null: no limit. */
   cidrs: string | null;
-  /** JSON array of origins; null: any, or none at all. */
+  /** JSON array of origins; null: any origin, or none. */
   origins: string | null;
-  /** The key that takes its place. */
+  /** The key that replaces it. */
   successor_id: string | null;
-  /** The member it was made for; null: the owner of the project. */
+  /** The member that it was created for; null: the owner of the project. */
   wallet: string | null;
 }
 
-/** Spent credits of a project in a cycle: whole ones, and millionths of a credit. */
+/** Spent credits of a project in a cycle: whole credits, and millionths of a credit. */
 export interface CycleRow {
   project_id: string;
   /** First day, `YYYY-MM-DD`. */
   cycle_start: string;
-  /** Of the plan, and those beyond all others. */
+  /** Regular credits: those of the plan, and overage. */
   regular: number;
   regular_micro: number;
   prepaid: number;
   prepaid_micro: number;
 }
 
-/** What a project used on a day (UTC). Cycles are made of whole days. */
+/** Usage of a project on a day (UTC). Cycles consist of whole days. */
 export interface DayRow {
   project_id: string;
   day: string;
@@ -72,15 +72,15 @@ export interface AccessTables {
     [Column in keyof ProjectRow]: Column extends Defaulted ? Generated<ProjectRow[Column]> : ProjectRow[Column];
   };
   api_keys: ApiKeyRow;
-  /** Wallets of the members of a project, without its owner's. */
+  /** Wallets of the members of a project, except its owner. */
   project_wallets: { project_id: string; wallet: string; added_at: number };
   usage_cycles: CycleRow;
   usage_days: DayRow;
-  /** The last write of each process that counts usage: after a lost connection it shows whether the write happened. */
+  /** The last write of each process that counts usage; after a lost connection it shows whether the write was committed. */
   usage_writers: { id: string; seq: number; seen_at: number };
-  /** Calls of a rate group by all processes, ever. */
+  /** Total tokens of a rate group ever taken by all processes. */
   rate_taken: { project_id: string; rate_group: string; taken: number };
-  /** One row per thing that may happen only once in the life of a store. */
+  /** One row per action that may happen only once per store. */
   access_once: { name: string };
 }
 

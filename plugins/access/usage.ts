@@ -40,7 +40,7 @@ const REQUEST_PRODUCTS = [
   'other',
 ] as const satisfies readonly Product[];
 
-/** The older object that some clients read: which products each of its members sums up. */
+/** An older object that some clients read: the products that each of its members sums up. */
 const OLD_USAGE: Readonly<Record<string, readonly Product[]>> = {
   api: ['enhancedApi', 'walletApi', 'other'],
   archival: ['archival'],
@@ -79,7 +79,7 @@ const usageReply = Type.Object({
 
 export type UsageRecord = Static<typeof usageReply>;
 
-/** What a project used in a cycle, unrounded. */
+/** Usage of a project in a cycle, not rounded. */
 interface CycleUsage {
   readonly cycle: Cycle;
   readonly limits: Limits;
@@ -96,7 +96,7 @@ interface ProductUsage {
   readonly bytes: number;
 }
 
-/** Every number is rounded once, by itself. */
+/** Every number is rounded once, independently. */
 export function usageRecord({ cycle, limits, regular, prepaid, prepaidLeft, products }: CycleUsage): UsageRecord {
   const span = { start: cycle.start, end: cycle.end };
   const microOf = (names: readonly string[]) =>
@@ -122,7 +122,7 @@ export function usageRecord({ cycle, limits, regular, prepaid, prepaidLeft, prod
   };
 }
 
-/** What a project used in the cycle that holds `nowMs`, as far as it is written. Null: its plan does not exist any more. */
+/** Written usage of a project in the cycle that contains `nowMs`. Null: its plan no longer exists. */
 export async function readUsage(
   read: Queries,
   project: ProjectRow,
@@ -132,7 +132,7 @@ export async function readUsage(
   const limits = plans.limitsOf(project.plan, project.overrides);
   if (limits === null) return null;
   const cycle = cycleOf(project.billing_day ?? billingDayOf(project.created_at), nowMs);
-  // One statement, so that all of it is of one moment.
+  // One statement, for a consistent snapshot.
   const rows = await tables(read)
     .selectFrom('projects')
     .leftJoin('usage_cycles', (join) =>
@@ -181,7 +181,7 @@ export interface UsageRouteParts {
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 const errorReply = Type.Object({ statusCode: Type.Integer(), message: Type.String(), error: Type.String() });
 
-/** `GET /v0/admin/projects/{id}/usage`: of the key's own project only. */
+/** `GET /v0/admin/projects/{id}/usage`: only for the project of the key. */
 export function usageRoute({ store, clock, plans, meter }: UsageRouteParts): Route {
   return defineRoute({
     method: 'GET',
@@ -198,7 +198,7 @@ export function usageRoute({ store, clock, plans, meter }: UsageRouteParts): Rou
     async handler({ params, caller }) {
       const id = params.id.toLowerCase();
       if (!UUID.test(id) || id !== caller?.projectId.toLowerCase()) throw new RequestError(400, 'Invalid project id');
-      // What was answered before this call is in the answer.
+      // The answer includes all calls that were answered before.
       await meter.flush();
       const project = await tables(store.read)
         .selectFrom('projects')

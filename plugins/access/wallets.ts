@@ -5,11 +5,11 @@ import type { Store } from '../../src/ports/store.ts';
 import { usageError } from './errors.ts';
 import { tables } from './tables.ts';
 
-/** The wallets of the people of a project. All errors are ACCESS_… with exit code 64. */
+/** The wallets of the members of a project. All errors are ACCESS_… with exit code 64. */
 export interface Wallets {
-  /** False when it was there before. Errors: ACCESS_UNKNOWN_PROJECT, ACCESS_BAD_WALLET, ACCESS_TOO_MANY_WALLETS. */
+  /** False if it was already a member. Errors: ACCESS_UNKNOWN_PROJECT, ACCESS_BAD_WALLET, ACCESS_TOO_MANY_WALLETS. */
   add(tx: StoreTx, projectId: string, wallet: string): Promise<boolean>;
-  /** Revokes its keys too, and returns how many; null when it was absent. Errors: ACCESS_UNKNOWN_PROJECT, ACCESS_BAD_WALLET. */
+  /** Also revokes its keys, and returns their number; null if it was not a member. Errors: ACCESS_UNKNOWN_PROJECT, ACCESS_BAD_WALLET. */
   remove(tx: StoreTx, projectId: string, wallet: string): Promise<number | null>;
 }
 
@@ -62,7 +62,7 @@ export function checkWallet(wallet: string): void {
   if (decode32(wallet) === null) throw usageError('ACCESS_BAD_WALLET');
 }
 
-/** Errors: ACCESS_NOT_A_MEMBER. The owner is one. */
+/** Errors: ACCESS_NOT_A_MEMBER. The owner counts as a member. */
 export async function demandMember(tx: StoreTx, projectId: string, wallet: string): Promise<void> {
   const db = tables(tx.db);
   const member = await db
@@ -87,18 +87,18 @@ export async function listWallets(store: Store, projectId: string): Promise<stri
   return rows.map(({ wallet }) => wallet);
 }
 
-/** Locks the row, so that what is counted stays so until the commit. */
+/** Locks the row of the project, so that counts stay valid until the commit. */
 async function demandProject(tx: StoreTx, id: string): Promise<void> {
   let query = tables(tx.db).selectFrom('projects').select('id').where('id', '=', id);
   if (tx.dialect === 'postgres') query = query.forUpdate();
   if ((await query.executeTakeFirst()) === undefined) throw usageError('ACCESS_UNKNOWN_PROJECT');
 }
 
-/** Tells the gates of all threads and processes that a project, or one of its keys, is not what it was. */
+/** Informs the gates of all threads and processes that a project or one of its keys has changed. */
 export interface ProjectChanges {
-  /** They hear of it when the transaction commits. */
+  /** Publishes the change when the transaction commits. */
   note(tx: StoreTx, projectId: string): void;
-  /** The returned function ends it. */
+  /** The returned function unsubscribes. */
   listen(forget: (projectId: string) => void): () => void;
 }
 

@@ -17,19 +17,19 @@ import {
 import type { Plans } from './plans.ts';
 import { type AccessTables, type CycleRow, type DayRow, tables } from './tables.ts';
 
-/** Rows of one statement: far from the parameters that either engine takes. */
+/** Rows per statement; far below the parameter limits of both engines. */
 const ROWS = 1_000;
 
-/** What the store says after a write. */
+/** State of the store after a write. */
 export interface Written {
   readonly states: ReadonlyMap<string, ProjectState>;
-  /** By project and rate group: tokens that all processes have taken. */
+  /** Tokens taken by all processes, by project and rate group. */
   readonly taken: ReadonlyMap<string, number>;
 }
 
 interface WriteParts {
   readonly plans: Plans;
-  /** Of this process. */
+  /** Name of this process. */
   readonly writerId: string;
   readonly nowMs: number;
 }
@@ -37,8 +37,8 @@ interface WriteParts {
 export const takenKey = (projectId: string, group: string) => `${projectId} ${group}`;
 
 /**
- * Adds a batch to what the store holds, exactly once: a batch whose number was written before only reads. Everything is increments,
- * under a lock of the projects, so that processes never lose each other's and agree on which credits are spent first.
+ * Adds a batch to the store exactly once: a batch whose number was already written only reads. All changes are increments under a lock of
+ * the projects, so that no process loses the usage of another, and all agree on which credits are spent first.
  */
 export async function writeBatch(tx: StoreTx, batch: Batch, parts: WriteParts): Promise<Written> {
   const isNew = await claim(tx, batch.seq, parts);
@@ -97,7 +97,7 @@ async function lockProjects(tx: StoreTx, { entries }: Batch) {
       'prepaid_used_micro',
     ])
     .where('id', 'in', ids)
-    // One order for all, or two processes could wait for each other.
+    // All processes lock in the same order, to avoid deadlocks.
     .orderBy('id');
   if (tx.dialect === 'postgres') query = query.forNoKeyUpdate();
   return new Map((await query.execute()).map((row) => [row.id, row]));
@@ -184,7 +184,7 @@ async function addPrepaid(tx: StoreTx, used: ReadonlyMap<string, bigint>): Promi
   }
 }
 
-/** Adds the tokens that were taken here and gives the sums of all processes. */
+/** Adds the tokens that were taken here and returns the totals of all processes. */
 async function addTaken(tx: StoreTx, { entries }: Batch, isNew: boolean): Promise<Map<string, number>> {
   const byKey = new Map<string, { project_id: string; rate_group: string; taken: number }>();
   for (const { account, taken } of entries)
@@ -216,7 +216,7 @@ function* parts<T>(rows: readonly T[]): Generator<readonly T[]> {
   for (let at = 0; at < rows.length; at += ROWS) yield rows.slice(at, at + ROWS);
 }
 
-/** What the projects of a batch have spent, with what the batch adds. */
+/** Spent credits of the projects of a batch, including the batch. */
 class Spending {
   readonly prepaid = new Map<string, bigint>();
   readonly #left = new Map<string, bigint>();
@@ -269,21 +269,21 @@ class Spending {
   }
 }
 
-/** What one project used, on its way to the store. */
+/** Usage of one project in a batch. */
 export interface BatchEntry {
   readonly account: Account;
   readonly days: readonly DayCount[];
-  /** Tokens by rate group that the other processes do not know of yet. */
+  /** Taken tokens by rate group that are not yet written. */
   readonly taken: ReadonlyMap<string, number>;
 }
 
-/** One write. Its number shows whether it happened, however the connection ended. */
+/** One write. Its number shows whether it was committed, even if the connection was lost. */
 export interface Batch {
   readonly seq: number;
   readonly entries: readonly BatchEntry[];
 }
 
-/** Moves what accounts have counted into a batch; they begin at nothing. */
+/** Moves the unwritten usage of accounts into a batch and resets it. */
 export function collect(seq: number, accounts: readonly Account[]): Batch {
   return { seq, entries: accounts.map(collectOne) };
 }
@@ -314,7 +314,7 @@ function sumOf(days: readonly DayCount[]): bigint {
   return sum;
 }
 
-/** Credits of an entry that belong to the cycle that the account is in. */
+/** Credits of an entry that belong to the current cycle of the account. */
 export function creditsOfCycle({ account, days }: BatchEntry): number {
   return toCredits(sumOf(days.filter(({ cycleStart }) => cycleStart === account.cycle.start)));
 }

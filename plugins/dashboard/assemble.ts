@@ -19,12 +19,12 @@ import { createAuditLog, createOperatorToken, createProjectSecrets, createStandi
 
 const PRUNE_MS = 3_600_000;
 const DAY_MS = 86_400_000;
-/** How often the standing of whoever is logged in is looked at; a command next to a daemon on SQLite cannot send a hint. */
+/** How often the rights of sessions are checked; a command next to a daemon on SQLite cannot send a hint. */
 const LOOK_MS = 500;
-/** Hint to the other processes: sessions may have to end. */
+/** Hint for other processes: sessions may have to end. */
 const STANDINGS = 'standings';
 
-/** Puts the parts of the plugin together. */
+/** Creates the contribution of the plugin. */
 export function assembleDashboard(ctx: HostContext<DashboardConfig>): Contribution {
   const { clock, config, log, random, store } = ctx;
   const access = ctx.use(accessAdmin);
@@ -32,17 +32,17 @@ export function assembleDashboard(ctx: HostContext<DashboardConfig>): Contributi
   const operatorToken = createOperatorToken(store, clock, random);
   const ensureOperatorToken = async () => (config.operatorToken === null ? operatorToken.ensure() : null);
   const services = [{ token: operatorBootstrap, service: { ensureOperatorToken } }];
-  // Without projects there is nothing to show, and nobody who could log in.
+  // Without projects there is nothing to show, and no user to log in.
   if (access === undefined || daemon === undefined) return { services };
   const standings = createStandings(store, config.operatorToken !== null);
   const rights = createRightsWatch<string>({
     clock,
     everyMs: LOOK_MS,
     read: standings.read,
-    failed: (error) => log.warn({ err: error }, 'the sessions of the dashboard could not be checked'),
+    failed: (error) => log.warn({ err: error }, 'cannot check the sessions of the dashboard'),
   });
   const sessions = createSessions(clock, random, config, rights);
-  ctx.metrics.observe('sessions', 'people who are logged in', sessions.count);
+  ctx.metrics.observe('sessions', 'logged-in sessions', sessions.count);
   const audit = createAuditLog(store, clock, random);
   const secrets = createProjectSecrets(store, clock, random);
   const guard = createGuard(sessions);

@@ -3,13 +3,13 @@ import type { DashboardConfig } from './config.ts';
 import { DASHBOARD_ERRORS } from './errors.ts';
 import { createAuditLog, renewOperatorToken } from './store.ts';
 
-/** For whoever lost the token, or never got one. */
+/** For operators who lost the token, or never had one. */
 export function dashboardCommands(clock: Clock, random: Random, config: DashboardConfig): Command[] {
   return [
     {
       path: ['dashboard', 'renew-token'],
       summary:
-        'make the token that operators log in with; it is shown once, and ends the one before and all sessions of operators',
+        'create a new login token for operators; it is shown only once, and replaces the old token and ends all operator sessions',
       options: [{ flags: '--json', description: 'one JSON document' }],
       async run(options, io) {
         if (config.operatorToken !== null)
@@ -20,9 +20,7 @@ export function dashboardCommands(clock: Clock, random: Random, config: Dashboar
         const entry = { actor: 'command line', address: '', action: 'operator.renew-token', target: 'operator' };
         const token = await audit.record(entry, () => renewOperatorToken(io.store, clock, random));
         if (options['json'] === true) io.json({ token });
-        else
-          for (const line of [token, 'It is shown this once. The sessions of operators end within a second.'])
-            io.line(line);
+        else for (const line of [token, 'It is shown only once. Operator sessions end within a second.']) io.line(line);
       },
     },
   ];

@@ -5,29 +5,29 @@ import type { RightsWatch } from '../../src/lib/rights-watch.ts';
 import type { Clock, Random } from '../../src/plugin/plugin.ts';
 import { RequestError, type RouteRequest } from '../../src/plugin/request.ts';
 
-/** Who is logged in. */
+/** A logged-in user. */
 export type Identity =
   | { readonly role: 'operator' }
-  /** Sees and changes one project only. */
+  /** May see and change only one project. */
   | { readonly role: 'project'; readonly projectId: string };
 
 export interface Session {
   readonly identity: Identity;
-  /** Repeated in a header by every request that changes something: another page cannot know it. */
+  /** CSRF token: every request with changes repeats it in a header; other sites cannot know it. */
   readonly csrfToken: string;
-  /** Aborts when the session ends, for answers that go on. */
+  /** Aborts when the session ends, for streamed answers. */
   readonly ended: AbortSignal;
 }
 
 export interface Sessions {
   /**
-   * `token` goes into the cookie and is kept nowhere. The session ends when the standing of its identity is no longer `standing`: what it
-   * was before the secret was checked.
+   * `token` is for the cookie and is not stored. The session ends when the standing of its identity differs from `standing`, which must be
+   * read before the secret is checked.
    */
   open(identity: Identity, standing: string | null): { readonly token: string; readonly session: Session };
   find(token: string): Session | null;
   close(token: string): void;
-  /** Those of one identity, or of everybody. */
+  /** Ends the sessions of one identity, or all. */
   closeAll(name: string | null): void;
   count(): number;
 }
@@ -51,18 +51,18 @@ const TOKEN_BYTES = 32;
 const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;
 
-/** What an identity is called in the audit log and where its rights are looked at. */
+/** Name of an identity in the audit log and in checks of rights. */
 export const nameOf = (identity: Identity): string =>
   identity.role === 'operator' ? 'operator' : `project:${identity.projectId}`;
 
-/** In memory: a restart logs everybody out. */
+/** Sessions are in memory: a restart ends them all. */
 export function createSessions(
   clock: Clock,
   random: Random,
   limits: SessionLimits,
   rights: RightsWatch<string>,
 ): Sessions {
-  /** The one that was used longest ago comes first. */
+  /** Least recently used first. */
   const kept = new Map<string, Kept>();
   const make = () => Buffer.from(random.bytes(TOKEN_BYTES)).toString('base64url');
   const idleUntil = () => clock.monotonic() + limits.sessionIdleMinutes * MINUTE_MS;
@@ -72,7 +72,7 @@ export function createSessions(
     session.end();
   };
 
-  /** Whoever logs in often ends sessions of their own, and of nobody else while others have fewer. */
+  /** Frequent logins of an identity end its own sessions, not those of identities with fewer. */
   function makeRoom(name: string): void {
     const byName = new Map<string, Kept[]>();
     for (const one of kept.values()) byName.set(one.name, [...(byName.get(one.name) ?? []), one]);
@@ -127,12 +127,12 @@ export function createSessions(
   };
 }
 
-/** Looked up by its hash, so that its timing reveals nothing of existing tokens. */
+/** Tokens are looked up by hash, so that timing reveals nothing about existing tokens. */
 const keyOf = (token: string): string => createHash('sha256').update(token).digest('base64');
 
 const NAME = 'parhelion_session';
 
-/** The token in a Cookie header; null when it is absent or not unique. */
+/** The token in a Cookie header; null if absent or not unique. */
 export function readCookie(header: string | string[] | undefined): string | null {
   if (typeof header !== 'string') return null;
   const values = header.split(';').flatMap((part) => {
@@ -142,7 +142,7 @@ export function readCookie(header: string | string[] | undefined): string | null
   return values.length === 1 ? (values[0] as string) : null;
 }
 
-/** Value of Set-Cookie. No script can read it, and no other site's page sends it along. `token` empty: takes it back. */
+/** Value of Set-Cookie. Scripts cannot read the cookie, and requests from other sites do not include it. Empty `token`: deletes it. */
 export function writeCookie(token: string, secure: boolean): string {
   const end = token === '' ? '; Max-Age=0' : '';
   return `${NAME}=${token}; Path=/dashboard; HttpOnly; SameSite=Strict${secure ? '; Secure' : ''}${end}`;
@@ -153,7 +153,7 @@ export type AnyRequest = Pick<RouteRequest, 'headers' | 'remoteAddress'>;
 export interface Guard {
   /** The session of a request. Throws 401. */
   enter(request: AnyRequest): Session;
-  /** The same for a request that changes something: it must repeat the session's token. Throws 401, 403. */
+  /** The session of a request with changes, which must repeat the CSRF token. Throws 401, 403. */
   change(request: AnyRequest): Session;
 }
 
@@ -178,34 +178,34 @@ export function createGuard(sessions: Sessions): Guard {
   };
 }
 
-/** Throws 403 for whoever is logged in for one project only. */
+/** Throws 403 for project owners. */
 export function demandOperator({ identity }: Session): void {
   if (identity.role !== 'operator') throw new RequestError(403, 'For operators only');
 }
 
-/** Throws 404 for somebody of another project: whether it exists is not theirs to know. */
+/** Throws 404 for owners of other projects, so that they cannot find out whether a project exists. */
 export function demandProject({ identity }: Session, projectId: string): void {
   if (identity.role === 'project' && identity.projectId !== projectId)
     throw new RequestError(404, 'there is no project with this id');
 }
 
-/** How the audit log calls somebody. */
+/** Name of a user in the audit log. */
 export const actorOf = ({ identity }: Session): string => nameOf(identity);
 
-/** Constant time. */
+/** Compares in constant time. */
 export function sameText(a: string, b: string): boolean {
   const hash = (text: string) => createHash('sha256').update(text).digest();
   return timingSafeEqual(hash(a), hash(b));
 }
 
-/** Bounds guessing. */
+/** Limits guessing. */
 export interface LoginBrake {
-  /** Seconds until a wrong login of this address (IPv6: /64) is answered again; 0: it is. */
+  /** Seconds until a wrong login of this address (IPv6: /64) is answered again; 0: now. */
   waitS(address: string): number;
   failed(address: string): void;
   /**
-   * Before a wrong login is answered: waits while there are too many of all addresses together. Only wrong ones wait, or strangers could
-   * lock the operators out. Throws 429 when too many answers wait.
+   * Delays the answer to a wrong login if all addresses together send too many. Only wrong logins wait, or strangers could lock out the
+   * operators. Throws 429 if too many answers are waiting.
    */
   pause(): Promise<void>;
 }
@@ -217,15 +217,15 @@ interface Failures {
 const PAUSE_MS = 1_000;
 const MAX_WAITING = 10;
 const MAX_ADDRESSES = 10_000;
-/** Of all addresses together. */
+/** Limits for all addresses together. */
 const FACTOR = 10;
 
-/** Counts wrong logins of each client address, and of all together, by the minute. */
+/** Counts wrong logins per minute, of each client address and in total. */
 export function createLoginBrake(clock: Clock, perMinute: number): LoginBrake {
   const byAddress = createLru<string, Failures>({ max: MAX_ADDRESSES });
   let all: Failures = { count: 0, endsMs: 0 };
   let waiting = 0;
-  /** Monotonic milliseconds from which the next answer may go. */
+  /** Monotonic milliseconds of the earliest next answer. */
   let nextMs = 0;
   const fresh = (): Failures => ({ count: 0, endsMs: clock.monotonic() + MINUTE_MS });
   const isOver = ({ endsMs }: Failures): boolean => clock.monotonic() >= endsMs;

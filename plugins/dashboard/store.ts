@@ -4,10 +4,10 @@ import { inList } from '../../src/lib/in-list.ts';
 import type { Clock, Random, Store } from '../../src/plugin/plugin.ts';
 import type { Migration, Queries } from '../../src/ports/store.ts';
 
-/** An action of somebody who was logged in, or tried to be. */
+/** An action of a logged-in user, or a login attempt. */
 export interface AuditRow {
   id: string;
-  /** Orders what happens within one millisecond. */
+  /** Orders actions within one millisecond. */
   seq: number;
   /** Unix milliseconds. */
   at: number;
@@ -16,7 +16,7 @@ export interface AuditRow {
   address: string;
   /** Area and verb, such as `keys.revoke`. */
   action: string;
-  /** What it was done to, without secrets. */
+  /** Object of the action, without secrets. */
   target: string;
   /** `started`: the process ended before the action finished. */
   outcome: 'started' | 'done' | 'failed';
@@ -24,20 +24,20 @@ export interface AuditRow {
 
 interface ProjectSecretRow {
   project_id: string;
-  /** SHA-256; the secret itself is stored nowhere. */
+  /** SHA-256; the secret itself is not stored. */
   hash: Uint8Array;
   created_at: number;
 }
 
 interface OperatorRow {
   id: number;
-  /** SHA-256; the token itself is stored nowhere. */
+  /** SHA-256; the token itself is not stored. */
   hash: Uint8Array;
   created_at: number;
 }
 
 interface SessionEndsRow {
-  /** `operator`, `project:<id>`, or `*` for everybody. */
+  /** `operator`, `project:<id>`, or `*` for all. */
   name: string;
   times: number;
 }
@@ -100,9 +100,9 @@ export interface AuditEntry {
 }
 
 export interface AuditLog {
-  /** Writes that an action begins, does it, and writes how it ended. What cannot be written down is not done. */
+  /** Logs the start of an action, runs it, and logs its outcome. An action that cannot be logged is not run. */
   record<T>(entry: AuditEntry, work: () => Promise<T>): Promise<T>;
-  /** The newest entries before one, or of all. */
+  /** The newest entries, or those before a given one. */
   list(page: { readonly limit: number; readonly before: Position | null }): Promise<readonly AuditRow[]>;
   prune(olderThanMs: number): Promise<void>;
 }
@@ -153,15 +153,15 @@ export function createAuditLog(store: Store, clock: Clock, random: Random): Audi
   };
 }
 
-/** What operators log in with where the configuration names no token. Stored as its hash. */
+/** The operator token, if none is configured. Stored as its hash. */
 export interface OperatorToken {
-  /** Makes the first one, however many processes start together; null when there is one. */
+  /** Creates the first token, exactly once even if several processes start together; null if one exists. */
   ensure(): Promise<string | null>;
   isRight(token: string): Promise<boolean>;
 }
 
 const TOKEN_BYTES = 24;
-/** There is one row. */
+/** Id of the only row. */
 const ID = 1;
 
 export function createOperatorToken(store: Store, clock: Clock, random: Random): OperatorToken {
@@ -180,7 +180,7 @@ export function createOperatorToken(store: Store, clock: Clock, random: Random):
   };
 }
 
-/** A new token in place of any before; returned only this once. */
+/** Replaces the token; the new one is returned only here. */
 export async function renewOperatorToken(store: Store, clock: Clock, random: Random): Promise<string> {
   const token = makeToken(random);
   const row = { id: ID, hash: hashOf(token), created_at: clock.now() };
@@ -197,9 +197,9 @@ export async function renewOperatorToken(store: Store, clock: Clock, random: Ran
 const makeToken = (random: Random): string => `op_${Buffer.from(random.bytes(TOKEN_BYTES)).toString('base64url')}`;
 const hashOf = (token: string): Uint8Array => createHash('sha256').update(token).digest();
 
-/** What owners of projects log in with. */
+/** The login secrets of project owners. */
 export interface ProjectSecrets {
-  /** Makes one in place of any before; returned only this once. */
+  /** Creates or replaces the secret; it is returned only here. */
   renew(projectId: string): Promise<string>;
   isRight(projectId: string, secret: string): Promise<boolean>;
 }
@@ -226,7 +226,7 @@ export function createProjectSecrets(store: Store, clock: Clock, random: Random)
         .select('hash')
         .where('project_id', '=', projectId)
         .executeTakeFirst();
-      // An unknown project takes as long as a wrong secret.
+      // Takes as long for an unknown project as for a wrong secret.
       return timingSafeEqual(row?.hash ?? new Uint8Array(32), sha256(secret)) && row !== undefined;
     },
   };
@@ -236,23 +236,23 @@ function sha256(text: string): Uint8Array {
   return createHash('sha256').update(text).digest();
 }
 
-/** All identities together. */
+/** Name for all identities. */
 export const EVERYBODY = '*';
 
 /**
- * What the sessions of an identity hang on: a text that changes when its token or secret is renewed, and when its sessions are ended, in
- * whichever process that is done.
+ * The standing of an identity: a text that changes when its token or secret is renewed, or its sessions are ended, by any process. Its
+ * sessions are valid only while the standing is unchanged.
  */
 export interface Standings {
-  /** By name of the identity: `operator`, `project:<id>`. No entry: it cannot log in any more. */
+  /** By name of the identity: `operator`, `project:<id>`. No entry: it can no longer log in. */
   read(names: readonly string[]): Promise<ReadonlyMap<string, string>>;
-  /** Of one identity, or of everybody. */
+  /** Ends the sessions of one identity, or all. */
   endSessions(name: string): Promise<void>;
 }
 
 const PROJECT = 'project:';
 
-/** `isConfigured`: operators log in with the token of the configuration. */
+/** `isConfigured`: operators log in with the configured token. */
 export function createStandings(store: Store, isConfigured: boolean): Standings {
   return {
     async read(names) {

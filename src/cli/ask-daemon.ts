@@ -8,7 +8,7 @@ import type { RunFile } from './run-file.ts';
 
 const TIMEOUT_MS = 5_000;
 
-/** What the running daemon says of itself, ready or not. Errors: UPSTREAM_CONNECT, exit 75. */
+/** The status of the running daemon, ready or not. Errors: UPSTREAM_CONNECT, exit 75. */
 export async function askReadiness(daemon: RunFile): Promise<Readiness> {
   try {
     const { text } = await askDaemon(daemon, '/readyz');
@@ -22,8 +22,8 @@ export async function askReadiness(daemon: RunFile): Promise<Readiness> {
 }
 
 /**
- * A GET on the admin listener. Its certificate is for the name that people call it by and not for the address in the run file, so it
- * is not looked at: nothing secret is sent.
+ * A GET on the admin listener. Its certificate is for its public name, not for the address in the run file, so it is not verified:
+ * nothing secret is sent.
  */
 export function askDaemon(
   { admin }: RunFile,

@@ -3,7 +3,7 @@ import type { DaemonAddresses } from '../daemon/fronts.ts';
 
 const RULE = '='.repeat(62);
 
-/** Says, before anything else, that this is no public network. */
+/** Shown first: states that this is not a public network. */
 export function localChainBanner(chain: {
   readonly rpcUrl: string;
   readonly wsUrl: string;
@@ -13,20 +13,20 @@ export function localChainBanner(chain: {
   return [
     RULE,
     ' LOCAL CHAIN  -  not a public Solana network',
-    ' No upstream is configured, so a throw-away chain was started',
+    ' No upstream is configured, so a temporary chain was started',
     ` in memory (${chain.engine}). Data and keys are for trying out.`,
     ` RPC  ${chain.rpcUrl}     WS  ${chain.wsUrl}`,
-    ...(chain.socketPort === null ? [] : [` It takes port ${chain.socketPort} too, for websockets alone.`]),
+    ...(chain.socketPort === null ? [] : [` It also uses port ${chain.socketPort}, for websockets only.`]),
     ' For a real network: SOLANA_RPC_URL=... npm start',
     RULE,
   ];
 }
 
-/** Whom the example webhook watches: on the local chain something that moves every few seconds, elsewhere something quiet. */
+/** The address of the example webhook: on the local chain an account with activity every few seconds, elsewhere a quiet one. */
 const WATCHED = { local: '11111111111111111111111111111111', rpc: 'MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr' };
 const EXAMPLE_RECEIVER = 'http://127.0.0.1:9900/hook';
 
-/** Addresses, key and operator token if this start made them, and commands that work as they stand. */
+/** Addresses, key and operator token if this start created them, and commands that can be copied. */
 export function welcome(
   { api, websocket, admin }: DaemonAddresses,
   { key: first, operatorToken }: FirstStart,
@@ -41,11 +41,11 @@ export function welcome(
     ` Docs       ${api}/docs`,
     ...(operatorToken === null
       ? []
-      : [` Dashboard  ${admin}/dashboard`, ` Operator   ${operatorToken}   (shown this once)`]),
+      : [` Dashboard  ${admin}/dashboard`, ` Operator   ${operatorToken}   (shown only once)`]),
   ];
   if (first === null) {
     const how = `${program} projects list; ${program} keys create --project ID`;
-    return [...lines, ' API key    made at an earlier start; another one:', `            ${how}`, ''];
+    return [...lines, ' API key    created at an earlier start; for a new one:', `            ${how}`, ''];
   }
   const hook = JSON.stringify({
     webhookURL: EXAMPLE_RECEIVER,
@@ -55,7 +55,7 @@ export function welcome(
   return [
     ...lines,
     ` Project    ${first.projectId}`,
-    ` API key    ${first.key}   (shown this once)`,
+    ` API key    ${first.key}   (shown only once)`,
     '',
     ' Try:',
     `curl ${api}/ping`,

@@ -2,7 +2,7 @@ import type { CoreConfig, UpstreamEntry } from '../config/core.ts';
 import type { ChainSetup } from '../daemon/parts.ts';
 import type { UpstreamConfig } from '../ports/upstream.ts';
 
-/** The chains of a configuration; with `local`, the throw-away chain is the only upstream of the main one. */
+/** The chains of a configuration; with `local`, the local chain is the only upstream of the main one. */
 export function chainSetups(core: CoreConfig, local: UpstreamConfig | null): readonly ChainSetup[] {
   return [
     {

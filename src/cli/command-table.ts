@@ -7,13 +7,13 @@ const format = (...choices: string[]): CommandFlag => ({
 });
 const JSON_FLAG: CommandFlag = { flags: '--json', description: 'one JSON document' };
 
-/** Taken by every command. None of them has a default here: the configuration has them all. */
+/** Flags of all commands. They have no defaults here: those are in the configuration. */
 export const commonFlags: readonly CommandFlag[] = [
   { flags: '--config <file>', description: 'configuration file' },
   { flags: '--data-dir <folder>', description: 'sets dataDir' },
 ];
 
-/** The commands of the daemon itself; plugins add theirs. */
+/** The built-in commands; plugins add more. */
 export const commandTable: readonly CliCommand[] = [
   {
     path: ['serve'],
@@ -30,17 +30,17 @@ export const commandTable: readonly CliCommand[] = [
       { flags: '--admin-port <number>', description: 'sets admin.port' },
       {
         flags: '--rewind-to <slot>',
-        description: 'take released blocks above this slot back first; for this one start',
+        description: 'first roll back blocks above this slot; for this start only',
       },
     ],
     load: () => import('./commands/serve.ts'),
   },
   {
     path: ['init'],
-    summary: 'write a configuration file to start from',
+    summary: 'create a configuration file',
     options: [
-      { flags: '--output <file>', description: 'where to; without it the file of --config, or parhelion.yaml here' },
-      { flags: '--force', description: 'replace a file that is there' },
+      { flags: '--output <file>', description: 'output file; default: the file of --config, or ./parhelion.yaml' },
+      { flags: '--force', description: 'replace an existing file' },
     ],
     load: () => import('./commands/init.ts'),
   },
@@ -52,7 +52,7 @@ export const commandTable: readonly CliCommand[] = [
   },
   {
     path: ['dump-config'],
-    summary: 'show the configuration in force, secrets masked',
+    summary: 'show the effective configuration, with secrets masked',
     options: [format('yaml', 'json'), JSON_FLAG],
     load: () => import('./commands/dump-config.ts'),
   },
@@ -64,7 +64,7 @@ export const commandTable: readonly CliCommand[] = [
   },
   {
     path: ['plugin', 'new'],
-    summary: 'write a package with a plugin to start from',
+    summary: 'create a package with an example plugin',
     argument: { name: 'name', description: 'id of the plugin, and name of the folder' },
     options: [],
     help: 'The plugin has a table, a block processor, a route, a JSON-RPC method and a test.',
@@ -72,24 +72,27 @@ export const commandTable: readonly CliCommand[] = [
   },
   {
     path: ['migrate'],
-    summary: 'bring the database to the schema of this version',
-    options: [{ flags: '--dry-run', description: 'only say what would be done' }, JSON_FLAG],
+    summary: 'upgrade the database to the schema of this version',
+    options: [{ flags: '--dry-run', description: 'only show what would be done' }, JSON_FLAG],
     load: () => import('./commands/migrate.ts'),
   },
   {
     path: ['backfill'],
-    summary: 'list the ranges of slots that were passed over, and fill them; or read a range again',
+    summary: 'list and fill gaps (ranges of slots that were passed over), or read a range again',
     options: [
       { flags: '--from <slot>', description: 'first slot of a range to read' },
       { flags: '--to <slot>', description: 'last slot of it' },
-      { flags: '--processor <name>', description: 'only for this one; without it for all that can take blocks late' },
+      {
+        flags: '--processor <name>',
+        description: 'only for this processor; default: all that accept blocks out of order',
+      },
       {
         flags: '--by-address',
-        description: 'with --from and --to: not whole blocks, only the transactions of the watched addresses',
+        description: 'with --from and --to: read only the transactions of watched addresses, not whole blocks',
       },
       { flags: '--gaps', description: 'fill all open gaps' },
       { flags: '--list', description: 'list the gaps, newest first' },
-      { flags: '--abandon <id>', description: 'give a gap up for good' },
+      { flags: '--abandon <id>', description: 'give up a gap permanently' },
       { flags: '--chain <chain>', description: 'main, or devnet', choices: ['main', 'devnet'] },
       JSON_FLAG,
     ],
@@ -101,17 +104,14 @@ Deliveries of a range that was read before are not made again, unless they are o
   {
     path: ['backup'],
     summary: 'write a copy of the embedded database, also while the daemon runs',
-    options: [
-      { flags: '--output <file>', description: 'where to; a file that is there is not replaced', required: true },
-      JSON_FLAG,
-    ],
-    help: `The copy is of one moment, and is checked before it gets its name. PostgreSQL has tools of its own: pg_dump, base backups.`,
+    options: [{ flags: '--output <file>', description: 'output file; must not exist', required: true }, JSON_FLAG],
+    help: `The copy is a consistent snapshot, verified before it gets its final name. For PostgreSQL use its own tools, such as pg_dump.`,
     load: () => import('./commands/backup.ts'),
   },
   {
     path: ['restore'],
-    summary: 'put a backup in the place of the embedded database of a stopped daemon',
-    options: [{ flags: '--input <file>', description: 'what backup wrote', required: true }, JSON_FLAG],
+    summary: 'restore a backup of the embedded database; the daemon must be stopped',
+    options: [{ flags: '--input <file>', description: 'file written by backup', required: true }, JSON_FLAG],
     help: `Refused while there is a database in that place: move it away first. The daemon then goes on from the block of the backup: what was
 delivered since is delivered again, with the same ids; keys, webhooks and usage of the time since are gone.`,
     load: () => import('./commands/restore.ts'),
@@ -136,27 +136,27 @@ may be left out of the addresses and given as PGPASSWORD or in ~/.pgpass.`,
   },
   {
     path: ['status'],
-    summary: 'show what the running daemon says about itself',
+    summary: 'show the status of the running daemon',
     options: [JSON_FLAG],
     load: () => import('./commands/status.ts'),
   },
   {
     path: ['doctor'],
-    summary: 'look at machine, configuration, store, upstreams and running daemon, and say what to do',
+    summary: 'check machine, configuration, store, upstreams and running daemon, and suggest fixes',
     options: [JSON_FLAG],
     help: `Changes nothing. Exit code: 0 when nothing failed; else that of the failure to mend first: 78 configuration,
-57 a database of a newer version, 75 what may pass by itself (an upstream, the database, a port, the disk).`,
+57 a database of a newer version, 75 a temporary failure (an upstream, the database, a port, the disk).`,
     load: () => import('./commands/doctor.ts'),
   },
   {
     path: ['healthcheck'],
     summary: 'exit 0 when the running daemon is alive; with --ready, when it is ready',
-    options: [{ flags: '--ready', description: 'ask for readiness' }, JSON_FLAG],
+    options: [{ flags: '--ready', description: 'check readiness' }, JSON_FLAG],
     load: () => import('./commands/healthcheck.ts'),
   },
   {
     path: ['signup'],
-    summary: 'pay a service for an API key: for agents and people without an operator',
+    summary: 'pay a service for an API key, without contacting its operator',
     options: [
       {
         flags: '--url <address>',
@@ -164,15 +164,15 @@ may be left out of the addresses and given as PGPASSWORD or in ~/.pgpass.`,
         required: true,
       },
       { flags: '--keypair <file>', description: 'wallet that pays: the JSON file of solana-keygen', required: true },
-      { flags: '--rpc <address>', description: 'Solana node to pay over; else SOLANA_RPC_URL' },
-      { flags: '--asset <symbol>', description: 'what to pay in: SOL, USDC, USDT or PYUSD; without it SOL' },
-      { flags: '--mint <address>', description: 'what to pay in instead: any other token, by its mint' },
+      { flags: '--rpc <address>', description: 'Solana node for the payment; default: SOLANA_RPC_URL' },
+      { flags: '--asset <symbol>', description: 'currency of the payment: SOL, USDC, USDT or PYUSD; default: SOL' },
+      { flags: '--mint <address>', description: 'currency of the payment: any other token, by its mint' },
       {
         flags: '--max <amount>',
-        description: 'most that may be paid, as in 0.05; a higher price is refused',
+        description: 'maximum payment, such as 0.05; a higher price is refused',
         required: true,
       },
-      { flags: '--output <file>', description: 'where the key is kept; without it parhelion-key.json' },
+      { flags: '--output <file>', description: 'file for the key; default: parhelion-key.json' },
       JSON_FLAG,
     ],
     help: `Only what is named here is paid: the service's names for tokens do not count, and decimals are those of the mint. Amount, mint

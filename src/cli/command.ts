@@ -7,23 +7,23 @@ export interface CommandFlag {
   readonly flags: string;
   readonly description: string;
   readonly required?: boolean;
-  /** All values there are; others are a usage error. */
+  /** The allowed values; others are a usage error. */
   readonly choices?: readonly string[];
-  /** May be given several times; the values come as one, with commas between them. */
+  /** May be given several times; the values are joined with commas. */
   readonly repeatable?: boolean;
 }
 
-/** What the file of a command exports as `run`: returns the exit code, or throws a coded error that carries one. */
+/** The `run` export of a command's file: returns the exit code, or throws a coded error with one. */
 export type RunCommand = (values: CommandValues, io: CliIo) => Promise<number>;
 
-/** A line of the command table; the file itself is loaded when the command runs. */
+/** An entry of the command table; the file of the command is loaded when it runs. */
 export interface CliCommand {
   readonly path: readonly string[];
   readonly summary: string;
-  /** What stands behind the command without a flag; its value is one of the values. */
+  /** A positional argument; its value is among the values. */
   readonly argument?: { readonly name: string; readonly description: string };
   readonly options: readonly CommandFlag[];
-  /** Shown below the options by --help. */
+  /** Shown by --help below the options. */
   readonly help?: string;
   load(): Promise<{ readonly run: RunCommand }>;
 }

@@ -21,19 +21,19 @@ import { openStore } from '../store/index.ts';
 import { openOwner } from '../store/owner.ts';
 import type { WriteLock } from '../store/write-lock.ts';
 
-/** What the roles of a process share; a daemon that runs all of them in one thread needs nothing of it. */
+/** Shared by the roles of a process; not needed if one thread runs all roles. */
 export interface SharedParts {
-  /** Name of the way between the threads. */
+  /** Name of the channel between the threads. */
   readonly channel: string | null;
-  /** Whether to talk to other processes, where the store can carry it. */
+  /** Whether to connect to other processes, if the store supports it. */
   readonly isConnected: boolean;
-  /** Of the embedded database. */
+  /** Lock of the embedded database. */
   readonly lock: WriteLock | null;
 }
 
 const ALONE: SharedParts = { channel: null, isConnected: false, lock: null };
 
-/** The adapters of a real daemon; `configFile` is where its configuration came from. Its bus has to be closed by the caller. */
+/** The adapters of a real daemon; `configFile` is the source of its configuration. The caller must close the bus. */
 export function composeParts(
   core: CoreConfig,
   log: RootLog = createLog(core.log),
@@ -67,7 +67,7 @@ export function composeParts(
   };
 }
 
-/** One line per outage and process: the first thread to see it writes it, and tells the others. */
+/** Logs one line per outage and process: the first thread that sees it logs it and informs the others. */
 function outageBook(bus: Bus): OutageBook {
   const process_ = `${hostname()}:${process.pid}`;
   const thread = randomUUID();
@@ -98,7 +98,7 @@ function outageBook(bus: Bus): OutageBook {
 
 const OUTAGES = 'upstream-outages';
 
-/** The stream is of the main chain: it has one address. */
+/** Only the main chain has a stream. */
 function streamOf(
   chain: ChainId,
   core: CoreConfig,

@@ -1,7 +1,7 @@
 import { relative } from 'node:path';
 import type { Clock } from '../ports/clock.ts';
 
-/** What a command may touch of the process; tests give their own. */
+/** The parts of the process that commands use; tests replace them. */
 export interface CliIo {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly cwd: string;
@@ -10,9 +10,9 @@ export interface CliIo {
   /** One line on standard error. */
   err(text: string): void;
   readonly isTerminal: boolean;
-  /** Where a progress bar can be drawn: standard error, when it is a terminal. */
+  /** Target of progress bars: standard error if it is a terminal. */
   readonly bar?: { write(text: string): void; readonly columns: number };
-  /** How a person calls this program, for commands that are printed to be copied. */
+  /** The command line that starts this program, for printed commands that users copy. */
   readonly program: string;
 }
 
@@ -35,15 +35,15 @@ const terminalBar = (stream: NodeJS.WriteStream) => ({
   },
 });
 
-/** The source tree runs without a build, but its command does not: `npx parhelion` needs one. */
+/** The source tree runs without a build, but `npx parhelion` needs one. */
 function programName(entry: string, cwd: string): string {
   return entry.endsWith('.ts') ? `npx tsx ${relative(cwd, entry)}` : 'npx parhelion';
 }
 
 export interface Progress {
-  /** `note` stands behind the numbers: what it waits for. */
+  /** `note` follows the numbers, for example the reason of a wait. */
   update(done: number, note?: string | null): void;
-  /** Leaves the line of the bar. */
+  /** Ends the line of the bar. */
   end(): void;
 }
 
@@ -52,7 +52,7 @@ interface ProgressOptions {
   readonly what: string;
   /** `slots` */
   readonly unit: string;
-  /** Null when it is not known. */
+  /** Null if unknown. */
   readonly total: number | null;
   readonly io: Pick<CliIo, 'err' | 'bar'>;
   readonly clock: Clock;
@@ -60,11 +60,11 @@ interface ProgressOptions {
 
 const BAR_MS = 200;
 const LINE_MS = 10_000;
-/** The rate is that of so much time. */
+/** Time over which the rate is measured. */
 const RATE_MS = 30_000;
 const BAR_WIDTH = 24;
 
-/** Shows long work on standard error: a bar with rate and time left in a terminal, one JSON line per 10 s elsewhere. */
+/** Shows progress on standard error: a bar with rate and time left in a terminal, otherwise a JSON line every 10 s. */
 export function createProgress({ what, unit, total, io, clock }: ProgressOptions): Progress {
   const samples: { readonly at: number; readonly done: number }[] = [];
   let shownAt = io.bar === undefined ? clock.monotonic() : Number.NEGATIVE_INFINITY;

@@ -11,13 +11,13 @@ import { builtInDir, packageDirs } from './built-in-dir.ts';
 import type { CommandValues } from './command.ts';
 import type { CliIo } from './io.ts';
 
-/** What a start for a person sets: its demo delivers webhooks to a receiver on the same machine. */
+/** Defaults of a start without configuration: the demo delivers webhooks to a receiver on the same machine. */
 const PLAIN_START = { webhooks: { allowCidrs: ['127.0.0.1/32'] } };
 
 interface LoadCliOptions {
-  /** A missing upstream is one more error; commands that only use the store do without. */
+  /** Report a missing upstream as an error; commands that only use the store do not need one. */
   readonly needsUpstream?: boolean;
-  /** A certificate that cannot be served is one more error. */
+  /** Report a certificate that cannot be served as an error. */
   readonly listens?: boolean;
 }
 
@@ -63,7 +63,7 @@ function flagOverrides(values: CommandValues): Override[] {
   const rewindTo = values['rewindTo'];
   if (typeof rewindTo === 'string') {
     if (!/^\d{1,15}$/.test(rewindTo))
-      throw new CodedError('CONFIG_INVALID', '--rewind-to wants a slot', { exitCode: EXIT.usage });
+      throw new CodedError('CONFIG_INVALID', '--rewind-to needs a slot', { exitCode: EXIT.usage });
     overrides.push({ path: ['follow', 'rewindTo'], value: Number(rewindTo), origin: '--rewind-to' });
   }
   const level = values['logLevel'];
@@ -72,7 +72,7 @@ function flagOverrides(values: CommandValues): Override[] {
     const port = values[name];
     if (typeof port !== 'string') continue;
     if (!/^\d{1,5}$/.test(port))
-      throw new CodedError('CONFIG_INVALID', `${flag} wants a number`, { exitCode: EXIT.usage });
+      throw new CodedError('CONFIG_INVALID', `${flag} needs a number`, { exitCode: EXIT.usage });
     overrides.push({ path: [section, 'port'], value: Number(port), origin: flag });
   }
   return overrides;
@@ -88,7 +88,7 @@ export function chooseUpstream({ core, file, productionEnv }: LoadedConfig): Ups
   });
 }
 
-/** What is wrong with that choice, as sentences. */
+/** Problems of that choice, as sentences. */
 function upstreamProblems(config: LoadedConfig): readonly string[] {
   try {
     return chooseUpstream(config) === 'local' ? localPortProblems(config) : [];
@@ -97,7 +97,7 @@ function upstreamProblems(config: LoadedConfig): readonly string[] {
   }
 }
 
-/** The local chain starts before the daemon listens: a port of its own would look like one of another process. */
+/** The local chain starts before the daemon listens, so a conflict with its ports would be reported as one with another process. */
 function localPortProblems({ core }: LoadedConfig): readonly string[] {
   const { port } = core.upstream.local;
   if (port === 0) return [];

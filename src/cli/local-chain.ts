@@ -5,25 +5,25 @@ import { localStoreDir } from './offline.ts';
 
 const INFO_TIMEOUT_MS = 5_000;
 
-/** The throw-away chain of this run. */
+/** The local chain of this run. */
 export interface LocalChain {
   readonly rpcUrl: string;
   readonly wsUrl: string;
-  /** The second port for websockets alone, where there is one. */
+  /** The second port, for websockets only, if open. */
   readonly socketPort: number | null;
   readonly genesisHash: string;
   /** `litesvm 1.5.0`. */
   readonly engine: string;
-  /** Folder of the store: it belongs to this chain alone. */
+  /** Folder of the store, which belongs only to this chain. */
   readonly storeDir: string;
-  /** Called when the chain ends by itself, with what it ended with. */
+  /** Called with the reason when the chain ends unexpectedly. */
   onExit(listener: (reason: string) => void): void;
-  /** Sets the demo moving, for somebody who follows it; nothing happens without the demo. */
+  /** Starts the demo scenario once it is being followed; no effect without the demo. */
   goLive(): void;
   stop(): Promise<void>;
 }
 
-/** Starts the local chain as a process of its own and clears away the stores of earlier ones. */
+/** Starts the local chain in a separate process and deletes the stores of earlier ones. */
 export async function startLocalChain(core: CoreConfig, dataDir: string): Promise<LocalChain> {
   // Imported only here: a daemon with a real upstream never loads the chain's engine.
   const { startLocalChainProcess } = await import('../local-chain/index.ts');
@@ -44,7 +44,7 @@ export async function startLocalChain(core: CoreConfig, dataDir: string): Promis
   };
 }
 
-/** Their chains are gone with the processes that held them. */
+/** Deletes stores whose chains ended with their processes. */
 function removeOthers(dir: string, genesisHash: string): void {
   if (!existsSync(dir)) return;
   for (const name of readdirSync(dir)) {

@@ -18,15 +18,15 @@ import { chooseUpstream } from './load-config.ts';
 import { findRunFile } from './run-file.ts';
 import { readVersion } from './version.ts';
 
-/** Stands where the address of the throw-away chain is not known because none runs. Nothing connects to it. */
+/** Placeholder for the address of the local chain when none is running. It is never used for a connection. */
 const NO_CHAIN = { url: 'http://127.0.0.1:8899' };
 
-/** An assembly that is not started, and the bus that its plugins tell things on; they arrive when it is closed. */
+/** An assembly that is not started, and the bus of its plugins; closing the bus flushes its messages. */
 export interface OfflineAssembly extends Assembly {
   readonly bus: Bus;
 }
 
-/** Everything of a daemon up to the point where something would be opened. Logs nothing. */
+/** Assembles a daemon without opening anything. Logs nothing. */
 export async function assembleOffline(config: LoadedConfig<FoundPlugin>): Promise<OfflineAssembly> {
   const local = config.core.upstream.urls.length === 0 ? NO_CHAIN : null;
   const log = createLog({ level: 'silent', format: 'json' });
@@ -36,14 +36,14 @@ export async function assembleOffline(config: LoadedConfig<FoundPlugin>): Promis
   return { ...assembly, bus };
 }
 
-/** Folder of the store of a throw-away chain: data of two chains never share one. */
+/** Folder of the store of a local chain; each chain has its own. */
 export function localStoreDir(dataDir: string, genesisHash: string): string {
   return join(dataDir, 'local', genesisHash);
 }
 
 /**
- * Folder in which the store of this configuration lies; null when it is that of a throw-away chain and no daemon runs. A
- * configuration without an upstream still has a store to make keys in.
+ * Folder of the store of this configuration; null if it is that of a local chain and no daemon is running. A configuration without an
+ * upstream still has a store, for example to create keys.
  */
 export function findStoreDir(config: LoadedConfig, dataDir: string): string | null {
   let choice: 'upstream' | 'local' = 'upstream';
@@ -56,17 +56,17 @@ export function findStoreDir(config: LoadedConfig, dataDir: string): string | nu
   return findRunFile(dataDir)?.storeDir ?? null;
 }
 
-/** The same for commands that need one. Errors: STORE_UNREACHABLE, exit 75. */
+/** The same for commands that need a store. Errors: STORE_UNREACHABLE, exit 75. */
 export function needStoreDir(config: LoadedConfig, dataDir: string): string {
   const dir = findStoreDir(config, dataDir);
   if (dir !== null) return dir;
-  const why = 'no local chain runs, and its store lives only as long as it does';
+  const why = 'no local chain is running, and its store exists only while it runs';
   throw new CodedError('STORE_UNREACHABLE', `${why}; for another one give --config or SOLANA_RPC_URL`, {
     exitCode: EXIT.temporary,
   });
 }
 
-/** Opens the store for a command and brings its schema up to date, unless the configuration reserves that for `migrate`. */
+/** Opens the store for a command and migrates its schema, unless the configuration leaves that to `migrate`. */
 export async function openMigratedStore(assembly: Assembly, dir: string): Promise<Store> {
   const { core } = assembly.config;
   const store = await openStore(core.store, dir);

@@ -10,8 +10,7 @@ import { assembleOffline, needStoreDir, type OfflineAssembly, openMigratedStore 
 import { findRunFiles } from './run-file.ts';
 
 /**
- * The commands that the plugins of this command line's configuration contribute. For help, a configuration that cannot be loaded
- * only hides them.
+ * The commands of the configured plugins. For help, a configuration that cannot be loaded only hides them.
  */
 export async function loadPluginCommands(args: readonly string[], io: CliIo): Promise<CliCommand[]> {
   const first = args[0];
@@ -43,7 +42,7 @@ function toCliCommand(command: Command, assembly: OfflineAssembly): CliCommand {
     if (command.needsStoppedDaemon === true) refuseBesideDaemon(resolve(io.cwd, core.dataDir));
     const dir = needStoreDir(assembly.config, resolve(io.cwd, core.dataDir));
     const store = await openMigratedStore(assembly, dir);
-    // What a plugin's command calls works on the store as in a daemon.
+    // Services used by a plugin's command work on the store as in a daemon.
     assembly.store.set(store);
     try {
       const commandIo: CommandIo = {

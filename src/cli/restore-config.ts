@@ -5,8 +5,8 @@ import { type FoundPlugin, findPlugins } from '../daemon/registry.ts';
 import { builtInDir, packageDirs } from './built-in-dir.ts';
 
 /**
- * A loaded configuration again with the plugins that a thread needs, in the thread that was given its values: without what reads and checks files, so that
- * threads do not carry it. Errors: those of `findPlugins`.
+ * Restores a loaded configuration in a worker, from its values and the plugins that the worker needs. Does not import the code that reads
+ * and checks files, to save memory. Errors: those of `findPlugins`.
  */
 export async function restoreConfig(
   loaded: Pick<LoadedConfig, 'file' | 'core' | 'values' | 'productionEnv'>,
@@ -16,6 +16,6 @@ export async function restoreConfig(
   const baseDir = loaded.file === null ? cwd : dirname(loaded.file);
   const places = { builtInDir, baseDir, packageDirs: packageDirs(loaded.file) };
   const plugins = await findPlugins(pluginEntries(loaded.core.plugins), places, undefined, leaveOut);
-  // Warnings are the main thread's to write.
+  // The main thread logs the warnings.
   return { ...loaded, warnings: [], plugins, schema: assembleSchema(plugins) };
 }

@@ -1,4 +1,4 @@
-/** The entry of a thread that runs one role of a daemon. It loads at once and opens nothing before the main thread says so. */
+/** Entry file of a worker. It loads at once and opens nothing before the command `start`. */
 import { parentPort, workerData } from 'node:worker_threads';
 import { createSystemClock } from '../adapters/clock.ts';
 import { createLog } from '../adapters/log.ts';
@@ -21,7 +21,7 @@ const log = createLog({
   destination: createLogRelay(port),
 });
 const made = makeDaemon();
-// What fails is told to whoever asks, first of all to the command `start`.
+// A failure is reported to all commands, first of all to `start`.
 made.catch(() => undefined);
 const failed = made.then(
   (daemon) => daemon.failed,
@@ -34,7 +34,7 @@ async function makeDaemon(): Promise<Daemon> {
   const lock = data.lock === null ? null : createWriteLock(data.lock.memory, data.lock.place);
   return await createDaemon({
     config: await restoreConfig(data.config, data.cwd, data.leaveOut),
-    // Messages to other processes go by the main thread.
+    // The main thread relays messages to other processes.
     parts: composeParts(core, log, { channel: data.channel, isConnected: false, lock }, data.config.file),
     version: data.version,
     chains: data.chains,
@@ -45,7 +45,7 @@ async function makeDaemon(): Promise<Daemon> {
   });
 }
 
-/** The commands of a daemon that is still being made. */
+/** The commands of a daemon that is still being created. */
 function lateCommands(daemon: Promise<Daemon>): WorkerCommands {
   const clock = createSystemClock();
   const ended = new AbortController();

@@ -14,7 +14,7 @@ const io = (role?: string): CliIo => ({
   program: 'parhelion',
 });
 
-test('without a word all roles run; the flag wins over the environment; any order and repetition means the same set', () => {
+test('all roles run by default; the flag wins over the environment; order and repetition do not matter', () => {
   assert.deepEqual(chooseRoles({}, io()), ROLES);
   assert.deepEqual(chooseRoles({}, io(' ')), ROLES);
   assert.deepEqual(chooseRoles({ role: 'api' }, io('indexer')), ['api']);
@@ -30,7 +30,7 @@ test('without a word all roles run; the flag wins over the environment; any orde
   );
 });
 
-test('an unknown role is a usage error that names the roles and where it stood', () => {
+test('an unknown role is a usage error that names the roles and its origin', () => {
   for (const [values, env, origin] of [
     [{ role: 'api,indexr' }, undefined, /--role: "indexr"/],
     [{ role: '' }, undefined, /--role: ""/],
@@ -40,7 +40,7 @@ test('an unknown role is a usage error that names the roles and where it stood',
   }
 });
 
-test('requests have the main thread for themselves; a single role has no other thread', () => {
+test('requests have the main thread to themselves; a single role needs no other thread', () => {
   for (const role of ROLES) assert.deepEqual(splitRoles([role]), { main: [role], threads: [] });
   assert.deepEqual(splitRoles(ROLES), { main: ['api'], threads: ['indexer', 'deliverer'] });
   assert.deepEqual(splitRoles(['indexer', 'deliverer']), { main: [], threads: ['indexer', 'deliverer'] });

@@ -13,14 +13,18 @@ export function chooseRoles(values: CommandValues, io: CliIo): readonly Role[] {
   const unknown = names.filter((name) => !ROLES.some((role) => role === name));
   if (unknown.length > 0) {
     const origin = typeof flag === 'string' ? '--role' : 'PARHELION_ROLE';
-    throw new CodedError('CONFIG_INVALID', `${origin}: "${unknown[0]}" is no role; the roles are ${ROLES.join(', ')}`, {
-      exitCode: EXIT.usage,
-    });
+    throw new CodedError(
+      'CONFIG_INVALID',
+      `${origin}: "${unknown[0]}" is not a role; the roles are ${ROLES.join(', ')}`,
+      {
+        exitCode: EXIT.usage,
+      },
+    );
   }
   return ROLES.filter((role) => names.includes(role));
 }
 
-/** Which of them run on the main thread, and which in threads of their own: requests never share a thread with anything else. */
+/** Assigns roles to the main thread and to workers: `api` never shares a thread with another role. */
 export function splitRoles(roles: readonly Role[]): {
   readonly main: readonly Role[];
   readonly threads: readonly Role[];

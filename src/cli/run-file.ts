@@ -4,28 +4,28 @@ import { CodedError, messageOf } from '../lib/coded-error.ts';
 import { ROLES, type Role } from '../ports/daemon-view.ts';
 import { EXIT } from '../runtime/errors.ts';
 
-/** What a running daemon tells other commands on the same machine. */
+/** Data of a running daemon for commands on the same machine. */
 export interface RunFile {
   readonly pid: number;
-  /** What this process does. */
+  /** Roles of this process. */
   readonly roles: readonly Role[];
   /** Null without the role `api`. */
   readonly api: string | null;
   readonly websocket: string | null;
   readonly admin: string;
   readonly chain: 'local' | 'rpc';
-  /** Folder of the store; for a throw-away chain it lies deeper than `dataDir`. */
+  /** Folder of the store; for a local chain a subfolder of `dataDir`. */
   readonly storeDir: string;
 }
 
 const NAME = /^run(-[a-z-]+)?\.json$/;
 
-/** `run.json`; a process that has only some of the roles stands beside others with the same folder. */
+/** `run.json`; if a process has only some of the roles, others may use the same folder, so the name contains the roles. */
 function nameOf(roles: readonly Role[]): string {
   return roles.length === ROLES.length ? 'run.json' : `run-${roles.join('-')}.json`;
 }
 
-/** Writes the file so that a reader never sees half of it. */
+/** Writes the file atomically. */
 export function writeRunFile(dataDir: string, content: RunFile): void {
   mkdirSync(dataDir, { recursive: true, mode: 0o700 });
   const path = join(dataDir, nameOf(content.roles));
@@ -34,18 +34,18 @@ export function writeRunFile(dataDir: string, content: RunFile): void {
   renameSync(temporary, path);
 }
 
-/** Removes the file if it is this process's own. */
+/** Removes the file if it belongs to this process. */
 export function removeRunFile(dataDir: string, pid: number): void {
   const own = findRunFiles(dataDir).find((file) => file.pid === pid);
   if (own !== undefined) rmSync(join(dataDir, nameOf(own.roles)), { force: true });
 }
 
-/** The running daemon of a data folder, or the part of it that takes requests; null when there is none. */
+/** The running process of a data folder, preferably the one with the role `api`; null: none is running. */
 export function findRunFile(dataDir: string): RunFile | null {
   return findRunFiles(dataDir)[0] ?? null;
 }
 
-/** All processes of a data folder, that with the API first; a file left by a dead process counts as none. */
+/** All running processes of a data folder, the one with the API first; files of dead processes are ignored. */
 export function findRunFiles(dataDir: string): RunFile[] {
   const names = existsSync(dataDir) ? readdirSync(dataDir).filter((name) => NAME.test(name)) : [];
   const files = names.sort().flatMap((name) => {
@@ -63,7 +63,7 @@ function readRunFile(path: string): RunFile | null {
   }
 }
 
-/** All processes of a data folder. Errors: UPSTREAM_CONNECT, exit 75, when there is none. */
+/** All running processes of a data folder. Errors: UPSTREAM_CONNECT, exit 75, if none is running. */
 export function needRunFiles(dataDir: string): RunFile[] {
   const found = findRunFiles(dataDir);
   if (found.length > 0) return found;
@@ -77,7 +77,7 @@ function isAlive(pid: number): boolean {
     process.kill(pid, 0);
     return true;
   } catch (error) {
-    // Someone else's process is a living one too.
+    // EPERM: the process exists and belongs to another user.
     return messageOf(error).includes('EPERM');
   }
 }

@@ -27,7 +27,7 @@ export async function runCli(args: readonly string[], io: CliIo): Promise<number
     });
   for (const command of commandTable) add(command);
   try {
-    // Only then: finding the commands of plugins loads the plugins.
+    // Only if needed: finding the commands of plugins loads the plugins.
     if (!commandTable.some(({ path }) => path[0] === args[0])) {
       for (const command of await loadPluginCommands(args, io)) add(command);
     }
@@ -42,7 +42,7 @@ function addCommand(program: Command, command: CliCommand, action: (values: Comm
   let parent = program;
   for (const word of command.path.slice(0, -1)) {
     parent = parent.commands.find((candidate) => candidate.name() === word) ?? parent.command(word).exitOverride();
-    // A group has no text of its own: its commands are what there is to know.
+    // A command group has no description; list its commands.
     parent.description([...parent.commands.map((one) => one.name()), command.path.at(-1)].join(', '));
   }
   const leaf = parent.command(command.path.at(-1)!).description(command.summary).exitOverride();
@@ -63,7 +63,7 @@ function addFlag(command: Command, { flags, description, required, choices, repe
   command.addOption(option);
 }
 
-/** Writes an error for people: the problems of a configuration one per line, a stack only where the error is a bug. */
+/** Prints an error: configuration problems one per line, a stack only if the error is a bug. */
 function report(error: unknown, io: CliIo): number {
   if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
   if (error instanceof CodedError && error.exitCode !== undefined) {

@@ -1,4 +1,4 @@
-/** For tests of plugins, `parhelion/test`: a daemon in this process that follows a local chain, which forks on command. */
+/** The test kit for plugins, `parhelion/test`: a daemon in this process that follows a local chain, which forks on command. */
 import { randomUUID } from 'node:crypto';
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
@@ -14,7 +14,7 @@ import { loadCliConfig } from './load-config.ts';
 import { readVersion } from './version.ts';
 
 export interface TestDaemonOptions {
-  /** Plugins as the configuration names them: the path of an entry file, a package, a built-in name. `access` is always there. */
+  /** Plugins as in the configuration: the path of an entry file, a package, or a built-in name. `access` is always loaded. */
   readonly plugins: readonly string[];
   /** Sections of the configuration, by name. */
   readonly config?: Readonly<Record<string, unknown>>;
@@ -23,20 +23,20 @@ export interface TestDaemonOptions {
 export interface TestChain {
   readonly rpcUrl: string;
   readonly wsUrl: string;
-  /** Makes `count` blocks (default 1); returns the slot of the newest. */
+  /** Produces `count` blocks (default 1); returns the slot of the newest. */
   seal(count?: number): Promise<number>;
-  /** Leaves `count` slots without a block. */
+  /** Skips `count` slots. */
   skip(count?: number): Promise<void>;
-  /** Replaces the newest `depth` blocks by others, and adds at least one. */
+  /** Forks: replaces the newest `depth` blocks, and adds at least one. */
   fork(depth: number): Promise<void>;
-  /** A transfer from the faucet; returns its signature. It is in the next block. */
+  /** Transfers from the faucet in the next block; returns the signature. */
   fund(address: string, lamports: number | bigint): Promise<string>;
 }
 
 export interface TestDaemon {
   readonly apiUrl: string;
   readonly adminUrl: string;
-  /** An API key of its only project. */
+  /** An API key of the only project. */
   readonly key: string;
   readonly chain: TestChain;
   /** Calls a route of the API with the key. */
@@ -46,7 +46,7 @@ export interface TestDaemon {
   stop(): Promise<void>;
 }
 
-/** Starts a chain and a daemon on any free ports, with a new store. Stop it at the end of the test. */
+/** Starts a chain and a daemon on free ports, with a new store. Stop it at the end of the test. */
 export async function startTestDaemon({ plugins, config = {} }: TestDaemonOptions): Promise<TestDaemon> {
   const { startLocalChain } = await import('../local-chain/index.ts');
   const chain = await startLocalChain({ time: { kind: 'virtual' }, lightAssets: false });
@@ -58,7 +58,7 @@ export async function startTestDaemon({ plugins, config = {} }: TestDaemonOption
   try {
     const key = `test-${randomUUID()}`;
     const file = join(dataDir, 'parhelion.yaml');
-    // JSON is YAML too.
+    // JSON is valid YAML.
     writeFileSync(file, JSON.stringify(configOf(dataDir, chain, plugins, config)));
     const loaded = await loadCliConfig({ config: file }, silentIo(dataDir));
     const log = createLog({ level: process.env['TEST_LOG'] ?? 'error', format: 'json' });
@@ -132,7 +132,7 @@ function clientOf(apiUrl: string, key: string): Pick<TestDaemon, 'apiUrl' | 'fet
   };
 }
 
-/** Asks until there is an answer other than undefined, at most 30 s. */
+/** Polls until the result is not undefined, for at most 30 s. */
 export async function until<T>(what: string, ask: () => Promise<T | undefined>): Promise<T> {
   for (const endMs = performance.now() + 30_000; performance.now() < endMs; await sleep(20)) {
     const answer = await ask();

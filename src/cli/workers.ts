@@ -25,16 +25,16 @@ interface WorkersPlan {
 
 interface StartedWorkers {
   readonly handles: readonly WorkerHandle[];
-  /** For the main thread. */
+  /** Parts for the main thread. */
   readonly shared: SharedParts;
-  /** Ends those that still run. */
+  /** Terminates the workers that still run. */
   end(): Promise<void>;
 }
 
-/** The main thread's place in the lock; the others follow it. */
+/** Index of the main thread in the lock; the workers follow. */
 const MAIN = 0;
 
-/** Starts a thread per role; they load while the main thread does. The database's lock is theirs in common. */
+/** Starts a worker per role; they load in parallel with the main thread. All share the lock of the database. */
 export function startWorkers({ roles, config, log, ...rest }: WorkersPlan): StartedWorkers {
   const channel = roles.length === 0 ? null : `parhelion-${process.pid}-${randomUUID()}`;
   const memory = roles.length === 0 ? null : makeLockMemory(1 + roles.length);
@@ -68,20 +68,20 @@ export function startWorkers({ roles, config, log, ...rest }: WorkersPlan): Star
 
 const entry = new URL(`./role-thread${extname(fileURLToPath(import.meta.url))}`, import.meta.url);
 
-/** What a thread of one role is given. The configuration is the one that the main thread has read, not what the file says by now. */
+/** Input of a worker. The configuration is the one that the main thread has read; the file may have changed since. */
 export interface RoleData {
   readonly role: Role;
   readonly config: Pick<LoadedConfig, 'file' | 'core' | 'values' | 'productionEnv'>;
-  /** Plugins that have nothing to do there, as the configuration names them. */
+  /** Plugins that the worker does not need, by their configured names. */
   readonly leaveOut: readonly string[];
   readonly chains: readonly ChainSetup[];
   /** Folder of the store. */
   readonly dataDir: string;
-  /** Working directory: where packages of plugins are looked for. */
+  /** Working directory: base of relative paths without a configuration file. */
   readonly cwd: string;
   readonly version: string;
-  /** Name of the way between the threads. */
+  /** Name of the channel between the threads. */
   readonly channel: string | null;
-  /** Of the embedded database. */
+  /** Lock of the embedded database. */
   readonly lock: { readonly memory: LockMemory; readonly place: number } | null;
 }

@@ -16,7 +16,7 @@ const MISSING =
   'no upstream is configured: set upstream.urls (or SOLANA_RPC_URL) to the JSON-RPC address of a Solana node';
 
 /**
- * Decides once, before the first socket opens, whether the daemon uses real upstreams or the throw-away local chain. A production
+ * Decides once, before the first socket opens, whether the daemon uses real upstreams or the local chain. A production
  * start (a configuration file, or NODE_ENV=production) never falls back to the local chain. Errors: CONFIG_INVALID, exit 78.
  */
 export function checkUpstream({ urlCount, mode, fromFile, productionEnv }: UpstreamChoiceInput): UpstreamChoice {

@@ -8,8 +8,8 @@ const count = (value: number, description: string, minimum = 1) =>
   Type.Integer({ minimum, default: value, description });
 
 /**
- * A key of an earlier version that counted slots where time is meant. It is still read when it is set, and a warning names the key that took
- * its place; it stands in no written configuration.
+ * A key of an earlier version that counts slots instead of time. It is still read if set, with a warning that names its replacement; it is
+ * left out of written configurations.
  */
 const oldSlots = (renamedTo: string) =>
   Type.Union([Type.Integer({ minimum: 1 }), Type.Null()], {
@@ -18,7 +18,7 @@ const oldSlots = (renamedTo: string) =>
     renamedTo,
   });
 
-/** A length of time, fractions too. */
+/** A duration; fractions are allowed. */
 const time = (value: number, description: string) => Type.Number({ exclusiveMinimum: 0, default: value, description });
 
 /** A key whose value never appears in logs, dumps or errors. */
@@ -27,7 +27,7 @@ export const secret = { secret: true } as const;
 const file = (description: string) =>
   Type.Union([Type.String({ minLength: 1 }), Type.Null()], { default: null, description });
 
-/** The certificate of the listeners `who`. */
+/** The certificate section of the listeners `who`. */
 const tlsConfig = (who: string) =>
   Type.Object(
     {
@@ -37,7 +37,7 @@ const tlsConfig = (who: string) =>
     { ...closed, default: {} },
   );
 
-/** Where the configuration names certificates. */
+/** The sections that contain certificates. */
 export const TLS_SECTIONS = ['http', 'admin'] as const;
 export type TlsSection = (typeof TLS_SECTIONS)[number];
 
@@ -74,7 +74,7 @@ const upstreamEntry = Type.Union([
   ),
 ]);
 
-/** Where chains are read: addresses of nodes, or the local chain. */
+/** Sources of the chains: addresses of nodes, or the local chain. */
 const upstreamConfig = Type.Object(
   {
     urls: Type.Array(upstreamEntry, {

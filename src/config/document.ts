@@ -5,9 +5,9 @@ import { describeSchema } from './validate.ts';
 const WIDTH = 118;
 
 export interface DocumentOptions {
-  /** Text above everything, without `#`. */
+  /** Header text, without `#`. */
   readonly header: string;
-  /** Writes keys as comments, so that the file sets nothing until someone takes a `#` away. */
+  /** Writes keys as comments, so that the file sets nothing until a `#` is removed. */
   readonly commented?: boolean;
 }
 
@@ -29,14 +29,14 @@ function renderField(key: string, field: SchemaNode, depth: number, commented: b
       child.renamedTo === undefined ? renderField(name, child, depth + 1, commented) : [],
     );
     const title = field.description === undefined ? [] : wrap(field.description, indent);
-    // A section without keys still has to be a section.
+    // A section without keys must still be a section.
     return [...title, `${mark}${indent}${key}:${inner.length === 0 ? ' {}' : ''}`, ...inner];
   }
   const text = `${field.description ?? ''}${accepts(field)}`;
   return [...wrap(text, indent), `${mark}${indent}${key}: ${scalar(field.default)}`];
 }
 
-/** What the type alone does not show. */
+/** The accepted values, as far as the default does not show them. */
 function accepts(field: SchemaNode): string {
   const choices = (field.anyOf ?? []).every((branch) => 'const' in branch || branch.type === 'null');
   if (field.anyOf !== undefined && choices) return ` [${describeSchema(field)}]`;

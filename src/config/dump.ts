@@ -3,7 +3,7 @@ import { isPlainObject } from '../lib/json.ts';
 import type { LoadedConfig } from './load.ts';
 import type { SchemaNode } from './node.ts';
 
-/** The effective configuration as YAML or JSON, secrets masked. */
+/** The effective configuration as YAML or JSON, with secrets masked. */
 export function dumpConfig(config: LoadedConfig, format: 'yaml' | 'json'): string {
   const masked = maskSecrets(config.schema, config.values);
   return format === 'json' ? `${JSON.stringify(masked, null, 2)}\n` : stringify(masked, { lineWidth: 0 });
@@ -12,8 +12,8 @@ export function dumpConfig(config: LoadedConfig, format: 'yaml' | 'json'): strin
 const HIDDEN = '***';
 
 /**
- * A copy in which values of keys that the schema marks `secret` are hidden, and all addresses: providers put keys into paths and queries.
- * Addresses elsewhere lose user info.
+ * A copy that hides the values of keys marked `secret`, and all upstream addresses, because providers put keys into paths and queries.
+ * User info is removed from all other addresses.
  */
 export function maskSecrets(schema: SchemaNode, value: unknown): unknown {
   if (typeof value === 'string') return isSecret(schema) ? maskText(value) : withoutUserInfo(value);
@@ -26,7 +26,7 @@ export function maskSecrets(schema: SchemaNode, value: unknown): unknown {
   );
 }
 
-/** Scheme and host of an address, with `***` for whatever could hold a key; `***` for anything that is no address. */
+/** Scheme and host of an address, with `***` for parts that may contain a key; `***` for text that is not an address. */
 export function maskText(text: string): string {
   if (text === '' || text.startsWith('sqlite:')) return text;
   let url: URL;

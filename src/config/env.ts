@@ -11,7 +11,7 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 export interface Override {
   readonly path: ConfigPath;
   readonly value: unknown;
-  /** The variable or flag, for messages. */
+  /** Name of the variable or flag, for messages. */
   readonly origin: string;
 }
 
@@ -22,13 +22,13 @@ export interface EnvironmentReading {
 
 const PREFIX = 'PARHELION_';
 const FILE_SUFFIX = '_FILE';
-/** Variables of the tests and of the first start; they are no configuration keys. */
+/** Variables of the tests and of the first start, which are not configuration keys. */
 const RESERVED = new Set(['PARHELION_BOOTSTRAP_KEY']);
 
 /**
- * `PARHELION_HTTP__PORT=9000` sets `http.port`: `__` separates levels, case and single underscores do not count. With `_FILE` at the
- * end the value is read from the named file. Values are YAML scalars or flow collections where the key is not plain text.
- * `SOLANA_RPC_URL` (one address, or several with blanks or commas between) sets `upstream.urls`.
+ * `PARHELION_HTTP__PORT=9000` sets `http.port`: `__` separates levels, case and single underscores are ignored. With the suffix `_FILE`
+ * the value is read from the named file. Values are YAML scalars or flow collections unless the key is plain text.
+ * `SOLANA_RPC_URL` (one address, or several separated by blanks or commas) sets `upstream.urls`.
  */
 export function readEnvironment(
   schema: SchemaNode,
@@ -44,7 +44,7 @@ export function readEnvironment(
     if (!name.startsWith(PREFIX) || raw === undefined || RESERVED.has(name)) continue;
     const found = locate(schema, name.slice(PREFIX.length));
     if ('problem' in found) {
-      // Without a section it may belong to some other tool that shares the prefix.
+      // Without a section it may belong to another tool with the same prefix.
       if (name.includes('__')) problems.push(`${name}: ${found.problem}`);
       continue;
     }
@@ -93,7 +93,7 @@ function descend(
 
 const plain = (name: string) => name.replaceAll(/[-_]/g, '').toLowerCase();
 
-/** The first reading that the key accepts: YAML before plain text, unless the key is plain text. */
+/** The first interpretation that the key accepts: YAML before plain text, unless the key is plain text. */
 function toValue(schema: SchemaNode, text: string): unknown {
   if (schema.type === 'string') return text;
   let parsed: unknown = text;
@@ -118,7 +118,7 @@ function givenTwice(overrides: readonly Override[]): string[] {
   return problems;
 }
 
-/** A copy of `values` with the overrides in it; later ones win. */
+/** A copy of `values` with the overrides applied; later ones win. */
 export function applyOverrides(
   values: Readonly<Record<string, unknown>>,
   overrides: readonly Override[],

@@ -8,13 +8,13 @@ export type ConfigPath = readonly (string | number)[];
 
 export interface ConfigFile {
   readonly values: Readonly<Record<string, unknown>>;
-  /** Where a key stands, counted from 1; null when the file does not have it. */
+  /** Line of a key, counted from 1; null if the file does not contain it. */
   lineOf(path: ConfigPath): number | null;
 }
 
 export const emptyFile: ConfigFile = { values: {}, lineOf: () => null };
 
-/** Reads a YAML (or JSON) file. Errors: CONFIG_UNREADABLE, CONFIG_INVALID with every syntax error and its line. */
+/** Reads a YAML (or JSON) file. Errors: CONFIG_UNREADABLE, CONFIG_INVALID with all syntax errors and their lines. */
 export function readConfigFile(path: string): ConfigFile {
   let text: string;
   try {
@@ -25,10 +25,10 @@ export function readConfigFile(path: string): ConfigFile {
   return parseConfig(text, path);
 }
 
-/** The same for text that is already there; `name` stands in messages. */
+/** Parses the text of a configuration; `name` is used in messages. */
 function parseConfig(text: string, name: string): ConfigFile {
   const lines = new LineCounter();
-  // prettyErrors quote the source line, and a source line can hold a secret.
+  // prettyErrors would quote the source line, which may contain a secret.
   const document = parseDocument(text, { lineCounter: lines, prettyErrors: false });
   if (document.errors.length > 0) {
     const problems = document.errors.map(({ pos, message }) => `line ${lines.linePos(pos[0]).line}: ${message}`);

@@ -9,7 +9,7 @@ import { TEXT_FORMATS } from './validate.ts';
 
 const holds = (format: string, text: string) => TEXT_FORMATS.get(format)!.holds(text);
 
-test('networks: what is taken can be used by everything that uses networks, what is not taken is refused by it', () => {
+test('networks: all code that uses networks accepts the same texts', () => {
   const octet = fc.oneof(fc.integer({ min: 0, max: 255 }), fc.integer({ min: -1, max: 300 })).map(String);
   const four = fc.array(octet, { minLength: 3, maxLength: 5 }).map((parts) => parts.join('.'));
   const six = fc.oneof(
@@ -44,7 +44,7 @@ test('networks: what is taken can be used by everything that uses networks, what
     assert.equal(holds('cidr', bad), false, bad);
 });
 
-test('addresses: the scheme has to be one of the named ones, and there has to be a host', () => {
+test('addresses: the scheme must be an allowed one, and a host is required', () => {
   const table: readonly [format: string, good: readonly string[], bad: readonly string[]][] = [
     [
       'http-url',

@@ -86,7 +86,7 @@ test('all errors come at once, with place, expectation, class of the value and s
   assert.deepEqual([...problems].sort(), expected.sort());
 });
 
-test('inside a union only the branch of the written kind complains', async () => {
+test('inside a union only the branch of the given type reports errors', async () => {
   assert.deepEqual(await problemsOf(load('upstream:\n  urls:\n    - {url: "http://x", maxConcurent: 3}\n')), [
     'line 3, upstream.urls.0.maxConcurent: unknown key, did you mean "maxConcurrent"?',
   ]);
@@ -149,7 +149,7 @@ test('environment names: case, underscores, nesting, scalars, files', async () =
   assert.deepEqual(values['gadget'], { maxWidgets: 5, token: 's3cret', inner: { caFile: '/etc/ca.pem' } });
 });
 
-test('a key and its file at once are refused; so is a file that is not there', async () => {
+test('a key together with its file is refused; so is a missing file', async () => {
   const both = { PARHELION_GADGET__TOKEN: 'a', PARHELION_GADGET__TOKEN_FILE: file('b') };
   assert.deepEqual(await problemsOf(load(null, both)), [
     'PARHELION_GADGET__TOKEN and PARHELION_GADGET__TOKEN_FILE both set gadget.token',
@@ -191,7 +191,7 @@ test('relative plugin paths start at the file; PARHELION_PLUGINS replaces the li
   assert.deepEqual(seen[2], [{ use: 'access', enabled: true }]);
 });
 
-test('a list that is too long is told with its length', async () => {
+test('a list that is too long is reported with its length', async () => {
   const names = Type.Array(Type.String(), { default: [], maxItems: 2, description: 'names' });
   const config = Type.Object({ names }, { additionalProperties: false, default: {} });
   const long = { file: file('gadget:\n  names: [ a, b, c ]\n'), env: {} };

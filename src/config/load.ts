@@ -15,17 +15,17 @@ interface ConfigSources {
   /** Path of the configuration file; null for a start without one. */
   readonly file: string | null;
   readonly env: Environment;
-  /** From the command line; they win over everything. */
+  /** From the command line, with the highest precedence. */
   readonly flags?: readonly Override[];
-  /** Values of lowest rank beside the schema's defaults, for a start without a file. */
+  /** Values with the lowest precedence above the defaults of the schema, for a start without a file. */
   readonly base?: Readonly<Record<string, unknown>>;
-  /** Looks at a configuration that fits its schema, or whose errors are elsewhere; returns sentences. */
+  /** Further checks of a configuration that matches its schema, or whose errors are elsewhere; returns problems as sentences. */
   readonly check?: (loaded: LoadedConfig) => readonly string[];
 }
 
 /**
- * Finds the plugins whose sections the schema holds. `baseDir` is where relative paths of the list start. What is wrong with one of
- * them goes to `report`, so that everything else is checked all the same.
+ * Finds the plugins whose sections are part of the schema. `baseDir` is the base of relative paths in the list. Errors of single plugins go
+ * to `report`, so that everything else is still checked.
  */
 type FindSections<P extends ConfigSection> = (
   entries: readonly PluginEntry[],
@@ -34,21 +34,21 @@ type FindSections<P extends ConfigSection> = (
 ) => Promise<readonly P[]>;
 
 export interface LoadedConfig<P extends ConfigSection = ConfigSection> {
-  /** Everything, defaults filled in; secrets in the clear. */
+  /** The whole configuration, with defaults filled in and secrets in clear text. */
   readonly values: Readonly<Record<string, unknown>>;
   readonly core: CoreConfig;
   readonly schema: TObject;
   readonly plugins: readonly P[];
   readonly file: string | null;
-  /** Sentences about keys of an earlier version that are set. */
+  /** Sentences about old keys that are set. */
   readonly warnings: readonly string[];
   /** `NODE_ENV=production`. */
   readonly productionEnv: boolean;
 }
 
 /**
- * Reads file, environment and flags, in this order of rank from below, and checks them against the closed schema of kernel and
- * plugins. Errors: CONFIG_UNREADABLE; CONFIG_INVALID with all problems in `facts.problems`; those of `findSections`.
+ * Reads file, environment and flags, in increasing precedence, and checks them against the closed schema of kernel and plugins. Errors:
+ * CONFIG_UNREADABLE; CONFIG_INVALID with all problems in `facts.problems`; those of `findSections`.
  */
 export async function loadConfig<P extends ConfigSection>(
   sources: ConfigSources,
@@ -66,7 +66,7 @@ export async function loadConfig<P extends ConfigSection>(
   const overrides = [...reading.overrides, ...(sources.flags ?? [])];
   const values = fillDefaults(schema, applyOverrides({ ...known(schema, base), ...file.values }, overrides));
   const isListWhole = list.isWhole && broken.length === 0;
-  // A key without meaning may be the section of a plugin that could not be loaded.
+  // An unknown key may be the section of a plugin that could not be loaded.
   const faults = validateConfig(schema, values).filter(
     ({ path, message }) => isListWhole || path.length > 1 || message !== UNKNOWN_KEY,
   );
@@ -85,11 +85,11 @@ export async function loadConfig<P extends ConfigSection>(
     ...reading.problems,
     ...faults.map(({ path, message }) => `${place(path, file, overrides)}: ${message}`),
   ];
-  // What fits its schema is looked at once more, unless that would only repeat what is wrong already.
+  // Run the further checks, unless they would only repeat errors already found.
   const checked = faults.some(({ path }) => path[0] === 'upstream') ? [] : (sources.check?.(loaded) ?? []);
   if (problems.length + broken.length + checked.length === 0) return loaded;
   if (problems.length + broken.length === 0 && checked.length === 1) throw configInvalid(null, checked);
-  // Alone, an error of a plugin keeps its own code.
+  // If the only problem is an error of a plugin, it keeps its code.
   if (problems.length + checked.length === 0 && broken.length === 1) throw broken[0];
   const pathOf = ({ facts }: CodedError) => ['plugins', ...list.indexOf(facts['use'])];
   throw configInvalid(sources.file, [
@@ -99,7 +99,7 @@ export async function loadConfig<P extends ConfigSection>(
   ]);
 }
 
-/** Keys of an earlier version that are set, and those that took their place. */
+/** Old keys that are set, with their replacements. */
 function renamedKeys(
   schema: SchemaNode,
   value: unknown,
@@ -114,14 +114,14 @@ function renamedKeys(
 }
 
 interface PluginList {
-  /** Those that can be read; the others are errors of the whole configuration. */
+  /** The readable entries; the others are reported as errors of the whole configuration. */
   readonly entries: CoreConfig['plugins'];
   readonly isWhole: boolean;
-  /** Place of the entry that names a plugin so, as the end of a path; empty when none does. */
+  /** End of the path of the entry with this `use` name; empty if there is no such entry. */
   indexOf(use: unknown): readonly number[];
 }
 
-/** The list decides which sections exist, so it is read before the rest. */
+/** The list determines which sections exist, so it is read first. */
 function readPluginList(file: ConfigFile, sources: ConfigSources): PluginList {
   const reading = readEnvironment(coreConfig, pick(sources.env, 'PARHELION_PLUGINS'), (path) =>
     readFileSync(path, 'utf8'),
@@ -142,7 +142,7 @@ function readPluginList(file: ConfigFile, sources: ConfigSources): PluginList {
   };
 }
 
-/** Values for plugins that are not there are left out: the base is written for the usual set of them. */
+/** Omits values of plugins that are not loaded: the base is written for the default set of plugins. */
 function known(schema: SchemaNode, base: Readonly<Record<string, unknown>>): Record<string, unknown> {
   return Object.fromEntries(Object.entries(base).filter(([key]) => schema.properties?.[key] !== undefined));
 }

@@ -38,7 +38,7 @@ test('no secret of the core configuration survives masking', () => {
   );
 });
 
-test('other values stay as they are, and user info is cut out anywhere', () => {
+test('other values stay unchanged, and user info is removed everywhere', () => {
   const schema = Type.Object({ a: Type.Integer(), b: Type.String(), c: Type.Array(Type.String(secret)) });
   assert.deepEqual(maskSecrets(schema, { a: 1, b: 'https://u:p@h/x', c: ['k', ''] }), {
     a: 1,

@@ -1,6 +1,6 @@
 import { isPlainObject } from '../lib/json.ts';
 
-/** The parts of a JSON schema that configuration code looks at. TypeBox schemas are such objects. */
+/** The parts of a JSON schema that the configuration code uses. TypeBox schemas are such objects. */
 export interface SchemaNode {
   readonly type?: string;
   readonly const?: unknown;
@@ -16,19 +16,19 @@ export interface SchemaNode {
   readonly maxItems?: number;
   readonly minLength?: number;
   readonly pattern?: string;
-  /** One of the kernel's own (formats.ts); others are documentation. */
+  /** One of the formats of validate.ts; other formats are documentation. */
   readonly format?: string;
   readonly description?: string;
   readonly default?: unknown;
-  /** Values never appear in logs, dumps or errors. */
+  /** Its values never appear in logs, dumps or errors. */
   readonly secret?: boolean;
-  /** Of a key of an earlier version: the one that took its place. */
+  /** Of an old key: its replacement. */
   readonly renamedTo?: string;
 }
 
 /**
- * A copy of `value` in which missing fields have their defaults. A section that is written without content (`http:`) counts as
- * empty. Values of the wrong kind stay as they are, for the validation to complain about.
+ * A copy of `value` in which missing fields have their defaults. A section without content (`http:`) counts as empty. Values of the wrong
+ * type stay unchanged; the validation reports them.
  */
 export function fillDefaults(schema: SchemaNode, value: unknown): unknown {
   if (schema.type !== 'object' || schema.properties === undefined) {

@@ -2,13 +2,13 @@ import { type TObject, type TSchema, Type } from '@sinclair/typebox';
 import { coreConfig } from './core.ts';
 import type { SchemaNode } from './node.ts';
 
-/** A plugin as far as the configuration is concerned. */
+/** The parts of a plugin that the configuration needs. */
 export interface ConfigSection {
   readonly id: string;
   readonly config: TObject;
 }
 
-/** Names that plugins cannot take because sections of the kernel have them. */
+/** Names of kernel sections, which plugins cannot use. */
 export const coreSections: readonly string[] = Object.keys(coreConfig.properties);
 
 /** The closed schema of the whole configuration: the kernel's sections and one per plugin. */
@@ -19,8 +19,8 @@ export function assembleSchema(sections: readonly ConfigSection[]): TObject {
 }
 
 /**
- * What is wrong with a plugin's schema, as sentences: it must be closed, and each field needs a description and a default, so that
- * the configuration documents itself and an empty section works. Fields of list items are the plugin's own affair.
+ * Problems of a plugin's schema, as sentences: it must be closed, and each field needs a description and a default, so that the
+ * configuration is self-documenting and an empty section is valid. Fields of list items are not checked.
  */
 export function sectionProblems(schema: SchemaNode, path = 'config'): string[] {
   if (schema.type !== 'object' || schema.properties === undefined) return [`${path} is not an object schema`];

@@ -5,24 +5,24 @@ import { isPlainObject } from '../lib/json.ts';
 import type { ConfigPath } from './file.ts';
 import type { SchemaNode } from './node.ts';
 
-/** The whole message when no key is near enough to be suggested. */
+/** The whole message if no similar key exists. */
 export const UNKNOWN_KEY = 'unknown key';
 
 interface ConfigProblem {
   readonly path: ConfigPath;
-  /** Names the class of the value, never the value. */
+  /** Describes the type of the value, never the value. */
   readonly message: string;
 }
 
 /**
- * A check that runs once: optimising it, and checking its schema by a schema, took half of a start. An instance of its own each time,
- * because one keeps all that it has ever compiled.
+ * A check that runs once: optimizing it, and validating its schema, took half of a start. A new instance each time, because an instance
+ * keeps all schemas that it has compiled.
  */
 const ONCE = { code: { optimize: false }, meta: false, validateSchema: false } as const;
 
-/** Everything that is wrong with a value, in the order of its paths. */
+/** All problems of a value, ordered by path. */
 export function validateConfig(schema: SchemaNode, value: unknown): ConfigProblem[] {
-  // Formats that are not ours are documentation: without a logger nothing is said about them.
+  // Other formats are documentation; without a logger Ajv does not warn about them.
   const ajv = new Ajv({ allErrors: true, verbose: true, strict: false, logger: false, ...ONCE });
   for (const [name, { holds }] of TEXT_FORMATS) ajv.addFormat(name, holds);
   const check = ajv.compile(schema as object);
@@ -36,8 +36,8 @@ export function validateConfig(schema: SchemaNode, value: unknown): ConfigProble
 }
 
 /**
- * A union fails with the errors of all its branches. When one branch is of the kind that was written, only its errors help; otherwise
- * the union's own error says everything.
+ * A union fails with the errors of all branches. If one branch has the type of the value, only its errors are useful; otherwise the error
+ * of the union suffices.
  */
 function relevant(errors: readonly ErrorObject[]): ErrorObject[] {
   let kept = [...errors];
@@ -75,7 +75,7 @@ function toProblem(error: ErrorObject): ConfigProblem {
   return { path, message: `expected ${describeSchema(schema)}, got ${valueText(schema, error.data)}` };
 }
 
-/** A number where a number belongs may be shown: it cannot be a secret. */
+/** A number may be shown if the key is numeric: then it cannot be a secret. */
 function valueText(schema: SchemaNode, value: unknown): string {
   const numeric = schema.type === 'integer' || schema.type === 'number';
   if (typeof value === 'number' && numeric) return String(value);
@@ -85,14 +85,13 @@ function valueText(schema: SchemaNode, value: unknown): string {
 }
 
 interface TextFormat {
-  /** In words, for messages: `expected <words>, got text`. */
+  /** For messages: `expected <words>, got text`. */
   readonly words: string;
   holds(text: string): boolean;
 }
 
 /**
- * What a text in the configuration may have to be, beside text: a field asks for one with `format`. Addresses are looked at for
- * their form only; nothing is resolved or opened.
+ * The formats that a text field may require with `format`. Only the form of addresses is checked; nothing is resolved or opened.
  */
 export const TEXT_FORMATS: ReadonlyMap<string, TextFormat> = new Map([
   ['cidr', { words: 'a network like 10.0.0.0/8 or fd00::/8', holds: (text) => parseCidr(text) !== null }],
@@ -108,13 +107,13 @@ export const TEXT_FORMATS: ReadonlyMap<string, TextFormat> = new Map([
 ]);
 
 function isUrl(text: string, scheme: RegExp, isHostOptional = false): boolean {
-  // Not `new URL` alone: its error quotes the text.
+  // Not only `new URL`: its error quotes the text.
   if (!URL.canParse(text)) return false;
   const { protocol, host } = new URL(text);
   return scheme.test(protocol) && (isHostOptional ? /^[a-z]+:\/\//i.test(text) : host !== '');
 }
 
-/** What a schema wants, in words: `an integer between 0 and 65535`. */
+/** Describes a schema: `an integer between 0 and 65535`. */
 export function describeSchema(schema: SchemaNode): string {
   if (schema.anyOf !== undefined) return orList(schema.anyOf.map(describeSchema));
   if ('const' in schema) return JSON.stringify(schema.const);
@@ -139,7 +138,7 @@ export function describeSchema(schema: SchemaNode): string {
   }
 }
 
-/** The class of a value, never the value: it may be a secret. */
+/** Describes the type of a value, never the value, which may be a secret. */
 function describeValue(value: unknown): string {
   if (value === null || value === undefined) return 'nothing';
   if (Array.isArray(value)) return `a list of ${value.length}`;

@@ -27,7 +27,7 @@ import { createDaemonView } from './view.ts';
 export interface AssembledChain {
   readonly setup: ChainSetup;
   readonly pool: UpstreamPool;
-  /** Pools of plugins for this chain: bound to its genesis hash with the one above. */
+  /** Pools of plugins for this chain; they are bound to the same genesis hash. */
   readonly alongside: UpstreamPool[];
   readonly source: ChainSource;
   readonly reader: ChainReader;
@@ -35,24 +35,24 @@ export interface AssembledChain {
   readonly follower: Late<FollowerView>;
 }
 
-/** A daemon whose plugins said what they contribute, and in which nothing is open yet. */
+/** A daemon with provisioned plugins in which nothing is open yet. */
 export interface Assembly {
   readonly config: LoadedConfig<FoundPlugin>;
   readonly version: string;
-  /** What this thread does. */
+  /** Roles of this thread. */
   readonly roles: Roles;
   readonly metrics: MetricsRegistry;
   readonly chains: readonly AssembledChain[];
   readonly plugins: readonly ProvisionedPlugin[];
   readonly merged: Merged;
-  /** What callers of this thread hold. */
+  /** Budgets of the callers of this thread. */
   readonly budgets: BudgetLedger;
   readonly store: Late<Store>;
   readonly outbox: Late<OutboxParts>;
 }
 
 export interface AssembleOptions {
-  /** What this thread does; default everything. Plugins are provisioned in any case. */
+  /** Roles of this thread; default all. Plugins are provisioned in any case. */
   readonly roles?: Roles;
   /** Whether this thread's metrics include those of the process; default true. */
   readonly processMetrics?: boolean;
@@ -63,8 +63,8 @@ export interface AssembleOptions {
 }
 
 /**
- * Makes pools, readers and plugins and puts the contributions together. Opens no socket, no file and no database, so it is also
- * the check of a configuration. Errors: those of `provisionPlugins` and `mergeContributions`.
+ * Creates pools, readers and plugins, and merges the contributions. Opens no socket, file or database, so it also serves to check a
+ * configuration. Errors: those of `provisionPlugins` and `mergeContributions`.
  */
 export async function assemble(options: AssembleOptions): Promise<Assembly> {
   const { config, version } = options;
@@ -126,13 +126,13 @@ export async function assemble(options: AssembleOptions): Promise<Assembly> {
   return { config, version, roles, metrics, chains, plugins, merged, budgets, store, outbox };
 }
 
-/** What all callers may hold together. Calls to upstreams wait for their turn instead: their room is that of each upstream. */
+/** The shared limits. Calls to upstreams are not among them: they wait in the queue of their upstream. */
 function roomsOf({ http, budgets }: CoreConfig): Rooms {
   const { answerBytes, ...others } = budgets;
   return { requestBytes: http.maxBodyBytesInFlight, answerBytes: answerBytes ?? answerRoom(), ...others };
 }
 
-/** All ways out of the daemon, in sight of the tracer when there is one. */
+/** Upstream pools and outbound clients, traced if a plugin provides a tracer. */
 function traceParts(parts: DaemonParts, slot: TracerSlot): DaemonParts {
   return {
     ...parts,
@@ -159,12 +159,12 @@ function assembleChain(setup: ChainSetup, parts: DaemonParts, metrics: MetricsRe
   return { setup, pool, alongside, ...parts.makeChain(setup, pool, lateFollower(follower)), follower };
 }
 
-/** Commands of a stopped daemon change rows without a runner: the next start looks at them. */
+/** For commands without a job runner: the changed rows are picked up by the next start. */
 function lateOutbox(store: Store, clock: Clock, runner: Late<OutboxParts>): Outbox {
   return createOutbox({ store, clock, wake: () => (runner.isSet() ? runner.get().wake() : undefined) });
 }
 
-/** Readers exist before followers: listeners that come early are handed over when the follower is there. */
+/** Readers exist before followers: early listeners are handed over once the follower exists. */
 function lateFollower(follower: Late<FollowerView>): FollowerView {
   const view = () => (follower.isSet() ? follower.get() : null);
   return {
@@ -188,7 +188,7 @@ export interface Late<T> {
   get(): T;
   isSet(): boolean;
   set(value: T): void;
-  /** Calls `fn` once the value is there, at once if it is. The returned function takes the wish back. */
+  /** Calls `fn` once the value is set, or at once if it is. The returned function cancels. */
   whenSet(fn: (value: T) => void): () => void;
 }
 
@@ -198,7 +198,10 @@ export function createLate<T>(name: string): Late<T> {
   return {
     get() {
       if (held === null) {
-        throw new CodedError('PLUGIN_TOO_EARLY', `${name} is there from start on, not while plugins are provisioned`);
+        throw new CodedError(
+          'PLUGIN_TOO_EARLY',
+          `${name} is available from start on, not while plugins are provisioned`,
+        );
       }
       return held.value;
     },
@@ -216,7 +219,7 @@ export function createLate<T>(name: string): Late<T> {
   };
 }
 
-/** A store that plugins can hold on to before it is open. */
+/** A store that plugins can reference before it is open. */
 export function createLateStore(store: Late<Store>): Store {
   return {
     get dialect() {
@@ -228,6 +231,6 @@ export function createLateStore(store: Late<Store>): Store {
     version: () => store.get().version(),
     write: (work) => store.get().write(work),
     probe: () => store.get().probe(),
-    close: () => Promise.reject(new CodedError('PLUGIN_SERVICE', 'the store is closed by the kernel alone')),
+    close: () => Promise.reject(new CodedError('PLUGIN_SERVICE', 'only the kernel may close the store')),
   };
 }

@@ -50,7 +50,7 @@ eachStore('a chain is followed only once its identity is certain', (engine) => {
     assert.deepEqual(calls, ['start', 'drain', 'stop']);
   });
 
-  test('silent first: asked again until it speaks; stopping ends the asking', async (t) => {
+  test('silent at first: retried until it answers; stopping ends the retries', async (t) => {
     const { clock, calls, make, answers } = await setUp(t, [silent]);
     const run = make();
     await run.start();

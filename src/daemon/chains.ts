@@ -13,7 +13,7 @@ import { TOPICS } from './remote.ts';
 const ASK_TIMEOUT_MS = 5_000;
 const RETRY_MS = 2_000;
 
-/** The part of a follower that a chain's run drives. */
+/** The part of a follower that `ChainRun` drives. */
 export interface FollowerRun {
   start(): Promise<void> | void;
   drain(): Promise<void> | void;
@@ -23,18 +23,18 @@ export interface FollowerRun {
 interface ChainRunOptions {
   readonly chain: AssembledChain;
   readonly store: Store;
-  /** Null when nothing follows this chain. */
+  /** Null if this chain is not followed here. */
   readonly follower: FollowerRun | null;
   readonly clock: Clock;
   readonly log: Log;
-  /** Ends the daemon. */
+  /** Reports a fatal error, which ends the daemon. */
   readonly fatal: (error: unknown) => void;
 }
 
-/** Follows a chain, once it is certain that the store belongs to it. */
+/** Starts following a chain once it is certain that the store belongs to it. */
 export interface ChainRun {
   /**
-   * Asks the upstream who it is. When no upstream answers, asking goes on in the background and the daemon serves what it can.
+   * Asks the upstreams which chain they serve. If none answers, it retries in the background while the daemon serves what it can.
    * Errors: STORE_WRONG_CHAIN.
    */
   start(): Promise<void>;
@@ -51,7 +51,7 @@ export function createChainRun({ chain, store, follower, clock, log, fatal }: Ch
     const options = { timeoutMs: ASK_TIMEOUT_MS, signal: stopped.signal };
     const genesisHash = await chain.reader.call<string>('getGenesisHash', [], options);
     await bindStoreToChain(store, chain.setup.id, genesisHash);
-    // The one that answered serves our chain; the others may not.
+    // The upstream that answered serves our chain; the others may not.
     chain.pool.bind(genesisHash);
     await chain.pool.identify();
     if (stopped.signal.aborted || follower === null) return;
@@ -67,7 +67,7 @@ export function createChainRun({ chain, store, follower, clock, log, fatal }: Ch
       } catch (error) {
         if (stopped.signal.aborted) return;
         if (isFinal(error)) return fatal(error);
-        log.debug({ chain: chain.setup.id, code: codeOf(error) }, 'upstream still does not say which chain it serves');
+        log.debug({ chain: chain.setup.id, code: codeOf(error) }, 'upstream has still not reported its chain');
       }
     }
   }
@@ -80,7 +80,7 @@ export function createChainRun({ chain, store, follower, clock, log, fatal }: Ch
         if (isFinal(error)) throw error;
         log.warn(
           { chain: chain.setup.id, code: codeOf(error), error: messageOf(error) },
-          'no upstream says which chain it serves; following starts when one does',
+          'no upstream reports its chain; the follower starts when one does',
         );
         background = keepAsking();
       }
@@ -96,7 +96,7 @@ export function createChainRun({ chain, store, follower, clock, log, fatal }: Ch
   };
 }
 
-/** Everything but a silent or failing upstream. */
+/** All errors except those of a silent or failing upstream. */
 function isFinal(error: unknown): boolean {
   const code = codeOf(error) ?? '';
   return !(error instanceof CodedError) || !(code.startsWith('CHAIN_') || code.startsWith('UPSTREAM_'));
@@ -115,12 +115,12 @@ export interface Announcer {
 }
 
 const INTERVAL_MS = 1_000;
-/** Between the statuses that follow releases. */
+/** Minimum interval of the statuses that follow releases. */
 const SHORTEST_MS = 100;
-/** A message has to stay small. */
+/** Keeps messages small. */
 const MOST_GAPS = 10;
 
-/** Tells the other roles what the follower of this thread does. */
+/** Publishes the status of this thread's follower to the other roles. */
 export function createAnnouncer({ chain, follower, bus, clock }: AnnounceOptions): Announcer {
   let toldAt = Number.NEGATIVE_INFINITY;
   let cancel = (): void => undefined;
@@ -171,7 +171,7 @@ export const identityMigrations: readonly Migration[] = [
 ];
 
 /**
- * Ties a store to a chain at the first meeting and refuses every other one later, so that data of two chains can never mix.
+ * Binds a store to the first chain it is used with, and refuses every other chain later, so that data of two chains never mixes.
  * Errors: STORE_WRONG_CHAIN, exit 78.
  */
 export async function bindStoreToChain(store: Store, chain: ChainId, genesisHash: string): Promise<void> {
@@ -187,7 +187,7 @@ export async function bindStoreToChain(store: Store, chain: ChainId, genesisHash
   if (known !== genesisHash) throw wrongChain(chain, known, genesisHash);
 }
 
-/** The genesis hash of the chain whose data the store holds; null before the first meeting. */
+/** The genesis hash of the chain that the store is bound to; null: not bound yet. */
 export async function readChainIdentity(store: Store, chain: ChainId): Promise<string | null> {
   const row = await (store.read as Queries<IdentityTables>)
     .selectFrom('chain_identity')
@@ -197,7 +197,7 @@ export async function readChainIdentity(store: Store, chain: ChainId): Promise<s
   return row?.genesis_hash ?? null;
 }
 
-/** Errors: STORE_WRONG_CHAIN, exit 78, when every upstream serves another chain than the one that the pool is bound to. */
+/** Errors: STORE_WRONG_CHAIN, exit 78, if every upstream serves another chain than the one that the pool is bound to. */
 export function refuseOtherChain(pool: UpstreamPool, chain: ChainId, known: string): void {
   const others = pool.states().map(({ otherChain }) => otherChain);
   const [first] = others;

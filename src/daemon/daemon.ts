@@ -30,24 +30,24 @@ export interface DaemonOptions extends MachineryOptions, FirstStartOptions {
 }
 
 export interface Daemon {
-  /** Runs the stages. When one fails, everything is closed again and the error passed on. */
+  /** Runs the stages. If one fails, everything is closed again and its error is thrown. */
   start(): Promise<void>;
   addresses(): DaemonAddresses;
-  /** What this start made. */
+  /** Project, key and token that this start created. */
   first(): FirstStart;
   reload(load: () => Promise<ConfigValues>): Promise<void>;
   load(): DaemonLoad;
-  /** Proves that the store takes writes and that all roles answer. Errors: those of `Store.probe`, ROLE_SILENT, ROLE_ENDED. */
+  /** Checks that the store accepts writes and that all roles answer. Errors: those of `Store.probe`, ROLE_SILENT, ROLE_ENDED. */
   probe(): Promise<void>;
-  /** Not ready, refuses new requests, waits for accepted ones up to the drain deadline, then closes everything in reverse. */
+  /** Becomes not ready, refuses new requests, waits for accepted ones up to the drain deadline, then closes everything in reverse. */
   stop(): Promise<void>;
-  /** Resolves when the daemon cannot go on; `stop` is still to be called. */
+  /** Resolves when the daemon cannot continue; the caller still has to call `stop`. */
   readonly failed: Promise<unknown>;
-  /** What the main thread may ask of a member. */
+  /** Commands of the main thread to a worker. */
   readonly commands: WorkerCommands;
 }
 
-/** Puts a daemon together; nothing is open before `start`. Errors: those of `assemble`. */
+/** Creates a daemon; nothing is open before `start`. Errors: those of `assemble`. */
 export async function createDaemon(options: DaemonOptions): Promise<Daemon> {
   const machinery = await makeMachinery(options);
   const { assembly, workers, health, lifecycle, fronts, work, reloader, drain, end } = machinery;
@@ -109,7 +109,7 @@ export async function createDaemon(options: DaemonOptions): Promise<Daemon> {
       log.info(fronts?.addresses() ?? {}, 'ready');
     },
     addresses() {
-      if (fronts === null) throw new Error('a member does not listen');
+      if (fronts === null) throw new Error('a worker does not listen');
       return fronts.addresses();
     },
     first: () => first,
@@ -137,8 +137,8 @@ export async function createDaemon(options: DaemonOptions): Promise<Daemon> {
 }
 
 /**
- * Every role looks at the upstreams itself: jobs of the deliverer ask them too, and none may take the answer of another chain for ours.
- * Before anything else is asked, the store says which chain that is. Errors: STORE_WRONG_CHAIN.
+ * Every role checks the upstreams itself, because jobs of the deliverer call them too, and no role may accept an answer of another chain.
+ * The store determines the chain before any other call is made. Errors: STORE_WRONG_CHAIN.
  */
 function connectUpstreams({ chains, roles, store }: Assembly): Stage {
   const sources = roles.has('indexer') ? chains : [];
@@ -169,7 +169,7 @@ interface CommandsOptions {
   readonly reloader: Pick<Reloader, 'check' | 'take'>;
 }
 
-/** What a daemon that is a member of a workers does for the main thread. */
+/** Answers the commands of the main thread in a worker. */
 function createCommands({ daemon, drain, health, metrics, reloader }: CommandsOptions): WorkerCommands {
   return {
     start: daemon.start,
@@ -188,13 +188,13 @@ function createCommands({ daemon, drain, health, metrics, reloader }: CommandsOp
 export interface MachineryOptions extends AssembleOptions {
   /** Listeners that the service manager holds open. */
   readonly sockets?: InheritedSockets;
-  /** Roles of this process in threads of their own; they start and stop with the daemon. */
+  /** Workers of this process; they start and stop with the daemon. */
   readonly workers?: readonly WorkerHandle[];
-  /** Whether this daemon is itself such a thread: then it neither listens nor migrates. */
+  /** Whether this daemon runs in a worker: then it neither listens nor migrates. */
   readonly isMember?: boolean;
 }
 
-/** The parts that the stages of a daemon start and stop; nothing is open yet. Errors: those of `assemble`. */
+/** The parts that the stages start and stop; nothing is open yet. Errors: those of `assemble`. */
 async function makeMachinery(options: MachineryOptions) {
   const isMember = options.isMember ?? false;
   const assembly = await assemble({ ...options, processMetrics: options.processMetrics ?? !isMember });
@@ -209,7 +209,7 @@ async function makeMachinery(options: MachineryOptions) {
   void workers.failed.then(end.fail);
   const storeCheck = createStoreCheck(() => assembly.store.get().probe());
   const health = createHealth({
-    // Members are asked by the main thread, whose own look at the store is enough.
+    // The main thread asks the workers; its own check of the store is sufficient.
     checks: isMember ? merged.checks : [storeCheck, ...merged.checks],
     ...{ workers: workers.checks, version: options.version, clock, log },
     chains: () => assembly.chains.map(({ reader }) => reader.status()),
@@ -236,22 +236,22 @@ async function makeMachinery(options: MachineryOptions) {
   };
 }
 
-/** A thread that does not listen does without router, validator and all else that stands behind a listener. */
+/** A thread that does not listen does not load the router, the validator and the other modules of a listener. */
 const loadFronts = async () => (await import('./fronts.ts')).createFronts;
 
-/** Who only delivers needs no upstream to be ready. */
+/** A process that only delivers is ready without an upstream. */
 async function answersOf({ chains, roles }: Assembly, id: ChainId): Promise<boolean> {
   if (!roles.has('api') && !roles.has('indexer')) return true;
   return (await chains.find(({ setup }) => setup.id === id)?.pool.answers()) ?? true;
 }
 
-/** `parhelion_chain_info{kind="local"} 1`: nobody should have to guess whether the data is of a public network. */
+/** `parhelion_chain_info{kind="local"} 1` shows whether the data belongs to a public network. */
 function tellChainKinds({ chains, metrics }: Assembly): void {
   const info = metrics.scope('chain').gauge('info', 'which kind of chain is served', ['chain', 'kind']);
   for (const { setup } of chains) info.with(setup.id, setup.kind).set(1);
 }
 
-/** The first fatal error; later ones only follow from it. */
+/** Keeps the first fatal error; later ones are consequences of it. */
 function createEnd() {
   let fail: (error: unknown) => void = () => undefined;
   const failed = new Promise<unknown>((resolve) => {
@@ -267,17 +267,17 @@ interface DrainOptions {
   readonly log: Log;
 }
 
-/** One time limit for everything that finishes what it has begun. */
+/** One time limit for all parts that finish their running work. */
 interface Drain {
   /** Aborts at the end of the time. */
   readonly deadline: AbortSignal;
-  /** Waits for work to be over, until the deadline. Never rejects. */
+  /** Waits for work to finish, until the deadline. Never rejects. */
   wait(works: readonly Promise<unknown>[]): Promise<void>;
-  /** Everything is closed: the time no longer matters. */
+  /** Cancels the time limit once everything is closed. */
   end(): void;
 }
 
-/** The time begins to run at the first wait. */
+/** The time limit starts at the first wait. */
 export function createDrain({ timeoutMs, clock, log }: DrainOptions): Drain {
   const controller = new AbortController();
   let cancel: (() => void) | null = null;
@@ -299,13 +299,13 @@ export function createDrain({ timeoutMs, clock, log }: DrainOptions): Drain {
 }
 
 export interface FirstStartOptions {
-  /** Makes the first project and key when the store has none: with this key, or with a random one. */
+  /** Creates the first project and key if the store has none: with this key, or with a random one. */
   readonly firstProject: { readonly key?: string } | null;
-  /** Makes the operators' token when there is none: only where somebody is told of it. */
+  /** Creates the operator token if none exists; only for starts that display it. */
   readonly firstOperator?: boolean;
 }
 
-/** What a start made because it was the first one; null where it was not. Both are shown once. */
+/** Created by a first start, else null. Both are shown only once. */
 export interface FirstStart {
   readonly key: FirstKey | null;
   readonly operatorToken: string | null;
@@ -326,9 +326,7 @@ function find<T>({ plugins }: Assembly, token: ServiceToken<T>): T | undefined {
   return services.find((one) => one.token.id === token.id)?.service as T | undefined;
 }
 
-/**
- * Whether the store takes a write: a daemon on a full or read-only disk answers reads, and must not get traffic all the same.
- */
+/** Whether the store accepts writes: a daemon on a full or read-only disk still answers reads, but must not receive traffic. */
 export function createStoreCheck(probe: () => Promise<void>): HealthCheck {
   return {
     name: 'store',

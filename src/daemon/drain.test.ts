@@ -14,7 +14,7 @@ function make() {
   return { clock, drain, over, wait };
 }
 
-test('a drain ends when all is over, whether well or not, and leaves no timer', async () => {
+test('a drain ends when all work has finished or failed, and leaves no timer', async () => {
   const { clock, drain, over, wait } = make();
   wait('fine', [Promise.resolve(1), Promise.resolve(2)]);
   wait('fails', [Promise.reject(new Error('a plugin'))]);
@@ -25,7 +25,7 @@ test('a drain ends when all is over, whether well or not, and leaves no timer', 
   assert.equal(clock.pending, 0);
 });
 
-test('what does not end is waited for up to one deadline, which began with the first wait', async () => {
+test('work that does not end is awaited up to one deadline, which starts at the first wait', async () => {
   const { clock, drain, over, wait } = make();
   wait('first', [never()]);
   await clock.advance(15_000);

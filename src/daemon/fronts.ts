@@ -9,11 +9,11 @@ import type { CheckResult } from '../ports/workers.ts';
 import type { Assembly } from './assemble.ts';
 import type { DaemonParts } from './parts.ts';
 
-/** Base addresses of the listeners, with the ports that were really taken. */
+/** Base addresses of the listeners, with their actual ports. */
 export interface DaemonAddresses {
   /** Null without the role `api`. */
   readonly api: string | null;
-  /** Where web3.js looks for websockets; the API listener's where that port is not to be had, which takes them too. Null without the role `api`. */
+  /** Where web3.js expects websockets; the API listener's address if that port is not available. Null without the role `api`. */
   readonly websocket: string | null;
   readonly admin: string;
 }
@@ -22,21 +22,21 @@ export interface FrontsOptions {
   readonly assembly: Assembly;
   readonly parts: DaemonParts;
   readonly health: Health;
-  /** Of all roles of this process. */
+  /** All roles of this process. */
   readonly metricsText: () => Promise<string>;
   readonly sockets: InheritedSockets | undefined;
 }
 
-/** The listeners of a process: always one for operators, and the API's where this process has that role. */
+/** The listeners of a process: the admin listener, and the API listeners if the process has the role `api`. */
 export interface DaemonFronts {
   listenAdmin(): Promise<void>;
   listenApi(): Promise<void>;
-  /** Errors when nothing listens. */
+  /** Throws if nothing listens. */
   addresses(): DaemonAddresses;
   /** See `HttpFront.prepareTls`. */
   prepareTls(core: CoreConfig): () => void;
   beginDrain(): void;
-  /** Requests of the API listener since the start, and those under way. */
+  /** Requests of the API listener: the total since the start, and those in flight. */
   load(): { readonly requests: number; readonly inFlight: number };
   /** Waits for accepted requests until the signal aborts. */
   closeApi(deadline: AbortSignal): Promise<void>;
@@ -115,7 +115,7 @@ function proxyNotice(peer: string | null): CheckResult | null {
   return { name: 'clients', ok: false, detail, required: false };
 }
 
-/** Any address stands for every one of the machine; people and scripts want one that they can call. */
+/** A wildcard address means all addresses of the machine; people and scripts need one that they can call. */
 function baseUrl(scheme: string, host: string, port: number): string {
   const reachable = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host;
   return `${scheme}://${reachable.includes(':') ? `[${reachable}]` : reachable}:${port}`;

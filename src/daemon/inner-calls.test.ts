@@ -39,7 +39,7 @@ const ask = (method: string, path: string, body?: unknown) =>
   });
 const refusal = (status: number) => (error: unknown) => error instanceof RequestError && error.status === status;
 
-test('a call gets what the listener would give', async () => {
+test('a call gets the same answer as from the listener', async () => {
   assert.deepEqual(await ask('GET', '/things/a%20b?limit=4&other=1'), {
     status: 200,
     text: '{"id":"a b","limit":4,"project":"p"}',
@@ -53,7 +53,7 @@ test('a call gets what the listener would give', async () => {
   assert.deepEqual(await ask('DELETE', '/things/x'), { status: 200, text: '' });
 });
 
-test('what the listener would refuse is refused', async () => {
+test('a call that the listener would refuse is refused', async () => {
   for (const path of ['/nothing', '/things/', '/things/a/b', '//things/a'])
     await assert.rejects(ask('GET', path), refusal(404));
   await assert.rejects(ask('PUT', '/things/x'), refusal(405));

@@ -44,7 +44,7 @@ function setUp(plugins: readonly ProvisionedPlugin[]) {
   return { clock, log, lifecycle };
 }
 
-/** A plugin that writes down what is called. */
+/** A plugin that records its calls. */
 function witness(id: string, calls: string[], extra: Contribution = {}): ProvisionedPlugin {
   return plugin(id, {
     start: () => void calls.push(`start ${id}`),
@@ -68,7 +68,7 @@ test('plugins start in order, drain and stop in reverse, stop runs once', async 
   ]);
 });
 
-test('one starts only when the one before has finished starting', async () => {
+test('a plugin starts only after the previous one has started', async () => {
   const calls: string[] = [];
   let finish = () => {};
   const slow = witness('slow', calls, { start: () => new Promise<void>((resolve) => (finish = resolve)) });
@@ -132,7 +132,7 @@ test('a plugin that does not start in time is named, its signal aborts, and it i
   assert.deepEqual(calls, ['start a', 'stop stuck', 'stop a']);
 });
 
-test('each plugin has a time limit of its own', async () => {
+test('each plugin has a separate time limit', async () => {
   const { lifecycle, clock } = setUp(
     ['a', 'b', 'c'].map((id) => plugin(id, { start: () => clock_.sleep(START_MS - 1) })),
   );
@@ -148,7 +148,7 @@ test('the exit code of the cause is kept', async () => {
   await assert.rejects(lifecycle.start(), { code: 'PLUGIN_START_FAILED', exitCode: 75 });
 });
 
-test('stopping goes on past failures and hangs, under one deadline for all', async () => {
+test('stopping continues after failures and hangs, under one deadline for all', async () => {
   const calls: string[] = [];
   let signal: AbortSignal | undefined;
   const hang = (given: AbortSignal) => {
@@ -182,7 +182,7 @@ test('stopping goes on past failures and hangs, under one deadline for all', asy
   assert.equal(clock.pending, 0);
 });
 
-test('a stop during start cuts the start short and then stops what was begun', async () => {
+test('a stop during start aborts the start and then stops the started plugins', async () => {
   const calls: string[] = [];
   const { lifecycle, clock } = setUp([witness('a', calls), witness('b', calls, { start: never }), witness('c', calls)]);
   const started = assert.rejects(lifecycle.start(), { code: 'PLUGIN_START_FAILED' });
@@ -205,7 +205,7 @@ test('pools of a plugin start before it and stop after it', async () => {
   assert.deepEqual(calls, ['start pool', 'start a', 'stop a', 'stop pool']);
 });
 
-test('a drain that fails or hangs does not hold the others', async () => {
+test('a drain that fails or hangs does not block the others', async () => {
   const calls: string[] = [];
   const { lifecycle, clock } = setUp([
     witness('a', calls),
@@ -246,14 +246,14 @@ test('reload is all or nothing: whichever plugin refuses, every other one ends w
       }
       await assert.rejects(lifecycle.reload(next), { code: 'PLUGIN_RELOAD_REFUSED', message: /^plugin p\d refused/ });
       assert.ok(held.every((value) => value === 'old'));
-      // Nothing is left behind either: the same reload without the refusal works afterwards.
+      // No state remains: the same reload without the refusal works afterwards.
       await lifecycle.reload({ ...next, [`p${refusing}`]: 'old' });
     }),
     { numRuns: 40 },
   );
 });
 
-test('a changed section of a plugin that cannot reload refuses before anyone is asked', async () => {
+test('a changed section of a plugin that cannot reload is refused before any plugin is asked', async () => {
   const calls: string[] = [];
   const { lifecycle } = setUp([
     plugin('a', { reload: () => void calls.push('reload a') }, { x: 1 }),

@@ -18,15 +18,15 @@ export interface LifecycleOptions {
 
 export interface Lifecycle {
   /**
-   * Starts one after the other, each with its own time limit. A failure stops the started ones in reverse and rejects with
+   * Starts the plugins one after the other, each with its own time limit. A failure stops the started ones in reverse and rejects with
    * PLUGIN_START_FAILED or PLUGIN_START_TIMEOUT, which name the plugin.
    */
   start(): Promise<void>;
-  /** Whether `reload` may be tried: every plugin whose section differs can take another one. Errors: PLUGIN_RELOAD_REFUSED. */
+  /** Checks that every plugin whose section differs supports a reload. Errors: PLUGIN_RELOAD_REFUSED. */
   checkReload(sections: Readonly<Record<string, unknown>>): void;
-  /** All or nothing, by plugin id. Errors: PLUGIN_RELOAD_REFUSED; the old configuration is in force then. */
+  /** All or nothing. Sections are keyed by plugin id. Errors: PLUGIN_RELOAD_REFUSED; the old configuration then stays in force. */
   reload(sections: Readonly<Record<string, unknown>>): Promise<void>;
-  /** Tells all plugins, in reverse, to take no new work. */
+  /** Drains all plugins in reverse order: they accept no new work. */
   drain(): Promise<void>;
   /** Stops every plugin whose start was called, in reverse, under one deadline. Never rejects; runs once. */
   stop(): Promise<void>;
@@ -103,7 +103,7 @@ async function startOne({ contribution, pools }: ProvisionedPlugin, signal: Abor
   await contribution.start?.(signal);
 }
 
-/** Calls stop even when the deadline has passed, but does not wait for it then. */
+/** Calls stop even if the deadline has passed, but then does not wait for it. */
 async function stopOne({ contribution, pools }: ProvisionedPlugin, deadline: AbortSignal): Promise<void> {
   const work = (async () => {
     try {
@@ -115,7 +115,7 @@ async function stopOne({ contribution, pools }: ProvisionedPlugin, deadline: Abo
   work.catch(() => undefined);
   let onAbort = () => {};
   const late = new Promise<never>((_, reject) => {
-    // One turn of the loop: whoever stops without waiting for anything is not called late.
+    // One turn of the event loop, so that a plugin that stops without waiting is not reported as late.
     onAbort = () => setImmediate(() => reject(deadline.reason as Error));
     if (deadline.aborted) onAbort();
     else deadline.addEventListener('abort', onAbort, { once: true });
@@ -159,7 +159,7 @@ async function reloadAll(
         try {
           await contribution.reload?.(before[id]);
         } catch (failure) {
-          log.error({ plugin: id, error: messageOf(failure) }, 'plugin did not take its old configuration back');
+          log.error({ plugin: id, error: messageOf(failure) }, 'plugin did not restore its old configuration');
         }
       }
       throw new CodedError(

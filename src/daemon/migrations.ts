@@ -4,7 +4,7 @@ import type { MigrationScope } from '../ports/store.ts';
 import { identityMigrations } from './chains.ts';
 import type { ProvisionedPlugin } from './provision.ts';
 
-/** All schemas of a daemon in the order in which they are brought up to date: the kernel's first. */
+/** All schemas of a daemon in migration order: the kernel first. */
 export function migrationScopes(
   plugins: readonly Pick<ProvisionedPlugin, 'id' | 'definition'>[],
 ): readonly MigrationScope[] {

@@ -12,20 +12,20 @@ import type { Owner } from '../ports/owner.ts';
 import type { Store } from '../ports/store.ts';
 import type { UpstreamConfig, UpstreamPool } from '../ports/upstream.ts';
 
-/** A chain as the configuration has it. */
+/** A configured chain. */
 export interface ChainSetup {
   readonly id: ChainId;
   readonly kind: ChainStatus['kind'];
   readonly upstreams: readonly UpstreamConfig[];
 }
 
-/** What the reader of a chain shows of its follower; there is none while following is switched off. */
+/** The parts of a follower that the chain's reader shows; absent if following is disabled. */
 export interface FollowerView {
   status(): Partial<ChainStatus>;
   onReleased(listener: (header: BlockHeader) => void): () => void;
 }
 
-/** The parts of the job runner that plugins reach. */
+/** The parts of the job runner that plugins use. */
 export type OutboxParts = Pick<JobRunner, 'enqueue' | 'wake'>;
 
 export interface ChainParts {
@@ -33,25 +33,25 @@ export interface ChainParts {
   readonly reader: ChainReader;
 }
 
-/** The outside world of a daemon. The kernel imports no adapter: whoever composes a daemon hands them in. */
+/** The adapters of a daemon. The kernel imports none; the caller passes them in. */
 export interface DaemonParts {
-  /** How this process is shown to others on the same store: host and number. */
+  /** Name of this process for others on the same store: host and process id. */
   readonly processName: string;
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Log;
   readonly outbound: Outbound;
-  /** To the other roles, where there are any; closed by whoever made it. */
+  /** Connects the other roles, if any; closed by its creator. */
   readonly bus: Bus;
-  /** Shared by daemons of one process, so that each schema is compiled once; default one of its own. */
+  /** Shared by the daemons of one process, so that each schema is compiled once; default: a new one. */
   readonly validator?: Validator;
-  /** Changes the least level of `log`; a reload may ask for it. */
+  /** Changes the minimum level of `log`, for reloads. */
   setLogLevel(level: CoreConfig['log']['level']): void;
   /** Opened by the role that runs jobs. */
   openOwner(dataDir: string): Owner | null;
   openStore(config: CoreConfig['store'], dataDir: string): Promise<Store>;
-  /** Makes a pool; opens nothing before `start`. */
+  /** Creates a pool; opens nothing before `start`. */
   makePool(label: string, upstreams: readonly UpstreamConfig[], metrics: Metrics): UpstreamPool;
-  /** Makes source and reader of a chain over its pool; opens nothing before the source's `start`. */
+  /** Creates source and reader of a chain on its pool; opens nothing before `start` of the source. */
   makeChain(setup: ChainSetup, pool: UpstreamPool, follower: FollowerView): ChainParts;
 }

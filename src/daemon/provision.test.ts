@@ -117,7 +117,7 @@ const rpc = {
 const check = { name: 'c', run: async () => ({ ok: true, detail: '' }) };
 const command = { path: ['x', 'y'], summary: 's', options: [], run: async () => {} };
 
-test('whatever only one plugin can have names both plugins', () => {
+test('a conflict over a part that only one plugin can have names both plugins', () => {
   const twins: readonly [Contribution, Contribution, RegExp][] = [
     [{ routes: [route('/a/:id')] }, { routes: [route('/a/:other')] }, /the route GET \/a\/:/],
     [{ rpc: [rpc] }, { rpc: [rpc] }, /the JSON-RPC method getThing/],

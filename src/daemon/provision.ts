@@ -25,7 +25,7 @@ import type { Tracer } from '../ports/tracing.ts';
 import type { UpstreamConfig, UpstreamPool } from '../ports/upstream.ts';
 import { EXIT } from '../runtime/errors.ts';
 
-/** What all plugins share. */
+/** Shared by all plugins. */
 export interface PluginSurroundings {
   /** Secrets masked. */
   readonly core: CoreConfig;
@@ -39,11 +39,11 @@ export interface PluginSurroundings {
   readonly outbound: Outbound;
   chain(id: ChainId): ChainReader | null;
   upstreams(id: ChainId): UpstreamPool | null;
-  /** Of a plugin, for a chain or for none. */
+  /** Creates a pool of a plugin, for a chain or for none. */
   openPool(label: string, upstreams: readonly UpstreamConfig[], metrics: Metrics, chain: ChainId | null): UpstreamPool;
   enqueue(tx: StoreTx, jobs: readonly NewJob[]): Promise<number>;
   readonly bus: Bus;
-  /** Offered by the kernel itself. */
+  /** Services of the kernel. */
   readonly services: readonly ProvidedService[];
 }
 
@@ -63,8 +63,8 @@ export interface PluginToProvision {
 }
 
 /**
- * Asks every plugin, in the given order, what it contributes. Nothing is opened. Errors: PLUGIN_INVALID when `provision` throws,
- * PLUGIN_SERVICE when a plugin asks for a service it did not name, or does not provide what it offers.
+ * Provisions the plugins in the given order. Opens nothing. Errors: PLUGIN_INVALID if `provision` throws, PLUGIN_SERVICE if a plugin
+ * requests a service that is not in its `uses`, or does not provide one of its `offers`.
  */
 export async function provisionPlugins(
   plugins: readonly PluginToProvision[],
@@ -169,12 +169,12 @@ function hintsOf(bus: Bus, id: string): Hints {
   };
 }
 
-/** The contributions of all plugins as one. */
+/** The merged contributions of all plugins. */
 export interface Merged {
   readonly routes: readonly Route[];
   readonly rpc: readonly RpcMethod[];
   readonly processors: readonly BlockProcessor[];
-  /** The plugin of each, by the processor's name. */
+  /** The plugin of each processor, by processor name. */
   readonly processorOwners: ReadonlyMap<string, string>;
   readonly jobs: readonly JobKind[];
   readonly checks: readonly HealthCheck[];
@@ -191,7 +191,7 @@ interface Contributor {
   readonly contribution: Contribution;
 }
 
-/** Errors: PLUGIN_CONFLICT names both plugins, PLUGIN_INVALID the job kind that does not start with its plugin's id. */
+/** Errors: PLUGIN_CONFLICT with both plugins, PLUGIN_INVALID with a job kind that does not start with the id of its plugin. */
 export function mergeContributions(plugins: readonly Contributor[]): Merged {
   const owners = new Map<string, string>();
   const claim = (plugin: string, what: string) => {
@@ -203,7 +203,7 @@ export function mergeContributions(plugins: readonly Contributor[]): Merged {
     for (const what of claims(contribution)) claim(id, what);
     const foreign = contribution.jobs?.find(({ kind }) => !kind.startsWith(`${id}.`));
     if (foreign !== undefined) {
-      throw new CodedError('PLUGIN_INVALID', `plugin ${id}: job kind ${foreign.kind} has to start with "${id}."`, {
+      throw new CodedError('PLUGIN_INVALID', `plugin ${id}: job kind ${foreign.kind} must start with "${id}."`, {
         exitCode: EXIT.config,
       });
     }
@@ -227,7 +227,7 @@ export function mergeContributions(plugins: readonly Contributor[]): Merged {
   };
 }
 
-/** Everything of a contribution that only one plugin can have, in the words of the error. */
+/** All parts of a contribution that only one plugin may have, as texts for the error. */
 function claims(contribution: Contribution): string[] {
   return [
     ...(contribution.routes ?? []).map(

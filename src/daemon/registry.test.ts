@@ -57,7 +57,7 @@ test('built-in plugins that are not listed give their sections only', async () =
   );
 });
 
-test('a listed plugin can take the place of a built-in one', async () => {
+test('a listed plugin can replace a built-in one', async () => {
   const found = await find('./alpha2');
   const alphas = found.filter(({ id }) => id === 'alpha');
   assert.deepEqual(
@@ -66,7 +66,7 @@ test('a listed plugin can take the place of a built-in one', async () => {
   );
 });
 
-test('what cannot be found or loaded is named, with a suggestion', async () => {
+test('a plugin that cannot be found or loaded is named, with a suggestion', async () => {
   await assert.rejects(find('alhpa'), {
     code: 'PLUGIN_NOT_FOUND',
     exitCode: 78,
@@ -81,7 +81,7 @@ test('what cannot be found or loaded is named, with a suggestion', async () => {
   await assert.rejects(find('@acme'), { code: 'PLUGIN_NOT_FOUND' });
 });
 
-test('a switched-off plugin may be missing', async () => {
+test('a disabled plugin may be missing', async () => {
   const found = await findPlugins([{ use: 'absent-package', enabled: false }], places);
   assert.ok(found.every(({ enabled }) => !enabled));
 });
@@ -95,14 +95,14 @@ const valid: HostPluginDefinition = {
   provision: () => ({}),
 };
 
-test('a definition is checked as a whole, with all its faults at once', () => {
+test('a definition is checked as a whole, with all problems at once', () => {
   assert.equal(checkDefinition(valid, 'x'), valid);
   const faults: readonly [unknown, RegExp][] = [
     [undefined, /default export/],
-    [{ ...valid, id: 'Upper' }, /id has to be/],
-    [{ ...valid, id: 'a' }, /id has to be/],
+    [{ ...valid, id: 'Upper' }, /id must have/],
+    [{ ...valid, id: 'a' }, /id must have/],
     [{ ...valid, id: 'http' }, /name of a section of the kernel/],
-    [{ ...valid, apiVersion: 2 }, /apiVersion is 2, this daemon offers 1/],
+    [{ ...valid, apiVersion: 2 }, /apiVersion is 2, this daemon supports 1/],
     [{ ...valid, summary: '' }, /summary/],
     [{ ...valid, provision: 1 }, /provision/],
     [{ ...valid, config: Type.Object({}) }, /config is not closed/],
@@ -123,7 +123,7 @@ test('a definition is checked as a whole, with all its faults at once', () => {
   );
 });
 
-test('order: providers before users, otherwise as configured; every circle is refused', () => {
+test('order: providers before users, otherwise as configured; every cycle is refused', () => {
   const graph = fc
     .integer({ min: 1, max: 7 })
     .chain((count) =>
@@ -159,7 +159,7 @@ test('order: providers before users, otherwise as configured; every circle is re
   );
 });
 
-/** By reachability, another way than the code under test. */
+/** By reachability, unlike the code under test. */
 function hasCycle(count: number, edges: readonly (readonly [number, number])[]): boolean {
   const reach = Array.from({ length: count }, () => new Array<boolean>(count).fill(false));
   for (const [from, to] of edges) reach[from]![to] = true;
@@ -168,7 +168,7 @@ function hasCycle(count: number, edges: readonly (readonly [number, number])[]):
   return reach.some((row, n) => row[n]);
 }
 
-test('a circle is told as a path; two providers of one service are named', () => {
+test('a cycle is reported as a path; two providers of one service are named', () => {
   const make = (id: string, offers: string, uses: string) => ({
     definition: { ...valid, id, offers: [serviceToken(offers)], uses: [serviceToken(uses)] },
   });

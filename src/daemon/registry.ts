@@ -17,19 +17,19 @@ export interface FoundPlugin {
   readonly id: string;
   readonly config: TObject;
   readonly definition: HostPluginDefinition;
-  /** False for built-in plugins that are not listed and for listed ones that are switched off: only their section counts. */
+  /** False for built-in plugins that are not listed and for disabled ones: they are loaded only for their section. */
   readonly enabled: boolean;
-  /** As the configuration names it. */
+  /** Name in the configuration. */
   readonly use: string;
   readonly builtIn: boolean;
 }
 
-/** Whether there is something for it to do in a thread or process with these roles. */
+/** Whether the plugin is needed in a thread or process with these roles. */
 export function runsIn({ definition }: Pick<FoundPlugin, 'definition'>, roles: Roles): boolean {
   return definition.roles === undefined || definition.roles.some((role) => roles.has(role));
 }
 
-/** Takes the error of one plugin; the others are looked at all the same. */
+/** Receives the error of one plugin; the other plugins are still checked. */
 type ReportPlugin = (error: CodedError) => void;
 
 const throwIt: ReportPlugin = (error) => {
@@ -37,9 +37,9 @@ const throwIt: ReportPlugin = (error) => {
 };
 
 /**
- * Loads the plugins of the configuration and, for their sections, the other built-in ones; enabled ones come in the order of
- * provisioning. Loading runs no plugin code but the module itself; those to be left out, as `use` names them, are not even loaded. Errors (exit 78) go to `report`, without one the first is
- * thrown: PLUGIN_NOT_FOUND, PLUGIN_INVALID, PLUGIN_CONFLICT, PLUGIN_CYCLE.
+ * Loads the configured plugins and, for their sections, the other built-in ones; enabled plugins are returned in provisioning order.
+ * Loading runs only the module code of a plugin; plugins to omit, given by their `use` names, are not loaded. Errors (exit 78) go to
+ * `report`, or the first one is thrown: PLUGIN_NOT_FOUND, PLUGIN_INVALID, PLUGIN_CONFLICT, PLUGIN_CYCLE.
  */
 export async function findPlugins(
   entries: readonly PluginEntry[],
@@ -56,14 +56,14 @@ export async function findPlugins(
   const silent = builtIns
     .filter((name) => !listed.has(name) && !leaveOut.includes(name))
     .map((use) => ({ use, enabled: false }));
-  // A listed plugin may take the id, and with it the section, of a built-in one: that is how a capability is replaced.
+  // A listed plugin may have the id, and thus the section, of a built-in one: this replaces the built-in plugin.
   found.push(...(await loadAll(silent, { places, builtIns, report })).filter(({ id }) => !taken.has(id)));
   const enabled = found.filter((plugin) => plugin.enabled);
   const ordered = await attempt(() => orderPlugins(enabled), report);
   return [...(ordered ?? enabled), ...found.filter((plugin) => !plugin.enabled)];
 }
 
-/** Null when it failed; errors of the configuration are reported, others are passed on. */
+/** Null if it failed with a configuration error, which is reported; other errors are thrown. */
 async function attempt<T>(run: () => T | Promise<T>, report: ReportPlugin): Promise<T | null> {
   try {
     return await run();
@@ -125,18 +125,18 @@ async function loadOne(
   return { id: definition.id, config: definition.config, definition, enabled: entry.enabled, use: entry.use, builtIn };
 }
 
-/** Returns the default export of a plugin as a definition. Errors: PLUGIN_INVALID with everything that is wrong. */
+/** Returns the default export of a plugin as a definition. Errors: PLUGIN_INVALID with all problems. */
 export function checkDefinition(exported: unknown, use: string): HostPluginDefinition {
   if (!isPlainObject(exported)) throw invalid(use, ['its default export is not definePlugin({...})']);
   const problems: string[] = [];
   const { id, apiVersion, summary, config, provision } = exported;
   if (typeof id !== 'string' || !/^[a-z][a-z0-9-]{1,31}$/.test(id)) {
-    problems.push('id has to be 2 to 32 characters a-z, 0-9 and "-", with a letter first');
+    problems.push('id must have 2 to 32 characters a-z, 0-9 and "-", starting with a letter');
   } else if (coreSections.includes(id)) {
     problems.push(`id "${id}" is the name of a section of the kernel`);
   }
   if (apiVersion !== API_VERSION)
-    problems.push(`apiVersion is ${String(apiVersion)}, this daemon offers ${API_VERSION}`);
+    problems.push(`apiVersion is ${String(apiVersion)}, this daemon supports ${API_VERSION}`);
   if (typeof summary !== 'string' || summary === '') problems.push('summary is missing');
   if (typeof provision !== 'function') problems.push('provision is not a function');
   problems.push(...(isPlainObject(config) ? sectionProblems(config) : ['config is not a schema']));
@@ -151,7 +151,7 @@ function invalid(use: string, problems: readonly string[]): CodedError {
   });
 }
 
-/** The first of each id stays. */
+/** Keeps the first plugin of each id. */
 function withoutTwins(found: readonly FoundPlugin[], report: ReportPlugin): FoundPlugin[] {
   const byId = new Map<string, FoundPlugin>();
   for (const plugin of found) {
@@ -166,11 +166,10 @@ function withoutTwins(found: readonly FoundPlugin[], report: ReportPlugin): Foun
 }
 
 /**
- * Imports the entry file of a plugin and returns its default export. Plugins from elsewhere write `import … from
- * 'parhelion/plugin'`: that name is bound to the plugin API of this very process, whatever copy of parhelion lies in their
- * node_modules, so that classes and tokens are the same on both sides.
+ * Imports the entry file of a plugin and returns its default export. For external plugins, `import … from 'parhelion/plugin'` is bound to
+ * the plugin API of the running daemon, whatever copy of parhelion is in their node_modules, so that classes and tokens are shared.
  *
- * Built-in plugins need none of that, and go without: the first hook costs every thread a second one with a heap of its own.
+ * Built-in plugins do not need this: the first hook costs every thread a second thread with a separate heap.
  */
 async function importPlugin(path: string, isBuiltIn: boolean): Promise<unknown> {
   if (!isBuiltIn) await prepareFor(path);
@@ -186,15 +185,15 @@ async function prepareFor(path: string): Promise<void> {
   bindPackageNames(path);
 }
 
-/** Where plugins are looked for. */
+/** Where plugins are searched. */
 interface PluginPlaces {
-  /** Folder of the built-in plugins: a folder per plugin with `index.ts` or `index.js`. */
+  /** Folder of the built-in plugins: one folder per plugin, with `index.ts` or `index.js`. */
   readonly builtInDir: string;
-  /** Where relative paths start: the folder of the configuration file. */
+  /** Base of relative paths: the folder of the configuration file. */
   readonly baseDir: string;
   /**
-   * Where the search for packages starts, in this order; each goes up through the parent folders. Never the working directory: whoever
-   * can write there would have their code run by the next command.
+   * Start folders of the package search, in this order; each search continues in the parent folders. Never the working directory:
+   * everyone with write access to it could have code run by the next command.
    */
   readonly packageDirs: readonly string[];
 }
@@ -260,8 +259,8 @@ function indexOf(dir: string): string | null {
 }
 
 /**
- * Plugins in the order of provisioning: whoever offers a service comes before whoever uses it, otherwise as configured.
- * Errors: PLUGIN_CYCLE names the plugins of the circle, PLUGIN_CONFLICT the two that offer one service.
+ * Plugins in provisioning order: the provider of a service before its users, otherwise as configured.
+ * Errors: PLUGIN_CYCLE with the plugins of the cycle, PLUGIN_CONFLICT with the two that offer the same service.
  */
 export function orderPlugins<P extends { readonly definition: HostPluginDefinition }>(plugins: readonly P[]): P[] {
   const offeredBy = new Map<string, P>();

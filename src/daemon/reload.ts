@@ -10,7 +10,7 @@ import type { MetricsRegistry } from '../runtime/metrics.ts';
 import type { Lifecycle } from './lifecycle.ts';
 import type { Workers } from './workers.ts';
 
-/** Keys of the kernel that a running daemon can change. */
+/** Kernel keys that can change without a restart. */
 const LIVE_KEYS: readonly string[] = [
   'log.level',
   ...TLS_SECTIONS.flatMap((section) => [`${section}.tls.certFile`, `${section}.tls.keyFile`]),
@@ -22,28 +22,28 @@ interface ReloaderOptions {
   /** The roles in other threads. */
   readonly workers: Pick<Workers, 'checkConfig' | 'takeConfig'>;
   readonly setLogLevel: (level: CoreConfig['log']['level']) => void;
-  /** Reads the certificates and throws when one cannot be served; the function that comes back serves them. */
+  /** Reads the certificates and throws if one cannot be served; the returned function activates them. */
   readonly prepareTls: (next: CoreConfig) => () => void;
   readonly metrics: MetricsRegistry;
   readonly clock: Clock;
   readonly log: Log;
 }
 
-/** Takes a new configuration, or refuses it as a whole and leaves the old one in force. */
+/** Applies a new configuration as a whole, or refuses it and keeps the old one in force. */
 export interface Reloader {
   /** For all threads. `load` reads and checks the new configuration; its errors count as a refusal. Calls queue. */
   reload(load: () => Promise<ConfigValues>): Promise<void>;
-  /** Whether this thread could take it; changes nothing. Errors: PLUGIN_RELOAD_REFUSED. */
+  /** Checks whether this thread could apply it; changes nothing. Errors: PLUGIN_RELOAD_REFUSED. */
   check(next: ConfigValues): void;
-  /** In this thread alone. Errors: PLUGIN_RELOAD_REFUSED. */
+  /** Applies it in this thread only. Errors: PLUGIN_RELOAD_REFUSED. */
   take(next: ConfigValues): Promise<void>;
 }
 
 export function createReloader(options: ReloaderOptions): Reloader {
   const { lifecycle, workers, clock, log } = options;
   const scope = options.metrics.scope('config');
-  const succeeded = scope.gauge('reload_success', '1 when the last reload was taken, 0 when it was refused');
-  const at = scope.gauge('reload_timestamp_seconds', 'unix time of the last reload that was taken');
+  const succeeded = scope.gauge('reload_success', '1 if the last reload was applied, 0 if it was refused');
+  const at = scope.gauge('reload_timestamp_seconds', 'unix time of the last applied reload');
   succeeded.set(1);
   at.set(clock.now() / 1_000);
   let current: ConfigValues = pick(options.config);
@@ -59,7 +59,7 @@ export function createReloader(options: ReloaderOptions): Reloader {
     });
   }
 
-  /** Ids of the plugins that cannot take another section while they run. */
+  /** Ids of the plugins that cannot change their section while they run. */
   function fixedSections(next: ConfigValues): readonly string[] {
     try {
       lifecycle.checkReload(next.values);
@@ -80,7 +80,7 @@ export function createReloader(options: ReloaderOptions): Reloader {
     at.set(clock.now() / 1_000);
   }
 
-  /** First everybody is asked whether it could be, then everybody takes it; a refusal even then takes it back everywhere. */
+  /** First all threads check the configuration, then all apply it; if one still refuses, it is reverted everywhere. */
   async function takeEverywhere(load: () => Promise<ConfigValues>): Promise<void> {
     try {
       const next = pick(await load());
@@ -93,7 +93,7 @@ export function createReloader(options: ReloaderOptions): Reloader {
         await take(next);
       } catch (error) {
         await workers.takeConfig(before, next).catch((failure: unknown) => {
-          log.error({ error: messageOf(failure) }, 'a role did not take its old configuration back');
+          log.error({ error: messageOf(failure) }, 'a role did not restore its old configuration');
         });
         throw error;
       }
@@ -101,7 +101,10 @@ export function createReloader(options: ReloaderOptions): Reloader {
       log.info({}, 'configuration reloaded');
     } catch (error) {
       succeeded.set(0);
-      log.error({ code: codeOf(error), error: messageOf(error) }, 'configuration not reloaded; the old one stays');
+      log.error(
+        { code: codeOf(error), error: messageOf(error) },
+        'configuration not reloaded; the old one stays in force',
+      );
       throw error;
     }
   }
@@ -116,10 +119,10 @@ export function createReloader(options: ReloaderOptions): Reloader {
   };
 }
 
-/** Without schemas and plugins: these are the same, and cannot go to another thread. */
+/** Omits schemas and plugins: they do not change, and cannot be sent to another thread. */
 const pick = ({ core, values }: ConfigValues): ConfigValues => ({ core, values });
 
-/** Dotted paths of the keys in which two configurations differ. */
+/** Dotted paths of the keys that differ between two configurations. */
 function changedKeys(before: unknown, after: unknown, path = ''): string[] {
   if (isDeepStrictEqual(before, after)) return [];
   if (!isPlainObject(before) || !isPlainObject(after)) return [path];

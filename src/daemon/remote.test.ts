@@ -24,7 +24,7 @@ const header = (slot: number, fork = ''): BlockHeader => ({
   blockTime: 1_700_000_000 + slot,
 });
 
-/** What a follower in another process writes for a block. */
+/** The writes of a follower in another process for a block. */
 async function release(store: Store, from: BlockHeader | null, to: BlockHeader): Promise<void> {
   await store.write(async (tx) => {
     await moveCursors(tx, 'main', [MAIN], from, to);
@@ -43,7 +43,7 @@ eachStore('a follower elsewhere', (engine) => {
     const told: string[] = [];
     follower.onReleased(({ blockhash }) => void told.push(blockhash));
     t.after(() => follower.stop());
-    /** Lets a second pass, and with it a look into the store. */
+    /** Lets a second pass, and with it a poll of the store. */
     const look = async () => {
       await clock.advance(1_000);
       await sleep(30);
@@ -54,7 +54,7 @@ eachStore('a follower elsewhere', (engine) => {
     return { store, clock, log, bus, follower, told, look, eventually };
   }
 
-  test('without messages the store tells where it stands, and every block since the last look', async (t) => {
+  test('without messages the store provides the position, and every block since the last poll', async (t) => {
     const { store, follower, told, look, eventually } = await setUp(t);
     await follower.start();
     assert.deepEqual(follower.status(), {
@@ -70,7 +70,7 @@ eachStore('a follower elsewhere', (engine) => {
     for (const slot of [5, 6, 7]) await release(store, header(slot - 1), header(slot));
     await eventually(3);
     assert.deepEqual(told, ['hash-5', 'hash-6', 'hash-7']);
-    // A roll-back: the block at the cursor is another one.
+    // A rollback: the block at the cursor is another one.
     await store.write(async (tx) => {
       await tx.db.deleteFrom('follow_headers').where('slot', '>', 5).execute();
       await moveCursors(tx, 'main', [MAIN], header(7), header(6, 'b'));
@@ -80,7 +80,7 @@ eachStore('a follower elsewhere', (engine) => {
     assert.deepEqual(told.slice(3), ['hash-6b']);
   });
 
-  test('a message tells at once and once; what got lost is made up for by the next look', async (t) => {
+  test('a message is announced at once and only once; the next poll makes up for lost ones', async (t) => {
     const { store, bus, follower, told, look, eventually } = await setUp(t);
     await release(store, null, header(4));
     await follower.start();
@@ -101,7 +101,7 @@ eachStore('a follower elsewhere', (engine) => {
     assert.equal(typeof follower.status(), 'object', 'nonsense on the bus does no harm');
   });
 
-  test('a status that was told is believed while it is fresh', async (t) => {
+  test('a received status is used while it is fresh', async (t) => {
     const { store, clock, bus, follower, look } = await setUp(t);
     await release(store, null, header(4));
     await follower.start();
@@ -124,7 +124,7 @@ eachStore('a follower elsewhere', (engine) => {
   });
 });
 
-/** A bus without a line hands messages over in the turn after the one that sent them, however long that took. */
+/** A bus without a connection delivers messages in the turn after the one that sent them, however long that took. */
 const turn = () => new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
 
 test('a follower is announced: each block, and its status after it and every second, gaps cut to a few', async () => {
@@ -170,7 +170,7 @@ test('a follower is announced: each block, and its status after it and every sec
 });
 
 eachStore('jobs for a runner elsewhere', (engine) => {
-  test('they are in the store, and the runner is told after the last commit, also of a burst', async (t) => {
+  test('they are in the store, and the runner is woken after the last commit, also of a burst', async (t) => {
     const store = await engine.store(t);
     await migrate(store, [{ scope: 'kernel.jobs', migrations: jobMigrations }]);
     const clock = createManualClock();

@@ -24,22 +24,22 @@ interface RemoteFollowerOptions {
   readonly chain: ChainId;
   readonly store: Store;
   readonly bus: Bus;
-  /** Newest slot that the upstreams of this thread know of. */
+  /** Newest slot of this thread's upstreams. */
   readonly tipSlot: () => number | null;
   readonly clock: Clock;
   readonly log: Log;
 }
 
-/** The follower of a chain that runs in another thread or process. */
+/** A follower that runs in another thread or process. */
 export interface RemoteFollower extends FollowerView {
   start(): Promise<void>;
   stop(): Promise<void>;
 }
 
 const LOOK_MS = 1_000;
-/** A follower tells its status every second: one of this age is no longer believed. */
+/** A follower publishes its status every second; an older one is ignored. */
 const FRESH_MS = 5_000;
-/** Blocks told at once after a silence; listeners that need each one read the store. */
+/** Maximum number of blocks announced together after a silence; listeners that need every block read the store. */
 const MOST_HEADERS = 256;
 
 interface Seen {
@@ -47,11 +47,11 @@ interface Seen {
   readonly finalizedSlot: number | null;
 }
 
-/** Believes what the follower tells over the bus, and looks into the store every second: a message may be lost, and one may never come. */
+/** Uses the bus messages of the follower, and polls the store every second because messages may be lost. */
 export function createRemoteFollower(options: RemoteFollowerOptions): RemoteFollower {
   const { chain, store, bus, clock, log } = options;
   const listeners = createReleaseListeners(log);
-  let told: { readonly status: Partial<ChainStatus>; readonly at: number } | null = null;
+  let received: { readonly status: Partial<ChainStatus>; readonly at: number } | null = null;
   let seen: Seen = { cursorSlot: null, finalizedSlot: null };
   let last: Position | null = null;
   let messages = 0;
@@ -75,7 +75,7 @@ export function createRemoteFollower(options: RemoteFollowerOptions): RemoteFoll
     seen = { cursorSlot: cursor?.slot ?? null, finalizedSlot: marks?.finalizedSlot ?? null };
     if (cursor === null || samePosition(cursor, last)) return;
     const missed = last === null ? [] : await headersSince(store.read, chain, last, cursor);
-    // A message that came meanwhile knows better.
+    // A message that arrived during the query is newer.
     if (before !== messages || isStopped) return;
     for (const header of missed) release(header);
     last = cursor;
@@ -83,7 +83,9 @@ export function createRemoteFollower(options: RemoteFollowerOptions): RemoteFoll
 
   const keepLooking = () => {
     looking = look()
-      .catch((error: unknown) => log.warn({ chain, error: messageOf(error) }, 'the place of the follower is unknown'))
+      .catch((error: unknown) =>
+        log.warn({ chain, error: messageOf(error) }, 'cannot read the position of the follower'),
+      )
       .finally(() => {
         if (!isStopped) cancel = clock.timeout(LOOK_MS, keepLooking);
       });
@@ -91,7 +93,7 @@ export function createRemoteFollower(options: RemoteFollowerOptions): RemoteFoll
 
   return {
     status() {
-      if (told !== null && clock.monotonic() - told.at < FRESH_MS) return told.status;
+      if (received !== null && clock.monotonic() - received.at < FRESH_MS) return received.status;
       const tipSlot = options.tipSlot();
       const lagSlots = tipSlot === null || seen.cursorSlot === null ? null : Math.max(0, tipSlot - seen.cursorSlot);
       return { ...seen, tipSlot, lagSlots, slotMs: slotLength.ms() };
@@ -101,7 +103,7 @@ export function createRemoteFollower(options: RemoteFollowerOptions): RemoteFoll
       offs = [
         bus.subscribe(TOPICS.status, (message) => {
           const { chain: of, status } = message as { readonly chain: ChainId; readonly status: Partial<ChainStatus> };
-          if (of === chain && typeof status?.openGaps === 'number') told = { status, at: clock.monotonic() };
+          if (of === chain && typeof status?.openGaps === 'number') received = { status, at: clock.monotonic() };
         }),
         bus.subscribe(TOPICS.released, (message) => {
           const { chain: of, header } = message as { readonly chain: ChainId; readonly header: BlockHeader };
@@ -122,7 +124,7 @@ export function createRemoteFollower(options: RemoteFollowerOptions): RemoteFoll
   };
 }
 
-/** Ascending; after a roll-back the block at the cursor alone. */
+/** Ascending; after a rollback only the block at the cursor. */
 async function headersSince(db: Queries, chain: ChainId, last: Position, cursor: Position): Promise<BlockHeader[]> {
   if (cursor.slot <= last.slot) {
     const header = await readHeader(db, chain, cursor.slot);
@@ -132,11 +134,11 @@ async function headersSince(db: Queries, chain: ChainId, last: Position, cursor:
   return headers.slice(0, MOST_HEADERS).reverse();
 }
 
-/** Stands for the job runner where none runs: jobs go into the store all the same, and whoever runs jobs is told. */
+/** Replaces the job runner in threads without one: it stores jobs and wakes the runners of other threads and processes. */
 export function createRemoteRunner({ bus, clock }: { readonly bus: Bus; readonly clock: Clock }): OutboxParts {
   let isResting = false;
   let isOwed = false;
-  /** Once a millisecond is enough, however many transactions commit; the last of them counts too. */
+  /** At most one message per millisecond, however many transactions commit; a message always follows the last commit. */
   const wake = () => {
     isOwed = true;
     if (isResting) return;
@@ -158,15 +160,15 @@ export function createRemoteRunner({ bus, clock }: { readonly bus: Bus; readonly
   };
 }
 
-/** What roles tell each other over the bus. All of it can also be found in the store, a little later. */
+/** Topics of the bus between roles. All of this can also be read from the store, with a delay. */
 export const TOPICS = {
   /** `{}`: jobs may be due. */
   jobsDue: 'jobs.due',
   /** `{chain, header}`: a block was committed. */
   released: 'chain.released',
-  /** `{chain}`: an upstream serves another chain, or ours again. */
+  /** `{chain}`: an upstream now serves another chain, or ours again. */
   otherChain: 'chain.other',
-  /** `{chain, status}`: where the follower stands, about every second. */
+  /** `{chain, status}`: status of the follower, about every second. */
   status: 'chain.status',
 } as const;
 
@@ -178,7 +180,7 @@ export interface FollowingParts {
 
 const TIMEOUT_MS = 2_000;
 
-/** What a process that does not follow a chain can fix and learn of it. */
+/** The `Following` service of a process that does not follow the chain. */
 export function createFollowing({ store, follow, chain }: FollowingParts): Following {
   const begun = new Set<ChainId>();
   return {

@@ -1,20 +1,20 @@
-/** What the process tells the daemon. */
+/** Reactions to signals of the process. */
 export interface SignalHandlers {
   /** First SIGTERM or SIGINT. */
   stop(signal: string): void;
-  /** A second one while the first is still at work. */
+  /** A second SIGTERM or SIGINT while the first is being handled. */
   force(signal: string): void;
   /** SIGHUP. */
   reload(): void;
 }
 
-/** The part of `process` that is needed; tests give an EventEmitter. */
+/** The part of `process` that is needed; tests pass an EventEmitter. */
 export interface SignalSource {
   on(signal: string, listener: () => void): unknown;
   off(signal: string, listener: () => void): unknown;
 }
 
-/** Routes signals; the returned function takes the listeners away again. */
+/** Installs the signal listeners; the returned function removes them. */
 export function handleSignals(source: SignalSource, handlers: SignalHandlers): () => void {
   let stopping = false;
   const onStop = (signal: string) => () => {

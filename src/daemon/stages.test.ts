@@ -7,7 +7,7 @@ import { createMemoryLog } from '../../test/helpers/memory-log.ts';
 import { handleSignals } from './signals.ts';
 import { createStageRunner } from './stages.ts';
 
-test('stages: whichever fails, the begun ones are undone in reverse, once, and the error is its own', async () => {
+test('stages: whichever fails, the started ones are undone in reverse, once, and its error is thrown', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.integer({ min: 1, max: 8 }),
@@ -39,7 +39,7 @@ test('stages: whichever fails, the begun ones are undone in reverse, once, and t
   );
 });
 
-test('a stop while a stage starts: no further stage begins', async () => {
+test('a stop while a stage starts: no further stage starts', async () => {
   const calls: string[] = [];
   let finish = () => {};
   const runner = createStageRunner(
@@ -61,7 +61,7 @@ test('a stop while a stage starts: no further stage begins', async () => {
   assert.deepEqual(calls, ['stop slow', 'stop slow']);
 });
 
-test('signals: the first asks, the second forces, SIGHUP reloads, and nothing stays behind', () => {
+test('signals: the first stops, the second forces, SIGHUP reloads, and no listener remains', () => {
   const source = new EventEmitter();
   const calls: string[] = [];
   const release = handleSignals(source, {

@@ -3,7 +3,7 @@ import type { Clock } from '../ports/clock.ts';
 import type { Log } from '../ports/log.ts';
 import { EXIT } from '../runtime/errors.ts';
 
-/** One step of the start. `stop` undoes it; it is called only when `start` was, and may be called twice. */
+/** One step of the start. `stop` undoes it; it is called only if `start` was, possibly twice. */
 export interface Stage {
   readonly name: string;
   start(): Promise<void> | void;
@@ -11,9 +11,9 @@ export interface Stage {
 }
 
 export interface StageRunner {
-  /** Runs all stages in order. A failure undoes the begun ones in reverse and rejects with its error. */
+  /** Runs all stages in order. A failure undoes the started ones in reverse and rejects with its error. */
   start(): Promise<void>;
-  /** Undoes the begun stages in reverse, once. Failures are logged and do not stop the rest. */
+  /** Undoes the started stages in reverse, once. Failures are logged and do not stop the others. */
   stop(): Promise<void>;
 }
 
@@ -47,7 +47,7 @@ export function createStageRunner(stages: readonly Stage[], log: Log, clock: Clo
           throw error;
         }
         if (stopping !== null) {
-          // It was undone before it was done; what it opened since has to go as well.
+          // `stop` ran before `start` had finished: close what was opened since.
           await stage.stop?.();
           throw stopped();
         }

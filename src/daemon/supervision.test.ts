@@ -40,7 +40,7 @@ function bed(
   return { clock, notices, load, supervision, states, probes: () => probes };
 }
 
-test('any order of reloads, taken or refused, at once or one by one: reloading and ready alternate, ready is last', async () => {
+test('any order of reloads, applied or refused, at once or one by one: reloading and ready alternate, ready is last', async () => {
   const step = fc.record({ refuses: fc.boolean(), waits: fc.boolean(), turns: fc.nat(5) });
   await fc.assert(
     fc.asyncProperty(fc.array(step, { maxLength: 12 }), async (steps) => {
@@ -72,7 +72,7 @@ test('any order of reloads, taken or refused, at once or one by one: reloading a
   );
 });
 
-test('a burst of reloads runs at most twice: now, and once more for what came meanwhile', async () => {
+test('a burst of reloads runs at most twice: now, and again for those requested during the first', async () => {
   const { supervision } = bed();
   supervision.ready();
   const order: string[] = [];
@@ -87,7 +87,7 @@ test('a burst of reloads runs at most twice: now, and once more for what came me
   assert.deepEqual(order, ['first', 'later 0']);
 });
 
-test('the reason of a refused reload stays in the status until one is taken', async () => {
+test('the reason of a refused reload stays in the status until a reload is applied', async () => {
   const { supervision, notices, clock, load } = bed();
   supervision.ready();
   const refuse = () => Promise.reject(new CodedError('CONFIG_INVALID', 'http: unknown key'));
@@ -101,7 +101,7 @@ test('the reason of a refused reload stays in the status until one is taken', as
   supervision.stopping('SIGTERM');
 });
 
-test('a status is told when it has changed, and not otherwise', async () => {
+test('a status is sent when it has changed, and not otherwise', async () => {
   const { supervision, notices, clock, load } = bed();
   supervision.ready();
   await clock.advance(10_000);
@@ -111,11 +111,11 @@ test('a status is told when it has changed, and not otherwise', async () => {
   load.chains = [{ ...chain, cursorSlot: 11, lagSlots: 1 }];
   await clock.advance(10_000);
   assert.equal(notices.length, told + 1);
-  assert.deepEqual(notices.at(-1), { status: 'slot 11, 1 slot behind the tip; 0 requests in 10 s, 0 under way' });
+  assert.deepEqual(notices.at(-1), { status: 'slot 11, 1 slot behind the tip; 0 requests in 10 s, 0 in flight' });
   supervision.stopping('SIGTERM');
 });
 
-test('a reload during the start says nothing: only the start may say READY', async () => {
+test('a reload during the start sends nothing: only the start may send READY', async () => {
   const { supervision, states } = bed();
   supervision.starting();
   let runs = 0;
@@ -123,7 +123,7 @@ test('a reload during the start says nothing: only the start may say READY', asy
   assert.deepEqual([runs, states()], [1, []]);
 });
 
-test('after stopping nothing more is told: no READY of a late start or reload, no status, no sign of life', async () => {
+test('after stopping nothing is sent: no READY of a late start or reload, no status, no watchdog notice', async () => {
   const { supervision, states, notices, clock } = bed({ watchdogMs: 60_000 });
   supervision.ready();
   let finish = () => {};
@@ -139,7 +139,7 @@ test('after stopping nothing more is told: no READY of a late start or reload, n
   assert.deepEqual(notices.at(-1), { state: 'stopping', status: 'stopping: STORE_FULL: the disk is full' });
 });
 
-test('the first line of a reason is told, and not without end', () => {
+test('the first line of a reason is sent, cut to a limit', () => {
   const { supervision, notices } = bed();
   supervision.stopping(new CodedError('STORE_FULL', `${'x'.repeat(5_000)}\nmore`));
   const status = notices.at(-1)?.status ?? '';
@@ -158,7 +158,7 @@ test('without a service manager nothing runs: no status, no probe of the store; 
   assert.equal(runs, 1);
 });
 
-test('a manager that takes nothing holds up the end for two seconds at most', async () => {
+test('a manager that accepts nothing delays the stop for two seconds at most', async () => {
   const { supervision, clock } = bed({ isStuck: true });
   supervision.stopping('SIGTERM');
   let isClosed = false;
@@ -171,19 +171,19 @@ test('a manager that takes nothing holds up the end for two seconds at most', as
   assert.equal(isClosed, true);
 });
 
-test('the words for each state of a chain', () => {
+test('the text for each state of a chain', () => {
   const say = (...chains: readonly Partial<ChainStatus>[]) =>
     summarize(
       { chains: chains.map((status) => ({ ...chain, ...status })), requests: 12, inFlight: 3 },
       { requests: 11, seconds: 9.7 },
-    ).replace('; 1 request in 10 s, 3 under way', '');
+    ).replace('; 1 request in 10 s, 3 in flight', '');
   assert.equal(say(), 'no chain is followed');
   assert.equal(say({}), 'slot 10, 2 slots behind the tip');
   assert.equal(say({ lagSlots: 0 }), 'slot 10, at the tip');
   assert.equal(say({ lagSlots: null }), 'slot 10');
   assert.equal(say({ cursorSlot: null, lagSlots: null }), 'slot 12');
   assert.equal(say({ cursorSlot: null, tipSlot: null, lagSlots: null }), 'not followed yet');
-  assert.equal(say({ stalled: 'a hole at slot 11' }), 'stands still at slot 10: a hole at slot 11');
+  assert.equal(say({ stalled: 'a hole at slot 11' }), 'stalled at slot 10: a hole at slot 11');
   assert.equal(
     say({}, { chain: 'devnet', lagSlots: 0 }),
     'slot 10, 2 slots behind the tip; devnet slot 10, at the tip',

@@ -10,23 +10,23 @@ export interface SupervisionOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly load: () => DaemonLoad;
-  /** Proves that the store takes writes. */
+  /** Checks that the store accepts writes. */
   readonly probe: () => Promise<void>;
 }
 
-/** Keeps the service manager informed; without one every call does nothing. None of them throws. */
+/** Keeps the service manager informed; without one, calls have no effect. Never throws. */
 export interface Supervision {
   starting(): void;
-  /** Everything listens. From here on a status is told whenever it changes, and the watchdog is fed. */
+  /** All listeners are open. From now on status changes are sent and the watchdog is fed. */
   ready(): void;
   /**
-   * Runs a reload between RELOADING and READY; READY follows also when it is refused, with the reason in the status. A call while
-   * another one waits for its turn is the same reload: it will read the newest file anyway.
+   * Runs a reload between RELOADING and READY; READY also follows a refusal, with the reason in the status. A call while another one is
+   * queued joins that one, which will read the newest file anyway.
    */
   reload(run: () => Promise<void>): Promise<void>;
-  /** What is told here is what `systemctl status` shows afterwards: a signal's name, or the error. The first call counts. */
+  /** Sets the final status that `systemctl status` shows: a signal name, or the error. Only the first call counts. */
   stopping(reason: unknown): void;
-  /** Waits until the last notice is taken, for at most two seconds. */
+  /** Waits until the last notice was accepted, for at most two seconds. */
   close(): Promise<void>;
 }
 
@@ -50,7 +50,7 @@ export function createSupervision(options: SupervisionOptions): Supervision {
   };
 
   async function reloadNow(run: () => Promise<void>): Promise<void> {
-    // While the daemon starts it is neither ready nor may it say so.
+    // A starting daemon is not ready and must not report READY.
     const isTold = isReady;
     if (isTold) void tell({ state: 'reloading', status: 'reading the configuration' });
     try {
@@ -95,19 +95,19 @@ export function createSupervision(options: SupervisionOptions): Supervision {
   };
 }
 
-/** Words the status, and tells it when it has changed. */
+/** Builds the status text and sends it when it has changed. */
 function createReporter({ load, clock }: SupervisionOptions, ended: AbortSignal) {
   let before = { requests: 0, atMs: clock.monotonic() };
   let refused: string | null = null;
-  let told = '';
+  let current = '';
 
   const text = () => {
     const now = load();
     const atMs = clock.monotonic();
     const summary = summarize(now, { requests: before.requests, seconds: (atMs - before.atMs) / 1_000 });
     before = { requests: now.requests, atMs };
-    told = refused === null ? summary : `${summary}; the last reload was refused: ${refused}`;
-    return told;
+    current = refused === null ? summary : `${summary}; the last reload was refused: ${refused}`;
+    return current;
   };
   return {
     text,
@@ -118,23 +118,23 @@ function createReporter({ load, clock }: SupervisionOptions, ended: AbortSignal)
       for (;;) {
         await clock.sleep(STATUS_INTERVAL_MS, ended).catch(() => undefined);
         if (ended.aborted) return;
-        const earlier = told;
-        if (text() !== earlier) await tell(told);
+        const earlier = current;
+        if (text() !== earlier) await tell(current);
       }
     },
   };
 }
 
-/** The first line is enough to find the rest in the log. */
+/** The first line suffices to find the rest in the log. */
 function inWords(error: unknown): string {
   const line = messageOf(error).split('\n')[0] ?? '';
   return `${codeOf(error) ?? 'error'}: ${line}`.slice(0, MAX_REASON_CHARS);
 }
 
 export interface WatchdogOptions {
-  /** The service manager ends the process when it hears nothing for this long. */
+  /** The service manager ends the process if it receives no notice for this long. */
   readonly timeoutMs: number;
-  /** Proves that the store takes writes and that all roles answer. */
+  /** Checks that the store accepts writes and that all roles answer. */
   readonly probe: () => Promise<void>;
   /** Feeds the watchdog of the service manager. */
   readonly alive: () => Promise<void>;
@@ -142,19 +142,19 @@ export interface WatchdogOptions {
   readonly log: Log;
 }
 
-/** Says at half of the manager's time-out that the daemon lives, as long as that is true. */
+/** Feeds the watchdog at half of its timeout, as long as the daemon is healthy. */
 export interface Watchdog {
   start(): void;
   stop(): void;
 }
 
-/** How long the event loop is looked at before each sign of life. */
+/** How long the event loop is observed before each notice. */
 const SAMPLE_MS = 20;
 const LONGEST_LAG_MS = 5_000;
 
 /**
- * A sign of life needs an event loop that answers, one in each thread, and a store that takes a write. When one is missing it is tried again soon, so that a
- * short trouble does not end the process; a long one does, which is what the watchdog is for.
+ * A notice needs a responsive event loop in each thread and a store that accepts writes. A failed check is repeated soon, so that a short
+ * problem does not end the process; a long one does, which is the purpose of the watchdog.
  */
 export function createWatchdog({ timeoutMs, probe, alive, clock, log }: WatchdogOptions): Watchdog {
   const maxLagMs = Math.min(LONGEST_LAG_MS, timeoutMs / 10);
@@ -168,7 +168,7 @@ export function createWatchdog({ timeoutMs, probe, alive, clock, log }: Watchdog
     return clock.monotonic() - askedMs - SAMPLE_MS;
   }
 
-  /** A probe that hangs is waited for, not joined by another one. */
+  /** While a probe hangs, no second one is started. */
   function probeOnce(): Promise<void> {
     probing ??= probe().finally(() => {
       probing = null;
@@ -176,7 +176,7 @@ export function createWatchdog({ timeoutMs, probe, alive, clock, log }: Watchdog
     return probing;
   }
 
-  /** What is wrong, or null. */
+  /** The problem, or null. */
   async function look(): Promise<string | null> {
     const lagMs = await measureLag();
     if (lagMs > maxLagMs) return `the event loop answers ${Math.round(lagMs)} ms late`;
@@ -194,39 +194,39 @@ export function createWatchdog({ timeoutMs, probe, alive, clock, log }: Watchdog
       const reason = await look();
       if (stopped.signal.aborted) return;
       if (reason === null) await alive();
-      else log.error({ reason }, 'no sign of life for the watchdog of the service manager');
+      else log.error({ reason }, 'watchdog of the service manager not fed');
       await clock.sleep(reason === null ? timeoutMs / 2 : timeoutMs / 10, stopped.signal);
     }
   }
   return {
-    // The only error that gets here is the one of `stop`.
+    // Only the error of `stop` gets here.
     start: () => void run().catch(() => undefined),
     stop: () => stopped.abort(new Error('the watchdog was stopped')),
   };
 }
 
-/** What a daemon does, in numbers. */
+/** Load of a daemon. */
 export interface DaemonLoad {
   readonly chains: readonly ChainStatus[];
   /** Requests of the API listener since the start. */
   readonly requests: number;
-  /** Those that are being handled now. */
+  /** Requests in flight. */
   readonly inFlight: number;
 }
 
-/** One line for people: where the chains stand, and what was asked since `before`. */
+/** One line for people: the positions of the chains, and the requests since `before`. */
 export function summarize(load: DaemonLoad, before: { readonly requests: number; readonly seconds: number }): string {
   const requests = Math.max(0, load.requests - before.requests);
   const chains = load.chains.map(describeChain);
   return [
     ...(chains.length === 0 ? ['no chain is followed'] : chains),
-    `${counted(requests, 'request')} in ${Math.round(before.seconds)} s, ${load.inFlight} under way`,
+    `${counted(requests, 'request')} in ${Math.round(before.seconds)} s, ${load.inFlight} in flight`,
   ].join('; ');
 }
 
 function describeChain({ chain, cursorSlot, tipSlot, lagSlots, stalled }: ChainStatus): string {
   const name = chain === 'main' ? '' : `${chain} `;
-  if (stalled !== null) return `${name}stands still${cursorSlot === null ? '' : ` at slot ${cursorSlot}`}: ${stalled}`;
+  if (stalled !== null) return `${name}stalled${cursorSlot === null ? '' : ` at slot ${cursorSlot}`}: ${stalled}`;
   const slot = cursorSlot ?? tipSlot;
   if (slot === null) return `${name}not followed yet`;
   const place = `${name}slot ${slot}`;

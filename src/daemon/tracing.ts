@@ -7,7 +7,7 @@ import type { Facts, Span, Tracer, Work } from '../ports/tracing.ts';
 import type { Upstream, UpstreamPool, UpstreamRequest } from '../ports/upstream.ts';
 import type { Merged } from './provision.ts';
 
-/** Does a piece of work in sight of the tracer. `outcome` tells how a result counts; a throw counts as a failure. */
+/** Runs work in a span. `outcome` classifies the result; a throw counts as a failure. */
 async function observe<T>(
   tracer: Tracer,
   work: Work,
@@ -27,16 +27,16 @@ async function observe<T>(
   return result;
 }
 
-/** The code or the class of an error and never its message, which may hold anything. */
+/** The code or class of an error; never its message, which may contain secrets. */
 function failureFacts(error: unknown): Facts {
   if (error instanceof CodedError) return { 'error.type': error.code };
   return { 'error.type': error instanceof Error ? error.name : typeof error };
 }
 
-/** Longer than any method; names come from clients. */
+/** Longer than any real method; clients choose the names. */
 const MAX_METHOD = 512;
 
-/** The same contributions; each call and each attempt is told to the tracer. Without one they are left as they are. */
+/** Wraps the contributions so that each call and attempt has a span. Without a tracer they stay unchanged. */
 export function traceContributions(merged: Merged): Merged {
   const { tracer, rpcFallback } = merged;
   if (tracer === null) return merged;
@@ -57,7 +57,7 @@ function traceMethod(method: RpcMethod, tracer: Tracer): RpcMethod {
   return { ...method, handler: (call) => observe(tracer, rpcWork(method.name), () => method.handler(call)) };
 }
 
-/** What is at hand is answered within the request, which tells the method too. */
+/** Cached answers are given within the span of the request, which also names the method. */
 function traceFallback(fallback: RpcFallback, tracer: Tracer): RpcFallback {
   return {
     ...fallback,
@@ -88,12 +88,12 @@ function traceJobs(kind: JobKind, tracer: Tracer): JobKind {
   };
 }
 
-/** Known once the plugins are provisioned, which is after pools and clients are handed to them. */
+/** Set once the plugins are provisioned, which is after they received pools and clients. */
 export interface TracerSlot {
   tracer: Tracer | null;
 }
 
-/** The same pool; while there is a tracer it is told about each request, which ends with the last byte of its answer. */
+/** Wraps a pool: with a tracer, each request has a span that ends with the last byte of the answer. */
 export function tracePool(pool: UpstreamPool, slot: TracerSlot): UpstreamPool {
   return {
     ...pool,
@@ -123,7 +123,7 @@ async function sendTraced(tracer: Tracer, pool: UpstreamPool, upstream: Upstream
   }
 }
 
-/** The same client; while there is a tracer it is told about each request. Only what is posted carries `traceparent`. */
+/** Wraps a client: with a tracer, each request has a span. Only POST requests carry `traceparent`. */
 export function traceOutbound(outbound: Outbound, slot: TracerSlot): Outbound {
   return { open: (policy) => traceClient(outbound.open(policy), slot) };
 }

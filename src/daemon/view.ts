@@ -13,13 +13,13 @@ import type { Merged, ProvisionedPlugin } from './provision.ts';
 interface DaemonViewParts {
   readonly version: string;
   readonly config: LoadedConfig;
-  /** Known once all plugins are provisioned. */
+  /** Set once all plugins are provisioned. */
   plugins(): readonly ProvisionedPlugin[];
   merged(): Merged | null;
   readonly budgets: BudgetLedger;
 }
 
-/** What the daemon tells of itself to the plugin that shows it. */
+/** The state of the daemon for the dashboard. */
 export function createDaemonView({ version, config, plugins, merged, budgets }: DaemonViewParts): DaemonView {
   return {
     version,
@@ -54,8 +54,8 @@ interface Prepared {
 }
 
 /**
- * Calls routes without a socket: same checks of path, query and body, and what changes something on behalf of a project goes through the
- * gate as a call of its key would. Routes are prepared with the first call.
+ * Calls routes without a socket, with the same checks of path, query and body. Calls that change data of a project pass the gate like
+ * calls with its key. Routes are compiled at the first call.
  */
 export function createInnerCalls(
   routes: () => readonly Route[],
@@ -74,7 +74,7 @@ export function createInnerCalls(
       return params === null ? [] : [{ one, params }];
     });
     if (matching.length === 0) throw new RequestError(404, 'invalid path');
-    // As in the router, a fixed path wins over one with parameters.
+    // As in the router, a fixed path has precedence over one with parameters.
     const best = matching
       .filter(({ one }) => one.route.method === call.method)
       .sort((a, b) => Object.keys(a.params).length - Object.keys(b.params).length)[0];
@@ -92,9 +92,9 @@ export function createInnerCalls(
   };
 }
 
-/** Throws GateRefusal. The returned function charges the call by its status. */
+/** Throws GateRefusal. The returned function charges the call according to its status. */
 async function admit(gate: Gate | null, route: Route, { caller }: InnerCall): Promise<(status: number) => void> {
-  // Pages that are read again and again must not use up what the project pays for.
+  // Pages are polled; reads must not use up the credits of the project.
   if (gate?.callerOf === undefined || caller === null || route.method === 'GET') return () => undefined;
   const item = { name: route.path, price: route.price, permission: route.permission };
   const admission = await gate.admit(await gate.callerOf(caller.projectId), [item]);

@@ -14,19 +14,19 @@ import { type Announcer, type ChainRun, createAnnouncer, createChainRun, type Fo
 import type { DaemonParts, FollowerView } from './parts.ts';
 import { createRemoteFollower, createRemoteRunner, type RemoteFollower, TOPICS } from './remote.ts';
 
-/** What a daemon does without being asked: jobs and following, as far as its roles go. */
+/** The background work of a daemon, depending on its roles: jobs and followers. */
 export interface DaemonWork {
-  /** Makes runner and followers on the open store, or what stands for those of other threads and processes. */
+  /** Creates runner and followers on the open store, or proxies for those of other threads and processes. */
   make(store: Store, dataDir: string): void;
   startJobs(): Promise<void>;
   startFollowing(): Promise<void>;
-  /** No new work; what runs may finish. */
+  /** Stops accepting new work; running work may finish. */
   drain(): Promise<void>;
   stopFollowing(): Promise<void>;
   stopJobs(): Promise<void>;
 }
 
-/** What begins and ends with the following of a chain. */
+/** The parts that start and stop with the follower of a chain. */
 interface Companion {
   start(): Promise<void> | void;
   stop(): Promise<void> | void;
@@ -50,7 +50,10 @@ export function createWork(assembly: Assembly, parts: DaemonParts, fatal: (error
     const kinds = assembly.merged.jobs;
     const owner = parts.openOwner(dataDir);
     if (owner === null)
-      log.warn({ dataDir }, 'no file can be locked in the data folder: what a crash leaves behind waits for its lease');
+      log.warn(
+        { dataDir },
+        'cannot lock a file in the data folder: after a crash, claimed jobs wait until their lease ends',
+      );
     const runner = createJobRunner({ store, owner, clock, random, log, fatal, kinds, config: core.jobs, metrics });
     jobs = runner;
     gauges = createOutboxGauges({ store, kinds: kinds.map(({ kind }) => kind), clock, log, metrics });
@@ -58,7 +61,7 @@ export function createWork(assembly: Assembly, parts: DaemonParts, fatal: (error
     bus.subscribe(TOPICS.jobsDue, runner.wake);
   }
 
-  /** Null when nobody wants the blocks of this chain, because reading them would cost the upstream for nothing, or it is another's part. */
+  /** Null if no processor needs the blocks of this chain (reading them would only cost upstream calls), or another role follows it. */
   function followerOf(chain: AssembledChain, store: Store): FollowerRun | null {
     const { id } = chain.setup;
     const processors = assembly.merged.processors.filter(({ chains }) => chains.includes(id));
@@ -88,7 +91,7 @@ export function createWork(assembly: Assembly, parts: DaemonParts, fatal: (error
     return follower;
   }
 
-  /** On a database server there may be other processes with this role: one of them follows the chain. */
+  /** On a database server other processes may have this role too: one of them follows the chain. */
   function electedFollowerOf(
     chain: AssembledChain,
     store: Store,
@@ -115,7 +118,7 @@ export function createWork(assembly: Assembly, parts: DaemonParts, fatal: (error
     return elected;
   }
 
-  /** What one role found of an upstream the others look at once, and not when they next would. */
+  /** When one role finds that an upstream has changed its chain, the others check it at once. */
   function tellOtherChains({ setup, pool }: AssembledChain): Companion {
     const others = () => JSON.stringify(pool.states().map(({ otherChain }) => otherChain));
     let told = others();
@@ -173,11 +176,13 @@ export function createWork(assembly: Assembly, parts: DaemonParts, fatal: (error
 }
 
 function tellLead(metrics: Metrics, leads: () => boolean, epoch: () => number): void {
-  metrics.observe('leading', 'whether this process follows the chain, and does not stand by', () => (leads() ? 1 : 0));
-  metrics.observe('leader_epoch', 'how often the lead of the chain was taken; 0 without an election', epoch);
+  metrics.observe('leading', '1 if this process is the leader of the chain, 0 if it is a standby', () =>
+    leads() ? 1 : 0,
+  );
+  metrics.observe('leader_epoch', 'leader epoch of the chain; 0 without an election', epoch);
 }
 
-/** A wish for one start must not come true when this process takes over some day. */
+/** A rewind is meant for one start; it must not happen later when this process becomes the leader. */
 const rewindRefused = (chain: ChainId) =>
   new CodedError('FOLLOW_REWIND', `cannot rewind: another process follows the ${chain} chain; stop it first`, {
     exitCode: EXIT.config,
@@ -191,16 +196,16 @@ function tipOf({ pool }: AssembledChain): number | null {
 export interface ElectedFollowerOptions {
   readonly chain: ChainId;
   readonly election: Election;
-  /** Made when this process leads: one that stands by has no numbers of a follower. */
+  /** Created when this process becomes the leader: a standby has no metrics of a follower. */
   readonly makeFollower: () => Follower;
-  /** Shows what the leader does as long as that is another process. */
+  /** Shows the status of the leader while that is another process. */
   readonly remote: RemoteFollower;
   readonly announce: (follower: FollowerView) => Announcer;
   readonly log: Log;
   readonly fatal: (error: unknown) => void;
 }
 
-/** The follower of a chain that one of several processes follows: this one once it is elected, until then it stands by. */
+/** The follower of a chain that several processes could follow. This process is a standby until it is elected. */
 export interface ElectedFollower extends FollowerRun, FollowerView {
   readonly leads: boolean;
 }
@@ -244,7 +249,7 @@ function createElectedFollower(options: ElectedFollowerOptions): ElectedFollower
     },
     async start() {
       const isElected = await election.look().catch((error: unknown) => {
-        log.warn({ chain, code: codeOf(error) }, 'the leader is unknown');
+        log.warn({ chain, code: codeOf(error) }, 'cannot read the leader');
         return false;
       });
       if (isElected) return await lead();

@@ -13,7 +13,7 @@ const THREADS: readonly Role[] = ['indexer', 'deliverer'];
 const silent = (role: Role) => new CodedError('ROLE_SILENT', `${role} is silent`);
 
 interface FakeMember extends WorkerHandle {
-  /** The commands it was asked for, with their time limits. */
+  /** The received commands, with their time limits. */
   readonly asked: (readonly [keyof WorkerCommands, number | null])[];
   ended: number;
   fail(reason: unknown): void;
@@ -104,7 +104,7 @@ test('all are asked before one of them takes a configuration: a refusal then cos
   assert.ok(handles.every(({ asked }) => asked.every(([command]) => command === 'checkConfig')));
 });
 
-test('readiness: the checks of a worker bear its name; one that is silent, or has ended, fails', async () => {
+test('readiness: the checks of a worker have its name; a silent or ended worker fails', async () => {
   const handles = [
     fakeMember('indexer', { checks: async () => [{ name: 'disk', ok: true, detail: 'fine' }] }),
     fakeMember('deliverer', { checks: () => Promise.reject(silent('deliverer')) }),
@@ -118,7 +118,7 @@ test('readiness: the checks of a worker bear its name; one that is silent, or ha
     { name: 'role api', ok: false, detail: 'has ended' },
   ]);
   assert.match(await metrics.text(), /parhelion_roles_unanswered_total\{role="deliverer",command="checks"\} 1/);
-  // Whoever ends a thread in order may have questions under way; one that ends by itself is a fatal line already.
+  // An orderly stop may have commands in flight; a worker that ends by itself is already logged as fatal.
   assert.doesNotMatch(await metrics.text(), /unanswered_total\{role="api"/);
   assert.deepEqual(
     log.lines.map(({ fields }) => fields['worker']),
@@ -177,7 +177,7 @@ test('metrics: a worker that does not answer within a second is left out and cou
   assert.equal(await renderMetrics([{ role: null, families: await own.families() }]), await own.text());
 });
 
-test('the end: drains and then stops are asked of all at once within the limits; silent ones are ended all the same, once', async () => {
+test('stop: all workers drain and then stop concurrently within the limits; silent ones are terminated too, once', async () => {
   const order: string[] = [];
   const handles = THREADS.map((role) =>
     fakeMember(role, {

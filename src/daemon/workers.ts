@@ -14,44 +14,41 @@ interface WorkersOptions {
   readonly log: Log;
 }
 
-/** The roles of this process that run in threads of their own, as one. */
+/** The workers of this process, as a unit. */
 export interface Workers {
-  /** Errors: the first of a worker that does not start. */
+  /** Errors: the first error of a worker that does not start. */
   start(): Promise<void>;
-  /** Errors: ROLE_SILENT, ROLE_ENDED, which name the role. */
+  /** Errors: ROLE_SILENT or ROLE_ENDED, with the role. */
   ping(): Promise<void>;
-  /** The checks of all handles, named after their role, and whether each answers. */
+  /** The checks of all workers, prefixed with their role, and whether each worker answers. */
   checks(): Promise<readonly CheckResult[]>;
-  /** Of the handles that answer within a second. */
+  /** Metrics of the workers that answer within a second. */
   metrics(): Promise<readonly { readonly role: Role; readonly families: readonly MetricFamily[] }[]>;
-  /** Errors: PLUGIN_RELOAD_REFUSED; nothing has changed then. */
+  /** Changes nothing. Errors: PLUGIN_RELOAD_REFUSED. */
   checkConfig(next: ConfigValues): Promise<void>;
-  /** All handles or none: those that took it go back to `before` when another refuses. Errors: PLUGIN_RELOAD_REFUSED, ROLE_SILENT. */
+  /** All workers or none: if one refuses, the others go back to `before`. Errors: PLUGIN_RELOAD_REFUSED, ROLE_SILENT. */
   takeConfig(next: ConfigValues, before: ConfigValues): Promise<void>;
-  /** No new work; within the time limit of drains. Never rejects. */
+  /** Drains all workers within the time limit of drains. Never rejects. */
   drain(): Promise<void>;
-  /** Closes and ends the handles, each within the time limit. Never rejects; runs once. */
+  /** Stops and terminates the workers, each within the time limit. Never rejects; runs once. */
   stop(): Promise<void>;
-  /** Resolves with what ended a worker, or makes it useless. */
+  /** Resolves with the error that ended or disabled a worker. */
   readonly failed: Promise<unknown>;
 }
 
 const PING_TIMEOUT_MS = 10_000;
-/** Above the limit of a single check. */
+/** Above the time limit of a single check. */
 const CHECKS_TIMEOUT_MS = 2_500;
 const METRICS_TIMEOUT_MS = 1_000;
 const RELOAD_TIMEOUT_MS = 30_000;
-/** What the way to a thread and back may add to its own time limit. */
+/** Added to the time limit of a command for the way to the thread and back. */
 const WAY_MS = 1_000;
 
 export function createWorkers({ handles, lifecycle, metrics, log }: WorkersOptions): Workers {
-  const silent = metrics.counter('unanswered_total', 'questions that a role in a worker did not answer', [
-    'role',
-    'command',
-  ]);
+  const silent = metrics.counter('unanswered_total', 'commands that a worker did not answer', ['role', 'command']);
   let stopping: Promise<void> | null = null;
 
-  /** The error when the worker does not answer. Silence is logged and counted; the end of a worker is our own doing, or ends the daemon. */
+  /** Returns the error if the worker does not answer. Silence is logged and counted; the end of a worker is intended, or ends the daemon. */
   async function tryAsk<D extends keyof WorkerCommands>(
     worker: WorkerHandle,
     command: D,
@@ -109,7 +106,7 @@ export function createWorkers({ handles, lifecycle, metrics, log }: WorkersOptio
         try {
           await worker.ask('takeConfig', RELOAD_TIMEOUT_MS, next);
         } catch (error) {
-          // One that refused has changed nothing; one that was only silent may have.
+          // A worker that refused has changed nothing; a silent one may have.
           const changed = asked.filter((other) => other !== worker || codeOf(error) === 'ROLE_SILENT');
           for (const other of changed.toReversed()) await tryAsk(other, 'takeConfig', RELOAD_TIMEOUT_MS, before);
           throw refusedBy(worker.role, error);
@@ -120,7 +117,7 @@ export function createWorkers({ handles, lifecycle, metrics, log }: WorkersOptio
       await Promise.all(handles.map((worker) => tryAsk(worker, 'drain', lifecycle.drainTimeoutMs + WAY_MS)));
     },
     stop() {
-      // At once: after the drain none of them waits for another, and the service manager has only so much patience.
+      // Concurrently: after the drain no worker waits for another, and the service manager limits the stop time.
       stopping ??= Promise.all(handles.map(stopOne)).then(() => undefined);
       return stopping;
     },
@@ -143,14 +140,14 @@ const hasEnded = (error: unknown): boolean => /^ROLE_(ENDED|CRASHED)$/.test(code
 
 const whyNot = (error: unknown) => (codeOf(error) === 'ROLE_SILENT' ? 'does not answer' : 'has ended');
 
-/** Metrics of one part of a daemon. */
+/** Metrics of one thread of a daemon. */
 interface MetricPart {
-  /** Becomes the label `role` of every sample; null, for the main thread, adds none. */
+  /** Value of the label `role` of every sample; null (main thread): no label. */
   readonly role: string | null;
   readonly families: readonly MetricFamily[];
 }
 
-/** Prometheus text of several parts: each metric has its HELP and TYPE once, and the samples of all parts. */
+/** Prometheus text of several threads: each metric has one HELP and TYPE, and the samples of all threads. */
 export function renderMetrics(parts: readonly MetricPart[]): Promise<string> {
   const merged = new Map<
     string,

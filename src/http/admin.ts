@@ -17,7 +17,7 @@ import { createListenerTls } from './tls.ts';
 
 export interface AdminFrontOptions {
   readonly core: CoreConfig;
-  /** All routes of all plugins; only those with auth `admin` are served here. */
+  /** Routes of all plugins; only those with auth `admin` are served here. */
   readonly routes: readonly Route[];
   readonly health: Health;
   readonly registry: Pick<MetricsRegistry, 'text' | 'contentType'>;
@@ -26,7 +26,7 @@ export interface AdminFrontOptions {
   readonly metrics: Metrics;
   readonly clock: Clock;
   readonly random: Random;
-  /** What callers of the API hold; null without the role `api`. */
+  /** Budgets of the API callers; null without the role `api`. */
   readonly budgets?: BudgetLedger | null;
   /** Version in the OpenAPI document. */
   readonly version: string;
@@ -41,9 +41,9 @@ export interface AdminFront {
   close(deadline: AbortSignal): Promise<void>;
 }
 
-const DESCRIPTION = 'Admin listener: health, metrics and what plugins have for operators.';
+const DESCRIPTION = 'Admin listener: health, metrics and operator routes of plugins.';
 
-/** Health, metrics and the operators' routes on a listener of their own. It needs no key: who may reach it decides. */
+/** Health, metrics and operator routes on a separate listener. It needs no key: network access to it is the protection. */
 export function createAdminFront(options: AdminFrontOptions): AdminFront {
   const { core } = options;
   const operators = [
@@ -55,7 +55,7 @@ export function createAdminFront(options: AdminFrontOptions): AdminFront {
   const described = { routes: operators, methods: [], version: options.version, description: DESCRIPTION };
   const routes = [...operators, documentRoute(described, 'admin')];
   const guard = hostGuard(core.admin.host, core.admin.allowedHosts);
-  // Nobody counts what operators hold.
+  // Operators have no budgets.
   const pipeline = createPipeline({ ...options, budgets: null, routes, rpc: null, gate: null, cors: false, guard });
   const limits = { ...core.http, handlerTimeoutMs: slowestMs(core, routes) };
   const tls = createListenerTls({ ...options, section: 'admin' }, pipeline.meter);
@@ -86,8 +86,8 @@ export function createAdminFront(options: AdminFrontOptions): AdminFront {
 }
 
 /**
- * Refuses what a browser was tricked into: a page whose name was rebound to this address sends its own name as Host, and a page of
- * another origin sends an Origin that is not this host. Literal addresses cannot be rebound.
+ * Refuses requests that a browser was tricked into: a page whose name was rebound to this address (DNS rebinding) sends that name as
+ * Host, and a page of another origin sends an Origin other than this host. Literal addresses cannot be rebound.
  */
 function hostGuard(ownHost: string, allowedHosts: readonly string[]): (request: IncomingMessage) => void {
   const allowed = new Set(['localhost', ownHost, ...allowedHosts].map((host) => host.toLowerCase()));
@@ -102,7 +102,7 @@ function hostGuard(ownHost: string, allowedHosts: readonly string[]): (request: 
   };
 }
 
-/** Without its port; empty for what is no host, such as one with user information. */
+/** The host without its port; empty for an invalid host, such as one with user information. */
 function hostName(host: string): string {
   const [, literal, name] = /^(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+))(?::\d{1,5})?$/.exec(host.toLowerCase()) ?? [];
   return literal ?? name ?? '';
@@ -114,14 +114,14 @@ function healthRoutes(health: Health): Route[] {
     defineRoute({
       ...common,
       path: '/healthz',
-      summary: 'Whether the process runs',
+      summary: 'Whether the process is running',
       replies: { 200: Type.Object({ status: Type.String() }) },
       handler: () => json(health.live()),
     }),
     defineRoute({
       ...common,
       path: '/readyz',
-      summary: 'Whether it should get traffic, with the reason of each check',
+      summary: 'Whether the daemon should receive traffic, with the reason of each check',
       replies: { 200: Type.Object({ ready: Type.Boolean() }), 503: Type.Object({ ready: Type.Boolean() }) },
       handler: async () => {
         const readiness = await health.ready();
@@ -134,7 +134,7 @@ function healthRoutes(health: Health): Route[] {
 const budgetUse = Type.Object({
   budget: Type.String(),
   used: Type.Integer(),
-  limit: Type.Union([Type.Integer(), Type.Null()], { description: 'of its plan' }),
+  limit: Type.Union([Type.Integer(), Type.Null()], { description: 'limit of the plan' }),
   refused: Type.Integer({ description: 'since the start' }),
 });
 
@@ -142,7 +142,7 @@ function budgetsRoute(budgets: BudgetLedger): Route {
   return defineRoute({
     method: 'GET',
     path: '/v0/admin/projects/:project/budgets',
-    summary: 'What a project holds at this moment of what all projects share: in memory in this process, stored in all',
+    summary: 'Budgets that a project holds now: in-memory ones of this process, stored ones of all processes',
     tag: 'Operation',
     auth: 'admin',
     errors: 'admin',

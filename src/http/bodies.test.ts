@@ -12,11 +12,11 @@ import { peekCall } from './rest.ts';
 
 const WAIT = { timeout: 10_000 };
 
-/** As much of a request as is read here. */
+/** The parts of a request that are read here. */
 const body = () => Object.assign(new PassThrough(), { headers: {}, complete: false }) as PassThrough & IncomingMessage;
 
 describe('a body', () => {
-  test('whose client goes away is over, whenever that happens', WAIT, async () => {
+  test('whose client disconnects ends, whenever that happens', WAIT, async () => {
     const broken = body();
     const reading = readBody(broken, 100, () => undefined);
     broken.write('{');
@@ -29,7 +29,7 @@ describe('a body', () => {
   });
 });
 
-describe('looking for the id of a call that is refused', () => {
+describe('finding the id of a refused call', () => {
   const peeking = () => {
     const request = body();
     const clock = createManualClock();
@@ -37,14 +37,14 @@ describe('looking for the id of a call that is refused', () => {
     const inFlight = { setBusy: () => undefined };
     return { request, clock, peeked: peekCall({ deadlines: createDeadlines(clock), inFlight }, exchange) };
   };
-  test('takes a few bytes and leaves the rest unread', WAIT, async () => {
+  test('reads a few bytes and leaves the rest unread', WAIT, async () => {
     const { request, peeked } = peeking();
     for (let i = 0; i < 3; i += 1) request.write(Buffer.alloc(10_000, 0x20));
     const { bytes, complete, head } = await peeked;
     assert.deepEqual([bytes.length, complete, head.length], [20_000, false, 16_384]);
     assert.ok(request.isPaused());
   });
-  test('takes its time and no more', WAIT, async () => {
+  test('has a time limit', WAIT, async () => {
     const { request, clock, peeked } = peeking();
     request.write('{"id":7,');
     await clock.advance(5_000);
@@ -58,7 +58,7 @@ describe('looking for the id of a call that is refused', () => {
   });
 });
 
-describe('requests that are being handled', () => {
+describe('requests in flight', () => {
   const make = () => {
     const metrics = createMetricsRegistry().scope('x');
     return createInFlight(metrics.gauge('a', 'a'), 1_000, metrics.counter('b_total', 'b'));
@@ -76,7 +76,7 @@ describe('requests that are being handled', () => {
     return made as unknown as Exchange;
   };
 
-  test('one that is over takes neither a place nor room any more, whatever still comes of it', () => {
+  test('a finished request no longer counts, whatever bytes still arrive for it', () => {
     const inFlight = make();
     const gone = exchange();
     inFlight.enter(gone);
@@ -86,7 +86,7 @@ describe('requests that are being handled', () => {
     inFlight.takeBytes(gone, 400);
     assert.deepEqual([inFlight.busy, inFlight.bodyBytes, inFlight.count], [0, 0, 0]);
   });
-  test('waiting for the last of them has an end', WAIT, async () => {
+  test('waiting for the last of them ends', WAIT, async () => {
     const inFlight = make();
     inFlight.enter(exchange());
     const deadline = new AbortController();

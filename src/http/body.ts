@@ -6,10 +6,10 @@ const MAX_JSON_DEPTH = 64;
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 
-/** Thrown when the client went away before its body was complete. */
+/** Thrown when the client disconnects before its body is complete. */
 export class BodyAborted extends Error {
   constructor() {
-    super('the client went away while it sent its body');
+    super('the client disconnected while it sent its body');
     this.name = 'BodyAborted';
   }
 }
@@ -28,15 +28,15 @@ export function declaredLength(request: IncomingMessage): number | null {
   return text === undefined ? null : Number(text);
 }
 
-/** Refuses a body that need not be read: one whose declared length is above the limit (413). */
+/** Refuses a body whose declared length is above the limit (413), without reading it. */
 export function checkDeclaredLength(request: IncomingMessage, limitBytes: number): void {
   const length = declaredLength(request);
   if (length !== null && length > limitBytes) throw tooLarge(limitBytes);
 }
 
 /**
- * Some clients say `Content-Encoding: gzip` of plain JSON, and a node takes the body as it is. So does this: only a body that really is
- * encoded is refused (415). It is not decoded, because nodes take none and a decoder is one more thing to be flooded.
+ * Some clients send `Content-Encoding: gzip` with plain JSON, which nodes accept. So do we: only a body that is really encoded is refused
+ * (415). It is not decoded, because nodes do not accept encoded bodies either, and a decoder could be abused to exhaust memory.
  */
 export function checkBodyEncoding(request: IncomingMessage, body: Buffer): void {
   const encoding = request.headers['content-encoding'];
@@ -44,14 +44,14 @@ export function checkBodyEncoding(request: IncomingMessage, body: Buffer): void 
   throw new RequestError(415, 'Unsupported content encoding');
 }
 
-/** No compressed form that is in use begins with white space or the first character of a JSON value. */
+/** No common compression format starts with white space or the first character of a JSON value. */
 function beginsLikeJson(body: Buffer): boolean {
   return body.length === 0 || /^[\s{["tfn\d-]/.test(body.toString('latin1', 0, 1));
 }
 
 /**
- * Reads the whole body. Throws 413 as soon as it is over the limit, what `take` throws when there is no room for what came, and
- * `BodyAborted` when the connection breaks; how long it may take is the listener's request time-out.
+ * Reads the whole body. Throws 413 as soon as it exceeds the limit, the error of `take` if the bytes do not fit a budget, and
+ * `BodyAborted` when the connection breaks. The request timeout of the listener bounds its duration.
  */
 export function readBody(request: IncomingMessage, limitBytes: number, take: (bytes: number) => void): Promise<Buffer> {
   return new Promise((resolve, reject) => {
@@ -64,7 +64,7 @@ export function readBody(request: IncomingMessage, limitBytes: number, take: (by
       request.pause();
       reject(error);
     };
-    // The listeners stay: taking them off would cost more than their last calls.
+    // The listeners stay: removing them would cost more than their last calls.
     request.on('data', (chunk: Buffer) => {
       if (over) return;
       size += chunk.length;
@@ -91,7 +91,7 @@ export function readBody(request: IncomingMessage, limitBytes: number, take: (by
   });
 }
 
-/** A byte-order mark at the start is skipped. */
+/** Skips a byte-order mark at the start. */
 export function withoutMark(body: Buffer): Buffer {
   return body.length >= 3 && body[0] === 0xef && body[1] === 0xbb && body[2] === 0xbf ? body.subarray(3) : body;
 }
@@ -109,7 +109,7 @@ export function parseJsonBody(bytes: Buffer): unknown {
   }
 }
 
-/** Counts brackets outside strings; strings are skipped by the engine's own byte search. */
+/** Counts brackets outside strings; strings are skipped with the native byte search. */
 export function deeperThan(body: Buffer, maxDepth: number): boolean {
   let depth = 0;
   for (let i = 0; i < body.length; i += 1) {
@@ -123,7 +123,7 @@ export function deeperThan(body: Buffer, maxDepth: number): boolean {
   return false;
 }
 
-/** Position of the quote that ends a string whose content starts at `from`; the length when there is none. */
+/** Position of the quote that ends the string whose content starts at `from`; the length if it does not end. */
 function stringEnd(body: Buffer, from: number): number {
   for (let start = from; ; ) {
     const end = body.indexOf(QUOTE, start);

@@ -10,12 +10,12 @@ import type { InFlight } from './in-flight.ts';
 import { plain } from './remote-address.ts';
 import { connectionId } from './tls.ts';
 
-/** What the daemon opens beside the sockets of clients: files of the store, connections to upstreams, databases and receivers. */
+/** File descriptors other than client sockets: files of the store, connections to upstreams, databases and receivers. */
 const OWN_DESCRIPTORS = 512;
 const LEAST_OWN_DESCRIPTORS = 16;
 const MOST_ADMIN_CONNECTIONS = 256;
 
-/** The file descriptors of this process; null where the system does not tell. */
+/** The file descriptors of this process; null if the system does not report them. */
 interface Descriptors {
   readonly limit: number;
   readonly open: number;
@@ -30,15 +30,15 @@ export function readDescriptors(): Descriptors | null {
   }
 }
 
-/** How many connections the admin listener takes, of `most` that are configured. */
+/** Connection limit of the admin listener; `most` is the configured one. */
 export function adminConnections(most: number, descriptors: Descriptors | null): number {
   if (descriptors === null) return Math.min(most, MOST_ADMIN_CONNECTIONS);
   return Math.min(most, MOST_ADMIN_CONNECTIONS, Math.max(4, Math.floor(descriptors.limit / 16)));
 }
 
 /**
- * How many connections the API listeners take, of `most` that are configured: without a free descriptor the store cannot open its files.
- * Where there are few, half of what is left stays free for the daemon itself.
+ * Connection limit of the API listeners; `most` is the configured one. It is lower if few descriptors are available: without a free one
+ * the store cannot open its files, so half of the remaining ones stay reserved for the daemon.
  */
 export function apiConnections(most: number, descriptors: Descriptors | null): number {
   if (descriptors === null) return most;
@@ -48,33 +48,33 @@ export function apiConnections(most: number, descriptors: Descriptors | null): n
 }
 
 /**
- * Bounds the open connections of the servers it is attached to, together. A new one that is too many takes the place of the one that is
- * idle for longest; only when none is idle it is closed itself.
+ * Limits the total open connections of the servers it is attached to. A connection above the limit replaces the one that has been idle
+ * longest; if none is idle, the new one is closed.
  */
 export interface ConnectionLimit {
   attach(server: Server): void;
   setMost(most: number): void;
-  /** A request of the connection is being handled, or it became a websocket. */
+  /** The connection has a request in flight, or became a websocket. */
   busy(socket: Socket): void;
-  /** It waits for the next request. */
+  /** The connection waits for the next request. */
   idle(socket: Socket): void;
 }
 
 interface ConnectionCounters {
   /** New connections that were closed. */
   readonly dropped: Counter;
-  /** Idle ones that were closed for them. */
+  /** Idle connections that were closed in favor of new ones. */
   readonly evicted: Counter;
 }
 
 export function createConnectionLimit(initialMost: number, { dropped, evicted }: ConnectionCounters): ConnectionLimit {
   let most = initialMost;
   const open = new Set<Socket>();
-  /** Those of `open` that are idle, for longest first. */
+  /** The idle connections of `open`, longest idle first. */
   const idle = new Set<Socket>();
-  /** A connection that offers another protocol comes by again. */
+  /** A connection that offers another protocol is reported twice. */
   const known = new WeakSet<Socket>();
-  /** The TCP sockets below TLS ones, which requests do not know. */
+  /** The TCP sockets below TLS sockets; requests do not know them. */
   const below = new Map<string, Socket>();
 
   const forget = (socket: Socket) => {
@@ -82,7 +82,7 @@ export function createConnectionLimit(initialMost: number, { dropped, evicted }:
     idle.delete(socket);
   };
   const close = (socket: Socket) => {
-    // Its descriptor is free at once, although its end is reported later.
+    // The descriptor is free at once, although the close is reported later.
     forget(socket);
     socket.destroy();
   };
@@ -129,8 +129,8 @@ interface AddressLimit {
 }
 
 /**
- * All servers that it is attached to share one count. `maxPerAddress` 0 means no limit; exempt addresses have none. `open` holds the
- * addresses that have connections, and no others.
+ * All servers that it is attached to share the counts. `maxPerAddress` 0 means no limit; exempt addresses have no limit. `open` contains
+ * only addresses that have connections.
  */
 export function createAddressLimit(
   maxPerAddress: number,
@@ -141,7 +141,7 @@ export function createAddressLimit(
   const known = new WeakSet<Socket>();
 
   const admit = (socket: Socket) => {
-    // A connection whose offer of another protocol is left out comes by a second time.
+    // A connection whose offer of another protocol was removed is reported a second time.
     if (known.has(socket)) return;
     known.add(socket);
     const peer = plain(socket.remoteAddress ?? '');
@@ -167,17 +167,17 @@ export function createAddressLimit(
   };
 }
 
-/** The requests of each connection whose answers are not out yet. */
+/** The requests of each connection whose answers are not sent yet. */
 interface Connections {
-  /** How many the connection has now, this one included. */
+  /** Returns the requests of the connection, including this one. */
   enter(exchange: Exchange): number;
-  /** False when it had left before. */
+  /** Returns false if the request had already left. */
   leave(exchange: Exchange): boolean;
 }
 
 /**
- * `lost` is called for every request whose connection closed. node:http tells that only to the first of several pipelined
- * requests: the others would count as being handled for ever.
+ * Calls `lost` for every request whose connection closed. node:http reports the close only to the first of several pipelined requests:
+ * the others would stay in flight forever.
  */
 export function createConnections(
   lost: (exchange: Exchange) => void,
@@ -211,17 +211,17 @@ export function createConnections(
   };
 }
 
-/** Longer than a request needs to follow its connection over most networks. */
+/** Longer than a request takes to follow its connection on most networks. */
 const LINGER_MS = 500;
 const LOOK_MS = 20;
 
 /**
- * A connection that was taken just before a server stopped listening may not have sent its request yet. Waits until such connections
- * have spoken, so that they are answered and not reset, but for half a second at most: silent ones and websockets are never done.
+ * A connection that was accepted just before the server stopped listening may not have sent its request yet. Waits, for at most half a
+ * second, until such connections have sent one, so that they are answered instead of reset. Silent connections and websockets never do.
  */
 export async function lingerFor(
   servers: readonly Server[],
-  /** Resolves when the last connection has gone. */
+  /** Resolves when the last connection has closed. */
   closed: Promise<unknown>,
   inFlight: InFlight,
   clock: Clock,
@@ -229,7 +229,7 @@ export async function lingerFor(
 ): Promise<void> {
   const ended = new AbortController();
   const signal = AbortSignal.any([deadline, ended.signal]);
-  // Not by the clock alone: its timers do not keep the process alive, and the last connection may be all that does.
+  // Not only `clock`: its timers do not keep the process alive, and the last connection may be all that does.
   void closed.then(() => ended.abort());
   const endsAtMs = clock.monotonic() + LINGER_MS;
   while (!signal.aborted && clock.monotonic() < endsAtMs) {
@@ -244,40 +244,40 @@ function countConnections(server: Server): Promise<number> {
   return new Promise((resolve) => server.getConnections((error, count) => resolve(error === null ? count : 0)));
 }
 
-/** Cuts connections whose clients take their answers too slowly: what they leave unread stays in memory. */
+/** Closes connections whose clients read answers too slowly, because unread bytes stay in memory. */
 export interface ReadingRate {
   attach(server: Server): void;
 }
 
 export interface ReadingRateParts {
   readonly clock: Clock;
-  /** 0: no least rate. */
+  /** 0: no minimum rate. */
   readonly bytesPerSecond: number;
-  /** Over which the rate is measured. */
+  /** Time over which the rate is measured. */
   readonly windowMs: number;
   readonly cut: Counter;
 }
 
-/** Looks at the connections within one window. */
+/** Checks of the connections per window. */
 const LOOKS = 3;
 
-/** What the streams of Node know of bytes that the system has not taken; they use it for their own time-outs. */
+/** Internals of Node's streams that count bytes not yet accepted by the system; Node uses them for its own timeouts. */
 interface Handle {
   readonly writeQueueSize?: number;
   readonly bytesWritten?: number;
-  /** Of TLS: the one of TCP below, which alone sees what has left of a large record. */
+  /** With TLS: the TCP handle below, which alone sees how much of a large record has been sent. */
   readonly _parent?: Handle | null;
 }
 
 interface Slow {
-  /** Monotonic milliseconds from when on something has been waiting without a break. */
+  /** Monotonic milliseconds since when bytes have been waiting without a break. */
   readonly sinceMs: number;
   readonly sentBefore: number;
 }
 
 /**
- * A connection counts while something waits to be taken at each look. Whether its client takes little, or nothing at all, is the same: a
- * message of any size is measured by the bytes that have left, not by its end.
+ * A connection is measured while bytes are waiting at every check. The rate counts the bytes that have left the process, not finished
+ * messages, so large messages are measured correctly too.
  */
 export function createReadingRate({ clock, bytesPerSecond, windowMs, cut }: ReadingRateParts): ReadingRate {
   const open = new Set<Socket>();
@@ -313,7 +313,7 @@ export function createReadingRate({ clock, bytesPerSecond, windowMs, cut }: Read
     attach(server) {
       if (bytesPerSecond === 0) return;
       server.on('setSecureContext' in server ? 'secureConnection' : 'connection', (socket: Socket) => {
-        // A connection that offers another protocol comes by again.
+        // A connection that offers another protocol is reported twice.
         if (open.has(socket)) return;
         open.add(socket);
         socket.once('close', () => {

@@ -9,27 +9,27 @@ import {
 } from '../plugin/plugin.ts';
 import { isCallAborted } from './lazy-signal.ts';
 
-/** Any thrown value as the fronts see it: protocol-free, without anything that a caller must not read. */
+/** Any thrown value in protocol-independent form, without anything that a caller must not read. */
 export interface Fault {
   /** HTTP status of a REST answer. */
   readonly status: number;
-  /** Short text; exact where clients search for it. */
+  /** Short text; exact where clients match it. */
   readonly message: string;
   /** One sentence, or undefined. */
   readonly details: string | undefined;
   readonly retryAfterS: number | undefined;
   readonly headers: Readonly<Record<string, string>>;
   readonly rpc: RpcFault;
-  /** Set when the gate refused. */
+  /** Set if the gate refused the call. */
   readonly refusal: GateRefusalReason | undefined;
-  /** Nobody expected it: it is logged with its stack and answered with the request id only. */
+  /** An unexpected error: it is logged with its stack and answered with only the request id. */
   readonly unexpected: boolean;
 }
 
 export interface RpcFault {
   readonly code: number;
   readonly message: string;
-  /** HTTP status of a single call's answer. */
+  /** HTTP status of the answer to a single call. */
   readonly status: number;
   readonly details: string | undefined;
 }
@@ -98,7 +98,7 @@ const REFUSALS: Readonly<Record<GateRefusalReason, RefusalText>> = {
   room: { status: 503, message: 'Service unavailable', rpc: 'unavailable' },
 };
 
-/** Reads any thrown value. `requestId` is what an unexpected one tells its caller. */
+/** Classifies any thrown value. The answer to an unexpected one contains only `requestId`. */
 export function faultOf(error: unknown, requestId: string): Fault {
   if (error instanceof RequestError) return fromRequestError(error);
   if (error instanceof GateRefusal) return fromRefusal(error);
@@ -150,7 +150,7 @@ function fromRequestError(error: RequestError): Fault {
     rpcDetails: details ?? message,
     retryAfterS,
     headers,
-    // An oversize or encoded body is refused before it could be JSON-RPC: its HTTP status stays.
+    // An oversized or encoded body is refused before it is parsed as JSON-RPC, so its HTTP status stays.
     rpcStatus: status === 413 || status === 415 ? status : undefined,
   });
 }

@@ -11,7 +11,7 @@ import type { RouteMeter } from './meter.ts';
 import { parseQuery } from './query.ts';
 import type { Target } from './router.ts';
 
-/** One request on its way through the pipeline, and the context that its handler gets. A class for the sake of its accessors. */
+/** One request in the pipeline, and the context of its handler. A class because of its accessors. */
 export class Exchange implements CallContext, InBag {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
@@ -20,40 +20,40 @@ export class Exchange implements CallContext, InBag {
   readonly remoteAddress: string;
   /** Monotonic milliseconds. */
   readonly startedMs: number;
-  /** The client waits for `100 Continue` before it sends its body. */
+  /** The client waits for `100 Continue` before it sends the body. */
   readonly expectsContinue: boolean;
   readonly lazy = new LazySignal();
   caller: Caller | null = null;
   shape: ErrorShape = 'plain';
-  /** Route pattern; `-` where none matched. */
+  /** Route pattern; `-` if none matched. */
   route = '-';
   meter: RouteMeter | null = null;
-  /** What a tracer knows it by. */
+  /** Span of the request. */
   span: Span | null = null;
-  /** JSON-RPC method or batch size without keys, for the log line. */
+  /** JSON-RPC method or batch size for the log line, with keys masked. */
   rpcLabel: string | undefined = undefined;
   admission: Admission | null = null;
   #settle: ((bytesOut: number) => void) | null = null;
-  /** The request has ended: nobody will ask for `settle` again. */
+  /** The request has ended: `settle` will not be used again. */
   #isSettled = false;
-  /** An answer has been begun; nothing else may be written. */
+  /** An answer was started; nothing else may be written. */
   over = false;
-  /** Among the requests that are being handled. */
+  /** Counted among the requests in flight. */
   place = -1;
-  /** Counts against the requests that are handled at once. */
+  /** Counted against `http.maxInFlight`. */
   busy = false;
-  /** Bytes of its body that count against those of its tenant and of all bodies. */
+  /** Body bytes counted against the limits of the tenant and of all bodies. */
   bodyBytes = 0;
   status = 0;
-  /** The call costs what it costs whatever its status is. */
+  /** The call is charged whatever its status is. */
   isCharged = false;
   bytesOut = 0;
-  /** Raw JSON of the id of its call, for an answer that is refused when it is made; null where it is no call. */
+  /** Raw JSON of the call id, for an answer that is refused for its size; null if the request is not a JSON-RPC call. */
   rpcId: (() => string) | null = null;
   #holder: Tenant | undefined = undefined;
   #answerBytes = 0;
   #gaveBack = false;
-  /** Stops the handler's deadline. */
+  /** Cancels the deadline of the handler. */
   cancelDeadline: (() => void) | null = null;
   readonly #budgets: BudgetLedger | null;
   readonly #rootLog: Log;
@@ -75,13 +75,13 @@ export class Exchange implements CallContext, InBag {
     return this.#budgets?.tenantOf(this.caller, this.remoteAddress);
   }
 
-  /** Made when first asked for: most requests write nothing but their one line. */
+  /** Created on first use: most requests write only their one log line. */
   get log(): Log {
     this.#log ??= this.#rootLog.child({ requestId: this.requestId });
     return this.#log;
   }
 
-  /** Counts bytes that its body has brought against the tenant's. Throws GateRefusal. */
+  /** Counts received body bytes against the budget of the tenant. Throws GateRefusal. */
   holdBody(bytes: number): void {
     if (this.#gaveBack) return;
     this.#holder ??= this.tenant;
@@ -89,7 +89,7 @@ export class Exchange implements CallContext, InBag {
     this.bodyBytes += bytes;
   }
 
-  /** Counts an answer, from when it is made until the client has taken it. Throws GateRefusal. */
+  /** Counts an answer from its creation until the client has read it. Throws GateRefusal. */
   holdAnswer(bytes: number): void {
     if (this.#gaveBack) return;
     this.#holder ??= this.tenant;
@@ -98,7 +98,7 @@ export class Exchange implements CallContext, InBag {
     this.#answerBytes = bytes;
   }
 
-  /** The request has ended: it holds nothing more. */
+  /** Releases all budgets at the end of the request. */
   giveBack(): void {
     this.#gaveBack = true;
     this.#holder?.give('requestBytes', this.bodyBytes);
@@ -121,7 +121,7 @@ export class Exchange implements CallContext, InBag {
     return this.lazy.signal;
   }
 
-  /** Called once with the bytes that went out; at once when the client has gone before the gate or the call had answered. */
+  /** Set the callback for the sent bytes; it is called once, and at once if the client disconnected before. */
   onSettle(settle: (bytesOut: number) => void): void {
     if (this.#isSettled) settle(this.bytesOut);
     else this.#settle = settle;
@@ -143,6 +143,6 @@ export interface ExchangeInit {
   readonly startedMs: number;
   readonly expectsContinue: boolean;
   readonly log: Log;
-  /** Null where nobody counts. */
+  /** Null if budgets are not counted. */
   readonly budgets?: BudgetLedger | null;
 }

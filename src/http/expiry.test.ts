@@ -37,7 +37,7 @@ describe('certificates and time', { skip: opensslMissing() ?? false }, () => {
     };
   };
 
-  test('a start goes on with one that has expired, and warns; a reload goes on with the one it has', () => {
+  test('a start accepts an expired one with a warning; a reload keeps the current one', () => {
     const { core, log, made } = front(Date.now() + 40 * DAY_MS);
     made.prepare(core)();
     assert.deepEqual(
@@ -48,7 +48,7 @@ describe('certificates and time', { skip: opensslMissing() ?? false }, () => {
     assert.equal(log.lines.filter(({ level }) => level === 'info').length, 1, 'the same certificate is told once');
   });
 
-  test('a reload refuses another one that has expired', () => {
+  test('a reload refuses a new one that has expired', () => {
     const { core, made } = front(Date.now() + 40 * DAY_MS);
     install(90);
     made.prepare(core)();

@@ -68,7 +68,7 @@ const proxy = fc.oneof(
   fc.nat(0xffff).map((part) => `fd00::1:${part.toString(16)}`),
   fc.constantFrom('::1', '192.0.2.7'),
 );
-/** What a client may send itself: anything, also the addresses of proxies. */
+/** A client may send anything, including the addresses of proxies. */
 const forged = fc.array(
   fc.oneof(
     untrusted,
@@ -81,10 +81,10 @@ const forged = fc.array(
 );
 
 describe('whatever a client sends', () => {
-  test('honest proxies tell where it is', () => {
+  test('honest proxies report its address', () => {
     fc.assert(
       fc.property(untrusted, fc.array(proxy, { minLength: 1, maxLength: 4 }), forged, (client, proxies, lies) => {
-        // Each proxy adds whom it saw; the last one is the socket's other end.
+        // Each proxy adds the address it saw; the last proxy is the peer of the socket.
         const seen = [client, ...proxies.slice(0, -1)];
         const header = [...lies, ...seen].join(', ');
         assert.equal(behind(request(proxies.at(-1)!, header)), client);
@@ -92,7 +92,7 @@ describe('whatever a client sends', () => {
       { numRuns: 2_000 },
     );
   });
-  test('nobody else is believed, and the answer is an address', () => {
+  test('no other header is trusted, and the result is an address', () => {
     fc.assert(
       fc.property(untrusted, proxy, forged, (client, trusted, lies) => {
         assert.equal(behind(request(client, lies.join(','))), client);

@@ -21,7 +21,7 @@ import type { Validator } from './validation.ts';
 
 export interface HttpFrontOptions {
   readonly core: CoreConfig;
-  /** All routes of all plugins; those of the admin listener are left out here. */
+  /** Routes of all plugins; those of the admin listener are ignored here. */
   readonly routes: readonly Route[];
   readonly rpc: RpcFront;
   readonly gate: Gate | null;
@@ -43,7 +43,7 @@ export interface HttpFrontOptions {
 export interface HttpAddresses {
   readonly host: string;
   readonly port: number;
-  /** Null when the second listener could not be opened. */
+  /** Null if the second listener could not be opened. */
   readonly websocketPort: number | null;
 }
 
@@ -59,24 +59,24 @@ export interface HttpFront {
   /** Null before `listen`. */
   addresses(): HttpAddresses | null;
   /**
-   * Reads the certificate that a configuration names; the function that comes back makes the listeners serve it. Errors: TLS_UNREADABLE,
-   * TLS_INVALID, PLUGIN_RELOAD_REFUSED (TLS cannot be switched on or off while they listen).
+   * Reads the certificate of a configuration; the returned function activates it. Errors: TLS_UNREADABLE, TLS_INVALID,
+   * PLUGIN_RELOAD_REFUSED (TLS cannot be switched on or off while the daemon listens).
    */
   prepareTls(core: CoreConfig): () => void;
   /**
-   * New requests are answered 503 from now on; accepted ones go on. Inherited sockets are let go at once: connections that come now
-   * wait in them for the next process.
+   * From now on new requests are answered with 503; accepted ones continue. Inherited sockets are released at once: new connections wait
+   * in them for the next process.
    */
   beginDrain(): void;
-  /** Requests since the start, and those that are being handled. */
+  /** Requests since the start, and those in flight. */
   load(): { readonly requests: number; readonly inFlight: number };
-  /** The address that seems to be a proxy which `http.trustedProxies` does not name; null without one. */
+  /** Address of a suspected proxy that is not in `http.trustedProxies`; null: none. */
   undeclaredProxy(): string | null;
-  /** Stops listening, waits for accepted requests until the signal aborts, then aborts them and cuts what is left. */
+  /** Stops listening, waits for accepted requests until the signal aborts, then aborts them and closes the remaining connections. */
   close(deadline: AbortSignal): Promise<void>;
 }
 
-/** The API listener and its twin one port above, which web3.js derives as its websocket address. Both serve everything. */
+/** The API listener and a second one on the next port, which web3.js uses for websockets. Both serve everything. */
 export function createHttpFront(options: HttpFrontOptions): HttpFront {
   const { core, log } = options;
   const publicRoutes = options.routes.filter((route) => route.auth !== 'admin');
@@ -126,7 +126,7 @@ export function createHttpFront(options: HttpFrontOptions): HttpFront {
     try {
       return (await listenOn(twin, { host, port })).port;
     } catch (error) {
-      // Nobody asked for this very port: the first listener serves websockets too.
+      // The port was not configured explicitly, and the first listener serves websockets too.
       if (websocketPort !== null) throw error;
       log.warn({ port, code: codeOf(error), error: messageOf(error) }, 'no second listener for websockets');
       return null;

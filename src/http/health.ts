@@ -8,10 +8,10 @@ import type { CheckResult } from '../ports/workers.ts';
 import { wordsOf } from '../runtime/errors.ts';
 
 const DEFAULT_CHECK_TIMEOUT_MS = 2_000;
-/** Probes come from several places at once: they share one run. */
+/** Concurrent probes share one run of the checks. */
 const REUSE_MS = 500;
 
-/** What /healthz shows of a chain: enough to tell a throw-away chain from a real one. */
+/** The part of a chain's status that /healthz shows: enough to distinguish the local chain from a real one. */
 export interface ChainLabel {
   readonly chain: string;
   readonly kind: string;
@@ -28,27 +28,27 @@ export interface Readiness {
 }
 
 export interface Health {
-  /** The process runs; nothing is asked. */
+  /** Liveness: runs no checks. */
   live(): { readonly status: 'ok'; readonly version: string; readonly chain: readonly ChainLabel[] };
   /** Runs all checks, each within its time limit. */
   ready(): Promise<Readiness>;
-  /** Those of this thread's plugins alone. */
+  /** Runs only the checks of this thread's plugins. */
   checks(): Promise<readonly CheckResult[]>;
   /** Not ready until all plugins have started. */
   setStarted(): void;
   setDraining(): void;
-  /** Something that readiness shows and does not depend on; asked at each probe, null when there is nothing to show. */
+  /** Adds information that readiness shows but does not depend on; called at each probe, null: nothing to show. */
   show(notice: () => CheckResult | null): void;
-  /** The daemon cannot go on: readiness says why for as long as it still answers. */
+  /** Reports a fatal error: readiness shows it for as long as the daemon still answers. */
   setFailed(error: unknown): void;
   readonly draining: boolean;
 }
 
 export interface HealthOptions {
   readonly checks: readonly HealthCheck[];
-  /** Asked at each probe. */
+  /** Called at each probe. */
   readonly chains: () => readonly ChainStatus[];
-  /** Whether an upstream of the chain answers; asked at each probe. */
+  /** Whether an upstream of the chain answers; called at each probe. */
   readonly answers?: (chain: ChainId) => Promise<boolean>;
   /** Checks of the roles in other threads. */
   readonly workers?: () => Promise<readonly CheckResult[]>;
@@ -121,7 +121,7 @@ async function runCheck(check: HealthCheck, options: HealthOptions): Promise<Che
       give(false, `no answer within ${timeoutMs} ms`);
       controller.abort(new Error('health check timed out'));
     });
-    // The text of an unexpected error may name an address: it goes to the log, not into the answer.
+    // The text of an unexpected error may contain an address: it goes to the log, not into the answer.
     const fail = (error: unknown) => {
       options.log.warn({ check: check.name, error: messageOf(error) }, 'health check failed');
       give(false, 'the check failed; the log says why');
@@ -134,7 +134,7 @@ async function runCheck(check: HealthCheck, options: HealthOptions): Promise<Che
   });
 }
 
-/** Trouble of the second chain shows, and takes nothing from those who use the main one. */
+/** Problems of the second chain are shown but do not affect readiness, which is that of the main chain. */
 function chainChecks(status: ChainStatus, maxLag: LagLimit, answers: boolean): readonly CheckResult[] {
   const left = (status.leftBehind ?? []).map(
     (detail): CheckResult => ({ name: `chain ${status.chain}: left behind`, ok: false, detail, required: false }),

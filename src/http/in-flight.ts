@@ -3,24 +3,24 @@ import type { Counter, Gauge } from '../ports/metrics.ts';
 import { noRoom } from './body.ts';
 import type { Exchange } from './exchange.ts';
 
-/** The requests that are being handled. */
+/** The requests in flight. */
 export interface InFlight {
   readonly count: number;
-  /** Those of them that cost work: their body has arrived and their answer has not been made. */
+  /** Busy requests: their body has arrived and their answer is not ready. */
   readonly busy: number;
   /** Requests since the start. */
   readonly total: number;
-  /** Bytes of the bodies that are being received, or belong to requests that are being handled. */
+  /** Bytes of bodies that are being received, or belong to requests in flight. */
   readonly bodyBytes: number;
-  /** Counts bytes that a body has brought. Throws, and nothing is counted, when they would be too much: RequestError 503 or GateRefusal. */
+  /** Counts received body bytes. Throws RequestError 503 or GateRefusal, and counts nothing, if they exceed a limit. */
   takeBytes(exchange: Exchange, bytes: number): void;
   enter(exchange: Exchange): void;
   leave(exchange: Exchange): void;
-  /** Whether a request is busy; it is when it enters. Waiting for a slow client is not. */
+  /** Sets whether a request is busy; initially it is. Waiting for a slow client is not busy. */
   setBusy(exchange: Exchange, busy: boolean): void;
-  /** Aborts the signals of all of them. */
+  /** Aborts the signals of all requests. */
   abortAll(reason: string): void;
-  /** Resolves when none is left, or when the signal aborts. */
+  /** Resolves when no request is left, or when the signal aborts. */
   idle(signal: AbortSignal): Promise<void>;
 }
 
@@ -50,10 +50,10 @@ export function createInFlight(gauge: Gauge, maxBodyBytes: number, refused: Coun
       return bodyBytes;
     },
     takeBytes: (exchange, bytes) => {
-      // Bytes that come after the end have no owner who would give them back.
+      // Bytes that arrive after the end would never be released.
       if (exchange.place < 0) return;
       try {
-        // Where nobody counts by project, all bodies together have the room.
+        // Without budgets per project, one limit applies to all bodies.
         if (exchange.tenant === undefined && bodyBytes + bytes > maxBodyBytes) throw noRoom();
         exchange.holdBody(bytes);
       } catch (error) {

@@ -3,7 +3,7 @@ import type { CallContext } from '../plugin/request.ts';
 import { assignTenant, type Caller, type Tenant } from '../ports/access.ts';
 import type { Log } from '../ports/log.ts';
 
-/** Why a call was aborted: its time is up, or its client has gone. Who asked knows already when a handler throws it on. */
+/** The abort reason of a call: its deadline passed, or its client disconnected. Handlers may rethrow it; it needs no log line. */
 class CallAborted extends Error {
   constructor(reason: string) {
     super(reason);
@@ -11,15 +11,15 @@ class CallAborted extends Error {
   }
 }
 
-/** Whether an error is the abort of its call, or was caused by it. */
+/** Whether an error is the abort of its call or was caused by it. */
 export function isCallAborted(error: unknown): boolean {
   for (let one = error; one instanceof Error; one = one.cause) if (one instanceof CallAborted) return true;
   return false;
 }
 
 /**
- * An AbortSignal that costs nothing until somebody looks at it: most handlers never do. A class, because an accessor on a
- * prototype is free where one in an object literal is made anew for every request.
+ * An AbortSignal that is created only on first use: most handlers never use it. A class, because an accessor on a prototype is free,
+ * while one in an object literal is created for every request.
  */
 export class LazySignal {
   readonly #parent: { readonly signal: AbortSignal } | null;
@@ -27,7 +27,7 @@ export class LazySignal {
   #reason: string | null = null;
   #unlink: (() => void) | null = null;
 
-  /** `parent` is looked at only when the signal itself is. */
+  /** `parent` is read only when the signal itself is. */
   constructor(parent: { readonly signal: AbortSignal } | null = null) {
     this.#parent = parent;
   }
@@ -36,14 +36,14 @@ export class LazySignal {
     return (this.#controller ?? this.#open()).signal;
   }
 
-  /** Aborts once; the error is made only when somebody listens, for its stack is the dear part. */
+  /** Aborts once; the error is created only if the signal is in use, because its stack trace is expensive. */
   abort(reason: string): void {
     if (this.#reason !== null) return;
     this.#reason = reason;
     this.#controller?.abort(new CallAborted(reason));
   }
 
-  /** Lets go of the parent. */
+  /** Detaches from the parent. */
   release(): void {
     this.#unlink?.();
     this.#unlink = null;
@@ -51,7 +51,7 @@ export class LazySignal {
 
   #open(): AbortController {
     const opened = new AbortController();
-    // Each call of a batch listens.
+    // Each call of a batch adds a listener.
     setMaxListeners(0, opened.signal);
     this.#controller = opened;
     if (this.#reason !== null) opened.abort(new CallAborted(this.#reason));
@@ -68,7 +68,7 @@ export class LazySignal {
   }
 }
 
-/** What a handler sees of its call: the context's log and signal, passed through without being made. */
+/** The context of a handler: log and signal are passed through lazily. */
 export class HandlerContext implements CallContext {
   readonly requestId: string;
   readonly caller: Caller | null;
@@ -76,7 +76,7 @@ export class HandlerContext implements CallContext {
   readonly #outer: CallContext;
   readonly #own: { readonly signal: AbortSignal };
 
-  /** `own` gives the signal where a call has a shorter one than its request. */
+  /** `own` returns the signal of a call whose deadline is shorter than that of its request. */
   constructor(outer: CallContext, own: { readonly signal: AbortSignal } = outer) {
     this.requestId = outer.requestId;
     this.caller = outer.caller;

@@ -12,12 +12,12 @@ import { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
 import type { HttpMeter } from './meter.ts';
 import { JSON_TYPE } from './respond.ts';
 
-/** Room for headers beside the longest target. */
+/** Space for headers in addition to the longest target. */
 const HEADER_BYTES = 16_384;
-/** How often node:http looks for overdue requests. */
+/** How often node:http checks for overdue requests. */
 const CHECK_INTERVAL_MS = 1_000;
 const STALL_GRACE_MS = 30_000;
-/** Connections that may wait in an inherited socket while no process takes them. */
+/** Connections that may wait in an inherited socket until a process accepts them. */
 const INHERITED_BACKLOG = 4_096;
 
 interface ListenerLimits {
@@ -26,13 +26,13 @@ interface ListenerLimits {
   readonly handlerTimeoutMs: number;
   readonly keepAliveTimeoutMs: number;
   readonly targetLimitBytes: number;
-  /** A connection that makes no progress is closed this long after the slowest handler would have answered. */
+  /** A connection without progress is closed this long after the slowest handler would have answered. */
   readonly stallGraceMs?: number;
 }
 
 type RequestListener = (request: IncomingMessage, response: ServerResponse, expectsContinue: boolean) => void;
 
-/** A server of node:http, or one that speaks TLS, with every limit set; it does not listen yet. */
+/** An HTTP or HTTPS server of Node with all limits set; it does not listen yet. */
 export function createListener(
   limits: ListenerLimits,
   meter: HttpMeter,
@@ -47,9 +47,9 @@ export function createListener(
     connectionsCheckingInterval: CHECK_INTERVAL_MS,
     noDelay: true,
   });
-  // Beyond a number node:http drops headers without a word, an X-Forwarded-For too; `checkHead` refuses such requests.
+  // Above a number node:http silently drops headers, including X-Forwarded-For; `checkHead` refuses such requests.
   server.maxHeadersCount = 0;
-  // A client that reads nothing, or sends nothing, gives its socket back.
+  // Closes the socket of a client that neither reads nor sends.
   server.timeout = Math.max(limits.handlerTimeoutMs, limits.requestTimeoutMs) + (limits.stallGraceMs ?? STALL_GRACE_MS);
   server.on('request', (request, response) => onRequest(request, response, false));
   server.on('checkContinue', (request, response) => onRequest(request, response, true));
@@ -57,13 +57,13 @@ export function createListener(
   server.on('checkExpectation', (request, response) => onRequest(request, response, false));
   const refused = new WeakSet<Duplex>();
   server.on('clientError', (error, socket) => {
-    // What follows nonsense is nonsense too.
+    // Ignore bytes after a malformed request.
     if (refused.has(socket)) return;
     refused.add(socket);
     meter.malformed.add();
     refuseMalformed(error, socket, limits.targetLimitBytes);
   });
-  // Without a listener the connection would be closed without a word.
+  // Without a listener the connection would be closed without an answer.
   server.on('connect', (_request, socket) => {
     socket.on('error', () => socket.destroy());
     const body = JSON.stringify({ error: 'Method not allowed', code: 405 });
@@ -72,7 +72,7 @@ export function createListener(
   return server;
 }
 
-/** Answers what node:http could not read: after the answers to what came before it, and not in the middle of one. */
+/** Answers a request that node:http could not parse: after the answers to earlier requests, never in the middle of one. */
 function refuseMalformed(error: Error, socket: Duplex, targetLimitBytes: number): void {
   const current = (socket as Duplex & { _httpMessage?: ServerResponse | null })._httpMessage;
   if (socket.writable && current?.req.complete === true) {
@@ -92,7 +92,7 @@ function malformedStatus(error: Error & { rawPacket?: Buffer }, targetLimitBytes
   const code = codeOf(error);
   if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return [408, 'The request did not arrive in time'];
   if (code !== 'HPE_HEADER_OVERFLOW') return [400, 'Malformed HTTP request'];
-  // What is too long is the target when its line does not end, or ends beyond the limit.
+  // The target is the part that is too long if its line does not end, or ends beyond the limit.
   const lineEnd = error.rawPacket?.indexOf('\r\n') ?? -1;
   const isTarget = lineEnd < 0 || lineEnd > targetLimitBytes;
   return isTarget ? [414, 'Request target too long'] : [431, 'Request headers too large'];
@@ -113,9 +113,9 @@ export function listenOn(server: Server, target: ListenTarget): Promise<AddressI
     const onListening = () => {
       server.off('error', onError);
       const address = server.address();
-      // An inherited descriptor can be anything; callers need an address and a port.
+      // An inherited descriptor may be of any type; callers need an address and a port.
       if (address !== null && typeof address === 'object') resolve(address);
-      else server.close(() => onError(new Error('it is no TCP socket')));
+      else server.close(() => onError(new Error('it is not a TCP socket')));
     };
     server.once('error', onError);
     server.once('listening', onListening);
@@ -123,7 +123,7 @@ export function listenOn(server: Server, target: ListenTarget): Promise<AddressI
   });
 }
 
-/** Stops accepting and closes idle connections; the promise resolves when the last connection has gone. */
+/** Stops accepting and closes idle connections; resolves when the last connection has closed. */
 export function closeListener(server: Server): Promise<void> {
   return new Promise((resolve) => {
     if (!server.listening) {
@@ -135,7 +135,7 @@ export function closeListener(server: Server): Promise<void> {
   });
 }
 
-/** A whole answer as text, for sockets that node:http has let go of. */
+/** A whole answer as text, for sockets that node:http no longer manages. */
 export function rawAnswer(status: number, body: string, headers: Readonly<Record<string, string>> = {}): string {
   const lines = Object.entries({
     'Content-Type': JSON_TYPE,

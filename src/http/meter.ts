@@ -2,7 +2,7 @@ import type { Counter, Gauge, Histogram, Metrics } from '../ports/metrics.ts';
 
 const BUCKETS_S = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 
-/** Metrics of one route pattern; its children are looked up once. */
+/** Metrics of one route pattern, with label values resolved once. */
 export interface RouteMeter {
   done(status: number, elapsedMs: number, bytesOut: number): void;
 }
@@ -23,11 +23,11 @@ export interface HttpMeter {
   readonly bodiesRefused: Counter;
   /** Connections that were closed because `http.maxConnectionsPerAddress` was reached. */
   readonly crowded: Counter;
-  /** Connections that were cut because their clients read too slowly. */
+  /** Connections that were closed because their clients read too slowly. */
   readonly slowReaders: Counter;
-  /** Bytes that were no HTTP, and requests that did not arrive in time. */
+  /** Connections with malformed HTTP, or whose requests did not arrive in time. */
   readonly malformed: Counter;
-  /** Connections that did not get through their TLS handshake. */
+  /** Connections whose TLS handshake failed. */
   readonly handshakes: Counter;
 }
 
@@ -45,7 +45,7 @@ export function createHttpMeter(metrics: Metrics): HttpMeter {
   return {
     route,
     unmatched: route('-', '-'),
-    inFlight: metrics.gauge('requests_in_flight', 'requests that are being handled'),
+    inFlight: metrics.gauge('requests_in_flight', 'requests in flight'),
     sockets: metrics.gauge('upgraded_sockets', 'open websockets'),
     dropped: metrics.counter('connections_dropped_total', 'new connections closed at http.maxConnections'),
     evicted: metrics.counter(
@@ -57,10 +57,10 @@ export function createHttpMeter(metrics: Metrics): HttpMeter {
     crowded: metrics.counter('connections_crowded_total', 'connections closed at http.maxConnectionsPerAddress'),
     slowReaders: metrics.counter(
       'connections_slow_total',
-      'connections cut because answers were read at less than http.minReadBytesPerSecond',
+      'connections closed because answers were read slower than http.minReadBytesPerSecond',
     ),
     malformed: metrics.counter('malformed_total', 'connections closed for a malformed or overdue request'),
-    handshakes: metrics.counter('handshakes_failed_total', 'connections that did not get through their TLS handshake'),
+    handshakes: metrics.counter('handshakes_failed_total', 'connections that failed their TLS handshake'),
   };
 }
 

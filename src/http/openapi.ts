@@ -13,7 +13,7 @@ import {
 
 const KEY_SECURITY = [{ keyInQuery: [] }, { keyInHeader: [] }];
 
-/** The OpenAPI 3.1 document. TypeBox schemas are JSON Schema already, so they stand in it as they are. */
+/** The OpenAPI 3.1 document. TypeBox schemas are JSON Schema, so they are used unchanged. */
 export function openApiDocument({ routes, methods, version, description }: DocumentOptions): object {
   const paths: Record<string, Record<string, unknown>> = {};
   if (methods.length > 0) paths['/'] = { post: rpcOperation(methods) };
@@ -43,7 +43,7 @@ export function openApiDocument({ routes, methods, version, description }: Docum
   });
 }
 
-/** TypeBox writes tuples in the words of an older draft: a list of `items` is `prefixItems` in the one of OpenAPI 3.1. */
+/** TypeBox writes tuples as in an older draft: a list of `items` is `prefixItems` in OpenAPI 3.1. */
 function asJsonSchema2020(document: object): object {
   const text = JSON.stringify(document, (_, value: unknown) => {
     const { items, additionalItems, ...rest } = (value ?? {}) as Record<string, unknown>;
@@ -117,7 +117,7 @@ function responses(route: Route): object {
   return Object.fromEntries(entries);
 }
 
-/** Answers are in the form of the errors, or in the one that their schema names. */
+/** The content type of answers: that of the errors, or the one named by their schema. */
 function contentOf(route: Route, schema: TSchema): object {
   const type = schema['contentMediaType'] ?? (route.errors === 'text' ? 'text/plain' : 'application/json');
   return { [type]: { schema } };
@@ -128,13 +128,13 @@ function errorRef(shape: ErrorShape): string {
 }
 
 function rpcOperation(methods: readonly RpcMethod[]): object {
-  // Results of several methods have one shape, and a call that no schema names is passed on: more than one of them may fit.
+  // `anyOf`: results of several methods have the same shape, and other methods are forwarded, so more than one schema may match.
   const call = { anyOf: [...methods.map(rpcRequestSchema), forwardedRequest(methods)] };
   const answer = { anyOf: [...methods.map(rpcResultSchema), forwardedResult, { $ref: errorRef('rpc') }] };
   return {
     operationId: 'post_rpc',
     summary: 'JSON-RPC 2.0, single calls and batches',
-    description: 'Methods that are not listed here go to the configured Solana upstream as they are.',
+    description: 'Methods that are not listed here are forwarded unchanged to the configured Solana upstream.',
     tags: ['JSON-RPC'],
     security: KEY_SECURITY,
     requestBody: {
@@ -143,7 +143,7 @@ function rpcOperation(methods: readonly RpcMethod[]): object {
     },
     responses: {
       200: {
-        description: 'Result or error of the call; of a batch those of its calls, in their order',
+        description: 'Result or error of the call; for a batch those of its calls, in order',
         content: { 'application/json': { schema: { anyOf: [answer, { type: 'array', items: answer }] } } },
       },
       204: { description: 'The call, or every call of the batch, was a notification: it has no id' },
@@ -172,11 +172,11 @@ function rpcRequestSchema(method: RpcMethod): object {
   };
 }
 
-/** A call of a method that the daemon does not answer itself. */
+/** A call of a method that the daemon forwards. */
 function forwardedRequest(methods: readonly RpcMethod[]): object {
   return {
     title: 'any other method',
-    description: 'Goes to the configured Solana upstream as it is',
+    description: 'Forwarded unchanged to the configured Solana upstream',
     type: 'object',
     required: ['jsonrpc', 'method'],
     properties: {
@@ -233,7 +233,7 @@ function errorSchemas(): Record<string, object> {
               .join(', ')}; those of a node come as they are`,
           },
           message: text,
-          data: { description: 'Our own errors: an object with `details`, where there is more to say' },
+          data: { description: 'Errors of this service: an object with `details`, if there are any' },
         },
         ['code', 'message'],
       ),
@@ -242,18 +242,18 @@ function errorSchemas(): Record<string, object> {
   };
 }
 
-/** What the interface documents are written from. */
+/** Input of the interface documents. */
 export interface DocumentOptions {
   readonly routes: readonly Route[];
   readonly methods: readonly RpcMethod[];
   readonly version: string;
-  /** Default: that of the API. */
+  /** Default: the description of the API. */
   readonly description?: string;
 }
 
 interface DocsPage {
   readonly html: Buffer;
-  /** Allows nothing but the page's own style sheet. */
+  /** Allows only the style sheet of the page. */
   readonly contentSecurityPolicy: string;
 }
 
@@ -375,7 +375,7 @@ function escapeHtml(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;');
 }
 
-/** Style sheet of the docs page. Its hash is in the content security policy. */
+/** Style sheet of the docs page; the content security policy contains its hash. */
 function docsStyle(): string {
   return `
 :root{--ink:#1d2129;--soft:#5b6472;--paper:#fff;--side:#f5f6f8;--line:#dfe3e8;--accent:#9a5b00;--code:#f0f2f5}
@@ -414,7 +414,7 @@ th,td{text-align:left;vertical-align:top;padding:.3rem .9rem .3rem 0;border-top:
 
 const MAX_DEPTH = 8;
 
-/** A schema as people read it: `{ name: string, limit?: integer 1..100 = 10 }`. */
+/** A schema in readable form: `{ name: string, limit?: integer 1..100 = 10 }`. */
 function schemaText(schema: TSchema, indent = '', depth = 0): string {
   if (depth > MAX_DEPTH) return '…';
   const text = bareText(schema, indent, depth);
@@ -459,7 +459,7 @@ function rangeText(minimum: unknown, maximum: unknown): string {
   return ` ${minimum ?? ''}..${maximum ?? ''}`;
 }
 
-/** `/openapi.json`, written once from the declarations of routes and methods, when it is first asked for. */
+/** `/openapi.json`, generated from the declarations of routes and methods at the first request. */
 export function documentRoute(options: DocumentOptions, auth: 'none' | 'admin'): Route {
   const document = lazy(() => new JsonText(JSON.stringify(openApiDocument(options))));
   return defineRoute({
@@ -482,7 +482,7 @@ export function documentRoutes(options: DocumentOptions): readonly Route[] {
     defineRoute({
       method: 'GET',
       path: '/docs',
-      summary: 'This interface as a page to read',
+      summary: 'This interface as an HTML page',
       tag: 'Documentation',
       auth: 'none',
       errors: 'plain',

@@ -33,7 +33,7 @@ describe('targets', () => {
       { numRuns: 1_000 },
     );
   });
-  test('bytes that no target may hold, and escapes that stand for them, make it a bad one', () => {
+  test('bytes that are illegal in a target, raw or escaped, make it invalid', () => {
     for (const segment of ['\u00e9', '\u0080', '\u007f', '%00', '%1f', '%2F', '%', '%zz', '%c3'])
       assert.equal(parseTarget(`/v1/${segment}/x`).ok, false, JSON.stringify(segment));
     assert.equal(parseTarget('/v1/%C3%A9/x').path, '/v1/\u00e9/x');
@@ -87,7 +87,7 @@ describe('client addresses', () => {
 });
 
 describe('lazy signals', () => {
-  test('abort before and after somebody looks, and follow their parent until released', () => {
+  test('abort before and after first use, and follow their parent until released', () => {
     const early = new LazySignal();
     early.abort('why');
     assert.equal((early.signal.reason as Error).message, 'why');
@@ -103,7 +103,7 @@ describe('lazy signals', () => {
   });
 });
 
-test('deadlines expire once, cancelled ones never, and no timer stays behind', async () => {
+test('deadlines expire once, canceled ones never, and no timer remains', async () => {
   const clock = createManualClock();
   const deadlines = createDeadlines(clock);
   const expired: string[] = [];

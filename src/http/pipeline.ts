@@ -27,7 +27,7 @@ import { createValidator, type Validator } from './validation.ts';
 interface PipelineOptions {
   readonly core: CoreConfig;
   readonly routes: readonly Route[];
-  /** Answers `POST /`; null where that path is an ordinary one. */
+  /** Answers `POST /`; null if that path is an ordinary one. */
   readonly rpc: RpcFront | null;
   readonly gate: Gate | null;
   readonly log: Log;
@@ -38,9 +38,9 @@ interface PipelineOptions {
   readonly validator?: Validator;
   readonly tracer?: Tracer | null;
   readonly chainLabel?: () => string | null;
-  /** What callers hold; null or absent where nobody counts. */
+  /** Budgets of the callers; null or absent: not counted. */
   readonly budgets?: BudgetLedger | null;
-  /** Looks at every request before anything else; throws to refuse it. */
+  /** Called first for every request; throws to refuse it. */
   readonly guard?: (request: IncomingMessage) => void;
 }
 
@@ -57,9 +57,9 @@ export interface Pipeline {
 }
 
 const ROOT_ALLOW = 'POST, OPTIONS';
-/** Requests of one connection whose answers wait for it to be read. More have no use and would be kept in memory. */
+/** Maximum pipelined requests of one connection; unread answers stay in memory. */
 const MAX_PIPELINED = 100;
-/** The whole request may take a little longer than its slowest part, so that the part's own error is what the caller reads. */
+/** The deadline of the whole request is a little later than that of its slowest part, so that the caller gets the error of that part. */
 const ROOT_GRACE_MS = 1_000;
 
 export function createPipeline(options: PipelineOptions): Pipeline {
@@ -74,7 +74,7 @@ export function createPipeline(options: PipelineOptions): Pipeline {
   const proxies = createProxyWatch(core.http.trustedProxies, log);
   const deadlines = createDeadlines(clock);
   const inFlight = createInFlight(meter.inFlight, core.http.maxBodyBytesInFlight, meter.bodiesRefused);
-  options.metrics.observe('request_body_bytes', 'bytes of request bodies that are held', () => inFlight.bodyBytes);
+  options.metrics.observe('request_body_bytes', 'bytes of request bodies in memory', () => inFlight.bodyBytes);
   const rootMeter = meter.route('POST', '/');
   let draining = false;
   const isLocalChain = () => options.chainLabel?.() === 'local';
@@ -108,7 +108,7 @@ export function createPipeline(options: PipelineOptions): Pipeline {
 
   const route = (exchange: Exchange, pipelined: number): Promise<void> | null => {
     const { request, target } = exchange;
-    // Before the shape of its errors is known: what cannot be read in one way is no call.
+    // Before the error shape is known: an ambiguous request is refused as plain HTTP, not as a call.
     checkHead(request);
     const isRoot = root !== null && target.path === '/';
     const match = isRoot ? null : router.match(target);
@@ -193,8 +193,8 @@ function notAllowed(allow: string): RequestError {
 }
 
 /**
- * All methods of a path have the same error shape; any of them tells it. Where that is JSON-RPC, a request by another method is no call,
- * and its refusal no answer to one.
+ * All methods of a path have the same error shape, so any of them determines it. A request with an unsupported method on a JSON-RPC path
+ * is not a call, so its refusal is plain.
  */
 function shapeOfEntry(match: Match | null, path: string): ErrorShape {
   const shape = match?.entry.methods.values().next().value?.route.errors;
@@ -209,15 +209,15 @@ function fail(responder: Responder, exchange: Exchange, error: unknown): void {
   responder.sendFault(exchange, fault);
 }
 
-/** The answer is out, or the client has gone. */
+/** The answer was sent, or the client disconnected. */
 function conclude(exchange: Exchange, meter: HttpMeter, log: Log, now: number): void {
   exchange.cancelDeadline?.();
   if (!exchange.over) {
     exchange.over = true;
-    // nginx's number for a client that did not wait.
+    // nginx's status for a client that disconnected.
     exchange.status = 499;
   }
-  // Nothing is left to stop after a whole answer, and an abort is dear.
+  // After a complete answer there is nothing to stop, and an abort is expensive.
   if (!exchange.response.writableFinished) exchange.lazy.abort('the client has gone');
   exchange.settle();
   const elapsedMs = now - exchange.startedMs;
@@ -229,20 +229,20 @@ function conclude(exchange: Exchange, meter: HttpMeter, log: Log, now: number): 
 const MAX_PATH = 256;
 const MAX_QUERY = 512;
 const MAX_CLIENT = 128;
-/** What is cut off is looked at too, or the first half of a key would be no key. */
+/** Masks before it cuts: the first half of a key would not be recognized. */
 const MARGIN = 256;
 
 let lastClient = '';
 let lastName = '';
 
-/** Most requests in a row come from the same kind of client, and a mask takes longer than the rest of the line. */
+/** Consecutive requests mostly come from the same client, and masking takes longer than the rest of the line. */
 function clientName(client: string): string {
   if (client !== lastClient) lastName = maskKeys(client).slice(0, MAX_CLIENT);
   lastClient = client;
   return lastName;
 }
 
-/** The one line of a request. Keys are masked wherever they stand; headers are not written except the client's name. */
+/** The log line of a request. Keys are masked everywhere; of the headers only the client's name is written. */
 function logRequest(log: Log, exchange: Exchange, elapsedMs: number): void {
   const { request, target, status, caller } = exchange;
   const fields: Record<string, unknown> = {
@@ -268,7 +268,7 @@ function logRequest(log: Log, exchange: Exchange, elapsedMs: number): void {
   else log.info(fields, 'request');
 }
 
-/** Tells the tracer of a request, and handles it in its sight. */
+/** Handles a request in a span. */
 function beginTrace(tracer: Tracer, exchange: Exchange, handle: (exchange: Exchange) => void): void {
   const { headers, method = '' } = exchange.request;
   const { traceparent } = headers;
@@ -281,7 +281,7 @@ function beginTrace(tracer: Tracer, exchange: Exchange, handle: (exchange: Excha
   exchange.span.run(() => handle(exchange));
 }
 
-/** The route is known only now. What a client asked for wrongly is no failure of the daemon. */
+/** The route is known only now. Client errors do not count as failures of the daemon. */
 function endTrace({ span, status, route, rpcLabel, bytesOut }: Exchange): void {
   span?.end(status < 500, {
     'http.route': route,
@@ -291,7 +291,7 @@ function endTrace({ span, status, route, rpcLabel, bytesOut }: Exchange): void {
   });
 }
 
-/** The longest time that any handler may take: what waits for an answer must wait longer than this. */
+/** The longest deadline of any handler: timeouts that wait for an answer must be longer. */
 export function slowestMs(core: CoreConfig, handlers: readonly { readonly timeoutMs?: number }[]): number {
   return handlers.reduce(
     (most, { timeoutMs = 0 }) => Math.max(most, timeoutMs),
@@ -299,7 +299,7 @@ export function slowestMs(core: CoreConfig, handlers: readonly { readonly timeou
   );
 }
 
-/** Longer than any method. */
+/** Longer than any HTTP method. */
 const MAX_LABEL = 512;
 
 export interface RootParts {
@@ -308,12 +308,12 @@ export interface RootParts {
   readonly deadlines: Deadlines;
   readonly responder: Responder;
   readonly bodyLimitBytes: number;
-  /** Of a whole request; single calls have their own, shorter ones. */
+  /** Deadline of a whole request; single calls have shorter ones. */
   readonly timeoutMs: number;
   readonly inFlight: Pick<InFlight, 'setBusy' | 'takeBytes'>;
 }
 
-/** `POST /`: key, body, JSON-RPC. Throws what the error mapper is to write with a null id. */
+/** `POST /`: key, body, JSON-RPC. Its errors are answered with a null id. */
 async function handleRoot(parts: RootParts, exchange: Exchange): Promise<void> {
   const { responder, rpc } = parts;
   let body: Buffer | null = null;
@@ -350,7 +350,7 @@ async function handleRoot(parts: RootParts, exchange: Exchange): Promise<void> {
 function beforeDeadline(parts: RootParts, exchange: Exchange, answer: Promise<RpcAnswer>): Promise<RpcAnswer> {
   exchange.cancelDeadline = parts.deadlines.watch(parts.timeoutMs, () => {
     parts.responder.sendFault(exchange, timeoutFault());
-    exchange.lazy.abort('the time of the request is up');
+    exchange.lazy.abort('the deadline of the request has passed');
   });
   return answer;
 }

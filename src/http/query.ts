@@ -4,7 +4,7 @@ import type { Credentials } from '../plugin/host.ts';
 import { RequestError } from '../plugin/request.ts';
 
 export type QueryKind = 'string' | 'integer' | 'number' | 'boolean';
-/** Name and value as decoded, in order; a repeated name comes repeatedly. */
+/** Decoded names and values in order; repeated names are kept. */
 type QueryPairs = readonly (readonly [string, string])[];
 
 /** The parameter that carries the API key. */
@@ -12,7 +12,7 @@ const KEY_PARAMETER = 'api-key';
 const INTEGER = /^\d{1,16}$/;
 const NUMBER = /^\d{1,16}(\.\d{1,16})?$/;
 
-/** Splits and decodes a raw query. A broken escape stays as it was sent. */
+/** Splits and decodes a raw query. A broken escape stays unchanged. */
 export function parseQuery(query: string): QueryPairs {
   if (query === '') return [];
   const pairs: [string, string][] = [];
@@ -50,8 +50,8 @@ function kindOf(schema: TSchema): QueryKind {
 }
 
 /**
- * Gives declared parameters their types. Empty ones count as absent, undeclared ones are left out. Throws 400 for a repeated one
- * and for a value that does not read as its type; ranges are the schema's business.
+ * Converts declared parameters to their types. Empty ones count as absent, undeclared ones are left out. Throws 400 for a repeated
+ * parameter and for a value of the wrong type; the schema checks ranges.
  */
 export function typeQuery(pairs: QueryPairs, kinds: ReadonlyMap<string, QueryKind>): Record<string, unknown> {
   const values: Record<string, unknown> = {};
@@ -87,7 +87,7 @@ function invalid(details: string): RequestError {
 
 const BEARER = /^bearer +(\S+) *$/i;
 
-/** Everything in a request that may be an API key; the gate decides which one counts. */
+/** All values of a request that may be API keys; the gate decides which one counts. */
 export function credentialsOf(query: string, headers: IncomingHttpHeaders): Credentials {
   const header = headers['x-api-key'];
   const authorization = headers.authorization;
@@ -101,7 +101,7 @@ export function credentialsOf(query: string, headers: IncomingHttpHeaders): Cred
 
 function keysOfQuery(query: string): readonly string[] {
   if (query === '') return [];
-  // The usual request has nothing but a plain key.
+  // Fast path: usually the query is just a plain key.
   if (query.startsWith('api-key=') && !/[&%+]/.test(query)) return [query.slice(8)];
   return parseQuery(query)
     .filter(([name]) => name === KEY_PARAMETER)

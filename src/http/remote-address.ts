@@ -8,8 +8,8 @@ import { EXIT } from '../runtime/errors.ts';
 export type RemoteAddress = (request: IncomingMessage) => string;
 
 /**
- * Makes the function that finds a client's address: the socket's, or, behind trusted proxies, the right-most entry of
- * X-Forwarded-For that is not trusted. Throws CONFIG_INVALID for a malformed network.
+ * Creates the function that determines a client's address: that of the socket, or, behind trusted proxies, the right-most untrusted entry
+ * of X-Forwarded-For. Throws CONFIG_INVALID for a malformed network.
  */
 export function createRemoteAddress(trustedProxies: readonly string[]): RemoteAddress {
   if (trustedProxies.length === 0) return (request) => plain(request.socket.remoteAddress ?? '');
@@ -22,7 +22,7 @@ export function createRemoteAddress(trustedProxies: readonly string[]): RemoteAd
     for (let i = chain.length - 1; i >= 0; i -= 1) {
       if (isIP(address) === 0 || !isTrusted(address)) break;
       const next = canonical(withoutPort((chain[i] ?? '').trim()));
-      // What a proxy did not write as an address cannot be believed; the last good address stands.
+      // An entry that is not an address cannot be trusted; the last valid address counts.
       if (isIP(next) === 0) break;
       address = next;
     }
@@ -31,19 +31,18 @@ export function createRemoteAddress(trustedProxies: readonly string[]): RemoteAd
 }
 
 /**
- * Notices a proxy that `http.trustedProxies` does not name: then all clients have its address, and share the limits and brakes that
- * count by address.
+ * Detects a proxy that is not in `http.trustedProxies`: then all clients have its address and share the limits per address.
  */
 export interface ProxyWatch {
   see(request: IncomingMessage): void;
-  /** The address that all requests come from with an X-Forwarded-For that is not believed; null when it is not so. */
+  /** The address that sends all requests, with an untrusted X-Forwarded-For; null: no such address. */
   undeclared(): string | null;
 }
 
-/** Requests with X-Forwarded-For in a row from one address, and none of another, that make a proxy. */
+/** Consecutive requests with X-Forwarded-For from a single address after which it is taken for a proxy. */
 const PROXY_REQUESTS = 100;
 
-/** Writes one line in the life of a process. */
+/** Logs at most once per process. */
 export function createProxyWatch(trustedProxies: readonly string[], log: Log): ProxyWatch {
   const isTrusted = createTrust(trustedProxies);
   let peer = '';
@@ -84,14 +83,14 @@ function addNetwork(list: BlockList, cidr: string): void {
   list.addSubnet(network.address, network.prefix, network.family === 6 ? 'ipv6' : 'ipv4');
 }
 
-/** IPv4 addresses on a dual-stack socket come as `::ffff:1.2.3.4`. */
+/** Dual-stack sockets report IPv4 addresses as `::ffff:1.2.3.4`. */
 export function plain(address: string): string {
   return address.startsWith('::ffff:') && address.includes('.') ? address.slice(7) : address;
 }
 
-/** An address has one text, so that limits and lists know it again whoever wrote it; what is no address stays as it is. */
+/** The canonical text of an address, so that limits and lists recognize it in any notation; other texts stay unchanged. */
 function canonical(address: string): string {
-  // A zone means something on one machine only, and not on this one.
+  // A zone is meaningful only on the machine that wrote it.
   if (isIP(address) !== 6 || address.includes('%')) return address.includes('%') ? '' : address;
   const text = new URL(`http://[${address}]`).hostname.slice(1, -1);
   const mapped = /^::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})$/.exec(text);
@@ -100,7 +99,7 @@ function canonical(address: string): string {
   return [high >> 8, high & 255, low >> 8, low & 255].join('.');
 }
 
-/** `1.2.3.4:80`, `[::1]:80` and `[::1]` are written by proxies; half a bracket is nothing. */
+/** Proxies write `1.2.3.4:80`, `[::1]:80` and `[::1]`; an unclosed bracket is invalid. */
 function withoutPort(entry: string): string {
   if (entry.startsWith('[')) return /^\[([^\]]*)\](:\d+)?$/.exec(entry)?.[1] ?? '';
   return /^[\d.]+:\d+$/.test(entry) ? entry.slice(0, entry.lastIndexOf(':')) : entry;

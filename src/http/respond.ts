@@ -12,19 +12,19 @@ import { type Fault, faultOf } from './errors.ts';
 import type { Exchange } from './exchange.ts';
 import { rpcErrorText } from './json-rpc/execute.ts';
 
-/** Unread bytes that are worth reading to keep a connection. */
+/** Unread body bytes that are read and discarded to keep a connection. */
 const KEEP_UNREAD_BYTES = 65_536;
-/** How long and how much a client may go on sending after its refusal, so that it gets to read it. */
+/** How long and how much a client may continue to send after a refusal, so that it can read the answer. */
 const LINGER_MS = 1_000;
 const LINGER_BYTES = 4_194_304;
 
-/** What a stream holds at most on its way through the buffers of compressor and connection. */
+/** Maximum bytes of a stream in the buffers of compressor and connection. */
 const STREAM_BYTES = 131_072;
 
 type ResponseBody = string | Buffer | Readable | null;
 
 export interface Responder {
-  /** Writes an answer unless one was begun before. A null body is no content at all. */
+  /** Writes an answer unless one was started before. A null body means no content. */
   send(
     exchange: Exchange,
     status: number,
@@ -39,12 +39,12 @@ export interface Responder {
 interface ResponderOptions {
   readonly clock: Clock;
   readonly cors: boolean;
-  /** Whether answers are compressed for clients that take it. */
+  /** Whether answers are compressed for clients that accept it. */
   readonly compression: boolean;
   readonly draining: () => boolean;
-  /** Whether the answers come from a throw-away chain. */
+  /** Whether the answers come from the local chain. */
   readonly isLocalChain: () => boolean;
-  /** Told when an answer is complete, although the client may not have read it. */
+  /** Called when an answer is complete, although the client may not have read it. */
   readonly answered: (exchange: Exchange) => void;
 }
 
@@ -81,7 +81,7 @@ export function createResponder(options: ResponderOptions): Responder {
       exchange.holdAnswer(lengthOf(body) ?? STREAM_BYTES);
     } catch (error) {
       if (isStream(body)) body.destroy();
-      // What says so is small, and not counted.
+      // The refusal is small, and not counted.
       const fault = faultOf(error, exchange.requestId);
       const {
         status: refused,
@@ -109,7 +109,7 @@ export function createResponder(options: ResponderOptions): Responder {
       writeOut(exchange, contentType, { ...varying, 'Content-Encoding': coding }, content, mustClose);
     if (exchange.request.method === 'HEAD') {
       if (isStream(body)) body.destroy();
-      // Its length is known only to who compresses it.
+      // The length is known only after compression.
       encoded(Readable.from([]));
     } else if (isStream(body)) {
       const compressor = createCompressor(coding);
@@ -118,7 +118,7 @@ export function createResponder(options: ResponderOptions): Responder {
     } else {
       const made = compress(coding, typeof body === 'string' ? Buffer.from(body) : (body as Buffer));
       const compressed = (bytes: Buffer) => {
-        // Never more than the plain ones by so much that it mattered.
+        // Compressed bytes never exceed the plain ones significantly.
         if (bytes.length < (lengthOf(body) ?? 0)) exchange.holdAnswer(bytes.length);
         encoded(bytes);
       };
@@ -142,7 +142,7 @@ export function createResponder(options: ResponderOptions): Responder {
     mustClose: boolean,
   ) => {
     const { request, response, status } = exchange;
-    // The client went, maybe while its answer was compressed.
+    // The client disconnected, perhaps while its answer was compressed.
     if (response.destroyed) {
       if (isStream(body)) body.destroy();
       return;
@@ -157,7 +157,7 @@ export function createResponder(options: ResponderOptions): Responder {
     else {
       options.answered(exchange);
       exchange.bytesOut = content === '' ? 0 : (length ?? 0);
-      // All characters below 128: header and body leave as one string.
+      // ASCII only: header and body leave as one string.
       const encoding = typeof content === 'string' && length === content.length ? 'latin1' : 'utf8';
       if (unread && close) linger(exchange, content ?? '', encoding, options.clock);
       else end({ response, content: content ?? '', encoding });
@@ -220,7 +220,7 @@ function hasUnreadBody(request: IncomingMessage): boolean {
   return length === null ? request.headers['transfer-encoding'] !== undefined : length > 0;
 }
 
-/** Whether the rest of a body is small enough that node:http may throw it away and keep the connection. */
+/** Whether the rest of a body is small enough for node:http to discard it and keep the connection. */
 function worthReading(exchange: Exchange): boolean {
   const length = declaredLength(exchange.request);
   return length !== null && length <= KEEP_UNREAD_BYTES && !exchange.expectsContinue;
@@ -231,15 +231,15 @@ function pipeBody(exchange: Exchange, body: Readable): void {
   body.on('data', (chunk: Buffer) => {
     exchange.bytesOut += chunk.length;
   });
-  // The headers are out: cutting the connection is the only way left to say that something is missing.
+  // The headers were sent: closing the connection is the only way to signal an incomplete answer.
   body.on('error', () => response.destroy());
   response.on('close', () => body.destroy());
   body.pipe(response);
 }
 
 /**
- * Writes the whole answer, then goes on reading for a while before it closes. Closing at once would reset the connection while the
- * client still sends, and it would never see why.
+ * Writes the whole answer, then continues to read for a limited time before it closes. Closing at once would reset the connection while
+ * the client still sends, and it would never see the answer.
  */
 function linger(exchange: Exchange, content: string | Buffer, encoding: 'latin1' | 'utf8', clock: Clock): void {
   const { request, response } = exchange;
@@ -267,8 +267,8 @@ interface Ending {
 }
 
 /**
- * Ends answers together at the end of the turn of the event loop that made them. Written one by one each would wake its client
- * while we go on working, which a busy daemon pays for; a single answer loses nothing, since the turn is over at once.
+ * Writes answers together at the end of the event loop turn that produced them. Writing them one by one would wake clients while we
+ * still work, which is expensive on a busy daemon; a single answer loses nothing, because the turn ends at once.
  */
 function createEnder(): (ending: Ending) => void {
   let waiting: Ending[] = [];
@@ -282,7 +282,7 @@ function createEnder(): (ending: Ending) => void {
   };
 }
 
-/** An error as it leaves: every refusal and failure of the HTTP front is written here. */
+/** Writes errors: every refusal and failure of the HTTP front passes here. */
 interface ErrorAnswer {
   readonly status: number;
   readonly contentType: string;
@@ -290,7 +290,7 @@ interface ErrorAnswer {
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** `rpcId` is the raw JSON text of the id where it is known. */
+/** `rpcId` is the raw JSON text of the id, if known. */
 export function errorAnswer(fault: Fault, shape: ErrorShape, rpcId = 'null'): ErrorAnswer {
   const retry: Record<string, string> =
     fault.retryAfterS === undefined ? {} : { 'Retry-After': String(Math.max(1, Math.ceil(fault.retryAfterS))) };
@@ -303,7 +303,7 @@ export function errorAnswer(fault: Fault, shape: ErrorShape, rpcId = 'null'): Er
   return { status: fault.status, contentType: JSON_TYPE, body: JSON.stringify(value), headers };
 }
 
-/** The shape of answers to paths that no route owns. */
+/** The error shape of paths without a route. */
 export function shapeOfPath(path: string): ErrorShape {
   if (path === '/v0/admin' || path.startsWith('/v0/admin/')) return 'admin';
   if (path === '/v1/wallet' || path.startsWith('/v1/wallet/')) return 'wallet';
@@ -314,7 +314,7 @@ function textBody(fault: Fault): string {
   return fault.status === 503 ? 'service unavailable' : fault.message;
 }
 
-/** One sentence has to do: where `message` only names the kind, the sentence is in `details`. */
+/** The shape has room for one sentence: if `message` only names the kind, use `details`. */
 function plainBody(fault: Fault): object {
   const { status, message, details } = fault;
   if (details === undefined || status > 403 || status === 401) return { error: message, code: status };
@@ -342,15 +342,14 @@ function adminMessage(fault: Fault): string {
 export const JSON_TYPE = 'application/json; charset=utf-8';
 const EXPOSED = 'Retry-After, X-Request-Id, x-ratelimit-limit, x-ratelimit-remaining, x-ratelimit-reset';
 
-/** Header names and values in turn, which is the cheapest form for node:http. */
+/** Header names and values alternating, which is the cheapest form for node:http. */
 type HeaderList = string[];
 
-/** More than clients and proxies send together. */
+/** More headers than clients and proxies send together. */
 const MAX_HEADERS = 300;
 
 /**
- * Refuses a request whose headers could be read in two ways: so many that somebody in between may leave some out, or several hosts. Throws
- * 431 and 400.
+ * Refuses a request with ambiguous headers: so many that a proxy may drop some, or several hosts. Throws 431 and 400.
  */
 export function checkHead({ rawHeaders }: IncomingMessage): void {
   if (rawHeaders.length > 2 * MAX_HEADERS)
@@ -363,7 +362,7 @@ export function checkHead({ rawHeaders }: IncomingMessage): void {
   if (hosts > 1) throw new RequestError(400, 'Malformed HTTP request', { details: 'It names several hosts' });
 }
 
-/** What every answer carries. `cors` is on on the API listener; only browsers, which send an Origin, read the longer header. */
+/** The headers of every answer. `cors` is enabled on the API listener; the longer header is sent only to browsers, which send an Origin. */
 function commonHeaders(
   requestId: string,
   options: { readonly cors: boolean; readonly hasOrigin: boolean; readonly ownCacheControl: boolean },
@@ -375,7 +374,7 @@ function commonHeaders(
   return list;
 }
 
-/** The answer to OPTIONS on any path. The star of the allowed headers does not cover Authorization, hence the list. */
+/** The answer to OPTIONS on any path. The `*` in the allowed headers does not include Authorization, hence the list. */
 export const preflightHeaders: Readonly<Record<string, string>> = {
   'Access-Control-Allow-Methods': 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS',
   'Access-Control-Allow-Headers':
@@ -386,13 +385,13 @@ export const preflightHeaders: Readonly<Record<string, string>> = {
 
 export type Coding = 'gzip' | 'zstd';
 
-/** Smaller answers fit into one packet, and decoding them costs a client more than it saves. */
+/** Smaller answers fit into one packet; decoding them costs a client more than it saves. */
 const MIN_BYTES = 1_024;
-/** Up to here compressing costs less than handing the work to another thread and back. */
+/** Up to this size, compressing costs less than passing the work to another thread and back. */
 const AT_ONCE_BYTES = 8_192;
-/** JSON shrinks to a fifth at the lowest level; the higher ones take twice the time for a few percent. */
+/** JSON shrinks to a fifth at the lowest level; higher levels take twice the time for a few percent. */
 const LEVEL = 1;
-/** Compressions that run in other threads at once; answers beyond that leave as they are: nobody keeps the machine busy with them. */
+/** Maximum concurrent compressions in other threads; further answers are sent uncompressed, to bound the load of the machine. */
 const MAX_RUNNING = 4 * availableParallelism();
 
 const TEXT =
@@ -408,7 +407,7 @@ interface Zstd {
 const zstd = 'createZstdCompress' in zlib ? (zlib as unknown as Zstd) : null;
 const zstdOptions = zstd === null ? {} : { params: { [zstd.constants.ZSTD_c_compressionLevel]: LEVEL } };
 
-/** Best first: what is taken where a client likes several equally. */
+/** Preferred first, for clients that weight several codings equally. */
 const OFFERED: readonly Coding[] = zstd === null ? ['gzip'] : ['zstd', 'gzip'];
 
 /** Whether the answer has one form for those that can decode and one for the others; a length of null is that of a stream. */
@@ -421,7 +420,7 @@ function isCompressible(contentType: string | null, length: number | null, heade
   );
 }
 
-/** The coding that a request takes most gladly, or null where it is not to be encoded. */
+/** The coding that a request prefers, or null for no encoding. */
 export function acceptedCoding(header: string | undefined, offered = OFFERED): Coding | null {
   if (header === undefined || header === '') return null;
   const weights = new Map<string, number>();
@@ -431,7 +430,7 @@ export function acceptedCoding(header: string | undefined, offered = OFFERED): C
   }
   const others = weights.get('*') ?? 0;
   let best: Coding | null = null;
-  // What is not named stays acceptable, as the last choice.
+  // The identity coding stays acceptable unless it is named, as the last choice.
   let least = weights.get('identity') ?? 0;
   for (const coding of offered) {
     const weight = weights.get(coding) ?? others;
@@ -442,7 +441,7 @@ export function acceptedCoding(header: string | undefined, offered = OFFERED): C
   return best;
 }
 
-/** 1 without a weight; 0, which refuses the coding, where it is malformed. */
+/** 1 without a weight; 0, which refuses the coding, if malformed. */
 function weightOf(params: readonly string[]): number {
   const text = params.find((param) => /^q\s*=/.test(param))?.replace(/^q\s*=\s*/, '');
   if (text === undefined) return 1;
@@ -451,7 +450,7 @@ function weightOf(params: readonly string[]): number {
 
 let running = 0;
 
-/** A stream that compresses what is written to it and holds nothing back; null when too much is being compressed already. */
+/** A stream that compresses its input without delaying it; null if too many compressions are running. */
 function createCompressor(coding: Coding): Transform | null {
   if (running >= MAX_RUNNING) return null;
   running += 1;
@@ -464,7 +463,7 @@ function createCompressor(coding: Coding): Transform | null {
   });
 }
 
-/** The compressed bytes: at once for small ones, later for others, and null when too much is being compressed already. */
+/** The compressed bytes: synchronously for small inputs, otherwise as a promise; null if too many compressions are running. */
 function compress(coding: Coding, content: Buffer): Buffer | Promise<Buffer> | null {
   const isZstd = coding === 'zstd' && zstd !== null;
   if (content.length <= AT_ONCE_BYTES)

@@ -19,7 +19,7 @@ interface RestParts {
   readonly inFlight: Pick<InFlight, 'setBusy' | 'takeBytes'>;
 }
 
-/** Gate, body, validation, handler, reply of one REST request. Throws what the error mapper is to write. */
+/** Handles one REST request: gate, body, validation, handler, reply. Its errors are written by the caller. */
 export async function handleRest(
   parts: RestParts,
   exchange: Exchange,
@@ -40,13 +40,13 @@ export async function handleRest(
   const request = readRequest(exchange, compiled, params, rawBody);
   exchange.cancelDeadline = parts.deadlines.watch(compiled.timeoutMs, () => {
     parts.responder.sendFault(exchange, timeoutFault());
-    exchange.lazy.abort('the time of the handler is up');
+    exchange.lazy.abort('the deadline of the handler has passed');
   });
   const reply = await route.handler(request);
   parts.responder.sendReply(exchange, reply);
 }
 
-/** Answers a refusal of the gate with the id of the call; false for any other error. */
+/** Answers a refusal of the gate with the id of the call; returns false for any other error. */
 async function refuseCall(parts: RestParts, exchange: Exchange, error: unknown): Promise<boolean> {
   const fault = faultOf(error, exchange.requestId);
   if (fault.refusal === undefined) return false;
@@ -60,7 +60,7 @@ async function admit(gate: Gate | null, exchange: Exchange, compiled: CompiledRo
   const { route } = compiled;
   const credentials = credentialsOf(exchange.target.query, exchange.request.headers);
   if (route.auth === 'optional-key' && !givesKey(credentials)) return;
-  // Without a gate nobody can have a good key.
+  // Without a gate no key is valid.
   if (gate === null) throw new GateRefusal('no-key');
   exchange.caller = await gate.authenticate(credentials, exchange.remoteAddress);
   const admission = await gate.admit(exchange.caller, compiled.items);
@@ -77,7 +77,7 @@ function givesKey(credentials: ReturnType<typeof credentialsOf>): boolean {
   return [...credentials.query, credentials.header, credentials.bearer].some((key) => key !== undefined && key !== '');
 }
 
-/** Reads the body up to its limit, after what its headers tell. A client that takes its time takes no place from others. */
+/** Reads the body up to its limit, after checking its headers. While it waits for a slow client, the request does not count as busy. */
 export async function takeBody(
   { inFlight }: Pick<RestParts, 'inFlight'>,
   exchange: Exchange,
@@ -125,9 +125,9 @@ function checkedBody({ route, checkBody }: CompiledRoute, rawBody: Buffer): unkn
   return body;
 }
 
-/** How much of a body is read to find the id for the refusal of its key. */
+/** Bytes of a body that are read to find the id for the refusal of its key. */
 const PEEK_BYTES = 16_384;
-/** And for how long. */
+/** Time limit of that read. */
 const PEEK_MS = 1_000;
 
 interface PeekParts {
@@ -137,15 +137,15 @@ interface PeekParts {
 
 interface Peeked {
   readonly bytes: Buffer;
-  /** The whole body is in `bytes`. */
+  /** Whether `bytes` is the whole body. */
   readonly complete: boolean;
-  /** The part in which an id is looked for. */
+  /** The part that is searched for an id. */
   readonly head: Buffer;
 }
 
 /**
- * Reads the first bytes of a body and no more, and does not wait long: a refusal echoes the id of the call where it can. The
- * request stays paused when there are more. Throws BodyAborted when the client has gone.
+ * Reads only the first bytes of a body, with a short time limit: a refusal echoes the id of the call if possible. The request stays
+ * paused if there are more bytes. Throws BodyAborted when the client disconnects.
  */
 export async function peekCall({ deadlines, inFlight }: PeekParts, exchange: Exchange): Promise<Peeked> {
   inFlight.setBusy(exchange, false);

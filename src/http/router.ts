@@ -5,7 +5,7 @@ import type { HttpMeter, RouteMeter } from './meter.ts';
 import { type QueryKind, queryKinds } from './query.ts';
 import type { Check, Validator } from './validation.ts';
 
-/** What a path offers, by method. */
+/** The routes of a path, by method. */
 interface PathEntry {
   readonly pattern: string;
   readonly methods: ReadonlyMap<string, CompiledRoute>;
@@ -24,7 +24,7 @@ interface Router {
 
 const NO_PARAMS: Readonly<Record<string, string>> = {};
 
-/** Paths without parameters are looked up in a map; find-my-way serves the others. */
+/** Paths without parameters are in a map; find-my-way matches the others. */
 export function createRouter(routes: readonly CompiledRoute[], maxParamLength: number): Router {
   const fixed = new Map<string, Match>();
   const tree = findMyWay({ maxParamLength, caseSensitive: true, ignoreTrailingSlash: false });
@@ -39,7 +39,7 @@ export function createRouter(routes: readonly CompiledRoute[], maxParamLength: n
       const found = tree.find('GET', target.routable);
       if (found === null) return null;
       const params = found.params as Record<string, string>;
-      // The tree takes an empty segment for a parameter.
+      // The tree accepts an empty segment as a parameter.
       for (const name in params) if (params[name] === '') return null;
       return { entry: found.store as PathEntry, params };
     },
@@ -54,7 +54,7 @@ function groupByPath(routes: readonly CompiledRoute[]): PathEntry[] {
     const { method, path } = compiled.route;
     const methods = paths.get(path) ?? new Map<string, CompiledRoute>();
     methods.set(method, compiled);
-    // HEAD is answered wherever GET is.
+    // HEAD is supported wherever GET is.
     if (method === 'GET' && !methods.has('HEAD')) methods.set('HEAD', compiled);
     paths.set(path, methods);
   }
@@ -67,19 +67,19 @@ function groupByPath(routes: readonly CompiledRoute[]): PathEntry[] {
 
 /** A request target, split but not yet matched. */
 export interface Target {
-  /** Percent-decoded where needed, without its trailing slash; what the static table is asked for. */
+  /** Percent-decoded, without a trailing slash; key of the static table. */
   readonly path: string;
-  /** The same path with every segment encoded again, so that a decoded `?` or `%` cannot confuse a router. */
+  /** The same path with every segment encoded again, so that a decoded `?` or `%` cannot confuse the router. */
   readonly routable: string;
   /** Raw query text without `?`. */
   readonly query: string;
-  /** False when an escape is broken, or a segment decodes to a slash or a control character. */
+  /** False if an escape is broken, or a segment contains a decoded slash or control character. */
   readonly ok: boolean;
 }
 
 const PLAIN = /^[A-Za-z0-9\-._~/:@!$&'()*+,;=]*$/;
 const ABSOLUTE = /^https?:\/\/[^/?]*/i;
-// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for.
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern searches for control characters.
 const FORBIDDEN = /[\u0000-\u001f\u007f/]/;
 
 /**
@@ -108,7 +108,7 @@ function decodePath(path: string, query: string): Target {
 }
 
 function decodeSegment(raw: string): string | null {
-  // Raw bytes above 127 are no legal target: a client has to encode them.
+  // Raw bytes above 127 are illegal in a target: clients must encode them.
   for (let i = 0; i < raw.length; i += 1) if (raw.charCodeAt(i) > 0x7e) return null;
   try {
     const segment = decodeURIComponent(raw);
@@ -118,7 +118,7 @@ function decodeSegment(raw: string): string | null {
   }
 }
 
-/** A route with everything that can be prepared before its first request. */
+/** A route with all parts that can be prepared before its first request. */
 export interface CompiledRoute {
   readonly route: Route;
   readonly checkParams: Check | null;
@@ -127,7 +127,7 @@ export interface CompiledRoute {
   readonly queryKinds: ReadonlyMap<string, QueryKind> | null;
   readonly bodyLimitBytes: number;
   readonly timeoutMs: number;
-  /** What the gate is asked. */
+  /** The items for the gate. */
   readonly items: readonly GateItem[];
   readonly meter: RouteMeter;
 }

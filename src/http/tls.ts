@@ -13,24 +13,24 @@ import { rawAnswer } from './listener.ts';
 import type { HttpMeter } from './meter.ts';
 
 export interface ListenerTlsOptions {
-  /** Whose certificate it is: that of the API listeners or of the admin listener. */
+  /** Section of the certificate: the API listeners or the admin listener. */
   readonly section: TlsSection;
   readonly core: CoreConfig;
   readonly clock: Clock;
   readonly log: Log;
 }
 
-/** What the listeners of one section share of TLS. */
+/** TLS state shared by the listeners of one section. */
 export interface ListenerTls {
   /** Undefined without TLS. */
   readonly makeServer: ((options: ServerOptions) => Server) | undefined;
   /** See `HttpFront.prepareTls`. */
   prepare(core: CoreConfig): () => void;
-  /** Ends the connections that have not said a word yet. */
+  /** Closes connections that have not sent a request yet. */
   endHandshakes(): void;
 }
 
-/** Without a certificate in the section nothing is read and nothing happens. The files are first read by `prepare`. */
+/** Has no effect if the section has no certificate. `prepare` reads the files. */
 export function createListenerTls({ section, core, clock, log }: ListenerTlsOptions, meter: HttpMeter): ListenerTls {
   const isOn = core[section].tls.certFile !== null;
   const servers: { readonly server: Server; readonly handshakes: Handshakes }[] = [];
@@ -61,11 +61,11 @@ export function createListenerTls({ section, core, clock, log }: ListenerTlsOpti
           facts: { keys: [`${section}.tls`] },
         });
       if (files === null) return () => undefined;
-      // At the start there is nothing better; later an old one that is good is.
+      // At the start there is no alternative to an expired certificate; later the current one is better.
       if (served !== null && files.fingerprint !== served.fingerprint && files.validToMs <= clock.now())
         throw new CodedError(
           'TLS_INVALID',
-          `${section}.tls.certFile: ${next[section].tls.certFile} holds a certificate that has expired`,
+          `${section}.tls.certFile: ${next[section].tls.certFile} contains an expired certificate`,
         );
       return () => serve(files);
     },
@@ -79,13 +79,13 @@ const PLAIN_HTTP = JSON.stringify({ error: 'This port speaks HTTPS: plain HTTP w
 
 /** Between accepting a connection and its first request. */
 export interface Handshakes {
-  /** Ends connections whose handshake is not done: node:http does not know them, and a close would wait for them. */
+  /** Closes connections with an unfinished handshake: node:http does not know them, and a close would wait for them. */
   destroyAll(): void;
 }
 
 /**
- * A TLS server without a certificate; `serveCertificate` gives it one. Everything else is that of node:http. A connection may take
- * `handshakeTimeoutMs` for its handshake.
+ * A TLS server without a certificate; `serveCertificate` sets one. Otherwise it behaves like a node:http server. `handshakeTimeoutMs`
+ * limits the handshake of a connection.
  */
 function createTlsServer(
   options: HttpsOptions,
@@ -107,7 +107,7 @@ function createTlsServer(
     });
   });
   server.on('secureConnection', (socket) => shaking.delete(connectionId(socket)));
-  // The listener of node:https takes what is no TLS for broken HTTP, and would answer in the clear what it says of that.
+  // The default listener of node:https treats non-TLS bytes as malformed HTTP, and would answer in plain text.
   server.removeAllListeners('tlsClientError');
   server.on('tlsClientError', (error, socket) => {
     meter.handshakes.add();
@@ -127,41 +127,41 @@ function createTlsServer(
   };
 }
 
-/** New connections get this certificate; those that are open keep theirs. */
+/** Sets the certificate of new connections; open ones keep theirs. */
 function serveCertificate(server: Server, { cert, key }: TlsFiles): void {
   (server as TlsServer).setSecureContext({ cert, key, minVersion: MIN_TLS_VERSION });
 }
 
-/** A TLS socket and the one below it have no public link but the ends they share. */
+/** A TLS socket and the TCP socket below it share only their addresses; there is no public link. */
 export function connectionId({ localAddress, localPort, remoteAddress, remotePort }: Socket | TLSSocket): string {
   return `${localAddress} ${localPort} ${remoteAddress} ${remotePort}`;
 }
 
-/** Older protocol versions are broken. */
+/** Older protocol versions are insecure. */
 const MIN_TLS_VERSION = 'TLSv1.2';
 
-/** A certificate that was checked, with its key. */
+/** A checked certificate with its key. */
 export interface TlsFiles {
   readonly cert: Buffer;
   readonly key: Buffer;
-  /** SHA-256 of the certificate: tells whether it is another one. */
+  /** SHA-256 of the certificate, to detect a change. */
   readonly fingerprint: string;
-  /** Names and addresses that it is for, as the certificate writes them. */
+  /** Names and addresses of the certificate, as written in it. */
   readonly names: string;
-  /** Unix milliseconds between which clients accept it. */
+  /** Validity, in unix milliseconds. */
   readonly validFromMs: number;
   readonly validToMs: number;
 }
 
 /**
- * Reads the certificate of a section and proves that a listener could serve it; null when none is configured. Errors: TLS_UNREADABLE,
- * TLS_INVALID, exit 78; they name files and never say what is in them.
+ * Reads the certificate of a section and checks that a listener can serve it; null if none is configured. Errors: TLS_UNREADABLE,
+ * TLS_INVALID, exit 78; they name the files but never quote them.
  */
 export function readTlsFiles(core: Pick<CoreConfig, TlsSection>, section: TlsSection): TlsFiles | null {
   const { certFile, keyFile } = core[section].tls;
   const name = `${section}.tls`;
   if (certFile === null && keyFile === null) return null;
-  if (certFile === null || keyFile === null) throw invalid(`${name} wants both certFile and keyFile, or none of them`);
+  if (certFile === null || keyFile === null) throw invalid(`${name} needs both certFile and keyFile, or neither`);
   const cert = readFile(`${name}.certFile`, certFile);
   const key = readFile(`${name}.keyFile`, keyFile);
   const certificate = parse(() => new X509Certificate(cert), `${name}.certFile: ${certFile} holds no PEM certificate`);
@@ -193,7 +193,7 @@ function readFile(name: string, path: string): Buffer {
   }
 }
 
-/** What OpenSSL says is left out: nobody knows how much of a file it repeats. */
+/** Omits the message of OpenSSL, which may quote the file. */
 function parse<T>(make: () => T, problem: string): T {
   try {
     return make();

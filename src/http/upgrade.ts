@@ -32,12 +32,12 @@ export interface UpgradeOptions {
 
 export interface Upgrader {
   attach(server: Server): void;
-  /** Cuts all upgraded sockets. */
+  /** Closes all upgraded sockets. */
   destroyAll(): void;
 }
 
 /**
- * Takes websocket upgrades on any path: the key is checked here, with plain HTTP answers, and watched while the socket is open.
+ * Handles websocket upgrades on any path: the key is checked here, with plain HTTP answers, and watched while the socket is open.
  */
 export function createUpgrader(options: UpgradeOptions): Upgrader {
   const open = new Set<Duplex>();
@@ -50,7 +50,7 @@ export function createUpgrader(options: UpgradeOptions): Upgrader {
       const handler = checkUpgrade(options, request);
       const authenticated = await authenticate(options, request, remoteAddress);
       options.gate?.spend?.(authenticated, 'rpc', 1);
-      // What a key may do is asked of each call over the socket.
+      // Permissions are checked for each call on the socket.
       const admission = await options.gate?.admit(authenticated, [
         { name: 'websocket', price: handler.price, permission: null },
       ]);
@@ -148,22 +148,22 @@ function track(options: UpgradeOptions, open: Set<Duplex>, socket: Duplex, onClo
 }
 
 /**
- * A request may offer another protocol (Java's client offers h2c on every request) and is to be answered as if it did not. node:http
- * has let go of the socket by now: the request is put back in front of it without the offer.
+ * A request may offer another protocol (Java's client offers h2c on every request) and must be answered as if it did not. node:http has
+ * already released the socket, so the request is put back into it without the offer.
  */
 function replay(server: Server, request: IncomingMessage, socket: Duplex, head: Buffer): void {
   const lines = [`${request.method} ${request.url} HTTP/${request.httpVersion}`];
   for (let i = 0; i + 1 < request.rawHeaders.length; i += 2) {
     const name = request.rawHeaders[i] as string;
     const dropped = /^(upgrade|http2-settings)$/i.test(name);
-    // `Connection: Upgrade` goes with the offer; what else it says is kept.
+    // Drops `Upgrade` from the Connection header and keeps its other values.
     const value = /^connection$/i.test(name)
       ? withoutUpgrade(request.rawHeaders[i + 1] as string)
       : request.rawHeaders[i + 1];
     if (!dropped && value !== '') lines.push(`${name}: ${value}`);
   }
   socket.unshift(Buffer.concat([Buffer.from(`${lines.join('\r\n')}\r\n\r\n`, 'latin1'), head]));
-  // A TLS server would begin another handshake with a new connection.
+  // On `connection` a TLS server would start another handshake.
   server.emit(socket instanceof TLSSocket ? 'secureConnection' : 'connection', socket);
 }
 

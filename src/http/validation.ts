@@ -1,21 +1,21 @@
 import type { TSchema } from '@sinclair/typebox';
 import { Ajv, type ErrorObject } from 'ajv';
 
-/** Checks a value in place (defaults are filled in); null when it fits, otherwise one plain sentence. */
+/** Checks a value and fills in defaults in place; null if valid, otherwise one sentence. */
 export type Check = (value: unknown) => string | null;
 
 export interface Validator {
-  /** Compiles a schema; `name` is what sentences call the value itself. */
+  /** Compiles a schema; sentences call the value `name`. */
   compile(schema: TSchema, name: string): Check;
 }
 
-/** Compiled checks of requests. Types are never coerced: a string is no number. */
+/** Compiled checks of requests. Types are never coerced. */
 export function createValidator(): Validator {
   const ajv = new Ajv({
     strict: false,
     useDefaults: true,
     validateFormats: false,
-    // They come from builders; to look at them once more would cost each start the compilation of the schema of schemas.
+    // The schemas come from builders; validating them would cost each start the compilation of the meta-schema.
     validateSchema: false,
     allErrors: false,
     addUsedSchema: false,

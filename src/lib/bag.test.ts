@@ -20,7 +20,7 @@ test('whatever is added and removed, a bag holds what a set would', () => {
   }
 });
 
-test('a list of what is there stays as it is while the bag changes', () => {
+test('a list of the items does not change with the bag', () => {
   const bag = new Bag<InBag>();
   const items = [1, 2, 3].map(() => ({ place: -1 }));
   for (const item of items) bag.add(item);
@@ -29,7 +29,7 @@ test('a list of what is there stays as it is while the bag changes', () => {
   assert.deepEqual([all.length, bag.size], [3, 0]);
 });
 
-test('what passes through a busy bag is garbage right after it', () => {
+test('items that leave a busy bag are garbage at once', () => {
   const { gc } = globalThis;
   assert.ok(gc !== undefined);
   const bag = new Bag<InBag & { readonly bytes: number[] }>();
@@ -40,7 +40,7 @@ test('what passes through a busy bag is garbage right after it', () => {
     const item = { place: -1, bytes: new Array<number>(100).fill(step) };
     bag.add(item);
     if (waiting.push(item) > 64) bag.remove(waiting.shift()!);
-    // Minor collections alone.
+    // Only minor collections.
     if (step % 5_000 === 0) gc({ type: 'minor' } as never);
   }
   gc({ type: 'minor' } as never);

@@ -1,13 +1,13 @@
-/** Something that can be in one bag at a time. */
+/** An item that can be in one bag at a time. */
 export interface InBag {
-  /** Where in its bag; -1 in none. Only the bag writes it. */
+  /** Index in its bag; -1: in no bag. Only the bag writes it. */
   place: number;
 }
 
 /**
- * Things that come and go, in no order. Adding and removing takes the same time however many there are. Not a Set, because that of V8
- * makes a new table every few changes and the old one points to it: what passes through a busy one stays alive until the next major
- * collection, which was a fifth of the time of a cached answer.
+ * An unordered collection with constant-time add and remove. Not a Set, because V8 allocates a new table every few changes and the old one
+ * points to it: items that pass through a busy Set stay alive until the next major collection, which took a fifth of the time of a cached
+ * answer.
  */
 export class Bag<T extends InBag> {
   readonly #items: T[] = [];
@@ -16,14 +16,14 @@ export class Bag<T extends InBag> {
     return this.#items.length;
   }
 
-  /** Does nothing when it is there already. */
+  /** No effect if the item is already present. */
   add(item: T): void {
     if (item.place >= 0) return;
     item.place = this.#items.length;
     this.#items.push(item);
   }
 
-  /** False when it was not there. */
+  /** Returns false if the item was absent. */
   remove(item: T): boolean {
     const { place } = item;
     if (place < 0) return false;
@@ -36,7 +36,7 @@ export class Bag<T extends InBag> {
     return true;
   }
 
-  /** What was there when it was called. */
+  /** The items at the time of the call. */
   all(): readonly T[] {
     return [...this.#items];
   }

@@ -1,16 +1,16 @@
 /**
- * base58 (Bitcoin alphabet), exact, with fixed paths for the two lengths that matter here. All strings are flat: one that was
- * built by concatenation would keep about a kilobyte alive per kept address.
+ * base58 (Bitcoin alphabet), exact, with fixed paths for the two lengths that matter here. All strings are flat: a string built by
+ * concatenation would keep about a kilobyte alive per stored address.
  */
 import { lazy } from './lru.ts';
 
 interface FixedEncoder {
-  /** Makes the text in `text` and answers where it begins. */
+  /** Writes the text into `text` and returns its start. */
   encode(bytes: Uint8Array, offset: number): number;
   readonly text: Buffer;
 }
 
-/** The text is made in one buffer and copied out at once: calls never overlap. */
+/** One shared buffer for all texts, copied out at once: calls never overlap. */
 function createFixedEncoder(length: number, fillSums: typeof sums32): FixedEncoder {
   const digitCount = (length / 32) * 9;
   const sums = new Float64Array(digitCount * 2);
@@ -60,7 +60,7 @@ export function encode64(bytes: Uint8Array, offset = 0): string {
 }
 
 /**
- * Writes base58 of 32 bytes into `target` as ASCII and answers how many characters (32 to 44) that took.
+ * Writes base58 of 32 bytes into `target` as ASCII and returns the number of characters (32 to 44).
  * Throws RangeError when fewer than 32 bytes are left or the target is too small.
  */
 export function encode32Into(bytes: Uint8Array, offset: number, target: Uint8Array, targetOffset: number): number {
@@ -184,7 +184,7 @@ function toHalves(text: string, start: number): Float64Array | null {
  */
 const DIGITS = 9;
 
-/** Writes a word and answers what is carried into the word above. */
+/** Writes a word and returns the carry into the next higher word. */
 function put(target: Uint8Array, at: number, sum: number): number {
   const carry = Math.floor(sum / 65_536);
   const word = sum - carry * 65_536;
@@ -337,7 +337,7 @@ function sums64(bytes: Uint8Array, at: number, sums: Float64Array): void {
   sums[35] = l0 * 454901440 + l1 * 49699360 + l2 * 308625792 + l3 * 59100544 + l4 * 64504928 + l5 * 458949280 + l6 * 44963712 + l7 * 503769920 + l8 * 379377856 + l9 * 153715680 + l10 * 289024608 + l11 * 21339008 + l12 * 357132832 + l13 * 410450016 + l14 * 356826688 + l15;
 }
 
-/** Tables that all base58 paths share. */
+/** Tables shared by all base58 paths. */
 const ALPHABET = '123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz';
 const PAIR = 58 * 58;
 /** The digit of the fixed paths: five characters. */

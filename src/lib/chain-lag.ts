@@ -1,28 +1,28 @@
-/** How far behind the tip is too far. */
+/** The maximum lag. */
 export interface LagLimit {
   readonly seconds: number;
-  /** Of a configuration that still counts slots; it counts instead of the seconds. */
+  /** From a configuration with old keys, in slots; has precedence over the seconds. */
   readonly slots: number | null;
 }
 
 interface Lag {
   readonly lagSlots: number | null;
-  /** Measured length of a slot; null until it is known. */
+  /** Measured slot length; null until known. */
   readonly slotMs: number | null;
 }
 
-/** Stands in for the length of a slot until it is measured: the longest slots there are, so that no lag counts as shorter than it may be. */
+/** Slot length until it is measured: that of the slowest clusters, so that no lag is underestimated. */
 const UNMEASURED_SLOT_MS = 400;
 
-/** How long so many slots take, in ms. `slotMs`: their measured length, null or undefined until it is known. */
+/** Duration of a number of slots, in ms. `slotMs`: the measured slot length, null or undefined until known. */
 export const msOfSlots = (slots: number, slotMs: number | null | undefined): number =>
   slots * (slotMs ?? UNMEASURED_SLOT_MS);
 
-/** How many whole slots a time has. */
+/** Number of whole slots in a duration. */
 export const slotsIn = (ms: number, slotMs: number | null | undefined): number =>
   Math.floor(ms / (slotMs ?? UNMEASURED_SLOT_MS));
 
-/** How far the cursor is behind the tip in time; null where nothing is followed yet. */
+/** Lag of the cursor behind the tip; null if nothing is followed yet. */
 export const lagSeconds = ({ lagSlots, slotMs }: Lag): number | null =>
   lagSlots === null ? null : msOfSlots(lagSlots, slotMs) / 1_000;
 

@@ -7,8 +7,8 @@ export interface Cidr {
 }
 
 /**
- * Reads `10.0.0.0/8`, `fd00::/8` or a single address; null for everything else, also for a zone (`fe80::1%eth0`) and for an IPv4
- * address in IPv6 form, whose prefix would be of the wrong family.
+ * Parses `10.0.0.0/8`, `fd00::/8` or a single address; null for everything else, including a zone (`fe80::1%eth0`) and an IPv4 address in
+ * IPv6 form, whose prefix would belong to the wrong family.
  */
 export function parseCidr(text: string): Cidr | null {
   const [address = '', size, ...rest] = text.split('/');
@@ -22,13 +22,13 @@ export function parseCidr(text: string): Cidr | null {
 
 function isOdd(address: string): boolean {
   if (!address.includes(':')) return false;
-  // The URL parser writes any IPv6 address in its one canonical form.
+  // The URL parser writes any IPv6 address in canonical form.
   return address.includes('%') || /^\[::ffff:[0-9a-f]+:[0-9a-f]+\]$/.test(new URL(`http://[${address}]`).hostname);
 }
 
 /**
- * What limits and brakes count a client by: an IPv4 address, also where it is written as IPv6; of IPv6 the first four groups (its /64),
- * all of which one client usually has; any other text as it is. Bounds that count whole addresses would be none for IPv6.
+ * The key by which limits count a client: an IPv4 address, even if written as IPv6; the /64 of an IPv6 address, because one client usually
+ * has all of it and limits per full address would be ineffective; any other text unchanged.
  */
 export function networkOf(address: string): string {
   if (!address.includes(':')) return address;

@@ -1,4 +1,4 @@
-/** What an error may tell beside its code. Nothing in it may hold a secret: all of it can reach a log line or a client. */
+/** Additional data of an error. No secrets: all of it can reach a log line or a client. */
 export interface CodedErrorOptions {
   readonly cause?: unknown;
   /** Plain facts for the log and for `data.details`, such as a slot or a config path. */
@@ -26,7 +26,7 @@ export class CodedError extends Error {
   }
 }
 
-/** The code of any thrown value, or undefined where it has none. */
+/** The code of any thrown value, or undefined. */
 export function codeOf(error: unknown): string | undefined {
   if (typeof error !== 'object' || error === null) return undefined;
   const code = (error as { code?: unknown }).code;

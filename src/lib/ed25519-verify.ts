@@ -1,9 +1,9 @@
 import { createPublicKey, verify } from 'node:crypto';
 
-/** What stands before the 32 bytes of a public key in the DER form that node:crypto reads. */
+/** Prefix of the 32 bytes of a public key in the DER form that node:crypto reads. */
 const DER_HEAD = Buffer.from('302a300506032b6570032100', 'hex');
 
-/** Whether the owner of a key signed a message. Never throws: what is no key or no signature proves nothing. */
+/** Whether the owner of a key signed a message. Never throws: false for a malformed key or signature. */
 export function verifyEd25519(publicKey: Uint8Array, message: Uint8Array, signature: Uint8Array): boolean {
   if (publicKey.length !== 32 || signature.length !== 64) return false;
   try {

@@ -18,7 +18,7 @@ export function editDistance(from: string, to: string): number {
   return last[to.length]!;
 }
 
-/** The candidate that a person most likely meant, or null when none is near enough (a third of the word, at least two edits). */
+/** The most similar candidate, or null if none is close enough (a third of the word, at least two edits). */
 export function nearest(word: string, candidates: readonly string[]): string | null {
   const limit = Math.max(2, Math.floor(word.length / 3));
   let best: string | null = null;

@@ -1,15 +1,15 @@
 import type { Readable } from 'node:stream';
 
-/** The beginning of a body, or all of it. */
+/** The start of a body, or all of it. */
 export interface Gathered {
   readonly bytes: Buffer;
-  /** Whether `bytes` is the whole body. Otherwise the stream stands behind them, paused. */
+  /** Whether `bytes` is the whole body. Otherwise the stream is paused after them. */
   readonly ended: boolean;
 }
 
 /**
- * Reads until the body ends or more than `limitBytes` have come. Rejects with the stream's error; the stream is destroyed then
- * by its owner. At most one chunk beyond the limit is held. `count` is called with the bytes so far; what it throws is the rejection.
+ * Reads until the body ends or more than `limitBytes` have arrived. Rejects with the error of the stream, which its owner then destroys.
+ * Holds at most one chunk beyond the limit. `count` is called with the number of bytes so far; its errors reject the promise.
  */
 export function gather(body: Readable, limitBytes: number, count?: (bytes: number) => void): Promise<Gathered> {
   return new Promise((resolve, reject) => {

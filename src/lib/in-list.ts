@@ -1,8 +1,8 @@
 import { type RawBuilder, sql } from 'kysely';
 
 /**
- * Whether a column is one of many values, with all of them in one parameter: the text of the statement then does not depend on
- * their number, and its prepared form is used again.
+ * Condition that a column has one of many values, with all values in one parameter: the text of the statement then does not depend on
+ * their number, so its prepared form is reused.
  */
 export function inList(
   dialect: 'sqlite' | 'postgres',

@@ -58,7 +58,7 @@ test('members are where JSON.parse sees them', () => {
   );
 });
 
-test('no proper prefix of an object is an object, nor is an object with something behind it', () => {
+test('no proper prefix of an object is an object, nor is an object with trailing bytes', () => {
   fc.assert(
     fc.property(fc.array(fc.tuple(text(), loose), { minLength: 1, maxLength: 3 }), fc.nat(), (pairs, at) => {
       const bytes = Buffer.from(`{${pairs.map(([name, value]) => `${name}:${value}`).join(',')}}`);
@@ -132,7 +132,7 @@ test('a response is recognised by exactly one of result and error', () => {
   }
 });
 
-test('exchanging the id leaves every other byte', () => {
+test('replacing the id changes no other byte', () => {
   const bytes = Buffer.from('{ "id" : "old" , "result":{"id":18446744073709551615,"s":"\\u00e9"} }');
   const parts = readRpcReply(bytes)!;
   assert.equal(

@@ -1,4 +1,4 @@
-/** The value of one member of an object: its range in the bytes that were scanned. */
+/** The value of one member of an object, as a range of the scanned bytes. */
 export interface JsonMember {
   readonly name: string;
   readonly start: number;
@@ -13,12 +13,12 @@ const OPEN_ARRAY = 0x5b;
 const CLOSE_ARRAY = 0x5d;
 const COLON = 0x3a;
 const COMMA = 0x2c;
-/** Strings up to here are walked byte by byte; beyond, the native search is quicker than its call costs. */
+/** Up to this length strings are scanned byte by byte; for longer ones the native search is faster despite its call overhead. */
 const SHORT_STRING = 64;
 
 /**
  * The members of the JSON object that fills `bytes` between `start` and `end`, in order and with duplicates, without parsing
- * the values: integers of any size, escapes and blanks stay as they came. Null when the range does not hold exactly one
+ * the values: integers of any size, escapes and blanks stay unchanged. Null if the range does not contain exactly one
  * complete object. Brackets, strings and separators of the object itself are checked; the inside of values only for balance.
  */
 export function objectMembers(bytes: Buffer, start = 0, end = bytes.length): JsonMember[] | null {
@@ -45,7 +45,7 @@ export function objectMembers(bytes: Buffer, start = 0, end = bytes.length): Jso
   }
 }
 
-/** The items of the JSON array that fills the range, as `objectMembers` has the members of an object. */
+/** The items of the JSON array that fills the range, like `objectMembers` for objects. */
 export function arrayItems(
   bytes: Buffer,
   start = 0,
@@ -97,7 +97,7 @@ function skipBlanks(bytes: Buffer, from: number, end: number): number {
   return at;
 }
 
-/** Where the string that begins at `start` ends (behind its quote), or -1. */
+/** End of the string that starts at `start` (after its quote), or -1. */
 function skipString(bytes: Buffer, start: number, end: number): number {
   const near = Math.min(end, start + 1 + SHORT_STRING);
   let at = start + 1;
@@ -109,7 +109,7 @@ function skipString(bytes: Buffer, start: number, end: number): number {
   for (;;) {
     const quote = bytes.indexOf(QUOTE, at);
     if (quote < 0 || quote >= end) return -1;
-    // A quote behind an odd number of backslashes belongs to the string; `at` never stands behind half an escape.
+    // A quote after an odd number of backslashes belongs to the string; `at` is never inside an escape.
     let slashes = 0;
     while (quote - slashes > at && bytes[quote - slashes - 1] === BACKSLASH) slashes++;
     if (slashes % 2 === 0) return quote + 1;
@@ -117,7 +117,7 @@ function skipString(bytes: Buffer, start: number, end: number): number {
   }
 }
 
-/** Where the value that begins at `start` ends, or -1. */
+/** End of the value that starts at `start`, or -1. */
 function skipValue(bytes: Buffer, start: number, end: number): number {
   if (start >= end) return -1;
   const first = bytes[start]!;
@@ -148,7 +148,7 @@ function skipContainer(bytes: Buffer, start: number, end: number): number {
   return -1;
 }
 
-/** Letters, digits, plus, minus, point: what numbers and the three literals are made of. */
+/** Letters, digits, plus, minus, point: the characters of numbers and of the three literals. */
 function isScalarByte(byte: number): boolean {
   return (
     (byte >= 0x30 && byte <= 0x39) ||

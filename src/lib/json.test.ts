@@ -13,7 +13,7 @@ test('without bigints it is JSON.stringify', () => {
   );
 });
 
-test('beside a bigint everything else is still written as JSON.stringify writes it', () => {
+test('with a bigint, everything else is still written like JSON.stringify', () => {
   fc.assert(
     fc.property(plain, fc.bigInt(), (value, big) => {
       assert.equal(stringify([value, big]), `[${JSON.stringify([value]).slice(1, -1)},${big}]`);

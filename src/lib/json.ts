@@ -1,20 +1,20 @@
 const MAX_DEPTH = 512;
 
 /**
- * `JSON.stringify` in which a bigint becomes a bare integer of any size. Undefined gives `null`, so the answer is always JSON.
- * Values without a bigint take the engine's own path. Throws TypeError for a cycle.
+ * `JSON.stringify` that writes a bigint as a bare integer of any size. Undefined becomes `null`, so the result is always JSON. Values
+ * without a bigint use the native implementation. Throws TypeError for a cycle.
  */
 export function stringify(value: unknown): string {
   try {
     return JSON.stringify(value) ?? 'null';
   } catch (error) {
-    // The engine refuses bigints and cycles with the same TypeError; the walk below ends on a cycle too.
+    // The native implementation throws the same TypeError for bigints and cycles; the code below also detects cycles.
     if (!(error instanceof TypeError)) throw error;
   }
   return write('', value, 0) ?? 'null';
 }
 
-/** The text of one value, or undefined where JSON leaves the member out. */
+/** The text of one value, or undefined if JSON omits the member. */
 function write(key: string, given: unknown, depth: number): string | undefined {
   if (depth > MAX_DEPTH) throw new TypeError('json: a cycle, or nested too deeply');
   const value = hasToJson(given) ? given.toJSON(key) : given;
@@ -39,7 +39,7 @@ function isBoxed(value: object): boolean {
   return value instanceof String || value instanceof Number || value instanceof Boolean;
 }
 
-/** Whether a value is an object that is neither null nor an array. */
+/** Whether a value is an object, but neither null nor an array. */
 export function isPlainObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -1,8 +1,8 @@
 import { LRUCache } from 'lru-cache';
 
 /**
- * A cache with a number of entries that takes room as it fills. One that is given its `max` takes all its room when it is made, in each
- * thread, also where nothing is ever put in.
+ * An LRU cache that allocates memory as it fills. With the option `max`, the library would allocate all of it at creation, in each thread,
+ * even for caches that stay empty.
  */
 export function createLru<K extends {}, V extends {}>({
   max,
@@ -11,7 +11,7 @@ export function createLru<K extends {}, V extends {}>({
   return new LRUCache<K, V>({ ...options, maxSize: max, sizeCalculation: () => 1 });
 }
 
-/** A value that is made on first use, so that importing a module does no work. */
+/** A value that is created on first use, so that importing a module does no work. */
 export function lazy<T>(make: () => T): () => T {
   let made: { readonly value: T } | undefined;
   return () => {

@@ -1,13 +1,13 @@
 /**
- * Takes API keys out of what is written to logs and traces. Keys come in places where nobody expects them: in the path, below another
- * name, in the name of a method. So everything of the form of a key is masked wherever it stands, and the value of every name that sounds
- * like one. A key may be any text, and one of an own form that is short is recognised by its name only.
+ * Masks API keys in logs and traces. Clients put keys in unexpected places: in the path, in other parameters, in method names. So
+ * everything in the form of a key is masked everywhere, as are the values of parameters whose names suggest a key. A key may be any text;
+ * a short one in another form is recognized only by its parameter name.
  */
 
-/** The form of the keys that are made here, also without its dashes; the first characters are those that lists of keys show. */
+/** The form of generated keys, also without dashes; the first characters are those shown in lists of keys. */
 const UUID = /([0-9a-f]{8})-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}/gi;
 const KEY_CHARACTERS = /[\w.-]{20,}/g;
-/** Addresses and signatures are public, and what somebody who reads a log looks for. */
+/** Addresses and signatures are public, and needed by readers of the log. */
 const PUBLIC = /^(?:\d+|[1-9A-HJ-NP-Za-km-z]{32,44}|[1-9A-HJ-NP-Za-km-z]{86,88})$/;
 const NAMED =
   /((?:key|token|secret|password|passwd|credential)[\w.[\]-]*["']?=|(?:api[-_ ]?key|authorization|password|secret)["']?\s*[=:]\s*["']?(?:bearer\s+|basic\s+)?|bearer\s+)([^\s&;,"'?]+)/gi;
@@ -16,7 +16,7 @@ const METHOD = /^[A-Za-z_]*(?:V\d)?$/;
 const SHORT = 12;
 const MASK = '***';
 
-/** A text of any kind, such as the name of a client or an error. */
+/** Masks keys in any text, such as the name of a client or an error. */
 export function maskKeys(text: string): string {
   if (text.length < 4) return text;
   return text
@@ -25,16 +25,16 @@ export function maskKeys(text: string): string {
     .replace(KEY_CHARACTERS, (token) => (isLikeKey(token) ? `${token.slice(0, 4)}${MASK}` : token));
 }
 
-/** Long, and made of letters and several digits: no word, no version. */
+/** Long, with letters and several digits: neither a word nor a version. */
 function isLikeKey(token: string): boolean {
   return !PUBLIC.test(token) && /[A-Za-z]/.test(token) && token.replace(/\D/g, '').length >= 4;
 }
 
-/** A raw query. Parts that need no mask stay byte by byte as they came. */
+/** Masks keys in a raw query. Parts without keys stay unchanged byte by byte. */
 export function maskQuery(query: string): string {
   if (query === '') return '';
   if (query.startsWith('api-key=') && !/[&;?]/.test(query)) return `api-key=${MASK}`;
-  // Clients that add a second `?`, or separate by `;`, mean what they would mean with `&`.
+  // Some clients use a second `?`, or `;`, instead of `&`.
   return query
     .split(/([&;?])/)
     .map((part) => maskPart(part))
@@ -57,21 +57,21 @@ function maskPart(part: string): string {
   return `${maskRaw(name)}=${maskRaw(value)}`;
 }
 
-/** Masked as what it decodes to; as it came when that needs no mask. */
+/** Masks the decoded value; returns the raw value if nothing needs a mask. */
 function maskRaw(raw: string): string {
   const decoded = fullyDecoded(raw);
   const masked = decoded.includes('?') || decoded.includes('&') ? maskInside(decoded) : maskKeys(decoded);
   return masked === decoded ? raw : masked;
 }
 
-/** An address inside of a value. */
+/** Masks an address inside of a value. */
 function maskInside(text: string): string {
   const mark = text.search(/[?&]/);
   const [before, after] = [text.slice(0, mark + 1), text.slice(mark + 1)];
   return maskKeys(before) + maskQuery(after);
 }
 
-/** The path of a request; what is not written so in the pattern of its route is somebody's text. */
+/** Masks the path of a request; segments that are not literal in the pattern of the route come from clients. */
 export function maskPath(path: string, pattern: string): string {
   if (path === pattern) return path;
   const known = pattern.split('/');
@@ -81,25 +81,25 @@ export function maskPath(path: string, pattern: string): string {
     .join('/');
 }
 
-/** The method of a JSON-RPC call, or another label. */
+/** Masks the method of a JSON-RPC call, or another label. */
 export function maskMethod(name: string): string {
   return METHOD.test(name) ? name : maskSegment(name);
 }
 
 function maskSegment(segment: string): string {
   const decoded = fullyDecoded(segment);
-  // An address of hexadecimal digits alone does not happen; a key without its dashes does.
+  // A purely hexadecimal text is a key without dashes, not an address.
   if (PUBLIC.test(decoded) && decoded.search(UUID) < 0) return segment;
   const masked = maskKeys(decoded);
   if (masked !== decoded) return masked;
   return decoded.length < SHORT ? segment : `${decoded.slice(0, 4)}${MASK}`;
 }
 
-/** A key may have been escaped more than once on its way. */
+/** Decodes repeatedly, because a key may have been escaped more than once. */
 function fullyDecoded(text: string): string {
   let decoded = text.includes('+') ? text.replaceAll('+', ' ') : text;
   for (let times = 0; times < 4 && decoded.includes('%'); times += 1) {
-    // Escape by escape: a broken one must not hide the others.
+    // Decode escapes one by one: a broken one must not hide the others.
     const next = decoded.replace(/(?:%[0-9a-f]{2})+/gi, (escapes) => {
       try {
         return decodeURIComponent(escapes);
@@ -115,7 +115,7 @@ function fullyDecoded(text: string): string {
   return decoded;
 }
 
-/** Longer names come only from clients who make them up. */
+/** Longer names are invented by clients. */
 const MAX_NAME = 100;
 
 export const shortName = (name: string): string => (name.length <= MAX_NAME ? name : name.slice(0, MAX_NAME));

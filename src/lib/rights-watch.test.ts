@@ -5,7 +5,7 @@ import { createRightsWatch } from './rights-watch.ts';
 
 const EVERY_MS = 500;
 
-/** A watch whose answers the test gives. */
+/** A watch whose answers come from the test. */
 function setUp() {
   const clock = createManualClock();
   const asked: { readonly names: readonly string[]; answer(states: object): void; fail(): void }[] = [];
@@ -24,7 +24,7 @@ function setUp() {
   return { clock, asked, failures, watch, turn };
 }
 
-test('one question for all, again and again, and none when nobody is left', async () => {
+test('one periodic query for all callers, and none without callers', async () => {
   const { clock, asked, watch, turn } = setUp();
   const seen: string[] = [];
   const ends = ['a', 'a', 'b'].map((name, at) => watch.add(name, (state) => seen.push(`${name}${at} ${state}`)));
@@ -44,7 +44,7 @@ test('one question for all, again and again, and none when nobody is left', asyn
   assert.deepEqual(asked[1]?.names, ['c']);
 });
 
-test('whoever comes while a question runs is not judged by its answer; a hint while it runs asks again', async () => {
+test('a caller added during a query is not judged by its result; a hint during a query starts another one', async () => {
   const { asked, watch, turn } = setUp();
   const seen: string[] = [];
   watch.add('a', (state) => seen.push(`first ${state}`));
@@ -59,7 +59,7 @@ test('whoever comes while a question runs is not judged by its answer; a hint wh
   assert.deepEqual(seen, ['first old', 'first new', 'second new']);
 });
 
-test('a look that fails leaves all as it is, is reported once, and the next one comes', async () => {
+test('a failed check changes nothing, is reported once, and is repeated', async () => {
   const { clock, asked, failures, watch, turn } = setUp();
   const seen: (string | null)[] = [];
   watch.add('a', (state) => seen.push(state));

@@ -1,12 +1,11 @@
 /**
- * Looks again at the rights of whoever stays: open websockets, sessions of people. What a request is asked at its start is asked of them
- * at every look: one question for all of them, every `everyMs` and at once after a hint. So a right that ends is noticed within
- * `everyMs`, also when it was ended by another process whose hint was lost.
+ * Re-checks the rights of long-lived callers: open websockets and login sessions. One query for all of them runs every `everyMs`, and at
+ * once after a hint. A revoked right is thus noticed within `everyMs`, even if another process revoked it and its hint was lost.
  */
 export interface RightsWatch<State> {
-  /** `look` gets the present state of `name` with every look, null when there is none. The returned function ends it. */
+  /** Calls `look` after every check with the state of `name`, or null if it has lost its rights. The returned function ends the watch. */
   add(name: string, look: (state: State | null) => void): () => void;
-  /** Something has changed: looks at once. */
+  /** Triggers a check at once, after a change. */
   lookNow(): void;
   stop(): void;
 }
@@ -14,9 +13,9 @@ export interface RightsWatch<State> {
 export interface RightsWatchParts<State> {
   readonly clock: { timeout(ms: number, fn: () => void): () => void };
   readonly everyMs: number;
-  /** The present states; a name without an entry has lost its rights. */
+  /** The current states; a name without an entry has lost its rights. */
   read(names: readonly string[]): Promise<ReadonlyMap<string, State>>;
-  /** Called for the first of several looks that fail in a row. Rights stay as they are until one works again. */
+  /** Called for the first of consecutive failed checks. Rights stay unchanged until a check succeeds. */
   failed(error: unknown): void;
 }
 
@@ -36,7 +35,7 @@ export function createRightsWatch<State>(parts: RightsWatchParts<State>): Rights
   }
 
   async function look(): Promise<void> {
-    // Whoever comes while the question runs may know more than its answer.
+    // A watch that was added during the query may be newer than its result.
     const asked = [...watched].map(([name, looks]) => ({ name, looks: [...looks] }));
     try {
       const states = await read(asked.map(({ name }) => name));

@@ -1,6 +1,6 @@
 import { type JsonMember, objectMembers } from './json-members.ts';
 
-/** Where the parts of a JSON-RPC response stand in its bytes. Exactly one of `result` and `error` is set. */
+/** Positions of the parts of a JSON-RPC response in its bytes. Exactly one of `result` and `error` is set. */
 export interface RpcReplyParts {
   readonly id: JsonMember | null;
   readonly result: JsonMember | null;
@@ -29,7 +29,7 @@ export function readRpcReply(bytes: Buffer): RpcReplyParts | null {
       error = member;
     }
   }
-  // Old nodes send `error: null` beside a result, and `result: null` beside an error.
+  // Old nodes send `error: null` with a result, and `result: null` with an error.
   if (error !== null && result !== null && isNull(bytes, result)) result = null;
   return (result === null) === (error === null) ? null : { id, result, error };
 }
@@ -39,7 +39,7 @@ export function isNull(bytes: Buffer, member: JsonMember): boolean {
   return member.end - member.start === 4 && bytes.toString('latin1', member.start, member.end) === 'null';
 }
 
-/** The response with another id: everything else stays byte for byte. `idText` is raw JSON. */
+/** The response with another id; everything else is unchanged byte for byte. `idText` is raw JSON. */
 export function withId(bytes: Buffer, id: JsonMember, idText: string): Buffer {
   return Buffer.concat([bytes.subarray(0, id.start), Buffer.from(idText), bytes.subarray(id.end)]);
 }

@@ -23,7 +23,7 @@ test('it follows a chain that becomes faster', () => {
   assert.equal(length.ms(), 200);
 });
 
-test('before tips were seen for long enough, block times say it, and nothing is assumed', () => {
+test('until tips were seen for long enough, block times are used, and nothing is assumed', () => {
   const length = createSlotLength();
   assert.equal(length.ms(), null);
   for (let slot = 0; slot < 40; slot += 1) length.sawBlock(slot, Math.floor(slot * 0.25));
@@ -32,7 +32,7 @@ test('before tips were seen for long enough, block times say it, and nothing is 
   assert.ok(Math.abs(length.ms()! - 250) < 5, `${length.ms()}`);
 });
 
-test('a roll-back and a block that comes again leave it as it is', () => {
+test('a rollback and a repeated block do not change it', () => {
   const length = createSlotLength();
   for (let slot = 0; slot < 200; slot += 1) length.sawBlock(slot, Math.floor(slot * 0.4));
   for (let slot = 190; slot < 260; slot += 1) length.sawBlock(slot, Math.floor(slot * 0.4));

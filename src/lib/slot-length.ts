@@ -1,23 +1,22 @@
 /**
- * How long a slot of a chain takes, measured while the chain is watched: clusters change it (400, 350, 300, 200 ms), so no code may
- * assume it.
+ * Measures the slot length of a chain. Clusters change it (400, 350, 300, 200 ms), so no code may assume one.
  */
 export interface SlotLength {
-  /** Milliseconds per slot; null until enough was seen. */
+  /** Milliseconds per slot; null until enough data was seen. */
   ms(): number | null;
-  /** A tip that an upstream reported, and when, in monotonic ms. */
+  /** A tip that an upstream reported, and its time in monotonic ms. */
   sawTip(slot: number, at: number): void;
   /** A block of the chain and its time in unix seconds. */
   sawBlock(slot: number, blockTime: number | null): void;
 }
 
-/** Between two tips that count: the moment at which a tip is read is off by the length of a poll. */
+/** Minimum time between two tips that count: the time of a tip is inexact by the duration of a poll. */
 const TIP_STEP_MS = 2_000;
 const TIP_STEPS = 32;
-/** Steps below which block times are the better source. */
+/** With fewer steps, block times are the better source. */
 const FEWEST_TIP_STEPS = 8;
 const BLOCKS = 512;
-/** Block times are whole seconds: over a shorter stretch they say little. */
+/** Block times are whole seconds: over a shorter range they are too inexact. */
 const SHORTEST_BLOCK_STRETCH_S = 20;
 
 interface Step {
@@ -34,14 +33,14 @@ export function createSlotLength(): SlotLength {
     ms: () => (steps.length >= FEWEST_TIP_STEPS ? medianOf(steps) : overBlocks(blocks)),
     sawTip(slot, at) {
       if (last !== null && at - last.at < TIP_STEP_MS) return;
-      // A tip that stands still or goes back is another node's view, or a chain that halts: neither is the length of a slot.
+      // A tip that does not advance comes from another node or a halted chain; it does not measure the slot length.
       if (last !== null && slot > last.slot) steps.push({ slots: slot - last.slot, ms: at - last.at });
       if (steps.length > TIP_STEPS) steps.shift();
       last = { slot, at };
     },
     sawBlock(slot, seconds) {
       if (seconds === null) return;
-      // After a roll-back or a fill the stretch begins again at the lower block.
+      // After a rollback or a gap fill, the range starts again at the lower block.
       while (blocks.length > 0 && blocks.at(-1)!.slot >= slot) blocks.pop();
       blocks.push({ slot, seconds });
       if (blocks.length > BLOCKS) blocks.shift();
@@ -49,7 +48,7 @@ export function createSlotLength(): SlotLength {
   };
 }
 
-/** Weighted by slots, so that the step over an outage or a jump of the tip does not count. */
+/** Weighted by slots, so that an outage or a jump of the tip has little effect. */
 function medianOf(steps: readonly Step[]): number {
   const sorted = [...steps].sort((a, b) => a.ms / a.slots - b.ms / b.slots);
   const half = steps.reduce((sum, { slots }) => sum + slots, 0) / 2;

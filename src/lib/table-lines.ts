@@ -1,4 +1,4 @@
-/** Lines of a table for people: columns as wide as their widest cell, numbers to the right. */
+/** Lines of a text table: columns as wide as their widest cell, numbers right-aligned. */
 export function tableLines(
   head: readonly string[],
   rows: readonly (readonly (string | number)[])[],
@@ -16,7 +16,7 @@ export function tableLines(
   return [line(head), ...texts.map(line)];
 }
 
-/** Names are given by people, and a terminal obeys control characters. */
+/** Removes control characters, which a terminal would interpret; users choose the names. */
 function plain(text: string): string {
   return text.replaceAll(/\p{Cc}/gu, '?');
 }

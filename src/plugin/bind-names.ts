@@ -2,16 +2,15 @@ import * as nodeModule from 'node:module';
 import { dirname, extname } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 
-/** What plugins import, by the file of this very process that they get for it. */
+/** Import names of the plugin API, each with the file of the running daemon that it resolves to. */
 const NAMES = { 'parhelion/plugin': './plugin', 'parhelion/kit': '../runtime/kit' } as const;
 
 /**
- * Binds the names of the plugin API for a plugin whose entry is at `path`, whatever copy of parhelion is in its node_modules: so classes
- * and tokens are the same on both sides.
+ * Binds the import names of the plugin API for the plugin whose entry file is `path`, so that daemon and plugin share the same classes
+ * and tokens, whatever copy of parhelion is in the plugin's node_modules.
  *
- * Node itself takes a file with `import` or `export` for a module also where no package.json says so; the loader of TypeScript
- * does not, and its `require` knows no hooks. So the files beside the entry are looked at here. The hooks of the last
- * registration run first.
+ * Node treats a file that contains `import` or `export` as a module even when no package.json says so. The TypeScript loader does not,
+ * and its `require` ignores hooks. The hook therefore inspects the files in the folder of the entry. The hooks registered last run first.
  */
 export function bindPackageNames(path: string): void {
   const extension = extname(fileURLToPath(import.meta.url));

@@ -1,6 +1,6 @@
 /**
- * The plugin API of the built-in plugins that are a part of the host: the gate, the JSON-RPC fallback, websockets, the tracer and parsers
- * of transactions. A third party needs none of it.
+ * The additional API for host plugins: the gate, the JSON-RPC fallback, websockets, the tracer and transaction parsers. Third-party
+ * plugins do not need it.
  */
 import type { IncomingMessage } from 'node:http';
 import type { Duplex, Readable } from 'node:stream';
@@ -25,11 +25,11 @@ import type {
 import type { CallContext, GateRefusal } from './request.ts';
 
 export interface HostContext<Config = unknown> extends PluginContext<Config> {
-  /** The core sections of the configuration, secrets masked. */
+  /** The core sections of the configuration, with secrets masked. */
   readonly core: CoreConfig;
 }
 
-/** A plugin that returns what it adds, beside what it registers through its context. */
+/** A plugin that may also return a contribution, in addition to what it registers through its context. */
 export interface HostPluginDefinition<Config extends TObject = TObject>
   extends Omit<PluginDefinition<Config>, 'provision'> {
   provision(ctx: HostContext<Static<Config>>): Contribution | Promise<Contribution>;
@@ -45,28 +45,28 @@ export function defineHostPlugin<Config extends TObject>(
 export interface Contribution {
   readonly routes?: readonly Route[];
   readonly rpc?: readonly RpcMethod[];
-  /** Answers JSON-RPC methods that no plugin registered. At most one plugin. */
+  /** Answers JSON-RPC methods that no plugin registered. At most one plugin may provide it. */
   readonly rpcFallback?: RpcFallback;
-  /** Takes websocket upgrades of the API listener. At most one plugin. */
+  /** Handles websocket upgrades of the API listener. At most one plugin may provide it. */
   readonly sockets?: SocketHandler;
   readonly processors?: readonly BlockProcessor[];
   readonly jobs?: readonly JobKind[];
   readonly checks?: readonly HealthCheck[];
-  /** At most one plugin. Without one, routes that need a key answer 401. */
+  /** At most one plugin may provide it. Without a gate, routes that need a key answer 401. */
   readonly gate?: Gate;
   readonly services?: readonly ProvidedService[];
   readonly commands?: readonly Command[];
-  /** Told what is done for others, piece by piece. At most one plugin. */
+  /** Receives a span for each unit of work. At most one plugin may provide it. */
   readonly tracer?: Tracer;
-  /** Tell what transactions are; asked before the built-in ones. */
+  /** Classify transactions; tried before the built-in parsers. */
   readonly parsers?: readonly ContributedParser[];
-  /** Opens what the plugin needs; called in the order of `uses`, each within `lifecycle.startTimeoutMs`. */
+  /** Opens the plugin's resources. Plugins start in the order of `uses`, each within `lifecycle.startTimeoutMs`. */
   start?(signal: AbortSignal): void | Promise<void>;
-  /** All or nothing: throws to refuse the new configuration and must then have changed nothing. */
+  /** All or nothing: throws to refuse the new configuration, and then must not have changed anything. */
   reload?(config: unknown): void | Promise<void>;
-  /** Told when the drain begins: stop taking new work. */
+  /** Called when the drain begins: stop accepting new work. */
   drain?(): void | Promise<void>;
-  /** Always called once `start` was called, in reverse order, also after a failed start. */
+  /** Called in reverse order for every plugin whose `start` was called, even if it failed. */
   stop?(signal: AbortSignal): void | Promise<void>;
 }
 
@@ -75,17 +75,17 @@ export interface Contribution {
 /** A call that goes to an upstream. */
 export interface RpcForward extends CallContext {
   readonly method: string;
-  /** The request object: the members `jsonrpc`, `id`, `method` and `params` as they were read, and no others; values as they came. */
+  /** The request object: only the members `jsonrpc`, `id`, `method` and `params`, with the values unchanged. */
   readonly body: Buffer;
   /** Start and end of the raw `params` value inside `body`, or null when absent. */
   readonly params: { readonly start: number; readonly end: number } | null;
   /** Raw JSON text of the id; undefined for a notification. */
   readonly id: string | undefined;
-  /** Whether the answer becomes part of a batch: then it must come as one Buffer. */
+  /** The answer becomes part of a batch, so the body must be one Buffer. */
   readonly inBatch: boolean;
 }
 
-/** What is asked of a fallback before a call is made: the same members as in the call, which has no id when it is none. */
+/** The part of a call that a fallback sees before the gate. Notifications are excluded, so the id is always present. */
 export interface RpcQuestion extends Pick<RpcForward, 'method' | 'body' | 'params'> {
   readonly id: string;
 }
@@ -94,32 +94,32 @@ export interface RpcQuestion extends Pick<RpcForward, 'method' | 'body' | 'param
 export interface RpcForwardReply {
   readonly status: number;
   readonly headers?: Readonly<Record<string, string>>;
-  /** Small answers are best given as a string: header and body then leave in one write. */
+  /** Prefer a string for small answers: header and body then leave in one write. */
   readonly body: string | Buffer | Readable;
-  /** Whether the upstream answered (result or its own error object): decides charging. */
+  /** Whether the upstream answered with a result or an error object. Only then is the call charged. */
   readonly answered: boolean;
 }
 
 export interface RpcFallback {
   /** The price of a method that goes upstream. `params` is parsed lazily because few prices depend on it. */
   price(method: string, params: () => unknown): Price;
-  /** The answer that is there already; null sends the call to `forward`. Asked before the gate, so it may change nothing. */
+  /** An answer that is already in memory; null sends the call to `forward`. Called before the gate, so it must not change anything. */
   atHand?(question: RpcQuestion): RpcForwardReply | null;
   forward(call: RpcForward): Promise<RpcForwardReply>;
 }
 
 /**
- * Hands a client's websocket message, single or batch, to the same pipeline as HTTP: gate, local methods, fallback. Subscriptions in it
- * go to `calls`; without it they are refused.
+ * Runs a websocket message of a client, single or batch, through the same pipeline as HTTP: gate, local methods, fallback. Subscription
+ * calls go to `calls`; without it they are refused.
  */
 export type RpcDispatch = (message: Buffer, context: CallContext, calls?: SocketCalls) => Promise<Buffer | null>;
 
-/** The calls that only a websocket can carry: `…Subscribe` and `…Unsubscribe`. The front checks, admits and answers them like any other. */
+/** Calls that only a websocket can carry: `…Subscribe` and `…Unsubscribe`. The front checks, admits and answers them like all others. */
 export interface SocketCalls {
   /** The largest answer that the socket can take; a larger one becomes an error. */
   readonly maxAnswerBytes?: number;
   price(method: string): Price;
-  /** Called when the gate has let it pass. Throws `RpcError`. */
+  /** Called after the gate admitted the call. Throws `RpcError`. */
   run(call: SocketCall): Promise<SocketOutcome>;
 }
 
@@ -130,21 +130,21 @@ export interface SocketCall {
   readonly paramsText: string | null;
 }
 
-/** Raw JSON: a result, or the error object of an upstream. */
+/** Raw JSON of a result, or of the error object of an upstream. */
 export type SocketOutcome = { readonly resultText: string } | { readonly errorText: string };
 
 export interface SocketContext extends CallContext {
   /**
-   * Aborts when the caller has lost its rights; the reason is one sentence that the client may read. The handler then closes the socket
-   * and sends nothing more on it.
+   * Aborts when the caller loses its rights. The reason is one sentence that may be shown to the client. The handler then closes the
+   * socket without sending anything else.
    */
   readonly revoked: AbortSignal;
 }
 
 export interface SocketHandler {
-  /** What opening a socket costs. */
+  /** Price of opening a socket. */
   readonly price?: Price;
-  /** Called after the gate let the upgrade pass. Owns the socket from here on. False: it was not opened, and nothing is charged. */
+  /** Called after the gate admitted the upgrade. The handler owns the socket from then on. Returns false, uncharged, if it was not opened. */
   upgrade(
     request: IncomingMessage,
     socket: Duplex,
@@ -165,7 +165,7 @@ export interface Credentials {
   readonly header: string | undefined;
   /** Token of `Authorization: Bearer`. */
   readonly bearer: string | undefined;
-  /** `Origin`: the page that a browser's call comes from. */
+  /** `Origin` header: the page that made a browser's call. */
   readonly origin?: string | undefined;
 }
 
@@ -173,46 +173,44 @@ export interface GateItem {
   /** Route pattern or JSON-RPC method. */
   readonly name: string;
   readonly price: Price | undefined;
-  /** Undefined: that of the price's product. Null: none is needed. */
+  /** Undefined: the permission of the price's product. Null: no permission is needed. */
   readonly permission: string | null | undefined;
 }
 
 export interface Admission {
   /** Rate headers for the answer. */
   readonly headers: Readonly<Record<string, string>>;
-  /** Told once, item by item, whether the call is charged and how many bytes went out. Must not throw or wait. */
+  /** Called once with an outcome per item: whether it is charged, and the bytes sent. Must not throw or wait. */
   settle(outcomes: readonly { readonly charged: boolean; readonly bytesOut: number }[]): void;
 }
 
-/**
- * Decides who may call what. Both throw `GateRefusal`, which the front writes in the shape of the protocol at hand.
- */
+/** Access control. `authenticate` and `admit` throw `GateRefusal`, which the front writes in the error shape of the protocol. */
 export interface Gate {
   authenticate(credentials: Credentials, remoteAddress: string): Promise<Caller> | Caller;
   admit(caller: Caller, items: readonly GateItem[]): Promise<Admission> | Admission;
   /**
-   * Takes tokens of a rate group for what costs work and is no call: what is refused, and the opening of a websocket. None left: throws
-   * `rate`, and takes nothing. 0 tokens: only looks. The group may be overdrawn.
+   * Takes tokens of a rate group for work that is not an admitted call: refused requests, and the opening of a websocket. The group may
+   * be overdrawn. Throws `rate`, and takes nothing, if no token is left. 0 tokens only checks.
    */
   spend?(caller: Caller, group: RateGroup, tokens: number): void;
   /**
-   * For a caller that stays, such as an open websocket: `onRefused` is called once, within a second, when it would be refused as a new
-   * one: its key was revoked, has expired, or may not be used from this client any more. Without it such callers stay.
+   * Watches a long-lived caller such as an open websocket. Calls `onRefused` once, within a second, after its key was revoked, expired,
+   * or is no longer allowed for this client. A gate without `watch` never ends such callers.
    */
   watch?(caller: Caller, client: StayingClient, onRefused: (refusal: GateRefusal) => void): Watched;
-  /** A caller of a project for calls that no key is behind. Throws `bad-key` for an unknown project. */
+  /** A caller for calls of a project that are made without a key. Throws `bad-key` for an unknown project. */
   callerOf?(projectId: string): Promise<Caller>;
 }
 
-/** From where a caller that stays came. */
+/** The client of a long-lived caller. */
 export interface StayingClient {
   readonly remoteAddress: string;
   readonly origin: string | undefined;
 }
 
 export interface Watched {
-  /** Of this client alone: its calls are admitted by the same rules. */
+  /** A caller object for this client only; its calls are admitted by the same rules. */
   readonly caller: Caller;
-  /** The client has gone. */
+  /** To be called when the client has disconnected. */
   end(): void;
 }

@@ -1,6 +1,6 @@
 /**
- * The public plugin API, `parhelion/plugin`. A plugin is a folder or package whose default export is `definePlugin({...})`. What a
- * handler gets, returns and throws is in `request.ts`; what only built-in plugins need is in `host.ts`.
+ * The public plugin API, `parhelion/plugin`. A plugin is a folder or package whose default export is `definePlugin({...})`.
+ * `request.ts` defines the arguments, results and errors of handlers; `host.ts` adds the API for host plugins.
  */
 import type { Static, TObject, TSchema } from '@sinclair/typebox';
 import type { Caller } from '../ports/access.ts';
@@ -44,7 +44,7 @@ export type {
   UpstreamPool,
 };
 
-/** The version of this API. A plugin that asks for another one is refused at start. */
+/** The version of this API. A plugin that requires another version is refused at start. */
 export const API_VERSION = 1;
 
 export interface PluginDefinition<Config extends TObject = TObject> {
@@ -55,36 +55,36 @@ export interface PluginDefinition<Config extends TObject = TObject> {
   readonly summary: string;
   /** A closed schema (`additionalProperties: false`); every field has a default and a description. */
   readonly config: Config;
-  /** Services of other plugins; those plugins are provisioned and started first. */
+  /** Services of other plugins that this plugin uses; those plugins are provisioned and started first. */
   readonly uses?: readonly ServiceToken<unknown>[];
   /** Tokens of the services that `provision` will provide. */
   readonly offers?: readonly ServiceToken<unknown>[];
   readonly migrations?: readonly Migration[];
-  /** Where it has something to do; a thread or a process with none of these roles goes without it. Default: everywhere. */
+  /** Roles that need the plugin; a thread or process with none of them does not load it. Default: all. */
   readonly roles?: readonly Role[];
-  /** Registers what the plugin adds. Opens nothing: no socket, no file, no query, no timer; that is for `onStart`. */
+  /** Registers the plugin's parts. Must not open sockets, files or timers, nor query the store; do that in `onStart`. */
   provision(ctx: PluginContext<Static<Config>>): void | Promise<void>;
 }
 
-/** Checks the types of a definition and returns it as it is. */
+/** Checks the types of a definition and returns it unchanged. */
 export function definePlugin<Config extends TObject>(definition: PluginDefinition<Config>): PluginDefinition<Config> {
   return definition;
 }
 
 /**
- * What a plugin works with, and how it registers what it adds to the daemon. The registering methods (`http.route`, `rpc.method`,
- * `blocks.on`, `jobs.define`, `every`, `onStart`, …) may be called until `provision` returns. Two plugins that register the same
- * thing are refused at start.
+ * Gives a plugin access to the daemon and registers the plugin's parts. The registering methods (`http.route`, `rpc.method`, `blocks.on`,
+ * `jobs.define`, `every`, `onStart`, …) may be called until `provision` returns. If two plugins register the same route, method or other
+ * part, the daemon refuses to start.
  */
 export interface PluginContext<Config = unknown> {
   readonly id: string;
-  /** Own section of the configuration, defaults filled in. */
+  /** The plugin's section of the configuration, with defaults filled in. */
   readonly config: Config;
   /** Version of the daemon. */
   readonly version: string;
   /**
-   * What this thread or process does. A daemon runs its plugins once per thread: `api` answers requests, `indexer` hands blocks to the
-   * processors, `deliverer` runs jobs, each with a plugin object of its own. What the roles have in common is the store.
+   * Roles of this thread or process: `api` answers requests, `indexer` hands blocks to the processors, `deliverer` runs jobs. The daemon
+   * runs its plugins once per thread; the instances share only the store.
    */
   readonly roles: Roles;
   readonly log: Log;
@@ -103,8 +103,8 @@ export interface PluginContext<Config = unknown> {
   readonly jobs: {
     define(kind: JobKind): void;
     /**
-     * Puts jobs into the outbox inside a running transaction; they become due when it commits. A job whose (kind, key) exists is left
-     * out. Returns how many were added.
+     * Adds jobs to the outbox within a transaction; they become due when it commits. A job whose (kind, key) exists is skipped. Returns
+     * the number of jobs added.
      */
     add(tx: StoreTx, jobs: readonly NewJob[]): Promise<number>;
   };
@@ -112,21 +112,21 @@ export interface PluginContext<Config = unknown> {
   check(name: string, run: HealthCheck['run']): void;
   /** A command of the CLI that works on the store. */
   command(command: Command): void;
-  /** Runs `work` at this interval from start to stop, never twice at once. What it throws is logged; its signal aborts at stop. */
+  /** Runs `work` at this interval from start to stop, never concurrently. Errors are logged; the signal aborts at stop. */
   every(intervalMs: number, work: (signal: AbortSignal) => unknown): void;
 
-  /** Opens what the plugin needs. Plugins start in the order of `uses`, each within `lifecycle.startTimeoutMs`. */
+  /** Opens the plugin's resources. Plugins start in the order of `uses`, each within `lifecycle.startTimeoutMs`. */
   onStart(run: (signal: AbortSignal) => unknown): void;
-  /** The drain begins: stop taking new work. */
+  /** Called when the drain begins: stop accepting new work. */
   onDrain(run: () => unknown): void;
-  /** Always called once the plugin was started, also after a failed start; the last one registered is called first. */
+  /** Called if the plugin's start was attempted, even if it failed. The callback registered last runs first. */
   onStop(run: (signal: AbortSignal) => unknown): void;
 
   /** Offers a service to other plugins; the token must be in `offers`. */
   provide<T>(token: ServiceToken<T>, service: T): void;
   /** A service of another plugin; the token must be in `uses`. Undefined when no enabled plugin offers it. */
   use<T>(token: ServiceToken<T>): T | undefined;
-  /** Messages to this plugin in other threads, and in other processes on PostgreSQL. They may be lost: the store is what counts. */
+  /** Messages to this plugin in other threads and, on PostgreSQL, in other processes. They may be lost; the store is the truth. */
   readonly hints: Hints;
 
   /** The reader of a chain; null when no upstream is configured for it. */
@@ -134,8 +134,8 @@ export interface PluginContext<Config = unknown> {
   /** The upstream pool of a chain; null when none is configured. */
   upstreams(id: ChainId): UpstreamPool | null;
   /**
-   * Makes a pool of further JSON-RPC addresses; it starts and stops with the plugin. An address that reports another genesis hash
-   * than the upstreams of `chain` (default `main`) is out of service; null: the addresses are of no chain of the daemon.
+   * Creates a pool of additional JSON-RPC addresses; it starts and stops with the plugin. An address whose genesis hash differs from that
+   * of the upstreams of `chain` (default `main`) is out of service. Null: the addresses belong to no chain of the daemon.
    */
   openPool(label: string, upstreams: readonly UpstreamConfig[], chain?: ChainId | null): UpstreamPool;
 }
@@ -165,18 +165,18 @@ export type Product =
   | 'photon'
   | 'other';
 
-/** What a call costs; absent on routes that are not metered. */
+/** The price of a call; absent on routes that are not metered. */
 export interface Price {
   readonly product: Product;
-  /** Credits; fractions down to a millionth count. */
+  /** Credits, with a resolution of one millionth. */
   readonly credits: number;
-  /** Credits for each byte of the answer, beside those. */
+  /** Additional credits per byte of the answer. */
   readonly creditsPerByte?: number;
-  /** Every group that loses a token. */
+  /** Each of these groups loses one token. */
   readonly groups: readonly RateGroup[];
-  /** HTTP statuses beside 2xx that are charged. */
+  /** HTTP statuses that are charged in addition to 2xx. */
   readonly chargedStatuses?: readonly number[];
-  /** Admitted also when the credits are used up, and then not charged: what ends a cost must stay possible. */
+  /** Admitted even when the credits are used up, and then not charged. For calls that end a cost, such as a deletion. */
   readonly neverRefused?: boolean;
 }
 
@@ -187,41 +187,41 @@ export interface Route {
   readonly summary: string;
   /** Groups the OpenAPI document and the docs page. */
   readonly tag: string;
-  /** `none`: open; `key`: through the gate; `optional-key`: a key that is given must be good; `admin`: admin listener only. */
+  /** `none`: open; `key`: checked by the gate; `optional-key`: a key, if given, must be valid; `admin`: admin listener only. */
   readonly auth: 'none' | 'key' | 'optional-key' | 'admin';
   readonly errors: ErrorShape;
   readonly price?: Price;
-  /** Named permission that a key may lack. */
+  /** Name of the permission that the key needs. */
   readonly permission?: string;
   /** Default `http.bodyLimitBytes`. */
   readonly bodyLimitBytes?: number;
   /** Deadline of the handler, default `http.handlerTimeoutMs`. */
   readonly timeoutMs?: number;
-  /** Objects of strings; checked before the handler. */
+  /** Path parameters; strings, checked before the handler runs. */
   readonly params?: TObject;
-  /** Integers, booleans, strings and enumerations; values outside are 400, never clamped. */
+  /** Integers, booleans, strings and enumerations. A value out of range is answered with 400, never clamped. */
   readonly query?: TObject;
-  /** Present: the body is read and parsed as JSON and checked; a handler that words its own errors declares `Type.Unknown()`. */
+  /** If present, the body is read, parsed as JSON and checked. A handler with its own error texts declares `Type.Unknown()`. */
   readonly body?: TSchema;
-  /** Whether an absent body is fine (then `request.body` is undefined). */
+  /** Whether the body may be absent; `request.body` is then undefined. */
   readonly bodyOptional?: boolean;
-  /** Instead of `body`: `request.body` is a Buffer with the received bytes, up to the limit, neither parsed nor checked. */
+  /** Instead of `body`: `request.body` is a Buffer with the received bytes, up to the limit, not parsed and not checked. */
   readonly rawBody?: boolean;
-  /** What stands in the OpenAPI document instead of `params` and `body`, where the handler checks those itself and in its own words. */
+  /** Replaces `params` and `body` in the OpenAPI document when the handler checks them itself. */
   readonly documented?: { readonly params?: Readonly<Record<string, TSchema>>; readonly body?: TSchema };
-  /** By status; documentation, and checked against real answers in the tests. */
+  /** Schemas by status. They document the route; the tests check real answers against them. */
   readonly replies: Readonly<Record<number, TSchema>>;
   // biome-ignore lint/suspicious/noExplicitAny: the schemas type the request at the definition; see `defineRoute`.
   readonly handler: (request: RouteRequest<any, any, any>) => Reply | Promise<Reply>;
 }
 
-/** A schema as far as types go; the full TypeBox constraint is too deep for the compiler to infer through. */
+/** The static type of a schema; the compiler cannot infer through the full TypeBox constraint. */
 interface Typed {
   readonly static: unknown;
 }
 type FromSchema<S, Fallback> = S extends { readonly static: infer Value } ? Value : Fallback;
 
-/** A route whose handler's request is typed by the route's own schemas. */
+/** A route whose schemas type the request of its handler. */
 export type TypedRoute<P, Q, B> = Omit<Route, 'params' | 'query' | 'body' | 'handler'> & {
   readonly params?: P;
   readonly query?: Q;
@@ -243,7 +243,7 @@ export type AddRoute = <
   route: TypedRoute<P, Q, B>,
 ) => void;
 
-/** For a route that is defined elsewhere than it is registered. */
+/** Types a route that is not defined where it is registered. */
 export function defineRoute<
   P extends Typed | undefined = undefined,
   Q extends Typed | undefined = undefined,
@@ -262,11 +262,11 @@ export interface RpcMethod {
   readonly price: Price;
   readonly permission?: string;
   readonly timeoutMs?: number;
-  /** Of the whole `params` value. Mismatch: -32602 with the reason in `data.details`. */
+  /** Schema of the whole `params` value. A mismatch is answered with -32602 and the reason in `data.details`. */
   readonly params: TSchema;
-  /** The handler checks `params` itself, in its own words; the schema is documentation only. It then gets an object or an array. */
+  /** The handler checks `params` itself; the schema is documentation only. The handler gets an object or an array. */
   readonly checksParams?: boolean;
-  /** HTTP status of everything that goes wrong in the method, where its clients read only the body of, say, a 200. */
+  /** HTTP status of all errors of the method, for clients that read the body of certain statuses only, such as 200. */
   readonly errorStatus?: number;
   readonly result: TSchema;
   /** Returns the result as a value (bigints are written as bare integers) or, on hot paths, as a `JsonText`. */
@@ -283,44 +283,44 @@ export type AddMethod = <P extends Typed>(
 
 // --------------------------------------------------------------------------------------------------------------- chain
 
-/** What is known of a block beside itself. */
+/** Facts about a block that are not part of it. */
 export interface ApplyHow {
-  /** It will not be taken back: nothing has to be kept for `revert`. */
+  /** The block is final: `revert` will not be called for it, so no undo data is needed. */
   readonly isFinal: boolean;
 }
 
 /**
- * Turns blocks into rows. What `apply` writes commits together with the cursor; `revert` of the same block restores the rows
- * exactly. Each (chain, name, version) has a cursor of its own.
+ * Turns blocks into rows. The writes of `apply` commit together with the cursor; `revert` of the same block restores the rows exactly.
+ * Each (chain, name, version) has a separate cursor.
  */
 export interface BlockProcessor {
   /** Unique over all plugins: `webhooks`. */
   readonly name: string;
-  /** A new version is indexed from its start again. */
+  /** A new version is indexed again from its start. */
   readonly version: number;
   readonly chains: readonly ChainId[];
-  /** Where a first start begins when earlier than the chain's own start. */
+  /** First slot of a new index, if earlier than the start of the chain. */
   readonly startSlot?: number;
-  /** Fetches what `apply` will need from elsewhere, before its transaction begins and again when it is tried again. Errors: retried. */
+  /** Fetches external data for `apply` before each attempt of its transaction. Errors are retried. */
   prepare?(block: ChainBlock, chain: ChainId): Promise<void>;
   apply(tx: StoreTx, block: ChainBlock, chain: ChainId, how?: ApplyHow): Promise<void>;
-  /** Undoes a block that was rolled back. Called newest first, in one transaction for the whole fork. */
+  /** Undoes a block after a reorg. Called newest first, in one transaction for the whole reorg. */
   revert(tx: StoreTx, header: BlockHeader, chain: ChainId): Promise<void>;
-  /** Blocks up to this slot will not be rolled back any more: undo data can go. */
+  /** Blocks up to this slot are final: their undo data can be deleted. */
   finalized?(tx: StoreTx, slot: number, chain: ChainId): Promise<void>;
   /**
-   * Whether `apply` may get a block later than its successors, and again: the rows must be those that all blocks once and in order
-   * would give. Only then are gaps filled for it; default false, it has to be indexed again instead.
+   * Whether `apply` accepts a block after its successors, and more than once. The resulting rows must equal those of applying every block
+   * once and in order. Gaps are filled only for such processors; default false: the processor has to be indexed again instead.
    */
   readonly outOfOrder?: boolean;
-  /** Whether a range that is passed over is kept as a gap of it, to be filled; default true. False: it gets along without. */
+  /** Whether a range that was passed over is recorded as a gap of this processor and filled later; default true. */
   readonly wantsGaps?: boolean;
   /**
-   * The addresses it is interested in, at most `limit`. Needs `outOfOrder`, and that `apply` takes a block that holds only transactions
-   * of them: so are gaps filled whose blocks no upstream has any more, where the configuration allows it.
+   * The addresses that the processor needs, at most `limit`. Requires `outOfOrder`, and that `apply` accepts a block that contains only
+   * transactions of these addresses. Used, if the configuration allows it, to fill gaps whose blocks no upstream has any more.
    */
   addresses?(db: Store['read'], chain: ChainId, limit: number): Promise<readonly string[]>;
-  /** Room for more work; false pauses the loop and readiness says why. */
+  /** Whether the processor can take more blocks. If not, the follower pauses and `/readyz` shows the reason. */
   pressure?(): { readonly ok: true } | { readonly ok: false; readonly reason: string };
 }
 
@@ -334,13 +334,13 @@ export interface NewJob {
   /** Jobs of one group share limits and fairness, for example a webhook id. */
   readonly group: string;
   readonly payload: unknown;
-  /** Slot whose roll-back discards the job while it was never tried; null for none. */
+  /** A rollback of this slot discards the job if it has never been started. Null: independent of the chain. */
   readonly slot?: number | null;
   /** Order inside an ordered group. */
   readonly position?: number;
   /** Unix milliseconds; default now. */
   readonly runAt?: number;
-  /** Starts as `held` for this reason: waits until its owner releases it. */
+  /** Adds the job as `held` for this reason; it waits until its owner releases it. */
   readonly held?: string;
 }
 
@@ -351,12 +351,12 @@ export interface Job<Payload = unknown> {
   readonly group: string;
   readonly payload: Payload;
   readonly slot: number | null;
-  /** Attempts that were finished before this one. */
+  /** Finished attempts before this one. */
   readonly attempts: number;
   readonly createdAt: number;
-  /** It was requeued for a single attempt: there is to be no retry. */
+  /** Requeued for a single attempt, without retry. */
   readonly once?: boolean;
-  /** It was claimed before, and may have been begun. */
+  /** Claimed before, so an earlier attempt may have started. */
   readonly again?: boolean;
 }
 
@@ -366,16 +366,16 @@ export type JobOutcome =
       readonly kind: 'retry';
       readonly runAt: number;
       readonly error: string;
-      /** It was no attempt; `untouched`: nothing was done at all, so that a fork may still take the job away. */
+      /** Does not count as an attempt. `untouched`: nothing was done at all, so a reorg may still discard the job. */
       readonly uncounted?: boolean | 'untouched';
     }
   | { readonly kind: 'failed'; readonly error: string }
   | { readonly kind: 'discarded'; readonly error: string }
   | {
       readonly kind: 'held';
-      /** One of the kind's own reasons: `hold_reason` of the row. */
+      /** One of the hold reasons of the kind; stored as `hold_reason`. */
       readonly reason: string;
-      /** As of `retry`. */
+      /** As for `retry`. */
       readonly uncounted?: boolean | 'untouched';
     };
 
@@ -388,27 +388,30 @@ export interface JobKind {
   /** `<plugin id>.<what>` */
   readonly kind: string;
   readonly summary: string;
-  /** Jobs of this kind that run at once. */
+  /** Maximum number of concurrent jobs of this kind. */
   readonly concurrency: number;
-  /** Jobs of one group that run at once; asked at each claim. */
+  /** Maximum number of concurrent jobs of one group; called at each claim. */
   readonly groupConcurrency?: (group: string) => number;
-  /** Whether jobs of a group may be claimed before a slot is free for them; default yes. Asked like the former. */
+  /** Whether jobs of a group may be claimed before a slot is free (claim-ahead); default true. Called at each claim. */
   readonly groupAhead?: (group: string) => boolean;
-  /** Longest run; after that and 30 s another runner may take the job. */
+  /** Time limit of an attempt. 30 s after it another runner may claim the job. */
   readonly timeoutMs: number;
-  /** Lets another runner take it sooner: when its process has been silent for this time. Two may then run it at once, if one was only slow. */
+  /**
+   * A shorter lease: another runner may claim the job when the process has not renewed it for this time. If that process was only slow,
+   * both may run the job at the same time.
+   */
   readonly leaseMs?: number;
-  /** No retry of this kind is planned further ahead than this; one that is was planned by a clock that was wrong, and runs. */
+  /** Upper bound of a retry delay. A job scheduled further ahead, which only a wrong clock can cause, runs at once. */
   readonly longestDelayMs?: number;
-  /** `run` ends within `timeoutMs` by itself. Its signal only tells that the daemon stops: all share one, as making one for each costs much. */
+  /** `run` enforces `timeoutMs` itself. All jobs then share one signal, which aborts only at stop: a signal per job is expensive. */
   readonly keepsTime?: boolean;
-  /** Loads what the jobs of one claim need in as few queries as possible; the result is handed to `run`. */
+  /** Loads the data for all jobs of one claim in as few queries as possible; the result is passed to `run`. */
   readonly prepare?: (jobs: readonly Job[]) => Promise<unknown>;
-  /** A throw is a `retry` with the kernel's backoff, and `failed` after `jobs.maxAttempts`; trouble of the store does not count. */
+  /** A throw counts as `retry` with the default backoff, and as `failed` after `jobs.maxAttempts`. Store errors do not count as attempts. */
   readonly run: (job: Job, prepared: unknown, signal: AbortSignal) => Promise<JobOutcome>;
-  /** Writes beside the bookkeeping of finished attempts, many at once, in the same transaction. */
+  /** Writes rows in the transaction that stores the outcomes of many finished attempts. */
   readonly settle?: (tx: StoreTx, settled: readonly SettledJob[]) => Promise<void>;
-  /** Told once, when an outcome is in the store, also where nobody heard that its transaction was committed. Must not throw or wait. */
+  /** Called once per stored outcome, also if the answer to the commit was lost. Must not throw or wait. */
   readonly written?: (settled: readonly SettledJob[]) => void;
 }
 
@@ -445,11 +448,11 @@ export interface CommandIo {
   /** For scripts: one JSON document on stdout; use it when `--json` was given. */
   json(value: unknown): void;
   readonly store: Store;
-  /** How a person calls this program, for commands that are printed to be copied. */
+  /** The command line that starts this program, for printed commands that users copy. */
   readonly program: string;
   /**
-   * Shows long work on standard error: a bar in a terminal, a JSON line per 10 s elsewhere. `total` in `unit`, or null when it is not
-   * known. End it in any case.
+   * Shows progress on standard error: a bar in a terminal, otherwise a JSON line every 10 s. `total` is in `unit`, or null if unknown.
+   * Always call `end`, also after an error.
    */
   progress?(work: { readonly what: string; readonly unit: string; readonly total: number | null }): CommandProgress;
 }

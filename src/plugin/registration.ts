@@ -7,13 +7,13 @@ import { startEvery } from '../runtime/every.ts';
 import type { Contribution } from './host.ts';
 import type { BlockProcessor, Command, HealthCheck, JobKind, PluginContext, Route, RpcMethod } from './plugin.ts';
 
-/** The part of a context through which a plugin registers what it adds, and what it registered. */
+/** The registering methods of a plugin's context, and the collected result. */
 export interface Registration {
   readonly methods: Pick<
     PluginContext,
     'http' | 'rpc' | 'blocks' | 'check' | 'command' | 'every' | 'onStart' | 'onDrain' | 'onStop' | 'provide'
   > & { readonly jobs: Pick<PluginContext['jobs'], 'define'> };
-  /** To be called once, when `provision` has returned. A built-in plugin may have returned a contribution beside it. */
+  /** Call once, after `provision` returned. Merges the contribution that a host plugin returned with the registered parts. */
   close(returned: Contribution | undefined): Contribution;
 }
 

@@ -2,22 +2,22 @@ import type { Readable } from 'node:stream';
 import type { Caller, Tenant } from '../ports/access.ts';
 import type { Log } from '../ports/log.ts';
 
-/** What every handler gets, whatever the protocol. */
+/** The context of a call, for handlers of all protocols. */
 export interface CallContext {
-  /** Also in the log line and in `X-Request-Id`. */
+  /** Also written to the log line and to `X-Request-Id`. */
   readonly requestId: string;
   readonly log: Log;
-  /** Aborts when the client goes away, the handler's time is up, or the drain deadline passes. */
+  /** Aborts when the client disconnects, the handler exceeds its deadline, or the drain deadline passes. */
   readonly signal: AbortSignal;
   /** Null on routes without a key. */
   readonly caller: Caller | null;
-  /** Whose budgets the call holds: its project's, or those of the client's address. Absent where nobody counts. */
+  /** The tenant whose budgets the call uses. Absent if budgets are not counted. */
   readonly tenant?: Tenant | undefined;
   /** Client address after `http.trustedProxies`. */
   readonly remoteAddress: string;
-  /** A header of the HTTP request by its name in lower case. Absent where there is no such request, as on a websocket. */
+  /** Returns a header of the HTTP request by its lower-case name. Absent for calls without an HTTP request, as on a websocket. */
   readonly requestHeader?: ((name: string) => string | undefined) | undefined;
-  /** The values of a query parameter as decoded, in order. Absent like the former. */
+  /** Returns the decoded values of a query parameter, in order. Absent for calls without an HTTP request. */
   readonly requestQuery?: ((name: string) => readonly string[]) | undefined;
 }
 
@@ -29,7 +29,7 @@ export interface RouteRequest<Params = Record<string, string>, Query = Record<st
   readonly path: string;
   /** Percent-decoded. */
   readonly params: Params;
-  /** Typed by the route's query schema: integers are numbers, booleans booleans, defaults filled in. Undeclared ones are left out. */
+  /** Typed by the query schema of the route, with defaults filled in. Undeclared parameters are left out. */
   readonly query: Query;
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
   /** Parsed JSON, or undefined when the route declares no body. */
@@ -38,7 +38,7 @@ export interface RouteRequest<Params = Record<string, string>, Query = Record<st
   readonly rawBody?: Buffer;
 }
 
-/** A finished JSON text that is written as it is, bare or as the result of a JSON-RPC method. */
+/** Finished JSON text that is written verbatim, as a body or as the result of a JSON-RPC method. */
 export class JsonText {
   readonly text: string;
 
@@ -47,13 +47,13 @@ export class JsonText {
   }
 }
 
-/** What a REST handler answers. */
+/** The answer of a REST handler. */
 export interface Reply {
   readonly status: number;
   readonly headers?: Readonly<Record<string, string>>;
   /** Written with bigint support; `undefined` sends no body and `Content-Length: 0`. */
   readonly json?: unknown;
-  /** Ready JSON bytes, sent as they are. For a finished string give `json: new JsonText(text)`. */
+  /** Finished JSON bytes, sent verbatim. For a finished string use `json: new JsonText(text)`. */
   readonly jsonBytes?: Uint8Array;
   /** Any other content; needs `contentType`. */
   readonly bytes?: Uint8Array;
@@ -78,14 +78,14 @@ export interface RequestErrorOptions {
   /** The second sentence of the wallet error shape. */
   readonly details?: string;
   readonly headers?: Readonly<Record<string, string>>;
-  /** Default of 429 and 503: 1. Null: coming again does not help. */
+  /** Default for 429 and 503: 1. Null: a retry does not help. */
   readonly retryAfterS?: number | null;
-  /** The call is charged all the same: it started work that goes on behind it. */
+  /** Charge the call despite the error, because it started work that continues in the background. */
   readonly isCharged?: boolean;
   readonly cause?: unknown;
 }
 
-/** Thrown by handlers and gate of REST routes; the error mapper writes it in the shape of the route's group. */
+/** Thrown by handlers and the gate of REST routes; written in the error shape of the route. */
 export class RequestError extends Error {
   readonly status: number;
   readonly details: string | undefined;
@@ -104,7 +104,7 @@ export class RequestError extends Error {
   }
 }
 
-/** The codes of the interface document and of JSON-RPC itself, with their exact messages and HTTP statuses. */
+/** The error codes of the hosted API and of JSON-RPC, with their exact messages and HTTP statuses. */
 export const RPC_CODES = {
   parse: { code: -32700, message: 'Parse error', status: 200 },
   invalidRequest: { code: -32600, message: 'Invalid Request', status: 200 },
@@ -130,7 +130,7 @@ export interface RpcErrorOptions {
   readonly cause?: unknown;
 }
 
-/** Thrown by JSON-RPC methods and gate; becomes the envelope's `error` and the HTTP status of the table. */
+/** Thrown by JSON-RPC methods and the gate; becomes the `error` of the envelope and the HTTP status of the table. */
 export class RpcError extends Error {
   readonly rpcCode: number;
   readonly status: number;
@@ -150,15 +150,15 @@ export class RpcError extends Error {
   }
 }
 
-/** A method call that a plugin answers itself. */
+/** A call of a JSON-RPC method that a plugin registered. */
 export interface RpcCall<Params = unknown> extends CallContext {
   readonly method: string;
   readonly params: Params;
 }
 
 /**
- * `batch`: the batch breaks a limit of the plan; JSON-RPC only, answered by an array of -32600 items with `details`. `budget`: the project
- * holds as much as its plan allows of something that all share; `room`: all together hold too much of it, and the project more than its share.
+ * `batch`: the batch exceeds a limit of the plan; JSON-RPC only, answered with an array of -32600 items with `details`. `budget`: the
+ * project has reached the limit of its plan for a shared budget. `room`: the shared limit is reached, and the project is above its fair share.
  */
 export type GateRefusalReason =
   | 'no-key'
@@ -175,9 +175,9 @@ export type GateRefusalReason =
 export class GateRefusal extends Error {
   readonly reason: GateRefusalReason;
   readonly retryAfterS: number | undefined;
-  /** Index into the admitted items, or null for the whole request. */
+  /** Index of the refused item, or null for the whole request. */
   readonly item: number | null;
-  /** Replaces the front's own sentence. */
+  /** Replaces the default sentence of the front. */
   readonly details: string | undefined;
   /** Rate headers for the refusal. */
   readonly headers: Readonly<Record<string, string>>;

@@ -1,19 +1,19 @@
 import { type ServiceToken, serviceToken } from './service.ts';
 import type { Queries, StoreTx } from './store.ts';
 
-/** Who calls. Given by the gate, handed to every handler. */
+/** The authenticated caller. The gate creates it; every handler receives it. */
 export interface Caller {
   readonly projectId: string;
   /** Null for anonymous callers. */
   readonly keyId: string | null;
   readonly plan: string;
-  /** Of the member that the key was made for, else of the project's owner; base58, or null. */
+  /** Wallet of the member that the key was created for, else of the project's owner; base58, or null. */
   readonly wallet: string | null;
-  /** What its project may hold at most of what all projects share; absent where no plan limits it. */
+  /** Limits of the project for shared budgets; absent if no plan limits them. */
   readonly budgets?: Budgets;
 }
 
-/** Everything that projects share and one of them could use up. The text describes the limit to operators and to whoever is refused. */
+/** Shared resources that one project could exhaust. The texts describe the limits to operators and to refused clients. */
 export const BUDGETS = {
   requestBytes: 'bytes of request bodies in memory',
   answerBytes: 'bytes of answers that clients have not read yet',
@@ -31,36 +31,39 @@ export const BUDGETS = {
 
 export type BudgetName = keyof typeof BUDGETS;
 
-/** The limits of one project; null: no limit of its own, only what all projects have together counts. */
+/** The limits of one project; null: only the shared limit applies. */
 export type Budgets = Readonly<Record<BudgetName, number | null>>;
 
-/** Something that one project holds of what all share, until it is released. */
+/** An amount of a shared budget that a project holds until it is released. */
 export interface Lease {
   readonly amount: number;
-  /** Changes the amount. Throws as `take` when there is no room for more; then the lease keeps what it had. */
+  /** Changes the amount. Throws like `take` if it cannot grow; the amount is then unchanged. */
   set(amount: number): void;
-  /** Gives everything back; again does nothing. */
+  /** Returns the whole amount. Further calls have no effect. */
   release(): void;
 }
 
-/** Who holds budgets: the project of a call, or the address of a client without a key. */
+/** A holder of budgets: the project of a call, or the address of a client without a key. */
 export interface Tenant {
-  /** Never shown to others: it may be an address. */
+  /** Must not be shown to others: it may be an address. */
   readonly id: string;
-  /** Throws GateRefusal: `budget` when it would hold more than its plan allows, `room` when all together have too much and it more than its share. */
+  /**
+   * Throws GateRefusal: `budget` if the tenant would exceed the limit of its plan, `room` if the shared limit is reached and the tenant
+   * holds more than its fair share.
+   */
   take(name: BudgetName, amount: number): Lease;
-  /** The same without a lease, for hot paths: whoever held gives exactly that much back. */
+  /** Like `take` without a lease, for hot paths: the holder must `give` back exactly the same amount. */
   hold(name: BudgetName, amount: number): void;
   give(name: BudgetName, amount: number): void;
-  /** Counts without asking, where waiting takes the place of a refusal. */
+  /** Counts without checking limits, for resources whose users wait instead of being refused. */
   count(name: BudgetName, amount: number): void;
-  /** Counts a refusal, and makes what is thrown for it. */
+  /** Counts a refusal and returns the error to throw. */
   refusal(name: BudgetName): Error;
-  /** Of its plan; null: none. */
+  /** Limit of the plan; null: no limit. */
   limit(name: BudgetName): number | null;
 }
 
-/** What a project holds at this moment, and how often it was refused more. */
+/** How much a project holds now, and how often it was refused. */
 export interface BudgetUse {
   readonly budget: BudgetName;
   readonly used: number;
@@ -68,24 +71,24 @@ export interface BudgetUse {
   readonly refused: number;
 }
 
-/** How much a project has stored of a budget, and the limit of its plan. */
+/** The amount that a project has stored, and the limit of its plan. */
 export interface StoredUse {
   readonly used: number;
   readonly limit: number | null;
 }
 
-/** Budgets of what is stored. Whoever stores it counts it, in the database that all processes share, and reports it here. */
+/** Budgets of stored data. The plugin that stores the data counts it in the database and reports it here. */
 export interface StoredBudgets {
-  /** `use` answers what a project has stored at this moment. */
+  /** `use` returns what a project has stored now. */
   provide(use: (projectId: string) => Promise<Partial<Record<BudgetName, StoredUse>>>): void;
-  /** A project was refused more. */
+  /** Reports that a project was refused. */
   refused(budget: BudgetName, projectId: string): void;
 }
 
 /** Offered by the kernel. */
 export const storedBudgets: ServiceToken<StoredBudgets> = serviceToken('kernel.budgets');
 
-/** What the first start of a daemon creates. */
+/** The project and key that the first start of a daemon creates. */
 export interface FirstKey {
   readonly projectId: string;
   /** The API key in full: shown once, never stored. */
@@ -94,47 +97,46 @@ export interface FirstKey {
 
 export interface AccessBootstrap {
   /**
-   * Makes the first project and key when there is no project yet; null otherwise. `key` is installed instead of a random one.
-   * Also safe when several processes start at once: one of them makes the project.
+   * Creates the first project and key if no project exists yet; null otherwise. `key` is installed instead of a random one.
+   * Safe when several processes start at once: exactly one creates the project.
    */
   ensureFirstProject(options?: { readonly key?: string }): Promise<FirstKey | null>;
 }
 
 export const accessBootstrap: ServiceToken<AccessBootstrap> = serviceToken('access.bootstrap');
 
-/** What the plan of a project allows beyond its calls. */
+/** Limits of a project's plan other than those of calls. */
 export interface AccessPlans {
-  /** Webhooks of a project; null for no limit. `db` is that of the transaction that makes one. */
+  /** Maximum number of webhooks of a project; null: no limit. `db` is that of the transaction that creates one. */
   maxWebhooks(db: Queries, projectId: string): Promise<number | null>;
-  /** Addresses of one webhook; null where nobody knows. */
+  /** Maximum number of addresses of one webhook; null: unknown. */
   maxAddresses(db: Queries, projectId: string): Promise<number | null>;
-  /** What the project may hold of what all projects share; null where nobody knows. */
+  /** Limits of the project for shared budgets; null: unknown. */
   budgets(db: Queries, projectId: string): Promise<Budgets | null>;
 }
 
 export const accessPlans: ServiceToken<AccessPlans> = serviceToken('access.plans');
 
-/** Credits that were set aside for work of a project. */
+/** Credits reserved for work of a project. */
 export interface Charge {
-  /** The work was done, or it was not: told once. Must not be forgotten. */
+  /** Charges or returns the credits. Must be called exactly once. */
   settle(isCharged: boolean): void;
 }
 
-/** Data that is streamed to a project. */
+/** Charges data that is streamed to a project. */
 export interface StreamMeter {
-  /** Whether the credits suffice for so many bytes, as far as this process knows. False until `refresh` was called once. */
+  /** Whether the credits known to this process cover so many bytes. False until `refresh` was called once. */
   affords(bytes: number): boolean;
   /** Charges bytes that were sent. */
   count(bytes: number): void;
-  /** Reads the credits that are left. Throws what the store throws. */
+  /** Reads the remaining credits. Throws the errors of the store. */
   refresh(): Promise<void>;
 }
 
-/** Work that no request pays for, such as a delivery. */
+/** Charges for work outside of requests, such as deliveries. */
 export interface AccessCharges {
   /**
-   * Sets credits of a project aside, `count` times those of one piece of work. Null: they are used up. Work of a project that does not
-   * exist costs nothing.
+   * Reserves `count` times `credits` of a project. Null: its credits are used up. Work of a project that does not exist costs nothing.
    */
   reserve(
     projectId: string,
@@ -142,26 +144,26 @@ export interface AccessCharges {
   ): Promise<Charge | null>;
   /** A project that does not exist pays nothing. */
   stream(projectId: string, price: { readonly product: string; readonly creditsPerByte: number }): StreamMeter;
-  /** Credits that the project may still spend; infinite where nobody counts. */
+  /** Remaining credits of the project; Infinity if credits are not limited. */
   left(projectId: string): Promise<number>;
 }
 
 export const accessCharges: ServiceToken<AccessCharges> = serviceToken('access.charges');
 
-/** Makes projects and keys inside a transaction of the caller's. */
+/** Creates projects and keys inside a transaction of the caller. */
 export interface AccessAccounts {
   hasPlan(name: string): boolean;
-  /** Gives the id. Errors: ACCESS_UNKNOWN_PLAN, ACCESS_BAD_NAME, ACCESS_BAD_WALLET. */
+  /** Returns the id. Errors: ACCESS_UNKNOWN_PLAN, ACCESS_BAD_NAME, ACCESS_BAD_WALLET. */
   createProject(
     tx: StoreTx,
     project: { readonly name: string; readonly plan: string; readonly wallet: string },
   ): Promise<string>;
-  /** `key` is installed and stored as its hash. Gives the key's id. Errors: ACCESS_UNKNOWN_PROJECT, ACCESS_BAD_KEY, STORE_CONFLICT. */
+  /** Installs `key`; only its hash is stored. Returns the id of the key. Errors: ACCESS_UNKNOWN_PROJECT, ACCESS_BAD_KEY, STORE_CONFLICT. */
   createKey(
     tx: StoreTx,
     key: { readonly projectId: string; readonly name: string; readonly key: string },
   ): Promise<string>;
-  /** Prepaid credits. Errors: ACCESS_UNKNOWN_PROJECT, ACCESS_BAD_CREDITS. */
+  /** Adds prepaid credits. Errors: ACCESS_UNKNOWN_PROJECT, ACCESS_BAD_CREDITS. */
   grant(tx: StoreTx, projectId: string, credits: number): Promise<void>;
 }
 
@@ -185,11 +187,11 @@ export interface KeyView {
   readonly createdAt: number;
   readonly expiresAt: number | null;
   readonly permissions: readonly string[] | null;
-  /** Addresses and networks that may use it; null: all. */
+  /** Addresses and networks that may use the key; null: all. */
   readonly ips: readonly string[] | null;
 }
 
-/** What was used of a product on a day (UTC, `YYYY-MM-DD`). */
+/** Usage of a product on one day (UTC, `YYYY-MM-DD`). */
 export interface UsageDay {
   readonly day: string;
   readonly product: string;
@@ -198,25 +200,25 @@ export interface UsageDay {
   readonly bytes: number;
 }
 
-/** Projects, keys and usage for pages of operators. Errors: the codes ACCESS_UNKNOWN_… and ACCESS_BAD_…. */
+/** Projects, keys and usage for the operator pages. Errors: the codes ACCESS_UNKNOWN_… and ACCESS_BAD_…. */
 export interface AccessAdmin {
   planNames(): readonly string[];
   projects(): Promise<readonly ProjectView[]>;
   createProject(project: { readonly name: string; readonly plan: string }): Promise<ProjectView>;
   keys(projectId: string): Promise<readonly KeyView[]>;
-  /** `key` is told this once. */
+  /** `key` is returned only here. */
   createKey(key: {
     readonly projectId: string;
     readonly name: string;
     readonly ips: readonly string[] | null;
     readonly expiresAt: number | null;
   }): Promise<{ readonly id: string; readonly key: string }>;
-  /** False when it was revoked before. */
+  /** False if the key was already revoked. */
   revokeKey(projectId: string, id: string): Promise<boolean>;
   limitKey(projectId: string, id: string, ips: readonly string[] | null): Promise<void>;
-  /** The usage record of the cycle, as the usage endpoint answers it. */
+  /** The usage record of the billing cycle, as returned by the usage endpoint. */
   usage(projectId: string): Promise<unknown>;
-  /** Days from `from` to `to`, both included; at most 400 of them. */
+  /** Days from `from` to `to`, both inclusive; at most 400 days. */
   usageDays(projectId: string, from: string, to: string): Promise<readonly UsageDay[]>;
 }
 
@@ -227,13 +229,13 @@ const TENANT = Symbol('tenant');
 type TenantSignal = AbortSignal & { [TENANT]?: Tenant };
 
 /**
- * The signal of a call also says whose call it is: whatever is asked of an upstream with it counts as the tenant's, so that no plugin can
- * forget. A property and not a WeakMap: entries of one that every request changes would live until the next major collection.
+ * Attaches the tenant to the signal of a call. Upstream calls with this signal count as the tenant's, so a plugin cannot forget to pass it.
+ * A property, not a WeakMap: WeakMap entries made by every request would live until the next major collection.
  */
 export function assignTenant(signal: AbortSignal, tenant: Tenant): void {
   (signal as TenantSignal)[TENANT] = tenant;
 }
 
-/** Undefined: the daemon itself. */
+/** Undefined: the call belongs to the daemon itself. */
 export const tenantOf = (signal: AbortSignal | undefined): Tenant | undefined =>
   (signal as TenantSignal | undefined)?.[TENANT];

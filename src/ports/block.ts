@@ -1,9 +1,9 @@
 /**
- * The one normalised form of a block. A transaction is decoded once, by the chain adapter (`src/solana/decode`), and every
- * processor shares the result. These are types only; `src/solana` implements them and may import this file.
+ * The normalized form of a block. The chain adapter decodes each transaction once (`src/solana/decode`), and all processors share the
+ * result. This file contains only types; `src/solana` implements them and may import this file.
  */
 
-/** What links a block to its parent. */
+/** The part of a block that links it to its parent. */
 export interface BlockHeader {
   readonly slot: number;
   readonly parentSlot: number;
@@ -12,28 +12,28 @@ export interface BlockHeader {
   /** base58 */
   readonly previousBlockhash: string;
   readonly blockHeight: number | null;
-  /** Unix seconds; null when the chain gives none. */
+  /** Unix seconds; null if unknown. */
   readonly blockTime: number | null;
 }
 
 export interface ChainBlock extends BlockHeader {
   /** In block order, votes included; `transactions[i].index === i`. */
   readonly transactions: readonly NormalTransaction[];
-  /** Every distinct 32-byte key that occurs in the block as a small integer. */
+  /** Maps each distinct 32-byte key of the block to a small integer. */
   readonly keys: KeyTable;
 }
 
 /**
- * Interned keys of one block: static keys, loaded keys, and owners, mints and programs of token balances. Ids count 0, 1, 2 …
- * in order of first appearance.
+ * Interned keys of one block: static keys, loaded keys, and owners, mints and programs of token balances. Ids are 0, 1, 2, … in the order
+ * of first appearance.
  */
 export interface KeyTable {
   readonly size: number;
-  /** The raw keys, eight little-endian 32-bit words each, id after id; may be longer than `size * 8`. */
+  /** The raw keys in the order of their ids, eight little-endian 32-bit words each; may be longer than `size * 8`. */
   readonly words: Uint32Array;
-  /** The 32 bytes of a key as a view on `words`; copy before keeping it beyond the block. */
+  /** The 32 bytes of a key, a view of `words`; copy it to keep it longer than the block. */
   bytes(id: number): Uint8Array;
-  /** Flat base58 string, memoised. */
+  /** Flat base58 string, memoized. */
   base58(id: number): string;
   /** The id of a key given as 32 bytes, or -1. */
   find(key: Uint8Array): number;
@@ -48,27 +48,27 @@ export interface MessageHeader {
   readonly numReadonlyUnsignedAccounts: number;
 }
 
-/** What the header of a version 1 message asks for; null where it leaves a value out, which counts as the least one. */
+/** Requested resources in the header of a version 1 message; null: absent, which means the minimum. */
 export interface TransactionConfig {
-  /** Lamports in all, whatever is consumed. */
+  /** Total in lamports, independent of the consumed compute units. */
   readonly priorityFee: bigint | null;
   readonly computeUnitLimit: number | null;
-  /** Bytes; nothing can be loaded without it. */
+  /** Bytes; if absent, nothing can be loaded. */
   readonly loadedAccountsDataSizeLimit: number | null;
   /** Bytes. */
   readonly heapSize: number | null;
 }
 
-/** An instruction as the message holds it. Account and program numbers index `NormalTransaction.keys`. */
+/** An instruction as encoded in the message. Account and program numbers index `NormalTransaction.keys`. */
 export interface NormalInstruction {
   readonly programIndex: number;
   readonly accounts: Uint8Array;
-  /** A view on the block's bytes; copy before keeping it beyond the block. */
+  /** A view of the block's bytes; copy it to keep it longer than the block. */
   readonly data: Uint8Array;
 }
 
 export interface NormalInnerInstruction extends NormalInstruction {
-  /** Null where the node gives none. */
+  /** Null if the node does not report it. */
   readonly stackHeight: number | null;
 }
 
@@ -85,10 +85,10 @@ export interface AddressTableLookup {
   readonly readonlyIndexes: Uint8Array;
 }
 
-/** An amount of a token account before or after the transaction. */
+/** Balance of a token account before or after the transaction. */
 export interface TokenBalance {
   readonly accountIndex: number;
-  /** Ids in the block's key table; -1 where the node gives none. */
+  /** Ids in the block's key table; -1 if the node does not report the key. */
   readonly mintKey: number;
   readonly ownerKey: number;
   readonly programKey: number;
@@ -99,26 +99,26 @@ export interface TokenBalance {
 
 export interface NormalTransaction {
   readonly index: number;
-  /** First signature, base58, made on first use and flat. */
+  /** First signature, a flat base58 string; encoded on first use. */
   readonly signature: string;
-  /** All signatures, 64 bytes each; views on the block's bytes. */
+  /** All signatures, 64 bytes each; views of the block's bytes. */
   readonly signatures: readonly Uint8Array[];
   readonly version: TransactionVersion;
   readonly header: MessageHeader;
-  /** Of version 1 only: there it replaces the ComputeBudget instructions, which do nothing. Null for all other versions. */
+  /** Only in version 1, where it replaces the ComputeBudget instructions, which have no effect there. Null for all other versions. */
   readonly config: TransactionConfig | null;
   /** Ids in the block's key table: static keys, then loaded writable, then loaded readonly. */
   readonly keys: Uint32Array;
   readonly staticKeyCount: number;
-  /** How many of the loaded keys are writable; they follow the static ones. */
+  /** Number of writable loaded keys; they follow the static keys. */
   readonly loadedWritableCount: number;
-  /** Distinct owners of the token balances before and after, ids in the block's key table. */
+  /** Distinct owners of the token balances before and after; ids in the block's key table. */
   readonly tokenOwners: Uint32Array;
   /** Recent blockhash or nonce, 32 bytes. */
   readonly recentBlockhash: Uint8Array;
   readonly instructions: readonly NormalInstruction[];
   readonly addressTableLookups: readonly AddressTableLookup[];
-  /** Exactly one instruction and its program is the Vote program. */
+  /** The transaction has exactly one instruction, and its program is the Vote program. */
   readonly isVote: boolean;
   /** `meta.err` verbatim; null on success. */
   readonly error: unknown;
@@ -128,9 +128,9 @@ export interface NormalTransaction {
   readonly postBalances: readonly number[];
   readonly preTokenBalances: readonly TokenBalance[];
   readonly postTokenBalances: readonly TokenBalance[];
-  /** Decoded on first use. Empty when the node gives none. */
+  /** Decoded on first use. Empty if the node does not report any. */
   readonly innerInstructions: readonly InnerGroup[];
   readonly logMessages: readonly string[] | null;
-  /** `meta` as the node sent it, for payloads that repeat it; never changed. Null when the node gave none. */
+  /** `meta` exactly as sent by the node, for payloads that contain it. Null if the node sent none. */
   readonly meta: Readonly<Record<string, unknown>> | null;
 }

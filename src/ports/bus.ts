@@ -1,18 +1,18 @@
 /**
- * Hints between the roles of a daemon, wherever they run: at most once, no order over several senders, and lost when nobody listens or
- * the way is broken. Nothing may be right only because a message arrived: whoever listens also looks at the store now and then.
+ * Hints between the roles of a daemon, across threads and processes. Delivery is at most once, without an order across senders; messages
+ * without a subscriber, or on a broken connection, are lost. Correctness must not depend on a message: subscribers also poll the store.
  */
 export interface Bus {
   /**
-   * Tells all subscribers of the topic, also those of this very bus, later and never within the call. `message` is small and goes through
-   * JSON (below 7,000 bytes). Never throws.
+   * Sends a message to all subscribers of the topic, including those of this bus; asynchronously, never within the call. `message` is
+   * encoded as JSON and must stay below 7,000 bytes. Never throws.
    */
   publish(topic: string, message: object): void;
-  /** The message comes as parsed JSON, from whatever version is at the other end. The returned function ends it. */
+  /** The listener receives parsed JSON, possibly from another version of the daemon. The returned function unsubscribes. */
   subscribe(topic: string, listener: (message: unknown) => void): () => void;
-  /** Gives the ways up; later messages go nowhere. */
+  /** Closes the connections; later messages are dropped. */
   close(): Promise<void>;
 }
 
-/** The bus as a plugin has it, with topics of its own: hints to the same plugin in other threads and processes. */
+/** The bus scoped to one plugin: hints to the same plugin in other threads and processes. */
 export type Hints = Pick<Bus, 'publish' | 'subscribe'>;

@@ -2,7 +2,7 @@
 export interface Clock {
   /** Wall clock, unix milliseconds. */
   now(): number;
-  /** Monotonic milliseconds with a fraction; only differences mean anything. */
+  /** Monotonic milliseconds with a fraction; only differences are meaningful. */
   monotonic(): number;
   /** Resolves after `ms`, or rejects with the signal's reason. Does not keep the process alive. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;

@@ -2,7 +2,7 @@ import type { BudgetUse, Caller } from './access.ts';
 import type { Log } from './log.ts';
 import { type ServiceToken, serviceToken } from './service.ts';
 
-/** A plugin as the daemon runs it. */
+/** A running plugin. */
 export interface PluginView {
   readonly id: string;
   readonly summary: string;
@@ -15,14 +15,14 @@ export interface PluginView {
   readonly jobs: readonly string[];
 }
 
-/** A call of a route from inside. */
+/** An internal call of a route. */
 export interface InnerCall {
   readonly method: string;
-  /** With its query: `/v0/webhooks?limit=10`. */
+  /** Including the query: `/v0/webhooks?limit=10`. */
   readonly path: string;
-  /** What JSON would give; undefined for none. */
+  /** The parsed JSON body; undefined: no body. */
   readonly body?: unknown;
-  /** On whose behalf; null only for routes of operators. */
+  /** The caller; null only for operator routes. */
   readonly caller: Caller | null;
   readonly requestId: string;
   readonly log: Log;
@@ -30,27 +30,27 @@ export interface InnerCall {
   readonly remoteAddress: string;
 }
 
-/** What a handler answered. */
+/** The answer of an internal call. */
 export interface InnerReply {
   readonly status: number;
-  /** JSON text; empty when there is no body. */
+  /** JSON text; empty without a body. */
   readonly text: string;
 }
 
-/** What the daemon knows of itself, for pages of operators. */
+/** State of the daemon for the operator pages. */
 export interface DaemonView {
   readonly version: string;
-  /** The admin listener speaks TLS itself. */
+  /** Whether the admin listener uses TLS itself. */
   readonly isSecure: boolean;
   plugins(): readonly PluginView[];
-  /** All keys, secrets masked. */
+  /** The whole configuration, with secrets masked. */
   config(): unknown;
-  /** What a project holds at this moment of what all share: in memory in this process, stored in all. */
+  /** Budgets that a project holds now: in-memory ones of this process, stored ones of all processes. */
   budgets(projectId: string): Promise<readonly BudgetUse[]>;
   /**
-   * Calls a route as its listener would: whoever calls has decided that the caller may. On behalf of a project, what is no read has the
-   * credits and rates of the project. Throws what the handler throws, GateRefusal, RequestError 404 for an unknown path, 405 and 400 as
-   * over HTTP.
+   * Calls a route as its listener would, without authentication, which is the duty of the calling code. For a project, calls other than
+   * reads use the credits and rates of the project. Throws the errors of the handler, GateRefusal, RequestError 404 for an unknown path,
+   * and 405 and 400 as over HTTP.
    */
   call(call: InnerCall): Promise<InnerReply>;
 }
@@ -59,12 +59,12 @@ export interface DaemonView {
 export const kernelView: ServiceToken<DaemonView> = serviceToken('kernel.view');
 
 /**
- * What a part of a daemon does: `api` answers requests, `indexer` follows the chains and runs the block processors, `deliverer` runs the
- * jobs. Every role has its own plugins, store connections and upstream pools, in a thread or a process of its own, or together with others.
+ * Role of a thread or process: `api` answers requests, `indexer` follows the chains and runs the block processors, `deliverer` runs the
+ * jobs. A thread or process has its own plugins, store connections and upstream pools, and one or more roles.
  */
 export type Role = 'api' | 'indexer' | 'deliverer';
 
-/** All of them, in the order in which they are named. */
+/** All roles, in display order. */
 export const ROLES: readonly Role[] = ['api', 'indexer', 'deliverer'];
 
 export type Roles = ReadonlySet<Role>;

@@ -1,10 +1,10 @@
 import { type ServiceToken, serviceToken } from './service.ts';
 
-/** Lets operators in where nobody configured how. */
+/** Creates the first operator login if none is configured. */
 export interface OperatorBootstrap {
   /**
-   * Makes the token that operators log in with, and gives it this once: it is stored as its hash. Null when one is configured or was made
-   * before.
+   * Creates and returns the login token of the operators. Only its hash is stored, so it cannot be read again. Null if a token is
+   * configured or was created before.
    */
   ensureOperatorToken(): Promise<string | null>;
 }

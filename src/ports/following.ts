@@ -1,14 +1,14 @@
 import type { ChainId } from './chain-id.ts';
 import { type ServiceToken, serviceToken } from './service.ts';
 
-/** From where on chains are followed, as the store knows it: whichever process follows them. */
+/** The stored start of the followers; valid for all processes on the store. */
 export interface Following {
   /**
-   * Fixes where a first start begins, unless that is done: at the newest slot, or where the configuration says. What happens on the chain
-   * after it has resolved will be seen, also when nobody follows the chain yet. Errors: those of `ChainReader.call`.
+   * Stores the first slot to follow unless one is stored: the newest slot, or the configured one. All blocks after it resolved will be
+   * processed, even if no follower runs yet. Errors: those of `ChainReader.call`.
    */
   begin(chain: ChainId, signal?: AbortSignal): Promise<void>;
-  /** Length of a slot in ms, by the times of the stored blocks; null while there are too few. Errors: those of the store. */
+  /** Slot length in ms, from the times of the stored blocks; null while there are too few. Errors: those of the store. */
   slotMs(chain: ChainId): Promise<number | null>;
 }
 

@@ -3,12 +3,12 @@ import { type ServiceToken, serviceToken } from './service.ts';
 import type { StoreTx } from './store.ts';
 
 /**
- * `pruned`: no upstream had the blocks; `too_old`: farther back than is caught up; `hole`: given up by `follow.holePolicy`;
- * `manual`: an operator wants the range to be read (again); `skipped`: the processor failed, and catches up once it works.
+ * `pruned`: no upstream had the blocks; `too_old`: older than the catch-up limit; `hole`: given up by `follow.holePolicy`;
+ * `manual`: requested by an operator; `skipped`: the processor failed, and catches up once it works again.
  */
 export type GapReason = 'pruned' | 'too_old' | 'hole' | 'manual' | 'skipped';
 
-/** `abandoned`: an operator gave it up. */
+/** `abandoned`: an operator gave up the gap. */
 export type GapStatus = 'open' | 'filling' | 'filled' | 'abandoned';
 
 /** A range of slots that was passed over, or that an operator asked for. */
@@ -24,33 +24,33 @@ export interface ChainGap {
   readonly status: GapStatus;
   /** Names of the processors that missed it. */
   readonly processors: readonly string[];
-  /** Up to this slot all of them have seen its blocks; null before the first one. */
+  /** All processors have the blocks up to this slot; null before the first block. */
   readonly filledTo: number | null;
-  /** Why it is not being filled, in words; null when nothing is in the way. */
+  /** Text that says why filling is blocked; null if it is not blocked. */
   readonly trouble: string | null;
 }
 
 export interface GapFilter {
   readonly chain?: ChainId;
-  /** Only those that this processor missed. */
+  /** Only gaps that this processor missed. */
   readonly processor?: string;
-  /** Only open and filling ones. */
+  /** Only gaps with the status open or filling. */
   readonly isOpen?: boolean;
-  /** Default 100, no more than 1,000. */
+  /** Default 100, maximum 1,000. */
   readonly limit?: number;
-  /** Continues a list. */
+  /** Continues a list below this id. */
   readonly beforeId?: number;
 }
 
-/** What a plugin wants to be read, perhaps again. */
+/** A range that a plugin wants to read, possibly again. */
 export interface GapWish {
   readonly chain: ChainId;
-  /** Name and version of the processor that gets it. */
+  /** Name and version of the processor that receives the blocks. */
   readonly processor: { readonly name: string; readonly version: number };
   readonly fromSlot: number;
   /** Inclusive. */
   readonly toSlot: number;
-  /** base58; null for all transactions of the blocks. The processor needs `addresses` for the former. */
+  /** base58; the processor must then implement `addresses`. Null: all transactions of the blocks. */
   readonly addresses: readonly string[] | null;
 }
 
@@ -59,9 +59,9 @@ export interface GapBook {
   /** Newest first. */
   list(filter?: GapFilter): Promise<readonly ChainGap[]>;
   /**
-   * Asks for a range of blocks, or for the transactions of some addresses in it, for a processor that takes blocks out of order. It is
-   * read beside the following, once its last slot is final, whatever the configuration says of gaps; progress survives a restart. The
-   * same wish that is still open is only taken up at once. Returns the id.
+   * Requests a range of blocks, or the transactions of some addresses in it, for a processor that accepts blocks out of order. The range is
+   * read concurrently with the follower once its last slot is final, whatever the configuration says about gaps; progress survives a
+   * restart. If the same request is still open, it is only resumed at once. Returns the id.
    */
   request(tx: StoreTx, wish: GapWish): Promise<number>;
 }

@@ -1,4 +1,4 @@
-/** Descriptors of listening TCP sockets that the service manager opened and keeps open over restarts; null: the daemon binds itself. */
+/** Descriptors of listening TCP sockets that the service manager keeps open across restarts; null: the daemon binds the socket. */
 export interface InheritedSockets {
   readonly api: number | null;
   readonly websocket: number | null;

@@ -1,4 +1,4 @@
-/** Structured log; fields first, message second (pino's order). Secrets never go in. */
+/** Structured log; fields first, message second (pino's order). Never log secrets. */
 export interface Log {
   trace(fields: object, message: string): void;
   debug(fields: object, message: string): void;

@@ -2,12 +2,12 @@
 export interface Metrics {
   counter(name: string, help: string, labels?: readonly string[]): Counter;
   gauge(name: string, help: string, labels?: readonly string[]): Gauge;
-  /** A gauge whose value is asked for at each scrape. */
+  /** A gauge whose value is read at each scrape. */
   observe(name: string, help: string, read: () => number): void;
   histogram(name: string, help: string, buckets: readonly number[], labels?: readonly string[]): Histogram;
 }
 
-/** Resolve children once with `with`, not per call. Values are given in the order of the declared labels. */
+/** Resolve children once with `with`, not per call. Pass the values in the order of the declared labels. */
 export interface Counter {
   add(value?: number): void;
   with(...labelValues: string[]): Counter;

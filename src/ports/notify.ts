@@ -1,6 +1,6 @@
-/** What a service manager can be told about the state of the service. */
+/** States that can be reported to a service manager. */
 export type NotifyState =
-  /** The service answers; also ends `reloading`. */
+  /** The service accepts requests; also ends `reloading`. */
   | 'ready'
   /** A new configuration is being read. */
   | 'reloading'
@@ -10,19 +10,19 @@ export type NotifyState =
 
 export interface Notice {
   readonly state?: NotifyState;
-  /** One line for people; no secrets: everyone on the machine can read it. */
+  /** One line for people. No secrets: every user of the machine can read it. */
   readonly status?: string;
 }
 
 /** The service manager that started this process, such as systemd. */
 export interface Notify {
-  /** Whether one listens; without one `tell` does nothing. */
+  /** Whether a service manager listens; if not, `tell` does nothing. */
   readonly enabled: boolean;
-  /** The manager ends the service when it hears no `alive` for this long; null when it does not watch. */
+  /** The manager ends the service if it receives no `alive` for this long; null: no watchdog. */
   readonly watchdogMs: number | null;
   /**
-   * Hands a notice over. Notices arrive in the order of the calls. Resolves when the notice was taken, or given up after a
-   * bounded time; never rejects.
+   * Sends a notice. Notices arrive in the order of the calls. Resolves when the notice was accepted, or was given up after a bounded time;
+   * never rejects.
    */
   tell(notice: Notice): Promise<void>;
 }

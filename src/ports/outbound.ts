@@ -1,4 +1,4 @@
-/** Requests to addresses that users give. There is no other way out for them. */
+/** A request to an address chosen by a user. All such requests must use this client. */
 export interface OutboundRequest {
   readonly method: 'GET' | 'POST';
   readonly url: string;
@@ -6,38 +6,38 @@ export interface OutboundRequest {
   readonly body?: Uint8Array;
   /** One deadline for DNS, connect, TLS, headers and body. */
   readonly timeoutMs: number;
-  /** Bytes of the response that are kept; the rest is thrown away. */
+  /** Number of response bytes to keep; the rest is discarded. */
   readonly keepBytes: number;
   /** Bytes after which the response is cut off. */
   readonly maxBytes: number;
-  /** Status and headers decide already; a body that does not end is cut off and is no failure. */
+  /** Status and headers suffice: a body that does not end is cut off without a failure. */
   readonly bodyOptional?: boolean;
   readonly signal?: AbortSignal;
 }
 
 export interface OutboundResponse {
   readonly status: number;
-  /** Names in lower case; repeated ones joined by ", ". */
+  /** Names in lower case; repeated headers joined by ", ". */
   readonly headers: Readonly<Record<string, string>>;
   /** At most `keepBytes`. */
   readonly body: Buffer;
-  /** Whether bytes are missing from `body`. */
+  /** Whether `body` is incomplete. */
   readonly truncated: boolean;
 }
 
-/** Opened per use: the plugin that makes it states what it allows. */
+/** What a client may connect to; set by the plugin that opens it. */
 export interface OutboundPolicy {
-  /** Networks that are allowed although the block list holds them. */
+  /** Networks that are allowed despite the block list. */
   readonly allowCidrs: readonly string[];
   readonly allowHttp: boolean;
-  /** Only these origins (`https://host:port`) are asked, whatever a URL names; absent: all that the other members allow. */
+  /** Allow only these origins (`https://host:port`); absent: all that the other members allow. */
   readonly onlyOrigins?: readonly string[];
   readonly allowPorts: readonly number[] | null;
-  /** PEM file with further certificate authorities. */
+  /** PEM file with additional certificate authorities. */
   readonly caFile: string | null;
-  /** Sockets per target. */
+  /** Maximum number of sockets per target. */
   readonly maxConnections: number;
-  /** Config section that holds `allowCidrs`, named in the sentence that tells what to change. */
+  /** Config section of `allowCidrs`, named in the refusal text. */
   readonly section?: string;
 }
 
@@ -52,11 +52,11 @@ export type OutboundFailure =
   | 'OUTBOUND_BAD_RESPONSE'
   | 'OUTBOUND_TOO_LARGE';
 
-/** The guarded client: addresses are vetted where the socket connects, redirects are never followed. */
+/** The guarded client: it checks addresses when the socket connects, and never follows redirects. */
 export interface OutboundClient {
   /** Throws a CodedError with an `OutboundFailure` code. */
   request(request: OutboundRequest): Promise<OutboundResponse>;
-  /** Checks scheme, port, user info and literal addresses without any look-up; returns a plain sentence or null when fine. */
+  /** Checks scheme, port, user info and literal addresses without a DNS lookup. Returns the reason of a refusal, or null. */
   refusal(url: string): string | null;
   close(): Promise<void>;
 }

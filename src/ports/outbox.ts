@@ -4,7 +4,7 @@ import type { StoreTx } from './store.ts';
 /** `pending` waits for `runAt`, `running` has a lease, `held` waits until its owner releases it; the others are final. See src/jobs/README.md. */
 export type JobState = 'pending' | 'running' | 'done' | 'failed' | 'discarded' | 'held';
 
-/** A job as it stands in the store. */
+/** A stored job. */
 export interface OutboxRow {
   readonly id: number;
   readonly kind: string;
@@ -15,20 +15,20 @@ export interface OutboxRow {
   readonly slot: number | null;
   readonly position: number | null;
   readonly state: JobState;
-  /** Attempts that were finished and counted. */
+  /** Finished attempts that count. */
   readonly attempts: number;
-  /** Unix milliseconds: when it is due, or was last due. */
+  /** Unix milliseconds when the job is due, or was last due. */
   readonly runAt: number;
   readonly createdAt: number;
-  /** When it came to `done`, `failed` or `discarded`. */
+  /** Time of the change to `done`, `failed` or `discarded`. */
   readonly finishedAt: number | null;
-  /** Of the last attempt, or why it was discarded: a text for people. */
+  /** Error of the last attempt, or the reason of a discard; a text for people. */
   readonly error: string | null;
-  /** Why it is held, one of the reasons of its kind; null in every other state. */
+  /** Why the job is held, one of the reasons of its kind; null in all other states. */
   readonly holdReason: string | null;
 }
 
-/** Which rows; all given conditions hold. Times are unix milliseconds. */
+/** Selects rows; all given conditions must hold. Times are unix milliseconds. */
 export interface OutboxFilter {
   readonly kind: string;
   readonly group?: string;
@@ -42,19 +42,19 @@ export interface OutboxFilter {
   readonly createdBefore?: number;
 }
 
-/** What a change of states takes: never more than `limit` rows, oldest first (default 10,000). */
+/** Selects the rows of a state change: at most `limit` rows, oldest first (default 10,000). */
 export interface OutboxChange extends OutboxFilter {
   readonly limit?: number;
 }
 
 /**
- * The rows of the outbox for their owners. A running job is out of reach: it finishes first. Changes happen in the caller's
- * transaction and return how many rows they changed; rows that become pending are looked at when it commits.
+ * Access to outbox rows for their owners. Running jobs cannot be changed until they finish. Changes happen in the transaction of the
+ * caller and return the number of changed rows; the runner looks at new pending rows when it commits.
  */
 export interface Outbox {
   /**
-   * Newest first, and `beforeId` continues a list; or with `afterId` the oldest of those behind it first. At most `limit` rows
-   * (default 50, no more than 1,000). With `tx` it reads inside that transaction.
+   * Newest first, continued with `beforeId`; with `afterId`, rows above that id, oldest first. At most `limit` rows (default 50, maximum
+   * 1,000). With `tx` it reads inside that transaction.
    */
   list(
     filter: OutboxFilter,
@@ -64,7 +64,7 @@ export interface Outbox {
   /** Counts up to `atMost` rows, default 1,000,000. With `tx` it counts inside that transaction. */
   count(filter: OutboxFilter, options?: { readonly atMost?: number; readonly tx?: StoreTx }): Promise<number>;
   /**
-   * How many rows match, and the sum of a whole number in their payloads; rows without it add nothing to it. With `tx` it reads inside
+   * The number of matching rows, and the sum of an integer member of their payloads; rows without it count as 0. With `tx` it reads inside
    * that transaction.
    */
   total(
@@ -73,8 +73,8 @@ export interface Outbox {
     options?: { readonly tx?: StoreTx },
   ): Promise<{ readonly rows: number; readonly sum: number }>;
   /**
-   * Makes done, failed and discarded rows pending with no attempts, due at `runAt` (default now). Those of blocks that were
-   * rolled back stay as they are. With `once` each of them is to have a single attempt, behind what is new: `Job.once` tells its kind.
+   * Makes done, failed and discarded rows pending with zero attempts, due at `runAt` (default now). Rows of blocks that were rolled back
+   * stay unchanged. With `once` each row gets a single attempt, with lower priority than new jobs; its kind sees `Job.once`.
    */
   requeue(
     tx: StoreTx,
@@ -84,16 +84,15 @@ export interface Outbox {
   /** Pending rows become held for `reason`. */
   hold(tx: StoreTx, change: OutboxChange, reason: string): Promise<number>;
   /**
-   * Pending rows of a group that have no attempt behind them and are due become held, in the order of their positions, then oldest first;
-   * returns them. For work that is done for many at once: they count as started, and whoever took them has to `finish`, `release` or
-   * `giveBack` them.
+   * Holds due pending rows of a group without finished attempts, ordered by position, then oldest first, and returns them. For work on
+   * many jobs at once: the rows count as started, and the caller must `finish`, `release` or `giveBack` them.
    */
   take(
     tx: StoreTx,
     options: { readonly kind: string; readonly group: string; readonly limit: number },
     reason: string,
   ): Promise<readonly OutboxRow[]>;
-  /** Rows that were taken for `reason` and not started become pending again, as if nothing had happened. */
+  /** Undoes `take` for rows that were not started: they become pending again. */
   giveBack(
     tx: StoreTx,
     rows: { readonly kind: string; readonly ids: readonly number[] },
@@ -105,14 +104,14 @@ export interface Outbox {
     change: OutboxChange,
     end: { readonly state: 'done' } | { readonly state: 'failed'; readonly error: string },
   ): Promise<number>;
-  /** Held rows become pending and due now; with `attempts` their count of attempts is set. */
+  /** Held rows become pending and due now; `attempts` sets their number of attempts. */
   release(tx: StoreTx, change: OutboxChange, options?: { readonly attempts?: number }): Promise<number>;
   /** Pending and held rows become discarded. */
   discard(tx: StoreTx, change: OutboxChange, reason: string): Promise<number>;
   /**
-   * For roll-backs: discards the jobs of `fromSlot` to `toSlot` that were never started, and frees their keys, so that the same event in
-   * another block makes a new job. One that is claimed at that moment is discarded when its claim ends with nothing done (`untouched`). Jobs that
-   * were started stay as they are. All groups, or the given ones. Returns how many are discarded now.
+   * For reorgs: discards the jobs of `fromSlot` to `toSlot` that were never started, and frees their keys, so that the same event in
+   * another block makes a new job. A claimed job is discarded when its claim ends with the outcome `untouched`. Started jobs stay
+   * unchanged. Applies to all groups, or to the given ones. Returns the number of jobs discarded now.
    */
   discardUntried(
     tx: StoreTx,
@@ -124,9 +123,9 @@ export interface Outbox {
       readonly groups?: readonly string[];
     },
   ): Promise<number>;
-  /** Notes that the event of a job which stayed is now in another block. */
+  /** Sets the slot of jobs that survived a reorg and whose event is now in another block. */
   moveSlot(tx: StoreTx, kind: string, keys: readonly string[], slot: number): Promise<number>;
-  /** Removes up to `limit` (default 1,000) rows that finished before `finishedBefore`, and returns them. */
+  /** Deletes and returns up to `limit` (default 1,000) rows that finished before `finishedBefore`. */
   prune(
     tx: StoreTx,
     options: {

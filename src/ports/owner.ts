@@ -1,17 +1,17 @@
-/** What a process holds to show the others on its machine that it lives. The operating system lets go of it when the process ends in any way. */
+/** A lock that shows other processes of the machine that this one is alive. The operating system releases it however the process ends. */
 export interface Owner {
-  /** Never used again. */
+  /** Unique; never reused. */
   readonly id: string;
   /**
-   * Whether the process of this id has ended for certain. False for one that lives or is paused, and for one that this machine knows nothing
-   * of: it may run elsewhere.
+   * Whether the process with this id has certainly ended. False if it runs or is paused, or if the id is unknown on this machine: the
+   * process may run elsewhere.
    */
   isGone(id: string): boolean;
   /**
-   * Drops what ended processes have left behind, from the second call on that finds them: a database server may still commit what a process
-   * sent just before its end. Nothing is known of them afterwards.
+   * Removes the files of ended processes, but only at the second call that finds them: a database server may still commit a transaction
+   * that a process sent just before its end. Their ids are unknown afterwards.
    */
   forgetGone(): void;
-  /** Nothing of this process needs it any more. */
+  /** Releases the lock. */
   close(): void;
 }

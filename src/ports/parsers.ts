@@ -1,39 +1,39 @@
 import type { ChainBlock, NormalTransaction } from './block.ts';
 import { type ServiceToken, serviceToken } from './service.ts';
 
-/** The block of a transaction, as far as a parser needs it. */
+/** The parts of a block that a parser needs. */
 export type ParsedBlock = Pick<ChainBlock, 'slot' | 'blockTime' | 'keys'>;
 
-/** What a parser of a plugin makes of a transaction. */
+/** A plugin's classification of a transaction. */
 export interface ContributedParse {
   /** One of the published transaction types. */
   readonly type: string;
-  /** In capitals and underscores, like `MY_MARKET`. */
+  /** Upper case with underscores, such as `MY_MARKET`. */
   readonly source: string;
-  /** One sentence; default none. */
+  /** One sentence; optional. */
   readonly description?: string;
-  /** Members of `events`; default none. */
+  /** Members of `events`; optional. */
   readonly events?: Readonly<Record<string, unknown>>;
 }
 
-/** Tells what transactions of some programs are, in enhanced transactions and where webhooks filter by type. */
+/** Classifies transactions of some programs, for enhanced transactions and the type filters of webhooks. */
 export interface ContributedParser {
-  /** Unique over all plugins; metrics and logs name it. */
+  /** Unique across all plugins; used in metrics and logs. */
   readonly name: string;
-  /** It is asked only about transactions in which one of these programs (base58) runs. */
+  /** Programs in base58; `parse` is called only for transactions that run one of them. */
   readonly programs: readonly string[];
-  /** Whether a call by another program counts; default false, only instructions of the message do. */
+  /** Whether inner instructions count too; default false: only instructions of the message count. */
   readonly isInnerEnough?: boolean;
   /**
-   * Null: not one of mine. Has to be pure: the same transaction must always be the same. It is asked before the built-in ones; a
-   * throw is counted, logged with the signature, and the next one is asked.
+   * Null: not recognized. Must be pure: the same transaction must always give the same result. Runs before the built-in parsers. A throw
+   * is counted and logged with the signature, and the next parser is tried.
    */
   parse(transaction: NormalTransaction, block: ParsedBlock): ContributedParse | null;
 }
 
 /** The parsers of all plugins. */
 export interface ParserBook {
-  /** In the order of the plugins; complete once all are provisioned, so not before `start`. */
+  /** In plugin order. Complete once all plugins are provisioned, so do not call it before `start`. */
   all(): readonly ContributedParser[];
 }
 

@@ -8,8 +8,8 @@ export interface PriceOptions {
 /** Prices of tokens in US dollars. */
 export interface Prices {
   /**
-   * An entry for each mint (base58; SOL is the mint of wrapped SOL): dollars for one whole token, or null when nobody knows. Never rejects
-   * and never takes longer than allowed; what comes later is there for the next call.
+   * Returns an entry for each mint (base58; SOL is the mint of wrapped SOL): dollars for one whole token, or null if unknown. Never rejects
+   * and never exceeds its time limit; prices that arrive later are available to the next call.
    */
   prices(mints: readonly string[], options?: PriceOptions): Promise<ReadonlyMap<string, number | null>>;
 }

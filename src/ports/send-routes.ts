@@ -1,7 +1,7 @@
 import type { Tenant } from './access.ts';
 import { type ServiceToken, serviceToken } from './service.ts';
 
-/** A JSON-RPC call that is about to be passed on to an upstream. */
+/** A JSON-RPC call that is about to be sent to an upstream. */
 export interface PassedCall {
   readonly method: string;
   readonly body: Buffer;
@@ -12,18 +12,18 @@ export interface PassedCall {
   readonly requestQuery?: ((name: string) => readonly string[]) | undefined;
 }
 
-/** Raw JSON of the result, or of the error object that an upstream gave. */
+/** Raw JSON of the result, or of the error object of an upstream. */
 export type RoutedAnswer = { readonly resultText: string } | { readonly errorText: string };
 
 export interface SendRoute {
   readonly headers?: Readonly<Record<string, string>>;
-  /** Null: the call goes the usual way, and its answer has the headers. */
+  /** Null: the call goes to the upstreams of the main chain, and `headers` are added to its answer. */
   readonly answer: Promise<RoutedAnswer> | null;
 }
 
-/** Knows which calls do not go to the upstreams of the main chain. */
+/** Routes calls that do not go to the upstreams of the main chain. */
 export interface SendRoutes {
-  /** Null when the call is none of its business. Throws RpcError. */
+  /** Null: the call is not routed here. Throws RpcError. */
   route(call: PassedCall): SendRoute | null;
 }
 

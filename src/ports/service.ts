@@ -1,11 +1,11 @@
-/** A name under which one plugin offers a service to others. The type parameter is the service's interface. */
+/** The name of a service that one plugin offers to others. The type parameter is the interface of the service. */
 export interface ServiceToken<T> {
   readonly id: string;
-  /** Never set; carries the type only. */
+  /** Never set; only carries the type. */
   readonly shape?: T;
 }
 
-/** Makes a token. The id is what start-up errors name, for example `access.bootstrap`. */
+/** Creates a token. Start-up errors show its id, for example `access.bootstrap`. */
 export function serviceToken<T>(id: string): ServiceToken<T> {
   return { id };
 }

@@ -1,30 +1,30 @@
 import { type ServiceToken, serviceToken } from './service.ts';
 
-/** What is known of a mint. Keys are base58, amounts raw units. */
+/** Facts about a mint. Keys are base58, amounts raw units. */
 export interface MintFacts {
   readonly mint: string;
   readonly program: string;
   readonly decimals: number;
   readonly supply: bigint;
-  /** From Token-2022 metadata, else Metaplex, else the token list; null where nobody gives one. */
+  /** From Token-2022 metadata, else Metaplex, else the token list; null if unknown. */
   readonly name: string | null;
   readonly symbol: string | null;
-  /** Of the JSON beside the chain. */
+  /** Address of the off-chain JSON. */
   readonly uri: string | null;
-  /** From the token list, else from the JSON beside the chain where that has been read before. */
+  /** From the token list, else from the off-chain JSON if it was read before. */
   readonly logoUri: string | null;
-  /** As Metaplex names it; null without Metaplex metadata or where it does not say. */
+  /** Name in the Metaplex metadata; null if absent. */
   readonly tokenStandard: string | null;
-  /** As Metaplex metadata claims it; only a verified one is true. */
+  /** As claimed by Metaplex metadata; only a verified collection can be trusted. */
   readonly collection: { readonly key: string; readonly verified: boolean } | null;
   readonly isNft: boolean;
-  /** Amounts are shown with interest or a multiplier; null: plain. */
+  /** How displayed amounts are scaled, by interest or a multiplier; null: not scaled. */
   readonly scale: MintScale | null;
-  /** Token-2022 holds something back from transfers; null: nothing. */
+  /** Token-2022 transfer fee; null: no fee. */
   readonly transferFee: MintTransferFee | null;
 }
 
-/** Times are unix seconds, rates basis points a year. */
+/** Times are unix seconds, rates basis points per year. */
 export type MintScale =
   | {
       readonly kind: 'interest';
@@ -40,7 +40,7 @@ export type MintScale =
       readonly newFrom: number;
     };
 
-/** `newer` from its epoch on, `older` before. */
+/** `newer` applies from its epoch on, `older` before. */
 export interface MintTransferFee {
   readonly older: { readonly epoch: bigint; readonly maximum: bigint; readonly basisPoints: number };
   readonly newer: { readonly epoch: bigint; readonly maximum: bigint; readonly basisPoints: number };
@@ -50,22 +50,22 @@ export interface LookUpOptions {
   readonly signal?: AbortSignal;
   /** Default `token-metadata.upstreamTimeoutMs`. */
   readonly timeoutMs?: number;
-  /** Fetch the JSON beside the chain of those without a logo, later and by the way: the look-up does not wait for it. */
+  /** Fetch the off-chain JSON of mints without a logo in the background; the look-up does not wait for it. */
   readonly wantLogos?: boolean;
 }
 
-/** Facts of mints, cached, and dropped when the follower sees a transaction that may have changed them. */
+/** Cached facts about mints. An entry is dropped when the follower sees a transaction that may have changed it. */
 export interface TokenFacts {
   /**
-   * An entry for each mint; null for what is no mint or does not exist. Look-ups at the same time share their calls. Errors:
-   * TOKEN_METADATA_TOO_MANY_MINTS beyond `token-metadata.maxMintsPerLookUp`, else those of `ChainReader.call`, when a part is unknown.
+   * Returns an entry for each mint; null if it is not a mint or does not exist. Concurrent look-ups share their calls. Errors:
+   * TOKEN_METADATA_TOO_MANY_MINTS above `token-metadata.maxMintsPerLookUp`, and those of `ChainReader.call` for mints not in the cache.
    */
   lookUp(mints: readonly string[], options?: LookUpOptions): Promise<ReadonlyMap<string, MintFacts | null>>;
-  /** Images by the uri of a document beside the chain, of those that were read before; the others are fetched later, by the way. */
+  /** Images by the URI of their off-chain document, if it was read before; the others are fetched in the background. */
   images(uris: readonly string[]): Promise<ReadonlyMap<string, string>>;
-  /** What is in memory now, also when it is somewhat old; undefined: not known. Never asks the chain. */
+  /** The cached facts, possibly outdated; undefined: not cached. Never asks an upstream. */
   peek(mint: string): MintFacts | null | undefined;
-  /** Another number than before whenever more, or something else, may be known than before, images among it. */
+  /** A number that changes whenever cached facts or images may have changed. */
   revision(): number;
 }
 

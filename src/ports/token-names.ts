@@ -1,17 +1,17 @@
 import { type ServiceToken, serviceToken } from './service.ts';
 
-/** What a token is called. */
+/** Name of a token, and facts that go with it. */
 export interface TokenName {
   readonly name: string | null;
   readonly symbol: string | null;
-  /** As Metaplex names it, or `NonFungible` for a token that is one without saying so; null when nothing is known. */
+  /** Name in the Metaplex metadata, or `NonFungible` for an NFT without one; null if unknown. */
   readonly tokenStandard: string | null;
   readonly decimals: number | null;
 }
 
-/** Names of tokens that are at hand. */
+/** Cached names of tokens. */
 export interface TokenNames {
-  /** By mint in base58; null: not known now. Never waits; what is not known may be looked up later, for the next one who asks. */
+  /** The name of a mint (base58); null: not cached. Never waits; a missing name may be looked up in the background. */
   peek(mint: string): TokenName | null;
 }
 

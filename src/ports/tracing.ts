@@ -1,28 +1,31 @@
-/** A piece of work that a tracer is told about. */
+/** A traced unit of work. */
 export interface Work {
-  /** `request`: of a client over HTTP; `rpc`: one JSON-RPC call; `upstream`, `outbound`: a request to a node, or to an address of a user; `job`: one attempt. */
+  /**
+   * `request`: an HTTP request of a client; `rpc`: one JSON-RPC call; `upstream`: a request to a node; `outbound`: a request to an address
+   * of a user; `job`: one attempt.
+   */
   readonly kind: 'request' | 'rpc' | 'upstream' | 'outbound' | 'job';
-  /** Bounded in length, but not in how many there are: clients choose the names of JSON-RPC methods. */
+  /** Bounded in length but not in number: clients choose the names of JSON-RPC methods. */
   readonly name: string;
-  /** Keys are those of the semantic conventions of OpenTelemetry where these have one. No secrets, and no addresses. */
+  /** Keys follow the semantic conventions of OpenTelemetry where these define one. No secrets, no addresses. */
   readonly facts: Facts;
-  /** The header `traceparent` that came with a request. */
+  /** The `traceparent` header of the request. */
   readonly traceparent?: string | undefined;
 }
 
 export type Facts = Readonly<Record<string, string | number | boolean>>;
 
-/** Work that has begun. */
+/** A started unit of work. */
 export interface Span {
-  /** Calls `work`; what begins inside, and in all that it waits for, is part of this. */
+  /** Calls `work`. Spans that start within it, including its asynchronous parts, become children. */
   run<T>(work: () => T): T;
-  /** What to send along as `traceparent`; null to send none. */
+  /** Value of the `traceparent` header to send; null: send none. */
   readonly traceparent: string | null;
-  /** Called once, with what is known only now. */
+  /** Ends the span; call it once. `facts` adds those known only now. */
   end(ok: boolean, facts?: Facts): void;
 }
 
-/** Is told about everything that the daemon does for others. Nothing of it may throw or wait. */
+/** Records the work of the daemon for clients and jobs. Its methods must not throw or wait. */
 export interface Tracer {
   begin(work: Work): Span;
 }

@@ -8,7 +8,7 @@ export interface Upstream {
   readonly label: string;
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
-  /** Whether it keeps the whole history. */
+  /** Whether it has the whole history of the chain. */
   readonly archive: boolean;
   readonly maxConcurrent: number;
 }
@@ -16,20 +16,20 @@ export interface Upstream {
 export interface UpstreamState {
   readonly label: string;
   readonly healthy: boolean;
-  /** Why not, in words. */
+  /** Why it is unhealthy, a text for people. */
   readonly reason: string | null;
   readonly slot: number | null;
   readonly inFlight: number;
-  /** Genesis hash of the other chain that it serves, for which it is out of service; null for none. */
+  /** Genesis hash of the wrong chain that it serves, which takes it out of service; null: not the case. */
   readonly otherChain: string | null;
-  /** Whether it may be asked: it said that it serves our chain since it was last unreachable. */
+  /** Whether it may be used: it confirmed our chain since it was last unreachable. */
   readonly inService: boolean;
 }
 
-/** What the caller made of an answer; the pool knows no policy of its own. */
+/** The caller's verdict on an answer; the pool itself does not judge answers. */
 export type UpstreamOutcome =
   | { readonly kind: 'ok' }
-  /** Transport failure, 5xx or an answer that is no JSON-RPC. */
+  /** Transport failure, 5xx, or an answer that is not JSON-RPC. */
   | { readonly kind: 'failed'; readonly reason: string }
   /** HTTP 429. */
   | { readonly kind: 'limited'; readonly retryAfterMs: number | null }
@@ -41,55 +41,55 @@ export type UpstreamOutcome =
 export interface UpstreamReply {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
-  /** Ends with an error when the size limit or the deadline is passed. */
+  /** Ends with an error when the size limit or the deadline is exceeded. */
   readonly body: Readable;
 }
 
 export interface UpstreamRequest {
-  /** The bytes to send as they are. */
+  /** Sent unchanged. */
   readonly body: Buffer | string;
   readonly timeoutMs: number;
   readonly maxBytes: number;
   readonly signal?: AbortSignal;
-  /** On whose behalf; absent: the daemon's own. */
+  /** The tenant of the request; absent: the daemon itself. */
   readonly tenant?: Tenant | undefined;
-  /** Beside those of the configuration. */
+  /** Sent in addition to the configured headers. */
   readonly headers?: Readonly<Record<string, string>>;
-  /** Appended to the query of the address, encoded: `a=b`. */
+  /** Appended to the query of the address; must be encoded: `a=b`. */
   readonly query?: string;
 }
 
 /**
- * The upstreams of one chain: who is healthy, who is next. Errors of `send`: UPSTREAM_CONNECT (nothing was sent),
+ * The upstreams of one chain, with their health and order of preference. Errors of `send`: UPSTREAM_CONNECT (nothing was sent),
  * UPSTREAM_FAILED (the connection broke afterwards), UPSTREAM_TIMEOUT, UPSTREAM_TOO_LARGE (from the body stream).
  */
 export interface UpstreamPool {
   readonly label: string;
   readonly size: number;
   states(): readonly UpstreamState[];
-  /** Never those out of service. Healthy ones first, best first; unhealthy ones follow as a last resort unless `healthyOnly`. */
+  /** Upstreams in service: healthy ones first, best first, then unhealthy ones as a last resort unless `healthyOnly`. */
   candidates(options?: {
     readonly prefer?: string;
     readonly avoid?: readonly string[];
     readonly healthyOnly?: boolean;
-    /** Leaves out those that asked to be left alone for a while (429). */
+    /** Excludes upstreams that are cooling down after a 429. */
     readonly exceptLimited?: boolean;
-    /** Only those that keep the whole history, where any is marked so. */
+    /** Only upstreams marked as archives, if any is marked. */
     readonly archive?: boolean;
   }): readonly Upstream[];
   send(upstream: Upstream, request: UpstreamRequest): Promise<UpstreamReply>;
   report(upstream: Upstream, outcome: UpstreamOutcome): void;
-  /** Whether an upstream in service answers at this moment; asks when none did within the last two seconds. Never throws. */
+  /** Whether an upstream in service answers now; sends a probe if none answered within the last two seconds. Never throws. */
   answers(): Promise<boolean>;
   /**
-   * The genesis hash of the chain that the pool is for: whoever serves another one is out of service until it serves ours again.
-   * `identify` has to follow: until an upstream has answered it is not in service, except where it `mayBeSilent` (takers of transactions,
-   * which need not offer getGenesisHash).
+   * Sets the genesis hash of the pool's chain. An upstream that serves another chain is out of service until it serves ours again. Call
+   * `identify` afterwards: an upstream is not in service until it reported its chain, except with `mayBeSilent` (endpoints that only
+   * accept transactions need not support getGenesisHash).
    */
   bind(genesisHash: string, mayBeSilent?: boolean): void;
-  /** Asks every upstream now, each by itself and past any cache, which chain it serves. Never throws. */
+  /** Asks every upstream now, bypassing caches, which chain it serves. Never throws. */
   identify(): Promise<void>;
-  /** Opens a websocket to the upstream's socket address. The caller owns it. */
+  /** Opens a websocket to the upstream's websocket address. The caller owns it. */
   openSocket(upstream: Upstream): WebSocket;
   /** Calls `listener` whenever the set of healthy upstreams changes. */
   onChange(listener: () => void): () => void;

@@ -1,6 +1,6 @@
 import type { Role } from './daemon-view.ts';
 
-/** One metric with its samples, as it is handed from thread to thread. */
+/** One metric with its samples, as passed between threads. */
 export interface MetricFamily {
   readonly name: string;
   readonly help: string;
@@ -19,45 +19,45 @@ export interface CheckResult {
   readonly ok: boolean;
   /** No secrets. */
   readonly detail: string;
-  /** False when the daemon serves without it; left out otherwise. */
+  /** False if the daemon can serve without it; otherwise absent. */
   readonly required?: false;
 }
 
-/** A whole configuration as values: core sections, and all sections with those of the plugins. */
+/** A whole configuration as plain values: the core sections, and all sections including those of plugins. */
 export interface ConfigValues {
   readonly core: Readonly<Record<string, unknown>>;
   readonly values: Readonly<Record<string, unknown>>;
 }
 
-/** What the main thread wants of a role that runs in another thread. Arguments and answers are plain data. */
+/** Commands of the main thread to a role in another thread. Arguments and answers are plain data. */
 export interface WorkerCommands {
-  /** Opens everything and runs. Errors: those of the stage that failed. */
+  /** Runs all start stages. Errors: those of the stage that failed. */
   start(): Promise<void>;
-  /** Answers when the event loop turns. */
+  /** Answers as soon as the event loop runs. */
   ping(): Promise<void>;
   checks(): Promise<readonly CheckResult[]>;
   metrics(): Promise<readonly MetricFamily[]>;
-  /** Whether `takeConfig` may be tried; changes nothing. Errors: PLUGIN_RELOAD_REFUSED. */
+  /** Checks whether `takeConfig` would succeed; changes nothing. Errors: PLUGIN_RELOAD_REFUSED. */
   checkConfig(next: ConfigValues): Promise<void>;
-  /** All or nothing. Errors: PLUGIN_RELOAD_REFUSED; the old configuration is in force then. */
+  /** All or nothing. Errors: PLUGIN_RELOAD_REFUSED; the old configuration then stays in force. */
   takeConfig(next: ConfigValues): Promise<void>;
-  /** No new work; resolves when what runs is over. */
+  /** Stops accepting new work; resolves when running work has finished. */
   drain(): Promise<void>;
   /** Closes everything. */
   stop(): Promise<void>;
 }
 
-/** A role in another thread, as the main thread sees it. */
+/** A role in another thread, as seen by the main thread. */
 export interface WorkerHandle {
   readonly role: Role;
-  /** Errors: ROLE_SILENT after `timeoutMs` (null waits for as long as the member lives), ROLE_ENDED, and the errors of the command. */
+  /** Errors: ROLE_SILENT after `timeoutMs` (null: no time limit), ROLE_ENDED, and the errors of the command. */
   ask<D extends keyof WorkerCommands>(
     command: D,
     timeoutMs: number | null,
     ...args: Parameters<WorkerCommands[D]>
   ): Promise<Awaited<ReturnType<WorkerCommands[D]>>>;
-  /** Resolves with the reason when it cannot go on, or has ended without being asked. */
+  /** Resolves with the reason when the worker cannot continue, or ended unexpectedly. */
   readonly failed: Promise<unknown>;
-  /** Ends it, whatever it is doing. */
+  /** Terminates the thread, whatever it is doing. */
   end(): Promise<void>;
 }

@@ -9,7 +9,7 @@ export interface BackoffOptions {
   readonly jitter?: number;
 }
 
-/** Pause before the next attempt after `failures` failed ones: it doubles from `firstMs` to `longestMs`. Without `random`: no jitter. */
+/** Pause after `failures` failed attempts: it doubles from `firstMs` up to `longestMs`. Without `random`: no jitter. */
 export function backoffMs(
   failures: number,
   random: Pick<Random, 'float'> | null,

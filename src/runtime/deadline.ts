@@ -1,7 +1,7 @@
 import { Bag, type InBag } from '../lib/bag.ts';
 import type { Clock } from '../ports/clock.ts';
 
-/** Thrown by `withDeadline`; callers turn it into an error that names what was late. */
+/** Thrown by `withDeadline`; callers convert it to an error that names the late operation. */
 export class DeadlinePassed extends Error {
   constructor(ms: number) {
     super(`not done after ${ms} ms`);
@@ -10,8 +10,8 @@ export class DeadlinePassed extends Error {
 }
 
 /**
- * Runs `work` and rejects with DeadlinePassed when it takes longer than `ms`; its signal aborts then, or when `parent` aborts. The
- * work itself may go on if it ignores the signal: nobody waits for it any more.
+ * Runs `work` and rejects with DeadlinePassed if it takes longer than `ms`; its signal then aborts, as it does when `parent` aborts. Work
+ * that ignores the signal continues without being awaited.
  */
 export async function withDeadline<T>(
   clock: Clock,
@@ -34,7 +34,7 @@ export async function withDeadline<T>(
     };
     parent?.addEventListener('abort', onParent, { once: true });
     if (parent?.aborted) onParent();
-    // The function runs in a promise chain so that a synchronous throw is a rejection too.
+    // In a promise chain, so that a synchronous throw becomes a rejection.
     Promise.resolve()
       .then(() => work(controller.signal))
       .then(resolve, reject)
@@ -42,7 +42,7 @@ export async function withDeadline<T>(
   });
 }
 
-/** The result of work that cannot be given up, or the signal's reason as soon as it aborts: the work goes on, and nobody waits for it. */
+/** The result of work that cannot be canceled. Rejects with the signal's reason when it aborts; the work then continues unawaited. */
 export function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const onAbort = () => reject(signal.reason as Error);
@@ -65,7 +65,7 @@ export interface Deadlines {
 }
 
 /**
- * Many deadlines under one timer: a request pays for an entry instead of a timer of its own, and nothing needs to be exact.
+ * Many deadlines with one timer: a request costs an entry instead of a timer. The deadlines are not exact.
  */
 export function createDeadlines(clock: Clock): Deadlines {
   const entries = new Bag<Entry>();

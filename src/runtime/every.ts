@@ -1,8 +1,8 @@
 import type { Clock } from '../ports/clock.ts';
 
 /**
- * Runs `work` at this interval until stopped, never twice at once: a run that takes longer delays the next one. What it throws goes to
- * `onError`. The returned function aborts the signal of `work` and resolves when a run in flight has ended.
+ * Runs `work` at this interval until stopped, never concurrently: a long run delays the next one. Errors go to `onError`. The returned
+ * function aborts the signal of `work` and resolves when a run in flight has ended.
  */
 export function startEvery(
   clock: Clock,

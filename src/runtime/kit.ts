@@ -1,4 +1,4 @@
-/** The mechanisms that plugins may share with the daemon, `parhelion/kit`. */
+/** Mechanisms that plugins share with the daemon, `parhelion/kit`. */
 export { type BackoffOptions, backoffMs } from './backoff.ts';
 export { DeadlinePassed, orAborted, withDeadline } from './deadline.ts';
 export { startEvery } from './every.ts';

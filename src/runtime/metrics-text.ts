@@ -4,7 +4,7 @@ import type { MetricFamily } from '../ports/workers.ts';
 /** Content type of the text. */
 export const METRICS_TYPE = 'text/plain; version=0.0.4; charset=utf-8';
 
-/** Families in the Prometheus text format. Only who writes loads the writer: a thread that hands its metrics on does without. */
+/** Writes families in the Prometheus text format. A separate file, because workers, which pass their metrics on, do not load it. */
 export async function metricsText(families: readonly MetricFamily[]): Promise<string> {
   const { default: library } = await import('prom-client');
   const registry = new library.Registry();

@@ -5,11 +5,11 @@ import { METRICS_TYPE, metricsText } from './metrics-text.ts';
 const PREFIX = 'parhelion';
 
 export interface MetricsRegistry {
-  /** Metrics of one area: names become `parhelion_<area>_<name>`. A name that was declared before gives the same metric. */
+  /** Metrics of one area: names become `parhelion_<area>_<name>`. Declaring a name again returns the same metric. */
   scope(area: string): Metrics;
   /** Prometheus text format. */
   text(): Promise<string>;
-  /** The same as plain data, for whoever puts the metrics of several threads together. */
+  /** The same as plain data, to merge the metrics of several threads. */
   families(): Promise<readonly MetricFamily[]>;
   readonly contentType: string;
   /** Full names of everything declared so far, sorted. */
@@ -24,7 +24,7 @@ interface Sample {
   readonly value: number;
 }
 
-/** One metric family, which is asked for its samples at each scrape. */
+/** One metric family, whose samples are read at each scrape. */
 interface Family {
   readonly name: string;
   readonly help: string;
@@ -35,8 +35,8 @@ interface Family {
 }
 
 /**
- * The children are our own because a recording must cost no more than an addition on the request path; prom-client's hash their
- * labels at each call. It writes the text and looks at the process, and is loaded only by the thread that does either.
+ * Label children are implemented here because recording on the request path must cost no more than an addition; those of prom-client hash
+ * their labels at each call. prom-client writes the text and the process metrics, and only the threads that need these load it.
  */
 export function createMetricsRegistry(options: { readonly process?: boolean } = {}): MetricsRegistry {
   const families = new Map<string, Family>();
@@ -86,19 +86,19 @@ export function createMetricsRegistry(options: { readonly process?: boolean } = 
   };
 }
 
-/** The observers of prom-client never let go of their registry: it is not the one that holds on to the daemon. */
+/** The observers of prom-client keep their registry alive forever, so it must not reference the daemon. */
 function watchProcess(): () => Promise<readonly MetricFamily[]> {
   const watching = import('prom-client').then(({ default: library }) => {
     const register = new library.Registry();
     library.collectDefaultMetrics({ register, prefix: `${PREFIX}_` });
     return register;
   });
-  // Whoever asks is told.
+  // The caller gets the error.
   watching.catch(() => undefined);
   return async () => (await (await watching).getMetricsAsJSON()) as unknown as readonly MetricFamily[];
 }
 
-/** Children by their label values; the separator cannot be typed by mistake. */
+/** Children by their label values; the separator does not occur in label values. */
 function childrenOf<T>(labels: readonly string[], make: () => T) {
   const children = new Map<string, { readonly labels: Record<string, string>; readonly child: T }>();
   const child = (values: readonly string[]): T => {
@@ -114,7 +114,7 @@ function childrenOf<T>(labels: readonly string[], make: () => T) {
   return { child, all: () => [...children.values()] };
 }
 
-/** Counters and gauges. Without labels the family is its own only child and shows 0 from the start. */
+/** Counters and gauges. Without labels the family is its only child and shows 0 from the start. */
 function plainFamily(name: string, help: string, type: Kind, labels: readonly string[]): Family {
   const children = childrenOf(labels, () => ({ value: 0 }));
   const handle = (cell: { value: number }): Gauge & Counter => ({

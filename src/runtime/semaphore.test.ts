@@ -10,7 +10,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   fc.record({ kind: fc.constantFrom('end' as const, 'leave' as const), which: fc.nat(20) }),
 );
 
-test('never more at once than allowed, never more waiting, in the order of coming, and no permit is lost', async () => {
+test('limits of running and waiting work hold, work runs in order of arrival, and no permit is lost', async () => {
   const limits = fc.record({ atOnce: fc.integer({ min: 1, max: 3 }), waiting: fc.nat(3) });
   await fc.assert(
     fc.asyncProperty(limits, fc.array(step, { maxLength: 40 }), async ({ atOnce, waiting }, steps) => {
@@ -59,7 +59,7 @@ test('never more at once than allowed, never more waiting, in the order of comin
   );
 });
 
-test('groups: never more at once than allowed, none is lost, none waits while there is room', async () => {
+test('groups: limits hold, no permit is lost, and no caller waits while a permit is free', async () => {
   const work = fc.array(fc.constantFrom('a', 'b', 'c'), { maxLength: 40 });
   await fc.assert(
     fc.asyncProperty(

@@ -1,26 +1,26 @@
 import { setMaxListeners } from 'node:events';
 
 export interface SemaphoreOptions {
-  /** Permits in all. */
+  /** Total number of permits. */
   readonly concurrency: number;
-  /** Permits of one group; default: no limit of its own. */
+  /** Permits per group; default: no limit per group. */
   readonly perGroup?: number;
-  /** Callers that may wait; default: any number. */
+  /** Maximum number of waiting callers; default: no limit. */
   readonly maxWaiting?: number;
 }
 
 export interface AcquireOptions {
   /** Ends the wait. */
   readonly signal?: AbortSignal | undefined;
-  /** Callers of one group are served in order of arrival, groups in rotation: a long queue of one delays no other. */
+  /** Callers of one group are served in order of arrival, groups in rotation, so a long queue of one group does not delay the others. */
   readonly group?: string | undefined;
 }
 
 /** Limits how many pieces of work run at once. */
 export interface Semaphore {
   /**
-   * Resolves with the function that releases the permit; calling it again does nothing. Null when too many callers wait already.
-   * Rejects with the reason of the signal when that aborts first.
+   * Resolves with the function that releases the permit; calling it again has no effect. Null if too many callers are waiting. Rejects
+   * with the reason of the signal if that aborts first.
    */
   acquire(options?: AcquireOptions): Promise<() => void> | null;
   /** Runs `work` with a permit. Errors: those of `work`, the reason of the signal, and `SemaphoreFull`. */
@@ -42,7 +42,7 @@ export function createSemaphore({
   maxWaiting = Number.POSITIVE_INFINITY,
 }: SemaphoreOptions): Semaphore {
   const held = new Map<string, number>();
-  /** Groups with waiting callers, in the order in which they are served next. */
+  /** Groups with waiting callers, in the order in which they are served. */
   const queues = new Map<string, Set<() => void>>();
   let running = 0;
   let waiting = 0;
@@ -102,7 +102,7 @@ export function createSemaphore({
 
   function acquire({ signal, group = '' }: AcquireOptions = {}): Promise<() => void> | null {
     if (signal?.aborted) return Promise.reject(signal.reason as Error);
-    // Many callers wait on the signal of one request or job.
+    // Many callers may wait on the signal of one request or job.
     if (signal !== undefined) setMaxListeners(0, signal);
     if (hasRoom(group)) return Promise.resolve(take(group));
     return waiting < maxWaiting ? wait(group, signal) : null;

@@ -3,7 +3,7 @@ import type { Clock } from '../ports/clock.ts';
 /** Lets one loop sleep until something happens. A wake-up that comes while the loop is awake is not lost. */
 export interface Wakeup {
   wake(): void;
-  /** Resolves at the next `wake`, after `ms`, or when the signal aborts; at once when it was woken since it last slept. */
+  /** Resolves at the next `wake`, after `ms`, or when the signal aborts; at once if `wake` was called since the last sleep. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
 }
 

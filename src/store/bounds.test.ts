@@ -61,7 +61,7 @@ test(
   },
 );
 
-test('so many readers and no more; those that wait, and those that come late, hear of the end', WAIT, async () => {
+test('readers are limited; waiting and late ones get an error at close', WAIT, async () => {
   let opened = 0;
   let closed = 0;
   const open = () => {
@@ -85,7 +85,7 @@ test('so many readers and no more; those that wait, and those that come late, he
   assert.deepEqual([opened, closed], [2, 2]);
 });
 
-test('a bus that is closed passes nothing on, whatever still comes in', WAIT, async () => {
+test('a closed bus delivers nothing, whatever still arrives', WAIT, async () => {
   const fake = () => {
     let take: (parcel: Parcel) => void = () => undefined;
     const sent: Parcel[] = [];

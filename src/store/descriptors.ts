@@ -2,13 +2,13 @@ import { closeSync, openSync } from 'node:fs';
 import { CodedError, codeOf } from '../lib/coded-error.ts';
 import { EXIT } from '../runtime/errors.ts';
 
-/** Opening a database takes three; more, because others take and return some at the same moment. */
+/** Opening a database needs three; a margin, because other code opens and closes files concurrently. */
 const PROBED = 16;
 
-/** Errors of a process (EMFILE) or a machine (ENFILE) that has no file descriptor left. */
+/** Error codes of a process (EMFILE) or machine (ENFILE) without free file descriptors. */
 export const isDescriptorCode = (code: string | undefined): boolean => code === 'EMFILE' || code === 'ENFILE';
 
-/** Whether a handful of files could not be opened now. */
+/** Whether opening a few files would fail now. */
 export function isOutOfDescriptors(): boolean {
   const opened: number[] = [];
   try {
@@ -21,9 +21,9 @@ export function isOutOfDescriptors(): boolean {
   }
 }
 
-/** No fault of the disk, and over as soon as other files or connections are closed. */
+/** Not a disk error; it ends when other files or connections are closed. */
 export function outOfDescriptors(cause: unknown): CodedError {
-  return new CodedError('STORE_DESCRIPTORS', 'no file descriptor is left to open the database: raise LimitNOFILE', {
+  return new CodedError('STORE_DESCRIPTORS', 'no free file descriptor to open the database: raise LimitNOFILE', {
     cause,
     exitCode: EXIT.temporary,
     retryable: true,

@@ -15,8 +15,8 @@ export interface StoreConfig {
 const DEFAULT_FILE = 'parhelion.db';
 
 /**
- * Opens the database that the configuration names. The engine's library is loaded only when it is the one in use. Threads that open the same
- * embedded database share a `lock`. Errors: CONFIG_INVALID for an unknown kind of address, else those of the engine.
+ * Opens the configured database. Loads only the library of the engine in use. Threads that open the same embedded database share a `lock`.
+ * Errors: CONFIG_INVALID for an unknown kind of address, else those of the engine.
  */
 export async function openStore(config: StoreConfig, dataDir: string, lock?: WriteLock): Promise<Store> {
   const { url, poolSize, busyTimeoutMs, statementTimeoutMs } = config;
@@ -29,14 +29,14 @@ export async function openStore(config: StoreConfig, dataDir: string, lock?: Wri
     const { openPostgresStore } = await import('./postgres.ts');
     return await openPostgresStore({ url, poolSize, statementTimeoutMs });
   }
-  // The address itself may hold a password: it is not repeated.
-  throw new CodedError('CONFIG_INVALID', 'store.url has to begin with sqlite: or postgres://', {
+  // Do not quote the address: it may contain a password.
+  throw new CodedError('CONFIG_INVALID', 'store.url must begin with sqlite: or postgres://', {
     exitCode: EXIT.config,
     facts: { path: 'store.url' },
   });
 }
 
-/** Path of the embedded database that `store.url` names; null when it names a server. */
+/** Path of the embedded database of `store.url`; null if it is a server. */
 export function sqliteFile(url: string, dataDir: string): string | null {
   if (!url.startsWith('sqlite:')) return null;
   const rest = url.slice('sqlite:'.length);

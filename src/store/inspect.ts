@@ -5,13 +5,13 @@ import { appliedSteps, migrate } from './migrate.ts';
 export interface TableShape {
   readonly name: string;
   readonly columns: readonly string[];
-  /** Columns that tell its rows apart: the primary key, else a unique one. */
+  /** Columns that identify a row: the primary key, else a unique index. */
   readonly key: readonly string[];
-  /** Tables whose rows have to be there first. */
+  /** Tables whose rows must exist first. */
   readonly parents: readonly string[];
 }
 
-/** All tables of a store as they are, parents first. */
+/** All tables of a store, parents first. */
 export async function readTableShapes(store: Store): Promise<readonly TableShape[]> {
   const shapes: TableShape[] = [];
   for (const { name, columns } of await store.read.introspection.getTables()) {
@@ -37,7 +37,7 @@ interface KeyColumn {
   readonly name: string;
 }
 
-/** Columns of the first index that has none which may be null. */
+/** Columns of the first unique index without nullable columns. */
 async function readKey({ dialect, read }: Store, table: string): Promise<readonly string[]> {
   const query =
     dialect === 'sqlite'
@@ -74,8 +74,8 @@ async function readParents({ dialect, read }: Store, table: string): Promise<rea
 }
 
 /**
- * Inserts rows with the numbers they have. PostgreSQL refuses a value for a column that is `generated always as identity` otherwise, and plugins
- * may declare one. `rows` times columns stays below the 65,535 parameters of a statement.
+ * Inserts rows with explicit identity values, which PostgreSQL otherwise refuses for a `generated always as identity` column; plugins may
+ * declare one. `rows` times columns must stay below the 65,535 parameters of a statement.
  */
 export async function insertAsTheyAre(
   tx: StoreTx,
@@ -88,7 +88,7 @@ export async function insertAsTheyAre(
     overriding system value values ${sql.join(values)}`.execute(tx.db);
 }
 
-/** Lets numbers that the database gives out by itself go on behind those that are there. SQLite does so anyway. */
+/** Sets the identity sequences to continue after the existing values. SQLite does so automatically. */
 export async function advanceIdentities(store: Store, { name }: TableShape): Promise<void> {
   if (store.dialect !== 'postgres') return;
   const { rows } = await sql<{ column_name: string }>`select column_name from information_schema.columns
@@ -106,21 +106,21 @@ interface SchemaObject {
   readonly sql: string | null;
 }
 
-/** What is in a database beside, or instead of, what migrations made. */
+/** Differences of a database from the schema of its migrations. */
 export interface ForeignObjects {
   /** `trigger a_name`, sorted. */
   readonly objects: readonly string[];
-  /** Owners of tables that are not known here, so that only triggers and views were looked for. */
+  /** Unknown owners of tables; for these only triggers and views were checked. */
   readonly unknownScopes: readonly string[];
 }
 
-/** Tables that no migration makes: the probe of the store. */
+/** Tables that no migration creates: the probe of the store. */
 const OWN = new Set(['parhelion_probe']);
 
 /**
- * Compares the schema of an SQLite database with the one that its applied migrations make in the empty database `fresh`. No migration makes
- * triggers or views: whatever has one, or a table that only looks like ours, would run with each write of the daemon. Errors: of both
- * stores, STORE_MIGRATION.
+ * Compares the schema of an SQLite database with the one that its applied migrations create in the empty database `fresh`. No migration
+ * creates triggers or views: a foreign one, or a table that only looks like ours, could run code with each write of the daemon. Errors:
+ * those of both stores, STORE_MIGRATION.
  */
 export async function foreignObjects(
   store: Store,
@@ -146,11 +146,11 @@ export async function foreignObjects(
   return { objects: foreign.map(({ type, name }) => `${type} ${name}`).sort(), unknownScopes };
 }
 
-/** But those that SQLite makes by itself, which are never triggers or views. */
+/** All schema objects except those that SQLite creates itself, which are never triggers or views. */
 async function objectsOf({ read }: Store): Promise<readonly SchemaObject[]> {
   const { rows } = await sql<SchemaObject>`select type, name, sql from sqlite_master`.execute(read);
   return rows.filter(({ type, name }) => !((type === 'table' || type === 'index') && name.startsWith('sqlite_')));
 }
 
-/** Versions of SQLite write quotes and spaces of altered tables differently. */
+/** SQLite versions differ in the quotes and spaces of altered tables. */
 const plain = (text: string | null): string => (text ?? '').replace(/[\s"`[\]]/g, '').toLowerCase();

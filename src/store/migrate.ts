@@ -7,9 +7,9 @@ import type { Migration, MigrationScope, Queries, Store, StoreTx } from '../port
 import { EXIT } from '../runtime/errors.ts';
 
 export interface MigrateOptions {
-  /** Says what would run and changes nothing. */
+  /** Returns the steps that would run, and changes nothing. */
   readonly dryRun?: boolean;
-  /** Dates the rows; without one they are undated. */
+  /** Sets the time of the rows; without a clock it is null. */
   readonly clock?: Clock;
   readonly log?: Log;
 }
@@ -39,8 +39,8 @@ interface Tables {
 const TABLE = 'parhelion_migrations';
 
 /**
- * Brings the schema up to date, scope after scope in the given order, each step in a transaction of its own whose first act is its row in
- * `parhelion_migrations`: of two processes that start at once, one does the step and the other goes on. Returns the steps that ran.
+ * Migrates the schema, scope by scope in the given order. Each step runs in a separate transaction that first inserts its row into
+ * `parhelion_migrations`, so that of two concurrent processes only one runs the step. Returns the steps that ran.
  * Errors: STORE_MIGRATION (a list with holes, a renamed step, a step that failed), STORE_SCHEMA_NEWER (a breaking step of a newer
  * version is applied), and those of the store.
  */
@@ -68,7 +68,7 @@ export async function migrate(
   return done;
 }
 
-/** Errors: STORE_SCHEMA_NEWER when another process has taken a breaking step that these scopes do not have. */
+/** Errors: STORE_SCHEMA_NEWER if another process has applied a breaking step that these scopes do not have. */
 async function refuseNewer(store: Store, scopes: readonly MigrationScope[]): Promise<void> {
   const rows = await (store.read as Queries<Tables>).selectFrom(TABLE).selectAll().where('breaking', '<>', 0).execute();
   checkApplied(scopes, rows, undefined);
@@ -80,7 +80,7 @@ function checkLists(scopes: readonly MigrationScope[]): void {
       throw refused(`the scope ${scope} occurs twice`, { scope });
     migrations.forEach(({ version }, step) => {
       if (version !== step + 1) {
-        throw refused(`${scope}: versions have to count 1, 2, 3 without holes, but ${step + 1} is ${version}`, {
+        throw refused(`${scope}: versions must be 1, 2, 3 without holes, but ${step + 1} is ${version}`, {
           scope,
           version,
         });
@@ -89,7 +89,7 @@ function checkLists(scopes: readonly MigrationScope[]): void {
   });
 }
 
-/** What is applied, empty for a fresh database. Every scope's rows must begin at 1 and have no hole. */
+/** The applied steps; empty for a new database. The rows of each scope must start at 1 and have no holes. */
 export async function appliedSteps(store: Store): Promise<readonly StepRow[]> {
   if (!(await hasTable(store))) return [];
   const rows = await (store.read as Queries<Tables>)
@@ -108,7 +108,7 @@ export async function appliedSteps(store: Store): Promise<readonly StepRow[]> {
   return rows;
 }
 
-/** Asked for by its name: a look at all tables with their columns is among the longest questions of a start. */
+/** Looks up the one name: listing all tables with their columns is among the slowest queries of a start. */
 async function hasTable({ read, dialect }: Store): Promise<boolean> {
   const question =
     dialect === 'postgres'
@@ -121,7 +121,7 @@ async function hasTable({ read, dialect }: Store): Promise<boolean> {
 function checkApplied(scopes: readonly MigrationScope[], applied: readonly StepRow[], log: Log | undefined): void {
   for (const row of applied) {
     const known = scopes.find(({ scope }) => scope === row.scope);
-    // The tables of a plugin that is not loaded stay as they are.
+    // The tables of a plugin that is not loaded stay unchanged.
     if (known === undefined) continue;
     const migration = known.migrations[row.version - 1];
     const facts = { scope: row.scope, version: row.version, name: row.name };
@@ -161,20 +161,20 @@ async function createTable(store: Store): Promise<void> {
   await store.write(create).catch(() => store.write(create));
 }
 
-/** Returns false when another process did the step. */
+/** Returns false if another process has run the step. */
 async function runStep(store: Store, scope: string, migration: Migration, now: number | null): Promise<boolean> {
   const { version, name, breaking } = migration;
   try {
     return await store.write(async (tx) => {
       const row = [scope, version, name, breaking ? 1 : 0, now];
-      // A racing process waits here for the other's commit, and then writes nothing.
+      // A concurrent process waits here for the commit of the other one, and then inserts nothing.
       const columns = ['scope', 'version', 'name', 'breaking', 'applied_at'];
       if ((await tx.insertMany(TABLE, columns, [row], 'ignore')) === 0) return false;
       await migration.up(tx);
       return true;
     });
   } catch (error) {
-    // Trouble of the store itself, which says all; whatever has no exit code is a fault of the step.
+    // Errors of the store are thrown unchanged; an error without an exit code is a bug of the step.
     if (error instanceof CodedError && error.exitCode !== undefined) throw error;
     throw refused(`${scope}: step ${version} "${name}" failed: ${messageOf(error)}`, { scope, version, name }, error);
   }
@@ -185,8 +185,8 @@ function refused(message: string, facts: Record<string, unknown>, cause?: unknow
 }
 
 /**
- * Brings the schema up to date, or, where the configuration keeps that for `parhelion migrate`, refuses to run on an old one.
- * Errors: those of `migrate`; STORE_COPY; STORE_MIGRATION, exit 78, when steps wait.
+ * Migrates the schema, or, if the configuration leaves that to `parhelion migrate`, refuses to run on an old one.
+ * Errors: those of `migrate`; STORE_COPY; STORE_MIGRATION, exit 78, if steps are missing.
  */
 export async function ensureSchema(
   store: Store,
@@ -198,19 +198,15 @@ export async function ensureSchema(
   const steps = await migrate(store, scopes, { ...options, dryRun: mode === 'manual' });
   if (mode === 'auto' || steps.length === 0) return;
   const names = steps.map(({ scope, version }) => `${scope} ${version}`).join(', ');
-  throw new CodedError(
-    'STORE_MIGRATION',
-    `the schema waits for ${steps.length} steps (${names}): run parhelion migrate`,
-    {
-      exitCode: EXIT.config,
-    },
-  );
+  throw new CodedError('STORE_MIGRATION', `the schema lacks ${steps.length} steps (${names}): run parhelion migrate`, {
+    exitCode: EXIT.config,
+  });
 }
 
-/** Is there as long as `store copy` has not finished with this store. */
+/** Exists until `store copy` has finished with this store. */
 export const COPY_TABLE = 'parhelion_copy';
 
-/** Nobody may work on half a store. Errors: STORE_COPY, exit 78. */
+/** An incomplete copy must not be used. Errors: STORE_COPY, exit 78. */
 async function refuseUnfinishedCopy({ dialect, read }: Store): Promise<void> {
   const look =
     dialect === 'sqlite'
@@ -225,7 +221,7 @@ interface SchemaWatchOptions {
   store(): Store;
   readonly scopes: readonly MigrationScope[];
   readonly clock: Clock;
-  /** Ends the process. */
+  /** Reports a fatal error, which ends the process. */
   fail(error: unknown): void;
 }
 
@@ -234,10 +230,10 @@ interface SchemaWatch {
   stop(): void;
 }
 
-/** How long a process may go on after a newer one took a step that it cannot live with. */
+/** How often to check: a process may run this long after a newer one applied a breaking step. */
 const INTERVAL_MS = 1_000;
 
-/** Looks whether a newer version has migrated the store meanwhile: after a breaking step this process must not write there any more. */
+/** Detects a migration by a newer version: after a breaking step this process must not write to the store any more. */
 export function createSchemaWatch({ store, scopes, clock, fail }: SchemaWatchOptions): SchemaWatch {
   let cancel: (() => void) | null = null;
   const schedule = () => {
@@ -247,7 +243,7 @@ export function createSchemaWatch({ store, scopes, clock, fail }: SchemaWatchOpt
     try {
       await refuseNewer(store(), scopes);
     } catch (error) {
-      // Trouble of the store is told elsewhere, and looked through here.
+      // Other errors of the store are reported elsewhere.
       if (codeOf(error) === 'STORE_SCHEMA_NEWER') return fail(error);
     }
     if (cancel !== null) schedule();

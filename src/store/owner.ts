@@ -9,9 +9,9 @@ const FOLDER = 'owners';
 const ID = /^[0-9a-f-]{36}$/;
 
 /**
- * A locked file of its own in the data folder. The lock, and not the number of a process, is the sign of life: it holds across containers that
- * share the folder, numbers that are used again and restarts of the machine. SQLite takes it, because Node.js has no call for one. Null
- * where no file can be locked: then nobody can be told to be dead, and leases run out.
+ * A locked file per process in the data folder. The lock, not the process id, shows that a process is alive: this also works with
+ * containers that share the folder, reused process ids and restarts of the machine. SQLite takes the lock, because Node.js has no API for
+ * it. Null if no file can be locked: then dead processes cannot be detected, and their leases must expire.
  */
 export function openOwner(dataDir: string): Owner | null {
   const folder = join(dataDir, FOLDER);
@@ -44,7 +44,7 @@ export function openOwner(dataDir: string): Owner | null {
   };
 }
 
-/** Null when somebody has it, or when this cannot be found out. An empty database is locked like one with something in it. */
+/** Null if another process holds the lock, or if that is unknown. An empty database can be locked like any other. */
 function lock(path: string, isNew: boolean): Database.Database | null {
   let db: Database.Database | null = null;
   try {

@@ -10,7 +10,7 @@ import { beat, type Connection, createDialect, createTransaction, type InsertRow
 export interface PostgresStoreOptions {
   /** postgres://user:password@host:port/database; never logged. */
   readonly url: string;
-  /** Connections in all; half of them write, and at least one reads. */
+  /** Total connections; half of them write, and at least one reads. */
   readonly poolSize: number;
   readonly statementTimeoutMs: number;
 }
@@ -19,7 +19,7 @@ const MAX_RUNS = 6;
 const RERUN_PAUSE_MS = 10;
 
 /**
- * Opens a PostgreSQL database and checks that it answers. Lost connections are replaced when they are next needed.
+ * Opens a PostgreSQL database and checks that it answers. Lost connections are replaced on their next use.
  * Errors: STORE_UNREACHABLE.
  */
 export async function openPostgresStore(options: PostgresStoreOptions): Promise<Store> {
@@ -48,7 +48,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
     dialect: createDialect('postgres', {
       acquire: async () => createPostgresConnection(await readers.acquire()),
       release: (held) => readers.release((held as PostgresConnection).client),
-      // One snapshot for all statements, as SQLite's read transactions have it.
+      // One snapshot for all statements, as in read transactions of SQLite.
       begin: 'begin isolation level repeatable read read only',
     }),
   });
@@ -99,7 +99,7 @@ async function runOnce<T>(writers: ConnectionPool, work: (tx: StoreTx) => Promis
   return result;
 }
 
-/** A deadlock or serialisation failure has undone everything: the work runs again, each time after a longer, random pause. */
+/** A deadlock or serialization failure has rolled everything back: the work runs again, after increasing random pauses. */
 async function runWithReruns<T>(once: () => Promise<T>): Promise<T> {
   for (let run = 1; ; run += 1) {
     try {
@@ -123,16 +123,16 @@ export interface PoolOptions {
 export interface ConnectionPool {
   /** Errors: STORE_UNREACHABLE. */
   acquire(): Promise<pg.PoolClient>;
-  /** A client that failed is thrown away instead of being used again. */
+  /** A client that failed is discarded instead of reused. */
   release(client: pg.PoolClient, failed?: boolean): void;
   close(): Promise<void>;
 }
 
 const CONNECT_TIMEOUT_MS = 10_000;
 const IDLE_TIMEOUT_MS = 30_000;
-/** A process that is paused or cut off within a transaction must not hold up for long who takes its place. */
+/** A process that is paused or disconnected within a transaction must not block its successor for long. */
 const IDLE_WRITER_MS = 15_000;
-/** The client's own patience, for a server that has vanished without closing its sockets. */
+/** Timeout on the client side, for a server that has vanished without closing its sockets. */
 const SILENCE_EXTRA_MS = 5_000;
 
 function createPool(library: typeof pg, types: pg.CustomTypesConfig, options: PoolOptions): ConnectionPool {
@@ -193,7 +193,7 @@ function createPostgresConnection(client: pg.PoolClient): PostgresConnection {
   };
 }
 
-/** The server keeps the rows (`with hold` also outside a transaction), so that this process never holds them all. */
+/** The server keeps the rows (with `with hold` also outside of a transaction), so that this process never holds all of them. */
 async function* cursorRows(connection: Connection, sql: string, parameters: readonly unknown[], chunkSize: number) {
   await connection.query(`declare parhelion_stream cursor with hold for ${sql}`, parameters);
   try {
@@ -207,7 +207,7 @@ async function* cursorRows(connection: Connection, sql: string, parameters: read
   }
 }
 
-/** The protocol counts parameters in 16 bits. */
+/** The protocol has 16 bits for the number of parameters. */
 const MAX_PARAMETERS = 65_535;
 const MAX_ROWS = 1_000;
 
@@ -237,7 +237,7 @@ interface Parsers {
 }
 
 /**
- * Makes PostgreSQL answer with the same JavaScript values as SQLite: whole numbers as numbers, booleans as 0 and 1.
+ * Makes PostgreSQL return the same JavaScript values as SQLite: integers as numbers, booleans as 0 and 1.
  * `sum` of bigint columns is numeric and becomes a number too.
  */
 function sameValues(defaults: Parsers): Parsers {
@@ -259,21 +259,21 @@ function bindable(parameters: readonly unknown[]): unknown[] {
 }
 
 const SQLSTATE = /^[0-9A-Z]{5}$/;
-/** Server starts, stops, has no connection left, or has ended one that stood still. */
+/** The server is starting or stopping, has no free connection, or ended an idle one. */
 const UNREACHABLE_STATES = ['57P01', '57P02', '57P03', '57P05', '25P03', '53300'];
 const DAMAGED_STATES = ['XX001', 'XX002'];
 const NETWORK_CODES = /^(ECONN|ENOTFOUND|EAI_|ETIMEDOUT|EPIPE|EHOSTUNREACH|ENETUNREACH|ENOENT|ERR_SSL|ERR_TLS|CERT_)/;
-/** pg gives these without a code. */
+/** pg reports these without a code. */
 const NETWORK_MESSAGES =
   /connection terminated|connection timeout|trying to connect|connection error|not queryable|query read timeout|unable to connect|does not support ssl/i;
 
-/** Whether running the whole transaction again may help: serialisation failure or deadlock. */
+/** Whether a retry of the whole transaction may help: serialization failure or deadlock. */
 function isSerialisationFailure(error: unknown): boolean {
   const state = codeOf(error);
   return state === '40001' || state === '40P01';
 }
 
-/** Turns an error of pg into a coded one; what is no database condition (bad SQL) stays as it is. */
+/** Converts an error of pg to a coded one; programming errors (bad SQL) stay unchanged. */
 export function postgresError(error: unknown): unknown {
   if (error instanceof CodedError) return error;
   const code = codeOf(error) ?? '';
@@ -307,7 +307,7 @@ function stateError(error: unknown, state: string): unknown {
     });
   }
   if (isSerialisationFailure(error) || state === '55P03' || state === '57014') {
-    return new CodedError('STORE_BUSY', `the database server gave the statement up (${state})`, {
+    return new CodedError('STORE_BUSY', `the database server canceled the statement (${state})`, {
       ...options,
       exitCode: EXIT.temporary,
       retryable: true,

@@ -7,29 +7,29 @@ import { libraryPath, openDatabase, prepareFiles, sqliteError } from './sqlite-c
 
 export interface CopyFileOptions {
   readonly from: string;
-  /** What `from` is to the operator, for the words of an error: `the backup` that is restored, `the database` that is backed up. */
+  /** Name of `from` in error texts: `the backup` if it is restored, `the database` if it is backed up. */
   readonly what: 'the backup' | 'the database';
-  /** Must not be there yet. */
+  /** Must not exist. */
   readonly to: string;
   readonly progress: (done: number, total: number) => void;
 }
 
-/** Pages between two turns of the loop. */
+/** Pages per turn of the event loop. */
 const PAGES_PER_STEP = 2_000;
 /** A check reads the whole file. */
 const CHECK_TIMEOUT_MS = 3_600_000;
 
 /**
- * Copies a database of which others may be writing, as it is at one moment. The copy is on disk and checked before it has its name.
- * Errors: STORE_BACKUP, and those of the engine. A damaged backup is STORE_BACKUP, a damaged database STORE_CORRUPT; both name the file.
+ * Copies a consistent snapshot of a database that may be in use. The copy is on disk and checked before it gets its final name. Errors:
+ * STORE_BACKUP, and those of the engine. A damaged backup is STORE_BACKUP, a damaged database STORE_CORRUPT; both name the file.
  */
 export async function copyDatabaseFile({ from, what, to, progress }: CopyFileOptions): Promise<void> {
-  if (!existsSync(from)) throw refused(`there is no database ${from}`);
+  if (!existsSync(from)) throw refused(`no such database: ${from}`);
   const damaged = (detail: string) =>
     what === 'the backup'
       ? refused(`the backup ${from} is damaged or no database: ${detail}`)
       : new CodedError('STORE_CORRUPT', `the database file ${from} is damaged: ${detail}`, { exitCode: EXIT.config });
-  if (existsSync(to)) throw refused(`${to} is there already`);
+  if (existsSync(to)) throw refused(`${to} already exists`);
   const partial = `${to}.partial`;
   try {
     rmSync(partial, { force: true });
@@ -50,7 +50,7 @@ async function copyPages(from: string, to: string, progress: CopyFileOptions['pr
   try {
     const db = openDatabase(from, { readonly: true, fileMustExist: true });
     try {
-      // A snapshot held open: else every write of others would begin the copy anew.
+      // Keeps a snapshot open: otherwise every write of another connection would restart the copy.
       db.exec('begin');
       db.prepare('select count(*) from sqlite_master').get();
       await db.backup(to, {
@@ -62,7 +62,7 @@ async function copyPages(from: string, to: string, progress: CopyFileOptions['pr
     } finally {
       db.close();
     }
-    // One file that needs no others beside it.
+    // A single file, without a log next to it.
     const made = openDatabase(to, { fileMustExist: true });
     made.pragma('journal_mode = DELETE');
     made.close();
@@ -71,7 +71,7 @@ async function copyPages(from: string, to: string, progress: CopyFileOptions['pr
   }
 }
 
-/** A name of its own only once everything is on disk, and never that of another file. */
+/** Renames the copy only once it is on disk, and never replaces another file. */
 function nameForGood(partial: string, to: string): void {
   try {
     sync(partial);
@@ -79,7 +79,7 @@ function nameForGood(partial: string, to: string): void {
     unlinkSync(partial);
     sync(dirname(to));
   } catch (error) {
-    throw refused(codeOf(error) === 'EEXIST' ? `${to} is there already` : `${to}: ${messageOf(error)}`);
+    throw refused(codeOf(error) === 'EEXIST' ? `${to} already exists` : `${to}: ${messageOf(error)}`);
   }
 }
 
@@ -97,7 +97,7 @@ const refused = (why: string) => new CodedError('STORE_BACKUP', why, { exitCode:
 export type QuickCheck =
   | { readonly kind: 'ok' }
   | { readonly kind: 'damaged'; readonly first: string }
-  /** It did not end in time: nothing is known. */
+  /** The check did not end in time: the result is unknown. */
   | { readonly kind: 'late' }
   | { readonly kind: 'failed'; readonly reason: string };
 
@@ -108,7 +108,7 @@ const db = new Database(path, { readonly: true, fileMustExist: true });
 process.stdout.write(String(db.pragma('quick_check(1)', { simple: true })));`;
 
 /**
- * Reads the whole database for damage. In a process of its own: the library's calls cannot be interrupted, and a large database takes
+ * Checks the whole database for damage. In a separate process: calls of the library cannot be interrupted, and a large database takes
  * minutes.
  */
 export function quickCheck(path: string, timeoutMs: number): Promise<QuickCheck> {
@@ -138,11 +138,11 @@ export function quickCheck(path: string, timeoutMs: number): Promise<QuickCheck>
   });
 }
 
-/** SQLite gives the check up itself where the damage is too bad to go on. */
+/** SQLite aborts the check itself if the damage is too severe. */
 const failureOf = (reason: string): QuickCheck =>
   /malformed|not a database/.test(reason) ? { kind: 'damaged', first: reason } : { kind: 'failed', reason };
 
-/** The line of a stack that says what happened. */
+/** The line of a stack that contains the error message. */
 function reasonIn(text: string): string {
   return /^\w*Error: (.*)$/m.exec(text)?.[1]?.slice(0, 200) ?? 'the check ended early';
 }

@@ -10,15 +10,15 @@ import { type Connection, type InsertRows, insertText } from './transaction.ts';
 
 type Statement = Database.Statement<unknown[], unknown>;
 
-/** A connection that keeps its prepared statements. All calls are synchronous underneath. */
+/** A connection that keeps its prepared statements. All its calls are synchronous. */
 export interface SqliteConnection extends Connection {
   readonly db: Database.Database;
-  /** Runs a statement that returns no rows; gives the number of changed rows. */
+  /** Runs a statement that returns no rows; returns the number of changed rows. */
   run(sql: string, parameters: readonly unknown[]): number;
   close(): void;
 }
 
-/** Statements kept per connection: more than the daemon has hot ones, few enough to forget about their memory. */
+/** Statements kept per connection: more than the daemon has hot ones, but few enough to need little memory. */
 const KEPT_STATEMENTS = 512;
 const CHANGES_SCHEMA = /^\s*(create|alter|drop|vacuum)\b/i;
 
@@ -64,7 +64,7 @@ export function createSqliteConnection(db: Database.Database): SqliteConnection 
       }
     },
     async *stream(sql, parameters, chunkSize) {
-      // A statement of its own: a kept one could be asked for again while its rows are still read.
+      // A new statement: a kept one could be used again while its rows are still being read.
       const rows = db.prepare<unknown[], unknown>(sql).iterate(bindable(parameters));
       let piece: unknown[] = [];
       for (const row of rows) {
@@ -82,15 +82,15 @@ export function createSqliteConnection(db: Database.Database): SqliteConnection 
   };
 }
 
-/** SQLite knows no booleans; the list is copied only where it holds one. */
+/** SQLite has no booleans; the list is copied only if it contains one. */
 function bindable(parameters: readonly unknown[]): unknown[] {
   if (!parameters.some((value) => typeof value === 'boolean')) return parameters as unknown[];
   return parameters.map((value) => (typeof value === 'boolean' ? Number(value) : value));
 }
 
-/** Rows per statement: few enough that the text stays short. What is left over goes in halves of it, so that few texts are prepared. */
+/** Rows per statement, to keep the text short. The rest is inserted in halves of it, so that few texts are prepared. */
 const ROWS_PER_STATEMENT = 32;
-/** SQLite takes 32,766 parameters per statement. */
+/** SQLite allows 32,766 parameters per statement. */
 const MAX_PARAMETERS = 32_000;
 
 export function sqliteInsert(connection: SqliteConnection): InsertRows {
@@ -109,7 +109,7 @@ export function sqliteInsert(connection: SqliteConnection): InsertRows {
   };
 }
 
-/** Tells whether the database was changed: a connection that does nothing else, opened when it is first asked. */
+/** Detects changes of the database with a dedicated connection, opened on first use. */
 interface VersionReader {
   read(): number;
   close(): void;
@@ -119,7 +119,7 @@ export function createVersionReader(path: string, open: () => SqliteConnection):
   let connection: SqliteConnection | null = null;
   let ask = (): number => {
     connection = open();
-    // The number of a connection changes with every commit of another one, and this one makes none.
+    // `data_version` of a connection changes with every commit of another one, and this one never commits.
     const statement = connection.db.prepare<[], number>('pragma data_version').pluck();
     ask = () => statement.get() as number;
     return ask();
@@ -141,8 +141,8 @@ const PRIVATE_DIRECTORY = 0o700;
 const OTHERS = 0o077;
 
 /**
- * Makes the database file, and its directory, for this user alone; SQLite gives its side files the same mode. An existing file
- * that others could read is closed to them. Errors: STORE_READ_ONLY, STORE_FULL, STORE_IO, STORE_DESCRIPTORS.
+ * Creates the database file and its directory, accessible only to this user; SQLite gives its side files the same mode. Removes read access
+ * of others from an existing file. Errors: STORE_READ_ONLY, STORE_FULL, STORE_IO, STORE_DESCRIPTORS.
  */
 export function prepareFiles(path: string): void {
   try {
@@ -164,12 +164,12 @@ export function prepareFiles(path: string): void {
 const load = createRequire(import.meta.url);
 
 /**
- * Which better-sqlite3: 13 does not run on Node 20, and 12 aborts the process from Node 24.19 on, when a statement is collected. Both have
- * the same interface.
+ * Selects the version of better-sqlite3: 13 does not run on Node 20, and 12 aborts the process on Node 24.19 and later when a statement is
+ * garbage-collected. Both have the same interface.
  */
 const NAME = Number.parseInt(process.versions.node, 10) >= 24 ? 'better-sqlite3-13' : 'better-sqlite3';
 
-/** Path of the library, for a process of its own. */
+/** Path of the library, for a separate process. */
 export const libraryPath = (): string => load.resolve(NAME);
 
 export function openDatabase(path: string, options: Database.Options): Database.Database {
@@ -177,7 +177,7 @@ export function openDatabase(path: string, options: Database.Options): Database.
   return new Library(path, options);
 }
 
-/** Turns an error of better-sqlite3 on `file` into a coded one; what is no database condition (bad SQL) stays as it is. */
+/** Converts an error of better-sqlite3 on `file` to a coded one; programming errors (bad SQL) stay unchanged. */
 export function sqliteError(error: unknown, file: string): unknown {
   if (error instanceof CodedError) return error;
   const code = codeOf(error);
@@ -198,7 +198,7 @@ export function sqliteError(error: unknown, file: string): unknown {
       retryable: true,
     });
   }
-  // SQLite reports a file that it cannot open without the reason.
+  // SQLite does not report why it cannot open a file.
   if (code.startsWith('SQLITE_CANTOPEN') && isOutOfDescriptors()) return outOfDescriptors(error);
   if (code.startsWith('SQLITE_IOERR') || code.startsWith('SQLITE_CANTOPEN')) {
     return new CodedError('STORE_IO', `the database could not read or write its files (${code})`, {

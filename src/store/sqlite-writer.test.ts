@@ -1,4 +1,4 @@
-/** The writer of the embedded database over a connection that fails as a disk would, and the errors that come of it. */
+/** The writer of the embedded database on a connection that fails like a disk, and the resulting errors. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { describe, test } from 'node:test';
@@ -12,7 +12,7 @@ import { createWriteQueue } from './write-lock.ts';
 const WAIT = { timeout: 20_000 };
 const coded = (code: string) => Object.assign(new Error(code), { code });
 
-/** `fails` is asked before each statement. */
+/** `fails` is called before each statement. */
 function makeWriter(fails: (statement: string) => Error | null, isTaken = () => false, busyTimeoutMs = 40) {
   const ran: string[] = [];
   const db = {
@@ -61,7 +61,7 @@ describe('after a failure', () => {
       for (let again = 0; again < 3; again += 1) assert.equal(await writeOnce(made), code);
       assert.equal(made.ran.length, before);
     });
-  test('a full disk heals', WAIT, async () => {
+  test('writing recovers from a full disk', WAIT, async () => {
     let isFull = true;
     const made = makeWriter((statement) => (isFull && statement === 'commit' ? coded('SQLITE_FULL') : null));
     assert.equal(await writeOnce(made), 'STORE_FULL');
@@ -78,12 +78,12 @@ describe('after a failure', () => {
 });
 
 describe('another process', () => {
-  test('that keeps the lock is waited for, and not for ever', WAIT, async () => {
+  test('that keeps the lock is waited for, but not forever', WAIT, async () => {
     const made = makeWriter((statement) => (statement === 'begin immediate' ? coded('SQLITE_BUSY') : null));
     assert.equal(await writeOnce(made), 'STORE_BUSY');
     assert.ok(made.ran.length > 1);
   });
-  test('that waits already comes first, and is not waited for for ever either', WAIT, async () => {
+  test('that already waits has precedence, but not forever', WAIT, async () => {
     let looks = 0;
     const made = makeWriter(
       () => null,
@@ -109,7 +109,7 @@ describe('another process', () => {
 
 describe('writers of one process', () => {
   const never = () => new Promise<never>(() => undefined);
-  test('wait in a queue with an end', WAIT, async () => {
+  test('wait in a bounded queue', WAIT, async () => {
     const queue = createWriteQueue({ maxWaiting: 3, timeoutMs: 60_000 });
     const held = new AbortController();
     const first = queue.run(() => once(held.signal, 'abort'));
@@ -122,7 +122,7 @@ describe('writers of one process', () => {
     await first;
     assert.deepEqual(await Promise.all(waiting), [1, 2, 3]);
   });
-  test('wait for so long only, and do not run afterwards', WAIT, async () => {
+  test('wait for a limited time, and do not run afterwards', WAIT, async () => {
     const queue = createWriteQueue({ maxWaiting: 3, timeoutMs: 30 });
     const held = new AbortController();
     const first = queue.run(() => once(held.signal, 'abort'));
@@ -138,7 +138,7 @@ describe('writers of one process', () => {
     assert.equal(await queue.run(async () => 'next'), 'next');
     assert.equal(ran, false);
   });
-  test('are finished before the queue is closed, and none begins after that', WAIT, async () => {
+  test('finish before the queue is closed, and none starts after that', WAIT, async () => {
     const queue = createWriteQueue({ maxWaiting: 3, timeoutMs: 60_000 });
     let isDone = false;
     void queue.run(async () => {
@@ -201,7 +201,7 @@ test('the check of the store is a write, and says why it failed where that may b
   const full = createStoreCheck(() => Promise.reject(new CodedError('STORE_FULL', '/secret/path is full')));
   const { ok, detail } = await full.run(new AbortController().signal);
   assert.deepEqual([ok, detail], [false, 'STORE_FULL: the disk or the database is full']);
-  // Words of an unknown error may hold an address: whoever asked logs it.
+  // The text of an unknown error may contain an address: the caller logs it.
   const unknown = createStoreCheck(() => Promise.reject(new Error('postgres://user:password@host')));
   await assert.rejects(unknown.run(new AbortController().signal), /postgres/);
 });

@@ -5,11 +5,11 @@ import { openDatabase, prepareFiles, type SqliteConnection, sqliteError } from '
 
 /** The three steps of a write transaction. */
 interface Writer {
-  /** Takes the write lock. Errors: STORE_BUSY after the busy time-out, STORE_IO once a write has failed for good. */
+  /** Takes the write lock. Errors: STORE_BUSY after the busy timeout, STORE_IO once a write has failed permanently. */
   begin(): Promise<void>;
   /** Returns when the transaction is on disk. */
   commit(): void;
-  /** Never throws; remembers an `error` after which no write may be tried any more. */
+  /** Never throws; remembers an `error` after which no further write may be attempted. */
   rollback(error: unknown): void;
 }
 
@@ -34,7 +34,7 @@ export function createWriter({ connection, busyTimeoutMs, turn, afterCommit }: W
   };
   let broken: CodedError | null = null;
 
-  /** After a failed fsync the kernel may have dropped the pages: what is on disk is unknown, so nothing is tried again. */
+  /** After a failed fsync the kernel may have dropped the pages: the content of the disk is unknown, so nothing is retried. */
   const note = (error: unknown) => {
     if (error instanceof CodedError && (error.code === 'STORE_IO' || error.code === 'STORE_CORRUPT')) broken ??= error;
   };
@@ -51,7 +51,7 @@ export function createWriter({ connection, busyTimeoutMs, turn, afterCommit }: W
     }
   };
 
-  /** Who waits already comes first; the first look is nearly always the only one. */
+  /** Earlier waiters have precedence; the first attempt nearly always succeeds. */
   const letOthersPass = async (endsAt: number): Promise<void> => {
     while (turn.isTaken() && performance.now() < endsAt) await sleep(FIRST_PAUSE_MS);
   };
@@ -89,7 +89,7 @@ export function createWriter({ connection, busyTimeoutMs, turn, afterCommit }: W
       try {
         afterCommit();
       } catch (error) {
-        // The transaction itself is safe; the next one hears of a broken disk.
+        // The transaction itself is safe; the next one reports the broken disk.
         note(sqliteError(error, db.name));
       }
     },
@@ -111,12 +111,12 @@ interface WalState {
   readonly checkpointed: number;
 }
 
-/** A checkpoint that a reader held up is tried again after this many further pages, not after each commit. */
+/** A checkpoint that a reader blocked is retried after this many further pages, not after each commit. */
 const RETRY_PAGES = 1_024;
 
 /**
- * Moves the write-ahead log into the database between transactions once it holds more than `limitBytes`, so that no commit
- * carries a checkpoint. Returns a function to be called after each commit.
+ * Moves the write-ahead log into the database between transactions once it exceeds `limitBytes`, so that no commit includes a checkpoint.
+ * Call the returned function after each commit.
  */
 export function createCheckpointer(db: Database.Database, limitBytes: number): () => void {
   const pageBytes = db.pragma('page_size', { simple: true }) as number;
@@ -131,20 +131,20 @@ export function createCheckpointer(db: Database.Database, limitBytes: number): (
       return;
     }
     const [state] = db.pragma('wal_checkpoint(PASSIVE)') as WalState[];
-    // All moved: the next transaction starts the log anew. Else readers still need the rest.
+    // If everything was moved, the next transaction restarts the log. Otherwise readers still need the rest.
     const isDone = state === undefined || state.checkpointed >= state.log;
     nextAt = isDone ? limitPages : log + RETRY_PAGES;
   };
 }
 
 /**
- * Tells the processes on one database that somebody has waited for the write lock already, so that a process that writes without a pause
- * lets the others in between. A crash of the one that waits ends its wait. Without the file nothing is told, and luck decides as before.
+ * Signals to the processes on one database that a process is waiting for the write lock, so that one that writes continuously yields. A
+ * crash of the waiting process clears its signal. Without the file there is no signal, and chance decides.
  */
 interface Turn {
-  /** Whether another one waits. */
+  /** Whether another process waits. */
   isTaken(): boolean;
-  /** Whether it is ours to wait now; the others let us pass until `release`. */
+  /** Whether we are now the waiting process; the others yield until `release`. */
   take(): boolean;
   release(): void;
   close(): void;
@@ -152,7 +152,7 @@ interface Turn {
 
 const NO_TURN: Turn = { isTaken: () => false, take: () => false, release: () => undefined, close: () => undefined };
 
-/** The locks of an empty database beside the real one serve as the sign; nothing is ever written. */
+/** The signal is the lock of an empty database next to the real one; nothing is ever written to it. */
 export function openTurn(path: string): Turn {
   try {
     prepareFiles(path);

@@ -16,11 +16,11 @@ import { beat, createDialect, createTransaction } from './transaction.ts';
 import { createWriteQueue, type WriteLock } from './write-lock.ts';
 
 export interface SqliteStoreOptions {
-  /** Path of the database file; made with its directory when absent. */
+  /** Path of the database file; created with its directory if absent. */
   readonly path: string;
   /** How long another process may keep the database locked. */
   readonly busyTimeoutMs: number;
-  /** How long a writer waits for earlier writers of this thread, and then for those of others; default 60,000. */
+  /** How long a writer waits for earlier writers of this thread, and then for those of other threads, in ms; default 60,000. */
   readonly queueTimeoutMs?: number;
   /** Shared with the other threads of this process that write to the file. */
   readonly lock?: WriteLock;
@@ -34,7 +34,7 @@ const QUEUE_TIMEOUT_MS = 60_000;
 const WAL_LIMIT_BYTES = 64 * 1024 * 1024;
 
 /**
- * Opens the embedded database: one connection that writes, read-only ones beside it. Every commit is on disk when it returns.
+ * Opens the embedded database: one writing connection and several read-only ones. Every commit is on disk when it returns.
  * Errors: STORE_READ_ONLY, STORE_FULL, STORE_IO, STORE_CORRUPT, STORE_BUSY.
  */
 export function openSqliteStore(options: SqliteStoreOptions): Store {
@@ -77,7 +77,7 @@ export function openSqliteStore(options: SqliteStoreOptions): Store {
   let closing: Promise<void> | null = null;
   const close = async () => {
     await queue.close();
-    // The writer closes last: the last connection moves the log into the database.
+    // Close the writer last: the last connection moves the log into the database.
     readers.close();
     versions.close();
     turn.close();
@@ -124,7 +124,7 @@ function openWriter({ path, busyTimeoutMs }: SqliteStoreOptions): SqliteConnecti
       db.pragma('foreign_keys = ON');
       db.pragma('wal_autocheckpoint = 0');
       db.pragma('temp_store = MEMORY');
-      // From here on a lock is waited for without blocking the event loop: see the writer.
+      // From now on the writer waits for locks without blocking the event loop.
       db.pragma('busy_timeout = 0');
       return createSqliteConnection(db);
     } catch (error) {
@@ -145,15 +145,15 @@ function openReader({ path, busyTimeoutMs }: SqliteStoreOptions): SqliteConnecti
 }
 
 export interface ReaderPool {
-  /** Errors: STORE_CLOSED; what opening throws. */
+  /** Errors: STORE_CLOSED, and those of opening a connection. */
   acquire(): Promise<SqliteConnection>;
   release(connection: SqliteConnection): void;
   close(): void;
 }
 
 /**
- * Read-only connections, opened when needed. A plain query holds one only while it runs, which is synchronous, so that mostly one
- * is open; a read transaction or a stream holds one longer. Askers beyond `max` wait: they are requests, which are bounded.
+ * Read-only connections, opened on demand. A plain query holds one only while it runs, which is synchronous, so usually one is open; a
+ * read transaction or a stream holds one longer. Callers above `max` wait; their number is bounded by that of the requests.
  */
 export function createReaderPool(open: () => SqliteConnection, max: number): ReaderPool {
   const idle: SqliteConnection[] = [];
@@ -172,7 +172,7 @@ export function createReaderPool(open: () => SqliteConnection, max: number): Rea
           all.add(connection);
           return connection;
         } catch (error) {
-          // Out of file descriptors: those that are open serve everybody, later.
+          // Out of file descriptors: callers wait for the open connections.
           if (codeOf(error) !== 'STORE_DESCRIPTORS' || all.size === 0) throw error;
         }
       }

@@ -15,15 +15,15 @@ import {
 import { CodedError } from '../lib/coded-error.ts';
 import type { Dialect, Queries, SqlValue, Store, StoreTx } from '../ports/store.ts';
 
-/** One transaction from the side of its engine, which begins and ends it. */
+/** One transaction as seen by its engine, which begins and ends it. */
 export interface Transaction {
-  /** Runs the work; its handle refuses to work afterwards. Rejects with the error of a failed statement, whoever caught it. */
+  /** Runs the work; its handle is unusable afterwards. Rejects with the error of a failed statement even if the work caught it. */
   run<T>(work: (tx: StoreTx) => Promise<T>): Promise<T>;
-  /** Runs what was registered with `onCommit`. */
+  /** Runs the callbacks registered with `onCommit`. */
   committed(): void;
 }
 
-/** Inserts rows over the connection of the transaction; returns how many were written. */
+/** Inserts rows on the connection of the transaction; returns the number of rows written. */
 export type InsertRows = (
   table: string,
   columns: readonly string[],
@@ -32,9 +32,8 @@ export type InsertRows = (
 ) => Promise<number>;
 
 /**
- * The handle that `Store.write` gives to its work. It works until the transaction ends and never longer. One failed statement spoils
- * the transaction on both engines: SQLite may have rolled it back already, and PostgreSQL would answer a later commit with a
- * roll-back and no error.
+ * The handle that `Store.write` passes to its work; it is valid only until the transaction ends. A failed statement aborts the transaction
+ * on both engines: SQLite may already have rolled it back, and PostgreSQL would answer a later commit with a rollback but no error.
  */
 export function createTransaction(dialect: Dialect, connection: Connection, insertRows: InsertRows): Transaction {
   const afterCommit: (() => void)[] = [];
@@ -99,18 +98,18 @@ export function createTransaction(dialect: Dialect, connection: Connection, inse
   };
 }
 
-/** One database connection as both engines offer it. Errors are mapped to STORE_* codes already. */
+/** One database connection of either engine. Its errors are already mapped to STORE_* codes. */
 export interface Connection {
   query(sql: string, parameters: readonly unknown[]): Promise<QueryResult<unknown>>;
   /** Rows in pieces of at most `chunkSize`. */
   stream(sql: string, parameters: readonly unknown[], chunkSize: number): AsyncIterable<readonly unknown[]>;
 }
 
-/** Where a query builder gets its connections from. */
+/** Source of the connections of a query builder. */
 interface Connections {
   acquire(): Promise<Connection>;
   release(connection: Connection): void;
-  /** Statement that begins a transaction of the builder itself; null where it has to be refused. */
+  /** Statement that begins a transaction of the builder; null: such transactions are refused. */
   readonly begin: string | null;
 }
 
@@ -118,7 +117,7 @@ interface HeldConnection extends DatabaseConnection {
   readonly held: Connection;
 }
 
-/** A Kysely dialect over connections that someone else owns. */
+/** A Kysely dialect on connections that it does not own. */
 export function createDialect(dialect: Dialect, connections: Connections): KyselyDialect {
   const isSqlite = dialect === 'sqlite';
   return {
@@ -158,7 +157,7 @@ function hold(connection: Connection): HeldConnection {
   };
 }
 
-/** Text of a multi-row insert; `placeholder` is given the position of each value, counted from 1. */
+/** Text of a multi-row insert; `placeholder` receives the position of each value, counted from 1. */
 export function insertText(
   table: string,
   columns: readonly string[],
@@ -186,7 +185,7 @@ interface Beat {
   readonly beat: number;
 }
 
-/** Counts a row up, and reads it back over another connection. Errors: STORE_IO when the commit is not seen, and those of a write. */
+/** Increments a row, and reads it back on another connection. Errors: STORE_IO if the commit is not visible, and those of a write. */
 export async function beat(write: Store['write'], read: Queries): Promise<void> {
   const count = await write(async ({ db }) => {
     await sql`create table if not exists parhelion_probe (id integer primary key, beat bigint not null)`.execute(db);

@@ -1,18 +1,18 @@
 import { CodedError } from '../lib/coded-error.ts';
 
-/** Lets one writer of a process at a time begin a transaction, over all its threads. */
+/** Allows one write transaction at a time across all threads of a process. */
 export interface WriteLock {
-  /** Whether it was got within the time. Called again only after `release`, or after false. */
+  /** Whether the lock was acquired in time. Call it again only after `release`, or after false. */
   acquire(timeoutMs: number): Promise<boolean>;
   release(): void;
 }
 
-/** Memory of a lock that threads share: who has it, and a place to wait for each member. */
+/** Shared memory of a lock: its owner, and a slot for each member. */
 export type LockMemory = SharedArrayBuffer;
 
 const OWNER = 0;
 const PLACES = 1;
-/** States of a place. */
+/** States of a slot. */
 const ABSENT = 0;
 const WAITS = 1;
 const GIVEN = 2;
@@ -21,8 +21,8 @@ export const makeLockMemory = (members: number): LockMemory =>
   new SharedArrayBuffer((PLACES + members) * Int32Array.BYTES_PER_ELEMENT);
 
 /**
- * The lock as one member sees it (`me` counts from 0, a number per thread). Whoever releases it hands it to the next member that waits,
- * going round, so that each waits for one transaction of every other at most. Waiting costs no turn of the event loop.
+ * The lock as seen by one member (`me`: index of the thread, from 0). On release it is passed to the next waiting member in rotation, so
+ * that each waits for at most one transaction of every other member. Waiting does not block the event loop.
  */
 export function createWriteLock(memory: LockMemory, me: number): WriteLock {
   const cells = new Int32Array(memory);
@@ -34,11 +34,11 @@ export function createWriteLock(memory: LockMemory, me: number): WriteLock {
     async acquire(timeoutMs) {
       if (takeIfFree()) return true;
       Atomics.store(cells, place, WAITS);
-      // It may have come free before anybody could see that we wait.
+      // It may have been released before our wait was visible.
       if (!takeIfFree()) {
         const waiting = (Atomics as unknown as AtomicsWithWait).waitAsync(cells, place, WAITS, timeoutMs);
         if (waiting.async) await waiting.value;
-        // Still waiting: it was not given to us in time, and from here on it cannot be.
+        // Still waiting: the lock was not passed to us in time, and from now on it cannot be.
         if (Atomics.compareExchange(cells, place, WAITS, ABSENT) === WAITS) return false;
       }
       Atomics.store(cells, place, ABSENT);
@@ -48,7 +48,7 @@ export function createWriteLock(memory: LockMemory, me: number): WriteLock {
   };
 }
 
-/** Of ES2024; Node has had it since 16. */
+/** From ES2024; supported by Node since 16. */
 interface AtomicsWithWait {
   waitAsync(
     cells: Int32Array,
@@ -59,8 +59,8 @@ interface AtomicsWithWait {
 }
 
 /**
- * Takes a member out whose thread has died: what it had goes to the next. Should someone hand the lock to the dead one in the same moment,
- * two may have it; the database's own lock still keeps their transactions apart.
+ * Removes a member whose thread has died: its lock is passed to the next. If the lock is passed to the dead member at the same time, two
+ * members may own it; the lock of the database still separates their transactions.
  */
 export function forgetLockMember(memory: LockMemory, member: number): void {
   const cells = new Int32Array(memory);
@@ -72,7 +72,7 @@ function handOn(cells: Int32Array, members: number, from: number): void {
   for (;;) {
     if (giveToNext(cells, members, from)) return;
     Atomics.store(cells, OWNER, 0);
-    // Somebody may have begun to wait after we looked and before it was free.
+    // A member may have started to wait after our check and before the release.
     if (!someoneWaits(cells, members) || Atomics.compareExchange(cells, OWNER, 0, from + 1) !== 0) return;
   }
 }
@@ -81,7 +81,7 @@ function giveToNext(cells: Int32Array, members: number, from: number): boolean {
   for (let step = 1; step <= members; step++) {
     const member = (from + step) % members;
     if (Atomics.load(cells, PLACES + member) !== WAITS) continue;
-    // Before the place says so: whoever wakes has to find itself the owner.
+    // Set the owner before the slot: the woken member must find itself the owner.
     Atomics.store(cells, OWNER, member + 1);
     if (Atomics.compareExchange(cells, PLACES + member, WAITS, GIVEN) === WAITS) {
       Atomics.notify(cells, PLACES + member);
@@ -100,20 +100,20 @@ function someoneWaits(cells: Int32Array, members: number): boolean {
 }
 
 export interface WriteQueueOptions {
-  /** Writers that may wait; one more is refused. */
+  /** Maximum number of waiting writers; further ones are refused. */
   readonly maxWaiting: number;
-  /** How long a writer waits for those before it. */
+  /** How long a writer waits for earlier ones. */
   readonly timeoutMs: number;
 }
 
 export interface WriteQueue {
-  /** Runs `work` when all earlier work is over. Errors: STORE_BUSY when the queue is full or the wait too long. */
+  /** Runs `work` when all earlier work has finished. Errors: STORE_BUSY if the queue is full or the wait too long. */
   run<T>(work: () => Promise<T>): Promise<T>;
-  /** Resolves when nothing runs or waits any more; later work is refused. */
+  /** Resolves when no work is running or waiting; later work is refused. */
   close(): Promise<void>;
 }
 
-/** One at a time, first come first served, with a bound on how many wait and for how long. */
+/** One at a time, in order of arrival, with limits on the number of waiters and their wait. */
 export function createWriteQueue({ maxWaiting, timeoutMs }: WriteQueueOptions): WriteQueue {
   const waiting = new Set<() => void>();
   const idle: (() => void)[] = [];

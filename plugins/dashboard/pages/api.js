@@ -2,7 +2,7 @@ const BASE = '/dashboard/api';
 let csrfToken = '';
 let lost = () => {};
 
-/** Called when nobody is logged in any more. */
+/** Called when the session has ended. */
 export function onLost(listener) {
   lost = listener;
 }
@@ -27,7 +27,7 @@ export async function call(method, path, body) {
 export const get = (path) => call('GET', path);
 export const post = (path, body) => call('POST', path, body);
 
-/** Who is logged in; null when nobody is. */
+/** The logged-in user, or null. */
 export async function session() {
   const response = await fetch(`${BASE}/session`, { credentials: 'same-origin' });
   if (!response.ok) return null;
@@ -43,7 +43,7 @@ export async function logout() {
   csrfToken = '';
 }
 
-/** An operator ends those of everybody, an owner those of the project; also this one. */
+/** Ends all sessions, including this one: as operator those of all users, as owner those of the project. */
 export async function endSessions() {
   await post('/sessions/end');
   csrfToken = '';

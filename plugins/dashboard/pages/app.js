@@ -6,7 +6,7 @@ import { projectsPage } from './page-projects.js';
 import { usagePage } from './page-usage.js';
 import { webhooksPage } from './page-webhooks.js';
 
-/** Path in the hash, name, page, and whether owners of a project see it too. */
+/** Path in the hash, name, page, and whether project owners see it too. */
 const PAGES = [
   ['overview', 'Overview', overviewPage, true],
   ['projects', 'Projects and keys', projectsPage, true],
@@ -34,8 +34,8 @@ function showHead() {
     await begin();
   });
   const endAll = button('End all sessions', async () => {
-    const whose = who.role === 'operator' ? 'everybody' : 'this project';
-    if (!confirm(`End all sessions of ${whose}, this one too?`)) return;
+    const whose = who.role === 'operator' ? 'all users' : 'this project';
+    if (!confirm(`End all sessions of ${whose}, including this one?`)) return;
     await endSessions();
     await begin();
   });

@@ -1,19 +1,19 @@
 import { h, number } from './dom.js';
 
-/** A package of its own that is fetched where a plot is shown: the other pages do without. */
+/** The charting package is fetched only when a plot is shown. */
 const LIBRARY = '/dashboard/uplot.js';
 const HEIGHT = 260;
 const HALF_DAY_S = 43_200;
-/** Steps of the axes: there is no half request. */
+/** Steps of the axes: integers only. */
 const STEPS = Array.from({ length: 16 }, (_, power) => [1, 2, 5].map((step) => step * 10 ** power)).flat();
 
-/** Gives `drawUsage`: days as bars of credits and a line of requests. */
+/** Loads `drawUsage`: days as bars of credits and a line of requests. */
 export async function loadPlots() {
   const { default: UPlot } = await import(LIBRARY);
   return (place, title, points) => drawUsage(UPlot, place, title, points);
 }
 
-/** The table beside it says the same to whoever does not see it. Gives the function that ends it. */
+/** The table next to the plot has the same data for screen readers. Returns the function that removes the plot. */
 function drawUsage(UPlot, place, title, points) {
   const picture = h('div', { class: 'chart', role: 'img', 'aria-label': title });
   place.replaceChildren(picture);
@@ -28,7 +28,7 @@ function drawUsage(UPlot, place, title, points) {
     if (width !== plot.width) plot.setSize({ width, height: HEIGHT });
   });
   resized.observe(picture);
-  // What is drawn does not follow the style sheet by itself.
+  // A canvas does not follow style changes automatically.
   const dark = matchMedia('(prefers-color-scheme: dark)');
   const repaint = () => plot.redraw();
   dark.addEventListener('change', repaint);
@@ -46,7 +46,7 @@ function options(UPlot) {
   const fromZero = { range: (_plot, _least, most) => [0, Math.max(1, most * 1.1)] };
   return {
     tzDate: (unixS) => UPlot.tzDate(new Date(unixS * 1_000), 'Etc/UTC'),
-    // Bars stand on their days: the first and the last need room for a half of theirs.
+    // Bars are centered on their days: the first and last need space for half a bar.
     scales: {
       x: { range: (_plot, first, last) => [first - HALF_DAY_S, last + HALF_DAY_S] },
       credits: fromZero,
@@ -72,10 +72,10 @@ function options(UPlot) {
   };
 }
 
-/** Looked up when it is painted. */
+/** Read at paint time. */
 const color = (name) => () => getComputedStyle(document.documentElement).getPropertyValue(name);
 
-/** Month and day, as the table has them. */
+/** Month and day, as in the table. */
 const days = (_plot, unixS) => unixS.map((at) => new Date(at * 1_000).toISOString().slice(5, 10));
 
 const compact = (_plot, values) =>

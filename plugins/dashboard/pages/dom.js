@@ -1,6 +1,6 @@
 /**
- * Makes an element. Attributes that begin with `on` are listeners, `class` is the class; children are elements, texts or null. Texts are
- * set as text: nothing that comes from a server is ever read as markup.
+ * Creates an element. Attributes that begin with `on` are listeners, `class` is the class; children are elements, texts or null. Texts are
+ * set as text: data of a server is never parsed as markup.
  */
 export function h(name, attributes = {}, ...children) {
   const element = document.createElement(name);
@@ -9,7 +9,7 @@ export function h(name, attributes = {}, ...children) {
     if (key.startsWith('on')) element.addEventListener(key.slice(2), value);
     else if (key === 'value') {
       element.value = value;
-      // What a form goes back to when it is reset.
+      // The value after a reset of the form.
       if ('defaultValue' in element) element.defaultValue = value;
     } else element.setAttribute(key, value === true ? '' : String(value));
   }
@@ -17,7 +17,7 @@ export function h(name, attributes = {}, ...children) {
   return element;
 }
 
-/** A table that says what it is. `columns`: name, how to show a row, and whether it is a number. */
+/** A table with a caption. `columns`: name, how to show a row, and whether it is a number. */
 export function table(caption, columns, rows, whenEmpty = 'nothing yet') {
   if (rows.length === 0) return h('p', { class: 'soft' }, `${caption}: ${whenEmpty}`);
   const head = columns.map(({ name, isNumber }) => h('th', { scope: 'col', class: isNumber ? 'number' : null }, name));
@@ -40,14 +40,14 @@ export function field(label, control) {
   return h('label', {}, label, control);
 }
 
-/** A button that is off while its work runs, and shows what went wrong. */
+/** A button that is disabled while its work runs, and shows errors. */
 export function button(text, work, kind = '') {
   const element = h('button', { type: 'button', class: kind }, text);
   element.addEventListener('click', () => busy(element, work));
   return element;
 }
 
-/** A form whose work gets its values. Controls are distinguished by their names. */
+/** A form that passes its values, by control name, to its work. */
 export function form(className, work, ...children) {
   const element = h('form', { class: className }, ...children);
   element.addEventListener('submit', (event) => {
@@ -71,14 +71,14 @@ async function busy(control, work) {
 
 const NOTE_MS = 8_000;
 
-/** Says something that a screen reader reads too. */
+/** Shows a message that screen readers announce. */
 export function note(text) {
   const element = h('p', {}, text);
   document.getElementById('notes').append(element);
   setTimeout(() => element.remove(), NOTE_MS);
 }
 
-/** A secret that is shown this once. */
+/** A secret that is shown only once. */
 export function secretBox(what, secret) {
   const copy = button('Copy', async () => {
     await navigator.clipboard.writeText(secret);
@@ -87,7 +87,7 @@ export function secretBox(what, secret) {
   const box = h(
     'div',
     { class: 'secret', role: 'alert', tabindex: '-1' },
-    h('p', {}, `${what}. It is shown this once: keep it now.`),
+    h('p', {}, `${what}. It is shown only once: store it now.`),
     h('p', {}, h('code', {}, secret)),
     copy,
   );

@@ -3,7 +3,7 @@ import { button, h, number, table, when } from './dom.js';
 
 const TREE_TYPES = { 1: 'state V1', 2: 'address V1', 3: 'state V2', 4: 'address V2', 5: 'compressed NFTs' };
 
-/** How states look; all others are bad. */
+/** Styles of states; all others are shown as bad. */
 const TREE_STATES = { ok: 'good', unverified: 'soft' };
 
 /** Merkle trees of compressed accounts. */
@@ -26,12 +26,12 @@ export async function treesPage(place) {
   );
 }
 
-/** Wallets that are indexed. */
+/** Indexed wallets. */
 export async function walletsPage(place, how, cursor = null) {
   const { wallets, nextCursor } = await get(`/wallets${cursor === null ? '' : `?cursor=${cursor}`}`);
   place.replaceChildren(
     table(
-      'Wallets that are indexed',
+      'Indexed wallets',
       [
         { name: 'Wallet', show: ({ address }) => h('code', {}, address) },
         { name: 'State', show: ({ state, trouble }) => h('span', { class: trouble === null ? null : 'bad' }, state) },
@@ -54,7 +54,7 @@ export async function pluginsPage(place) {
       : h('details', {}, h('summary', {}, String(list.length)), h('pre', { tabindex: '0' }, list.join('\n')));
   place.replaceChildren(
     table(
-      'Plugins that run',
+      'Running plugins',
       [
         { name: 'Plugin', show: ({ id }) => h('code', {}, id) },
         { name: 'What it does', show: ({ summary }) => summary },
@@ -78,10 +78,10 @@ export async function configPage(place) {
       h('pre', { tabindex: '0' }, JSON.stringify(value, null, 2)),
     ),
   );
-  place.replaceChildren(h('p', { class: 'soft' }, 'In force, with secrets hidden.'), ...sections);
+  place.replaceChildren(h('p', { class: 'soft' }, 'Effective configuration, with secrets masked.'), ...sections);
 }
 
-/** Who did what. */
+/** The audit log. */
 export async function auditPage(place, how, cursor = null) {
   const { entries, nextCursor } = await get(`/audit?limit=50${cursor === null ? '' : `&cursor=${cursor}`}`);
   place.replaceChildren(
@@ -97,6 +97,6 @@ export async function auditPage(place, how, cursor = null) {
       ],
       entries,
     ),
-    ...(nextCursor === null ? [] : [button('Older ones', () => auditPage(place, how, nextCursor))]),
+    ...(nextCursor === null ? [] : [button('Older', () => auditPage(place, how, nextCursor))]),
   );
 }

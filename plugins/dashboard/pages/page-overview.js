@@ -2,7 +2,7 @@ import { h, number, table, time } from './dom.js';
 
 const SCRAPE_MS = 5_000;
 
-/** Where the chains stand, live; readiness and counts from the same places that monitoring reads. */
+/** Live positions of the chains; readiness and counts from the same sources as monitoring. */
 export async function overviewPage(place) {
   const tiles = h('dl', { class: 'tiles' });
   const checks = h('div', {});
@@ -54,7 +54,7 @@ function chainTiles(chain) {
     tile('Followed to', number(chain.cursorSlot)),
     tile('Behind the tip', lagText(chain), chain.isLate),
     tile('Open gaps', number(chain.openGaps), chain.openGaps > 0),
-    ...(chain.stalled === null ? [] : [tile('Stands still', chain.stalled, true)]),
+    ...(chain.stalled === null ? [] : [tile('Stalled', chain.stalled, true)]),
   ];
 }
 
@@ -77,7 +77,7 @@ function upstreamTable(states) {
           ),
       },
       { name: 'Slot', show: (state) => number(state.slot), isNumber: true },
-      { name: 'Under way', show: (state) => number(state.inFlight), isNumber: true },
+      { name: 'In flight', show: (state) => number(state.inFlight), isNumber: true },
     ],
     states,
   );

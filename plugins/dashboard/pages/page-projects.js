@@ -24,14 +24,14 @@ export async function projectsPage(place, { who }) {
     const path = `/projects/${choice.chosen()}`;
     const [{ keys }, { budgets }] = await Promise.all([get(`${path}/keys`), get(`${path}/budgets`)]);
     list.replaceChildren(keyTable(keys, choice.chosen(), showKeys));
-    held.replaceChildren(h('h2', {}, 'Held and stored at this moment'), budgetTable(budgets));
+    held.replaceChildren(h('h2', {}, 'Budgets held now'), budgetTable(budgets));
   }
   await showKeys();
 }
 
 function projectTable(projects, made) {
   const renew = (project) => async () => {
-    if (!confirm(`Make a new dashboard secret for ${project.name}? One made before stops working.`)) return;
+    if (!confirm(`Create a new dashboard secret for ${project.name}? An earlier one stops working.`)) return;
     const { secret } = await post(`/projects/${project.id}/secret`);
     made.replaceChildren(secretBox(`Dashboard secret of ${project.name}`, secret));
   };
@@ -77,7 +77,7 @@ function newProject(plans, place, who) {
     },
     field('Name of a new project', h('input', { name: 'name', required: true, maxlength: 128 })),
     field('Plan', select),
-    h('button', { type: 'submit' }, 'Make project'),
+    h('button', { type: 'submit' }, 'Create project'),
   );
 }
 
@@ -99,13 +99,13 @@ function newKey(project, made, changed) {
     field('Name of a new key', h('input', { name: 'name', maxlength: 128 })),
     field('Only from (addresses, networks)', h('input', { name: 'ips', spellcheck: 'false' })),
     field('Ends on', h('input', { name: 'expires', type: 'date' })),
-    h('button', { type: 'submit' }, 'Make key'),
+    h('button', { type: 'submit' }, 'Create key'),
   );
 }
 
 function keyTable(keys, project, changed) {
   const revoke = (key) => async () => {
-    if (!confirm(`End the key ${key.prefix}… for good?`)) return;
+    if (!confirm(`Revoke the key ${key.prefix}… permanently?`)) return;
     await post(`/projects/${project}/keys/${key.id}/revoke`);
     note(`Key ${key.prefix}… is revoked`);
     await changed();

@@ -4,12 +4,12 @@ import { field, h, number, table } from './dom.js';
 import { projectChoice } from './project-choice.js';
 
 const DAY_MS = 86_400_000;
-/** A plan with so many credits has no limit. */
+/** From this number of credits on, a plan counts as unlimited. */
 const UNLIMITED = Number.MAX_SAFE_INTEGER;
-const PLOT_TITLE = 'Credits and requests by day; the table below holds the same numbers';
+const PLOT_TITLE = 'Credits and requests by day; the table below contains the same numbers';
 const dayOf = (unixMs) => new Date(unixMs).toISOString().slice(0, 10);
 
-/** Credits over time, as a picture, a table and a file. */
+/** Credits over time, as a plot, a table and a file. */
 export async function usagePage(place) {
   const from = h('input', { type: 'date', value: dayOf(Date.now() - 29 * DAY_MS), required: true });
   const to = h('input', { type: 'date', value: dayOf(Date.now()), required: true });
@@ -31,7 +31,7 @@ export async function usagePage(place) {
       loadPlots(),
       get(`/projects/${choice.chosen()}/usage${query}`),
     ]);
-    // Something else was chosen meanwhile.
+    // The selection has changed during the request.
     if (mine !== asked) return;
     const products = [...new Set(days.map((day) => day.product))].sort();
     const wanted = product.value;

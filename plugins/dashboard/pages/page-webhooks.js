@@ -34,12 +34,12 @@ export async function webhooksPage(place) {
       h('h2', { tabindex: '-1' }, `Deliveries of ${hook.webhookURL}`),
       rows,
       ...page.missed.map(missedLine),
-      ...(more === null ? [] : [button('Older ones', () => showDeliveries(hook, more))]),
+      ...(more === null ? [] : [button('Older', () => showDeliveries(hook, more))]),
     );
     deliveries.querySelector('h2').focus();
     watched = { path, rows, fill, text: JSON.stringify(page.data) };
   }
-  /** Shows what has changed, except to somebody who is reading or using a row. */
+  /** Refreshes the table, unless the user is reading or using a row. */
   async function watch() {
     const mine = watched;
     if (mine === null || document.hidden) return;
@@ -82,7 +82,7 @@ function creation(api, made, changed) {
     field('Accounts', h('textarea', { name: 'addresses', required: true, rows: 1, spellcheck: 'false' })),
     field('Transaction types', h('input', { name: 'transactionTypes', value: 'ANY', required: true })),
     field('Authorization header', h('input', { name: 'authHeader', autocomplete: 'off' })),
-    h('button', { type: 'submit' }, 'Make webhook'),
+    h('button', { type: 'submit' }, 'Create webhook'),
   );
 }
 
@@ -138,7 +138,7 @@ function missedLine({ fromSlot, toSlot, events, reason }) {
 function deliveryTable(deliveries, hook, api, changed) {
   const resend = (delivery) => async () => {
     await api('POST', `/${hook.webhookID}/deliveries/${delivery.deliveryId}/resend`, {});
-    note('It is sent again');
+    note('The delivery is sent again');
     await changed();
   };
   const attempts = ({ attempts = [] }) =>

@@ -1,7 +1,7 @@
 import { get } from './api.js';
 import { field, h } from './dom.js';
 
-/** The projects of the session, and a control that chooses one; `changed` gets the id, at once too. */
+/** The projects of the session, and a control to select one; `changed` receives the id, initially too. */
 export async function projectChoice(changed) {
   const { projects, plans } = await get('/projects');
   const select = h(

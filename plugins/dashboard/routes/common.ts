@@ -8,11 +8,11 @@ import { actorOf, type Guard, type Session, type Sessions } from '../sessions.ts
 
 import type { AuditLog, OperatorToken, ProjectSecrets, Standings } from '../store.ts';
 
-/** What the routes of the pages work with. */
+/** Dependencies of the page routes. */
 export interface PageContext {
   readonly config: DashboardConfig;
   readonly access: AccessAdmin;
-  /** The cookie goes over https only. */
+  /** Send the cookie only over https. */
   readonly isSecure: boolean;
   readonly daemon: DaemonView;
   readonly sessions: Sessions;
@@ -21,14 +21,14 @@ export interface PageContext {
   readonly secrets: ProjectSecrets;
   readonly operatorToken: OperatorToken;
   readonly standings: Standings;
-  /** Tells all processes that a standing has changed; those of this process with this name end at once, with null all. */
+  /** Informs all processes that a standing has changed; sessions of this process with this name (null: all) end at once. */
   endSessions(name: string | null): void;
   readonly clock: Clock;
 }
 
 export const API = '/dashboard/api';
 
-/** What all of them share: only whoever reaches the admin listener gets here, and then has to be logged in. */
+/** Properties of all page routes: they are on the admin listener and need a login. */
 export const PAGE_ROUTE = { tag: 'Dashboard', auth: 'admin', errors: 'wallet' } as const satisfies Partial<Route>;
 
 const refusal = Type.Object({ error: Type.String(), code: Type.Integer(), details: Type.Optional(Type.String()) });
@@ -36,7 +36,7 @@ export const REFUSALS = { 400: refusal, 401: refusal, 403: refusal, 404: refusal
 
 export const projectParams = Type.Object({ project: Type.String({ maxLength: 64 }) });
 
-/** Does something that is written down. Codes of the access plugin become HTTP errors. */
+/** Runs an action with an audit log entry. Error codes of the access plugin become HTTP errors. */
 export function audited<T>(
   { audit }: PageContext,
   request: Pick<RouteRequest, 'remoteAddress'>,
@@ -48,7 +48,7 @@ export function audited<T>(
   return audit.record(entry, () => withHttpErrors(work()));
 }
 
-/** Errors of projects and keys in the words of HTTP. */
+/** Maps errors of projects and keys to HTTP errors. */
 export async function withHttpErrors<T>(work: Promise<T>): Promise<T> {
   try {
     return await work;

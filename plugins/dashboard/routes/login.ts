@@ -22,13 +22,13 @@ const sessionReply = Type.Object({
   version: Type.String(),
 });
 const text = Type.String({ minLength: 1, maxLength: 512 });
-/** Either the operator's token, or a project and its secret. */
+/** Either the operator token, or a project and its secret. */
 const loginBody = Type.Union([
   Type.Object({ token: text }, { additionalProperties: false }),
   Type.Object({ project: text, secret: text }, { additionalProperties: false }),
 ]);
 
-/** In, out, and who one is. */
+/** Login, logout, and the current user. */
 export function loginRoutes(context: PageContext): readonly Route[] {
   return [loginRoute(context), logoutRoute(context), endRoute(context), sessionRoute(context)];
 }
@@ -63,7 +63,7 @@ function loginRoute(context: PageContext): Route {
       const target = 'token' in body ? 'operator' : `project:${body.project}`;
       const standing = (await standings.read([target])).get(target) ?? null;
       const identity = await identify(body);
-      // Whoever is right gets in, whatever others send from the same address: only wrong logins are counted, slowed and refused.
+      // A valid login always succeeds, whatever others send from the same address: only wrong ones are counted, delayed and refused.
       if (identity === null) {
         const waitS = brake.waitS(remoteAddress);
         brake.failed(remoteAddress);
@@ -73,7 +73,7 @@ function loginRoute(context: PageContext): Route {
         await audit.record(entry, () => Promise.resolve());
         throw new RequestError(401, 'Wrong token or secret');
       }
-      // Whoever was logged in with this browser before is not any more.
+      // Ends the previous session of this browser.
       sessions.close(readCookie(headers['cookie']) ?? '');
       const { token, session } = sessions.open(identity, standing);
       const entry = { actor: actorOf(session), address: remoteAddress, action: 'session.open', target };
@@ -110,7 +110,7 @@ function endRoute(context: PageContext): Route {
     ...PAGE_ROUTE,
     method: 'POST',
     path: `${API}/sessions/end`,
-    summary: 'End all sessions: an operator those of everybody, an owner those of the project',
+    summary: 'End all sessions: as operator those of all users, as owner those of the project',
     body: Type.Unknown(),
     bodyOptional: true,
     replies: { 200: Type.Object({}), ...REFUSALS },

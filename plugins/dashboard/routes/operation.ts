@@ -10,7 +10,7 @@ import { API, PAGE_ROUTE, type PageContext, REFUSALS } from './common.ts';
 
 const MAX_ENTRIES = 200;
 
-/** What operators see of the daemon itself. */
+/** Operator routes about the daemon itself. */
 export function operationRoutes(context: PageContext): readonly Route[] {
   return [pluginsRoute(context), configRoute(context), auditRoute(context), treesRoute(context), walletsRoute(context)];
 }
@@ -20,7 +20,7 @@ function pluginsRoute({ daemon, guard }: PageContext): Route {
     ...PAGE_ROUTE,
     method: 'GET',
     path: `${API}/plugins`,
-    summary: 'Plugins that run, and what they contribute',
+    summary: 'Running plugins and their contributions',
     replies: { 200: Type.Object({ plugins: Type.Array(Type.Unknown()) }), ...REFUSALS },
     handler(request) {
       demandOperator(guard.enter(request));
@@ -34,7 +34,7 @@ function configRoute({ daemon, guard }: PageContext): Route {
     ...PAGE_ROUTE,
     method: 'GET',
     path: `${API}/config`,
-    summary: 'The configuration in force, secrets masked',
+    summary: 'The effective configuration, with secrets masked',
     replies: { 200: Type.Object({ config: Type.Unknown() }), ...REFUSALS },
     handler(request) {
       demandOperator(guard.enter(request));
@@ -78,7 +78,7 @@ function positionOf(cursor: string): Position {
   return { at, seq };
 }
 
-/** A route of another plugin's operators, as it answers; without that plugin what `empty` says. */
+/** Returns the answer of an operator route of another plugin, or `empty` without that plugin. */
 function passedOn(
   { daemon, guard }: PageContext,
   route: { readonly path: string; readonly from: string; readonly summary: string; readonly empty: object },
@@ -115,19 +115,19 @@ function treesRoute(context: PageContext): Route {
 function walletsRoute(context: PageContext): Route {
   return passedOn(context, {
     ...{ path: 'wallets', from: '/v0/admin/wallets', empty: { wallets: [], nextCursor: null } },
-    summary: 'Wallets that are indexed; empty without the plugin wallet',
+    summary: 'Indexed wallets; empty without the plugin wallet',
   });
 }
 
 export interface Live {
   readonly route: Route;
-  /** Ends all streams: they would hold up the end of the daemon. */
+  /** Ends all streams, which would delay the stop of the daemon. */
   close(): void;
 }
 
 const CHAINS: readonly ChainId[] = ['main', 'devnet'];
 
-/** Server-sent events with what changes by itself: where the chains stand, and the upstreams. */
+/** Server-sent events with live values: positions of the chains, and the upstreams. */
 export function createLive(
   context: PageContext,
   ctx: Pick<HostContext, 'chain' | 'upstreams' | 'clock' | 'core'>,
@@ -176,7 +176,7 @@ export function createLive(
   };
 }
 
-/** Gives a text at once, and every interval; a reader that does not read gets no more. Ends when nobody reads, and with the session. */
+/** Sends a text at once and at every interval, except to a client that does not read. Ends with the connection or the session. */
 function makeStream(clock: Clock, everyMs: number, ended: AbortSignal, next: () => string): Readable {
   let cancel = (): void => {};
   let isOver = false;
@@ -201,7 +201,7 @@ function makeStream(clock: Clock, everyMs: number, ended: AbortSignal, next: () 
     try {
       text = next();
     } catch {
-      // Nobody is logged in any more.
+      // The session has ended.
     }
     isOver = text === null;
     stream.push(text);

@@ -7,7 +7,7 @@ import { Type } from '@sinclair/typebox';
 import { CodedError, defineRoute, type Reply, RequestError, type Route } from '../../../src/plugin/plugin.ts';
 import { DASHBOARD_ERRORS } from '../errors.ts';
 
-/** Nothing from elsewhere, nothing inline, in no frame. */
+/** No external resources, nothing inline, no frames. */
 const HEADERS: Readonly<Record<string, string>> = {
   'Content-Security-Policy':
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -18,7 +18,7 @@ const HEADERS: Readonly<Record<string, string>> = {
   'Cache-Control': 'no-cache',
 };
 
-/** The files of the pages. They hold nothing secret and are served to whoever reaches the listener. */
+/** The files of the pages. They contain no secrets and are served without a login. */
 export function pageRoutes(files: () => ReadonlyMap<string, PageFile>): readonly Route[] {
   const serve = (name: string, match: string | string[] | undefined): Reply => {
     const file = files().get(name);
@@ -61,13 +61,13 @@ const TYPES: Readonly<Record<string, string>> = {
 };
 const FOLDER = join('plugins', 'dashboard', 'pages');
 
-/** Plots are drawn by a package whose files are served as they are. */
+/** Files of the charting package, served unchanged. */
 const FROM_PACKAGES: Readonly<Record<string, string>> = {
   'uplot.js': 'uplot/dist/uPlot.esm.js',
   'uplot.css': 'uplot/dist/uPlot.min.css',
 };
 
-/** All files of the pages by name; they are few and small. Errors: DASHBOARD_PAGES_MISSING. */
+/** All page files by name; they are few and small. Errors: DASHBOARD_PAGES_MISSING. */
 export function readPages(): ReadonlyMap<string, PageFile> {
   const folder = findFolder();
   const own = readdirSync(folder).map((name) => [name, join(folder, name)] as const);
@@ -90,7 +90,7 @@ function findInPackage(file: string): string {
   }
 }
 
-/** The pages are not built: they lie in the source, which is nearer or farther above this file. */
+/** The pages are not built: they are in the source folder, at a different depth for source and built tree. */
 function findFolder(): string {
   let above = dirname(fileURLToPath(import.meta.url));
   while (!existsSync(join(above, FOLDER, 'index.html'))) {

@@ -13,7 +13,7 @@ const projectReply = Type.Object({
   createdAt: Type.Integer({ description: 'unix milliseconds' }),
 });
 
-/** Projects, and the secrets their owners log in with. */
+/** Projects, and the login secrets of their owners. */
 export function projectRoutes(context: PageContext): readonly Route[] {
   return [listRoute(context), createRoute(context), secretRoute(context), budgetsRoute(context)];
 }
@@ -42,7 +42,7 @@ function budgetsRoute({ daemon, guard }: PageContext): Route {
     ...PAGE_ROUTE,
     method: 'GET',
     path: `${API}/projects/:project/budgets`,
-    summary: 'What a project holds at this moment of what all projects share',
+    summary: 'Budgets that a project holds now',
     params: projectParams,
     replies: { 200: Type.Object({ budgets: Type.Array(Type.Unknown()) }), ...REFUSALS },
     async handler(request) {
@@ -59,7 +59,7 @@ function createRoute(context: PageContext): Route {
     ...PAGE_ROUTE,
     method: 'POST',
     path: `${API}/projects`,
-    summary: 'Make a project',
+    summary: 'Create a project',
     body: Type.Object({ name: Type.String({ minLength: 1, maxLength: 128 }), plan: Type.String({ maxLength: 64 }) }),
     replies: { 201: projectReply, ...REFUSALS },
     async handler(request) {
@@ -79,7 +79,7 @@ function secretRoute(context: PageContext): Route {
     method: 'POST',
     path: `${API}/projects/:project/secret`,
     summary:
-      'Make the secret that the owner of a project logs in with; it is shown once, and ends any before and all sessions',
+      'Create the login secret of a project owner; it is shown only once, replaces the old secret and ends all sessions',
     params: projectParams,
     body: Type.Unknown(),
     bodyOptional: true,
@@ -91,7 +91,7 @@ function secretRoute(context: PageContext): Route {
       demandOperator(session);
       const action = { action: 'projects.renew-secret', target: project };
       const secret = await audited(context, request, session, action, async () => {
-        // An unknown project is an error, and gets no secret.
+        // Throws for an unknown project.
         await access.keys(project);
         return secrets.renew(project);
       });
@@ -125,7 +125,7 @@ function listKeysRoute({ access, guard }: PageContext): Route {
     ...PAGE_ROUTE,
     method: 'GET',
     path: KEYS,
-    summary: 'Keys of a project, by their first characters',
+    summary: 'Keys of a project, with their first characters',
     params: projectParams,
     replies: { 200: Type.Object({ keys: Type.Array(keyReply) }), ...REFUSALS },
     async handler(request) {
@@ -142,7 +142,7 @@ function createKeyRoute(context: PageContext): Route {
     ...PAGE_ROUTE,
     method: 'POST',
     path: KEYS,
-    summary: 'Make a key; it is shown once',
+    summary: 'Create a key; it is shown only once',
     params: projectParams,
     body: Type.Object({
       name: Type.String({ maxLength: 128, default: '' }),
@@ -168,7 +168,7 @@ function revokeRoute(context: PageContext): Route {
     ...PAGE_ROUTE,
     method: 'POST',
     path: `${KEYS}/:key/revoke`,
-    summary: 'End a key',
+    summary: 'Revoke a key',
     params: keyParams,
     body: Type.Unknown(),
     bodyOptional: true,
@@ -191,7 +191,7 @@ function limitRoute(context: PageContext): Route {
     ...PAGE_ROUTE,
     method: 'PUT',
     path: `${KEYS}/:key/ips`,
-    summary: 'Say from where a key may be used; null: from everywhere',
+    summary: 'Limit the addresses that may use a key; null: no limit',
     params: keyParams,
     body: Type.Object({ ips: listOrNull }),
     replies: { 200: Type.Object({}), ...REFUSALS },
@@ -217,7 +217,7 @@ const usageDay = Type.Object({
   bytes: Type.Integer(),
 });
 
-/** What a project used: the cycle's record, and days as JSON and CSV. */
+/** Usage of a project: the record of the cycle, and days as JSON and CSV. */
 export function usageRoutes(context: PageContext): readonly Route[] {
   return [usageRoute(context), csvRoute(context)];
 }
@@ -267,7 +267,7 @@ function csvRoute({ access, guard }: PageContext): Route {
   });
 }
 
-/** Products and days hold no character that CSV would have to quote. */
+/** Products and days contain no characters that CSV must quote. */
 function csvOf(days: readonly UsageDay[]): string {
   const lines = days.map(({ day, product, credits, requests, bytes }) =>
     [day, product, credits, requests, bytes].join(','),
@@ -276,10 +276,10 @@ function csvOf(days: readonly UsageDay[]): string {
 }
 
 const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] as const;
-/** Only these, and below them only letters that ids and queries have. */
+/** Allowed paths: only these, followed only by characters of ids and queries. */
 const PATH = '^/v0/webhooks(/[A-Za-z0-9-]{1,64}){0,4}(\\?[A-Za-z0-9=&_-]{0,200})?$';
 
-/** The webhook endpoints on behalf of a project: what a page can do is what a key of the project can do. */
+/** The webhook endpoints on behalf of a project, with the rights of one of its keys. */
 export function webhookRoute(context: PageContext): Route {
   const { access, daemon, guard } = context;
   return defineRoute({

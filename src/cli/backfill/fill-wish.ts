@@ -27,8 +27,8 @@ export interface Work {
 type Wish = Extract<BackfillRequest, { kind: 'gaps' | 'range' }>;
 
 /**
- * Fills what is wanted and shows how it gets on: in this process, or in the daemon that runs. Returns the exit code: 75 when something
- * is left, which the same command then takes up again.
+ * Fills the requested gaps and shows the progress: in this process, or in the running daemon. Returns the exit code: 75 if something is
+ * left, which the same command then resumes.
  */
 export async function fillWish(work: Work, wish: Wish): Promise<number> {
   const { store, io, parts, assembly, dataDir } = work;
@@ -61,7 +61,7 @@ export async function fillWish(work: Work, wish: Wish): Promise<number> {
 
 const SIGNALS = ['SIGINT', 'SIGTERM'] as const;
 
-/** Never resolves by itself: what there is to know stands in the records. */
+/** Never resolves by itself: the state is in the gap records. */
 async function startHere(
   { assembly, parts, store }: Work,
   { gaps, isOurs }: Wanted,
@@ -80,18 +80,18 @@ async function startHere(
   });
 }
 
-/** What is filled is never taken back. Errors: CONFIG_INVALID, CHAIN_UNREACHABLE, FOLLOW_NOT_FINAL. */
+/** Filled blocks are never rolled back, so the range must be final. Errors: CONFIG_INVALID, CHAIN_UNREACHABLE, FOLLOW_NOT_FINAL. */
 async function checkFinal({ assembly }: Work, chain: ChainId, toSlot: number, hasDaemon: boolean): Promise<void> {
   const { source } = assembly.chains.find(({ setup }) => setup.id === chain) ?? {};
   if (source === undefined) {
-    // Only the daemon knows where the throw-away chain is.
+    // Only the daemon knows the address of the local chain.
     if (hasDaemon) return;
     throw noUpstream(chain);
   }
   const { signal } = new AbortController();
   const finalSlot = await source.tip({ commitment: 'finalized', signal }).catch((error: unknown) => {
     const exitCode = EXIT.temporary;
-    throw new CodedError('CHAIN_UNREACHABLE', 'no upstream tells its newest final slot', { cause: error, exitCode });
+    throw new CodedError('CHAIN_UNREACHABLE', 'no upstream reports its newest final slot', { cause: error, exitCode });
   });
   if (toSlot < finalSlot) return;
   throw new CodedError('FOLLOW_NOT_FINAL', `slot ${toSlot} is not final yet; the newest final slot is ${finalSlot}`, {
@@ -112,14 +112,14 @@ function tell(
 ): void {
   const slots = wanted.gaps.reduce((sum, { fromSlot, toSlot }) => sum + toSlot - fromSlot + 1, 0);
   if (wish.json) io.out(JSON.stringify({ end, slots, left: left.map(gapView) }));
-  else if (end === 'filled') io.out(slots === 0 ? 'there are no open gaps' : `filled: ${slots} slots`);
+  else if (end === 'filled') io.out(slots === 0 ? 'no open gaps' : `filled: ${slots} slots`);
   if (end === 'filled') return;
   const words: Readonly<Record<typeof end, string>> = {
-    blocked: 'cannot be filled now; the daemon tries again by itself',
-    gone: 'the daemon has ended; run the same command again to go on',
+    blocked: 'cannot be filled now; the daemon tries again',
+    gone: 'the daemon has ended; run the same command again to continue',
     interrupted: hasDaemon
-      ? 'the daemon goes on filling; see backfill --list'
-      : 'interrupted; run the same command again to go on',
+      ? 'the daemon continues; see backfill --list'
+      : 'interrupted; run the same command again to continue',
   };
   io.err(words[end]);
   for (const gap of left) io.err(gapLine(gap));
@@ -137,8 +137,8 @@ interface FillHereOptions {
 const PAUSE_MS = 500;
 
 /**
- * Fills gaps in this process, as a daemon would that does nothing else, until the signal is aborted. Two of them, or one beside a
- * daemon, find each other out at each block. Errors: STORE_WRONG_CHAIN, PLUGIN_START_*, CHAIN_*, those of the store.
+ * Fills gaps in this process, like a daemon without other work, until the signal aborts. Concurrent fillers, including a daemon, are
+ * detected at each block. Errors: STORE_WRONG_CHAIN, PLUGIN_START_*, CHAIN_*, those of the store.
  */
 async function fillHere(options: FillHereOptions): Promise<void> {
   const { assembly, parts, store, chains, signal } = options;
@@ -182,7 +182,7 @@ function fillOptions(
     processors: assembly.merged.processors.filter(({ chains }) => chains.includes(setup.id)),
     exclusive: createSemaphore({ concurrency: 1 }).run,
     concurrency: follow.catchUpConcurrency,
-    hindrance: () => (source.isLimited?.() === true ? 'an upstream asks for fewer calls' : null),
+    hindrance: () => (source.isLimited?.() === true ? 'an upstream limits calls' : null),
     finalSlot: async () => await source.tip({ commitment: 'finalized', signal }),
     filled: () => undefined,
   };
@@ -190,9 +190,9 @@ function fillOptions(
 
 type WatchEnd =
   | 'filled'
-  /** What is left was tried since, and something outside has to change first. */
+  /** The remaining gaps were tried and are blocked until something external changes. */
   | 'blocked'
-  /** Nobody works on it any more. */
+  /** No process works on the gaps any more. */
   | 'gone'
   | 'interrupted';
 
@@ -200,7 +200,7 @@ interface WatchOptions {
   readonly store: Store;
   readonly clock: Clock;
   readonly isOurs: (gap: GapRecord) => boolean;
-  /** The gaps as they were when the work was asked for. */
+  /** The gaps at the time of the request. */
   readonly before: readonly GapRecord[];
   readonly progress: (total: number) => Progress;
   readonly isWorkedOn: () => boolean;
@@ -209,7 +209,7 @@ interface WatchOptions {
 
 const LOOK_MS = 500;
 
-/** Shows how the work gets on, from the records alone, whoever does it. */
+/** Shows the progress from the gap records, whichever process fills them. */
 async function watchGaps(options: WatchOptions): Promise<{ readonly end: WatchEnd; readonly left: GapRecord[] }> {
   const { store, clock, signal, before } = options;
   const total = before.reduce((sum, gap) => sum + missingSlots(gap), 0);
@@ -219,7 +219,7 @@ async function watchGaps(options: WatchOptions): Promise<{ readonly end: WatchEn
     gap.trouble !== null && gap.triedAt !== null && gap.triedAt !== (triedBefore.get(gap.id) ?? null);
   try {
     for (;;) {
-      // Asked before the look: who ends after its last commit has done its work.
+      // Check before reading the records: a process that ends after its last commit has finished.
       const isWorkedOn = options.isWorkedOn();
       const left = (await readGaps(store.read, { isOpen: true, limit: 1_000 })).filter(options.isOurs).reverse();
       const missing = left.reduce((sum, gap) => sum + missingSlots(gap), 0);

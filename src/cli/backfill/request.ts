@@ -12,9 +12,9 @@ import type { CommandValues } from '../command.ts';
 export type BackfillRequest = { readonly chain: ChainId | null; readonly json: boolean } & (
   | { readonly kind: 'list' }
   | { readonly kind: 'abandon'; readonly id: number }
-  /** Fill what is open. */
+  /** Fill open gaps. */
   | { readonly kind: 'gaps' }
-  /** Read a range, again if need be. */
+  /** Read a range, possibly again. */
   | {
       readonly kind: 'range';
       readonly fromSlot: number;
@@ -42,7 +42,7 @@ export function readRequest(values: CommandValues): BackfillRequest {
   if (!isRange) return { ...common, kind: 'abandon', id: numberOf(values, 'abandon') };
   const fromSlot = numberOf(values, 'from');
   const toSlot = numberOf(values, 'to');
-  if (toSlot < fromSlot) throw usage('--to lies below --from');
+  if (toSlot < fromSlot) throw usage('--to is below --from');
   const processor = values['processor'];
   return {
     ...{ ...common, kind: 'range', fromSlot, toSlot },
@@ -53,7 +53,7 @@ export function readRequest(values: CommandValues): BackfillRequest {
 
 function numberOf(values: CommandValues, name: string): number {
   const value = values[name];
-  if (typeof value !== 'string' || !/^\d{1,15}$/.test(value)) throw usage(`--${name} wants a number`);
+  if (typeof value !== 'string' || !/^\d{1,15}$/.test(value)) throw usage(`--${name} needs a number`);
   return Number(value);
 }
 
@@ -63,11 +63,11 @@ const usage = (message: string) => new CodedError('CONFIG_INVALID', message, { e
 
 export interface Wanted {
   readonly gaps: readonly GapRecord[];
-  /** Also of those that come of them when they are cut in two. */
+  /** Includes gaps that result from splitting them. */
   readonly isOurs: (gap: GapRecord) => boolean;
 }
 
-/** Notes what is wanted, so that whoever fills gaps takes it up at once. Errors: CONFIG_INVALID, exit 64. */
+/** Stores the request, so that the process that fills gaps starts at once. Errors: CONFIG_INVALID, exit 64. */
 export async function recordWish(
   store: Store,
   assembly: Assembly,
@@ -95,7 +95,7 @@ export async function recordWish(
     (gap.addresses === null) === (addresses === null) &&
     namesOf(gap.fills) === namesOf(owners);
   const now = clock.now();
-  // The same range, interrupted before, goes on where it was.
+  // The same range, interrupted before, is resumed.
   const known = open.find(isSame);
   const id = await store.write(async (tx) => {
     if (known === undefined) return await recordManualGap(tx, chain, request, owners, now, addresses);
@@ -123,16 +123,16 @@ function ownersOf(assembly: Assembly, chain: ChainId, name: string | null): read
   if (chosen.length === 0)
     throw usage(
       name === null
-        ? `no processor of the ${chain} chain takes blocks out of their order`
+        ? `no processor of the ${chain} chain accepts blocks out of order`
         : `there is no processor ${name} on the ${chain} chain; there are: ${all.map((one) => one.name).join(', ') || 'none'}`,
     );
   const ordered = chosen.find(({ outOfOrder }) => outOfOrder !== true);
   if (ordered !== undefined)
-    throw usage(`processor ${ordered.name} takes blocks in their order only: it has to be indexed again`);
+    throw usage(`processor ${ordered.name} accepts blocks only in order: it must be indexed again`);
   return chosen;
 }
 
-/** What the processors watch now. Errors: CONFIG_INVALID, exit 64. */
+/** The addresses that the processors watch now. Errors: CONFIG_INVALID, exit 64. */
 async function addressesOf(
   store: Store,
   { config }: Assembly,
@@ -142,7 +142,8 @@ async function addressesOf(
   const most = config.core.follow.gapBackfill.maxAddresses;
   const all = new Set<string>();
   for (const { name, addresses } of owners) {
-    if (addresses === undefined) throw usage(`processor ${name} watches no addresses: it takes whole blocks only`);
+    if (addresses === undefined)
+      throw usage(`processor ${name} does not watch addresses: it accepts only whole blocks`);
     for (const address of await addresses(store.read, chain, most + 1)) all.add(address);
   }
   if (all.size <= most) return [...all];
@@ -155,7 +156,7 @@ const namesOf = (owners: readonly { readonly name: string; readonly version: num
     .sort()
     .join();
 
-/** A gap in a line for people. */
+/** A gap as a line of text. */
 export function gapLine(gap: GapRecord): string {
   const names = gap.fills.map(({ name }) => name).join(', ');
   const to = gap.status === 'filling' || gap.status === 'open' ? filledTo(gap) : null;

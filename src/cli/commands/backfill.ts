@@ -38,14 +38,14 @@ async function answer(work: Work, request: BackfillRequest): Promise<number> {
   const { store, io } = work;
   if (request.kind === 'abandon') {
     if (!(await store.write((tx) => abandonGap(tx, request.id))))
-      throw new CodedError('CONFIG_INVALID', `there is no open gap ${request.id}`, { exitCode: EXIT.usage });
-    io.out(request.json ? JSON.stringify({ abandoned: request.id }) : `gap ${request.id} is given up`);
+      throw new CodedError('CONFIG_INVALID', `no open gap ${request.id}`, { exitCode: EXIT.usage });
+    io.out(request.json ? JSON.stringify({ abandoned: request.id }) : `gap ${request.id} is abandoned`);
     return EXIT.ok;
   }
   const chain = request.chain === null ? {} : { chain: request.chain };
   const gaps = await readGaps(store.read, { ...chain, limit: 1_000 });
   if (request.json) io.out(JSON.stringify(gaps.map(gapView), null, 2));
-  else if (gaps.length === 0) io.out('there are no gaps');
+  else if (gaps.length === 0) io.out('no gaps');
   else for (const gap of gaps) io.out(gapLine(gap));
   return EXIT.ok;
 }

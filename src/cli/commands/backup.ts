@@ -20,16 +20,16 @@ export const run: RunCommand = async (values, io) => {
   return EXIT.ok;
 };
 
-/** Errors: STORE_BACKUP, exit 78, when the store is a database server. */
+/** Errors: STORE_BACKUP, exit 78, if the store is a database server. */
 export function embeddedFile({ core }: LoadedConfig, storeDir: string): string {
   const file = sqliteFile(core.store.url, storeDir);
   if (file !== null) return file;
-  throw new CodedError('STORE_BACKUP', 'the store is a PostgreSQL database, which has tools of its own: pg_dump', {
+  throw new CodedError('STORE_BACKUP', 'the store is a PostgreSQL database, use its own tools, such as pg_dump', {
     exitCode: EXIT.config,
   });
 }
 
-/** Copies a database file and shows how far it is. Errors: those of `copyDatabaseFile`. */
+/** Copies a database file and shows the progress. Errors: those of `copyDatabaseFile`. */
 export async function backUp(
   what: 'backup' | 'restore',
   files: { readonly from: string; readonly to: string },

@@ -46,10 +46,12 @@ async function examine(values: CommandValues, io: CliIo): Promise<Finding[]> {
   const chains = chainSetups(config.core, null).filter(({ upstreams }) => upstreams.length > 0);
   return [
     configFileFinding(config),
-    ...config.warnings.map((text) => warn('configuration', text, 'old keys are read for now; the new one counts time')),
+    ...config.warnings.map((text) =>
+      warn('configuration', text, 'old keys still work; the new key is in units of time'),
+    ),
     ...dataFolderFindings({ path: dataDir, uid: process.getuid?.() }),
     ...store.findings,
-    ...(isLocal ? [ok('upstream', 'none is configured: a start makes a throw-away chain')] : []),
+    ...(isLocal ? [ok('upstream', 'none configured: a start creates a temporary chain')] : []),
     ...(await upstreamFindings(chains, config.core, clock, store.chains)),
     ...certificateFindings(config.core, clock.now()),
     openFilesFinding(config.core.http.maxConnections, running[0]?.pid ?? null),
@@ -61,7 +63,7 @@ async function examine(values: CommandValues, io: CliIo): Promise<Finding[]> {
   ];
 }
 
-/** Each problem of the configuration is a line of its own; nothing that depends on it can be looked at. */
+/** One line per problem of the configuration; checks that depend on it are impossible. */
 function configFindings(error: unknown): Finding[] {
   if (!(error instanceof CodedError) || error.exitCode === undefined) throw error;
   const given = error.facts['problems'];
@@ -76,5 +78,5 @@ function render(findings: readonly Finding[]): string[] {
     const mark = level === 'fail' ? 'FAIL' : level.padEnd(4);
     return `${mark} ${check.padEnd(13)} ${detail}${advice === undefined ? '' : ` -> ${advice}`}`;
   });
-  return [...lines, `${count('ok')} ok, ${count('warn')} to look at, ${count('fail')} failed`];
+  return [...lines, `${count('ok')} ok, ${count('warn')} warnings, ${count('fail')} failed`];
 }

@@ -6,7 +6,7 @@ import type { RunCommand } from '../command.ts';
 import { loadCliConfig } from '../load-config.ts';
 import { needRunFiles, type RunFile } from '../run-file.ts';
 
-/** Every process of the data folder has to answer. */
+/** Every process of the data folder must answer. */
 export const run: RunCommand = async (values, io) => {
   const config = await loadCliConfig(values, io);
   const processes = needRunFiles(resolve(io.cwd, config.core.dataDir));

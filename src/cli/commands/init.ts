@@ -22,7 +22,7 @@ export const run: RunCommand = async (values, io) => {
   const plugins = await findPlugins([], { builtInDir, baseDir: io.cwd, packageDirs: packageDirs(null) });
   const text = renderConfigDocument(assembleSchema(plugins), { header: HEADER, commented: true });
   try {
-    // The file will hold addresses with keys in them.
+    // The file will contain addresses with keys.
     writeFileSync(path, text, { mode: 0o600 });
   } catch (error) {
     throw new CodedError('CONFIG_UNREADABLE', `cannot write ${path}: ${messageOf(error)}`, { exitCode: EXIT.usage });

@@ -30,7 +30,7 @@ export const run: RunCommand = async (values, io) => {
   return EXIT.ok;
 };
 
-/** Sizes of the lists and 1 for each single part that is there. */
+/** Sizes of the lists, and 1 for each single part that is present. */
 function counts(contribution: Contribution): Record<string, number> {
   const found: Record<string, number> = {};
   for (const key of ['routes', 'rpc', 'processors', 'jobs', 'checks', 'commands'] as const) {

@@ -16,7 +16,7 @@ export const run: RunCommand = async (values, io) => {
   const scopes = migrationScopes(plugins);
   const dir = needStoreDir(config, resolve(io.cwd, config.core.dataDir));
   const file = sqliteFile(config.core.store.url, dir);
-  // Opening an embedded database makes it: a dry run leaves no trace.
+  // Opening an embedded database creates it; a dry run must not.
   const isNew = dryRun && file !== null && !existsSync(file);
   const steps = isNew ? allSteps(scopes) : await runSteps(config.core.store, dir, scopes, dryRun);
   if (values['json'] === true) io.out(JSON.stringify({ dryRun, steps }));

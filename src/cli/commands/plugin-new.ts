@@ -5,12 +5,16 @@ import { EXIT } from '../../runtime/errors.ts';
 import type { RunCommand } from '../command.ts';
 import { readVersion } from '../version.ts';
 
-/** Writes a package with a plugin that builds and passes its own test: a table, a block processor, a route and a JSON-RPC method. */
+/** Writes a package with an example plugin that builds and passes its test: a table, a block processor, a route and a JSON-RPC method. */
 export const run: RunCommand = async ({ name }, io) => {
   if (typeof name !== 'string' || !/^[a-z][a-z0-9-]{1,31}$/.test(name)) {
-    throw new CodedError('CONFIG_INVALID', 'a name has 2 to 32 characters a-z, 0-9 and "-", with a letter first', {
-      exitCode: EXIT.usage,
-    });
+    throw new CodedError(
+      'CONFIG_INVALID',
+      'a name must have 2 to 32 characters a-z, 0-9 and "-", starting with a letter',
+      {
+        exitCode: EXIT.usage,
+      },
+    );
   }
   const folder = resolve(io.cwd, name);
   if (existsSync(folder)) throw new CodedError('CONFIG_INVALID', `${folder} exists already`, { exitCode: EXIT.usage });
@@ -73,11 +77,11 @@ const migrations: Migration[] = [
   },
 ];
 
-/** Keeps a line per block, and answers over REST and JSON-RPC. */
+/** Stores a row per block, and serves it over REST and JSON-RPC. */
 export default definePlugin({
   id: '${id}',
   apiVersion: API_VERSION,
-  summary: 'a line per block',
+  summary: 'a row per block',
   config: Type.Object(
     { maxRows: Type.Integer({ minimum: 1, default: 100, description: 'rows that one answer contains at most' }) },
     { additionalProperties: false, default: {} },
@@ -91,7 +95,7 @@ export default definePlugin({
       async apply(tx, { slot, blockhash, transactions }) {
         await tx.db.insertInto('${table}').values({ slot, blockhash, transactions: transactions.length }).execute();
       },
-      // A reorg: what apply wrote for this block goes.
+      // A reorg: delete the row that apply wrote for this block.
       async revert(tx, { slot }) {
         await tx.db.deleteFrom('${table}').where('slot', '=', slot).execute();
       },
@@ -114,7 +118,7 @@ export default definePlugin({
 
     rpc.method({
       name: '${method}',
-      summary: 'The line of one block',
+      summary: 'The row of one block',
       tag: '${id}',
       auth: 'key',
       price: { product: 'other', credits: 1, groups: ['rpc'] },
@@ -131,7 +135,7 @@ export default definePlugin({
 });
 `;
 
-/** In two pieces: the build puts another text in the place of the expression, wherever it stands. */
+/** Split in two: the build replaces the expression wherever it occurs. */
 const OWN_URL = ['import', 'meta', 'url'].join('.');
 
 const testText = (id: string, method: string) => `\
@@ -145,7 +149,7 @@ interface Line {
   blockhash: string;
 }
 
-test('blocks are kept, answered, and taken back when the chain forks', async (t) => {
+test('blocks are stored, served, and reverted on a reorg', async (t) => {
   const daemon = await startTestDaemon({ plugins: [fileURLToPath(new URL('./index.js', ${OWN_URL}))] });
   t.after(() => daemon.stop());
 

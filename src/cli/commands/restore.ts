@@ -13,9 +13,9 @@ import { assembleOffline } from '../offline.ts';
 import { findRunFile } from '../run-file.ts';
 import { backUp, embeddedFile } from './backup.ts';
 
-/** A log of another database beside the restored one would spoil it. */
+/** A log file of another database next to the restored one would corrupt it. */
 const ENDINGS = ['', '-wal', '-shm'];
-/** Objects that a refusal names. */
+/** Number of objects listed in a refusal. */
 const SHOWN = 10;
 
 export const run: RunCommand = async (values, io) => {
@@ -26,13 +26,13 @@ export const run: RunCommand = async (values, io) => {
   const to = embeddedFile(config, dataDir);
   const from = resolve(io.cwd, String(values['input']));
   for (const ending of ENDINGS)
-    if (existsSync(to + ending)) throw refused(`${to}${ending} is there already: move it away first`);
-  if (!existsSync(from)) throw refused(`there is no file ${from}`);
+    if (existsSync(to + ending)) throw refused(`${to}${ending} already exists: move it away first`);
+  if (!existsSync(from)) throw refused(`no such file: ${from}`);
   const { plugins } = await assembleOffline(config);
   await backUp('restore', { from, to }, io);
   const { busyTimeoutMs } = config.core.store;
   const steps = await pendingSteps(to, busyTimeoutMs, migrationScopes(plugins)).catch((error) => {
-    // A database that this version cannot run on, or that does more than it should, is not left in the place.
+    // Remove a database that this version cannot use, or that contains foreign objects.
     for (const ending of ENDINGS) rmSync(to + ending, { force: true });
     throw error;
   });
@@ -52,7 +52,7 @@ async function pendingSteps(path: string, busyTimeoutMs: number, scopes: readonl
   }
 }
 
-/** A trigger of somebody else would run with each write of the daemon: a backup is code as well as data. */
+/** A foreign trigger would run with each write of the daemon: a backup can contain code. */
 async function refuseForeign(
   path: string,
   store: Store,
@@ -68,7 +68,9 @@ async function refuseForeign(
   try {
     const { objects } = await foreignObjects(store, fresh, scopes);
     if (objects.length === 0) return;
-    throw refused(`the backup holds what no version of this program makes: ${objects.slice(0, SHOWN).join(', ')}`);
+    throw refused(
+      `the backup contains objects that no version of this program creates: ${objects.slice(0, SHOWN).join(', ')}`,
+    );
   } finally {
     await fresh.close();
     remove();

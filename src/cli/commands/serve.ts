@@ -30,7 +30,7 @@ export const run: RunCommand = async (values, io) => {
   try {
     return await runDaemon(values, io);
   } catch (error) {
-    // Before there is a configuration nobody has asked for another format.
+    // Without a configuration the log format is the default.
     if (!writesJson('auto', io)) throw error;
     return writeFatal(createLog({ level: 'fatal', format: 'json' }), error);
   }
@@ -55,7 +55,7 @@ async function runDaemon(values: CommandValues, io: CliIo): Promise<number> {
   }
 }
 
-/** What ends a daemon is a line of its log where that is read by programs, and plain text for people. */
+/** A fatal error is a log line if programs read the log, otherwise plain text. */
 const writesJson = (format: CoreConfig['log']['format'], io: CliIo): boolean =>
   format === 'json' || (format === 'auto' && !io.isTerminal);
 
@@ -70,7 +70,7 @@ function writeFatal(log: Log, error: unknown): number {
 
 const exitCodeOf = (error: unknown): number => (error instanceof CodedError ? (error.exitCode ?? EXIT.bug) : EXIT.bug);
 
-/** Writes what ends the daemon; `text` for people. */
+/** Writes a fatal error; `text` is for people. */
 type SayFatal = (error: unknown, text: string) => void;
 
 interface Serving {
@@ -82,7 +82,7 @@ interface Serving {
   readonly io: CliIo;
 }
 
-/** The threads of the other roles live around the daemon of the main thread, whose stages start and stop them. */
+/** The stages of the main thread's daemon start and stop the workers; their handles outlive it. */
 async function serve(serving: Serving): Promise<number> {
   const { config, roles, chain, io } = serving;
   const { main, threads } = splitRoles(roles);
@@ -121,7 +121,7 @@ async function serve(serving: Serving): Promise<number> {
   }
 }
 
-/** Runs the daemon from its start to the end of its stop; returns the exit code. */
+/** Runs the daemon from start to stop; returns the exit code. */
 async function untilStopped(
   serving: Serving,
   daemon: Daemon,
@@ -135,7 +135,7 @@ async function untilStopped(
   const ending = new AbortController();
   const end = untilEnd(serving, daemon, supervision, {
     fatal,
-    note: (reason) => log.info({ reason }, 'asked to stop'),
+    note: (reason) => log.info({ reason }, 'stop requested'),
   });
   const started = daemon.start().then(() => {
     const addresses = daemon.addresses();
@@ -148,10 +148,10 @@ async function untilStopped(
     supervision.ready();
     void settleHeap(clock, ending.signal);
   });
-  // Timers of the daemon keep nothing alive: while a drain waits for one of them, the process must not end by itself.
+  // The daemon's timers do not keep the process alive: it must not end while a drain waits for one of them.
   const hold = setInterval(() => undefined, 60_000);
   try {
-    // A failed start has closed everything already; a signal during the start cuts it short.
+    // A failed start has already closed everything; a signal during the start aborts it.
     return await Promise.race([started.then(() => end.reached), end.reached]);
   } catch (error) {
     supervision.stopping(error);
@@ -167,10 +167,10 @@ async function untilStopped(
   }
 }
 
-/** What nobody caught may have left anything half done: the process ends at once, and the store is made for that. */
+/** An uncaught error may leave inconsistent state in memory: the process ends at once; the store survives that. */
 function onUncaught(log: Log, say: (text: string) => void): () => void {
   const listener = (error: unknown) => {
-    log.fatal({ err: error }, 'an error that nobody caught');
+    log.fatal({ err: error }, 'uncaught error');
     say(`parhelion: ${error instanceof Error ? (error.stack ?? error.message) : messageOf(error)}`);
     process.exit(EXIT.bug);
   };
@@ -178,14 +178,14 @@ function onUncaught(log: Log, say: (text: string) => void): () => void {
   return () => void process.off('uncaughtException', listener);
 }
 
-/** People get a first project; a configured daemon only when a key for it is given. */
+/** A start without configuration creates a first project; a configured daemon only if a key for it is given. */
 function firstProject({ file, productionEnv }: LoadedConfig, io: CliIo): { readonly key?: string } | null {
   const key = io.env['PARHELION_BOOTSTRAP_KEY'];
   if (key !== undefined && key !== '') return { key };
   return file === null && !productionEnv ? {} : null;
 }
 
-/** The exit code, once a signal, a fatal error or the end of the local chain asks for the end. */
+/** Resolves with the exit code at a signal, a fatal error or the end of the local chain. */
 function untilEnd(
   { values, io, chain }: Serving,
   daemon: Daemon,
@@ -206,7 +206,7 @@ function untilEnd(
     reload: () => void supervision.reload(() => daemon.reload(() => loadCliConfig(values, io, { listens: true }))),
   });
   chain?.onExit((reason) => {
-    const text = `the local chain ended (${reason}); its state is gone`;
+    const text = `the local chain ended (${reason}); its state is lost`;
     fatal(new CodedError('LOCAL_CHILD', text, { exitCode: EXIT.temporary }), text);
     supervision.stopping('the local chain ended');
     finish(EXIT.temporary);

@@ -19,12 +19,12 @@ import {
 } from '../signup/service.ts';
 
 const LOOK_MS = 1_000;
-/** A payment is final after about 13 seconds; a chain that stands still may take any time. */
+/** A payment is final after about 13 seconds; on a halted chain it may take any time. */
 const PATIENCE_MS = 300_000;
 const PKCS8_HEAD = Buffer.from('302e020100300506032b657004220420', 'hex');
 
 const SOL_DECIMALS = 9;
-/** Tokens that go by their symbol. */
+/** Tokens that can be chosen by symbol. */
 const MAINNET_MINTS: Readonly<Record<string, string>> = {
   USDC: 'EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v',
   USDT: 'Es9vMFrzaCERmJfrF4H2FYD4KCoNkY11McCe8BenwNYB',
@@ -41,7 +41,7 @@ interface Signing {
   readonly file: string;
   readonly wallet: Keypair;
   readonly connection: Connection;
-  /** Of the last look. */
+  /** From the last check. */
   state: SignupState;
 }
 
@@ -54,12 +54,11 @@ export const run: RunCommand = async (values, io) => {
     ...{ url, wallet: encode32(wallet.publicKey.toBytes()), key: randomUUID(), payment: null, projectId: null },
   };
   if (state.url !== url || state.wallet !== encode32(wallet.publicKey.toBytes()))
-    throw usage(`${file} is of another service or wallet: name another one with --output`);
+    throw usage(`${file} belongs to another service or wallet: choose another file with --output`);
   if (state.projectId === null) {
     const { connectTo } = await import('../signup/pay.ts');
     const rpc = textOf(values, 'rpc') ?? io.env['SOLANA_RPC_URL'];
-    if (rpc === undefined || !/^https?:\/\//.test(rpc))
-      throw usage('--rpc or SOLANA_RPC_URL has to name a Solana node');
+    if (rpc === undefined || !/^https?:\/\//.test(rpc)) throw usage('--rpc or SOLANA_RPC_URL must name a Solana node');
     const signing = { file, wallet, connection: connectTo(rpc), state };
     writeSignupState(file, state);
     await pay(signing, values, io);
@@ -69,7 +68,7 @@ export const run: RunCommand = async (values, io) => {
   return report(state, file, values, io);
 };
 
-/** Unless a payment is under way that may still land. */
+/** Pays, unless an earlier payment may still land. */
 async function pay(signing: Signing, values: CommandValues, io: CliIo): Promise<void> {
   const { paymentFate, readToken, sendPayment, signPayment } = await import('../signup/pay.ts');
   const { connection, wallet, file, state } = signing;
@@ -85,16 +84,16 @@ async function pay(signing: Signing, values: CommandValues, io: CliIo): Promise<
   io.err(`paying ${what} to ${terms.treasury}, as ${state.url} asks`);
   const signed = await signPayment(connection, wallet, { treasury: terms.treasury, amount, token });
   const { signature, lastValidBlockHeight } = signed;
-  // Before it is sent: what a crash interrupts is found again.
+  // Stored before it is sent, so that it is found again after a crash.
   signing.state = { ...state, payment: { signature, lastValidBlockHeight } };
   writeSignupState(file, signing.state);
   await sendPayment(connection, signed);
 }
 
-/** What the user named; a service that calls another token by the same symbol gets nothing of it. */
+/** The currency chosen by the user; a service that uses the same symbol for another token is not paid. */
 function chooseAsset(symbol: string | undefined, mint: string | undefined): Asset {
   if (mint !== undefined) {
-    if (decode32(mint) === null) throw usage(`--mint: "${mint}" is no address`);
+    if (decode32(mint) === null) throw usage(`--mint: "${mint}" is not an address`);
     if (symbol !== undefined) throw usage('--asset and --mint exclude each other');
     return { name: 'tokens', mint };
   }
@@ -114,7 +113,7 @@ function priceOf({ prices }: SignupTerms, { name, mint }: Asset): bigint {
   throw usage(`the service takes no ${mint === null ? name : `${name} of mint ${mint}`}, but ${taken.join(', ')}`);
 }
 
-/** Asks until the payment is final. Errors: SIGNUP_WAITING, SIGNUP_LOST, exit 75. */
+/** Polls until the payment is final. Errors: SIGNUP_WAITING, SIGNUP_LOST, exit 75. */
 async function claim(signing: Signing, io: CliIo): Promise<void> {
   const { paymentFate } = await import('../signup/pay.ts');
   const { state, wallet, file, connection } = signing;
@@ -123,7 +122,7 @@ async function claim(signing: Signing, io: CliIo): Promise<void> {
   const message = signupMessage({ payment: payment.signature, key: state.key });
   const proof = signWith(wallet, message);
   const endsAtMs = performance.now() + PATIENCE_MS;
-  for (let told = false; performance.now() < endsAtMs; told = true) {
+  for (let announced = false; performance.now() < endsAtMs; announced = true) {
     const claimed = { wallet: state.wallet, payment: payment.signature, key: state.key, proof };
     const projectId = await askForKey(state.url, claimed);
     if (projectId !== null) {
@@ -131,9 +130,12 @@ async function claim(signing: Signing, io: CliIo): Promise<void> {
       writeSignupState(file, signing.state);
       return;
     }
-    if (!told) io.err(`waiting until payment ${payment.signature} is final`);
+    if (!announced) io.err(`waiting until payment ${payment.signature} is final`);
     if ((await paymentFate(connection, payment)) === 'lost')
-      throw later('SIGNUP_LOST', 'the payment failed or was never taken: run the command again to pay again');
+      throw later(
+        'SIGNUP_LOST',
+        'the payment failed or was not included in a block: run the command again to pay again',
+      );
     await sleep(LOOK_MS);
   }
   throw later('SIGNUP_WAITING', 'the payment is not final yet: run the command again, it does not pay twice');

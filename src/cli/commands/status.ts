@@ -18,7 +18,7 @@ export const run: RunCommand = async (values, io) => {
     files.map(async (file): Promise<ProcessStatus> => ({ ...file, ...(await askReadiness(file)) })),
   );
   const [first, ...others] = all;
-  // The members of one process stand at the top, as they do when it is the only one.
+  // The first process is also at the top level, for scripts that expect a single one.
   if (values['json'] === true) io.out(JSON.stringify({ ...first, processes: all }, null, 2));
   else for (const line of [first!, ...others].flatMap(describe)) io.out(line);
   return EXIT.ok;

@@ -14,19 +14,19 @@ import { findRunFile } from '../run-file.ts';
 import { refused } from '../store-copy/copy-note.ts';
 import { type CopyProgress, copyStore } from '../store-copy/copy-store.ts';
 
-/** Counting the rows of a large table takes its time. */
+/** Counting the rows of a large table is slow. */
 const STATEMENT_TIMEOUT_MS = 3_600_000;
 
 export const run: RunCommand = async (values, io) => {
   const config = await loadCliConfig(values, io);
   const dataDir = resolve(io.cwd, config.core.dataDir);
   if (findRunFile(dataDir) !== null)
-    throw new CodedError('DAEMON_RUNNING', 'stop the daemon first: what it writes meanwhile would be missing', {
+    throw new CodedError('DAEMON_RUNNING', 'stop the daemon first: its writes during the copy would be missing', {
       exitCode: EXIT.temporary,
     });
   const [from, to] = [String(values['from']), String(values['to'])];
   const file = sqliteFile(from, dataDir);
-  if (file !== null && !existsSync(file)) throw refused(`there is no database ${file}`);
+  if (file !== null && !existsSync(file)) throw refused(`no such database: ${file}`);
   if (file !== null && file === sqliteFile(to, dataDir)) throw refused('source and target are the same file');
   const { plugins } = await assembleOffline(config);
   const limits = { ...config.core.store, statementTimeoutMs: STATEMENT_TIMEOUT_MS };

@@ -12,7 +12,7 @@ import { readinessFindings } from './store.ts';
 
 const levels = (findings: readonly Finding[]) => findings.map(({ level }) => level);
 
-test('the exit code is that of the failure to mend first; warnings never fail', () => {
+test('the exit code is that of the failure to fix first; warnings never fail', () => {
   const codes = fc.constantFrom(57, 75, 78);
   const finding = fc.oneof(
     fc.constant(ok('a', 'b')),
@@ -28,7 +28,7 @@ test('the exit code is that of the failure to mend first; warnings never fail', 
   );
 });
 
-test('an error that is not ours shows its code only: its text may name an address with a key', () => {
+test('a foreign error shows only its code: its text may contain an address with a key', () => {
   const foreign = Object.assign(new Error('connect to http://host/?key=hush failed'), { code: 'ECONNREFUSED' });
   assert.equal(JSON.stringify(failedBy('x', foreign, 'y')).includes('hush'), false);
   const ours = failedBy('x', new CodedError('STORE_BUSY', 'locked', { exitCode: 75 }), 'y');
@@ -55,12 +55,12 @@ test('open files: the soft limit counts, against the connections that are allowe
   assert.equal(openFilesIn(limits('unlimited'), 1e9, 'this shell').level, 'ok');
 });
 
-test('data folder: absent, ours, of someone else, a file; and the room on its disk', (t) => {
+test('data folder: absent, ours, of another user, a file; and the free space on its disk', (t) => {
   const dir = mkdtempSync(join(tmpdir(), 'parhelion-doctor-'));
   t.after(() => rmSync(dir, { recursive: true }));
   const uid = process.getuid?.() ?? 0;
   const first = (path: string, user = uid) => dataFolderFindings({ path, uid: user })[0]!;
-  assert.match(first(join(dir, 'a/b/c')).detail, /does not exist yet; the first start makes it/);
+  assert.match(first(join(dir, 'a/b/c')).detail, /does not exist yet; the first start creates it/);
   assert.equal(first(dir).level, 'ok');
   assert.deepEqual([first(dir, uid + 1).level, /belongs to user/.test(first(dir, uid + 1).detail)], ['warn', true]);
   writeFileSync(join(dir, 'file'), '');

@@ -3,14 +3,14 @@ import { EXIT } from '../../runtime/errors.ts';
 
 /** One line of the report. */
 export interface Finding {
-  /** What was looked at: `node`, `store`, `upstream`. */
+  /** Name of the check: `node`, `store`, `upstream`. */
   readonly check: string;
   readonly level: 'ok' | 'warn' | 'fail';
-  /** What was seen; never a secret. */
+  /** The finding; never a secret. */
   readonly detail: string;
-  /** What to do about it. */
+  /** Advice for the operator. */
   readonly advice?: string;
-  /** Of a failure: what a start would end with, 57, 75 or 78. */
+  /** Of a failure: the exit code of a start, 57, 75 or 78. */
   readonly exitCode?: number;
 }
 
@@ -24,15 +24,15 @@ export const fail = (check: string, detail: string, advice: string, exitCode: nu
   ...{ check, level: 'fail', detail, advice, exitCode },
 });
 
-/** A check that threw. Its text is shown only when it is one of ours: other errors may name addresses with keys. */
+/** A check that threw. Only texts of coded errors are shown: others may contain addresses with keys. */
 export function failedBy(check: string, error: unknown, advice: string): Finding {
   if (!(error instanceof CodedError)) return fail(check, `could not be checked (${codeOf(error) ?? 'error'})`, advice);
   return fail(check, `${error.code}: ${messageOf(error)}`, advice, error.exitCode ?? EXIT.temporary);
 }
 
 /**
- * The exit code of a whole report: 0 when nothing failed; else the failure that has to be mended first: 78 (configuration), 57
- * (newer schema), 75 (everything that may pass by itself).
+ * The exit code of a whole report: 0 if nothing failed; else that of the failure to fix first: 78 (configuration), 57 (newer schema), 75
+ * (temporary).
  */
 export function exitCodeOf(findings: readonly Finding[]): number {
   const codes = new Set(findings.filter(({ level }) => level === 'fail').map(({ exitCode }) => exitCode));

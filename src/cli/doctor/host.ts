@@ -12,7 +12,7 @@ import { type Finding, fail, failedBy, ok, warn } from './finding.ts';
 /** Releases that the tests run on. */
 const TESTED_MAJORS = [20, 24];
 const MIN_NODE = [20, 19] as const;
-/** Files, database and upstream connections beside the clients' sockets. */
+/** Descriptors for files, database and upstream connections, in addition to client sockets. */
 const OWN_DESCRIPTORS = 512;
 const OTHERS_MAY_READ = 0o004;
 
@@ -24,15 +24,19 @@ export function nodeFinding(version: string): Finding {
   return warn('node', `${version} is not tested`, `use a release of ${TESTED_MAJORS.join(' or ')}`);
 }
 
-/** The file may hold addresses with keys and a database password. */
+/** The file may contain addresses with keys, and a database password. */
 export function configFileFinding({ file }: LoadedConfig): Finding {
   if (file === null) return ok('configuration', 'no file: defaults and environment');
   const mode = statSync(file).mode & 0o777;
   if ((mode & OTHERS_MAY_READ) === 0) return ok('configuration', `${file} is fine`);
-  return warn('configuration', `${file} is fine, but everybody may read it (mode ${mode.toString(8)})`, 'chmod o-r it');
+  return warn(
+    'configuration',
+    `${file} is valid, but every user may read it (mode ${mode.toString(8)})`,
+    'chmod o-r it',
+  );
 }
 
-/** Of the running daemon where there is one, else of this shell. */
+/** Limit of the running daemon if there is one, else of this shell. */
 export function openFilesFinding(maxConnections: number, pid: number | null): Finding {
   const owner = pid === null ? 'this shell' : 'the daemon';
   let text: string;
@@ -61,7 +65,7 @@ const DAY_MS = 86_400_000;
 const SOON_DAYS = 14;
 const ADVICE = 'renew it, then: systemctl reload parhelion (or kill -HUP); no restart is needed';
 
-/** Whether the certificates can be served, and for how long; nothing of a section without one. */
+/** Whether the certificates can be served, and for how long; no finding for a section without one. */
 export function certificateFindings(core: Pick<CoreConfig, TlsSection>, nowMs: number): Finding[] {
   return TLS_SECTIONS.flatMap((section) => {
     const check = section === 'http' ? 'certificate' : `${section} certificate`;
@@ -104,20 +108,21 @@ const LITTLE_BYTES = 2_048 * MIB;
 
 interface FolderFacts {
   readonly path: string;
-  /** Of the running user; undefined where the platform has none. */
+  /** Id of the current user; undefined if the platform has none. */
   readonly uid: number | undefined;
 }
 
-/** Exists, belongs to whoever asks, can be written, has room. Changes nothing. */
+/** Checks that the folder exists, belongs to the current user, is writable and has free space. Changes nothing. */
 export function dataFolderFindings({ path, uid }: FolderFacts): Finding[] {
   if (!existsSync(path)) {
     const parent = nearestParent(path);
     const detail = `${path} does not exist yet`;
     if (!isWritable(parent)) return [fail(FOLDER_CHECK, `${detail}, and ${parent} cannot be written`, advice(path))];
-    return [ok(FOLDER_CHECK, `${detail}; the first start makes it`), roomFinding(parent)];
+    return [ok(FOLDER_CHECK, `${detail}; the first start creates it`), roomFinding(parent)];
   }
   const { uid: owner } = statSync(path);
-  if (!statSync(path).isDirectory()) return [fail(FOLDER_CHECK, `${path} is no folder`, 'move it, or set dataDir', 78)];
+  if (!statSync(path).isDirectory())
+    return [fail(FOLDER_CHECK, `${path} is not a folder`, 'move it, or set dataDir', 78)];
   const isForeign = uid !== undefined && uid !== owner;
   const findings = isWritable(path)
     ? [isForeign ? foreign(path, owner) : ok(FOLDER_CHECK, `${path} can be written`)]
@@ -147,7 +152,7 @@ function roomFinding(path: string): Finding {
 
 export function roomIn(freeBytes: number, path: string): Finding {
   const detail = `${Math.floor(freeBytes / MIB).toLocaleString('en')} MiB free`;
-  const what = 'make room, or set dataDir to another disk';
+  const what = 'free some space, or set dataDir to another disk';
   if (freeBytes < TOO_LITTLE_BYTES) return fail('disk', `${detail} below ${path}`, what);
   return freeBytes < LITTLE_BYTES ? warn('disk', `${detail} below ${path}`, what) : ok('disk', detail);
 }
@@ -172,7 +177,7 @@ const UNIT = 'parhelion.service';
 const TIMEOUT_MS = 3_000;
 const PROPERTIES = 'LoadState,ActiveState,UnitFileState,Result,NRestarts,NeedDaemonReload';
 
-/** What the service manager says of the unit; a machine without one is fine. */
+/** The state of the unit in the service manager; a machine without systemd is fine. */
 export async function serviceFindings(): Promise<Finding[]> {
   if (!existsSync('/run/systemd/system')) return [ok(UNIT_CHECK, 'systemd does not run here')];
   const text = await askManager();
@@ -219,13 +224,13 @@ interface Wanted {
   readonly name: string;
   readonly host: string;
   readonly port: number;
-  /** The daemon runs without it. */
+  /** The daemon also runs without it. */
   readonly isOptional: boolean;
-  /** Where running processes have it. */
+  /** Addresses at which running processes have it. */
   readonly held: readonly string[];
 }
 
-/** Each address to listen on is free, or held by the running daemon. Binds for an instant. */
+/** Checks that each listen address is free, or held by the running daemon. Binds it briefly. */
 export async function portFindings({ http, admin }: CoreConfig, running: readonly RunFile[]): Promise<Finding[]> {
   const { websocketPort: own } = http;
   const twinPort = own ?? (http.port === 0 || http.port === 65_535 ? 0 : http.port + 1);
@@ -251,7 +256,7 @@ async function look({ name, host, port, isOptional, held }: Wanted): Promise<Fin
   if (trouble === null) return ok('port', `${name}: ${where} is free`);
   const detail = `${name}: ${where} ${trouble === 'EADDRINUSE' ? 'is held by another process' : `cannot be bound (${trouble})`}`;
   return isOptional
-    ? warn('port', detail, `${adviceFor(trouble, name, port)}; without it the API port serves websockets alone`)
+    ? warn('port', detail, `${adviceFor(trouble, name, port)}; without it only the API port serves websockets`)
     : fail('port', detail, adviceFor(trouble, name, port));
 }
 

@@ -16,24 +16,24 @@ import { type Finding, fail, failedBy, ok, warn } from './finding.ts';
 
 const CHECK = 'store';
 const QUICK_CHECK_MS = 20_000;
-/** Older major versions get no fixes any more. */
+/** Older major versions are no longer maintained. */
 const OLDEST_POSTGRES = 14;
 
 interface StoreReport {
   readonly findings: readonly Finding[];
-  /** Genesis hash by chain, of the chains whose data the store holds. */
+  /** Genesis hashes of the chains that the store is bound to. */
   readonly chains: ReadonlyMap<string, string>;
 }
 
 const nothing = (...findings: readonly Finding[]): StoreReport => ({ findings, chains: new Map() });
 
-/** Opens the store that is there, makes none, and leaves its schema as it is. `dir` is null for a throw-away chain that does not run. */
+/** Opens an existing store; creates none and does not migrate. `dir` is null for a local chain that is not running. */
 export async function checkStore(assembly: Assembly, dir: string | null, isRunning: boolean): Promise<StoreReport> {
-  if (dir === null) return nothing(ok(CHECK, 'each throw-away chain has a new one'));
+  if (dir === null) return nothing(ok(CHECK, 'each temporary chain has a new one'));
   const { core } = assembly.config;
   const file = sqliteFile(core.store.url, dir);
   if (file !== null && !existsSync(file))
-    return nothing(ok(CHECK, `${file} does not exist yet; the first start makes it`));
+    return nothing(ok(CHECK, `${file} does not exist yet; the first start creates it`));
   let store: Store;
   try {
     store = await openStore(core.store, dir);
@@ -127,7 +127,7 @@ async function hasTable(store: Store, wanted: string): Promise<boolean> {
   return (await store.read.introspection.getTables()).some(({ name }) => name === wanted);
 }
 
-/** Readiness, lag and open gaps of each process that runs with this data folder. */
+/** Readiness, lag and open gaps of each running process of this data folder. */
 export async function daemonFindings(running: readonly RunFile[], maxLag: LagLimit): Promise<Finding[]> {
   if (running.length === 0) return [ok('daemon', 'does not run')];
   return (await Promise.all(running.map((one) => processFindings(one, maxLag)))).flat();
@@ -149,12 +149,8 @@ export function readinessFindings(pid: number, readiness: Readiness, maxLag: Lag
     .filter((check) => !check.ok)
     .map(({ name, detail }) =>
       name === 'clients'
-        ? warn(
-            'clients',
-            detail,
-            'name the proxy in http.trustedProxies, or limits and brakes take all clients for one',
-          )
-        : fail('daemon', `${name}: ${detail}`, 'its log says more; parhelion status shows all'),
+        ? warn('clients', detail, 'name the proxy in http.trustedProxies; until then limits treat all clients as one')
+        : fail('daemon', `${name}: ${detail}`, 'see its log; parhelion status shows all checks'),
     );
   const chains = chain.flatMap((one): Finding[] => {
     const lag = one.lagSlots;
@@ -166,7 +162,11 @@ export function readinessFindings(pid: number, readiness: Readiness, maxLag: Lag
     return lines;
   });
   const line = `process ${pid} ${state}`;
-  return [ready ? ok('daemon', line) : fail('daemon', line, 'wait, or mend what is named here'), ...failing, ...chains];
+  return [
+    ready ? ok('daemon', line) : fail('daemon', line, 'wait, or fix the checks named here'),
+    ...failing,
+    ...chains,
+  ];
 }
 
 const gapFinding = (chain: string, count: number): Finding =>

@@ -13,10 +13,10 @@ import { type Finding, fail, failedBy, ok, warn } from './finding.ts';
 
 const CHECK = 'upstream';
 const DAY_MS = 86_400_000;
-/** Block times are whole seconds and the cluster's own estimate. */
+/** Block times are whole seconds and only an estimate of the cluster. */
 const MAX_CLOCK_OFFSET_MS = 30_000;
 
-const SILENT_ADVICE = 'is the address right, does the key still work, does a firewall stand between?';
+const SILENT_ADVICE = 'is the address right, is the key valid, does a firewall block the connection?';
 
 interface Asked {
   /** `main-0 (https://host/***)`. */
@@ -24,7 +24,7 @@ interface Asked {
   readonly facts: UpstreamFacts;
 }
 
-/** Asks each upstream of each chain, all at once. `known`: genesis hashes of the chains that the store holds. */
+/** Checks all upstreams of all chains concurrently. `known`: genesis hashes of the chains that the store is bound to. */
 export async function upstreamFindings(
   chains: readonly ChainSetup[],
   core: CoreConfig,
@@ -57,7 +57,7 @@ async function chainFindings(
   const asked = results.filter((result): result is Asked => 'facts' in result);
   const findings = results.filter((result): result is Finding => !('facts' in result));
   if (asked.length === 0) return findings;
-  // With another one in use, one that is down is no reason to fail.
+  // One failing upstream is only a warning if another one works.
   const down = findings.map(({ check, detail, advice = '' }) => warn(check, detail, advice));
   return [
     ...down,
@@ -85,29 +85,31 @@ function oneUpstream({ name, facts }: Asked, asked: readonly Asked[], core: Core
   const findings: Finding[] = [];
   const behind = Math.max(...asked.map((other) => other.facts.slot)) - facts.slot;
   if (facts.trouble !== null)
-    findings.push(warn(CHECK, `${name} says it is not healthy: ${facts.trouble}`, 'wait until it has caught up'));
+    findings.push(
+      warn(CHECK, `${name} reports that it is not healthy: ${facts.trouble}`, 'wait until it has caught up'),
+    );
   const { unhealthyLagSeconds: seconds, unhealthyLagSlots: slots } = core.follow;
   if (isLagBeyond({ lagSlots: behind, slotMs: facts.slotMs }, { seconds, slots }))
     findings.push(
       warn(
         CHECK,
         `${name} is ${behind} slots${inTime(behind, facts)} behind the best`,
-        'it is left out until it has caught up',
+        'it is not used until it has caught up',
       ),
     );
   if (facts.blockTrouble !== null)
     findings.push(
       fail(
         CHECK,
-        `${name} gives no blocks: ${facts.blockTrouble}`,
-        'following needs getBlocks and getBlock: use a node or plan that has them',
+        `${name} does not return blocks: ${facts.blockTrouble}`,
+        'the follower needs getBlocks and getBlock: use a node or plan that supports them',
       ),
     );
   if (!facts.hasSocket)
     findings.push(
       warn(
         CHECK,
-        `${name} takes no websocket`,
+        `${name} does not accept websockets`,
         'set websocketUrl; without one slots are only polled and clients cannot subscribe',
       ),
     );
@@ -118,7 +120,7 @@ function oneUpstream({ name, facts }: Asked, asked: readonly Asked[], core: Core
 
 function historyFindings(name: string, { firstSlot }: UpstreamFacts, { follow }: CoreConfig): Finding[] {
   const { startSlot } = follow;
-  if (firstSlot === null) return [warn(CHECK, `${name} does not tell its first block`, 'its history is unknown')];
+  if (firstSlot === null) return [warn(CHECK, `${name} does not report its first block`, 'its history is unknown')];
   if (startSlot === 'latest' || startSlot >= firstSlot) return [];
   return [
     warn(
@@ -143,10 +145,10 @@ function history({ slot, slotMs, firstSlot, firstTimeMs, askedAtMs }: UpstreamFa
   return `history from ${firstSlot} (${days < 1 ? `${(days * 24).toFixed(1)} hours` : `${days.toFixed(1)} days`})`;
 }
 
-/** The machine's clock against the newest block of all upstreams. */
+/** Compares the machine's clock with the newest block of all upstreams. */
 function clockFindings(asked: readonly Asked[]): Finding[] {
   const offsets = asked.flatMap(({ facts: { block, slot, slotMs, askedAtMs } }) =>
-    // Without a measured length the block counts as the newest: it is one of the last few.
+    // Without a measured slot length the block counts as the newest: it is one of the last few.
     block === null || block.timeMs === null ? [] : [askedAtMs - block.timeMs - (slot - block.slot) * (slotMs ?? 0)],
   );
   if (offsets.length === 0) return [];
@@ -157,30 +159,30 @@ function clockFindings(asked: readonly Asked[]): Finding[] {
     warn(
       'clock',
       `${Math.abs(seconds)} s ${seconds > 0 ? 'ahead of' : 'behind'} the newest block`,
-      'timedatectl set-ntp true; receivers refuse signatures of another time (or the upstreams stand still)',
+      'timedatectl set-ntp true; receivers refuse signatures with a wrong time (or the upstreams are stalled)',
     ),
   ];
 }
 
-/** What one upstream says of itself. */
+/** Facts about one upstream. */
 interface UpstreamFacts {
   readonly genesisHash: string;
   readonly version: string;
-  /** Null when it calls itself healthy. */
+  /** Null if it reports that it is healthy. */
   readonly trouble: string | null;
   readonly slot: number;
-  /** Lowest slot with a block; null when it does not say. */
+  /** Lowest slot with a block; null if not reported. */
   readonly firstSlot: number | null;
-  /** Unix milliseconds of that block; null when unknown. */
+  /** Unix milliseconds of that block; null if unknown. */
   readonly firstTimeMs: number | null;
-  /** Measured length of a slot; null when the upstream gives nothing to measure it by. */
+  /** Measured slot length; null if it cannot be measured. */
   readonly slotMs: number | null;
   /** A recent block. */
   readonly block: { readonly slot: number; readonly timeMs: number | null } | null;
-  /** Why there is none. */
+  /** Why there is no block. */
   readonly blockTrouble: string | null;
   readonly hasSocket: boolean;
-  /** Unix milliseconds at which `slot` was told. */
+  /** Unix milliseconds at which `slot` was reported. */
   readonly askedAtMs: number;
 }
 
@@ -188,10 +190,10 @@ const RECENT_SLOTS = 50;
 /** Samples of a minute each. */
 const SAMPLES = 5;
 const MEASURED_SLOTS = 1_000;
-/** Block times are whole seconds: over a shorter stretch they say little. */
+/** Block times are whole seconds: over a shorter range they are too inexact. */
 const SHORTEST_STRETCH_MS = 20_000;
 
-/** Asks everything the daemon depends on. Errors: those of the first calls, without which nothing else makes sense. */
+/** Calls all methods that the daemon depends on. Errors: those of the first calls, which everything else depends on. */
 async function probeUpstream(
   label: string,
   config: UpstreamConfig,
@@ -229,7 +231,7 @@ const blockTimeMs = ({ ask }: AskUpstream, slot: number): Promise<number | null>
     .then((seconds) => integer(seconds, '') * 1_000)
     .catch(() => null);
 
-/** By the samples that nodes take of themselves, else by the times of two blocks: whole seconds, so they have to be far apart. */
+/** From the performance samples of the node, else from the times of two blocks; these are whole seconds, so the blocks must be far apart. */
 async function slotLength(
   upstream: AskUpstream,
   slot: number,
@@ -251,7 +253,7 @@ async function slotLength(
       const found = integer(Array.isArray(listed) ? listed.at(-1) : null, 'getBlocks');
       return { slot: found, timeMs: await blockTimeMs(upstream, found) };
     };
-    // A chain that is younger has its first block.
+    // A younger chain starts at its first block.
     const isYoung = first.firstSlot !== null && first.firstSlot > slot - MEASURED_SLOTS;
     const early = isYoung
       ? { slot: first.firstSlot, timeMs: first.firstTimeMs }
@@ -286,7 +288,7 @@ async function recentBlock(
   }
 }
 
-/** Tries the same addresses as the daemon. */
+/** Opens the same websocket addresses as the daemon. */
 async function opensSocket(config: UpstreamConfig, clock: Clock): Promise<boolean> {
   const member = makeMember(config, 0, { label: 'doctor', clock });
   try {
@@ -316,17 +318,17 @@ function versionIn(result: unknown): string {
 
 function integer(result: unknown, method: string): number {
   if (typeof result === 'number' && Number.isInteger(result)) return result;
-  throw new CodedError('CHAIN_BAD_RESPONSE', `${method} answers no slot`);
+  throw new CodedError('CHAIN_BAD_RESPONSE', `${method} did not return a slot`);
 }
 
 function text(result: unknown, method: string): string {
   if (typeof result === 'string') return result;
-  throw new CodedError('CHAIN_BAD_RESPONSE', `${method} answers no text`);
+  throw new CodedError('CHAIN_BAD_RESPONSE', `${method} did not return a string`);
 }
 
 /** Calls one upstream, without pool, retries and cache. */
 interface AskUpstream {
-  /** Errors: those of the transport; CHAIN_RPC_ERROR; CHAIN_BAD_RESPONSE. None holds the address. */
+  /** Errors: those of the transport; CHAIN_RPC_ERROR; CHAIN_BAD_RESPONSE. None contains the address. */
   ask(method: string, params?: readonly unknown[]): Promise<unknown>;
   close(): Promise<void>;
 }

@@ -14,7 +14,7 @@ import { decodeMint } from '../../solana/accounts/token.ts';
 
 export type { Connection, Keypair } from '@solana/web3.js';
 
-/** What is paid; `token` is null for SOL. */
+/** The amount to pay; `token` is null for SOL. */
 export interface Payment {
   readonly treasury: string;
   /** Lamports or raw units. */
@@ -22,7 +22,7 @@ export interface Payment {
   readonly token: Token | null;
 }
 
-/** A mint as it stands on the chain. */
+/** On-chain facts about a mint. */
 export interface Token {
   readonly mint: string;
   /** SPL Token or Token-2022. */
@@ -40,12 +40,12 @@ export interface SignedPayment {
   readonly bytes: Buffer;
 }
 
-/** A client of a node; opens nothing. */
+/** Creates the client of a node; opens nothing. */
 export const connectTo = (url: string): Connection => new Connection(url, 'confirmed');
 
 /**
- * Reads a mint: what it says, and not the service, decides which program is called and what an amount is worth. Errors: SIGNUP_USAGE, exit
- * 64, when it is none of SPL Token or Token-2022; SIGNUP_PAYMENT, exit 75.
+ * Reads a mint from the chain: it, not the service, determines the token program and the decimals. Errors: SIGNUP_USAGE, exit 64, if it is
+ * not a mint of SPL Token or Token-2022; SIGNUP_PAYMENT, exit 75.
  */
 export async function readToken(connection: Connection, mint: string): Promise<Token> {
   let account: Awaited<ReturnType<Connection['getAccountInfo']>>;
@@ -57,13 +57,13 @@ export async function readToken(connection: Connection, mint: string): Promise<T
   const program = account?.owner.toBase58() ?? '';
   const { value } = decodeMint({ owner: program, data: account?.data ?? new Uint8Array(0) });
   if (value === null)
-    throw new CodedError('SIGNUP_USAGE', `${mint} is no mint of SPL Token or Token-2022 on this chain`, {
+    throw new CodedError('SIGNUP_USAGE', `${mint} is not a mint of SPL Token or Token-2022 on this chain`, {
       exitCode: EXIT.usage,
     });
   return { mint, program, decimals: value.decimals };
 }
 
-/** Signs and sends nothing. Errors: SIGNUP_PAYMENT, exit 75. */
+/** Signs a payment without sending it. Errors: SIGNUP_PAYMENT, exit 75. */
 export async function signPayment(
   connection: Connection,
   wallet: Keypair,
@@ -86,7 +86,7 @@ export async function signPayment(
   }
 }
 
-/** Sends what was signed; a node that refuses it in its simulation is an error. Errors: SIGNUP_PAYMENT, exit 75. */
+/** Sends a signed payment; a failed simulation is an error. Errors: SIGNUP_PAYMENT, exit 75. */
 export async function sendPayment(connection: Connection, { bytes }: SignedPayment): Promise<void> {
   try {
     await connection.sendRawTransaction(bytes, { preflightCommitment: 'confirmed' });
@@ -95,13 +95,13 @@ export async function sendPayment(connection: Connection, { bytes }: SignedPayme
   }
 }
 
-/** `landed`: in a block without an error; `lost`: it never will be; `open`: nobody can tell yet. */
+/** `landed`: in a block without an error; `lost`: failed or expired; `open`: not decided yet. */
 export async function paymentFate(
   connection: Connection,
   { signature, lastValidBlockHeight }: Pick<SignedPayment, 'signature' | 'lastValidBlockHeight'>,
 ): Promise<'landed' | 'lost' | 'open'> {
   try {
-    // The height first: what is not found afterwards, though its last block is final, is nowhere.
+    // Read the height first: if the last valid block is final, a payment not found afterwards will never land.
     const height = await connection.getBlockHeight('finalized');
     const { value } = await connection.getSignatureStatuses([signature], { searchTransactionHistory: true });
     const [status] = value;
@@ -140,7 +140,7 @@ function tokenTransfer(owner: PublicKey, treasury: PublicKey, amount: bigint, to
 }
 
 const unpaid = (error: unknown) =>
-  new CodedError('SIGNUP_PAYMENT', `the payment could not be made: ${messageOf(error).slice(0, 300)}`, {
+  new CodedError('SIGNUP_PAYMENT', `the payment failed: ${messageOf(error).slice(0, 300)}`, {
     exitCode: EXIT.temporary,
   });
 
@@ -148,13 +148,13 @@ const unpaid = (error: unknown) =>
 export function toRawUnits(text: string, decimals: number): bigint {
   const [, whole = '', fraction = ''] = /^(\d{1,20})(?:\.(\d{1,18}))?$/.exec(text) ?? [];
   if (whole === '' || fraction.length > decimals)
-    throw new CodedError('SIGNUP_AMOUNT', `"${text}" is no amount with at most ${decimals} decimals`, {
+    throw new CodedError('SIGNUP_AMOUNT', `"${text}" is not an amount with at most ${decimals} decimals`, {
       exitCode: EXIT.usage,
     });
   return BigInt(whole + fraction.padEnd(decimals, '0'));
 }
 
-/** The other way round. */
+/** The inverse of `toRawUnits`. */
 export function fromRawUnits(amount: bigint, decimals: number): string {
   const digits = amount.toString().padStart(decimals + 1, '0');
   const whole = digits.slice(0, digits.length - decimals);
@@ -162,13 +162,13 @@ export function fromRawUnits(amount: bigint, decimals: number): string {
   return fraction === '' ? whole : `${whole}.${fraction}`;
 }
 
-/** Reads a file of solana-keygen. Errors: SIGNUP_KEYPAIR, exit 64; never with what is in the file. */
+/** Reads a file of solana-keygen. Errors: SIGNUP_KEYPAIR, exit 64; they never quote the file. */
 export async function readWalletFile(path: string): Promise<Keypair> {
   const { Keypair: keypair } = await import('@solana/web3.js');
   try {
     return keypair.fromSecretKey(Uint8Array.from(JSON.parse(readFileSync(path, 'utf8')) as number[]));
   } catch {
-    throw new CodedError('SIGNUP_KEYPAIR', `${path} cannot be read, or is no keypair of 64 numbers`, {
+    throw new CodedError('SIGNUP_KEYPAIR', `${path} cannot be read, or is not a keypair of 64 numbers`, {
       exitCode: EXIT.usage,
     });
   }

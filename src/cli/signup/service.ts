@@ -5,7 +5,7 @@ import { CodedError, codeOf } from '../../lib/coded-error.ts';
 import { isPlainObject } from '../../lib/json.ts';
 import { EXIT } from '../../runtime/errors.ts';
 
-/** As the service says; its symbol and decimals are for people, and nothing is decided by them. */
+/** A price of the service. Symbol and decimals are only for display; no decision depends on them. */
 interface SignupPrice {
   readonly symbol: string;
   /** Null for SOL. */
@@ -30,7 +30,7 @@ interface SignupProof {
 
 const TIMEOUT_MS = 15_000;
 const ADDRESS = Type.String({ pattern: '^[1-9A-HJ-NP-Za-km-z]{32,44}$' });
-/** Texts end in a terminal: they hold nothing that it would take for more than text. */
+/** Texts are printed to a terminal, so they must not contain control characters. */
 const TERMS = Type.Object({
   treasury: ADDRESS,
   plan: Type.String({ pattern: '^[\\w .-]{1,64}$' }),
@@ -47,7 +47,7 @@ const TERMS = Type.Object({
 const MAX_U64 = 2n ** 64n - 1n;
 const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/;
 
-/** Whoever is between could put prices and a receiver of their own in place of the service's. Errors: SIGNUP_USAGE, exit 64. */
+/** Requires https: on plain HTTP an attacker could replace prices and receiver. Errors: SIGNUP_USAGE, exit 64. */
 export function demandSafeAddress(url: string): void {
   const { protocol, hostname } = new URL(URL.canParse(url) ? url : 'none:');
   if (protocol === 'https:' || (protocol === 'http:' && LOOPBACK.test(hostname))) return;
@@ -61,13 +61,13 @@ export async function askTerms(url: string): Promise<SignupTerms> {
   const { status, body } = await ask(url, {});
   if (status !== 200) throw unusable(`GET /v0/signup answered ${status}: ${errorOf(body)}`);
   const problem = createValidator().compile(TERMS, 'the terms')(body);
-  if (problem !== null) throw unusable(`GET /v0/signup answered no terms: ${problem.slice(0, 200)}`);
+  if (problem !== null) throw unusable(`GET /v0/signup returned invalid terms: ${problem.slice(0, 200)}`);
   const terms = body as unknown as SignupTerms;
-  if (terms.prices.some(({ amount }) => BigInt(amount) > MAX_U64)) throw unusable('a price is no amount');
+  if (terms.prices.some(({ amount }) => BigInt(amount) > MAX_U64)) throw unusable('a price is not an amount');
   return terms;
 }
 
-/** The project; null while the payment is not final. Errors: SIGNUP_SERVICE, exit 75; SIGNUP_REFUSED, exit 70. */
+/** Returns the project; null while the payment is not final. Errors: SIGNUP_SERVICE, exit 75; SIGNUP_REFUSED, exit 70. */
 export async function askForKey(url: string, proof: SignupProof): Promise<string | null> {
   const headers = { 'content-type': 'application/json' };
   const { status, body } = await ask(url, { method: 'POST', headers, body: JSON.stringify(proof) });
@@ -94,7 +94,7 @@ async function ask(url: string, init: RequestInit): Promise<{ status: number; bo
   }
 }
 
-/** Texts of a stranger, without what a terminal would obey. */
+/** Text of the service without control characters. */
 const errorOf = (body: Record<string, unknown> | null) =>
   String(body?.['error'] ?? 'no reason')
     .replace(/\p{Cc}/gu, ' ')
@@ -102,13 +102,13 @@ const errorOf = (body: Record<string, unknown> | null) =>
 
 const unusable = (text: string) => new CodedError('SIGNUP_SERVICE', text, { exitCode: EXIT.temporary });
 
-/** A sign-up under way, or done. */
+/** An unfinished or finished sign-up. */
 export interface SignupState {
   readonly url: string;
   readonly wallet: string;
-  /** Good once `projectId` is set. */
+  /** Valid once `projectId` is set. */
   readonly key: string;
-  /** Signed, and sent or about to be; null before. */
+  /** Signed, and sent or about to be sent; null before. */
   readonly payment: { readonly signature: string; readonly lastValidBlockHeight: number } | null;
   readonly projectId: string | null;
 }
@@ -120,16 +120,16 @@ export function readSignupState(path: string): SignupState | null {
   try {
     value = JSON.parse(readFileSync(path, 'utf8'));
   } catch {
-    // What is no JSON is no state either.
+    // Invalid JSON is reported below.
   }
   const texts = isPlainObject(value) ? [value['url'], value['wallet'], value['key']] : [null];
   if (texts.every((text) => typeof text === 'string')) return value as SignupState;
-  throw new CodedError('SIGNUP_STATE', `${path} is no file of a sign-up: name another one with --output`, {
+  throw new CodedError('SIGNUP_STATE', `${path} is not a sign-up file: choose another file with --output`, {
     exitCode: EXIT.usage,
   });
 }
 
-/** Readable by its owner alone; a reader never sees half of it. */
+/** Writes the file atomically, readable only by its owner. */
 export function writeSignupState(path: string, state: SignupState): void {
   const temporary = `${path}.${process.pid}`;
   writeFileSync(temporary, `${JSON.stringify(state, null, 2)}\n`, { mode: 0o600, flush: true });

@@ -6,10 +6,10 @@ import { EXIT } from '../../runtime/errors.ts';
 import type { TableShape } from '../../store/inspect.ts';
 import { COPY_TABLE } from '../../store/migrate.ts';
 
-/** How far a table has come. */
+/** Progress of a table. */
 export interface TableNote {
   readonly rows: number;
-  /** Key of the last row; null before the first one. */
+  /** Key of the last copied row; null before the first one. */
   readonly last: Row | null;
   readonly isDone: boolean;
 }
@@ -21,15 +21,15 @@ interface NoteRow {
   readonly is_done: number;
 }
 
-/** The line that names the source. */
+/** The row that identifies the source. */
 const SOURCE = '';
 
-/** Marks an empty database as the target of this copy, or finds the mark. Whether the copy goes on. Errors: STORE_COPY, exit 78. */
+/** Marks an empty database as the target of this copy, or finds the mark. Returns whether the copy is resumed. Errors: STORE_COPY, exit 78. */
 export async function beginNotes(target: Store, source: string): Promise<boolean> {
   const tables = await target.read.introspection.getTables();
   if (!tables.some(({ name }) => name === COPY_TABLE)) {
     const [first] = tables;
-    if (first !== undefined) throw refused(`the target is not empty: it has the table ${first.name}`);
+    if (first !== undefined) throw refused(`the target is not empty: it contains the table ${first.name}`);
     await target.write(async (tx) => {
       await sql`create table ${sql.table(COPY_TABLE)} (
         name text not null primary key, row_count bigint not null, last_key text, is_done integer not null)`.execute(
@@ -56,7 +56,7 @@ export async function readTableNotes(target: Store): Promise<ReadonlyMap<string,
   return notes;
 }
 
-/** Belongs into the transaction that writes the rows. */
+/** Call in the transaction that writes the rows. */
 export async function writeNote(tx: StoreTx, name: string, { rows, last, isDone }: TableNote): Promise<void> {
   const key = last === null ? null : writeKey(last);
   await sql`insert into ${sql.table(COPY_TABLE)} (name, row_count, last_key, is_done)
@@ -65,7 +65,7 @@ export async function writeNote(tx: StoreTx, name: string, { rows, last, isDone 
       is_done = excluded.is_done`.execute(tx.db);
 }
 
-/** From here on the target is a store like any other. */
+/** Removes the mark: from now on the target is an ordinary store. */
 export async function endNotes(target: Store): Promise<void> {
   await target.write(({ db }) => sql`drop table ${sql.table(COPY_TABLE)}`.execute(db));
 }
@@ -87,12 +87,12 @@ const parseKey = (text: string): Row =>
 
 export const refused = (why: string) => new CodedError('STORE_COPY', why, { exitCode: EXIT.config });
 
-/** Few enough that a page of the widest rows fits into memory many times over. */
+/** Small enough that a page of the widest rows takes little memory. */
 const PAGE_ROWS = 500;
 
 type Row = readonly SqlValue[];
 
-/** All rows behind a key, in the order of their keys as this database has it, page by page. */
+/** All rows after a key, page by page, in the key order of this database. */
 export async function* pagesOf({ read }: Store, shape: TableShape, behind: Row | null): AsyncGenerator<readonly Row[]> {
   const { name, columns, key } = shape;
   const keys = sql.join(key.map((column) => sql.ref(column)));
@@ -120,11 +120,11 @@ export async function countRows({ read }: Store, { name }: TableShape): Promise<
 
 export interface Checksum {
   readonly rows: number;
-  /** Hexadecimal; the same for the same rows in any order. */
+  /** Hexadecimal; independent of the order of the rows. */
   readonly sum: string;
 }
 
-/** Reads a whole table. The sum adds up a hash of each row, because two databases need not order text the same way. */
+/** Reads a whole table. The checksum adds the hashes of all rows, because two databases may order text differently. */
 export async function checksumOf(store: Store, shape: TableShape, read: (rows: number) => void): Promise<Checksum> {
   const words = new Uint32Array(8);
   let rows = 0;

@@ -19,14 +19,14 @@ import {
 export interface CopyOptions {
   readonly source: Store;
   readonly target: Store;
-  /** Tells one source from another; without secrets. */
+  /** Identifies the source; no secrets. */
   readonly sourceName: string;
   readonly scopes: readonly MigrationScope[];
   readonly progress: CopyProgress;
 }
 
 export interface CopyProgress {
-  /** Of all tables together: each row is copied once, and read once more on both sides to be compared. */
+  /** Work of all tables: each row is copied once, and read on both sides for the comparison. */
   begin(totalRows: number): void;
   rows(count: number, table: string): void;
 }
@@ -35,12 +35,12 @@ export interface CopiedTable extends Checksum {
   readonly name: string;
 }
 
-/** What each store has for itself: its schema's history, the row of the health probe, who leads, and the notes of the copy. */
+/** Tables that are not copied: the schema history, the row of the health probe, the leader, and the notes of the copy. */
 const OWN_TABLES = ['parhelion_migrations', 'parhelion_probe', 'follow_leaders', COPY_TABLE];
 
 /**
- * Copies all rows into an empty store of the same schema and compares both. A copy that was interrupted goes on where it was: pages and how
- * far they go commit together. Errors: STORE_COPY, exit 78; those of `migrate` and of the stores.
+ * Copies all rows into an empty store with the same schema and compares both. An interrupted copy is resumed: each page commits together
+ * with the progress. Errors: STORE_COPY, exit 78; those of `migrate` and of the stores.
  */
 export async function copyStore(options: CopyOptions): Promise<readonly CopiedTable[]> {
   const { source, target, scopes, progress } = options;
@@ -75,8 +75,8 @@ async function sharedShapes(source: Store, target: Store): Promise<readonly Tabl
   return to.map((shape) => {
     const own = from.find(({ name }) => name === shape.name);
     const isSame = own !== undefined && [...own.columns].sort().join() === [...shape.columns].sort().join();
-    if (!isSame) throw refused(`the table ${shape.name} has not the same columns on both sides`);
-    if (own.key.length === 0) throw refused(`nothing tells the rows of the table ${shape.name} apart`);
+    if (!isSame) throw refused(`the table ${shape.name} has different columns on both sides`);
+    if (own.key.length === 0) throw refused(`the rows of the table ${shape.name} apart`);
     return { ...shape, key: own.key };
   });
 }
@@ -88,7 +88,7 @@ async function copyTable(
 ): Promise<void> {
   const { name } = shape;
   let { rows, last }: Pick<TableNote, 'rows' | 'last'> = note ?? { rows: 0, last: null };
-  // A fresh schema has rows of its own here and there.
+  // Migrations may have inserted rows.
   if (note === null)
     await target.write(async (tx) => {
       await sql`delete from ${sql.table(name)}`.execute(tx.db);
@@ -113,6 +113,6 @@ async function compareTable({ source, target, progress }: CopyOptions, shape: Ta
   if (before.rows === after.rows && before.sum === after.sum) return { name: shape.name, ...after };
   throw refused(
     `the table ${shape.name} differs (${before.rows} rows in the source, ${after.rows} in the target): ` +
-      'the source was changed meanwhile, or the target was; empty the target and copy again',
+      'the source or the target was changed during the copy; empty the target and copy again',
   );
 }

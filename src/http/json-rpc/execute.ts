@@ -12,7 +12,7 @@ import type { CallSpan } from './scan.ts';
 
 /** The answer to one call. */
 export interface Executed {
-  /** HTTP status when the call stands alone. */
+  /** HTTP status of a single call. */
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string | Buffer | Readable;
@@ -22,7 +22,7 @@ export interface Executed {
 
 const NO_HEADERS: Readonly<Record<string, string>> = {};
 
-/** An answer for a failure. Notifications have no id; where they must be answered at all it is null. */
+/** The answer for a failure. Notifications have no id; if they must be answered, it is null. */
 export function failed(fault: Fault, id: string | undefined, status = fault.rpc.status): Executed {
   const headers =
     fault.retryAfterS === undefined ? fault.headers : { ...fault.headers, 'Retry-After': String(fault.retryAfterS) };
@@ -60,7 +60,7 @@ export async function executeLocal(
   }
 }
 
-/** Waits for a handler up to its deadline; then its signal aborts and whatever it still answers is ignored. */
+/** Waits for a handler up to its deadline; then its signal aborts and a later answer is ignored. */
 function within(
   answer: Promise<unknown>,
   timeoutMs: number,
@@ -70,9 +70,9 @@ function within(
 ): Promise<unknown> {
   return new Promise((resolve, reject) => {
     const cancel = deadlines.watch(timeoutMs, () => {
-      // First, because a handler that ends at its signal must not be the one that answers.
+      // Reject first: a handler that ends at its signal must not determine the answer.
       reject(new RpcError('timeout', { details: `${name} took too long` }));
-      lazy.abort('the time of the call is up');
+      lazy.abort('the deadline of the call has passed');
       lazy.release();
     });
     const done = () => {
@@ -92,7 +92,7 @@ function within(
   });
 }
 
-/** Hands a call to the fallback, written by us. Never throws. */
+/** Forwards a call to the fallback with a request object that we write. Never throws. */
 export async function executeForward(
   fallback: RpcFallback,
   method: string,
@@ -122,8 +122,8 @@ export async function executeForward(
 const PARAMS = ',"params":';
 
 /**
- * The request object that is sent on: the four members of the specification and nothing else, so that no reader can take another method
- * or other parameters for meant than those that were looked at. The values stay as they came.
+ * The forwarded request object: only the four members of the specification, so that no other parser can see another method or other
+ * parameters than those that were checked. The values stay unchanged.
  */
 function writeCall(method: string, body: Buffer, { id, params }: CallSpan): Pick<RpcForward, 'body' | 'params'> {
   const head = `{"jsonrpc":"2.0"${id === undefined ? '' : `,"id":${id}`},"method":${JSON.stringify(method)}`;
@@ -157,7 +157,7 @@ export async function executeSocket(
   } catch (error) {
     const fault = faultOf(error, context.requestId);
     if (fault.unexpected) context.log.error({ err: error, method }, 'a subscription call failed');
-    // Wrong parameters are charged: what no node would take is looked at all the same.
+    // Invalid parameters are charged: checking them is work too.
     const isCharged = fault.rpc.code === RPC_CODES.invalidParams.code && method.endsWith('Subscribe');
     return { ...failed(fault, id), charged: isCharged };
   }
@@ -173,13 +173,13 @@ function readParams(local: LocalMethod, body: Buffer, call: CallSpan): unknown {
   return params;
 }
 
-/** The parsed `params` of a call, undefined when it has none. */
+/** The parsed `params` of a call; undefined if absent. */
 export function paramsValue(body: Buffer, call: CallSpan): unknown {
   if (call.params === null) return undefined;
   return JSON.parse(body.toString('utf8', call.params.start, call.params.end)) as unknown;
 }
 
-/** A whole response object for a result that is JSON text already. `id` is raw JSON text and comes back as it was sent. */
+/** A whole response object for a result in JSON text. `id` is raw JSON text and is returned unchanged. */
 function rpcResultText(result: string, id: string): string {
   return `{"jsonrpc":"2.0","result":${result},"id":${id}}`;
 }
@@ -190,24 +190,24 @@ export function rpcErrorText(fault: RpcFault, id: string): string {
   return `{"jsonrpc":"2.0","error":{"code":${fault.code},"message":${JSON.stringify(fault.message)}${data}},"id":${id}}`;
 }
 
-/** A method that a plugin answers, with its compiled check of `params`. */
+/** A method of a plugin, with the compiled check of its `params`. */
 interface LocalMethod {
   readonly method: RpcMethod;
   readonly check: Check;
-  /** What absent params stand for. */
+  /** Value of absent params. */
   readonly absent: () => unknown;
 }
 
-/** Where a call goes. */
+/** Destination of a call. */
 export type Destination =
   | { readonly kind: 'local'; readonly local: LocalMethod }
   | { readonly kind: 'forward'; readonly fallback: RpcFallback }
-  /** A subscription that came over a websocket. */
+  /** A subscription call on a websocket. */
   | { readonly kind: 'socket'; readonly calls: SocketCalls }
   | { readonly kind: 'none'; readonly fault: RpcFault };
 
 export interface MethodTable {
-  /** `calls`: of the websocket that the call came over; absent over HTTP. */
+  /** `calls`: those of the websocket; absent over HTTP. */
   find(name: string, calls?: SocketCalls): Destination;
   /** Whether any method may be called without a key. */
   readonly hasOpen: boolean;
@@ -217,7 +217,7 @@ const NAME = /^[A-Za-z][A-Za-z0-9_]{0,63}$/;
 const SUBSCRIPTION = /(Subscribe|Unsubscribe)$/;
 const SOCKET_CALL = /^[a-z][A-Za-z0-9]{0,48}(Subscribe|Unsubscribe)$/;
 
-/** A registered method is always answered here, whatever the lists say: those are about what goes upstream. */
+/** A registered method is always answered here: the allow and deny lists apply only to forwarded methods. */
 export function createMethodTable(
   methods: readonly RpcMethod[],
   fallback: RpcFallback | null,
@@ -241,7 +241,7 @@ export function createMethodTable(
       const isListed = !denied.has(name) && (allowed === null || allowed.has(name));
       if (SUBSCRIPTION.test(name)) {
         if (calls === undefined) return subscription;
-        // Whoever has a subscription may end it.
+        // A client with a subscription may always end it.
         return SOCKET_CALL.test(name) && (isListed || name.endsWith('Unsubscribe'))
           ? { kind: 'socket', calls }
           : unknown;

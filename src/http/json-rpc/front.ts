@@ -29,7 +29,7 @@ import {
 import { recoverCall, scanRpcBody } from './scan.ts';
 
 const MAX_DEPTH = 64;
-/** How much of a body is read for the id of its refusal. */
+/** Bytes of a body that are read to find the id for a refusal. */
 const RECOVER_BYTES = 16_384;
 
 export interface RpcFrontOptions {
@@ -45,10 +45,10 @@ export interface RpcFrontOptions {
 }
 
 export interface RpcFront {
-  /** Answers a complete body, at once where nothing has to be waited for. Never throws. */
+  /** Answers a complete body, synchronously if nothing has to be awaited. Never throws. */
   handleHttp(body: Buffer, context: CallContext): RpcAnswer | Promise<RpcAnswer>;
   readonly dispatch: RpcDispatch;
-  /** What the first bytes of a body tell when its key was refused: the id to echo, and whether its method needs no key. */
+  /** For a body whose key was refused: finds in its first bytes the id to echo, and whether the method needs no key. */
   recover(firstBytes: Buffer): { readonly id: string | undefined; readonly open: boolean };
   /** Whether any method may be called without a key. */
   readonly hasOpenMethods: boolean;
@@ -68,7 +68,7 @@ export function createRpcFront(options: RpcFrontOptions): RpcFront {
     meter: createRpcMetrics(options.metrics, options.methods),
     handlerTimeoutMs: options.core.http.handlerTimeoutMs,
   };
-  // A socket message is one frame: its answer has to come in one piece.
+  // A socket message is one frame, so its answer must be one buffer.
   const handle = (
     body: Buffer,
     context: CallContext,
@@ -107,7 +107,7 @@ export function createRpcFront(options: RpcFrontOptions): RpcFront {
         try {
           const most = Math.min(options.core.rpc.maxUpstreamBytes, calls?.maxAnswerBytes ?? Number.POSITIVE_INFINITY);
           const bytes = reply.body === null ? null : await toBuffer(reply.body, most);
-          // Whoever sends it counts it; here it is looked whether it fits.
+          // The sender counts it; here only its size is checked.
           if (bytes !== null) context.tenant?.take('answerBytes', bytes.length).release();
           bytesOut = bytes?.length ?? 0;
           return bytes;
@@ -190,7 +190,7 @@ async function answerBatch(
     shared.meter.refused('batch');
     payForRefusal(shared.gate, context, body.length, error);
     if (!(error instanceof GateRefusal) || error.reason !== 'batch') return refusal(fault, 'null', label);
-    // web3.js cannot read a single object as the answer to a batch: every item says why.
+    // web3.js cannot read a single object as the answer to a batch, so every item contains the reason.
     const texts = prepared
       .filter(({ call }) => call.id !== undefined)
       .map(({ call }) => rpcErrorText(fault.rpc, call.id ?? 'null'));
@@ -234,7 +234,7 @@ async function toBuffer(body: string | Buffer | Readable, maxBytes: number): Pro
   return Buffer.concat(chunks, size);
 }
 
-/** Answers one call: admitted first, then run. */
+/** Admits and runs one call. */
 async function answerSingle(
   parts: RunParts,
   prepared: Prepared,
@@ -263,8 +263,8 @@ async function answerSingle(
 }
 
 /**
- * The answer that the fallback has at hand, without a promise where the gate needs none: most reads of a busy daemon end here.
- * Null when there is none; then nothing has happened yet.
+ * The cached answer of the fallback, without a promise if the gate needs none: most reads of a busy daemon end here.
+ * Null if there is no such answer; nothing has happened then.
  */
 function answerAtHand(
   parts: RunParts,
@@ -298,7 +298,7 @@ function answerAtHand(
   }
 }
 
-/** Throws what is no refusal of the gate. */
+/** Rethrows errors other than refusals of the gate. */
 function refused(parts: RunParts, { call, name }: Prepared, error: unknown, context: CallContext): RpcAnswer {
   const fault: Fault = faultOf(error, context.requestId);
   if (fault.unexpected) throw error;
@@ -310,15 +310,15 @@ function refused(parts: RunParts, { call, name }: Prepared, error: unknown, cont
 export interface RpcAnswer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
-  /** Null: no body (204). */
+  /** Null: no body (status 204). */
   readonly body: string | Buffer | Readable | null;
   /** Method name or `batch(n)`; for log lines. */
   readonly label: string;
-  /** To be called once, when the bytes are known. */
+  /** Call once, when the number of bytes is known. */
   settle(bytesOut: number): void;
 }
 
-/** The answer to a request, or to a call, that was not run. `id` is raw JSON. */
+/** The answer to a request or call that was not run. `id` is raw JSON. */
 function refusal(fault: Fault, id: string, label: string): RpcAnswer {
   const { status, headers, body } = failed(fault, id);
   return { status, headers, body, label, settle: () => {} };
@@ -341,8 +341,8 @@ interface BatchItem {
 }
 
 /**
- * Runs the items of a batch, at most `concurrency` at once, and gives their answers in request order. The answers together stay
- * within `maxBytes`, and within what `tenant` may hold: an item that no longer fits is answered with an error of a few bytes instead.
+ * Runs the items of a batch, at most `concurrency` at once, and returns their answers in request order. Their total size stays within
+ * `maxBytes` and the budget of `tenant`: an item that does not fit is answered with a short error instead.
  */
 async function runBatch(
   tasks: readonly BatchTask[],
@@ -389,7 +389,7 @@ async function runTasks(
   return items;
 }
 
-/** Why the answer of an item cannot be part of the batch; null, and it is counted, when it can. */
+/** Why the answer of an item cannot be part of the batch. Null if it can; it is then counted. */
 function faultOfItem(
   body: Buffer | 'too-large' | 'broken',
   roomBytes: number,
@@ -405,7 +405,7 @@ function faultOfItem(
   }
 }
 
-/** Joins answers into one JSON array; null when there is none. */
+/** Joins answers into one JSON array; null if there are no answers. */
 function joinBatch(items: readonly BatchItem[]): Buffer | null {
   const parts: Buffer[] = [];
   const comma = Buffer.from(',');

@@ -17,7 +17,7 @@ import {
 } from './execute.ts';
 import type { CallSpan } from './scan.ts';
 
-/** A call that knows where it goes; `fault` is set when it goes nowhere. */
+/** A call with its destination; `fault` is set if it cannot be run. */
 export interface Prepared {
   readonly call: CallSpan;
   readonly name: string;
@@ -40,7 +40,7 @@ export function prepare(
   const destination = methods.find(name, calls);
   if (destination.kind === 'none')
     return { call, name, destination, fault: rpcFault('methodNotFound', destination.fault.details) };
-  // Nobody could ever end a subscription whose number was not answered.
+  // A notification gets no answer, so its subscription could never be ended.
   if (destination.kind === 'socket' && call.id === undefined)
     return { call, name, destination, fault: rpcFault('invalidRequest', 'a subscription needs an id') };
   const open = destination.kind === 'local' && destination.local.method.auth === 'none';
@@ -51,42 +51,42 @@ export function rpcFault(name: ConstructorParameters<typeof RpcError>[0], detail
   return faultOf(new RpcError(name, details === undefined ? {} : { details }), '');
 }
 
-/** Bodies above this are looked at only while the caller's rate has room. */
+/** Bodies above this size are parsed only while the caller has tokens left. */
 const LARGE_BYTES = 16_384;
-/** What one token pays of a body that is refused. */
+/** Bytes of a refused body per token. */
 const BYTES_A_TOKEN = 65_536;
 const REFUSED_GROUP = 'rpc';
 
-/** Throws `rate` for a large body of a caller that has used up its rate: finding out what is wrong with it is work. */
+/** Throws `rate` for a large body of a caller without tokens: finding its error is work. */
 export function demandRate(gate: Gate | null, { caller }: CallContext, bytes: number): void {
   if (caller !== null && bytes > LARGE_BYTES) gate?.spend?.(caller, REFUSED_GROUP, 0);
 }
 
-/** What is refused without being admitted takes tokens too, by its size or the number of its calls. Throws `rate` when there are none. */
+/** Takes tokens for a request that is refused before admission, by its size or number of calls. Throws `rate` if no tokens are left. */
 export function payRefused(gate: Gate | null, { caller }: CallContext, bytes: number, calls = 1): void {
   if (caller === null || calls === 0) return;
   gate?.spend?.(caller, REFUSED_GROUP, Math.max(calls, Math.ceil(bytes / BYTES_A_TOKEN)));
 }
 
-/** The same for what the gate itself refused, when that was not for the rate; it is refused in any case. */
+/** The same for requests that the gate refused for a reason other than the rate; they stay refused in any case. */
 export function payForRefusal(gate: Gate | null, context: CallContext, bytes: number, error: unknown): void {
   if (!(error instanceof GateRefusal) || error.reason === 'rate') return;
   try {
     payRefused(gate, context, bytes);
   } catch {
-    // Nothing is left to take.
+    // No tokens are left.
   }
 }
 
 export interface Admitted {
   readonly admission: Admission | null;
-  /** The calls that the admission is about, in its order. */
+  /** The admitted calls, in the order of the admission's items. */
   readonly calls: readonly Prepared[];
 }
 
 /**
- * Asks the gate for all runnable calls together. A refusal of one item becomes that item's fault and the rest is asked again;
- * any other refusal is thrown.
+ * Admits all runnable calls together. The refusal of one item becomes the fault of that item and the others are admitted again; any other
+ * refusal is thrown.
  */
 export async function admitCalls(
   gate: Gate | null,
@@ -125,17 +125,17 @@ export function gateItem({ call, destination, name }: Prepared, body: Buffer): G
   };
 }
 
-/** What calls are run with. */
+/** Dependencies of running calls. */
 export interface RunParts {
   readonly gate: Gate | null;
   readonly meter: RpcMetrics;
   readonly clock: Clock;
   readonly deadlines: Deadlines;
-  /** Of a method without a deadline of its own. */
+  /** Deadline of methods that do not define one. */
   readonly handlerTimeoutMs: number;
 }
 
-/** Runs an admitted call where it goes. Never throws. */
+/** Runs an admitted call at its destination. Never throws. */
 export async function runCall(
   { meter, clock, deadlines, handlerTimeoutMs }: RunParts,
   { call, destination, name, fault }: Prepared,
@@ -156,7 +156,7 @@ export async function runCall(
   return executed;
 }
 
-/** Forwarded names and those of subscriptions come from callers: only so many of them become label values, the rest counts as `other`. */
+/** Names of forwarded methods and subscriptions come from callers: only so many become label values; the rest count as `other`. */
 const MAX_FORWARDED_NAMES = 150;
 const BUCKETS_S = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 
@@ -188,7 +188,7 @@ export function createRpcMetrics(metrics: Metrics, methods: readonly RpcMethod[]
   const rowOf = (name: string, kind: Destination['kind'], ok: boolean): Row => {
     const row = rows.get(name);
     if (row !== undefined) return row;
-    // A name that no upstream answered is not worth a label.
+    // A method that no upstream answered gets no label.
     if ((kind !== 'forward' && kind !== 'socket') || !ok || rows.size >= limit) return other;
     const made = makeRow(name);
     rows.set(name, made);

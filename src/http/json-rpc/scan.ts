@@ -6,24 +6,24 @@ interface Span {
   readonly end: number;
 }
 
-/** The members of one request object, by position; nothing is copied or written again. */
+/** The members of one request object, by position; nothing is copied or re-encoded. */
 export interface CallSpan extends Span {
-  /** Decoded; null when absent or no string. */
+  /** Decoded; null if absent or not a string. */
   readonly method: string | null;
   /** Raw JSON text of a string, number or null; undefined when the member is absent. `null` when it has another type. */
   readonly id: string | undefined;
   readonly params: Span | null;
-  /** Why it is no valid request, or null. */
+  /** Why the request is invalid, or null. */
   readonly problem: string | null;
 }
 
 export type ScanResult =
   | { readonly kind: 'single'; readonly call: CallSpan }
-  /** `calls` holds at most `maxItems`; `count` counts all. */
+  /** `calls` contains at most `maxItems`; `count` is the total. */
   | { readonly kind: 'batch'; readonly calls: readonly CallSpan[]; readonly count: number }
   /** Not JSON. */
   | { readonly kind: 'syntax' }
-  /** JSON, but no request: too deep, or neither object nor array. */
+  /** JSON, but not a request: too deep, or neither object nor array. */
   | { readonly kind: 'invalid'; readonly reason: string };
 
 interface ScanLimits {
@@ -32,8 +32,8 @@ interface ScanLimits {
 }
 
 /**
- * Checks a JSON-RPC body byte by byte and finds the members of its request objects without building values, so that the parts
- * can be forwarded as they came. Accepts exactly what `JSON.parse` accepts, up to the depth limit.
+ * Checks a JSON-RPC body byte by byte and finds the members of its request objects without building values, so that they can be forwarded
+ * unchanged. Accepts exactly what `JSON.parse` accepts, up to the depth limit.
  */
 export function scanRpcBody(body: Buffer, limits: ScanLimits): ScanResult {
   if (!isUtf8(body)) return { kind: 'syntax' };
@@ -76,7 +76,7 @@ function scanBatch(body: Buffer, scanner: JsonScanner, start: number, maxItems: 
   }
 }
 
-/** An item that is no object. */
+/** An item that is not an object. */
 function scanOther(scanner: JsonScanner, start: number): CallSpan | null {
   const end = scanner.value(start, 1);
   if (end < 0) return null;
@@ -105,7 +105,7 @@ function scanCall(body: Buffer, scanner: JsonScanner, start: number, depth: numb
     const valueStart = scanner.space(at + 1);
     const valueEnd = scanner.value(valueStart, depth);
     if (valueEnd < 0) return null;
-    // We and an upstream might read different ones of two members with the same name.
+    // With duplicate members, we and an upstream might each use a different one.
     if (!seen.add(name)) members.problem = `the member "${name.slice(0, 64)}" is given twice`;
     note(body, members, name, valueStart, valueEnd);
     at = scanner.space(valueEnd);
@@ -115,12 +115,12 @@ function scanCall(body: Buffer, scanner: JsonScanner, start: number, depth: numb
   }
 }
 
-/** Names that came before. A request object has four, for which a set of its own would be the dearest part of the scan. */
+/** The names seen so far. A request object usually has four, for which a Set would be the most expensive part of the scan. */
 class MemberNames {
   readonly #few: string[] = [];
   #many: Set<string> | null = null;
 
-  /** False when it was there. */
+  /** Returns false if the name was already present. */
   add(name: string): boolean {
     if (this.#many !== null) return this.#many.size < this.#many.add(name).size;
     if (this.#few.includes(name)) return false;
@@ -143,7 +143,7 @@ function note(body: Buffer, members: Members, name: string, start: number, end: 
   }
 }
 
-/** The four members as they are for readers that ignore case; long s and the Kelvin sign are letters of such names too. */
+/** The four members as seen by parsers that ignore case; these may also fold the long s and the Kelvin sign. */
 const FOLDED = new Set(['JSONRPC', 'METHOD', 'PARAMS', 'ID']);
 const KNOWN = /^[a-z\u017f]{2,7}$/i;
 
@@ -153,7 +153,7 @@ function finish(start: number, end: number, members: Members): CallSpan {
     members.problem ??
     (members.version ? null : 'jsonrpc must be "2.0"') ??
     (method === null ? 'method must be a string' : null);
-  // Which of two ids is meant cannot be known.
+  // With two ids it is unknown which one is meant.
   const twice = problem === 'the member "id" is given twice';
   return { start, end, method, id: twice ? 'null' : problem !== null ? (id ?? 'null') : id, params, problem };
 }
@@ -164,13 +164,13 @@ function stringAt(body: Buffer, start: number, end: number): string {
   return raw.includes('\\') ? (JSON.parse(`"${raw}"`) as string) : raw;
 }
 
-/** Positions in, positions out; -1 means that no value of that kind starts here. */
+/** Takes and returns positions; -1: no value of that kind starts here. */
 interface JsonScanner {
-  /** First position at or after `at` that is no white space. */
+  /** First position at or after `at` that is not white space. */
   space(at: number): number;
   /** End of the string whose opening quote is at `at`. */
   string(at: number): number;
-  /** End of the value at `at`. `depth` counts the containers around it. */
+  /** End of the value at `at`. `depth`: the number of enclosing containers. */
   value(at: number, depth: number): number;
   /** Whether the last failure was the depth limit. */
   tooDeep(): boolean;
@@ -182,7 +182,7 @@ const WORDS: ReadonlyMap<number, string> = new Map([
   [0x6e, 'null'],
 ]);
 
-/** A validating JSON reader over bytes that are known to be UTF-8. It keeps no values, only positions. */
+/** A validating JSON reader for bytes that are known to be UTF-8. It produces positions, no values. */
 function createJsonScanner(body: Buffer, maxDepth: number): JsonScanner {
   let deep = false;
 
@@ -207,9 +207,9 @@ function createJsonScanner(body: Buffer, maxDepth: number): JsonScanner {
     }
   };
 
-  /** Iterative, because the depth of a hostile body must not become the depth of our stack. */
+  /** Iterative, because the nesting of a hostile body must not exhaust our stack. */
   const container = (start: number, outer: number): number => {
-    // Which containers are open: true for objects.
+    // The open containers: true for objects.
     const open: boolean[] = [];
     let at = start;
     for (;;) {
@@ -236,7 +236,7 @@ function createJsonScanner(body: Buffer, maxDepth: number): JsonScanner {
     }
   };
 
-  /** Closes what ends here and goes to the next value; with nothing left open it gives the end. */
+  /** Closes the containers that end here and moves to the next value; if none is open, returns the end. */
   const afterValue = (from: number, open: boolean[]): number => {
     let at = from;
     while (open.length > 0) {
@@ -338,8 +338,7 @@ export interface RecoveredCall {
 }
 
 /**
- * Reads `id` and `method` of a request object that may be cut off. Whatever cannot be told for sure is left out; a batch gives
- * nothing.
+ * Reads `id` and `method` of a request object that may be cut off. Uncertain members are left out; a batch returns neither.
  */
 export function recoverCall(bytes: Buffer): RecoveredCall {
   const scanner = createJsonScanner(bytes, 64);
@@ -359,7 +358,7 @@ export function recoverCall(bytes: Buffer): RecoveredCall {
     const end = scanner.value(start, 1);
     if (end < 0) break;
     at = scanner.space(end);
-    // A number at the very end may go on behind the cut.
+    // A number at the very end may continue after the cut.
     if (at >= bytes.length) break;
     const first = bytes[start] as number;
     if (name === 'id' && first !== 0x7b && first !== 0x5b && first !== 0x74 && first !== 0x66) id ??= text(start, end);

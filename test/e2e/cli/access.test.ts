@@ -65,7 +65,7 @@ test('projects and keys on a stopped daemon: made, shown, changed, granted; tabl
   assert.match(listed.out, /active +never .*rpc das 10\.0\.0\.0\/8 ::1/);
   assert.equal(listed.out.includes(key.key), false, 'the key is shown once');
   const rotated = await run('keys', 'rotate', '--id', key.id);
-  assert.match(rotated.out, /^key [0-9a-f-]{36}\nIt is shown this once\. The old key ends \d{4}-/);
+  assert.match(rotated.out, /^key [0-9a-f-]{36}\nIt is shown only once\. The old key ends \d{4}-/);
 });
 
 test('what does not fit is 64, says what would, and changes nothing', async () => {

@@ -74,9 +74,9 @@ test('upstreams: behind, unhealthy, without blocks, of another chain, silent, wi
   const texts = mixed.of('upstream').map(({ level, detail }) => `${level} ${detail}`);
   for (const expected of [
     /^ok main-0 /,
-    /^warn main-1 .* says it is not healthy: getHealth: Node is behind by 1000 slots/,
+    /^warn main-1 .* reports that it is not healthy: getHealth: Node is behind by 1000 slots/,
     /^warn main-1 .* is 1000 slots behind the best/,
-    /^fail main-1 .* gives no blocks: getBlocks: Method not found \(-32601\)/,
+    /^fail main-1 .* does not return blocks: getBlocks: Method not found \(-32601\)/,
     /^fail main-2 .* serves another chain: genesis GenesisB, the first one has GenesisA/,
     /^warn UPSTREAM_CONNECT: main-3 .* cannot be reached/,
   ])

@@ -78,7 +78,7 @@ test('the owner of a project logs in with its secret and sees the pages of the p
     await page.getByRole('heading', { level: 1, name, exact: true }).waitFor();
     assert.equal(await page.locator('[role=alert].bad').count(), 0, name);
   }
-  assert.equal(await page.getByRole('button', { name: 'Make project' }).count(), 0);
+  assert.equal(await page.getByRole('button', { name: 'Create project' }).count(), 0);
   await page.getByRole('button', { name: 'Log out' }).click();
   await page.getByRole('heading', { level: 1, name: 'Log in' }).waitFor();
   assert.deepEqual(faults, []);
@@ -90,7 +90,7 @@ test('text from elsewhere is never read as markup', { skip }, async () => {
   const name = '<img src=x onerror="window.broken=1"><b>bold</b>';
   await page.getByRole('link', { name: 'Projects and keys' }).click();
   await page.getByLabel('Name of a new project').fill(name);
-  await page.getByRole('button', { name: 'Make project' }).click();
+  await page.getByRole('button', { name: 'Create project' }).click();
   await page.getByRole('cell', { name, exact: true }).waitFor();
   await page.getByRole('link', { name: 'Audit log' }).click();
   await page.getByText(name, { exact: false }).first().waitFor();

@@ -58,7 +58,7 @@ async function pay(to: Keypair): Promise<string> {
 async function makeKey(page: Page, name: string): Promise<string> {
   await goTo(page, 'Projects and keys');
   await page.getByLabel('Name of a new key').fill(name);
-  await page.getByRole('button', { name: 'Make key' }).click();
+  await page.getByRole('button', { name: 'Create key' }).click();
   return (await page.getByRole('alert').locator('code').textContent()) as string;
 }
 
@@ -67,7 +67,7 @@ async function makeWebhook(page: Page, url: string, address: string): Promise<st
   await page.getByLabel('Address to deliver to').fill(url);
   await page.locator('select[name=type]').selectOption('raw');
   await page.getByLabel('Accounts').fill(address);
-  await page.getByRole('button', { name: 'Make webhook' }).click();
+  await page.getByRole('button', { name: 'Create webhook' }).click();
   const secret = (await page.getByRole('alert').locator('code').textContent()) as string;
   assert.equal(await page.getByLabel('Transaction types').inputValue(), 'ANY', 'the form is ready for the next one');
   return secret;

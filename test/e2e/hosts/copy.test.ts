@@ -51,8 +51,8 @@ test('what cannot be copied is said plainly', async () => {
   const run = (from: string, to: string) =>
     runCommand(['store', 'copy', '--from', from, '--to', to], { env: { SOLANA_RPC_URL: 'http://127.0.0.1:9' } });
   for (const [from, to, expected] of [
-    ['sqlite:/nowhere/at/all.db', 'sqlite:/tmp/x.db', /there is no database/],
-    ['mysql://h/x', 'sqlite:/tmp/x.db', /has to begin with sqlite: or postgres/],
+    ['sqlite:/nowhere/at/all.db', 'sqlite:/tmp/x.db', /no such database/],
+    ['mysql://h/x', 'sqlite:/tmp/x.db', /must begin with sqlite: or postgres/],
   ] as const) {
     const { code, err } = await run(from, to);
     assert.equal(code, 78, err);

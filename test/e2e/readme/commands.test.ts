@@ -85,7 +85,7 @@ test('the commands of a first start are the ones that the banner prints', () => 
   const written = commandsOf(readmeBlock('curl ')).map((line) => line.replace('ADDRESS', '1'.repeat(32)));
   assert.deepEqual(printed, written);
   const banner = localChainBanner({ rpcUrl: 'r', wsUrl: 'w', socketPort: 8900, engine: 'e' }).join('\n');
-  assert.ok(banner.includes('It takes port 8900 too'));
+  assert.ok(banner.includes('It also uses port 8900'));
   assert.ok(banner.includes('SOLANA_RPC_URL=... npm start') && readmeText().includes('SOLANA_RPC_URL='));
 });
 

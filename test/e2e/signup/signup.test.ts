@@ -354,7 +354,7 @@ describe('paid sign-ups', { skip }, () => {
       assert.equal((await signup(wallet, '--max', '1', '--asset', 'DOGE')).code, 64);
       const poor = await signup(wallet, '--max', '1');
       assert.equal(poor.code, 75);
-      assert.match(poor.err, /SIGNUP_PAYMENT|payment could not be made/);
+      assert.match(poor.err, /SIGNUP_PAYMENT|the payment failed/);
       const file = JSON.stringify([...wallet.secretKey]);
       assert.ok(!poor.err.includes(file.slice(1, 40)));
       assert.equal(await balance(), before);

@@ -124,7 +124,7 @@ test('statements that run into their time-out', { skip }, async (t) => {
   await sleep(3 * STATEMENT_MS);
   await holder.query('rollback');
   await holder.end();
-  assert.match(made.daemon.output(), /STORE_BUSY|gave the statement up/);
+  assert.match(made.daemon.output(), /STORE_BUSY|canceled the statement/);
   await healed(t, made);
 });
 
