@@ -3,16 +3,64 @@
  * finding, reading and compiling files one by one; in three threads that is paid three times. Packages with binaries of their
  * own, and those that few hosts use, stay where npm put them.
  *
+ * `node build.mjs --if-changed` does nothing when `dist` was built from what is there now; `npm start` runs it.
+ *
  * `node build.mjs FOLDER TEST...` builds these tests with the program and the plugins they run into a folder of this tree, for the
  * same reason: hundreds of test processes load most of the source each. There all packages stay where they are.
  */
-import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { execFileSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { cp, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { dirname, join, relative } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { build } from 'esbuild';
+import { brotliCompressSync, constants } from 'node:zlib';
+import { buildPages } from './plugins/dashboard/app/build.mjs';
+import { buildGuide, GUIDE_SOURCES } from './src/http/reference/guide/build.mjs';
 
 const root = import.meta.dirname;
-const [out = 'dist', ...tests] = process.argv.slice(2);
+const onlyIfChanged = process.argv.includes('--if-changed');
+const [out = 'dist', ...tests] = process.argv.slice(2).filter((word) => word !== '--if-changed');
+process.chdir(root);
+
+/** What the last build of `dist` was made from. */
+const STAMP = '.cache/built-from';
+
+const commit = commitOfSources();
+
+/** The commit of the checkout, or PARHELION_COMMIT where the sources come without git; null where nobody knows it. */
+function commitOfSources() {
+  const given = process.env.PARHELION_COMMIT || null;
+  if (given !== null) return given;
+  const git = (...args) => execFileSync('git', args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).trim();
+  try {
+    // Not that of another repository which the sources lie in.
+    return git('rev-parse', '--show-prefix') === '' ? git('rev-parse', '--short=12', 'HEAD') : null;
+  } catch {
+    return null;
+  }
+}
+
+/** Names, sizes and times of everything that the build reads, installed packages by npm's own list of them. */
+function inputs() {
+  const files = ['build.mjs', 'package.json', 'node_modules/.package-lock.json', ...GUIDE_SOURCES].filter((path) => existsSync(path));
+  for (const folder of ['src', 'plugins', 'docs']) {
+    for (const entry of readdirSync(folder, { recursive: true, withFileTypes: true })) {
+      if (entry.isFile() && !entry.name.endsWith('.test.ts')) files.push(join(entry.parentPath, entry.name));
+    }
+  }
+  const facts = files.sort().map((path) => {
+    const { size, mtimeMs } = statSync(path);
+    return `${path} ${size} ${mtimeMs}\n`;
+  });
+  return createHash('sha256').update(`${commit} ${facts.join('')}`).digest('hex');
+}
+
+const isCurrent = () => existsSync('dist/src/cli/main.js') && existsSync(STAMP) && readFileSync(STAMP, 'utf8') === inputs();
+
+if (onlyIfChanged && isCurrent()) process.exit(0);
+// Loaded here: a start with nothing to build does without it.
+const { build } = await import('esbuild');
 
 /** What plugins and their tests import. */
 const PUBLIC = {
@@ -62,14 +110,49 @@ const sharedPackages = {
   },
 };
 
+/**
+ * web3.js makes its client of websockets with each `Connection`, and this program opens none through it (`signup` asks over HTTP). That
+ * client is under the LGPL and has binaries of its own, so the built program does without it.
+ */
+const withoutWeb3Sockets = {
+  name: 'without-web3-sockets',
+  setup({ onResolve, onLoad }) {
+    onResolve({ filter: /^rpc-websockets$/ }, ({ path }) => ({ path, namespace: 'absent' }));
+    onLoad({ filter: /.*/, namespace: 'absent' }, () => ({
+      contents: `export class CommonClient {
+        on() {}
+        connect() { throw new Error('this build of web3.js has no websockets'); }
+        close() {}
+      }
+      export const WebSocket = CommonClient;`,
+    }));
+  },
+};
+
+/**
+ * The loader of the local chain's engine, without the 33 MB of packages that its own entry wants beside it. It asks for the package with the
+ * binary of this platform, which stays where npm put it.
+ */
+const engineLoader = {
+  name: 'engine-loader',
+  setup({ onResolve, onLoad }) {
+    const filter = /^litesvm\/dist\/internal\.js$/;
+    onResolve({ filter }, ({ kind }) => (kind === 'dynamic-import' ? { path: 'loader', namespace: 'engine' } : null));
+    onLoad({ filter: /.*/, namespace: 'engine' }, async () => {
+      const text = await readFile(join(root, 'node_modules/litesvm/dist/internal.js'), 'utf8');
+      const names = [...text.matchAll(/^module\.exports\.(\w+) =/gm)].map(([, name]) => name);
+      return {
+        contents: `import native from 'litesvm/dist/internal.js'; export const { ${names.join(', ')} } = native;`,
+        resolveDir: root,
+      };
+    });
+  },
+};
+
 const packages =
   tests.length > 0
     ? { sourcemap: true }
-    : {
-        external: ['better-sqlite3', 'litesvm', 'pg-native', 'pino-pretty', 'tsx', '@solana/web3.js'],
-        minifySyntax: true,
-        legalComments: 'linked',
-      };
+    : { external: ['better-sqlite3', 'bufferutil', 'litesvm-*', 'pg-native', 'pino-pretty', 'tsx', 'utf-8-validate'], minifySyntax: true, legalComments: 'linked', metafile: true };
 const bundledRequire = [
   "import { createRequire as createBuiltRequire } from 'node:module';",
   'const require = createBuiltRequire(import.meta.url);',
@@ -89,9 +172,16 @@ async function writeTokenList() {
   await writeFile(join(out, 'plugins/token-metadata/solana.tokenlist.json'), JSON.stringify({ tokens: kept }));
 }
 
-process.chdir(root);
+async function writePages() {
+  const folder = join(out, 'plugins/dashboard/pages');
+  await mkdir(folder, { recursive: true });
+  for (const [name, bytes] of await buildPages()) await writeFile(join(folder, name), bytes);
+}
+
 await rm(out, { recursive: true, force: true });
-await build({
+const before = tests.length === 0 ? inputs() : '';
+if (tests.length === 0) await rm(STAMP, { force: true });
+const { metafile } = await build({
   entryPoints: [
     'src/cli/main.ts',
     'src/cli/role-thread.ts',
@@ -110,7 +200,7 @@ await build({
   target: 'node20',
   conditions: ['parhelion-source'],
   ...packages,
-  plugins: tests.length > 0 ? [ownPlace, sharedPackages] : [ownPlace],
+  plugins: tests.length > 0 ? [ownPlace, sharedPackages] : [ownPlace, withoutWeb3Sockets, engineLoader],
   banner: {
     js: [
       ...(tests.length > 0 ? [] : bundledRequire),
@@ -120,6 +210,34 @@ await build({
   logLevel: 'warning',
 });
 
+/** Packages that the public types mention: where their declarations are, and the entry. They are copied, so that none has to be installed. */
+const DECLARED = {
+  kysely: ['node_modules/kysely/dist/esm', 'index.js'],
+  '@sinclair/typebox': ['node_modules/@sinclair/typebox/build/esm', 'index.mjs'],
+  ws: ['node_modules/@types/ws', 'index.mjs'],
+};
+
+/** Only compressed: the package is to stay small. */
+async function writeCompressed(path, bytes) {
+  const params = { [constants.BROTLI_PARAM_QUALITY]: 9, [constants.BROTLI_PARAM_LGWIN]: 22 };
+  await mkdir(dirname(path), { recursive: true });
+  await writeFile(`${path}.br`, brotliCompressSync(bytes, { params }));
+}
+
+/** The site of `/docs/guide`. */
+async function writeGuide() {
+  for (const [name, bytes] of await buildGuide()) await writeCompressed(join(out, 'src/http/reference/guide/pages', name), bytes);
+}
+
+/** The renderer of `/docs`, with its licence. */
+async function writeRenderer() {
+  const from = join(root, 'node_modules/@scalar/api-reference');
+  const { name, version, license } = JSON.parse(await readFile(join(from, 'package.json'), 'utf8'));
+  const notice = `/*! ${name} ${version}, licence ${license}: https://github.com/scalar/scalar/blob/main/LICENSE */\n`;
+  const script = Buffer.from(notice + (await readFile(join(from, 'dist/browser/standalone.js'), 'utf8')));
+  await writeCompressed(join(out, 'src/http/reference/renderer.js'), script);
+}
+
 /**
  * The types of what plugins import, as `.d.ts`, with the files that these mention: a third party's compiler never reads our sources. Each file
  * is declared by itself, so all exports in them have written types.
@@ -128,6 +246,7 @@ async function writeTypes() {
   const { default: ts } = await import('typescript');
   const compilerOptions = { declaration: true, isolatedDeclarations: true, target: ts.ScriptTarget.ES2022 };
   const files = new Set(Object.values(PUBLIC));
+  const packages = new Set();
   for (const file of files) {
     const text = await readFile(file, 'utf8');
     const { outputText, diagnostics } = ts.transpileDeclaration(text, { fileName: file, compilerOptions });
@@ -140,12 +259,43 @@ async function writeTypes() {
       return `${from}${path}.js'`;
     });
     const place = join(out, 'types', relative('src', file).replace(/\.ts$/, '.d.ts'));
+    const bound = declared.replaceAll(/(from ')([^.'][^']*)'/g, (whole, from, name) => {
+      if (name.startsWith('node:')) return whole;
+      if (DECLARED[name] === undefined) throw new Error(`${file}: the public types mention ${name}; add it to DECLARED`);
+      packages.add(name);
+      const entry = join(out, 'types/packages', name, DECLARED[name][1]);
+      return `${from}${relative(dirname(place), entry).replace(/^(?!\.)/, './')}'`;
+    });
     await mkdir(dirname(place), { recursive: true });
-    await writeFile(place, declared);
+    await writeFile(place, bound);
+  }
+  for (const name of packages) {
+    await cp(DECLARED[name][0], join(out, 'types/packages', name), {
+      recursive: true,
+      filter: (path) => !/\.\w+$/.test(path) || /\.d\.m?ts$/.test(path),
+    });
   }
 }
 
+/** Places of the packages that are in the built program, as package-lock.json names them: for notices and lists of materials. */
+function takenIn() {
+  const places = Object.keys(metafile.inputs).map((path) => /node_modules\/(?:.*\/node_modules\/)?(?:@[^/]+\/)?[^/]+/.exec(path)?.[0]);
+  return [...new Set(places), 'node_modules/@solana/spl-token-registry', 'node_modules/@types/ws'].filter((path) => path !== undefined).sort();
+}
+
+/** The program shows its commit, also from a package. */
+async function writeBuildNote() {
+  await writeFile(join(out, 'build.json'), `${JSON.stringify({ commit })}\n`);
+}
+
+await writePages();
+await writeGuide();
 if (tests.length === 0) {
+  await writeBuildNote();
   await writeTokenList();
+  await writeRenderer();
   await writeTypes();
+  await mkdir('.cache', { recursive: true });
+  await writeFile('.cache/taken-in.json', `${JSON.stringify(takenIn(), null, 2)}\n`);
+  await writeFile(STAMP, before);
 }

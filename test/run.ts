@@ -15,13 +15,16 @@ const root = fileURLToPath(new URL('..', import.meta.url));
 /** Unit tests stand beside their sources. They start nothing of their own, so they share processes: loading takes longer than running them. */
 const UNIT = /^(src|plugins)\//;
 const PER_PROCESS = 16;
+/** They take longest and come first, so that no core is without work at the end. */
+const LONG = /^test\/(simulation|e2e\/crash|conformance\/agave|fault\/ports|e2e\/(dashboard|cli)|fault\/store)\//;
 
 async function main(words: readonly string[]): Promise<number> {
   const foreign = words.filter((word) => isAbsolute(word));
   const files = ['src', 'plugins', 'test']
     .flatMap((folder) => listFiles(`${root}${folder}`, (path) => path.endsWith('.test.ts')))
     .map((path) => path.slice(root.length))
-    .filter((path) => words.length === 0 || words.some((word) => path.includes(word)));
+    .filter((path) => words.length === 0 || words.some((word) => path.includes(word)))
+    .toSorted((one, other) => Number(LONG.test(other)) - Number(LONG.test(one)));
   if (files.length + foreign.length === 0) {
     console.error(`no test file matches ${words.join(' ')}`);
     return 64;
@@ -61,21 +64,18 @@ function grouped(files: readonly string[], folder: string): string[] {
 }
 
 function runNode(files: readonly string[], env: Record<string, string>): Promise<number> {
+  // Many tests wait for a lease or a poll half of their time.
+  const concurrency = Math.max(2, Math.ceil(1.5 * availableParallelism()));
   const child = spawn(
     process.execPath,
     [
       '--enable-source-maps',
-      '--import=./test/helpers/leave.mjs',
+      '--import=./test/helpers/test-process.mjs',
       '--conditions=parhelion-source',
       '--expose-gc',
-      '--test',
-      // Many tests wait for a lease or a poll half of their time.
-      `--test-concurrency=${Math.max(2, Math.ceil(1.5 * availableParallelism()))}`,
-      `--test-timeout=${process.env['PARHELION_TEST_TIMEOUT_MS'] ?? 600_000}`,
-      '--test-reporter=spec',
-      '--test-reporter-destination=stdout',
-      '--test-reporter=./test/helpers/skip-reporter.mjs',
-      '--test-reporter-destination=stdout',
+      './test/helpers/run-files.mjs',
+      `${concurrency}`,
+      process.env['PARHELION_TEST_TIMEOUT_MS'] ?? '600000',
       ...files,
     ],
     { cwd: root, stdio: ['ignore', 'inherit', 'inherit'], env: { ...process.env, NODE_ENV: 'test', ...env } },

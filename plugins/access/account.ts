@@ -19,6 +19,8 @@ export interface DayCount {
 /** A project as known to this process: its limits, remaining credits, and usage since the last write. */
 export interface Account {
   readonly projectId: string;
+  /** Its keys and jobs are refused. */
+  isDisabled: boolean;
   limits: Limits;
   billingDay: number;
   cycle: Cycle;
@@ -45,6 +47,7 @@ export interface Account {
 /** A project as stored. */
 export interface ProjectState {
   readonly projectId: string;
+  readonly isDisabled: boolean;
   readonly limits: Limits;
   readonly billingDay: number;
   /** Usage of the cycle that began on `cycleStart`; other cycles have none. */
@@ -60,6 +63,7 @@ export function createAccount(state: ProjectState, nowMs: number): Account {
   const cycle = cycleOf(state.billingDay, nowMs);
   return {
     projectId: state.projectId,
+    isDisabled: state.isDisabled,
     limits: state.limits,
     billingDay: state.billingDay,
     cycle,
@@ -79,6 +83,7 @@ export function createAccount(state: ProjectState, nowMs: number): Account {
 
 /** Updates the account from the store; `written` is the part of the spent credits that the store now includes. */
 export function takeState(account: Account, state: ProjectState, nowMs: number, written = 0): void {
+  account.isDisabled = state.isDisabled;
   account.limits = state.limits;
   account.billingDay = state.billingDay;
   turnDay(account, nowMs);

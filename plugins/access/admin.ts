@@ -1,8 +1,8 @@
 import type { Clock, Store } from '../../src/plugin/plugin.ts';
-import type { AccessAdmin, KeyView, ProjectView } from '../../src/ports/access.ts';
+import type { AccessAdmin, KeyLimitsChange, KeyView, ProjectView } from '../../src/ports/access.ts';
 import { toCredits, toMicro } from './account.ts';
 import { usageError } from './errors.ts';
-import { type Keys, keyView, listKeys } from './keys.ts';
+import { type KeyLimits, type Keys, keyView, listKeys, PERMISSIONS } from './keys.ts';
 import type { Meter } from './meter.ts';
 import type { Plans } from './plans.ts';
 import { findProjectRow, listProjects, type Projects } from './projects.ts';
@@ -30,20 +30,23 @@ export function createAdmin({ store, clock, plans, projects, keys, meter }: Admi
   }
   return {
     planNames: () => plans().names,
+    permissionNames: () => PERMISSIONS,
     projects: async () => (await listProjects(store)).map(projectView),
     createProject: async ({ name, plan }) =>
       projectView(await store.write((tx) => projects.create(tx, { name, plan }))),
+    changeProject: async (id, change) => projectView(await store.write((tx) => projects.change(tx, id, change))),
+    deleteProject: (id) => store.write((tx) => projects.remove(tx, id)),
     async keys(projectId) {
       await findProjectRow(store, projectId);
       const now = clock.now();
       return (await listKeys(store, projectId)).map((row): KeyView => {
-        const { id, prefix, name, state, createdAt, expiresAt, permissions, ips } = keyView(row, now);
-        return { id, prefix, name, state, createdAt, expiresAt, permissions, ips };
+        const { project: _project, successor: _successor, wallet: _wallet, ...view } = keyView(row, now);
+        return view;
       });
     },
-    async createKey({ projectId, name, ips, expiresAt }) {
+    async createKey({ projectId, name, expiresAt, ...limits }) {
       const { id, key } = await store.write((tx) =>
-        keys.create(tx, { projectId, name, cidrs: ips, ...(expiresAt === null ? {} : { expiresAt }) }),
+        keys.create(tx, { projectId, name, ...columnsOf(limits), ...(expiresAt === null ? {} : { expiresAt }) }),
       );
       return { id, key };
     },
@@ -51,9 +54,9 @@ export function createAdmin({ store, clock, plans, projects, keys, meter }: Admi
       await demandKey(projectId, id);
       return store.write((tx) => keys.revoke(tx, id));
     },
-    async limitKey(projectId, id, ips) {
+    async limitKey(projectId, id, limits) {
       await demandKey(projectId, id);
-      await store.write((tx) => keys.limit(tx, id, { cidrs: ips }));
+      await store.write((tx) => keys.limit(tx, id, columnsOf(limits)));
     },
     async usage(projectId) {
       const project = await findProjectRow(store, projectId);
@@ -84,6 +87,12 @@ export function createAdmin({ store, clock, plans, projects, keys, meter }: Admi
   };
 }
 
-const projectView = ({ id, name, plan, wallet, created_at: createdAt }: ProjectRow): ProjectView => ({
-  ...{ id, name, plan, wallet, createdAt },
+const columnsOf = ({ ips, permissions, origins }: KeyLimitsChange): KeyLimits => ({
+  ...(ips === undefined ? {} : { cidrs: ips }),
+  ...(permissions === undefined ? {} : { permissions }),
+  ...(origins === undefined ? {} : { origins }),
+});
+
+const projectView = ({ id, name, plan, wallet, ...row }: ProjectRow): ProjectView => ({
+  ...{ id, name, plan, wallet, createdAt: row.created_at, isDisabled: row.disabled_at !== null },
 });

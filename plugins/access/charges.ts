@@ -12,7 +12,7 @@ export interface ChargesParts {
   readonly clock: Clock;
 }
 
-const FREE: Charge = { settle: () => undefined };
+const FREE: Charge = { finish: () => undefined };
 
 /** Credits for work without a request: reserved, counted and written like those of requests. */
 export function createCharges({ directory, meter, clock }: ChargesParts): AccessCharges {
@@ -35,13 +35,13 @@ export function createCharges({ directory, meter, clock }: ChargesParts): Access
       if (account === null) return FREE;
       turnDay(account, clock.now());
       const reserved = credits * count;
-      if (reserved > affordable(account)) return null;
+      if (account.isDisabled || reserved > affordable(account)) return null;
       const price = { product: product as Product, credits, groups: [] };
       const items = Array.from({ length: count }, () => ({ name: product, price, permission: undefined }));
       const ticket = { account, items, headers: {}, reserved, isWaived: false };
       const admission = createAdmission(ticket, clock.now, meter.note);
       return {
-        settle: (charged) => admission.settle(items.map(() => ({ charged, bytesOut: 0 }))),
+        finish: (charged) => admission.charge(items.map(() => ({ charged, bytesOut: 0 }))),
       };
     },
     stream(projectId, { product, creditsPerByte }) {
@@ -51,7 +51,7 @@ export function createCharges({ directory, meter, clock }: ChargesParts): Access
         affords(bytes) {
           if (account === undefined || account === null) return account === null;
           turnDay(account, clock.now());
-          return creditsPerByte === 0 || bytes * creditsPerByte <= affordable(account);
+          return !account.isDisabled && (creditsPerByte === 0 || bytes * creditsPerByte <= affordable(account));
         },
         count(bytes) {
           if (account === undefined || account === null) return;
@@ -68,7 +68,7 @@ export function createCharges({ directory, meter, clock }: ChargesParts): Access
       const account = await accountOf(projectId);
       if (account === null) return Number.POSITIVE_INFINITY;
       turnDay(account, clock.now());
-      return Math.max(0, affordable(account));
+      return account.isDisabled ? 0 : Math.max(0, affordable(account));
     },
   };
 }

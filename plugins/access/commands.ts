@@ -15,7 +15,7 @@ import {
   stateOf,
 } from './keys.ts';
 import type { Overrides, Plans } from './plans.ts';
-import { findProjectRow, listProjects, type Projects } from './projects.ts';
+import { findProjectRow, listProjects, type ProjectChange, type Projects } from './projects.ts';
 import type { ProjectRow } from './tables.ts';
 import { readUsage, type UsageRecord, usageRecord } from './usage.ts';
 import { listWallets, type Wallets } from './wallets.ts';
@@ -67,9 +67,9 @@ function listProjectsCommand(): Command {
   return {
     path: ['projects', 'list'],
     summary: 'list the projects',
-    options: [JSON_OPTION],
+    options: [{ flags: '--all', description: 'deleted ones too, of which only the usage is left' }, JSON_OPTION],
     async run(options, io) {
-      const rows = await listProjects(io.store);
+      const rows = await listProjects(io.store, { withDeleted: options['all'] === true });
       if (options['json'] === true) {
         io.json(rows.map(view));
         return;
@@ -78,8 +78,8 @@ function listProjectsCommand(): Command {
         io.line('no projects');
         return;
       }
-      const cells = rows.map((row) => [row.id, row.plan, timeText(row.created_at), row.name]);
-      for (const line of tableLines(['ID', 'PLAN', 'CREATED (UTC)', 'NAME'], cells)) io.line(line);
+      const cells = rows.map((row) => [row.id, row.plan, projectState(row), timeText(row.created_at), row.name]);
+      for (const line of tableLines(['ID', 'PLAN', 'STATE', 'CREATED (UTC)', 'NAME'], cells)) io.line(line);
     },
   };
 }
@@ -104,6 +104,7 @@ function showCommand({ plans }: CommandParts): Command {
       const lines = [
         ['id', row.id],
         ['name', row.name],
+        ['state', projectState(row)],
         ['plan', row.plan],
         ['overrides', row.overrides ?? 'none'],
         ['wallet', row.wallet ?? 'none'],
@@ -146,7 +147,71 @@ function setPlanCommand({ projects }: CommandParts): Command {
   };
 }
 
-function changeOf(options: Options): Parameters<CommandParts['projects']['change']>[2] {
+/** Commands that rename, disable and delete a project. */
+export function projectStateCommands({ projects }: CommandParts): Command[] {
+  const change = (
+    name: string,
+    { summary, flag }: { readonly summary: string; readonly flag?: Command['options'][number] },
+    made: (options: Options) => ProjectChange,
+    said: (row: ProjectRow) => string,
+  ): Command => ({
+    path: ['projects', name],
+    summary,
+    options: [PROJECT_ID, ...(flag === undefined ? [] : [flag]), JSON_OPTION],
+    async run(options, io) {
+      const row = await io.store.write((tx) => projects.change(tx, String(options['id']), made(options)));
+      if (options['json'] === true) io.json(view(row));
+      else io.line(said(row));
+    },
+  });
+  return [
+    change(
+      'rename',
+      {
+        summary: 'change the display name of a project',
+        flag: { flags: '--name <text>', description: 'the new name', required: true },
+      },
+      (options) => ({ name: String(options['name']) }),
+      (row) => `project ${row.id} is named ${row.name}`,
+    ),
+    change(
+      'disable',
+      {
+        summary:
+          'make the keys of a project stop working and its deliveries wait, and keep its data; a running daemon notices within a second',
+      },
+      () => ({ isDisabled: true }),
+      (row) => `project ${row.id} is disabled`,
+    ),
+    change(
+      'enable',
+      { summary: 'make a disabled project work again' },
+      () => ({ isDisabled: false }),
+      (row) => `project ${row.id} is enabled`,
+    ),
+    {
+      path: ['projects', 'delete'],
+      summary: 'delete a disabled project for good: keys, webhooks with what waits, and wallets; its usage stays',
+      options: [PROJECT_ID, JSON_OPTION],
+      async run(options, io) {
+        const id = String(options['id']);
+        await io.store.write((tx) => projects.remove(tx, id));
+        if (options['json'] === true) io.json({ id, deleted: true });
+        else io.line(`project ${id} is deleted; its usage stays: ${io.program} projects usage --id ${id}`);
+      },
+    },
+  ];
+}
+
+function projectState({
+  disabled_at: disabledAt,
+  deleted_at: deletedAt,
+}: ProjectRow): 'active' | 'disabled' | 'deleted' {
+  if (deletedAt !== null) return 'deleted';
+  return disabledAt === null ? 'active' : 'disabled';
+}
+
+function changeOf(options: Options): ProjectChange {
   const plan = textOf(options, 'plan');
   const override = textOf(options, 'override');
   const adminApi = textOf(options, 'adminApi');
@@ -189,6 +254,7 @@ function view(row: ProjectRow) {
   return {
     id: row.id,
     name: row.name,
+    state: projectState(row),
     plan: row.plan,
     wallet: row.wallet,
     createdAt: row.created_at,

@@ -1,4 +1,5 @@
 import { type Static, Type } from '@sinclair/typebox';
+import { reloadable } from '../../src/plugin/plugin.ts';
 
 const closed = { additionalProperties: false } as const;
 
@@ -15,7 +16,7 @@ export const accessConfig = Type.Object(
       default: 500,
       description: 'how long a key is cached; a revoked key works at most this much longer',
     }),
-    plansFile: Type.Union([Type.String(), Type.Null()], {
+    plansFile: Type.Union([Type.String({ format: 'file' }), Type.Null()], {
       default: null,
       description: 'file of the plans; null = config/plans.yaml of the program; read at start',
     }),
@@ -35,21 +36,34 @@ export const accessConfig = Type.Object(
       description:
         'wrong keys of one client address (IPv6: /64); beyond that, responses to wrong keys are slowed to one per second; valid keys are not affected',
     }),
+    metricsProjects: Type.Integer({
+      minimum: 0,
+      maximum: 10_000,
+      default: 100,
+      description:
+        'projects with metrics of their own (requests, errors, credits, rate limits), by id; further ones are counted as `other`; 0 = no metrics per project',
+    }),
     anonymous: Type.Object(
       {
-        projectId: Type.Union([Type.String(), Type.Null()], {
-          default: null,
-          description: 'project to which calls without a key are counted; null = such calls are refused',
-        }),
-        cidrs: Type.Array(Type.String({ format: 'cidr' }), {
-          default: ['127.0.0.0/8', '::1/128'],
-          description: 'networks that may call without a key',
-        }),
-        ratePerSecondPerIp: Type.Number({
-          minimum: 0.1,
-          default: 5,
-          description: 'calls per second of one client address (IPv6: /64) without a key, over all groups',
-        }),
+        projectId: reloadable(
+          Type.Union([Type.String({ pattern: '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' }), Type.Null()], {
+            default: null,
+            description: 'project to which calls without a key are counted; null = such calls are refused',
+          }),
+        ),
+        cidrs: reloadable(
+          Type.Array(Type.String({ format: 'cidr' }), {
+            default: ['127.0.0.0/8', '::1/128'],
+            description: 'networks that may call without a key',
+          }),
+        ),
+        ratePerSecondPerIp: reloadable(
+          Type.Number({
+            minimum: 0.1,
+            default: 5,
+            description: 'calls per second of one client address (IPv6: /64) without a key, over all groups',
+          }),
+        ),
       },
       { ...closed, default: {}, description: 'calls without a key' },
     ),

@@ -79,7 +79,10 @@ export function createDirectory({ store, clock, plans, keyCacheSize, keyCacheMs 
     }
     // A write ran during the query: its result is newer.
     if (account.revision === revision && isAtRest(account)) takeState(account, state, clock.now());
-    else account.limits = state.limits;
+    else {
+      account.limits = state.limits;
+      account.isDisabled = state.isDisabled;
+    }
     return account;
   }
 
@@ -148,7 +151,7 @@ export function createDirectory({ store, clock, plans, keyCacheSize, keyCacheMs 
   };
 }
 
-/** A stored key that is not revoked. */
+/** A stored key that is not revoked, of a project that is not disabled. */
 interface FoundKey {
   readonly keyId: string;
   readonly expiresAt: number | null;
@@ -163,7 +166,7 @@ interface FoundProject {
   readonly state: ProjectState;
 }
 
-/** Reads a key in one query. Null for an unknown or revoked key. */
+/** Reads a key in one query. Null for an unknown or revoked key, or one of a disabled project. */
 async function findKey(store: Store, plans: Plans, hash: Buffer): Promise<FoundKey | null> {
   const row = await withProject(tables(store.read))
     .innerJoin('api_keys', 'api_keys.project_id', 'projects.id')
@@ -178,6 +181,7 @@ async function findKey(store: Store, plans: Plans, hash: Buffer): Promise<FoundK
     ])
     .where('api_keys.hash', '=', hash)
     .where('api_keys.revoked_at', 'is', null)
+    .where('projects.disabled_at', 'is', null)
     .executeTakeFirst();
   if (row === undefined || !timingSafeEqual(row.hash, hash)) return null;
   const project = readProject(row, plans);
@@ -188,13 +192,15 @@ async function findKey(store: Store, plans: Plans, hash: Buffer): Promise<FoundK
 /** The parts of a key that may change while a long-lived caller uses it. */
 export type KeyRights = Pick<ApiKeyRow, 'expires_at' | 'permissions' | 'cidrs' | 'origins'>;
 
-/** By key id; revoked keys are left out. */
+/** By key id; revoked keys and those of disabled projects are left out. */
 export async function findRights(store: Store, keyIds: readonly string[]): Promise<ReadonlyMap<string, KeyRights>> {
   const rows = await tables(store.read)
     .selectFrom('api_keys')
-    .select(['id', 'expires_at', 'permissions', 'cidrs', 'origins'])
-    .where(inList(store.dialect, 'id', keyIds))
+    .innerJoin('projects', 'projects.id', 'api_keys.project_id')
+    .select(['api_keys.id', 'expires_at', 'permissions', 'cidrs', 'origins'])
+    .where(inList(store.dialect, 'api_keys.id', keyIds))
     .where('revoked_at', 'is', null)
+    .where('disabled_at', 'is', null)
     .execute();
   return new Map(rows.map((row) => [row.id, row]));
 }
@@ -226,6 +232,7 @@ function withProject(db: Queries<AccessTables>) {
       'projects.prepaid_granted',
       'projects.prepaid_used',
       'projects.prepaid_used_micro',
+      'projects.disabled_at',
       'usage_cycles.cycle_start',
       'usage_cycles.regular',
       'usage_cycles.regular_micro',
@@ -248,7 +255,10 @@ function readProject(row: Row, plans: Plans): FoundProject {
   const billingDay = row.billing_day ?? billingDayOf(row.created_at);
   return {
     wallet: row.wallet,
-    state: { projectId: row.id, limits, billingDay, cycleStart: row.cycle_start ?? '', spent },
+    state: {
+      ...{ projectId: row.id, isDisabled: row.disabled_at !== null, limits, billingDay, spent },
+      cycleStart: row.cycle_start ?? '',
+    },
   };
 }
 

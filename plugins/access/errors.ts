@@ -4,6 +4,7 @@ import { CodedError } from '../../src/lib/coded-error.ts';
 export const ACCESS_ERRORS = {
   ACCESS_UNKNOWN_PLAN: 'the plan does not exist',
   ACCESS_UNKNOWN_PROJECT: 'there is no project with this id',
+  ACCESS_PROJECT_ENABLED: 'only a disabled project can be deleted: disable it first',
   ACCESS_UNKNOWN_KEY: 'there is no key with this id',
   ACCESS_BAD_KEY: 'a key has 1 to 256 characters a-z, A-Z, 0-9, "-", "_" and "."',
   ACCESS_BAD_EXPIRY:

@@ -5,6 +5,7 @@ import type { Admission, Credentials, Gate, GateItem, StayingClient, Watched } f
 import {
   type Caller,
   type Clock,
+  derived,
   GateRefusal,
   type Log,
   type Metrics,
@@ -25,6 +26,7 @@ import {
 import { isKeyForm, keyName } from './keys.ts';
 import type { Meter } from './meter.ts';
 import type { BatchLimits, Limits } from './plans.ts';
+import type { ProjectMetrics } from './project-metrics.ts';
 import { type Buckets, createGuessBrake, type Demand, type RateLimits, takeTokens } from './rates.ts';
 import { countCall } from './write-batch.ts';
 
@@ -34,6 +36,7 @@ interface GateParts {
   readonly meter: Pick<Meter, 'note'>;
   readonly clock: Clock;
   readonly metrics: Metrics;
+  readonly perProject: Pick<ProjectMetrics, 'rateLimited'>;
   readonly log: Log;
   readonly config: AccessConfig;
 }
@@ -86,6 +89,10 @@ export function createGate(parts: GateParts): AccessGate {
   const refuse = (refusal: GateRefusal): never => {
     refusals.with(refusal.reason).add();
     throw refusal;
+  };
+  const refuseRate = ({ projectId }: Account, refusal: GateRefusal): never => {
+    parts.perProject.rateLimited(projectId);
+    return refuse(refusal);
   };
 
   function accept(key: KnownKey, { origin }: Credentials, address: string): Caller {
@@ -200,7 +207,7 @@ export function createGate(parts: GateParts): AccessGate {
 
   async function callerOf(projectId: string): Promise<Caller> {
     const account = await directory.project(projectId);
-    if (account === null) return refuse(new GateRefusal('bad-key'));
+    if (account === null || account.isDisabled) return refuse(new GateRefusal('bad-key'));
     const caller: Caller = { projectId, keyId: null, plan: account.limits.plan, wallet: null };
     sessions.set(caller, { account, key: null, rules: null, own: null, client: null });
     return caller;
@@ -235,7 +242,7 @@ export function createGate(parts: GateParts): AccessGate {
     const demand = own === null ? demandOf(items) : OWN_DEMAND;
     const buckets = own === null ? account.buckets : own.buckets;
     const headers = takeTokens(buckets, limits, demand, { nowMs: clock.monotonic(), unixMs });
-    return headers instanceof GateRefusal ? refuse(headers) : headers;
+    return headers instanceof GateRefusal ? refuseRate(account, headers) : headers;
   }
 
   function spend(caller: Caller, group: string, tokens: number): void {
@@ -246,15 +253,16 @@ export function createGate(parts: GateParts): AccessGate {
     const demand: Demand = { groups: [name], counts: new Map([[name, tokens]]) };
     const [buckets, limits] = own === null ? [account.buckets, account.limits] : [own.buckets, own.limits];
     const taken = takeTokens(buckets, limits, demand, { nowMs: clock.monotonic(), unixMs: clock.now() });
-    if (taken instanceof GateRefusal) refuse(taken);
+    if (taken instanceof GateRefusal) refuseRate(account, taken);
     if (tokens > 0 && account.buckets.size > 0) parts.meter.note(account);
   }
 
   /** The usage endpoint: a sliding window without burst, on every plan; it is free and not counted. */
   function admitAdmin({ account, key }: Session): Admission {
     if (key === null) return refuse(new GateRefusal('no-key'));
-    if (!account.adminWindow.take(clock.monotonic())) return refuse(new GateRefusal('rate', { retryAfterS: 1 }));
-    return { headers: {}, settle: () => undefined };
+    if (!account.adminWindow.take(clock.monotonic()))
+      return refuseRate(account, new GateRefusal('rate', { retryAfterS: 1 }));
+    return { headers: {}, charge: () => 0 };
   }
 
   return {
@@ -291,7 +299,7 @@ function secondsUntil(endMs: number, nowMs: number): number {
   return Math.min(MAX_RETRY_S, Math.max(1, Math.ceil((endMs - nowMs) / 1_000)));
 }
 
-type Outcome = Parameters<Admission['settle']>[0][number];
+type Outcome = Parameters<Admission['charge']>[0][number];
 
 const BYTE_PRODUCTS: ReadonlySet<string> = new Set(['laserstreamGrpc', 'laserstreamWebsocket']);
 
@@ -305,39 +313,43 @@ interface Ticket {
   readonly isWaived: boolean;
 }
 
-/** An admission; `settled` is called when the account has unwritten usage. */
-export function createAdmission(ticket: Ticket, unixMs: () => number, settled: (account: Account) => void): Admission {
+/** An admission; `changed` is called when the account has unwritten usage. */
+export function createAdmission(ticket: Ticket, unixMs: () => number, changed: (account: Account) => void): Admission {
   const { account, items, reserved } = ticket;
   account.reservedCredits += reserved;
   let isOpen = true;
   return {
     headers: ticket.headers,
-    settle(outcomes) {
-      if (!isOpen) return;
+    charge(outcomes) {
+      if (!isOpen) return 0;
       isOpen = false;
       account.reservedCredits -= reserved;
       turnDay(account, unixMs());
       let counted = false;
+      let credits = 0;
       for (let i = 0; i < outcomes.length; i += 1) {
         const price = items[i]?.price;
         const outcome = outcomes[i] as Outcome;
         if (price === undefined || !outcome.charged) continue;
-        charge(account, price, outcome, ticket.isWaived);
+        credits += charge(account, price, outcome, ticket.isWaived);
         counted = true;
       }
-      if (counted || account.buckets.size > 0) settled(account);
+      if (counted || account.buckets.size > 0) changed(account);
+      return credits;
     },
   };
 }
 
-function charge(account: Account, price: Price, { bytesOut }: Outcome, isWaived: boolean): void {
+/** Returns the credits. */
+function charge(account: Account, price: Price, { bytesOut }: Outcome, isWaived: boolean): number {
   const ofBytes = BYTE_PRODUCTS.has(price.product);
-  const credits = price.creditsPerByte === undefined ? price.credits : price.credits + price.creditsPerByte * bytesOut;
+  const credits = isWaived ? 0 : price.credits;
   countCall(account, price.product, {
-    credits: isWaived ? 0 : credits,
+    credits,
     bytes: ofBytes ? bytesOut : 0,
     isRequest: !ofBytes,
   });
+  return credits;
 }
 
 /** A client without a key. */
@@ -355,13 +367,16 @@ function createAnonymous(
   config: AccessConfig['anonymous'],
   directory: Pick<Directory, 'project'>,
 ): (address: string) => Promise<Anonymous | null> {
-  const isAllowed = createNetworks(config.cidrs);
-  const limits: RateLimits = { ratePerSecond: new Map([['address', config.ratePerSecondPerIp]]), burstFactor: 1 };
+  const networks = derived(() => config.cidrs, createNetworks);
+  const rate = derived(
+    () => config.ratePerSecondPerIp,
+    (perSecond): RateLimits => ({ ratePerSecond: new Map([['address', perSecond]]), burstFactor: 1 }),
+  );
   const known = createLru<string, { readonly buckets: Buckets }>({ max: MAX_ADDRESSES });
   return async (address) => {
-    if (config.projectId === null || !isAllowed(address)) return null;
+    if (config.projectId === null || !networks()(address)) return null;
     const account = await directory.project(config.projectId);
-    if (account === null) return null;
+    if (account === null || account.isDisabled) return null;
     const network = networkOf(address);
     const { buckets } = known.get(network) ?? { buckets: new Map() };
     known.set(network, { buckets });
@@ -373,7 +388,7 @@ function createAnonymous(
       wallet: null,
       budgets: account.limits.budgets,
     };
-    return { caller, account, limits, buckets };
+    return { caller, account, limits: rate(), buckets };
   };
 }
 

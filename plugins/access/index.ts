@@ -1,16 +1,115 @@
-import { defineHostPlugin } from '../../src/plugin/host.ts';
-import { API_VERSION } from '../../src/plugin/plugin.ts';
-import { accessAccounts, accessAdmin, accessBootstrap, accessCharges, accessPlans } from '../../src/ports/access.ts';
-import { assembleAccess } from './assemble.ts';
-import { accessConfig } from './config.ts';
+import { lazy } from '../../src/lib/lru.ts';
+import { defineHostPlugin, gateService, type HostContext } from '../../src/plugin/host.ts';
+import { API_VERSION, CodedError } from '../../src/plugin/plugin.ts';
+import {
+  accessAccounts,
+  accessAdmin,
+  accessBootstrap,
+  accessCharges,
+  accessPlans,
+  accessRemoval,
+} from '../../src/ports/access.ts';
+import { kernelView } from '../../src/ports/daemon-view.ts';
+import { createAdmin } from './admin.ts';
+import { createCharges } from './charges.ts';
+import {
+  keyCommands,
+  keyLimitCommands,
+  projectCommands,
+  projectStateCommands,
+  projectUsageCommands,
+  projectWalletCommands,
+} from './commands.ts';
+import { type AccessConfig, accessConfig } from './config.ts';
+import { createDirectory } from './directory.ts';
+import { createGate } from './gate.ts';
+import { createKeys } from './keys.ts';
+import { createMeter } from './meter.ts';
+import { checkStoredPlans, createAllowance, loadPlans } from './plans.ts';
+import { createProjectMetrics } from './project-metrics.ts';
+import { createAccounts, createBootstrap, createProjects, createRemoval } from './projects.ts';
 import { migrations } from './tables.ts';
+import { usageRoute } from './usage.ts';
+import { createProjectChanges, createWallets } from './wallets.ts';
 
 export default defineHostPlugin({
   id: 'access',
   apiVersion: API_VERSION,
   summary: 'projects, API keys, plans, credits and rates; the gate of every call that needs a key',
   config: accessConfig,
-  offers: [accessAccounts, accessAdmin, accessBootstrap, accessCharges, accessPlans],
+  uses: [kernelView],
+  offers: [accessAccounts, accessAdmin, accessBootstrap, accessCharges, accessPlans, accessRemoval, gateService],
   migrations,
   provision: assembleAccess,
 });
+
+/** Registers the parts of the plugin; everything is opened later. */
+function assembleAccess(ctx: HostContext<AccessConfig>): void {
+  const { store, clock, random, metrics, log, config } = ctx;
+  // The plans file is read on first use: by `start`, or by a command.
+  const plans = lazy(() => loadPlans(config.plansFile));
+  const changes = createProjectChanges(ctx.hints);
+  const removal = createRemoval();
+  const projects = createProjects(clock, random, plans, changes, removal);
+  const keys = createKeys(clock, random, changes);
+  const directory = createDirectory({ store, clock, plans, ...config });
+  const perProject = createProjectMetrics(metrics, config.metricsProjects);
+  const meter = createMeter({
+    ...{ store, clock, log, metrics, perProject, plans },
+    flushMs: config.usageFlushMs,
+    writerId: random.uuid(),
+  });
+  const bootstrap = createBootstrap({ store, projects, keys, plan: config.defaultPlan });
+  const commandParts = {
+    projects,
+    keys,
+    wallets: createWallets(clock, changes),
+    clock,
+    plans,
+    defaultPlan: config.defaultPlan,
+  };
+  const gate = createGate({ store, directory, meter, clock, metrics, perProject, log, config });
+  let off = (): void => {};
+  ctx.host.gate(gate);
+  ctx.provide(gateService, gate);
+  ctx.http.route(usageRoute({ store, clock, plans, meter }));
+  ctx.provide(accessBootstrap, bootstrap);
+  ctx.provide(accessAdmin, createAdmin({ store, clock, plans, projects, keys, meter }));
+  ctx.provide(accessAccounts, createAccounts(projects, keys, plans));
+  ctx.provide(accessPlans, createAllowance(plans));
+  ctx.provide(accessRemoval, { onDelete: removal.onDelete });
+  ctx.provide(accessCharges, createCharges({ directory, meter, clock }));
+  const commands = [
+    ...projectCommands(commandParts),
+    ...projectStateCommands(commandParts),
+    ...projectWalletCommands(commandParts),
+    ...projectUsageCommands(commandParts),
+    ...keyCommands(commandParts),
+    ...keyLimitCommands(commandParts),
+  ];
+  for (const command of commands) ctx.command(command);
+  ctx.checkConfig(() => {
+    if (plans().has(config.defaultPlan)) return;
+    const known = plans().names.join(', ');
+    throw new CodedError('ACCESS_UNKNOWN_PLAN', `there is no plan "${config.defaultPlan}"; the plans are ${known}`, {
+      exitCode: 78,
+      facts: { path: 'access.defaultPlan' },
+    });
+  });
+  ctx.onStart(async () => {
+    await checkStoredPlans(store, plans(), config);
+    const offs = [changes.listen(gate.changed)];
+    // Without a listener, requests cost nothing more.
+    const view = config.metricsProjects === 0 ? undefined : ctx.use(kernelView);
+    if (view !== undefined)
+      offs.push(view.onRequest(({ projectId, status }) => perProject.answered(projectId, status)));
+    off = () => {
+      for (const end of offs) end();
+    };
+  });
+  ctx.onStop(async () => {
+    off();
+    gate.stop();
+    await meter.stop();
+  });
+}

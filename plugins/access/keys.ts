@@ -5,7 +5,7 @@ import type { Store, StoreTx } from '../../src/ports/store.ts';
 import { listOf } from './directory.ts';
 import { usageError } from './errors.ts';
 import { type ApiKeyRow, tables } from './tables.ts';
-import { demandMember, type ProjectChanges } from './wallets.ts';
+import { demandMember, demandProject, type ProjectChanges } from './wallets.ts';
 
 interface NewKey {
   readonly id: string;
@@ -72,8 +72,7 @@ export function createKeys(clock: Clock, random: Random, changes: Pick<ProjectCh
       if (!isKeyForm(key)) throw usageError('ACCESS_BAD_KEY');
       const columns = columnsOf(limits);
       const db = tables(tx.db);
-      const project = await db.selectFrom('projects').select('id').where('id', '=', projectId).executeTakeFirst();
-      if (project === undefined) throw usageError('ACCESS_UNKNOWN_PROJECT');
+      await demandProject(tx, projectId);
       if (wallet !== undefined) await demandMember(tx, projectId, wallet);
       const row: ApiKeyRow = {
         id: random.uuid(),
@@ -187,6 +186,7 @@ export const PERMISSIONS = [
   'walletApi',
   'das',
   'webhooks',
+  'laserstreamGrpc',
   'archival',
   'photon',
   'other',

@@ -1,11 +1,13 @@
 import type { Clock, Log, Metrics, Store } from '../../src/plugin/plugin.ts';
 import { type Account, takeState } from './account.ts';
 import type { Plans } from './plans.ts';
+import type { ProjectMetrics } from './project-metrics.ts';
 import { learn } from './rates.ts';
 import {
   type Batch,
   type BatchEntry,
   collect,
+  creditsOf,
   creditsOfCycle,
   takenKey,
   type Written,
@@ -20,6 +22,7 @@ export interface MeterParts {
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;
+  readonly perProject: Pick<ProjectMetrics, 'charged'>;
   readonly plans: () => Plans;
   readonly flushMs: number;
   /** Unique name of this process. */
@@ -69,7 +72,9 @@ export function createMeter(parts: MeterParts): Meter {
     while (due.length > 0) {
       const some = due.splice(0, MAX_PROJECTS);
       for (const account of some) dirty.delete(account);
-      await write(collect(nextSeq++, some));
+      const batch = collect(nextSeq++, some);
+      for (const entry of batch.entries) parts.perProject.charged(entry.account.projectId, creditsOf(entry));
+      await write(batch);
     }
   }
 
@@ -80,7 +85,7 @@ export function createMeter(parts: MeterParts): Meter {
     const written = await store.write((tx) => writeBatch(tx, batch, { plans: parts.plans(), writerId, nowMs }));
     unsure = null;
     seconds.record((clock.monotonic() - startedMs) / 1_000);
-    for (const entry of batch.entries) settle(entry, written, nowMs);
+    for (const entry of batch.entries) takeWritten(entry, written, nowMs);
   }
 
   async function guarded(): Promise<void> {
@@ -123,7 +128,7 @@ export function createMeter(parts: MeterParts): Meter {
 }
 
 /** Updates an account with the state of the store. */
-function settle(entry: BatchEntry, { states, taken }: Written, nowMs: number): void {
+function takeWritten(entry: BatchEntry, { states, taken }: Written, nowMs: number): void {
   const { account } = entry;
   account.revision += 1;
   const state = states.get(account.projectId);

@@ -1,5 +1,5 @@
 import { existsSync, readFileSync } from 'node:fs';
-import { dirname, join, resolve } from 'node:path';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type Static, type TSchema, Type } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
@@ -186,7 +186,7 @@ const OWN_FILE = join('config', 'plans.yaml');
 
 /** Reads the plans file; null: the default one of the package. Errors: ACCESS_PLANS_INVALID, exit 78. */
 export function loadPlans(file: string | null): Plans {
-  const path = file === null ? ownFile() : resolve(file);
+  const path = file ?? ownFile();
   let value: unknown;
   try {
     value = parse(readFileSync(path, 'utf8'));
@@ -211,7 +211,7 @@ function ownFile(): string {
 
 function invalid(path: string, problems: readonly string[]): CodedError {
   const message = `${ACCESS_ERRORS.ACCESS_PLANS_INVALID}: ${path}: ${problems.join('; ')}`;
-  return new CodedError('ACCESS_PLANS_INVALID', message, { exitCode: CONFIG, facts: { path, problems } });
+  return new CodedError('ACCESS_PLANS_INVALID', message, { exitCode: CONFIG, facts: { file: path, problems } });
 }
 
 /** All problems of a value, each with its path; empty if it is valid. */

@@ -19,6 +19,10 @@ export interface ProjectRow {
   /** Prepaid credits spent: whole credits, and millionths of a credit. */
   prepaid_used: number;
   prepaid_used_micro: number;
+  /** Set: its keys do not work and its deliveries wait. */
+  disabled_at: number | null;
+  /** Set: only its usage is left. A deleted project is disabled too. */
+  deleted_at: number | null;
 }
 
 export interface ApiKeyRow {
@@ -84,7 +88,15 @@ export interface AccessTables {
   access_once: { name: string };
 }
 
-type Defaulted = 'billing_day' | 'overrides' | 'admin_api' | 'prepaid_granted' | 'prepaid_used' | 'prepaid_used_micro';
+type Defaulted =
+  | 'billing_day'
+  | 'overrides'
+  | 'admin_api'
+  | 'prepaid_granted'
+  | 'prepaid_used'
+  | 'prepaid_used_micro'
+  | 'disabled_at'
+  | 'deleted_at';
 
 /** Narrows the open handle of the store to the tables of this plugin. */
 export const tables = (db: Queries): Queries<AccessTables> => db as Queries<AccessTables>;
@@ -108,6 +120,8 @@ async function createTables(tx: StoreTx): Promise<void> {
     .addColumn('prepaid_granted', 'bigint', count)
     .addColumn('prepaid_used', 'bigint', count)
     .addColumn('prepaid_used_micro', 'bigint', count)
+    .addColumn('disabled_at', 'bigint')
+    .addColumn('deleted_at', 'bigint')
     .execute();
   await schema
     .createTable('project_wallets')

@@ -9,6 +9,7 @@ import {
   type Store,
 } from '../../src/plugin/plugin.ts';
 import type { Queries } from '../../src/ports/store.ts';
+import { count, orNull, text } from '../../src/solana/schemas.ts';
 import { billingDayOf, type Cycle, cycleOf, rounded, toMicro } from './account.ts';
 import type { Meter } from './meter.ts';
 import type { Limits, Plans } from './plans.ts';
@@ -54,28 +55,35 @@ const OLD_USAGE: Readonly<Record<string, readonly Product[]>> = {
   websocket: ['laserstreamWebsocket'],
 };
 
-const count = Type.Integer({ minimum: 0 });
-const day = Type.String({ description: 'YYYY-MM-DD, UTC' });
-const span = Type.Object({ start: day, end: day });
-const counts = (names: readonly string[]) => Type.Object(Object.fromEntries(names.map((name) => [name, count])));
+const day = (description: string, example: string) => text(`${description}, YYYY-MM-DD, UTC`, example);
+const span = (description: string) =>
+  Type.Object({ start: day('First day', '2026-11-01'), end: day('First day after it', '2026-12-01') }, { description });
+const counts = (names: readonly string[], what: string, description: string) =>
+  Type.Object(Object.fromEntries(names.map((name) => [name, count(`${what} of ${name}`, 120)])), { description });
 
 /** The usage record of a project. */
-const usageReply = Type.Object({
-  creditsRemaining: count,
-  creditsUsed: count,
-  prepaidCreditsRemaining: count,
-  prepaidCreditsUsed: count,
-  creditCycle: span,
-  subscriptionDetails: Type.Object({
-    billingCycle: Type.Union([span, Type.Null()]),
-    creditsLimit: count,
-    plan: Type.String(),
-  }),
-  credits: counts(PRODUCTS),
-  requests: counts(REQUEST_PRODUCTS),
-  dataTransfer: counts(BYTE_PRODUCTS),
-  usage: counts(Object.keys(OLD_USAGE)),
-});
+const usageReply = Type.Object(
+  {
+    creditsRemaining: count('Credits left in the cycle', 995_000),
+    creditsUsed: count('Credits used in the cycle, regular and prepaid', 5_000),
+    prepaidCreditsRemaining: count('Prepaid credits left', 0),
+    prepaidCreditsUsed: count('Prepaid credits used in the cycle', 0),
+    creditCycle: span('The cycle that credits belong to'),
+    subscriptionDetails: Type.Object(
+      {
+        billingCycle: orNull(span('The cycle of invoices')),
+        creditsLimit: count('Credits of a cycle', 1_000_000),
+        plan: text('Name of the plan', 'free'),
+      },
+      { description: 'The plan' },
+    ),
+    credits: counts(PRODUCTS, 'Credits', 'Credits by product'),
+    requests: counts(REQUEST_PRODUCTS, 'Requests', 'Requests by product'),
+    dataTransfer: counts(BYTE_PRODUCTS, 'Bytes', 'Bytes by product'),
+    usage: counts(Object.keys(OLD_USAGE), 'Credits', 'The same in an older form'),
+  },
+  { title: 'ProjectUsage', description: 'Usage of the project' },
+);
 
 export type UsageRecord = Static<typeof usageReply>;
 
@@ -187,13 +195,15 @@ export function usageRoute({ store, clock, plans, meter }: UsageRouteParts): Rou
     method: 'GET',
     path: '/v0/admin/projects/:id/usage',
     summary: "Credits, requests and bytes of the key's project in its credit cycle",
-    tag: 'Admin',
+    tag: { name: 'Usage', description: 'Credits, requests and bytes of a project' },
     auth: 'key',
     errors: 'admin',
     permission: 'admin',
     price: { product: 'other', credits: 0, groups: ['admin'] },
     params: Type.Object({ id: Type.String() }),
-    documented: { params: { id: Type.String({ format: 'uuid', description: "id of the key's own project" }) } },
+    documented: {
+      params: { id: text("Id of the key's own project", 'b5a3e1c2-7d64-4c0a-9e39-2f1f5a0d8c11', { format: 'uuid' }) },
+    },
     replies: { 200: usageReply, 400: errorReply, 401: errorReply, 403: errorReply, 429: errorReply },
     async handler({ params, caller }) {
       const id = params.id.toLowerCase();

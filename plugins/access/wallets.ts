@@ -87,11 +87,16 @@ export async function listWallets(store: Store, projectId: string): Promise<stri
   return rows.map(({ wallet }) => wallet);
 }
 
-/** Locks the row of the project, so that counts stay valid until the commit. */
-async function demandProject(tx: StoreTx, id: string): Promise<void> {
-  let query = tables(tx.db).selectFrom('projects').select('id').where('id', '=', id);
+/** Locks the row of the project, so that it is not deleted and counts stay valid until the commit. Errors: ACCESS_UNKNOWN_PROJECT. */
+export async function demandProject(tx: StoreTx, id: string): Promise<void> {
+  if ((await findLiveProject(tx, id)) === undefined) throw usageError('ACCESS_UNKNOWN_PROJECT');
+}
+
+/** The row, locked; undefined for an unknown or deleted project. */
+export async function findLiveProject(tx: StoreTx, id: string): Promise<{ readonly id: string } | undefined> {
+  let query = tables(tx.db).selectFrom('projects').select('id').where('id', '=', id).where('deleted_at', 'is', null);
   if (tx.dialect === 'postgres') query = query.forUpdate();
-  if ((await query.executeTakeFirst()) === undefined) throw usageError('ACCESS_UNKNOWN_PROJECT');
+  return await query.executeTakeFirst();
 }
 
 /** Informs the gates of all threads and processes that a project or one of its keys has changed. */

@@ -63,7 +63,8 @@ export async function writeBatch(tx: StoreTx, batch: Batch, parts: WriteParts): 
     if (limits === null) continue;
     const billingDay = project.billing_day ?? billingDayOf(project.created_at);
     const cycleStart = cycleOf(billingDay, parts.nowMs).start;
-    states.set(id, { projectId: id, limits, billingDay, cycleStart, spent: spending.of(id, cycleStart) });
+    const isDisabled = project.disabled_at !== null;
+    states.set(id, { projectId: id, isDisabled, limits, billingDay, cycleStart, spent: spending.of(id, cycleStart) });
   }
   return { states, taken };
 }
@@ -95,6 +96,7 @@ async function lockProjects(tx: StoreTx, { entries }: Batch) {
       'prepaid_granted',
       'prepaid_used',
       'prepaid_used_micro',
+      'disabled_at',
     ])
     .where('id', 'in', ids)
     // All processes lock in the same order, to avoid deadlocks.
@@ -314,12 +316,15 @@ function sumOf(days: readonly DayCount[]): bigint {
   return sum;
 }
 
+/** All credits of an entry. */
+export const creditsOf = ({ days }: BatchEntry): number => toCredits(sumOf(days));
+
 /** Credits of an entry that belong to the current cycle of the account. */
 export function creditsOfCycle({ account, days }: BatchEntry): number {
   return toCredits(sumOf(days.filter(({ cycleStart }) => cycleStart === account.cycle.start)));
 }
 
-/** Counts one settled call. */
+/** Counts one charged call. */
 export function countCall(
   account: Account,
   product: Parameters<typeof countOf>[1],

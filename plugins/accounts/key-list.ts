@@ -3,6 +3,7 @@
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { decode32Into } from '../../src/lib/base58.ts';
+import { skipBlanks } from '../../src/lib/json-members.ts';
 
 const KEY_BYTES = 32;
 /** Keys of one chunk of a list that grows: it never has to be copied. */
@@ -78,13 +79,6 @@ function keyBehind(bytes: Buffer, from: number): { readonly start: number; reado
   if (bytes[at] !== QUOTE) return null;
   const end = bytes.indexOf(QUOTE, at + 1);
   return end < 0 ? 'cut' : { start: at + 1, end };
-}
-
-function skipBlanks(bytes: Buffer, from: number): number {
-  let at = from;
-  while (at < bytes.length && (bytes[at] === 0x20 || bytes[at] === 0x0a || bytes[at] === 0x0d || bytes[at] === 0x09))
-    at++;
-  return at;
 }
 
 /** Sorted, each key once. Gives way to other work every few milliseconds. */

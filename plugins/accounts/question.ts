@@ -1,7 +1,9 @@
 import { createHash } from 'node:crypto';
+import type { TSchema } from '@sinclair/typebox';
 import { decode, decode32 } from '../../src/lib/base58.ts';
 import { isPlainObject } from '../../src/lib/json.ts';
-import { RpcError } from '../../src/plugin/plugin.ts';
+import { RpcError, Type } from '../../src/plugin/plugin.ts';
+import { address, EXAMPLES, oneOf, orNull, text } from '../../src/solana/schemas.ts';
 
 const TOKEN_PROGRAMS = [
   'TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA',
@@ -12,8 +14,8 @@ const MAX_LIMIT = 10_000;
 const DEFAULT_LIMIT = 1_000;
 const MAX_FILTERS = 4;
 const MAX_MEMCMP_BYTES = 128;
-const ENCODINGS = ['base58', 'base64', 'base64+zstd', 'jsonParsed'];
-const COMMITMENTS = ['processed', 'confirmed', 'finalized'];
+const ENCODINGS: readonly string[] = ['base58', 'base64', 'base64+zstd', 'jsonParsed'];
+const COMMITMENTS: readonly string[] = ['processed', 'confirmed', 'finalized'];
 const MINT_OFFSET = 0;
 const OWNER_OFFSET = 32;
 const STATE_OFFSET = 108;
@@ -50,6 +52,95 @@ export interface Cursor {
   readonly list: Buffer;
   readonly after: Buffer;
 }
+
+export const TOKEN = TOKEN_PROGRAMS[0];
+/** What a page gives as `paginationKey` looks like this. */
+export const CURSOR = 'mQx1uJ0VvR8AAAAAAAAAAMlY1wPpQ0x6sYpQm3mJ1l9b8fXr0VhQmQx1uJ0VvR8A';
+const orAbsent = (schema: TSchema) => Type.Optional(Type.Union([schema, Type.Null()]));
+const number = (description: string, example: number, minimum = 0, maximum = Number.MAX_SAFE_INTEGER) =>
+  Type.Integer({ minimum, maximum, description, examples: [example] });
+const never = () => Type.Optional(Type.Never());
+const filter = Type.Union(
+  [
+    Type.Literal('tokenAccountState', { description: 'Initialized token accounts' }),
+    Type.Object({ tokenAccountState: Type.Unknown({ examples: [{}] }) }, { description: 'Initialized token accounts' }),
+    Type.Object(
+      { dataSize: number('Bytes of the account', 165), tokenAccountState: never() },
+      { description: 'Size of the data' },
+    ),
+    Type.Object(
+      {
+        memcmp: Type.Object({
+          offset: number('Where the bytes begin', 32),
+          bytes: Type.Union([
+            text('base58, or base64 with encoding base64', EXAMPLES.address, { maxLength: 2 * MAX_MEMCMP_BYTES }),
+            Type.Array(Type.Unknown(), { maxItems: MAX_MEMCMP_BYTES, description: 'Bytes as numbers' }),
+          ]),
+          encoding: Type.Optional(Type.Unknown({ description: 'base64, otherwise base58', examples: ['base58'] })),
+        }),
+        dataSize: never(),
+        tokenAccountState: never(),
+      },
+      { description: `Up to ${MAX_MEMCMP_BYTES} bytes of the data` },
+    ),
+  ],
+  { description: 'A condition', examples: [{ dataSize: 165 }] },
+);
+const pageOptions = {
+  encoding: orAbsent(oneOf(ENCODINGS, 'Form of the data; default base64', 'base64')),
+  commitment: orAbsent(oneOf(COMMITMENTS, 'State of the chain', 'confirmed')),
+  minContextSlot: orAbsent(number('Slot that the state has to include', 381_204_511)),
+  limit: orAbsent(number(`Accounts of a page; default ${DEFAULT_LIMIT}`, 100, 1, MAX_LIMIT)),
+  paginationKey: orAbsent(text('`paginationKey` of the page before', CURSOR)),
+  dataSlice: orAbsent(
+    Type.Object({ offset: number('First byte', 0), length: number('Bytes', 32) }, { description: 'Part of the data' }),
+  ),
+  changedSinceSlot: Type.Optional(Type.Null({ description: 'Not offered here' })),
+};
+const list = (items: readonly TSchema[], least: number, example: readonly unknown[]) =>
+  Type.Unsafe<unknown>({ type: 'array', items, minItems: least, examples: [example] });
+
+/** `params` of getProgramAccountsV2. */
+export const programParams = list(
+  [
+    address('Address of the program', TOKEN_PROGRAMS[0], { title: 'program' }),
+    orNull(
+      Type.Object({
+        ...pageOptions,
+        filters: orAbsent(Type.Array(filter, { maxItems: MAX_FILTERS, description: 'All have to match' })),
+        withContext: Type.Optional(Type.Unknown({ description: 'True: return the slot too', examples: [true] })),
+      }),
+      {
+        title: 'options',
+        description: 'How to list, and where the page begins',
+        examples: [{ limit: 100, filters: [{ dataSize: 165 }] }],
+      },
+    ),
+  ],
+  1,
+  [TOKEN_PROGRAMS[0], { limit: 100, filters: [{ dataSize: 165 }] }],
+);
+
+/** `params` of getTokenAccountsByOwnerV2. */
+export const ownerParams = list(
+  [
+    address('Address of the owner', EXAMPLES.address, { title: 'owner' }),
+    Type.Union(
+      [
+        Type.Object({ mint: address('Only this mint', EXAMPLES.mint), programId: Type.Optional(Type.Null()) }),
+        Type.Object({ programId: address('Only this program', TOKEN_PROGRAMS[0]), mint: Type.Optional(Type.Null()) }),
+      ],
+      { title: 'which', description: 'Either a mint or a program', examples: [{ programId: TOKEN_PROGRAMS[0] }] },
+    ),
+    orNull(Type.Object({ ...pageOptions, filters: Type.Optional(Type.Null({ description: 'Not offered here' })) }), {
+      title: 'options',
+      description: 'How to list, and where the page begins',
+      examples: [{ limit: 100 }],
+    }),
+  ],
+  2,
+  [EXAMPLES.address, { programId: TOKEN_PROGRAMS[0] }, { limit: 100 }],
+);
 
 const DIGEST_BYTES = 8;
 export const LIST_ID_BYTES = 8;

@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream';
 import { gather } from '../../src/lib/gather.ts';
-import { readRpcReply } from '../../src/lib/rpc-reply.ts';
+import { readRpcReply, rpcRequest } from '../../src/lib/json-rpc.ts';
 import { type Clock, codeOf, GateRefusal, RpcError, type UpstreamPool } from '../../src/plugin/plugin.ts';
 import type { Tenant } from '../../src/ports/access.ts';
 import { createKeyScan, type KeyScan } from './key-list.ts';
@@ -39,7 +39,7 @@ export function createNodes(pool: UpstreamPool, clock: Clock, maxBytes: number):
     options: AskOptions & { readonly maxBytes: number },
     read: (body: Readable) => Promise<T>,
   ): Promise<T> {
-    const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params });
+    const body = rpcRequest(method, params);
     const untilMs = clock.monotonic() + options.timeoutMs;
     for (;;) {
       let isBehind = false;

@@ -3,7 +3,7 @@ import { type Static, Type } from '@sinclair/typebox';
 const closed = { additionalProperties: false } as const;
 /** Hidden when the configuration is printed. */
 const secret = { secret: true } as const;
-const key = (description: string) => Type.String({ minLength: 32, maxLength: 44, description });
+const key = (description: string) => Type.String({ format: 'address', description });
 const count = (value: number, description: string, minimum = 1) =>
   Type.Integer({ minimum, default: value, description });
 
@@ -23,6 +23,7 @@ export const compressionConfig = Type.Object(
     index: Type.Boolean({ default: true, description: 'index blocks' }),
     serve: Type.Boolean({ default: true, description: 'serve the JSON-RPC methods' }),
     programId: Type.String({
+      format: 'address',
       default: 'compr6CUsB5m2jS4Y3831ztGSTnDpnKJTKS95d64XVq',
       description: 'account-compression program; older deployments use another one',
     }),
@@ -62,7 +63,7 @@ export const compressionConfig = Type.Object(
     }),
     proverTimeoutMs: count(60_000, 'deadline of one proof'),
     proverConcurrency: count(4, 'concurrent proofs; further ones wait'),
-    snapshotDir: Type.Union([Type.String(), Type.Null()], {
+    snapshotDir: Type.Union([Type.String({ format: 'path' }), Type.Null()], {
       default: null,
       description: 'folder for state snapshots; null = no snapshots are written',
     }),

@@ -1,4 +1,5 @@
 import { type Static, Type } from '@sinclair/typebox';
+import { reloadable } from '../../src/plugin/plugin.ts';
 
 const closed = { additionalProperties: false } as const;
 const count = (value: number, description: string, minimum = 1) =>
@@ -16,17 +17,19 @@ export const dashboardConfig = Type.Object(
       description:
         'send the cookie only over https; for an admin listener behind a TLS proxy; always on with admin.tls',
     }),
-    sessionIdleMinutes: count(60, 'time without a request after which a session ends'),
-    sessionMaxHours: count(12, 'time after which a session ends in any case'),
-    maxSessions: count(
-      1_000,
-      'number of sessions; beyond that, a new one ends the oldest session of the identity with the most',
+    sessionIdleMinutes: reloadable(count(60, 'time without a request after which a session ends')),
+    sessionMaxHours: reloadable(count(12, 'time after which a session ends in any case')),
+    maxSessions: reloadable(
+      count(1_000, 'number of sessions; beyond that, a new one ends the oldest session of the identity with the most'),
     ),
-    maxSessionsPerIdentity: count(50, 'number of sessions of the operators, and of the owners of each project'),
+    maxSessionsPerIdentity: reloadable(
+      count(50, 'number of sessions of the operators, and of the owners of each project'),
+    ),
     loginFailuresPerMinute: count(10, 'wrong logins of one client address; ten times as many in total'),
-    auditDays: count(365, 'how long the audit log is kept'),
-    liveIntervalMs: count(2_000, 'interval of live updates of pages', 250),
-    maxLiveStreams: count(32, 'number of pages with live updates'),
+    auditDays: reloadable(count(365, 'how long the audit log is kept')),
+    sampleIntervalMs: count(20_000, 'interval at which the time series of the overview are measured', 250),
+    liveIntervalMs: reloadable(count(2_000, 'interval of live updates of pages', 250)),
+    maxLiveStreams: reloadable(count(32, 'number of pages with live updates')),
   },
   { ...closed, default: {} },
 );

@@ -1,20 +1,140 @@
-import { defineHostPlugin } from '../../src/plugin/host.ts';
-import { API_VERSION } from '../../src/plugin/plugin.ts';
-import { accessAdmin } from '../../src/ports/access.ts';
-import { kernelView } from '../../src/ports/daemon-view.ts';
+import { lazy } from '../../src/lib/lru.ts';
+import { createRightsWatch } from '../../src/lib/rights-watch.ts';
+import { defineHostPlugin, type HostContext } from '../../src/plugin/host.ts';
+import { API_VERSION, type ChainId } from '../../src/plugin/plugin.ts';
+import { type AccessAdmin, accessAdmin, accessRemoval } from '../../src/ports/access.ts';
+import { type DaemonView, kernelView } from '../../src/ports/daemon-view.ts';
 import { operatorBootstrap } from '../../src/ports/dashboard.ts';
-import { assembleDashboard } from './assemble.ts';
-import { dashboardConfig } from './config.ts';
-import { migrations } from './store.ts';
+import { kernelGaps } from '../../src/ports/gaps.ts';
+import { dashboardCommands } from './commands.ts';
+import { type DashboardConfig, dashboardConfig } from './config.ts';
+import { createRecentRequests } from './requests.ts';
+import type { PageContext } from './routes/common.ts';
+import { loginRoutes } from './routes/login.ts';
+import { createLive, operationRoutes } from './routes/operation.ts';
+import { pageRoutes, readPages } from './routes/pages.ts';
+import { keyRoutes, projectRoutes, usageRoutes, webhookRoute } from './routes/projects.ts';
+import { createSampler } from './series.ts';
+import { createGuard, createSessions } from './sessions.ts';
+import {
+  createAuditLog,
+  createOperatorToken,
+  createProjectSecrets,
+  createStandings,
+  dropSecret,
+  migrations,
+  type OperatorToken,
+} from './store.ts';
+
+const CHAINS: readonly ChainId[] = ['main', 'devnet'];
+const PRUNE_MS = 3_600_000;
+const DAY_MS = 86_400_000;
+/** How often the rights of sessions are checked; a command next to a daemon on SQLite cannot send a hint. */
+const LOOK_MS = 500;
+/** Hint for other processes: sessions may have to end. */
+const STANDINGS = 'standings';
 
 export default defineHostPlugin({
   id: 'dashboard',
   apiVersion: API_VERSION,
   summary: 'web pages for operators and owners of projects, on the admin listener',
-  roles: ['api'],
   config: dashboardConfig,
-  uses: [accessAdmin, kernelView],
+  uses: [accessAdmin, accessRemoval, kernelGaps, kernelView],
   offers: [operatorBootstrap],
   migrations,
-  provision: (ctx) => assembleDashboard(ctx),
+  provision(ctx) {
+    const { clock, config, random, roles, store } = ctx;
+    const operatorToken = createOperatorToken(store, clock, random);
+    const ensureOperatorToken = async () => (config.operatorToken === null ? operatorToken.ensure() : null);
+    ctx.provide(operatorBootstrap, { ensureOperatorToken });
+    // Without its secret no owner logs in, and sessions end.
+    ctx.use(accessRemoval)?.onDelete(dropSecret);
+    const daemon = ctx.use(kernelView);
+    if (daemon === undefined) return;
+    const access = ctx.use(accessAdmin);
+    // Without projects there is nothing to show, and no user to log in.
+    if (access !== undefined && roles.has('api')) registerPages(ctx, { access, daemon, operatorToken });
+    registerSampler(ctx, daemon);
+  },
 });
+
+interface PageParts {
+  readonly access: AccessAdmin;
+  readonly daemon: DaemonView;
+  readonly operatorToken: OperatorToken;
+}
+
+function registerPages(ctx: HostContext<DashboardConfig>, { access, daemon, operatorToken }: PageParts): void {
+  const { clock, config, log, random, store } = ctx;
+  const standings = createStandings(store, config.operatorToken !== null);
+  const rights = createRightsWatch<string>({
+    clock,
+    everyMs: LOOK_MS,
+    read: standings.read,
+    failed: (error) => log.warn({ err: error }, 'cannot check the sessions of the dashboard'),
+  });
+  const sessions = createSessions(clock, random, config, rights);
+  ctx.metrics.observe('sessions', 'logged-in sessions', sessions.count);
+  const audit = createAuditLog(store, clock, random);
+  const requests = createRecentRequests(store);
+  const context: PageContext = {
+    access,
+    audit,
+    clock,
+    config,
+    daemon,
+    guard: createGuard(sessions),
+    isSecure: config.secureCookie || daemon.isSecure,
+    operatorToken,
+    requests,
+    secrets: createProjectSecrets(store, clock, random),
+    sessions,
+    standings,
+    store,
+    endSessions(name) {
+      sessions.closeAll(name);
+      ctx.hints.publish(STANDINGS, {});
+    },
+  };
+  const live = createLive(context, ctx);
+  const pages = lazy(readPages);
+  const routes = [
+    ...pageRoutes(pages),
+    ...loginRoutes(context),
+    ...projectRoutes(context),
+    ...keyRoutes(context),
+    ...usageRoutes(context),
+    webhookRoute(context),
+    ...operationRoutes(context, ctx.use(kernelGaps)),
+    live.route,
+  ];
+  for (const route of routes) ctx.http.route(route);
+  for (const command of dashboardCommands(clock, random, config)) ctx.command(command);
+  let off = (): void => {};
+  let offRequests = (): void => {};
+  ctx.onStart(async () => {
+    await pages();
+    offRequests = daemon.onRequest(requests.note);
+    off = ctx.hints.subscribe(STANDINGS, rights.lookNow);
+  });
+  ctx.onDrain(live.close);
+  ctx.onStop(() => {
+    off();
+    offRequests();
+    rights.stop();
+    live.close();
+  });
+  ctx.every(config.sampleIntervalMs, requests.flush);
+  ctx.every(PRUNE_MS, () => audit.prune(clock.now() - config.auditDays * DAY_MS));
+}
+
+/** Every thread measures itself; the upstreams are the same for all threads, so one of them is enough. */
+function registerSampler(ctx: HostContext<DashboardConfig>, { metrics }: DaemonView): void {
+  const upstreams = () =>
+    CHAINS.flatMap((chain) => (ctx.upstreams(chain)?.states() ?? []).map((state) => ({ chain, ...state })));
+  const sample = createSampler({
+    ...{ store: ctx.store, clock: ctx.clock, source: ctx.random.uuid(), metrics },
+    ...(ctx.roles.has('api') ? { upstreams } : {}),
+  });
+  ctx.every(ctx.config.sampleIntervalMs, sample);
+}

@@ -130,14 +130,14 @@ export function createSessions(
 /** Tokens are looked up by hash, so that timing reveals nothing about existing tokens. */
 const keyOf = (token: string): string => createHash('sha256').update(token).digest('base64');
 
-const NAME = 'parhelion_session';
+export const COOKIE_NAME = 'parhelion_session';
 
 /** The token in a Cookie header; null if absent or not unique. */
 export function readCookie(header: string | string[] | undefined): string | null {
   if (typeof header !== 'string') return null;
   const values = header.split(';').flatMap((part) => {
     const [name, value] = part.trim().split('=', 2);
-    return name === NAME && value !== undefined ? [value] : [];
+    return name === COOKIE_NAME && value !== undefined ? [value] : [];
   });
   return values.length === 1 ? (values[0] as string) : null;
 }
@@ -145,7 +145,7 @@ export function readCookie(header: string | string[] | undefined): string | null
 /** Value of Set-Cookie. Scripts cannot read the cookie, and requests from other sites do not include it. Empty `token`: deletes it. */
 export function writeCookie(token: string, secure: boolean): string {
   const end = token === '' ? '; Max-Age=0' : '';
-  return `${NAME}=${token}; Path=/dashboard; HttpOnly; SameSite=Strict${secure ? '; Secure' : ''}${end}`;
+  return `${COOKIE_NAME}=${token}; Path=/dashboard; HttpOnly; SameSite=Strict${secure ? '; Secure' : ''}${end}`;
 }
 
 export type AnyRequest = Pick<RouteRequest, 'headers' | 'remoteAddress'>;

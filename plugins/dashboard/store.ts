@@ -2,7 +2,7 @@ import { createHash, timingSafeEqual } from 'node:crypto';
 import { sql } from 'kysely';
 import { inList } from '../../src/lib/in-list.ts';
 import type { Clock, Random, Store } from '../../src/plugin/plugin.ts';
-import type { Migration, Queries } from '../../src/ports/store.ts';
+import type { Migration, Queries, StoreTx } from '../../src/ports/store.ts';
 
 /** An action of a logged-in user, or a login attempt. */
 export interface AuditRow {
@@ -42,20 +42,38 @@ interface SessionEndsRow {
   times: number;
 }
 
+/** What one thread measured; see series.ts. */
+export interface SeriesRow {
+  step_ms: number;
+  /** Unix milliseconds of the start of the span. */
+  at: number;
+  source: string;
+  /** JSON */
+  share: string;
+}
+
+interface KeyUseRow {
+  key_id: string;
+  /** Unix milliseconds. */
+  used_at: number;
+}
+
 interface DashboardTables {
   dashboard_audit: AuditRow;
   dashboard_secrets: ProjectSecretRow;
   dashboard_operator: OperatorRow;
   dashboard_session_ends: SessionEndsRow;
+  dashboard_series: SeriesRow;
+  dashboard_key_uses: KeyUseRow;
 }
 
 /** Narrows the open handle of the store to the tables of this plugin. */
-const tables = (db: Queries): Queries<DashboardTables> => db as Queries<DashboardTables>;
+export const tables = (db: Queries): Queries<DashboardTables> => db as Queries<DashboardTables>;
 
 export const migrations: readonly Migration[] = [
   {
     version: 1,
-    name: 'create audit log, secrets and ended sessions',
+    name: 'create audit log, secrets, ended sessions, time series and last uses of keys',
     breaking: false,
     async up({ db: { schema }, dialect }) {
       const bytes = dialect === 'postgres' ? 'bytea' : 'blob';
@@ -87,6 +105,19 @@ export const migrations: readonly Migration[] = [
         .createTable('dashboard_session_ends')
         .addColumn('name', 'text', (column) => column.primaryKey())
         .addColumn('times', 'integer', (column) => column.notNull())
+        .execute();
+      await schema
+        .createTable('dashboard_series')
+        .addColumn('step_ms', 'bigint', (column) => column.notNull())
+        .addColumn('at', 'bigint', (column) => column.notNull())
+        .addColumn('source', 'text', (column) => column.notNull())
+        .addColumn('share', 'text', (column) => column.notNull())
+        .addPrimaryKeyConstraint('dashboard_series_pk', ['step_ms', 'at', 'source'])
+        .execute();
+      await schema
+        .createTable('dashboard_key_uses')
+        .addColumn('key_id', 'text', (column) => column.primaryKey())
+        .addColumn('used_at', 'bigint', (column) => column.notNull())
         .execute();
     },
   },
@@ -230,6 +261,10 @@ export function createProjectSecrets(store: Store, clock: Clock, random: Random)
       return timingSafeEqual(row?.hash ?? new Uint8Array(32), sha256(secret)) && row !== undefined;
     },
   };
+}
+
+export async function dropSecret(tx: StoreTx, projectId: string): Promise<void> {
+  await tables(tx.db).deleteFrom('dashboard_secrets').where('project_id', '=', projectId).execute();
 }
 
 function sha256(text: string): Uint8Array {

@@ -1,4 +1,5 @@
 import { type Static, Type } from '@sinclair/typebox';
+import { reloadable } from '../../src/plugin/plugin.ts';
 
 const closed = { additionalProperties: false } as const;
 const count = (value: number, maximum: number, description: string) =>
@@ -10,17 +11,23 @@ export const enhancedConfig = Type.Object(
     concurrency: count(8, 100, 'transactions that one call reads from the upstream concurrently'),
     upstreamTimeoutMs: count(10_000, 120_000, 'longest wait for one response of the upstream'),
     namesTimeoutMs: count(250, 10_000, 'how long a response waits for token names'),
-    scanLimit: count(1_000, 100_000, 'transactions of an address that one call with a filter searches'),
-    sortLimit: count(10_000, 1_000_000, 'signatures of an address that are listed for the order oldest first'),
-    preferSwapOverMint: Type.Boolean({
-      default: false,
-      description:
-        'return SWAP for a swap over a single market that mints shares as its fee; the hosted service returns TOKEN_MINT',
-    }),
-    setAuthorityEvents: Type.Boolean({
-      default: false,
-      description: 'include changes of token authorities as events.setAuthority',
-    }),
+    scanLimit: reloadable(count(1_000, 100_000, 'transactions of an address that one call with a filter searches')),
+    sortLimit: reloadable(
+      count(10_000, 1_000_000, 'signatures of an address that are listed for the order oldest first'),
+    ),
+    preferSwapOverMint: reloadable(
+      Type.Boolean({
+        default: false,
+        description:
+          'return SWAP for a swap over a single market that mints shares as its fee; the hosted service returns TOKEN_MINT',
+      }),
+    ),
+    setAuthorityEvents: reloadable(
+      Type.Boolean({
+        default: false,
+        description: 'include changes of token authorities as events.setAuthority',
+      }),
+    ),
   },
   { ...closed, default: {} },
 );

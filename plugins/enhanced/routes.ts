@@ -1,12 +1,13 @@
 import type { Static } from '@sinclair/typebox';
 import { decode, decode32, encode64 } from '../../src/lib/base58.ts';
 import { isPlainObject } from '../../src/lib/json.ts';
-import { defineRoute, type Route, Type } from '../../src/plugin/plugin.ts';
+import { defineRoute, type Route, type Tag, Type } from '../../src/plugin/plugin.ts';
 import { json, RequestError } from '../../src/plugin/request.ts';
 import type { Commitment } from '../../src/ports/chain.ts';
 import { peekWire } from '../../src/solana/decode/walk-wire.ts';
 import { MAX_VERSION_1_BYTES } from '../../src/solana/decode/wire-layout.ts';
 import type { ReadTransaction } from '../../src/solana/parsers/enhance.ts';
+import { address, lamports, signature, slot, text, unixTime } from '../../src/solana/schemas.ts';
 import type { EnhancedConfig } from './config.ts';
 import type { Asker, Elements, SignatureRow, Transactions } from './elements.ts';
 
@@ -18,33 +19,75 @@ export interface RouteParts {
 
 const refusal = Type.Object({ error: Type.String(), code: Type.Integer() });
 
+const ENHANCED: Tag = { name: 'Enhanced transactions', description: 'Transactions in readable form' };
+
 /** Error responses. */
 const REFUSALS = { 400: refusal, 401: refusal, 403: refusal, 429: refusal, 503: refusal, 504: refusal } as const;
 const NOT_FOUND = { 404: refusal } as const;
 
 /** One enhanced transaction. */
+const OPEN = { additionalProperties: true } as const;
 const enhancedSchema = Type.Object(
   {
-    description: Type.String(),
-    type: Type.String(),
-    source: Type.String(),
-    fee: Type.Integer(),
-    feePayer: Type.String(),
-    signature: Type.String(),
-    slot: Type.Integer(),
-    timestamp: Type.Integer(),
-    tokenTransfers: Type.Array(Type.Object({})),
-    nativeTransfers: Type.Array(Type.Object({})),
-    accountData: Type.Array(Type.Object({})),
-    transactionError: Type.Union([Type.Object({}), Type.Null()]),
-    instructions: Type.Array(Type.Object({})),
-    events: Type.Object({}),
+    description: text('What happened, as a sentence', '86xCn…2MMY transferred 1.5 SOL to 9B5Xs…Ns6g.'),
+    type: text('Type of the transaction', 'TRANSFER'),
+    source: text('Program or marketplace', 'SYSTEM_PROGRAM'),
+    fee: lamports('Fee in lamports', 5_000),
+    feePayer: address('Who paid the fee'),
+    signature: signature(),
+    slot: slot(),
+    timestamp: unixTime(),
+    tokenTransfers: Type.Array(
+      Type.Object(
+        {
+          fromUserAccount: text('Owner that sent; empty for mints', '86xCnPeV69n6t3DnyGvkKobf9FdN2H9oiVDdaMpo2MMY'),
+          toUserAccount: text('Owner that received; empty for burns', '9B5XszUGdMaxCZ7uSQhPzdks5ZQSmWxrmzCSvtJ6Ns6g'),
+          mint: text('Mint', 'EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v'),
+          tokenAmount: Type.Number({ description: 'Whole tokens', examples: [12.5] }),
+        },
+        OPEN,
+      ),
+      { description: 'Transfers of tokens' },
+    ),
+    nativeTransfers: Type.Array(
+      Type.Object(
+        {
+          fromUserAccount: text('Account that sent', '86xCnPeV69n6t3DnyGvkKobf9FdN2H9oiVDdaMpo2MMY'),
+          toUserAccount: text('Account that received', '9B5XszUGdMaxCZ7uSQhPzdks5ZQSmWxrmzCSvtJ6Ns6g'),
+          amount: Type.Integer({ description: 'Lamports', examples: [1_500_000_000] }),
+        },
+        OPEN,
+      ),
+      { description: 'Transfers of SOL' },
+    ),
+    accountData: Type.Array(
+      Type.Object(
+        {
+          account: text('Account', '86xCnPeV69n6t3DnyGvkKobf9FdN2H9oiVDdaMpo2MMY'),
+          nativeBalanceChange: Type.Integer({ description: 'Lamports gained or lost', examples: [-1_500_005_000] }),
+          tokenBalanceChanges: Type.Array(Type.Object({}, OPEN), {
+            description: 'Tokens gained or lost',
+            examples: [[]],
+          }),
+        },
+        OPEN,
+      ),
+      { description: 'What each account gained and lost' },
+    ),
+    transactionError: Type.Union([Type.Null(), Type.Object({}, OPEN)], {
+      description: 'Why it failed; null when it did not',
+    }),
+    instructions: Type.Array(Type.Object({}, OPEN), {
+      description: 'Instructions with their inner ones',
+      examples: [[]],
+    }),
+    events: Type.Object({}, { ...OPEN, description: 'Swaps, sales and others by name' }),
   },
-  { description: 'an enhanced transaction' },
+  { title: 'EnhancedTransaction', description: 'An enhanced transaction' },
 );
 
 const commitmentQuery = Type.Optional(
-  Type.Union([Type.Literal('confirmed'), Type.Literal('finalized')], { description: 'default confirmed' }),
+  Type.Union([Type.Literal('confirmed'), Type.Literal('finalized')], { description: 'Default confirmed' }),
 );
 
 /** Time for everything besides waiting for the upstream. */
@@ -59,23 +102,18 @@ export function transactionsRoute({ transactions, elements, config }: RouteParts
     method: 'POST',
     path: '/v0/transactions',
     summary: 'Effects of up to 100 transactions',
-    tag: 'Enhanced transactions',
+    tag: ENHANCED,
     auth: 'key',
     errors: 'plain',
     price: { product: 'enhancedApi', credits: config.credits, groups: ['das'] },
     timeoutMs: Math.min(rounds * config.upstreamTimeoutMs, 120_000) + config.namesTimeoutMs + MARGIN_MS,
     query: Type.Object({ commitment: commitmentQuery }),
-    body: Type.Union([
-      Type.Object({
-        transactions: Type.Array(Type.String(), {
-          maxItems: MAX_TRANSACTIONS,
-          description: 'signatures in base58, or signed transactions in base64',
-        }),
-      }),
-      // The handler validates, with the error texts of the hosted API.
-      Type.Unknown(),
-    ]),
-    replies: { 200: Type.Array(enhancedSchema), ...REFUSALS },
+    body: transactionsBody,
+    explain: readBody,
+    replies: {
+      200: Type.Array(enhancedSchema, { description: 'The transactions that the chain has, in order' }),
+      ...REFUSALS,
+    },
     async handler({ body, query, signal, tenant }) {
       const signatures = readBody(body);
       const distinct = [...new Set(signatures)];
@@ -88,6 +126,22 @@ export function transactionsRoute({ transactions, elements, config }: RouteParts
       return json(await elements.write(read));
     },
   });
+}
+
+/** What is neither a signature nor a transaction is refused when it is read. */
+const transactionsBody = Type.Object(
+  {
+    transactions: Type.Array(signatureOrTransaction(), {
+      maxItems: MAX_TRANSACTIONS,
+      description: 'Signatures in base58, or signed transactions in base64',
+    }),
+  },
+  { description: 'The transactions' },
+);
+
+function signatureOrTransaction() {
+  const [example] = signature().examples as readonly string[];
+  return text('Signature in base58, or signed transaction in base64', example as string);
 }
 
 function readBody(body: unknown): readonly string[] {
@@ -145,17 +199,21 @@ export function addressRoute(parts: RouteParts): Route {
     method: 'GET',
     path: '/v0/addresses/:address/transactions',
     summary: 'Effects of the newest transactions of an address',
-    tag: 'Enhanced transactions',
+    tag: ENHANCED,
     auth: 'key',
     errors: 'plain',
     price: { product: 'enhancedApi', credits: config.credits, groups: ['das'], chargedStatuses: [404] },
     timeoutMs: MAX_TIMEOUT_MS + MARGIN_MS,
     params: Type.Object({ address: Type.String() }),
     documented: {
-      params: { address: Type.String({ pattern: '^[1-9A-HJ-NP-Za-km-z]{32,44}$', description: 'base58' }) },
+      params: { address: address('Address, base58') },
     },
     query: addressQuery,
-    replies: { 200: Type.Array(enhancedSchema), ...NOT_FOUND, ...REFUSALS },
+    replies: {
+      200: Type.Array(enhancedSchema, { description: 'Transactions of the address' }),
+      ...NOT_FOUND,
+      ...REFUSALS,
+    },
     async handler({ params, query, signal, tenant }) {
       if (decode32(params.address) === null) throw new RequestError(400, 'address is not a valid Solana address');
       const [type, source] = [query.type?.toUpperCase(), query.source?.toUpperCase()];
@@ -244,28 +302,28 @@ function createReader({ transactions, elements, commitment, asker }: ReaderParts
 
 const MAX_LIMIT = 100;
 
-const text = (description: string) => Type.Optional(Type.String({ description }));
+const optionalText = (description: string) => Type.Optional(Type.String({ description }));
 const bound = (description: string) => Type.Optional(Type.Integer({ minimum: 0, description }));
 
 const addressQuery = Type.Object({
-  before: text('signature; older ones than this'),
-  until: text('signature; newer ones than this'),
-  'before-signature': text('the same as before'),
-  'after-signature': text('the same as until'),
-  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: MAX_LIMIT, description: 'default 100' })),
-  type: text('only transactions of this type'),
-  source: text('only transactions of this source'),
+  before: optionalText('Signature; older ones than this'),
+  until: optionalText('Signature; newer ones than this'),
+  'before-signature': optionalText('The same as `before`'),
+  'after-signature': optionalText('The same as `until`'),
+  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: MAX_LIMIT, description: 'Default 100' })),
+  type: optionalText('Only transactions of this type'),
+  source: optionalText('Only transactions of this source'),
   commitment: commitmentQuery,
-  'gt-slot': bound('later than this slot'),
-  'gte-slot': bound('not earlier than this slot'),
-  'lt-slot': bound('earlier than this slot'),
-  'lte-slot': bound('not later than this slot'),
-  'gt-time': bound('later than this, unix seconds'),
-  'gte-time': bound('not earlier than this, unix seconds'),
-  'lt-time': bound('earlier than this, unix seconds'),
-  'lte-time': bound('not later than this, unix seconds'),
+  'gt-slot': bound('Later than this slot'),
+  'gte-slot': bound('Not earlier than this slot'),
+  'lt-slot': bound('Earlier than this slot'),
+  'lte-slot': bound('Not later than this slot'),
+  'gt-time': bound('Later than this, Unix seconds'),
+  'gte-time': bound('Not earlier than this, Unix seconds'),
+  'lt-time': bound('Earlier than this, Unix seconds'),
+  'lte-time': bound('Not later than this, Unix seconds'),
   'sort-order': Type.Optional(
-    Type.Union([Type.Literal('asc'), Type.Literal('desc')], { description: 'default desc: newest first' }),
+    Type.Union([Type.Literal('asc'), Type.Literal('desc')], { description: 'Default desc: newest first' }),
   ),
 });
 

@@ -1,14 +1,16 @@
-import { type Static, Type } from '../../src/plugin/plugin.ts';
+import { reloadable, type Static, Type } from '../../src/plugin/plugin.ts';
 
 export const feesConfig = Type.Object(
   {
     credits: Type.Number({ minimum: 0, default: 1, description: 'price of one estimate' }),
-    upstreamTimeoutMs: Type.Integer({
-      minimum: 1,
-      maximum: 120_000,
-      default: 5_000,
-      description: 'longest wait for the address lookup tables of a transaction',
-    }),
+    upstreamTimeoutMs: reloadable(
+      Type.Integer({
+        minimum: 1,
+        maximum: 120_000,
+        default: 5_000,
+        description: 'longest wait for the address lookup tables of a transaction',
+      }),
+    ),
   },
   { additionalProperties: false, default: {} },
 );

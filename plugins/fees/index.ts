@@ -12,6 +12,7 @@ import { type FeesConfig, feesConfig } from './config.ts';
 import {
   type FeeOptions,
   type FeeRequest,
+  feeParams,
   readLookback,
   readRequest,
   readTransaction,
@@ -47,27 +48,31 @@ export default definePlugin({
   },
 });
 
-const levels = Type.Object(Object.fromEntries(Object.keys(LEVELS).map((level) => [level, Type.Number()])));
-const request = Type.Object({
-  transaction: Type.Optional(Type.Union([Type.String(), Type.Null()])),
-  accountKeys: Type.Optional(Type.Union([Type.Array(Type.String(), { maxItems: 500 }), Type.Null()])),
-  options: Type.Optional(Type.Union([Type.Object({}, { additionalProperties: true }), Type.Null()])),
+const fee = (description: string) => Type.Number({ minimum: 0, description, examples: [10_000] });
+const levels = Type.Object(Object.fromEntries(Object.keys(LEVELS).map((level) => [level, fee(`The level ${level}`)])), {
+  title: 'PriorityFeeLevels',
+  description: 'All levels, with includeAllPriorityFeeLevels',
 });
 
 function method(ctx: PluginContext<FeesConfig>, window: Window, name: string, algorithm: 1 | 2): RpcMethod {
   return {
     name,
     summary: `Estimates the priority fee, in micro-lamports per compute unit${algorithm === 1 ? ', by the first algorithm' : ''}`,
-    tag: 'fees',
+    tag: { name: 'Priority fees', description: 'What transactions pay to be included' },
     auth: 'key',
     price: { product: 'rpc', credits: ctx.config.credits, groups: ['rpc'] },
-    params: Type.Union([Type.Tuple([request]), request]),
+    params: feeParams,
     checksParams: true,
-    result: Type.Object({
-      priorityFeeEstimate: Type.Optional(Type.Number()),
-      priorityFeeLevels: Type.Optional(levels),
-      priorityFeeEstimateDetails: Type.Optional(Type.Array(Type.Unknown())),
-    }),
+    result: Type.Object(
+      {
+        priorityFeeEstimate: Type.Optional(fee('The estimate, in micro-lamports per compute unit')),
+        priorityFeeLevels: Type.Optional(levels),
+        priorityFeeEstimateDetails: Type.Optional(
+          Type.Array(Type.Unknown(), { description: 'Of each account, with includeDetails', examples: [[]] }),
+        ),
+      },
+      { description: 'The estimate, or all levels', examples: [{ priorityFeeEstimate: 10_000 }] },
+    ),
     async handler({ params, signal }) {
       const asked = readRequest(params);
       const names = await namesOf(asked, ctx.chain('main'), { signal, timeoutMs: ctx.config.upstreamTimeoutMs });

@@ -1,7 +1,9 @@
+import type { TSchema } from '@sinclair/typebox';
 import { decode, encode32 } from '../../src/lib/base58.ts';
 import { isPlainObject } from '../../src/lib/json.ts';
-import { RpcError } from '../../src/plugin/plugin.ts';
+import { RpcError, Type } from '../../src/plugin/plugin.ts';
 import { type DraftMessage, readDraft } from '../../src/solana/draft-message.ts';
+import { EXAMPLES, text } from '../../src/solana/schemas.ts';
 import { MAX_LOOKBACK_SLOTS } from './window.ts';
 
 const PRIORITY_LEVELS = ['Min', 'Low', 'Medium', 'High', 'VeryHigh', 'UnsafeMax', 'Default'] as const;
@@ -41,6 +43,87 @@ const OPTION_CHECKS: Readonly<Record<keyof FeeOptions, (value: unknown) => boole
 };
 
 const MAX_ACCOUNT_KEYS = 500;
+
+/** A member that is there and not null. */
+const given = (...names: readonly string[]) => ({
+  required: [...names],
+  properties: Object.fromEntries(names.map((name) => [name, { not: { type: 'null' } }])),
+});
+const orNull = (schema: TSchema) => Type.Optional(Type.Union([schema, Type.Null()]));
+const flag = (description: string) => orNull(Type.Boolean({ description, examples: [true] }));
+const options = Type.Object(
+  {
+    transactionEncoding: orNull(
+      Type.Unsafe<string>({
+        ...{ type: 'string', enum: [...ENCODINGS], examples: ['base64'] },
+        description: 'Encoding of `transaction`, default base58; of the list only base58 and base64 can be read',
+      }),
+    ),
+    priorityLevel: orNull(
+      Type.Unsafe<string>({
+        type: 'string',
+        enum: [...PRIORITY_LEVELS],
+        description: 'Default Medium',
+        examples: ['High'],
+      }),
+    ),
+    includeAllPriorityFeeLevels: flag('Return all levels'),
+    lookbackSlots: orNull(
+      Type.Integer({
+        ...{ minimum: 1, maximum: MAX_LOOKBACK_SLOTS, examples: [50] },
+        description: `Number of slots that are looked at, default ${MAX_LOOKBACK_SLOTS}`,
+      }),
+    ),
+    includeVote: flag('Count vote transactions too'),
+    recommended: flag('The recommended fee; not together with level, lookback or votes'),
+    evaluateEmptySlotAsZero: flag('Slots without such transactions count as 0; default true'),
+    includeDetails: flag('Return details of each account'),
+  },
+  {
+    additionalProperties: false,
+    description: 'Options',
+    not: {
+      ...given('recommended'),
+      anyOf: ['priorityLevel', 'includeAllPriorityFeeLevels', 'lookbackSlots', 'includeVote'].map((name) =>
+        given(name),
+      ),
+    },
+    examples: [{ priorityLevel: 'High' }],
+  },
+);
+/** A signed transfer, base58. */
+const TRANSACTION =
+  '4A5NGGyXqwWrQqFc7Xc3cNP2GsNywzViNxjqzVfnwHH1eyPbsxs2f1PtJpYse41Whw9b1KHq8RnQBxsSGrtcuifup32b3Lhxmwi6VWTJeWgAYEejGw7YYxk9ziQpYyJMXNVpvGJEuNLTvZ62i8NJEGW3sPFK4x8kJoBT2qXvzbNFnzpQkkyFkvkYGjqx5ohN66rBs5xcL5yaJaSxxkNZ1FQom39hYPiWHFyW1GxnzXcMDXYztHSZ81tccSfGHPX5k2TZaoTPVDfHFY6gWmFRTCbayVentjFtLXoB5';
+const request = Type.Object(
+  {
+    transaction: orNull(text('A transaction, signed or not; not together with accountKeys', TRANSACTION)),
+    accountKeys: orNull(
+      Type.Union(
+        [
+          Type.Array(text('Address', EXAMPLES.address), { maxItems: MAX_ACCOUNT_KEYS }),
+          text('A single address', EXAMPLES.address),
+        ],
+        {
+          description: `Up to ${MAX_ACCOUNT_KEYS} accounts that the transaction writes to; what is no address is ignored`,
+        },
+      ),
+    ),
+    options: orNull(options),
+  },
+  {
+    title: 'request',
+    additionalProperties: false,
+    description: 'A transaction or accounts, and options; without both, the fees of all accounts',
+    not: given('transaction', 'accountKeys'),
+    examples: [{ accountKeys: [EXAMPLES.address], options: { priorityLevel: 'High' } }],
+  },
+);
+
+/** The request alone, or first in an array. Whether a transaction can be decoded is checked when it is read. */
+export const feeParams = Type.Union([
+  Type.Unsafe<unknown>({ type: 'array', items: [request], minItems: 1 }),
+  request as TSchema,
+]);
 const MAX_TRANSACTION_BYTES = 4_096;
 
 /** `[{transaction | accountKeys, options}]`, or the object alone. Members that are null count as absent. Throws -32602. */

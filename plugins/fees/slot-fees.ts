@@ -33,6 +33,8 @@ const LOW: KeyHash = createKeyHash(Uint32Array.of(0x165667b1, 0xd3a2646c, 0xfd70
 const FORMAT = 1;
 /** Format, rates of normal transactions, rates of votes, accounts: 32 bits each. */
 const HEADER_BYTES = 16;
+/** More keys than a block can have, and few enough for a position and 32 bits in the 53 bits of a number. */
+const MAX_KEYS = 2 ** 21;
 
 export function hashAccount(key: Uint8Array): AccountHash {
   const view = new DataView(key.buffer, key.byteOffset, 32);
@@ -41,42 +43,87 @@ export function hashAccount(key: Uint8Array): AccountHash {
 
 /** The fees of a block and how many transactions are in them; failed transactions and those without a price do not count. */
 export function packFees(block: ChainBlock): { readonly bytes: Buffer; readonly samples: number } {
-  const priced = block.transactions.filter((one) => one.error === null);
-  const rates = new Map<NormalTransaction, number>();
-  for (const one of priced) {
-    const rate = computeUnitPrice(one, block.keys);
-    if (rate !== null) rates.set(one, rate);
+  const { samples, prices, normal } = pricedTransactions(block);
+  const { accounts, pairs, endOf, order } = writtenAccounts(block, samples);
+  const buffer = new ArrayBuffer(HEADER_BYTES + samples.length * 8 + accounts * 12 + pairs * 2);
+  new Uint32Array(buffer, 0, 4).set([FORMAT, normal, samples.length - normal, accounts]);
+  new Float64Array(buffer, HEADER_BYTES, samples.length).set(prices);
+  const highAt = HEADER_BYTES + samples.length * 8;
+  const highs = new Uint32Array(buffer, highAt, accounts);
+  const lows = new Uint32Array(buffer, highAt + accounts * 4, accounts);
+  const ends = new Uint32Array(buffer, highAt + accounts * 8, accounts);
+  const indexes = new Uint16Array(buffer, highAt + accounts * 12, pairs);
+  // From here on `endOf` of a key is where its next index goes.
+  let end = 0;
+  for (let at = 0; at < accounts; at++) {
+    const key = order.keys[at]!;
+    highs[at] = order.highs[at]!;
+    lows[at] = order.lows[at]!;
+    const start = end;
+    end += endOf[key]!;
+    ends[at] = end;
+    endOf[key] = start;
   }
-  // Only the runtime's limits keep a block below this; what is beyond is left out rather than misread.
-  const samples = [...rates.keys()].sort((a, b) => Number(a.isVote) - Number(b.isVote)).slice(0, 0xffff);
-  const votes = samples.filter(({ isVote }) => isVote).length;
-  const writers = new Map<number, number[]>();
   samples.forEach((transaction, index) => {
     eachWritable(transaction, (key) => {
-      const list = writers.get(key);
-      if (list === undefined) writers.set(key, [index]);
-      else list.push(index);
+      indexes[endOf[key]!++] = index;
     });
   });
-  const accounts = [...writers].map(([key, list]) => ({ ...hashId(block, key), list }));
-  accounts.sort((a, b) => a.high - b.high || a.low - b.low);
-  const pairs = accounts.reduce((sum, { list }) => sum + list.length, 0);
-  const bytes = Buffer.alloc(HEADER_BYTES + samples.length * 8 + accounts.length * 12 + pairs * 2);
-  bytes.writeUInt32LE(FORMAT, 0);
-  bytes.writeUInt32LE(samples.length - votes, 4);
-  bytes.writeUInt32LE(votes, 8);
-  bytes.writeUInt32LE(accounts.length, 12);
-  let at = HEADER_BYTES;
-  for (const one of samples) at = bytes.writeDoubleLE(rates.get(one)!, at);
-  for (const { high } of accounts) at = bytes.writeUInt32LE(high, at);
-  for (const { low } of accounts) at = bytes.writeUInt32LE(low, at);
-  let end = 0;
-  for (const { list } of accounts) {
-    end += list.length;
-    at = bytes.writeUInt32LE(end, at);
+  return { bytes: Buffer.from(buffer), samples: samples.length };
+}
+
+/** Transactions that have a price, those that are no votes first: `normal` of them. */
+function pricedTransactions({ transactions, keys }: ChainBlock) {
+  const samples: NormalTransaction[] = [];
+  const prices: number[] = [];
+  let normal = 0;
+  for (const areVotes of [false, true]) {
+    for (const one of transactions) {
+      if (one.isVote !== areVotes || one.error !== null) continue;
+      const price = computeUnitPrice(one, keys);
+      // Only the runtime's limits keep a block below this; what is beyond is left out rather than misread.
+      if (price === null || samples.length === 0xffff) continue;
+      samples.push(one);
+      prices.push(price);
+    }
+    if (!areVotes) normal = samples.length;
   }
-  for (const { list } of accounts) for (const index of list) at = bytes.writeUInt16LE(index, at);
-  return { bytes, samples: samples.length };
+  return { samples, prices, normal };
+}
+
+/** The accounts that `samples` write to in the order of their hashes, and how often each is written (`endOf`, by key id). */
+function writtenAccounts(block: ChainBlock, samples: readonly NormalTransaction[]) {
+  const endOf = new Uint32Array(block.keys.size);
+  const written: number[] = [];
+  let pairs = 0;
+  for (const transaction of samples) {
+    eachWritable(transaction, (key) => {
+      if (endOf[key]!++ === 0) written.push(key);
+      pairs++;
+    });
+  }
+  const hashes = written.map((key) => hashId(block, key));
+  // A number holds the upper half of a hash and a position exactly, and typed arrays sort numbers without a callback.
+  const sorted = Float64Array.from(hashes, ({ high }, at) => high * MAX_KEYS + at).sort();
+  const places = Array.from(sorted, (value) => value % MAX_KEYS);
+  sortEqualHighs(places, hashes);
+  const order = {
+    keys: places.map((at) => written[at]!),
+    highs: places.map((at) => hashes[at]!.high),
+    lows: places.map((at) => hashes[at]!.low),
+  };
+  return { accounts: written.length, pairs, endOf, order };
+}
+
+/** `places` are in the order of `high`; two accounts in millions of blocks share one. */
+function sortEqualHighs(places: number[], hashes: readonly AccountHash[]): void {
+  for (let at = 1; at < places.length; at++) {
+    for (let to = at; to > 0; to--) {
+      const [before, after] = [hashes[places[to - 1]!]!, hashes[places[to]!]!];
+      if (before.high !== after.high || before.low <= after.low) break;
+      [places[to - 1], places[to]] = [places[to]!, places[to - 1]!];
+    }
+  }
 }
 
 /** Reads what `packFees` wrote; null for a format that this version does not know. */

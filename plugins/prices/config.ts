@@ -1,9 +1,9 @@
 import { type Static, Type } from '@sinclair/typebox';
+import { reloadable } from '../../src/plugin/plugin.ts';
 
 const closed = { additionalProperties: false } as const;
 const secret = { secret: true } as const;
-const KEY = '^[1-9A-HJ-NP-Za-km-z]{32,44}$';
-const key = (description: string) => Type.String({ pattern: KEY, description });
+const key = (description: string) => Type.String({ format: 'address', description });
 const count = (value: number, description: string, minimum = 1) =>
   Type.Integer({ minimum, default: value, description });
 const sourceNames = [Type.Literal('static'), Type.Literal('http'), Type.Literal('onchain')];
@@ -35,7 +35,7 @@ export const pricesConfig = Type.Object(
       description:
         'static = a file; http = a server with the interface of Jupiter price v3; onchain = pools; a list = the first source in this order that has the price',
     }),
-    file: Type.Union([Type.String({ minLength: 1 }), Type.Null()], {
+    file: Type.Union([Type.String({ format: 'file' }), Type.Null()], {
       default: null,
       description: 'static: JSON file {mint: dollars}; reloaded when it changes',
     }),
@@ -63,11 +63,13 @@ export const pricesConfig = Type.Object(
       default: 10_000,
       description: 'onchain: dollars that a pool must hold in total for its price to be used',
     }),
-    timeoutMs: count(3_000, 'deadline of a request to a source'),
-    waitMs: count(3_000, 'how long a response waits for prices; later prices are used by the next response'),
-    ttlMs: count(60_000, 'how long a price is cached'),
-    staleMs: count(3_600_000, 'how long an outdated price is used while its source does not respond'),
-    retryMs: count(5_000, 'pause before a failed source is requested again for the same mint'),
+    timeoutMs: reloadable(count(3_000, 'deadline of a request to a source')),
+    waitMs: reloadable(
+      count(3_000, 'how long a response waits for prices; later prices are used by the next response'),
+    ),
+    ttlMs: reloadable(count(60_000, 'how long a price is cached')),
+    staleMs: reloadable(count(3_600_000, 'how long an outdated price is used while its source does not respond')),
+    retryMs: reloadable(count(5_000, 'pause before a failed source is requested again for the same mint')),
     maxKept: count(50_000, 'prices in memory'),
   },
   { ...closed, default: {} },

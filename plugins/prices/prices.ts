@@ -53,7 +53,7 @@ export interface PricesParts {
   readonly sources: readonly PriceSource[];
   readonly clock: Clock;
   readonly config: Pick<PricesConfig, 'timeoutMs' | 'waitMs' | 'ttlMs' | 'staleMs' | 'retryMs' | 'maxKept'>;
-  /** Told when a source does not answer. */
+  /** Called when a source does not answer. */
   readonly onFailure: (source: PriceSource['name'], error: unknown) => void;
 }
 

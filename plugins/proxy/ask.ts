@@ -1,7 +1,8 @@
 import type { Readable } from 'node:stream';
 import { gather } from '../../src/lib/gather.ts';
+import { skipBlanks } from '../../src/lib/json-members.ts';
+import { isNull, type RpcReplyParts, readRpcReply } from '../../src/lib/json-rpc.ts';
 import { createLru } from '../../src/lib/lru.ts';
-import { isNull, type RpcReplyParts, readRpcReply } from '../../src/lib/rpc-reply.ts';
 import type { RpcForward } from '../../src/plugin/host.ts';
 import {
   type CallContext,
@@ -353,11 +354,7 @@ function isRpcAnswer(bytes: Buffer, parts: RpcReplyParts, status: number, id: st
 
 /** A JSON-RPC answer starts with the object: neither HTML nor a byte-order mark nor a batch is one. */
 function looksLikeObject(bytes: Buffer): boolean {
-  for (const byte of bytes) {
-    if (byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09) continue;
-    return byte === 0x7b;
-  }
-  return false;
+  return bytes[skipBlanks(bytes)] === 0x7b;
 }
 
 function transportFailure(error: unknown, signal: AbortSignal): Attempt {

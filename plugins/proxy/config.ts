@@ -1,4 +1,4 @@
-import { type Static, Type } from '../../src/plugin/plugin.ts';
+import { reloadable, type Static, Type } from '../../src/plugin/plugin.ts';
 
 const closed = { additionalProperties: false } as const;
 const count = (value: number, description: string, minimum = 1) =>
@@ -49,15 +49,19 @@ export const proxyConfig = Type.Object(
     ),
     websocket: Type.Object(
       {
-        maxConnections: count(5_000, 'open client sockets'),
+        maxConnections: reloadable(count(5_000, 'open client sockets')),
         maxMessageBytes: count(1_048_576, 'largest message of a client'),
-        maxSubscriptions: count(1_000, 'subscriptions of one client'),
-        maxParamsBytes: count(
-          3_500,
-          'size of the parameters of one subscription; a node accepts messages of 4,096 bytes, and closes a shared connection over a larger one',
+        maxSubscriptions: reloadable(count(1_000, 'subscriptions of one client')),
+        maxParamsBytes: reloadable(
+          count(
+            3_500,
+            'size of the parameters of one subscription; a node accepts messages of 4,096 bytes, and closes a shared connection over a larger one',
+          ),
         ),
-        maxInFlight: count(64, 'calls of one client in flight; beyond that, its socket is not read'),
-        maxQueuedBytes: count(16_777_216, 'bytes queued for a slow client; beyond that it is closed with 1013'),
+        maxInFlight: reloadable(count(64, 'calls of one client in flight; beyond that, its socket is not read')),
+        maxQueuedBytes: reloadable(
+          count(16_777_216, 'bytes queued for a slow client; beyond that it is closed with 1013'),
+        ),
         pingIntervalMs: count(
           30_000,
           'pause between pings to clients and upstreams; a missing response until the next ping closes the connection',

@@ -1,4 +1,5 @@
 import { isAscii } from 'node:buffer';
+import { rpcErrorReply, rpcResultReply } from '../../src/lib/json-rpc.ts';
 import type { RpcFallback, RpcForward, RpcForwardReply } from '../../src/plugin/host.ts';
 import { RpcError, type UpstreamPool } from '../../src/plugin/plugin.ts';
 import type { RoutedAnswer, SendRoutes } from '../../src/ports/send-routes.ts';
@@ -7,6 +8,8 @@ import type { CachedAsk } from './cache/cached-ask.ts';
 import type { PriceOf } from './price.ts';
 
 export interface FallbackParts {
+  /** For the documents. */
+  readonly methods?: NonNullable<RpcFallback['methods']>;
   /** Null when no upstream is configured. */
   readonly pool: UpstreamPool | null;
   readonly price: PriceOf;
@@ -39,11 +42,13 @@ export function createFallback(parts: FallbackParts): RpcFallback {
   }
 
   function routed(call: RpcForward, answer: RoutedAnswer, headers: RpcForwardReply['headers'] = {}): RpcForwardReply {
-    const member = 'resultText' in answer ? `"result":${answer.resultText}` : `"error":${answer.errorText}`;
+    const id = call.id ?? 'null';
     return {
       status: 200,
       headers,
-      body: Buffer.from(`{"jsonrpc":"2.0",${member},"id":${call.id ?? 'null'}}`),
+      body: Buffer.from(
+        'resultText' in answer ? rpcResultReply(answer.resultText, id) : rpcErrorReply(answer.errorText, id),
+      ),
       answered: true,
     };
   }
@@ -77,6 +82,7 @@ export function createFallback(parts: FallbackParts): RpcFallback {
   }
 
   return {
+    methods: parts.methods ?? [],
     price: parts.price,
     atHand: (question) => {
       const body = cached?.atHand(question) ?? null;

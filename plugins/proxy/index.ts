@@ -1,4 +1,4 @@
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { defineHostPlugin, type HostContext } from '../../src/plugin/host.ts';
 import { accessCharges } from '../../src/ports/access.ts';
 import { sendRoutes } from '../../src/ports/send-routes.ts';
@@ -8,6 +8,7 @@ import { type CachedAsk, createCachedAsk } from './cache/cached-ask.ts';
 import { createChainIdentity } from './cache/chain-identity.ts';
 import { type ProxyConfig, proxyConfig } from './config.ts';
 import { createFallback } from './fallback.ts';
+import { forwardedMethods } from './methods.ts';
 import { createPrices } from './price.ts';
 import { createSockets } from './socket/handler.ts';
 import { createHub, type Hub } from './socket/hub.ts';
@@ -34,8 +35,9 @@ export default defineHostPlugin({
       credits: ctx.config.credits,
       charges: ctx.use(accessCharges) ?? null,
     });
-    return {
-      rpcFallback: createFallback({
+    ctx.host.rpcFallback(
+      createFallback({
+        methods: pool === null ? [] : forwardedMethods(),
         pool,
         price,
         routes: ctx.use(sendRoutes) ?? null,
@@ -44,17 +46,17 @@ export default defineHostPlugin({
         peekBytes: ctx.config.peekBytes,
         maxItemBytes: Math.min(ctx.core.rpc.maxBatchBytes, ctx.core.rpc.maxUpstreamBytes),
       }),
-      sockets,
-      start() {
-        if (pool !== null && ctx.roles.has('api')) hub = createHub(hubParts(ctx, pool));
-      },
-      drain: () => sockets.drain(),
-      async stop() {
-        sockets.stop();
-        hub?.close();
-        await disk?.idle();
-      },
-    };
+    );
+    ctx.host.sockets(sockets);
+    ctx.onStart(() => {
+      if (pool !== null && ctx.roles.has('api')) hub = createHub(hubParts(ctx, pool));
+    });
+    ctx.onDrain(() => sockets.drain());
+    ctx.onStop(async () => {
+      sockets.stop();
+      hub?.close();
+      await disk?.idle();
+    });
   },
 });
 
@@ -89,7 +91,7 @@ function hubParts({ clock, random, log, metrics, config: { websocket } }: Contex
 
 function openDisk({ config: { cache }, core, clock, random, log }: Context): DiskCache | null {
   if (!cache.enabled || cache.disk === 'off') return null;
-  const dir = join(resolve(core.dataDir), 'cache', 'rpc');
+  const dir = join(core.dataDir, 'cache', 'rpc');
   return createDiskCache({ dir, maxBytes: cache.diskBytes, pendingBytes: cache.diskPendingBytes, clock, random, log });
 }
 

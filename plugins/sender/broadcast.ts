@@ -1,5 +1,5 @@
 import { gather } from '../../src/lib/gather.ts';
-import { isNull, readRpcReply } from '../../src/lib/rpc-reply.ts';
+import { isNull, readRpcReply, rpcRequest } from '../../src/lib/json-rpc.ts';
 import {
   type ChainReader,
   type Clock,
@@ -69,7 +69,7 @@ export function noAnswer(made: readonly Exchange[]): RpcError {
 /** JSON-RPC body for a node. */
 export function sendBody(wire: Buffer, options: Readonly<Record<string, unknown>>): string {
   const params = [wire.toString('base64'), { ...options, encoding: 'base64' }];
-  return JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'sendTransaction', params });
+  return rpcRequest('sendTransaction', params);
 }
 
 /** Outcome of a call at one upstream. Texts are raw JSON. */

@@ -1,4 +1,4 @@
-import { type Static, Type } from '../../src/plugin/plugin.ts';
+import { reloadable, type Static, Type } from '../../src/plugin/plugin.ts';
 
 const closed = { additionalProperties: false } as const;
 const secret = { secret: true } as const;
@@ -37,7 +37,9 @@ const TIP_ACCOUNTS = [
 export const senderConfig = Type.Object(
   {
     enabled: Type.Boolean({ default: true, description: 'enable POST /fast' }),
-    requireKey: Type.Boolean({ default: false, description: 'require an API key; common clients send none' }),
+    requireKey: reloadable(
+      Type.Boolean({ default: false, description: 'require an API key; common clients send none' }),
+    ),
     urls: Type.Array(sendUpstream, {
       default: [],
       description:
@@ -56,13 +58,17 @@ export const senderConfig = Type.Object(
     timeoutMs: count(10_000, 'deadline of one transmission'),
     ratePerSecond: count(50, 'calls per second of one key, or of one address (IPv6: /64) without a key'),
     burstFactor: count(2, 'burst, as a multiple of the rate'),
-    requireTip: Type.Boolean({ default: false, description: 'require a transfer to one of the tip accounts' }),
-    minTipLamports: count(1_000_000, 'smallest tip', 0),
-    minTipLamportsSwqos: count(5_000, 'smallest tip with swqos_only=true', 0),
-    tipAccounts: Type.Array(Type.String(), {
-      default: TIP_ACCOUNTS,
-      description: 'accounts that receive tips',
-    }),
+    requireTip: reloadable(
+      Type.Boolean({ default: false, description: 'require a transfer to one of the tip accounts' }),
+    ),
+    minTipLamports: reloadable(count(1_000_000, 'smallest tip', 0)),
+    minTipLamportsSwqos: reloadable(count(5_000, 'smallest tip with swqos_only=true', 0)),
+    tipAccounts: reloadable(
+      Type.Array(Type.String(), {
+        default: TIP_ACCOUNTS,
+        description: 'accounts that receive tips',
+      }),
+    ),
     rebroadcast: Type.Object(
       {
         enabled: Type.Boolean({ default: true, description: 'send again until the chain has the transaction' }),

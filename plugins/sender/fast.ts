@@ -2,6 +2,7 @@ import type { TSchema } from '@sinclair/typebox';
 import { networkOf } from '../../src/lib/cidr.ts';
 import { isPlainObject } from '../../src/lib/json.ts';
 import { objectMembers } from '../../src/lib/json-members.ts';
+import { rpcErrorReply, rpcResultReply } from '../../src/lib/json-rpc.ts';
 import { createLru } from '../../src/lib/lru.ts';
 import {
   type CallContext,
@@ -11,10 +12,12 @@ import {
   type Reply,
   type Route,
   RpcError,
+  type Tag,
   Type,
   type UpstreamPool,
 } from '../../src/plugin/plugin.ts';
 import type { RoutedAnswer } from '../../src/ports/send-routes.ts';
+import { EXAMPLES, orNull, text } from '../../src/solana/schemas.ts';
 import { broadcast, type Protection, type Rebroadcast, sendBody } from './broadcast.ts';
 import type { SenderConfig } from './config.ts';
 import type { Bundles } from './routes.ts';
@@ -34,7 +37,7 @@ export interface FastParts {
 }
 
 /** Query parameters of a call. */
-interface Wishes {
+interface SendOptions {
   readonly swqosOnly: boolean;
   readonly mevProtect: boolean;
 }
@@ -45,27 +48,84 @@ const NO_HEADERS = {};
 /** Five transactions of the largest size (4,096 bytes) in base64, and the call around them. */
 const MAX_BODY_BYTES = 32_768;
 
-const envelope = Type.Object({ jsonrpc: Type.Literal('2.0'), id: Type.Unknown() }, { additionalProperties: true });
+export const SENDER: Tag = { name: 'Sender', description: 'Transactions and bundles to all send upstreams at once' };
 
-const callOf = (method: string, params: TSchema) =>
-  Type.Object({
-    jsonrpc: Type.Literal('2.0'),
-    id: Type.Optional(Type.Union([Type.String(), Type.Number(), Type.Null()])),
-    method: Type.Literal(method),
-    params,
-  });
-const sendOptions = Type.Object({
-  encoding: Type.Optional(Type.Union([Type.Literal('base58'), Type.Literal('base64')])),
-  skipPreflight: Type.Optional(Type.Boolean()),
-  maxRetries: Type.Optional(Type.Integer({ minimum: 0 })),
-});
-const fastBody = Type.Union([
-  callOf('sendTransaction', Type.Array(Type.Union([Type.String(), sendOptions]), { minItems: 1, maxItems: 2 })),
-  callOf(
-    'sendBundle',
-    Type.Array(Type.Union([Type.Array(Type.String(), { maxItems: 5 }), sendOptions]), { minItems: 2 }),
+const envelope = (description: string) =>
+  Type.Object(
+    { jsonrpc: Type.Literal('2.0'), id: Type.Unknown({ description: 'As it was given', examples: [1] }) },
+    {
+      additionalProperties: true,
+      description,
+      examples: [{ jsonrpc: '2.0', result: EXAMPLES.signature, id: 1 }],
+    },
+  );
+const refusal = envelope('Refused');
+
+const WIRE = 'AQAAAA==';
+const encoding = Type.Optional(
+  Type.Union([Type.Literal('base58'), Type.Literal('base64'), Type.Null()], { description: 'Default base58' }),
+);
+const params = (items: readonly TSchema[], example: readonly unknown[]) =>
+  Type.Unsafe<unknown>({ type: 'array', items, minItems: 1, description: 'By position', examples: [example] });
+const callOf = (method: string, what: string, given: TSchema) =>
+  Type.Object(
+    {
+      jsonrpc: Type.Literal('2.0'),
+      id: Type.Optional(
+        Type.Union([Type.String(), Type.Number(), Type.Null()], {
+          description: 'Returned with the answer',
+          examples: [1],
+        }),
+      ),
+      method: Type.Literal(method),
+      params: given,
+    },
+    { description: what },
+  );
+const sendOptions = orNull(
+  Type.Object(
+    {
+      encoding,
+      skipPreflight: Type.Optional(
+        Type.Unknown({ description: 'True: the nodes do not simulate it first', examples: [true] }),
+      ),
+      preflightCommitment: Type.Optional(
+        Type.Unknown({ description: 'State that it is simulated on', examples: ['confirmed'] }),
+      ),
+      maxRetries: Type.Optional(Type.Unknown({ description: 'Repetitions of the nodes; default 0', examples: [0] })),
+      minContextSlot: Type.Optional(
+        Type.Unknown({ description: 'Slot that the state has to include', examples: [381_204_511] }),
+      ),
+    },
+    { description: 'Options', examples: [{ encoding: 'base64', skipPreflight: true }] },
   ),
-]);
+);
+const bundleOptions = orNull(Type.Object({ encoding }, { description: 'Options', examples: [{ encoding: 'base64' }] }));
+const wire = text('Signed transaction', WIRE);
+/** Whether it is a signed transaction is checked when it is read. */
+const fastBody = Type.Union(
+  [
+    callOf(
+      'sendTransaction',
+      'A transaction',
+      params([wire, sendOptions], [WIRE, { encoding: 'base64', skipPreflight: true }]),
+    ),
+    callOf(
+      'sendBundle',
+      'A bundle, where a bundle server is configured',
+      params(
+        [Type.Array(wire, { minItems: 1, maxItems: 5, description: 'Transactions' }), bundleOptions],
+        [[WIRE], { encoding: 'base64' }],
+      ),
+    ),
+  ],
+  {
+    description: 'The call',
+    examples: [
+      { jsonrpc: '2.0', id: 1, method: 'sendTransaction', params: [WIRE, { encoding: 'base64', skipPreflight: true }] },
+    ],
+  },
+);
 
 export function createFastRoute(parts: FastParts): Route {
   const { config } = parts;
@@ -73,16 +133,16 @@ export function createFastRoute(parts: FastParts): Route {
   const calls = parts.metrics.counter('calls_total', 'calls of /fast by method and outcome', ['method', 'outcome']);
 
   /** Raw JSON of the result, or the raw error object of an upstream. Throws RpcError. */
-  async function run(call: SenderCall, context: CallContext, wishes: Wishes): Promise<Outcome> {
+  async function run(call: SenderCall, context: CallContext, options: SendOptions): Promise<Outcome> {
     if (config.requireKey && context.caller === null) throw new RpcError('unauthorized');
     const isBundle = call.method === 'sendBundle' && parts.bundles !== null;
     if (!isBundle && call.method !== 'sendTransaction') throw new RpcError('methodNotFound');
-    if (isBundle) return sendBundle(parts.bundles!, call, context, wishes);
+    if (isBundle) return sendBundle(parts.bundles!, call, context, options);
     const transaction = readSendParams(call.params);
-    demandTip([transaction], wishes.swqosOnly);
+    demandTip([transaction], options.swqosOnly);
     if (parts.pool === null) throw new RpcError('unavailable');
-    const kept = wishes.mevProtect ? parts.protection.targets() : null;
-    const headers = wishes.mevProtect && kept === null ? parts.protection.missing : NO_HEADERS;
+    const kept = options.mevProtect ? parts.protection.targets() : null;
+    const headers = options.mevProtect && kept === null ? parts.protection.missing : NO_HEADERS;
     const targets = kept ?? { pool: parts.pool, only: null };
     if (parts.rebroadcast?.hasRoom(transaction.peek.signature) === false) {
       throw new RpcError('unavailable', { details: 'too many transactions wait to be seen', retryAfterS: 1 });
@@ -98,11 +158,11 @@ export function createFastRoute(parts: FastParts): Route {
     bundles: Bundles,
     call: SenderCall,
     context: CallContext,
-    wishes: Wishes,
+    options: SendOptions,
   ): Promise<Outcome> {
-    demandTip(readBundleParams(call.params), wishes.swqosOnly);
-    const targets = wishes.mevProtect ? bundles.protection.targets() : null;
-    const headers = wishes.mevProtect && targets === null ? bundles.protection.missing : NO_HEADERS;
+    demandTip(readBundleParams(call.params), options.swqosOnly);
+    const targets = options.mevProtect ? bundles.protection.targets() : null;
+    const headers = options.mevProtect && targets === null ? bundles.protection.missing : NO_HEADERS;
     return { ...(await bundles.ask('sendBundle', call.params, call.paramsText ?? '[]', context, targets)), headers };
   }
 
@@ -114,7 +174,7 @@ export function createFastRoute(parts: FastParts): Route {
     throw new RpcError('invalidParams', { details });
   }
 
-  async function answer(context: CallContext & { readonly body: unknown }, wishes: Wishes): Promise<Reply> {
+  async function answer(context: CallContext & { readonly body: unknown }, options: SendOptions): Promise<Reply> {
     const body = context.body as Buffer;
     try {
       // Before parsing: a refused call costs a token as well.
@@ -129,11 +189,13 @@ export function createFastRoute(parts: FastParts): Route {
     const { call } = parsed;
     const count = (outcome: string) => calls.with(methodLabel(call.method), outcome).add();
     try {
-      const outcome = await run(call, context, wishes);
+      const outcome = await run(call, context, options);
       const refused = 'errorText' in outcome;
       count(refused ? 'refused' : 'accepted');
       if (call.idText === undefined) return { status: 204, headers: outcome.headers };
-      const text = refused ? errorReply(call.idText, outcome.errorText) : resultReply(call.idText, outcome.resultText);
+      const text = refused
+        ? errorReply(call.idText, outcome.errorText)
+        : rpcResultReply(outcome.resultText, call.idText);
       return reply(200, text, undefined, outcome.headers);
     } catch (error) {
       if (!(error instanceof RpcError)) throw error;
@@ -148,29 +210,29 @@ export function createFastRoute(parts: FastParts): Route {
     method: 'POST',
     path: '/fast',
     summary: 'Sends a transaction (sendTransaction) or a bundle (sendBundle) to all send upstreams at once',
-    tag: 'sender',
+    tag: SENDER,
     auth: 'optional-key',
     errors: 'rpc',
     price: { product: 'other', credits: 0, groups: ['sender'] },
     query: Type.Object({
-      swqos_only: Type.Optional(Type.Boolean({ description: 'asks for the lower tip only' })),
+      swqos_only: Type.Optional(Type.Boolean({ description: 'Asks for the lower tip only' })),
       // Read by the handler, because a wrong value is an error of the HTTP request, not of the call: 400.
       'mev-protect': Type.Optional(
-        Type.String({ description: 'true: only to upstreams that keep it from validators linked to sandwich attacks' }),
+        Type.String({ description: 'True: only to upstreams that keep it from validators linked to sandwich attacks' }),
       ),
-      'rebate-address': Type.Optional(Type.String({ description: 'accepted, without effect' })),
+      'rebate-address': Type.Optional(Type.String({ description: 'Accepted, without effect' })),
     }),
     rawBody: true,
     bodyLimitBytes: MAX_BODY_BYTES,
     documented: { body: fastBody },
     replies: {
-      200: envelope,
+      200: envelope('The signature or the id of the bundle, or an error'),
       204: Type.Undefined({ description: 'The call was a notification: it has no id' }),
-      400: envelope,
-      401: envelope,
-      429: envelope,
-      503: envelope,
-      504: envelope,
+      400: refusal,
+      401: refusal,
+      429: refusal,
+      503: refusal,
+      504: refusal,
     },
     handler(request) {
       let mevProtect: boolean;
@@ -250,12 +312,9 @@ function idAtHand(received: Buffer): string {
   return ID.exec(received.toString('utf8', 0, 512))?.[1] ?? 'null';
 }
 
-const resultReply = (idText: string, resultText: string): string =>
-  `{"jsonrpc":"2.0","result":${resultText},"id":${idText}}`;
-
 /** `error`: an error of ours or the raw error object of an upstream. */
 function errorReply(idText: string, error: RpcError | string): string {
-  return `{"jsonrpc":"2.0","error":${typeof error === 'string' ? error : errorObject(error)},"id":${idText}}`;
+  return rpcErrorReply(typeof error === 'string' ? error : errorObject(error), idText);
 }
 
 function errorObject({ rpcCode, message, details }: RpcError): string {

@@ -11,7 +11,7 @@ import {
 import { sendRoutes } from '../../src/ports/send-routes.ts';
 import { broadcast, createProtection, createRebroadcast, type Rebroadcast, sendBody } from './broadcast.ts';
 import { type SenderConfig, senderConfig } from './config.ts';
-import { createFastRoute } from './fast.ts';
+import { createFastRoute, SENDER } from './fast.ts';
 import { type Bundles, createBundles, createSendRoutes } from './routes.ts';
 
 /** Sends transactions to many nodes at once, and repeats them until they are seen on the chain. */
@@ -53,10 +53,13 @@ function pingRoute(up: () => boolean): Route {
     method: 'GET',
     path: '/ping',
     summary: 'Keeps a connection to the sender warm',
-    tag: 'sender',
+    tag: SENDER,
     auth: 'none',
     errors: 'text',
-    replies: { 200: Type.String(), 503: Type.String() },
+    replies: {
+      200: Type.String({ description: 'The sender is up', examples: ['ok'] }),
+      503: Type.String({ description: 'The sender is not available', examples: ['service unavailable'] }),
+    },
     handler: () => (up() ? text('ok') : { ...text('service unavailable', 503), headers: { 'retry-after': '1' } }),
   });
 }

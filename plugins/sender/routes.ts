@@ -1,4 +1,5 @@
 import { isPlainObject } from '../../src/lib/json.ts';
+import { rpcRequestOf } from '../../src/lib/json-rpc.ts';
 import { type CallContext, RpcError, type UpstreamPool } from '../../src/plugin/plugin.ts';
 import type { PassedCall, RoutedAnswer, SendRoute, SendRoutes } from '../../src/ports/send-routes.ts';
 import { broadcast, type Exchange, exchange, noAnswer, type Protection, type Targets } from './broadcast.ts';
@@ -27,7 +28,7 @@ export function createSendRoutes({ bundles, protection, timeoutMs }: RouteParts)
     if (!isWanted(protection, call)) return null;
     const protectedTargets: Targets | null = protection.targets();
     if (protectedTargets === null) return { headers: protection.missing, answer: null };
-    const body = `{"jsonrpc":"2.0","id":1,"method":"sendTransaction","params":${paramsText(call)}}`;
+    const body = rpcRequestOf('sendTransaction', paramsText(call));
     return { answer: broadcast(protectedTargets, body, timeoutMs, call.tenant) };
   }
 
@@ -75,7 +76,7 @@ export function createBundles(pool: UpstreamPool, protection: Protection, timeou
       checkParams(method, params);
       const region = context.requestHeader?.(REGION_HEADER);
       if (region !== undefined && !REGION.test(region)) throw invalid(`${REGION_HEADER} is not the name of a region`);
-      const body = `{"jsonrpc":"2.0","id":1,"method":"${method}","params":${paramsText}}`;
+      const body = rpcRequestOf(method, paramsText);
       const more = {
         tenant: context.tenant,
         ...(region === undefined ? {} : { headers: { [REGION_HEADER]: region } }),

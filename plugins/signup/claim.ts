@@ -1,5 +1,5 @@
+import { createPublicKey, verify } from 'node:crypto';
 import { decode, decode32 } from '../../src/lib/base58.ts';
-import { verifyEd25519 } from '../../src/lib/ed25519-verify.ts';
 import { sha256Hex, signupMessage } from '../../src/lib/signup-message.ts';
 import {
   type Clock,
@@ -11,9 +11,11 @@ import {
   type Route,
   type Store,
   type StoreTx,
+  type Tag,
   Type,
 } from '../../src/plugin/plugin.ts';
 import type { AccessAccounts } from '../../src/ports/access.ts';
+import { address, count, mint, orNull, slot, text } from '../../src/solana/schemas.ts';
 import type { SignupConfig } from './config.ts';
 import { SIGNUP_ERRORS } from './errors.ts';
 import { type PaymentRow, tables } from './store.ts';
@@ -146,12 +148,14 @@ export function readTerms({ treasury, lamports, tokens }: SignupConfig): Terms {
 export const refused = (problem: string) =>
   new CodedError('SIGNUP_CONFIG', `${SIGNUP_ERRORS.SIGNUP_CONFIG}: ${problem}`, { exitCode: 78 });
 
-const SHARED = { path: '/v0/signup', tag: 'Sign-up', auth: 'none', errors: 'plain' } as const;
+const SIGN_UP: Tag = { name: 'Sign-up', description: 'API keys for payments on the chain' };
+const SHARED = { path: '/v0/signup', tag: SIGN_UP, auth: 'none', errors: 'plain' } as const;
 const UUID_V4 = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 const BODY_BYTES = 4_096;
 const MAX_TEXT = 128;
 const errorReply = Type.Object({ error: Type.String(), code: Type.Integer() });
-const textField = (description: string) => Type.String({ maxLength: MAX_TEXT, description });
+const textField = (description: string, example: string) => text(description, example, { maxLength: MAX_TEXT });
+const SIGNATURE = '5h6xBEauJ3PK6SWCZ1PGjBvj8vDdWG3KpwATGy1ARAXFSDwt8GFXM7W5Ncn16wmqokgpiKRLuS83KUxyZyv2sUYv';
 
 /** What a sign-up costs. */
 export function termsRoute(terms: Terms, plan: string, credits: number): Route {
@@ -161,19 +165,23 @@ export function termsRoute(terms: Terms, plan: string, credits: number): Route {
     method: 'GET',
     summary: 'What a sign-up costs, and whom to pay',
     replies: {
-      200: Type.Object({
-        treasury: Type.String(),
-        plan: Type.String(),
-        credits: Type.Integer(),
-        prices: Type.Array(
-          Type.Object({
-            symbol: Type.String(),
-            mint: Type.Union([Type.String(), Type.Null()]),
-            decimals: Type.Integer(),
-            amount: Type.String(),
-          }),
-        ),
-      }),
+      200: Type.Object(
+        {
+          treasury: address('Whom to pay'),
+          plan: text('Plan of the project', 'free'),
+          credits: count('Prepaid credits that come with it', 100_000),
+          prices: Type.Array(
+            Type.Object({
+              symbol: text('Token', 'SOL'),
+              mint: orNull(mint('Its mint; null for SOL')),
+              decimals: count('Decimals of the token', 9),
+              amount: text('Raw units, as text', '10000000'),
+            }),
+            { description: 'One of them has to be paid' },
+          ),
+        },
+        { title: 'SignupTerms', description: 'What it costs' },
+      ),
     },
     handler: () => json({ treasury: terms.treasury, plan, credits, prices }),
   });
@@ -187,16 +195,26 @@ export function claimRoute(claim: (claim: Claim) => Promise<ClaimOutcome>): Rout
     summary: 'Install an API key for a finalized payment; the same claim may be repeated',
     bodyLimitBytes: BODY_BYTES,
     body: Type.Object({
-      wallet: textField('wallet that paid, base58'),
-      payment: textField('signature of the transaction that paid, base58'),
-      key: textField('the API key: a random UUID v4 that the client makes'),
+      wallet: textField('Wallet that paid, base58', '86xCnPeV69n6t3DnyGvkKobf9FdN2H9oiVDdaMpo2MMY'),
+      payment: textField('Signature of the transaction that paid, base58', SIGNATURE),
+      key: textField('The API key: a random UUID v4 that the client makes', '2f9a1f6e-7f1b-4a30-8b1e-6d5f0c9a7e21'),
       proof: textField(
-        'signature of the wallet, base58, of the text "parhelion sign-up\\npayment: <payment>\\nkey sha-256: <hexadecimal>\\n"',
+        'Signature of the wallet, base58, of the text "parhelion sign-up\\npayment: <payment>\\nkey sha-256: <hexadecimal>\\n"',
+        SIGNATURE,
       ),
     }),
     replies: {
-      200: Type.Object({ status: Type.Literal('given'), projectId: Type.String() }),
-      202: Type.Object({ status: Type.Literal('waiting'), slot: Type.Integer() }),
+      200: Type.Object(
+        {
+          status: Type.Literal('given'),
+          projectId: text('The project of the key', 'b5a3e1c2-7d64-4c0a-9e39-2f1f5a0d8c11'),
+        },
+        { description: 'The key is installed' },
+      ),
+      202: Type.Object(
+        { status: Type.Literal('waiting'), slot: slot('Slot of the payment') },
+        { description: 'The payment was seen and is not final yet: claim again' },
+      ),
       400: errorReply,
       403: errorReply,
       404: errorReply,
@@ -224,4 +242,18 @@ function prove({ wallet, payment, key, proof }: Claim & { readonly proof: string
   const signature = decode(proof);
   if (signature === null || !verifyEd25519(publicKey, signupMessage({ payment, key }), signature))
     throw new RequestError(403, 'proof is not signed by the wallet');
+}
+
+/** Prefix of the 32 bytes of a public key in the DER form that node:crypto reads. */
+const DER_HEAD = Buffer.from('302a300506032b6570032100', 'hex');
+
+/** Whether the owner of a key signed a message. Never throws: false for a malformed key or signature. */
+function verifyEd25519(publicKey: Uint8Array, message: Uint8Array, signature: Uint8Array): boolean {
+  if (publicKey.length !== 32 || signature.length !== 64) return false;
+  try {
+    const key = createPublicKey({ key: Buffer.concat([DER_HEAD, publicKey]), format: 'der', type: 'spki' });
+    return verify(null, message, key, signature);
+  } catch {
+    return false;
+  }
 }

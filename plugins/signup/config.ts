@@ -1,11 +1,10 @@
 import { type Static, Type } from '@sinclair/typebox';
 
 const closed = { additionalProperties: false } as const;
-const ADDRESS = '^[1-9A-HJ-NP-Za-km-z]{32,44}$';
 
 export const signupConfig = Type.Object(
   {
-    treasury: Type.Union([Type.String({ pattern: ADDRESS }), Type.Null()], {
+    treasury: Type.Union([Type.String({ format: 'address' }), Type.Null()], {
       default: null,
       description: 'wallet that receives payments; for tokens, any token account that it owns',
     }),
@@ -17,7 +16,7 @@ export const signupConfig = Type.Object(
       Type.Object(
         {
           symbol: Type.String({ pattern: '^[A-Za-z0-9]{1,12}$', description: 'what clients call it: USDC' }),
-          mint: Type.String({ pattern: ADDRESS, description: 'its mint' }),
+          mint: Type.String({ format: 'address', description: 'its mint' }),
           decimals: Type.Integer({ minimum: 0, maximum: 18, description: 'of the mint' }),
           amount: Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER, description: 'price in raw units' }),
         },

@@ -1,11 +1,10 @@
 import { API_VERSION, CodedError, definePlugin } from '../../src/plugin/plugin.ts';
-import { accessAccounts } from '../../src/ports/access.ts';
+import { accessAccounts, accessRemoval } from '../../src/ports/access.ts';
 import { claimRoute, createClaims, readTerms, refused, termsRoute } from './claim.ts';
 import { signupConfig } from './config.ts';
 import { SIGNUP_ERRORS } from './errors.ts';
 import { createProcessor } from './processor.ts';
-
-import { migrations } from './store.ts';
+import { migrations, tables } from './store.ts';
 
 /** Keys for whoever pays: agents need no operator. Not in the usual list of plugins. */
 export default definePlugin({
@@ -13,7 +12,7 @@ export default definePlugin({
   apiVersion: API_VERSION,
   summary: 'gives API keys for payments on the chain: GET and POST /v0/signup',
   config: signupConfig,
-  uses: [accessAccounts],
+  uses: [accessAccounts, accessRemoval],
   migrations,
   provision({ config, store, clock, use, http, blocks, onStart }) {
     const accounts = use(accessAccounts);
@@ -23,6 +22,10 @@ export default definePlugin({
     http.route(termsRoute(terms, config.plan, config.credits));
     http.route(claimRoute(createClaims({ store, clock, accounts, config })));
     blocks.on(createProcessor(terms));
+    // The next payment of the wallet makes a new project.
+    use(accessRemoval)?.onDelete(async (tx, project) => {
+      await tables(tx.db).deleteFrom('signup_projects').where('project_id', '=', project).execute();
+    });
     onStart(() => {
       if (!accounts.hasPlan(config.plan)) throw refused(`there is no plan ${config.plan}`);
     });

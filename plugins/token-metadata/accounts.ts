@@ -28,7 +28,7 @@ interface SourceParts {
   readonly concurrency: number;
   readonly maxWaiting: number;
   readonly cacheBytes: number;
-  /** Told of each call, with the number of its keys. */
+  /** Called for each call, with the number of its keys. */
   readonly onCall?: (keys: number) => void;
 }
 

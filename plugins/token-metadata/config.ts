@@ -1,4 +1,5 @@
 import { type Static, Type } from '@sinclair/typebox';
+import { reloadable } from '../../src/plugin/plugin.ts';
 
 const closed = { additionalProperties: false } as const;
 const count = (value: number, description: string, minimum = 1) =>
@@ -18,15 +19,15 @@ const offChain = Type.Object(
       description: 'non-public networks to which URIs on the chain may lead; not needed for gateways',
     }),
     allowHttp: Type.Boolean({ default: true, description: 'allow http; false = https only' }),
-    timeoutMs: count(5_000, 'deadline of one document, including all gateways and redirects'),
+    timeoutMs: reloadable(count(5_000, 'deadline of one document, including all gateways and redirects')),
     batchTimeoutMs: count(15_000, 'how long a request waits for all its documents; late ones return TIMEOUT'),
-    maxBytes: count(1_048_576, 'largest document'),
-    maxRedirects: count(3, 'redirects that are followed; each new address is checked again', 0),
+    maxBytes: reloadable(count(1_048_576, 'largest document')),
+    maxRedirects: reloadable(count(3, 'redirects that are followed; each new address is checked again', 0)),
     concurrency: count(16, 'concurrent fetches of documents'),
     concurrencyPerHost: count(4, 'concurrent fetches of documents from one host'),
     maxWaiting: count(1_000, 'documents waiting to be fetched; further ones return UNKNOWN'),
-    ttlMs: count(86_400_000, 'how long a document is cached'),
-    negativeTtlMs: count(600_000, 'how long a failed fetch is cached'),
+    ttlMs: reloadable(count(86_400_000, 'how long a document is cached')),
+    negativeTtlMs: reloadable(count(600_000, 'how long a failed fetch is cached')),
     maxKept: count(100_000, 'stored documents; the oldest are deleted first'),
   },
   { ...closed, default: {}, description: 'the JSON that metadata points to' },
@@ -35,10 +36,12 @@ const offChain = Type.Object(
 export const tokenMetadataConfig = Type.Object(
   {
     credits: Type.Number({ minimum: 0, default: 100, description: 'price of one request' }),
-    shareAsNumber: Type.Boolean({
-      default: false,
-      description: 'write the share of a creator as a number; false = as text, as in the published interface',
-    }),
+    shareAsNumber: reloadable(
+      Type.Boolean({
+        default: false,
+        description: 'write the share of a creator as a number; false = as text, as in the published interface',
+      }),
+    ),
     accountTtlMs: count(60_000, 'how long an account is cached; an account that is written to is dropped at once'),
     factsTtlMs: count(300_000, 'the same for data of a mint that other plugins use'),
     upstreamTimeoutMs: count(10_000, 'deadline of reading accounts'),
@@ -50,7 +53,7 @@ export const tokenMetadataConfig = Type.Object(
     watch: Type.Boolean({ default: true, description: 'check every block for changes of cached accounts' }),
     tokenList: Type.Object(
       {
-        path: Type.Union([Type.String({ minLength: 1 }), Type.Null()], {
+        path: Type.Union([Type.String({ format: 'file' }), Type.Null()], {
           default: null,
           description: 'legacy token list as a JSON file; null = the one included in the program',
         }),

@@ -29,7 +29,7 @@ interface DocumentsParts {
   readonly clock: Clock;
   readonly config: OffChainConfig;
   readonly cacheBytes: number;
-  /** Told how each fetch ended. */
+  /** Called with the outcome of each fetch. */
   readonly onFetched?: (error: OffChainAnswer['error']) => void;
 }
 

@@ -1,9 +1,17 @@
-import { API_VERSION, definePlugin } from '../../src/plugin/plugin.ts';
+import { API_VERSION, definePlugin, type PluginContext } from '../../src/plugin/plugin.ts';
 import { tokenFacts } from '../../src/ports/token-facts.ts';
 import { tokenNames } from '../../src/ports/token-names.ts';
-import { assembleTokenMetadata } from './assemble.ts';
-import { tokenMetadataConfig } from './config.ts';
-import { migrations } from './store.ts';
+import { metadataAddress } from '../../src/solana/addresses.ts';
+import { createAccountSource, readAccounts } from './accounts.ts';
+import { type TokenMetadataConfig, tokenMetadataConfig } from './config.ts';
+import { createDocuments } from './documents.ts';
+import { createFacts, createNames } from './facts.ts';
+import { fetchDocument } from './fetch-document.ts';
+import { createRecordLoader } from './records.ts';
+import { createAnswers, tokenMetadataRoute } from './route.ts';
+import { createDocumentStore, createMintStore, createUpkeep, migrations } from './store.ts';
+import { createTokenList } from './token-list.ts';
+import { createChangedSlots, createChanges, createMintIndex, createQuietLook, createWatchProcessor } from './watch.ts';
 
 export default definePlugin({
   id: 'token-metadata',
@@ -14,3 +22,109 @@ export default definePlugin({
   migrations,
   provision: (ctx) => assembleTokenMetadata(ctx),
 });
+
+type Context = PluginContext<TokenMetadataConfig>;
+
+/** Accounts, documents and finished answers share the memory. */
+const PARTS_OF_MEMORY = 3;
+
+/** Puts the parts of the plugin together. */
+function assembleTokenMetadata(ctx: Context): void {
+  const { config, clock, log, random, store } = ctx;
+  const chain = ctx.chain('main');
+  const cacheBytes = Math.ceil(config.cacheBytes / PARTS_OF_MEMORY);
+  const source = createSource(ctx, cacheBytes);
+  const load = source === null ? null : createRecordLoader(source);
+  const documentStore = createDocumentStore({ store, clock, log, maxKept: config.offChain.maxKept });
+  const mintStore = createMintStore({ store, clock, log, maxMints: config.maxMints });
+  const { documents, close } = openDocuments(ctx, documentStore, cacheBytes);
+  const list = createTokenList({ config: config.tokenList, chain, log });
+  const answers = createAnswers(clock, cacheBytes);
+  const changed = createChangedSlots();
+  const facts = createFacts({
+    ...{ load, store: mintStore, documents, list, clock, changed, isWatched: config.watch },
+    ...{ ttlMs: config.factsTtlMs, upstreamTimeoutMs: config.upstreamTimeoutMs, maxMints: config.maxMintsPerLookUp },
+  });
+  const names = createNames({ facts, clock });
+  const upkeep = createUpkeep({
+    ...{ documents: documentStore, mints: mintStore, factsTtlMs: config.factsTtlMs, clock, log },
+  });
+  const onChanged = (mints: readonly string[], slot: number): void => {
+    source?.drop(
+      mints.flatMap((mint) => load?.keysOf(mint) ?? [mint, metadataAddress(mint)]),
+      slot,
+    );
+    for (const mint of mints) changed.note(mint, slot);
+    facts.drop(mints);
+    answers.drop(mints);
+  };
+  const changes = chain === null || !config.watch ? null : createChanges({ chain, store, clock, log, onChanged });
+  const slotMs = () => chain?.status().slotMs ?? null;
+  const index = createMintIndex({ clock, random, ttlMs: config.factsTtlMs, maxMints: config.maxMints, slotMs });
+  const quiet = chain === null || !config.watch ? null : createQuietLook({ mints: index, chain, store, clock, log });
+  ctx.http.route(tokenMetadataRoute({ load: load?.load ?? null, documents, list, facts, answers, changed, config }));
+  ctx.provide(tokenFacts, facts);
+  ctx.provide(tokenNames, names);
+  if (config.watch) ctx.blocks.on(createWatchProcessor(index, slotMs));
+  ctx.onStart(async () => {
+    await changes?.start();
+    if (ctx.roles.has('deliverer')) upkeep.start();
+    if (ctx.roles.has('indexer')) quiet?.start();
+  });
+  ctx.onStop(async () => {
+    names.stop();
+    upkeep.stop();
+    changes?.stop();
+    quiet?.stop();
+    await close();
+    await documentStore.stop();
+    await mintStore.stop();
+  });
+}
+
+/** Null where no upstream is configured. */
+function createSource({ config, clock, metrics, chain }: Context, cacheBytes: number) {
+  const reader = chain('main');
+  if (reader === null) return null;
+  const calls = metrics.counter('account_calls_total', 'Upstream calls for accounts of tokens');
+  const accounts = metrics.counter('accounts_total', 'Accounts read for tokens');
+  return createAccountSource({
+    read: (keys, timeoutMs) => readAccounts(reader, keys, timeoutMs),
+    clock,
+    ttlMs: config.accountTtlMs,
+    timeoutMs: config.upstreamTimeoutMs,
+    concurrency: config.upstreamConcurrency,
+    maxWaiting: config.maxWaitingAccounts,
+    cacheBytes,
+    onCall(keys) {
+      calls.add();
+      accounts.add(keys);
+    },
+  });
+}
+
+function openDocuments(ctx: Context, store: ReturnType<typeof createDocumentStore>, cacheBytes: number) {
+  const { clock, metrics } = ctx;
+  const config = ctx.config.offChain;
+  const shared = { allowPorts: null, caFile: null, maxConnections: config.concurrencyPerHost };
+  const gatewayClient = ctx.outbound.open({
+    ...shared,
+    // Wherever the operator has them, but for the metadata of clouds.
+    ...{ allowCidrs: ['0.0.0.0/0', '::/0'], allowHttp: true },
+    onlyOrigins: [...config.ipfsGateways, ...config.arweaveGateways].map((gateway) => new URL(gateway).origin),
+  });
+  const client = ctx.outbound.open({
+    ...shared,
+    allowCidrs: config.allowCidrs,
+    allowHttp: config.allowHttp,
+    section: `${ctx.id}.offChain`,
+  });
+  const fetched = metrics.counter('documents_total', 'Fetched documents, by outcome', ['outcome']);
+  const documents = createDocuments({
+    fetch: (uri) => fetchDocument(uri, { client, gatewayClient, clock, config }),
+    ...{ store, clock, config, cacheBytes },
+    onFetched: (error) => fetched.with(error === '' ? 'ok' : error.toLowerCase()).add(),
+  });
+  metrics.observe('documents_waiting', 'Documents waiting to be fetched', documents.waiting);
+  return { documents, close: async () => void (await Promise.all([client.close(), gatewayClient.close()])) };
+}

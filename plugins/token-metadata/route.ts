@@ -6,6 +6,7 @@ import { JsonText, type Reply, RequestError } from '../../src/plugin/request.ts'
 import type { Clock } from '../../src/ports/clock.ts';
 import { isNft, type Metadata } from '../../src/solana/accounts/metaplex.ts';
 import type { TokenMetadata } from '../../src/solana/accounts/token.ts';
+import * as s from '../../src/solana/schemas.ts';
 import type { TokenMetadataConfig } from './config.ts';
 import type { Documents } from './documents.ts';
 import type { FactsService } from './facts.ts';
@@ -26,14 +27,16 @@ export function tokenMetadataRoute(parts: AnswerParts): Route {
   return defineRoute({
     method: 'POST',
     path: '/v0/token-metadata',
-    summary: 'What is known of up to 100 mints, on the chain and beside it (deprecated by the hosted service)',
-    tag: 'Tokens',
+    summary: 'Metadata of up to 100 mints, from the chain and from documents off the chain',
+    description: 'The hosted service deprecates it in favour of its asset API.',
+    deprecated: true,
+    tag: { name: 'Tokens', description: 'Metadata of tokens and NFTs' },
     auth: 'key',
     errors: 'plain',
     price: { product: 'enhancedApi', credits: config.credits, groups: ['das'] },
     timeoutMs: ROUNDS * config.upstreamTimeoutMs + config.offChain.batchTimeoutMs + MARGIN_MS,
-    // The first form is the documentation; the handler checks in its own words.
-    body: Type.Union([questionSchema, Type.Unknown()]),
+    body: questionSchema,
+    explain: readBody,
     replies: { 200: replySchema, 400: errorReply, 401: errorReply, 429: errorReply, 503: errorReply, 504: errorReply },
     handler({ body }) {
       const texts = answer(readBody(body), parts);
@@ -306,95 +309,178 @@ function renderExtension({ decoded }: MintRecord, { updateAuthority, mint, name,
 }
 
 const nullable = <T extends Parameters<typeof Type.Union>[0][number]>(schema: T) => Type.Union([schema, Type.Null()]);
-const sectionError = Type.String({
-  description: 'empty, or UNKNOWN, EMPTY_ACCOUNT, TIMEOUT, INVALID_ACCOUNT, INVALID_PUBKEY',
-});
+const USDC = 'EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v';
+const sectionError = s.text('Empty, or UNKNOWN, EMPTY_ACCOUNT, TIMEOUT, INVALID_ACCOUNT, INVALID_PUBKEY', '');
 const share = Type.Union([Type.String(), Type.Integer()], {
-  description: 'per cent; text unless configured otherwise',
+  description: 'Per cent; text unless configured otherwise',
+  examples: ['100'],
 });
 
-const mintInfo = Type.Object({
-  decimals: Type.Integer(),
-  freezeAuthority: Type.String(),
-  isInitialized: Type.Boolean(),
-  mintAuthority: Type.String(),
-  supply: Type.String({ description: 'raw units' }),
-});
+const mintInfo = Type.Object(
+  {
+    decimals: s.count('Decimals', 6),
+    freezeAuthority: s.text('Who may freeze; empty when nobody', '7dGbd2QZcCKcTndnHcTL8q7SMVXAkp688NTQYwrRCrar'),
+    isInitialized: s.flag('Always true', true),
+    mintAuthority: s.text('Who may mint; empty when nobody', 'BJE5MMbqXjVwjAF7oxwPYXnTXDyspzZyt4vwenNw5ruG'),
+    supply: s.text('Raw units', '8211253893155842'),
+  },
+  { description: 'The mint' },
+);
 
-const accountInfo = Type.Object({
-  key: Type.String(),
-  isSigner: Type.Boolean(),
-  isWritable: Type.Boolean(),
-  lamports: Type.Integer(),
-  data: Type.Object({
-    parsed: Type.Object({ info: mintInfo, type: Type.String() }),
-    program: Type.String({ description: 'address of the token program' }),
-    space: Type.Integer({ description: 'bytes of the account' }),
-  }),
-  owner: Type.String(),
-  executable: Type.Boolean(),
-  rentEpoch: Type.Integer(),
-});
+const accountInfo = Type.Object(
+  {
+    key: s.address('The mint', USDC),
+    isSigner: s.flag('Always false'),
+    isWritable: s.flag('Always false'),
+    lamports: s.lamports('Lamports of the account', 428_310_452_133),
+    data: Type.Object(
+      {
+        parsed: Type.Object({ info: mintInfo, type: s.text('Always mint', 'mint') }, { description: 'Decoded data' }),
+        program: s.address('Address of the token program', 'TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA'),
+        space: s.count('Bytes of the account', 82),
+      },
+      { description: 'Data of the account' },
+    ),
+    owner: s.address('Address of the token program', 'TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA'),
+    executable: s.flag('Whether it is a program'),
+    rentEpoch: s.count('Rent epoch', 0),
+  },
+  { title: 'MintAccount', description: 'The account of the mint' },
+);
 
-const chainMetadata = Type.Object({
-  key: Type.String(),
-  updateAuthority: Type.String(),
-  mint: Type.String(),
-  data: Type.Object({
-    name: Type.String(),
-    symbol: Type.String(),
-    uri: Type.String(),
-    sellerFeeBasisPoints: Type.Integer(),
-    creators: nullable(Type.Array(Type.Object({ address: Type.String(), share, verified: Type.Boolean() }))),
-  }),
-  primarySaleHappened: Type.Boolean(),
-  isMutable: Type.Boolean(),
-  editionNonce: Type.Integer(),
-  tokenStandard: Type.String(),
-  collection: nullable(Type.Object({ key: Type.String(), verified: Type.Boolean() })),
-  collectionDetails: nullable(Type.Object({ size: Type.Integer() })),
-  uses: Type.Object({ useMethod: Type.String(), remaining: Type.Integer(), total: Type.Integer() }),
-});
+const chainMetadata = Type.Object(
+  {
+    key: s.text('Kind of the metadata', 'MetadataV1'),
+    updateAuthority: s.text('Who may change it; empty when nobody', '2wmVCSfPxGPjrnMMn7rchp4uaeoTqN39mXFC2zhPdri9'),
+    mint: s.address('The mint', USDC),
+    data: Type.Object(
+      {
+        name: s.text('Name', 'USD Coin'),
+        symbol: s.text('Symbol', 'USDC'),
+        uri: s.text('Address of the document', ''),
+        sellerFeeBasisPoints: s.count('Royalty in basis points', 0),
+        creators: nullable(
+          Type.Array(
+            Type.Object({
+              address: s.address('The creator'),
+              share,
+              verified: s.flag('Whether the creator signed', true),
+            }),
+            { description: 'Creators' },
+          ),
+        ),
+      },
+      { description: 'What the issuer wrote' },
+    ),
+    primarySaleHappened: s.flag('Whether it was sold once'),
+    isMutable: s.flag('Whether it can be changed', true),
+    editionNonce: s.count('Nonce of the edition', 252),
+    tokenStandard: s.text('Standard; empty when unknown', 'Fungible'),
+    collection: nullable(
+      Type.Object(
+        { key: s.address('The collection'), verified: s.flag('Whether it is verified', true) },
+        { description: 'The collection it belongs to' },
+      ),
+    ),
+    collectionDetails: nullable(
+      Type.Object({ size: s.count('Items of the collection', 0) }, { description: 'Of a collection itself' }),
+    ),
+    uses: Type.Object(
+      {
+        useMethod: s.text('Burn, Multiple, Single or empty', ''),
+        remaining: s.count('Uses left', 0),
+        total: s.count('All uses', 0),
+      },
+      { description: 'How often it can be used' },
+    ),
+  },
+  { title: 'OnChainMetadata', description: 'Metadata on the chain' },
+);
 
-const document = Type.Object({
-  name: Type.String(),
-  symbol: Type.String(),
-  description: Type.String(),
-  image: Type.String(),
-  attributes: nullable(Type.Array(Type.Object({ traitType: Type.String(), value: Type.String() }))),
-  sellerFeeBasisPoints: Type.Number(),
-  properties: Type.Object({
-    category: nullable(Type.String()),
-    creators: nullable(Type.Array(Type.Object({ address: Type.String(), share }))),
-    files: nullable(Type.Array(Type.Object({ uri: Type.String(), type: Type.String() }))),
-  }),
-});
+const document = Type.Object(
+  {
+    name: s.text('Name', 'USD Coin'),
+    symbol: s.text('Symbol', 'USDC'),
+    description: s.text('Description', 'A stable coin'),
+    image: s.text('Image', 'https://example.org/usdc.png'),
+    attributes: nullable(
+      Type.Array(Type.Object({ traitType: s.text('Trait', 'Background'), value: s.text('Value', 'Blue') }), {
+        description: 'Traits',
+      }),
+    ),
+    sellerFeeBasisPoints: Type.Number({ description: 'Royalty in basis points', examples: [0] }),
+    properties: Type.Object(
+      {
+        category: nullable(s.text('Kind of the file', 'image')),
+        creators: nullable(
+          Type.Array(Type.Object({ address: s.text('The creator', USDC), share }), { description: 'Creators' }),
+        ),
+        files: nullable(
+          Type.Array(
+            Type.Object({ uri: s.text('File', 'https://example.org/usdc.png'), type: s.text('Type', 'image/png') }),
+            {
+              description: 'Files',
+            },
+          ),
+        ),
+      },
+      { description: 'More about it' },
+    ),
+  },
+  { title: 'OffChainMetadata', description: 'The document that the uri points to' },
+);
 
-const listed = Type.Object({
-  chainId: Type.Integer(),
-  address: Type.String(),
-  symbol: Type.String(),
-  name: Type.String(),
-  decimals: Type.Integer(),
-  logoURI: Type.String(),
-  tags: Type.Array(Type.Unknown()),
-  extensions: Type.Record(Type.String(), Type.Unknown()),
-});
+const listed = Type.Object(
+  {
+    chainId: s.count('Always 101', 101),
+    address: s.text('The mint', USDC),
+    symbol: s.text('Symbol', 'USDC'),
+    name: s.text('Name', 'USD Coin'),
+    decimals: s.count('Decimals', 6),
+    logoURI: s.text('Image', 'https://example.org/usdc.png'),
+    tags: Type.Array(Type.Unknown(), { description: 'Tags', examples: [['stablecoin']] }),
+    extensions: Type.Record(Type.String(), Type.Unknown(), {
+      description: 'More',
+      examples: [{ coingeckoId: 'usd-coin' }],
+    }),
+  },
+  { title: 'ListedToken', description: 'Entry of the old token list' },
+);
 
-const questionSchema = Type.Object({
-  mintAccounts: Type.Array(Type.String(), { maxItems: 100, description: 'addresses of mints' }),
-  includeOffChain: Type.Optional(Type.Boolean({ default: false, description: 'also read what the uri points to' })),
-  disableCache: Type.Optional(Type.Boolean({ default: false, description: 'read everything again' })),
-});
+/** What is no mint gets an element with an error. */
+const questionSchema = Type.Object(
+  {
+    mintAccounts: Type.Array(s.text('Address of a mint', USDC), {
+      maxItems: MAX_MINTS,
+      description: 'Addresses of mints',
+    }),
+    includeOffChain: Type.Optional(s.orNull(s.flag('Also read what the uri points to; default false'))),
+    disableCache: Type.Optional(s.orNull(s.flag('Read everything again; default false'))),
+  },
+  { description: 'The mints', examples: [{ mintAccounts: [USDC], includeOffChain: true }] },
+);
 
 const replySchema = Type.Array(
-  Type.Object({
-    account: Type.String(),
-    onChainAccountInfo: Type.Object({ accountInfo: nullable(accountInfo), error: sectionError }),
-    onChainMetadata: Type.Object({ metadata: nullable(chainMetadata), error: sectionError }),
-    offChainMetadata: Type.Object({ metadata: nullable(document), uri: Type.String(), error: sectionError }),
-    legacyMetadata: nullable(listed),
-  }),
+  Type.Object(
+    {
+      account: s.text('As it was asked for', USDC),
+      onChainAccountInfo: Type.Object(
+        { accountInfo: nullable(accountInfo), error: sectionError },
+        { description: 'The account' },
+      ),
+      onChainMetadata: Type.Object(
+        { metadata: nullable(chainMetadata), error: sectionError },
+        { description: 'On the chain' },
+      ),
+      offChainMetadata: Type.Object(
+        { metadata: nullable(document), uri: s.text('Address of the document', ''), error: sectionError },
+        { description: 'The document, with includeOffChain' },
+      ),
+      legacyMetadata: nullable(listed),
+    },
+    { title: 'TokenMetadata', description: 'What is known of a mint' },
+  ),
+  { description: 'One element per requested mint, in order' },
 );
 
 const errorReply = Type.Object({ error: Type.String(), code: Type.Integer() });

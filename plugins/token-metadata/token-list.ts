@@ -29,7 +29,7 @@ export interface TokenListParts {
   readonly log: Log;
 }
 
-/** What the build makes of the package, beside this module; and the package itself, in a checkout. */
+/** What the build makes of the package, next to this module; and the package itself, in a checkout. */
 const BUILT = './solana.tokenlist.json';
 const PACKAGED = '@solana/spl-token-registry/dist/main/tokens/solana.tokenlist.json';
 /** By genesis hash. */

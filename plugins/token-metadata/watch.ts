@@ -251,7 +251,7 @@ export interface ChangesParts {
   readonly store: Store;
   readonly clock: Clock;
   readonly log: Log;
-  /** Told of mints whose accounts were written to, and the slot. */
+  /** Called with mints whose accounts were written to, and the slot. */
   readonly onChanged: (mints: readonly string[], slot: number) => void;
 }
 

@@ -1,6 +1,7 @@
 import { type Clock, codeOf, type Log, type Metrics } from '../../src/plugin/plugin.ts';
 import type { OutboundClient } from '../../src/ports/outbound.ts';
 import type { Facts, Work } from '../../src/ports/tracing.ts';
+import { backoffMs } from '../../src/runtime/backoff.ts';
 import type { EndedSpan } from './tracer.ts';
 
 interface ExporterOptions {
@@ -48,7 +49,9 @@ export function createExporter(options: ExporterOptions): Exporter {
   let sending: Promise<Answer> | null = null;
   let isDown = false;
   let isStopped = false;
-  let pauseMs = config.intervalMs;
+  /** Consecutive batches that the collector did not accept. */
+  let failures = 0;
+  const pauseMs = () => backoffMs(failures + 1, null, { firstMs: config.intervalMs, longestMs: LONGEST_PAUSE_MS });
   metrics.observe('queue_spans', 'spans waiting for the collector', () => queue.length);
 
   async function post(batch: readonly EndedSpan[], signal: AbortSignal): Promise<Answer> {
@@ -60,7 +63,7 @@ export function createExporter(options: ExporterOptions): Exporter {
     let reason: string;
     try {
       const response = await client.request({ method: 'POST', url: endpoint, headers, body, ...bounds });
-      if (response.status >= 200 && response.status < 300) return settle(batch, rejectedSpans(response.body));
+      if (response.status >= 200 && response.status < 300) return accepted(batch, rejectedSpans(response.body));
       reason = `HTTP ${response.status}`;
       if (!TEMPORARY.has(response.status)) {
         counts.refused.add(batch.length);
@@ -74,7 +77,7 @@ export function createExporter(options: ExporterOptions): Exporter {
     return 'later';
   }
 
-  function settle(batch: readonly EndedSpan[], rejected: number): Answer {
+  function accepted(batch: readonly EndedSpan[], rejected: number): Answer {
     counts.refused.add(Math.min(rejected, batch.length));
     exported.add(batch.length - Math.min(rejected, batch.length));
     if (isDown) log.info({}, 'the collector accepts spans again');
@@ -96,8 +99,8 @@ export function createExporter(options: ExporterOptions): Exporter {
     const answer = await sending;
     sending = null;
     if (answer !== 'later') queue = queue.slice(batch.length);
-    pauseMs = answer === 'taken' ? config.intervalMs : Math.min(LONGEST_PAUSE_MS, pauseMs * 2);
-    if (queue.length > 0) schedule(answer === 'taken' && queue.length >= config.batchSpans ? 0 : pauseMs);
+    failures = answer === 'taken' ? 0 : failures + 1;
+    if (queue.length > 0) schedule(answer === 'taken' && queue.length >= config.batchSpans ? 0 : pauseMs());
   }
 
   function schedule(ms: number): void {
@@ -114,7 +117,7 @@ export function createExporter(options: ExporterOptions): Exporter {
       if (queue.length >= config.queueSpans || isStopped) return counts.full.add();
       queue.push(span);
       if (sending !== null) return;
-      if (cancel === null) schedule(isDown ? pauseMs : config.intervalMs);
+      if (cancel === null) schedule(isDown ? pauseMs() : config.intervalMs);
       else if (!isDown && queue.length === config.batchSpans) schedule(0);
     },
     async stop(signal) {
@@ -133,7 +136,14 @@ export function createExporter(options: ExporterOptions): Exporter {
 }
 
 /** `SpanKind` of OTLP. */
-const KINDS: Readonly<Record<Work['kind'], number>> = { rpc: 1, request: 2, upstream: 3, outbound: 3, job: 5 };
+const KINDS: Readonly<Record<Work['kind'], number>> = {
+  rpc: 1,
+  block: 1,
+  request: 2,
+  upstream: 3,
+  outbound: 3,
+  job: 5,
+};
 const STATUS_UNSET = 0;
 const STATUS_ERROR = 2;
 

@@ -1,9 +1,12 @@
 import { defineHostPlugin } from '../../src/plugin/host.ts';
 import { API_VERSION, CodedError } from '../../src/plugin/plugin.ts';
 import { tracesConfig } from './config.ts';
+import { readOtel } from './environment.ts';
 import { TRACES_ERRORS } from './errors.ts';
 import { createExporter } from './exporter.ts';
 import { createTracer } from './tracer.ts';
+
+const DEFAULT_NAME = tracesConfig.properties.serviceName.default;
 
 /** OpenTelemetry traces of the daemon. Not in the default list of plugins; without it nothing is measured. */
 export default defineHostPlugin({
@@ -11,14 +14,21 @@ export default defineHostPlugin({
   apiVersion: API_VERSION,
   summary: 'sends traces of requests, calls and deliveries to an OpenTelemetry collector (OTLP over HTTP)',
   config: tracesConfig,
-  provision({ config, version, roles, outbound, clock, random, log, metrics }) {
+  environment: readOtel,
+  provision({ config, version, roles, outbound, clock, random, log, metrics, host, onStop }) {
     const { endpoint, caFile } = config;
+    if (!config.enabled) return;
     if (endpoint === null) throw new CodedError('TRACES_CONFIG', TRACES_ERRORS.TRACES_CONFIG, { exitCode: 78 });
     const tracer = createTracer({ config, clock, random, take: (span) => exporter.take(span) });
     const facts = {
-      'service.name': config.serviceName,
       'service.version': version,
       'parhelion.roles': [...roles].join(','),
+      ...config.resourceAttributes,
+      // The name of the key, or of the attribute where the key has its default.
+      'service.name':
+        config.serviceName === DEFAULT_NAME
+          ? (config.resourceAttributes['service.name'] ?? DEFAULT_NAME)
+          : config.serviceName,
     };
     // The operator chose the address: any network is allowed, and http too.
     const policy = { allowCidrs: ['0.0.0.0/0', '::/0'], allowHttp: true, allowPorts: null, caFile, maxConnections: 1 };
@@ -27,6 +37,7 @@ export default defineHostPlugin({
       resource: { facts, version },
       openClient: () => outbound.open(policy),
     });
-    return { tracer, stop: exporter.stop };
+    host.tracer(tracer);
+    onStop(exporter.stop);
   },
 });

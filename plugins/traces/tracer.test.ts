@@ -9,9 +9,12 @@ import { createTracer, type EndedSpan } from './tracer.ts';
 const request = { kind: 'request', name: 'GET', facts: {} } as const;
 const upstream = { kind: 'upstream', name: 'POST', facts: {} } as const;
 
-function make(more: { sampleRatio?: number; background?: boolean; passToReceivers?: boolean } = {}) {
+function make(more: Partial<Parameters<typeof createTracer>[0]['config']> = {}) {
   const spans: EndedSpan[] = [];
-  const config = { sampleRatio: 1, background: false, passToReceivers: false, ...more };
+  const config = {
+    ...{ sampleRatio: 1, propagation: true, callersPerSecond: 100, background: false, passToReceivers: false },
+    ...more,
+  };
   const clock = createSystemClock();
   const tracer = createTracer({ config, clock, random: createSystemRandom(), take: (span) => void spans.push(span) });
   const once = (work: Work, inside: () => unknown = () => {}) => {
@@ -86,4 +89,42 @@ test('receivers get the header only when configured, also for traces that are no
   assert.equal(form.exec(make({ passToReceivers: true }).tracer.begin(request).traceparent ?? '')?.[1], '1');
   const unkept = make({ passToReceivers: true, sampleRatio: 0 });
   assert.equal(form.exec(unkept.tracer.begin(request).traceparent ?? '')?.[1], '0');
+});
+
+test('callers decide for a bounded number of traces per second, and for none where they may not', () => {
+  const kept = (config: Parameters<typeof make>[0], flag: string) => {
+    const { spans, once } = make({ sampleRatio: 0, ...config });
+    for (let i = 0; i < 50; i += 1) once({ ...request, traceparent: `00-${'a'.repeat(32)}-${'b'.repeat(16)}-${flag}` });
+    return spans;
+  };
+  const bounded = kept({ callersPerSecond: 10 }, '01').length;
+  // The loop may cross the end of a second.
+  assert.ok(bounded >= 10 && bounded <= 20, String(bounded));
+  assert.equal(kept({}, '00').length, 0);
+  assert.equal(kept({ callersPerSecond: 0 }, '01').length, 0);
+  const own = kept({ callersPerSecond: 0, sampleRatio: 1 }, '00');
+  assert.equal(own.length, 50, 'the flag of a caller that may not decide has no effect');
+  assert.equal(own[0]?.traceId, 'a'.repeat(32), 'its trace is continued');
+  const alone = kept({ propagation: false, sampleRatio: 1 }, '00');
+  assert.equal(alone.length, 50);
+  assert.ok(alone.every(({ traceId, parentSpanId }) => traceId !== 'a'.repeat(32) && parentSpanId === null));
+});
+
+test('the ids of the current work are known inside it, and neither outside nor after its end', async () => {
+  const { tracer, spans } = make();
+  assert.equal(tracer.current(), null);
+  const span = tracer.begin(request);
+  let later: Promise<unknown> | undefined;
+  span.run(() => {
+    assert.deepEqual(tracer.current(), span.ids);
+    later = sleep(5).then(() => tracer.current());
+  });
+  span.end(true, {});
+  assert.deepEqual(span.ids, { traceId: spans[0]?.traceId, spanId: spans[0]?.spanId });
+  assert.equal(await later, null);
+  tracer.untraced(() => assert.equal(tracer.current(), null));
+  const block = tracer.begin({ kind: 'block', name: 'block', facts: {} });
+  assert.match(block.ids?.traceId ?? '', /^[0-9a-f]{32}$/);
+  block.end(true);
+  assert.equal(spans.length, 1, 'blocks count as background');
 });

@@ -19,6 +19,8 @@ export interface EndedSpan {
 interface TracerOptions {
   readonly config: {
     readonly sampleRatio: number;
+    readonly propagation: boolean;
+    readonly callersPerSecond: number;
     readonly background: boolean;
     readonly passToReceivers: boolean;
   };
@@ -39,6 +41,8 @@ interface ContextTracer extends Tracer {
   untraced<T>(work: () => T): T;
 }
 
+const OWN_TRACE: ReadonlySet<Work['kind']> = new Set(['request', 'job', 'block']);
+
 const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
 
 /** Work started inside other work is its child, across awaits. */
@@ -46,11 +50,32 @@ export function createTracer({ config, clock, random, take }: TracerOptions): Co
   const places = new AsyncLocalStorage<Place>();
   const nowhere: Place = { traceId: '', spanId: '', sampled: false, epochMs: 0, root: { isOver: false } };
 
+  /** Second of the clock, and the traces kept in it because their callers asked for it. */
+  let second = Number.NEGATIVE_INFINITY;
+  let kept = 0;
+
+  function mayDecide(): boolean {
+    const now = Math.floor(clock.monotonic() / 1_000);
+    if (now !== second) kept = 0;
+    second = now;
+    kept += 1;
+    return kept <= config.callersPerSecond;
+  }
+
+  /** Not derived from the trace id, because callers choose theirs. */
+  const drawn = () => random.float() < config.sampleRatio;
+
+  /** A caller that asks for no trace costs nothing; one that asks for a trace costs memory and bandwidth, so that is bounded. */
+  function isSampled(kind: Work['kind'], given: TraceContext | null): boolean {
+    if (given !== null && config.callersPerSecond > 0) return given.sampled && (mayDecide() || drawn());
+    const isBackground = kind === 'upstream' || kind === 'outbound' || kind === 'block';
+    return (!isBackground || config.background) && drawn();
+  }
+
   /** Root of work that belongs to no other work. */
   function rootOf({ kind, traceparent }: Work): Place & { readonly parent: string | null } {
-    const given = parseTraceparent(traceparent);
-    const isBackground = kind === 'upstream' || kind === 'outbound';
-    const sampled = given?.sampled ?? ((!isBackground || config.background) && random.float() < config.sampleRatio);
+    const given = config.propagation ? parseTraceparent(traceparent) : null;
+    const sampled = isSampled(kind, given);
     return {
       traceId: given?.traceId ?? hex(random.bytes(16)),
       spanId: '',
@@ -61,14 +86,19 @@ export function createTracer({ config, clock, random, take }: TracerOptions): Co
     };
   }
 
-  /** Requests and jobs start their own trace: connections outlive requests, and a wakeup is not the cause of a job. */
+  /** Requests, jobs and blocks start their own trace: connections outlive requests, and a wakeup is not the cause of a job. */
   function surroundings(work: Work): Place & { readonly parent: string | null } {
-    const place = work.kind === 'request' || work.kind === 'job' ? undefined : places.getStore();
+    const place = OWN_TRACE.has(work.kind) ? undefined : places.getStore();
     return place === undefined || place.root.isOver ? rootOf(work) : { ...place, parent: place.spanId };
   }
 
   return {
     untraced: (work) => places.run(nowhere, work),
+    current() {
+      const place = places.getStore();
+      if (place === undefined || place.root.isOver || place.traceId === '') return null;
+      return { traceId: place.traceId, spanId: place.spanId };
+    },
     begin(work): Span {
       const { parent, ...around } = surroundings(work);
       const isRoot = around.root !== places.getStore()?.root;
@@ -77,6 +107,7 @@ export function createTracer({ config, clock, random, take }: TracerOptions): Co
       const startMs = epochMs + clock.monotonic();
       return {
         run: (inside) => places.run(place, inside),
+        ids: traceId === '' ? null : { traceId, spanId },
         traceparent: config.passToReceivers && place.traceId !== '' ? formatTraceparent(place) : null,
         end(ok, facts = {}) {
           if (isRoot) root.isOver = true;

@@ -3,6 +3,7 @@ import { decode32 } from '../../src/lib/base58.ts';
 import { type Clock, defineRoute, type Route } from '../../src/plugin/plugin.ts';
 import { json, RequestError } from '../../src/plugin/request.ts';
 import { uiAmount } from '../../src/solana/accounts/amounts.ts';
+import { address, count, flag, orNull, signature, slot, text, unixTime } from '../../src/solana/schemas.ts';
 import { scaledMints } from './history.ts';
 import { endOf, NAMED } from './store/tables.ts';
 import type { MintFactsReader } from './token-facts.ts';
@@ -22,26 +23,33 @@ interface BalanceAtContext {
 
 /** Stands for SOL itself, which has no mint. */
 const NATIVE_MINT = 'So11111111111111111111111111111111111111111';
-const orNull = <T extends ReturnType<typeof Type.String> | ReturnType<typeof Type.Integer>>(schema: T) =>
-  Type.Union([schema, Type.Null()]);
 
-const reply = Type.Object({
-  wallet: Type.String(),
-  mint: Type.String(),
-  isNative: Type.Boolean(),
-  balance: Type.String(),
-  balanceRaw: Type.String(),
-  decimals: Type.Integer(),
-  requested: Type.Object({
-    time: orNull(Type.Integer()),
-    slot: orNull(Type.Integer()),
-    datetime: orNull(Type.String()),
-  }),
-  asOf: Type.Union([
-    Type.Object({ slot: Type.Integer(), signature: Type.String(), blockTime: orNull(Type.Integer()) }),
-    Type.Null(),
-  ]),
-});
+const reply = Type.Object(
+  {
+    wallet: address('The wallet'),
+    mint: text('The mint', NATIVE_MINT),
+    isNative: flag('Whether it is SOL', true),
+    balance: text('Whole tokens, as decimal text', '1.5'),
+    balanceRaw: text('Raw units, as text', '1500000000'),
+    decimals: count('Decimals of the mint', 9),
+    requested: Type.Object(
+      {
+        time: orNull(unixTime('As given, in Unix seconds')),
+        slot: orNull(slot('As given')),
+        datetime: orNull(text('As given', '2026-11-23T18:40:00Z')),
+      },
+      { description: 'The moment that was asked for', examples: [{ time: 1_763_923_200, slot: null, datetime: null }] },
+    ),
+    asOf: Type.Union(
+      [
+        Type.Object({ slot: slot(), signature: signature(), blockTime: orNull(unixTime('Time of the block')) }),
+        Type.Null(),
+      ],
+      { description: 'The newest transaction that the balance was read from; null when there was none' },
+    ),
+  },
+  { title: 'BalanceAt', description: 'The balance at that moment' },
+);
 
 /** GET balance-at: the balance of SOL or a token at a moment in the past. */
 export function balanceAtRoute({ open, mintFacts, clock, newestSlot, knownSlot }: BalanceAtContext): Route {
@@ -50,12 +58,15 @@ export function balanceAtRoute({ open, mintFacts, clock, newestSlot, knownSlot }
     method: 'GET',
     path: '/v1/wallet/:wallet/balance-at',
     summary: 'Balance of a wallet at a time or slot',
+    description: 'Exactly one of `time`, `datetime` and `slot` is required.',
     params: walletParams,
     query: Type.Object({
-      mint: Type.Optional(Type.String({ description: `mint; ${NATIVE_MINT} is SOL` })),
-      time: Type.Optional(Type.Integer({ minimum: 0, description: 'unix seconds' })),
-      datetime: Type.Optional(Type.String({ description: 'date, or date and time, UTC unless it names a zone' })),
-      slot: Type.Optional(Type.Integer({ minimum: 0 })),
+      mint: Type.Optional(
+        Type.String({ description: `Mint, required; ${NATIVE_MINT} is SOL`, examples: [NATIVE_MINT] }),
+      ),
+      time: Type.Optional(Type.Integer({ minimum: 0, description: 'Unix seconds', examples: [1_763_923_200] })),
+      datetime: Type.Optional(Type.String({ description: 'Date, or date and time, UTC unless it names a zone' })),
+      slot: Type.Optional(Type.Integer({ minimum: 0, description: 'Slot' })),
     }),
     replies: { 200: reply, ...WALLET_REFUSALS },
     async handler({ params, query, caller, signal }) {

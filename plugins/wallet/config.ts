@@ -30,7 +30,7 @@ const balancesKeys = {
 const identityKeys = {
   identity: Type.Object(
     {
-      files: Type.Array(Type.String({ minLength: 1 }), {
+      files: Type.Array(Type.String({ format: 'file' }), {
         default: [],
         description: 'label files, JSON Lines; if an address has two labels, the later file wins',
       }),
@@ -84,7 +84,7 @@ const identityKeys = {
 
 export const walletConfig = Type.Object(
   {
-    follow: Type.Array(Type.String({ pattern: '^[1-9A-HJ-NP-Za-km-z]{32,44}$' }), {
+    follow: Type.Array(Type.String({ format: 'address' }), {
       default: [],
       description: 'wallets that are indexed from the start, without a request',
     }),

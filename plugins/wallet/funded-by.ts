@@ -7,6 +7,7 @@ import { plainAmount } from '../../src/solana/accounts/amounts.ts';
 import { WRAPPED_SOL_MINT } from '../../src/solana/addresses.ts';
 import { nativeChange } from '../../src/solana/movements/balance-changes.ts';
 import { readMovements } from '../../src/solana/movements/read-movements.ts';
+import { address, orNull, signature, slot, text, time, unixTime } from '../../src/solana/schemas.ts';
 import type { AddressLabel } from './identity/labels.ts';
 import { type Db, endOf, NAMED } from './store/tables.ts';
 import { timeBefore } from './store/transactions.ts';
@@ -30,15 +31,28 @@ interface FundedByContext {
 }
 
 const SOL_DECIMALS = 9;
-const orNull = Type.Union([Type.String(), Type.Null()]);
 
-const reply = Type.Object({
-  ...{ funder: Type.String(), funderName: orNull, funderType: orNull },
-  ...{ mint: Type.String(), symbol: Type.Literal('SOL') },
-  ...{ amount: Type.Number(), amountRaw: Type.String(), decimals: Type.Literal(SOL_DECIMALS) },
-  ...{ signature: Type.String(), timestamp: Type.Integer(), date: Type.String(), slot: Type.Integer() },
-  explorerUrl: Type.String(),
-});
+const reply = Type.Object(
+  {
+    funder: address('Who sent the first SOL'),
+    funderName: orNull(text('Name of the sender', 'Binance 8')),
+    funderType: orNull(text('Kind of the sender', 'exchange')),
+    mint: text('Mint of wrapped SOL', WRAPPED_SOL_MINT),
+    symbol: Type.Literal('SOL'),
+    amount: Type.Number({ description: 'SOL', examples: [1.5] }),
+    amountRaw: text('Lamports, as text', '1500000000'),
+    decimals: Type.Literal(SOL_DECIMALS),
+    signature: signature(),
+    timestamp: unixTime(),
+    date: time('The same as text'),
+    slot: slot(),
+    explorerUrl: text(
+      'Page of the transaction',
+      'https://explorer.solana.com/tx/5h6xBEauJ3PK6SWCZ1PGjBvj8vDdWG3KpwATGy1ARAXF',
+    ),
+  },
+  { title: 'FundedBy', description: 'The first incoming SOL transfer' },
+);
 
 /** GET funded-by: the source of the first SOL of a wallet. */
 export function fundedByRoute(context: FundedByContext): Route {

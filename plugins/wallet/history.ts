@@ -8,6 +8,7 @@ import { TOKEN_PROGRAM } from '../../src/solana/addresses.ts';
 import { nativeChange, tokenChanges } from '../../src/solana/movements/balance-changes.ts';
 import { createView, DEFAULT_OPTIONS } from '../../src/solana/parsers/parser.ts';
 import { classify, PARSERS } from '../../src/solana/parsers/registry.ts';
+import { address, count, orNull, signature, slot, text, unixTime } from '../../src/solana/schemas.ts';
 import { transactionTypes } from '../../src/solana/transaction-types.ts';
 import type { ResponseCache } from './response-cache.ts';
 import { CHANGED, NAMED, TOUCHED } from './store/tables.ts';
@@ -40,18 +41,26 @@ interface HistoryContext {
 }
 
 const MASKS = { none: NAMED, balanceChanged: NAMED | CHANGED, all: NAMED | CHANGED | TOUCHED } as const;
-const orNull = <T extends ReturnType<typeof Type.String> | ReturnType<typeof Type.Integer>>(schema: T) =>
-  Type.Union([schema, Type.Null()]);
 
-const element = Type.Object({
-  signature: Type.String(),
-  timestamp: orNull(Type.Integer({ description: 'unix seconds' })),
-  slot: Type.Integer(),
-  fee: Type.Number({ description: 'SOL' }),
-  feePayer: Type.String(),
-  error: orNull(Type.String()),
-  balanceChanges: Type.Array(Type.Object({ mint: Type.String(), amount: Type.Number(), decimals: Type.Integer() })),
-});
+const element = Type.Object(
+  {
+    signature: signature(),
+    timestamp: orNull(unixTime()),
+    slot: slot(),
+    fee: Type.Number({ description: 'Fee in SOL', examples: [0.000005] }),
+    feePayer: address('Who paid the fee'),
+    error: orNull(text('Error of the transaction', 'InsufficientFundsForFee')),
+    balanceChanges: Type.Array(
+      Type.Object({
+        mint: text('Mint, or SOL', 'SOL'),
+        amount: Type.Number({ description: 'Change in whole tokens', examples: [-1.5] }),
+        decimals: count('Decimals of the mint', 9),
+      }),
+      { description: 'What the wallet gained and lost' },
+    ),
+  },
+  { title: 'WalletTransaction', description: 'A transaction of the wallet' },
+);
 
 const types = lazy(() => new Set(transactionTypes()));
 
@@ -66,18 +75,24 @@ export function historyRoute({ open, derivedRows, responses, mintFacts, scanLimi
     summary: 'Transactions of a wallet with their balance changes',
     params: walletParams,
     query: Type.Object({
-      limit: Type.Integer({ minimum: 1, maximum: 100, default: 100 }),
-      before: Type.Optional(Type.String({ description: 'signature; only older transactions' })),
+      limit: Type.Integer({ minimum: 1, maximum: 100, default: 100, description: 'Transactions of a page' }),
+      before: Type.Optional(Type.String({ description: 'Signature; only older transactions' })),
       after: Type.Optional(
-        Type.String({ description: 'signature; only newer transactions, oldest first without before' }),
+        Type.String({ description: 'Signature; only newer transactions, oldest first without before' }),
       ),
-      type: Type.Optional(Type.String({ description: 'only transactions of this type' })),
+      type: Type.Optional(Type.String({ description: 'Only transactions of this type', examples: ['TRANSFER'] })),
       tokenAccounts: Type.Union([Type.Literal('none'), Type.Literal('balanceChanged'), Type.Literal('all')], {
         default: 'balanceChanged',
-        description: 'which transactions of token accounts of the wallet count',
+        description: 'Which transactions of token accounts of the wallet count',
       }),
     }),
-    replies: { 200: Type.Object({ data: Type.Array(element), pagination }), ...WALLET_REFUSALS },
+    replies: {
+      200: Type.Object(
+        { data: Type.Array(element, { description: 'Transactions, newest first' }), pagination },
+        { description: 'A page of transactions' },
+      ),
+      ...WALLET_REFUSALS,
+    },
     async handler({ params, query: { limit, before, after, type, tokenAccounts }, caller, signal }) {
       const key = walletKey(params.wallet);
       checkSignatures([before, after]);

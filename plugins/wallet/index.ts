@@ -1,18 +1,136 @@
-import { API_VERSION, definePlugin } from '../../src/plugin/plugin.ts';
-import { accessPlans, storedBudgets } from '../../src/ports/access.ts';
+import { API_VERSION, CodedError, definePlugin, type PluginContext } from '../../src/plugin/plugin.ts';
+import { accessPlans, accessRemoval, storedBudgets } from '../../src/ports/access.ts';
 import { kernelOutbox } from '../../src/ports/outbox.ts';
 import { tokenPrices } from '../../src/ports/prices.ts';
 import { tokenFacts } from '../../src/ports/token-facts.ts';
-import { assembleWallet } from './assemble.ts';
-import { walletConfig } from './config.ts';
+import { balanceAtRoute } from './balance-at.ts';
+import { balancesRoutes } from './balances/route.ts';
+import { type WalletConfig, walletConfig } from './config.ts';
+import { WALLET_ERRORS } from './errors.ts';
+import { createFundingSearches, fundedByRoute } from './funded-by.ts';
+import { historyRoute } from './history.ts';
+import { identityRoutes } from './identity/routes.ts';
+import { followCommands, walletsRoute } from './operator.ts';
+import { createResponseCache } from './response-cache.ts';
 import { migrations } from './store/tables.ts';
+import { leaveProject } from './store/wallets.ts';
+import { createMintFactsReader } from './token-facts.ts';
+import { createAdmission } from './tracking/admission.ts';
+import { createChainHistory } from './tracking/chain-history.ts';
+import { createDerivedRows } from './tracking/derived-rows.ts';
+import { createWalletProcessor } from './tracking/processor.ts';
+import { createOpenWallet, createTracker } from './tracking/tracker.ts';
+import { createIndexJob, createSchedule, createUpkeep } from './tracking/upkeep.ts';
+import { noChain } from './tracking/view.ts';
+import { transfersRoute } from './transfers.ts';
+import { refusedAs503 } from './wallet-route.ts';
 
 export default definePlugin({
   id: 'wallet',
   apiVersion: API_VERSION,
   summary: 'history, transfers, past and present balances, first funding and identity of wallets',
   config: walletConfig,
-  uses: [kernelOutbox, tokenFacts, tokenPrices, accessPlans, storedBudgets],
+  uses: [kernelOutbox, tokenFacts, tokenPrices, accessPlans, accessRemoval, storedBudgets],
   migrations,
   provision: (ctx) => assembleWallet(ctx),
 });
+
+/** Share of the memory for derived rows that the response cache uses. */
+const RESPONSE_SHARE = 1 / 4;
+/** First-funding searches in flight at once; further ones get a 503 with Retry-After. */
+const MOST_SEARCHES = 64;
+
+/** The composition root of the plugin: the index of wallets, the routes that read it, balances and identities. */
+function assembleWallet(ctx: PluginContext<WalletConfig>): void {
+  const outbox = ctx.use(kernelOutbox);
+  if (outbox === undefined) throw new CodedError('WALLET_NO_OUTBOX', WALLET_ERRORS.WALLET_NO_OUTBOX);
+  const { config, store, clock, log, metrics } = ctx;
+  const { readThroughMs, scanLimit, commitment, explorerTxUrl, historyFloorSlot } = config;
+  const { maxPages } = config.fundedBy;
+  const chain = ctx.chain('main');
+  const identity = identityRoutes(ctx, config);
+  const balances = balancesRoutes(ctx, config);
+
+  const upstream =
+    chain === null ? null : createChainHistory(chain, { concurrency: config.backfill.concurrency, historyFloorSlot });
+  const schedule = createSchedule(outbox, ctx.jobs.add);
+  const admission =
+    chain === null || upstream === null
+      ? null
+      : createAdmission({
+          ...{ store, clock, chain, upstream, limits: config.limits, plans: ctx.use(accessPlans) ?? null },
+          budgets: ctx.use(storedBudgets) ?? null,
+        });
+  const finalSlot = () => chain?.status().finalizedSlot ?? null;
+  const upkeep = createUpkeep({ store, clock, log, schedule, config, admission, finalSlot });
+
+  // Half of the memory for transactions, half for what responses are made of.
+  const cacheBytes = Math.ceil(config.transactions.cacheBytes / 2);
+  const responseBytes = Math.ceil(cacheBytes * RESPONSE_SHARE);
+  const tracker =
+    chain === null || upstream === null
+      ? null
+      : createTracker({
+          ...{ store, clock, chain, upstream, schedule, admission, commitment, readThroughMs },
+          cacheBytes,
+        });
+  const open = createOpenWallet(chain, tracker);
+  const mintFacts = createMintFactsReader(ctx.use(tokenFacts) ?? null, log);
+  const responses = createResponseCache({ store, chain, mintFacts, maxBytes: responseBytes });
+  const derivedRows = createDerivedRows(cacheBytes - responseBytes);
+  const searches =
+    upstream === null
+      ? null
+      : createFundingSearches(
+          { store, upstream, maxPages, log },
+          (signal) => clock.sleep(readThroughMs, signal),
+          MOST_SEARCHES,
+        );
+  const newestSlot = (signal: AbortSignal) =>
+    chain === null
+      ? Promise.reject(noChain())
+      : refusedAs503('getSlot', chain.call<number>('getSlot', [{ commitment: 'confirmed' }], { signal }));
+
+  const matched = metrics.counter('rows_matched_total', 'Rows of wallets and token accounts found in blocks');
+  const merged = metrics.counter('rows_merged_total', 'Rows of final blocks merged into the history');
+  const kept = metrics.counter('transactions_backfilled_total', 'Past transactions of wallets that were stored');
+  const routes = [
+    ...identity.routes,
+    ...balances.routes,
+    historyRoute({ open, derivedRows, responses, mintFacts, scanLimit }),
+    transfersRoute({ open, derivedRows, mintFacts, scanLimit }),
+    balanceAtRoute({ open, mintFacts, clock, newestSlot, knownSlot: () => chain?.status().cursorSlot ?? -1 }),
+    fundedByRoute({
+      ...{ store, open, log, searches, labelOf: identity.labelOf, explorerTxUrl, maxPages },
+      checkAddress: (address, signal) => admission?.checkAddress(address, signal) ?? Promise.reject(noChain()),
+    }),
+    walletsRoute(store),
+  ];
+  for (const route of routes) ctx.http.route(route);
+  ctx.blocks.on(
+    createWalletProcessor({
+      ...{ random: ctx.random, isFull: config.full, limits: { ...config.limits, now: () => clock.now() } },
+      matched: (rows) => matched.add(rows),
+      merged: (rows) => merged.add(rows),
+    }),
+  );
+  if (upstream !== null && admission !== null) {
+    const parts = {
+      ...{ store, upstream, clock, log, mayContinue: admission.mayContinue },
+      kept: (transactions: number) => kept.add(transactions),
+    };
+    ctx.jobs.define(createIndexJob(parts, config.backfill.wallets));
+  }
+  for (const command of followCommands(clock)) ctx.command(command);
+  ctx.use(accessRemoval)?.onDelete((tx, project) => leaveProject(tx, project, config.full, clock.now()));
+  ctx.onStart(async () => {
+    await identity.start();
+    await upkeep.start(ctx.roles);
+  });
+  ctx.onStop(async () => {
+    identity.stop();
+    await balances.stop();
+    searches?.stop();
+    upkeep.stop();
+  });
+}

@@ -10,12 +10,14 @@ import {
   type Store,
   Type,
 } from '../../src/plugin/plugin.ts';
+import { address, count, flag, orNull, slot, text } from '../../src/solana/schemas.ts';
 import type { Db, WalletRow } from './store/tables.ts';
 import { isJoined, readWallet, registerWallet, unfollowWallets } from './store/wallets.ts';
 
 const ADDRESS = { flags: '--address <wallet>', description: 'address, base58', required: true } as const;
 const JSON_OPTION = { flags: '--json', description: 'one JSON document' } as const;
 const MOST_SHOWN = 1_000;
+const EXIT_USAGE = 64;
 
 /** `parhelion wallet follow|unfollow|status|backfill`: on a stopped or a running daemon, which does the work. */
 export function followCommands(clock: Clock): readonly Command[] {
@@ -100,19 +102,23 @@ function addressOf(options: Readonly<Record<string, unknown>>): { readonly addre
   const address = String(options['address'] ?? '');
   const key = decode32(address);
   if (key === null)
-    throw new CodedError('WALLET_NO_ADDRESS', `'${address.slice(0, 64)}' is not a valid Solana address`);
+    throw new CodedError('WALLET_NO_ADDRESS', `'${address.slice(0, 64)}' is not a valid Solana address`, {
+      exitCode: EXIT_USAGE,
+    });
   return { address, key };
 }
 
 async function known({ store }: CommandIo, address: string): Promise<WalletRow> {
   const row = await readWallet(store.read as Db, address);
-  if (row === undefined) throw new CodedError('WALLET_UNKNOWN', `${address.slice(0, 64)} is not indexed`);
+  if (row === undefined)
+    throw new CodedError('WALLET_UNKNOWN', `${address.slice(0, 64)} is not indexed`, { exitCode: EXIT_USAGE });
   return row;
 }
 
 async function show(io: CommandIo, rows: readonly WalletRow[], asJson: boolean): Promise<void> {
   const views = rows.map(walletView);
   if (asJson) io.json(views);
+  else if (views.length === 0) io.line('no wallets');
   else for (const view of views) io.line(`${view.address}  ${view.state}, ${view.transactions} transactions`);
 }
 
@@ -149,20 +155,23 @@ function stateOf(row: WalletRow): string {
 }
 
 const MOST = 500;
-const slot = Type.Union([Type.Integer(), Type.Null()]);
+const slotOrNull = (description: string) => orNull(slot(description));
 
-const walletReply = Type.Object({
-  address: Type.String(),
-  state: Type.String({ description: 'as text for people' }),
-  followed: Type.Boolean(),
-  pinned: Type.Boolean(),
-  fromSlot: slot,
-  toSlot: slot,
-  complete: Type.Boolean(),
-  prunedBelow: slot,
-  transactions: Type.Integer(),
-  trouble: Type.Union([Type.String(), Type.Null()]),
-});
+const walletReply = Type.Object(
+  {
+    address: address('The wallet'),
+    state: text('State, as text for people', 'complete, current'),
+    followed: flag('Whether its blocks are indexed', true),
+    pinned: flag('Whether it is kept without requests'),
+    fromSlot: slotOrNull('First indexed slot'),
+    toSlot: slotOrNull('Last indexed slot'),
+    complete: flag('Whether everything back to its first transaction is indexed', true),
+    prunedBelow: slotOrNull('The upstream has nothing below'),
+    transactions: count('Indexed transactions', 250),
+    trouble: orNull(text('Why it is stalled', 'the upstream does not answer')),
+  },
+  { title: 'IndexedWallet', description: 'A wallet of the index' },
+);
 
 /** `GET /v0/admin/wallets`: indexed wallets, in the order of their first request. */
 export function walletsRoute(store: Store): Route {
@@ -170,15 +179,23 @@ export function walletsRoute(store: Store): Route {
     method: 'GET',
     path: '/v0/admin/wallets',
     summary: 'Indexed wallets and their progress',
-    tag: 'Operation',
+    tag: { name: 'Operation', description: 'Health, metrics and state of the daemon' },
     auth: 'admin',
     errors: 'plain',
     query: Type.Object({
-      limit: Type.Integer({ minimum: 1, maximum: MOST, default: 100 }),
-      cursor: Type.Optional(Type.String({ pattern: '^\\d{1,15}$', description: 'nextCursor of the page before' })),
+      limit: Type.Integer({ minimum: 1, maximum: MOST, default: 100, description: 'Wallets of a page' }),
+      cursor: Type.Optional(
+        Type.String({ pattern: '^\\d{1,15}$', description: '`nextCursor` of the page before', examples: ['100'] }),
+      ),
     }),
     replies: {
-      200: Type.Object({ wallets: Type.Array(walletReply), nextCursor: Type.Union([Type.String(), Type.Null()]) }),
+      200: Type.Object(
+        {
+          wallets: Type.Array(walletReply, { description: 'Wallets' }),
+          nextCursor: orNull(text('`cursor` of the next page', '200')),
+        },
+        { description: 'A page of wallets' },
+      ),
     },
     async handler({ query: { limit, cursor } }) {
       const rows = await (store.read as Db)

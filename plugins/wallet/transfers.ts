@@ -7,6 +7,7 @@ import { uiAmount } from '../../src/solana/accounts/amounts.ts';
 import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM, WRAPPED_SOL_MINT } from '../../src/solana/addresses.ts';
 import type { NativeMove, TokenAccountFacts, TokenMove } from '../../src/solana/movements/movement.ts';
 import { type MovementKeys, readMovements } from '../../src/solana/movements/read-movements.ts';
+import { count, oneOf, orNull, signature, text, unixTime } from '../../src/solana/schemas.ts';
 import { CHANGED, NAMED, TOUCHED } from './store/tables.ts';
 import type { MintFactsReader } from './token-facts.ts';
 import { type DerivedKind, type DerivedRow, type DerivedRows, walkTransactions } from './tracking/derived-rows.ts';
@@ -36,17 +37,20 @@ interface Found {
   readonly at: number;
 }
 
-const transfer = Type.Object({
-  signature: Type.String(),
-  timestamp: Type.Union([Type.Integer({ description: 'unix seconds' }), Type.Null()]),
-  direction: Type.Union([Type.Literal('in'), Type.Literal('out')]),
-  counterparty: Type.String({ description: 'empty for mints and burns' }),
-  mint: Type.String(),
-  symbol: Type.Union([Type.String(), Type.Null()]),
-  amount: Type.Number(),
-  amountRaw: Type.String(),
-  decimals: Type.Integer(),
-});
+const transfer = Type.Object(
+  {
+    signature: signature(),
+    timestamp: orNull(unixTime()),
+    direction: oneOf(['in', 'out'], 'Seen from the wallet'),
+    counterparty: text('The other side; empty for mints and burns', '9B5XszUGdMaxCZ7uSQhPzdks5ZQSmWxrmzCSvtJ6Ns6g'),
+    mint: text('Mint; wrapped SOL for SOL', 'So11111111111111111111111111111111111111112'),
+    symbol: orNull(text('Symbol of the token', 'SOL')),
+    amount: Type.Number({ description: 'Whole tokens', examples: [1.5] }),
+    amountRaw: text('Raw units, as text', '1500000000'),
+    decimals: count('Decimals of the mint', 9),
+  },
+  { title: 'Transfer', description: 'A transfer of SOL or a token' },
+);
 
 const CURSOR = /^([1-9A-HJ-NP-Za-km-z]{64,88})(?:-(\d{1,6}))?$/;
 
@@ -60,10 +64,16 @@ export function transfersRoute({ open, derivedRows, mintFacts, scanLimit }: Tran
     summary: 'Transfers to and from a wallet',
     params: walletParams,
     query: Type.Object({
-      limit: Type.Integer({ minimum: 1, maximum: 100, default: 50 }),
-      cursor: Type.Optional(Type.String({ description: 'nextCursor of the page before' })),
+      limit: Type.Integer({ minimum: 1, maximum: 100, default: 50, description: 'Transfers of a page' }),
+      cursor: Type.Optional(Type.String({ description: '`nextCursor` of the page before' })),
     }),
-    replies: { 200: Type.Object({ data: Type.Array(transfer), pagination }), ...WALLET_REFUSALS },
+    replies: {
+      200: Type.Object(
+        { data: Type.Array(transfer, { description: 'Transfers, newest first' }), pagination },
+        { description: 'A page of transfers' },
+      ),
+      ...WALLET_REFUSALS,
+    },
     async handler({ params, query: { limit, cursor }, caller, signal }) {
       const key = walletKey(params.wallet);
       const place = cursor === undefined ? null : readCursor(cursor);

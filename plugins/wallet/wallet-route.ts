@@ -2,6 +2,7 @@ import { Type } from '@sinclair/typebox';
 import { decode, decode32 } from '../../src/lib/base58.ts';
 import { type ChainReader, codeOf, type Price, type Route } from '../../src/plugin/plugin.ts';
 import { RequestError } from '../../src/plugin/request.ts';
+import { address, flag, orNull, signature } from '../../src/solana/schemas.ts';
 import type { WalletView } from './tracking/view.ts';
 
 /** All wallet calls have the same price; a 404 is charged too. */
@@ -9,11 +10,11 @@ const WALLET_PRICE: Price = { product: 'walletApi', credits: 100, groups: ['das'
 
 /** Common members of all routes of this plugin. */
 export const WALLET_ROUTE = {
-  tag: 'Wallet',
+  tag: { name: 'Wallet', description: 'Balances, history, transfers and identity of wallets' },
   auth: 'key',
   errors: 'wallet',
   price: WALLET_PRICE,
-  documented: { params: { wallet: Type.String({ pattern: '^[1-9A-HJ-NP-Za-km-z]{32,44}$', description: 'base58' }) } },
+  documented: { params: { wallet: address('Address of the wallet, base58') } },
 } as const satisfies Partial<Route>;
 
 const refusal = Type.Object({ error: Type.String(), code: Type.Integer(), details: Type.Optional(Type.String()) });
@@ -21,12 +22,15 @@ const refusal = Type.Object({ error: Type.String(), code: Type.Integer(), detail
 export const WALLET_REFUSALS = { 400: refusal, 401: refusal, 403: refusal, 429: refusal, 503: refusal } as const;
 export const NOT_FOUND = { 404: refusal } as const;
 
-export const pagination = Type.Object({
-  hasMore: Type.Boolean(),
-  nextCursor: Type.Union([Type.String(), Type.Null()]),
-});
+export const pagination = Type.Object(
+  {
+    hasMore: flag('Whether there is another page'),
+    nextCursor: orNull(signature('Where the next page begins')),
+  },
+  { title: 'WalletPage', description: 'Where the list continues' },
+);
 
-export const walletParams = Type.Object({ wallet: Type.String({ description: 'address, base58' }) });
+export const walletParams = Type.Object({ wallet: Type.String({ description: 'Address, base58' }) });
 
 const SHOWN = 64;
 

@@ -2,7 +2,6 @@ import { tableLines, timeText } from '../../src/lib/table-lines.ts';
 import { CodedError, type Command, type CommandIo, RequestError } from '../../src/plugin/plugin.ts';
 import type { AccessCharges } from '../../src/ports/access.ts';
 import type { Clock } from '../../src/ports/clock.ts';
-import type { Outbox } from '../../src/ports/outbox.ts';
 import type { Store } from '../../src/ports/store.ts';
 import type { BodyBuilder } from './bodies.ts';
 import type { DeliveryQueue } from './delivery/queue.ts';
@@ -11,8 +10,8 @@ import type { Send } from './delivery/send.ts';
 import { sendTestEvent } from './delivery/test-event.ts';
 import { instantOf, untilOf } from './input.ts';
 import { type Arrival, startListener } from './listen.ts';
-import type { ManageContext } from './manage.ts';
-import { chainOf, type Delivery, deliveryKind, type Webhook } from './model.ts';
+import { createHook, type ManageContext, removeHook } from './manage.ts';
+import { type Delivery, WEBHOOK_TYPES, type Webhook } from './model.ts';
 import { REPLAYED_HOURS, type Replays } from './replay.ts';
 import { readAttempts } from './store/deliveries.ts';
 import { MINUTE_MS, sumHealth } from './store/health.ts';
@@ -23,12 +22,14 @@ import type { Db } from './store/tables.ts';
 /** Commands for webhooks of all projects. */
 export function webhookCommands(parts: CommandParts): readonly Command[] {
   return [
+    createCommand(parts),
     listCommand(),
     showCommand(parts),
     testCommand(parts),
     tailCommand(parts),
     replayCommand(parts),
     listenCommand(parts),
+    deleteCommand(parts),
   ].map(withRefusals);
 }
 
@@ -45,6 +46,56 @@ const withRefusals = (command: Command): Command => ({
 });
 
 const EXIT_TEMPORARY = 75;
+
+function createCommand({ context }: CommandParts): Command {
+  return {
+    path: ['webhooks', 'create'],
+    summary: 'create a webhook; its signing secret is shown only once; a running daemon notices within a second',
+    options: [
+      { flags: '--project <id>', description: 'project the webhook belongs to', required: true },
+      { flags: '--url <address>', description: 'where events are posted', required: true },
+      { flags: '--addresses <list>', description: 'watched addresses, with commas between them' },
+      { flags: '--type <type>', description: `${WEBHOOK_TYPES.join(', ')}; default: enhanced` },
+      { flags: '--transaction-types <list>', description: 'only transactions of these types; default: all' },
+      { flags: '--auth-header <text>', description: 'sent as Authorization with each request' },
+      JSON_OPTION,
+    ],
+    async run(options, io) {
+      const project = String(options['project']);
+      if ((await context.plans?.budgets(io.store.read, project)) === null)
+        throw usage(`there is no project ${project}`);
+      const member = (name: string, value: unknown) => (value === undefined ? {} : { [name]: value });
+      const { hook, signingSecret } = await createHook(
+        context,
+        { projectId: project, wallet: null },
+        {
+          webhookURL: options['url'],
+          ...member('accountAddresses', listOf(options, 'addresses')),
+          ...member('webhookType', textOf(options, 'type')),
+          ...member('transactionTypes', listOf(options, 'transactionTypes')),
+          ...member('authHeader', textOf(options, 'authHeader')),
+        },
+      );
+      if (options['json'] === true) return io.json({ ...summaryOf(hook), signingSecret });
+      io.line(`webhook ${hook.id} of project ${project}, ${hook.addressCount} addresses`);
+      io.line(`signing secret ${signingSecret} (shown only once)`);
+    },
+  };
+}
+
+function deleteCommand({ context }: CommandParts): Command {
+  return {
+    path: ['webhooks', 'delete'],
+    summary: 'delete a webhook with its secrets, and drop its waiting deliveries',
+    options: [ID_OPTION, JSON_OPTION],
+    async run(options, io) {
+      const { id, projectId } = await hookOf(io, options);
+      await removeHook(context, projectId, id);
+      if (options['json'] === true) io.json({ id, deleted: true });
+      else io.line(`webhook ${id} is deleted`);
+    },
+  };
+}
 
 function testCommand({ context, send, bodies }: CommandParts): Command {
   return {
@@ -120,8 +171,9 @@ function listenCommand({ context }: CommandParts): Command {
           if (seen >= count) finish();
         },
       });
+      const refusal = context.rules.urlRefusal(listener.url);
       if (options['json'] === true) io.json({ url: listener.url });
-      else io.line(`listening on ${listener.url} (webhooks.allowCidrs has to allow this address)`);
+      else io.line(`listening on ${listener.url}${refusal === null ? '' : ` (${refusal})`}`);
       await done;
       interrupted.end();
       await listener.close();
@@ -139,7 +191,7 @@ const SHOWN = 10;
 const COUNTED = 100_000;
 const HOUR_MINUTES = 60;
 
-function showCommand({ queue, outbox, context }: CommandParts): Command {
+function showCommand({ queue, context }: CommandParts): Command {
   return {
     path: ['webhooks', 'show'],
     summary: 'show a webhook, its waiting deliveries and its last deliveries',
@@ -149,12 +201,10 @@ function showCommand({ queue, outbox, context }: CommandParts): Command {
       const db = io.store.read as Db;
       const since = Math.floor(context.clock.now() / MINUTE_MS) - HOUR_MINUTES + 1;
       const hour = await sumHealth(db, hook.number, since);
-      const waits = { kind: deliveryKind(chainOf(hook.type)), group: hook.id, states: ['pending', 'running'] as const };
-      const waiting = await outbox.count(waits, { atMost: COUNTED });
-      const held = await outbox.count({ ...waits, states: ['held'] }, { atMost: COUNTED });
+      const { waiting, held } = await queue.counts(hook, COUNTED);
       const last = await deliveryLines(
         io.store,
-        await queue.list(hook.id, { status: null, before: null, limit: SHOWN }),
+        await queue.list(hook.id, { status: null, before: null, limit: SHOWN, signature: null }),
       );
       const counts = { waiting, held, deliveredLastHour: hour.succeeded, failedLastHour: hour.failed };
       const missed = await readMissed(db, hook.number);
@@ -313,7 +363,7 @@ async function follow(parts: Follow, signal: AbortSignal): Promise<void> {
   let known = new Map<number, string>();
   let left = parts.count;
   for (let isFirst = true; !signal.aborted && left > 0; isFirst = false) {
-    const found = await queue.list(hookId, { status: null, before: null, limit: MAX_LINES });
+    const found = await queue.list(hookId, { status: null, before: null, limit: MAX_LINES, signature: null });
     const all = [...(await deliveryLines(io.store, found))].reverse();
     const next = new Map(all.map((line) => [line.id, JSON.stringify(line)]));
     const shown = isFirst ? all.slice(all.length - Math.min(lines, all.length)) : all;
@@ -359,7 +409,7 @@ function replayCommand(parts: CommandParts): Command {
       if ((since === undefined) === (fromSlot === undefined)) throw usage('give either --since or --from and --to');
       if (since !== undefined) {
         const { queued, remaining } = await recoverDeliveries(
-          { store: io.store, outbox: parts.outbox, charges: parts.charges },
+          { store: io.store, queue: parts.queue, charges: parts.charges },
           hook,
           { states: ['failed', 'discarded'], ...timesOf(options, parts.context.clock.now()) },
         );
@@ -389,7 +439,6 @@ const timeOf = (text: string | undefined): string | number | undefined =>
 export interface CommandParts {
   readonly context: ManageContext;
   readonly queue: DeliveryQueue;
-  readonly outbox: Outbox;
   readonly send: Send;
   readonly bodies: BodyBuilder;
   readonly replays: Replays | null;
@@ -410,6 +459,12 @@ function textOf(options: Options, name: string): string | undefined {
   const value = options[name];
   return typeof value === 'string' ? value : undefined;
 }
+
+/** The items of an option; undefined when it was not given. */
+const listOf = (options: Options, name: string): readonly string[] | undefined =>
+  textOf(options, name)
+    ?.split(/[\s,]+/)
+    .filter((item) => item !== '');
 
 /** An integer of an option within bounds. Errors: WEBHOOKS_USAGE. */
 function integerOf(options: Options, name: string, bounds: { readonly min: number; readonly max: number }) {

@@ -1,4 +1,5 @@
 import { type Static, Type } from '@sinclair/typebox';
+import { reloadable } from '../../src/plugin/plugin.ts';
 
 const closed = { additionalProperties: false } as const;
 const count = (value: number, description: string, minimum = 1) =>
@@ -8,13 +9,15 @@ const steps = (value: number[], description: string) =>
 
 export const webhooksConfig = Type.Object(
   {
-    maxPerProject: count(50, 'webhooks of one project'),
-    maxAddresses: count(100_000, 'addresses of one webhook'),
+    maxPerProject: reloadable(count(50, 'webhooks of one project')),
+    maxAddresses: reloadable(count(100_000, 'addresses of one webhook')),
     bodyLimitBytes: count(8_388_608, 'largest request body of the webhook routes'),
-    matchTokenOwners: Type.Boolean({
-      default: true,
-      description: 'whether new webhooks also match the owners of token accounts; false = account keys only',
-    }),
+    matchTokenOwners: reloadable(
+      Type.Boolean({
+        default: true,
+        description: 'whether new webhooks also match the owners of token accounts; false = account keys only',
+      }),
+    ),
     raw: Type.Object(
       {
         extraKeys: Type.Boolean({
@@ -26,15 +29,19 @@ export const webhooksConfig = Type.Object(
     ),
     enhanced: Type.Object(
       {
-        preferSwapOverMint: Type.Boolean({
-          default: false,
-          description:
-            'return SWAP for a swap over a single market that mints shares as its fee; the hosted service returns TOKEN_MINT',
-        }),
-        setAuthorityEvents: Type.Boolean({
-          default: false,
-          description: 'include changes of token authorities as events.setAuthority',
-        }),
+        preferSwapOverMint: reloadable(
+          Type.Boolean({
+            default: false,
+            description:
+              'return SWAP for a swap over a single market that mints shares as its fee; the hosted service returns TOKEN_MINT',
+          }),
+        ),
+        setAuthorityEvents: reloadable(
+          Type.Boolean({
+            default: false,
+            description: 'include changes of token authorities as events.setAuthority',
+          }),
+        ),
       },
       { ...closed, default: {}, description: 'enhanced payloads' },
     ),
@@ -42,10 +49,12 @@ export const webhooksConfig = Type.Object(
       default: 'https://explorer.solana.com/tx/{signature}?cluster={cluster}',
       description: 'link to a transaction in Discord messages, with {signature} and {cluster}',
     }),
-    defaultPreset: Type.Union([Type.Literal('durable'), Type.Literal('compat')], {
-      default: 'durable',
-      description: 'retry preset of webhooks without one',
-    }),
+    defaultPreset: reloadable(
+      Type.Union([Type.Literal('durable'), Type.Literal('compat')], {
+        default: 'durable',
+        description: 'retry preset of webhooks without one',
+      }),
+    ),
     retry: Type.Object(
       {
         durable: Type.Object(
@@ -87,55 +96,62 @@ export const webhooksConfig = Type.Object(
     hold: Type.Object(
       {
         maxRows: count(10_000, 'events kept for a webhook that is off; beyond that, the oldest are dropped'),
-        ttlHours: count(72, 'how long they are kept'),
+        ttlHours: reloadable(count(72, 'how long they are kept')),
       },
       { ...closed, default: {}, description: 'webhooks with onInactive: hold' },
     ),
     replay: Type.Object(
       {
-        creditsPerSlot: Type.Number({
-          minimum: 0,
-          default: 1,
-          description: 'credits for each slot that a replay reads, as for getBlock',
-        }),
+        creditsPerSlot: reloadable(
+          Type.Number({
+            minimum: 0,
+            default: 1,
+            description: 'credits for each slot that a replay reads, as for getBlock',
+          }),
+        ),
       },
       { ...closed, default: {}, description: 'replay of past blocks for one webhook' },
     ),
     retention: Type.Object(
       {
-        succeededHours: count(24, 'how long delivered events are kept'),
-        failedDays: count(14, 'how long failed and discarded events are kept'),
-        attemptsPerDelivery: count(20, 'attempts kept per delivery'),
-        attemptsPerWebhook: count(1_000, 'attempts kept per webhook'),
+        succeededHours: reloadable(count(24, 'how long delivered events are kept')),
+        failedDays: reloadable(count(14, 'how long failed and discarded events are kept')),
+        attemptsPerDelivery: reloadable(count(20, 'attempts kept per delivery')),
+        attemptsPerWebhook: reloadable(count(1_000, 'attempts kept per webhook')),
       },
       { ...closed, default: {}, description: 'how long deliveries are kept' },
     ),
     autoDisable: Type.Object(
       {
-        enabled: Type.Boolean({ default: true, description: 'switch off webhooks whose receiver keeps failing' }),
-        windowMinutes: count(60, 'length of the window'),
-        minFinished: count(20, 'smallest number of finished deliveries in the window'),
-        failureRate: Type.Number({
-          minimum: 0,
-          maximum: 1,
-          default: 0.95,
-          description: 'share of failed deliveries that disables a webhook',
-        }),
-        quietMinutes: count(10, 'a successful delivery within this time prevents it', 0),
-        silentHours: count(
-          24,
-          'also disable if every attempt within this time failed, and there were at least minFinished',
+        enabled: reloadable(
+          Type.Boolean({ default: true, description: 'switch off webhooks whose receiver keeps failing' }),
+        ),
+        windowMinutes: reloadable(count(60, 'length of the window')),
+        minFinished: reloadable(count(20, 'smallest number of finished deliveries in the window')),
+        failureRate: reloadable(
+          Type.Number({
+            minimum: 0,
+            maximum: 1,
+            default: 0.95,
+            description: 'share of failed deliveries that disables a webhook',
+          }),
+        ),
+        quietMinutes: reloadable(count(10, 'a successful delivery within this time prevents it', 0)),
+        silentHours: reloadable(
+          count(24, 'also disable if every attempt within this time failed, and there were at least minFinished'),
         ),
       },
       { ...closed, default: {}, description: 'automatic disabling' },
     ),
-    graceHours: Type.Integer({
-      minimum: 24,
-      default: 24,
-      description: 'time after re-enabling in which a webhook is not disabled automatically',
-    }),
+    graceHours: reloadable(
+      Type.Integer({
+        minimum: 24,
+        default: 24,
+        description: 'time after re-enabling in which a webhook is not disabled automatically',
+      }),
+    ),
     secret: Type.Object(
-      { overlapSeconds: count(86_400, 'how long the old secret also signs after a rotation', 0) },
+      { overlapSeconds: reloadable(count(86_400, 'how long the old secret also signs after a rotation', 0)) },
       { ...closed, default: {}, description: 'signing secrets' },
     ),
     operational: Type.Union(
@@ -160,11 +176,13 @@ export const webhooksConfig = Type.Object(
       ],
       { default: null, description: 'webhook of the operator {url, secret}; null = off' },
     ),
-    maxLagSeconds: Type.Number({
-      exclusiveMinimum: 0,
-      default: 60,
-      description: 'lag of which the operator is notified, after follow.stalledAfterSeconds',
-    }),
+    maxLagSeconds: reloadable(
+      Type.Number({
+        exclusiveMinimum: 0,
+        default: 60,
+        description: 'lag of which the operator is notified, after follow.stalledAfterSeconds',
+      }),
+    ),
     maxLagSlots: Type.Union([Type.Integer({ minimum: 1 }), Type.Null()], {
       default: null,
       description: 'old form of webhooks.maxLagSeconds, in slots',
@@ -179,7 +197,7 @@ export const webhooksConfig = Type.Object(
       default: null,
       description: 'allowed ports of targets; null = all',
     }),
-    caFile: Type.Union([Type.String(), Type.Null()], {
+    caFile: Type.Union([Type.String({ format: 'file' }), Type.Null()], {
       default: null,
       description: 'PEM file with additional certificate authorities for receivers',
     }),

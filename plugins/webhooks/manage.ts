@@ -22,6 +22,7 @@ import {
   insertHook,
   insertSecret,
   keyText,
+  listHooks,
   presentAddresses,
   readAddresses,
   removeAddresses,
@@ -295,12 +296,28 @@ async function afterToggle(context: ManageContext, write: HookWrite, active: boo
 
 /** Deletes a webhook with its addresses and secrets, and drops its waiting deliveries. Errors: 404. */
 export function removeHook(context: ManageContext, projectId: string, id: string): Promise<void> {
-  return writeHook(context, projectId, id, async ({ tx, db, hook, record }) => {
-    const addresses = await readAddresses(db, hook.number);
-    await context.waiting.drop(tx, hook.id, REASONS.deleted);
-    await deleteHook(db, hook.number);
-    await record(addresses, []);
-  });
+  return writeHook(context, projectId, id, (write) => dropHook(context, write));
+}
+
+/** Deletes all webhooks of a project. */
+export async function removeHooksOf(context: ManageContext, tx: StoreTx, projectId: string): Promise<void> {
+  const db = tx.db as Db;
+  if ((await countHooks(db, projectId)) === 0) return;
+  const version = await beginChange(tx);
+  const now = context.clock.now();
+  for (const hook of await listHooks(db, projectId)) {
+    const { number } = hook;
+    const record: HookWrite['record'] = (removed = [], added = []) =>
+      recordChange(tx, { version, number, removed, added }, now);
+    await dropHook(context, { tx, db, hook, now, record });
+  }
+}
+
+async function dropHook({ waiting }: ManageContext, { tx, db, hook, record }: HookWrite): Promise<void> {
+  const addresses = await readAddresses(db, hook.number);
+  await waiting.drop(tx, hook.id, REASONS.deleted);
+  await deleteHook(db, hook.number);
+  await record(addresses, []);
 }
 
 const MAX_OLD_SECRETS = 5;

@@ -183,3 +183,9 @@ export const REASONS = {
 
 /** Hold reasons of single deliveries, which can be dropped individually. */
 export const SELF_HELD = [REASONS.inactive, REASONS.credits] as const;
+
+/** Discord's limit of embeds in one message. */
+const MAX_EMBEDS = 10;
+
+export const batchLimit = (hook: Webhook): number =>
+  formOf(hook.type) === 'discord' ? Math.min(hook.batchSize, MAX_EMBEDS) : hook.batchSize;

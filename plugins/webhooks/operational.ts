@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { isLagBeyond, type LagLimit, lagText } from '../../src/lib/chain-lag.ts';
 import type { HostContext } from '../../src/plugin/host.ts';
-import type { ChainId, Job, JobKind, JobOutcome, PluginContext, SettledJob } from '../../src/plugin/plugin.ts';
+import type { ChainId, FinishedJob, Job, JobKind, JobOutcome, PluginContext } from '../../src/plugin/plugin.ts';
 import type { ChainStatus } from '../../src/ports/chain.ts';
 import type { Clock, Random } from '../../src/ports/clock.ts';
 import type { GapBook } from '../../src/ports/gaps.ts';
@@ -33,9 +33,9 @@ export function createOperatorAlerts(ctx: HostContext<WebhooksConfig>, parts: Op
     gapAlerts: gaps === null ? null : createGapAlerts(operational, gaps, store, processor),
     stallAlerts: createStallAlerts({
       ...{ operational, outbox, store, clock, chains },
-      maxLag: { seconds: config.maxLagSeconds, slots: config.maxLagSlots },
+      maxLag: () => ({ seconds: config.maxLagSeconds, slots: config.maxLagSlots }),
       status: (chain) => ctx.chain(chain)?.status() ?? null,
-      patienceMs: ctx.core.follow.stalledAfterSeconds * 1_000,
+      patienceMs: () => ctx.core.follow.stalledAfterSeconds * 1_000,
     }),
     ...createRevertAlerts(operational, store, log),
   };
@@ -80,9 +80,9 @@ interface StallAlertParts {
   readonly chains: readonly ChainId[];
   /** Null when no upstream is configured. */
   status(chain: ChainId): ChainStatus | null;
-  readonly maxLag: LagLimit;
+  readonly maxLag: () => LagLimit;
   /** Time that a stall may last before it is reported. */
-  readonly patienceMs: number;
+  readonly patienceMs: () => number;
 }
 
 interface Seen {
@@ -115,9 +115,9 @@ function createStallAlerts(parts: StallAlertParts): StallAlerts {
     const status = parts.status(chain);
     // Nothing is known before the first answers.
     if (status === null || (status.lagSlots === null && status.stalled === null)) return;
-    const reason = status.stalled ?? (isLagBeyond(status, maxLag) ? lagText(status) : null);
+    const reason = status.stalled ?? (isLagBeyond(status, maxLag()) ? lagText(status) : null);
     one.since = reason === null ? null : (one.since ?? clock.monotonic());
-    const isLong = one.since !== null && clock.monotonic() - one.since >= patienceMs;
+    const isLong = one.since !== null && clock.monotonic() - one.since >= patienceMs();
     if (reason !== null && !isLong) return;
     if (one.isReported === isLong) return;
     await reportStall(chain, status, reason);
@@ -173,7 +173,7 @@ function createRevertAlerts(operational: Operational, store: Store, log: Log): R
 /** Reports webhooks that start or stop failing: each change once. */
 export interface Alerts {
   /** Finished attempts, in the transaction that writes them. */
-  note(tx: StoreTx, settled: readonly SettledJob[], reports: Pick<Reports, 'get'>): Promise<void>;
+  note(tx: StoreTx, finished: readonly FinishedJob[], reports: Pick<Reports, 'get'>): Promise<void>;
   /** The credits of a project are used up. */
   paused(tx: StoreTx, projectId: string): Promise<void>;
   /** A webhook was disabled automatically. */
@@ -193,9 +193,9 @@ interface Change {
 
 function createAlerts(operational: Operational, clock: Clock, log: Log): Alerts {
   return {
-    async note(tx, settled, reports) {
+    async note(tx, finished, reports) {
       if (!operational.isOn) return;
-      const changes = changesOf(settled, reports);
+      const changes = changesOf(finished, reports);
       if (changes.size === 0) return;
       const states = await readAlerts(tx, [...changes.keys()]);
       for (const [number, change] of changes) {
@@ -205,7 +205,9 @@ function createAlerts(operational: Operational, clock: Clock, log: Log): Alerts 
       }
     },
     async paused(tx, projectId) {
-      tx.onCommit(() => log.warn({ project: projectId }, 'deliveries on hold: the project has no credits left'));
+      tx.onCommit(() =>
+        log.warn({ project: projectId }, 'deliveries on hold: the project has no credits left, or is disabled'),
+      );
       await operational.report(tx, 'webhook.paused', { project: projectId, reason: 'credits' });
     },
     disabled: (tx, hook, reason) =>
@@ -213,9 +215,9 @@ function createAlerts(operational: Operational, clock: Clock, log: Log): Alerts 
   };
 }
 
-function changesOf(settled: readonly SettledJob[], reports: Pick<Reports, 'get'>): ReadonlyMap<number, Change> {
+function changesOf(finished: readonly FinishedJob[], reports: Pick<Reports, 'get'>): ReadonlyMap<number, Change> {
   const changes = new Map<number, Change>();
-  for (const { job, outcome } of settled) {
+  for (const { job, outcome } of finished) {
     const report = reports.get(job.id);
     if (report === undefined) continue;
     const { hook, n, members } = report;

@@ -79,8 +79,8 @@ export function createReplays({ book, store, clock, random, slotMs }: ReplaysPar
           );
         const chain = chainOf(hook.type);
         const { fromSlot, toSlot } = range;
-        const wish = { chain, processor: REPLAY_PROCESSOR, fromSlot, toSlot, addresses: null };
-        const gapId = await book.request(tx, wish);
+        const fill = { chain, processor: REPLAY_PROCESSOR, fromSlot, toSlot, addresses: null };
+        const gapId = await book.request(tx, fill);
         const replay = { ...range, id: random.uuid(), number: hook.number, chain, gapId, queued: 0, createdAt: now };
         await insertReplay(tx, replay);
         return replay;

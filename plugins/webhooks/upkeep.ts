@@ -4,13 +4,12 @@ import type { ChainId } from '../../src/ports/chain.ts';
 import type { Clock } from '../../src/ports/clock.ts';
 import type { Roles } from '../../src/ports/daemon-view.ts';
 import type { Log } from '../../src/ports/log.ts';
-import type { Outbox } from '../../src/ports/outbox.ts';
 import type { Store, StoreTx } from '../../src/ports/store.ts';
 import type { WebhooksConfig } from './config.ts';
 import { type AutoDisableParts, disableFailing } from './delivery/auto-disable.ts';
 import type { DeliveryQueue } from './delivery/queue.ts';
 import type { Depth } from './match.ts';
-import { deliveryKind, REASONS, signatureOfKey } from './model.ts';
+import { REASONS, signatureOfKey } from './model.ts';
 import type { GapAlerts, StallAlerts } from './operational.ts';
 import type { Replays } from './replay.ts';
 import { CHANGES_KEPT_MS, pruneChanges } from './store/changes.ts';
@@ -102,7 +101,6 @@ async function checkRates({ store, clock, autoDisable }: UpkeepParts): Promise<v
 
 interface HeldParts {
   readonly store: Store;
-  readonly outbox: Outbox;
   readonly queue: DeliveryQueue;
   readonly chains: readonly ChainId[];
   readonly clock: Clock;
@@ -140,15 +138,10 @@ async function releaseLeft({ store, queue, clock }: HeldParts): Promise<void> {
 }
 
 /** Members whose leader finished without its batch, after its process died too often, are sent alone. */
-async function releaseOrphans({ store, outbox, queue, chains, clock }: HeldParts): Promise<void> {
+async function releaseOrphans({ store, queue, clock }: HeldParts): Promise<void> {
   const leaders = await oldLeaders(store.read as Db, clock.now() - RECENT_MS, BATCH);
   if (leaders.length === 0) return;
-  const alive = new Set<number>();
-  for (const chain of chains) {
-    const states = ['pending', 'running', 'held'] as const;
-    const rows = await outbox.list({ kind: deliveryKind(chain), ids: leaders, states }, { limit: BATCH });
-    for (const { id } of rows) alive.add(id);
-  }
+  const alive = await queue.unfinished(leaders);
   const dead = leaders.filter((id) => !alive.has(id));
   if (dead.length === 0) return;
   await store.write(async (tx) => {
@@ -179,7 +172,7 @@ async function endPauses({ store, queue, charges, log }: PauseParts): Promise<vo
 
 interface PruneParts {
   readonly store: Store;
-  readonly outbox: Outbox;
+  readonly queue: DeliveryQueue;
   readonly chains: readonly ChainId[];
   readonly clock: Clock;
   readonly config: WebhooksConfig;
@@ -216,13 +209,13 @@ async function repeat({ store, isStopped }: PruneParts, work: (tx: StoreTx) => P
 }
 
 async function pruneBatch(
-  { outbox }: PruneParts,
+  { queue }: PruneParts,
   tx: StoreTx,
   chain: ChainId,
   state: 'done' | 'failed' | 'discarded',
   finishedBefore: number,
 ): Promise<number> {
-  const rows = await outbox.prune(tx, { kind: deliveryKind(chain), state, finishedBefore, limit: BATCH });
+  const rows = await queue.prune(tx, chain, { state, finishedBefore, limit: BATCH });
   const ids = rows.map(({ id }) => id);
   await removeAttempts(tx.db as Db, ids);
   await forgetSent(tx, ids);

@@ -1,5 +1,9 @@
 import { createRequire } from 'node:module';
 import { type DestinationStream, pino } from 'pino';
+import type { PrettyOptions } from 'pino-pretty';
+
+type MessageFormatFunc = Exclude<PrettyOptions['messageFormat'], string | false | undefined>;
+
 import { maskKeys } from '../lib/mask-keys.ts';
 import type { Log } from '../ports/log.ts';
 
@@ -16,6 +20,8 @@ export interface LogOptions {
 /** A log whose level a reload can change. */
 export interface RootLog extends Log {
   setLevel(level: string): void;
+  /** `read` returns fields for each line, of this log and its children; null: none. */
+  setContext(read: () => object | null): void;
   /** Writes complete lines of another thread unchanged. */
   writeLines(lines: string): void;
 }
@@ -66,7 +72,34 @@ function createIsoTime(): () => string {
 /** Loaded only for a terminal. */
 function terminalOutput(): DestinationStream {
   const { build } = createRequire(import.meta.url)('pino-pretty') as typeof import('pino-pretty');
-  return build({ colorize: true, ignore: 'pid,hostname' });
+  return build({
+    colorize: process.env['NO_COLOR'] === undefined,
+    ignore: 'pid,hostname',
+    translateTime: 'SYS:HH:MM:ss.l',
+    // Fields stand behind the message, on the same line.
+    hideObject: true,
+    messageFormat: terminalLine,
+    // What the program prints itself comes after the lines before it.
+    sync: true,
+  });
+}
+
+const IN_PREFIX = new Set(['level', 'time', 'pid', 'hostname', 'msg', 'role', 'err']);
+
+/** `api: request method=GET route=/ping status=200`; the stack of an error follows on lines of its own. */
+const terminalLine: MessageFormatFunc = (log, messageKey, _level, { colors }) => {
+  const { role, err } = log;
+  const who = role === undefined ? '' : colors.gray(`${String(role)}: `);
+  const fields = Object.entries(log)
+    .filter(([name]) => !IN_PREFIX.has(name))
+    .map(([name, value]) => ` ${colors.gray(`${name}=`)}${colors.reset(fieldText(value))}`);
+  const stack = (err as { stack?: string } | undefined)?.stack;
+  return `${who}${colors.cyan(String(log[messageKey]))}${fields.join('')}${stack === undefined ? '' : `\n${stack.replace(/^/gm, '    ')}`}`;
+};
+
+/** As it is if it is one word, else as JSON. */
+function fieldText(value: unknown): string {
+  return typeof value === 'string' && /^[^\s"=]+$/.test(value) ? value : JSON.stringify(value);
 }
 
 /** Fields that are always removed, as a second line of defence. */
@@ -100,6 +133,10 @@ export function createLog(options: LogOptions): RootLog {
   return Object.assign(root, {
     setLevel(level: string) {
       root.level = level;
+    },
+    setContext(read: () => object | null) {
+      // Children inherit it. Without a context, lines cost no call.
+      Reflect.set(root, pino.symbols.mixinSym, () => ({ ...read() }));
     },
     writeLines(lines: string) {
       destination.write(lines);

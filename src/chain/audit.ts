@@ -6,7 +6,7 @@ import { findEnd } from './fill-blocks.ts';
 import { countGaps } from './gaps.ts';
 
 import { type ChildLink, followFork, rollBackBelowGap } from './reorg.ts';
-import type { Run } from './run.ts';
+import { type Run, tellListeners } from './run.ts';
 
 /** Verifies at intervals that the released blocks are the finalized ones. Errors go to `onError`. */
 export async function auditLoop(run: Run, onError: (error: unknown) => void): Promise<void> {
@@ -17,7 +17,8 @@ export async function auditLoop(run: Run, onError: (error: unknown) => void): Pr
       if (run.state.started && run.state.halted === null && !run.state.draining) await audit(run);
     } catch (error) {
       if (signal.aborted) return;
-      if (codeOf(error) === 'FOLLOW_DEEP_FORK' || codeOf(error)?.startsWith('STORE_')) onError(error);
+      if (codeOf(error) === 'FOLLOW_DEEP_FORK' || codeOf(error)?.startsWith('STORE_') || codeOf(error) === 'LEDGER_IO')
+        onError(error);
       else if (faultOfProcessor(error) !== null) {
         run.state.mismatch = reasonOf(error, 'rolling back');
         log.error({ chain: run.chain, ...faultOfProcessor(error), error: messageOf(error) }, 'a block processor fails');
@@ -103,6 +104,8 @@ async function advance(run: Run, slot: number, blockhash: string): Promise<void>
   });
   // Listeners that keep finalized data in memory must not hear of another block.
   if (!isOurs) return;
+  await state.ledger?.finalize(slot);
   state.finalizedSlot = Math.max(slot, state.finalizedSlot ?? 0);
+  tellListeners(run, (listener) => listener.finalized(slot));
   await countGaps(store.read, chain, state);
 }

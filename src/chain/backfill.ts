@@ -27,7 +27,7 @@ import {
 import { updateSkippedGaps } from './processors.ts';
 import type { Run } from './run.ts';
 
-const LOOK_MS = 2_000;
+const POLL_MS = 2_000;
 
 /** Fills gaps while the chain is at the tip: following has priority. Errors go to `onError`. */
 export async function fillLoop(run: Run, onError: (error: unknown) => void): Promise<void> {
@@ -41,7 +41,7 @@ export async function fillLoop(run: Run, onError: (error: unknown) => void): Pro
       const hasWorked = await schedule.pass();
       failures = 0;
       await countGaps(store.read, chain, state);
-      if (!hasWorked) await clock.sleep(LOOK_MS, signal);
+      if (!hasWorked) await clock.sleep(POLL_MS, signal);
     } catch (error) {
       if (signal.aborted) return;
       failures += 1;
@@ -58,6 +58,7 @@ function fillOptions(run: Run): FillOptions {
   return {
     ...{ chain, source, store, processors, follow, clock, random, log, signal, exclusive },
     forget: run.shared.forget,
+    keep: async (block) => await run.state.ledger?.append(block),
     concurrency: follow.gapBackfill.concurrency,
     finalSlot: async () => await source.tip({ commitment: 'finalized', signal }),
     hindrance() {
@@ -94,31 +95,33 @@ interface Pause {
   readonly wantedAt: number | null;
 }
 
-/** Takes the open gaps in exclusive, a piece of each, and lets rest those that cannot be filled now. */
+/** Fills the open gaps in turn, a piece of each; one that cannot be filled now pauses. */
 export function createFillSchedule(options: FillOptions, wants: (gap: GapRecord) => boolean): FillSchedule {
   const { store, chain, clock, random, follow, log, exclusive } = options;
   const pauses = new Map<number, Pause>();
   let lastId = -1;
 
   function isDue(gap: GapRecord): boolean {
-    const pause = pauses.get(gap.id);
+    const paused = pauses.get(gap.id);
     // An operator who asks for it ends the pause.
-    return wants(gap) && (pause === undefined || pause.until <= clock.monotonic() || pause.wantedAt !== gap.wantedAt);
+    return (
+      wants(gap) && (paused === undefined || paused.until <= clock.monotonic() || paused.wantedAt !== gap.wantedAt)
+    );
   }
 
-  function rest(gap: GapRecord, kind: Pause['kind'], pauseMs: (tries: number) => number): number {
+  function pause(gap: GapRecord, kind: Pause['kind'], pauseMs: (tries: number) => number): number {
     const before = pauses.get(gap.id);
     const tries = before?.kind === kind && before.wantedAt === gap.wantedAt ? before.tries + 1 : 1;
     pauses.set(gap.id, { kind, until: clock.monotonic() + pauseMs(tries), tries, wantedAt: gap.wantedAt });
     return tries;
   }
 
-  async function tell(gap: GapRecord, reason: string, isTry: boolean): Promise<void> {
+  async function recordTrouble(gap: GapRecord, reason: string, isTry: boolean): Promise<void> {
     if (!isTry && gap.trouble === reason) return;
     await exclusive(() => store.write((tx) => noteTrouble(tx, gap, reason, isTry ? clock.now() : null)));
   }
 
-  async function take(gap: GapRecord, outcome: FillOutcome): Promise<boolean> {
+  async function applyOutcome(gap: GapRecord, outcome: FillOutcome): Promise<boolean> {
     if (outcome.kind === 'more' || outcome.kind === 'filled') {
       pauses.delete(gap.id);
       if (outcome.kind === 'filled') {
@@ -128,23 +131,23 @@ export function createFillSchedule(options: FillOptions, wants: (gap: GapRecord)
       return true;
     }
     if (outcome.kind === 'waits') {
-      rest(gap, 'waits', () => WAIT_MS);
-      await tell(gap, outcome.reason, false);
+      pause(gap, 'waits', () => WAIT_MS);
+      await recordTrouble(gap, outcome.reason, false);
       return false;
     }
     const longestMs = follow.gapBackfill.retryMaxSeconds * 1_000;
-    rest(gap, 'stuck', (tries) => Math.min(longestMs, FIRST_PAUSE_MS * 2 ** Math.min(tries - 1, 16)));
+    pause(gap, 'stuck', (tries) => backoffMs(tries, null, { firstMs: FIRST_PAUSE_MS, longestMs }));
     if (gap.trouble !== outcome.reason)
       log.warn({ chain, gap: gap.id, reason: outcome.reason }, 'a gap cannot be filled now');
-    await tell(gap, outcome.reason, true);
+    await recordTrouble(gap, outcome.reason, true);
     return false;
   }
 
-  async function fail(gap: GapRecord, error: unknown): Promise<boolean> {
+  async function recordFailure(gap: GapRecord, error: unknown): Promise<boolean> {
     if (options.signal.aborted || fatalOf(error) !== null) throw error;
-    const tries = rest(gap, 'failed', (count) => backoffMs(count, random));
+    const tries = pause(gap, 'failed', (count) => backoffMs(count, random));
     log.warn({ chain, gap: gap.id, code: codeOf(error), error: messageOf(error) }, 'filling a gap failed');
-    if (tries >= FAILURES_TO_REPORT) await tell(gap, reasonOf(error, 'filling it'), true);
+    if (tries >= FAILURES_TO_REPORT) await recordTrouble(gap, reasonOf(error, 'filling it'), true);
     return false;
   }
 
@@ -158,9 +161,9 @@ export function createFillSchedule(options: FillOptions, wants: (gap: GapRecord)
       if (gap === undefined) return false;
       lastId = gap.id;
       try {
-        return await take(gap, await fillGap(options, gap));
+        return await applyOutcome(gap, await fillGap(options, gap));
       } catch (error) {
-        return await fail(gap, error);
+        return await recordFailure(gap, error);
       }
     },
   };
@@ -177,8 +180,8 @@ async function fillGap(options: FillOptions, gap: GapRecord): Promise<FillOutcom
   // Filled blocks cannot be rolled back.
   if (!(await options.source.confirmChain(options.signal)))
     return { kind: 'waits', reason: 'no upstream is confirmed to serve this chain' };
-  const { ready, over, reason } = sortFills(gap, options.processors);
-  if (over.length > 0 && (await exclusive(() => store.write((tx) => finishFills(tx, gap, over, clock.now())))))
+  const { ready, outdated, reason } = sortFills(gap, options.processors);
+  if (outdated.length > 0 && (await exclusive(() => store.write((tx) => finishFills(tx, gap, outdated, clock.now())))))
     return { kind: 'filled' };
   if (ready.length === 0) return { kind: 'stuck', reason: reason ?? 'no processor wants it' };
   const finalSlot = await options.finalSlot();
@@ -190,10 +193,10 @@ async function fillGap(options: FillOptions, gap: GapRecord): Promise<FillOutcom
     return { kind: 'stuck', reason: `no upstream has the blocks behind slot ${gap.toSlot}` };
   if (end === null) return { kind: 'waits', reason: `no block behind slot ${gap.toSlot} was released yet` };
   if (end.slot > finalSlot) return { kind: 'waits', reason: `the block behind it, at slot ${end.slot}, is not final` };
-  return await goOn(options, gap, members, await fillBlocks(options, gap, end, members));
+  return await applyBlocks(options, gap, members, await fillBlocks(options, gap, end, members));
 }
 
-async function goOn(
+async function applyBlocks(
   options: FillOptions,
   gap: GapRecord,
   members: readonly FillMember[],
@@ -238,25 +241,25 @@ async function askEnd(options: FillOptions, gap: GapRecord, finalSlot: number): 
 interface Sorted {
   readonly ready: readonly FillMember[];
   /** Of versions that are no longer in use: the new one indexes again from its start. */
-  readonly over: readonly GapFill[];
+  readonly outdated: readonly GapFill[];
   /** Why the others cannot be filled. */
   readonly reason: string | null;
 }
 
 function sortFills(gap: GapRecord, processors: readonly BlockProcessor[]): Sorted {
   const ready: FillMember[] = [];
-  const over: GapFill[] = [];
+  const outdated: GapFill[] = [];
   let reason: string | null = null;
   for (const fill of gap.fills.filter(({ isDone }) => !isDone)) {
     const processor = processors.find(({ name }) => name === fill.name);
     if (processor === undefined) reason = `processor ${fill.name} is not loaded`;
-    else if (processor.version > fill.version) over.push(fill);
+    else if (processor.version > fill.version) outdated.push(fill);
     else if (processor.version < fill.version) reason = `processor ${fill.name} is older than the one that missed it`;
     else if (processor.outOfOrder !== true)
       reason = `processor ${fill.name} takes blocks in their order only: index it again`;
     else ready.push({ processor, fill });
   }
-  return { ready, over, reason };
+  return { ready, outdated, reason };
 }
 
 /** Those with the lowest position, all equal. */

@@ -19,7 +19,7 @@ interface ElectionOptions {
   /** Called once, with FOLLOW_FENCED, when another process has become the leader. */
   readonly lost: (error: unknown) => void;
   /** Called once, when another process is seen to be the leader and alive. */
-  readonly rival?: () => void;
+  readonly otherLeads?: () => void;
 }
 
 interface Leader {
@@ -34,11 +34,11 @@ interface Leader {
  * each write of the leader proves its epoch in its own transaction, so a leader that was paused or cut off writes nothing any more.
  */
 export interface Election {
-  /** Looks once. Whether this process leads. */
-  look(): Promise<boolean>;
-  /** Looks until this process leads; false when `stop` came first. */
-  won(): Promise<boolean>;
-  /** Writes only while this process leads. Errors of a write besides: FOLLOW_FENCED. */
+  /** Takes the lead if it is free. Returns whether this process leads. */
+  tryLead(): Promise<boolean>;
+  /** Retries until this process leads; false after `stop`. */
+  untilLeading(): Promise<boolean>;
+  /** Writes only while this process leads. Additional error of a write: FOLLOW_FENCED. */
   readonly store: Store;
   /** As last seen. */
   leader(): Leader | null;
@@ -48,12 +48,12 @@ export interface Election {
   resign(): Promise<void>;
 }
 
-const LOOKS_PER_LEASE = 5;
+const READS_PER_LEASE = 5;
 const LONGEST_PAUSE_MS = 1_000;
 
 export function createElection(options: ElectionOptions): Election {
   const { chain, store, name, leaseMs, clock, log, lost } = options;
-  const pauseMs = Math.min(LONGEST_PAUSE_MS, leaseMs / LOOKS_PER_LEASE);
+  const pauseMs = Math.min(LONGEST_PAUSE_MS, leaseMs / READS_PER_LEASE);
   const stopped = new AbortController();
   const resigned = new AbortController();
   let seen: { readonly row: LeaderRow | null; readonly since: number } | null = null;
@@ -61,9 +61,9 @@ export function createElection(options: ElectionOptions): Election {
   let provenAt = Number.NEGATIVE_INFINITY;
   let writing = 0;
   let beating: Promise<void> = Promise.resolve();
-  let rival = (): void => {
-    rival = () => undefined;
-    options.rival?.();
+  let reportOther = (): void => {
+    reportOther = () => undefined;
+    options.otherLeads?.();
   };
 
   const fenced: Store['write'] = async (work) => {
@@ -81,16 +81,16 @@ export function createElection(options: ElectionOptions): Election {
     }
   };
 
-  async function look(): Promise<boolean> {
+  async function tryLead(): Promise<boolean> {
     const row = await readLeader(store.read, chain).catch((error: unknown) => {
-      // The leader cannot be observed now: its silence counts from the next look on.
+      // The leader cannot be observed now: its silence counts from the next read on.
       seen = null;
       throw error;
     });
     const now = clock.monotonic();
     const isAlive = seen !== null && (row?.epoch !== seen.row?.epoch || row?.beat !== seen.row?.beat);
     if (seen === null || isAlive) seen = { row, since: now };
-    if (isAlive && row !== null && row.holder !== null) rival();
+    if (isAlive && row !== null && row.holder !== null) reportOther();
     const isFree = row === null || row.holder === null || now - seen.since >= leaseMs;
     if (!isFree) return false;
     const taken = await store.write((tx) => takeLead(tx, chain, row, name));
@@ -119,11 +119,11 @@ export function createElection(options: ElectionOptions): Election {
 
   return {
     store: { ...store, write: fenced },
-    look,
-    async won() {
+    tryLead,
+    async untilLeading() {
       while (!stopped.signal.aborted) {
         try {
-          if (await look()) return !stopped.signal.aborted;
+          if (await tryLead()) return !stopped.signal.aborted;
         } catch (error) {
           log.warn({ chain, code: codeOf(error), error: messageOf(error) }, 'the leader is unknown');
         }
@@ -160,7 +160,7 @@ async function readLeader(db: Queries, chain: ChainId): Promise<LeaderRow | null
   return row ?? null;
 }
 
-/** Takes the lead under the next epoch, unless the row is no longer as it was seen. Gives the epoch, or null. */
+/** Takes the lead under the next epoch, unless the row is no longer as it was seen. Returns the epoch, or null. */
 async function takeLead(tx: StoreTx, chain: ChainId, seen: LeaderRow | null, holder: string): Promise<number | null> {
   if (seen === null) {
     const columns = ['chain', 'epoch', 'holder', 'beat'];

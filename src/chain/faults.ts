@@ -136,6 +136,7 @@ export function describeFault({ plugin, processor, slot, call, reason, stack }: 
 const FATAL = new Set([
   'FOLLOW_FENCED',
   'FOLLOW_REWIND',
+  'LEDGER_IO',
   'STORE_IO',
   'STORE_FULL',
   'STORE_READ_ONLY',

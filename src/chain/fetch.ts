@@ -4,7 +4,7 @@ import type { AskOptions, BlockAnswer, ChainSource, Commitment } from '../ports/
 import type { Clock, Random } from '../ports/clock.ts';
 import { backoffMs } from '../runtime/backoff.ts';
 import { orAborted } from '../runtime/deadline.ts';
-import { STREAM } from './state.ts';
+import { LEDGER, STREAM } from './state.ts';
 
 /** What is known of a slot whose block is wanted. */
 export interface Ask {
@@ -171,7 +171,7 @@ export function createFetcher(options: FetcherOptions): Fetcher {
       options.forget?.(slot);
       asks.delete(slot);
       const ask = want(slot);
-      if (source.upstreamCount > 1 && upstream !== STREAM) ask.avoid.add(upstream);
+      if (upstream === LEDGER || (source.upstreamCount > 1 && upstream !== STREAM)) ask.avoid.add(upstream);
       later(ask);
     },
     isPruned: (slot) => isPruned(asks.get(slot)),

@@ -1,6 +1,7 @@
+import { setMaxListeners } from 'node:events';
 import type { CoreConfig } from '../config/core.ts';
 import type { BlockProcessor } from '../plugin/plugin.ts';
-import type { BlockHeader } from '../ports/block.ts';
+import type { BlockHeader, ChainBlock } from '../ports/block.ts';
 import type { ChainId, ChainSource } from '../ports/chain.ts';
 import type { Clock, Random } from '../ports/clock.ts';
 import type { Log } from '../ports/log.ts';
@@ -26,6 +27,8 @@ export interface FillOptions {
   readonly exclusive: <T>(work: () => Promise<T>) => Promise<T>;
   /** The block given for a slot is not trusted. */
   readonly forget?: (slot: number) => void;
+  /** Filled blocks are final. Absent without a ledger. */
+  readonly keep?: (block: ChainBlock) => Promise<void>;
   /** Blocks fetched at once. */
   readonly concurrency: number;
   /** Why filling has to wait now; null when it need not. */
@@ -77,6 +80,8 @@ export async function fillBlocks(
 ): Promise<BlocksOutcome> {
   const over = new AbortController();
   const signal = AbortSignal.any([options.signal, over.signal]);
+  // Each fetch and wait of the fill listens to it.
+  setMaxListeners(0, signal);
   const piece = createPiece({ ...options, signal }, gap, end, members);
   const { clock, follow } = options;
   let actedAt = clock.monotonic();
@@ -174,12 +179,13 @@ function createPiece(options: FillOptions, gap: GapRecord, end: GapEnd, members:
       block,
       chain,
     );
-    await exclusive(() =>
-      store.write(async (tx) => {
+    await exclusive(async () => {
+      await options.keep?.(block);
+      await store.write(async (tx) => {
         await moveFills(tx, gap, fills, to);
         for (const { processor } of members) await processor.apply(tx, block, chain, { isFinal: true });
-      }),
-    ).catch((error: unknown) => {
+      });
+    }).catch((error: unknown) => {
       // The next attempt fetches the block again.
       options.forget?.(block.slot);
       throw error;

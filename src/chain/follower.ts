@@ -13,9 +13,10 @@ import { type Position, readCursor, readHeaders, readMarks, writeFirstFloor } fr
 import { fatalOf, guardProcessor, reasonOf } from './faults.ts';
 import { createBlockBuffer, createFetcher, createSharedBlocks } from './fetch.ts';
 import { countGaps, recordGap } from './gaps.ts';
+import { openKeptBlocks, readLedgerFirst } from './keep.ts';
 import { missedBy, readPlacement } from './processors.ts';
 import { followFork, rewind } from './reorg.ts';
-import { createReleaseListeners, type FollowerOptions, type Run } from './run.ts';
+import { createReleaseListeners, type FollowerOptions, type Run, type TraceBlock } from './run.ts';
 import { createFollowMeter, lagOf, newState } from './state.ts';
 import { afterFailure, step } from './step.ts';
 import { isStreamLeading, pollLoop, streamLoop } from './tip.ts';
@@ -80,6 +81,8 @@ export function createFollower(options: FollowerOptions): Follower {
       await running;
       await run.fetcher.settled();
       await run.exclusive(async () => undefined).catch(() => undefined);
+      await run.state.ledger?.close();
+      run.state.ledger = null;
     },
     status: (): FollowerStatus => statusOf(run),
     onReleased: listeners.add,
@@ -92,11 +95,14 @@ function createRun(options: FollowerOptions, signal: AbortSignal, onReleased: (h
   const state = newState(clock.monotonic());
   const meter = createFollowMeter(options.metrics, state, clock);
   const wake = createWakeup(clock);
+  const kept = readLedgerFirst(options.source, {
+    ...{ ledger: () => state.ledger, log: options.log, served: () => meter.fromLedger.add() },
+  });
   const shared = createSharedBlocks({
-    ...{ source: options.source, signal, readers: (slot) => readersOf(state, slot) },
+    ...{ source: { ...options.source, ...kept }, signal, readers: (slot) => readersOf(state, slot) },
     maxBytes: follow.bufferBytes / 2,
   });
-  const source: ChainSource = { ...options.source, block: shared.block };
+  const source: ChainSource = { ...options.source, ...kept, block: shared.block };
   const buffer = createBlockBuffer(follow.bufferBlocks, follow.bufferBytes);
   const fetcher = createFetcher({
     ...{ source, buffer, clock, random, signal, commitment: follow.commitment, forget: shared.forget },
@@ -120,6 +126,7 @@ function createRun(options: FollowerOptions, signal: AbortSignal, onReleased: (h
   const run: Run = {
     ...options,
     startLane: () => undefined,
+    traceBlock: options.traceBlock ?? untraced,
     ...{
       source,
       shared,
@@ -139,6 +146,8 @@ function createRun(options: FollowerOptions, signal: AbortSignal, onReleased: (h
   };
   return run;
 }
+
+const untraced: TraceBlock = async (_slot, work, failed) => await work().catch(failed);
 
 async function main(run: Run, isFatal: (error: unknown) => boolean): Promise<void> {
   const { signal, state, clock, random, log } = run;
@@ -176,12 +185,14 @@ async function releaseLoop(run: Run, isFatal: (error: unknown) => boolean): Prom
     let acted = false;
     const waitMs = state.notBefore - clock.monotonic();
     if (!state.draining && state.halted === null && waitMs <= 0) {
-      try {
-        acted = await step(run);
-      } catch (error) {
-        if (signal.aborted) return;
-        if (!isFatal(error)) afterFailure(run, error);
-      }
+      const failed = (error: unknown) => {
+        if (!signal.aborted && !isFatal(error)) afterFailure(run, error);
+      };
+      acted = await step(run, failed).catch((error: unknown) => {
+        failed(error);
+        return false;
+      });
+      if (signal.aborted) return;
     }
     reportStall(run);
     if (acted) continue;
@@ -256,6 +267,7 @@ async function openChain(run: Run): Promise<void> {
   if (follow.rewindTo !== null) await rewind(run, follow.rewindTo);
   const marks = await readMarks(store.read, chain);
   state.cursor = await readCursor(store.read, chain);
+  await openKeptBlocks(run);
   for (const header of (await readHeaders(store.read, chain, 0)).reverse())
     state.slotLength.sawBlock(header.slot, header.blockTime);
   if (marks === null) {

@@ -22,7 +22,7 @@ import { faultOfProcessor, type ProcessorFault } from './faults.ts';
 import { forgetEnds, recordGap, recordProcessorGap } from './gaps.ts';
 import { readPlacement, removeFromChain, reportSkipped, type SkippedProcessor } from './processors.ts';
 
-import type { Run } from './run.ts';
+import { type Run, tellListeners } from './run.ts';
 import { followTables, MAIN } from './tables.ts';
 
 type ForkResult = 'rolled-back' | 'stale' | 'unknown';
@@ -146,6 +146,7 @@ async function tryRollBack(
 
 async function afterRollBack(run: Run, to: Position | null, gone: readonly BlockHeader[]): Promise<void> {
   const { state, store, chain } = run;
+  await state.ledger?.cut(to?.slot ?? -1);
   if (to === null) Object.assign(state, await readPlacement(store.read, chain, run.processors, null, state.floor));
   state.cursor = to;
   run.buffer.clear();
@@ -162,6 +163,7 @@ async function afterRollBack(run: Run, to: Position | null, gone: readonly Block
     { chain, depth: gone.length, ancestor: to?.slot ?? null, newest: gone[0]?.slot ?? null },
     'rolled back a fork',
   );
+  if (gone.length > 0) tellListeners(run, (listener) => listener.reverted(gone));
   run.pollWake.wake();
 }
 

@@ -1,5 +1,7 @@
 import type { CoreConfig } from '../config/core.ts';
+import type { Ledger } from '../ledger/index.ts';
 import { messageOf } from '../lib/coded-error.ts';
+import type { BlockListener } from '../plugin/host.ts';
 import type { BlockProcessor } from '../plugin/plugin.ts';
 import type { BlockHeader } from '../ports/block.ts';
 import type { ChainId, ChainSource } from '../ports/chain.ts';
@@ -17,6 +19,7 @@ export interface FollowerOptions {
   readonly store: Store;
   /** Those that are not for this chain are left out. */
   readonly processors: readonly BlockProcessor[];
+  readonly listeners?: readonly BlockListener[];
   /** Id of the plugin that a processor, by its name, is of; default its name. */
   readonly pluginOf?: (processor: string) => string;
   readonly core: CoreConfig;
@@ -25,11 +28,19 @@ export interface FollowerOptions {
   readonly log: Log;
   /** Scope of one chain. */
   readonly metrics: Metrics;
-  /** Ends the daemon: FOLLOW_FENCED, STORE_IO, STORE_FULL, STORE_READ_ONLY, STORE_CORRUPT. */
+  /** Opens the ledger of the chain; absent when it is off. */
+  readonly openLedger?: () => Promise<Ledger>;
+  /** Traces the release of each block; default: none. */
+  readonly traceBlock?: TraceBlock;
+  /** Ends the daemon: FOLLOW_FENCED, LEDGER_IO, STORE_IO, STORE_FULL, STORE_READ_ONLY, STORE_CORRUPT. */
   readonly fatal: (error: unknown) => void;
 }
 
+/** Runs `work`; what it throws goes to `failed`. */
+export type TraceBlock = <T>(slot: number, work: () => Promise<T>, failed: (error: unknown) => T) => Promise<T>;
+
 export interface Run extends FollowerOptions {
+  readonly traceBlock: TraceBlock;
   readonly follow: FollowerOptions['core']['follow'];
   readonly signal: AbortSignal;
   readonly state: FollowState;
@@ -73,4 +84,18 @@ export function createReleaseListeners(log: Log): ReleaseListeners {
       }
     },
   };
+}
+
+/** Calls the listeners in this thread; one that throws is logged and does not keep the others from being called. */
+export function tellListeners(
+  { listeners, log }: Pick<Run, 'listeners' | 'log'>,
+  tell: (listener: BlockListener) => void,
+): void {
+  for (const listener of listeners ?? []) {
+    try {
+      tell(listener);
+    } catch (error) {
+      log.error({ error: messageOf(error) }, 'a listener for blocks threw');
+    }
+  }
 }

@@ -1,3 +1,4 @@
+import type { Ledger } from '../ledger/index.ts';
 import { lagSeconds, slotsIn } from '../lib/chain-lag.ts';
 import { createSlotLength, type SlotLength } from '../lib/slot-length.ts';
 import type { BlockProcessor } from '../plugin/plugin.ts';
@@ -23,6 +24,8 @@ export interface Lane {
 
 /** The upstream name of pushed blocks. */
 export const STREAM = 'stream';
+/** The upstream name of blocks from the ledger. */
+export const LEDGER = 'ledger';
 
 /** State of the stream. Times are monotonic ms. */
 export interface StreamState {
@@ -61,6 +64,8 @@ export interface FollowState {
   stream: StreamState | null;
   /** Whether the current stall has been reported. */
   isStallReported: boolean;
+  /** Null when it is off, or not open yet. */
+  ledger: Ledger | null;
   started: boolean;
   draining: boolean;
   lastReleaseAt: number;
@@ -107,6 +112,7 @@ export const newState = (now: number): FollowState => ({
   halted: null,
   stream: null,
   isStallReported: false,
+  ledger: null,
   started: false,
   draining: false,
   lastReleaseAt: now,
@@ -181,6 +187,10 @@ export function createFollowMeter(metrics: Metrics, state: FollowState, clock: C
       'slots that one upstream reported as skipped and another had',
     ),
     fetched: metrics.counter('blocks_fetched_total', 'blocks that were fetched'),
+    fromLedger: metrics.counter(
+      'blocks_from_ledger_total',
+      'blocks that were read from the ledger and not from an upstream',
+    ),
     retried: metrics.counter('fetch_retries_total', 'fetches that had to be repeated', ['code']),
     processorFailures: metrics.counter(
       'processor_failures_total',

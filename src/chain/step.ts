@@ -7,14 +7,15 @@ import { decide, samePosition } from './cursor.ts';
 import { describeFault, faultOfProcessor, reasonOf, stackOf } from './faults.ts';
 import type { Held } from './fetch.ts';
 import { countGaps, type Gap, recordGap } from './gaps.ts';
+import { keepReleased } from './keep.ts';
 import { missedBy, onFault } from './processors.ts';
 import { followFork } from './reorg.ts';
-import type { Run } from './run.ts';
+import { type Run, tellListeners } from './run.ts';
 import { STREAM } from './state.ts';
 import { distrustStream, listAhead } from './tip.ts';
 
-/** Does the next possible step; false when it has to wait. Errors: see `afterFailure`. */
-export async function step(run: Run): Promise<boolean> {
+/** Does the next possible step; false when it has to wait, or when a release failed, whose error goes to `failed`. Throws other errors. */
+export async function step(run: Run, failed: (error: unknown) => void): Promise<boolean> {
   const { state, buffer, fetcher } = run;
   if (state.unverified !== null) await run.exclusive(async () => undefined);
   dropFromOtherChain(run);
@@ -37,7 +38,14 @@ export async function step(run: Run): Promise<boolean> {
       distrustStream(run);
       return await onFork(run, next as Held);
     case 'release':
-      return await release(run, next as Held);
+      return await run.traceBlock(
+        (next as Held).block.slot,
+        () => release(run, next as Held),
+        (error) => {
+          failed(error);
+          return false;
+        },
+      );
   }
 }
 
@@ -126,8 +134,10 @@ async function release(run: Run, next: Held): Promise<boolean> {
     const startedAt = clock.monotonic();
     const isFinal = follow.commitment === 'finalized';
     const options = { store, chain, headers: follow.headers, floor, isFinal };
+    await keepReleased(run, block, seen);
     const commit = () => releaseBlock(options, block, seen, live, joining);
     await moveChain(run, commit, { to: block, adopt: () => released(run, block, startedAt) });
+    if (isFinal) await state.ledger?.finalize(block.slot);
     if (state.stream !== null && upstream === STREAM) state.stream.leads = true;
   });
   await write.catch((error: unknown) => onFault(run, next, error));
@@ -173,6 +183,8 @@ function released(run: Run, block: ChainBlock, startedAt: number): void {
   state.failures = 0;
   state.lastReleaseAt = clock.monotonic();
   run.onReleased(headerOf(block));
+  tellListeners(run, (listener) => listener.released(block));
+  if (run.follow.commitment === 'finalized') tellListeners(run, (listener) => listener.finalized(block.slot));
 }
 
 /** Without the transactions: listeners may be in other threads, and must not keep them. */

@@ -7,12 +7,6 @@ const format = (...choices: string[]): CommandFlag => ({
 });
 const JSON_FLAG: CommandFlag = { flags: '--json', description: 'one JSON document' };
 
-/** Flags of all commands. They have no defaults here: those are in the configuration. */
-export const commonFlags: readonly CommandFlag[] = [
-  { flags: '--config <file>', description: 'configuration file' },
-  { flags: '--data-dir <folder>', description: 'sets dataDir' },
-];
-
 /** The built-in commands; plugins add more. */
 export const commandTable: readonly CliCommand[] = [
   {
@@ -48,19 +42,19 @@ export const commandTable: readonly CliCommand[] = [
     path: ['check-config'],
     summary: 'check configuration and plugins; opens no socket and no database',
     options: [format('text', 'json'), JSON_FLAG],
-    load: () => import('./commands/check-config.ts'),
+    load: async () => ({ run: (await import('./commands/config.ts')).checkConfig }),
   },
   {
     path: ['dump-config'],
     summary: 'show the effective configuration, with secrets masked',
     options: [format('yaml', 'json'), JSON_FLAG],
-    load: () => import('./commands/dump-config.ts'),
+    load: async () => ({ run: (await import('./commands/config.ts')).showConfig }),
   },
   {
     path: ['list-plugins'],
     summary: 'show the plugins and what they contribute',
     options: [JSON_FLAG],
-    load: () => import('./commands/list-plugins.ts'),
+    load: async () => ({ run: (await import('./commands/config.ts')).listPlugins }),
   },
   {
     path: ['plugin', 'new'],
@@ -106,7 +100,7 @@ Deliveries of a range that was read before are not made again, unless they are o
     summary: 'write a copy of the embedded database, also while the daemon runs',
     options: [{ flags: '--output <file>', description: 'output file; must not exist', required: true }, JSON_FLAG],
     help: `The copy is a consistent snapshot, verified before it gets its final name. For PostgreSQL use its own tools, such as pg_dump.`,
-    load: () => import('./commands/backup.ts'),
+    load: async () => ({ run: (await import('./commands/backup.ts')).backup }),
   },
   {
     path: ['restore'],
@@ -114,7 +108,7 @@ Deliveries of a range that was read before are not made again, unless they are o
     options: [{ flags: '--input <file>', description: 'file written by backup', required: true }, JSON_FLAG],
     help: `Refused while there is a database in that place: move it away first. The daemon then goes on from the block of the backup: what was
 delivered since is delivered again, with the same ids; keys, webhooks and usage of the time since are gone.`,
-    load: () => import('./commands/restore.ts'),
+    load: async () => ({ run: (await import('./commands/backup.ts')).restore }),
   },
   {
     path: ['store', 'copy'],
@@ -129,16 +123,24 @@ may be left out of the addresses and given as PGPASSWORD or in ~/.pgpass.`,
     load: () => import('./commands/store-copy.ts'),
   },
   {
+    path: ['ledger', 'verify'],
+    summary: 'read every block of the ledger and report damaged ones, also while the daemon runs',
+    options: [{ flags: '--chain <chain>', description: 'main, or devnet', choices: ['main', 'devnet'] }, JSON_FLAG],
+    help: `Changes nothing. Damaged blocks are never served: the daemon asks an upstream for them. Exit code: 0 when all is sound, 75 when something
+is damaged. A daemon that is just writing may show its newest block as damaged: run it again.`,
+    load: () => import('./commands/ledger-verify.ts'),
+  },
+  {
     path: ['openapi'],
     summary: 'print the OpenAPI document',
     options: [],
-    load: () => import('./commands/openapi.ts'),
+    load: async () => ({ run: (await import('./commands/config.ts')).openapi }),
   },
   {
     path: ['status'],
     summary: 'show the status of the running daemon',
     options: [JSON_FLAG],
-    load: () => import('./commands/status.ts'),
+    load: async () => ({ run: (await import('./commands/status.ts')).showStatus }),
   },
   {
     path: ['doctor'],
@@ -149,10 +151,35 @@ may be left out of the addresses and given as PGPASSWORD or in ~/.pgpass.`,
     load: () => import('./commands/doctor.ts'),
   },
   {
+    path: ['reload'],
+    summary: 'let the running daemon read its configuration again',
+    options: [JSON_FLAG],
+    help: `Keys that are marked [reload] in config/parhelion.yaml, and files of certificates, take effect; the others that have changed are
+named: they need a restart. Exit code 78: the daemon refused the configuration and keeps the one it has.`,
+    load: () => import('./commands/reload.ts'),
+  },
+  {
     path: ['healthcheck'],
     summary: 'exit 0 when the running daemon is alive; with --ready, when it is ready',
     options: [{ flags: '--ready', description: 'check readiness' }, JSON_FLAG],
-    load: () => import('./commands/healthcheck.ts'),
+    load: async () => ({ run: (await import('./commands/status.ts')).healthcheck }),
+  },
+  {
+    path: ['completion'],
+    summary: 'print a script that completes commands and options in a shell',
+    argument: { name: 'shell', description: 'the shell', choices: ['bash', 'zsh', 'fish'] },
+    options: [],
+    help: `bash: source <(parhelion completion bash), or write it to /etc/bash_completion.d/parhelion
+zsh:  write it to a file _parhelion in a folder of $fpath
+fish: write it to ~/.config/fish/completions/parhelion.fish`,
+    load: () => import('./commands/completion.ts'),
+  },
+  {
+    path: ['man'],
+    summary: 'print the manual page',
+    isHidden: true,
+    options: [],
+    load: () => import('./commands/man.ts'),
   },
   {
     path: ['signup'],

@@ -13,10 +13,11 @@ import { createSystemClock } from '../adapters/clock.ts';
 import { createLog, type RootLog } from '../adapters/log.ts';
 import { createOutbound } from '../adapters/outbound/index.ts';
 import { createSystemRandom } from '../adapters/random.ts';
-import type { CoreConfig } from '../config/core.ts';
-import type { DaemonParts } from '../daemon/parts.ts';
+import type { CoreConfig, UpstreamEntry } from '../config/core.ts';
+import type { ChainSetup, DaemonParts } from '../daemon/parts.ts';
 import type { Bus } from '../ports/bus.ts';
 import type { BlockStream, ChainId } from '../ports/chain.ts';
+import type { UpstreamConfig } from '../ports/upstream.ts';
 import { openStore } from '../store/index.ts';
 import { openOwner } from '../store/owner.ts';
 import type { WriteLock } from '../store/write-lock.ts';
@@ -52,6 +53,7 @@ export function composeParts(
     log,
     outbound: createOutbound({ clock, log }),
     setLogLevel: (level) => log.setLevel(level),
+    setLogContext: (read) => log.setContext(read),
     openOwner,
     openStore: (config, dataDir) => openStore(config, dataDir, lock ?? undefined),
     bus,
@@ -109,4 +111,20 @@ function streamOf(
   return {
     stream: createYellowstoneStream({ core, log, configDir: configFile === null ? null : dirname(configFile) }),
   };
+}
+
+/** The chains of a configuration; with `local`, the local chain is the only upstream of the main one. */
+export function chainSetups(core: CoreConfig, local: UpstreamConfig | null): readonly ChainSetup[] {
+  return [
+    {
+      id: 'main',
+      kind: local === null ? 'rpc' : 'local',
+      upstreams: local === null ? core.upstream.urls.map(toUpstream) : [local],
+    },
+    { id: 'devnet', kind: 'rpc', upstreams: core.upstream.devnet.urls.map(toUpstream) },
+  ];
+}
+
+function toUpstream(entry: UpstreamEntry): UpstreamConfig {
+  return typeof entry === 'string' ? { url: entry } : (entry as UpstreamConfig);
 }

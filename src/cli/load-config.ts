@@ -1,46 +1,156 @@
-import { resolve } from 'node:path';
+import { accessSync, constants, type Stats, statSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
 import { checkUpstream, type UpstreamChoice } from '../config/check-upstream.ts';
-import { TLS_SECTIONS } from '../config/core.ts';
+import { type CoreConfig, TLS_SECTIONS } from '../config/core.ts';
 import type { Override } from '../config/env.ts';
 import { type LoadedConfig, loadConfig } from '../config/load.ts';
+import { hasFormat, mapTexts } from '../config/node.ts';
+import type { ConfigProblem } from '../config/validate.ts';
 import { type FoundPlugin, findPlugins } from '../daemon/registry.ts';
 import { readTlsFiles } from '../http/tls.ts';
-import { CodedError, messageOf } from '../lib/coded-error.ts';
+import { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
 import { EXIT } from '../runtime/errors.ts';
-import { builtInDir, packageDirs } from './built-in-dir.ts';
-import type { CommandValues } from './command.ts';
-import type { CliIo } from './io.ts';
+import type { CliIo, CommandValues } from './command.ts';
+import { builtInDir, packageDirs } from './package-files.ts';
 
 /** Defaults of a start without configuration: the demo delivers webhooks to a receiver on the same machine. */
 const PLAIN_START = { webhooks: { allowCidrs: ['127.0.0.1/32'] } };
 
 interface LoadCliOptions {
-  /** Report a missing upstream as an error; commands that only use the store do not need one. */
-  readonly needsUpstream?: boolean;
-  /** Report a certificate that cannot be served as an error. */
-  readonly listens?: boolean;
+  /**
+   * Further checks. `upstream`: there is one, or a local chain. `serve`: also ports, folders, files and certificates, everything that a
+   * start refuses before it opens anything. Commands on the store need neither.
+   */
+  readonly needs?: 'upstream' | 'serve';
 }
 
-/** Configuration of a command line: file, environment, flags. Errors: those of `loadConfig` and `findPlugins`, exit 78. */
+/**
+ * Configuration of a command line: file, environment, flags. Errors: CONFIG_UNREADABLE; those of `loadConfig` and `findPlugins`, exit 78.
+ */
 export async function loadCliConfig(
   values: CommandValues,
   io: CliIo,
-  { needsUpstream = false, listens = false }: LoadCliOptions = {},
+  { needs }: LoadCliOptions = {},
 ): Promise<LoadedConfig<FoundPlugin>> {
-  const given = values['config'];
-  const file = typeof given === 'string' ? resolve(io.cwd, given) : null;
+  const file = findConfigFile(values, io);
   const plain = file === null && io.env['NODE_ENV'] !== 'production';
   return await loadConfig(
     {
-      ...{ file, env: io.env, flags: flagOverrides(values) },
+      ...{ file, env: io.env, cwd: io.cwd, flags: flagOverrides(values, io) },
       ...(plain ? { base: PLAIN_START } : {}),
-      check: (loaded) => [...(needsUpstream ? upstreamProblems(loaded) : []), ...(listens ? tlsProblems(loaded) : [])],
+      check: (loaded, faulty) => [
+        ...(needs === undefined || faulty.has('upstream') ? [] : upstreamProblems(loaded)),
+        ...(needs === 'serve' ? serveProblems(loaded, faulty) : []),
+      ],
     },
     (entries, baseDir, report) => findPlugins(entries, { builtInDir, baseDir, packageDirs: packageDirs(file) }, report),
   );
 }
 
-function tlsProblems({ core }: LoadedConfig): readonly string[] {
+const INSTALLED_FILE = '/etc/parhelion/parhelion.yaml';
+const OTHERS_MAY_WRITE = 0o002;
+
+/**
+ * The configuration file: `--config`, else PARHELION_CONFIG (empty: none), else parhelion.yaml in the working directory, else the
+ * installed one. Null: there is none. Errors: CONFIG_UNREADABLE, exit 78.
+ */
+function findConfigFile(values: CommandValues, io: CliIo): string | null {
+  const given = values['config'] ?? io.env['PARHELION_CONFIG'];
+  if (typeof given === 'string') return given === '' ? null : resolve(io.cwd, given);
+  const near = resolve(io.cwd, 'parhelion.yaml');
+  const found = fileStatus(near);
+  if (found !== null) refuseForeign(near, found);
+  return found !== null ? near : fileStatus(INSTALLED_FILE) === null ? null : INSTALLED_FILE;
+}
+
+/** Null: there is no such file. A file that this user may not look at is an error: another configuration would be used silently. */
+function fileStatus(path: string): Stats | null {
+  try {
+    return statSync(path);
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT' || codeOf(error) === 'ENOTDIR') return null;
+    throw unreadable(`cannot read ${path}: ${messageOf(error)}; run the command as a user who may, or give --config`);
+  }
+}
+
+/** A configuration names plugins, which are programs: one that another user left in this folder is not used unasked. */
+function refuseForeign(path: string, { uid, mode }: Stats): void {
+  const own = process.getuid?.();
+  if (own === undefined || ((uid === own || uid === 0) && (mode & OTHERS_MAY_WRITE) === 0)) return;
+  throw unreadable(`${path} belongs to another user, or everybody may write it: to use it, give --config ${path}`);
+}
+
+const unreadable = (message: string) => new CodedError('CONFIG_UNREADABLE', message, { exitCode: EXIT.config });
+
+type Problem = ConfigProblem | string;
+
+function serveProblems(loaded: LoadedConfig, faulty: ReadonlySet<string>): readonly Problem[] {
+  const { core } = loaded;
+  const hasListeners = !faulty.has('http') && !faulty.has('admin');
+  return [
+    ...(hasListeners ? [...listenerProblems(core), ...tlsProblems(core)] : []),
+    ...(faulty.has('dataDir') ? [] : folderProblems(core.dataDir)),
+    ...fileProblems(loaded),
+  ];
+}
+
+/** Two listeners cannot have the same port. Without `http.websocketPort` the second API listener is optional. */
+function listenerProblems({ http, admin }: CoreConfig): readonly Problem[] {
+  const listeners = [
+    { path: ['http', 'port'], host: http.host, port: http.port },
+    { path: ['http', 'websocketPort'], host: http.host, port: http.websocketPort ?? 0 },
+    { path: ['admin', 'port'], host: admin.host, port: admin.port },
+  ];
+  const isAny = (host: string) => host === '0.0.0.0' || host === '::';
+  return listeners.flatMap(({ path, host, port }, index) => {
+    const other = listeners.find((one, at) => {
+      const meets = one.host === host || isAny(one.host) || isAny(host);
+      return at < index && port !== 0 && one.port === port && meets;
+    });
+    return other === undefined
+      ? []
+      : [{ path, message: `${port} is ${other.path.join('.')} too: choose another port` }];
+  });
+}
+
+/** The nearest part of the path that exists must be a folder. */
+function folderProblems(dataDir: string): readonly Problem[] {
+  for (let path = dataDir; ; path = dirname(path)) {
+    const kind = kindOf(path);
+    if (kind === 'file') return [{ path: ['dataDir'], message: `"${path}" is not a folder: name one` }];
+    if (kind !== 'nothing' || dirname(path) === path) return [];
+  }
+}
+
+function kindOf(path: string): 'folder' | 'file' | 'nothing' | 'unknown' {
+  try {
+    return statSync(path).isDirectory() ? 'folder' : 'file';
+  } catch (error) {
+    return codeOf(error) === 'ENOENT' || codeOf(error) === 'ENOTDIR' ? 'nothing' : 'unknown';
+  }
+}
+
+/** Files that are read while the daemon runs. */
+function fileProblems({ schema, values }: LoadedConfig): readonly Problem[] {
+  const problems: Problem[] = [];
+  mapTexts(schema, values, (text, node, path) => {
+    const why = hasFormat(node, 'file') ? whyUnreadable(text) : null;
+    if (why !== null) problems.push({ path, message: `cannot read "${text}" (${why}): name a file that exists` });
+    return text;
+  });
+  return problems;
+}
+
+function whyUnreadable(path: string): string | null {
+  try {
+    accessSync(path, constants.R_OK);
+    return statSync(path).isDirectory() ? 'it is a folder' : null;
+  } catch (error) {
+    return codeOf(error) ?? messageOf(error);
+  }
+}
+
+function tlsProblems(core: CoreConfig): readonly Problem[] {
   return TLS_SECTIONS.flatMap((section) => {
     try {
       readTlsFiles(core, section);
@@ -56,10 +166,12 @@ const PORTS = [
   ['adminPort', '--admin-port', 'admin'],
 ] as const;
 
-function flagOverrides(values: CommandValues): Override[] {
+function flagOverrides(values: CommandValues, io: CliIo): Override[] {
   const overrides: Override[] = [];
   const dataDir = values['dataDir'];
-  if (typeof dataDir === 'string') overrides.push({ path: ['dataDir'], value: dataDir, origin: '--data-dir' });
+  // As the shell completes it: from the working directory.
+  if (typeof dataDir === 'string')
+    overrides.push({ path: ['dataDir'], value: resolve(io.cwd, dataDir), origin: '--data-dir' });
   const rewindTo = values['rewindTo'];
   if (typeof rewindTo === 'string') {
     if (!/^\d{1,15}$/.test(rewindTo))

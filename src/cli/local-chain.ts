@@ -1,6 +1,9 @@
 import { existsSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { CoreConfig } from '../config/core.ts';
+import type { FirstStart } from '../daemon/daemon.ts';
+import type { DaemonAddresses } from '../daemon/fronts.ts';
+import { rpcRequest } from '../lib/json-rpc.ts';
 import { localStoreDir } from './offline.ts';
 
 const INFO_TIMEOUT_MS = 5_000;
@@ -56,9 +59,76 @@ async function askEngine(rpcUrl: string): Promise<string> {
   const response = await fetch(rpcUrl, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
-    body: '{"jsonrpc":"2.0","id":1,"method":"local_info"}',
+    body: rpcRequest('local_info'),
     signal: AbortSignal.timeout(INFO_TIMEOUT_MS),
   });
   const answer = (await response.json()) as { result?: { engine?: string } };
   return answer.result?.engine ?? 'in-process engine';
+}
+
+const RULE = '='.repeat(62);
+
+/** Shown first: states that this is not a public network. */
+export function localChainBanner(chain: {
+  readonly rpcUrl: string;
+  readonly wsUrl: string;
+  readonly socketPort: number | null;
+  readonly engine: string;
+}): string[] {
+  return [
+    RULE,
+    ' LOCAL CHAIN  -  not a public Solana network',
+    ' No upstream is configured, so a temporary chain was started',
+    ` in memory (${chain.engine}). Data and keys are for trying out.`,
+    ` RPC  ${chain.rpcUrl}     WS  ${chain.wsUrl}`,
+    ...(chain.socketPort === null ? [] : [` It also uses port ${chain.socketPort}, for websockets only.`]),
+    ' For a real network: SOLANA_RPC_URL=... npm start',
+    RULE,
+  ];
+}
+
+/** The address of the example webhook: on the local chain the demo wallet that pays every few seconds, elsewhere a quiet account. */
+const WATCHED = {
+  local: '4h25pvcyW2Peha1JHzkkgCK3FgqZEvUcN1XRcMA7A7Rv',
+  rpc: 'MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr',
+};
+const EXAMPLE_RECEIVER = 'http://127.0.0.1:9900/hook';
+
+/** Addresses, key and operator token if this start created them, and commands that can be copied. */
+export function welcome(
+  { api, websocket, admin }: DaemonAddresses,
+  { key: first, operatorToken }: FirstStart,
+  { chain, program }: { readonly chain: 'local' | 'rpc'; readonly program: string },
+): string[] {
+  if (api === null) return ['', ` Admin      ${admin}  (/healthz, /readyz, /metrics)`, ''];
+  const lines = [
+    '',
+    ` API        ${api}`,
+    ...(websocket === null ? [] : [` WebSocket  ${websocket}`]),
+    ` Admin      ${admin}  (/healthz, /readyz, /metrics, /dashboard)`,
+    ` Docs       ${api}/docs`,
+    ...(operatorToken === null
+      ? []
+      : [` Dashboard  ${admin}/dashboard`, ` Operator   ${operatorToken}   (shown only once)`]),
+  ];
+  if (first === null) {
+    const how = `${program} projects list; ${program} keys create --project ID`;
+    return [...lines, ' API key    keys are shown only once; for a new one:', `            ${how}`, ''];
+  }
+  const hook = JSON.stringify({
+    webhookURL: EXAMPLE_RECEIVER,
+    webhookType: 'raw',
+    accountAddresses: [WATCHED[chain]],
+  });
+  return [
+    ...lines,
+    ` Project    ${first.projectId}`,
+    ` API key    ${first.key}   (shown only once)`,
+    '',
+    ' Try:',
+    `curl ${api}/ping`,
+    `curl '${api}/?api-key=${first.key}' -d '{"jsonrpc":"2.0","id":1,"method":"getSlot"}'`,
+    `curl '${api}/v0/webhooks?api-key=${first.key}' -d '${hook}'`,
+    '',
+  ];
 }

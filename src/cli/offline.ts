@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { openTellingBus } from '../adapters/bus/index.ts';
 import { createLog } from '../adapters/log.ts';
@@ -9,17 +10,17 @@ import type { FoundPlugin } from '../daemon/registry.ts';
 import { CodedError } from '../lib/coded-error.ts';
 import type { Bus } from '../ports/bus.ts';
 import type { Store } from '../ports/store.ts';
+import type { UpstreamConfig } from '../ports/upstream.ts';
 import { EXIT } from '../runtime/errors.ts';
-import { openStore } from '../store/index.ts';
-import { ensureSchema } from '../store/migrate.ts';
-import { chainSetups } from './chain-setups.ts';
-import { composeParts } from './compose.ts';
+import { openStore, sqliteFile } from '../store/index.ts';
+import { appliedSteps, ensureSchema } from '../store/migrate.ts';
+import { chainSetups, composeParts } from './compose.ts';
 import { chooseUpstream } from './load-config.ts';
-import { findRunFile } from './run-file.ts';
-import { readVersion } from './version.ts';
+import { readVersion } from './package-files.ts';
+import { findRunFile } from './running-daemon.ts';
 
-/** Placeholder for the address of the local chain when none is running. It is never used for a connection. */
-const NO_CHAIN = { url: 'http://127.0.0.1:8899' };
+/** Stands for the local chain when none is running. Nothing listens there. */
+const NO_CHAIN = { url: 'http://127.0.0.1:9' };
 
 /** An assembly that is not started, and the bus of its plugins; closing the bus flushes its messages. */
 export interface OfflineAssembly extends Assembly {
@@ -28,12 +29,22 @@ export interface OfflineAssembly extends Assembly {
 
 /** Assembles a daemon without opening anything. Logs nothing. */
 export async function assembleOffline(config: LoadedConfig<FoundPlugin>): Promise<OfflineAssembly> {
-  const local = config.core.upstream.urls.length === 0 ? NO_CHAIN : null;
+  const { upstream, dataDir } = config.core;
+  const local = upstream.urls.length === 0 ? (findLocalChain(dataDir) ?? NO_CHAIN) : null;
   const log = createLog({ level: 'silent', format: 'json' });
   const bus = openTellingBus({ storeUrl: config.core.store.url, random: createSystemRandom(), log });
   const parts = { ...composeParts(config.core, log), bus };
   const assembly = await assemble({ config, parts, chains: chainSetups(config.core, local), version: readVersion() });
   return { ...assembly, bus };
+}
+
+/** Where the local chain of the running daemon listens. A data folder that cannot be read is reported by who needs the store. */
+function findLocalChain(dataDir: string): UpstreamConfig | null {
+  try {
+    return findRunFile(dataDir)?.localChain ?? null;
+  } catch {
+    return null;
+  }
 }
 
 /** Folder of the store of a local chain; each chain has its own. */
@@ -56,22 +67,32 @@ export function findStoreDir(config: LoadedConfig, dataDir: string): string | nu
   return findRunFile(dataDir)?.storeDir ?? null;
 }
 
-/** The same for commands that need a store. Errors: STORE_UNREACHABLE, exit 75. */
+/** The same for commands that need a store. Errors: DAEMON_NOT_RUNNING, exit 75. */
 export function needStoreDir(config: LoadedConfig, dataDir: string): string {
   const dir = findStoreDir(config, dataDir);
   if (dir !== null) return dir;
-  const why = 'no local chain is running, and its store exists only while it runs';
-  throw new CodedError('STORE_UNREACHABLE', `${why}; for another one give --config or SOLANA_RPC_URL`, {
+  const why = `no local chain runs with the data folder ${dataDir}, and its store exists only while it runs`;
+  throw new CodedError('DAEMON_NOT_RUNNING', `${why}; for another store give --config or SOLANA_RPC_URL`, {
     exitCode: EXIT.temporary,
   });
 }
 
-/** Opens the store for a command and migrates its schema, unless the configuration leaves that to `migrate`. */
-export async function openMigratedStore(assembly: Assembly, dir: string): Promise<Store> {
-  const { core } = assembly.config;
+/**
+ * Opens the store for a command that works on it. It makes no database and changes no schema: in the wrong place nobody would notice, and a
+ * running daemon of another version would have to end. Errors: STORE_MISSING, STORE_MIGRATION, exit 78, and those of the store.
+ */
+export async function openExistingStore(assembly: Assembly, dir: string): Promise<Store> {
+  const { core, file: configFile } = assembly.config;
+  const from = configFile === null ? 'without a configuration file' : `by ${configFile}`;
+  const missing = (what: string) =>
+    new CodedError('STORE_MISSING', `${what} (${from}): serve and migrate create it`, { exitCode: EXIT.config });
+  const file = sqliteFile(core.store.url, dir);
+  if (file !== null && !existsSync(file)) throw missing(`there is no database ${file}`);
   const store = await openStore(core.store, dir);
   try {
-    await ensureSchema(store, migrationScopes(assembly.plugins), core.store.migrate);
+    if ((await appliedSteps(store)).length === 0)
+      throw missing('the database of store.url has no tables of this program');
+    await ensureSchema(store, migrationScopes(assembly.plugins), 'manual');
   } catch (error) {
     await store.close();
     throw error;

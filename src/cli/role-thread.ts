@@ -1,15 +1,20 @@
-/** Entry file of a worker. It loads at once and opens nothing before the command `start`. */
+import { dirname } from 'node:path';
 import { parentPort, workerData } from 'node:worker_threads';
 import { createSystemClock } from '../adapters/clock.ts';
 import { createLog } from '../adapters/log.ts';
-import { settleHeap } from '../adapters/settle-heap.ts';
+import { shrinkHeap } from '../adapters/shrink-heap.ts';
 import { createLogRelay, serveCommands } from '../adapters/workers/wire.ts';
+import { type LoadedConfig, pluginEntries } from '../config/load.ts';
+import { assembleSchema } from '../config/schema.ts';
 import { createDaemon, type Daemon } from '../daemon/daemon.ts';
+import { type FoundPlugin, findPlugins } from '../daemon/registry.ts';
 import type { WorkerCommands } from '../ports/workers.ts';
 import { createWriteLock } from '../store/write-lock.ts';
 import { composeParts } from './compose.ts';
-import { restoreConfig } from './restore-config.ts';
+import { builtInDir, packageDirs } from './package-files.ts';
 import type { RoleData } from './workers.ts';
+
+/** Entry file of a worker. It loads at once and opens nothing before the command `start`. */
 
 const port = parentPort;
 if (port === null) throw new Error('this module is the entry of a thread');
@@ -53,17 +58,38 @@ function lateCommands(daemon: Promise<Daemon>): WorkerCommands {
   return {
     start: async () => {
       await (await commands()).start();
-      void settleHeap(clock, ended.signal);
+      void shrinkHeap(clock, ended.signal);
     },
     ping: async () => undefined,
     checks: async () => (await commands()).checks(),
     metrics: async () => (await commands()).metrics(),
-    checkConfig: async (next) => (await commands()).checkConfig(next),
     takeConfig: async (next) => (await commands()).takeConfig(next),
     drain: async () => (await commands()).drain(),
     stop: async () => {
       ended.abort(new Error('the thread ends'));
       await (await commands()).stop();
     },
+  };
+}
+
+/**
+ * Restores a loaded configuration in a worker, from its values and the plugins that the worker needs. Does not import the code that reads
+ * and checks files, to save memory. Errors: those of `findPlugins`.
+ */
+export async function restoreConfig(
+  loaded: Pick<LoadedConfig, 'file' | 'core' | 'values' | 'productionEnv'>,
+  cwd: string,
+  leaveOut: readonly string[],
+): Promise<LoadedConfig<FoundPlugin>> {
+  const baseDir = loaded.file === null ? cwd : dirname(loaded.file);
+  const places = { builtInDir, baseDir, packageDirs: packageDirs(loaded.file) };
+  const plugins = await findPlugins(pluginEntries(loaded.core.plugins), places, undefined, leaveOut);
+  // The main thread logs the warnings.
+  return {
+    ...loaded,
+    placeOf: (path) => path.map(String).join('.'),
+    warnings: [],
+    plugins,
+    schema: assembleSchema(plugins),
   };
 }

@@ -1,29 +1,48 @@
 import { Command, CommanderError, Option } from 'commander';
+import { createSystemClock } from '../adapters/clock.ts';
 import { CodedError, messageOf } from '../lib/coded-error.ts';
+import type { CommandIo, Command as PluginCommand } from '../plugin/plugin.ts';
 import { EXIT } from '../runtime/errors.ts';
-import type { CliCommand, CommandFlag, CommandValues } from './command.ts';
-import { commandTable, commonFlags } from './command-table.ts';
-import type { CliIo } from './io.ts';
-import { loadPluginCommands } from './plugin-commands.ts';
-import { readVersion } from './version.ts';
+import {
+  type CliCommand,
+  type CliIo,
+  type CommandFlag,
+  type CommandValues,
+  commonFlags,
+  createProgress,
+} from './command.ts';
+import { commandTable } from './command-table.ts';
+import { loadCliConfig } from './load-config.ts';
+import { assembleOffline, needStoreDir, type OfflineAssembly, openExistingStore } from './offline.ts';
+import { versionText } from './package-files.ts';
+import { findRunFiles } from './running-daemon.ts';
 
 const EXIT_CODES = `
 Exit codes: 0 done, 57 the database is of a newer version, 64 wrong usage, 70 a bug, 75 temporary (an upstream,
 the database or the daemon does not answer, the disk is full), 78 configuration.`;
 
 /** Runs one command line and returns the exit code: 0, 57, 64, 70, 75 or 78. */
-export async function runCli(args: readonly string[], io: CliIo): Promise<number> {
+export async function runCli(given: readonly string[], io: CliIo): Promise<number> {
+  // `help keys create` is `keys create --help`.
+  const args = given[0] === 'help' ? [...given.slice(1), '--help'] : given;
+  const asJson = args.includes('--json');
   let exitCode: number = EXIT.ok;
   const program = new Command('parhelion')
     .description('Self-hosted data service for Solana')
-    .version(readVersion())
+    .version(versionText())
+    .helpCommand('help [command...]', 'show the help of a command')
     .addHelpText('after', EXIT_CODES)
     .exitOverride()
-    .configureOutput({ writeOut: (text) => io.out(text.trimEnd()), writeErr: (text) => io.err(text.trimEnd()) });
+    .configureOutput({
+      writeOut: (text) => io.out(text.trimEnd()),
+      writeErr: (text) => io.err(text.trimEnd()),
+      // Reported below.
+      outputError: () => {},
+    });
   const add = (command: CliCommand) =>
     addCommand(program, command, async (values) => {
       const { run } = await command.load();
-      exitCode = await run(values, io);
+      exitCode = await run(values, io, () => allCommands(args, io));
     });
   for (const command of commandTable) add(command);
   try {
@@ -34,8 +53,13 @@ export async function runCli(args: readonly string[], io: CliIo): Promise<number
     await program.parseAsync([...args], { from: 'user' });
     return exitCode;
   } catch (error) {
-    return report(error, io);
+    return report(error, io, asJson);
   }
+}
+
+/** For documents about commands: those of a configuration that cannot be loaded are left out. */
+async function allCommands(args: readonly string[], io: CliIo): Promise<readonly CliCommand[]> {
+  return [...commandTable, ...(await loadPluginCommands([...args, '--help'], io))];
 }
 
 function addCommand(program: Command, command: CliCommand, action: (values: CommandValues) => Promise<void>): void {
@@ -43,13 +67,17 @@ function addCommand(program: Command, command: CliCommand, action: (values: Comm
   for (const word of command.path.slice(0, -1)) {
     parent = parent.commands.find((candidate) => candidate.name() === word) ?? parent.command(word).exitOverride();
     // A command group has no description; list its commands.
-    parent.description([...parent.commands.map((one) => one.name()), command.path.at(-1)].join(', '));
+    parent.description(`commands: ${[...parent.commands.map((one) => one.name()), command.path.at(-1)].join(', ')}`);
   }
-  const leaf = parent.command(command.path.at(-1)!).description(command.summary).exitOverride();
+  const leaf = parent.command(command.path.at(-1)!, { hidden: command.isHidden === true });
+  leaf.description(command.summary).exitOverride();
   for (const flag of [...command.options, ...commonFlags]) addFlag(leaf, flag);
   if (command.help !== undefined) leaf.addHelpText('after', `\n${command.help}`);
   const { argument } = command;
-  if (argument !== undefined) leaf.argument(`<${argument.name}>`, argument.description);
+  if (argument !== undefined) {
+    const made = leaf.createArgument(`<${argument.name}>`, argument.description);
+    leaf.addArgument(argument.choices === undefined ? made : made.choices([...argument.choices]));
+  }
   leaf.action((value: unknown) =>
     action({ ...leaf.opts<CommandValues>(), ...(argument === undefined ? {} : { [argument.name]: String(value) }) }),
   );
@@ -63,19 +91,105 @@ function addFlag(command: Command, { flags, description, required, choices, repe
   command.addOption(option);
 }
 
-/** Prints an error: configuration problems one per line, a stack only if the error is a bug. */
-function report(error: unknown, io: CliIo): number {
-  if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
-  if (error instanceof CodedError && error.exitCode !== undefined) {
-    const problems = error.facts['problems'];
-    if (Array.isArray(problems) && problems.length > 1) {
-      io.err(`parhelion: ${error.code}: ${problems.length} problems`);
-      for (const problem of problems) io.err(`  ${String(problem)}`);
-    } else {
-      io.err(`parhelion: ${error.code}: ${error.message}`);
-    }
-    return error.exitCode;
+/**
+ * Prints an error with its code: one line, followed by indented lines for the problems of a configuration, and by a stack only if it is a
+ * bug. With `--json` it is one JSON document. Both go to standard error.
+ */
+function report(error: unknown, io: CliIo, asJson: boolean): number {
+  // What commander throws without an exit code of its own was help; without a message it has printed the help of a group.
+  if (error instanceof CommanderError && error.exitCode === 0) return EXIT.ok;
+  const { code, message, exitCode, problems, stack } = describe(error);
+  if (message === '') return exitCode;
+  if (asJson) io.err(JSON.stringify({ code, message, exitCode, ...(problems.length > 1 ? { problems } : {}) }));
+  else {
+    io.err(`parhelion: ${code}: ${message}`);
+    if (problems.length > 1) for (const problem of problems) io.err(`  ${problem}`);
+    if (stack !== undefined) io.err(stack.replace(/^/gm, '  '));
   }
-  io.err(`parhelion: ${error instanceof Error ? (error.stack ?? error.message) : messageOf(error)}`);
-  return EXIT.bug;
+  return exitCode;
+}
+
+interface Description {
+  readonly code: string;
+  readonly message: string;
+  readonly exitCode: number;
+  readonly problems: readonly string[];
+  readonly stack?: string | undefined;
+}
+
+function describe(error: unknown): Description {
+  if (error instanceof CommanderError) {
+    const isHelp = error.code === 'commander.help';
+    const message = isHelp ? '' : oneLine(error.message.replace(/^error: /, ''));
+    return { code: 'CLI_USAGE', message, exitCode: EXIT.usage, problems: [] };
+  }
+  if (error instanceof CodedError && error.exitCode !== undefined) {
+    const given = error.facts['problems'];
+    const problems = Array.isArray(given) ? given.map(String) : [];
+    const file = error.facts['file'] ?? 'the configuration';
+    const message = problems.length > 1 ? `${file} has ${problems.length} errors` : oneLine(error.message);
+    return { code: error.code, message, exitCode: error.exitCode, problems };
+  }
+  const stack = error instanceof Error ? error.stack : undefined;
+  return { code: 'CLI_BUG', message: oneLine(messageOf(error)), exitCode: EXIT.bug, problems: [], stack };
+}
+
+const oneLine = (text: string) => text.replaceAll(/\s*\n\s*/g, ' ');
+
+/**
+ * The commands of the configured plugins. For help, a configuration that cannot be loaded only hides them.
+ */
+async function loadPluginCommands(args: readonly string[], io: CliIo): Promise<CliCommand[]> {
+  const first = args[0];
+  const wantsHelp = first === undefined || args.includes('--help') || args.includes('-h');
+  if (first === '--version' || first === '-V') return [];
+  try {
+    const assembly = await assembleOffline(await loadCliConfig(commonValues(args), io));
+    return assembly.merged.commands.map((command) => toCliCommand(command, assembly));
+  } catch (error) {
+    if (wantsHelp) return [];
+    throw error;
+  }
+}
+
+/** The values of the common flags, read before the command is known. */
+function commonValues(args: readonly string[]): CommandValues {
+  const given = (flag: string): string | undefined => {
+    const joined = args.find((arg) => arg.startsWith(`${flag}=`));
+    if (joined !== undefined) return joined.slice(flag.length + 1);
+    const at = args.indexOf(flag);
+    return at < 0 ? undefined : args[at + 1];
+  };
+  return { config: given('--config'), dataDir: given('--data-dir') };
+}
+
+function toCliCommand(command: PluginCommand, assembly: OfflineAssembly): CliCommand {
+  const run = async (values: CommandValues, io: CliIo): Promise<number> => {
+    const { core } = assembly.config;
+    if (command.needsStoppedDaemon === true) refuseBesideDaemon(core.dataDir);
+    const dir = needStoreDir(assembly.config, core.dataDir);
+    const store = await openExistingStore(assembly, dir);
+    try {
+      const commandIo: CommandIo = {
+        line: (text) => io.out(text),
+        json: (value) => io.out(JSON.stringify(value)),
+        store,
+        program: io.program,
+        progress: (work) => createProgress({ ...work, io, clock: createSystemClock() }),
+      };
+      await command.run(values, commandIo);
+    } finally {
+      await store.close();
+      await assembly.bus.close();
+    }
+    return EXIT.ok;
+  };
+  return { path: command.path, summary: command.summary, options: command.options, load: async () => ({ run }) };
+}
+
+function refuseBesideDaemon(dataDir: string): void {
+  const [running] = findRunFiles(dataDir);
+  if (running === undefined) return;
+  const message = `a daemon runs with the data folder ${dataDir} (process ${running.pid}): stop it first`;
+  throw new CodedError('DAEMON_RUNNING', message, { exitCode: EXIT.temporary, facts: { pid: running.pid } });
 }

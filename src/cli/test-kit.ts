@@ -7,11 +7,11 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createLog } from '../adapters/log.ts';
 import { createDaemon } from '../daemon/daemon.ts';
-import { chainSetups } from './chain-setups.ts';
-import { composeParts } from './compose.ts';
-import type { CliIo } from './io.ts';
+import { rpcReplyOf, rpcRequest } from '../lib/json-rpc.ts';
+import type { CliIo } from './command.ts';
+import { chainSetups, composeParts } from './compose.ts';
 import { loadCliConfig } from './load-config.ts';
-import { readVersion } from './version.ts';
+import { readVersion } from './package-files.ts';
 
 export interface TestDaemonOptions {
   /** Plugins as in the configuration: the path of an entry file, a package, or a built-in name. `access` is always loaded. */
@@ -123,11 +123,12 @@ function clientOf(apiUrl: string, key: string): Pick<TestDaemon, 'apiUrl' | 'fet
       const response = await fetch(apiUrl, {
         method: 'POST',
         headers: { 'content-type': 'application/json', 'x-api-key': key },
-        body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }),
+        body: rpcRequest(method, params),
       });
-      const answer = (await response.json()) as { result?: T; error?: { code: number; message: string } };
-      if (answer.error !== undefined) throw Object.assign(new Error(answer.error.message), answer.error);
-      return answer.result as T;
+      const reply = rpcReplyOf(await response.json());
+      if (reply === null) throw new Error(`the answer to ${method} is no JSON-RPC reply (status ${response.status})`);
+      if ('error' in reply) throw Object.assign(new Error(reply.error.message), reply.error);
+      return reply.result as T;
     },
   };
 }

@@ -1,4 +1,5 @@
 import { type Static, Type } from '@sinclair/typebox';
+import { reloadable } from '../lib/reloadable.ts';
 
 /** Unknown keys are errors. */
 const closed = { additionalProperties: false } as const;
@@ -25,7 +26,7 @@ const time = (value: number, description: string) => Type.Number({ exclusiveMini
 export const secret = { secret: true } as const;
 
 const file = (description: string) =>
-  Type.Union([Type.String({ minLength: 1 }), Type.Null()], { default: null, description });
+  Type.Union([Type.String({ format: 'path' }), Type.Null()], { default: null, description });
 
 /** The certificate section of the listeners `who`. */
 const tlsConfig = (who: string) =>
@@ -105,7 +106,7 @@ const upstreamConfig = Type.Object(
         finalityDepth: count(32, 'number of blocks after which a block is finalized', 0),
         firstSlot: count(1_000, 'slot of the first block', 0),
         maxBlocks: count(20_000, 'number of blocks kept in memory; older ones are pruned'),
-        lightAssets: Type.Union([Type.String(), Type.Null()], {
+        lightAssets: Type.Union([Type.String({ format: 'path' }), Type.Null()], {
           default: null,
           description: 'folder with Light Protocol programs and accounts',
         }),
@@ -135,25 +136,29 @@ const followConfig = Type.Object(
       'silence of the leading indexer after which another one takes over, if several use one PostgreSQL database',
       100,
     ),
-    pollMs: count(400, 'pause between polls of the tip'),
-    window: count(200, 'slots requested ahead of the cursor'),
-    concurrency: count(6, 'blocks fetched at once at the tip'),
-    catchUpConcurrency: count(10, 'blocks fetched at once while catching up'),
+    pollMs: reloadable(count(400, 'pause between polls of the tip')),
+    window: reloadable(count(200, 'slots requested ahead of the cursor')),
+    concurrency: reloadable(count(6, 'blocks fetched at once at the tip')),
+    catchUpConcurrency: reloadable(count(10, 'blocks fetched at once while catching up')),
     bufferBlocks: count(64, 'blocks in memory before release'),
     bufferBytes: count(536_870_912, 'bytes in memory before release'),
-    headers: Type.Integer({
-      minimum: 64,
-      maximum: 4096,
-      default: 512,
-      description: 'released headers that are kept',
-    }),
+    headers: reloadable(
+      Type.Integer({
+        minimum: 64,
+        maximum: 4096,
+        default: 512,
+        description: 'released headers that are kept',
+      }),
+    ),
     maxCatchupHours: time(24, 'lag beyond which blocks are skipped and recorded as a gap'),
     maxCatchupSlots: oldSlots('follow.maxCatchupHours'),
-    holeTimeoutSeconds: count(600, 'how long a block may be missing before the alarm'),
-    holePolicy: Type.Union([Type.Literal('wait'), Type.Literal('gap')], {
-      default: 'wait',
-      description: 'what happens then',
-    }),
+    holeTimeoutSeconds: reloadable(count(600, 'how long a block may be missing before the alarm')),
+    holePolicy: reloadable(
+      Type.Union([Type.Literal('wait'), Type.Literal('gap')], {
+        default: 'wait',
+        description: 'what happens then',
+      }),
+    ),
     maxSupportedTransactionVersion: count(
       1,
       'highest transaction version requested at first; with values above 1, blocks are read as JSON, which is slower',
@@ -163,15 +168,17 @@ const followConfig = Type.Object(
     maxBodyBytes: count(67_108_864, 'largest block response'),
     unhealthyLagSeconds: time(20, 'lag behind the best upstream beyond which an upstream is not used'),
     unhealthyLagSlots: oldSlots('follow.unhealthyLagSeconds'),
-    auditIntervalMs: count(5_000, 'pause between finality audits'),
+    auditIntervalMs: reloadable(count(5_000, 'pause between finality audits')),
     processorTimeoutSeconds: count(60, 'deadline of a block processor per block'),
-    onError: Type.Union([Type.Literal('stop'), Type.Literal('skip-plugin')], {
-      default: 'stop',
-      description:
-        'if a block processor throws or misses its deadline: stop = the chain waits and retries; skip-plugin = the chain continues ' +
-        'without the processors of that plugin, which catch up when they work again',
-    }),
-    stalledAfterSeconds: count(60, 'time without new blocks after which the follower is stalled'),
+    onError: reloadable(
+      Type.Union([Type.Literal('stop'), Type.Literal('skip-plugin')], {
+        default: 'stop',
+        description:
+          'if a block processor throws or misses its deadline: stop = the chain waits and retries; skip-plugin = the chain continues ' +
+          'without the processors of that plugin, which catch up when they work again',
+      }),
+    ),
+    stalledAfterSeconds: reloadable(count(60, 'time without new blocks after which the follower is stalled')),
     stream: Type.Object(
       {
         plugin: Type.Union([Type.Literal('yellowstone'), Type.Null()], {
@@ -192,28 +199,32 @@ const followConfig = Type.Object(
       },
       { ...closed, default: {} },
     ),
-    maxReadyLagSeconds: time(60, 'lag beyond which the daemon is not ready'),
+    maxReadyLagSeconds: reloadable(time(60, 'lag beyond which the daemon is not ready')),
     maxReadyLagSlots: oldSlots('follow.maxReadyLagSeconds'),
     rewindTo: Type.Union([Type.Integer({ minimum: 0 }), Type.Null()], {
       default: null,
       description:
         'at the start, roll back released blocks above this slot, including final ones; meant for a single start: serve --rewind-to',
     }),
-    maxGapSlots: count(1_000, 'slots of one gap that are filled before the next gap is served'),
+    maxGapSlots: reloadable(count(1_000, 'slots of one gap that are filled before the next gap is served')),
     gapBackfill: Type.Object(
       {
         enabled: Type.Boolean({ default: true, description: 'fill gaps while the chain is followed' }),
         concurrency: count(2, 'blocks of a gap fetched at once'),
-        maxLagSeconds: time(8, 'lag beyond which filling pauses'),
+        maxLagSeconds: reloadable(time(8, 'lag beyond which filling pauses')),
         maxLagSlots: oldSlots('follow.gapBackfill.maxLagSeconds'),
-        retryMaxSeconds: count(3_600, 'longest pause between checks whether an upstream now has the blocks of a gap'),
-        addressMode: Type.Boolean({
-          default: false,
-          description:
-            'if no upstream has the blocks of a gap, request the transactions of each watched address instead; ' +
-            'this does not find deliveries that match only by token owner',
-        }),
-        maxAddresses: count(10_000, 'largest number of addresses for which this is done'),
+        retryMaxSeconds: reloadable(
+          count(3_600, 'longest pause between checks whether an upstream now has the blocks of a gap'),
+        ),
+        addressMode: reloadable(
+          Type.Boolean({
+            default: false,
+            description:
+              'if no upstream has the blocks of a gap, request the transactions of each watched address instead; ' +
+              'this does not find deliveries that match only by token owner',
+          }),
+        ),
+        maxAddresses: reloadable(count(10_000, 'largest number of addresses for which this is done')),
       },
       { ...closed, default: {} },
     ),
@@ -224,35 +235,46 @@ const followConfig = Type.Object(
 /** The sections that belong to the kernel. Plugins add one section each, named by their id. */
 export const coreConfig = Type.Object(
   {
-    dataDir: Type.String({ default: './data', description: 'SQLite file, caches and snapshots' }),
+    dataDir: Type.String({
+      default: './data',
+      format: 'path',
+      description:
+        'folder of SQLite file, caches and snapshots; relative paths, here and in all keys, count from the folder of the configuration file',
+    }),
     http: Type.Object(
       {
-        host: Type.String({ default: '127.0.0.1', description: 'address of the API listener' }),
+        host: Type.String({ default: '127.0.0.1', format: 'host', description: 'address of the API listener' }),
         port: port(8787, 'port of the API listener; 0 = any free port'),
         websocketPort: Type.Union([port(0, ''), Type.Null()], {
           default: null,
           description: 'second listener for websockets; null = port + 1, because web3.js derives it that way',
         }),
-        bodyLimitBytes: count(1_048_576, 'largest request body'),
+        bodyLimitBytes: reloadable(count(1_048_576, 'largest request body')),
         headerTimeoutMs: count(10_000, 'time for the request line and headers'),
         requestTimeoutMs: count(30_000, 'time for the whole request to arrive'),
         handlerTimeoutMs: count(25_000, 'time for a handler to answer; below the 30 s after which clients give up'),
-        compression: Type.Boolean({
-          default: true,
-          description:
-            'compress responses above 1 KiB for clients that accept gzip, or zstd if this version of Node supports it; also on the admin listener',
-        }),
+        compression: reloadable(
+          Type.Boolean({
+            default: true,
+            description:
+              'compress responses above 1 KiB for clients that accept gzip, or zstd if this version of Node supports it; also on the admin listener',
+          }),
+        ),
         keepAliveTimeoutMs: count(75_000, 'idle time after which a kept-alive connection is closed'),
-        maxConnections: count(
-          10_000,
-          'open sockets, fewer if the limit of open files is lower; when full, a new one replaces the one that was idle longest',
+        maxConnections: reloadable(
+          count(
+            10_000,
+            'open sockets, fewer if the limit of open files is lower; when full, a new one replaces the one that was idle longest',
+          ),
         ),
-        maxConnectionsPerAddress: count(
-          5_000,
-          'open sockets of one client address (IPv6: /64), including websockets; 0 = no limit; trusted proxies have no limit',
-          0,
+        maxConnectionsPerAddress: reloadable(
+          count(
+            5_000,
+            'open sockets of one client address (IPv6: /64), including websockets; 0 = no limit; trusted proxies have no limit',
+            0,
+          ),
         ),
-        maxInFlight: count(2_000, 'requests in flight; further ones get 503 with Retry-After'),
+        maxInFlight: reloadable(count(2_000, 'requests in flight; further ones get 503 with Retry-After')),
         maxBodyBytesInFlight: count(
           268_435_456,
           'bytes of all request bodies in memory; further requests get 503 with Retry-After',
@@ -264,40 +286,48 @@ export const coreConfig = Type.Object(
         ),
         readWindowMs: count(30_000, 'time over which that rate is measured'),
         targetLimitBytes: count(8_192, 'longest request target'),
-        trustedProxies: Type.Array(Type.String({ format: 'cidr' }), {
-          default: [],
-          description: 'CIDRs of proxies whose X-Forwarded-For is trusted',
-        }),
+        trustedProxies: reloadable(
+          Type.Array(Type.String({ format: 'cidr' }), {
+            default: [],
+            description: 'CIDRs of proxies whose X-Forwarded-For is trusted',
+          }),
+        ),
         tls: tlsConfig('both API listeners'),
       },
       { ...closed, default: {} },
     ),
     admin: Type.Object(
       {
-        host: Type.String({ default: '127.0.0.1', description: 'address of the admin listener' }),
+        host: Type.String({ default: '127.0.0.1', format: 'host', description: 'address of the admin listener' }),
         port: port(8790, 'port of the admin listener; 0 = any free port'),
-        allowedHosts: Type.Array(Type.String(), {
-          default: [],
-          description: 'Host names that are accepted in addition to the loopback ones',
-        }),
+        allowedHosts: reloadable(
+          Type.Array(Type.String(), {
+            default: [],
+            description: 'Host names that are accepted in addition to the loopback ones',
+          }),
+        ),
         tls: tlsConfig('the admin listener'),
       },
       { ...closed, default: {} },
     ),
     rpc: Type.Object(
       {
-        denyMethods: Type.Array(Type.String(), { default: [], description: 'methods that are refused with -32601' }),
-        allowMethods: Type.Union([Type.Array(Type.String()), Type.Null()], {
-          default: null,
-          description: 'if set, all other proxied methods are -32601',
-        }),
+        denyMethods: reloadable(
+          Type.Array(Type.String(), { default: [], description: 'methods that are refused with -32601' }),
+        ),
+        allowMethods: reloadable(
+          Type.Union([Type.Array(Type.String()), Type.Null()], {
+            default: null,
+            description: 'if set, all other proxied methods are -32601',
+          }),
+        ),
         upstreamTimeoutMs: count(
           25_000,
           'deadline of a proxied call, including retries; keep it below the 30 s after which clients give up, so that they see the error',
         ),
         maxUpstreamBytes: count(134_217_728, 'largest proxied response'),
-        maxBatchItems: count(1_000, 'items in one batch'),
-        batchConcurrency: count(8, 'items of one batch that run concurrently'),
+        maxBatchItems: reloadable(count(1_000, 'items in one batch')),
+        batchConcurrency: reloadable(count(8, 'items of one batch that run concurrently')),
         maxBatchBytes: count(33_554_432, 'total size of the responses of one batch'),
       },
       { ...closed, default: {} },
@@ -325,7 +355,7 @@ export const coreConfig = Type.Object(
         url: Type.String({
           default: 'sqlite:',
           format: 'store-url',
-          description: '`sqlite:` = parhelion.db in dataDir, `sqlite:/path`, or postgres://…',
+          description: '`sqlite:` = parhelion.db in dataDir, `sqlite:PATH`, or postgres://…',
           ...secret,
         }),
         poolSize: count(10, 'PostgreSQL connections of each role'),
@@ -340,13 +370,35 @@ export const coreConfig = Type.Object(
     ),
     upstream: upstreamConfig,
     follow: followConfig,
+    ledger: Type.Object(
+      {
+        retain: Type.Object(
+          {
+            hours: Type.Number({
+              minimum: 0,
+              default: 0,
+              description: 'hours of blocks that are kept on this disk; 0 = no ledger',
+            }),
+            bytes: count(107_374_182_400, 'largest size of each chain on disk, at least 16 MiB', 16_777_216),
+          },
+          {
+            ...closed,
+            default: {},
+            description: 'older blocks are removed in whole files, by whichever bound is reached first',
+          },
+        ),
+      },
+      { ...closed, default: {}, description: 'released blocks in files' },
+    ),
     jobs: Type.Object(
       {
         concurrency: count(64, 'jobs that run concurrently'),
-        claimBatch: count(256, 'rows per claim'),
-        claimAhead: count(512, 'rows that are claimed before they can run, so that one commit claims many', 0),
-        settleMs: count(5, 'how long results of attempts are collected before they are written', 0),
-        pollMs: count(1_000, 'pause between polls of the outbox if nothing wakes the runner'),
+        claimBatch: reloadable(count(256, 'rows per claim')),
+        claimAhead: reloadable(
+          count(512, 'rows that are claimed before they can run, so that one commit claims many', 0),
+        ),
+        writeDelayMs: reloadable(count(5, 'how long results of attempts are collected before they are written', 0)),
+        pollMs: reloadable(count(1_000, 'pause between polls of the outbox if nothing wakes the runner')),
         maxAttempts: count(20, 'attempts of a job whose handler throws, before it fails'),
       },
       { ...closed, default: {} },
@@ -361,9 +413,11 @@ export const coreConfig = Type.Object(
     ),
     log: Type.Object(
       {
-        level: Type.Union(
-          ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'].map((level) => Type.Literal(level)),
-          { default: 'info', description: 'lowest level that is written' },
+        level: reloadable(
+          Type.Union(
+            ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'].map((level) => Type.Literal(level)),
+            { default: 'info', description: 'lowest level that is written' },
+          ),
         ),
         format: Type.Union([Type.Literal('auto'), Type.Literal('json'), Type.Literal('pretty')], {
           default: 'auto',

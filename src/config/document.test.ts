@@ -4,9 +4,8 @@ import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { parse } from 'yaml';
 import { configDocument } from '../../test/helpers/write-config-document.ts';
-import { builtInDir } from '../cli/built-in-dir.ts';
+import { builtInDir } from '../cli/package-files.ts';
 import { findPlugins } from '../daemon/registry.ts';
-import { renderConfigDocument } from './document.ts';
 import { loadConfig } from './load.ts';
 import type { SchemaNode } from './node.ts';
 import { assembleSchema, sectionProblems } from './schema.ts';
@@ -53,12 +52,4 @@ test('every key has a description, which stands above it', () => {
 
 test('the file is what the schemas say', async () => {
   assert.equal(readFileSync(path, 'utf8'), await configDocument(), 'npm run config:write');
-});
-
-test('the file for beginners sets nothing', async () => {
-  const text = renderConfigDocument(schema, { header: 'x\n\ny', commented: true });
-  assert.equal(parse(text), null);
-  const uncommented = text.replaceAll(/^# (?=\s*[\w-]+:)/gm, '').replace(/^# [xy]$/gm, '');
-  const values: unknown = parse(uncommented);
-  for (const { at, node } of leaves(schema)) assert.deepEqual(valueAt(values, at), node.default, at.join('.'));
 });

@@ -4,11 +4,9 @@ import { describeSchema } from './validate.ts';
 
 const WIDTH = 118;
 
-export interface DocumentOptions {
+interface DocumentOptions {
   /** Header text, without `#`. */
   readonly header: string;
-  /** Writes keys as comments, so that the file sets nothing until a `#` is removed. */
-  readonly commented?: boolean;
 }
 
 /** The commented configuration: every key of a schema with its description, what it accepts, and its default. */
@@ -16,24 +14,23 @@ export function renderConfigDocument(schema: SchemaNode, options: DocumentOption
   const lines = options.header.split('\n').map((line) => `# ${line}`.trimEnd());
   for (const [key, field] of Object.entries(schema.properties ?? {})) {
     if (field.renamedTo !== undefined) continue;
-    lines.push('', ...renderField(key, field, 0, options.commented === true));
+    lines.push('', ...renderField(key, field, 0));
   }
   return `${lines.join('\n')}\n`;
 }
 
-function renderField(key: string, field: SchemaNode, depth: number, commented: boolean): string[] {
+function renderField(key: string, field: SchemaNode, depth: number): string[] {
   const indent = '  '.repeat(depth);
-  const mark = commented ? '# ' : '';
   if (field.type === 'object' && field.properties !== undefined) {
     const inner = Object.entries(field.properties).flatMap(([name, child]) =>
-      child.renamedTo === undefined ? renderField(name, child, depth + 1, commented) : [],
+      child.renamedTo === undefined ? renderField(name, child, depth + 1) : [],
     );
     const title = field.description === undefined ? [] : wrap(field.description, indent);
     // A section without keys must still be a section.
-    return [...title, `${mark}${indent}${key}:${inner.length === 0 ? ' {}' : ''}`, ...inner];
+    return [...title, `${indent}${key}:${inner.length === 0 ? ' {}' : ''}`, ...inner];
   }
-  const text = `${field.description ?? ''}${accepts(field)}`;
-  return [...wrap(text, indent), `${mark}${indent}${key}: ${scalar(field.default)}`];
+  const text = `${field.description ?? ''}${accepts(field)}${field.reloadable === true ? ' [reload]' : ''}`;
+  return [...wrap(text, indent), `${indent}${key}: ${scalar(field.default)}`];
 }
 
 /** The accepted values, as far as the default does not show them. */

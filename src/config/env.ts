@@ -18,16 +18,19 @@ export interface Override {
 export interface EnvironmentReading {
   readonly overrides: readonly Override[];
   readonly problems: readonly string[];
+  /** Sentences about variables that are ignored. */
+  readonly warnings?: readonly string[];
 }
 
 const PREFIX = 'PARHELION_';
 const FILE_SUFFIX = '_FILE';
 /** Variables of the tests and of the first start, which are not configuration keys. */
-const RESERVED = new Set(['PARHELION_BOOTSTRAP_KEY']);
+const RESERVED = new Set(['PARHELION_BOOTSTRAP_KEY', 'PARHELION_CONFIG', 'PARHELION_ROLE', 'PARHELION_STARTED_AS']);
 
 /**
  * `PARHELION_HTTP__PORT=9000` sets `http.port`: `__` separates levels, case and single underscores are ignored. With the suffix `_FILE`
- * the value is read from the named file. Values are YAML scalars or flow collections unless the key is plain text.
+ * the value is read from the named file. Values are YAML scalars or flow collections unless the key is plain text; a list may also be
+ * written with blanks or commas between its items.
  * `SOLANA_RPC_URL` (one address, or several separated by blanks or commas) sets `upstream.urls`.
  */
 export function readEnvironment(
@@ -103,8 +106,12 @@ function toValue(schema: SchemaNode, text: string): unknown {
     return text;
   }
   if (validateConfig(schema, parsed).length === 0) return parsed;
-  return validateConfig(schema, text).length === 0 ? text : parsed;
+  if (validateConfig(schema, text).length === 0) return text;
+  const items = text.split(/[\s,]+/).filter((item) => item !== '');
+  return takesList(schema) && !Array.isArray(parsed) && validateConfig(schema, items).length === 0 ? items : parsed;
 }
+
+const takesList = (schema: SchemaNode): boolean => schema.type === 'array' || (schema.anyOf ?? []).some(takesList);
 
 function givenTwice(overrides: readonly Override[]): string[] {
   const byPath = new Map<string, Override>();

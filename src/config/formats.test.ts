@@ -26,11 +26,11 @@ test('networks: all code that uses networks accepts the same texts', () => {
     fc.property(text, (cidr) => {
       if (!holds('cidr', cidr)) {
         assert.throws(() => createAddressPolicy([cidr]), { code: 'CONFIG_INVALID' });
-        assert.throws(() => createRemoteAddress([cidr]), { code: 'CONFIG_INVALID', exitCode: 78 });
+        assert.throws(() => createRemoteAddress(() => [cidr]), { code: 'CONFIG_INVALID', exitCode: 78 });
         return;
       }
       createAddressPolicy([cidr]);
-      createRemoteAddress([cidr]);
+      createRemoteAddress(() => [cidr]);
       const { address, family, prefix } = parseCidr(cidr)!;
       const list = new BlockList();
       list.addSubnet(address, prefix, family === 4 ? 'ipv4' : 'ipv6');

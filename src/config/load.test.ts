@@ -54,7 +54,7 @@ test('a section without content counts as empty', async () => {
   assert.deepEqual(values['gadget'], { maxWidgets: 5, token: '', inner: { caFile: null } });
 });
 
-test('all errors come at once, with place, expectation, class of the value and suggestion', async () => {
+test('all errors come at once, with place, expectation, value and suggestion', async () => {
   const problems = await problemsOf(
     load(
       [
@@ -76,12 +76,12 @@ test('all errors come at once, with place, expectation, class of the value and s
     'PARHELION_HTTP__HOTS: unknown key, did you mean http.host?',
     'line 2, http.prot: unknown key, did you mean "port"?',
     'line 3, http.port: expected an integer between 0 and 65535, got 70000',
-    'line 4, http.bodyLimitBytes: expected an integer of at least 1, got text',
-    'PARHELION_HTTP__KEEPALIVETIMEOUTMS (http.keepAliveTimeoutMs): expected an integer of at least 1, got text',
+    'line 4, http.bodyLimitBytes: expected an integer of at least 1, got "lots"',
+    'PARHELION_HTTP__KEEPALIVETIMEOUTMS (http.keepAliveTimeoutMs): expected an integer of at least 1, got "x"',
     'line 5, gadgets: unknown key, did you mean "gadget"?',
     'line 7, gadget.maxWidgets: expected an integer of at least 1, got 0',
-    'line 8, gadget.inner: expected a section, got an integer',
-    'line 10, log.format: expected "auto", "json" or "pretty", got text, did you mean "pretty"?',
+    'line 8, gadget.inner: expected a section, got 3',
+    'line 10, log.format: expected "auto", "json" or "pretty", got "prety", did you mean "pretty"?',
   ];
   assert.deepEqual([...problems].sort(), expected.sort());
 });
@@ -95,11 +95,11 @@ test('inside a union only the branch of the given type reports errors', async ()
   ]);
 });
 
-test('values of secret keys and of the environment are in no message', async () => {
+test('values of secret keys are in no message', async () => {
   const problems = await problemsOf(
-    load('gadget:\n  token: [hunter2]\n  maxWidgets: hunter2\nupstream:\n  urls: {hunter2: 1}\n', {
+    load('gadget:\n  token: [hunter2]\nupstream:\n  urls: {hunter2: 1}\n  devnet: {urls: [hunter2]}\n', {
       PARHELION_GADGET__INNER: 'hunter2',
-      PARHELION_STORE__POOLSIZE: 'hunter2',
+      PARHELION_STORE__URL: 'mysql://hunter2',
     }),
   );
   assert.equal(problems.length, 5);
@@ -198,4 +198,28 @@ test('a list that is too long is reported with its length', async () => {
   assert.deepEqual(await problemsOf(loadConfig(long, async () => [{ id: 'gadget', config }])), [
     'line 2, gadget.names: expected a list of at most 2, got a list of 3',
   ]);
+});
+
+test('variables that a plugin reads itself come after the file and before PARHELION_*; their errors and warnings are reported', async () => {
+  const environment = (env: Readonly<Record<string, string | undefined>>) => ({
+    overrides:
+      env['WIDGETS'] === undefined
+        ? []
+        : [{ path: ['gadget', 'maxWidgets'], value: Number(env['WIDGETS']), origin: 'WIDGETS' }],
+    problems: env['BROKEN'] === undefined ? [] : ['BROKEN: is not supported'],
+    warnings: env['ODD'] === undefined ? [] : ['ODD is ignored'],
+  });
+  const loadWith = (env: Record<string, string>) =>
+    loadConfig({ file: file('gadget:\n  maxWidgets: 7\n'), env }, async () => [
+      { id: 'gadget', config: section, environment },
+    ]);
+  const widgets = async (env: Record<string, string>) =>
+    ((await loadWith(env)).values['gadget'] as { maxWidgets: number }).maxWidgets;
+  assert.equal(await widgets({}), 7);
+  assert.equal(await widgets({ WIDGETS: '8' }), 8);
+  assert.equal(await widgets({ WIDGETS: '8', PARHELION_GADGET__MAX_WIDGETS: '9' }), 9);
+  assert.deepEqual((await loadWith({ ODD: '1' })).warnings, ['ODD is ignored']);
+  const problems = await problemsOf(loadWith({ BROKEN: '1', WIDGETS: '0' }));
+  assert.equal(problems.length, 2);
+  assert.match(problems.join(), /BROKEN: is not supported.*WIDGETS \(gadget\.maxWidgets\)/);
 });

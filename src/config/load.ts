@@ -7,20 +7,22 @@ import { EXIT } from '../runtime/errors.ts';
 import { type CoreConfig, coreConfig } from './core.ts';
 import { applyOverrides, type Environment, type Override, readEnvironment } from './env.ts';
 import { type ConfigFile, type ConfigPath, emptyFile, readConfigFile } from './file.ts';
-import { fillDefaults, type SchemaNode } from './node.ts';
+import { fillDefaults, resolvePaths, type SchemaNode } from './node.ts';
 import { assembleSchema, type ConfigSection } from './schema.ts';
-import { UNKNOWN_KEY, validateConfig } from './validate.ts';
+import { type ConfigProblem, UNKNOWN_KEY, validateConfig } from './validate.ts';
 
 interface ConfigSources {
   /** Path of the configuration file; null for a start without one. */
   readonly file: string | null;
   readonly env: Environment;
+  /** Base of relative paths without a file; default: the working directory. */
+  readonly cwd?: string;
   /** From the command line, with the highest precedence. */
   readonly flags?: readonly Override[];
   /** Values with the lowest precedence above the defaults of the schema, for a start without a file. */
   readonly base?: Readonly<Record<string, unknown>>;
-  /** Further checks of a configuration that matches its schema, or whose errors are elsewhere; returns problems as sentences. */
-  readonly check?: (loaded: LoadedConfig) => readonly string[];
+  /** Further checks; sections with errors may hold anything. Returns problems of keys, or sentences. */
+  readonly check?: (loaded: LoadedConfig, faulty: ReadonlySet<string>) => readonly (ConfigProblem | string)[];
 }
 
 /**
@@ -44,11 +46,14 @@ export interface LoadedConfig<P extends ConfigSection = ConfigSection> {
   readonly warnings: readonly string[];
   /** `NODE_ENV=production`. */
   readonly productionEnv: boolean;
+  /** Where a key is set, for messages: `line 12, http.port`. */
+  placeOf(path: ConfigPath): string;
 }
 
 /**
- * Reads file, environment and flags, in increasing precedence, and checks them against the closed schema of kernel and plugins. Errors:
- * CONFIG_UNREADABLE; CONFIG_INVALID with all problems in `facts.problems`; those of `findSections`.
+ * Reads file, variables of others, `PARHELION_*` and flags, in increasing precedence, and checks them against the closed schema of kernel and plugins. Errors:
+ * CONFIG_UNREADABLE; CONFIG_INVALID with all problems in `facts.problems`; those of `findSections`. Relative paths become absolute: they
+ * count from the folder of the file, without one from the working directory.
  */
 export async function loadConfig<P extends ConfigSection>(
   sources: ConfigSources,
@@ -56,15 +61,17 @@ export async function loadConfig<P extends ConfigSection>(
 ): Promise<LoadedConfig<P>> {
   const file = sources.file === null ? emptyFile : readConfigFile(sources.file);
   const base = sources.base ?? {};
-  const baseDir = sources.file === null ? process.cwd() : dirname(resolve(sources.file));
-  const list = readPluginList(file, sources);
+  const baseDir = sources.file === null ? (sources.cwd ?? process.cwd()) : dirname(resolve(sources.file));
+  const list = readPluginList(file, sources, baseDir);
   const broken: CodedError[] = [];
   const plugins = await findSections(pluginEntries(list.entries), baseDir, (error) => void broken.push(error));
 
   const schema = assembleSchema(plugins);
-  const reading = readEnvironment(schema, sources.env, (path) => readFileSync(path, 'utf8'));
-  const overrides = [...reading.overrides, ...(sources.flags ?? [])];
-  const values = fillDefaults(schema, applyOverrides({ ...known(schema, base), ...file.values }, overrides));
+  const reading = readEnvironment(schema, sources.env, (path) => readFileSync(resolve(baseDir, path), 'utf8'));
+  const others = plugins.flatMap(({ environment }) => environment?.(sources.env) ?? []);
+  const overrides = [...others.flatMap((one) => one.overrides), ...reading.overrides, ...(sources.flags ?? [])];
+  const given = applyOverrides({ ...known(schema, base), ...file.values }, overrides);
+  const values = resolvePaths(schema, fillDefaults(schema, given), baseDir);
   const isListWhole = list.isWhole && broken.length === 0;
   // An unknown key may be the section of a plugin that could not be loaded.
   const faults = validateConfig(schema, values).filter(
@@ -76,19 +83,27 @@ export async function loadConfig<P extends ConfigSection>(
     schema,
     plugins,
     file: sources.file,
-    warnings: renamedKeys(schema, values, []).map(
-      ({ path, to }) => `${place(path, file, overrides)} is an old key: set ${to}`,
-    ),
+    warnings: [
+      ...renamedKeys(schema, values, []).map(
+        ({ path, to }) => `${place(path, file, overrides)} is an old key: set ${to}`,
+      ),
+      ...others.flatMap(({ warnings = [] }) => warnings),
+    ],
     productionEnv: sources.env['NODE_ENV'] === 'production',
+    placeOf: (path) => place(path, file, overrides),
   };
   const problems = [
+    ...others.flatMap((one) => one.problems),
     ...reading.problems,
     ...faults.map(({ path, message }) => `${place(path, file, overrides)}: ${message}`),
   ];
-  // Run the further checks, unless they would only repeat errors already found.
-  const checked = faults.some(({ path }) => path[0] === 'upstream') ? [] : (sources.check?.(loaded) ?? []);
+  const checks = sources.check?.(loaded, new Set(faults.map(({ path }) => String(path[0])))) ?? [];
+  const checked = checks.map((problem) =>
+    typeof problem === 'string' ? problem : `${place(problem.path, file, overrides)}: ${problem.message}`,
+  );
   if (problems.length + broken.length + checked.length === 0) return loaded;
-  if (problems.length + broken.length === 0 && checked.length === 1) throw configInvalid(null, checked);
+  if (problems.length + broken.length === 0 && checked.length === 1)
+    throw configInvalid(checks.every((problem) => typeof problem === 'string') ? null : sources.file, checked);
   // If the only problem is an error of a plugin, it keeps its code.
   if (problems.length + checked.length === 0 && broken.length === 1) throw broken[0];
   const pathOf = ({ facts }: CodedError) => ['plugins', ...list.indexOf(facts['use'])];
@@ -122,9 +137,9 @@ interface PluginList {
 }
 
 /** The list determines which sections exist, so it is read first. */
-function readPluginList(file: ConfigFile, sources: ConfigSources): PluginList {
+function readPluginList(file: ConfigFile, sources: ConfigSources, baseDir: string): PluginList {
   const reading = readEnvironment(coreConfig, pick(sources.env, 'PARHELION_PLUGINS'), (path) =>
-    readFileSync(path, 'utf8'),
+    readFileSync(resolve(baseDir, path), 'utf8'),
   );
   const overrides = [...reading.overrides, ...(sources.flags ?? [])].filter(({ path }) => path[0] === 'plugins');
   const list = fillDefaults(coreConfig.properties.plugins, applyOverrides(file.values, overrides)['plugins']);
@@ -169,7 +184,7 @@ function configInvalid(file: string | null, problems: readonly string[]): CodedE
   const where = file === null && problems.length === 1 ? '' : `${file ?? 'the configuration'} has ${count}: `;
   return new CodedError('CONFIG_INVALID', `${where}${problems.join('; ')}`, {
     exitCode: EXIT.config,
-    facts: { problems },
+    facts: { problems, file },
   });
 }
 

@@ -2,11 +2,11 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Type } from '@sinclair/typebox';
 import fc from 'fast-check';
-import { builtInDir } from '../cli/built-in-dir.ts';
+import { builtInDir } from '../cli/package-files.ts';
 import { findPlugins } from '../daemon/registry.ts';
 import { coreConfig, secret } from './core.ts';
-import { maskSecrets, maskText } from './dump.ts';
-import { fillDefaults, type SchemaNode } from './node.ts';
+import { maskSecrets } from './dump.ts';
+import { fillDefaults, maskText, type SchemaNode } from './node.ts';
 import { assembleSchema } from './schema.ts';
 
 test('addresses keep scheme and host only', () => {

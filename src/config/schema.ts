@@ -1,11 +1,14 @@
 import { type TObject, type TSchema, Type } from '@sinclair/typebox';
 import { coreConfig } from './core.ts';
+import type { Environment, EnvironmentReading } from './env.ts';
 import type { SchemaNode } from './node.ts';
 
 /** The parts of a plugin that the configuration needs. */
 export interface ConfigSection {
   readonly id: string;
   readonly config: TObject;
+  /** Reads variables beside `PARHELION_*`; only of plugins that are loaded. */
+  readonly environment?: (env: Environment) => EnvironmentReading;
 }
 
 /** Names of kernel sections, which plugins cannot use. */

@@ -1,16 +1,19 @@
+import { isIP } from 'node:net';
 import { Ajv, type ErrorObject } from 'ajv';
+import { decode32 } from '../lib/base58.ts';
 import { parseCidr } from '../lib/cidr.ts';
 import { nearest } from '../lib/edit-distance.ts';
 import { isPlainObject } from '../lib/json.ts';
+import { maskKeys } from '../lib/mask-keys.ts';
 import type { ConfigPath } from './file.ts';
-import type { SchemaNode } from './node.ts';
+import { isSecret, type SchemaNode } from './node.ts';
 
 /** The whole message if no similar key exists. */
 export const UNKNOWN_KEY = 'unknown key';
 
-interface ConfigProblem {
+export interface ConfigProblem {
   readonly path: ConfigPath;
-  /** Describes the type of the value, never the value. */
+  /** Names what is expected and what is written; the value of a secret key is masked. */
   readonly message: string;
 }
 
@@ -75,25 +78,30 @@ function toProblem(error: ErrorObject): ConfigProblem {
   return { path, message: `expected ${describeSchema(schema)}, got ${valueText(schema, error.data)}` };
 }
 
-/** A number may be shown if the key is numeric: then it cannot be a secret. */
+/** The value as it is written; masked if the key, or one in it, is secret. */
 function valueText(schema: SchemaNode, value: unknown): string {
-  const numeric = schema.type === 'integer' || schema.type === 'number';
-  if (typeof value === 'number' && numeric) return String(value);
   const choices = (schema.anyOf ?? []).flatMap((branch) => (typeof branch.const === 'string' ? [branch.const] : []));
   const meant = typeof value === 'string' ? nearest(value, choices) : null;
-  return describeValue(value) + (meant === null ? '' : `, did you mean "${meant}"?`);
+  return describeValue(value, holdsSecret(schema)) + (meant === null ? '' : `, did you mean "${meant}"?`);
 }
 
+const HOST_NAME = /^(?=.{1,253}$)[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)*$/i;
+
 interface TextFormat {
-  /** For messages: `expected <words>, got text`. */
+  /** For messages: `expected <words>, got "…"`. */
   readonly words: string;
   holds(text: string): boolean;
 }
 
 /**
- * The formats that a text field may require with `format`. Only the form of addresses is checked; nothing is resolved or opened.
+ * The formats that a text field may require with `format`. Only the form is checked; nothing is resolved or opened. Relative paths of
+ * `path` and `file` count from the folder of the configuration file; `check-config` and a start also look whether a `file` can be read.
  */
 export const TEXT_FORMATS: ReadonlyMap<string, TextFormat> = new Map([
+  ['path', { words: 'a path', holds: (text) => text !== '' }],
+  ['file', { words: 'the path of a file', holds: (text) => text !== '' }],
+  ['host', { words: 'an IP address or a host name', holds: (text) => isIP(text) !== 0 || HOST_NAME.test(text) }],
+  ['address', { words: 'an address (base58 of 32 bytes)', holds: (text) => decode32(text) !== null }],
   ['cidr', { words: 'a network like 10.0.0.0/8 or fd00::/8', holds: (text) => parseCidr(text) !== null }],
   ['http-url', { words: 'an http or https address', holds: (text) => isUrl(text, /^https?:$/) }],
   ['ws-url', { words: 'a ws or wss address', holds: (text) => isUrl(text, /^wss?:$/) }],
@@ -124,7 +132,7 @@ export function describeSchema(schema: SchemaNode): string {
     case 'number':
       return 'a number' + range(schema);
     case 'string':
-      return formatWords(schema) ?? ((schema.minLength ?? 0) > 0 ? 'text that is not empty' : 'text');
+      return formatWords(schema) ?? `text${lengthWords(schema)}${patternWords(schema)}`;
     case 'boolean':
       return 'true or false';
     case 'null':
@@ -138,14 +146,33 @@ export function describeSchema(schema: SchemaNode): string {
   }
 }
 
-/** Describes the type of a value, never the value, which may be a secret. */
-function describeValue(value: unknown): string {
+const MOST_SHOWN = 80;
+
+/** Of a secret text only the scheme of an address and the length are shown: it is not what it should be, so any part may be secret. */
+function describeValue(value: unknown, isHidden: boolean): string {
   if (value === null || value === undefined) return 'nothing';
   if (Array.isArray(value)) return `a list of ${value.length}`;
   if (isPlainObject(value)) return 'a section';
-  if (typeof value === 'number') return Number.isInteger(value) ? 'an integer' : 'a number';
-  return typeof value === 'boolean' ? 'true or false' : 'text';
+  if (typeof value === 'string') {
+    if (isHidden) return `"${/^[a-z][a-z0-9+.-]*:\/\//i.exec(value)?.[0] ?? ''}***" (${value.length} characters)`;
+    return JSON.stringify(maskKeys(value.length > MOST_SHOWN ? `${value.slice(0, MOST_SHOWN)}…` : value));
+  }
+  if (typeof value === 'number' && isHidden) return Number.isInteger(value) ? 'an integer' : 'a number';
+  return String(value);
 }
+
+const holdsSecret = (schema: SchemaNode): boolean =>
+  isSecret(schema) ||
+  [schema.items, ...(schema.anyOf ?? []), ...Object.values(schema.properties ?? {})].some(
+    (inner) => inner !== undefined && holdsSecret(inner),
+  );
+
+function lengthWords({ minLength = 0, maxLength }: SchemaNode): string {
+  if (maxLength !== undefined) return ` of ${minLength} to ${maxLength} characters`;
+  return minLength > 1 ? ` of at least ${minLength} characters` : minLength === 1 ? ' that is not empty' : '';
+}
+
+const patternWords = ({ pattern }: SchemaNode) => (pattern === undefined ? '' : ` that matches ${pattern}`);
 
 const formatWords = (schema: SchemaNode) => TEXT_FORMATS.get(schema.format ?? '')?.words;
 

@@ -1,7 +1,7 @@
 import { answerRoom, type BudgetLedger, createBudgets, type Rooms } from '../budgets.ts';
 import { createGapBook } from '../chain/gaps.ts';
 import { type CoreConfig, coreConfig } from '../config/core.ts';
-import { maskSecrets } from '../config/dump.ts';
+import { maskedView } from '../config/dump.ts';
 import type { LoadedConfig } from '../config/load.ts';
 import { createOutbox } from '../jobs/outbox.ts';
 import { CodedError } from '../lib/coded-error.ts';
@@ -9,20 +9,20 @@ import { storedBudgets } from '../ports/access.ts';
 import type { BlockHeader } from '../ports/block.ts';
 import type { ChainId, ChainReader, ChainSource, ChainStatus } from '../ports/chain.ts';
 import type { Clock } from '../ports/clock.ts';
-import { kernelView, ROLES, type Roles } from '../ports/daemon-view.ts';
+import { type DaemonView, type Inject, kernelView, ROLES, type Roles } from '../ports/daemon-view.ts';
 import { kernelFollowing } from '../ports/following.ts';
 import { kernelGaps } from '../ports/gaps.ts';
 import { kernelOutbox, type Outbox } from '../ports/outbox.ts';
 import { kernelParsers, type ParserBook } from '../ports/parsers.ts';
 import type { Store } from '../ports/store.ts';
 import type { UpstreamPool } from '../ports/upstream.ts';
-import { createMetricsRegistry, type MetricsRegistry } from '../runtime/metrics.ts';
+import { createMetricsRegistry, type MetricsRegistry, type StockMetrics } from '../runtime/metrics.ts';
 import type { ChainSetup, DaemonParts, FollowerView, OutboxParts } from './parts.ts';
 import { type Merged, mergeContributions, type ProvisionedPlugin, provisionPlugins } from './provision.ts';
 import { type FoundPlugin, runsIn } from './registry.ts';
 import { createFollowing } from './remote.ts';
 import { type TracerSlot, traceContributions, traceOutbound, tracePool } from './tracing.ts';
-import { createDaemonView } from './view.ts';
+import { type AnsweredRequests, createDaemonView } from './view.ts';
 
 export interface AssembledChain {
   readonly setup: ChainSetup;
@@ -47,15 +47,21 @@ export interface Assembly {
   readonly merged: Merged;
   /** Budgets of the callers of this thread. */
   readonly budgets: BudgetLedger;
+  /** Listeners of plugins for answered requests. */
+  readonly requests: AnsweredRequests;
+  /** Set when the daemon is made. */
+  readonly readiness: Late<DaemonView['readiness']>;
   readonly store: Late<Store>;
   readonly outbox: Late<OutboxParts>;
+  /** Set when the listeners are made. */
+  readonly inject: Late<Inject>;
 }
 
 export interface AssembleOptions {
   /** Roles of this thread; default all. Plugins are provisioned in any case. */
   readonly roles?: Roles;
-  /** Whether this thread's metrics include those of the process; default true. */
-  readonly processMetrics?: boolean;
+  /** Metrics of process and runtime among those of this thread; default `process`. */
+  readonly stockMetrics?: StockMetrics;
   readonly config: LoadedConfig<FoundPlugin>;
   readonly parts: DaemonParts;
   readonly chains: readonly ChainSetup[];
@@ -71,9 +77,10 @@ export async function assemble(options: AssembleOptions): Promise<Assembly> {
   const tracing: TracerSlot = { tracer: null };
   const parts = traceParts(options.parts, tracing);
   const roles = options.roles ?? new Set(ROLES);
-  const metrics = createMetricsRegistry({ process: options.processMetrics ?? true });
+  const metrics = createMetricsRegistry({ stock: options.stockMetrics ?? 'process' });
   const store = createLate<Store>('the store');
   const outbox = createLate<OutboxParts>('the outbox');
+  const inject = createLate<Inject>('the listeners');
   const budgets = createBudgets(roomsOf(config.core), roles.has('api') ? metrics.scope('budget') : null);
   const lateStore = createLateStore(store);
   const chains = options.chains
@@ -84,13 +91,16 @@ export async function assemble(options: AssembleOptions): Promise<Assembly> {
   let merged: Merged | null = null;
   const parserBook: ParserBook = { all: () => merged?.parsers ?? [] };
   let plugins: readonly ProvisionedPlugin[] = [];
-  const view = createDaemonView({ version, config, plugins: () => plugins, merged: () => merged, budgets });
+  const readiness = createLate<DaemonView['readiness']>('the readiness');
+  const requests: AnsweredRequests = new Set();
+  const late = { plugins: () => plugins, inject: inject.get, readiness: () => readiness.get()() };
+  const view = createDaemonView({ version, config, budgets, metrics, requests, ...late });
   plugins = await provisionPlugins(
     config.plugins
       .filter((plugin) => plugin.enabled && runsIn(plugin, roles))
       .map(({ id, definition }) => ({ id, definition, section: config.values[id] })),
     {
-      core: maskSecrets(coreConfig, config.core) as CoreConfig,
+      core: maskedView(coreConfig, config.core) as CoreConfig,
       version,
       roles,
       log: parts.log,
@@ -122,8 +132,13 @@ export async function assemble(options: AssembleOptions): Promise<Assembly> {
     },
   );
   merged = traceContributions(mergeContributions(plugins));
-  tracing.tracer = merged.tracer;
-  return { config, version, roles, metrics, chains, plugins, merged, budgets, store, outbox };
+  const { tracer } = merged;
+  tracing.tracer = tracer;
+  if (tracer !== null) parts.setLogContext(tracer.current);
+  return {
+    ...{ config, version, roles, metrics, chains, plugins, merged, budgets },
+    ...{ requests, readiness, store, outbox, inject },
+  };
 }
 
 /** The shared limits. Calls to upstreams are not among them: they wait in the queue of their upstream. */

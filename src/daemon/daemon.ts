@@ -1,3 +1,4 @@
+import type { CoreConfig } from '../config/core.ts';
 import { createHealth, type Health } from '../http/health.ts';
 import { messageOf } from '../lib/coded-error.ts';
 import type { HealthCheck } from '../plugin/plugin.ts';
@@ -5,8 +6,8 @@ import { accessBootstrap, type FirstKey } from '../ports/access.ts';
 import type { ChainId } from '../ports/chain.ts';
 import type { Clock } from '../ports/clock.ts';
 import { operatorBootstrap } from '../ports/dashboard.ts';
-import type { InheritedSockets } from '../ports/inherited-sockets.ts';
 import type { Log } from '../ports/log.ts';
+import type { InheritedSockets } from '../ports/notify.ts';
 import type { ServiceToken } from '../ports/service.ts';
 import type { Store } from '../ports/store.ts';
 import type { ConfigValues, WorkerCommands, WorkerHandle } from '../ports/workers.ts';
@@ -18,8 +19,10 @@ import { readChainIdentity, refuseOtherChain } from './chains.ts';
 import type { DaemonAddresses } from './fronts.ts';
 import { createLifecycle } from './lifecycle.ts';
 import { migrationScopes } from './migrations.ts';
-import { createReloader, type Reloader } from './reload.ts';
+import { checkPluginConfig } from './provision.ts';
+import { createReloader, type Reloaded, type Reloader } from './reload.ts';
 import { createStageRunner, type Stage } from './stages.ts';
+import { createStorage } from './storage.ts';
 import type { DaemonLoad } from './supervision.ts';
 import { createWork } from './work.ts';
 import { createWorkers, renderMetrics } from './workers.ts';
@@ -35,7 +38,7 @@ export interface Daemon {
   addresses(): DaemonAddresses;
   /** Project, key and token that this start created. */
   first(): FirstStart;
-  reload(load: () => Promise<ConfigValues>): Promise<void>;
+  reload(load: () => Promise<ConfigValues>): Promise<Reloaded>;
   load(): DaemonLoad;
   /** Checks that the store accepts writes and that all roles answer. Errors: those of `Store.probe`, ROLE_SILENT, ROLE_ENDED. */
   probe(): Promise<void>;
@@ -56,10 +59,15 @@ export async function createDaemon(options: DaemonOptions): Promise<Daemon> {
   const { core } = options.config;
   const scopes = migrationScopes(assembly.plugins);
   const watch = createSchemaWatch({ store: assembly.store.get, scopes, clock, fail: end.fail });
+  const storage = createStorage({
+    ...{ store: assembly.store.get, url: core.store.url, dataDir: options.dataDir, clock, log },
+    scope: assembly.metrics.scope,
+  });
   let store: Store | null = null;
   let first: FirstStart = { key: null, operatorToken: null };
 
   const stages: readonly Stage[] = [
+    { name: 'check the configuration', start: () => checkPluginConfig(assembly) },
     {
       name: 'open the store',
       async start() {
@@ -76,6 +84,11 @@ export async function createDaemon(options: DaemonOptions): Promise<Daemon> {
         watch.start();
       },
       stop: () => watch.stop(),
+    },
+    {
+      name: 'measure the store',
+      start: () => (options.isMember === true ? undefined : storage.start()),
+      stop: () => storage.stop(),
     },
     { name: 'make jobs and followers', start: () => work.make(assembly.store.get(), options.dataDir) },
     { name: 'listen for operators', start: () => fronts?.listenAdmin(), stop: () => fronts?.closeAdmin() },
@@ -166,7 +179,7 @@ interface CommandsOptions {
   readonly drain: () => Promise<void>;
   readonly health: Pick<Health, 'checks'>;
   readonly metrics: Pick<MetricsRegistry, 'families'>;
-  readonly reloader: Pick<Reloader, 'check' | 'take'>;
+  readonly reloader: Pick<Reloader, 'take'>;
 }
 
 /** Answers the commands of the main thread in a worker. */
@@ -176,9 +189,6 @@ function createCommands({ daemon, drain, health, metrics, reloader }: CommandsOp
     async ping() {},
     checks: () => health.checks(),
     metrics: () => metrics.families(),
-    async checkConfig(next) {
-      reloader.check(next);
-    },
     takeConfig: (next) => reloader.take(next),
     drain,
     stop: daemon.stop,
@@ -186,6 +196,8 @@ function createCommands({ daemon, drain, health, metrics, reloader }: CommandsOp
 }
 
 export interface MachineryOptions extends AssembleOptions {
+  /** Commit of the program, if it is known. */
+  readonly commit?: string | null;
   /** Listeners that the service manager holds open. */
   readonly sockets?: InheritedSockets;
   /** Workers of this process; they start and stop with the daemon. */
@@ -197,7 +209,10 @@ export interface MachineryOptions extends AssembleOptions {
 /** The parts that the stages start and stop; nothing is open yet. Errors: those of `assemble`. */
 async function makeMachinery(options: MachineryOptions) {
   const isMember = options.isMember ?? false;
-  const assembly = await assemble({ ...options, processMetrics: options.processMetrics ?? !isMember });
+  const assembly = await assemble({
+    ...options,
+    stockMetrics: options.stockMetrics ?? (isMember ? 'thread' : 'process'),
+  });
   const { parts, config } = options;
   const { clock, log } = parts;
   const { core } = config;
@@ -214,27 +229,44 @@ async function makeMachinery(options: MachineryOptions) {
     ...{ workers: workers.checks, version: options.version, clock, log },
     chains: () => assembly.chains.map(({ reader }) => reader.status()),
     answers: (id) => answersOf(assembly, id),
-    maxReadyLag: { seconds: core.follow.maxReadyLagSeconds, slots: core.follow.maxReadyLagSlots },
+    maxReadyLag: readyLagOf(core),
   });
+  assembly.readiness.set(health.ready);
   void end.failed.then(health.setFailed);
   const lifecycle = createLifecycle({ plugins: assembly.plugins, clock, log, ...core.lifecycle });
   const metricsText = async () =>
     await renderMetrics([{ role: null, families: await metrics.families() }, ...(await workers.metrics())]);
-  tellChainKinds(assembly);
+  exposeChainKinds(assembly);
+  if (!isMember) exposeBuild(assembly, options.commit ?? null);
   const fronts = isMember
     ? null
-    : (await loadFronts())({ assembly, parts, health, metricsText, sockets: options.sockets });
+    : (await loadFronts())({
+        ...{ assembly, parts, health, metricsText, sockets: options.sockets },
+        // Nothing is asked before the reloader exists.
+        lastReload: () => reloader.last(),
+      });
+  if (fronts !== null) assembly.inject.set(fronts.inject);
+  const reloader = createReloader({
+    ...{ config, workers, setLogLevel: parts.setLogLevel, metrics, clock, log },
+    prepareListeners: (next) => fronts?.prepareReload(next) ?? (() => undefined),
+  });
   return {
-    ...{ assembly, end, workers, health, lifecycle },
+    ...{ assembly, end, workers, health, lifecycle, reloader },
     fronts,
     work: createWork(assembly, parts, end.fail),
-    reloader: createReloader({
-      ...{ config, lifecycle, workers, setLogLevel: parts.setLogLevel, metrics, clock, log },
-      prepareTls: (next) => fronts?.prepareTls(next) ?? (() => undefined),
-    }),
     drain: createDrain({ timeoutMs: core.lifecycle.drainTimeoutMs, clock, log }),
   };
 }
+
+/** The limit as it is when it is read. */
+const readyLagOf = ({ follow }: CoreConfig) => ({
+  get seconds() {
+    return follow.maxReadyLagSeconds;
+  },
+  get slots() {
+    return follow.maxReadyLagSlots;
+  },
+});
 
 /** A thread that does not listen does not load the router, the validator and the other modules of a listener. */
 const loadFronts = async () => (await import('./fronts.ts')).createFronts;
@@ -246,9 +278,18 @@ async function answersOf({ chains, roles }: Assembly, id: ChainId): Promise<bool
 }
 
 /** `parhelion_chain_info{kind="local"} 1` shows whether the data belongs to a public network. */
-function tellChainKinds({ chains, metrics }: Assembly): void {
+function exposeChainKinds({ chains, metrics }: Assembly): void {
   const info = metrics.scope('chain').gauge('info', 'which kind of chain is served', ['chain', 'kind']);
   for (const { setup } of chains) info.with(setup.id, setup.kind).set(1);
+}
+
+/** `parhelion_build_info{version="0.1.0",commit="0123456789ab",node="20.19.0"} 1`: what runs here. */
+function exposeBuild({ metrics, version }: Assembly, commit: string | null): void {
+  const labels = ['version', 'commit', 'node'] as const;
+  const info = metrics
+    .scope('build')
+    .gauge('info', 'version and commit of the program, and the version of Node', labels);
+  info.with(version, commit ?? 'unknown', process.versions.node).set(1);
 }
 
 /** Keeps the first fatal error; later ones are consequences of it. */

@@ -1,11 +1,15 @@
 import type { CoreConfig, TlsSection } from '../config/core.ts';
+import type { ReloadReport } from '../http/admin.ts';
 import type { Health } from '../http/health.ts';
 import { createAdminFront, createHttpFront } from '../http/index.ts';
 import { createRpcFront } from '../http/json-rpc/front.ts';
 import { createValidator, type Validator } from '../http/validation.ts';
+import { RequestError } from '../plugin/plugin.ts';
 import type { Clock } from '../ports/clock.ts';
-import type { InheritedSockets } from '../ports/inherited-sockets.ts';
+import type { Inject } from '../ports/daemon-view.ts';
+import type { InheritedSockets } from '../ports/notify.ts';
 import type { CheckResult } from '../ports/workers.ts';
+import type { MetricsRegistry } from '../runtime/metrics.ts';
 import type { Assembly } from './assemble.ts';
 import type { DaemonParts } from './parts.ts';
 
@@ -24,6 +28,7 @@ export interface FrontsOptions {
   readonly health: Health;
   /** All roles of this process. */
   readonly metricsText: () => Promise<string>;
+  readonly lastReload: () => ReloadReport | null;
   readonly sockets: InheritedSockets | undefined;
 }
 
@@ -33,8 +38,10 @@ export interface DaemonFronts {
   listenApi(): Promise<void>;
   /** Throws if nothing listens. */
   addresses(): DaemonAddresses;
-  /** See `HttpFront.prepareTls`. */
-  prepareTls(core: CoreConfig): () => void;
+  /** Calls a route of the API listener for a caller, or of the admin listener without one. */
+  readonly inject: Inject;
+  /** See `HttpFront.prepareReload`. */
+  prepareReload(core: CoreConfig): () => void;
   beginDrain(): void;
   /** Requests of the API listener: the total since the start, and those in flight. */
   load(): { readonly requests: number; readonly inFlight: number };
@@ -43,7 +50,14 @@ export interface DaemonFronts {
   closeAdmin(): Promise<void>;
 }
 
-export function createFronts({ assembly, parts, health, metricsText, sockets }: FrontsOptions): DaemonFronts {
+export function createFronts({
+  assembly,
+  parts,
+  health,
+  metricsText,
+  lastReload,
+  sockets,
+}: FrontsOptions): DaemonFronts {
   const { merged, metrics, version } = assembly;
   const { core } = assembly.config;
   const { clock, random, log, validator = createValidator() } = parts;
@@ -56,7 +70,9 @@ export function createFronts({ assembly, parts, health, metricsText, sockets }: 
     routes: isApi ? merged.routes : [],
     budgets: isApi ? assembly.budgets : null,
     registry: { text: metricsText, contentType: metrics.contentType },
+    lastReload,
     metrics: metrics.scope('admin'),
+    expiry: expiryGauge(metrics),
   });
   return {
     async listenAdmin() {
@@ -75,8 +91,13 @@ export function createFronts({ assembly, parts, health, metricsText, sockets }: 
         admin: baseUrl(`http${secure('admin')}`, operations.host, operations.port),
       };
     },
-    prepareTls(next) {
-      const prepared = [admin.prepareTls(next), http?.prepareTls(next)];
+    async inject(call) {
+      const front = call.caller === null ? admin : http;
+      if (front === null) throw new RequestError(404, 'invalid path');
+      return await front.inject(call);
+    },
+    prepareReload(next) {
+      const prepared = [admin.prepareReload(next), http?.prepareReload(next)];
       return () => {
         for (const serve of prepared) serve?.();
       };
@@ -104,10 +125,18 @@ function createApi(assembly: Assembly, { clock, random, log }: DaemonParts, vali
   return createHttpFront({
     ...{ core, routes, clock, random, log, rpc, gate, sockets, tracer, version, validator },
     metrics: metrics.scope('http'),
+    expiry: expiryGauge(metrics),
     chainLabel: () => main?.setup.kind ?? null,
     budgets: assembly.budgets,
+    answered: assembly.requests,
   });
 }
+
+/** One series per listener with TLS. */
+const expiryGauge = (metrics: MetricsRegistry) =>
+  metrics
+    .scope('tls')
+    .gauge('certificate_expiry_timestamp_seconds', 'unix time at which a certificate expires', ['listener']);
 
 function proxyNotice(peer: string | null): CheckResult | null {
   if (peer === null) return null;

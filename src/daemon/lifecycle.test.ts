@@ -25,7 +25,7 @@ function plugin(
     apiVersion: API_VERSION,
     summary: id,
     config: Type.Object({}),
-    provision: () => contribution,
+    provision: () => {},
   };
   return { id, definition, section, contribution, pools };
 }
@@ -217,57 +217,4 @@ test('a drain that fails or hangs does not block the others', async () => {
   await clock.advance(700);
   await drained;
   assert.ok(calls.includes('drain a'));
-});
-
-test('reload is all or nothing: whichever plugin refuses, every other one ends with its old section', async () => {
-  await fc.assert(
-    fc.asyncProperty(fc.integer({ min: 1, max: 5 }), fc.option(fc.nat(4), { nil: null }), async (count, at) => {
-      const refusing = at === null ? null : at % count;
-      const held: unknown[] = Array.from({ length: count }, () => 'old');
-      const plugins = held.map((_, n) =>
-        plugin(
-          `p${n}`,
-          {
-            reload: (config) => {
-              if (n === refusing && config !== 'old') throw new Error('not mine');
-              held[n] = config;
-            },
-          },
-          'old',
-        ),
-      );
-      const { lifecycle } = setUp(plugins);
-      await lifecycle.start();
-      const next = Object.fromEntries(held.map((_, n) => [`p${n}`, `new ${n}`]));
-      if (refusing === null) {
-        await lifecycle.reload(next);
-        assert.deepEqual(held, Object.values(next));
-        return;
-      }
-      await assert.rejects(lifecycle.reload(next), { code: 'PLUGIN_RELOAD_REFUSED', message: /^plugin p\d refused/ });
-      assert.ok(held.every((value) => value === 'old'));
-      // No state remains: the same reload without the refusal works afterwards.
-      await lifecycle.reload({ ...next, [`p${refusing}`]: 'old' });
-    }),
-    { numRuns: 40 },
-  );
-});
-
-test('a changed section of a plugin that cannot reload is refused before any plugin is asked', async () => {
-  const calls: string[] = [];
-  const { lifecycle } = setUp([
-    plugin('a', { reload: () => void calls.push('reload a') }, { x: 1 }),
-    plugin('b', {}, { x: 1 }),
-    plugin('c', {}, { x: 1 }),
-  ]);
-  await lifecycle.start();
-  await assert.rejects(lifecycle.reload({ a: { x: 2 }, b: { x: 2 }, c: { x: 2 } }), {
-    code: 'PLUGIN_RELOAD_REFUSED',
-    message: 'changes of these sections need a restart: b, c',
-  });
-  assert.deepEqual(calls, []);
-  await lifecycle.reload({ a: { x: 1 }, b: { x: 1 } });
-  assert.deepEqual(calls, [], 'an equal section is no change');
-  await lifecycle.reload({ a: { x: 3 }, b: { x: 1 } });
-  assert.deepEqual(calls, ['reload a']);
 });

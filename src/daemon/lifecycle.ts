@@ -1,4 +1,3 @@
-import { isDeepStrictEqual } from 'node:util';
 import { CodedError, messageOf } from '../lib/coded-error.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Log } from '../ports/log.ts';
@@ -22,10 +21,6 @@ export interface Lifecycle {
    * PLUGIN_START_FAILED or PLUGIN_START_TIMEOUT, which name the plugin.
    */
   start(): Promise<void>;
-  /** Checks that every plugin whose section differs supports a reload. Errors: PLUGIN_RELOAD_REFUSED. */
-  checkReload(sections: Readonly<Record<string, unknown>>): void;
-  /** All or nothing. Sections are keyed by plugin id. Errors: PLUGIN_RELOAD_REFUSED; the old configuration then stays in force. */
-  reload(sections: Readonly<Record<string, unknown>>): Promise<void>;
   /** Drains all plugins in reverse order: they accept no new work. */
   drain(): Promise<void>;
   /** Stops every plugin whose start was called, in reverse, under one deadline. Never rejects; runs once. */
@@ -34,16 +29,15 @@ export interface Lifecycle {
 
 export function createLifecycle(options: LifecycleOptions): Lifecycle {
   const { plugins, clock, log } = options;
-  const begun: ProvisionedPlugin[] = [];
+  const started: ProvisionedPlugin[] = [];
   const stopAsked = new AbortController();
-  let sections = Object.fromEntries(plugins.map(({ id, section }) => [id, section]));
   let starting: Promise<void> | null = null;
   let stopping: Promise<void> | null = null;
 
   async function startAll(): Promise<void> {
     for (const plugin of plugins) {
       if (stopAsked.signal.aborted) throw startFailed(plugin.id, stopAsked.signal.reason, options.startTimeoutMs);
-      begun.push(plugin);
+      started.push(plugin);
       try {
         await withDeadline(clock, options.startTimeoutMs, (signal) => startOne(plugin, signal), stopAsked.signal);
       } catch (error) {
@@ -60,7 +54,7 @@ export function createLifecycle(options: LifecycleOptions): Lifecycle {
     const cancel = clock.timeout(options.stopTimeoutMs, () =>
       deadline.abort(new DeadlinePassed(options.stopTimeoutMs)),
     );
-    for (const plugin of begun.toReversed()) {
+    for (const plugin of started.toReversed()) {
       await stopOne(plugin, deadline.signal).catch((error: unknown) => {
         log.error({ plugin: plugin.id, error: messageOf(error) }, 'plugin did not stop cleanly');
       });
@@ -78,13 +72,8 @@ export function createLifecycle(options: LifecycleOptions): Lifecycle {
         throw error;
       }
     },
-    checkReload: (next) => void changedPlugins(plugins, sections, next),
-    async reload(next) {
-      await reloadAll(plugins, sections, next, log);
-      sections = { ...sections, ...next };
-    },
     async drain() {
-      const waits = begun.toReversed().map(async ({ id, contribution }) => {
+      const waits = started.toReversed().map(async ({ id, contribution }) => {
         await withDeadline(clock, options.drainTimeoutMs, () => contribution.drain?.()).catch((error: unknown) => {
           log.warn({ plugin: id, error: messageOf(error) }, 'plugin did not drain cleanly');
         });
@@ -139,50 +128,5 @@ function startFailed(plugin: string, error: unknown, startTimeoutMs: number): Co
     exitCode: exitCode ?? EXIT.bug,
     cause: error,
     facts: { plugin },
-  });
-}
-
-async function reloadAll(
-  plugins: readonly ProvisionedPlugin[],
-  before: Readonly<Record<string, unknown>>,
-  next: Readonly<Record<string, unknown>>,
-  log: Log,
-): Promise<void> {
-  const changed = changedPlugins(plugins, before, next);
-  const accepted: ProvisionedPlugin[] = [];
-  for (const plugin of changed) {
-    try {
-      await plugin.contribution.reload?.(next[plugin.id]);
-      accepted.push(plugin);
-    } catch (error) {
-      for (const { id, contribution } of accepted.toReversed()) {
-        try {
-          await contribution.reload?.(before[id]);
-        } catch (failure) {
-          log.error({ plugin: id, error: messageOf(failure) }, 'plugin did not restore its old configuration');
-        }
-      }
-      throw new CodedError(
-        'PLUGIN_RELOAD_REFUSED',
-        `plugin ${plugin.id} refused the new configuration: ${messageOf(error)}`,
-        {
-          cause: error,
-          facts: { plugins: [plugin.id] },
-        },
-      );
-    }
-  }
-}
-
-function changedPlugins(
-  plugins: readonly ProvisionedPlugin[],
-  before: Readonly<Record<string, unknown>>,
-  next: Readonly<Record<string, unknown>>,
-): readonly ProvisionedPlugin[] {
-  const changed = plugins.filter(({ id }) => id in next && !isDeepStrictEqual(next[id], before[id]));
-  const fixed = changed.filter(({ contribution }) => contribution.reload === undefined).map(({ id }) => id);
-  if (fixed.length === 0) return changed;
-  throw new CodedError('PLUGIN_RELOAD_REFUSED', `changes of these sections need a restart: ${fixed.join(', ')}`, {
-    facts: { plugins: fixed },
   });
 }

@@ -47,6 +47,8 @@ export interface DaemonParts {
   readonly validator?: Validator;
   /** Changes the minimum level of `log`, for reloads. */
   setLogLevel(level: CoreConfig['log']['level']): void;
+  /** Adds the fields that `read` returns to each line of `log`; null: none. */
+  setLogContext(read: () => object | null): void;
   /** Opened by the role that runs jobs. */
   openOwner(dataDir: string): Owner | null;
   openStore(config: CoreConfig['store'], dataDir: string): Promise<Store>;

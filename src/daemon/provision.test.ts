@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Type } from '@sinclair/typebox';
-import type { Contribution, HostPluginDefinition } from '../plugin/host.ts';
-import { API_VERSION, json, type PluginContext, serviceToken } from '../plugin/plugin.ts';
+import type { Contribution, HostContext, HostPluginDefinition } from '../plugin/host.ts';
+import { API_VERSION, json, serviceToken } from '../plugin/plugin.ts';
 import type { Store } from '../ports/store.ts';
 import { createLate, createLateStore } from './assemble.ts';
 import { mergeContributions, type PluginSurroundings, provisionPlugins } from './provision.ts';
@@ -19,7 +19,7 @@ const surroundings = {
 
 function define(
   id: string,
-  provision: (ctx: PluginContext) => Contribution | Promise<Contribution>,
+  provision: (ctx: HostContext) => void | Promise<void>,
   more: Partial<HostPluginDefinition> = {},
 ) {
   const definition: HostPluginDefinition = {
@@ -37,12 +37,11 @@ test('a plugin sees its own section and the services it uses; offered ones come 
   const seen: unknown[] = [];
   await provisionPlugins(
     [
-      define('first', () => ({ services: [{ token: numbers, service: { next: () => 7 } }] }), { offers: [numbers] }),
+      define('first', (ctx) => ctx.provide(numbers, { next: () => 7 }), { offers: [numbers] }),
       define(
         'second',
         async (ctx) => {
           seen.push(ctx.config, ctx.use(numbers)?.next(), ctx.use(kernelService), ctx.use(serviceToken('test.absent')));
-          return {};
         },
         { uses: [numbers, kernelService, serviceToken('test.absent')] },
       ),
@@ -53,24 +52,23 @@ test('a plugin sees its own section and the services it uses; offered ones come 
 });
 
 test('asking for a service that is not in `uses`, and offering without providing, are refused', async () => {
-  const greedy = define('greedy', (ctx) => ({ checks: [], ...(ctx.use(numbers) === undefined ? {} : {}) }));
+  const greedy = define('greedy', (ctx) => void ctx.use(numbers));
   await assert.rejects(provisionPlugins([greedy], surroundings), {
     code: 'PLUGIN_SERVICE',
     message: /greedy.*test\.numbers/,
   });
-  const liar = define('liar', () => ({}), { offers: [numbers] });
+  const liar = define('liar', () => {}, { offers: [numbers] });
   await assert.rejects(provisionPlugins([liar], surroundings), {
     code: 'PLUGIN_SERVICE',
     message: /liar.*test\.numbers/,
   });
-  const stranger = define('stranger', () => ({ services: [{ token: numbers, service: 1 }] }));
+  const stranger = define('stranger', (ctx) => ctx.provide(numbers, { next: () => 1 }));
   await assert.rejects(provisionPlugins([stranger], surroundings), { code: 'PLUGIN_SERVICE' });
 });
 
 test('the store cannot be used while plugins are provisioned', async () => {
   const eager = define('eager', async (ctx) => {
     await ctx.store.probe();
-    return {};
   });
   await assert.rejects(provisionPlugins([eager], surroundings), { code: 'PLUGIN_TOO_EARLY' });
 });
@@ -159,4 +157,63 @@ test('a job kind of one plugin cannot take the name of another', () => {
     code: 'PLUGIN_CONFLICT',
     message: 'plugin left contributes the job kind left.x twice',
   });
+});
+
+test('a route or a method that the daemon cannot use is refused by name', async () => {
+  const good = route('/a');
+  const routes: readonly (readonly [unknown, RegExp])[] = [
+    [{ ...good, replies: undefined }, /^plugin bad: the route GET \/a has no replies/],
+    [{ ...good, replies: {} }, /the route GET \/a has no replies/],
+    [{ ...good, replies: { ok: Type.Object({}) } }, /the route GET \/a has a wrong reply "ok"/],
+    [{ ...good, replies: { 200: 'text' } }, /the route GET \/a has a wrong reply "200"/],
+    [{ ...good, path: 'a' }, /the route GET a has a wrong path/],
+    [{ ...good, method: 'FETCH' }, /the route FETCH \/a has a wrong method/],
+    [{ ...good, auth: 'secret' }, /the route GET \/a has a wrong auth/],
+    [{ ...good, errors: undefined }, /the route GET \/a has wrong errors/],
+    [{ ...good, tag: undefined }, /the route GET \/a has no tag/],
+    [{ ...good, handler: undefined }, /the route GET \/a has no handler/],
+    [{ ...good, query: [] }, /the route GET \/a has a wrong query/],
+    [{ ...good, params: { type: 'string' } }, /the route GET \/a has a wrong params/],
+    [null, /^plugin bad: the route number 2 is not an object/],
+  ];
+  const methods: readonly (readonly [unknown, RegExp])[] = [
+    [{ ...rpc, result: undefined }, /^plugin bad: the JSON-RPC method getThing has no result/],
+    [{ ...rpc, params: undefined }, /the JSON-RPC method getThing has no params/],
+    [{ ...rpc, price: undefined }, /the JSON-RPC method getThing has no price/],
+    [{ ...rpc, name: undefined }, /the JSON-RPC method number 2 has no name/],
+  ];
+  const refused = async (provision: (ctx: HostContext) => void, message: RegExp) => {
+    const bad = define('bad', provision);
+    await assert.rejects(provisionPlugins([bad], surroundings), { code: 'PLUGIN_INVALID', exitCode: 78, message });
+  };
+  for (const [wrong, message] of routes)
+    await refused(({ http }) => {
+      http.route(route('/good'));
+      http.route(wrong as never);
+    }, message);
+  for (const [wrong, message] of methods)
+    await refused((ctx) => {
+      ctx.rpc.method({ ...rpc, name: 'getGood' });
+      ctx.rpc.method(wrong as never);
+    }, message);
+});
+
+test('a plugin that returns something is refused, and told how parts are registered', async () => {
+  const cases: readonly (readonly [unknown, string])[] = [
+    [{ routes: [route('/a')], start() {} }, '"routes", "start"'],
+    [{}, 'a value of the type object'],
+    [null, 'null'],
+    [[route('/a')], 'a value of the type object'],
+    [() => {}, 'a value of the type function'],
+  ];
+  for (const [returned, named] of cases) {
+    for (const provision of [() => returned, async () => returned]) {
+      const bad = define('bad', provision as () => void);
+      await assert.rejects(provisionPlugins([bad], surroundings), {
+        code: 'PLUGIN_INVALID',
+        exitCode: 78,
+        message: `plugin bad: provision returned ${named}; a plugin returns nothing and registers its parts through the context, such as ctx.http.route and ctx.onStart`,
+      });
+    }
+  }
 });

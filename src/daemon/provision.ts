@@ -1,7 +1,9 @@
 import type { CoreConfig } from '../config/core.ts';
+import type { LoadedConfig } from '../config/load.ts';
 import { CodedError, messageOf } from '../lib/coded-error.ts';
 import { isPlainObject } from '../lib/json.ts';
 import type {
+  BlockListener,
   Contribution,
   Gate,
   HostContext,
@@ -9,8 +11,16 @@ import type {
   RpcFallback,
   SocketHandler,
 } from '../plugin/host.ts';
-import type { BlockProcessor, Command, HealthCheck, JobKind, NewJob, Route, RpcMethod } from '../plugin/plugin.ts';
-import { createRegistration, type Registration } from '../plugin/registration.ts';
+import type {
+  BlockProcessor,
+  Command,
+  HealthCheck,
+  JobKind,
+  NewJob,
+  PluginContext,
+  Route,
+  RpcMethod,
+} from '../plugin/plugin.ts';
 import type { Bus, Hints } from '../ports/bus.ts';
 import type { ChainId, ChainReader } from '../ports/chain.ts';
 import type { Clock, Random } from '../ports/clock.ts';
@@ -24,6 +34,7 @@ import type { Store, StoreTx } from '../ports/store.ts';
 import type { Tracer } from '../ports/tracing.ts';
 import type { UpstreamConfig, UpstreamPool } from '../ports/upstream.ts';
 import { EXIT } from '../runtime/errors.ts';
+import { startEvery } from '../runtime/every.ts';
 
 /** Shared by all plugins. */
 export interface PluginSurroundings {
@@ -63,8 +74,8 @@ export interface PluginToProvision {
 }
 
 /**
- * Provisions the plugins in the given order. Opens nothing. Errors: PLUGIN_INVALID if `provision` throws, PLUGIN_SERVICE if a plugin
- * requests a service that is not in its `uses`, or does not provide one of its `offers`.
+ * Provisions the plugins in the given order. Opens nothing. Errors: PLUGIN_INVALID if `provision` throws or returns something, or if the
+ * daemon cannot use a part; PLUGIN_SERVICE if a plugin requests a service that is not in its `uses`, or does not provide one of its `offers`.
  */
 export async function provisionPlugins(
   plugins: readonly PluginToProvision[],
@@ -99,12 +110,13 @@ async function provisionOne(
       cause: error,
     });
   }
-  if (returned !== undefined && !isPlainObject(returned)) {
-    throw new CodedError('PLUGIN_INVALID', `plugin ${id}: provision returned something other than a contribution`, {
+  if (returned !== undefined) {
+    throw new CodedError('PLUGIN_INVALID', `plugin ${id}: provision returned ${whatIs(returned)}; ${HOW_TO_REGISTER}`, {
       exitCode: EXIT.config,
     });
   }
-  const contribution = registration.close(returned as Contribution | undefined);
+  const contribution = registration.close();
+  checkContribution(id, contribution);
   const offered = (definition.offers ?? []).map((token) => token.id);
   const provided = (contribution.services ?? []).map(({ token }) => token.id);
   const wrong = [
@@ -117,6 +129,107 @@ async function provisionOne(
     });
   }
   return contribution;
+}
+
+const HOW_TO_REGISTER =
+  'a plugin returns nothing and registers its parts through the context, such as ctx.http.route and ctx.onStart';
+
+/** What a plugin returned: the names of its members, or its type. */
+function whatIs(returned: unknown): string {
+  const names = isPlainObject(returned) ? Object.keys(returned) : [];
+  if (names.length > 0) return names.map((name) => `"${name}"`).join(', ');
+  return returned === null ? 'null' : `a value of the type ${typeof returned}`;
+}
+
+const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'];
+const AUTHS = ['none', 'key', 'optional-key', 'admin'];
+const SHAPES = ['plain', 'wallet', 'admin', 'text', 'rpc'];
+
+/** A route or method that the daemon could not use is refused before anything depends on it. Errors: PLUGIN_INVALID. */
+function checkContribution(id: string, contribution: Contribution): void {
+  const refuse = (what: string): never => {
+    throw new CodedError('PLUGIN_INVALID', `plugin ${id}: ${what}`, { exitCode: EXIT.config });
+  };
+  for (const [at, route] of (contribution.routes ?? []).entries()) {
+    const problem = routeProblem(route);
+    if (problem !== null) refuse(`the route ${nameOf(route, ['method', 'path'], at)} ${problem}`);
+  }
+  for (const [at, method] of (contribution.rpc ?? []).entries()) {
+    const problem = methodProblem(method);
+    if (problem !== null) refuse(`the JSON-RPC method ${nameOf(method, ['name'], at)} ${problem}`);
+  }
+}
+
+function nameOf(part: unknown, members: readonly string[], at: number): string {
+  const words = isPlainObject(part) ? members.map((name) => part[name]).filter((word) => typeof word === 'string') : [];
+  return words.length === members.length ? words.join(' ') : `number ${at + 1}`;
+}
+
+const oneOf = (values: readonly string[]) => `must be one of ${values.join(', ')}`;
+const isText = (value: unknown) => typeof value === 'string' && value !== '';
+const isTag = (value: unknown) =>
+  isText(value) || (isPlainObject(value) && isText(value['name']) && isText(value['description']));
+/** TypeBox marks its schemas with symbols, so a plain object is not enough of a check and not demanded. */
+const isSchema = (value: unknown) => typeof value === 'object' && value !== null && !Array.isArray(value);
+
+/** What is wrong with a definition, as the end of a sentence. Definitions in JavaScript are not checked by a compiler. */
+function routeProblem(route: unknown): string | null {
+  if (!isPlainObject(route)) return 'is not an object';
+  const { method, path, summary, tag, auth, errors, replies, handler } = route;
+  if (!METHODS.includes(method as string)) return `has a wrong method: it ${oneOf(METHODS)}`;
+  if (!isText(path) || !(path as string).startsWith('/')) return 'has a wrong path: it must begin with /';
+  if (!isText(summary)) return 'has no summary';
+  if (!isTag(tag)) return 'has no tag: it must be a name, or a name and a description';
+  if (!AUTHS.includes(auth as string)) return `has a wrong auth: it ${oneOf(AUTHS)}`;
+  if (!SHAPES.includes(errors as string)) return `has wrong errors: it ${oneOf(SHAPES)}`;
+  if (typeof handler !== 'function') return 'has no handler';
+  if (!isSchema(replies) || Object.keys(replies as object).length === 0)
+    return 'has no replies: it needs a schema per status';
+  for (const [status, schema] of Object.entries(replies as object))
+    if (!/^[1-5]\d\d$/.test(status) || !isSchema(schema))
+      return `has a wrong reply "${status}": it must be a schema by status`;
+  for (const name of ['params', 'query', 'body'] as const)
+    if (route[name] !== undefined && !isSchema(route[name])) return `has a wrong ${name}: it must be a schema`;
+  for (const name of ['params', 'query'] as const)
+    if (isSchema(route[name]) && !isSchema((route[name] as { properties?: unknown }).properties))
+      return `has a wrong ${name}: it must be the schema of an object`;
+  return null;
+}
+
+function methodProblem(method: unknown): string | null {
+  if (!isPlainObject(method)) return 'is not an object';
+  const { name, summary, tag, auth, price, params, result, handler } = method;
+  if (!isText(name)) return 'has no name';
+  if (!isText(summary)) return 'has no summary';
+  if (!isTag(tag)) return 'has no tag: it must be a name, or a name and a description';
+  if (auth !== 'none' && auth !== 'key') return `has a wrong auth: it ${oneOf(['none', 'key'])}`;
+  if (!isSchema(price)) return 'has no price';
+  if (!isSchema(params)) return 'has no params: it needs their schema';
+  if (!isSchema(result)) return 'has no result: it needs its schema';
+  return typeof handler === 'function' ? null : 'has no handler';
+}
+
+/** Runs the checks of the configuration that need files. Errors: those of the plugins, with the place of the key; exit 78. */
+export async function checkPluginConfig({
+  plugins,
+  config,
+}: {
+  readonly plugins: readonly ProvisionedPlugin[];
+  readonly config: LoadedConfig;
+}): Promise<void> {
+  for (const { contribution } of plugins) {
+    try {
+      await contribution.checkConfig?.();
+    } catch (error) {
+      const path = error instanceof CodedError ? error.facts['path'] : undefined;
+      if (!(error instanceof CodedError) || typeof path !== 'string') throw error;
+      const { exitCode, facts } = error;
+      throw new CodedError(error.code, `${config.placeOf(path.split('.'))}: ${error.message}`, {
+        ...(exitCode === undefined ? {} : { exitCode }),
+        ...{ facts, cause: error },
+      });
+    }
+  }
 }
 
 function createContext(
@@ -169,11 +282,138 @@ function hintsOf(bus: Bus, id: string): Hints {
   };
 }
 
+/** Parts that at most one plugin registers, with their names in errors. */
+const SINGLE_PARTS = {
+  gate: 'the gate',
+  rpcFallback: 'the JSON-RPC fallback',
+  sockets: 'the websockets',
+  tracer: 'the tracer',
+} as const;
+
+type SinglePart = keyof typeof SINGLE_PARTS;
+
+/** The registering methods of a plugin's context, and the collected result. */
+export interface Registration {
+  readonly methods: Pick<
+    HostContext,
+    | ('http' | 'rpc' | 'blocks' | 'check' | 'checkConfig' | 'command' | 'parser' | 'host')
+    | ('every' | 'onStart' | 'onDrain' | 'onStop' | 'provide' | 'listen')
+  > & { readonly jobs: Pick<PluginContext['jobs'], 'define'> };
+  /** Call once, after `provision` returned. */
+  close(): Contribution;
+}
+
+export function createRegistration(id: string, clock: Clock, log: Log): Registration {
+  const routes: Route[] = [];
+  const rpc: RpcMethod[] = [];
+  const processors: BlockProcessor[] = [];
+  const listeners: BlockListener[] = [];
+  const jobs: JobKind[] = [];
+  const checks: HealthCheck[] = [];
+  const commands: Command[] = [];
+  const parsers: ContributedParser[] = [];
+  const services: ProvidedService[] = [];
+  const single: { -readonly [K in SinglePart]?: Contribution[K] } = {};
+  const starts: ((signal: AbortSignal) => unknown)[] = [];
+  const drains: (() => unknown)[] = [];
+  const stops: ((signal: AbortSignal) => unknown)[] = [];
+  const configChecks: (() => void | Promise<void>)[] = [];
+  let isClosed = false;
+
+  function demandOpen(what: string): void {
+    if (!isClosed) return;
+    throw new CodedError('PLUGIN_INVALID', `plugin ${id} called ${what} after provision had returned`, {
+      exitCode: EXIT.config,
+    });
+  }
+
+  function push<T>(list: T[], item: T, what: string): void {
+    demandOpen(what);
+    list.push(item);
+  }
+
+  function set<K extends SinglePart>(key: K, part: NonNullable<Contribution[K]>): void {
+    demandOpen(`host.${key}`);
+    if (single[key] !== undefined) throw conflict(id, id, SINGLE_PARTS[key]);
+    single[key] = part;
+  }
+
+  return {
+    methods: {
+      http: { route: (route) => push(routes, route as unknown as Route, 'http.route') },
+      rpc: { method: (method) => push(rpc, method as unknown as RpcMethod, 'rpc.method') },
+      blocks: { on: (processor) => push(processors, processor, 'blocks.on') },
+      jobs: { define: (kind) => push(jobs, kind, 'jobs.define') },
+      check: (name, run) => push(checks, { name, run }, 'check'),
+      command: (command) => push(commands, command, 'command'),
+      parser: (parser) => push(parsers, parser, 'parser'),
+      host: {
+        gate: (gate) => set('gate', gate),
+        rpcFallback: (fallback) => set('rpcFallback', fallback),
+        sockets: (sockets) => set('sockets', sockets),
+        tracer: (tracer) => set('tracer', tracer),
+      },
+      listen: (listener) => push(listeners, listener, 'listen'),
+      checkConfig: (run) => push(configChecks, run, 'checkConfig'),
+      every(intervalMs, work) {
+        let end: (() => Promise<void>) | null = null;
+        const onError = (error: unknown) =>
+          log.error({ error: messageOf(error) }, 'the periodic work of a plugin failed');
+        const begin = () => {
+          end = startEvery(clock, intervalMs, work, onError);
+        };
+        push(starts, begin, 'every');
+        push(stops, () => end?.(), 'every');
+      },
+      onStart: (run) => push(starts, run, 'onStart'),
+      onDrain: (run) => push(drains, run, 'onDrain'),
+      onStop: (run) => push(stops, run, 'onStop'),
+      provide: (token, service) => push(services, { token, service }, 'provide'),
+    },
+    close() {
+      isClosed = true;
+      return {
+        ...single,
+        routes,
+        rpc,
+        processors,
+        listeners,
+        jobs,
+        checks,
+        commands,
+        parsers,
+        services,
+        async checkConfig() {
+          for (const run of configChecks) await run();
+        },
+        async start(signal) {
+          for (const run of starts) await run(signal);
+        },
+        async drain() {
+          await Promise.all(drains.map((run) => run()));
+        },
+        async stop(signal) {
+          const errors: unknown[] = [];
+          for (const run of stops.toReversed()) {
+            try {
+              await run(signal);
+            } catch (error) {
+              errors.push(error);
+            }
+          }
+          if (errors.length > 0) throw errors[0];
+        },
+      };
+    },
+  };
+}
+
 /** The merged contributions of all plugins. */
 export interface Merged {
   readonly routes: readonly Route[];
   readonly rpc: readonly RpcMethod[];
   readonly processors: readonly BlockProcessor[];
+  readonly listeners: readonly BlockListener[];
   /** The plugin of each processor, by processor name. */
   readonly processorOwners: ReadonlyMap<string, string>;
   readonly jobs: readonly JobKind[];
@@ -213,6 +453,7 @@ export function mergeContributions(plugins: readonly Contributor[]): Merged {
     routes: all('routes').flatMap((list) => list ?? []),
     rpc: all('rpc').flatMap((list) => list ?? []),
     processors: all('processors').flatMap((list) => list ?? []),
+    listeners: all('listeners').flatMap((list) => list ?? []),
     processorOwners: new Map(
       plugins.flatMap(({ id, contribution }) => (contribution.processors ?? []).map(({ name }) => [name, id] as const)),
     ),
@@ -240,10 +481,9 @@ function claims(contribution: Contribution): string[] {
     ...(contribution.checks ?? []).map(({ name }) => `the health check ${name}`),
     ...(contribution.commands ?? []).map(({ path }) => `the command ${path.join(' ')}`),
     ...(contribution.parsers ?? []).map(({ name }) => `the transaction parser ${name}`),
-    ...(contribution.gate === undefined ? [] : ['the gate']),
-    ...(contribution.rpcFallback === undefined ? [] : ['the JSON-RPC fallback']),
-    ...(contribution.sockets === undefined ? [] : ['the websockets']),
-    ...(contribution.tracer === undefined ? [] : ['the tracer']),
+    ...(Object.keys(SINGLE_PARTS) as SinglePart[])
+      .filter((part) => contribution[part] !== undefined)
+      .map((part) => SINGLE_PARTS[part]),
   ];
 }
 

@@ -15,7 +15,7 @@ function write(path: string, text: string): void {
   writeFileSync(join(root, path), text);
 }
 const source = (id: string, more = '') =>
-  `export default { id: '${id}', apiVersion: 1, summary: 's', config: { type: 'object', properties: {}, additionalProperties: false }, provision: () => ({}), ${more} };`;
+  `export default { id: '${id}', apiVersion: 1, summary: 's', config: { type: 'object', properties: {}, additionalProperties: false }, provision() {}, ${more} };`;
 
 write('plugins/package.json', '{"type":"module"}');
 write('plugins/alpha/index.js', source('alpha'));
@@ -92,7 +92,7 @@ const valid: HostPluginDefinition = {
   apiVersion: API_VERSION,
   summary: 'fine',
   config: Type.Object({ a: Type.Integer({ default: 1, description: 'a' }) }, closed),
-  provision: () => ({}),
+  provision: () => {},
 };
 
 test('a definition is checked as a whole, with all problems at once', () => {

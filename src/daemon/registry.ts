@@ -1,4 +1,5 @@
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import * as nodeModule from 'node:module';
 import { dirname, extname, isAbsolute, join, resolve } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import type { TObject } from '@sinclair/typebox';
@@ -7,7 +8,6 @@ import { coreSections, sectionProblems } from '../config/schema.ts';
 import { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
 import { nearest } from '../lib/edit-distance.ts';
 import { isPlainObject } from '../lib/json.ts';
-import { bindPackageNames } from '../plugin/bind-names.ts';
 import type { HostPluginDefinition } from '../plugin/host.ts';
 import { API_VERSION } from '../plugin/plugin.ts';
 import type { Roles } from '../ports/daemon-view.ts';
@@ -17,6 +17,7 @@ export interface FoundPlugin {
   readonly id: string;
   readonly config: TObject;
   readonly definition: HostPluginDefinition;
+  readonly environment?: NonNullable<HostPluginDefinition['environment']>;
   /** False for built-in plugins that are not listed and for disabled ones: they are loaded only for their section. */
   readonly enabled: boolean;
   /** Name in the configuration. */
@@ -112,7 +113,7 @@ async function loadOne(
     exported = await importPlugin(path, builtIn);
   } catch (error) {
     if (!entry.enabled) return null;
-    throw new CodedError('PLUGIN_NOT_FOUND', `plugin "${entry.use}" cannot be loaded: ${messageOf(error)}`, {
+    throw new CodedError('PLUGIN_NOT_FOUND', `plugin "${entry.use}" cannot be loaded: ${reasonOf(error)}`, {
       exitCode: EXIT.config,
       cause: error,
       facts: { use: entry.use, reason: codeOf(error) ?? null },
@@ -122,7 +123,17 @@ async function loadOne(
   if (builtIn && definition.id !== entry.use) {
     throw invalid(entry.use, [`its id is "${definition.id}" and its folder "${entry.use}"`]);
   }
-  return { id: definition.id, config: definition.config, definition, enabled: entry.enabled, use: entry.use, builtIn };
+  const { id, config, environment } = definition;
+  return {
+    ...{ id, config, definition, enabled: entry.enabled, use: entry.use, builtIn },
+    ...(entry.enabled && environment !== undefined ? { environment } : {}),
+  };
+}
+
+/** Node writes the place of a syntax error only into the first line of the stack. */
+function reasonOf(error: unknown): string {
+  const [place = ''] = error instanceof SyntaxError ? (error.stack ?? '').split('\n') : [];
+  return /:\d+$/.test(place) ? `${messageOf(error)} (${place.replace(/^file:\/\//, '')})` : messageOf(error);
 }
 
 /** Returns the default export of a plugin as a definition. Errors: PLUGIN_INVALID with all problems. */
@@ -178,11 +189,21 @@ async function importPlugin(path: string, isBuiltIn: boolean): Promise<unknown> 
 }
 
 async function prepareFor(path: string): Promise<void> {
-  if (path.endsWith('.ts') && extname(fileURLToPath(import.meta.url)) === '.js') {
+  if (path.endsWith('.ts') && extname(fileURLToPath(import.meta.url)) === '.js') await readTypeScript();
+  bindPackageNames(path);
+}
+
+/** tsx if it is installed, which reads all of TypeScript; otherwise Node itself, which removes types from 22.18 on. */
+async function readTypeScript(): Promise<void> {
+  try {
     const { register } = await import('tsx/esm/api');
     register();
+  } catch (error) {
+    if (codeOf(error) !== 'ERR_MODULE_NOT_FOUND') throw error;
+    const { typescript } = process.features as { readonly typescript?: unknown };
+    if (typescript === undefined || typescript === false)
+      throw new Error('TypeScript needs Node 22.18 or newer, or the package tsx: build the plugin, or install tsx');
   }
-  bindPackageNames(path);
 }
 
 /** Where plugins are searched. */
@@ -298,4 +319,36 @@ export function orderPlugins<P extends { readonly definition: HostPluginDefiniti
   };
   for (const plugin of plugins) visit(plugin);
   return ordered;
+}
+
+/** Import names of the plugin API, each with the file of the running daemon that it resolves to. */
+const NAMES = { 'parhelion/plugin': '../plugin/plugin', 'parhelion/kit': '../runtime/kit' } as const;
+
+/**
+ * Binds the import names of the plugin API for the plugin whose entry file is `path`, so that daemon and plugin share the same classes
+ * and tokens, whatever copy of parhelion is in the plugin's node_modules.
+ *
+ * Node treats a file that contains `import` or `export` as a module even when no package.json says so. The TypeScript loader does not,
+ * and its `require` ignores hooks. The hook therefore inspects the files in the folder of the entry. The hooks registered last run first.
+ */
+function bindPackageNames(path: string): void {
+  const extension = extname(fileURLToPath(import.meta.url));
+  const bound = Object.fromEntries(
+    Object.entries(NAMES).map(([name, file]) => [name, new URL(`${file}${extension}`, import.meta.url).href]),
+  );
+  const folder = `${pathToFileURL(dirname(path)).href}/`;
+  const hook = `import { readFileSync } from 'node:fs';
+  import { fileURLToPath } from 'node:url';
+  const bound = new Map(Object.entries(${JSON.stringify(bound)}));
+  const isModule = (url) => /^\\s*(import|export)\\b/m.test(readFileSync(fileURLToPath(url), 'utf8'));
+  export async function resolve(specifier, context, next) {
+    if (bound.has(specifier)) return { url: bound.get(specifier), shortCircuit: true };
+    const found = await next(specifier, context);
+    const file = found.url.split('?')[0];
+    const isOwn = file.startsWith(${JSON.stringify(folder)}) && !file.slice(${folder.length}).includes('node_modules/');
+    if (isOwn && found.format === 'commonjs' && /\\.[jt]s$/.test(file) && isModule(file))
+      return { ...found, format: 'module' };
+    return found;
+  }`;
+  nodeModule.register(`data:text/javascript,${encodeURIComponent(hook)}`);
 }

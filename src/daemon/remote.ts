@@ -182,11 +182,11 @@ const TIMEOUT_MS = 2_000;
 
 /** The `Following` service of a process that does not follow the chain. */
 export function createFollowing({ store, follow, chain }: FollowingParts): Following {
-  const begun = new Set<ChainId>();
+  const started = new Set<ChainId>();
   return {
     async begin(id, signal) {
       const reader = chain(id);
-      if (begun.has(id) || reader === null) return;
+      if (started.has(id) || reader === null) return;
       if ((await readMarks(store.read, id)) === null) {
         const options = { timeoutMs: TIMEOUT_MS, ...(signal === undefined ? {} : { signal }) };
         const slot =
@@ -195,7 +195,7 @@ export function createFollowing({ store, follow, chain }: FollowingParts): Follo
             : follow.startSlot;
         await store.write((tx) => writeFirstFloor(tx, id, slot));
       }
-      begun.add(id);
+      started.add(id);
     },
     async slotMs(id) {
       const length = createSlotLength();

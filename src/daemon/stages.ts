@@ -18,11 +18,11 @@ export interface StageRunner {
 }
 
 export function createStageRunner(stages: readonly Stage[], log: Log, clock: Clock): StageRunner {
-  const begun: Stage[] = [];
+  const started: Stage[] = [];
   let stopping: Promise<void> | null = null;
 
   async function undo(): Promise<void> {
-    for (let stage = begun.pop(); stage !== undefined; stage = begun.pop()) {
+    for (let stage = started.pop(); stage !== undefined; stage = started.pop()) {
       try {
         await stage.stop?.();
       } catch (error) {
@@ -39,7 +39,7 @@ export function createStageRunner(stages: readonly Stage[], log: Log, clock: Clo
       for (const stage of stages) {
         if (stopping !== null) throw stopped();
         const startedMs = clock.monotonic();
-        begun.push(stage);
+        started.push(stage);
         try {
           await stage.start();
         } catch (error) {

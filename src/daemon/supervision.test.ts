@@ -40,6 +40,8 @@ function bed(
   return { clock, notices, load, supervision, states, probes: () => probes };
 }
 
+const DONE = { restart: [] };
+
 test('any order of reloads, applied or refused, at once or one by one: reloading and ready alternate, ready is last', async () => {
   const step = fc.record({ refuses: fc.boolean(), waits: fc.boolean(), turns: fc.nat(5) });
   await fc.assert(
@@ -56,6 +58,7 @@ test('any order of reloads, applied or refused, at once or one by one: reloading
           for (let i = 0; i < turns; i++) await null;
           running -= 1;
           if (refuses) throw new CodedError('CONFIG_INVALID', 'bad\nsecond line');
+          return DONE;
         });
         done.push(reload);
         if (waits) await reload;
@@ -79,10 +82,16 @@ test('a burst of reloads runs at most twice: now, and again for those requested 
   const first = supervision.reload(async () => {
     order.push('first');
     await new Promise((resolve) => setImmediate(resolve));
+    return DONE;
   });
   await null;
   await null;
-  const later = Array.from({ length: 50 }, (_, i) => supervision.reload(async () => void order.push(`later ${i}`)));
+  const later = Array.from({ length: 50 }, (_, i) =>
+    supervision.reload(async () => {
+      order.push(`later ${i}`);
+      return DONE;
+    }),
+  );
   await Promise.all([first, ...later]);
   assert.deepEqual(order, ['first', 'later 0']);
 });
@@ -96,8 +105,10 @@ test('the reason of a refused reload stays in the status until a reload is appli
   load.requests = 5;
   await clock.advance(10_000);
   assert.match(notices.at(-1)!.status!, /5 requests in 10 s.*refused/);
-  await supervision.reload(async () => undefined);
-  assert.doesNotMatch(notices.at(-1)!.status!, /refused/);
+  await supervision.reload(async () => ({ restart: ['http.port', 'store.url'] }));
+  assert.match(notices.at(-1)!.status!, /^slot 10[^;]*;[^;]*; a restart is needed for http\.port, store\.url$/);
+  await supervision.reload(async () => DONE);
+  assert.doesNotMatch(notices.at(-1)!.status!, /refused|restart/);
   supervision.stopping('SIGTERM');
 });
 
@@ -119,7 +130,10 @@ test('a reload during the start sends nothing: only the start may send READY', a
   const { supervision, states } = bed();
   supervision.starting();
   let runs = 0;
-  await supervision.reload(async () => void runs++);
+  await supervision.reload(async () => {
+    runs += 1;
+    return DONE;
+  });
   assert.deepEqual([runs, states()], [1, []]);
 });
 
@@ -127,7 +141,12 @@ test('after stopping nothing is sent: no READY of a late start or reload, no sta
   const { supervision, states, notices, clock } = bed({ watchdogMs: 60_000 });
   supervision.ready();
   let finish = () => {};
-  const reload = supervision.reload(() => new Promise((resolve) => (finish = resolve)));
+  const reload = supervision.reload(
+    () =>
+      new Promise((resolve) => {
+        finish = () => resolve(DONE);
+      }),
+  );
   await clock.advance(1_000);
   supervision.stopping(new CodedError('STORE_FULL', 'the disk is full'));
   supervision.stopping('SIGTERM');
@@ -154,7 +173,10 @@ test('without a service manager nothing runs: no status, no probe of the store; 
   await clock.advance(60_000);
   assert.equal(probes(), 0);
   let runs = 0;
-  await supervision.reload(async () => void runs++);
+  await supervision.reload(async () => {
+    runs += 1;
+    return DONE;
+  });
   assert.equal(runs, 1);
 });
 

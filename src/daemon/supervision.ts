@@ -23,7 +23,7 @@ export interface Supervision {
    * Runs a reload between RELOADING and READY; READY also follows a refusal, with the reason in the status. A call while another one is
    * queued joins that one, which will read the newest file anyway.
    */
-  reload(run: () => Promise<void>): Promise<void>;
+  reload(run: () => Promise<{ readonly restart: readonly string[] }>): Promise<void>;
   /** Sets the final status that `systemctl status` shows: a signal name, or the error. Only the first call counts. */
   stopping(reason: unknown): void;
   /** Waits until the last notice was accepted, for at most two seconds. */
@@ -33,6 +33,7 @@ export interface Supervision {
 const STATUS_INTERVAL_MS = 10_000;
 const CLOSE_TIMEOUT_MS = 2_000;
 const MAX_REASON_CHARS = 200;
+const MAX_STATUS_CHARS = 1_000;
 
 export function createSupervision(options: SupervisionOptions): Supervision {
   const { notify, clock, log } = options;
@@ -49,20 +50,22 @@ export function createSupervision(options: SupervisionOptions): Supervision {
     return last;
   };
 
-  async function reloadNow(run: () => Promise<void>): Promise<void> {
+  type RunReload = Parameters<Supervision['reload']>[0];
+
+  async function reloadNow(run: RunReload): Promise<void> {
     // A starting daemon is not ready and must not report READY.
-    const isTold = isReady;
-    if (isTold) void tell({ state: 'reloading', status: 'reading the configuration' });
+    const wasReady = isReady;
+    if (wasReady) void tell({ state: 'reloading', status: 'reading the configuration' });
     try {
-      await run();
-      reporter.refused(null);
+      const { restart } = await run();
+      reporter.note(restart.length === 0 ? null : `a restart is needed for ${restart.join(', ')}`);
     } catch (error) {
-      reporter.refused(inWords(error));
+      reporter.note(`the last reload was refused: ${inWords(error)}`);
     }
-    if (isTold && !ended.signal.aborted) void tell({ state: 'ready', status: reporter.text() });
+    if (wasReady && !ended.signal.aborted) void tell({ state: 'ready', status: reporter.text() });
   }
 
-  async function inTurn(run: () => Promise<void>): Promise<void> {
+  async function inTurn(run: RunReload): Promise<void> {
     await running;
     next = null;
     running = reloadNow(run);
@@ -98,7 +101,7 @@ export function createSupervision(options: SupervisionOptions): Supervision {
 /** Builds the status text and sends it when it has changed. */
 function createReporter({ load, clock }: SupervisionOptions, ended: AbortSignal) {
   let before = { requests: 0, atMs: clock.monotonic() };
-  let refused: string | null = null;
+  let note: string | null = null;
   let current = '';
 
   const text = () => {
@@ -106,13 +109,14 @@ function createReporter({ load, clock }: SupervisionOptions, ended: AbortSignal)
     const atMs = clock.monotonic();
     const summary = summarize(now, { requests: before.requests, seconds: (atMs - before.atMs) / 1_000 });
     before = { requests: now.requests, atMs };
-    current = refused === null ? summary : `${summary}; the last reload was refused: ${refused}`;
+    current = note === null ? summary : `${summary}; ${note}`.slice(0, MAX_STATUS_CHARS);
     return current;
   };
   return {
     text,
-    refused(reason: string | null) {
-      refused = reason;
+    /** Text about the last reload that follows the summary. */
+    note(text: string | null) {
+      note = text;
     },
     async run(tell: (status: string) => Promise<void>): Promise<void> {
       for (;;) {

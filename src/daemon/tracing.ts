@@ -1,7 +1,9 @@
+import type { TraceBlock } from '../chain/run.ts';
 import { CodedError } from '../lib/coded-error.ts';
 import { maskMethod, shortName } from '../lib/mask-keys.ts';
 import type { RpcFallback } from '../plugin/host.ts';
 import type { JobKind, RpcMethod } from '../plugin/plugin.ts';
+import type { ChainId } from '../ports/chain.ts';
 import type { Outbound, OutboundClient } from '../ports/outbound.ts';
 import type { Facts, Span, Tracer, Work } from '../ports/tracing.ts';
 import type { Upstream, UpstreamPool, UpstreamRequest } from '../ports/upstream.ts';
@@ -85,6 +87,25 @@ function traceJobs(kind: JobKind, tracer: Tracer): JobKind {
         () => kind.run(job, prepared, signal),
         (outcome) => ({ ok: outcome.kind === 'done', facts: { 'parhelion.job.outcome': outcome.kind } }),
       ),
+  };
+}
+
+/** Runs the release of a block in a span; a failure is reported within it, so that its log line names the trace. */
+export function traceBlocks(tracer: Tracer, chain: ChainId): TraceBlock {
+  return async (slot, work, failed) => {
+    const facts = { 'parhelion.chain': chain, 'parhelion.slot': slot };
+    const span = tracer.begin({ kind: 'block', name: 'block', facts });
+    return await span.run(async () => {
+      try {
+        const result = await work();
+        span.end(true);
+        return result;
+      } catch (error) {
+        const result = failed(error);
+        span.end(false, failureFacts(error));
+        return result;
+      }
+    });
   };
 }
 

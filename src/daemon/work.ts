@@ -1,8 +1,10 @@
+import { join } from 'node:path';
 import { createElection, type Election } from '../chain/election.ts';
 import { createFollower, type Follower } from '../chain/follower.ts';
 import { createReleaseListeners } from '../chain/run.ts';
 import { createOutboxGauges, type OutboxGauges } from '../jobs/metrics.ts';
 import { createJobRunner, type JobRunner } from '../jobs/runner.ts';
+import { createLedgerMeter, type Ledger, openLedger } from '../ledger/index.ts';
 import { CodedError, codeOf } from '../lib/coded-error.ts';
 import type { ChainId, ChainStatus } from '../ports/chain.ts';
 import type { Log } from '../ports/log.ts';
@@ -13,6 +15,7 @@ import type { AssembledChain, Assembly } from './assemble.ts';
 import { type Announcer, type ChainRun, createAnnouncer, createChainRun, type FollowerRun } from './chains.ts';
 import type { DaemonParts, FollowerView } from './parts.ts';
 import { createRemoteFollower, createRemoteRunner, type RemoteFollower, TOPICS } from './remote.ts';
+import { traceBlocks } from './tracing.ts';
 
 /** The background work of a daemon, depending on its roles: jobs and followers. */
 export interface DaemonWork {
@@ -61,11 +64,12 @@ export function createWork(assembly: Assembly, parts: DaemonParts, fatal: (error
     bus.subscribe(TOPICS.jobsDue, runner.wake);
   }
 
-  /** Null if no processor needs the blocks of this chain (reading them would only cost upstream calls), or another role follows it. */
+  /** Null if nothing needs the blocks of this chain (reading them would only cost upstream calls), or another role follows it. */
   function followerOf(chain: AssembledChain, store: Store): FollowerRun | null {
     const { id } = chain.setup;
     const processors = assembly.merged.processors.filter(({ chains }) => chains.includes(id));
-    if (!core.follow.enabled || processors.length === 0) return null;
+    const listeners = assembly.merged.listeners.filter(({ chain: of }) => of === id);
+    if (!core.follow.enabled || processors.length + listeners.length === 0) return null;
     if (!roles.has('indexer') && !roles.has('api')) return null;
     if (!roles.has('indexer')) {
       const remote = createRemoteFollower({ chain: id, store, bus, clock, log, tipSlot: () => tipOf(chain) });
@@ -74,10 +78,26 @@ export function createWork(assembly: Assembly, parts: DaemonParts, fatal: (error
       return null;
     }
     const metrics = assembly.metrics.scope(id === 'main' ? 'follow' : `follow_${id}`);
+    const ledger = core.ledger.retain.hours === 0 ? {} : { openLedger: ledgerOf(id) };
+    const { tracer } = assembly.merged;
     const makeFollower = (on: Store) =>
       createFollower({
-        ...{ chain: id, source: chain.source, store: on, processors, core, clock, random, metrics, log, fatal },
+        ...{
+          chain: id,
+          source: chain.source,
+          store: on,
+          processors,
+          listeners,
+          core,
+          clock,
+          random,
+          metrics,
+          log,
+          fatal,
+        },
+        ...ledger,
         pluginOf: (processor) => assembly.merged.processorOwners.get(processor) ?? processor,
+        ...(tracer === null ? {} : { traceBlock: traceBlocks(tracer, id) }),
       });
     if (store.dialect === 'postgres') return electedFollowerOf(chain, store, metrics, makeFollower);
     const follower = makeFollower(store);
@@ -91,6 +111,13 @@ export function createWork(assembly: Assembly, parts: DaemonParts, fatal: (error
     return follower;
   }
 
+  function ledgerOf(chain: ChainId): () => Promise<Ledger> {
+    const { hours, bytes } = core.ledger.retain;
+    const meter = createLedgerMeter(assembly.metrics.scope(chain === 'main' ? 'ledger' : `ledger_${chain}`));
+    const dir = join(core.dataDir, 'ledger', chain);
+    return () => openLedger({ ...{ dir, chain, clock, log, meter }, retainHours: hours, retainBytes: bytes });
+  }
+
   /** On a database server other processes may have this role too: one of them follows the chain. */
   function electedFollowerOf(
     chain: AssembledChain,
@@ -102,7 +129,7 @@ export function createWork(assembly: Assembly, parts: DaemonParts, fatal: (error
     const { leaseMs, rewindTo } = core.follow;
     const election = createElection({
       ...{ chain: id, store, name: parts.processName, leaseMs, clock, log, lost: fatal },
-      ...(rewindTo === null ? {} : { rival: () => fatal(rewindRefused(id)) }),
+      ...(rewindTo === null ? {} : { otherLeads: () => fatal(rewindRefused(id)) }),
     });
     const elected = createElectedFollower({
       ...{ chain: id, election, log, fatal, makeFollower: () => makeFollower(election.store) },
@@ -121,11 +148,11 @@ export function createWork(assembly: Assembly, parts: DaemonParts, fatal: (error
   /** When one role finds that an upstream has changed its chain, the others check it at once. */
   function tellOtherChains({ setup, pool }: AssembledChain): Companion {
     const others = () => JSON.stringify(pool.states().map(({ otherChain }) => otherChain));
-    let told = others();
+    let published = others();
     const off = [
       pool.onChange(() => {
-        if (others() === told) return;
-        told = others();
+        if (others() === published) return;
+        published = others();
         bus.publish(TOPICS.otherChain, { chain: setup.id });
       }),
       bus.subscribe(TOPICS.otherChain, (message) => {
@@ -237,7 +264,7 @@ function createElectedFollower(options: ElectedFollowerOptions): ElectedFollower
   }
 
   async function standBy(): Promise<void> {
-    if (!(await election.won())) return;
+    if (!(await election.untilLeading())) return;
     await remote.stop();
     await lead();
   }
@@ -248,7 +275,7 @@ function createElectedFollower(options: ElectedFollowerOptions): ElectedFollower
       return leading !== null;
     },
     async start() {
-      const isElected = await election.look().catch((error: unknown) => {
+      const isElected = await election.tryLead().catch((error: unknown) => {
         log.warn({ chain, code: codeOf(error) }, 'cannot read the leader');
         return false;
       });

@@ -4,7 +4,7 @@ import type { Role } from '../ports/daemon-view.ts';
 import type { Log } from '../ports/log.ts';
 import type { Metrics } from '../ports/metrics.ts';
 import type { CheckResult, ConfigValues, MetricFamily, WorkerCommands, WorkerHandle } from '../ports/workers.ts';
-import { metricsText } from '../runtime/metrics-text.ts';
+import { metricsText } from '../runtime/metrics.ts';
 
 interface WorkersOptions {
   readonly handles: readonly WorkerHandle[];
@@ -24,8 +24,6 @@ export interface Workers {
   checks(): Promise<readonly CheckResult[]>;
   /** Metrics of the workers that answer within a second. */
   metrics(): Promise<readonly { readonly role: Role; readonly families: readonly MetricFamily[] }[]>;
-  /** Changes nothing. Errors: PLUGIN_RELOAD_REFUSED. */
-  checkConfig(next: ConfigValues): Promise<void>;
   /** All workers or none: if one refuses, the others go back to `before`. Errors: PLUGIN_RELOAD_REFUSED, ROLE_SILENT. */
   takeConfig(next: ConfigValues, before: ConfigValues): Promise<void>;
   /** Drains all workers within the time limit of drains. Never rejects. */
@@ -47,6 +45,8 @@ const WAY_MS = 1_000;
 export function createWorkers({ handles, lifecycle, metrics, log }: WorkersOptions): Workers {
   const silent = metrics.counter('unanswered_total', 'commands that a worker did not answer', ['role', 'command']);
   let stopping: Promise<void> | null = null;
+  /** Until then a worker loads its modules and answers nothing. */
+  let isStarted = false;
 
   /** Returns the error if the worker does not answer. Silence is logged and counted; the end of a worker is intended, or ends the daemon. */
   async function tryAsk<D extends keyof WorkerCommands>(
@@ -67,6 +67,7 @@ export function createWorkers({ handles, lifecycle, metrics, log }: WorkersOptio
 
   async function checksOf(worker: WorkerHandle): Promise<readonly CheckResult[]> {
     const { role } = worker;
+    if (!isStarted) return [{ name: `role ${role}`, ok: false, detail: 'starts' }];
     const found = await tryAsk(worker, 'checks', CHECKS_TIMEOUT_MS);
     if (!('value' in found)) return [{ name: `role ${role}`, ok: false, detail: whyNot(found.error) }];
     const own = (found.value as readonly CheckResult[]).map((check) => ({ ...check, name: `${role}: ${check.name}` }));
@@ -83,21 +84,20 @@ export function createWorkers({ handles, lifecycle, metrics, log }: WorkersOptio
   return {
     async start() {
       await Promise.all(handles.map((worker) => worker.ask('start', null)));
+      isStarted = true;
     },
     async ping() {
       await Promise.all(handles.map((worker) => worker.ask('ping', PING_TIMEOUT_MS)));
     },
     checks: async () => (await Promise.all(handles.map(checksOf))).flat(),
     async metrics() {
+      if (!isStarted) return [];
       const answers = await Promise.all(
         handles.map(async (worker) => ({ worker, found: await tryAsk(worker, 'metrics', METRICS_TIMEOUT_MS) })),
       );
       return answers.flatMap(({ worker, found }) =>
         'value' in found ? [{ role: worker.role, families: found.value as readonly MetricFamily[] }] : [],
       );
-    },
-    async checkConfig(next) {
-      await Promise.all(handles.map((worker) => worker.ask('checkConfig', RELOAD_TIMEOUT_MS, next)));
     },
     async takeConfig(next, before) {
       const asked: WorkerHandle[] = [];

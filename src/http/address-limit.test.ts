@@ -14,7 +14,12 @@ test('every address has its own connections, and is forgotten with its last one'
       refused += 1;
     },
   };
-  const limit = createAddressLimit(2, (address) => address === '127.0.0.9', counter as never, open);
+  const limit = createAddressLimit(
+    () => 2,
+    (address) => address === '127.0.0.9',
+    counter as never,
+    open,
+  );
   const server = createServer();
   limit.attach(server);
   server.listen(0, '127.0.0.1');
@@ -44,7 +49,12 @@ test('a /64 of IPv6 is one client', () => {
   const counter = { add: () => (refused += 1) };
   const open = new Map<string, number>();
   const server = new EventEmitter();
-  createAddressLimit(2, () => false, counter as never, open).attach(server as Server);
+  createAddressLimit(
+    () => 2,
+    () => false,
+    counter as never,
+    open,
+  ).attach(server as Server);
   const connections = ['2001:db8::1', '2001:db8::2', '2001:db8::3', '2001:db8:0:1::1'].map((remoteAddress) => {
     const socket = Object.assign(new EventEmitter(), { remoteAddress, destroy: () => undefined });
     server.emit('connection', socket);

@@ -3,16 +3,18 @@ import { isIP } from 'node:net';
 import { Type } from '@sinclair/typebox';
 import type { BudgetLedger } from '../budgets.ts';
 import type { CoreConfig } from '../config/core.ts';
-import { defineRoute, json, RequestError, type Route } from '../plugin/plugin.ts';
+import { derived } from '../lib/reloadable.ts';
+import { defineRoute, json, type Reply, RequestError, type Route, type Tag } from '../plugin/plugin.ts';
 import type { Clock, Random } from '../ports/clock.ts';
+import type { Inject } from '../ports/daemon-view.ts';
 import type { Log } from '../ports/log.ts';
-import type { Metrics } from '../ports/metrics.ts';
+import type { Gauge, Metrics } from '../ports/metrics.ts';
 import type { MetricsRegistry } from '../runtime/metrics.ts';
 import { adminConnections, readDescriptors } from './connections.ts';
 import type { Health } from './health.ts';
 import { closeListener, createListener, listenOn } from './listener.ts';
-import { documentRoute } from './openapi.ts';
 import { createPipeline, slowestMs } from './pipeline.ts';
+import { documentRoutes } from './reference/index.ts';
 import { createListenerTls } from './tls.ts';
 
 export interface AdminFrontOptions {
@@ -21,9 +23,13 @@ export interface AdminFrontOptions {
   readonly routes: readonly Route[];
   readonly health: Health;
   readonly registry: Pick<MetricsRegistry, 'text' | 'contentType'>;
+  /** Null: there was none. */
+  readonly lastReload: () => ReloadReport | null;
   readonly log: Log;
   /** Scoped to `admin`. */
   readonly metrics: Metrics;
+  /** See `ListenerTlsOptions`. */
+  readonly expiry: Gauge;
   readonly clock: Clock;
   readonly random: Random;
   /** Budgets of the API callers; null without the role `api`. */
@@ -32,16 +38,54 @@ export interface AdminFrontOptions {
   readonly version: string;
 }
 
+/** The last reload. A refused one has changed nothing. */
+export interface ReloadReport {
+  /** Counts the reloads since the start. */
+  readonly number: number;
+  /** Unix milliseconds of its end. */
+  readonly at: number;
+  /** Why it was refused; null: it was not. */
+  readonly error: string | null;
+  /** Dotted names of the keys that changed and are in effect. */
+  readonly changed: readonly string[];
+  /** Those that are in effect after a restart. */
+  readonly restart: readonly string[];
+}
+
 export interface AdminFront {
   /** Binds, or takes the inherited socket. Throws HTTP_PORT_TAKEN, HTTP_LISTEN_FAILED, TLS_UNREADABLE or TLS_INVALID. */
   listen(fd?: number | null): Promise<{ readonly host: string; readonly port: number }>;
   address(): { readonly host: string; readonly port: number } | null;
-  /** See `HttpFront.prepareTls`. */
-  prepareTls(core: CoreConfig): () => void;
+  /** Calls a route of the admin listener. */
+  readonly inject: Inject;
+  /** See `HttpFront.prepareReload`. */
+  prepareReload(core: CoreConfig): () => void;
   close(deadline: AbortSignal): Promise<void>;
 }
 
-const DESCRIPTION = 'Admin listener: health, metrics and operator routes of plugins.';
+const DESCRIPTION =
+  'Admin listener: health, metrics and operator routes of plugins. Network access to it is the protection.';
+const OPERATION: Tag = { name: 'Operation', description: 'Health, metrics and state of the daemon' };
+const check = Type.Object(
+  {
+    name: Type.String({ description: 'Name of the check', examples: ['store'] }),
+    ok: Type.Boolean({ description: 'Whether it passed' }),
+    detail: Type.String({ description: 'State or reason, as text for people', examples: ['sqlite'] }),
+  },
+  { additionalProperties: true },
+);
+const readiness = (description: string) =>
+  Type.Object(
+    {
+      ready: Type.Boolean({
+        description: 'Whether the daemon should receive traffic',
+        examples: [description === READY],
+      }),
+      checks: Type.Array(check, { description: 'All checks, with the reason of each' }),
+    },
+    { additionalProperties: true, description },
+  );
+const READY = 'The daemon is ready';
 
 /** Health, metrics and operator routes on a separate listener. It needs no key: network access to it is the protection. */
 export function createAdminFront(options: AdminFrontOptions): AdminFront {
@@ -49,15 +93,28 @@ export function createAdminFront(options: AdminFrontOptions): AdminFront {
   const operators = [
     ...healthRoutes(options.health),
     metricsRoute(options.registry),
+    reloadRoute(options.lastReload),
     ...(options.budgets == null ? [] : [budgetsRoute(options.budgets)]),
     ...options.routes.filter((route) => route.auth === 'admin'),
   ];
   const described = { routes: operators, methods: [], version: options.version, description: DESCRIPTION };
-  const routes = [...operators, documentRoute(described, 'admin')];
-  const guard = hostGuard(core.admin.host, core.admin.allowedHosts);
+  const routes = [...operators, ...documentRoutes(described, 'admin')];
+  const home = homePage(routes.some(({ method, path }) => method === 'GET' && path === '/dashboard'));
+  const guard = hostGuard(core.admin.host, () => core.admin.allowedHosts);
   // Operators have no budgets.
-  const pipeline = createPipeline({ ...options, budgets: null, routes, rpc: null, gate: null, cors: false, guard });
-  const limits = { ...core.http, handlerTimeoutMs: slowestMs(core, routes) };
+  const pipeline = createPipeline({
+    ...options,
+    budgets: null,
+    routes,
+    rpc: null,
+    gate: null,
+    home,
+    cors: false,
+    guard,
+  });
+  const { headerTimeoutMs, requestTimeoutMs, keepAliveTimeoutMs, targetLimitBytes } = core.http;
+  const handlerTimeoutMs = slowestMs(core, routes);
+  const limits = { headerTimeoutMs, requestTimeoutMs, keepAliveTimeoutMs, targetLimitBytes, handlerTimeoutMs };
   const tls = createListenerTls({ ...options, section: 'admin' }, pipeline.meter);
   const server = createListener(limits, pipeline.meter, pipeline.handle, tls.makeServer);
   pipeline.connections.attach(server);
@@ -73,7 +130,8 @@ export function createAdminFront(options: AdminFrontOptions): AdminFront {
       return bound;
     },
     address: () => bound,
-    prepareTls: tls.prepare,
+    inject: pipeline.inject,
+    prepareReload: tls.prepare,
     close: async (deadline) => {
       const closed = closeListener(server);
       tls.endHandshakes();
@@ -89,12 +147,15 @@ export function createAdminFront(options: AdminFrontOptions): AdminFront {
  * Refuses requests that a browser was tricked into: a page whose name was rebound to this address (DNS rebinding) sends that name as
  * Host, and a page of another origin sends an Origin other than this host. Literal addresses cannot be rebound.
  */
-function hostGuard(ownHost: string, allowedHosts: readonly string[]): (request: IncomingMessage) => void {
-  const allowed = new Set(['localhost', ownHost, ...allowedHosts].map((host) => host.toLowerCase()));
+function hostGuard(ownHost: string, allowedHosts: () => readonly string[]): (request: IncomingMessage) => void {
+  const names = derived(
+    allowedHosts,
+    (more) => new Set(['localhost', ownHost, ...more].map((host) => host.toLowerCase())),
+  );
   return (request) => {
     const { host, origin } = request.headers;
     const name = hostName(host ?? '');
-    if (name === '' || (!allowed.has(name) && isIP(name) === 0))
+    if (name === '' || (!names().has(name) && isIP(name) === 0))
       throw new RequestError(403, 'Forbidden', { details: 'This Host is not allowed; see admin.allowedHosts' });
     if (origin === undefined) return;
     if (origin.replace(/^https?:\/\//i, '').toLowerCase() !== (host ?? '').toLowerCase())
@@ -108,21 +169,65 @@ function hostName(host: string): string {
   return literal ?? name ?? '';
 }
 
+/** What a browser gets at `/`: links to what people look for here. */
+function homePage(hasDashboard: boolean): Reply {
+  const links = [
+    ...(hasDashboard ? [['/dashboard', 'Dashboard']] : []),
+    ...[
+      ['/docs/guide', 'Guide'],
+      ['/docs', 'Reference of the admin routes'],
+      ['/readyz', 'Readiness'],
+      ['/metrics', 'Metrics'],
+    ],
+  ].map(([path, name]) => `<li><a href="${path}">${name}</a></li>`);
+  const html = `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>parhelion: admin listener</title>
+<link rel="icon" href="/docs/icon.svg">
+<link rel="stylesheet" href="/docs/docs.css">
+</head>
+<body class="home">
+<main><h1>parhelion</h1><p>This is the admin listener.</p><ul>${links.join('')}</ul></main>
+</body>
+</html>
+`;
+  return {
+    status: 200,
+    bytes: Buffer.from(html),
+    contentType: 'text/html; charset=utf-8',
+    headers: {
+      'Content-Security-Policy':
+        "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+      'Referrer-Policy': 'no-referrer',
+      'Cache-Control': 'no-store',
+      Vary: 'Accept',
+    },
+  };
+}
+
 function healthRoutes(health: Health): Route[] {
-  const common = { method: 'GET', tag: 'Operation', auth: 'admin', errors: 'plain' } as const;
+  const common = { method: 'GET', tag: OPERATION, auth: 'admin', errors: 'plain' } as const;
   return [
     defineRoute({
       ...common,
       path: '/healthz',
       summary: 'Whether the process is running',
-      replies: { 200: Type.Object({ status: Type.String() }) },
+      replies: {
+        200: Type.Object(
+          { status: Type.String({ description: 'Always ok', examples: ['ok'] }) },
+          { description: 'It is running' },
+        ),
+      },
       handler: () => json(health.live()),
     }),
     defineRoute({
       ...common,
       path: '/readyz',
       summary: 'Whether the daemon should receive traffic, with the reason of each check',
-      replies: { 200: Type.Object({ ready: Type.Boolean() }), 503: Type.Object({ ready: Type.Boolean() }) },
+      replies: { 200: readiness(READY), 503: readiness('The daemon is not ready; the checks say why') },
       handler: async () => {
         const readiness = await health.ready();
         return json(readiness, readiness.ready ? 200 : 503);
@@ -131,23 +236,72 @@ function healthRoutes(health: Health): Route[] {
   ];
 }
 
-const budgetUse = Type.Object({
-  budget: Type.String(),
-  used: Type.Integer(),
-  limit: Type.Union([Type.Integer(), Type.Null()], { description: 'limit of the plan' }),
-  refused: Type.Integer({ description: 'since the start' }),
-});
+const count = (description: string) => Type.Integer({ description, examples: [3] });
+const budgetUse = Type.Object(
+  {
+    budget: Type.String({ description: 'Name of the budget', examples: ['sockets'] }),
+    used: count('What the project holds now'),
+    limit: Type.Union([Type.Integer(), Type.Null()], { description: 'Limit of the plan', examples: [100] }),
+    refused: Type.Integer({ description: 'Refused since the start', examples: [0] }),
+  },
+  { title: 'BudgetUse', description: 'Use of a budget' },
+);
+
+const keyNames = (description: string) =>
+  Type.Array(Type.String({ description: 'Dotted name of a key', examples: ['rpc.denyMethods'] }), { description });
+const reloadReport = Type.Object(
+  {
+    number: count('Number of the reload since the start'),
+    at: Type.Integer({ description: 'Unix milliseconds of its end', examples: [1_795_000_000_000] }),
+    error: Type.Union([Type.String(), Type.Null()], {
+      description: 'Why it was refused, with nothing changed; null if it was not',
+      examples: [null],
+    }),
+    changed: keyNames('Keys that changed and are in effect'),
+    restart: keyNames('Changed keys that need a restart'),
+  },
+  { title: 'ReloadReport', description: 'A reload' },
+);
+
+function reloadRoute(last: AdminFrontOptions['lastReload']): Route {
+  return defineRoute({
+    method: 'GET',
+    path: '/v0/admin/reload',
+    summary: 'What the last reload of the configuration changed; SIGHUP or `parhelion reload` starts one',
+    tag: OPERATION,
+    auth: 'admin',
+    errors: 'admin',
+    replies: {
+      200: Type.Object(
+        { last: Type.Union([reloadReport, Type.Null()], { description: 'The last reload; null if there was none' }) },
+        { description: 'The last reload' },
+      ),
+    },
+    handler: () => json({ last: last() }),
+  });
+}
 
 function budgetsRoute(budgets: BudgetLedger): Route {
   return defineRoute({
     method: 'GET',
     path: '/v0/admin/projects/:project/budgets',
     summary: 'Budgets that a project holds now: in-memory ones of this process, stored ones of all processes',
-    tag: 'Operation',
+    tag: OPERATION,
     auth: 'admin',
     errors: 'admin',
-    params: Type.Object({ project: Type.String({ maxLength: 64 }) }),
-    replies: { 200: Type.Object({ budgets: Type.Array(budgetUse) }) },
+    params: Type.Object({
+      project: Type.String({
+        maxLength: 64,
+        description: 'Id of the project',
+        examples: ['b5a3e1c2-7d64-4c0a-9e39-2f1f5a0d8c11'],
+      }),
+    }),
+    replies: {
+      200: Type.Object(
+        { budgets: Type.Array(budgetUse, { description: 'All budgets' }) },
+        { description: 'The budgets of the project' },
+      ),
+    },
     handler: async ({ params }) => json({ budgets: await budgets.useOf(params.project) }),
   });
 }
@@ -157,10 +311,10 @@ function metricsRoute(registry: AdminFrontOptions['registry']): Route {
     method: 'GET',
     path: '/metrics',
     summary: 'Metrics in the Prometheus text format',
-    tag: 'Operation',
+    tag: OPERATION,
     auth: 'admin',
     errors: 'plain',
-    replies: { 200: Type.String({ contentMediaType: 'text/plain' }) },
+    replies: { 200: Type.String({ contentMediaType: 'text/plain', description: 'The metrics' }) },
     handler: async () => ({
       status: 200,
       bytes: Buffer.from(await registry.text()),

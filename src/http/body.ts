@@ -1,10 +1,9 @@
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
+import { deeperThan } from '../lib/json-members.ts';
 import { RequestError } from '../plugin/request.ts';
 
 const MAX_JSON_DEPTH = 64;
-const QUOTE = 0x22;
-const BACKSLASH = 0x5c;
 
 /** Thrown when the client disconnects before its body is complete. */
 export class BodyAborted extends Error {
@@ -106,31 +105,5 @@ export function parseJsonBody(bytes: Buffer): unknown {
     return JSON.parse(body.toString('utf8'));
   } catch {
     throw new RequestError(400, 'Invalid JSON body');
-  }
-}
-
-/** Counts brackets outside strings; strings are skipped with the native byte search. */
-export function deeperThan(body: Buffer, maxDepth: number): boolean {
-  let depth = 0;
-  for (let i = 0; i < body.length; i += 1) {
-    const byte = body[i] as number;
-    if (byte === QUOTE) i = stringEnd(body, i + 1);
-    else if (byte === 0x5b || byte === 0x7b) {
-      depth += 1;
-      if (depth > maxDepth) return true;
-    } else if (byte === 0x5d || byte === 0x7d) depth -= 1;
-  }
-  return false;
-}
-
-/** Position of the quote that ends the string whose content starts at `from`; the length if it does not end. */
-function stringEnd(body: Buffer, from: number): number {
-  for (let start = from; ; ) {
-    const end = body.indexOf(QUOTE, start);
-    if (end < 0) return body.length;
-    let slashes = 0;
-    while (end - 1 - slashes >= from && body[end - 1 - slashes] === BACKSLASH) slashes += 1;
-    if (slashes % 2 === 0) return end;
-    start = end + 1;
   }
 }

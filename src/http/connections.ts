@@ -133,7 +133,7 @@ interface AddressLimit {
  * only addresses that have connections.
  */
 export function createAddressLimit(
-  maxPerAddress: number,
+  maxPerAddress: () => number,
   isExempt: (address: string) => boolean,
   refused: Counter,
   open = new Map<string, number>(),
@@ -148,7 +148,8 @@ export function createAddressLimit(
     if (peer === '' || isExempt(peer)) return;
     const address = networkOf(peer);
     const count = (open.get(address) ?? 0) + 1;
-    if (count > maxPerAddress) {
+    const most = maxPerAddress();
+    if (most > 0 && count > most) {
       refused.add();
       socket.destroy();
       return;
@@ -162,7 +163,7 @@ export function createAddressLimit(
   };
   return {
     attach(server) {
-      if (maxPerAddress > 0) server.on('connection', admit);
+      server.on('connection', admit);
     },
   };
 }

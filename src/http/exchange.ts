@@ -33,9 +33,9 @@ export class Exchange implements CallContext, InBag {
   /** JSON-RPC method or batch size for the log line, with keys masked. */
   rpcLabel: string | undefined = undefined;
   admission: Admission | null = null;
-  #settle: ((bytesOut: number) => void) | null = null;
-  /** The request has ended: `settle` will not be used again. */
-  #isSettled = false;
+  #charge: Chargeable | null = null;
+  /** The request has ended: `#charge` will not be used again. */
+  #hasEnded = false;
   /** An answer was started; nothing else may be written. */
   over = false;
   /** Counted among the requests in flight. */
@@ -48,6 +48,8 @@ export class Exchange implements CallContext, InBag {
   /** The call is charged whatever its status is. */
   isCharged = false;
   bytesOut = 0;
+  /** Credits that the request cost; set by `end`. */
+  credits = 0;
   /** Raw JSON of the call id, for an answer that is refused for its size; null if the request is not a JSON-RPC call. */
   rpcId: (() => string) | null = null;
   #holder: Tenant | undefined = undefined;
@@ -121,17 +123,23 @@ export class Exchange implements CallContext, InBag {
     return this.lazy.signal;
   }
 
-  /** Set the callback for the sent bytes; it is called once, and at once if the client disconnected before. */
-  onSettle(settle: (bytesOut: number) => void): void {
-    if (this.#isSettled) settle(this.bytesOut);
-    else this.#settle = settle;
+  /** Charged once, when the sent bytes are known; at once if the client disconnected before. */
+  onEnd(charge: Chargeable): void {
+    if (this.#hasEnded) this.credits = charge.charge(this.bytesOut);
+    else this.#charge = charge;
   }
 
-  settle(): void {
-    if (this.#isSettled) return;
-    this.#isSettled = true;
-    this.#settle?.(this.bytesOut);
+  end(): void {
+    if (this.#hasEnded) return;
+    this.#hasEnded = true;
+    this.credits = this.#charge?.charge(this.bytesOut) ?? 0;
   }
+}
+
+/** What a request costs its caller. */
+export interface Chargeable {
+  /** Returns the credits charged. */
+  charge(bytesOut: number): number;
 }
 
 export interface ExchangeInit {

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { X509Certificate } from 'node:crypto';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
@@ -29,11 +30,14 @@ describe('certificates and time', { skip: opensslMissing() ?? false }, () => {
     const log = createMemoryLog();
     const defaults = followConfig();
     const core = { ...defaults, http: { ...defaults.http, tls } };
-    const meter = createHttpMeter(createMetricsRegistry().scope('http'));
+    const registry = createMetricsRegistry();
+    const meter = createHttpMeter(registry.scope('http'));
+    const expiry = registry.scope('tls').gauge('expiry_seconds', 'expiry', ['listener']);
     return {
       core,
       log,
-      made: createListenerTls({ section: 'http', core, clock: createManualClock(startMs), log }, meter),
+      ...{ registry, expiry },
+      made: createListenerTls({ section: 'http', core, expiry, clock: createManualClock(startMs), log }, meter),
     };
   };
 
@@ -48,10 +52,13 @@ describe('certificates and time', { skip: opensslMissing() ?? false }, () => {
     assert.equal(log.lines.filter(({ level }) => level === 'info').length, 1, 'the same certificate is told once');
   });
 
-  test('a reload refuses a new one that has expired', () => {
-    const { core, made } = front(Date.now() + 40 * DAY_MS);
+  test('a reload refuses a new one that has expired; the expiry of the served one is a metric', async () => {
+    const { core, made, registry } = front(Date.now() + 40 * DAY_MS);
     install(90);
     made.prepare(core)();
+    const { validTo } = new X509Certificate(readFileSync(tls.certFile));
+    const expiry = `parhelion_tls_expiry_seconds{listener="http"} ${Date.parse(validTo) / 1_000}`;
+    assert.ok((await registry.text()).includes(expiry), expiry);
     install(30);
     assert.throws(() => made.prepare(core), { code: 'TLS_INVALID', message: /expired/ });
     install(60);
@@ -59,13 +66,13 @@ describe('certificates and time', { skip: opensslMissing() ?? false }, () => {
   });
 
   test('TLS is not switched on or off by a reload', () => {
-    const { core, made } = front(Date.now());
+    const { core, made, expiry } = front(Date.now());
     made.prepare(core)();
     const plain = { ...core, http: { ...core.http, tls: { certFile: null, keyFile: null } } };
     assert.throws(() => made.prepare(plain), { code: 'PLUGIN_RELOAD_REFUSED' });
     const log = createMemoryLog();
     const meter = createHttpMeter(createMetricsRegistry().scope('http'));
-    const off = createListenerTls({ section: 'http', core: plain, clock: createManualClock(), log }, meter);
+    const off = createListenerTls({ section: 'http', core: plain, expiry, clock: createManualClock(), log }, meter);
     assert.equal(off.makeServer, undefined);
     off.prepare(plain)();
     assert.throws(() => off.prepare(core), { code: 'PLUGIN_RELOAD_REFUSED' });

@@ -8,7 +8,7 @@ import { createMemoryLog } from '../../test/helpers/memory-log.ts';
 import { createProxyWatch, createRemoteAddress } from './remote-address.ts';
 
 const NETWORKS = ['10.0.0.0/8', '192.0.2.7', 'fd00::/8', '::1'];
-const behind = createRemoteAddress(NETWORKS);
+const behind = createRemoteAddress(() => NETWORKS);
 const request = (remoteAddress: string | undefined, forwarded?: string | string[]) =>
   ({ socket: { remoteAddress }, headers: { 'x-forwarded-for': forwarded } }) as unknown as IncomingMessage;
 
@@ -52,7 +52,7 @@ describe('the address of a client behind proxies', () => {
     test(why, () => assert.equal(behind(request(socket, forwarded)), expected));
 
   test('without trusted proxies the header never counts', () => {
-    const direct = createRemoteAddress([]);
+    const direct = createRemoteAddress(() => []);
     for (const [, socket, forwarded] of table)
       assert.equal(direct(request(socket, forwarded)), socket.replace('::ffff:', ''));
   });
@@ -109,7 +109,7 @@ test('a proxy that is not declared is reported once: one address, all with X-For
     const headers = forwarded ? { 'x-forwarded-for': '192.0.2.1' } : {};
     for (let n = 0; n < count; n += 1) watch.see({ socket: { remoteAddress }, headers } as never);
   };
-  const watch = createProxyWatch(['10.0.0.0/8'], log);
+  const watch = createProxyWatch(() => ['10.0.0.0/8'], log);
   see(watch, '10.0.0.1', 1_000);
   see(watch, '::ffff:10.0.0.2', 1_000);
   see(watch, '198.51.100.1', 1_000, false);

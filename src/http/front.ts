@@ -3,17 +3,19 @@ import type { AddressInfo } from 'node:net';
 import type { BudgetLedger } from '../budgets.ts';
 import type { CoreConfig } from '../config/core.ts';
 import { codeOf, messageOf } from '../lib/coded-error.ts';
+import { derived } from '../lib/reloadable.ts';
 import type { Gate, SocketHandler } from '../plugin/host.ts';
-import type { Route } from '../plugin/plugin.ts';
+import type { Reply, Route } from '../plugin/plugin.ts';
 import type { Clock, Random } from '../ports/clock.ts';
+import type { AnsweredRequest, Inject } from '../ports/daemon-view.ts';
 import type { Log } from '../ports/log.ts';
-import type { Metrics } from '../ports/metrics.ts';
+import type { Gauge, Metrics } from '../ports/metrics.ts';
 import type { Tracer } from '../ports/tracing.ts';
 import { apiConnections, createAddressLimit, createReadingRate, lingerFor, readDescriptors } from './connections.ts';
 import type { RpcFront } from './json-rpc/front.ts';
 import { closeListener, createListener, listenOn } from './listener.ts';
-import { documentRoutes } from './openapi.ts';
 import { createPipeline, slowestMs } from './pipeline.ts';
+import { documentRoutes } from './reference/index.ts';
 import { createTrust } from './remote-address.ts';
 import { createListenerTls } from './tls.ts';
 import { createUpgrader } from './upgrade.ts';
@@ -30,6 +32,8 @@ export interface HttpFrontOptions {
   readonly log: Log;
   /** Scoped to `http`. */
   readonly metrics: Metrics;
+  /** See `ListenerTlsOptions`. */
+  readonly expiry: Gauge;
   readonly clock: Clock;
   readonly random: Random;
   readonly validator?: Validator;
@@ -38,6 +42,8 @@ export interface HttpFrontOptions {
   /** `local` marks every answer with `x-parhelion-chain: local`. */
   readonly chainLabel?: () => string | null;
   readonly budgets?: BudgetLedger | null;
+  /** Listeners for the answered requests of projects. */
+  readonly answered?: ReadonlySet<(request: AnsweredRequest) => void>;
 }
 
 export interface HttpAddresses {
@@ -59,15 +65,17 @@ export interface HttpFront {
   /** Null before `listen`. */
   addresses(): HttpAddresses | null;
   /**
-   * Reads the certificate of a configuration; the returned function activates it. Errors: TLS_UNREADABLE, TLS_INVALID,
-   * PLUGIN_RELOAD_REFUSED (TLS cannot be switched on or off while the daemon listens).
+   * Reads the certificate of a configuration; the returned function activates it, and the limits of connections. Call it after the values
+   * were assigned. Errors: TLS_UNREADABLE, TLS_INVALID, PLUGIN_RELOAD_REFUSED (TLS cannot be switched on or off while the daemon listens).
    */
-  prepareTls(core: CoreConfig): () => void;
+  prepareReload(core: CoreConfig): () => void;
   /**
    * From now on new requests are answered with 503; accepted ones continue. Inherited sockets are released at once: new connections wait
    * in them for the next process.
    */
   beginDrain(): void;
+  /** Calls a route of the API listener. */
+  readonly inject: Inject;
   /** Requests since the start, and those in flight. */
   load(): { readonly requests: number; readonly inFlight: number };
   /** Address of a suspected proxy that is not in `http.trustedProxies`; null: none. */
@@ -76,16 +84,26 @@ export interface HttpFront {
   close(deadline: AbortSignal): Promise<void>;
 }
 
+const TO_DOCS: Reply = { status: 302, headers: { Location: '/docs', Vary: 'Accept' } };
+
 /** The API listener and a second one on the next port, which web3.js uses for websockets. Both serve everything. */
 export function createHttpFront(options: HttpFrontOptions): HttpFront {
   const { core, log } = options;
   const publicRoutes = options.routes.filter((route) => route.auth !== 'admin');
-  const documents = documentRoutes({ routes: publicRoutes, methods: options.rpc.methods, version: options.version });
-  const pipeline = createPipeline({ ...options, routes: [...publicRoutes, ...documents], cors: true });
+  const { methods, forwarded, priceOf } = options.rpc;
+  const documents = documentRoutes(
+    { routes: publicRoutes, methods, forwarded, priceOf, version: options.version },
+    'none',
+  );
+  const pipeline = createPipeline({ ...options, routes: [...publicRoutes, ...documents], home: TO_DOCS, cors: true });
   const upgrader = createUpgrader({ ...options, pipeline, targetLimitBytes: core.http.targetLimitBytes });
   const handlerTimeoutMs = slowestMs(core, [...publicRoutes, ...options.rpc.methods]);
-  const { maxConnectionsPerAddress, trustedProxies } = core.http;
-  const perAddress = createAddressLimit(maxConnectionsPerAddress, createTrust(trustedProxies), pipeline.meter.crowded);
+  const trust = derived(() => core.http.trustedProxies, createTrust);
+  const perAddress = createAddressLimit(
+    () => core.http.maxConnectionsPerAddress,
+    (address) => trust()(address),
+    pipeline.meter.crowded,
+  );
   const tls = createListenerTls({ ...options, section: 'http' }, pipeline.meter);
   const readingRate = createReadingRate({
     clock: options.clock,
@@ -94,7 +112,8 @@ export function createHttpFront(options: HttpFrontOptions): HttpFront {
     cut: pipeline.meter.slowReaders,
   });
   const makeServer = () => {
-    const limits = { ...core.http, handlerTimeoutMs };
+    const { headerTimeoutMs, requestTimeoutMs, keepAliveTimeoutMs, targetLimitBytes } = core.http;
+    const limits = { headerTimeoutMs, requestTimeoutMs, keepAliveTimeoutMs, targetLimitBytes, handlerTimeoutMs };
     const server = createListener(limits, pipeline.meter, pipeline.handle, tls.makeServer);
     pipeline.connections.attach(server);
     upgrader.attach(server);
@@ -133,20 +152,24 @@ export function createHttpFront(options: HttpFrontOptions): HttpFront {
     }
   };
 
+  function limitConnections(): void {
+    const { maxConnections } = core.http;
+    const descriptors = readDescriptors();
+    const connections = apiConnections(maxConnections, descriptors);
+    pipeline.connections.setMost(connections);
+    if (connections < maxConnections)
+      log.warn(
+        { maxConnections, connections, descriptors },
+        'the limit of open files (ulimit -n, LimitNOFILE=) leaves room for fewer connections than http.maxConnections',
+      );
+  }
+
   return {
     listen: async (given = {}) => {
       const { host, port } = core.http;
       const { fd } = given;
       tls.prepare(core)();
-      const { maxConnections } = core.http;
-      const descriptors = readDescriptors();
-      const connections = apiConnections(maxConnections, descriptors);
-      pipeline.connections.setMost(connections);
-      if (connections < maxConnections)
-        log.warn(
-          { maxConnections, connections, descriptors },
-          'the limit of open files (ulimit -n, LimitNOFILE=) leaves room for fewer connections than http.maxConnections',
-        );
+      limitConnections();
       const bound = await listenOn(api, typeof fd === 'number' ? { fd } : { host, port });
       if (typeof fd === 'number') inherited.push(api);
       try {
@@ -159,11 +182,19 @@ export function createHttpFront(options: HttpFrontOptions): HttpFront {
       return addresses;
     },
     addresses: () => addresses,
-    prepareTls: tls.prepare,
+    prepareReload(next) {
+      const serve = tls.prepare(next);
+      const isRoom = next.http.maxConnections !== core.http.maxConnections;
+      return () => {
+        serve();
+        if (isRoom) limitConnections();
+      };
+    },
     beginDrain: () => {
       pipeline.beginDrain();
       for (const server of inherited) void closeOnce(server);
     },
+    inject: pipeline.inject,
     undeclaredProxy: pipeline.undeclaredProxy,
     load: () => ({ requests: pipeline.inFlight.total, inFlight: pipeline.inFlight.count }),
     close: async (deadline) => {

@@ -3,9 +3,9 @@ import type { IncomingMessage } from 'node:http';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { createManualClock } from '../../test/helpers/manual-clock.ts';
+import { deeperThan } from '../lib/json-members.ts';
 import { createDeadlines } from '../runtime/deadline.ts';
 import { createMetricsRegistry } from '../runtime/metrics.ts';
-import { deeperThan } from './body.ts';
 import { LazySignal } from './lazy-signal.ts';
 import { parseQuery } from './query.ts';
 import { createRemoteAddress } from './remote-address.ts';
@@ -65,7 +65,7 @@ test('the depth of a body is that of its value', () => {
 describe('client addresses', () => {
   const request = (remoteAddress: string, forwarded?: string) =>
     ({ socket: { remoteAddress }, headers: { 'x-forwarded-for': forwarded } }) as unknown as IncomingMessage;
-  const behind = createRemoteAddress(['10.0.0.0/8', '::1']);
+  const behind = createRemoteAddress(() => ['10.0.0.0/8', '::1']);
   for (const [socket, forwarded, expected] of [
     ['203.0.113.9', '198.51.100.1', '203.0.113.9'],
     ['10.1.1.1', undefined, '10.1.1.1'],
@@ -82,7 +82,7 @@ describe('client addresses', () => {
   }
   test('a malformed network is a configuration error', () => {
     for (const cidr of ['10.0.0.0/33', 'host', '10.0.0.0/x', ''])
-      assert.throws(() => createRemoteAddress([cidr]), { code: 'CONFIG_INVALID' });
+      assert.throws(() => createRemoteAddress(() => [cidr]), { code: 'CONFIG_INVALID' });
   });
 });
 

@@ -3,8 +3,9 @@ import type { BudgetLedger } from '../budgets.ts';
 import type { CoreConfig } from '../config/core.ts';
 import { maskKeys, maskMethod, maskPath, maskQuery, shortName } from '../lib/mask-keys.ts';
 import type { Gate } from '../plugin/host.ts';
-import { type ErrorShape, GateRefusal, RequestError, type Route } from '../plugin/plugin.ts';
+import { type ErrorShape, GateRefusal, type Reply, RequestError, type Route } from '../plugin/plugin.ts';
 import type { Clock, Random } from '../ports/clock.ts';
+import type { AnsweredRequest, Inject } from '../ports/daemon-view.ts';
 import type { Log } from '../ports/log.ts';
 import type { Metrics } from '../ports/metrics.ts';
 import type { Tracer } from '../ports/tracing.ts';
@@ -20,7 +21,7 @@ import { createHttpMeter, type HttpMeter } from './meter.ts';
 import { credentialsOf } from './query.ts';
 import { createProxyWatch, createRemoteAddress, type RemoteAddress } from './remote-address.ts';
 import { checkHead, createResponder, JSON_TYPE, preflightHeaders, type Responder, shapeOfPath } from './respond.ts';
-import { handleRest, peekCall, takeBody } from './rest.ts';
+import { handleRest, injectCall, peekCall, takeBody } from './rest.ts';
 import { compileRoute, createRouter, type Match, parseTarget } from './router.ts';
 import { createValidator, type Validator } from './validation.ts';
 
@@ -30,6 +31,8 @@ interface PipelineOptions {
   /** Answers `POST /`; null if that path is an ordinary one. */
   readonly rpc: RpcFront | null;
   readonly gate: Gate | null;
+  /** What a browser gets that opens `/`. */
+  readonly home: Reply;
   readonly log: Log;
   readonly metrics: Metrics;
   readonly clock: Clock;
@@ -40,12 +43,16 @@ interface PipelineOptions {
   readonly chainLabel?: () => string | null;
   /** Budgets of the callers; null or absent: not counted. */
   readonly budgets?: BudgetLedger | null;
+  /** Listeners for the answered requests of projects. */
+  readonly answered?: ReadonlySet<(request: AnsweredRequest) => void>;
   /** Called first for every request; throws to refuse it. */
   readonly guard?: (request: IncomingMessage) => void;
 }
 
 export interface Pipeline {
   handle(request: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void;
+  /** See `injectCall`. */
+  readonly inject: Inject;
   beginDrain(): void;
   readonly draining: boolean;
   readonly inFlight: InFlight;
@@ -63,15 +70,15 @@ const MAX_PIPELINED = 100;
 const ROOT_GRACE_MS = 1_000;
 
 export function createPipeline(options: PipelineOptions): Pipeline {
-  const { core, clock, log } = options;
+  const { core, clock, log, answered = NOBODY } = options;
   const meter = createHttpMeter(options.metrics);
   const { validator = createValidator() } = options;
   const router = createRouter(
     options.routes.map((route) => compileRoute(route, core.http, validator, meter)),
     core.http.targetLimitBytes,
   );
-  const remoteAddress = createRemoteAddress(core.http.trustedProxies);
-  const proxies = createProxyWatch(core.http.trustedProxies, log);
+  const remoteAddress = createRemoteAddress(() => core.http.trustedProxies);
+  const proxies = createProxyWatch(() => core.http.trustedProxies, log);
   const deadlines = createDeadlines(clock);
   const inFlight = createInFlight(meter.inFlight, core.http.maxBodyBytesInFlight, meter.bodiesRefused);
   options.metrics.observe('request_body_bytes', 'bytes of request bodies in memory', () => inFlight.bodyBytes);
@@ -81,7 +88,7 @@ export function createPipeline(options: PipelineOptions): Pipeline {
   const responder = createResponder({
     clock,
     cors: options.cors,
-    compression: core.http.compression,
+    compression: () => core.http.compression,
     draining: () => draining,
     isLocalChain,
     answered: (exchange) => inFlight.setBusy(exchange, false),
@@ -89,21 +96,22 @@ export function createPipeline(options: PipelineOptions): Pipeline {
   const rest = { gate: options.gate, deadlines, responder, inFlight };
   const connectionLimit = createConnectionLimit(core.http.maxConnections, meter);
   const connections = createConnections((exchange) => finish(exchange), connectionLimit);
-  const { bodyLimitBytes } = core.http;
   const root =
     options.rpc === null
       ? null
       : {
           ...rest,
           rpc: options.rpc,
-          bodyLimitBytes,
+          bodyLimitBytes: () => core.http.bodyLimitBytes,
           timeoutMs: slowestMs(core, options.rpc.methods) + ROOT_GRACE_MS,
         };
 
   const finish = (exchange: Exchange) => {
     if (!connections.leave(exchange)) return;
     inFlight.leave(exchange);
-    conclude(exchange, meter, log, clock.monotonic());
+    const elapsedMs = clock.monotonic() - exchange.startedMs;
+    conclude(exchange, meter, log, elapsedMs);
+    if (answered.size > 0) notifyAnswered(answered, exchange, clock.now(), elapsedMs);
   };
 
   const route = (exchange: Exchange, pipelined: number): Promise<void> | null => {
@@ -131,6 +139,11 @@ export function createPipeline(options: PipelineOptions): Pipeline {
     if ((request.url ?? '').length > core.http.targetLimitBytes) throw new RequestError(414, 'Request target too long');
     if (request.method === 'OPTIONS' && options.cors) {
       responder.send(exchange, 200, null, preflightHeaders, '');
+      return null;
+    }
+    if (isBrowserAtRoot(request, target.path)) {
+      exchange.route = '/';
+      responder.sendReply(exchange, options.home);
       return null;
     }
     if (isRoot) {
@@ -174,6 +187,7 @@ export function createPipeline(options: PipelineOptions): Pipeline {
       if (options.tracer == null) accept(exchange);
       else beginTrace(options.tracer, exchange, accept);
     },
+    inject: (call) => injectCall(router, options.gate, call),
     beginDrain: () => {
       draining = true;
     },
@@ -186,6 +200,11 @@ export function createPipeline(options: PipelineOptions): Pipeline {
     remoteAddress,
     undeclaredProxy: proxies.undeclared,
   };
+}
+
+/** Browsers name HTML in `Accept`; clients of the API that read `/` do not. */
+function isBrowserAtRoot({ method, headers }: IncomingMessage, path: string): boolean {
+  return path === '/' && (method === 'GET' || method === 'HEAD') && /\btext\/html\b/i.test(headers.accept ?? '');
 }
 
 function notAllowed(allow: string): RequestError {
@@ -210,7 +229,7 @@ function fail(responder: Responder, exchange: Exchange, error: unknown): void {
 }
 
 /** The answer was sent, or the client disconnected. */
-function conclude(exchange: Exchange, meter: HttpMeter, log: Log, now: number): void {
+function conclude(exchange: Exchange, meter: HttpMeter, log: Log, elapsedMs: number): void {
   exchange.cancelDeadline?.();
   if (!exchange.over) {
     exchange.over = true;
@@ -219,13 +238,31 @@ function conclude(exchange: Exchange, meter: HttpMeter, log: Log, now: number): 
   }
   // After a complete answer there is nothing to stop, and an abort is expensive.
   if (!exchange.response.writableFinished) exchange.lazy.abort('the client has gone');
-  exchange.settle();
-  const elapsedMs = now - exchange.startedMs;
+  exchange.end();
   (exchange.meter ?? meter.unmatched).done(exchange.status, elapsedMs, exchange.bytesOut);
   logRequest(log, exchange, elapsedMs);
   endTrace(exchange);
 }
 
+const NOBODY: ReadonlySet<(request: AnsweredRequest) => void> = new Set();
+
+/** Requests of callers without a project are in the log only. */
+function notifyAnswered(
+  listeners: ReadonlySet<(request: AnsweredRequest) => void>,
+  { caller, request, requestId, route, rpcLabel, status, bytesOut, credits }: Exchange,
+  at: number,
+  durationMs: number,
+): void {
+  if (caller === null) return;
+  const answered: AnsweredRequest = {
+    ...{ at, requestId, projectId: caller.projectId, keyId: caller.keyId },
+    ...{ method: request.method ?? '', route, rpc: rpcLabel?.slice(0, MAX_RPC_LABEL) ?? null },
+    ...{ status, durationMs, bytesOut, credits },
+  };
+  for (const listener of listeners) listener(answered);
+}
+
+const MAX_RPC_LABEL = 64;
 const MAX_PATH = 256;
 const MAX_QUERY = 512;
 const MAX_CLIENT = 128;
@@ -256,11 +293,12 @@ function logRequest(log: Log, exchange: Exchange, elapsedMs: number): void {
     remote: exchange.remoteAddress,
   };
   if (target.query !== '') fields['query'] = maskQuery(target.query.slice(0, MAX_QUERY + MARGIN)).slice(0, MAX_QUERY);
-  if (exchange.rpcLabel !== undefined) fields['rpc'] = exchange.rpcLabel.slice(0, 64);
+  if (exchange.rpcLabel !== undefined) fields['rpc'] = exchange.rpcLabel.slice(0, MAX_RPC_LABEL);
   if (caller !== null) {
     fields['projectId'] = caller.projectId;
     fields['keyId'] = caller.keyId;
   }
+  if (exchange.span !== null) Object.assign(fields, exchange.span.ids);
   const { headers } = request;
   const client = headers['x-helius-client'] ?? headers['solana-client'] ?? headers['user-agent'];
   if (typeof client === 'string') fields['client'] = clientName(client.slice(0, MAX_CLIENT + MARGIN));
@@ -307,7 +345,7 @@ export interface RootParts {
   readonly gate: Gate | null;
   readonly deadlines: Deadlines;
   readonly responder: Responder;
-  readonly bodyLimitBytes: number;
+  readonly bodyLimitBytes: () => number;
   /** Deadline of a whole request; single calls have shorter ones. */
   readonly timeoutMs: number;
   readonly inFlight: Pick<InFlight, 'setBusy' | 'takeBytes'>;
@@ -337,15 +375,20 @@ async function handleRoot(parts: RootParts, exchange: Exchange): Promise<void> {
     body = peeked.bytes;
     checkBodyEncoding(exchange.request, body);
   }
-  body ??= await takeBody(parts, exchange, parts.bodyLimitBytes);
-  const received = body;
-  exchange.rpcId = () => rpc.recover(received).id ?? 'null';
+  body ??= await takeBody(parts, exchange, parts.bodyLimitBytes());
+  exchange.rpcId = idReader(rpc, body);
   const given = rpc.handleHttp(body, exchange);
   const answer = isPromise(given) ? await beforeDeadline(parts, exchange, given) : given;
   exchange.rpcLabel = maskMethod(answer.label.slice(0, MAX_LABEL));
-  exchange.onSettle((bytesOut) => answer.settle(bytesOut));
+  exchange.onEnd(answer);
   responder.send(exchange, answer.status, answer.body === null ? null : JSON_TYPE, answer.headers, answer.body);
 }
+
+/**
+ * Made outside of the async function: a closure over its variables, kept by the exchange, lets every request live until the next major
+ * collection, which costs as much as half of a cached answer.
+ */
+const idReader = (rpc: RpcFront, body: Buffer) => () => rpc.recover(body).id ?? 'null';
 
 function beforeDeadline(parts: RootParts, exchange: Exchange, answer: Promise<RpcAnswer>): Promise<RpcAnswer> {
   exchange.cancelDeadline = parts.deadlines.watch(parts.timeoutMs, () => {

@@ -2,6 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { BlockList, isIP } from 'node:net';
 import { parseCidr } from '../lib/cidr.ts';
 import { CodedError } from '../lib/coded-error.ts';
+import { derived } from '../lib/reloadable.ts';
 import type { Log } from '../ports/log.ts';
 import { EXIT } from '../runtime/errors.ts';
 
@@ -11,11 +12,13 @@ export type RemoteAddress = (request: IncomingMessage) => string;
  * Creates the function that determines a client's address: that of the socket, or, behind trusted proxies, the right-most untrusted entry
  * of X-Forwarded-For. Throws CONFIG_INVALID for a malformed network.
  */
-export function createRemoteAddress(trustedProxies: readonly string[]): RemoteAddress {
-  if (trustedProxies.length === 0) return (request) => plain(request.socket.remoteAddress ?? '');
-  const isTrusted = createTrust(trustedProxies);
-
+export function createRemoteAddress(trustedProxies: () => readonly string[]): RemoteAddress {
+  const trust = derived(trustedProxies, createTrust);
+  // A malformed network is an error of the start.
+  trust();
   return (request) => {
+    if (trustedProxies().length === 0) return plain(request.socket.remoteAddress ?? '');
+    const isTrusted = trust();
     const forwardedFor = request.headers['x-forwarded-for'];
     let address = plain(request.socket.remoteAddress ?? '');
     const chain = (Array.isArray(forwardedFor) ? forwardedFor.join(',') : (forwardedFor ?? '')).split(',');
@@ -43,8 +46,8 @@ export interface ProxyWatch {
 const PROXY_REQUESTS = 100;
 
 /** Logs at most once per process. */
-export function createProxyWatch(trustedProxies: readonly string[], log: Log): ProxyWatch {
-  const isTrusted = createTrust(trustedProxies);
+export function createProxyWatch(trustedProxies: () => readonly string[], log: Log): ProxyWatch {
+  const trust = derived(trustedProxies, createTrust);
   let peer = '';
   let forwarded = 0;
   let isWritten = false;
@@ -54,7 +57,7 @@ export function createProxyWatch(trustedProxies: readonly string[], log: Log): P
       if (remoteAddress !== peer) forwarded = 0;
       peer = remoteAddress;
       if (forwarded >= PROXY_REQUESTS || request.headers['x-forwarded-for'] === undefined) return;
-      if (isIP(plain(peer)) === 0 || isTrusted(plain(peer))) return;
+      if (isIP(plain(peer)) === 0 || trust()(plain(peer))) return;
       forwarded += 1;
       if (forwarded < PROXY_REQUESTS || isWritten) return;
       isWritten = true;

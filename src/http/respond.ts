@@ -40,7 +40,7 @@ interface ResponderOptions {
   readonly clock: Clock;
   readonly cors: boolean;
   /** Whether answers are compressed for clients that accept it. */
-  readonly compression: boolean;
+  readonly compression: () => boolean;
   readonly draining: () => boolean;
   /** Whether the answers come from the local chain. */
   readonly isLocalChain: () => boolean;
@@ -94,7 +94,7 @@ export function createResponder(options: ResponderOptions): Responder {
       return;
     }
     begin(exchange, status);
-    if (!options.compression || !isCompressible(contentType, lengthOf(body), extra)) {
+    if (!options.compression() || !isCompressible(contentType, lengthOf(body), extra)) {
       writeOut(exchange, contentType, extra, body, mustClose);
       return;
     }

@@ -1,16 +1,25 @@
 import type { IncomingMessage } from 'node:http';
-import type { Gate } from '../plugin/host.ts';
-import { GateRefusal, RequestError, type RouteRequest } from '../plugin/plugin.ts';
+import { stringify } from '../lib/json.ts';
+import type { Admission, Gate } from '../plugin/host.ts';
+import {
+  type CallContext,
+  GateRefusal,
+  JsonText,
+  type Reply,
+  RequestError,
+  type RouteRequest,
+} from '../plugin/plugin.ts';
+import type { InjectedCall, InjectedReply } from '../ports/daemon-view.ts';
 import type { Deadlines } from '../runtime/deadline.ts';
 import { BodyAborted, checkBodyEncoding, checkDeclaredLength, parseJsonBody, readBody } from './body.ts';
 import { faultOf, timeoutFault } from './errors.ts';
-import type { Exchange } from './exchange.ts';
+import type { Chargeable, Exchange } from './exchange.ts';
 import type { InFlight } from './in-flight.ts';
 import { recoverCall } from './json-rpc/scan.ts';
 import { HandlerContext } from './lazy-signal.ts';
 import { credentialsOf, parseQuery, typeQuery } from './query.ts';
 import type { Responder } from './respond.ts';
-import type { CompiledRoute } from './router.ts';
+import { type CompiledRoute, parseTarget, type Router, type Target } from './router.ts';
 
 interface RestParts {
   readonly gate: Gate | null;
@@ -37,13 +46,20 @@ export async function handleRest(
   }
   const takesBody = route.body !== undefined || route.rawBody === true;
   const rawBody = takesBody ? await takeBody(parts, exchange, compiled.bodyLimitBytes) : undefined;
-  const request = readRequest(exchange, compiled, params, rawBody);
-  exchange.cancelDeadline = parts.deadlines.watch(compiled.timeoutMs, () => {
-    parts.responder.sendFault(exchange, timeoutFault());
-    exchange.lazy.abort('the deadline of the handler has passed');
-  });
+  const { headers, method = 'GET' } = exchange.request;
+  const request = readRequest(exchange, { method, headers, target: exchange.target, rawBody }, compiled, params);
+  watchHandler(parts, exchange, compiled.timeoutMs);
   const reply = await route.handler(request);
   parts.responder.sendReply(exchange, reply);
+}
+
+// This and `chargeOf` are no closures of async functions: those, kept by the exchange, let every request live until the next major
+// collection.
+function watchHandler({ deadlines, responder }: RestParts, exchange: Exchange, timeoutMs: number): void {
+  exchange.cancelDeadline = deadlines.watch(timeoutMs, () => {
+    responder.sendFault(exchange, timeoutFault());
+    exchange.lazy.abort('the deadline of the handler has passed');
+  });
 }
 
 /** Answers a refusal of the gate with the id of the call; returns false for any other error. */
@@ -65,12 +81,20 @@ async function admit(gate: Gate | null, exchange: Exchange, compiled: CompiledRo
   exchange.caller = await gate.authenticate(credentials, exchange.remoteAddress);
   const admission = await gate.admit(exchange.caller, compiled.items);
   exchange.admission = admission;
-  exchange.onSettle((bytesOut) => {
-    const { status } = exchange;
-    const isAnswer = (status >= 200 && status < 300) || (route.price?.chargedStatuses?.includes(status) ?? false);
-    const charged = isAnswer || exchange.isCharged;
-    admission.settle([{ charged, bytesOut }]);
-  });
+  exchange.onEnd(chargeOf(exchange, compiled, admission));
+}
+
+function chargeOf(exchange: Exchange, compiled: CompiledRoute, admission: Admission): Chargeable {
+  return {
+    charge(bytesOut) {
+      const charged = isCharged(compiled, exchange.status) || exchange.isCharged;
+      return admission.charge([{ charged, bytesOut }]);
+    },
+  };
+}
+
+function isCharged({ route }: CompiledRoute, status: number): boolean {
+  return (status >= 200 && status < 300) || (route.price?.chargedStatuses?.includes(status) ?? false);
 }
 
 function givesKey(credentials: ReturnType<typeof credentialsOf>): boolean {
@@ -92,28 +116,36 @@ export async function takeBody(
   return body;
 }
 
+interface Received {
+  readonly method: string;
+  readonly target: Target;
+  readonly headers: RouteRequest['headers'];
+  readonly rawBody: Buffer | undefined;
+}
+
+/** The request of a handler. Throws 400 for what the route does not accept. */
 function readRequest(
-  exchange: Exchange,
+  context: CallContext,
+  { method, target, headers, rawBody }: Received,
   compiled: CompiledRoute,
   params: Readonly<Record<string, string>>,
-  rawBody: Buffer | undefined,
 ): RouteRequest {
   const body = rawBody === undefined ? undefined : checkedBody(compiled, rawBody);
   const wrongPath = compiled.checkParams?.(params) ?? null;
   if (wrongPath !== null) throw new RequestError(400, 'Invalid path parameter', { details: wrongPath });
-  const query = compiled.queryKinds === null ? {} : typeQuery(parseQuery(exchange.target.query), compiled.queryKinds);
+  const query = compiled.queryKinds === null ? {} : typeQuery(parseQuery(target.query), compiled.queryKinds);
   const wrongQuery = compiled.checkQuery?.(query) ?? null;
   if (wrongQuery !== null) throw new RequestError(400, 'Invalid query parameter', { details: wrongQuery });
   const facts = {
-    method: exchange.request.method ?? 'GET',
-    path: exchange.target.path,
+    method,
+    path: target.path,
     params: params as Record<string, string>,
     query,
-    headers: exchange.request.headers,
+    headers,
     body,
     ...(rawBody === undefined ? {} : { rawBody }),
   };
-  return Object.assign(new HandlerContext(exchange), facts);
+  return Object.assign(new HandlerContext(context), facts);
 }
 
 function checkedBody({ route, checkBody }: CompiledRoute, rawBody: Buffer): unknown {
@@ -123,6 +155,51 @@ function checkedBody({ route, checkBody }: CompiledRoute, rawBody: Buffer): unkn
   const problem = checkBody?.(body) ?? null;
   if (problem !== null) throw new RequestError(400, 'Invalid request body', { details: problem });
   return body;
+}
+
+/**
+ * Calls a route without a socket: the same routes and checks as over HTTP, without authentication. Calls that change data of a project
+ * pass the gate like calls with its key. Throws the errors of the handler, GateRefusal, and RequestError 400, 404 and 405.
+ */
+export async function injectCall(router: Router, gate: Gate | null, call: InjectedCall): Promise<InjectedReply> {
+  const target = parseTarget(call.path);
+  if (!target.ok) throw new RequestError(400, 'Invalid path');
+  const match = router.match(target);
+  if (match === null) throw new RequestError(404, 'invalid path');
+  const compiled = match.entry.methods.get(call.method);
+  if (compiled === undefined) throw new RequestError(405, 'Method not allowed');
+  const { route } = compiled;
+  const charge = await admitInjected(gate, compiled, call);
+  let status = 500;
+  try {
+    const takesBody = route.body !== undefined || route.rawBody === true;
+    const rawBody = takesBody ? Buffer.from(call.body === undefined ? '' : stringify(call.body)) : undefined;
+    const received = { method: call.method, target, headers: {}, rawBody };
+    const reply = await route.handler(readRequest(call, received, compiled, match.params));
+    status = reply.status;
+    return { status, text: textOf(reply) };
+  } finally {
+    charge(status);
+  }
+}
+
+/** Throws GateRefusal. The returned function charges the call according to its status. */
+async function admitInjected(
+  gate: Gate | null,
+  compiled: CompiledRoute,
+  { caller, method }: InjectedCall,
+): Promise<(status: number) => void> {
+  // Pages are polled; reads must not use up the credits of the project.
+  if (gate?.callerOf === undefined || caller === null || method === 'GET') return () => undefined;
+  const admission = await gate.admit(await gate.callerOf(caller.projectId), compiled.items);
+  return (status) => admission.charge([{ charged: isCharged(compiled, status), bytesOut: 0 }]);
+}
+
+function textOf({ json, jsonBytes, bytes }: Reply): string {
+  if (json instanceof JsonText) return json.text;
+  if (json !== undefined) return stringify(json);
+  const raw = jsonBytes ?? bytes;
+  return raw === undefined ? '' : Buffer.from(raw).toString();
 }
 
 /** Bytes of a body that are read to find the id for the refusal of its key. */

@@ -18,7 +18,7 @@ export interface Match {
   readonly params: Readonly<Record<string, string>>;
 }
 
-interface Router {
+export interface Router {
   match(target: Target): Match | null;
 }
 
@@ -147,11 +147,25 @@ export function compileRoute(
     route,
     checkParams: route.params === undefined ? null : validator.compile(route.params, 'path'),
     checkQuery: route.query === undefined ? null : validator.compile(route.query, 'query'),
-    checkBody: route.body === undefined ? null : validator.compile(route.body, 'body'),
+    checkBody: compileBody(route, validator),
     queryKinds: route.query === undefined ? null : queryKinds(route.query.properties),
-    bodyLimitBytes: route.bodyLimitBytes ?? limits.bodyLimitBytes,
+    get bodyLimitBytes() {
+      return route.bodyLimitBytes ?? limits.bodyLimitBytes;
+    },
     timeoutMs: route.timeoutMs ?? limits.handlerTimeoutMs,
     items: [{ name: route.path, price: route.price, permission: route.permission }],
     meter: meter.route(route.method, route.path),
+  };
+}
+
+/** The check of a body. A route with its own errors throws them. */
+function compileBody({ body, explain }: Route, validator: Validator): Check | null {
+  if (body === undefined) return null;
+  const check = validator.compile(body, 'body');
+  if (explain === undefined) return check;
+  return (value) => {
+    const problem = check(value);
+    if (problem !== null) explain(value);
+    return problem;
   };
 }

@@ -8,6 +8,7 @@ import type { CoreConfig, TlsSection } from '../config/core.ts';
 import { CodedError, codeOf } from '../lib/coded-error.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Log } from '../ports/log.ts';
+import type { Gauge } from '../ports/metrics.ts';
 import { EXIT } from '../runtime/errors.ts';
 import { rawAnswer } from './listener.ts';
 import type { HttpMeter } from './meter.ts';
@@ -16,6 +17,8 @@ export interface ListenerTlsOptions {
   /** Section of the certificate: the API listeners or the admin listener. */
   readonly section: TlsSection;
   readonly core: CoreConfig;
+  /** Expiry of the certificate of each listener, in unix seconds. */
+  readonly expiry: Gauge;
   readonly clock: Clock;
   readonly log: Log;
 }
@@ -31,7 +34,10 @@ export interface ListenerTls {
 }
 
 /** Has no effect if the section has no certificate. `prepare` reads the files. */
-export function createListenerTls({ section, core, clock, log }: ListenerTlsOptions, meter: HttpMeter): ListenerTls {
+export function createListenerTls(
+  { section, core, expiry, clock, log }: ListenerTlsOptions,
+  meter: HttpMeter,
+): ListenerTls {
   const isOn = core[section].tls.certFile !== null;
   const servers: { readonly server: Server; readonly handshakes: Handshakes }[] = [];
   let served: TlsFiles | null = null;
@@ -49,6 +55,7 @@ export function createListenerTls({ section, core, clock, log }: ListenerTlsOpti
     if (validToMs <= clock.now()) log.warn({ listener: section, names, validTo }, 'the certificate has expired');
     if (served?.fingerprint !== fingerprint)
       log.info({ listener: section, names, validTo, fingerprint }, 'certificate served');
+    expiry.with(section).set(validToMs / 1_000);
     served = files;
   }
 

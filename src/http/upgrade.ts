@@ -55,7 +55,7 @@ export function createUpgrader(options: UpgradeOptions): Upgrader {
         { name: 'websocket', price: handler.price, permission: null },
       ]);
       if (socket.destroyed) {
-        admission?.settle([NOT_CHARGED]);
+        admission?.charge([NOT_CHARGED]);
         return;
       }
       const lazy = new LazySignal();
@@ -88,7 +88,7 @@ export function createUpgrader(options: UpgradeOptions): Upgrader {
       try {
         isOpen = handler.upgrade(request, socket, head, context, options.rpc.dispatch);
       } finally {
-        admission?.settle([{ charged: isOpen, bytesOut: 0 }]);
+        admission?.charge([{ charged: isOpen, bytesOut: 0 }]);
       }
     } catch (error) {
       const fault = faultOf(error, requestId);

@@ -1,5 +1,6 @@
 import type { TSchema } from '@sinclair/typebox';
 import { Ajv, type ErrorObject } from 'ajv';
+import { decode, decode32 } from '../lib/base58.ts';
 
 /** Checks a value and fills in defaults in place; null if valid, otherwise one sentence. */
 export type Check = (value: unknown) => string | null;
@@ -9,12 +10,19 @@ export interface Validator {
   compile(schema: TSchema, name: string): Check;
 }
 
+const FORMATS = {
+  'base58-32': (text: string) => text.length <= 44 && decode32(text) !== null,
+  'base58-64': (text: string) => text.length <= 88 && decode(text)?.length === 64,
+};
+
 /** Compiled checks of requests. Types are never coerced. */
 export function createValidator(): Validator {
   const ajv = new Ajv({
     strict: false,
     useDefaults: true,
-    validateFormats: false,
+    // Formats other than those below are documentation.
+    logger: false,
+    formats: FORMATS,
     // The schemas come from builders; validating them would cost each start the compilation of the meta-schema.
     validateSchema: false,
     allErrors: false,
@@ -67,7 +75,7 @@ function requirement(error: ErrorObject): string {
   if (keyword === 'maxLength') return `must have at most ${limit} characters`;
   if (keyword === 'enum') return `must be one of ${(params['allowedValues'] as unknown[]).map(String).join(', ')}`;
   if (keyword === 'const') return `must be ${JSON.stringify(params['allowedValue'])}`;
-  if (keyword === 'pattern') return 'has the wrong form';
+  if (keyword === 'pattern' || keyword === 'format') return 'has the wrong form';
   if (keyword === 'additionalProperties') return `must not have the member ${String(params['additionalProperty'])}`;
   return error.message ?? 'is not valid';
 }

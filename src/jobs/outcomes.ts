@@ -1,5 +1,5 @@
 import { messageOf } from '../lib/coded-error.ts';
-import type { JobKind, JobOutcome, SettledJob } from '../plugin/plugin.ts';
+import type { FinishedJob, JobKind, JobOutcome } from '../plugin/plugin.ts';
 import type { Log } from '../ports/log.ts';
 import type { Store, StoreTx } from '../ports/store.ts';
 import type { ClaimedJob } from './claim.ts';
@@ -20,7 +20,7 @@ export async function ackAll(
   );
   for (const [name, kind] of kinds) {
     const ofKind = ofKindOf(name, recorded);
-    if (ofKind.length > 0) await kind.settle?.(tx, ofKind);
+    if (ofKind.length > 0) await kind.ack?.(tx, ofKind);
     const written = [...ofKind, ...ofKindOf(name, before)];
     // Only after the commit: a transaction may run again.
     if (written.length > 0 && kind.written !== undefined) tx.onCommit(() => kind.written?.(written));
@@ -28,13 +28,13 @@ export async function ackAll(
   return [...recorded, ...before];
 }
 
-const ofKindOf = (kind: string, finished: readonly Finished[]): SettledJob[] =>
+const ofKindOf = (kind: string, finished: readonly Finished[]): FinishedJob[] =>
   finished
     .filter(({ claimed }) => claimed.job.kind === kind)
     .map(({ claimed, outcome }) => ({ job: claimed.job, outcome }));
 
 /**
- * After a kind's `settle` threw: writes the outcomes one by one, so that one bad job does not block the others. A job whose own write
+ * After a kind's `ack` threw: writes the outcomes one by one, so that one bad job does not block the others. A job whose own write
  * fails becomes `failed`: run again, it would have its effect again and fail again. Errors: those of the store.
  */
 export async function ackSingly(
@@ -52,7 +52,7 @@ export async function ackSingly(
       if (isStoreError(error)) throw error;
       const { kind, key } = one.claimed.job;
       log.error({ kind, key, error: messageOf(error) }, 'the outcome of a job could not be written by its kind');
-      const outcome: JobOutcome = { kind: 'failed', error: `JOB_SETTLE_FAILED: ${messageOf(error)}` };
+      const outcome: JobOutcome = { kind: 'failed', error: `JOB_ACK_FAILED: ${messageOf(error)}` };
       recorded.push(...(await store.write((tx) => recordOutcomes(tx, [{ ...one, outcome }], now))));
     }
   }

@@ -6,6 +6,7 @@ import type { Log } from '../ports/log.ts';
 import type { Metrics } from '../ports/metrics.ts';
 import type { Owner } from '../ports/owner.ts';
 import type { Store, StoreTx } from '../ports/store.ts';
+import { backoffMs } from '../runtime/backoff.ts';
 import { createWakeup } from '../runtime/wakeup.ts';
 import { type AheadRoom, type ClaimedJob, claimJobs } from './claim.ts';
 import { createDispatcher, createStopper, stopped } from './dispatch.ts';
@@ -43,14 +44,14 @@ export interface JobRunner {
 }
 
 const MOST_OUTCOMES = 256;
-/** While claimed jobs keep the slots busy, outcomes may wait this many times `settleMs` for their transaction. */
+/** While claimed jobs keep the slots busy, outcomes may wait this many times `writeDelayMs` for their transaction. */
 const FED_PATIENCE = 20;
 /** One of this many jobs claimed ahead is reserved for groups that hold nothing; a kind may hold `KIND_AHEAD` times its concurrency. */
 const AHEAD_RESERVE = 4;
 const KIND_AHEAD = 8;
 const BLOCKED_POLL_MS = 100;
-const FIRST_PAUSE_MS = 50;
-const LONGEST_PAUSE_MS = 5_000;
+/** After a failed write or claim. */
+const STORE_BACKOFF = { firstMs: 50, longestMs: 5_000 };
 
 /** Claim tokens of the jobs of this process, by row id. */
 type HeldClaims = Map<number, number>;
@@ -169,7 +170,10 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
     outcomes.push(finished);
     // While claimed jobs wait for slots, no slot is idle: more outcomes may share one transaction.
     if (outcomes.length >= flushAt() || slots.running.size === 0) wakeup.wake();
-    else cancelFlush ??= clock.timeout(isFed() ? config.settleMs * FED_PATIENCE : config.settleMs, () => wakeup.wake());
+    else
+      cancelFlush ??= clock.timeout(isFed() ? config.writeDelayMs * FED_PATIENCE : config.writeDelayMs, () =>
+        wakeup.wake(),
+      );
   }
 
   const isFed = () => dispatcher.waiting > config.concurrency;
@@ -179,11 +183,11 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
     state !== 'claiming' && slots.running.size + outcomes.length + returns.length + dispatcher.waiting === 0;
 
   async function work(): Promise<void> {
-    let pauseMs = FIRST_PAUSE_MS;
+    let failures = 0;
     while (state !== 'ended' && !isFinished()) {
       try {
         const isMore = await flush();
-        pauseMs = FIRST_PAUSE_MS;
+        failures = 0;
         if (!isMore && !isFinished()) await wakeup.sleep(await idleMs());
       } catch (error) {
         const isFinal = isStoreError(error) && !isTransientStoreError(error);
@@ -193,8 +197,8 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
           options.fatal?.(error);
           return;
         }
-        await clock.sleep(pauseMs);
-        pauseMs = Math.min(LONGEST_PAUSE_MS, pauseMs * 2);
+        failures += 1;
+        await clock.sleep(backoffMs(failures, null, STORE_BACKOFF));
       }
     }
   }

@@ -13,6 +13,11 @@ export interface Gathered {
  */
 export function gather(body: Readable, limitBytes: number, count?: (bytes: number) => void): Promise<Gathered> {
   return new Promise((resolve, reject) => {
+    // It broke before: its events are over.
+    if (body.destroyed) {
+      reject(body.errored ?? new Error('the body was closed before its end'));
+      return;
+    }
     const chunks: Buffer[] = [];
     let total = 0;
     const finish = (ended: boolean) => {

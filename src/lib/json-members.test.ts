@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { objectMembers, withoutBlanks } from './json-members.ts';
-import { readRpcReply, withId } from './rpc-reply.ts';
+import { readRpcReply, withId } from './json-rpc.ts';
 
 const blank = fc.array(fc.constantFrom(' ', '\n', '\t', '\r'), { maxLength: 3 }).map((list) => list.join(''));
 

@@ -1,3 +1,7 @@
+/**
+ * Locates and cuts parts of JSON texts without parsing them, and without checking what is inside them; `json-cursor.ts` checks.
+ */
+
 /** The value of one member of an object, as a range of the scanned bytes. */
 export interface JsonMember {
   readonly name: string;
@@ -74,6 +78,26 @@ export function withoutBlanks(text: string): string {
   return text.replace(/("(?:[^"\\]|\\.)*")|[ \t\r\n]+/g, (_, string: string | undefined) => string ?? '');
 }
 
+/** Whether containers are nested deeper than this. Counts brackets outside strings, of valid JSON. */
+export function deeperThan(bytes: Buffer, maxDepth: number): boolean {
+  let depth = 0;
+  let at = 0;
+  while (at < bytes.length) {
+    const byte = bytes[at]!;
+    if (byte === QUOTE) {
+      at = skipString(bytes, at, bytes.length);
+      if (at < 0) return false;
+      continue;
+    }
+    at++;
+    if (byte === OPEN_OBJECT || byte === OPEN_ARRAY) {
+      depth++;
+      if (depth > maxDepth) return true;
+    } else if (byte === CLOSE_OBJECT || byte === CLOSE_ARRAY) depth--;
+  }
+  return false;
+}
+
 function memberName(bytes: Buffer, start: number, end: number): string | null {
   for (let i = start; i < end; i++) if (bytes[i] === BACKSLASH) return unescaped(bytes.toString('utf8', start, end));
   return bytes.toString('utf8', start + 1, end - 1);
@@ -87,7 +111,8 @@ function unescaped(text: string): string | null {
   }
 }
 
-function skipBlanks(bytes: Buffer, from: number, end: number): number {
+/** The first position that is not a blank, at most `end`. */
+export function skipBlanks(bytes: Buffer, from = 0, end = bytes.length): number {
   let at = from;
   while (at < end) {
     const byte = bytes[at]!;

@@ -20,7 +20,7 @@ import {
   type TimeSource,
 } from './ledger/bank.ts';
 import { findLightAssets, loadLightAssets } from './light-assets.ts';
-import type { LocalNode } from './rpc/node.ts';
+import type { LocalNode } from './rpc/method.ts';
 import { type DecodedTransaction, decodeTransaction } from './vm/transaction.ts';
 import { createVm, MAX_RENT_EPOCH } from './vm/vm.ts';
 

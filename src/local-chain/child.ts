@@ -4,9 +4,8 @@
  */
 import { codeOf, messageOf } from '../lib/coded-error.ts';
 import { goLive, runDemo } from './demo.ts';
-
-import type { ChildMessage, LocalChainProcessOptions } from './host.ts';
 import { startChainWithInternals } from './in-process.ts';
+import type { ChildMessage, LocalChainProcessOptions } from './index.ts';
 
 async function start(options: LocalChainProcessOptions): Promise<void> {
   const { handle, chain } = await startChainWithInternals({ ...options, warn: (text) => console.error(text) });

@@ -6,23 +6,24 @@ import { type AccountFormat, accountFormatOf, accountNotification } from './enco
 import {
   accountConfig,
   type ContextConfig,
+  invalidParams,
   logsConfig,
   logsFilter,
   programAccountsConfig,
   pubkey,
   type Read,
+  RPC,
+  rpcError,
   signature,
   signatureSubscribeConfig,
   text,
   u64,
 } from './encode/params.ts';
-import { invalidParams, RPC, rpcError } from './encode/rpc-error.ts';
-import type { Commitment, LedgerBlock, LedgerListener, TransactionRecord } from './ledger/types.ts';
-import { type AccountView, slotOf, viewAt, viewOf } from './ledger/views.ts';
-import { type Maybe, readParams, type Values } from './rpc/method.ts';
+import type { Commitment, LedgerBlock, LedgerListener, TransactionRecord } from './ledger/state.ts';
+import type { LocalNode } from './rpc/method.ts';
+import { type AccountView, type Maybe, readParams, slotOf, type Values, viewAt, viewOf } from './rpc/method.ts';
 import { type AccountMatch, filtersOf, parseContext } from './rpc/methods-accounts.ts';
 import { statusOf } from './rpc/methods-blocks.ts';
-import type { LocalNode } from './rpc/node.ts';
 import { failure, idOf, parseBody, parseError, type RpcRequest, type RpcResponse, readRequest } from './rpc/server.ts';
 
 import type { VmAccount } from './vm/vm.ts';

@@ -1,14 +1,15 @@
 /**
- * The additional API for host plugins: the gate, the JSON-RPC fallback, websockets, the tracer and transaction parsers. Third-party
- * plugins do not need it.
+ * The additional API for host plugins: the gate, the JSON-RPC fallback, websockets and the tracer. Third-party plugins do not need it.
  */
 import type { IncomingMessage } from 'node:http';
 import type { Duplex, Readable } from 'node:stream';
-import type { Static, TObject } from '@sinclair/typebox';
+import type { Static, TObject, TSchema } from '@sinclair/typebox';
 import type { CoreConfig } from '../config/core.ts';
+import type { Environment, EnvironmentReading } from '../config/env.ts';
 import type { Caller } from '../ports/access.ts';
+import type { BlockHeader, ChainBlock, ChainId } from '../ports/block.ts';
 import type { ContributedParser } from '../ports/parsers.ts';
-import type { ProvidedService } from '../ports/service.ts';
+import { type ProvidedService, type ServiceToken, serviceToken } from '../ports/service.ts';
 import type { Tracer } from '../ports/tracing.ts';
 import type {
   BlockProcessor,
@@ -21,19 +22,41 @@ import type {
   RateGroup,
   Route,
   RpcMethod,
+  Tag,
 } from './plugin.ts';
 import type { CallContext, GateRefusal } from './request.ts';
 
 export interface HostContext<Config = unknown> extends PluginContext<Config> {
   /** The core sections of the configuration, with secrets masked. */
   readonly core: CoreConfig;
+  /** Parts that at most one plugin registers. */
+  readonly host: {
+    /** Without a gate, routes that need a key answer 401. */
+    gate(gate: Gate): void;
+    /** Answers JSON-RPC methods that no plugin registered. */
+    rpcFallback(fallback: RpcFallback): void;
+    /** Handles websocket upgrades of the API listener. */
+    sockets(sockets: SocketHandler): void;
+    /** Receives a span for each unit of work. */
+    tracer(tracer: Tracer): void;
+  };
+  /** Hears of the blocks that are released in this thread; any number of plugins may. Only the role `indexer` follows the chains. */
+  listen(listener: BlockListener): void;
+  /**
+   * Checks the configuration against files that it names, for `check-config` and before a start opens anything. `run` throws a coded error
+   * with exit code 78 and, in its facts, the `path` of the key.
+   */
+  checkConfig(run: () => void | Promise<void>): void;
 }
 
-/** A plugin that may also return a contribution, in addition to what it registers through its context. */
 export interface HostPluginDefinition<Config extends TObject = TObject>
   extends Omit<PluginDefinition<Config>, 'provision'> {
-  provision(ctx: HostContext<Static<Config>>): Contribution | Promise<Contribution>;
+  /** Reads variables of the environment that others define; they come before the file and after `PARHELION_*`. */
+  environment?(env: Environment): EnvironmentReading;
+  provision(ctx: HostContext<Static<Config>>): void | Promise<void>;
 }
+
+export type { Environment, EnvironmentReading };
 
 export function defineHostPlugin<Config extends TObject>(
   definition: HostPluginDefinition<Config>,
@@ -41,32 +64,24 @@ export function defineHostPlugin<Config extends TObject>(
   return definition;
 }
 
-/** Everything a plugin adds to the daemon. All parts are optional. */
+/** Everything that a plugin registered. All parts are optional. */
 export interface Contribution {
   readonly routes?: readonly Route[];
   readonly rpc?: readonly RpcMethod[];
-  /** Answers JSON-RPC methods that no plugin registered. At most one plugin may provide it. */
   readonly rpcFallback?: RpcFallback;
-  /** Handles websocket upgrades of the API listener. At most one plugin may provide it. */
   readonly sockets?: SocketHandler;
   readonly processors?: readonly BlockProcessor[];
+  readonly listeners?: readonly BlockListener[];
   readonly jobs?: readonly JobKind[];
   readonly checks?: readonly HealthCheck[];
-  /** At most one plugin may provide it. Without a gate, routes that need a key answer 401. */
   readonly gate?: Gate;
   readonly services?: readonly ProvidedService[];
   readonly commands?: readonly Command[];
-  /** Receives a span for each unit of work. At most one plugin may provide it. */
   readonly tracer?: Tracer;
-  /** Classify transactions; tried before the built-in parsers. */
   readonly parsers?: readonly ContributedParser[];
-  /** Opens the plugin's resources. Plugins start in the order of `uses`, each within `lifecycle.startTimeoutMs`. */
+  checkConfig?(): Promise<void>;
   start?(signal: AbortSignal): void | Promise<void>;
-  /** All or nothing: throws to refuse the new configuration, and then must not have changed anything. */
-  reload?(config: unknown): void | Promise<void>;
-  /** Called when the drain begins: stop accepting new work. */
   drain?(): void | Promise<void>;
-  /** Called in reverse order for every plugin whose `start` was called, even if it failed. */
   stop?(signal: AbortSignal): void | Promise<void>;
 }
 
@@ -100,7 +115,21 @@ export interface RpcForwardReply {
   readonly answered: boolean;
 }
 
+/** A method that the fallback forwards, for the documents. */
+export interface ForwardedMethod {
+  readonly name: string;
+  readonly summary: string;
+  readonly tag: Tag | string;
+  /** By position. */
+  readonly params: readonly { readonly name: string; readonly required: boolean; readonly schema: TSchema }[];
+  readonly result: TSchema;
+  /** Only a websocket carries it. */
+  readonly isSubscription?: boolean;
+}
+
 export interface RpcFallback {
+  /** What is known of the methods that it forwards; others are forwarded as well. */
+  readonly methods?: readonly ForwardedMethod[];
   /** The price of a method that goes upstream. `params` is parsed lazily because few prices depend on it. */
   price(method: string, params: () => unknown): Price;
   /** An answer that is already in memory; null sends the call to `forward`. Called before the gate, so it must not change anything. */
@@ -156,7 +185,26 @@ export interface SocketHandler {
   readonly connections: () => number;
 }
 
+// -------------------------------------------------------------------------------------------------------------- blocks
+
+/**
+ * Hears what the follower of a chain did, after the commit and in its order. Unlike a block processor it has no cursor and no
+ * transaction: nothing is repeated for it after a restart, and it can fail no block. Its methods must not throw or wait.
+ */
+export interface BlockListener {
+  readonly chain: ChainId;
+  /** The block that follows the last one, or the first of all or above a gap. */
+  released(block: ChainBlock): void;
+  /** Blocks that are no longer part of the chain, newest first. */
+  reverted(headers: readonly BlockHeader[]): void;
+  /** All released blocks up to this slot are final. */
+  finalized(slot: number): void;
+}
+
 // ---------------------------------------------------------------------------------------------------------------- gate
+
+/** The gate, for plugins with listeners of their own; offered by `access`. */
+export const gateService: ServiceToken<Gate> = serviceToken('access.gate');
 
 export interface Credentials {
   /** `api-key` values of the query, in order. */
@@ -180,8 +228,8 @@ export interface GateItem {
 export interface Admission {
   /** Rate headers for the answer. */
   readonly headers: Readonly<Record<string, string>>;
-  /** Called once with an outcome per item: whether it is charged, and the bytes sent. Must not throw or wait. */
-  settle(outcomes: readonly { readonly charged: boolean; readonly bytesOut: number }[]): void;
+  /** Called once with an outcome per item: whether it is charged, and the bytes sent. Returns the credits charged. Must not throw or wait. */
+  charge(outcomes: readonly { readonly charged: boolean; readonly bytesOut: number }[]): number;
 }
 
 /** Access control. `authenticate` and `admit` throw `GateRefusal`, which the front writes in the error shape of the protocol. */

@@ -1,8 +1,8 @@
 /**
- * The public plugin API, `parhelion/plugin`. A plugin is a folder or package whose default export is `definePlugin({...})`.
- * `request.ts` defines the arguments, results and errors of handlers; `host.ts` adds the API for host plugins.
+ * The public plugin API, `parhelion/plugin`. A plugin is a folder or package whose default export is `definePlugin({...})`. What it
+ * declares of routes and JSON-RPC methods is in `request.ts`, of jobs in `jobs.ts`; `host.ts` adds the API for host plugins.
  */
-import type { Static, TObject, TSchema } from '@sinclair/typebox';
+import type { Static, TObject } from '@sinclair/typebox';
 import type { Caller } from '../ports/access.ts';
 import type { BlockHeader, ChainBlock } from '../ports/block.ts';
 import type { Hints } from '../ports/bus.ts';
@@ -12,15 +12,19 @@ import type { Role, Roles } from '../ports/daemon-view.ts';
 import type { Log } from '../ports/log.ts';
 import type { Metrics } from '../ports/metrics.ts';
 import type { Outbound } from '../ports/outbound.ts';
+import type { ContributedParser } from '../ports/parsers.ts';
 import type { ServiceToken } from '../ports/service.ts';
 import type { Migration, Store, StoreTx } from '../ports/store.ts';
 import type { UpstreamConfig, UpstreamPool } from '../ports/upstream.ts';
-import type { Reply, RouteRequest, RpcCall } from './request.ts';
+import type { JobKind, NewJob } from './jobs.ts';
+import type { AddMethod, AddRoute } from './request.ts';
 
 export { type Static, Type } from '@sinclair/typebox';
 export { sql } from 'kysely';
 export { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
+export { derived, reloadable } from '../lib/reloadable.ts';
 export { serviceToken } from '../ports/service.ts';
+export type * from './jobs.ts';
 export * from './request.ts';
 export type {
   BlockHeader,
@@ -29,6 +33,7 @@ export type {
   ChainId,
   ChainReader,
   Clock,
+  ContributedParser,
   Hints,
   Log,
   Metrics,
@@ -112,6 +117,8 @@ export interface PluginContext<Config = unknown> {
   check(name: string, run: HealthCheck['run']): void;
   /** A command of the CLI that works on the store. */
   command(command: Command): void;
+  /** Classifies transactions for enhanced transactions and webhooks, before the built-in parsers. */
+  parser(parser: ContributedParser): void;
   /** Runs `work` at this interval from start to stop, never concurrently. Errors are logged; the signal aborts at stop. */
   every(intervalMs: number, work: (signal: AbortSignal) => unknown): void;
 
@@ -139,149 +146,6 @@ export interface PluginContext<Config = unknown> {
    */
   openPool(label: string, upstreams: readonly UpstreamConfig[], chain?: ChainId | null): UpstreamPool;
 }
-
-// ---------------------------------------------------------------------------------------------------------------- HTTP
-
-/**
- * The error shape of a route: `plain` `{error, code}`, `wallet` the same with `details`, `admin` `{statusCode, message, error}`,
- * `text` text/plain, `rpc` a JSON-RPC envelope with `id: null`.
- */
-export type ErrorShape = 'plain' | 'wallet' | 'admin' | 'text' | 'rpc';
-
-/** Rate groups of the plans. */
-export type RateGroup = 'rpc' | 'das' | 'photon' | 'sender' | 'admin' | (string & {});
-
-/** Products of the usage record; the two `laserstream` ones are counted in bytes, the others in requests. */
-export type Product =
-  | 'rpc'
-  | 'enhancedApi'
-  | 'walletApi'
-  | 'das'
-  | 'webhooks'
-  | 'laserstreamGrpc'
-  | 'laserstreamWebsocket'
-  | 'preConfirmations'
-  | 'archival'
-  | 'photon'
-  | 'other';
-
-/** The price of a call; absent on routes that are not metered. */
-export interface Price {
-  readonly product: Product;
-  /** Credits, with a resolution of one millionth. */
-  readonly credits: number;
-  /** Additional credits per byte of the answer. */
-  readonly creditsPerByte?: number;
-  /** Each of these groups loses one token. */
-  readonly groups: readonly RateGroup[];
-  /** HTTP statuses that are charged in addition to 2xx. */
-  readonly chargedStatuses?: readonly number[];
-  /** Admitted even when the credits are used up, and then not charged. For calls that end a cost, such as a deletion. */
-  readonly neverRefused?: boolean;
-}
-
-export interface Route {
-  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
-  /** `/v0/webhooks/:webhookID`; parameters are whole segments. */
-  readonly path: string;
-  readonly summary: string;
-  /** Groups the OpenAPI document and the docs page. */
-  readonly tag: string;
-  /** `none`: open; `key`: checked by the gate; `optional-key`: a key, if given, must be valid; `admin`: admin listener only. */
-  readonly auth: 'none' | 'key' | 'optional-key' | 'admin';
-  readonly errors: ErrorShape;
-  readonly price?: Price;
-  /** Name of the permission that the key needs. */
-  readonly permission?: string;
-  /** Default `http.bodyLimitBytes`. */
-  readonly bodyLimitBytes?: number;
-  /** Deadline of the handler, default `http.handlerTimeoutMs`. */
-  readonly timeoutMs?: number;
-  /** Path parameters; strings, checked before the handler runs. */
-  readonly params?: TObject;
-  /** Integers, booleans, strings and enumerations. A value out of range is answered with 400, never clamped. */
-  readonly query?: TObject;
-  /** If present, the body is read, parsed as JSON and checked. A handler with its own error texts declares `Type.Unknown()`. */
-  readonly body?: TSchema;
-  /** Whether the body may be absent; `request.body` is then undefined. */
-  readonly bodyOptional?: boolean;
-  /** Instead of `body`: `request.body` is a Buffer with the received bytes, up to the limit, not parsed and not checked. */
-  readonly rawBody?: boolean;
-  /** Replaces `params` and `body` in the OpenAPI document when the handler checks them itself. */
-  readonly documented?: { readonly params?: Readonly<Record<string, TSchema>>; readonly body?: TSchema };
-  /** Schemas by status. They document the route; the tests check real answers against them. */
-  readonly replies: Readonly<Record<number, TSchema>>;
-  // biome-ignore lint/suspicious/noExplicitAny: the schemas type the request at the definition; see `defineRoute`.
-  readonly handler: (request: RouteRequest<any, any, any>) => Reply | Promise<Reply>;
-}
-
-/** The static type of a schema; the compiler cannot infer through the full TypeBox constraint. */
-interface Typed {
-  readonly static: unknown;
-}
-type FromSchema<S, Fallback> = S extends { readonly static: infer Value } ? Value : Fallback;
-
-/** A route whose schemas type the request of its handler. */
-export type TypedRoute<P, Q, B> = Omit<Route, 'params' | 'query' | 'body' | 'handler'> & {
-  readonly params?: P;
-  readonly query?: Q;
-  readonly body?: B;
-  readonly handler: (
-    request: RouteRequest<
-      FromSchema<P, Record<string, string>>,
-      FromSchema<Q, Record<string, never>>,
-      FromSchema<B, undefined>
-    >,
-  ) => Reply | Promise<Reply>;
-};
-
-export type AddRoute = <
-  P extends Typed | undefined = undefined,
-  Q extends Typed | undefined = undefined,
-  B extends Typed | undefined = undefined,
->(
-  route: TypedRoute<P, Q, B>,
-) => void;
-
-/** Types a route that is not defined where it is registered. */
-export function defineRoute<
-  P extends Typed | undefined = undefined,
-  Q extends Typed | undefined = undefined,
-  B extends Typed | undefined = undefined,
->(route: TypedRoute<P, Q, B>): Route {
-  return route as unknown as Route;
-}
-
-// ------------------------------------------------------------------------------------------------------------ JSON-RPC
-
-export interface RpcMethod {
-  readonly name: string;
-  readonly summary: string;
-  readonly tag: string;
-  readonly auth: 'none' | 'key';
-  readonly price: Price;
-  readonly permission?: string;
-  readonly timeoutMs?: number;
-  /** Schema of the whole `params` value. A mismatch is answered with -32602 and the reason in `data.details`. */
-  readonly params: TSchema;
-  /** The handler checks `params` itself; the schema is documentation only. The handler gets an object or an array. */
-  readonly checksParams?: boolean;
-  /** HTTP status of all errors of the method, for clients that read the body of certain statuses only, such as 200. */
-  readonly errorStatus?: number;
-  readonly result: TSchema;
-  /** Returns the result as a value (bigints are written as bare integers) or, on hot paths, as a `JsonText`. */
-  // biome-ignore lint/suspicious/noExplicitAny: typed by `params`.
-  readonly handler: (call: RpcCall<any>) => unknown;
-}
-
-export type AddMethod = <P extends Typed>(
-  method: Omit<RpcMethod, 'params' | 'handler'> & {
-    readonly params: P;
-    readonly handler: (call: RpcCall<P['static']>) => unknown;
-  },
-) => void;
-
-// --------------------------------------------------------------------------------------------------------------- chain
 
 /** Facts about a block that are not part of it. */
 export interface ApplyHow {
@@ -323,99 +187,6 @@ export interface BlockProcessor {
   /** Whether the processor can take more blocks. If not, the follower pauses and `/readyz` shows the reason. */
   pressure?(): { readonly ok: true } | { readonly ok: false; readonly reason: string };
 }
-
-// ---------------------------------------------------------------------------------------------------------------- jobs
-
-/** A row for the outbox. `payload` is JSON. */
-export interface NewJob {
-  readonly kind: string;
-  /** Unique within the kind: a second job with the same key is left out. */
-  readonly key: string;
-  /** Jobs of one group share limits and fairness, for example a webhook id. */
-  readonly group: string;
-  readonly payload: unknown;
-  /** A rollback of this slot discards the job if it has never been started. Null: independent of the chain. */
-  readonly slot?: number | null;
-  /** Order inside an ordered group. */
-  readonly position?: number;
-  /** Unix milliseconds; default now. */
-  readonly runAt?: number;
-  /** Adds the job as `held` for this reason; it waits until its owner releases it. */
-  readonly held?: string;
-}
-
-export interface Job<Payload = unknown> {
-  readonly id: number;
-  readonly kind: string;
-  readonly key: string;
-  readonly group: string;
-  readonly payload: Payload;
-  readonly slot: number | null;
-  /** Finished attempts before this one. */
-  readonly attempts: number;
-  readonly createdAt: number;
-  /** Requeued for a single attempt, without retry. */
-  readonly once?: boolean;
-  /** Claimed before, so an earlier attempt may have started. */
-  readonly again?: boolean;
-}
-
-export type JobOutcome =
-  | { readonly kind: 'done' }
-  | {
-      readonly kind: 'retry';
-      readonly runAt: number;
-      readonly error: string;
-      /** Does not count as an attempt. `untouched`: nothing was done at all, so a reorg may still discard the job. */
-      readonly uncounted?: boolean | 'untouched';
-    }
-  | { readonly kind: 'failed'; readonly error: string }
-  | { readonly kind: 'discarded'; readonly error: string }
-  | {
-      readonly kind: 'held';
-      /** One of the hold reasons of the kind; stored as `hold_reason`. */
-      readonly reason: string;
-      /** As for `retry`. */
-      readonly uncounted?: boolean | 'untouched';
-    };
-
-export interface SettledJob<Payload = unknown> {
-  readonly job: Job<Payload>;
-  readonly outcome: JobOutcome;
-}
-
-export interface JobKind {
-  /** `<plugin id>.<what>` */
-  readonly kind: string;
-  readonly summary: string;
-  /** Maximum number of concurrent jobs of this kind. */
-  readonly concurrency: number;
-  /** Maximum number of concurrent jobs of one group; called at each claim. */
-  readonly groupConcurrency?: (group: string) => number;
-  /** Whether jobs of a group may be claimed before a slot is free (claim-ahead); default true. Called at each claim. */
-  readonly groupAhead?: (group: string) => boolean;
-  /** Time limit of an attempt. 30 s after it another runner may claim the job. */
-  readonly timeoutMs: number;
-  /**
-   * A shorter lease: another runner may claim the job when the process has not renewed it for this time. If that process was only slow,
-   * both may run the job at the same time.
-   */
-  readonly leaseMs?: number;
-  /** Upper bound of a retry delay. A job scheduled further ahead, which only a wrong clock can cause, runs at once. */
-  readonly longestDelayMs?: number;
-  /** `run` enforces `timeoutMs` itself. All jobs then share one signal, which aborts only at stop: a signal per job is expensive. */
-  readonly keepsTime?: boolean;
-  /** Loads the data for all jobs of one claim in as few queries as possible; the result is passed to `run`. */
-  readonly prepare?: (jobs: readonly Job[]) => Promise<unknown>;
-  /** A throw counts as `retry` with the default backoff, and as `failed` after `jobs.maxAttempts`. Store errors do not count as attempts. */
-  readonly run: (job: Job, prepared: unknown, signal: AbortSignal) => Promise<JobOutcome>;
-  /** Writes rows in the transaction that stores the outcomes of many finished attempts. */
-  readonly settle?: (tx: StoreTx, settled: readonly SettledJob[]) => Promise<void>;
-  /** Called once per stored outcome, also if the answer to the commit was lost. Must not throw or wait. */
-  readonly written?: (settled: readonly SettledJob[]) => void;
-}
-
-// ------------------------------------------------------------------------------------------------------------- the rest
 
 /** A condition of readiness. */
 export interface HealthCheck {

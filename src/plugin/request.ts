@@ -1,6 +1,12 @@
 import type { Readable } from 'node:stream';
+import type { TObject, TSchema } from '@sinclair/typebox';
 import type { Caller, Tenant } from '../ports/access.ts';
 import type { Log } from '../ports/log.ts';
+
+/**
+ * Routes and JSON-RPC methods: what their handlers get and return, their errors, and at the end their declarations. Part of
+ * `parhelion/plugin`.
+ */
 
 /** The context of a call, for handlers of all protocols. */
 export interface CallContext {
@@ -195,3 +201,161 @@ export class GateRefusal extends Error {
     this.headers = options.headers ?? {};
   }
 }
+
+// -------------------------------------------------------------------------------------------------------- declarations
+
+/**
+ * The error shape of a route: `plain` `{error, code}`, `wallet` the same with `details`, `admin` `{statusCode, message, error}`,
+ * `text` text/plain, `rpc` a JSON-RPC envelope with `id: null`.
+ */
+export type ErrorShape = 'plain' | 'wallet' | 'admin' | 'text' | 'rpc';
+
+/** Rate groups of the plans. */
+export type RateGroup = 'rpc' | 'das' | 'photon' | 'sender' | 'admin' | (string & {});
+
+/** Products of the usage record; the two `laserstream` ones are counted in bytes, the others in requests. */
+export type Product =
+  | 'rpc'
+  | 'enhancedApi'
+  | 'walletApi'
+  | 'das'
+  | 'webhooks'
+  | 'laserstreamGrpc'
+  | 'laserstreamWebsocket'
+  | 'preConfirmations'
+  | 'archival'
+  | 'photon'
+  | 'other';
+
+/** The price of a call; absent on routes that are not metered. */
+export interface Price {
+  readonly product: Product;
+  /** Credits, with a resolution of one millionth. */
+  readonly credits: number;
+  /** Each of these groups loses one token. */
+  readonly groups: readonly RateGroup[];
+  /** HTTP statuses that are charged in addition to 2xx. */
+  readonly chargedStatuses?: readonly number[];
+  /** Admitted even when the credits are used up, and then not charged. For calls that end a cost, such as a deletion. */
+  readonly neverRefused?: boolean;
+}
+
+/** A group of routes and methods in the documents. */
+export interface Tag {
+  /** The same for all routes and methods of the group: `Webhooks`. */
+  readonly name: string;
+  /** One sentence. One route or method of the group is enough to give it. */
+  readonly description: string;
+}
+
+export interface Route {
+  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+  /** `/v0/webhooks/:webhookID`; parameters are whole segments. */
+  readonly path: string;
+  readonly summary: string;
+  /** More than the summary, for the documents; Markdown. */
+  readonly description?: string;
+  /** Groups the OpenAPI document and the docs page. */
+  readonly tag: Tag | string;
+  /** Marked as deprecated in the documents. */
+  readonly deprecated?: boolean;
+  /** `none`: open; `key`: checked by the gate; `optional-key`: a key, if given, must be valid; `admin`: admin listener only. */
+  readonly auth: 'none' | 'key' | 'optional-key' | 'admin';
+  /** Name of the cookie whose session the handler demands, for the documents. */
+  readonly session?: string;
+  readonly errors: ErrorShape;
+  readonly price?: Price;
+  /** Name of the permission that the key needs. */
+  readonly permission?: string;
+  /** Default `http.bodyLimitBytes`. */
+  readonly bodyLimitBytes?: number;
+  /** Deadline of the handler, default `http.handlerTimeoutMs`. */
+  readonly timeoutMs?: number;
+  /** Path parameters; strings, checked before the handler runs. */
+  readonly params?: TObject;
+  /** Integers, booleans, strings and enumerations. A value out of range is answered with 400, never clamped. */
+  readonly query?: TObject;
+  /**
+   * If present, the body is read, parsed as JSON and checked. The formats `base58-32` and `base58-64` are checked too: that many bytes in
+   * base58. Examples of the schema and its parts are shown in the documents.
+   */
+  readonly body?: TSchema;
+  /** Throws the error of this endpoint for a body that the schema refuses. When it throws nothing, the general error is sent. */
+  readonly explain?: (body: unknown) => unknown;
+  /** Whether the body may be absent; `request.body` is then undefined. */
+  readonly bodyOptional?: boolean;
+  /** Instead of `body`: `request.body` is a Buffer with the received bytes, up to the limit, not parsed and not checked. */
+  readonly rawBody?: boolean;
+  /** Replaces `params` and a raw body in the OpenAPI document when the handler checks them itself. */
+  readonly documented?: { readonly params?: Readonly<Record<string, TSchema>>; readonly body?: TSchema };
+  /** Schemas by status. They document the route; the tests check real answers against them. */
+  readonly replies: Readonly<Record<number, TSchema>>;
+  // biome-ignore lint/suspicious/noExplicitAny: the schemas type the request at the definition; see `defineRoute`.
+  readonly handler: (request: RouteRequest<any, any, any>) => Reply | Promise<Reply>;
+}
+
+/** The static type of a schema; the compiler cannot infer through the full TypeBox constraint. */
+interface Typed {
+  readonly static: unknown;
+}
+type FromSchema<S, Fallback> = S extends { readonly static: infer Value } ? Value : Fallback;
+
+/** A route whose schemas type the request of its handler. */
+export type TypedRoute<P, Q, B> = Omit<Route, 'params' | 'query' | 'body' | 'handler'> & {
+  readonly params?: P;
+  readonly query?: Q;
+  readonly body?: B;
+  readonly handler: (
+    request: RouteRequest<
+      FromSchema<P, Record<string, string>>,
+      FromSchema<Q, Record<string, never>>,
+      FromSchema<B, undefined>
+    >,
+  ) => Reply | Promise<Reply>;
+};
+
+export type AddRoute = <
+  P extends Typed | undefined = undefined,
+  Q extends Typed | undefined = undefined,
+  B extends Typed | undefined = undefined,
+>(
+  route: TypedRoute<P, Q, B>,
+) => void;
+
+/** Types a route that is not defined where it is registered. */
+export function defineRoute<
+  P extends Typed | undefined = undefined,
+  Q extends Typed | undefined = undefined,
+  B extends Typed | undefined = undefined,
+>(route: TypedRoute<P, Q, B>): Route {
+  return route as unknown as Route;
+}
+
+export interface RpcMethod {
+  readonly name: string;
+  readonly summary: string;
+  /** More than the summary, for the documents; Markdown. */
+  readonly description?: string;
+  readonly tag: Tag | string;
+  readonly auth: 'none' | 'key';
+  readonly price: Price;
+  readonly permission?: string;
+  readonly timeoutMs?: number;
+  /** Schema of the whole `params` value. A mismatch is answered with -32602 and the reason in `data.details`. */
+  readonly params: TSchema;
+  /** The handler checks `params` itself, with its own texts, by the same rules as the schema. The handler gets an object or an array. */
+  readonly checksParams?: boolean;
+  /** HTTP status of all errors of the method, for clients that read the body of certain statuses only, such as 200. */
+  readonly errorStatus?: number;
+  readonly result: TSchema;
+  /** Returns the result as a value (bigints are written as bare integers) or, on hot paths, as a `JsonText`. */
+  // biome-ignore lint/suspicious/noExplicitAny: typed by `params`.
+  readonly handler: (call: RpcCall<any>) => unknown;
+}
+
+export type AddMethod = <P extends Typed>(
+  method: Omit<RpcMethod, 'params' | 'handler'> & {
+    readonly params: P;
+    readonly handler: (call: RpcCall<P['static']>) => unknown;
+  },
+) => void;

@@ -120,7 +120,7 @@ export const accessPlans: ServiceToken<AccessPlans> = serviceToken('access.plans
 /** Credits reserved for work of a project. */
 export interface Charge {
   /** Charges or returns the credits. Must be called exactly once. */
-  settle(isCharged: boolean): void;
+  finish(isCharged: boolean): void;
 }
 
 /** Charges data that is streamed to a project. */
@@ -136,7 +136,8 @@ export interface StreamMeter {
 /** Charges for work outside of requests, such as deliveries. */
 export interface AccessCharges {
   /**
-   * Reserves `count` times `credits` of a project. Null: its credits are used up. Work of a project that does not exist costs nothing.
+   * Reserves `count` times `credits` of a project. Null: its credits are used up, or it is disabled. Work of a project that does not exist
+   * costs nothing.
    */
   reserve(
     projectId: string,
@@ -144,11 +145,19 @@ export interface AccessCharges {
   ): Promise<Charge | null>;
   /** A project that does not exist pays nothing. */
   stream(projectId: string, price: { readonly product: string; readonly creditsPerByte: number }): StreamMeter;
-  /** Remaining credits of the project; Infinity if credits are not limited. */
+  /** Remaining credits of the project; Infinity if credits are not limited, 0 while it is disabled. */
   left(projectId: string): Promise<number>;
 }
 
 export const accessCharges: ServiceToken<AccessCharges> = serviceToken('access.charges');
+
+/** Deletes what other plugins store for a project. */
+export interface AccessRemoval {
+  /** `remove` is called in the transaction that deletes a project; what it throws prevents the deletion. */
+  onDelete(remove: (tx: StoreTx, projectId: string) => Promise<void>): void;
+}
+
+export const accessRemoval: ServiceToken<AccessRemoval> = serviceToken('access.removal');
 
 /** Creates projects and keys inside a transaction of the caller. */
 export interface AccessAccounts {
@@ -176,6 +185,8 @@ export interface ProjectView {
   readonly plan: string;
   readonly wallet: string | null;
   readonly createdAt: number;
+  /** Its keys do not work and its deliveries wait until it is enabled. */
+  readonly isDisabled: boolean;
 }
 
 export interface KeyView {
@@ -186,9 +197,20 @@ export interface KeyView {
   readonly state: 'active' | 'revoked' | 'expired';
   readonly createdAt: number;
   readonly expiresAt: number | null;
+  readonly revokedAt: number | null;
+  /** Products and named permissions; null: all. */
   readonly permissions: readonly string[] | null;
   /** Addresses and networks that may use the key; null: all. */
   readonly ips: readonly string[] | null;
+  /** Pages that may use the key in a browser; null: all. */
+  readonly origins: readonly string[] | null;
+}
+
+/** Lists that limit a key; null: no limit; absent: unchanged, for a new key no limit. */
+export interface KeyLimitsChange {
+  readonly ips?: readonly string[] | null;
+  readonly permissions?: readonly string[] | null;
+  readonly origins?: readonly string[] | null;
 }
 
 /** Usage of a product on one day (UTC, `YYYY-MM-DD`). */
@@ -203,19 +225,23 @@ export interface UsageDay {
 /** Projects, keys and usage for the operator pages. Errors: the codes ACCESS_UNKNOWN_… and ACCESS_BAD_…. */
 export interface AccessAdmin {
   planNames(): readonly string[];
+  /** What a key can be limited to. */
+  permissionNames(): readonly string[];
+  /** Without deleted ones. */
   projects(): Promise<readonly ProjectView[]>;
   createProject(project: { readonly name: string; readonly plan: string }): Promise<ProjectView>;
+  /** Renames, disables or enables a project; absent members stay unchanged. */
+  changeProject(id: string, change: { readonly name?: string; readonly isDisabled?: boolean }): Promise<ProjectView>;
+  /** Deletes a disabled project with its keys and data; its usage stays. Errors: also ACCESS_PROJECT_ENABLED. */
+  deleteProject(id: string): Promise<void>;
   keys(projectId: string): Promise<readonly KeyView[]>;
   /** `key` is returned only here. */
-  createKey(key: {
-    readonly projectId: string;
-    readonly name: string;
-    readonly ips: readonly string[] | null;
-    readonly expiresAt: number | null;
-  }): Promise<{ readonly id: string; readonly key: string }>;
+  createKey(
+    key: { readonly projectId: string; readonly name: string; readonly expiresAt: number | null } & KeyLimitsChange,
+  ): Promise<{ readonly id: string; readonly key: string }>;
   /** False if the key was already revoked. */
   revokeKey(projectId: string, id: string): Promise<boolean>;
-  limitKey(projectId: string, id: string, ips: readonly string[] | null): Promise<void>;
+  limitKey(projectId: string, id: string, limits: KeyLimitsChange): Promise<void>;
   /** The usage record of the billing cycle, as returned by the usage endpoint. */
   usage(projectId: string): Promise<unknown>;
   /** Days from `from` to `to`, both inclusive; at most 400 days. */

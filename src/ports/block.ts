@@ -21,6 +21,15 @@ export interface ChainBlock extends BlockHeader {
   readonly transactions: readonly NormalTransaction[];
   /** Maps each distinct 32-byte key of the block to a small integer. */
   readonly keys: KeyTable;
+  /** What it was decoded from; absent for blocks that are no whole answer. */
+  readonly answer?: BlockText;
+}
+
+/** A block as the JSON text of `getBlock`. */
+export interface BlockText {
+  /** The text is that of a node, byte by byte, with rewards. */
+  readonly isVerbatim: boolean;
+  text(): Buffer;
 }
 
 /**
@@ -134,3 +143,6 @@ export interface NormalTransaction {
   /** `meta` exactly as sent by the node, for payloads that contain it. Null if the node sent none. */
   readonly meta: Readonly<Record<string, unknown>> | null;
 }
+
+/** `main`, or `devnet` for the second chain. */
+export type ChainId = 'main' | 'devnet';

@@ -1,9 +1,8 @@
 import type { Tenant } from './access.ts';
-import type { BlockHeader, ChainBlock } from './block.ts';
-import type { ChainId } from './chain-id.ts';
+import type { BlockHeader, ChainBlock, ChainId } from './block.ts';
 import type { ChainGap } from './gaps.ts';
 
-export type { ChainId } from './chain-id.ts';
+export type { ChainId } from './block.ts';
 export type Commitment = 'confirmed' | 'finalized';
 
 /**

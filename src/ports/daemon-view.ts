@@ -1,5 +1,6 @@
 import type { BudgetUse, Caller } from './access.ts';
 import type { Log } from './log.ts';
+import type { MetricSample } from './metrics.ts';
 import { type ServiceToken, serviceToken } from './service.ts';
 
 /** A running plugin. */
@@ -15,14 +16,14 @@ export interface PluginView {
   readonly jobs: readonly string[];
 }
 
-/** An internal call of a route. */
-export interface InnerCall {
+/** A call of a route from inside the daemon. */
+export interface InjectedCall {
   readonly method: string;
   /** Including the query: `/v0/webhooks?limit=10`. */
   readonly path: string;
   /** The parsed JSON body; undefined: no body. */
   readonly body?: unknown;
-  /** The caller; null only for operator routes. */
+  /** Null: a route of the admin listener; otherwise one of the API listener. */
   readonly caller: Caller | null;
   readonly requestId: string;
   readonly log: Log;
@@ -30,11 +31,56 @@ export interface InnerCall {
   readonly remoteAddress: string;
 }
 
-/** The answer of an internal call. */
-export interface InnerReply {
+export interface InjectedReply {
   readonly status: number;
   /** JSON text; empty without a body. */
   readonly text: string;
+}
+
+export type Inject = (call: InjectedCall) => Promise<InjectedReply>;
+
+/** What `/readyz` answers, without the chains. */
+export interface ReadinessView {
+  readonly ready: boolean;
+  readonly draining: boolean;
+  readonly checks: readonly {
+    readonly name: string;
+    readonly ok: boolean;
+    readonly detail: string;
+    /** False if the daemon can serve without it; otherwise absent. */
+    readonly required?: false;
+  }[];
+}
+
+/** A key of the configuration. Secrets are masked in both values. */
+export interface Setting {
+  /** `http.port` */
+  readonly key: string;
+  readonly value: unknown;
+  readonly default: unknown;
+  /** Compared before masking. */
+  readonly isChanged: boolean;
+  readonly description: string;
+}
+
+/** A request of a project that the API listener has answered. It holds no key, query, address or body. */
+export interface AnsweredRequest {
+  /** Unix milliseconds of its end. */
+  readonly at: number;
+  readonly requestId: string;
+  readonly projectId: string;
+  /** Null for calls without a key. */
+  readonly keyId: string | null;
+  readonly method: string;
+  /** Route pattern. */
+  readonly route: string;
+  /** JSON-RPC method, or `batch(n)`; null for other requests. */
+  readonly rpc: string | null;
+  /** 499: the client disconnected before the answer. */
+  readonly status: number;
+  readonly durationMs: number;
+  readonly bytesOut: number;
+  readonly credits: number;
 }
 
 /** State of the daemon for the operator pages. */
@@ -45,6 +91,14 @@ export interface DaemonView {
   plugins(): readonly PluginView[];
   /** The whole configuration, with secrets masked. */
   config(): unknown;
+  /** Every key of the configuration with its default, in the order of the file. */
+  settings(): readonly Setting[];
+  /** Runs the checks of all roles of this process. */
+  readiness(): Promise<ReadinessView>;
+  /** The metrics of this thread. */
+  metrics(): Promise<readonly MetricSample[]>;
+  /** Calls `listener` after each answered request of a project, in this process. It must not throw. The returned function ends it. */
+  onRequest(listener: (request: AnsweredRequest) => void): () => void;
   /** Budgets that a project holds now: in-memory ones of this process, stored ones of all processes. */
   budgets(projectId: string): Promise<readonly BudgetUse[]>;
   /**
@@ -52,7 +106,7 @@ export interface DaemonView {
    * reads use the credits and rates of the project. Throws the errors of the handler, GateRefusal, RequestError 404 for an unknown path,
    * and 405 and 400 as over HTTP.
    */
-  call(call: InnerCall): Promise<InnerReply>;
+  readonly call: Inject;
 }
 
 /** Offered by the kernel; usable from `start` on. */

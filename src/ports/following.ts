@@ -1,4 +1,4 @@
-import type { ChainId } from './chain-id.ts';
+import type { ChainId } from './block.ts';
 import { type ServiceToken, serviceToken } from './service.ts';
 
 /** The stored start of the followers; valid for all processes on the store. */

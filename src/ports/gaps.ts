@@ -1,4 +1,4 @@
-import type { ChainId } from './chain-id.ts';
+import type { ChainId } from './block.ts';
 import { type ServiceToken, serviceToken } from './service.ts';
 import type { StoreTx } from './store.ts';
 
@@ -43,7 +43,7 @@ export interface GapFilter {
 }
 
 /** A range that a plugin wants to read, possibly again. */
-export interface GapWish {
+export interface GapRequest {
   readonly chain: ChainId;
   /** Name and version of the processor that receives the blocks. */
   readonly processor: { readonly name: string; readonly version: number };
@@ -63,7 +63,7 @@ export interface GapBook {
    * read concurrently with the follower once its last slot is final, whatever the configuration says about gaps; progress survives a
    * restart. If the same request is still open, it is only resumed at once. Returns the id.
    */
-  request(tx: StoreTx, wish: GapWish): Promise<number>;
+  request(tx: StoreTx, request: GapRequest): Promise<number>;
 }
 
 export const kernelGaps: ServiceToken<GapBook> = serviceToken('kernel.gaps');

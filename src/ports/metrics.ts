@@ -1,3 +1,10 @@
+/** One value of a metric now; parts of a histogram have names of their own, such as `…_bucket`. */
+export interface MetricSample {
+  readonly name: string;
+  readonly labels: Readonly<Record<string, string | number>>;
+  readonly value: number;
+}
+
 /** Metrics of one area. Full names are `parhelion_<area>_<name>`; counters end in `_total`, others in a unit. */
 export interface Metrics {
   counter(name: string, help: string, labels?: readonly string[]): Counter;

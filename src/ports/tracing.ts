@@ -2,9 +2,9 @@
 export interface Work {
   /**
    * `request`: an HTTP request of a client; `rpc`: one JSON-RPC call; `upstream`: a request to a node; `outbound`: a request to an address
-   * of a user; `job`: one attempt.
+   * of a user; `job`: one attempt; `block`: the commit of a block.
    */
-  readonly kind: 'request' | 'rpc' | 'upstream' | 'outbound' | 'job';
+  readonly kind: 'request' | 'rpc' | 'upstream' | 'outbound' | 'job' | 'block';
   /** Bounded in length but not in number: clients choose the names of JSON-RPC methods. */
   readonly name: string;
   /** Keys follow the semantic conventions of OpenTelemetry where these define one. No secrets, no addresses. */
@@ -15,8 +15,16 @@ export interface Work {
 
 export type Facts = Readonly<Record<string, string | number | boolean>>;
 
+/** Names of a span in the log, in hexadecimal. */
+export interface TraceIds {
+  readonly traceId: string;
+  readonly spanId: string;
+}
+
 /** A started unit of work. */
 export interface Span {
+  /** Null: it belongs to no trace. */
+  readonly ids: TraceIds | null;
   /** Calls `work`. Spans that start within it, including its asynchronous parts, become children. */
   run<T>(work: () => T): T;
   /** Value of the `traceparent` header to send; null: send none. */
@@ -28,4 +36,6 @@ export interface Span {
 /** Records the work of the daemon for clients and jobs. Its methods must not throw or wait. */
 export interface Tracer {
   begin(work: Work): Span;
+  /** Ids of the work that calls this; null outside of traced work, and after its end. */
+  current(): TraceIds | null;
 }

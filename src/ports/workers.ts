@@ -37,9 +37,7 @@ export interface WorkerCommands {
   ping(): Promise<void>;
   checks(): Promise<readonly CheckResult[]>;
   metrics(): Promise<readonly MetricFamily[]>;
-  /** Checks whether `takeConfig` would succeed; changes nothing. Errors: PLUGIN_RELOAD_REFUSED. */
-  checkConfig(next: ConfigValues): Promise<void>;
-  /** All or nothing. Errors: PLUGIN_RELOAD_REFUSED; the old configuration then stays in force. */
+  /** Assigns all values: those of the keys that need a restart have not changed. */
   takeConfig(next: ConfigValues): Promise<void>;
   /** Stops accepting new work; resolves when running work has finished. */
   drain(): Promise<void>;

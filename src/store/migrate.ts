@@ -63,7 +63,11 @@ export async function migrate(
     const { version, name, breaking } = migration;
     const ran = options.dryRun === true || (await runStep(store, scope, migration, options.clock?.now() ?? null));
     if (ran) done.push({ scope, version, name, breaking });
-    if (ran && options.dryRun !== true) options.log?.info({ scope, version, name }, 'schema step applied');
+    if (ran && options.dryRun !== true) options.log?.debug({ scope, version, name }, 'schema step applied');
+  }
+  if (done.length > 0 && options.dryRun !== true) {
+    const changed = [...new Set(done.map(({ scope }) => scope))].join(',');
+    options.log?.info({ steps: done.length, scopes: changed }, 'schema migrated');
   }
   return done;
 }

@@ -3,6 +3,7 @@ import { Kysely, type QueryResult } from 'kysely';
 import type pg from 'pg';
 import { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
 import type { Store, StoreTx } from '../ports/store.ts';
+import { backoffMs } from '../runtime/backoff.ts';
 import { EXIT } from '../runtime/errors.ts';
 import { isDescriptorCode, outOfDescriptors } from './descriptors.ts';
 import { beat, type Connection, createDialect, createTransaction, type InsertRows, insertText } from './transaction.ts';
@@ -16,7 +17,8 @@ export interface PostgresStoreOptions {
 }
 
 const MAX_RUNS = 6;
-const RERUN_PAUSE_MS = 10;
+/** A random pause from nothing to twice the base. */
+const RERUN_BACKOFF = { firstMs: 10, jitter: 1 };
 
 /**
  * Opens a PostgreSQL database and checks that it answers. Lost connections are replaced on their next use.
@@ -108,7 +110,7 @@ async function runWithReruns<T>(once: () => Promise<T>): Promise<T> {
       const cause = error instanceof Error ? (error.cause ?? error) : error;
       if (run >= MAX_RUNS || !(isSerialisationFailure(error) || isSerialisationFailure(cause)))
         throw postgresError(error);
-      await sleep(RERUN_PAUSE_MS * 2 ** run * Math.random());
+      await sleep(backoffMs(run, { float: Math.random }, RERUN_BACKOFF));
     }
   }
 }

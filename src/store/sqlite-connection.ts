@@ -1,10 +1,11 @@
-import { chmodSync, closeSync, mkdirSync, openSync, statSync } from 'node:fs';
+import { chmodSync, closeSync, existsSync, openSync, statSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname } from 'node:path';
 import type Database from 'better-sqlite3';
 import type { QueryResult } from 'kysely';
 import { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
 import { EXIT } from '../runtime/errors.ts';
+import { giveToOwnerOf, makeFolder } from '../runtime/make-folder.ts';
 import { isDescriptorCode, isOutOfDescriptors, outOfDescriptors } from './descriptors.ts';
 import { type Connection, type InsertRows, insertText } from './transaction.ts';
 
@@ -137,17 +138,18 @@ export function createVersionReader(path: string, open: () => SqliteConnection):
 }
 
 const PRIVATE_FILE = 0o600;
-const PRIVATE_DIRECTORY = 0o700;
 const OTHERS = 0o077;
 
 /**
  * Creates the database file and its directory, accessible only to this user; SQLite gives its side files the same mode. Removes read access
- * of others from an existing file. Errors: STORE_READ_ONLY, STORE_FULL, STORE_IO, STORE_DESCRIPTORS.
+ * of others from an existing file. A file that root creates belongs to the owner of its folder, so that the service can open it. Errors: STORE_READ_ONLY, STORE_FULL, STORE_IO, STORE_DESCRIPTORS.
  */
 export function prepareFiles(path: string): void {
   try {
-    mkdirSync(dirname(path), { recursive: true, mode: PRIVATE_DIRECTORY });
+    makeFolder(dirname(path));
+    const isNew = !existsSync(path);
     closeSync(openSync(path, 'a', PRIVATE_FILE));
+    if (isNew) giveToOwnerOf(dirname(path), path);
     if ((statSync(path).mode & OTHERS) !== 0) chmodSync(path, PRIVATE_FILE);
   } catch (error) {
     const reason = codeOf(error);
@@ -164,17 +166,29 @@ export function prepareFiles(path: string): void {
 const load = createRequire(import.meta.url);
 
 /**
- * Selects the version of better-sqlite3: 13 does not run on Node 20, and 12 aborts the process on Node 24.19 and later when a statement is
- * garbage-collected. Both have the same interface.
+ * Selects the version of better-sqlite3, which have the same interface. 13 has ready binaries for every Node from 22 on; it does not run on
+ * Node 20, and 12 aborts the process on Node 24.19 and later when a statement is garbage-collected.
  */
-const NAME = Number.parseInt(process.versions.node, 10) >= 24 ? 'better-sqlite3-13' : 'better-sqlite3';
+const NAME = Number.parseInt(process.versions.node, 10) >= 22 ? 'better-sqlite3-13' : 'better-sqlite3';
 
 /** Path of the library, for a separate process. */
 export const libraryPath = (): string => load.resolve(NAME);
 
+/** Errors: STORE_ENGINE_MISSING, exit 78; those of better-sqlite3. */
 export function openDatabase(path: string, options: Database.Options): Database.Database {
-  const Library = load(NAME) as typeof Database;
-  return new Library(path, options);
+  try {
+    const Library = load(NAME) as typeof Database;
+    return new Library(path, options);
+  } catch (error) {
+    const isMissing = ['MODULE_NOT_FOUND', 'ERR_DLOPEN_FAILED'].includes(codeOf(error) ?? '');
+    if (!isMissing && !messageOf(error).startsWith('Could not locate the bindings file')) throw error;
+    const wanted = NAME === 'better-sqlite3' ? 'better-sqlite3@12.11.1' : 'parhelion again';
+    throw new CodedError(
+      'STORE_ENGINE_MISSING',
+      `SQLite for Node ${process.versions.node} does not load (${messageOf(error).split('\n', 1)[0]}): install ${wanted}, or set store.url to a PostgreSQL server`,
+      { cause: error, exitCode: EXIT.config },
+    );
+  }
 }
 
 /** Converts an error of better-sqlite3 on `file` to a coded one; programming errors (bad SQL) stay unchanged. */

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type Database from 'better-sqlite3';
 import { CodedError, codeOf } from '../lib/coded-error.ts';
+import { backoffMs } from '../runtime/backoff.ts';
 import { openDatabase, prepareFiles, type SqliteConnection, sqliteError } from './sqlite-connection.ts';
 
 /** The three steps of a write transaction. */
@@ -14,7 +15,7 @@ interface Writer {
 }
 
 const FIRST_PAUSE_MS = 1;
-const LONGEST_PAUSE_MS = 25;
+const LOCK_BACKOFF = { firstMs: FIRST_PAUSE_MS, longestMs: 25 };
 
 interface WriterOptions {
   readonly connection: SqliteConnection;
@@ -59,14 +60,14 @@ export function createWriter({ connection, busyTimeoutMs, turn, afterCommit }: W
   const waitForLock = async (endsAt: number): Promise<void> => {
     let isOurTurn = turn.take();
     try {
-      for (let pauseMs = FIRST_PAUSE_MS; !tryBegin(); pauseMs = Math.min(LONGEST_PAUSE_MS, pauseMs * 2)) {
+      for (let failures = 1; !tryBegin(); failures += 1) {
         if (performance.now() >= endsAt) {
           throw new CodedError('STORE_BUSY', `the database was locked for ${busyTimeoutMs} ms by another process`, {
             retryable: true,
           });
         }
         isOurTurn ||= turn.take();
-        await sleep(isOurTurn ? FIRST_PAUSE_MS : pauseMs);
+        await sleep(isOurTurn ? FIRST_PAUSE_MS : backoffMs(failures, null, LOCK_BACKOFF));
       }
     } finally {
       turn.release();

@@ -36,10 +36,18 @@ export function createWriteLock(memory: LockMemory, me: number): WriteLock {
       Atomics.store(cells, place, WAITS);
       // It may have been released before our wait was visible.
       if (!takeIfFree()) {
-        const waiting = (Atomics as unknown as AtomicsWithWait).waitAsync(cells, place, WAITS, timeoutMs);
-        if (waiting.async) await waiting.value;
-        // Still waiting: the lock was not passed to us in time, and from now on it cannot be.
-        if (Atomics.compareExchange(cells, place, WAITS, ABSENT) === WAITS) return false;
+        const until = performance.now() + timeoutMs;
+        // The wake-up of an earlier wait may come late and end this one, so a wake-up alone means nothing.
+        while (Atomics.load(cells, place) === WAITS) {
+          const leftMs = until - performance.now();
+          if (leftMs > 0) {
+            const waiting = (Atomics as unknown as AtomicsWithWait).waitAsync(cells, place, WAITS, leftMs);
+            if (waiting.async) await waiting.value;
+          } else if (Atomics.compareExchange(cells, place, WAITS, ABSENT) === WAITS) {
+            // The lock was not passed to us in time, and from now on it cannot be.
+            return false;
+          }
+        }
       }
       Atomics.store(cells, place, ABSENT);
       return true;

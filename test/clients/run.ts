@@ -7,6 +7,7 @@
  * path, no key), PARHELION_KEY and PARHELION_PROJECT. It prints a line per flow: `ok NAME`, or `not ok NAME: REASON`.
  */
 import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { cpSync, existsSync, mkdirSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -34,10 +35,12 @@ interface Client {
   /** Runs in a copy of the client's folder below the cache: installs packages, compiles. */
   readonly install: readonly (readonly string[])[];
   readonly run: readonly string[];
+  /** The program of the page of docs/ about this language. It shows a slot and ends. */
+  readonly first?: readonly string[];
 }
 
 const CLIENTS: readonly Client[] = [
-  pythonClient('python', 'flows.py'),
+  { ...pythonClient('python', 'flows.py'), first: ['venv/bin/python', 'first.py'] },
   pythonClient('python-anchorpy', 'flows.py'),
   {
     name: 'go',
@@ -47,18 +50,21 @@ const CLIENTS: readonly Client[] = [
       ['go', 'build', '-o', 'flows', '.'],
     ],
     run: ['./flows'],
+    first: ['go', 'run', './first'],
   },
   {
     name: 'java',
     needs: 'mvn',
     install: [['mvn', '-q', 'compile', 'dependency:build-classpath', '-Dmdep.outputFile=classpath']],
     run: ['sh', '-c', 'exec java -cp "target/classes:$(cat classpath)" Flows'],
+    first: ['mvn', '-q', 'compile', 'exec:java', '-Dexec.mainClass=First'],
   },
   {
     name: 'rust',
     needs: 'cargo',
     install: [['cargo', 'build', '--quiet', '--ignore-rust-version']],
     run: ['./target/debug/flows'],
+    first: ['./target/debug/first'],
   },
 ];
 
@@ -89,6 +95,8 @@ async function main(names: readonly string[]): Promise<number> {
     return 64;
   }
   const chosen = CLIENTS.filter(({ name }) => names.length === 0 || names.includes(name));
+  // Before the chain starts: compilers take the whole machine, and the chain runs in this process.
+  const absent = new Map(chosen.map((client) => [client, install(client, join(cache, client.name))]));
   const outcomes: Outcome[] = [];
   const chain = await startChain(CHAIN);
   const daemon = await startDaemonProcess({ chain, config: CONFIG });
@@ -101,7 +109,7 @@ async function main(names: readonly string[]): Promise<number> {
       PARHELION_KEY: daemon.key,
       PARHELION_PROJECT: daemon.projectId,
     };
-    for (const client of chosen) outcomes.push(await callWith(client, env));
+    for (const [client, reason] of absent) outcomes.push(await callWith(client, reason, env));
   } finally {
     await daemon.stop();
     await chain.stop();
@@ -109,12 +117,19 @@ async function main(names: readonly string[]): Promise<number> {
   return report(outcomes);
 }
 
-async function callWith(client: Client, env: NodeJS.ProcessEnv): Promise<Outcome> {
+async function callWith(client: Client, absent: string | null, env: NodeJS.ProcessEnv): Promise<Outcome> {
   const { name } = client;
   console.log(`\n== ${name}`);
   const folder = join(cache, name);
-  const absent = install(client, folder);
   if (absent !== null) return { name, passed: 0, failed: [], absent };
+  const failed: string[] = [];
+  let passed = 0;
+  if (client.first !== undefined) {
+    const reason = await showsSlot(client.first, folder, env);
+    console.log(reason === null ? 'ok program of docs/' : `not ok program of docs/: ${reason}`);
+    if (reason === null) passed += 1;
+    else failed.push(`program of docs/: ${reason}`);
+  }
   const [command, ...args] = client.run;
   const child = spawn(command as string, args, {
     cwd: folder,
@@ -122,8 +137,6 @@ async function callWith(client: Client, env: NodeJS.ProcessEnv): Promise<Outcome
     stdio: ['ignore', 'pipe', 'inherit'],
     timeout: MOST_MS,
   });
-  const failed: string[] = [];
-  let passed = 0;
   for await (const line of createInterface({ input: child.stdout })) {
     console.log(line);
     if (line.startsWith('ok ')) passed += 1;
@@ -133,6 +146,15 @@ async function callWith(client: Client, env: NodeJS.ProcessEnv): Promise<Outcome
   if (code !== 0) failed.push(`the program ended with ${code ?? child.signalCode}`);
   if (passed + failed.length === 0) failed.push('the program ran no flow');
   return { name, passed, failed };
+}
+
+/** Null when a program prints a slot and ends well; otherwise what it did. */
+async function showsSlot([command, ...args]: readonly string[], cwd: string, env: NodeJS.ProcessEnv) {
+  const child = spawn(command as string, args, { cwd, env, timeout: MOST_MS });
+  let text = '';
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => (text += chunk.toString()));
+  const [code] = (await once(child, 'close')) as [number | null];
+  return code === 0 && /^slot \d+$/m.test(text) ? null : `${code}: ${text.trim().slice(-400)}`;
 }
 
 /** Null when the client is ready to run; otherwise the reason why it cannot be had on this machine. */

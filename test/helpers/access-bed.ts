@@ -5,6 +5,7 @@ import { createGate } from '../../plugins/access/gate.ts';
 import { createKeys } from '../../plugins/access/keys.ts';
 import { createMeter } from '../../plugins/access/meter.ts';
 import { loadPlans, type Overrides } from '../../plugins/access/plans.ts';
+import { createProjectMetrics } from '../../plugins/access/project-metrics.ts';
 import { createProjects, findProjectRow } from '../../plugins/access/projects.ts';
 import { migrations } from '../../plugins/access/tables.ts';
 import { readUsage, usageRecord } from '../../plugins/access/usage.ts';
@@ -37,9 +38,10 @@ export function startAccess(store: Store, clock: Clock, config: Partial<AccessCo
   const log = createMemoryLog();
   const writerId = random.uuid();
   const flushMs = filled.usageFlushMs;
-  const meter = createMeter({ store, clock, log, metrics, plans: () => plans, flushMs, writerId });
+  const perProject = createProjectMetrics(metrics, filled.metricsProjects);
+  const meter = createMeter({ store, clock, log, metrics, perProject, plans: () => plans, flushMs, writerId });
   const directory = createDirectory({ store, clock, plans: () => plans, ...filled });
-  const gate: Gate = createGate({ store, directory, meter, clock, metrics, log, config: filled });
+  const gate: Gate = createGate({ store, directory, meter, clock, metrics, perProject, log, config: filled });
   const ask = async (credentials: Partial<Credentials>, address = '127.0.0.1') =>
     await gate.authenticate({ ...none, ...credentials }, address);
   return { gate, meter, directory, plans, log, registry, ask };

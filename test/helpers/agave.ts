@@ -1,10 +1,10 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, openSync, readFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, openSync, readdirSync, readFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { createServer } from 'node:net';
-import { tmpdir } from 'node:os';
+import { setPriority, tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Connection, Keypair, PublicKey, SystemProgram, Transaction } from '@solana/web3.js';
@@ -125,7 +125,7 @@ export async function startAgave({ slotMs = 200, light = false }: AgaveOptions =
         call<number>('getSlot', [{ commitment: 'confirmed' }]).catch(() => 0),
         call<string>('getHealth', []).catch(() => ''),
       ]);
-      if (tip > 1 && health === 'ok') return;
+      if (tip > 1 && health === 'ok') return yieldCores(started.pid);
     }
     throw new Error(`the node is not ready: ${readFileSync(logFile, 'utf8')}`);
   }
@@ -172,6 +172,18 @@ export async function startAgave({ slotMs = 200, light = false }: AgaveOptions =
     freeze: () => void child?.kill('SIGSTOP'),
     thaw: () => void child?.kill('SIGCONT'),
   };
+}
+
+/** A thread of the node that never sleeps, with nothing to do as well. */
+const SPINNING_THREAD = 'solBnkTxSched';
+const LOWER_PRIORITY = 10;
+
+/** Lets others have the core on which the node spins. */
+function yieldCores(pid: number | undefined): void {
+  for (const thread of readdirSync(`/proc/${pid}/task`)) {
+    const isSpinning = readFileSync(`/proc/${pid}/task/${thread}/comm`, 'utf8').trim() === SPINNING_THREAD;
+    if (isSpinning) setPriority(Number(thread), LOWER_PRIORITY);
+  }
 }
 
 interface Status {

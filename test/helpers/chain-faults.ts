@@ -3,11 +3,11 @@ import type { ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { WebSocket } from 'ws';
 import { decode32, encode32 } from '../../src/lib/base58.ts';
-import { invalidParams, RPC } from '../../src/local-chain/encode/rpc-error.ts';
+import { invalidParams, RPC } from '../../src/local-chain/encode/params.ts';
 import type { ChainHooks } from '../../src/local-chain/index.ts';
 import { fork } from '../../src/local-chain/ledger/forks.ts';
 import type { NotificationFilter } from '../../src/local-chain/pubsub.ts';
-import type { LocalNode, Methods } from '../../src/local-chain/rpc/node.ts';
+import type { LocalNode, Methods } from '../../src/local-chain/rpc/method.ts';
 import {
   answer,
   answerBody,

@@ -8,12 +8,11 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { createLog } from '../../src/adapters/log.ts';
-import { chainSetups } from '../../src/cli/chain-setups.ts';
-import { composeParts } from '../../src/cli/compose.ts';
-import type { CliIo } from '../../src/cli/io.ts';
+import type { CliIo } from '../../src/cli/command.ts';
+import { chainSetups, composeParts } from '../../src/cli/compose.ts';
 import { loadCliConfig } from '../../src/cli/load-config.ts';
 import { runCli } from '../../src/cli/run.ts';
-import { findRunFile } from '../../src/cli/run-file.ts';
+import { findRunFile } from '../../src/cli/running-daemon.ts';
 import { createDaemon, type Daemon } from '../../src/daemon/daemon.ts';
 import type { DaemonParts } from '../../src/daemon/parts.ts';
 import { findProjectRoot } from './project-root.ts';
@@ -156,7 +155,8 @@ export async function runCommand(
   const out: string[] = [];
   const err: string[] = [];
   const io: CliIo = {
-    env: options.env ?? {},
+    // Not that of the machine.
+    env: { PARHELION_CONFIG: '', ...options.env },
     cwd: options.cwd ?? root,
     out: (text) => void out.push(text),
     err: (text) => void err.push(text),

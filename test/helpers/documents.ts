@@ -9,11 +9,18 @@ export interface Document {
   readonly prose: string;
   /** What stands in single backticks. */
   readonly spans: readonly string[];
-  /** Fenced blocks. */
-  readonly blocks: readonly { readonly language: string; readonly text: string }[];
+  readonly blocks: readonly Block[];
 }
 
-const FENCE = /^```(\w*)\n(.*?)^```$/gms;
+/** A fenced block. */
+export interface Block {
+  readonly language: string;
+  /** What stands behind the language: `title=FILE`, `from=FILE`, `running`, or why it is not run. */
+  readonly words: readonly string[];
+  readonly text: string;
+}
+
+const FENCE = /^```(\w*)([^\n]*)\n(.*?)^```$/gms;
 
 function readDocument(path: string): Document {
   const text = readFileSync(findProjectRoot() + path, 'utf8');
@@ -21,13 +28,17 @@ function readDocument(path: string): Document {
   return {
     ...{ path, text, prose },
     spans: [...prose.matchAll(/`([^`]+)`/g)].map(([, span]) => span!),
-    blocks: [...text.matchAll(FENCE)].map(([, language, block]) => ({ language: language!, text: block! })),
+    blocks: [...text.matchAll(FENCE)].map(([, language, info, block]) => ({
+      ...{ language: language!, text: block! },
+      words: info!.split(' ').filter((word) => word !== ''),
+    })),
   };
 }
 
-/** Pages of docs/, by name. */
+/** Pages of docs/ and its folders, by name. */
 export function docsPages(): Document[] {
-  const names = readdirSync(`${findProjectRoot()}docs`).filter((name) => name.endsWith('.md'));
+  const found = readdirSync(`${findProjectRoot()}docs`, { recursive: true, encoding: 'utf8' });
+  const names = found.filter((name) => name.endsWith('.md'));
   return names.sort().map((name) => readDocument(`docs/${name}`));
 }
 

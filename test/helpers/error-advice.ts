@@ -1,9 +1,10 @@
 /**
- * What to do about each coded error, for docs/errors.md. A key that ends in `_` covers all codes of an area without advice of
+ * What to do about each coded error, for docs/reference/errors.md. A key that ends in `_` covers all codes of an area without advice of
  * their own; the longest matching key wins.
  */
 export const ADVICE: Readonly<Record<string, string>> = {
   ACCESS_: 'Correct the value; `--help` of the command shows its form.',
+  ACCESS_PROJECT_ENABLED: '`parhelion projects disable` first; the keys stop working then.',
   ACCESS_PLANS_INVALID: 'Correct the file of `access.plansFile`; the message names line and value.',
   ACCESS_NOT_A_MEMBER: 'Add the wallet first: `parhelion projects add-wallet`.',
   ACCESS_UNKNOWN_KEY: '`parhelion keys list` shows the ids of keys.',
@@ -14,6 +15,8 @@ export const ADVICE: Readonly<Record<string, string>> = {
   CHAIN_BAD_TRANSACTION:
     'If a newer transaction version is out, raise `follow.maxSupportedTransactionVersion`; otherwise report it.',
   CHAIN_RPC_ERROR: 'The message comes from the node; check the node.',
+  CLI_USAGE: '`--help` of the command lists what it takes.',
+  CLI_BUG: 'Report it with the stack.',
   COMPRESSION_: 'The message names the tree; `parhelion compression verify` checks all of them.',
   COMPRESSION_SNAPSHOT_: 'Use a snapshot of the same chain and version, or save it again.',
   COMPRESSION_SNAPSHOT_FETCH:
@@ -24,6 +27,9 @@ export const ADVICE: Readonly<Record<string, string>> = {
   COMPRESSION_USAGE: '`--help` of the command shows which options can be combined.',
   CONFIG_: 'Correct what the message lists; `parhelion check-config --config FILE` repeats the check.',
   CONFIG_UNREADABLE: 'Check path and permissions of the file that the message names.',
+  DATA_DIR_: 'Check `dataDir`, and run the command as the user of the daemon or as root.',
+  DAEMON_NOT_RUNNING: 'Start it; if it runs, use its configuration file: `--config`, or `PARHELION_CONFIG`.',
+  DAEMON_UNREACHABLE: 'Look at its log; if it hangs, restart it.',
   DAEMON_RUNNING: 'Stop the daemon first, or run the command where it is stopped.',
   DAEMON_STOPPED: 'Nothing: the daemon was stopped.',
   DASHBOARD_: 'Install the program again: files are missing.',
@@ -32,6 +38,7 @@ export const ADVICE: Readonly<Record<string, string>> = {
     'Final blocks changed: an upstream belongs to another chain or returned wrong data. Check the upstreams, then see `serve --rewind-to`.',
   FOLLOW_FENCED:
     'Nothing on PostgreSQL: the service manager restarts the process, and it stands by. On SQLite run one indexer.',
+  FOLLOW_GAPS_LEFT: 'Run the same command again; the lines below name the gaps and what hinders them.',
   FOLLOW_GAP_TAKEN: 'Nothing: the other process fills it.',
   FOLLOW_: 'Use slots that are final and in the store.',
   PROCESSOR_:
@@ -39,14 +46,14 @@ export const ADVICE: Readonly<Record<string, string>> = {
   HTTP_: 'Free the address, or configure another one in `http` or `admin`.',
   JOB_: 'The attempt is repeated; if it keeps failing, the previous log line shows why.',
   LOCAL_: 'Only affects the local chain, which is for trials and tests.',
-  LOCAL_ENGINE_MISSING: 'Install the optional package litesvm, or set `upstream.urls`.',
+  LOCAL_ENGINE_MISSING: 'Install the package that the message names, or set `upstream.urls`.',
   NOTIFY_: 'Use the `.socket` files of the folder `systemd`, and change only their addresses.',
   OUTBOUND_: 'The receiver or the document server failed; deliveries are retried automatically.',
   OUTBOUND_BAD_URL: 'Correct the address.',
   OUTBOUND_BLOCKED_ADDRESS:
     'If the network is yours, allow it: `webhooks.allowCidrs`, `token-metadata.offChain.allowCidrs`.',
   PLUGIN_: 'The message names the plugin: correct its configuration, or ask its author.',
-  PLUGIN_RELOAD_REFUSED: 'Nothing has changed. Correct the file, or restart if the message says that a key needs it.',
+  PLUGIN_RELOAD_REFUSED: 'Nothing has changed. Reload again; if a role stays silent, restart the daemon.',
   PLUGIN_START_TIMEOUT: 'See the log of the plugin; raise `lifecycle.startTimeoutMs` if it only needs more time.',
   POSEIDON_: 'Report it: data on the chain does not match what the programs write.',
   PRICES_BAD_ANSWER: 'Check `prices.baseUrl`.',
@@ -68,12 +75,22 @@ export const ADVICE: Readonly<Record<string, string>> = {
   STORE_CORRUPT:
     'Stop the daemon, keep the file that the message names, and restore a backup. Starting again does not help.',
   STORE_DESCRIPTORS: 'Raise `LimitNOFILE` of the unit (`ulimit -n`), or lower `http.maxConnections`.',
+  STORE_ENGINE_MISSING:
+    'Node 20: `npm install --global better-sqlite3@12.11.1`. Otherwise install the program again for this version of Node.',
+  LEDGER_FULL: 'Free some space, or lower `ledger.retain.bytes`; the follower waits and continues by itself.',
+  LEDGER_IO:
+    'Check the disk and its log, and owner and permissions of `dataDir`; `parhelion ledger verify` shows damaged blocks.',
+  LEDGER_MISSING: 'Use the configuration file of the daemon, and set `ledger.retain.hours`.',
   STORE_FULL: 'Free some space; the daemon continues where it stopped.',
   STORE_IO: 'Check the disk and its log. The process exits because its writes may be lost.',
+  STORE_MISSING:
+    'Use the configuration file of the daemon (`--config`, `PARHELION_CONFIG`), or start it first; `parhelion migrate` also creates the database.',
   STORE_READ_ONLY: 'Check owner, permissions and mount of `dataDir`.',
   STORE_SCHEMA_NEWER: 'Run the newer version again, or restore a backup from before the upgrade.',
   STORE_WRONG_CHAIN: 'Use a store of its own for each chain, or the upstreams of this one.',
   STREAM_: 'Install @triton-one/yellowstone-grpc, or set `follow.stream.plugin` to null.',
+  STREAMS_LISTEN: 'Choose another `streams.grpc.host` or `streams.grpc.port`, or end what listens there.',
+  STREAMS_TLS: 'Set `streams.grpc.tls` to a certificate and its key in PEM, or remove both.',
   TRACES_: 'Set `traces.endpoint`, or remove `traces` from `plugins`.',
   TLS_: 'Check the files that the message names, of `http.tls` or `admin.tls`; `parhelion doctor` checks both.',
   TOKEN_METADATA_LIST_UNREADABLE: 'Check `token-metadata.tokenList.path`.',

@@ -9,11 +9,15 @@ import { decode, decode32 } from '../../src/lib/base58.ts';
 export const GEYSER_DIR = fileURLToPath(new URL('./geyser/', import.meta.url));
 const load = createRequire(new URL('./geyser/package.json', import.meta.url));
 
+/** A package of the clients; loaded from here, because it is no dependency of the program. */
+export const loadClient = (name: string): unknown => load(name);
+
 /** Why the stream cannot be tested here, or null. With REQUIRE_GEYSER=1 a reason is an error. */
 export function geyserMissing(): string | null {
   try {
     load('@grpc/grpc-js');
     load('@triton-one/yellowstone-grpc');
+    load('helius-laserstream');
     return null;
   } catch (error) {
     const why = String(error).split('\n')[0];

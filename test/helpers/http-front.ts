@@ -3,7 +3,7 @@ import { createSystemRandom } from '../../src/adapters/random.ts';
 import { type CoreConfig, coreConfig } from '../../src/config/core.ts';
 import { fillDefaults, type SchemaNode } from '../../src/config/node.ts';
 import { createHttpFront, type HttpFront } from '../../src/http/index.ts';
-import { createRpcFront } from '../../src/http/json-rpc/index.ts';
+import { createRpcFront } from '../../src/http/json-rpc/front.ts';
 import type { Admission, Credentials, Gate, GateItem, RpcFallback, SocketHandler } from '../../src/plugin/host.ts';
 import {
   type Caller,
@@ -53,8 +53,9 @@ function createTestGate(): Gate & { readonly settled: Settlement[]; readonly adm
       });
     return {
       headers: { 'x-ratelimit-limit': '10', 'x-ratelimit-remaining': '9', 'x-ratelimit-reset': '1700000000' },
-      settle: (outcomes) => {
+      charge: (outcomes) => {
         settled.push(...outcomes.map((outcome, i) => ({ name: items[i]?.name ?? '?', ...outcome })));
+        return 0;
       },
     };
   };
@@ -135,6 +136,7 @@ export async function startFront(options: TestFrontOptions = {}): Promise<TestFr
     sockets: options.sockets ?? null,
     log,
     metrics: registry.scope('http'),
+    expiry: registry.scope('tls').gauge('certificate_expiry_timestamp_seconds', 'expiry', ['listener']),
     clock,
     random: createSystemRandom(),
     version: '0.0.0-test',

@@ -16,7 +16,7 @@ const JOBS_CONFIG = {
   concurrency: 64,
   claimBatch: 256,
   claimAhead: 256,
-  settleMs: 5,
+  writeDelayMs: 5,
   pollMs: 1_000,
   maxAttempts: 20,
 };

@@ -6,7 +6,7 @@ import { findProjectRoot } from './project-root.ts';
 
 export const metricListPath = (): string => `${findProjectRoot()}config/metrics.txt`;
 
-const HEADER = `# Every metric of the daemon beside those of the process itself (parhelion_process_*, parhelion_nodejs_*):
+const HEADER = `# Every metric of the daemon except those of the process itself (process_*, nodejs_*):
 # name, kind, meaning. Written by npm run metrics:write
 `;
 
@@ -15,8 +15,10 @@ export async function renderMetricList(): Promise<string> {
   const chain = { rpcUrl: 'http://127.0.0.1:9' };
   const config = {
     upstream: { urls: [chain.rpcUrl], devnet: { urls: [chain.rpcUrl] } },
+    ledger: { retain: { hours: 1 } },
     // The usual ones, and those that have metrics of their own when they are asked for.
-    plugins: [...coreConfig.properties.plugins.default, 'traces'],
+    plugins: [...coreConfig.properties.plugins.default, 'streams', 'traces'],
+    streams: { grpc: { port: 0 } },
     traces: { endpoint: 'http://127.0.0.1:9' },
   };
   const daemon = await startDaemon({ chain, config });
@@ -24,7 +26,7 @@ export async function renderMetricList(): Promise<string> {
     const text = await (await fetch(`${daemon.adminUrl}/metrics`)).text();
     const kinds = new Map([...text.matchAll(/^# TYPE (\S+) (\S+)$/gm)].map(([, name, kind]) => [name!, kind!]));
     const lines = [...text.matchAll(/^# HELP (\S+) (.*)$/gm)]
-      .filter(([, name]) => !/^parhelion_(process|nodejs)_/.test(name!))
+      .filter(([, name]) => !/^(process|nodejs)_/.test(name!))
       .map(([, name, help]) => `${name} ${kinds.get(name!)} ${help}`);
     return `${HEADER}${lines.sort().join('\n')}\n`;
   } finally {

@@ -1,6 +1,6 @@
 /** All schema steps of the kernel and of the built-in plugins, those too that are not among the usual ones. */
 
-import { builtInDir } from '../../src/cli/built-in-dir.ts';
+import { builtInDir } from '../../src/cli/package-files.ts';
 import { migrationScopes } from '../../src/daemon/migrations.ts';
 import { findPlugins } from '../../src/daemon/registry.ts';
 import type { MigrationScope } from '../../src/ports/store.ts';

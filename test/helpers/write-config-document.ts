@@ -1,7 +1,7 @@
 /** Writes config/parhelion.yaml, the documentation of all keys, from the schemas of kernel and built-in plugins. */
 import { writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { builtInDir } from '../../src/cli/built-in-dir.ts';
+import { builtInDir } from '../../src/cli/package-files.ts';
 import { renderConfigDocument } from '../../src/config/document.ts';
 import { assembleSchema } from '../../src/config/schema.ts';
 import { findPlugins } from '../../src/daemon/registry.ts';
@@ -14,7 +14,11 @@ Your own file needs only the keys that differ. \`parhelion init\` writes one to 
 \`parhelion dump-config\` prints the effective configuration. In production one key is required: upstream.urls.
 
 Environment variables override the file. PARHELION_HTTP__PORT=9000 sets http.port: two underscores separate levels; case and single
-underscores are ignored. PARHELION_STORE__URL_FILE=/run/secrets/store reads the value from a file. SOLANA_RPC_URL sets upstream.urls.`;
+underscores are ignored. PARHELION_STORE__URL_FILE=/run/secrets/store reads the value from a file; a list may have blanks or commas between
+its items. SOLANA_RPC_URL sets upstream.urls. Relative paths, here and in variables, count from the folder of the configuration file.
+
+A reload (systemctl reload, SIGHUP, \`parhelion reload\`) takes over the keys marked [reload], and other files of certificates. It names the
+others that have changed: they need a restart.`;
 
 export async function configDocument(): Promise<string> {
   const places = { builtInDir, baseDir: root, packageDirs: [root] };

@@ -1,4 +1,4 @@
-/** Writes docs/errors.md from the tables of the code: exit codes, JSON-RPC codes, refusals of the gate, coded errors. */
+/** Writes docs/reference/errors.md from the tables of the code: exit codes, JSON-RPC codes, refusals of the gate, coded errors. */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { tsImport } from 'tsx/esm/api';
@@ -110,4 +110,5 @@ export async function errorsDocument(): Promise<string> {
   ].join('\n\n')}\n`;
 }
 
-if (process.argv[1] === fileURLToPath(import.meta.url)) writeFileSync(`${root}docs/errors.md`, await errorsDocument());
+if (process.argv[1] === fileURLToPath(import.meta.url))
+  writeFileSync(`${root}docs/reference/errors.md`, await errorsDocument());

@@ -1,5 +1,5 @@
 /**
- * `npm run performance:write`: copies the results of `npm run bench` (bench-results.json) into docs/performance.md, so that no
+ * `npm run performance:write`: copies the results of `npm run bench` (bench-results.json) into docs/explanation/performance.md, so that no
  * figure is typed by hand. Rows that were not measured this time keep their results.
  */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
@@ -24,7 +24,7 @@ const INTRODUCTION = `# Performance
 
 How fast the daemon is compared with simple baselines, as measured by \`npm run bench\`. To measure rows again:
 
-\`\`\`sh
+\`\`\`sh host
 npm run bench -- G1          # rows whose name starts with G1; without names, all rows; --full uses the sizes of the goals
 npm run performance:write    # writes this page from the results of the last run
 \`\`\`
@@ -65,7 +65,7 @@ function median(samples: readonly number[]): string {
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const root = findProjectRoot();
   const lines = readFileSync(`${root}bench-results.json`, 'utf8').trim().split('\n');
-  const path = `${root}docs/performance.md`;
+  const path = `${root}docs/explanation/performance.md`;
   const page = existsSync(path) ? readFileSync(path, 'utf8') : '';
   const results = lines.map((line) => JSON.parse(line) as MeasuredRow);
   writeFileSync(path, performanceDocument(page, results));

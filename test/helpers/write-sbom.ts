@@ -1,6 +1,7 @@
 /**
  * `npm run --silent sbom > sbom.json`: what is installed for production, from package-lock.json, as CycloneDX JSON. `npm sbom --omit dev`
- * leaves out whatever a development dependency wants too, and the whole tree it refuses for its optional parts.
+ * leaves out whatever a development dependency wants too, and the whole tree it refuses for its optional parts. With a file, a JSON list of
+ * paths of package-lock.json: those packages only, as a release contains them.
  */
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -34,6 +35,14 @@ export function createSbom(packages: Packages) {
     components: [...components.values()],
     dependencies: [...new Map(edges.map((edge) => [edge.ref, edge])).values()],
   };
+}
+
+function only(packages: Packages, places: readonly string[]): Packages {
+  const missing = places.filter((place) => packages[place] === undefined);
+  if (missing.length > 0) throw new Error(`package-lock.json does not contain ${missing.join(', ')}`);
+  // What a release contains is needed, whatever a checkout needs it for.
+  const kept = places.map((place) => [place, { ...packages[place]!, dev: false }] as const);
+  return Object.fromEntries([['', packages['']!] as const, ...kept]);
 }
 
 const nameOf = (packages: Packages, path: string): string =>
@@ -78,5 +87,8 @@ function wantedBy(packages: Packages, path: string): string[] {
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const lock = JSON.parse(readFileSync(`${findProjectRoot()}package-lock.json`, 'utf8')) as { packages: Packages };
-  process.stdout.write(`${JSON.stringify(createSbom(lock.packages), null, 2)}\n`);
+  const list = process.argv[2];
+  const packages =
+    list === undefined ? lock.packages : only(lock.packages, JSON.parse(readFileSync(list, 'utf8')) as string[]);
+  process.stdout.write(`${JSON.stringify(createSbom(packages), null, 2)}\n`);
 }

@@ -5,7 +5,7 @@ import { Value } from '@sinclair/typebox/value';
 import { DockerfileParser, type Instruction } from 'dockerfile-ast';
 import { validate } from 'dockerfile-utils';
 import { parse } from 'yaml';
-import { builtInDir } from '../../src/cli/built-in-dir.ts';
+import { builtInDir } from '../../src/cli/package-files.ts';
 import { type CoreConfig, coreConfig } from '../../src/config/core.ts';
 import { readEnvironment } from '../../src/config/env.ts';
 import { assembleSchema } from '../../src/config/schema.ts';
@@ -81,6 +81,7 @@ test('the build sees all that the package holds, and nothing that is not there',
     'package.json',
     'package-lock.json',
     'build.mjs',
+    'packaging',
   ];
   assert.deepEqual(
     needed.filter((name) => !entries.includes(name)),
@@ -95,7 +96,7 @@ test('the build sees all that the package holds, and nothing that is not there',
 test('compose: the daemon waits for its database, has the rights it needs, and time to drain', () => {
   const { parhelion, postgres } = services;
   const found = overrides(parhelion.environment);
-  assert.deepEqual([...found.keys()].sort(), ['store.url', 'upstream.urls']);
+  assert.deepEqual([...found.keys()].sort(), ['admin.host', 'store.url', 'upstream.urls']);
   const url = String(found.get('store.url'));
   for (const name of ['POSTGRES_USER', 'POSTGRES_DB']) assert.ok(url.includes(postgres.environment[name]!), name);
   assert.match(url, /@postgres\//);
@@ -104,10 +105,12 @@ test('compose: the daemon waits for its database, has the rights it needs, and t
   assert.deepEqual(parhelion.security_opt, ['no-new-privileges:true']);
   const { drainTimeoutMs, stopTimeoutMs } = defaults.lifecycle;
   assert.ok(Number.parseInt(parhelion.stop_grace_period!, 10) * 1_000 > drainTimeoutMs + stopTimeoutMs);
+  // The dashboard, health and metrics too: on the host's loopback, as without a container.
+  assert.equal(found.get('admin.host'), '0.0.0.0');
   const { port } = defaults.http;
   assert.deepEqual(
     parhelion.ports,
-    [port, port + 1].map((one) => `127.0.0.1:${one}:${one}`),
+    [port, port + 1, defaults.admin.port].map((one) => `127.0.0.1:${one}:${one}`),
   );
   assert.match(postgres.image!, /^postgres:\d+\.\d+-/);
   assert.deepEqual(Object.keys(volumes), ['data', 'postgres']);

@@ -36,7 +36,7 @@ test('the user and the folders of the service are made as the unit wants them', 
   assert.ok(line !== undefined, 'the unit runs as another user');
   const [, , uid, gid, , home, shell] = line.split(':');
   assert.ok(Number(uid) < 1_000, 'a user of the system');
-  assert.equal(home, /PARHELION_DATA_DIR=(.*)$/m.exec(unit)![1]);
+  assert.equal(home, /^dataDir: (.*)$/m.exec(readFileSync(`${folder}parhelion.yaml`, 'utf8'))![1]);
   assert.match(shell!, /nologin$/);
 
   run('systemd-tmpfiles', '--create', 'parhelion.conf');

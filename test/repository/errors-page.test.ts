@@ -5,10 +5,10 @@ import { ADVICE, adviceFor, EXIT_ADVICE, REFUSAL_ADVICE, RPC_ADVICE } from '../h
 import { findProjectRoot } from '../helpers/project-root.ts';
 import { errorsDocument, errorTables } from '../helpers/write-errors-document.ts';
 
-const page = readFileSync(`${findProjectRoot()}docs/errors.md`, 'utf8');
+const page = readFileSync(`${findProjectRoot()}docs/reference/errors.md`, 'utf8');
 const codes = [...(await errorTables()).values()].flatMap((table) => Object.keys(table));
 
-test('docs/errors.md is what the code says: npm run errors:write', async () => {
+test('docs/reference/errors.md is what the code says: npm run errors:write', async () => {
   assert.equal(page, await errorsDocument());
 });
 

@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -7,35 +6,43 @@ import { test } from 'node:test';
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import { parse } from 'yaml';
 import { findProjectRoot } from '../helpers/project-root.ts';
+import { promtoolCheck, promtoolMissing } from '../helpers/promtool.ts';
 
 const root = findProjectRoot();
 const folder = `${root}config/grafana/`;
 const text = (name: string) => readFileSync(folder + name, 'utf8');
 
+interface Link {
+  readonly url: string;
+}
 interface Panel {
   readonly id: number;
   readonly type: string;
   readonly title: string;
   readonly gridPos: { readonly x: number; readonly y: number; readonly w: number; readonly h: number };
   readonly targets?: readonly { readonly expr: string }[];
+  readonly links?: readonly Link[];
+  readonly fieldConfig?: {
+    readonly defaults: { readonly unit?: string; readonly thresholds?: { readonly steps: readonly unknown[] } };
+  };
 }
 interface Rule {
   readonly alert: string;
   readonly expr: string;
   readonly labels: { readonly severity: string };
-  readonly annotations: { readonly summary: string; readonly description: string };
+  readonly annotations: { readonly summary: string; readonly description: string; readonly runbook_url: string };
 }
 
-const dashboard = JSON.parse(text('dashboard.json')) as { readonly uid: string; readonly panels: readonly Panel[] };
+const dashboard = JSON.parse(text('dashboard.json')) as {
+  readonly uid: string;
+  readonly panels: readonly Panel[];
+  readonly links: readonly Link[];
+};
 const rules = (parse(text('alerts.yaml')) as { groups: { rules: Rule[] }[] }).groups.flatMap((group) => group.rules);
-const missing = spawnSync('promtool', ['--version']).status === 0 ? null : 'promtool is not installed';
-if (missing !== null) {
-  if (process.env['REQUIRE_PROMTOOL'] === '1') throw new Error(missing);
-  console.error(`SKIPPED: ${missing}`);
-}
+const missing = promtoolMissing();
 
 /** Names of series by the kind of metric they belong to: the committed list, and what prom-client tells of the process. */
-async function seriesNames(): Promise<ReadonlySet<string>> {
+async function seriesNames(): Promise<Set<string>> {
   const names = new Set<string>();
   for (const line of readFileSync(`${root}config/metrics.txt`, 'utf8').split('\n')) {
     const [name, kind] = line.split(' ');
@@ -44,13 +51,16 @@ async function seriesNames(): Promise<ReadonlySet<string>> {
     else for (const end of ['bucket', 'sum', 'count']) names.add(`${name}_${end}`);
   }
   const register = new Registry();
-  collectDefaultMetrics({ register, prefix: 'parhelion_' });
-  for (const { name } of await register.getMetricsAsJSON()) names.add(name);
+  collectDefaultMetrics({ register });
+  for (const { name, type } of await register.getMetricsAsJSON()) {
+    if (String(type) !== 'histogram') names.add(name);
+    else for (const end of ['bucket', 'sum', 'count']) names.add(`${name}_${end}`);
+  }
   register.clear();
   return names;
 }
 const namesIn = (queries: readonly string[]) =>
-  [...new Set(queries.flatMap((query) => query.match(/\bparhelion_[a-z0-9_]+/g) ?? []))].sort();
+  [...new Set(queries.flatMap((query) => query.match(/\b(?:parhelion|process|nodejs)_[a-z0-9_]+/g) ?? []))].sort();
 
 const queries = dashboard.panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr));
 
@@ -89,14 +99,64 @@ test('every alert says what happened and what to look at', () => {
   }
 });
 
+/** Sections of the runbook by their anchors. */
+const runbook = new Map(
+  readFileSync(`${root}docs/how-to/runbook.md`, 'utf8')
+    .split(/^### /m)
+    .slice(1)
+    .map((section) => [(section.split('\n')[0] ?? '').toLowerCase(), section]),
+);
+
+test('each alert has its section of the runbook, with what to look at and what to do, and no section is left over', () => {
+  for (const { alert, annotations } of rules) {
+    const anchor = alert.toLowerCase();
+    assert.equal(annotations.runbook_url, `docs/how-to/runbook.md#${anchor}`);
+    const section = runbook.get(anchor) ?? assert.fail(`docs/how-to/runbook.md has no section ${alert}`);
+    assert.match(section, /^- \*\*Look at\*\* /m, alert);
+    assert.match(section, /^- \*\*Do\*\*/m, alert);
+  }
+  assert.deepEqual([...runbook.keys()].sort(), rules.map(({ alert }) => alert.toLowerCase()).sort());
+});
+
+test('every metric that the runbook and the pages name exists', async () => {
+  const known = await seriesNames();
+  // Families are named without the endings of their series.
+  for (const name of [...known]) known.add(name.replace(/_(bucket|sum|count)$/, ''));
+  for (const page of ['docs/how-to/runbook.md', 'docs/how-to/operators.md', 'config/grafana/README.md']) {
+    const text = readFileSync(root + page, 'utf8');
+    const names = text.match(/\b(?:parhelion|process|nodejs)_[a-z][a-z0-9_]*[a-z0-9]\b(?![*_])/g) ?? [];
+    assert.deepEqual(
+      names.filter((name) => !known.has(name)),
+      [],
+      page,
+    );
+  }
+});
+
+test('panels have units, single numbers have thresholds, and links lead to sections of the runbook', () => {
+  const links: Link[] = [...dashboard.links];
+  for (const { title, type, fieldConfig, links: own = [] } of dashboard.panels) {
+    if (type === 'row') continue;
+    assert.match(fieldConfig?.defaults.unit ?? '', /^(s|short|bytes|reqps|ops|percentunit)$/, title);
+    if (type === 'stat')
+      assert.ok((fieldConfig?.defaults.thresholds?.steps.length ?? 0) > 1, `${title} has no thresholds`);
+    if (type === 'stat') assert.ok(own.length > 0, `${title} has no runbook`);
+    links.push(...own);
+  }
+  for (const { url } of links) {
+    const [, anchor] = /^\$\{runbook\}(?:#(\w+))?$/.exec(url) ?? assert.fail(url);
+    assert.ok(anchor === undefined || runbook.has(anchor), url);
+  }
+});
+
 test('promtool takes the rules, and the queries of the dashboard', { skip: missing ?? false }, (t) => {
   const dir = mkdtempSync(join(tmpdir(), 'parhelion-rules-'));
   t.after(() => rmSync(dir, { recursive: true, force: true }));
   const check = (name: string, rulesText: string) => {
     const path = join(dir, name);
     writeFileSync(path, rulesText);
-    const { status, stdout, stderr } = spawnSync('promtool', ['check', 'rules', path], { encoding: 'utf8' });
-    return { status, words: stdout + stderr };
+    const { status, text: words } = promtoolCheck(['rules', path]);
+    return { status, words };
   };
   const alerts = check('alerts.yaml', text('alerts.yaml'));
   assert.equal(alerts.status, 0, alerts.words);

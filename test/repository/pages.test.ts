@@ -2,10 +2,11 @@ import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
 import { test } from 'node:test';
-import { builtInDir } from '../../src/cli/built-in-dir.ts';
-import { commandTable, commonFlags } from '../../src/cli/command-table.ts';
+import { commonFlags } from '../../src/cli/command.ts';
+import { commandTable } from '../../src/cli/command-table.ts';
 import { loadCliConfig } from '../../src/cli/load-config.ts';
 import { assembleOffline } from '../../src/cli/offline.ts';
+import { builtInDir } from '../../src/cli/package-files.ts';
 import type { SchemaNode } from '../../src/config/node.ts';
 import { assembleSchema } from '../../src/config/schema.ts';
 import { findPlugins } from '../../src/daemon/registry.ts';
@@ -17,8 +18,15 @@ const root = findProjectRoot();
 const documents = allDocuments();
 const pages = docsPages();
 
-const io = { env: {}, cwd: root, out: () => {}, err: () => {}, isTerminal: false, program: 'parhelion' };
-const config = await loadCliConfig({}, { ...io, env: { PARHELION_COMPRESSION__CNFT__TREES: 'all' } });
+const io = {
+  env: { PARHELION_CONFIG: '' },
+  cwd: root,
+  out: () => {},
+  err: () => {},
+  isTerminal: false,
+  program: 'parhelion',
+};
+const config = await loadCliConfig({}, { ...io, env: { ...io.env, PARHELION_COMPRESSION__CNFT__TREES: 'all' } });
 const plugins = await findPlugins([], { builtInDir, baseDir: root, packageDirs: [root] });
 const { merged } = await assembleOffline(config);
 const commands = [...commandTable, ...merged.commands];
@@ -66,8 +74,8 @@ test('every variable of the environment is a key', () => {
 
 const ROUTE = /^((?:[A-Z]+\|?)+) (\/[^\s?]*)/;
 const operatorRoutes = [
-  ...['/healthz', '/readyz', '/metrics', '/docs', '/openapi.json'],
-  '/v0/admin/projects/:project/budgets',
+  ...['/healthz', '/readyz', '/metrics', '/docs', '/docs/guide', '/openapi.json', '/openrpc.json'],
+  ...['/v0/admin/projects/:project/budgets', '/v0/admin/reload'],
 ].map((path) => `GET ${path}`);
 const routes = [...merged.routes.map(({ method, path }) => `${method} ${path}`), ...operatorRoutes, 'POST /'];
 /** Parameters have other names on the pages, or stand for a value. */
@@ -107,7 +115,7 @@ test('every public route is on a page of docs/, and every method on the page of 
     open.filter((route) => !told.has(route)),
     [],
   );
-  const METHOD_PAGES = ['docs/accounts.md', 'docs/compression.md', 'docs/fees.md'];
+  const METHOD_PAGES = ['docs/reference/accounts.md', 'docs/reference/compression.md', 'docs/reference/fees.md'];
   const spans = pages.filter(({ path }) => METHOD_PAGES.includes(path)).flatMap((page) => page.spans);
   const named = spans.filter((span) => /^get[A-Z]\w+$/.test(span) && span !== 'getProgramAccounts');
   const methods = merged.rpc.map(({ name }) => name);

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { findProjectRoot } from '../helpers/project-root.ts';
 import { type MeasuredRow, performanceDocument } from '../helpers/write-performance-document.ts';
 
-const page = readFileSync(`${findProjectRoot()}docs/performance.md`, 'utf8');
+const page = readFileSync(`${findProjectRoot()}docs/explanation/performance.md`, 'utf8');
 
 const measured = (row: string, more: Partial<MeasuredRow> = {}): MeasuredRow => ({
   ...{ row, name: 'a|b', unit: 'ms', ours: [3, 1, 2], baseline: [4_000], seed: 1, sizes: {}, notes: [] },

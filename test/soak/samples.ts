@@ -43,10 +43,10 @@ export async function takeSample({ pid, admin, dataDir, callMs }: Sight, atSecon
   return {
     atSeconds,
     rssMb: round(field('VmRSS') / 1_024),
-    heapMb: round(largest(metrics, 'parhelion_nodejs_heap_size_used_bytes') / 1_048_576),
+    heapMb: round(largest(metrics, 'nodejs_heap_size_used_bytes') / 1_048_576),
     descriptors: readdirSync(`/proc/${pid}/fd`).length,
     threads: field('Threads'),
-    loopLagMs: round(largest(metrics, 'parhelion_nodejs_eventloop_lag_p99_seconds') * 1_000),
+    loopLagMs: round(largest(metrics, 'nodejs_eventloop_lag_p99_seconds') * 1_000),
     chainLagSlots: ready.chain[0]?.lagSlots ?? 0,
     openDeliveries: sum(metrics, 'parhelion_jobs_pending_rows') + sum(metrics, 'parhelion_jobs_running'),
     callMs: round(callMs()),

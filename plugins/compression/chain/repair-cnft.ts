@@ -8,6 +8,7 @@ import {
   type StoreTx,
 } from '../../../src/plugin/plugin.ts';
 import type { GapBook } from '../../../src/ports/gaps.ts';
+import { backoffMs } from '../../../src/runtime/backoff.ts';
 import { LayoutError } from '../../../src/solana/byte-reader.ts';
 import {
   CONCURRENT_HEADER_BYTES,
@@ -44,8 +45,7 @@ export interface CnftRepair {
 }
 
 const RETRY_MS = 600_000;
-/** Each attempt waits twice as long, up to this many doublings. */
-const MOST_DOUBLINGS = 7;
+const RETRY_BACKOFF = { firstMs: RETRY_MS, longestMs: 128 * RETRY_MS };
 const TREES_PER_PASS = 100;
 
 interface Tries {
@@ -86,8 +86,8 @@ export function createCnftRepair(parts: CnftRepairParts): CnftRepair {
     const fromSlot = isWhole ? 0 : (tree.verified_slot ?? 0);
     const gap = await store.write(async (tx) => {
       if (isWhole) await resetTree(tx, parts.hashing, tree);
-      const wish = { fromSlot, toSlot: Math.max(fromSlot, headSlot), addresses: [name] };
-      const id = await gaps.request(tx, { chain: 'main', processor: parts.processor, ...wish });
+      const request = { fromSlot, toSlot: Math.max(fromSlot, headSlot), addresses: [name] };
+      const id = await gaps.request(tx, { chain: 'main', processor: parts.processor, ...request });
       await noteFill(tx, tree, id);
       return id;
     });
@@ -112,8 +112,7 @@ export function createCnftRepair(parts: CnftRepairParts): CnftRepair {
         if (isPast && (goal === null || tree.seq >= goal)) continue;
         const made = tries.get(tree.id) ?? { count: 0, at: 0, sinceSlot: headSlot };
         tries.set(tree.id, made);
-        const waitMs = RETRY_MS * 2 ** Math.min(made.count - 1, MOST_DOUBLINGS);
-        if (made.count > 0 && clock.monotonic() - made.at < waitMs) continue;
+        if (made.count > 0 && clock.monotonic() - made.at < backoffMs(made.count, null, RETRY_BACKOFF)) continue;
         if (await isBeingRead({ store, gaps, processor: parts.processor }, tree)) continue;
         if (!(await attempt(tree, made, headSlot, goal))) continue;
         made.count += 1;

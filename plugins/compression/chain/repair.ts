@@ -299,8 +299,8 @@ export function createMissingUpdates(parts: MissingParts): MissingUpdates {
         const db = tx.db as Db;
         const head = await db.selectFrom('compression_head').select('slot').executeTakeFirst();
         const toSlot = Math.max(fromSlot, head?.slot ?? 0);
-        const wish = { chain: 'main', processor, fromSlot, toSlot, addresses: addressesOf(tree) } as const;
-        const id = await gaps.request(tx, wish);
+        const request = { chain: 'main', processor, fromSlot, toSlot, addresses: addressesOf(tree) } as const;
+        const id = await gaps.request(tx, request);
         await noteFill(tx, tree, id);
         return id;
       });

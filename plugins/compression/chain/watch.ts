@@ -12,6 +12,7 @@ import {
   type Store,
   Type,
 } from '../../../src/plugin/plugin.ts';
+import * as s from '../../../src/solana/schemas.ts';
 import type { DeclaredTree } from '../config.ts';
 import { createRepeats } from '../repeat.ts';
 import { type Db, readAtOneSlot, type TreeRow } from '../store/tables.ts';
@@ -134,22 +135,24 @@ export function createTreeCheck(store: Store, declared: readonly DeclaredTree[])
 }
 
 const MOST_TREES = 1_000;
-const nullable = (description: string) => Type.Union([Type.String(), Type.Null()], { description });
 
-const treeState = Type.Object({
-  tree: Type.String(),
-  queue: nullable('base58'),
-  type: Type.Integer({ description: '1 state V1, 2 address V1, 3 state V2, 4 address V2, 5 compressed NFTs' }),
-  size: Type.Integer({ description: 'leaves' }),
-  root: Type.String(),
-  rootSeq: Type.Integer(),
-  state: Type.String({ description: 'ok, unverified, gap or diverged; proofs of the last two are withheld' }),
-  reason: nullable('why it is not ok'),
-  expectedRoot: nullable('root on the chain at the difference'),
-  computedRoot: nullable('our root at the difference'),
-  verifiedSeq: Type.Union([Type.Integer(), Type.Null()], { description: 'newest root that was found on the chain' }),
-  lag: Type.Union([Type.Integer(), Type.Null()], { description: 'slots since then' }),
-});
+const treeState = Type.Object(
+  {
+    tree: s.address('The tree', 'smt1NamzXdq4AMqS2fS2F1i5KTYPZRhoHgWx38d8WsT'),
+    queue: s.orNull(s.address('Its queue', 'nfq1NvQDJ2GEgnS8zt9prAe8rjjpAW1zFkrvZoBR148')),
+    type: s.count('1 state V1, 2 address V1, 3 state V2, 4 address V2, 5 compressed NFTs'),
+    size: s.count('Leaves', 120),
+    root: s.hash('Newest root'),
+    rootSeq: s.count('Sequence number of the root', 120),
+    state: s.text('ok, unverified, gap or diverged; proofs of the last two are withheld', 'ok'),
+    reason: s.orNull(s.text('Why it is not ok', 'the root of the chain differs')),
+    expectedRoot: s.orNull(s.hash('Root on the chain at the difference')),
+    computedRoot: s.orNull(s.hash('Our root at the difference')),
+    verifiedSeq: s.orNull(s.count('Newest root that was found on the chain', 120)),
+    lag: s.orNull(s.count('Slots since then', 0)),
+  },
+  { title: 'TreeState', description: 'State of a tree' },
+);
 
 /** `GET /v0/admin/compression/trees`: state of the trees. */
 export function treesRoute(store: Store): Route {
@@ -157,10 +160,15 @@ export function treesRoute(store: Store): Route {
     method: 'GET',
     path: '/v0/admin/compression/trees',
     summary: 'State of the Merkle trees of compressed accounts',
-    tag: 'Operation',
+    tag: { name: 'Operation', description: 'Health, metrics and state of the daemon' },
     auth: 'admin',
     errors: 'plain',
-    replies: { 200: Type.Object({ slot: Type.Integer(), trees: Type.Array(treeState) }) },
+    replies: {
+      200: Type.Object(
+        { slot: s.slot('Newest indexed slot'), trees: Type.Array(treeState, { description: 'The trees' }) },
+        { description: 'State of the trees' },
+      ),
+    },
     async handler() {
       const { slot, value } = await readAtOneSlot(store, (db) => readTrees(db));
       return json({ slot, trees: value.map((row) => viewOf(row, slot)) });

@@ -57,7 +57,9 @@ export const getMultipleCompressedAccounts = (version: RecordVersion): MethodFac
     name: version === 1 ? 'getMultipleCompressedAccounts' : 'getMultipleCompressedAccountsV2',
     summary: 'Unspent compressed accounts by hash or by address, in the requested order; null for missing ones',
     fields: manyAccountsFields(),
-    result: Type.Object({ items: Type.Array(orNull(accountSchema(version))) }),
+    result: Type.Object({
+      items: Type.Array(orNull(accountSchema(version)), { description: 'the accounts in the requested order' }),
+    }),
     async run(params, { db }) {
       const { column, keys } = whichMany(params);
       const rows = await findUnspent(db, column, distinctBytes(keys));
@@ -228,7 +230,12 @@ const MOST_CHARACTERS = 175;
 const MOST_OFFSET = 2 ** 31 - 2;
 
 const pattern: Field<Uint8Array> = {
-  schema: Type.String({ maxLength: MOST_CHARACTERS, description: `base58 of at most ${MOST_BYTES} bytes` }),
+  schema: Type.String({
+    maxLength: MOST_CHARACTERS,
+    pattern: '^[1-9A-HJ-NP-Za-km-z]*$',
+    description: `base58 of at most ${MOST_BYTES} bytes`,
+    examples: ['3Mc6vR'],
+  }),
   absent: null,
   read: (value, name) => {
     const bytes = typeof value === 'string' && value.length <= MOST_CHARACTERS ? decode(value) : null;
@@ -245,7 +252,7 @@ const offset = () => integer({ most: MOST_OFFSET, description: 'bytes from the s
 function filtersField(): Field<readonly DataFilter[]> {
   const one = objectOf({ memcmp: objectOf({ offset: offset(), bytes: pattern }) });
   return {
-    schema: Type.Array(one.schema, { maxItems: MOST_FILTERS }),
+    schema: orNull(Type.Array(one.schema, { maxItems: MOST_FILTERS, description: 'all have to match' })),
     absent: { value: [] },
     read: (value, name) => {
       if (!Array.isArray(value)) throw invalid(`field '${name}' must be an array`);

@@ -2,6 +2,7 @@ import { type TSchema, Type } from '@sinclair/typebox';
 import { encode32 } from '../../../src/lib/base58.ts';
 import type { Price, RpcCall, RpcMethod } from '../../../src/plugin/plugin.ts';
 import { eachSibling } from '../../../src/solana/merkle/path.ts';
+import * as s from '../../../src/solana/schemas.ts';
 import { type AssetRow, type Db, readAtOneSlot, type TreeRow } from '../store/tables.ts';
 import type { PathPages } from '../trees/path.ts';
 import { isLeaf } from '../trees/path.ts';
@@ -70,9 +71,17 @@ function assetMethod<F extends Fields>({ slots }: AssetParts, method: PlainMetho
   const [field = ''] = Object.keys(method.fields);
   return {
     ...inner,
-    ...{ tag: 'Digital assets', price: PRICE },
+    ...{ tag: ASSETS, price: PRICE, params: withBare(inner.params, method.fields[field]?.schema) },
     handler: (call: RpcCall) => inner.handler({ ...call, params: namedParams(call.params, field) }),
   };
+}
+
+const ASSETS = { name: 'Digital assets', description: 'Proofs of compressed NFTs' } as const;
+
+/** The value or the list of the first field alone, in an array. */
+function withBare(params: TSchema, schema: TSchema | undefined): TSchema {
+  if (schema === undefined) return params;
+  return Type.Union([...(params['anyOf'] as TSchema[]), Type.Array(schema, { minItems: 1, maxItems: 1 })]);
 }
 
 function namedParams(params: unknown, field: string): unknown {
@@ -109,13 +118,14 @@ function proofOf({ zeros }: AssetParts, { leaf, leaf_index, tree, pages }: Asset
 
 const proofSchema = (): TSchema =>
   Type.Object({
-    root: Type.String({ description: 'newest root of the tree' }),
-    proof: Type.Array(Type.String(), { description: 'siblings bottom-up, as many as the tree has levels' }),
+    root: s.hash('newest root of the tree'),
+    proof: Type.Array(s.hash('a sibling'), { description: 'siblings bottom-up, as many as the tree has levels' }),
     node_index: Type.Integer({
+      examples: [16_385],
       description: 'number of the leaf when the root is 1 and the children of n are 2n and 2n + 1',
     }),
-    leaf: Type.String(),
-    tree_id: Type.String(),
+    leaf: s.hash('hash of the leaf'),
+    tree_id: s.address('the tree', s.EXAMPLES.address),
   });
 
 /** An asset that is in its tree, with its path. */

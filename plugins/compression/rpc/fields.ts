@@ -1,8 +1,9 @@
 import { type TObject, type TSchema, Type } from '@sinclair/typebox';
 import { type RawBuilder, type SqlBool, sql } from 'kysely';
-import { decode, decode32 } from '../../../src/lib/base58.ts';
+import { decode, decode32, encode } from '../../../src/lib/base58.ts';
 import { isPlainObject } from '../../../src/lib/json.ts';
 import { JsonText, RpcError } from '../../../src/plugin/plugin.ts';
+import * as s from '../../../src/solana/schemas.ts';
 
 /** Most items of any list in params. */
 const MOST_ITEMS = 1000;
@@ -12,7 +13,7 @@ const MOST_CURSOR_CHARACTERS = 128;
 /** 32 bytes in base58: a hash, a key or an address. */
 export function key32(description: string): Field<Uint8Array> {
   return {
-    schema: Type.String({ minLength: 32, maxLength: 44, description }),
+    schema: s.address(description, s.EXAMPLES.hash),
     absent: null,
     read: (value, name) => {
       const bytes = typeof value === 'string' ? decode32(value) : null;
@@ -25,7 +26,7 @@ export function key32(description: string): Field<Uint8Array> {
 /** 64 bytes in base58; given back as the text, which is canonical. */
 export function signature64(description: string): Field<{ readonly text: string; readonly bytes: Uint8Array }> {
   return {
-    schema: Type.String({ minLength: 64, maxLength: 88, description }),
+    schema: s.signature(description),
     absent: null,
     read: (value, name) => {
       const bytes = typeof value === 'string' && value.length >= 64 && value.length <= 88 ? decode(value) : null;
@@ -37,7 +38,7 @@ export function signature64(description: string): Field<{ readonly text: string;
 
 /** May be missing or null, and is null then. */
 export function optional<T>(field: Field<T>): Field<T | null> {
-  return { ...field, absent: { value: null } };
+  return { ...field, schema: s.orNull(field.schema), absent: { value: null } };
 }
 
 interface IntegerRange {
@@ -50,7 +51,12 @@ export function integer({ least = 0, most = Number.MAX_SAFE_INTEGER, description
   const isOpen = most === Number.MAX_SAFE_INTEGER;
   const range = isOpen ? `an integer of at least ${least}` : `an integer between ${least} and ${most}`;
   return {
-    schema: Type.Integer({ minimum: least, ...(isOpen ? {} : { maximum: most }), description }),
+    schema: Type.Integer({
+      minimum: least,
+      maximum: most,
+      description,
+      examples: [Math.max(least, Math.min(most, 100))],
+    }),
     absent: null,
     read: (value, name) => {
       if (!Number.isSafeInteger(value) || (value as number) < least || (value as number) > most)
@@ -70,7 +76,11 @@ interface ListOptions {
 /** A list of 1 to 1000 items. Errors name the index of an invalid item. */
 export function listOf<T>(field: Field<T>, { items, empty }: ListOptions): Field<readonly T[]> {
   return {
-    schema: Type.Array(field.schema, { maxItems: MOST_ITEMS, ...(empty === undefined ? {} : { minItems: 1 }) }),
+    schema: Type.Array(field.schema, {
+      maxItems: MOST_ITEMS,
+      ...(empty === undefined ? {} : { minItems: 1 }),
+      description: `Up to ${MOST_ITEMS} ${items}`,
+    }),
     absent: null,
     read: (value, name) => {
       if (!Array.isArray(value)) throw invalid(`field '${name}' must be an array`);
@@ -90,7 +100,14 @@ export function objectOf<F extends Fields>(fields: F): Field<Values<F>> {
 /** Rows of one page; 1000 when absent. */
 export function limit(): Field<number> {
   return {
-    schema: Type.Integer({ minimum: 1, maximum: MOST_ITEMS, default: MOST_ITEMS, description: 'rows of one page' }),
+    schema: s.orNull(
+      Type.Integer({
+        minimum: 1,
+        maximum: MOST_ITEMS,
+        description: `rows of one page; default ${MOST_ITEMS}`,
+        examples: [100],
+      }),
+    ),
     absent: { value: MOST_ITEMS },
     read: (value) => {
       if (!Number.isSafeInteger(value) || (value as number) < 1 || (value as number) > MOST_ITEMS)
@@ -103,7 +120,12 @@ export function limit(): Field<number> {
 /** End of the page before, base58 of this many bytes; null for the first page. */
 export function cursor(byteCount: number): Field<Uint8Array | null> {
   return {
-    schema: Type.String({ description: 'where the page before ended' }),
+    // The number of bytes is checked when it is read.
+    schema: s.orNull(
+      s.text('`cursor` of the page before', encode(new Uint8Array(byteCount).fill(7)), {
+        maxLength: MOST_CURSOR_CHARACTERS,
+      }),
+    ),
     absent: { value: null },
     read: (value) => {
       const bytes = typeof value === 'string' && value.length <= MOST_CURSOR_CHARACTERS ? decode(value) : null;

@@ -63,7 +63,7 @@ export function plainMethod<F extends Fields>(slots: SlotWatch, method: PlainMet
   return {
     name: method.name,
     summary: method.summary,
-    tag: 'Compression',
+    tag: { name: 'Compression', description: 'Compressed accounts and tokens, with proofs' },
     auth: 'key',
     price: { product: 'photon', credits: method.credits ?? CREDITS, groups: ['photon', ...(method.groups ?? [])] },
     ...(method.timeoutMs === undefined ? {} : { timeoutMs: method.timeoutMs }),
@@ -112,7 +112,14 @@ export function requireSlot(slot: number, minContextSlot: number | null): void {
 
 /** The schema of `{context, value}`. */
 export function enveloped(value: TSchema): TSchema {
-  return Type.Object({ context: Type.Object({ slot: Type.Integer({ description: 'newest indexed slot' }) }), value });
+  const slot = Type.Integer({ description: 'newest indexed slot', examples: [381_204_511] });
+  return Type.Object(
+    {
+      context: Type.Object({ slot }, { title: 'IndexContext', description: 'state of the index that was read' }),
+      value: { ...value, description: value.description ?? 'the answer' },
+    },
+    { description: 'the answer, and the state of the index that was read' },
+  );
 }
 
 /** How a method accepts params. */
@@ -145,11 +152,22 @@ export function createParamsReader<F extends Fields>(form: ParamsForm<F>): (para
   };
 }
 
-/** The schema of `params`, for the documents. */
+/** The schema of `params`: the object, an array that holds it, or the bare list. */
 export function paramsSchema({ fields, tolerant = false, bare }: ParamsForm<Fields>): TSchema {
   const object = schemaOf({ ...fields, ...common }, { tolerant });
-  const list = bare === undefined ? undefined : fields[bare]?.schema;
-  return list === undefined ? object : Type.Union([list, object]);
+  const isRequired = (object.required ?? []).length > 0;
+  const list = bare === undefined ? undefined : bareList(fields[bare]?.schema);
+  return Type.Union([
+    object,
+    Type.Array(object, { minItems: isRequired ? 1 : 0, maxItems: 1, description: 'The object in an array' }),
+    ...(list === undefined ? [] : [list]),
+  ]);
+}
+
+/** The list itself; a field that may be null is one too. */
+function bareList(schema: TSchema | undefined): TSchema | undefined {
+  const forms = (schema?.['anyOf'] ?? [schema]) as readonly (TSchema | undefined)[];
+  return forms.find((form) => form?.['type'] === 'array');
 }
 
 /** How long a call waits for the requested slot. */

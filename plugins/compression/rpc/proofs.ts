@@ -38,10 +38,11 @@ import {
   type ByBytes,
   byBytes,
   distinctBytes,
+  index,
   key,
   type RecordVersion,
   treeContext,
-  treeContextSchema,
+  treeSchema,
 } from './records.ts';
 
 export interface ProofParts {
@@ -180,19 +181,22 @@ export const getMultipleNewAddressProofsV2 = (parts: ProofParts): RpcMethod =>
 const path = () => ({
   proof: Type.Array(key('sibling'), { description: 'siblings bottom-up, as many as the tree has levels' }),
   root: key('root'),
-  rootSeq: Type.Integer({ description: 'sequence number of the root; its place on chain is this modulo the capacity' }),
+  rootSeq: Type.Integer({
+    examples: [121],
+    description: 'sequence number of the root; its place on chain is this modulo the capacity',
+  }),
 });
 
 const accountProofSchema = (version: RecordVersion): TSchema =>
   Type.Object({
     ...path(),
-    leafIndex: Type.Integer({ minimum: 0 }),
+    leafIndex: index(),
     hash: key('hash of the account'),
     ...(version === 1
       ? { merkleTree: key('Merkle tree') }
       : {
           proveByIndex: Type.Boolean({ description: 'still waits in the output queue' }),
-          treeContext: Type.Object(treeContextSchema()),
+          treeContext: treeSchema(),
         }),
   });
 
@@ -202,8 +206,8 @@ const addressProofSchema = (): TSchema =>
     address: key('address'),
     lowerRangeAddress: key('largest address of the tree below it'),
     higherRangeAddress: key('smallest one above it'),
-    nextIndex: Type.Integer({ description: 'leaf of the one above' }),
-    lowElementLeafIndex: Type.Integer({ description: 'leaf of the one below' }),
+    nextIndex: Type.Integer({ description: 'leaf of the one above', examples: [7] }),
+    lowElementLeafIndex: Type.Integer({ description: 'leaf of the one below', examples: [6] }),
     merkleTree: key('address tree'),
   });
 

@@ -12,7 +12,7 @@ import { type ProofParts, provenAtOneSlot } from './proofs.ts';
 import {
   addressQueueText,
   emptyAddressQueue,
-  type QueueWish,
+  type QueueQuery,
   queueWish,
   readAddressQueue,
   readStateQueues,
@@ -23,10 +23,10 @@ import { key, NO_KEY } from './records.ts';
 const STATE_BATCH = 500;
 const ADDRESS_BATCH = 250;
 
-interface Wishes {
-  readonly outputQueue: QueueWish | null;
-  readonly inputQueue: QueueWish | null;
-  readonly addressQueue: QueueWish | null;
+interface QueueQueries {
+  readonly outputQueue: QueueQuery | null;
+  readonly inputQueue: QueueQuery | null;
+  readonly addressQueue: QueueQuery | null;
 }
 
 /** getQueueElements: the input of foresters for their batches. */
@@ -41,14 +41,17 @@ export const getQueueElements = (parts: ProofParts): RpcMethod =>
       addressQueue: queueWish('addresses to be appended', ADDRESS_BATCH),
     },
     result: Type.Object({
-      context: Type.Object({ slot: Type.Integer() }),
+      context: Type.Object(
+        { slot: Type.Integer({ description: 'newest indexed slot', examples: [381_204_511] }) },
+        { description: 'state of the index that was read' },
+      ),
       stateQueue: Type.Optional(stateQueueSchema()),
       addressQueue: Type.Optional(addressQueueSchema()),
     }),
-    async run({ tree: key, minContextSlot, ...wishes }) {
-      if (wishes.outputQueue === null && wishes.inputQueue === null && wishes.addressQueue === null)
+    async run({ tree: key, minContextSlot, ...queries }) {
+      if (queries.outputQueue === null && queries.inputQueue === null && queries.addressQueue === null)
         throw invalid('At least one queue must be requested');
-      const { slot, value } = await provenAtOneSlot(parts, minContextSlot, (db) => read(parts, db, key, wishes));
+      const { slot, value } = await provenAtOneSlot(parts, minContextSlot, (db) => read(parts, db, key, queries));
       const { hashing } = parts.proofs;
       const state = value.state === null ? null : await stateQueueText(value.state, hashing);
       const address = value.address === null ? null : await addressQueueText(value.address, hashing);
@@ -61,12 +64,12 @@ export const getQueueElements = (parts: ProofParts): RpcMethod =>
     },
   });
 
-async function read({ proofs }: ProofParts, db: Db, key: Uint8Array, wishes: Wishes) {
+async function read({ proofs }: ProofParts, db: Db, key: Uint8Array, queries: QueueQueries) {
   const stored = await db.selectFrom('compression_trees').selectAll().where('key', '=', key).executeTakeFirst();
   const unseen = stored === undefined ? proofs.unseen.find(key) : null;
   const tree = stored ?? unseen?.tree;
   if (tree === undefined) throw notFound('Tree not found');
-  const { outputQueue: output, inputQueue: input, addressQueue } = wishes;
+  const { outputQueue: output, inputQueue: input, addressQueue } = queries;
   if (output !== null || input !== null) requireKind(tree, TREE_TYPE.stateV2, 'a state tree with queues');
   if (addressQueue !== null) requireKind(tree, TREE_TYPE.addressV2, 'an address tree with a queue');
   requireProvable(tree);
@@ -84,11 +87,15 @@ function requireKind({ key, type }: TreeRow, wanted: number, what: string): void
   if (type !== wanted) throw invalid(`Tree ${encode32(key)} is not ${what}`);
 }
 
-const keys = (description: string) => Type.Array(key(description));
-const integers = (description: string) => Type.Array(Type.Integer({ minimum: 0 }), { description });
+const keys = (description: string) => Type.Array(key(description), { description });
+const whole = (description: string) => Type.Integer({ minimum: 0, description, examples: [120] });
+const integers = (description: string) => Type.Array(whole('number'), { description });
 const nodes = () =>
   Type.Array(
-    Type.Object({ index: Type.Integer({ description: 'level << 56 | position, bare digits' }), hash: key('node') }),
+    Type.Object({
+      index: Type.Integer({ description: 'level << 56 | position, bare digits', examples: [120] }),
+      hash: key('node'),
+    }),
     { description: 'leaves, siblings and ancestors, by index' },
   );
 
@@ -96,36 +103,50 @@ const accounts = () => ({
   leafIndices: integers('leaves'),
   accountHashes: keys('account'),
   leaves: keys('what the leaf is now'),
-  firstQueueIndex: Type.Integer(),
+  firstQueueIndex: whole('index of the first element in the queue'),
   leavesHashChains: keys('one of each batch'),
 });
 
 const stateQueueSchema = (): TSchema =>
-  Type.Object({
-    nodes: Type.Optional(nodes()),
-    initialRoot: key('root'),
-    rootSeq: Type.Integer(),
-    outputQueue: Type.Optional(Type.Object({ ...accounts(), nextIndex: Type.Integer() })),
-    inputQueue: Type.Optional(
-      Type.Object({ ...accounts(), txHashes: keys('hash of the transaction'), nullifiers: keys('nullifier') }),
-    ),
-  });
+  Type.Object(
+    {
+      nodes: Type.Optional(nodes()),
+      initialRoot: key('root'),
+      rootSeq: whole('sequence number of the root'),
+      outputQueue: Type.Optional(
+        Type.Object(
+          { ...accounts(), nextIndex: whole('leaf of the next account') },
+          { description: 'accounts to append' },
+        ),
+      ),
+      inputQueue: Type.Optional(
+        Type.Object(
+          { ...accounts(), txHashes: keys('hash of the transaction'), nullifiers: keys('nullifier') },
+          { description: 'accounts to nullify' },
+        ),
+      ),
+    },
+    { description: 'queues of a state tree' },
+  );
 
 const addressQueueSchema = (): TSchema =>
-  Type.Object({
-    addresses: keys('address'),
-    queueIndices: integers('places in the queue'),
-    nodes: nodes(),
-    lowElementIndices: integers('leaves of the elements below'),
-    lowElementValues: keys('element below'),
-    lowElementNextIndices: integers('leaves of the elements above'),
-    lowElementNextValues: keys('element above'),
-    leavesHashChains: keys('one of each batch'),
-    initialRoot: key('root'),
-    startIndex: Type.Integer({ description: 'leaf of the next address' }),
-    subtrees: keys('last node at an even position of each level'),
-    rootSeq: Type.Integer(),
-  });
+  Type.Object(
+    {
+      addresses: keys('address'),
+      queueIndices: integers('places in the queue'),
+      nodes: nodes(),
+      lowElementIndices: integers('leaves of the elements below'),
+      lowElementValues: keys('element below'),
+      lowElementNextIndices: integers('leaves of the elements above'),
+      lowElementNextValues: keys('element above'),
+      leavesHashChains: keys('one of each batch'),
+      initialRoot: key('root'),
+      startIndex: whole('leaf of the next address'),
+      subtrees: keys('last node at an even position of each level'),
+      rootSeq: whole('sequence number of the root'),
+    },
+    { description: 'queue of an address tree' },
+  );
 
 /** Types of queues as the protocol numbers them. */
 const QUEUE_TYPE = { input: 3, address: 4, output: 5 } as const;
@@ -141,11 +162,12 @@ export const getQueueInfo = ({ store, slots }: Pick<MethodParts, 'store' | 'slot
         Type.Object({
           tree: key('Merkle tree'),
           queue: key('its queue'),
-          queueType: Type.Integer({ description: '3 nullifiers, 4 addresses, 5 outputs' }),
-          queueSize: Type.Integer({ minimum: 0 }),
+          queueType: Type.Integer({ description: '3 nullifiers, 4 addresses, 5 outputs', examples: [5] }),
+          queueSize: whole('elements that wait'),
         }),
+        { description: 'the queues' },
       ),
-      slot: Type.Integer({ description: 'newest indexed slot' }),
+      slot: Type.Integer({ description: 'newest indexed slot', examples: [381_204_511] }),
     }),
     async run({ trees, minContextSlot }) {
       const { slot, value } = await readAtOneSlot(store, async (db, slot) => {

@@ -10,11 +10,12 @@ import { leafOf } from '../trees/path.ts';
 import { type LowElement, lowElements, type UnseenTree } from './address-paths.ts';
 import { type Field, integer, invalid, objectOf, optional } from './fields.ts';
 import type { PathReader } from './path-reader.ts';
+import { orNull } from './records.ts';
 
 type Element = Pick<AccountRow, 'hash' | 'leaf_index' | 'nullifier' | 'nullifier_index' | 'tx_hash'>;
 
 interface ReadQueue {
-  readonly wish: QueueWish;
+  readonly query: QueueQuery;
   readonly elements: readonly Element[];
   readonly pages: readonly PathPages[];
 }
@@ -32,35 +33,35 @@ export async function readStateQueues(
   db: Db,
   reader: PathReader,
   tree: TreeRow,
-  wishes: { readonly output: QueueWish | null; readonly input: QueueWish | null },
+  queries: { readonly output: QueueQuery | null; readonly input: QueueQuery | null },
 ): Promise<StateQueues> {
   const read = async (
-    wish: QueueWish | null,
-    find: (db: Db, tree: number, wish: QueueWish) => Promise<readonly Element[]>,
+    query: QueueQuery | null,
+    find: (db: Db, tree: number, query: QueueQuery) => Promise<readonly Element[]>,
     indexOf: (element: Element) => number | null,
   ): Promise<ReadQueue | null> => {
-    if (wish === null) return null;
-    const found = await find(db, tree.id, wish);
+    if (query === null) return null;
+    const found = await find(db, tree.id, query);
     if (found[0] === undefined) return null;
-    requireStart(wish, indexOf(found[0]) ?? 0);
-    const elements = wholeBatches(found, wish);
+    requireStart(query, indexOf(found[0]) ?? 0);
+    const elements = wholeBatches(found, query);
     const pages = await inTurns(elements, (piece) =>
       reader.paths(
         db,
         piece.map(({ leaf_index: leafIndex }) => ({ tree, leafIndex })),
       ),
     );
-    return { wish, elements, pages };
+    return { query, elements, pages };
   };
-  const output = await read(wishes.output, findQueued, ({ leaf_index }) => leaf_index);
-  const input = await read(wishes.input, findToNullify, ({ nullifier_index }) => nullifier_index);
+  const output = await read(queries.output, findQueued, ({ leaf_index }) => leaf_index);
+  const input = await read(queries.input, findToNullify, ({ nullifier_index }) => nullifier_index);
   return { tree, output, input };
 }
 
 const COLUMNS = ['hash', 'leaf_index', 'nullifier', 'nullifier_index', 'tx_hash'] as const;
 
 /** Conditions are constants in the text: partial indexes are not used with parameters. */
-function findQueued(db: Db, tree: number, { limit, startIndex }: QueueWish): Promise<Element[]> {
+function findQueued(db: Db, tree: number, { limit, startIndex }: QueueQuery): Promise<Element[]> {
   const read = (from: number, count: number) =>
     db
       .selectFrom('compression_accounts')
@@ -74,7 +75,7 @@ function findQueued(db: Db, tree: number, { limit, startIndex }: QueueWish): Pro
   return readInTurns(limit, startIndex ?? 0, read, ({ leaf_index }) => leaf_index);
 }
 
-function findToNullify(db: Db, tree: number, { limit, startIndex }: QueueWish): Promise<Element[]> {
+function findToNullify(db: Db, tree: number, { limit, startIndex }: QueueQuery): Promise<Element[]> {
   const read = (from: number, count: number) =>
     db
       .selectFrom('compression_accounts')
@@ -138,14 +139,14 @@ const commonRecord = async ({ elements, pages }: ReadQueue) => ({
   ),
 });
 
-async function chainsOf({ elements, wish }: ReadQueue, pick: (element: Element) => Uint8Array, hashing: Hashing) {
-  const chains = await hashChains(() => hashing.poseidon, elements.map(pick), wish.zkpBatchSize);
+async function chainsOf({ elements, query }: ReadQueue, pick: (element: Element) => Uint8Array, hashing: Hashing) {
+  const chains = await hashChains(() => hashing.poseidon, elements.map(pick), query.zkpBatchSize);
   return await hashesText(chains, (chain) => chain);
 }
 
 /** Queued addresses of an address tree. */
 interface ReadAddressQueue {
-  readonly wish: QueueWish;
+  readonly query: QueueQuery;
   readonly tree: TreeRow;
   readonly entries: readonly { readonly queue_index: number; readonly address: Uint8Array }[];
   readonly low: readonly LowElement[];
@@ -159,7 +160,7 @@ export async function readAddressQueue(
   db: Db,
   reader: PathReader,
   tree: TreeRow,
-  wish: QueueWish,
+  query: QueueQuery,
 ): Promise<ReadAddressQueue> {
   const read = (from: number, count: number) =>
     db
@@ -170,8 +171,8 @@ export async function readAddressQueue(
       .orderBy('queue_index')
       .limit(count)
       .execute();
-  const entries = await readInTurns(wish.limit, wish.startIndex ?? 0, read, ({ queue_index }) => queue_index);
-  requireStart(wish, entries[0]?.queue_index);
+  const entries = await readInTurns(query.limit, query.startIndex ?? 0, read, ({ queue_index }) => queue_index);
+  requireStart(query, entries[0]?.queue_index);
   const low = await inTurns(entries, (piece) =>
     lowElements(
       db,
@@ -187,17 +188,17 @@ export async function readAddressQueue(
   );
   const [lastPath = null] =
     tree.next_index === 0 ? [] : await reader.paths(db, [{ tree, leafIndex: tree.next_index - 1 }]);
-  return { wish, tree, entries, low, pages, lastPath };
+  return { query, tree, entries, low, pages, lastPath };
 }
 
 /** The queue of a tree that no block has named yet. */
-export function emptyAddressQueue(wish: QueueWish, { tree, path }: UnseenTree): ReadAddressQueue {
-  return { wish, tree, entries: [], low: [], pages: [], lastPath: path(tree.next_index - 1) };
+export function emptyAddressQueue(query: QueueQuery, { tree, path }: UnseenTree): ReadAddressQueue {
+  return { query, tree, entries: [], low: [], pages: [], lastPath: path(tree.next_index - 1) };
 }
 
 /** The text of `addressQueue`. */
 export async function addressQueueText(queue: ReadAddressQueue, hashing: Hashing): Promise<string> {
-  const { tree, entries, low, pages, wish } = queue;
+  const { tree, entries, low, pages, query } = queue;
   const isEmpty = entries.length === 0;
   const nodes = await nodeTexts({
     ...{ height: tree.height, root: tree.root, zeros: hashing.zeros, pages },
@@ -206,7 +207,7 @@ export async function addressQueueText(queue: ReadAddressQueue, hashing: Hashing
   const chains = await hashChains(
     () => hashing.poseidon,
     entries.map(({ address }) => address),
-    wish.zkpBatchSize,
+    query.zkpBatchSize,
   );
   return objectText({
     nodes: `[${nodes.join(',')}]`,
@@ -243,7 +244,7 @@ const MOST_ELEMENTS = 30_000;
 const MOST_U16 = 65_535;
 
 /** Parameters of one queue. */
-export interface QueueWish {
+export interface QueueQuery {
   readonly limit: number;
   /** Expected index of the first element; null: the start of the queue. */
   readonly startIndex: number | null;
@@ -251,9 +252,9 @@ export interface QueueWish {
 }
 
 /** One queue of a tree. Errors: -32602 `Too many queue elements requested …`. */
-export function queueWish(description: string, defaultBatch: number): Field<QueueWish | null> {
+export function queueWish(description: string, defaultBatch: number): Field<QueueQuery | null> {
   const limit: Field<number> = {
-    schema: Type.Integer({ minimum: 1, maximum: MOST_ELEMENTS, description: 'most elements' }),
+    schema: Type.Integer({ minimum: 1, maximum: MOST_ELEMENTS, description: 'most elements', examples: [100] }),
     absent: null,
     read: (value, name) => {
       const wanted = integer({ least: 1, most: MOST_U16, description }).read(value, name);
@@ -262,29 +263,29 @@ export function queueWish(description: string, defaultBatch: number): Field<Queu
       return wanted;
     },
   };
-  const wish = objectOf({
+  const query = objectOf({
     limit,
     startIndex: optional(integer({ description: 'index of the first element' })),
     zkpBatchSize: optional(integer({ least: 1, most: MOST_U16, description: `default ${defaultBatch}` })),
   });
   return {
-    schema: wish.schema,
+    schema: orNull({ ...query.schema, description }),
     absent: { value: null },
     read: (value, name) => {
-      const read = wish.read(value, name);
+      const read = query.read(value, name);
       return { ...read, zkpBatchSize: read.zkpBatchSize ?? defaultBatch };
     },
   };
 }
 
 /** Errors: -32602 when the requested first element has left the queue. */
-function requireStart({ startIndex }: QueueWish, first: number | undefined): void {
+function requireStart({ startIndex }: QueueQuery, first: number | undefined): void {
   if (startIndex !== null && first !== undefined && first > startIndex)
     throw invalid(`Requested start_index ${startIndex} but first_queue_index ${first} is later (possible pruning)`);
 }
 
 /** As many elements as fill whole batches. */
-function wholeBatches<T>(elements: readonly T[], { zkpBatchSize }: QueueWish): readonly T[] {
+function wholeBatches<T>(elements: readonly T[], { zkpBatchSize }: QueueQuery): readonly T[] {
   return elements.slice(0, elements.length - (elements.length % zkpBatchSize));
 }
 

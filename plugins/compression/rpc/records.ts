@@ -1,6 +1,7 @@
 import { type TSchema, Type } from '@sinclair/typebox';
 import { encode32 } from '../../../src/lib/base58.ts';
 import { equalBytes } from '../../../src/lib/equal-bytes.ts';
+import { EXAMPLES } from '../../../src/solana/schemas.ts';
 import { type AccountRow, type Db, type TokenAccountRow, u64Of } from '../store/tables.ts';
 
 /** 1: methods without a suffix; 2: methods that end in V2. */
@@ -244,72 +245,120 @@ function digits(high: number, low: number): string {
 }
 
 /** Schemas of the records. Functions, because nothing is built while modules are loaded. */
-export const key = (description: string): TSchema => Type.String({ description: `${description}, base58` });
+export const key = (description: string): TSchema =>
+  Type.String({ description: `${description}, base58`, examples: [exampleKey(description)] });
+const exampleKey = (description: string): string => {
+  if (/signature/.test(description)) return EXAMPLES.signature;
+  if (/hash|root|sibling|leaf|node|nullifier/.test(description)) return EXAMPLES.hash;
+  if (/queue/.test(description)) return 'nfq1NvQDJ2GEgnS8zt9prAe8rjjpAW1zFkrvZoBR148';
+  if (/tree/i.test(description)) return 'smt1NamzXdq4AMqS2fS2F1i5KTYPZRhoHgWx38d8WsT';
+  return description === 'mint' ? EXAMPLES.mint : EXAMPLES.address;
+};
 export const u64 = (description: string): TSchema =>
-  Type.Integer({ minimum: 0, description: `${description}; up to 2^64 - 1, bare digits` });
+  Type.Integer({ minimum: 0, description: `${description}; up to 2^64 - 1, bare digits`, examples: [1_000_000] });
 export const orNull = (schema: TSchema): TSchema => Type.Union([schema, Type.Null()]);
-const slot = (description: string): TSchema => Type.Integer({ minimum: 0, description });
+const slot = (description: string): TSchema => Type.Integer({ minimum: 0, description, examples: [381_204_511] });
 
-export const treeContextSchema = () => ({
-  treeType: Type.Integer({ description: '1 state V1, 2 address V1, 3 state V2, 4 address V2' }),
+const treeContextSchema = () => ({
+  treeType: Type.Integer({ examples: [1], description: '1 state V1, 2 address V1, 3 state V2, 4 address V2' }),
   tree: key('Merkle tree'),
   queue: key('its queue; 32 ones when unknown'),
-  cpiContext: Type.Null(),
+  cpiContext: Type.Null({ description: 'always null' }),
 });
 
+export const treeSchema = (): TSchema =>
+  Type.Object(treeContextSchema(), { title: 'TreeContext', description: 'a tree and its queue' });
+
+export const merkleContextSchema = (): TSchema =>
+  Type.Object(
+    { ...treeContextSchema(), nextTreeContext: orNull(treeSchema()) },
+    { title: 'MerkleContext', description: 'the tree, its queue, and the tree that follows it' },
+  );
+
+/** Place of a leaf. */
+export const index = (): TSchema =>
+  Type.Integer({ minimum: 0, description: 'index of the leaf in its tree', examples: [120] });
+
 export function accountSchema(version: RecordVersion): TSchema {
-  const data = Type.Object({
-    discriminator: u64('first 8 bytes, little-endian'),
-    data: Type.String({ description: 'base64' }),
-    dataHash: key('hash of the data'),
-  });
-  const place = { leafIndex: Type.Integer({ minimum: 0 }), seq: orNull(Type.Integer()), slotCreated: slot('slot') };
-  return Type.Object({
-    hash: key('hash of the account: its leaf'),
-    address: orNull(key('address that stays through changes')),
-    data: orNull(data),
-    owner: key('program or wallet'),
-    lamports: u64('lamports'),
-    ...(version === 1 ? { tree: key('Merkle tree') } : {}),
-    ...place,
-    ...(version === 1
-      ? {}
-      : {
-          proveByIndex: Type.Boolean({ description: 'still waits in the output queue' }),
-          merkleContext: Type.Object({
-            ...treeContextSchema(),
-            nextTreeContext: orNull(Type.Object(treeContextSchema())),
+  const data = Type.Object(
+    {
+      discriminator: u64('first 8 bytes, little-endian'),
+      data: Type.String({ description: 'base64', examples: ['AQIDBA=='] }),
+      dataHash: key('hash of the data'),
+    },
+    { description: 'data of the account; null when it has none' },
+  );
+  const place = {
+    leafIndex: index(),
+    seq: orNull(Type.Integer({ description: 'sequence number of the tree', examples: [121] })),
+    slotCreated: slot('slot that created it'),
+  };
+  return Type.Object(
+    {
+      hash: key('hash of the account: its leaf'),
+      address: orNull(key('address that stays through changes')),
+      data: orNull(data),
+      owner: key('program or wallet'),
+      lamports: u64('lamports'),
+      ...(version === 1 ? { tree: key('Merkle tree') } : {}),
+      ...place,
+      ...(version === 1
+        ? {}
+        : {
+            proveByIndex: Type.Boolean({ description: 'still waits in the output queue' }),
+            merkleContext: merkleContextSchema(),
           }),
-        }),
-  });
+    },
+    { title: version === 1 ? 'CompressedAccount' : 'CompressedAccountV2', description: 'a compressed account' },
+  );
 }
 
 export function tokenSchema(): TSchema {
-  return Type.Object({
-    mint: key('mint'),
-    owner: key('owner of the tokens'),
-    amount: u64('raw units'),
-    delegate: orNull(key('delegate')),
-    state: Type.Union([Type.Literal('initialized'), Type.Literal('frozen')]),
-    tlv: orNull(Type.String({ description: 'extensions, base64' })),
-  });
+  return Type.Object(
+    {
+      mint: key('mint'),
+      owner: key('owner of the tokens'),
+      amount: u64('raw units'),
+      delegate: orNull(key('delegate')),
+      state: Type.Union([Type.Literal('initialized'), Type.Literal('frozen')], { description: 'state of the account' }),
+      tlv: orNull(Type.String({ description: 'extensions, base64', examples: ['AQ=='] })),
+    },
+    { title: 'CompressedTokens', description: 'the tokens of the account' },
+  );
 }
 
 export const tokenAccountSchema = (version: RecordVersion): TSchema =>
-  Type.Object({ account: accountSchema(version), tokenData: tokenSchema() });
+  Type.Object(
+    { account: accountSchema(version), tokenData: tokenSchema() },
+    {
+      title: version === 1 ? 'CompressedTokenAccount' : 'CompressedTokenAccountV2',
+      description: 'a compressed account with its tokens',
+    },
+  );
 
 export function signatureSchema(withError = false): TSchema {
   return Type.Object({
     signature: key('signature'),
     slot: slot('slot'),
-    blockTime: Type.Integer({ description: 'Unix seconds; 0 when the chain gives none' }),
-    ...(withError ? { error: orNull(Type.String({ description: 'JSON of the error' })) } : {}),
+    blockTime: Type.Integer({ description: 'Unix seconds; 0 when the chain gives none', examples: [1_763_923_200] }),
+    ...(withError
+      ? {
+          error: orNull(
+            Type.String({ description: 'JSON of the error', examples: ['{"InstructionError":[0,{"Custom":1}]}'] }),
+          ),
+        }
+      : {}),
   });
 }
 
 /** A list, with the cursor of the next page if there is one. */
 export const pageSchema = (item: TSchema, items = 'items'): TSchema =>
-  Type.Object({ [items]: Type.Array(item), cursor: orNull(Type.String()) });
+  Type.Object({
+    [items]: Type.Array(item, { description: 'the rows of the page' }),
+    cursor: orNull(
+      Type.String({ description: '`cursor` of the next page; null at the end', examples: ['2UZHQ9eJ1Rd8x'] }),
+    ),
+  });
 
 /** Rows by a key of bytes. */
 export interface ByBytes<T> {

@@ -12,7 +12,7 @@ export const getCompressionSignaturesForAccount = (): MethodFactory =>
     summary: 'The transaction that created a compressed account, then the one that spent it',
     fields: { hash: key32('hash of the account') },
     tolerant: true,
-    result: Type.Object({ items: Type.Array(signatureSchema(), { maxItems: 2 }) }),
+    result: Type.Object({ items: Type.Array(signatureSchema(), { maxItems: 2, description: 'the transactions' }) }),
     async run({ hash }, { db }) {
       const row = await db
         .selectFrom('compression_accounts')
@@ -95,7 +95,7 @@ export const getLatestNonVotingSignatures = (): MethodFactory =>
     summary:
       'The newest transactions that are no votes, newest first: about 1000 of them, and all that use compression',
     fields: { cursor: signatureCursor(), limit: limit() },
-    result: Type.Object({ items: Type.Array(signatureSchema(true)) }),
+    result: Type.Object({ items: Type.Array(signatureSchema(true), { description: 'the transactions' }) }),
     async run({ cursor, limit: most }, { db }) {
       const from = cursor === null ? null : placeOf(cursor);
       const own = await compressionTransactions(db, from, most);

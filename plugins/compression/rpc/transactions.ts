@@ -49,7 +49,10 @@ export function getTransactionWithCompressionInfo(
       name: version === 1 ? 'getTransactionWithCompressionInfo' : 'getTransactionWithCompressionInfoV2',
       summary: 'A transaction as the chain has it, and the compressed accounts that it closed and opened',
       fields: { signature: signature64('signature of the transaction') },
-      result: Type.Object({ transaction: Type.Unknown(), compressionInfo: infoSchema(version) }),
+      result: Type.Object({
+        transaction: Type.Unknown({ description: 'as getTransaction returns it' }),
+        compressionInfo: infoSchema(version),
+      }),
       run: async ({ signature }, call) => {
         const { text, block } = await fetchTransaction(chain, signature.text, call);
         const events = transactionEvents(block, programId);
@@ -91,12 +94,22 @@ const isOfAccounts = (event: CompressionEvent): event is TransactionEvent => eve
 function infoSchema(version: RecordVersion) {
   const account = accountSchema(version);
   const closed =
-    version === 1 ? account : Type.Object({ account, nullifier: key('nullifier'), txHash: key('transaction hash') });
+    version === 1
+      ? account
+      : Type.Object(
+          { account, nullifier: key('nullifier'), txHash: key('hash of the transaction') },
+          { description: 'the account, and what spent it' },
+        );
   const optionalTokenData = orNull(tokenSchema());
-  return Type.Object({
-    closedAccounts: Type.Array(Type.Object({ account: closed, optionalTokenData })),
-    openedAccounts: Type.Array(Type.Object({ account, optionalTokenData })),
-  });
+  return Type.Object(
+    {
+      closedAccounts: Type.Array(Type.Object({ account: closed, optionalTokenData }), {
+        description: 'spent accounts',
+      }),
+      openedAccounts: Type.Array(Type.Object({ account, optionalTokenData }), { description: 'created accounts' }),
+    },
+    { description: 'what it did to compressed accounts' },
+  );
 }
 
 const TOKEN_PROGRAM = 'cTokenmWW8bLPjZEBAUgYy3zKxQZW6VKi7bqNFEVv3m';

@@ -20,7 +20,7 @@ import {
   provenAtOneSlot,
 } from './proofs.ts';
 import { type AccountToProve, type AddressToProve, type Prover, proofRequest } from './prover.ts';
-import { byBytes, distinctBytes, key, merkleContext, NO_KEY, orNull, treeContextSchema } from './records.ts';
+import { byBytes, distinctBytes, key, merkleContext, merkleContextSchema, NO_KEY, orNull } from './records.ts';
 
 /** getValidityProof: lists of proven values, accounts first, then addresses. */
 export const getValidityProof = (parts: ValidityParts): RpcMethod =>
@@ -36,11 +36,11 @@ export const getValidityProof = (parts: ValidityParts): RpcMethod =>
     result: enveloped(
       Type.Object({
         compressedProof: compressedProofSchema(),
-        roots: Type.Array(key('root')),
-        rootIndices: Type.Array(Type.Integer()),
-        leafIndices: Type.Array(Type.Integer()),
-        leaves: Type.Array(key('hash or address')),
-        merkleTrees: Type.Array(key('tree')),
+        roots: Type.Array(key('root'), { description: 'roots of the trees' }),
+        rootIndices: Type.Array(whole('place of the root on the chain'), { description: 'places of the roots' }),
+        leafIndices: Type.Array(whole('leaf'), { description: 'leaves' }),
+        leaves: Type.Array(key('hash or address'), { description: 'hashes and addresses' }),
+        merkleTrees: Type.Array(key('tree'), { description: 'trees' }),
       }),
     ),
     async run({ hashes, newAddresses, newAddressesWithTrees, minContextSlot }, { signal }) {
@@ -92,8 +92,7 @@ async function prepareV1(
   };
 }
 
-const contextSchema = () =>
-  Type.Object({ ...treeContextSchema(), nextTreeContext: orNull(Type.Object(treeContextSchema())) });
+const whole = (description: string) => Type.Integer({ minimum: 0, description, examples: [120] });
 
 const resultSchema = () =>
   Type.Object({
@@ -102,18 +101,26 @@ const resultSchema = () =>
       Type.Object({
         hash: key('hash'),
         root: key('root; 32 ones for what is proved by its index'),
-        rootIndex: Type.Object({ rootIndex: Type.Integer(), proveByIndex: Type.Boolean() }),
-        leafIndex: Type.Integer(),
-        merkleContext: contextSchema(),
+        rootIndex: Type.Object(
+          {
+            rootIndex: whole('place of the root on the chain'),
+            proveByIndex: Type.Boolean({ description: 'still waits in the output queue', examples: [false] }),
+          },
+          { description: 'how it is proved' },
+        ),
+        leafIndex: whole('leaf'),
+        merkleContext: merkleContextSchema(),
       }),
+      { description: 'the accounts' },
     ),
     addresses: Type.Array(
       Type.Object({
         address: key('address'),
         root: key('root'),
-        rootIndex: Type.Integer(),
-        merkleContext: contextSchema(),
+        rootIndex: whole('place of the root on the chain'),
+        merkleContext: merkleContextSchema(),
       }),
+      { description: 'the addresses' },
     ),
   });
 
@@ -299,6 +306,10 @@ const validityTexts = ({ proverTimeoutMs }: ValidityParts) => ({
 });
 
 const bytes = (count: number) =>
-  Type.Array(Type.Integer({ minimum: 0, maximum: 255 }), { description: `${count} bytes` });
+  Type.Array(Type.Integer({ minimum: 0, maximum: 255, examples: [7] }), { description: `${count} bytes` });
 
-const compressedProofSchema = (): TSchema => Type.Object({ a: bytes(32), b: bytes(64), c: bytes(32) });
+const compressedProofSchema = (): TSchema =>
+  Type.Object(
+    { a: bytes(32), b: bytes(64), c: bytes(32) },
+    { title: 'CompressedProof', description: 'the proof; null when everything is proved by its index' },
+  );

@@ -1,4 +1,4 @@
-import { createReadStream, createWriteStream } from 'node:fs';
+import { createReadStream, createWriteStream, existsSync } from 'node:fs';
 import { mkdtemp, rm, stat } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -77,6 +77,7 @@ function loadCommand(parts: SnapshotCommandParts): Command {
     async run(options, io) {
       const { file, url } = options;
       if ((typeof file === 'string') === (typeof url === 'string')) throw usage('give one of --file and --url');
+      if (typeof file === 'string' && !existsSync(file)) throw usage(`there is no file ${file}`);
       if (typeof file === 'string') return report(options, io, await load(parts, options, io, file));
       const fetched = await fetchSnapshot(String(url));
       try {

@@ -1,11 +1,11 @@
 import { Type } from '@sinclair/typebox';
-import { type Clock, codeOf, messageOf, type Route } from '../../../src/plugin/plugin.ts';
+import { type Clock, codeOf, messageOf, type Route, type Store, type Tag } from '../../../src/plugin/plugin.ts';
 import { RequestError, type RouteRequest } from '../../../src/plugin/request.ts';
 import type { AccessAdmin } from '../../../src/ports/access.ts';
 import type { DaemonView } from '../../../src/ports/daemon-view.ts';
 import type { DashboardConfig } from '../config.ts';
-import { actorOf, type Guard, type Session, type Sessions } from '../sessions.ts';
-
+import type { RecentRequests } from '../requests.ts';
+import { actorOf, COOKIE_NAME, type Guard, type Session, type Sessions } from '../sessions.ts';
 import type { AuditLog, OperatorToken, ProjectSecrets, Standings } from '../store.ts';
 
 /** Dependencies of the page routes. */
@@ -17,6 +17,8 @@ export interface PageContext {
   readonly daemon: DaemonView;
   readonly sessions: Sessions;
   readonly guard: Guard;
+  readonly requests: RecentRequests;
+  readonly store: Store;
   readonly audit: AuditLog;
   readonly secrets: ProjectSecrets;
   readonly operatorToken: OperatorToken;
@@ -28,8 +30,13 @@ export interface PageContext {
 
 export const API = '/dashboard/api';
 
-/** Properties of all page routes: they are on the admin listener and need a login. */
-export const PAGE_ROUTE = { tag: 'Dashboard', auth: 'admin', errors: 'wallet' } as const satisfies Partial<Route>;
+const DASHBOARD: Tag = { name: 'Dashboard', description: 'Pages for operators and owners of projects' };
+
+/** Properties of the routes that the pages call: they are on the admin listener. */
+export const OPEN_ROUTE = { tag: DASHBOARD, auth: 'admin', errors: 'wallet' } as const satisfies Partial<Route>;
+
+/** The same for routes that need a login. */
+export const PAGE_ROUTE = { ...OPEN_ROUTE, session: COOKIE_NAME } as const satisfies Partial<Route>;
 
 const refusal = Type.Object({ error: Type.String(), code: Type.Integer(), details: Type.Optional(Type.String()) });
 export const REFUSALS = { 400: refusal, 401: refusal, 403: refusal, 404: refusal } as const;
@@ -55,6 +62,7 @@ export async function withHttpErrors<T>(work: Promise<T>): Promise<T> {
   } catch (error) {
     const code = codeOf(error) ?? '';
     if (/^ACCESS_UNKNOWN_(PROJECT|KEY)$/.test(code)) throw new RequestError(404, messageOf(error));
+    if (code === 'ACCESS_PROJECT_ENABLED') throw new RequestError(409, messageOf(error));
     if (/^ACCESS_(BAD|UNKNOWN)_/.test(code)) throw new RequestError(400, messageOf(error));
     throw error;
   }

@@ -11,9 +11,8 @@ import {
   sameText,
   writeCookie,
 } from '../sessions.ts';
-
 import { EVERYBODY } from '../store.ts';
-import { API, audited, PAGE_ROUTE, type PageContext, REFUSALS } from './common.ts';
+import { API, audited, OPEN_ROUTE, PAGE_ROUTE, type PageContext, REFUSALS } from './common.ts';
 
 const sessionReply = Type.Object({
   role: Type.Union([Type.Literal('operator'), Type.Literal('project')]),
@@ -53,7 +52,7 @@ function loginRoute(context: PageContext): Route {
   }
 
   return defineRoute({
-    ...PAGE_ROUTE,
+    ...OPEN_ROUTE,
     method: 'POST',
     path: `${API}/login`,
     summary: 'Log in as operator or for one project',

@@ -4,15 +4,81 @@ import { isLagBeyond, lagSeconds } from '../../../src/lib/chain-lag.ts';
 import type { HostContext } from '../../../src/plugin/host.ts';
 import { type ChainId, type Clock, defineRoute, type Route } from '../../../src/plugin/plugin.ts';
 import { JsonText, json, RequestError } from '../../../src/plugin/request.ts';
+import type { GapBook } from '../../../src/ports/gaps.ts';
+import { readSeries, SERIES_RANGES } from '../series.ts';
 import { demandOperator } from '../sessions.ts';
 import type { Position } from '../store.ts';
 import { API, PAGE_ROUTE, type PageContext, REFUSALS } from './common.ts';
 
 const MAX_ENTRIES = 200;
+const MAX_GAPS = 50;
 
 /** Operator routes about the daemon itself. */
-export function operationRoutes(context: PageContext): readonly Route[] {
-  return [pluginsRoute(context), configRoute(context), auditRoute(context), treesRoute(context), walletsRoute(context)];
+export function operationRoutes(context: PageContext, gaps: GapBook | undefined): readonly Route[] {
+  return [
+    healthRoute(context),
+    seriesRoute(context),
+    pluginsRoute(context),
+    configRoute(context),
+    auditRoute(context),
+    gapsRoute(context, gaps),
+    treesRoute(context),
+    walletsRoute(context),
+  ];
+}
+
+function healthRoute({ daemon, guard }: PageContext): Route {
+  return defineRoute({
+    ...PAGE_ROUTE,
+    method: 'GET',
+    path: `${API}/health`,
+    summary: 'What /readyz answers',
+    replies: {
+      200: Type.Object({ ready: Type.Boolean(), draining: Type.Boolean(), checks: Type.Array(Type.Unknown()) }),
+      ...REFUSALS,
+    },
+    async handler(request) {
+      demandOperator(guard.enter(request));
+      return json(await daemon.readiness());
+    },
+  });
+}
+
+function seriesRoute({ clock, guard, store }: PageContext): Route {
+  return defineRoute({
+    ...PAGE_ROUTE,
+    method: 'GET',
+    path: `${API}/series`,
+    summary: 'Time series of all threads and processes',
+    query: Type.Object({ range: Type.Union(SERIES_RANGES.map((range) => Type.Literal(range))) }),
+    replies: { 200: Type.Object({ stepMs: Type.Integer(), points: Type.Array(Type.Unknown()) }), ...REFUSALS },
+    async handler(request) {
+      demandOperator(guard.enter(request));
+      return json(await readSeries(store, clock, request.query.range));
+    },
+  });
+}
+
+function gapsRoute({ guard }: PageContext, gaps: GapBook | undefined): Route {
+  return defineRoute({
+    ...PAGE_ROUTE,
+    method: 'GET',
+    path: `${API}/gaps`,
+    summary: 'Ranges of slots that were passed over or requested, newest first, with the progress of filling',
+    query: Type.Object({ cursor: Type.Optional(Type.String({ pattern: '^\\d{1,15}$' })) }),
+    replies: {
+      200: Type.Object({ gaps: Type.Array(Type.Unknown()), nextCursor: Type.Union([Type.String(), Type.Null()]) }),
+      ...REFUSALS,
+    },
+    async handler(request) {
+      demandOperator(guard.enter(request));
+      const { cursor } = request.query;
+      const page = { limit: MAX_GAPS + 1, ...(cursor === undefined ? {} : { beforeId: Number(cursor) }) };
+      const found = (await gaps?.list(page)) ?? [];
+      const shown = found.slice(0, MAX_GAPS);
+      return json({ gaps: shown, nextCursor: found.length > MAX_GAPS ? String(shown.at(-1)?.id) : null });
+    },
+  });
 }
 
 function pluginsRoute({ daemon, guard }: PageContext): Route {
@@ -34,11 +100,11 @@ function configRoute({ daemon, guard }: PageContext): Route {
     ...PAGE_ROUTE,
     method: 'GET',
     path: `${API}/config`,
-    summary: 'The effective configuration, with secrets masked',
-    replies: { 200: Type.Object({ config: Type.Unknown() }), ...REFUSALS },
+    summary: 'The effective configuration and the default of each key, with secrets masked',
+    replies: { 200: Type.Object({ config: Type.Unknown(), settings: Type.Array(Type.Unknown()) }), ...REFUSALS },
     handler(request) {
       demandOperator(guard.enter(request));
-      return json({ config: daemon.config() });
+      return json({ config: daemon.config(), settings: daemon.settings() });
     },
   });
 }
@@ -127,14 +193,17 @@ export interface Live {
 
 const CHAINS: readonly ChainId[] = ['main', 'devnet'];
 
+const maxLagOf = ({ follow }: HostContext['core']) => ({
+  seconds: follow.maxReadyLagSeconds,
+  slots: follow.maxReadyLagSlots,
+});
+
 /** Server-sent events with live values: positions of the chains, and the upstreams. */
 export function createLive(
   context: PageContext,
   ctx: Pick<HostContext, 'chain' | 'upstreams' | 'clock' | 'core'>,
 ): Live {
   const { config, guard } = context;
-  const { maxReadyLagSeconds: seconds, maxReadyLagSlots: slots } = ctx.core.follow;
-  const maxLag = { seconds, slots };
   const streams = new Set<Readable>();
   let isClosed = false;
 
@@ -144,7 +213,7 @@ export function createLive(
       const status = ctx.chain(id)?.status();
       return status === undefined
         ? []
-        : [{ ...status, lagSeconds: lagSeconds(status), isLate: isLagBeyond(status, maxLag) }];
+        : [{ ...status, lagSeconds: lagSeconds(status), isLate: isLagBeyond(status, maxLagOf(ctx.core)) }];
     }),
     upstreams: CHAINS.flatMap((id) => (ctx.upstreams(id)?.states() ?? []).map((state) => ({ chain: id, ...state }))),
   });
@@ -156,7 +225,9 @@ export function createLive(
     summary: 'Live values as server-sent events',
     replies: { 200: Type.String({ contentMediaType: 'text/event-stream' }), ...REFUSALS },
     handler(request) {
-      const { ended } = guard.enter(request);
+      const session = guard.enter(request);
+      demandOperator(session);
+      const { ended } = session;
       if (isClosed || streams.size >= config.maxLiveStreams) throw new RequestError(503, 'Too many live pages');
       const stream = makeStream(ctx.clock, config.liveIntervalMs, ended, () => {
         guard.enter(request);

@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
-import { dirname, extname, join } from 'node:path';
+import { extname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Type } from '@sinclair/typebox';
 import { CodedError, defineRoute, type Reply, RequestError, type Route } from '../../../src/plugin/plugin.ts';
 import { DASHBOARD_ERRORS } from '../errors.ts';
+import { OPEN_ROUTE } from './common.ts';
 
 /** No external resources, nothing inline, no frames. */
 const HEADERS: Readonly<Record<string, string>> = {
@@ -19,15 +19,15 @@ const HEADERS: Readonly<Record<string, string>> = {
 };
 
 /** The files of the pages. They contain no secrets and are served without a login. */
-export function pageRoutes(files: () => ReadonlyMap<string, PageFile>): readonly Route[] {
-  const serve = (name: string, match: string | string[] | undefined): Reply => {
-    const file = files().get(name);
+export function pageRoutes(files: () => Promise<ReadonlyMap<string, PageFile>>): readonly Route[] {
+  const serve = async (name: string, match: string | string[] | undefined): Promise<Reply> => {
+    const file = (await files()).get(name);
     if (file === undefined) throw new RequestError(404, 'invalid path');
     const headers = { ...HEADERS, ETag: file.etag };
     if (match === file.etag) return { status: 304, headers };
     return { status: 200, headers, bytes: file.bytes, contentType: file.contentType };
   };
-  const common = { method: 'GET', tag: 'Dashboard', auth: 'admin', errors: 'plain' } as const;
+  const common = { ...OPEN_ROUTE, method: 'GET', errors: 'plain' } as const;
   return [
     defineRoute({
       ...common,
@@ -58,46 +58,30 @@ const TYPES: Readonly<Record<string, string>> = {
   '.js': 'text/javascript; charset=utf-8',
   '.css': 'text/css; charset=utf-8',
   '.svg': 'image/svg+xml',
-};
-const FOLDER = join('plugins', 'dashboard', 'pages');
-
-/** Files of the charting package, served unchanged. */
-const FROM_PACKAGES: Readonly<Record<string, string>> = {
-  'uplot.js': 'uplot/dist/uPlot.esm.js',
-  'uplot.css': 'uplot/dist/uPlot.min.css',
+  '.txt': 'text/plain; charset=utf-8',
 };
 
 /** All page files by name; they are few and small. Errors: DASHBOARD_PAGES_MISSING. */
-export function readPages(): ReadonlyMap<string, PageFile> {
-  const folder = findFolder();
-  const own = readdirSync(folder).map((name) => [name, join(folder, name)] as const);
-  const foreign = Object.entries(FROM_PACKAGES).map(([name, file]) => [name, findInPackage(file)] as const);
-  const served = [...own, ...foreign].filter(([name]) => extname(name) in TYPES);
-  return new Map(served.map(([name, path]) => [name, readPage(name, path)]));
+export async function readPages(): Promise<ReadonlyMap<string, PageFile>> {
+  const files = await findFiles();
+  return new Map(
+    [...files].filter(([name]) => extname(name) in TYPES).map(([name, bytes]) => [name, describeFile(name, bytes)]),
+  );
 }
 
-function readPage(name: string, path: string): PageFile {
-  const bytes = readFileSync(path);
+function describeFile(name: string, bytes: Buffer): PageFile {
   const etag = `"${createHash('sha256').update(bytes).digest('base64url').slice(0, 27)}"`;
   return { bytes, contentType: TYPES[extname(name)] as string, etag };
 }
 
-function findInPackage(file: string): string {
-  try {
-    return createRequire(import.meta.url).resolve(file);
-  } catch {
-    throw missing();
-  }
-}
+type Files = ReadonlyMap<string, Buffer>;
 
-/** The pages are not built: they are in the source folder, at a different depth for source and built tree. */
-function findFolder(): string {
-  let above = dirname(fileURLToPath(import.meta.url));
-  while (!existsSync(join(above, FOLDER, 'index.html'))) {
-    if (above === dirname(above)) throw missing();
-    above = dirname(above);
-  }
-  return join(above, FOLDER);
+/** The built tree has the files; beside the sources they are built now. */
+async function findFiles(): Promise<Files> {
+  const built = fileURLToPath(new URL('../pages/', import.meta.url));
+  if (existsSync(built)) return new Map(readdirSync(built).map((name) => [name, readFileSync(join(built, name))]));
+  const builder = new URL('../app/build.mjs', import.meta.url);
+  if (!existsSync(builder)) throw new CodedError('DASHBOARD_PAGES_MISSING', DASHBOARD_ERRORS.DASHBOARD_PAGES_MISSING);
+  const { buildPages } = (await import(builder.href)) as { readonly buildPages: () => Promise<Files> };
+  return buildPages();
 }
-
-const missing = () => new CodedError('DASHBOARD_PAGES_MISSING', DASHBOARD_ERRORS.DASHBOARD_PAGES_MISSING);

@@ -1,7 +1,8 @@
 import { Type } from '@sinclair/typebox';
 import { defineRoute, type Route } from '../../../src/plugin/plugin.ts';
 import { JsonText, json, RequestError } from '../../../src/plugin/request.ts';
-import type { UsageDay } from '../../../src/ports/access.ts';
+import type { KeyLimitsChange, UsageDay } from '../../../src/ports/access.ts';
+import { transactionTypes } from '../../../src/solana/transaction-types.ts';
 import { demandOperator, demandProject, nameOf } from '../sessions.ts';
 import { API, audited, PAGE_ROUTE, type PageContext, projectParams, REFUSALS, withHttpErrors } from './common.ts';
 
@@ -11,11 +12,21 @@ const projectReply = Type.Object({
   plan: Type.String(),
   wallet: Type.Union([Type.String(), Type.Null()]),
   createdAt: Type.Integer({ description: 'unix milliseconds' }),
+  isDisabled: Type.Boolean({ description: 'its keys do not work and its deliveries wait' }),
 });
 
 /** Projects, and the login secrets of their owners. */
 export function projectRoutes(context: PageContext): readonly Route[] {
-  return [listRoute(context), createRoute(context), secretRoute(context), budgetsRoute(context)];
+  return [
+    listRoute(context),
+    createRoute(context),
+    changeRoute(context),
+    deleteRoute(context),
+    secretRoute(context),
+    budgetsRoute(context),
+    requestsRoute(context),
+    choicesRoute(context),
+  ];
 }
 
 function listRoute({ access, guard }: PageContext): Route {
@@ -53,6 +64,45 @@ function budgetsRoute({ daemon, guard }: PageContext): Route {
   });
 }
 
+function requestsRoute({ guard, requests }: PageContext): Route {
+  return defineRoute({
+    ...PAGE_ROUTE,
+    method: 'GET',
+    path: `${API}/projects/:project/requests`,
+    summary: 'The last requests of a project that this process answered, newest first; without bodies and queries',
+    params: projectParams,
+    replies: { 200: Type.Object({ requests: Type.Array(Type.Unknown()) }), ...REFUSALS },
+    handler(request) {
+      const { project } = request.params;
+      demandProject(guard.enter(request), project);
+      return json({ requests: requests.list(project).map(({ projectId: _projectId, ...shown }) => shown) });
+    },
+  });
+}
+
+/** A key of the plugin webhooks. */
+const FAILED_DAYS = 'webhooks.retention.failedDays';
+
+function choicesRoute({ access, daemon, guard }: PageContext): Route {
+  const names = Type.Array(Type.String());
+  return defineRoute({
+    ...PAGE_ROUTE,
+    method: 'GET',
+    path: `${API}/choices`,
+    summary: 'What forms offer: permissions of keys, types of transactions, and how long failed deliveries are kept',
+    replies: {
+      200: Type.Object({ permissions: names, transactionTypes: names, failedDays: Type.Integer() }),
+      ...REFUSALS,
+    },
+    handler(request) {
+      guard.enter(request);
+      const kept = daemon.settings().find(({ key }) => key === FAILED_DAYS)?.value;
+      const failedDays = typeof kept === 'number' ? kept : 0;
+      return json({ permissions: access.permissionNames(), transactionTypes: transactionTypes(), failedDays });
+    },
+  });
+}
+
 function createRoute(context: PageContext): Route {
   const { access, guard } = context;
   return defineRoute({
@@ -60,7 +110,7 @@ function createRoute(context: PageContext): Route {
     method: 'POST',
     path: `${API}/projects`,
     summary: 'Create a project',
-    body: Type.Object({ name: Type.String({ minLength: 1, maxLength: 128 }), plan: Type.String({ maxLength: 64 }) }),
+    body: Type.Object({ name: projectName, plan: Type.String({ maxLength: 64 }) }),
     replies: { 201: projectReply, ...REFUSALS },
     async handler(request) {
       const session = guard.change(request);
@@ -68,6 +118,56 @@ function createRoute(context: PageContext): Route {
       const { name, plan } = request.body;
       const action = { action: 'projects.create', target: `${name} (${plan})` };
       return json(await audited(context, request, session, action, () => access.createProject({ name, plan })), 201);
+    },
+  });
+}
+
+const projectName = Type.String({ minLength: 1, maxLength: 128 });
+
+function changeRoute(context: PageContext): Route {
+  const { access, guard } = context;
+  return defineRoute({
+    ...PAGE_ROUTE,
+    method: 'PATCH',
+    path: `${API}/projects/:project`,
+    summary: 'Rename, disable or enable a project; absent: unchanged',
+    params: projectParams,
+    body: Type.Object({ name: Type.Optional(projectName), isDisabled: Type.Optional(Type.Boolean()) }),
+    replies: { 200: projectReply, ...REFUSALS },
+    async handler(request) {
+      const session = guard.change(request);
+      demandOperator(session);
+      const { project } = request.params;
+      const { name, isDisabled } = request.body;
+      const change = {
+        ...(name === undefined ? {} : { name }),
+        ...(isDisabled === undefined ? {} : { isDisabled }),
+      };
+      const verb = isDisabled === undefined ? 'rename' : isDisabled ? 'disable' : 'enable';
+      const action = { action: `projects.${verb}`, target: name === undefined ? project : `${project}: ${name}` };
+      return json(await audited(context, request, session, action, () => access.changeProject(project, change)));
+    },
+  });
+}
+
+function deleteRoute(context: PageContext): Route {
+  const { access, guard } = context;
+  return defineRoute({
+    ...PAGE_ROUTE,
+    method: 'DELETE',
+    path: `${API}/projects/:project`,
+    summary: 'Delete a disabled project with its keys, webhooks and wallets; its usage stays',
+    params: projectParams,
+    replies: { 200: Type.Object({}), ...REFUSALS, 409: REFUSALS[400] },
+    async handler(request) {
+      const session = guard.change(request);
+      demandOperator(session);
+      const { project } = request.params;
+      const name = (await access.projects()).find(({ id }) => id === project)?.name ?? '';
+      const action = { action: 'projects.delete', target: `${name} (${project})` };
+      await audited(context, request, session, action, () => access.deleteProject(project));
+      context.endSessions(nameOf({ role: 'project', projectId: project }));
+      return json({});
     },
   });
 }
@@ -101,7 +201,20 @@ function secretRoute(context: PageContext): Route {
   });
 }
 
-const listOrNull = Type.Union([Type.Array(Type.String({ maxLength: 64 }), { maxItems: 100 }), Type.Null()]);
+const listOrNull = Type.Union([Type.Array(Type.String({ maxLength: 256 }), { maxItems: 100 }), Type.Null()]);
+const limitFields = {
+  ips: Type.Optional(listOrNull),
+  permissions: Type.Optional(listOrNull),
+  origins: Type.Optional(listOrNull),
+};
+
+/** Bodies may have further members, which must not reach what is called with them. */
+const limitsOf = ({ ips, permissions, origins }: KeyLimitsChange): KeyLimitsChange => ({
+  ...(ips === undefined ? {} : { ips }),
+  ...(permissions === undefined ? {} : { permissions }),
+  ...(origins === undefined ? {} : { origins }),
+});
+
 const keyReply = Type.Object({
   id: Type.String(),
   prefix: Type.String(),
@@ -109,8 +222,11 @@ const keyReply = Type.Object({
   state: Type.String({ description: 'active, revoked or expired' }),
   createdAt: Type.Integer(),
   expiresAt: Type.Union([Type.Integer(), Type.Null()]),
-  permissions: Type.Union([Type.Array(Type.String()), Type.Null()]),
-  ips: Type.Union([Type.Array(Type.String()), Type.Null()]),
+  revokedAt: Type.Union([Type.Integer(), Type.Null()]),
+  permissions: listOrNull,
+  ips: listOrNull,
+  origins: listOrNull,
+  usedAt: Type.Union([Type.Integer(), Type.Null()], { description: 'last request with the key, unix milliseconds' }),
 });
 const KEYS = `${API}/projects/:project/keys`;
 const keyParams = Type.Object({ ...projectParams.properties, key: Type.String({ maxLength: 64 }) });
@@ -120,7 +236,7 @@ export function keyRoutes(context: PageContext): readonly Route[] {
   return [listKeysRoute(context), createKeyRoute(context), revokeRoute(context), limitRoute(context)];
 }
 
-function listKeysRoute({ access, guard }: PageContext): Route {
+function listKeysRoute({ access, guard, requests }: PageContext): Route {
   return defineRoute({
     ...PAGE_ROUTE,
     method: 'GET',
@@ -131,7 +247,9 @@ function listKeysRoute({ access, guard }: PageContext): Route {
     async handler(request) {
       const { project } = request.params;
       demandProject(guard.enter(request), project);
-      return json({ keys: await withHttpErrors(access.keys(project)) });
+      const keys = await withHttpErrors(access.keys(project));
+      const uses = await requests.lastUses(keys.map(({ id }) => id));
+      return json({ keys: keys.map((key) => ({ ...key, usedAt: uses.get(key.id) ?? null })) });
     },
   });
 }
@@ -146,7 +264,7 @@ function createKeyRoute(context: PageContext): Route {
     params: projectParams,
     body: Type.Object({
       name: Type.String({ maxLength: 128, default: '' }),
-      ips: Type.Optional(listOrNull),
+      ...limitFields,
       expiresAt: Type.Optional(Type.Union([Type.Integer({ minimum: 0 }), Type.Null()])),
     }),
     replies: { 201: Type.Object({ id: Type.String(), key: Type.String() }), ...REFUSALS },
@@ -154,9 +272,11 @@ function createKeyRoute(context: PageContext): Route {
       const session = guard.change(request);
       const { project } = request.params;
       demandProject(session, project);
-      const { name, ips = null, expiresAt = null } = request.body;
+      const { name, expiresAt = null } = request.body;
+      if (expiresAt !== null && expiresAt <= context.clock.now())
+        throw new RequestError(400, 'the expiry must be in the future');
       const action = { action: 'keys.create', target: `${project}: ${name}` };
-      const key = { projectId: project, name, ips, expiresAt };
+      const key = { projectId: project, name, expiresAt, ...limitsOf(request.body) };
       return json(await audited(context, request, session, action, () => access.createKey(key)), 201);
     },
   });
@@ -190,18 +310,19 @@ function limitRoute(context: PageContext): Route {
   return defineRoute({
     ...PAGE_ROUTE,
     method: 'PUT',
-    path: `${KEYS}/:key/ips`,
-    summary: 'Limit the addresses that may use a key; null: no limit',
+    path: `${KEYS}/:key/limits`,
+    summary: 'Limit a key to addresses, permissions or origins; null: no limit; absent: unchanged',
     params: keyParams,
-    body: Type.Object({ ips: listOrNull }),
+    body: Type.Object(limitFields),
     replies: { 200: Type.Object({}), ...REFUSALS },
     async handler(request) {
       const session = guard.change(request);
       const { project, key } = request.params;
       demandProject(session, project);
-      const { ips } = request.body;
-      const action = { action: 'keys.limit', target: `${project}: ${key}: ${ips?.join(' ') ?? 'everywhere'}` };
-      await audited(context, request, session, action, () => access.limitKey(project, key, ips));
+      const limits = limitsOf(request.body);
+      const words = Object.entries(limits).map(([name, list]) => `${name} ${list?.join(' ') ?? 'all'}`);
+      const action = { action: 'keys.limit', target: `${project}: ${key}: ${words.join(', ')}` };
+      await audited(context, request, session, action, () => access.limitKey(project, key, limits));
       return json({});
     },
   });
@@ -288,12 +409,14 @@ export function webhookRoute(context: PageContext): Route {
     path: `${API}/projects/:project/webhooks`,
     summary: 'Call a webhook endpoint on behalf of a project',
     params: projectParams,
+    // That of the webhook routes: one call can hold a hundred thousand addresses.
+    bodyLimitBytes: 8_388_608,
     body: Type.Object({
       method: Type.Union(METHODS.map((method) => Type.Literal(method))),
       path: Type.String({ pattern: PATH }),
       body: Type.Optional(Type.Unknown()),
     }),
-    replies: { 200: Type.Unknown(), ...REFUSALS },
+    replies: { 200: Type.Unknown(), ...REFUSALS, 409: REFUSALS[400] },
     async handler(request) {
       const session = guard.change(request);
       const { project: projectId } = request.params;
@@ -301,10 +424,15 @@ export function webhookRoute(context: PageContext): Route {
       const project = (await withHttpErrors(access.projects())).find(({ id }) => id === projectId);
       if (project === undefined) throw new RequestError(404, 'there is no project with this id');
       const { method, path, body } = request.body;
+      // What it has can be looked at.
+      if (project.isDisabled && method !== 'GET')
+        throw new RequestError(409, 'the project is disabled: enable it first');
       const { requestId, log, signal, remoteAddress } = request;
       const caller = { projectId, keyId: null, plan: project.plan, wallet: project.wallet };
       const call = () => daemon.call({ method, path, body, caller, requestId, log, signal, remoteAddress });
-      const action = { action: `webhooks.${method.toLowerCase()}`, target: `${projectId}: ${path}` };
+      const isActive = (body as { active?: unknown } | null | undefined)?.active;
+      const state = method === 'PATCH' && typeof isActive === 'boolean' ? ` ${isActive ? 'on' : 'off'}` : '';
+      const action = { action: `webhooks.${method.toLowerCase()}`, target: `${projectId}: ${path}${state}` };
       const { status, text } = method === 'GET' ? await call() : await audited(context, request, session, action, call);
       return { status, json: new JsonText(text === '' ? 'null' : text) };
     },

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { LRUCache } from 'lru-cache';
-import { isNull, type RpcReplyParts } from '../../../src/lib/rpc-reply.ts';
+import { isNull, type RpcReplyParts } from '../../../src/lib/json-rpc.ts';
 import { type Clock, codeOf, type Log, type Metrics, type Random } from '../../../src/plugin/plugin.ts';
 
 /** Where an answer is cached: always in memory; on disk unless the chain can restart under the same genesis hash. */

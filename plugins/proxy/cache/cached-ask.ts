@@ -1,7 +1,7 @@
 import { isPlainObject } from '../../../src/lib/json.ts';
 import { withoutBlanks } from '../../../src/lib/json-members.ts';
+import { withId } from '../../../src/lib/json-rpc.ts';
 import { createLru } from '../../../src/lib/lru.ts';
-import { withId } from '../../../src/lib/rpc-reply.ts';
 import type { RpcForward, RpcQuestion } from '../../../src/plugin/host.ts';
 
 import type { Answer } from '../ask.ts';

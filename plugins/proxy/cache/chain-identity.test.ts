@@ -10,8 +10,9 @@ const MAINNET = '5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d';
 /** Only the inputs of the identity: the slots of the upstreams and the genesis hash of the reader. */
 function at(genesisHash: string | null) {
   const slots: (number | null)[] = [null];
-  const pool = { states: () => slots.map((slot) => ({ slot })), candidates: () => [] } as unknown as UpstreamPool;
-  const reader = { status: () => ({ genesisHash }) } as unknown as ChainReader;
+  const pool = { states: () => slots.map((slot) => ({ slot })) } as unknown as UpstreamPool;
+  const call = () => Promise.reject(new Error('no upstream answers'));
+  const reader = { status: () => ({ genesisHash }), call } as unknown as ChainReader;
   let now = 0;
   // A result is cached briefly: each look-up here is later than that.
   const clock = { ...createManualClock(), monotonic: () => (now += 1_000) };

@@ -1,7 +1,4 @@
-import { decode32 } from '../../../src/lib/base58.ts';
 import { slotsIn } from '../../../src/lib/chain-lag.ts';
-import { gather } from '../../../src/lib/gather.ts';
-import { readRpcReply } from '../../../src/lib/rpc-reply.ts';
 import type { ChainReader, Clock, UpstreamPool } from '../../../src/plugin/plugin.ts';
 
 /** Which chain the upstreams answer for. */
@@ -29,10 +26,8 @@ const SHORTEST_SLOT_MS = 100;
 const ASK_AGAIN_MS = 5_000;
 const KEEP_MS = 250;
 const ASK_TIMEOUT_MS = 10_000;
-const QUESTION = '{"jsonrpc":"2.0","id":1,"method":"getGenesisHash"}';
 
 export function createChainIdentity(pool: UpstreamPool, reader: ChainReader | null, clock: Clock): ChainIdentity {
-  let learned: string | null = null;
   let askedAt = Number.NEGATIVE_INFINITY;
   let life = 0;
   let highestSlot = 0;
@@ -57,7 +52,7 @@ export function createChainIdentity(pool: UpstreamPool, reader: ChainReader | nu
     current() {
       // Read for each cacheable call; the slots it depends on change only with health checks.
       if (kept !== null && clock.monotonic() < keptUntil) return kept;
-      const genesisHash = reader?.status().genesisHash ?? learned;
+      const genesisHash = reader?.status().genesisHash ?? null;
       if (genesisHash !== null) {
         const isPublic = PUBLIC_CLUSTERS.has(genesisHash);
         if (!isPublic) watchForRestart();
@@ -67,26 +62,10 @@ export function createChainIdentity(pool: UpstreamPool, reader: ChainReader | nu
       }
       if (clock.monotonic() - askedAt >= ASK_AGAIN_MS) {
         askedAt = clock.monotonic();
-        void askGenesisHash(pool).then((hash) => {
-          learned = hash;
-        });
+        // The status of the reader has the hash from then on.
+        void reader?.call('getGenesisHash', [], { timeoutMs: ASK_TIMEOUT_MS }).catch(() => undefined);
       }
       return null;
     },
   };
-}
-
-/** Null when the first upstream does not report it. Never throws. */
-async function askGenesisHash(pool: UpstreamPool): Promise<string | null> {
-  const [upstream] = pool.candidates();
-  if (upstream === undefined) return null;
-  try {
-    const reply = await pool.send(upstream, { body: QUESTION, timeoutMs: ASK_TIMEOUT_MS, maxBytes: 4096 });
-    const { bytes } = await gather(reply.body, 4096);
-    const result = readRpcReply(bytes)?.result;
-    const hash: unknown = result ? JSON.parse(bytes.toString('utf8', result.start, result.end)) : null;
-    return typeof hash === 'string' && decode32(hash) !== null ? hash : null;
-  } catch {
-    return null;
-  }
 }

@@ -6,7 +6,7 @@ import { type TestContext, test } from 'node:test';
 import fc from 'fast-check';
 import { createSystemClock } from '../../../src/adapters/clock.ts';
 import { createSystemRandom } from '../../../src/adapters/random.ts';
-import { readRpcReply } from '../../../src/lib/rpc-reply.ts';
+import { readRpcReply } from '../../../src/lib/json-rpc.ts';
 import { createMemoryLog } from '../../../test/helpers/memory-log.ts';
 import { answerFor, cacheEntry, createDiskCache, decodeEntry, encodeEntry } from './answer-cache.ts';
 

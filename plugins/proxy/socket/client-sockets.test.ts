@@ -5,7 +5,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { WebSocket } from 'ws';
-import { createRpcFront } from '../../../src/http/json-rpc/index.ts';
+import { createRpcFront } from '../../../src/http/json-rpc/front.ts';
 import type { Gate, RpcDispatch, SocketContext } from '../../../src/plugin/host.ts';
 import { createMetricsRegistry } from '../../../src/runtime/metrics.ts';
 import { testCore } from '../../../test/helpers/http-front.ts';
@@ -57,7 +57,7 @@ async function startBed(t: TestContext, options: BedOptions = {}) {
   const settled: boolean[] = [];
   const admit: Gate['admit'] =
     options.admit ??
-    (async () => ({ headers: {}, settle: (outcomes) => settled.push(...outcomes.map((one) => one.charged)) }));
+    (async () => ({ headers: {}, charge: (outcomes) => settled.push(...outcomes.map((one) => one.charged)) }));
   const caller = { projectId: 'p', keyId: 'k', plan: 'free', wallet: null };
   const { signal: revoked } = new AbortController();
   const context = { requestId: 'r', log, remoteAddress: '127.0.0.1', caller, revoked } as unknown as SocketContext;
@@ -263,7 +263,7 @@ test('a subscription admitted after its client has gone is neither made nor char
     admit: () =>
       new Promise((resolve) => {
         letIn = () =>
-          resolve({ headers: {}, settle: (outcomes) => settled.push(...outcomes.map((one) => one.charged)) });
+          resolve({ headers: {}, charge: (outcomes) => settled.push(...outcomes.map((one) => one.charged)) });
       }),
   });
   const socket = await open();

@@ -1,6 +1,7 @@
 import type { WebSocket } from 'ws';
 import { isPlainObject } from '../../../src/lib/json.ts';
 import { type JsonMember, objectMembers } from '../../../src/lib/json-members.ts';
+import { rpcRequestOf } from '../../../src/lib/json-rpc.ts';
 import type { Clock } from '../../../src/plugin/plugin.ts';
 
 /** One subscription as seen by the upstream. The link calls back in the order of the upstream's messages. */
@@ -79,8 +80,7 @@ export function createLink(parts: LinkParts): Link {
 
   function call(method: string, paramsText: string | null): number {
     const id = nextId++;
-    const params = paramsText === null ? '' : `,"params":${paramsText}`;
-    send(`{"jsonrpc":"2.0","id":${id},"method":"${method}"${params}}`);
+    send(rpcRequestOf(method, paramsText, id));
     return id;
   }
 

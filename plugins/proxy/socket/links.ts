@@ -1,5 +1,6 @@
 import type { Clock, Log, Random, UpstreamPool } from '../../../src/plugin/plugin.ts';
 import type { Upstream } from '../../../src/ports/upstream.ts';
+import { backoffMs } from '../../../src/runtime/backoff.ts';
 import { createLink, type Link, type LinkSubscription } from './link.ts';
 
 export interface LinksParts {
@@ -41,8 +42,7 @@ export interface Links {
   close(): void;
 }
 
-const FIRST_REST_MS = 250;
-const MAX_REST_MS = 5_000;
+const REST_BACKOFF = { longestMs: 5_000 };
 /** A link that lived this long was healthy. */
 const STABLE_MS = 10_000;
 
@@ -84,8 +84,7 @@ export function createLinks(parts: LinksParts): Links {
 
   function rest(label: string, openForMs: number): void {
     const failures = openForMs >= STABLE_MS ? 1 : (rests.get(label)?.failures ?? 0) + 1;
-    const ms =
-      Math.min(MAX_REST_MS, FIRST_REST_MS * 2 ** Math.min(failures - 1, 10)) * (0.5 + parts.random.float() / 2);
+    const ms = backoffMs(failures, parts.random, REST_BACKOFF);
     rests.set(label, { failures, until: clock.monotonic() + ms });
     parts.log.warn({ upstream: label, failures, restMs: Math.round(ms) }, 'the websocket of the upstream broke');
   }
@@ -188,8 +187,7 @@ const MAX_PROBES_OF_ONE = 4;
 const BREAKS = 2;
 /** How long the control must outlive the probe: a cause that breaks both may reach one of them first. */
 const OUTLIVE_MS = 250;
-const PAUSE_MS = 500;
-const MAX_PAUSE_MS = 8_000;
+const PROBE_BACKOFF = { firstMs: 1_000, longestMs: 8_000 };
 const CONTROL = { owner: '', family: 'slot', method: 'slotSubscribe', paramsText: null } as const;
 const DISTRUST_MS = 60_000;
 const GUILTY_MS = 600_000;
@@ -257,7 +255,7 @@ export function createQuarantine({ clock, openProbe }: QuarantineParts): Quarant
     const again = () => {
       entry.probe = null;
       entry.tries += 1;
-      entry.notBefore = clock.monotonic() + Math.min(MAX_PAUSE_MS, PAUSE_MS * 2 ** entry.tries);
+      entry.notBefore = clock.monotonic() + backoffMs(entry.tries, null, PROBE_BACKOFF);
       waiting.push(entry);
     };
     const finish = (report: () => void) => {

@@ -1,6 +1,7 @@
 import { decode32, encode } from '../../../src/lib/base58.ts';
 import { CodedError } from '../../../src/lib/coded-error.ts';
 import { isPlainObject } from '../../../src/lib/json.ts';
+import { rpcReplyOf, rpcRequest } from '../../../src/lib/json-rpc.ts';
 import { codeOf, type Log, type Metrics } from '../../../src/plugin/plugin.ts';
 import type { OutboundClient } from '../../../src/ports/outbound.ts';
 import type { MintFacts, TokenFacts } from '../../../src/ports/token-facts.ts';
@@ -100,7 +101,7 @@ export function compressedAssets(client: OutboundClient, url: string): NftSource
       };
       const response = await client.request({
         ...{ method: 'POST', url, headers: { 'content-type': 'application/json', accept: 'application/json' } },
-        body: Buffer.from(JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'searchAssets', params })),
+        body: Buffer.from(rpcRequest('searchAssets', params)),
         ...{ timeoutMs: TIMEOUT_MS, keepBytes: MAX_BYTES, maxBytes: MAX_BYTES },
       });
       if (response.status !== 200) throw badAnswer(`status ${response.status}`);
@@ -110,10 +111,11 @@ export function compressedAssets(client: OutboundClient, url: string): NftSource
 }
 
 function itemsOf(text: string): readonly unknown[] {
-  const answer = parse(text);
-  const items = part(part(answer, 'result'), 'items');
+  const answer = rpcReplyOf(parse(text));
+  if (answer !== null && 'error' in answer) throw badAnswer('an error');
+  const items = part(answer?.result, 'items');
   if (Array.isArray(items)) return items;
-  throw badAnswer(isPlainObject(answer) && 'error' in answer ? 'an error' : 'no list of assets');
+  throw badAnswer('no list of assets');
 }
 
 function parse(text: string): unknown {

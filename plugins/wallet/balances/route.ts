@@ -4,6 +4,7 @@ import { tokenPrices } from '../../../src/ports/prices.ts';
 import { type MintFacts, type TokenFacts, tokenFacts } from '../../../src/ports/token-facts.ts';
 import { plainAmount } from '../../../src/solana/accounts/amounts.ts';
 import { WRAPPED_SOL_MINT } from '../../../src/solana/addresses.ts';
+import { address, count, flag, mint, oneOf, orNull, text } from '../../../src/solana/schemas.ts';
 import type { WalletConfig } from '../config.ts';
 import { createChainCall, WALLET_REFUSALS, WALLET_ROUTE, walletKey, walletParams } from '../wallet-route.ts';
 import {
@@ -107,44 +108,57 @@ function balancesRoute({ tables, lookUp, nfts, factsRevision }: BalancesContext)
   });
 }
 
-const textOrNull = Type.Union([Type.String(), Type.Null()]);
-const numberOrNull = Type.Union([Type.Number(), Type.Null()]);
-
 const balancesQuery = Type.Object({
-  page: Type.Integer({ minimum: 1, maximum: 1_000_000, default: 1 }),
-  limit: Type.Integer({ minimum: 1, maximum: 100, default: 100 }),
-  showZeroBalance: Type.Boolean({ default: false }),
+  page: Type.Integer({ minimum: 1, maximum: 1_000_000, default: 1, description: 'Number of the page' }),
+  limit: Type.Integer({ minimum: 1, maximum: 100, default: 100, description: 'Tokens of a page' }),
+  showZeroBalance: Type.Boolean({ default: false, description: 'Also tokens without a balance' }),
   showNative: Type.Boolean({ default: true, description: 'SOL as the first row of the first page' }),
-  showNfts: Type.Boolean({ default: false, description: 'up to 100 NFTs with the first page' }),
+  showNfts: Type.Boolean({ default: false, description: 'Up to 100 NFTs with the first page' }),
 });
 
-const balanceRow = Type.Object({
-  mint: Type.String(),
-  symbol: textOrNull,
-  name: textOrNull,
-  balance: Type.Number({ description: 'in whole tokens' }),
-  decimals: Type.Integer(),
-  pricePerToken: numberOrNull,
-  usdValue: numberOrNull,
-  logoUri: textOrNull,
-  tokenProgram: Type.Union([Type.Literal('spl-token'), Type.Literal('token-2022')]),
-});
+const balanceRow = Type.Object(
+  {
+    mint: mint(),
+    symbol: orNull(text('Symbol', 'USDC')),
+    name: orNull(text('Name', 'USD Coin')),
+    balance: Type.Number({ description: 'Whole tokens', examples: [12.5] }),
+    decimals: count('Decimals of the mint', 6),
+    pricePerToken: orNull(Type.Number({ description: 'US dollars', examples: [1] })),
+    usdValue: orNull(Type.Number({ description: 'US dollars', examples: [12.5] })),
+    logoUri: orNull(text('Image', 'https://example.org/usdc.png')),
+    tokenProgram: oneOf(['spl-token', 'token-2022'], 'Program of the token'),
+  },
+  { title: 'TokenBalance', description: 'Balance of SOL or a token' },
+);
 
-const nftRow = Type.Object({
-  mint: Type.String(),
-  name: textOrNull,
-  imageUri: textOrNull,
-  collectionName: textOrNull,
-  collectionAddress: textOrNull,
-  compressed: Type.Boolean(),
-});
+const nftRow = Type.Object(
+  {
+    mint: address('The NFT'),
+    name: orNull(text('Name', 'Mad Lads #8420')),
+    imageUri: orNull(text('Image', 'https://example.org/8420.png')),
+    collectionName: orNull(text('Name of the collection', 'Mad Lads')),
+    collectionAddress: orNull(address('Address of the collection')),
+    compressed: flag('Whether it is a compressed NFT'),
+  },
+  { title: 'Nft', description: 'An NFT of the wallet' },
+);
 
-const balancesReply = Type.Object({
-  balances: Type.Array(balanceRow),
-  nfts: Type.Optional(Type.Array(nftRow)),
-  totalUsdValue: Type.Number({ description: 'of this page' }),
-  pagination: Type.Object({ page: Type.Integer(), limit: Type.Integer(), hasMore: Type.Boolean() }),
-});
+const balancesReply = Type.Object(
+  {
+    balances: Type.Array(balanceRow, { description: 'SOL first, then tokens by value' }),
+    nfts: Type.Optional(Type.Array(nftRow, { description: 'Only with showNfts' })),
+    totalUsdValue: Type.Number({ description: 'Of this page, in US dollars', examples: [12.5] }),
+    pagination: Type.Object(
+      {
+        page: count('Number of the page'),
+        limit: count('Tokens of a page', 100),
+        hasMore: flag('Whether there is another page'),
+      },
+      { description: 'Where the list continues' },
+    ),
+  },
+  { description: 'A page of balances' },
+);
 
 /** A row of an answer. */
 export interface TokenBalance {

@@ -31,7 +31,7 @@ function setUp(t: TestContext, files: Readonly<Record<string, readonly unknown[]
   const log = createMemoryLog();
   const labels = createLabels({
     files: Object.keys(files).map((name) => join(folder, name)),
-    ...{ reloadMs: 1_000, maxLabels, clock, log, metrics: createMetricsRegistry({ process: false }).scope('wallet') },
+    ...{ reloadMs: 1_000, maxLabels, clock, log, metrics: createMetricsRegistry().scope('wallet') },
   });
   t.after(() => labels.stop());
   return { labels, clock, log, write, folder };

@@ -1,6 +1,5 @@
 import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
-import { resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { decode32 } from '../../../src/lib/base58.ts';
 import { isPlainObject } from '../../../src/lib/json.ts';
@@ -39,7 +38,7 @@ const LOGGED_CLASHES = 10;
 /** The built-in labels and those of the operator's files, reloaded when a file changes. */
 export function createLabels(parts: LabelsParts): Labels {
   const { clock, log, metrics } = parts;
-  const paths = parts.files.map((file) => resolve(file));
+  const paths = parts.files;
   const malformedLines = metrics.counter('label_lines_malformed_total', 'malformed lines of label files');
   const failures = metrics.counter('label_reload_failures_total', 'changed label files that could not be read');
   let found: ReadonlyMap<string, AddressLabel> = byAddress(programLabels());

@@ -2,6 +2,7 @@ import { Type } from '@sinclair/typebox';
 import { isPlainObject } from '../../../src/lib/json.ts';
 import { defineRoute, type PluginContext, type Route } from '../../../src/plugin/plugin.ts';
 import { json, type Reply, RequestError } from '../../../src/plugin/request.ts';
+import { address, text } from '../../../src/solana/schemas.ts';
 import type { WalletConfig } from '../config.ts';
 import { NOT_FOUND, WALLET_REFUSALS, WALLET_ROUTE, walletParams } from '../wallet-route.ts';
 import { createLabels, type Labels } from './labels.ts';
@@ -39,9 +40,13 @@ function identityRoute({ labels, names, unknownAs }: Omit<IdentityContext, 'batc
     summary: 'Identity of an address or a name',
     params: walletParams,
     documented: {
-      params: { wallet: Type.String({ description: 'an address in base58, or a name such as toly.sol' }) },
+      params: { wallet: text('An address in base58, or a name such as toly.sol', 'toly.sol') },
     },
-    replies: { 200: Type.Union([identityReply, unknownReply]), ...WALLET_REFUSALS, ...NOT_FOUND },
+    replies: {
+      200: Type.Union([identityReply, unknownReply], { description: 'What is known of the address' }),
+      ...WALLET_REFUSALS,
+      ...NOT_FOUND,
+    },
     async handler({ params }): Promise<Reply> {
       const subject = readSubject(params.wallet);
       const address = await addressOf(names, subject);
@@ -78,17 +83,12 @@ function batchIdentityRoute({ labels, names, batchUnknown }: Omit<IdentityContex
     method: 'POST',
     path: '/v1/wallet/batch-identity',
     summary: `Identities of up to ${MOST} addresses and names`,
-    body: Type.Unknown(),
-    documented: {
-      body: Type.Object({
-        addresses: Type.Array(Type.String(), {
-          minItems: 1,
-          maxItems: MOST,
-          description: 'addresses in base58, or names',
-        }),
-      }),
+    body: batchBody,
+    explain: (body) => readSubjects(body),
+    replies: {
+      200: Type.Array(batchEntry, { description: 'One entry per input, in the same order' }),
+      ...WALLET_REFUSALS,
     },
-    replies: { 200: Type.Array(batchEntry), ...WALLET_REFUSALS },
     async handler({ body }) {
       const subjects = readSubjects(body);
       const asked = subjects.flatMap((subject) => (subject.kind === 'name' ? [subject.name] : []));
@@ -111,6 +111,19 @@ function batchIdentityRoute({ labels, names, batchUnknown }: Omit<IdentityContex
   });
 }
 
+const ADDRESS = '86xCnPeV69n6t3DnyGvkKobf9FdN2H9oiVDdaMpo2MMY';
+/** What is neither an address nor a name is refused when the names are read. */
+const batchBody = Type.Object(
+  {
+    addresses: Type.Array(text('An address in base58, or a name', ADDRESS), {
+      minItems: 1,
+      maxItems: MOST,
+      description: 'Addresses in base58, or names',
+    }),
+  },
+  { description: 'The addresses', examples: [{ addresses: [ADDRESS, 'toly.sol'] }] },
+);
+
 function readSubjects(body: unknown): readonly Subject[] {
   const given = isPlainObject(body) ? body['addresses'] : undefined;
   if (!Array.isArray(given) || given.length === 0)
@@ -125,30 +138,44 @@ function readSubjects(body: unknown): readonly Subject[] {
 }
 
 const named = {
-  type: Type.String({ description: 'for example exchange or program' }),
-  name: Type.String(),
-  category: Type.String(),
-  tags: Type.Array(Type.String()),
-  website: Type.Optional(Type.String()),
+  type: text('Kind of the owner', 'exchange'),
+  name: text('Name of the owner', 'Binance 8'),
+  category: text('Category of the owner', 'Centralized Exchange'),
+  tags: Type.Array(text('A label', 'hot-wallet'), { description: 'Labels' }),
+  website: Type.Optional(text('Page of the owner', 'https://www.binance.com')),
 };
-const unknownType = Type.Literal('unknown');
-const inputDomain = Type.String({ description: 'the name that was given' });
+const unknownType = Type.Literal('unknown', { description: 'Nothing is known' });
+const inputDomain = text('The name that was given', 'toly.sol');
 
-const identityReply = Type.Object({
-  address: Type.String(),
-  ...named,
-  domainNames: Type.Optional(Type.Array(Type.String(), { description: 'names it owns, its favourite first' })),
-});
+const identityReply = Type.Object(
+  {
+    address: address('The address'),
+    ...named,
+    domainNames: Type.Optional(
+      Type.Array(text('A name', 'toly.sol'), { description: 'Names it owns, its favourite first' }),
+    ),
+  },
+  { title: 'Identity', description: 'What is known of the address' },
+);
 
 /** Only with `wallet.identity.unknownAs: '200'`. */
-const unknownReply = Type.Object({ address: Type.String(), type: unknownType });
+const unknownReply = Type.Object({ address: address('The address'), type: unknownType });
 
 const batchEntry = Type.Union([
   // With `wallet.identity.batchUnknown: full` also unknown and unresolved entries.
   Type.Object({
-    ...{ address: Type.String(), ...named, inputDomain: Type.Optional(inputDomain) },
+    ...{
+      address: Type.String({ description: 'The address', examples: [ADDRESS] }),
+      ...named,
+      inputDomain: Type.Optional(inputDomain),
+    },
     unresolved: Type.Optional(Type.Literal(true)),
   }),
-  Type.Object({ address: Type.String(), type: unknownType, inputDomain: Type.Optional(inputDomain) }),
-  Type.Object({ address: Type.Null(), type: unknownType, inputDomain, unresolved: Type.Literal(true) }),
+  Type.Object({ address: address('The address'), type: unknownType, inputDomain: Type.Optional(inputDomain) }),
+  Type.Object({
+    address: Type.Null({ description: 'It does not resolve' }),
+    type: unknownType,
+    inputDomain,
+    unresolved: Type.Literal(true),
+  }),
 ]);

@@ -116,6 +116,39 @@ export async function dropWallets(
   await db.deleteFrom('wallet_projects').where('wallet', 'in', ids).execute();
 }
 
+/** Wallets that one statement drops. */
+const DROPPED_AT_ONCE = 1_000;
+
+/**
+ * Forgets the wallets that a project requested; those of no other project are dropped, unless an operator follows them. With the full
+ * index they are kept.
+ */
+export async function leaveProject(tx: StoreTx, project: string, isFull: boolean, now: number): Promise<void> {
+  const db = tx.db as Db;
+  const own = await db
+    .selectFrom('wallet_projects')
+    .innerJoin('wallet_wallets', 'wallet_wallets.id', 'wallet_projects.wallet')
+    .select('id')
+    .where('project', '=', project)
+    .where('is_pinned', '=', 0)
+    .where(({ not, exists, selectFrom }) =>
+      not(
+        exists(
+          selectFrom('wallet_projects as other')
+            .select('other.wallet')
+            .whereRef('other.wallet', '=', 'wallet_wallets.id')
+            .where('other.project', '!=', project),
+        ),
+      ),
+    )
+    .execute();
+  await db.deleteFrom('wallet_projects').where('project', '=', project).execute();
+  if (isFull) return;
+  const ids = own.map(({ id }) => id);
+  for (let at = 0; at < ids.length; at += DROPPED_AT_ONCE)
+    await dropWallets(tx, ids.slice(at, at + DROPPED_AT_ONCE), now);
+}
+
 /** Followed wallets that changed after a version; with `after` -1 all followed ones. */
 export async function changedWallets(
   db: Db,

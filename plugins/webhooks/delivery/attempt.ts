@@ -2,17 +2,17 @@ import { LRUCache } from 'lru-cache';
 import { codeOf, type Job, type JobOutcome, messageOf } from '../../../src/plugin/plugin.ts';
 import type { AccessCharges, Charge } from '../../../src/ports/access.ts';
 import type { Clock, Random } from '../../../src/ports/clock.ts';
-import type { Outbox } from '../../../src/ports/outbox.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { retryAfterMs } from '../../../src/runtime/retry-after.ts';
 import { createBodyRoom, mergeBodies, wrapElement } from '../bodies.ts';
 import type { WebhooksConfig } from '../config.ts';
-import { type DeliveryPayload, formOf, REASONS, type RetryPreset, type Webhook } from '../model.ts';
+import { batchLimit, type DeliveryPayload, REASONS, type RetryPreset, type Webhook } from '../model.ts';
 import { elementKey, endBatches, insertBatch, type Member, readBatches, readElements } from '../store/deliveries.ts';
 import { pausedProjects } from '../store/health.ts';
 import { hooksById, readSecrets } from '../store/hooks.ts';
 import type { Db } from '../store/tables.ts';
 import type { Pace } from './pace.ts';
+import type { DeliveryQueue } from './queue.ts';
 import { messageId, type Send, type Sent, secretKey } from './send.ts';
 
 /** A finished attempt whose outcome is not written yet. */
@@ -124,11 +124,11 @@ async function attempt(
   try {
     sent = await send(hook, keys, message, signal);
   } finally {
-    if (sent === null) charge?.settle(false);
+    if (sent === null) charge?.finish(false);
   }
   if (signal.aborted && sent.verdict.failure === 'timeout') {
     // The daemon is stopping: not a failure of the receiver.
-    charge?.settle(false);
+    charge?.finish(false);
     return { kind: 'retry', runAt: job.createdAt, error: 'stopped', uncounted: true };
   }
   if (sent.verdict.throttle) pace.throttle(hook.id);
@@ -213,7 +213,7 @@ const SWEEP_AT = 1_024;
 export function createReports(clock: Clock): Reports {
   const reports = new Map<number, { readonly report: Report; readonly at: number }>();
   const forget = (jobId: number, wasWritten: boolean): void => {
-    reports.get(jobId)?.report.charge?.settle(wasWritten);
+    reports.get(jobId)?.report.charge?.finish(wasWritten);
     reports.delete(jobId);
   };
   return {
@@ -237,7 +237,7 @@ export function createReports(clock: Clock): Reports {
 
 export interface BatchParts {
   readonly store: Store;
-  readonly outbox: Outbox;
+  readonly queue: DeliveryQueue;
   readonly clock: Clock;
 }
 
@@ -249,21 +249,14 @@ export interface Batch {
   readonly isFixed: boolean;
 }
 
-/** Discord's limit of embeds in one message. */
-const MAX_EMBEDS = 10;
-
-export const batchLimit = (hook: Webhook): number =>
-  formOf(hook.type) === 'discord' ? Math.min(hook.batchSize, MAX_EMBEDS) : hook.batchSize;
-
 /**
  * Gathers further due deliveries of the webhook into the request of a first attempt, up to the limits. The batch is stored before it is sent,
  * so that each attempt in any process sends the same bytes.
  */
-function gatherBatch({ store, outbox, clock }: BatchParts, job: Job, hook: Webhook, own: Buffer): Promise<Batch> {
+function gatherBatch({ store, queue, clock }: BatchParts, job: Job, hook: Webhook, own: Buffer): Promise<Batch> {
   const form = (job.payload as DeliveryPayload).form;
   return store.write(async (tx) => {
-    const scope = { kind: job.kind, group: job.group };
-    const taken = await outbox.take(tx, { ...scope, limit: batchLimit(hook) - 1 }, REASONS.batch);
+    const taken = await queue.takeMembers(tx, job, batchLimit(hook) - 1);
     const payloads = taken.map(({ payload }) => payload as DeliveryPayload);
     const source = { read: tx.db, dialect: tx.dialect };
     const elements = await readElements(source, [...new Set(payloads.map(({ signature }) => signature))]);
@@ -286,7 +279,7 @@ function gatherBatch({ store, outbox, clock }: BatchParts, job: Job, hook: Webho
       members.push({ id, payload });
     }
     const left = taken.slice(members.length).map(({ id }) => id);
-    await outbox.giveBack(tx, { kind: job.kind, ids: left }, REASONS.batch);
+    await queue.giveBackMembers(tx, job, left);
     const leader = { id: job.id, payload: job.payload as DeliveryPayload, webhookId: hook.id };
     await insertBatch(tx, leader, members, clock.now());
     return { members, body: members.length === 0 ? own : mergeBodies(form, bodies), isFixed: true };
@@ -295,14 +288,13 @@ function gatherBatch({ store, outbox, clock }: BatchParts, job: Job, hook: Webho
 
 /** The batch size was reduced since this batch was fixed: its deliveries are sent alone from now on, and keep their attempt count. */
 function dissolveBatch(
-  { store, outbox }: BatchParts,
+  { store, queue }: BatchParts,
   job: Job,
   members: readonly Member[],
   own: Buffer,
 ): Promise<Batch> {
   return store.write(async (tx) => {
-    const change = { kind: job.kind, ids: members.map(({ id }) => id), reason: REASONS.batch };
-    await outbox.release(tx, change, { attempts: job.attempts });
+    await queue.releaseMembers(tx, new Map([[job.id, members.map(({ id }) => id)]]));
     await endBatches(tx, [job.id]);
     return { members: [], body: own, isFixed: false };
   });

@@ -54,14 +54,14 @@ export function createDeliveryKind(kind: string, parts: JobKindParts): JobKind {
       return prepared;
     },
     run: (job, prepared, signal) => runDelivery(runParts, job, prepared as Prepared, signal),
-    async settle(tx, settled) {
-      const suspects = await recordOutcomes(parts, tx, settled, reports);
+    async ack(tx, finished) {
+      const suspects = await recordOutcomes(parts, tx, finished, reports);
       await disableFailing(parts.autoDisable, tx, suspects);
     },
-    written(settled) {
-      for (const { job, outcome } of settled) {
-        reports.take(job.id)?.charge?.settle(true);
-        metrics.settled(outcome.kind);
+    written(finished) {
+      for (const { job, outcome } of finished) {
+        reports.take(job.id)?.charge?.finish(true);
+        metrics.acked(outcome.kind);
       }
     },
   };
@@ -96,7 +96,7 @@ export interface DeliveryMetrics {
   attempt(sent: Sent): void;
   /** From the commit of the block to the first attempt. */
   firstAttempt(delayMs: number): void;
-  settled(outcome: JobOutcome['kind']): void;
+  acked(outcome: JobOutcome['kind']): void;
   matched(count: number): void;
   disabled(reason: DisabledReason): void;
 }
@@ -128,7 +128,7 @@ export function createDeliveryMetrics(metrics: Metrics): DeliveryMetrics {
       if (verdict.failure === 'blocked_address') blocked.add();
       duration.record(durationMs / 1_000);
     },
-    settled: (outcome) => next(outcome).add(),
+    acked: (outcome) => next(outcome).add(),
     matched: (count) => matched.add(count),
     disabled: (reason) => disabled(reason).add(),
   };

@@ -1,6 +1,5 @@
-import type { SettledJob } from '../../../src/plugin/plugin.ts';
+import type { FinishedJob } from '../../../src/plugin/plugin.ts';
 import type { Clock } from '../../../src/ports/clock.ts';
-import type { Outbox } from '../../../src/ports/outbox.ts';
 import type { StoreTx } from '../../../src/ports/store.ts';
 import { REASONS, type Webhook } from '../model.ts';
 import type { Alerts } from '../operational.ts';
@@ -9,6 +8,7 @@ import { addHealth, type HealthDelta, MINUTE_MS, pauseProject } from '../store/h
 import { hooksById } from '../store/hooks.ts';
 import type { Db } from '../store/tables.ts';
 import type { Report, Reports } from './attempt.ts';
+import type { DeliveryQueue } from './queue.ts';
 
 /** A webhook with a permanently failed delivery, or whose receiver is gone. */
 export interface Suspect {
@@ -16,25 +16,25 @@ export interface Suspect {
   readonly gone: boolean;
 }
 
-export interface SettleParts {
+export interface OutcomeParts {
   readonly clock: Clock;
-  readonly outbox: Outbox;
+  readonly queue: DeliveryQueue;
   readonly alerts: Alerts;
 }
 
 /** Writes attempts, counters and batches of finished attempts, and returns the webhooks that may have to be disabled. */
 export async function recordOutcomes(
-  parts: SettleParts,
+  parts: OutcomeParts,
   tx: StoreTx,
-  settled: readonly SettledJob[],
+  finished: readonly FinishedJob[],
   reports: Pick<Reports, 'get'>,
 ): Promise<readonly Suspect[]> {
   const { clock } = parts;
   const attempts: Attempt[] = [];
   const deltas = new Map<string, HealthDelta>();
   const suspects = new Map<string, Suspect>();
-  const unsent = await hooksOfUnsent(tx, settled, reports);
-  for (const { job, outcome } of settled) {
+  const unsent = await hooksOfUnsent(tx, finished, reports);
+  for (const { job, outcome } of finished) {
     const report = reports.get(job.id);
     const hook = report?.hook ?? unsent.get(job.group);
     if (hook === undefined) continue;
@@ -59,21 +59,21 @@ export async function recordOutcomes(
   }
   await insertAttempts(tx, attempts);
   await addHealth(tx, [...deltas.values()]);
-  await finishBatches(parts, tx, settled, reports);
-  await recordPauses(parts, tx, settled, unsent);
-  await parts.alerts.note(tx, settled, reports);
+  await finishBatches(parts, tx, finished, reports);
+  await recordPauses(parts, tx, finished, unsent);
+  await parts.alerts.note(tx, finished, reports);
   return [...suspects.values()];
 }
 
 /** All deliveries of a request share its outcome. */
 async function finishBatches(
-  { outbox }: SettleParts,
+  { queue }: OutcomeParts,
   tx: StoreTx,
-  settled: readonly SettledJob[],
+  finished: readonly FinishedJob[],
   reports: Pick<Reports, 'get'>,
 ): Promise<void> {
   const over: number[] = [];
-  for (const { job, outcome } of settled) {
+  for (const { job, outcome } of finished) {
     const report = reports.get(job.id);
     if (report?.isFixed !== true) continue;
     const { members } = report;
@@ -82,39 +82,39 @@ async function finishBatches(
     if (isOver || members.length === 0) over.push(job.id);
     if (!isOver || members.length === 0) continue;
     const end = outcome.kind === 'done' ? ({ state: 'done' } as const) : { state: outcome.kind, error: outcome.error };
-    await outbox.finish(tx, { kind: job.kind, ids: members.map(({ id }) => id), reason: REASONS.batch }, end);
+    const ids = members.map(({ id }) => id);
+    await queue.finishMembers(tx, job, ids, end);
   }
   await keepSent(tx, over);
-  await endBatches(tx, await dropMembers(outbox, tx, settled, reports));
+  await endBatches(tx, await dropMembers(queue, tx, finished, reports));
 }
 
 /** A leader discarded because its webhook is off takes its members with it. Returns such leaders. */
 async function dropMembers(
-  outbox: Outbox,
+  queue: DeliveryQueue,
   tx: StoreTx,
-  settled: readonly SettledJob[],
+  finished: readonly FinishedJob[],
   reports: Pick<Reports, 'get'>,
 ): Promise<readonly number[]> {
-  const dropped = settled.filter(({ job, outcome }) => outcome.kind === 'discarded' && !reports.get(job.id));
+  const dropped = finished.filter(({ job, outcome }) => outcome.kind === 'discarded' && !reports.get(job.id));
   const leaders = dropped.map(({ job }) => job.id);
   const batches = await readBatches(tx.db, tx.dialect, leaders);
   for (const { job, outcome } of dropped) {
     const ids = batches.get(job.id)?.map(({ id }) => id) ?? [];
-    const change = { kind: job.kind, ids, states: ['held'], reason: REASONS.batch } as const;
-    if (ids.length > 0 && outcome.kind === 'discarded') await outbox.discard(tx, change, outcome.error);
+    if (ids.length > 0 && outcome.kind === 'discarded') await queue.discardMembers(tx, ids, outcome.error);
   }
   return [...batches.keys()];
 }
 
 /** A project without credits is paused as a whole: logged once, then checked every few seconds. */
 async function recordPauses(
-  { clock, alerts }: SettleParts,
+  { clock, alerts }: OutcomeParts,
   tx: StoreTx,
-  settled: readonly SettledJob[],
+  finished: readonly FinishedJob[],
   hooks: ReadonlyMap<string, Webhook>,
 ): Promise<void> {
   const projects = new Set<string>();
-  for (const { job, outcome } of settled) {
+  for (const { job, outcome } of finished) {
     const hook = outcome.kind === 'held' && outcome.reason === REASONS.credits ? hooks.get(job.group) : undefined;
     if (hook !== undefined) projects.add(hook.projectId);
   }
@@ -126,10 +126,10 @@ async function recordPauses(
 /** A delivery can end without an attempt, when it could not be built or paid: its webhook is not in a report then. */
 async function hooksOfUnsent(
   tx: StoreTx,
-  settled: readonly SettledJob[],
+  finished: readonly FinishedJob[],
   reports: Pick<Reports, 'get'>,
 ): Promise<ReadonlyMap<string, Webhook>> {
-  const ids = settled
+  const ids = finished
     .filter(({ job, outcome }) => (outcome.kind === 'failed' || outcome.kind === 'held') && !reports.get(job.id))
     .map(({ job }) => job.group);
   const hooks = await hooksById(tx.db as Db, tx.dialect, [...new Set(ids)]);
@@ -137,10 +137,11 @@ async function hooksOfUnsent(
 }
 
 function attemptsOf(jobId: number, { hook, sent, n, members }: Report): Attempt[] {
-  const { status, failure, excerpt } = sent.verdict;
+  const { status, failure, excerpt, responseHeaders } = sent.verdict;
   const { startedAt, durationMs } = sent;
   return [jobId, ...members.map(({ id }) => id)].map((id) => ({
     ...{ jobId: id, number: hook.number, n, startedAt, durationMs, status, failure, excerpt },
+    responseHeaders,
   }));
 }
 

@@ -1,25 +1,28 @@
-import type { NewJob, PluginContext } from '../../../src/plugin/plugin.ts';
+import type { Job, NewJob, PluginContext } from '../../../src/plugin/plugin.ts';
 import type { ChainId } from '../../../src/ports/chain.ts';
-import type { JobState, Outbox, OutboxRow } from '../../../src/ports/outbox.ts';
+import type { JobState, Outbox, OutboxFilter, OutboxRow } from '../../../src/ports/outbox.ts';
 import type { StoreTx } from '../../../src/ports/store.ts';
 import {
+  batchLimit,
   chainOf,
   type Delivery,
   type DeliveryPayload,
   type DeliveryStatus,
+  deliveryKey,
   deliveryKind,
   REASONS,
   SELF_HELD,
   type Webhook,
 } from '../model.ts';
-import { batchesOf, endBatches } from '../store/deliveries.ts';
-import { sendAgain } from './resend.ts';
+import { batchesOf, endBatches, reopenSent, sentBatches } from '../store/deliveries.ts';
 
 interface DeliveryPageQuery {
   readonly status: DeliveryStatus | null;
   /** Only ids below this one. */
   readonly before: number | null;
   readonly limit: number;
+  /** Only the deliveries of this transaction; null: of all. */
+  readonly signature: string | null;
 }
 
 /** Held deliveries: at most `limit`, oldest first; with `createdBefore` only those created before it. */
@@ -29,7 +32,16 @@ interface HeldQuery {
   readonly createdBefore?: number;
 }
 
-/** The deliveries of webhooks in the outbox. */
+/** Finished deliveries of a webhook. */
+export interface FinishedRange {
+  readonly states: readonly ('done' | 'failed' | 'discarded')[];
+  /** Unix milliseconds of creation. */
+  readonly sinceMs: number;
+  /** Exclusive. */
+  readonly untilMs: number;
+}
+
+/** The deliveries of webhooks in the outbox: all reads and changes of them pass here. */
 export interface DeliveryQueue {
   /** Adds missing deliveries; returns how many. */
   enqueue(tx: StoreTx, jobs: readonly NewJob[]): Promise<number>;
@@ -41,6 +53,17 @@ export interface DeliveryQueue {
   discardWaiting(tx: StoreTx, webhookId: string, reason: string): Promise<void>;
   /** Ids of the deliveries of a webhook that are in flight. */
   inFlight(tx: StoreTx, webhookId: string): Promise<ReadonlySet<number>>;
+  /** Takes up to `limit` other due first attempts of the webhook for the request of this one; see `Outbox.take`. */
+  takeMembers(tx: StoreTx, leader: Job, limit: number): Promise<readonly OutboxRow[]>;
+  /** Undoes `takeMembers`. */
+  giveBackMembers(tx: StoreTx, leader: Job, ids: readonly number[]): Promise<void>;
+  /** Members get the outcome of their request. */
+  finishMembers(
+    tx: StoreTx,
+    leader: Job,
+    ids: readonly number[],
+    end: { readonly state: 'done' } | { readonly state: 'failed'; readonly error: string },
+  ): Promise<void>;
   /** Members of batches, by leader: each is sent alone from now on and keeps the attempt count of its batch. */
   releaseMembers(tx: StoreTx, batches: ReadonlyMap<number, readonly number[]>): Promise<void>;
   /** Discards members of batches. */
@@ -62,8 +85,35 @@ export interface DeliveryQueue {
   get(webhookId: string, id: number): Promise<Delivery | null>;
   /** Makes finished deliveries pending again; returns how many. */
   requeueKeys(tx: StoreTx, chain: ChainId, keys: readonly string[]): Promise<number>;
-  /** Makes a finished delivery pending again, with new attempts and the other deliveries of its request; false when it is not finished. */
-  resend(tx: StoreTx, hook: Webhook, id: number): Promise<boolean>;
+  /**
+   * Makes finished deliveries pending again, together with the other deliveries of their requests: the id of a request is derived from its
+   * whole content, and the receiver recognizes only an identical request. Returns how many became pending. `once`: each request gets a
+   * single attempt, after new deliveries.
+   */
+  resend(tx: StoreTx, hook: Webhook, ids: readonly number[], options?: { readonly once?: boolean }): Promise<number>;
+  /** Finished deliveries of the kind that the webhook has now. */
+  countFinished(hook: Webhook, range: FinishedRange): Promise<number>;
+  /** Their ids above `afterId`, oldest first. */
+  finished(
+    tx: StoreTx,
+    hook: Webhook,
+    range: FinishedRange,
+    page: { readonly afterId: number; readonly limit: number },
+  ): Promise<readonly number[]>;
+  /** Those of these deliveries that are not finished. */
+  unfinished(ids: readonly number[]): Promise<ReadonlySet<number>>;
+  /** Deliveries of a webhook that wait or run, and held ones, both counted up to `atMost`. */
+  counts(hook: Webhook, atMost: number): Promise<{ readonly waiting: number; readonly held: number }>;
+  /** Deletes and returns up to `limit` deliveries that finished before. */
+  prune(
+    tx: StoreTx,
+    chain: ChainId,
+    options: {
+      readonly state: 'done' | 'failed' | 'discarded';
+      readonly finishedBefore: number;
+      readonly limit: number;
+    },
+  ): Promise<readonly { readonly id: number; readonly key: string }[]>;
 }
 
 const STATES: Readonly<Record<DeliveryStatus, readonly JobState[]>> = {
@@ -141,6 +191,11 @@ export function createOutboxQueue({ outbox, enqueue, chains }: OutboxQueueParts)
       }
       return found;
     },
+    takeMembers: (tx, { kind, group }, limit) => outbox.take(tx, { kind, group, limit }, REASONS.batch),
+    giveBackMembers: (tx, { kind }, ids) => outbox.giveBack(tx, { kind, ids }, REASONS.batch),
+    async finishMembers(tx, { kind }, ids, end) {
+      await outbox.finish(tx, { kind, ids, reason: REASONS.batch }, end);
+    },
     async releaseMembers(tx, batches) {
       const leaders = [...batches.keys()];
       const byAttempts = new Map<number, number[]>();
@@ -194,8 +249,12 @@ export function createOutboxQueue({ outbox, enqueue, chains }: OutboxQueueParts)
       const counts = await Promise.all(kinds.map((kind) => outbox.count({ kind, states: STATES.pending }, { atMost })));
       return counts.reduce((sum, count) => sum + count, 0);
     },
-    async list(webhookId, { status, before, limit }) {
-      const filter = { group: webhookId, ...(status === null ? {} : { states: STATES[status] }) };
+    async list(webhookId, { status, before, limit, signature }) {
+      const filter = {
+        group: webhookId,
+        ...(status === null ? {} : { states: STATES[status] }),
+        ...(signature === null ? {} : { keys: [deliveryKey(webhookId, signature)] }),
+      };
       const page = { limit, ...(before === null ? {} : { beforeId: before }) };
       return (await rowsOf((kind) => outbox.list({ kind, ...filter }, page))).slice(0, limit);
     },
@@ -211,11 +270,67 @@ export function createOutboxQueue({ outbox, enqueue, chains }: OutboxQueueParts)
       }
       return sum;
     },
-    async resend(tx, hook, id) {
-      for (const kind of kinds) if ((await sendAgain(outbox, tx, { kind, hook, ids: [id] })) > 0) return true;
-      return false;
+    async resend(tx, hook, ids, { once = false } = {}) {
+      let sum = 0;
+      for (const kind of kinds) sum += await resendOf(outbox, tx, { kind, hook, ids, once });
+      return sum;
     },
+    countFinished: (hook, range) => outbox.count(finishedOf(hook, range)),
+    async finished(tx, hook, range, page) {
+      return (await outbox.list(finishedOf(hook, range), { ...page, tx })).map(({ id }) => id);
+    },
+    async unfinished(ids) {
+      const found = new Set<number>();
+      for (const kind of kinds) {
+        for (const { id } of await outbox.list({ kind, ids, states: STATES.pending }, { limit: MAX_PAGE }))
+          found.add(id);
+      }
+      return found;
+    },
+    async counts({ id, type }, atMost) {
+      const which = { kind: deliveryKind(chainOf(type)), group: id };
+      return {
+        waiting: await outbox.count({ ...which, states: ['pending', 'running'] }, { atMost }),
+        held: await outbox.count({ ...which, states: HELD }, { atMost }),
+      };
+    },
+    prune: (tx, chain, options) => outbox.prune(tx, { kind: deliveryKind(chain), ...options }),
   };
+}
+
+const finishedOf = (hook: Webhook, { states, sinceMs, untilMs }: FinishedRange): OutboxFilter => ({
+  ...{ kind: deliveryKind(chainOf(hook.type)), group: hook.id, states },
+  ...{ createdFrom: sinceMs, createdBefore: untilMs },
+});
+
+interface Resend {
+  readonly kind: string;
+  readonly hook: Webhook;
+  readonly ids: readonly number[];
+  readonly once: boolean;
+}
+
+async function resendOf(outbox: Outbox, tx: StoreTx, { kind, hook, ids, once }: Resend): Promise<number> {
+  const changed = await outbox.requeue(tx, { kind, ids }, { once });
+  if (changed === 0) return 0;
+  const limit = batchLimit(hook);
+  const fitting = [...(await sentBatches(tx, ids))].filter(([, members]) => Math.max(1, members.length) < limit);
+  const leaders = fitting.map(([leader]) => leader);
+  const more = await outbox.requeue(tx, { kind, ids: fitting.flat(2) }, { once });
+  const ready = new Set<number>();
+  for (let at = 0; at < leaders.length; at += MAX_PAGE) {
+    const some = leaders.slice(at, at + MAX_PAGE);
+    const rows = await outbox.list({ kind, ids: some, states: ['pending'] }, { limit: MAX_PAGE, tx });
+    for (const { id } of rows) ready.add(id);
+  }
+  // A batch whose leader was reverted, or is in flight alone, cannot be sent unchanged.
+  const whole = fitting.filter(([leader]) => ready.has(leader));
+  await reopenSent(
+    tx,
+    whole.map(([leader]) => leader),
+  );
+  await outbox.hold(tx, { kind, ids: whole.flatMap(([, members]) => members) }, REASONS.batch);
+  return changed + more;
 }
 
 function toDelivery(row: OutboxRow): Delivery {

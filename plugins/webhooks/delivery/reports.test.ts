@@ -7,7 +7,7 @@ function stage() {
   const reports = createReports(createManualClock());
   const settled: boolean[] = [];
   const put = (n: number, id = 1) => {
-    const charge = n === 1 ? { settle: (charged: boolean) => void settled.push(charged) } : null;
+    const charge = n === 1 ? { finish: (charged: boolean) => void settled.push(charged) } : null;
     reports.put(id, { n, charge } as Report);
   };
   return { reports, settled, put };
@@ -32,7 +32,7 @@ test('a job that another process took over is charged there', async () => {
   const clock = createManualClock();
   const reports = createReports(clock);
   const settled: boolean[] = [];
-  const charge = { settle: (charged: boolean) => void settled.push(charged) };
+  const charge = { finish: (charged: boolean) => void settled.push(charged) };
   for (let id = 0; id < 1_024; id += 1) reports.put(id, { n: 1, charge } as Report);
   await clock.advance(600_001);
   reports.put(5_000, { n: 1, charge } as Report);

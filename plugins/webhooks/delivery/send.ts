@@ -83,17 +83,8 @@ export function createSend({ post, clock, config, userAgent }: SendParts): Send 
   return async (hook, keys, message, signal) => {
     const startedAt = clock.now();
     const begin = clock.monotonic();
-    const headers: Record<string, string> = {
-      'content-type': 'application/json',
-      'user-agent': userAgent,
-      ...signatureHeaders(hook, keys, message, startedAt),
-      'x-parhelion-webhook': hook.id,
-      'x-parhelion-attempt': String(message.attempt),
-      'x-parhelion-network': networkName(chainOf(hook.type)),
-      'x-parhelion-created-at': isoTime(message.createdAt),
-    };
-    if (hook.authHeader !== null) headers.authorization = hook.authHeader;
-    if (message.test) headers['x-parhelion-test'] = 'true';
+    const signature = (id: string, seconds: number) => signBody(keys, id, seconds, message.body);
+    const headers = headersOf(hook, message, { startedAt, userAgent, signature, authorization: hook.authHeader });
     const { timeoutMs } = config.retry[hook.retryPreset];
     const retriesAtOnce = hook.retryPreset === 'durable';
     const { url } = hook;
@@ -102,20 +93,66 @@ export function createSend({ post, clock, config, userAgent }: SendParts): Send 
   };
 }
 
-/** Discord verifies no signatures. */
-function signatureHeaders(
-  { type }: Webhook,
-  keys: readonly Buffer[],
-  { id, body }: Message,
-  now: number,
+interface HeaderParts {
+  /** Unix milliseconds. */
+  readonly startedAt: number;
+  readonly userAgent: string;
+  signature(id: string, timestampSeconds: number): string;
+  readonly authorization: string | null;
+}
+
+/** The headers of a request. */
+function headersOf(
+  { id, type }: Pick<Webhook, 'id' | 'type'>,
+  message: Omit<Message, 'body'>,
+  { startedAt, userAgent, signature, authorization }: HeaderParts,
 ): Record<string, string> {
-  if (formOf(type) === 'discord') return {};
-  const timestamp = Math.floor(now / 1_000);
-  return {
-    'webhook-id': id,
-    'webhook-timestamp': String(timestamp),
-    'webhook-signature': signBody(keys, id, timestamp, body),
+  const seconds = Math.floor(startedAt / 1_000);
+  const signed = {
+    'webhook-id': message.id,
+    'webhook-timestamp': String(seconds),
+    'webhook-signature': signature(message.id, seconds),
   };
+  return {
+    'content-type': 'application/json',
+    'user-agent': userAgent,
+    // Discord verifies no signatures.
+    ...(formOf(type) === 'discord' ? {} : signed),
+    'x-parhelion-webhook': id,
+    'x-parhelion-attempt': String(message.attempt),
+    'x-parhelion-network': networkName(chainOf(type)),
+    'x-parhelion-created-at': isoTime(message.createdAt),
+    ...(authorization === null ? {} : { authorization }),
+    ...(message.test ? { 'x-parhelion-test': 'true' } : {}),
+  };
+}
+
+const HIDDEN = '(hidden)';
+
+/** The headers of an earlier attempt as they follow from its delivery and webhook; signature and authorization are hidden. */
+export const describeHeaders = (
+  hook: Webhook,
+  message: Omit<Message, 'body' | 'test'>,
+  startedAt: number,
+  userAgent: string,
+): Record<string, string> =>
+  headersOf(
+    hook,
+    { ...message, test: false },
+    { startedAt, userAgent, signature: () => HIDDEN, authorization: hook.authHeader === null ? null : HIDDEN },
+  );
+
+const MAX_HEADERS = 20;
+const MAX_HEADER_CHARS = 200;
+
+/** What is kept of the headers of a response: not more than a few kB, and no cookies. */
+function keptHeaders(headers: OutboundResponse['headers']): Record<string, string> {
+  const kept = Object.entries(headers).filter(([name]) => name !== 'set-cookie');
+  return Object.fromEntries(
+    kept
+      .slice(0, MAX_HEADERS)
+      .map(([name, value]) => [name.slice(0, MAX_HEADER_CHARS), value.slice(0, MAX_HEADER_CHARS)]),
+  );
 }
 
 async function requestOnce(
@@ -152,6 +189,8 @@ interface Verdict {
   readonly overloaded: boolean;
   readonly retryAfter: string | undefined;
   readonly excerpt: Buffer | null;
+  /** Null without a response. */
+  readonly responseHeaders: Readonly<Record<string, string>> | null;
 }
 
 type Failure = 'timeout' | 'connection' | 'dns' | 'tls' | 'blocked_address' | 'http_status' | 'unsendable';
@@ -183,6 +222,7 @@ function judgeResponse({ status, headers, body }: OutboundResponse): Verdict {
     overloaded: status === 429,
     retryAfter: ok ? undefined : retryAfterOf(headers['retry-after'], status === 429 ? body : null),
     excerpt: body.length === 0 ? null : body,
+    responseHeaders: keptHeaders(headers),
   };
 }
 
@@ -213,6 +253,7 @@ function judgeError(error: unknown): Verdict {
     overloaded: failure === 'timeout',
     retryAfter: undefined,
     excerpt: null,
+    responseHeaders: null,
   };
 }
 

@@ -1,137 +1,284 @@
 import { type TSchema, Type } from '@sinclair/typebox';
 import { encode32 } from '../../../src/lib/base58.ts';
-import type { Caller, Price, Route } from '../../../src/plugin/plugin.ts';
+import type { Caller, Price, Route, Tag } from '../../../src/plugin/plugin.ts';
 import { RequestError, type RouteRequest } from '../../../src/plugin/request.ts';
-import { ON_INACTIVE, RETRY_PRESETS, TXN_STATUSES, WEBHOOK_TYPES, type Webhook, webhookView } from '../model.ts';
+import { address, count, flag, oneOf, orNull, signature, slot, text, time } from '../../../src/solana/schemas.ts';
+import {
+  DELIVERY_STATUSES,
+  ON_INACTIVE,
+  RETRY_PRESETS,
+  TXN_STATUSES,
+  WEBHOOK_TYPES,
+  type Webhook,
+  webhookView,
+} from '../model.ts';
 
-const literals = (values: readonly string[]): TSchema => Type.Union(values.map((value) => Type.Literal(value)));
-const time = Type.String({ format: 'date-time' });
-const orNull = (schema: TSchema): TSchema => Type.Union([schema, Type.Null()]);
+const orAbsent = <S extends TSchema>(schema: S) => Type.Optional(orNull(schema));
 
 export const errorReply = Type.Object({ error: Type.String(), code: Type.Integer() });
-/** Patterns of paths and bodies; the handlers validate them with their own texts. */
-const PATHS = {
-  webhookID: Type.String({ format: 'uuid', description: 'UUIDv4 of the webhook' }),
-  deliveryId: Type.String({ pattern: '^[0-9]{1,15}$', description: 'id of the delivery' }),
-};
-const accountAddresses = Type.Array(Type.String({ pattern: '^[1-9A-HJ-NP-Za-km-z]{32,44}$' }), {
-  description: 'base58',
-});
-const slot = Type.Integer({ minimum: 0 });
-const instant = Type.Union([Type.Integer(), Type.String()], { description: 'Unix seconds, or a date and time' });
-const hookFields = {
-  webhookURL: Type.String({ format: 'uri' }),
-  accountAddresses,
-  transactionTypes: Type.Array(Type.String()),
-  webhookType: literals(WEBHOOK_TYPES),
-  authHeader: Type.String(),
-  active: Type.Boolean(),
-  txnStatus: literals(TXN_STATUSES),
-  encoding: Type.String(),
-  matchTokenOwners: Type.Boolean(),
-  retryPreset: literals(RETRY_PRESETS),
-  batchSize: Type.Integer({ minimum: 1 }),
-  ordered: Type.Boolean(),
-  onInactive: literals(ON_INACTIVE),
-};
-const { webhookURL, ...others } = hookFields;
-const documented = (body: TSchema) => ({ documented: { params: PATHS, body } });
-
-export const DOCUMENTED_PATHS = { documented: { params: PATHS } };
-export const CREATE_BODY = documented(Type.Composite([Type.Object({ webhookURL }), Type.Partial(Type.Object(others))]));
-export const EDIT_BODY = documented(Type.Partial(Type.Object(hookFields)));
-export const TOGGLE_BODY = documented(Type.Object({ active: Type.Boolean() }));
-export const ADDRESSES_BODY = documented(Type.Object({ accountAddresses }));
-export const ROTATE_BODY = documented(
-  Type.Object({ overlapSeconds: Type.Optional(Type.Integer({ minimum: 0, maximum: 604_800 })) }),
-);
-export const NO_FIELDS_BODY = documented(Type.Object({}));
-export const RECOVER_BODY = documented(Type.Object({ since: instant, until: Type.Optional(instant) }));
-export const REPLAY_BODY = documented(
-  Type.Union([
-    Type.Object({
-      since: instant,
-      until: Type.Optional(instant),
-      status: Type.Optional(literals(['failed', 'discarded', 'all'])),
-    }),
-    Type.Object({ fromSlot: slot, toSlot: slot, force: Type.Optional(Type.Boolean()) }),
-  ]),
-);
+export const webhookID = text('UUIDv4 of the webhook', '5e1a3c1e-4f0b-4b6f-9d55-0c8a2f6f7d11', { format: 'uuid' });
+export const deliveryId = text('Id of the delivery', '1042', { pattern: '^[0-9]{1,15}$' });
+/** Forms of path parameters; the handlers validate them with their own texts. */
+export const DOCUMENTED_PATHS = { documented: { params: { webhookID, deliveryId } } };
 
 export const hookParams = Type.Object({ webhookID: Type.String({ description: 'UUIDv4 of the webhook' }) });
 export const deliveryParams = Type.Object({
   webhookID: Type.String({ description: 'UUIDv4 of the webhook' }),
-  deliveryId: Type.String({ description: 'id of the delivery' }),
+  deliveryId: Type.String({ description: 'Id of the delivery' }),
 });
 
-export const webhookReply = Type.Object({
-  webhookID: Type.String(),
-  project: Type.String(),
-  wallet: Type.String(),
-  webhookURL: Type.String(),
-  transactionTypes: Type.Array(Type.String()),
-  accountAddresses: Type.Array(Type.String()),
-  webhookType: literals(WEBHOOK_TYPES),
-  authHeader: Type.String(),
-  active: Type.Boolean(),
-  addressCount: Type.Integer(),
-  txnStatus: literals(TXN_STATUSES),
-  encoding: Type.Optional(Type.String()),
-  matchTokenOwners: Type.Boolean(),
-  retryPreset: literals(RETRY_PRESETS),
-  batchSize: Type.Integer(),
-  ordered: Type.Boolean(),
-  onInactive: Type.String(),
-  disabledReason: Type.Optional(Type.String()),
-  disabledAt: Type.Optional(time),
-  graceUntil: Type.Optional(time),
-  signingSecret: Type.Optional(Type.String({ description: 'only in the answer of create' })),
-});
+// ---------------------------------------------------------------------------------------------------------------- bodies
 
-export const gapReply = Type.Object({
-  id: Type.String(),
-  network: literals(['main', 'devnet']),
-  fromSlot: Type.Integer(),
-  toSlot: Type.Integer({ description: 'inclusive' }),
-  reason: literals(['pruned', 'too_old', 'hole', 'manual', 'skipped']),
-  detectedAt: time,
-  status: literals(['open', 'filling', 'filled', 'abandoned']),
-  filledTo: orNull(Type.Integer({ description: 'it is filled up to this slot' })),
-  trouble: orNull(Type.String({ description: 'why it is not being filled' })),
-});
+/** Control characters and lone surrogates cannot be stored, a fragment is not sent. */
+const URL_TEXT = '^[^\\u0000-\\u001f\\u007f-\\u009f\\ud800-\\udfff#]+$';
+/** What a header can carry, without blanks at the ends. */
+const HEADER_TEXT = '^([!-~\\u00a1-\\u00ff]([ -~\\u00a0-\\u00ff]*[!-~\\u00a1-\\u00ff])?)?$';
+const DATE_TEXT =
+  '^[0-9]{4}-[0-9]{2}-[0-9]{2}([Tt ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\\.[0-9]{1,9})?)?([Zz]|[+-][0-9]{2}:?[0-9]{2})?)?$';
 
-export const missedReply = Type.Object({
-  network: literals(['main', 'devnet']),
-  fromSlot: Type.Integer(),
-  toSlot: Type.Integer({ description: 'inclusive; a replay of the range delivers its events' }),
-  events: Type.Integer({
-    description: 'number of events that were not stored; events of a block that was read twice count twice',
-  }),
-  reason: literals(['queue_full', 'plan_full']),
-  since: time,
+const webhookURL = text(
+  'Where deliveries are posted: http or https, without a fragment, to a host that webhooks.allowCidrs permits',
+  'https://example.org/hook',
+  { format: 'uri', pattern: URL_TEXT, maxLength: 2_048 },
+);
+const accountAddresses = Type.Array(address('A watched account'), {
+  description: 'Accounts to watch: a transaction that names one of them is delivered. Duplicates are dropped.',
 });
-
-export const deliveryReply = Type.Object({
-  deliveryId: Type.String(),
-  webhookID: Type.String(),
-  status: literals(['pending', 'delivered', 'failed', 'discarded']),
-  signature: Type.String(),
-  slot: Type.Integer(),
-  createdAt: time,
-  nextAttemptAt: orNull(time),
-  reason: orNull(Type.String({ description: 'of the last failure, or why it was discarded' })),
-  attempts: Type.Array(
-    Type.Object({
-      attempt: Type.Integer(),
-      at: time,
-      durationMs: Type.Integer(),
-      statusCode: orNull(Type.Integer()),
-      failure: orNull(Type.String()),
-      responseBody: orNull(Type.String()),
+const transactionTypes = Type.Array(text('Name of a transaction type, in any case', 'TRANSFER'), {
+  maxItems: 1_000,
+  description: 'Types that enhanced and Discord webhooks deliver; none or `ANY`: all',
+});
+const fields = {
+  webhookType: oneOf(WEBHOOK_TYPES, 'Form of the deliveries, and the chain'),
+  transactionTypes,
+  accountAddresses,
+  authHeader: orNull(
+    text('Sent as the header Authorization of each delivery', 'Bearer secret', {
+      pattern: HEADER_TEXT,
+      maxLength: 4_096,
     }),
   ),
-  body: Type.Optional(Type.Unknown({ description: 'the request body; only for a single delivery' })),
+  txnStatus: orNull(oneOf(TXN_STATUSES, 'Which transactions are delivered, by their outcome')),
+  encoding: orNull(oneOf(['jsonParsed', 'json'], 'Kept and returned; it does not change the deliveries')),
+  active: orNull(flag('Whether deliveries are made', true)),
+  matchTokenOwners: orNull(flag('Also match the owners of token accounts that the transaction changes')),
+  retryPreset: orNull(
+    oneOf(RETRY_PRESETS, 'How failed deliveries are repeated: for a day, or as the hosted service does'),
+  ),
+  batchSize: orNull(
+    Type.Integer({ minimum: 1, maximum: 100, description: 'Most events in one request', examples: [1] }),
+  ),
+  ordered: orNull(flag('Deliver one after the other, in the order of the chain')),
+  onInactive: orNull(oneOf(ON_INACTIVE, 'What happens to events while the webhook is inactive')),
+};
+const EXAMPLE = {
+  webhookURL: 'https://example.org/hook',
+  webhookType: 'enhanced',
+  transactionTypes: ['TRANSFER', 'SWAP'],
+  accountAddresses: ['86xCnPeV69n6t3DnyGvkKobf9FdN2H9oiVDdaMpo2MMY'],
+  authHeader: 'Bearer secret',
+};
+
+export const createBody = Type.Object(
+  { webhookURL, ...Type.Partial(Type.Object(fields)).properties },
+  { title: 'NewWebhook', description: 'The webhook; only webhookURL is required', examples: [EXAMPLE] },
+);
+export const editBody = Type.Partial(Type.Object({ webhookURL, ...fields }), {
+  title: 'WebhookChange',
+  description: 'The fields to change; others keep their values',
+  examples: [{ accountAddresses: EXAMPLE.accountAddresses, transactionTypes: ['ANY'] }],
 });
+export const toggleBody = Type.Object(
+  { active: flag('True: make deliveries', false) },
+  { description: 'Whether deliveries are made' },
+);
+export const addressesBody = Type.Object({ accountAddresses }, { description: 'The addresses' });
+/** Anything but an object counts as an empty one. */
+export const rotateBody = Type.Unsafe<unknown>({
+  description: 'How long the old secret signs too',
+  properties: {
+    overlapSeconds: orNull(
+      Type.Integer({
+        minimum: 0,
+        maximum: 604_800,
+        description: 'Seconds; default: secret.overlapSeconds',
+        examples: [3_600],
+      }),
+    ),
+  },
+  examples: [{ overlapSeconds: 3_600 }],
+});
+export const ignoredBody = Type.Unsafe<unknown>({
+  type: ['object', 'array', 'string', 'number', 'boolean', 'null'],
+  items: {},
+  description: 'Not needed; any JSON is accepted and ignored',
+  examples: [{}],
+});
+
+const instant = Type.Union(
+  [
+    Type.Integer({ minimum: 0, description: 'Unix seconds', examples: [1_763_923_200] }),
+    text('Date, or date and time; UTC unless it names a zone', '2026-11-23T18:40:00Z', { pattern: DATE_TEXT }),
+  ],
+  { description: 'Unix seconds, or a date and time', examples: ['2026-11-23T18:40:00Z'] },
+);
+const until = orAbsent(instant);
+export const recoverBody = Type.Object(
+  { since: instant, until },
+  { description: 'The period, up to now by default', examples: [{ since: '2026-11-23T18:40:00Z' }] },
+);
+const slotNumber = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER, examples: [381_204_511] });
+const never = Type.Optional(Type.Never({ description: 'Not in this form' }));
+export const replayBody = Type.Union(
+  [
+    Type.Object(
+      {
+        since: instant,
+        until,
+        status: orAbsent(oneOf(['failed', 'discarded', 'all'], 'Which deliveries; default failed')),
+        fromSlot: never,
+        toSlot: never,
+      },
+      { description: 'Stored deliveries of a period' },
+    ),
+    Type.Object(
+      {
+        fromSlot: { ...slotNumber, description: 'First slot' },
+        toSlot: { ...slotNumber, description: 'Last slot, inclusive' },
+        force: Type.Optional(flag('Also deliver what was delivered before')),
+      },
+      { description: 'A range of slots, which is read again' },
+    ),
+  ],
+  {
+    description: 'Stored deliveries of a period, or a range of slots',
+    examples: [{ since: '2026-11-23T18:40:00Z', status: 'failed' }],
+  },
+);
+
+// --------------------------------------------------------------------------------------------------------------- replies
+
+const chain = oneOf(['main', 'devnet'], 'The chain');
+export const webhookReply = Type.Object(
+  {
+    webhookID,
+    project: text('Project that owns it', 'b5a3e1c2-7d64-4c0a-9e39-2f1f5a0d8c11'),
+    wallet: text('Wallet of the project; empty when it has none', ''),
+    webhookURL: text('Where deliveries are posted', 'https://example.org/hook'),
+    transactionTypes: Type.Array(text('Name of a transaction type', 'TRANSFER'), {
+      description: 'Types that it delivers',
+    }),
+    accountAddresses: Type.Array(address('A watched account'), { description: 'Accounts that it watches' }),
+    webhookType: oneOf(WEBHOOK_TYPES, 'Form of the deliveries, and the chain'),
+    authHeader: text('Header Authorization of each delivery; empty when none', ''),
+    active: flag('Whether deliveries are made', true),
+    addressCount: count('Number of watched accounts'),
+    txnStatus: oneOf(TXN_STATUSES, 'Which transactions are delivered, by their outcome'),
+    encoding: Type.Optional(text('As it was given', 'jsonParsed')),
+    matchTokenOwners: flag('Whether owners of token accounts match too'),
+    retryPreset: oneOf(RETRY_PRESETS, 'How failed deliveries are repeated'),
+    batchSize: count('Most events in one request'),
+    ordered: flag('Whether deliveries keep the order of the chain'),
+    onInactive: oneOf(ON_INACTIVE, 'What happens to events while it is inactive'),
+    disabledReason: Type.Optional(text('Why the service switched it off', 'failure rate')),
+    disabledAt: Type.Optional(time('When the service switched it off')),
+    graceUntil: Type.Optional(time('Until then the service does not switch it off')),
+    signingSecret: Type.Optional(
+      text('Secret that signs the deliveries; only in the answer of create', 'whsec_c2VjcmV0LW9mLXRoaXMtd2ViaG9vaw=='),
+    ),
+  },
+  {
+    title: 'Webhook',
+    description: 'The webhook',
+    examples: [
+      {
+        webhookID: '5e1a3c1e-4f0b-4b6f-9d55-0c8a2f6f7d11',
+        project: 'b5a3e1c2-7d64-4c0a-9e39-2f1f5a0d8c11',
+        wallet: '',
+        ...EXAMPLE,
+        active: true,
+        addressCount: 1,
+        txnStatus: 'all',
+        matchTokenOwners: false,
+        retryPreset: 'durable',
+        batchSize: 1,
+        ordered: false,
+        onInactive: 'drop',
+      },
+    ],
+  },
+);
+
+export const gapReply = Type.Object(
+  {
+    id: text('Id of the gap', '7'),
+    network: chain,
+    fromSlot: slot('First slot'),
+    toSlot: slot('Last slot, inclusive'),
+    reason: oneOf(['pruned', 'too_old', 'hole', 'manual', 'skipped'], 'Why it was passed over'),
+    detectedAt: time('When it was found'),
+    status: oneOf(['open', 'filling', 'filled', 'abandoned'], 'State of the gap', 'filled'),
+    filledTo: orNull(slot('It is filled up to this slot')),
+    trouble: orNull(text('Why it is not being filled', 'no upstream has the block')),
+  },
+  { title: 'Gap', description: 'A range of slots that was passed over' },
+);
+
+export const missedReply = Type.Object(
+  {
+    network: chain,
+    fromSlot: slot('First slot'),
+    toSlot: slot('Last slot, inclusive; a replay of the range delivers its events'),
+    events: count('Events that were not stored; those of a block that was read twice count twice', 120),
+    reason: oneOf(['queue_full', 'plan_full'], 'Why they were not stored'),
+    since: time('Time of the first one'),
+  },
+  { title: 'MissedRange', description: 'Slots whose events were counted and not stored' },
+);
+
+const headers = (description: string) =>
+  Type.Record(Type.String(), Type.String(), { description, examples: [{ 'content-type': 'application/json' }] });
+
+export const deliveryReply = Type.Object(
+  {
+    deliveryId,
+    webhookID,
+    status: oneOf(DELIVERY_STATUSES, 'State of the delivery', 'delivered'),
+    signature: signature('The transaction'),
+    slot: slot('Its slot'),
+    type: Type.Optional(orNull(text('Type of the transaction; null for raw and discord', 'TRANSFER'))),
+    createdAt: time('When it was queued'),
+    nextAttemptAt: orNull(time('When it is tried again')),
+    reason: orNull(text('Of the last failure, or why it was discarded', 'the receiver answered 500')),
+    attempts: Type.Array(
+      Type.Object({
+        attempt: count('Number of the attempt'),
+        at: time('When it began'),
+        durationMs: count('Milliseconds until its end', 84),
+        statusCode: orNull(Type.Integer({ description: 'Status of the answer', examples: [200] })),
+        failure: orNull(text('Why it failed', 'timeout')),
+        responseBody: orNull(text('Beginning of the answer', 'ok')),
+        responseHeaders: Type.Optional(
+          headers('Headers of the answer without cookies, bounded; only for a single delivery'),
+        ),
+        requestHeaders: Type.Optional(
+          headers('Headers of the request; signature and authorization are hidden; only for a single delivery'),
+        ),
+      }),
+      { description: 'Attempts, oldest first' },
+    ),
+    body: Type.Optional(Type.Unknown({ description: 'The request body; only for a single delivery' })),
+  },
+  { title: 'Delivery', description: 'A delivery and its attempts' },
+);
+
+export const pageReply = Type.Object(
+  {
+    hasMore: flag('Whether there is another page'),
+    nextCursor: orNull(text('`cursor` of the next page', '1041')),
+  },
+  { title: 'WebhookPage', description: 'Where the list continues' },
+);
 
 const WRITE_CREDITS = 100;
 
@@ -143,7 +290,8 @@ export const END_PRICE: Price = { ...WRITE_PRICE, neverRefused: true };
 export const FREE_PRICE: Price = { product: 'webhooks', credits: 0, groups: ['das'] };
 
 /** Common members of all routes of this plugin. */
-export const COMMON = { tag: 'Webhooks', auth: 'key', errors: 'plain' } as const satisfies Partial<Route>;
+const WEBHOOKS: Tag = { name: 'Webhooks', description: 'Transactions of watched accounts, posted to an address' };
+export const COMMON = { tag: WEBHOOKS, auth: 'key', errors: 'plain' } as const satisfies Partial<Route>;
 
 export const BAD_REPLIES = { 400: errorReply, 401: errorReply, 429: errorReply } as const;
 export const HOOK_REPLIES = { ...BAD_REPLIES, 404: errorReply } as const;

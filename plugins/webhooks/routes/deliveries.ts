@@ -3,12 +3,21 @@ import { stringify } from '../../../src/lib/json.ts';
 import { defineRoute, type Route } from '../../../src/plugin/plugin.ts';
 import { JsonText, json, RequestError } from '../../../src/plugin/request.ts';
 import type { AccessCharges } from '../../../src/ports/access.ts';
+import { oneOf } from '../../../src/solana/schemas.ts';
 import { wrapElement } from '../bodies.ts';
 import type { DeliveryQueue } from '../delivery/queue.ts';
 import { refuseUnpaid } from '../delivery/resend.ts';
+import { describeHeaders, messageId } from '../delivery/send.ts';
 import { type ManageContext, notFound } from '../manage.ts';
 import { DELIVERY_STATUSES, type Delivery, isoTime, type Webhook } from '../model.ts';
-import { type Attempt, elementKey, readAttempts, readElements } from '../store/deliveries.ts';
+import {
+  type Attempt,
+  batchOfDelivery,
+  elementKey,
+  readAttempts,
+  readElements,
+  readTypes,
+} from '../store/deliveries.ts';
 import { findHook } from '../store/hooks.ts';
 import { type MissedRange, readMissed } from '../store/missed.ts';
 import type { Db } from '../store/tables.ts';
@@ -16,6 +25,7 @@ import {
   COMMON,
   callerOf,
   DOCUMENTED_PATHS,
+  deliveryId,
   deliveryParams,
   deliveryReply,
   errorReply,
@@ -23,8 +33,9 @@ import {
   HOOK_REPLIES,
   hookIdOf,
   hookParams,
+  ignoredBody,
   missedReply,
-  NO_FIELDS_BODY,
+  pageReply,
 } from './common.ts';
 
 const MAX_LIMIT = 100;
@@ -34,6 +45,7 @@ interface DeliveryRouteParts {
   readonly context: ManageContext;
   readonly queue: DeliveryQueue;
   readonly charges: AccessCharges | null;
+  readonly userAgent: string;
 }
 
 /** Routes that read deliveries and resend one. */
@@ -55,10 +67,6 @@ async function deliveryOf(queue: DeliveryQueue, hook: Webhook, text: string): Pr
 }
 
 function listRoute({ context, queue }: DeliveryRouteParts): Route {
-  const pagination = Type.Object({
-    hasMore: Type.Boolean(),
-    nextCursor: Type.Union([Type.String(), Type.Null()]),
-  });
   return defineRoute({
     ...COMMON,
     method: 'GET',
@@ -68,27 +76,55 @@ function listRoute({ context, queue }: DeliveryRouteParts): Route {
     params: hookParams,
     ...DOCUMENTED_PATHS,
     query: Type.Object({
-      limit: Type.Integer({ minimum: 1, maximum: MAX_LIMIT, default: DEFAULT_LIMIT }),
-      cursor: Type.Optional(Type.String({ pattern: '^\\d{1,15}$', description: 'nextCursor of the page before' })),
-      status: Type.Optional(Type.Union(DELIVERY_STATUSES.map((status) => Type.Literal(status)))),
+      limit: Type.Integer({
+        minimum: 1,
+        maximum: MAX_LIMIT,
+        default: DEFAULT_LIMIT,
+        description: 'Deliveries of a page',
+      }),
+      cursor: Type.Optional(
+        Type.String({ pattern: '^\\d{1,15}$', description: '`nextCursor` of the page before', examples: ['1041'] }),
+      ),
+      signature: Type.Optional(
+        Type.String({
+          pattern: '^[1-9A-HJ-NP-Za-km-z]{64,88}$',
+          description: 'Only the delivery of this transaction',
+          examples: ['5h6xBEauJ3PK6SWCZ1PGjBvj8vDdWG3KpwATGy1ARAXFSDwt8GFXM7W5Ncn16wmqokgpiKRLuS83KUxyZyv2sUYv'],
+        }),
+      ),
+      status: Type.Optional(oneOf(DELIVERY_STATUSES, 'Only deliveries in this state', 'failed')),
     }),
     replies: {
-      200: Type.Object({ data: Type.Array(deliveryReply), missed: Type.Array(missedReply), pagination }),
+      200: Type.Object(
+        {
+          data: Type.Array(deliveryReply, { description: 'Deliveries, newest first' }),
+          missed: Type.Array(missedReply, { description: 'Ranges whose events were not stored' }),
+          pagination: pageReply,
+        },
+        { description: 'A page of deliveries' },
+      ),
       ...HOOK_REPLIES,
     },
     async handler(request) {
       const hook = await hookOf(context, callerOf(request).projectId, hookIdOf(request));
-      const { limit, cursor, status } = request.query;
+      const { limit, cursor, status, signature = null } = request.query;
       const before = cursor === undefined ? null : Number(cursor);
-      const page = await queue.list(hook.id, { status: status ?? null, before, limit: limit + 1 });
+      const page = await queue.list(hook.id, { status: status ?? null, before, limit: limit + 1, signature });
       const shown = page.slice(0, limit);
       const attempts = await readAttempts(
         context.store.read as Db,
         shown.map(({ id }) => id),
       );
+      const types = await readTypes(
+        context.store,
+        shown.map(({ payload }) => payload.signature),
+      );
       const hasMore = page.length > limit;
       return json({
-        data: shown.map((delivery) => deliveryView(delivery, attempts.get(delivery.id) ?? [])),
+        data: shown.map((delivery) => ({
+          ...deliveryView(delivery, (attempts.get(delivery.id) ?? []).map(attemptView)),
+          type: typeOf(delivery, types),
+        })),
         missed: (await readMissed(context.store.read as Db, hook.number)).map(missedView),
         pagination: { hasMore, nextCursor: hasMore ? String(shown.at(-1)?.id) : null },
       });
@@ -96,7 +132,7 @@ function listRoute({ context, queue }: DeliveryRouteParts): Route {
   });
 }
 
-function getRoute({ context, queue }: DeliveryRouteParts): Route {
+function getRoute({ context, queue, userAgent }: DeliveryRouteParts): Route {
   return defineRoute({
     ...COMMON,
     method: 'GET',
@@ -113,7 +149,14 @@ function getRoute({ context, queue }: DeliveryRouteParts): Route {
       const attempts = await readAttempts(db, [delivery.id]);
       const blobs = await readElements(context.store, [delivery.payload.signature]);
       const element = blobs.get(elementKey(delivery.payload));
-      const head = stringify(deliveryView(delivery, attempts.get(delivery.id) ?? []));
+      const common = await requestOf(db, queue, hook, delivery);
+      const shown = (attempts.get(delivery.id) ?? []).map((attempt) => ({
+        ...attemptView(attempt),
+        ...(attempt.responseHeaders === null ? {} : { responseHeaders: attempt.responseHeaders }),
+        requestHeaders: describeHeaders(hook, { ...common, attempt: attempt.n }, attempt.startedAt, userAgent),
+      }));
+      const type = typeOf(delivery, await readTypes(context.store, [delivery.payload.signature]));
+      const head = stringify({ ...deliveryView(delivery, shown), type });
       // The element is JSON text and is inserted as it was sent.
       return json(
         new JsonText(
@@ -122,6 +165,19 @@ function getRoute({ context, queue }: DeliveryRouteParts): Route {
       );
     },
   });
+}
+
+/** Another webhook may have got the same transaction in another form. */
+const typeOf = ({ payload }: Delivery, types: ReadonlyMap<string, string>): string | null =>
+  payload.form === 'enhanced' ? (types.get(payload.signature) ?? null) : null;
+
+/** What the requests of a delivery have in common: those of a batch carry the id of all its events, and the time of its leader. */
+async function requestOf(db: Db, queue: DeliveryQueue, hook: Webhook, delivery: Delivery) {
+  const batch = await batchOfDelivery(db, delivery.id);
+  const leader = batch === null || batch.leaderId === delivery.id ? delivery : await queue.get(hook.id, batch.leaderId);
+  const { payload, createdAt } = leader ?? delivery;
+  const signatures = [payload.signature, ...(batch?.members ?? []).map((member) => member.payload.signature)];
+  return { id: messageId(hook.id, signatures.join(',')), createdAt };
 }
 
 function resendRoutes({ context, queue, charges }: DeliveryRouteParts): readonly Route[] {
@@ -134,11 +190,10 @@ function resendRoutes({ context, queue, charges }: DeliveryRouteParts): readonly
       price: FREE_PRICE,
       params: deliveryParams,
       ...DOCUMENTED_PATHS,
-      body: Type.Unknown(),
-      ...NO_FIELDS_BODY,
+      body: ignoredBody,
       bodyOptional: true,
       replies: {
-        202: Type.Object({ deliveryId: Type.String(), status: Type.Literal('pending') }),
+        202: Type.Object({ deliveryId, status: Type.Literal('pending') }, { description: 'It is queued again' }),
         ...HOOK_REPLIES,
         409: errorReply,
       },
@@ -148,8 +203,9 @@ function resendRoutes({ context, queue, charges }: DeliveryRouteParts): readonly
         if (!hook.active) throw new RequestError(409, 'webhook is inactive');
         if (delivery.status === 'pending') throw new RequestError(409, 'delivery is still pending');
         await refuseUnpaid(charges, hook.projectId, 1);
-        const queued = await context.store.write((tx) => queue.resend(tx, hook, delivery.id));
-        if (!queued) throw new RequestError(409, 'the block of this delivery was rolled back, or it is pending again');
+        const queued = await context.store.write((tx) => queue.resend(tx, hook, [delivery.id]));
+        if (queued === 0)
+          throw new RequestError(409, 'the block of this delivery was rolled back, or it is pending again');
         return json({ deliveryId: String(delivery.id), status: 'pending' }, 202);
       },
     }),
@@ -163,7 +219,7 @@ const missedView = ({ chain, fromSlot, toSlot, events, reason, since }: MissedRa
 });
 
 /** A delivery as the API shows it. */
-function deliveryView(delivery: Delivery, attempts: readonly Attempt[]): Record<string, unknown> {
+function deliveryView(delivery: Delivery, attempts: readonly Record<string, unknown>[]): Record<string, unknown> {
   return {
     deliveryId: String(delivery.id),
     webhookID: delivery.webhookId,
@@ -173,14 +229,16 @@ function deliveryView(delivery: Delivery, attempts: readonly Attempt[]): Record<
     createdAt: isoTime(delivery.createdAt),
     nextAttemptAt: delivery.nextAttemptAt === null ? null : isoTime(delivery.nextAttemptAt),
     reason: delivery.error,
-    attempts: attempts.map((attempt) => ({
-      attempt: attempt.n,
-      at: isoTime(attempt.startedAt),
-      durationMs: attempt.durationMs,
-      statusCode: attempt.status,
-      failure: attempt.failure,
-      // Bytes that are not UTF-8 become replacement characters.
-      responseBody: attempt.excerpt === null ? null : new TextDecoder().decode(attempt.excerpt),
-    })),
+    attempts,
   };
 }
+
+const attemptView = (attempt: Attempt): Record<string, unknown> => ({
+  attempt: attempt.n,
+  at: isoTime(attempt.startedAt),
+  durationMs: attempt.durationMs,
+  statusCode: attempt.status,
+  failure: attempt.failure,
+  // Bytes that are not UTF-8 become replacement characters.
+  responseBody: attempt.excerpt === null ? null : new TextDecoder().decode(attempt.excerpt),
+});

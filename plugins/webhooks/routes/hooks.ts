@@ -1,10 +1,11 @@
 import { Type } from '@sinclair/typebox';
 import { defineRoute, type Route } from '../../../src/plugin/plugin.ts';
 import { empty, json, RequestError } from '../../../src/plugin/request.ts';
+import { count, flag, orNull, text, time } from '../../../src/solana/schemas.ts';
 import type { BodyBuilder } from '../bodies.ts';
 import type { Send } from '../delivery/send.ts';
 import { sendTestEvent } from '../delivery/test-event.ts';
-import { busyPrograms, parseAddresses } from '../input.ts';
+import { busyPrograms, parseAddresses, parseInput } from '../input.ts';
 import {
   addAddresses,
   createHook,
@@ -20,24 +21,25 @@ import { isoTime } from '../model.ts';
 import { findHook, listHooks, readAddresses, readFirstAddresses } from '../store/hooks.ts';
 import type { Db } from '../store/tables.ts';
 import {
-  ADDRESSES_BODY,
+  addressesBody,
   BAD_REPLIES,
   COMMON,
-  CREATE_BODY,
   callerOf,
+  createBody,
   DOCUMENTED_PATHS,
-  EDIT_BODY,
   END_PRICE,
+  editBody,
   errorReply,
   FREE_PRICE,
   HOOK_REPLIES,
   hookIdOf,
   hookParams,
-  NO_FIELDS_BODY,
-  ROTATE_BODY,
-  TOGGLE_BODY,
+  ignoredBody,
+  rotateBody,
+  toggleBody,
   viewOf,
   WRITE_PRICE,
+  webhookID,
   webhookReply,
 } from './common.ts';
 
@@ -66,8 +68,8 @@ function createRoute(context: ManageContext): Route {
     summary: 'Create a webhook',
     price: WRITE_PRICE,
     bodyLimitBytes: context.config.bodyLimitBytes,
-    body: Type.Unknown(),
-    ...CREATE_BODY,
+    body: createBody,
+    explain: (body) => demandUrl(parseInput(body, context.rules)),
     replies: { 200: webhookReply, ...BAD_REPLIES, 413: errorReply },
     async handler(request) {
       const caller = callerOf(request);
@@ -87,7 +89,7 @@ function listRoute({ store, clock }: ManageContext): Route {
     path: COLLECTION,
     summary: `List the project's webhooks, each with at most its first ${LISTED_ADDRESSES} addresses`,
     price: FREE_PRICE,
-    replies: { 200: Type.Array(webhookReply), ...BAD_REPLIES },
+    replies: { 200: Type.Array(webhookReply, { description: 'The webhooks of the project' }), ...BAD_REPLIES },
     async handler(request) {
       const caller = callerOf(request);
       const db = store.read as Db;
@@ -131,8 +133,8 @@ function editRoute(context: ManageContext): Route {
     bodyLimitBytes: context.config.bodyLimitBytes,
     params: hookParams,
     ...DOCUMENTED_PATHS,
-    body: Type.Unknown(),
-    ...EDIT_BODY,
+    body: editBody,
+    explain: (body) => parseInput(body, context.rules),
     replies: { 200: webhookReply, ...HOOK_REPLIES, 413: errorReply },
     async handler(request) {
       const caller = callerOf(request);
@@ -152,14 +154,13 @@ function toggleRoute(context: ManageContext): Route {
     bodyLimitBytes: context.config.bodyLimitBytes,
     params: hookParams,
     ...DOCUMENTED_PATHS,
-    body: Type.Unknown(),
-    ...TOGGLE_BODY,
+    body: toggleBody,
+    explain: demandActive,
     replies: { 200: webhookReply, ...HOOK_REPLIES, 413: errorReply },
     async handler(request) {
       const caller = callerOf(request);
       const id = hookIdOf(request);
-      const active = (request.body as { active?: unknown } | null)?.active;
-      if (typeof active !== 'boolean') throw new RequestError(400, 'active must be a boolean');
+      const { active } = request.body;
       if (active) await refuseWithoutCredits(context, caller.projectId);
       const { hook, addresses } = await toggleHook(context, caller.projectId, id, active);
       return json(viewOf(hook, addresses, caller, context.clock.now()));
@@ -172,11 +173,11 @@ function removeRoute(context: ManageContext): Route {
     ...COMMON,
     method: 'DELETE',
     path: ONE,
-    summary: 'Delete a webhook; the answer has no body',
+    summary: 'Delete a webhook',
     price: END_PRICE,
     params: hookParams,
     ...DOCUMENTED_PATHS,
-    replies: { 200: Type.Undefined(), ...HOOK_REPLIES },
+    replies: { 200: Type.Undefined({ description: 'It was deleted; the answer has no body' }), ...HOOK_REPLIES },
     async handler(request) {
       const id = hookIdOf(request);
       await removeHook(context, callerOf(request).projectId, id);
@@ -184,6 +185,15 @@ function removeRoute(context: ManageContext): Route {
       return empty();
     },
   });
+}
+
+function demandUrl({ url }: { readonly url?: string }): void {
+  if (url === undefined) throw new RequestError(400, 'webhookURL is required');
+}
+
+function demandActive(body: unknown): void {
+  if (typeof (body as { active?: unknown } | null)?.active !== 'boolean')
+    throw new RequestError(400, 'active must be a boolean');
 }
 
 /** A call that ends a cost is never refused: the gate passes it, because it may switch off. */
@@ -204,11 +214,17 @@ export function rotateRoute(context: ManageContext): Route {
     price: FREE_PRICE,
     params: hookParams,
     ...DOCUMENTED_PATHS,
-    body: Type.Unknown(),
-    ...ROTATE_BODY,
+    body: rotateBody,
+    explain: (body) => overlapOf(body, 0),
     bodyOptional: true,
     replies: {
-      200: Type.Object({ signingSecret: Type.String(), previousExpiresAt: Type.String({ format: 'date-time' }) }),
+      200: Type.Object(
+        {
+          signingSecret: text('The new secret', 'whsec_c2VjcmV0LW9mLXRoaXMtd2ViaG9vaw=='),
+          previousExpiresAt: time('Until then the old secret signs too'),
+        },
+        { description: 'The new secret' },
+      ),
       ...HOOK_REPLIES,
     },
     async handler(request) {
@@ -234,8 +250,6 @@ function overlapOf(body: unknown, standard: number): number {
 }
 
 export function testEventRoute(context: ManageContext, send: Send, builder: BodyBuilder): Route {
-  const orNull = (schema: ReturnType<typeof Type.String> | ReturnType<typeof Type.Integer>) =>
-    Type.Union([schema, Type.Null()]);
   return defineRoute({
     ...COMMON,
     method: 'POST',
@@ -244,17 +258,19 @@ export function testEventRoute(context: ManageContext, send: Send, builder: Body
     price: FREE_PRICE,
     params: hookParams,
     ...DOCUMENTED_PATHS,
-    body: Type.Unknown(),
-    ...NO_FIELDS_BODY,
+    body: ignoredBody,
     bodyOptional: true,
     replies: {
-      200: Type.Object({
-        deliveryId: Type.String(),
-        delivered: Type.Boolean(),
-        statusCode: orNull(Type.Integer()),
-        durationMs: Type.Integer(),
-        failure: orNull(Type.String()),
-      }),
+      200: Type.Object(
+        {
+          deliveryId: text('Id of the test event', 'test_5e1a3c1e'),
+          delivered: flag('Whether the receiver accepted it', true),
+          statusCode: orNull(Type.Integer({ description: 'Status of the answer of the receiver', examples: [200] })),
+          durationMs: count('Milliseconds until the answer', 84),
+          failure: orNull(text('Why it failed', 'timeout')),
+        },
+        { description: 'How the receiver answered' },
+      ),
       ...HOOK_REPLIES,
     },
     async handler(request) {
@@ -277,17 +293,20 @@ export function addressRoutes(context: ManageContext): readonly Route[] {
     bodyLimitBytes: context.config.bodyLimitBytes,
     params: hookParams,
     ...DOCUMENTED_PATHS,
-    body: Type.Unknown(),
-    ...ADDRESSES_BODY,
+    body: addressesBody,
+    explain: addressesOf,
     method: 'POST',
     summary: 'Add addresses to a webhook',
     replies: {
-      200: Type.Object({
-        webhookID: Type.String(),
-        added: Type.Integer(),
-        alreadyPresent: Type.Integer(),
-        addressCount: Type.Integer(),
-      }),
+      200: Type.Object(
+        {
+          webhookID,
+          added: count('Addresses that were added'),
+          alreadyPresent: count('Addresses that were there', 0),
+          addressCount: count('Addresses that it watches now'),
+        },
+        { description: 'What was added' },
+      ),
       ...HOOK_REPLIES,
       413: errorReply,
     },
@@ -305,18 +324,21 @@ export function addressRoutes(context: ManageContext): readonly Route[] {
     bodyLimitBytes: context.config.bodyLimitBytes,
     params: hookParams,
     ...DOCUMENTED_PATHS,
-    body: Type.Unknown(),
-    ...ADDRESSES_BODY,
+    body: addressesBody,
+    explain: addressesOf,
     method: 'DELETE',
     summary: 'Remove addresses from a webhook',
     bodyOptional: true,
     replies: {
-      200: Type.Object({
-        webhookID: Type.String(),
-        removed: Type.Integer(),
-        notPresent: Type.Integer(),
-        addressCount: Type.Integer(),
-      }),
+      200: Type.Object(
+        {
+          webhookID,
+          removed: count('Addresses that were removed'),
+          notPresent: count('Addresses that were not there', 0),
+          addressCount: count('Addresses that it watches now', 0),
+        },
+        { description: 'What was removed' },
+      ),
       ...HOOK_REPLIES,
       413: errorReply,
     },

@@ -2,7 +2,9 @@ import { Type } from '@sinclair/typebox';
 import { defineRoute, type Route } from '../../../src/plugin/plugin.ts';
 import { json, RequestError } from '../../../src/plugin/request.ts';
 import type { ChainGap, GapBook } from '../../../src/ports/gaps.ts';
-import { type Recovered, type RecoverParts, type RecoverRange, recoverDeliveries } from '../delivery/resend.ts';
+import { count, flag, slot, text } from '../../../src/solana/schemas.ts';
+import type { FinishedRange } from '../delivery/queue.ts';
+import { type Recovered, type RecoverParts, recoverDeliveries } from '../delivery/resend.ts';
 import { instantOf, untilOf } from '../input.ts';
 import { type ManageContext, notFound } from '../manage.ts';
 import { isoTime } from '../model.ts';
@@ -20,13 +22,14 @@ import {
   HOOK_REPLIES,
   hookIdOf,
   hookParams,
-  RECOVER_BODY,
-  REPLAY_BODY,
+  pageReply,
+  recoverBody,
+  replayBody,
 } from './common.ts';
 
 const DAY_MS = 86_400_000;
-const BOTH: RecoverRange['states'] = ['failed', 'discarded'];
-const STATES: Readonly<Record<string, RecoverRange['states']>> = {
+const BOTH: FinishedRange['states'] = ['failed', 'discarded'];
+const STATES: Readonly<Record<string, FinishedRange['states']>> = {
   failed: ['failed'],
   discarded: ['discarded'],
   all: ['done', 'failed', 'discarded'],
@@ -52,10 +55,16 @@ function recoverRoute(parts: RecoverRouteParts): Route {
     price: FREE_PRICE,
     params: hookParams,
     ...DOCUMENTED_PATHS,
-    body: Type.Unknown(),
-    ...RECOVER_BODY,
+    body: recoverBody,
+    explain: (body) => checkPeriod(objectOf(body)),
     replies: {
-      202: Type.Object({ queued: Type.Integer(), remaining: Type.Integer() }),
+      202: Type.Object(
+        {
+          queued: count('Deliveries that were queued', 12),
+          remaining: count('Deliveries of the period that are left', 0),
+        },
+        { description: 'What was queued' },
+      ),
       ...HOOK_REPLIES,
       409: errorReply,
     },
@@ -77,13 +86,23 @@ function replayRoute(parts: RecoverRouteParts): Route {
     price: FREE_PRICE,
     params: hookParams,
     ...DOCUMENTED_PATHS,
-    body: Type.Unknown(),
-    ...REPLAY_BODY,
+    body: replayBody,
+    explain: checkReplay,
     replies: {
-      202: Type.Union([
-        Type.Object({ replayed: Type.Integer(), hasMore: Type.Boolean() }),
-        Type.Object({ replayId: Type.String(), fromSlot: Type.Integer(), toSlot: Type.Integer() }),
-      ]),
+      202: Type.Union(
+        [
+          Type.Object({
+            replayed: count('Deliveries that were queued', 12),
+            hasMore: flag('Whether some of the period are left'),
+          }),
+          Type.Object({
+            replayId: text('Id of the replay', '3'),
+            fromSlot: slot('First slot'),
+            toSlot: slot('Last slot'),
+          }),
+        ],
+        { description: 'What was queued' },
+      ),
       ...HOOK_REPLIES,
       409: errorReply,
     },
@@ -92,8 +111,7 @@ function replayRoute(parts: RecoverRouteParts): Route {
       const id = hookIdOf(request);
       const body = objectOf(request.body);
       if (body['fromSlot'] === undefined && body['toSlot'] === undefined) {
-        const states = STATES[String(body['status'] ?? 'failed')];
-        if (states === undefined) throw new RequestError(400, 'status: must be one of failed, discarded, all');
+        const states = statesOf(body);
         const { queued, remaining } = await recover(parts, projectId, id, body, states);
         return json({ replayed: queued, hasMore: remaining > 0 }, 202);
       }
@@ -113,7 +131,7 @@ async function recover(
   projectId: string,
   id: string,
   body: Readonly<Record<string, unknown>>,
-  states: RecoverRange['states'],
+  states: FinishedRange['states'],
 ): Promise<Recovered> {
   const { store, clock, config } = parts.context;
   const hook = await findHook(store.read as Db, projectId, id);
@@ -143,8 +161,30 @@ async function charged<T>(
     isStarted = true;
     return done;
   } finally {
-    charge?.settle(isStarted);
+    charge?.finish(isStarted);
   }
+}
+
+function checkReplay(given: unknown): void {
+  const body = objectOf(given);
+  if (body['fromSlot'] !== undefined || body['toSlot'] !== undefined) {
+    rangeOf(body);
+    return;
+  }
+  statesOf(body);
+  checkPeriod(body);
+}
+
+function statesOf(body: Readonly<Record<string, unknown>>): FinishedRange['states'] {
+  const states = STATES[String(body['status'] ?? 'failed')];
+  if (states === undefined) throw new RequestError(400, 'status: must be one of failed, discarded, all');
+  return states;
+}
+
+/** Whether these are times; not, which ones. */
+function checkPeriod(body: Readonly<Record<string, unknown>>): void {
+  instantOf('since', body['since'], Number.POSITIVE_INFINITY);
+  untilOf(body['until'], Number.POSITIVE_INFINITY, 0);
 }
 
 function rangeOf(body: Readonly<Record<string, unknown>>): SlotRange {
@@ -174,15 +214,17 @@ export function gapsRoute(book: GapBook, processor: string): Route {
     summary: 'List the ranges of slots that were passed over, newest first',
     price: FREE_PRICE,
     query: Type.Object({
-      limit: Type.Integer({ minimum: 1, maximum: MAX_LIMIT, default: MAX_LIMIT }),
-      cursor: Type.Optional(Type.String({ pattern: '^\\d{1,15}$', description: 'nextCursor of the page before' })),
-      open: Type.Boolean({ default: false, description: 'only those that are not filled' }),
+      limit: Type.Integer({ minimum: 1, maximum: MAX_LIMIT, default: MAX_LIMIT, description: 'Gaps of a page' }),
+      cursor: Type.Optional(
+        Type.String({ pattern: '^\\d{1,15}$', description: '`nextCursor` of the page before', examples: ['6'] }),
+      ),
+      open: Type.Boolean({ default: false, description: 'Only those that are not filled' }),
     }),
     replies: {
-      200: Type.Object({
-        data: Type.Array(gapReply),
-        pagination: Type.Object({ hasMore: Type.Boolean(), nextCursor: Type.Union([Type.String(), Type.Null()]) }),
-      }),
+      200: Type.Object(
+        { data: Type.Array(gapReply, { description: 'Gaps, newest first' }), pagination: pageReply },
+        { description: 'A page of gaps' },
+      ),
       ...BAD_REPLIES,
     },
     async handler({ query: { limit, cursor, open } }) {

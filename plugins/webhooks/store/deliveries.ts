@@ -253,6 +253,52 @@ export async function oldLeaders(db: Db, createdBefore: number, limit: number): 
   return rows.map((row) => row.leader_id);
 }
 
+/** The batch in which a delivery is, or was last, sent; null: it is sent alone. Members are without the leader. */
+export async function batchOfDelivery(
+  db: Db,
+  id: number,
+): Promise<{ readonly leaderId: number; readonly members: readonly Member[] } | null> {
+  for (const table of ['webhook_batches', 'webhook_sent_batches'] as const) {
+    const rows = await db
+      .selectFrom(table)
+      .select(['leader_id', 'job_id', 'payload'])
+      .where(
+        'leader_id',
+        'in',
+        db
+          .selectFrom(table)
+          .select('leader_id')
+          .where('job_id', '=', id)
+          .union(db.selectFrom(table).select('leader_id').where('leader_id', '=', id)),
+      )
+      .orderBy('position')
+      .execute();
+    const [first] = rows;
+    if (first === undefined) continue;
+    const members = rows
+      .filter(({ job_id, leader_id }) => job_id !== leader_id)
+      .map(({ job_id, payload }) => ({ id: job_id, payload: JSON.parse(payload) as DeliveryPayload }));
+    return { leaderId: first.leader_id, members };
+  }
+  return null;
+}
+
+/** Types of transactions, by signature: only of the enhanced form, which contains them. */
+export async function readTypes(
+  { read, dialect }: Pick<Store, 'read' | 'dialect'>,
+  signatures: readonly string[],
+): Promise<ReadonlyMap<string, string>> {
+  if (signatures.length === 0) return new Map();
+  const type = dialect === 'sqlite' ? sql<string>`json_extract(json, '$.type')` : sql<string>`json::json ->> 'type'`;
+  const rows = await (read as Db)
+    .selectFrom('webhook_elements')
+    .select(['signature', type.as('type')])
+    .where(inList(dialect, 'signature', signatures))
+    .where('form', '=', 'enhanced')
+    .execute();
+  return new Map(rows.map(({ signature, type }) => [signature, type]));
+}
+
 /** One request for a delivery, or a failed attempt to make one. */
 export interface Attempt {
   readonly jobId: number;
@@ -267,13 +313,18 @@ export interface Attempt {
   readonly failure: string | null;
   /** The first bytes of the response. */
   readonly excerpt: Uint8Array | null;
+  /** Of the response, bounded; null without one, and for attempts of earlier versions. */
+  readonly responseHeaders: Readonly<Record<string, string>> | null;
 }
 
 export async function insertAttempts(tx: StoreTx, attempts: readonly Attempt[]): Promise<void> {
   await tx.insertMany(
     'webhook_attempts',
-    ['job_id', 'number', 'started_at', 'n', 'duration_ms', 'status', 'failure', 'excerpt'],
-    attempts.map((a) => [a.jobId, a.number, a.startedAt, a.n, a.durationMs, a.status, a.failure, a.excerpt]),
+    ['job_id', 'number', 'started_at', 'n', 'duration_ms', 'status', 'failure', 'excerpt', 'response_headers'],
+    attempts.map(({ responseHeaders, ...a }) => [
+      ...[a.jobId, a.number, a.startedAt, a.n, a.durationMs, a.status, a.failure, a.excerpt],
+      responseHeaders === null ? null : JSON.stringify(responseHeaders),
+    ]),
     'ignore',
   );
 }
@@ -303,6 +354,7 @@ export async function readAttempts(
       status: row.status,
       failure: row.failure,
       excerpt: row.excerpt,
+      responseHeaders: row.response_headers === null ? null : JSON.parse(row.response_headers),
     };
     const known = found.get(row.job_id);
     if (known === undefined) found.set(row.job_id, [attempt]);

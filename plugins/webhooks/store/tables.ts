@@ -59,6 +59,8 @@ interface Tables {
     status: number | null;
     failure: string | null;
     excerpt: Uint8Array | null;
+    /** JSON object of the headers of the response, or null. */
+    response_headers: string | null;
   };
   webhook_batches: BatchRow;
   /** Finished batches: a delivery that is sent again goes with its whole batch, under the id that its receiver knows. */
@@ -146,7 +148,7 @@ async function createTables(tx: StoreTx): Promise<void> {
     sql`CREATE UNIQUE INDEX webhook_elements_key ON webhook_elements (signature, slot, chain, form)`,
     sql`CREATE TABLE webhook_attempts (
       job_id ${int} NOT NULL, started_at ${int} NOT NULL, n ${int} NOT NULL, number ${int} NOT NULL,
-      duration_ms ${int} NOT NULL, status ${int}, failure TEXT, excerpt ${bytes},
+      duration_ms ${int} NOT NULL, status ${int}, failure TEXT, excerpt ${bytes}, response_headers TEXT,
       PRIMARY KEY (job_id, started_at, n))${clustered}`,
     sql`CREATE INDEX webhook_attempts_by_time ON webhook_attempts (started_at)`,
     sql`CREATE INDEX webhook_attempts_by_webhook ON webhook_attempts (number, started_at)`,
@@ -175,5 +177,5 @@ async function createTables(tx: StoreTx): Promise<void> {
 }
 
 export const migrations: readonly Migration[] = [
-  { version: 1, name: 'create webhooks and deliveries', breaking: false, up: createTables },
+  { version: 1, name: 'create webhooks, deliveries and attempts', breaking: false, up: createTables },
 ];

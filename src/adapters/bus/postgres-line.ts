@@ -2,6 +2,7 @@ import type pg from 'pg';
 import { codeOf } from '../../lib/coded-error.ts';
 import type { Clock, Random } from '../../ports/clock.ts';
 import type { Log } from '../../ports/log.ts';
+import { backoffMs } from '../../runtime/backoff.ts';
 
 export interface PostgresLineOptions {
   /** postgres://user:password@host:port/database; never logged. */
@@ -28,8 +29,8 @@ const MAX_WAITING = 1_000;
 const BATCH = 100;
 const CONNECT_TIMEOUT_MS = 10_000;
 const QUERY_TIMEOUT_MS = 10_000;
-const FIRST_PAUSE_MS = 500;
-const LONGEST_PAUSE_MS = 30_000;
+/** Random, so that all processes do not reconnect at the same moment after a server restart. */
+const RECONNECT_BACKOFF = { firstMs: 500, longestMs: 30_000, jitter: 0.5 };
 
 /**
  * A line to all processes on one PostgreSQL database, over LISTEN and NOTIFY on its own connection. It connects in the background
@@ -100,11 +101,10 @@ export function postgresLine(options: PostgresLineOptions): Line {
 
   async function run(): Promise<void> {
     const { default: library } = await import('pg');
-    let pauseMs = FIRST_PAUSE_MS;
+    let failures = 0;
     while (!ended.signal.aborted) {
-      pauseMs = (await listenOnce(library)) ? FIRST_PAUSE_MS : Math.min(LONGEST_PAUSE_MS, pauseMs * 2);
-      // Random, so that all processes do not reconnect at the same moment after a server restart.
-      await clock.sleep(pauseMs * (0.5 + random.float() / 2), ended.signal).catch(() => undefined);
+      failures = (await listenOnce(library)) ? 1 : failures + 1;
+      await clock.sleep(backoffMs(failures, random, RECONNECT_BACKOFF), ended.signal).catch(() => undefined);
     }
   }
   const running = run();

@@ -6,7 +6,7 @@ import type { Clock } from '../../ports/clock.ts';
 import type { Role } from '../../ports/daemon-view.ts';
 import type { WorkerHandle } from '../../ports/workers.ts';
 import { EXIT } from '../../runtime/errors.ts';
-import { type Ask, fromErrorData, type Taken, type Told } from './wire.ts';
+import { fromErrorData, type LogWritten, type WorkerCommand, type WorkerMessage } from './wire.ts';
 
 export interface WorkerOptions {
   readonly role: Role;
@@ -44,10 +44,10 @@ export function startWorker(options: WorkerOptions): WorkerHandle {
     waiting.clear();
     if (!isEnding) failure.report(reason);
   };
-  worker.on('message', (message: Told) => {
+  worker.on('message', (message: WorkerMessage) => {
     if (message.kind === 'log') {
       options.writeLog(message.lines);
-      worker.postMessage({ taken: message.lines.length } satisfies Taken);
+      worker.postMessage({ taken: message.lines.length } satisfies LogWritten);
     } else if (message.kind === 'fatal') failure.report(fromErrorData(message.error));
     else {
       const asker = waiting.get(message.id);
@@ -70,21 +70,21 @@ export function startWorker(options: WorkerOptions): WorkerHandle {
         if (ended !== null) return reject(ended);
         const id = nextId++;
         const cancel = timeoutMs === null ? () => undefined : clock.timeout(timeoutMs, () => giveUp(id));
-        const settle = () => {
+        const finish = () => {
           cancel();
           waiting.delete(id);
         };
         waiting.set(id, {
           resolve(value) {
-            settle();
+            finish();
             resolve(value as never);
           },
           reject(error) {
-            settle();
+            finish();
             reject(error as Error);
           },
         });
-        worker.postMessage({ id, command, args } satisfies Ask);
+        worker.postMessage({ id, command, args } satisfies WorkerCommand);
       });
       function giveUp(id: number): void {
         const text = `the role ${role} did not do "${command}" within ${timeoutMs} ms`;

@@ -3,19 +3,19 @@ import { CodedError, codeOf, messageOf } from '../../lib/coded-error.ts';
 import type { WorkerCommands } from '../../ports/workers.ts';
 
 /** To the worker: a command. */
-export interface Ask {
+export interface WorkerCommand {
   readonly id: number;
   readonly command: string;
   readonly args: readonly unknown[];
 }
 
 /** To the worker: this many bytes of its log lines were written. */
-export interface Taken {
+export interface LogWritten {
   readonly taken: number;
 }
 
 /** From the worker. */
-export type Told =
+export type WorkerMessage =
   | { readonly kind: 'answer'; readonly id: number; readonly value: unknown }
   | { readonly kind: 'error'; readonly id: number; readonly error: ErrorData }
   /** The worker cannot continue. */
@@ -67,10 +67,10 @@ export function createLogRelay(port: MessagePort): { write(line: string): void }
     isScheduled = false;
     if (lines === '') return;
     waiting += lines.length;
-    port.postMessage({ kind: 'log', lines } satisfies Told);
+    port.postMessage({ kind: 'log', lines } satisfies WorkerMessage);
     lines = '';
   };
-  port.on('message', (message: Ask | Taken) => {
+  port.on('message', (message: WorkerCommand | LogWritten) => {
     if ('taken' in message) waiting -= message.taken;
   });
   return {
@@ -93,9 +93,9 @@ export function createLogRelay(port: MessagePort): { write(line: string): void }
 
 /** Executes the commands of the main thread, which has the other end of `port`; `fatal` is the error that ends the daemon. */
 export function serveCommands(port: MessagePort, commands: WorkerCommands, fatal: Promise<unknown>): void {
-  const send = (message: Told) => port.postMessage(message);
+  const send = (message: WorkerMessage) => port.postMessage(message);
 
-  async function answer({ id, command, args }: Ask): Promise<void> {
+  async function answer({ id, command, args }: WorkerCommand): Promise<void> {
     try {
       const run = commands[command as keyof WorkerCommands] as (...args: readonly unknown[]) => Promise<unknown>;
       send({ kind: 'answer', id, value: await run(...args) });
@@ -103,7 +103,7 @@ export function serveCommands(port: MessagePort, commands: WorkerCommands, fatal
       send({ kind: 'error', id, error: toErrorData(error) });
     }
   }
-  port.on('message', (message: Ask | Taken) => {
+  port.on('message', (message: WorkerCommand | LogWritten) => {
     if ('command' in message) void answer(message);
   });
   void fatal.then((error) => send({ kind: 'fatal', error: toErrorData(error) }));

@@ -1,30 +1,27 @@
-import { resolve } from 'node:path';
 import { createLog } from '../../adapters/log.ts';
 import { abandonGap, gapView, readGaps } from '../../chain/gaps.ts';
 
 import { assemble } from '../../daemon/assemble.ts';
 import { CodedError } from '../../lib/coded-error.ts';
 import { EXIT } from '../../runtime/errors.ts';
-import { fillWish, type Work } from '../backfill/fill-wish.ts';
-import { type BackfillRequest, gapLine, readRequest } from '../backfill/request.ts';
-import { chainSetups } from '../chain-setups.ts';
+import { type BackfillRequest, gapLine, readRequest, runBackfill, type Work } from '../backfill.ts';
 import type { RunCommand } from '../command.ts';
-import { composeParts } from '../compose.ts';
+import { chainSetups, composeParts } from '../compose.ts';
 import { loadCliConfig } from '../load-config.ts';
-import { needStoreDir, openMigratedStore } from '../offline.ts';
-import { readVersion } from '../version.ts';
+import { needStoreDir, openExistingStore } from '../offline.ts';
+import { readVersion } from '../package-files.ts';
 
 export const run: RunCommand = async (values, io) => {
   const request = readRequest(values);
   const config = await loadCliConfig(values, io);
-  const dataDir = resolve(io.cwd, config.core.dataDir);
+  const dataDir = config.core.dataDir;
   const dir = needStoreDir(config, dataDir);
   const parts = composeParts(config.core, createLog({ level: 'silent', format: 'json' }));
   const assembly = await assemble({
     ...{ config, parts, chains: chainSetups(config.core, null), version: readVersion() },
     roles: new Set(['indexer']),
   });
-  const store = await openMigratedStore(assembly, dir);
+  const store = await openExistingStore(assembly, dir);
   try {
     return await answer({ assembly, parts, store, dataDir, io }, request);
   } finally {
@@ -34,7 +31,7 @@ export const run: RunCommand = async (values, io) => {
 };
 
 async function answer(work: Work, request: BackfillRequest): Promise<number> {
-  if (request.kind === 'gaps' || request.kind === 'range') return await fillWish(work, request);
+  if (request.kind === 'gaps' || request.kind === 'range') return await runBackfill(work, request);
   const { store, io } = work;
   if (request.kind === 'abandon') {
     if (!(await store.write((tx) => abandonGap(tx, request.id))))

@@ -1,9 +1,8 @@
-import { resolve } from 'node:path';
 import { createSystemClock } from '../../adapters/clock.ts';
 import type { Assembly } from '../../daemon/assemble.ts';
 import { CodedError, messageOf } from '../../lib/coded-error.ts';
-import { chainSetups } from '../chain-setups.ts';
-import type { CommandValues, RunCommand } from '../command.ts';
+import type { CliIo, CommandValues, RunCommand } from '../command.ts';
+import { chainSetups } from '../compose.ts';
 import { exitCodeOf, type Finding, fail, ok, warn } from '../doctor/finding.ts';
 import {
   certificateFindings,
@@ -16,10 +15,9 @@ import {
 } from '../doctor/host.ts';
 import { checkStore, daemonFindings } from '../doctor/store.ts';
 import { upstreamFindings } from '../doctor/upstreams.ts';
-import type { CliIo } from '../io.ts';
 import { chooseUpstream, loadCliConfig } from '../load-config.ts';
 import { assembleOffline, findStoreDir } from '../offline.ts';
-import { findRunFiles } from '../run-file.ts';
+import { findRunFiles } from '../running-daemon.ts';
 
 export const run: RunCommand = async (values, io) => {
   const findings = [nodeFinding(process.version), ...(await examine(values, io)), ...(await serviceFindings())];
@@ -32,12 +30,12 @@ export const run: RunCommand = async (values, io) => {
 async function examine(values: CommandValues, io: CliIo): Promise<Finding[]> {
   let assembly: Assembly;
   try {
-    assembly = await assembleOffline(await loadCliConfig(values, io, { needsUpstream: true }));
+    assembly = await assembleOffline(await loadCliConfig(values, io, { needs: 'upstream' }));
   } catch (error) {
     return configFindings(error);
   }
   const { config } = assembly;
-  const dataDir = resolve(io.cwd, config.core.dataDir);
+  const dataDir = config.core.dataDir;
   const running = findRunFiles(dataDir);
   const dir = findStoreDir(config, dataDir);
   const isLocal = chooseUpstream(config) === 'local';

@@ -1,29 +1,51 @@
 import { existsSync, writeFileSync } from 'node:fs';
-import { resolve } from 'node:path';
-import { renderConfigDocument } from '../../config/document.ts';
-import { assembleSchema } from '../../config/schema.ts';
-import { findPlugins } from '../../daemon/registry.ts';
+import { dirname, resolve } from 'node:path';
 import { CodedError, messageOf } from '../../lib/coded-error.ts';
 import { EXIT } from '../../runtime/errors.ts';
-import { builtInDir, packageDirs } from '../built-in-dir.ts';
+import { makeFolder } from '../../runtime/make-folder.ts';
 import type { RunCommand } from '../command.ts';
+import { referenceFile } from '../package-files.ts';
 
-const HEADER = `Configuration of parhelion. Every key is listed with its default; remove the # to change one.
-An upstream is the one thing that has to be set: the JSON-RPC address of a Solana node, for example
+/** What most operators set. The rest has good defaults, which the reference lists. */
+const text = () => `# Configuration of parhelion. All keys with their defaults: ${referenceFile()}
+# Relative paths count from the folder of this file.
 
+# JSON-RPC addresses of Solana nodes, in order of preference. This is the one thing that has to be set.
 upstream:
-  urls: ["http://127.0.0.1:8899"]`;
+  urls: []
+  # urls: ["https://first.example/?api-key=KEY", "https://second.example"]
+
+# Folder of the database, caches and snapshots.
+dataDir: ./data
+
+# The API. To serve other machines: host 0.0.0.0, with TLS or a proxy in front.
+http:
+  host: 127.0.0.1
+  port: 8787
+  # tls: { certFile: cert.pem, keyFile: key.pem }
+  # trustedProxies: [10.0.0.0/8]
+
+# Health, metrics and the dashboard. Keep it on loopback.
+admin:
+  port: 8790
+
+# Instead of SQLite in dataDir:
+# store:
+#   url: postgres://user:password@host/parhelion
+
+# log:
+#   level: warn
+`;
 
 export const run: RunCommand = async (values, io) => {
   const path = resolve(io.cwd, String(values['output'] ?? values['config'] ?? 'parhelion.yaml'));
   if (existsSync(path) && values['force'] !== true) {
     throw new CodedError('CONFIG_UNREADABLE', `${path} exists; --force replaces it`, { exitCode: EXIT.usage });
   }
-  const plugins = await findPlugins([], { builtInDir, baseDir: io.cwd, packageDirs: packageDirs(null) });
-  const text = renderConfigDocument(assembleSchema(plugins), { header: HEADER, commented: true });
   try {
+    makeFolder(dirname(path));
     // The file will contain addresses with keys.
-    writeFileSync(path, text, { mode: 0o600 });
+    writeFileSync(path, text(), { mode: 0o600 });
   } catch (error) {
     throw new CodedError('CONFIG_UNREADABLE', `cannot write ${path}: ${messageOf(error)}`, { exitCode: EXIT.usage });
   }

@@ -1,5 +1,4 @@
 import { existsSync } from 'node:fs';
-import { resolve } from 'node:path';
 import { migrationScopes } from '../../daemon/migrations.ts';
 import type { MigrationScope } from '../../ports/store.ts';
 import { EXIT } from '../../runtime/errors.ts';
@@ -14,7 +13,7 @@ export const run: RunCommand = async (values, io) => {
   const { plugins } = await assembleOffline(config);
   const dryRun = values['dryRun'] === true;
   const scopes = migrationScopes(plugins);
-  const dir = needStoreDir(config, resolve(io.cwd, config.core.dataDir));
+  const dir = needStoreDir(config, config.core.dataDir);
   const file = sqliteFile(config.core.store.url, dir);
   // Opening an embedded database creates it; a dry run must not.
   const isNew = dryRun && file !== null && !existsSync(file);

@@ -3,7 +3,7 @@ import { dirname, join, resolve } from 'node:path';
 import { CodedError } from '../../lib/coded-error.ts';
 import { EXIT } from '../../runtime/errors.ts';
 import type { RunCommand } from '../command.ts';
-import { readVersion } from '../version.ts';
+import { readVersion } from '../package-files.ts';
 
 /** Writes a package with an example plugin that builds and passes its test: a table, a block processor, a route and a JSON-RPC method. */
 export const run: RunCommand = async ({ name }, io) => {

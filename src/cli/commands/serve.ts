@@ -1,8 +1,8 @@
-import { resolve } from 'node:path';
+import { setImmediate } from 'node:timers/promises';
 import { createLog } from '../../adapters/log.ts';
 import { createNotify, inheritedSockets } from '../../adapters/notify.ts';
 
-import { settleHeap } from '../../adapters/settle-heap.ts';
+import { shrinkHeap } from '../../adapters/shrink-heap.ts';
 import type { CoreConfig } from '../../config/core.ts';
 import type { LoadedConfig } from '../../config/load.ts';
 import { createDaemon, type Daemon } from '../../daemon/daemon.ts';
@@ -14,17 +14,13 @@ import { CodedError, codeOf, messageOf } from '../../lib/coded-error.ts';
 import { ROLES, type Role } from '../../ports/daemon-view.ts';
 import type { Log } from '../../ports/log.ts';
 import { EXIT } from '../../runtime/errors.ts';
-import { localChainBanner, welcome } from '../banner.ts';
-import { chainSetups } from '../chain-setups.ts';
-import type { CommandValues, RunCommand } from '../command.ts';
-import { composeParts } from '../compose.ts';
-import type { CliIo } from '../io.ts';
+import type { CliIo, CommandValues, RunCommand } from '../command.ts';
+import { chainSetups, composeParts } from '../compose.ts';
 import { chooseUpstream, loadCliConfig } from '../load-config.ts';
-import { type LocalChain, startLocalChain } from '../local-chain.ts';
-import { chooseRoles, splitRoles } from '../roles.ts';
-import { removeRunFile, writeRunFile } from '../run-file.ts';
-import { readVersion } from '../version.ts';
-import { startWorkers } from '../workers.ts';
+import { type LocalChain, localChainBanner, startLocalChain, welcome } from '../local-chain.ts';
+import { readCommit, readVersion } from '../package-files.ts';
+import { removeRunFile, writeRunFile } from '../running-daemon.ts';
+import { chooseRoles, splitRoles, startWorkers } from '../workers.ts';
 
 export const run: RunCommand = async (values, io) => {
   try {
@@ -38,14 +34,14 @@ export const run: RunCommand = async (values, io) => {
 
 async function runDaemon(values: CommandValues, io: CliIo): Promise<number> {
   const roles = chooseRoles(values, io);
-  const config = await loadCliConfig(values, io, { listens: true });
+  const config = await loadCliConfig(values, io, { needs: 'serve' });
   const choice = chooseUpstream(config);
   if (choice === 'local' && roles.length < ROLES.length) {
     throw new CodedError('CONFIG_INVALID', 'the local chain lives in one process: --role needs an upstream', {
       exitCode: EXIT.config,
     });
   }
-  const dataDir = resolve(io.cwd, config.core.dataDir);
+  const dataDir = config.core.dataDir;
   const chain = choice === 'local' ? await startLocalChain(config.core, dataDir) : null;
   if (chain !== null) for (const line of localChainBanner(chain)) io.out(line);
   try {
@@ -91,9 +87,13 @@ async function serve(serving: Serving): Promise<number> {
     if (writesJson(config.core.log.format, io)) writeFatal(log, error);
     else io.err(`parhelion: ${text}`);
   };
-  const version = readVersion();
+  const [version, commit] = [readVersion(), readCommit()];
   const kind = chain === null ? 'rpc' : 'local';
-  log.info({ version, roles, chain: kind, ...(chain === null ? {} : { genesisHash: chain.genesisHash }) }, 'starting');
+  const origin = { version, ...(commit === null ? {} : { commit }), config: config.file, dataDir: serving.dataDir };
+  log.info(
+    { ...origin, roles, chain: kind, ...(chain === null ? {} : { genesisHash: chain.genesisHash }) },
+    'starting',
+  );
   for (const warning of config.warnings) log.warn({}, warning);
   const release = onUncaught(log, (text) => (writesJson(config.core.log.format, io) ? undefined : io.err(text)));
   const place = {
@@ -105,7 +105,7 @@ async function serve(serving: Serving): Promise<number> {
   const parts = composeParts(config.core, log, workers.shared, config.file);
   try {
     const daemon = await createDaemon({
-      ...{ config, parts, ...place, roles: new Set(main), workers: workers.handles },
+      ...{ config, parts, ...place, commit, roles: new Set(main), workers: workers.handles },
       firstProject: main.includes('api') ? firstProject(config, io) : null,
       firstOperator: main.includes('api') && config.file === null && !config.productionEnv,
       sockets: inheritedSockets(io.env, process.pid),
@@ -137,16 +137,19 @@ async function untilStopped(
     fatal,
     note: (reason) => log.info({ reason }, 'stop requested'),
   });
-  const started = daemon.start().then(() => {
+  const started = daemon.start().then(async () => {
     const addresses = daemon.addresses();
     const kind = chain === null ? 'rpc' : 'local';
     const storeDir = chain?.storeDir ?? dataDir;
-    writeRunFile(dataDir, { pid: process.pid, roles, ...addresses, chain: kind, storeDir });
-    if (config.file === null)
+    const localChain = chain === null ? {} : { localChain: { url: chain.rpcUrl, websocketUrl: chain.wsUrl } };
+    writeRunFile(dataDir, { pid: process.pid, roles, ...addresses, chain: kind, storeDir, ...localChain });
+    // Last, below the lines of the start.
+    await setImmediate();
+    if (config.file === null || !writesJson(config.core.log.format, io))
       for (const line of welcome(addresses, daemon.first(), { chain: kind, program: io.program })) io.out(line);
     chain?.goLive();
     supervision.ready();
-    void settleHeap(clock, ending.signal);
+    void shrinkHeap(clock, ending.signal);
   });
   // The daemon's timers do not keep the process alive: it must not end while a drain waits for one of them.
   const hold = setInterval(() => undefined, 60_000);
@@ -203,7 +206,7 @@ function untilEnd(
       finish(EXIT.ok);
     },
     force: () => process.exit(EXIT.temporary),
-    reload: () => void supervision.reload(() => daemon.reload(() => loadCliConfig(values, io, { listens: true }))),
+    reload: () => void supervision.reload(() => daemon.reload(() => loadCliConfig(values, io, { needs: 'serve' }))),
   });
   chain?.onExit((reason) => {
     const text = `the local chain ended (${reason}); its state is lost`;

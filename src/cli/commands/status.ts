@@ -1,19 +1,18 @@
-import { resolve } from 'node:path';
 import type { Readiness } from '../../http/health.ts';
 import { lagSeconds } from '../../lib/chain-lag.ts';
+import { messageOf } from '../../lib/coded-error.ts';
 import type { ChainStatus } from '../../ports/chain.ts';
 import { ROLES } from '../../ports/daemon-view.ts';
 import { EXIT } from '../../runtime/errors.ts';
-import { askReadiness } from '../ask-daemon.ts';
 import type { RunCommand } from '../command.ts';
 import { loadCliConfig } from '../load-config.ts';
-import { needRunFiles, type RunFile } from '../run-file.ts';
+import { askDaemon, askReadiness, needRunFiles, type RunFile } from '../running-daemon.ts';
 
 type ProcessStatus = Omit<RunFile, 'chain'> & Readiness;
 
-export const run: RunCommand = async (values, io) => {
+export const showStatus: RunCommand = async (values, io) => {
   const config = await loadCliConfig(values, io);
-  const files = needRunFiles(resolve(io.cwd, config.core.dataDir));
+  const files = needRunFiles(config.core.dataDir);
   const all = await Promise.all(
     files.map(async (file): Promise<ProcessStatus> => ({ ...file, ...(await askReadiness(file)) })),
   );
@@ -52,4 +51,25 @@ const slotOf = ({ slotMs }: ChainStatus): string => (slotMs === null ? '' : `, s
 function leaderOf({ leader, isStandby }: ChainStatus): string {
   if (leader === undefined) return '';
   return `, ${isStandby === true ? 'standing by for' : 'followed by'} ${leader.name ?? 'nobody'}`;
+}
+
+/** Every process of the data folder must answer. */
+export const healthcheck: RunCommand = async (values, io) => {
+  const config = await loadCliConfig(values, io);
+  const processes = needRunFiles(config.core.dataDir);
+  const path = values['ready'] === true ? '/readyz' : '/healthz';
+  const troubles = await Promise.all(processes.map((one) => troubleOf(one, path)));
+  const found = troubles.filter((trouble) => trouble !== null);
+  if (values['json'] === true) io.out(JSON.stringify({ ok: found.length === 0, path, troubles: found }));
+  else for (const trouble of found) io.err(`parhelion: DAEMON_UNREACHABLE: ${trouble}`);
+  return found.length === 0 ? EXIT.ok : EXIT.temporary;
+};
+
+async function troubleOf(daemon: RunFile, path: string): Promise<string | null> {
+  try {
+    const { status } = await askDaemon(daemon, path);
+    return status === 200 ? null : `${path} of process ${daemon.pid} answered ${status}`;
+  } catch (error) {
+    return `${path} of process ${daemon.pid} did not answer: ${messageOf(error)}`;
+  }
 }

@@ -1,25 +1,23 @@
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { resolve } from 'node:path';
 import { createSystemClock } from '../../adapters/clock.ts';
 import { migrationScopes } from '../../daemon/migrations.ts';
 import { CodedError } from '../../lib/coded-error.ts';
 import { EXIT } from '../../runtime/errors.ts';
 import { openStore, sqliteFile } from '../../store/index.ts';
 import type { RunCommand } from '../command.ts';
-import { type CliIo, createProgress, type Progress } from '../io.ts';
+import { type CliIo, createProgress, type Progress } from '../command.ts';
 import { loadCliConfig } from '../load-config.ts';
 import { assembleOffline } from '../offline.ts';
-import { findRunFile } from '../run-file.ts';
-import { refused } from '../store-copy/copy-note.ts';
-import { type CopyProgress, copyStore } from '../store-copy/copy-store.ts';
+import { findRunFile } from '../running-daemon.ts';
+import { type CopyProgress, copyStore, refused } from '../store-copy.ts';
 
 /** Counting the rows of a large table is slow. */
 const STATEMENT_TIMEOUT_MS = 3_600_000;
 
 export const run: RunCommand = async (values, io) => {
   const config = await loadCliConfig(values, io);
-  const dataDir = resolve(io.cwd, config.core.dataDir);
+  const dataDir = config.core.dataDir;
   if (findRunFile(dataDir) !== null)
     throw new CodedError('DAEMON_RUNNING', 'stop the daemon first: its writes during the copy would be missing', {
       exitCode: EXIT.temporary,

@@ -6,7 +6,7 @@ import { type CoreConfig, TLS_SECTIONS, type TlsSection } from '../../config/cor
 import type { LoadedConfig } from '../../config/load.ts';
 import { readTlsFiles } from '../../http/tls.ts';
 import { codeOf } from '../../lib/coded-error.ts';
-import type { RunFile } from '../run-file.ts';
+import type { RunFile } from '../running-daemon.ts';
 import { type Finding, fail, failedBy, ok, warn } from './finding.ts';
 
 /** Releases that the tests run on. */

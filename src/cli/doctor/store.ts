@@ -10,8 +10,8 @@ import { EXIT } from '../../runtime/errors.ts';
 import { openStore, sqliteFile } from '../../store/index.ts';
 import { migrate } from '../../store/migrate.ts';
 import { quickCheck } from '../../store/sqlite-backup.ts';
-import { askReadiness } from '../ask-daemon.ts';
-import type { RunFile } from '../run-file.ts';
+import type { RunFile } from '../running-daemon.ts';
+import { askReadiness } from '../running-daemon.ts';
 import { type Finding, fail, failedBy, ok, warn } from './finding.ts';
 
 const CHECK = 'store';

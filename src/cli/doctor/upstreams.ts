@@ -1,12 +1,13 @@
 import { makeMember, openSocket } from '../../adapters/chain/rpc/member.ts';
 import { createTransport } from '../../adapters/chain/rpc/transport.ts';
 import type { CoreConfig } from '../../config/core.ts';
-import { maskText } from '../../config/dump.ts';
+import { maskText } from '../../config/node.ts';
 import type { ChainSetup } from '../../daemon/parts.ts';
 import { isLagBeyond } from '../../lib/chain-lag.ts';
 import { CodedError, codeOf, messageOf } from '../../lib/coded-error.ts';
 import { gather } from '../../lib/gather.ts';
 import { isPlainObject } from '../../lib/json.ts';
+import { rpcReplyOf, rpcRequest } from '../../lib/json-rpc.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { UpstreamConfig } from '../../ports/upstream.ts';
 import { type Finding, fail, failedBy, ok, warn } from './finding.ts';
@@ -342,7 +343,7 @@ function createAskUpstream(label: string, config: UpstreamConfig, clock: Clock):
   const transport = createTransport(upstream, 'parhelion-doctor', clock);
   return {
     async ask(method, params = []) {
-      const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params });
+      const body = rpcRequest(method, params);
       const reply = await transport.send({ body, timeoutMs: TIMEOUT_MS, maxBytes: MAX_BYTES });
       const { bytes } = await gather(reply.body, MAX_BYTES);
       return resultOf(bytes, method, reply.status);
@@ -352,18 +353,17 @@ function createAskUpstream(label: string, config: UpstreamConfig, clock: Clock):
 }
 
 function resultOf(bytes: Buffer, method: string, status: number): unknown {
-  let answer: unknown;
+  let reply: ReturnType<typeof rpcReplyOf>;
   try {
-    answer = JSON.parse(bytes.toString('utf8'));
+    reply = rpcReplyOf(JSON.parse(bytes.toString('utf8')));
   } catch {
-    answer = null;
+    reply = null;
   }
-  if (isPlainObject(answer) && isPlainObject(answer['error'])) {
-    const { code, message } = answer['error'];
-    const text = String(message).slice(0, MAX_MESSAGE_CHARS);
-    throw new CodedError('CHAIN_RPC_ERROR', `${method}: ${text} (${String(code)})`, { facts: { status } });
+  if (reply !== null && 'error' in reply) {
+    const text = String(reply.error.message).slice(0, MAX_MESSAGE_CHARS);
+    throw new CodedError('CHAIN_RPC_ERROR', `${method}: ${text} (${reply.error.code})`, { facts: { status } });
   }
-  if (isPlainObject(answer) && 'result' in answer && status < 300) return answer['result'];
+  if (reply !== null && status < 300) return reply.result;
   const refused = status === 401 || status === 403 ? ': the upstream refuses the key' : '';
   throw new CodedError('CHAIN_BAD_RESPONSE', `${method}: HTTP status ${status} without a JSON-RPC answer${refused}`);
 }

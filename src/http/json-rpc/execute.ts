@@ -1,6 +1,8 @@
 import type { Readable } from 'node:stream';
 import type { CoreConfig } from '../../config/core.ts';
 import { stringify } from '../../lib/json.ts';
+import { rpcErrorReply, rpcRequestHead, rpcResultReply } from '../../lib/json-rpc.ts';
+import { derived } from '../../lib/reloadable.ts';
 import type { RpcFallback, RpcForward, SocketCalls } from '../../plugin/host.ts';
 import { type CallContext, JsonText, type Price, RPC_CODES, RpcError, type RpcMethod } from '../../plugin/plugin.ts';
 import type { Deadlines } from '../../runtime/deadline.ts';
@@ -51,7 +53,7 @@ export async function executeLocal(
     const answer = handler(Object.assign(new HandlerContext(context, lazy), { method: name, params }));
     const value = isPromise(answer) ? await within(answer, timeoutMs, name, lazy, deadlines) : answer;
     const result = value instanceof JsonText ? value.text : stringify(value);
-    const text = rpcResultText(result, call.id ?? 'null');
+    const text = rpcResultReply(result, call.id ?? 'null');
     return { status: 200, headers: NO_HEADERS, body: text, charged: true, ok: true };
   } catch (error) {
     const fault = faultOf(error, context.requestId);
@@ -126,7 +128,7 @@ const PARAMS = ',"params":';
  * parameters than those that were checked. The values stay unchanged.
  */
 function writeCall(method: string, body: Buffer, { id, params }: CallSpan): Pick<RpcForward, 'body' | 'params'> {
-  const head = `{"jsonrpc":"2.0"${id === undefined ? '' : `,"id":${id}`},"method":${JSON.stringify(method)}`;
+  const head = rpcRequestHead(method, id);
   if (params === null) return { body: Buffer.from(`${head}}`), params: null };
   const start = Buffer.byteLength(head) + PARAMS.length;
   const end = start + params.end - params.start;
@@ -150,9 +152,7 @@ export async function executeSocket(
     const paramsText = at === null ? null : body.toString('utf8', at.start, at.end);
     const outcome = await calls.run({ method, params: paramsValue(body, call), paramsText });
     const ok = 'resultText' in outcome;
-    const text = ok
-      ? rpcResultText(outcome.resultText, id)
-      : `{"jsonrpc":"2.0","error":${outcome.errorText},"id":${id}}`;
+    const text = ok ? rpcResultReply(outcome.resultText, id) : rpcErrorReply(outcome.errorText, id);
     return { status: 200, headers: NO_HEADERS, body: text, charged: true, ok };
   } catch (error) {
     const fault = faultOf(error, context.requestId);
@@ -179,15 +179,10 @@ export function paramsValue(body: Buffer, call: CallSpan): unknown {
   return JSON.parse(body.toString('utf8', call.params.start, call.params.end)) as unknown;
 }
 
-/** A whole response object for a result in JSON text. `id` is raw JSON text and is returned unchanged. */
-function rpcResultText(result: string, id: string): string {
-  return `{"jsonrpc":"2.0","result":${result},"id":${id}}`;
-}
-
 /** A whole response object for an error. */
 export function rpcErrorText(fault: RpcFault, id: string): string {
   const data = fault.details === undefined ? '' : `,"data":${JSON.stringify({ details: fault.details })}`;
-  return `{"jsonrpc":"2.0","error":{"code":${fault.code},"message":${JSON.stringify(fault.message)}${data}},"id":${id}}`;
+  return rpcErrorReply(`{"code":${fault.code},"message":${JSON.stringify(fault.message)}${data}}`, id);
 }
 
 /** A method of a plugin, with the compiled check of its `params`. */
@@ -226,8 +221,14 @@ export function createMethodTable(
 ): MethodTable {
   const local = new Map<string, Destination>();
   for (const method of methods) local.set(method.name, { kind: 'local', local: compile(method, validator.compile) });
-  const denied = new Set(config.denyMethods);
-  const allowed = config.allowMethods === null ? null : new Set(config.allowMethods);
+  const denied = derived(
+    () => config.denyMethods,
+    (names) => new Set(names),
+  );
+  const allowed = derived(
+    () => config.allowMethods,
+    (names) => (names === null ? null : new Set(names)),
+  );
   const unknown = none();
   const subscription = none('Subscriptions are served over websocket only');
   const noUpstream = none('no Solana upstream is configured');
@@ -238,7 +239,7 @@ export function createMethodTable(
     find: (name, calls) => {
       const known = local.get(name);
       if (known !== undefined) return known;
-      const isListed = !denied.has(name) && (allowed === null || allowed.has(name));
+      const isListed = !denied().has(name) && (allowed()?.has(name) ?? true);
       if (SUBSCRIPTION.test(name)) {
         if (calls === undefined) return subscription;
         // A client with a subscription may always end it.

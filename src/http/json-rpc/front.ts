@@ -1,7 +1,7 @@
 import type { Readable } from 'node:stream';
 import type { CoreConfig } from '../../config/core.ts';
-import type { Admission, Gate, RpcDispatch, RpcFallback, SocketCalls } from '../../plugin/host.ts';
-import { type CallContext, GateRefusal, RpcError, type RpcMethod } from '../../plugin/plugin.ts';
+import type { Admission, ForwardedMethod, Gate, RpcDispatch, RpcFallback, SocketCalls } from '../../plugin/host.ts';
+import { type CallContext, GateRefusal, type Price, RpcError, type RpcMethod } from '../../plugin/plugin.ts';
 import type { Lease, Tenant } from '../../ports/access.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { Log } from '../../ports/log.ts';
@@ -53,6 +53,10 @@ export interface RpcFront {
   /** Whether any method may be called without a key. */
   readonly hasOpenMethods: boolean;
   readonly methods: readonly RpcMethod[];
+  /** What is known of the methods that go upstream. */
+  readonly forwarded: readonly ForwardedMethod[];
+  /** The price of a method without params. */
+  priceOf(method: string): Price | undefined;
 }
 
 interface Shared extends RpcFrontOptions, RunParts {
@@ -114,7 +118,7 @@ export function createRpcFront(options: RpcFrontOptions): RpcFront {
         } catch (error) {
           return refuse(error);
         } finally {
-          reply.settle(bytesOut);
+          reply.charge(bytesOut);
         }
       } finally {
         held?.release();
@@ -127,6 +131,8 @@ export function createRpcFront(options: RpcFrontOptions): RpcFront {
     },
     hasOpenMethods: table.hasOpen,
     methods: options.methods,
+    forwarded: options.fallback?.methods ?? [],
+    priceOf: (method) => options.fallback?.price(method, () => undefined),
   };
 }
 
@@ -194,7 +200,7 @@ async function answerBatch(
     const texts = prepared
       .filter(({ call }) => call.id !== undefined)
       .map(({ call }) => rpcErrorText(fault.rpc, call.id ?? 'null'));
-    return { status: 200, headers: {}, body: `[${texts.join(',')}]`, label, settle: () => {} };
+    return { status: 200, headers: {}, body: `[${texts.join(',')}]`, label, charge: () => 0 };
   }
   const { batchConcurrency, maxBatchBytes } = shared.core.rpc;
   const tasks = prepared.map((one) => ({ id: one.call.id, run: () => runCall(shared, one, body, context, true) }));
@@ -202,19 +208,19 @@ async function answerBatch(
   const items = await runBatch(tasks, limits, context.tenant);
   const joined = joinBatch(items);
   const itemOf = new Map(prepared.map((one, i) => [one, items[i]]));
-  const settle = () =>
-    admitted.admission?.settle(
+  const charge = () =>
+    admitted.admission?.charge(
       admitted.calls.map((one) => {
         const item = itemOf.get(one);
         return { charged: item?.charged ?? false, bytesOut: item?.body?.length ?? 0 };
       }),
-    );
+    ) ?? 0;
   return {
     status: joined === null ? 204 : 200,
     headers: admitted.admission?.headers ?? {},
     body: joined,
     label,
-    settle,
+    charge,
   };
 }
 
@@ -253,13 +259,13 @@ async function answerSingle(
   }
   const executed = await runCall(parts, prepared, body, context, whole);
   const rateHeaders = admitted.admission?.headers;
-  const settle = (bytesOut: number) => admitted.admission?.settle([{ charged: executed.charged, bytesOut }]);
+  const charge = (bytesOut: number) => admitted.admission?.charge([{ charged: executed.charged, bytesOut }]) ?? 0;
   if (call.id === undefined && executed.status === 200) {
     discard(executed.body);
-    return { status: 204, headers: rateHeaders ?? {}, body: null, label: name, settle };
+    return { status: 204, headers: rateHeaders ?? {}, body: null, label: name, charge };
   }
   const headers = rateHeaders === undefined ? executed.headers : { ...rateHeaders, ...executed.headers };
-  return { status: executed.status, headers, body: executed.body, label: name, settle };
+  return { status: executed.status, headers, body: executed.body, label: name, charge };
 }
 
 /**
@@ -279,14 +285,14 @@ function answerAtHand(
   if (gate === null || caller === null) return null;
   const reply = destination.fallback.atHand?.({ method: name, body, params: call.params, id: call.id }) ?? null;
   if (reply === null) return null;
-  const finish = ({ headers, settle }: Admission): RpcAnswer => {
+  const finish = ({ headers, charge }: Admission): RpcAnswer => {
     meter.done(name, 'forward', reply.answered, 0);
     return {
       status: reply.status,
       headers: { ...headers, ...reply.headers },
       body: reply.body,
       label: name,
-      settle: (bytesOut) => settle([{ charged: reply.answered, bytesOut }]),
+      charge: (bytesOut) => charge([{ charged: reply.answered, bytesOut }]),
     };
   };
   try {
@@ -314,14 +320,14 @@ export interface RpcAnswer {
   readonly body: string | Buffer | Readable | null;
   /** Method name or `batch(n)`; for log lines. */
   readonly label: string;
-  /** Call once, when the number of bytes is known. */
-  settle(bytesOut: number): void;
+  /** Call once, when the number of bytes is known. Returns the credits charged. */
+  charge(bytesOut: number): number;
 }
 
 /** The answer to a request or call that was not run. `id` is raw JSON. */
 function refusal(fault: Fault, id: string, label: string): RpcAnswer {
   const { status, headers, body } = failed(fault, id);
-  return { status, headers, body, label, settle: () => {} };
+  return { status, headers, body, label, charge: () => 0 };
 }
 
 const TOO_LARGE = { code: -32603, message: 'Internal error', status: 200, details: 'batch answer too large' };

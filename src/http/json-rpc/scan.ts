@@ -1,4 +1,9 @@
 import { isUtf8 } from 'node:buffer';
+import { JsonCursor, TooDeep, Unusual } from '../../lib/json-cursor.ts';
+
+const QUOTE = 0x22;
+const OPEN_ARRAY = 0x5b;
+const OPEN_OBJECT = 0x7b;
 
 /** Half-open byte range in the scanned body. */
 interface Span {
@@ -37,50 +42,42 @@ interface ScanLimits {
  */
 export function scanRpcBody(body: Buffer, limits: ScanLimits): ScanResult {
   if (!isUtf8(body)) return { kind: 'syntax' };
-  const scanner = createJsonScanner(body, limits.maxDepth);
-  const start = scanner.space(0);
-  const result =
-    body[start] === 0x5b ? scanBatch(body, scanner, start, limits.maxItems) : scanSingle(body, scanner, start);
-  if (result === null) {
-    return scanner.tooDeep()
+  const cursor = new JsonCursor(body, limits.maxDepth);
+  try {
+    const result = cursor.peek() === OPEN_ARRAY ? scanBatch(cursor, limits.maxItems) : scanSingle(cursor);
+    cursor.peek();
+    return cursor.at === body.length ? result : { kind: 'syntax' };
+  } catch (error) {
+    if (!(error instanceof Unusual)) throw error;
+    return error instanceof TooDeep
       ? { kind: 'invalid', reason: `nested deeper than ${limits.maxDepth} levels` }
       : { kind: 'syntax' };
   }
-  return result;
 }
 
-function scanSingle(body: Buffer, scanner: JsonScanner, start: number): ScanResult | null {
-  if (body[start] === 0x7b) {
-    const call = scanCall(body, scanner, start, 1);
-    return call === null || scanner.space(call.end) !== body.length ? null : { kind: 'single', call };
-  }
-  const end = scanner.value(start, 0);
-  if (end < 0 || scanner.space(end) !== body.length) return null;
+function scanSingle(cursor: JsonCursor): ScanResult {
+  if (cursor.peek() === OPEN_OBJECT) return { kind: 'single', call: scanCall(cursor, 1) };
+  cursor.value();
   return { kind: 'invalid', reason: 'the body is neither an object nor an array' };
 }
 
-function scanBatch(body: Buffer, scanner: JsonScanner, start: number, maxItems: number): ScanResult | null {
+function scanBatch(cursor: JsonCursor, maxItems: number): ScanResult {
   const calls: CallSpan[] = [];
   let count = 0;
-  let at = scanner.space(start + 1);
-  if (body[at] === 0x5d) return scanner.space(at + 1) === body.length ? { kind: 'batch', calls, count } : null;
-  for (;;) {
-    const call = body[at] === 0x7b ? scanCall(body, scanner, at, 2) : scanOther(scanner, at);
-    if (call === null) return null;
+  for (let more = cursor.firstElement(); more; more = cursor.nextElement()) {
+    const call = cursor.peek() === OPEN_OBJECT ? scanCall(cursor, 2) : scanOther(cursor);
     count += 1;
     if (count <= maxItems) calls.push(call);
-    at = scanner.space(call.end);
-    if (body[at] === 0x5d) return scanner.space(at + 1) === body.length ? { kind: 'batch', calls, count } : null;
-    if (body[at] !== 0x2c) return null;
-    at = scanner.space(at + 1);
   }
+  return { kind: 'batch', calls, count };
 }
 
 /** An item that is not an object. */
-function scanOther(scanner: JsonScanner, start: number): CallSpan | null {
-  const end = scanner.value(start, 1);
-  if (end < 0) return null;
-  return { start, end, method: null, id: 'null', params: null, problem: 'the item is not an object' };
+function scanOther(cursor: JsonCursor): CallSpan {
+  const start = cursor.at;
+  cursor.depth = 1;
+  cursor.value();
+  return { start, end: cursor.at, method: null, id: 'null', params: null, problem: 'the item is not an object' };
 }
 
 interface Members {
@@ -91,28 +88,22 @@ interface Members {
   problem: string | null;
 }
 
-function scanCall(body: Buffer, scanner: JsonScanner, start: number, depth: number): CallSpan | null {
+/** `depth`: containers that are open inside the call, with the call itself. */
+function scanCall(cursor: JsonCursor, depth: number): CallSpan {
   const members: Members = { version: false, method: null, id: undefined, params: null, problem: null };
   const seen = new MemberNames();
-  let at = scanner.space(start + 1);
-  if (body[at] === 0x7d) return finish(start, at + 1, members);
-  for (;;) {
-    const nameEnd = body[at] === 0x22 ? scanner.string(at) : -1;
-    if (nameEnd < 0) return null;
-    const name = stringAt(body, at, nameEnd);
-    at = scanner.space(nameEnd);
-    if (body[at] !== 0x3a) return null;
-    const valueStart = scanner.space(at + 1);
-    const valueEnd = scanner.value(valueStart, depth);
-    if (valueEnd < 0) return null;
+  const start = cursor.at;
+  cursor.depth = depth;
+  for (let more = cursor.firstMember(); more; more = cursor.nextMember()) {
+    const name = cursor.memberName();
+    cursor.peek();
+    const from = cursor.at;
+    cursor.value();
     // With duplicate members, we and an upstream might each use a different one.
     if (!seen.add(name)) members.problem = `the member "${name.slice(0, 64)}" is given twice`;
-    note(body, members, name, valueStart, valueEnd);
-    at = scanner.space(valueEnd);
-    if (body[at] === 0x7d) return finish(start, at + 1, members);
-    if (body[at] !== 0x2c) return null;
-    at = scanner.space(at + 1);
+    note(cursor.bytes, members, name, from, cursor.at);
   }
+  return finish(start, cursor.at, members);
 }
 
 /** The names seen so far. A request object usually has four, for which a Set would be the most expensive part of the scan. */
@@ -131,17 +122,21 @@ class MemberNames {
 
 function note(body: Buffer, members: Members, name: string, start: number, end: number): void {
   const first = body[start] as number;
-  if (name === 'method') members.method = first === 0x22 ? stringAt(body, start, end) : null;
-  else if (name === 'jsonrpc') members.version = first === 0x22 && stringAt(body, start, end) === '2.0';
+  if (name === 'method') members.method = first === QUOTE ? stringAt(body, start, end) : null;
+  else if (name === 'jsonrpc') members.version = first === QUOTE && stringAt(body, start, end) === '2.0';
   else if (name === 'params') members.params = { start, end };
   else if (name === 'id') {
-    const fits = first === 0x22 || first === 0x2d || first === 0x6e || (first >= 0x30 && first <= 0x39);
+    const fits = canBeId(first);
     members.id = fits ? body.toString('utf8', start, end) : 'null';
     if (!fits) members.problem ??= 'id must be a string, a number or null';
   } else if (KNOWN.test(name) && FOLDED.has(name.toUpperCase())) {
     members.problem ??= `the member "${name}" has to be written in lower case`;
   }
 }
+
+/** Whether a valid value that starts with this byte is a string, a number or null. */
+const canBeId = (first: number): boolean =>
+  first === QUOTE || first === 0x2d || first === 0x6e || (first >= 0x30 && first <= 0x39);
 
 /** The four members as seen by parsers that ignore case; these may also fold the long s and the Kelvin sign. */
 const FOLDED = new Set(['JSONRPC', 'METHOD', 'PARAMS', 'ID']);
@@ -164,173 +159,6 @@ function stringAt(body: Buffer, start: number, end: number): string {
   return raw.includes('\\') ? (JSON.parse(`"${raw}"`) as string) : raw;
 }
 
-/** Takes and returns positions; -1: no value of that kind starts here. */
-interface JsonScanner {
-  /** First position at or after `at` that is not white space. */
-  space(at: number): number;
-  /** End of the string whose opening quote is at `at`. */
-  string(at: number): number;
-  /** End of the value at `at`. `depth`: the number of enclosing containers. */
-  value(at: number, depth: number): number;
-  /** Whether the last failure was the depth limit. */
-  tooDeep(): boolean;
-}
-
-const WORDS: ReadonlyMap<number, string> = new Map([
-  [0x74, 'true'],
-  [0x66, 'false'],
-  [0x6e, 'null'],
-]);
-
-/** A validating JSON reader for bytes that are known to be UTF-8. It produces positions, no values. */
-function createJsonScanner(body: Buffer, maxDepth: number): JsonScanner {
-  let deep = false;
-
-  const space = (from: number): number => {
-    let at = from;
-    for (;;) {
-      const byte = body[at];
-      if (byte !== 0x20 && byte !== 0x0a && byte !== 0x0d && byte !== 0x09) return at;
-      at += 1;
-    }
-  };
-
-  const string = (start: number): number => {
-    for (let at = start + 1; ; at += 1) {
-      const byte = body[at];
-      if (byte === 0x22) return at + 1;
-      if (byte === undefined || byte < 0x20) return -1;
-      if (byte === 0x5c) {
-        at = escapeEnd(body, at + 1);
-        if (at < 0) return -1;
-      }
-    }
-  };
-
-  /** Iterative, because the nesting of a hostile body must not exhaust our stack. */
-  const container = (start: number, outer: number): number => {
-    // The open containers: true for objects.
-    const open: boolean[] = [];
-    let at = start;
-    for (;;) {
-      // At a value.
-      const first = body[at];
-      if (first === 0x7b || first === 0x5b) {
-        if (outer + open.length + 1 > maxDepth) {
-          deep = true;
-          return -1;
-        }
-        open.push(first === 0x7b);
-        at = space(at + 1);
-        if (body[at] !== (first === 0x7b ? 0x7d : 0x5d)) {
-          if (first === 0x7b) at = name(at);
-          if (at < 0) return -1;
-          continue;
-        }
-        open.pop();
-        at += 1;
-      } else at = scalar(at);
-      if (at < 0) return -1;
-      at = afterValue(at, open);
-      if (at < 0 || open.length === 0) return at;
-    }
-  };
-
-  /** Closes the containers that end here and moves to the next value; if none is open, returns the end. */
-  const afterValue = (from: number, open: boolean[]): number => {
-    let at = from;
-    while (open.length > 0) {
-      const isObject = open[open.length - 1] as boolean;
-      at = space(at);
-      const byte = body[at];
-      if (byte === 0x2c) return isObject ? name(space(at + 1)) : space(at + 1);
-      if (byte !== (isObject ? 0x7d : 0x5d)) return -1;
-      open.pop();
-      at += 1;
-    }
-    return at;
-  };
-
-  /** From a member's name to the start of its value. */
-  const name = (at: number): number => {
-    const end = body[at] === 0x22 ? string(at) : -1;
-    if (end < 0) return -1;
-    const colon = space(end);
-    return body[colon] === 0x3a ? space(colon + 1) : -1;
-  };
-
-  const scalar = (at: number): number => {
-    const first = body[at];
-    if (first === undefined) return -1;
-    if (first === 0x22) return string(at);
-    const word = WORDS.get(first);
-    if (word !== undefined) return wordEnd(body, at, word);
-    return numberEnd(body, at);
-  };
-
-  return {
-    space,
-    string,
-    value: (at, depth) => (body[at] === 0x7b || body[at] === 0x5b ? container(at, depth) : scalar(at)),
-    tooDeep: () => deep,
-  };
-}
-
-/** Position of the last byte of an escape whose letter is at `at`. */
-function escapeEnd(body: Buffer, at: number): number {
-  const letter = body[at];
-  if (letter === 0x75) {
-    for (let i = 1; i <= 4; i += 1) if (!isHex(body[at + i])) return -1;
-    return at + 4;
-  }
-  // " \ / b f n r t
-  const known =
-    letter === 0x22 ||
-    letter === 0x5c ||
-    letter === 0x2f ||
-    letter === 0x62 ||
-    letter === 0x66 ||
-    letter === 0x6e ||
-    letter === 0x72 ||
-    letter === 0x74;
-  return known ? at : -1;
-}
-
-function isHex(byte: number | undefined): boolean {
-  if (byte === undefined) return false;
-  return isDigit(byte) || (byte >= 0x41 && byte <= 0x46) || (byte >= 0x61 && byte <= 0x66);
-}
-
-function isDigit(byte: number | undefined): boolean {
-  return byte !== undefined && byte >= 0x30 && byte <= 0x39;
-}
-
-function wordEnd(body: Buffer, at: number, word: string): number {
-  return body.toString('latin1', at, at + word.length) === word ? at + word.length : -1;
-}
-
-function numberEnd(body: Buffer, start: number): number {
-  let at = body[start] === 0x2d ? start + 1 : start;
-  if (!isDigit(body[at])) return -1;
-  at = body[at] === 0x30 ? at + 1 : digitsEnd(body, at);
-  if (body[at] === 0x2e) {
-    if (!isDigit(body[at + 1])) return -1;
-    at = digitsEnd(body, at + 1);
-  }
-  if (body[at] === 0x65 || body[at] === 0x45) {
-    at += body[at + 1] === 0x2b || body[at + 1] === 0x2d ? 2 : 1;
-    if (!isDigit(body[at])) return -1;
-    at = digitsEnd(body, at);
-  }
-  return at;
-}
-
-function digitsEnd(body: Buffer, from: number): number {
-  let at = from;
-  while (isDigit(body[at])) at += 1;
-  return at;
-}
-
 export interface RecoveredCall {
   /** Raw JSON text of a string, number or null. */
   readonly id: string | undefined;
@@ -341,28 +169,25 @@ export interface RecoveredCall {
  * Reads `id` and `method` of a request object that may be cut off. Uncertain members are left out; a batch returns neither.
  */
 export function recoverCall(bytes: Buffer): RecoveredCall {
-  const scanner = createJsonScanner(bytes, 64);
-  const text = (start: number, end: number) => bytes.toString('utf8', start, end);
+  const cursor = new JsonCursor(bytes);
   let id: string | undefined;
   let method: string | undefined;
-  let at = scanner.space(0);
-  if (bytes[at] !== 0x7b) return { id, method };
-  do {
-    at = scanner.space(at + 1);
-    const nameEnd = bytes[at] === 0x22 ? scanner.string(at) : -1;
-    if (nameEnd < 0) break;
-    const name = text(at + 1, nameEnd - 1);
-    at = scanner.space(nameEnd);
-    if (bytes[at] !== 0x3a) break;
-    const start = scanner.space(at + 1);
-    const end = scanner.value(start, 1);
-    if (end < 0) break;
-    at = scanner.space(end);
-    // A number at the very end may continue after the cut.
-    if (at >= bytes.length) break;
-    const first = bytes[start] as number;
-    if (name === 'id' && first !== 0x7b && first !== 0x5b && first !== 0x74 && first !== 0x66) id ??= text(start, end);
-    if (name === 'method' && first === 0x22) method ??= text(start + 1, end - 1);
-  } while (bytes[at] === 0x2c);
+  try {
+    for (let more = cursor.firstMember(); more; more = cursor.nextMember()) {
+      const name = cursor.memberName();
+      const first = cursor.peek();
+      const from = cursor.at;
+      cursor.depth = 1;
+      cursor.value();
+      const end = cursor.at;
+      // A number at the very end may continue after the cut.
+      cursor.peek();
+      if (cursor.at >= bytes.length) break;
+      if (name === 'id' && canBeId(first)) id ??= bytes.toString('utf8', from, end);
+      if (name === 'method' && first === QUOTE) method ??= bytes.toString('utf8', from + 1, end - 1);
+    }
+  } catch (error) {
+    if (!(error instanceof Unusual)) throw error;
+  }
   return { id, method };
 }

@@ -1,6 +1,6 @@
 import { base64 } from '../ledger/record.ts';
-import type { ByteReader } from './byte-reader.ts';
-import { type FieldReader, type Info, shapeParser } from './shape.ts';
+import type { ByteReader } from './layout.ts';
+import { type FieldReader, type Info, shapeParser } from './layout.ts';
 
 const STAKE_AUTHORITIES = ['Staker', 'Withdrawer'];
 

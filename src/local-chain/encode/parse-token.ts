@@ -1,7 +1,14 @@
 import { createHash } from 'node:crypto';
 import { plainAmount } from '../ledger/accounts.ts';
-import { type ByteReader, byteReader } from './byte-reader.ts';
-import { type FieldReader, type Info, type Shape, showAs, withAuthority } from './shape.ts';
+import {
+  type ByteReader,
+  byteReader,
+  type FieldReader,
+  type Info,
+  type Shape,
+  showAs,
+  withAuthority,
+} from './layout.ts';
 
 const AUTHORITY_TYPES = [
   'mintTokens',

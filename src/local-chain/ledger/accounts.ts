@@ -1,7 +1,7 @@
 import { decode32, encode32 } from '../../lib/base58.ts';
 import { CodedError } from '../../lib/coded-error.ts';
 import type { Vm, VmAccount } from '../vm/vm.ts';
-import type { UiTokenAmount } from './types.ts';
+import type { UiTokenAmount } from './state.ts';
 
 /** Larger accounts cannot be token accounts, and reading one copies all of it. */
 const LARGE_BYTES = 16_384;

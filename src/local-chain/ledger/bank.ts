@@ -6,7 +6,6 @@ import type { DecodedTransaction, MessageParts } from '../vm/transaction.ts';
 import { MAX_RENT_EPOCH, type TransactionError, type Vm, type VmAccount } from '../vm/vm.ts';
 
 import { type Accounts, createAccounts, keyBytes, view } from './accounts.ts';
-import { type ChainState, createChainState } from './chain-state.ts';
 import {
   advanceNonce,
   isLoadingError,
@@ -17,8 +16,8 @@ import {
   readBalances,
   resolveKeys,
 } from './record.ts';
-
-import type { LedgerBlock, LedgerListener, PreImages, TransactionRecord, UnplacedRecord } from './types.ts';
+import type { LedgerBlock, LedgerListener, PreImages, TransactionRecord, UnplacedRecord } from './state.ts';
+import { type ChainState, createChainState } from './state.ts';
 
 const SLOT_HASHES = 512;
 const SYSVAR_OWNER = 'Sysvar1111111111111111111111111111111111111';

@@ -8,7 +8,7 @@ import {
 } from '../vm/transaction.ts';
 import type { TransactionError, VmAccount, VmOutcome } from '../vm/vm.ts';
 import { type Accounts, type TokenState, uiAmountOf, view } from './accounts.ts';
-import type { TokenBalanceEntry, TransactionMeta, UnplacedRecord } from './types.ts';
+import type { TokenBalanceEntry, TransactionMeta, UnplacedRecord } from './state.ts';
 
 /** Balances of all keys of a transaction at one moment. */
 export interface BalanceSheet {

@@ -1,6 +1,9 @@
-import { invalid, type Read } from '../encode/params.ts';
-import { invalidParams, RPC, rpcError } from '../encode/rpc-error.ts';
-import type { LocalNode, Method } from './node.ts';
+import { type ContextConfig, invalid, invalidParams, type Read, RPC, rpcError } from '../encode/params.ts';
+import { view } from '../ledger/accounts.ts';
+import { type Bank, imageIn, type Submission } from '../ledger/bank.ts';
+import type { Commitment, LedgerBlock } from '../ledger/state.ts';
+import type { DecodedTransaction } from '../vm/transaction.ts';
+import type { VmAccount } from '../vm/vm.ts';
 
 export type Values<R extends readonly Read<unknown>[]> = {
   -readonly [K in keyof R]: R[K] extends Read<infer T> ? T : never;
@@ -78,4 +81,155 @@ function debugText(value: unknown): string {
 function debugMap(value: unknown): string {
   const members = Object.entries(value as object).sort(([left], [right]) => (left < right ? -1 : 1));
   return `{${members.map(([key, member]) => `${JSON.stringify(key)}: ${debugText(member)}`).join(', ')}}`;
+}
+
+/** The only place where the simulator identifies itself: no client can mistake it for a validator. */
+export const API_VERSION = '0.0.0-parhelion-local';
+
+/** Dependencies of the methods. */
+export interface LocalNode {
+  readonly bank: Bank;
+  readonly genesisHash: string;
+  /** No slot timer: each transaction makes its block, and time does not pass in between. */
+  readonly sealsEach: boolean;
+  /** Runs a transaction and, without a slot timer, seals its block. */
+  submit(transaction: DecodedTransaction): Submission;
+  /** A real transfer from the faucet; returns its signature. */
+  airdrop(address: string, lamports: bigint): string;
+}
+
+/** A method gets the caller's params, `undefined` when not sent, and returns plain data (bigints allowed). */
+export type Method = (node: LocalNode, params: unknown) => unknown;
+export type Methods = Readonly<Record<string, Method>>;
+
+export interface Answer<T> {
+  readonly context: { readonly slot: number; readonly apiVersion: string };
+  readonly value: T;
+}
+
+export function inContext<T>(slot: number, value: T): Answer<T> {
+  return { context: { slot, apiVersion: API_VERSION }, value };
+}
+
+/** The state of the chain for a call: a node's bank at the requested commitment. */
+export interface BankView {
+  readonly commitment: Commitment;
+  readonly slot: number;
+  /** The newest block at or below `slot`: its hash is the newest that transactions may use there. */
+  readonly block: LedgerBlock;
+  /** Blocks up to the slot, including the one under construction. */
+  readonly height: number;
+  readonly accounts: AccountView;
+}
+
+/** Newest bank of the requested commitment (default `finalized`), checked against `minContextSlot`. Throws -32016. */
+export function bankOf(node: LocalNode, config: ContextConfig | undefined): BankView {
+  const commitment = config?.commitment ?? 'finalized';
+  const slot = contextSlot(node, config);
+  const { state } = node.bank;
+  const sealed = state.block(slot);
+  const block = sealed ?? state.tip();
+  return {
+    commitment,
+    slot,
+    block,
+    height: sealed === undefined ? block.height + 1 : block.height,
+    accounts: viewAt(node.bank, slot, commitment !== 'processed'),
+  };
+}
+
+/**
+ * The bank for blockhashes and simulations. Without a slot timer waiting never makes a block final, so the newest
+ * block is used, at the slot of the requested commitment.
+ */
+export function sendingBank(node: LocalNode, config: ContextConfig | undefined): BankView {
+  const asked = bankOf(node, config);
+  if (!node.sealsEach || asked.commitment !== 'finalized') return asked;
+  return { ...bankOf(node, { commitment: 'confirmed' }), slot: asked.slot };
+}
+
+/** Newest slot of the requested commitment, checked against `minContextSlot`. Throws -32016. */
+export function contextSlot(node: LocalNode, config: ContextConfig | undefined): number {
+  const slot = slotOf(node.bank, config?.commitment ?? 'finalized');
+  const wanted = config?.minContextSlot;
+  if (wanted !== undefined && wanted > slot) {
+    throw rpcError(RPC.minContextSlot, 'Minimum context slot has not been reached', { contextSlot: slot });
+  }
+  return slot;
+}
+
+const CLOCK = 'SysvarC1ock11111111111111111111111111111111';
+
+/** Account state at a commitment. */
+export interface AccountView {
+  /** Slot of the responses. */
+  readonly slot: number;
+  get(key: string): VmAccount | null;
+  /** The earlier state of an account that was written since; undefined when the engine's state applies. */
+  older(key: string): VmAccount | null | undefined;
+  ofProgram(program: string): Map<string, VmAccount>;
+}
+
+/** Newest slot of a commitment. */
+export function slotOf(bank: Bank, commitment: Commitment): number {
+  const slot = newestOf(bank, commitment);
+  if (bank.lagSlots === 0) return slot;
+  const blocks = bank.state.blocks();
+  return (blocks.findLast((block) => block.slot <= slot - bank.lagSlots) ?? blocks[0]!).slot;
+}
+
+function newestOf(bank: Bank, commitment: Commitment): number {
+  if (commitment === 'processed') return bank.pending.slot;
+  return commitment === 'confirmed' ? bank.state.tip().slot : bank.state.finalized().slot;
+}
+
+/**
+ * The engine holds only the newest state; accounts written by later blocks are looked up in their pre-images, oldest first.
+ */
+export function viewOf(bank: Bank, commitment: Commitment): AccountView {
+  const slot = slotOf(bank, commitment);
+  return viewAt(bank, slot, commitment !== 'processed');
+}
+
+/** State at the end of `slot`, which must not be below the finalized one. */
+export function viewAt(bank: Bank, slot: number, sealedOnly: boolean): AccountView {
+  const later: Pick<LedgerBlock, 'preImages'>[] = blocksAbove(bank, slot);
+  if (sealedOnly) later.push(bank.pending);
+  const older = (key: string) => (key === CLOCK ? clockAt(bank, slot) : imageIn(later, key));
+  return {
+    slot,
+    older,
+    get(key) {
+      const image = older(key);
+      return image === undefined ? bank.accounts.get(key) : image;
+    },
+    ofProgram(program) {
+      const found = bank.accounts.ofProgram(program);
+      for (const key of new Set(later.flatMap((block) => [...block.preImages.keys()]))) {
+        const image = imageIn(later, key);
+        if (image === undefined) continue;
+        if (image !== null && image.owner === program) found.set(key, image);
+        else found.delete(key);
+      }
+      return found;
+    },
+  };
+}
+
+/** The clock of a sealed slot: the engine's is that of the open slot. */
+function clockAt(bank: Bank, slot: number): VmAccount | null | undefined {
+  const block = bank.state.block(slot);
+  const newest = block === undefined ? null : bank.accounts.get(CLOCK);
+  if (block === undefined || newest === null) return undefined;
+  const data = Uint8Array.from(newest.data);
+  view(data).setBigUint64(0, BigInt(slot), true);
+  view(data).setBigInt64(32, BigInt(block.time), true);
+  return { ...newest, data };
+}
+
+function blocksAbove(bank: Bank, slot: number): LedgerBlock[] {
+  const blocks = bank.state.blocks();
+  let from = blocks.length;
+  while (from > 0 && blocks[from - 1]!.slot > slot) from -= 1;
+  return blocks.slice(from);
 }

@@ -1,4 +1,5 @@
 import { encode32 } from '../../lib/base58.ts';
+import type { ParseContext } from '../encode/account.ts';
 import { accountFormatOf, accountJson } from '../encode/account.ts';
 import {
   type AccountFilter,
@@ -8,18 +9,19 @@ import {
   base64Bytes,
   commitmentConfig,
   contextConfig,
+  invalidParams,
   largestConfig,
   list,
   programAccountsConfig,
   pubkey,
+  RPC,
+  rpcError,
   small,
   supplyConfig,
   text,
   tokenAccountsFilter,
   usize,
 } from '../encode/params.ts';
-import type { ParseContext } from '../encode/parsed-account.ts';
-import { invalidParams, RPC, rpcError } from '../encode/rpc-error.ts';
 import {
   view as bytesView,
   isMint,
@@ -29,10 +31,9 @@ import {
   uiAmountOf,
 } from '../ledger/accounts.ts';
 import { exact } from '../ledger/record.ts';
-import type { AccountView } from '../ledger/views.ts';
 import type { VmAccount } from '../vm/vm.ts';
-import { method } from './method.ts';
-import { bankOf, contextSlot, inContext, type LocalNode, type Method, type Methods } from './node.ts';
+import type { AccountView } from './method.ts';
+import { bankOf, contextSlot, inContext, type LocalNode, type Method, type Methods, method } from './method.ts';
 
 const MAX_ACCOUNT_BYTES = 10 * 1024 * 1024;
 const LARGEST = 20;

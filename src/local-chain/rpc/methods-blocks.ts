@@ -4,8 +4,11 @@ import {
   type ContextConfig,
   contextConfig,
   endSlotOrConfig,
+  invalidParams,
   list,
   pubkey,
+  RPC,
+  rpcError,
   sealedOnly,
   signature,
   signaturesConfig,
@@ -18,12 +21,9 @@ import {
   usize,
   type WireEncoding,
 } from '../encode/params.ts';
-import { invalidParams, RPC, rpcError } from '../encode/rpc-error.ts';
 import { type BlockDetails, blockJson, type TransactionEncoding, transactionJson } from '../encode/transaction.ts';
-import type { LedgerBlock, TransactionRecord } from '../ledger/types.ts';
-import { slotOf } from '../ledger/views.ts';
-import { method } from './method.ts';
-import { contextSlot, inContext, type LocalNode, type Methods } from './node.ts';
+import type { LedgerBlock, TransactionRecord } from '../ledger/state.ts';
+import { contextSlot, inContext, type LocalNode, type Methods, method, slotOf } from './method.ts';
 
 const MAX_RANGE_SLOTS = 500_000;
 const MAX_SIGNATURES = 1000;

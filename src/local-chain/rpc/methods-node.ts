@@ -1,11 +1,14 @@
 import {
   commitmentConfig,
   contextConfig,
+  invalidParams,
   leaderConfig,
   list,
   productionConfig,
   pubkey,
+  RPC,
   rewardConfig,
+  rpcError,
   sealedOnly,
   slotOrLeaderConfig,
   small,
@@ -15,11 +18,9 @@ import {
   usize,
   voteAccountsConfig,
 } from '../encode/params.ts';
-import { invalidParams, RPC, rpcError } from '../encode/rpc-error.ts';
 import { genesisHashOf } from '../ledger/bank.ts';
-import type { LedgerBlock } from '../ledger/types.ts';
-import { method } from './method.ts';
-import { API_VERSION, bankOf, contextSlot, inContext, type LocalNode, type Methods } from './node.ts';
+import type { LedgerBlock } from '../ledger/state.ts';
+import { API_VERSION, bankOf, contextSlot, inContext, type LocalNode, type Methods, method } from './method.ts';
 
 const SLOTS_PER_EPOCH = 432_000;
 const STAKE_LAMPORTS = 999_999_997_717_120;

@@ -1,25 +1,26 @@
 import { accountFormatOf, accountJson } from '../encode/account.ts';
-import { parseInner } from '../encode/instructions.ts';
 import {
   airdropConfig,
   atMost,
   contextConfig,
+  invalidParams,
   list,
   pubkey,
+  RPC,
+  rpcError,
   sendConfig,
   simulateConfig,
   text,
   u64,
 } from '../encode/params.ts';
-import { invalidParams, RPC, rpcError } from '../encode/rpc-error.ts';
+import { parseInner } from '../encode/transaction.ts';
 import { isFresh } from '../ledger/bank.ts';
 import { base64, exact, feeOf, innerJson, tokenBalances, unitPriceOf } from '../ledger/record.ts';
-import type { LedgerBlock } from '../ledger/types.ts';
+import type { LedgerBlock } from '../ledger/state.ts';
 import { decodeMessage } from '../vm/transaction.ts';
 import type { VmOutcome } from '../vm/vm.ts';
-import { method } from './method.ts';
+import { type BankView, inContext, type LocalNode, type Methods, method, sendingBank } from './method.ts';
 import { parseContext } from './methods-accounts.ts';
-import { type BankView, inContext, type LocalNode, type Methods, sendingBank } from './node.ts';
 import { errorText, messageBytes, type Simulation, simulate, transactionOf } from './simulation.ts';
 
 const HASH_LIFE_BLOCKS = 150;

@@ -3,8 +3,8 @@ import type { Duplex } from 'node:stream';
 import { type CodedError, codeOf, messageOf } from '../../lib/coded-error.ts';
 import { stringify } from '../../lib/json.ts';
 import type { LocalChainOptions } from '../chain.ts';
-import { RPC, type RpcErrorObject, rpcError, toErrorObject } from '../encode/rpc-error.ts';
-import type { LocalNode, Methods } from './node.ts';
+import { RPC, type RpcErrorObject, rpcError, toErrorObject } from '../encode/params.ts';
+import type { LocalNode, Methods } from './method.ts';
 
 const BODY_LIMIT_BYTES = 1024 * 1024;
 const GOODBYE_MS = 250;

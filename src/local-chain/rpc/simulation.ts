@@ -1,6 +1,5 @@
 import { messageOf as reasonOf } from '../../lib/coded-error.ts';
-import { base58Bytes, base64Bytes, type WireEncoding } from '../encode/params.ts';
-import { invalidParams } from '../encode/rpc-error.ts';
+import { base58Bytes, base64Bytes, invalidParams, type WireEncoding } from '../encode/params.ts';
 import { tokenStateOf } from '../ledger/accounts.ts';
 import { isFresh, refreshClock } from '../ledger/bank.ts';
 import {
@@ -15,7 +14,7 @@ import {
 } from '../ledger/record.ts';
 import { type DecodedTransaction, decodeTransaction } from '../vm/transaction.ts';
 import type { TransactionError, VmAccount, VmOutcome, VmSimulation } from '../vm/vm.ts';
-import type { BankView, LocalNode } from './node.ts';
+import type { BankView, LocalNode } from './method.ts';
 
 /** The result of a run without effect. */
 export interface Simulation {

@@ -202,7 +202,7 @@ async function loadNative(): Promise<Native> {
   try {
     native = await import('litesvm/dist/internal.js');
   } catch (error) {
-    throw missing(messageOf(error), error);
+    throw missing(reasonOf(error), error);
   }
   const prototype = native.LiteSvm?.prototype as unknown as Record<string, unknown> | undefined;
   const absent = METHODS.filter((name) => typeof prototype?.[name] !== 'function');
@@ -212,10 +212,30 @@ async function loadNative(): Promise<Native> {
   return native;
 }
 
+/**
+ * The loader tries several places for the binary and chains what went wrong as causes; its own error only gives advice for npm. A binary
+ * that is there and does not load says more than places without one.
+ */
+function reasonOf(error: unknown): string {
+  const causes: Error[] = [];
+  for (let one = error; one instanceof Error; one = one.cause) causes.push(one);
+  const telling = causes.slice(1).find(({ message }) => !message.startsWith('Cannot find module')) ?? causes.at(-1);
+  return messageOf(telling ?? error).split('\n', 1)[0]!;
+}
+
+/** The package with the binary for this platform; an installed program needs nothing else of litesvm. */
+function enginePackage(): string {
+  const { platform, arch, report } = process;
+  const name = `litesvm-${platform}-${arch}`;
+  if (platform !== 'linux') return name;
+  const { header } = report.getReport() as { readonly header?: { readonly glibcVersionRuntime?: string } };
+  return `${name}-${header?.glibcVersionRuntime === undefined ? 'musl' : 'gnu'}`;
+}
+
 function missing(reason: string, cause?: unknown): CodedError {
   return new CodedError(
     'LOCAL_ENGINE_MISSING',
-    `the local chain needs the optional package litesvm 1.5.0, which could not be loaded (${reason}). Install litesvm@1.5.0, or name a real node: SOLANA_RPC_URL=... or upstream.urls`,
+    `the native engine of the local chain, the package ${enginePackage()}, could not be loaded (${reason}). Install it (npm install ${enginePackage()}@1.5.0), or name a real node: SOLANA_RPC_URL=... or upstream.urls`,
     { cause, exitCode: 78 },
   );
 }

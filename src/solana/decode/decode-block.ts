@@ -22,12 +22,15 @@ import { eachTableKey, emptyLayout, repeatedSignature, type WireLayout, type Wir
 export function decodeBlock(slot: number, result: unknown): ChainBlock {
   if (result instanceof ScannedBlock) {
     const answer = () => decodeResponse(result.body) as { readonly result: unknown };
-    return decodeScanned(slot, result) ?? decodeBlock(slot, answer().result);
+    const block = decodeScanned(slot, result) ?? decodeBlock(slot, answer().result);
+    const isVerbatim = 'rewards' in result.header;
+    return { ...block, answer: { isVerbatim, text: () => result.body.subarray(...result.range) } };
   }
   const header = decodeHeader(slot, result);
   const entries = (result as { transactions?: unknown }).transactions;
   if (!Array.isArray(entries)) throw badBlock(slot, 'transactions are missing');
-  return { ...header, ...decodeEntries(slot, entries, decode32(header.blockhash)!) };
+  const answer = { isVerbatim: false, text: () => Buffer.from(JSON.stringify(result)) };
+  return { ...header, ...decodeEntries(slot, entries, decode32(header.blockhash)!), answer };
 }
 
 /** One transaction as returned by a node. */

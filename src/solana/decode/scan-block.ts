@@ -1,4 +1,4 @@
-import { JsonCursor, NameList, Unusual } from './json-cursor.ts';
+import { JsonCursor, NameList, Unusual } from '../../lib/json-cursor.ts';
 import { decodeResponse } from './response.ts';
 
 /**
@@ -38,6 +38,8 @@ function scanAnswer(scan: Scan): ScannedBlock {
 function scanBlock(scan: Scan): ScannedBlock {
   const { cursor } = scan;
   const { bytes } = cursor;
+  cursor.peek();
+  const start = cursor.at;
   const header: Record<string, unknown> = Object.create(null);
   let entries: ScannedEntry[] | null = null;
   for (let more = cursor.firstMember(); more; more = cursor.nextMember()) {
@@ -55,7 +57,7 @@ function scanBlock(scan: Scan): ScannedBlock {
     if (isNumber && !isShort) cursor.refuse();
     header[name] = isShort ? decodeResponse(bytes.subarray(from, cursor.at)) : null;
   }
-  return entries === null ? cursor.refuse() : new ScannedBlock(bytes, header, entries, scan.texts);
+  return entries === null ? cursor.refuse() : new ScannedBlock(bytes, [start, cursor.at], header, entries, scan.texts);
 }
 
 function scanEntries(scan: Scan): ScannedEntry[] {
@@ -128,6 +130,8 @@ export interface ScannedMeta {
 export class ScannedBlock {
   /** The whole answer. */
   readonly body: Buffer;
+  /** Where the block starts and ends in it. */
+  readonly range: readonly [number, number];
   /** The members of the block except its transactions. */
   readonly header: Readonly<Record<string, unknown>>;
   readonly entries: readonly ScannedEntry[];
@@ -136,11 +140,13 @@ export class ScannedBlock {
 
   constructor(
     body: Buffer,
+    range: readonly [number, number],
     header: Record<string, unknown>,
     entries: readonly ScannedEntry[],
     texts: readonly number[],
   ) {
     this.body = body;
+    this.range = range;
     this.header = header;
     this.entries = entries;
     this.texts = texts;

@@ -102,8 +102,8 @@ function takeMove({ tx, tokens, lamports, programs, moves }: Walk, step: WalkSte
   const to = destination < 0 ? null : tokens.now(destination);
   const signer = tx.keys[authority] ?? -1;
   const mint = given.mint < 0 ? mintOf(tokens, source, destination) : (tx.keys[given.mint] ?? -1);
-  if (source >= 0) tokens.told(source, mint, signer);
-  if (destination >= 0) tokens.told(destination, mint, -1);
+  if (source >= 0) tokens.infer(source, mint, signer);
+  if (destination >= 0) tokens.infer(destination, mint, -1);
   // Between accounts of wrapped SOL the lamports move with the tokens.
   if (source >= 0 && destination >= 0 && tokens.isWrapped(mint)) lamports.move(source, destination, amount);
   const move: TokenMove = {
@@ -122,7 +122,9 @@ const known = (id: number | undefined): number | undefined => (id !== undefined 
 function mintOf(tokens: TokenAccounts, source: number, destination: number): number {
   const ends = [source, destination];
   const facts = ends.map((account) => known(tokens.now(account)?.mint)).find((mint) => mint !== undefined);
-  return facts ?? ends.map((account) => known(tokens.toldOf(account).mint)).find((mint) => mint !== undefined) ?? -1;
+  return (
+    facts ?? ends.map((account) => known(tokens.inferredOf(account).mint)).find((mint) => mint !== undefined) ?? -1
+  );
 }
 
 function takeClose({ tokens, lamports, moves }: Walk, step: WalkStep, account: number, destination: number): void {
@@ -145,7 +147,7 @@ function withEnds(move: NativeMove, tokens: TokenAccounts): NativeMove {
 /** When no balance names the owner of an account, as in old blocks, the authority of a transfer from it is assumed. */
 function withOwner(move: TokenMove, tokens: TokenAccounts): TokenMove {
   if (move.destination < 0 || move.destinationOwner >= 0) return move;
-  return { ...move, destinationOwner: tokens.toldOf(move.destination).owner };
+  return { ...move, destinationOwner: tokens.inferredOf(move.destination).owner };
 }
 
 /** Infers fees that no instruction contains, from destinations with one movement and a known balance. */
@@ -229,21 +231,21 @@ export interface TokenAccounts {
   closed(account: number): TokenAccountFacts | null;
   mintMade(mint: number, decimals: number): void;
   /** Adds what balances did not contain: the mint of an account, or an authority that may send from it. -1: unknown. */
-  told(account: number, mint: number, owner: number): void;
+  infer(account: number, mint: number, owner: number): void;
   /** Facts derived from movements of an account without other facts. */
-  toldOf(account: number): { readonly mint: number; readonly owner: number };
+  inferredOf(account: number): { readonly mint: number; readonly owner: number };
   isWrapped(mint: number): boolean;
   /** Decimals of a mint; null when the transaction does not contain them. */
   decimals(mint: number): number | null;
 }
 
-const UNTOLD = { mint: -1, owner: -1 };
+const UNKNOWN_FACTS = { mint: -1, owner: -1 };
 
 function createTokenAccounts(tx: NormalTransaction, programs: MovementPrograms): TokenAccounts {
   const current = new Map<number, TokenAccountFacts>();
   const after = new Map<number, TokenAccountFacts>();
   const past = new Map<number, TokenAccountFacts>();
-  const told = new Map<number, { mint: number; owner: number }>();
+  const inferred = new Map<number, { mint: number; owner: number }>();
   const decimalsOf = new Map<number, number>();
   const isWrapped = (mint: number): boolean =>
     mint >= 0 && (mint === programs.wrapped || mint === programs.wrapped2022);
@@ -271,17 +273,17 @@ function createTokenAccounts(tx: NormalTransaction, programs: MovementPrograms):
       if (known !== null) current.set(account, { ...known, owner });
     },
     closed(account) {
-      const { mint, owner } = told.get(account) ?? UNTOLD;
+      const { mint, owner } = inferred.get(account) ?? UNKNOWN_FACTS;
       const known = now(account) ?? (mint < 0 ? null : facts(mint, owner, programs.token));
       if (known !== null) past.set(account, known);
       current.delete(account);
       return known;
     },
-    told(account, mint, owner) {
-      const known = told.get(account) ?? UNTOLD;
-      told.set(account, { mint: known.mint < 0 ? mint : known.mint, owner: known.owner < 0 ? owner : known.owner });
+    infer(account, mint, owner) {
+      const known = inferred.get(account) ?? UNKNOWN_FACTS;
+      inferred.set(account, { mint: known.mint < 0 ? mint : known.mint, owner: known.owner < 0 ? owner : known.owner });
     },
-    toldOf: (account) => told.get(account) ?? UNTOLD,
+    inferredOf: (account) => inferred.get(account) ?? UNKNOWN_FACTS,
     mintMade: (mint, decimals) => decimalsOf.set(mint, decimals),
     isWrapped,
     decimals: (mint) => (mint < 0 ? null : (decimalsOf.get(mint) ?? (isWrapped(mint) ? 9 : null))),

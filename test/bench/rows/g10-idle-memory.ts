@@ -6,7 +6,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { findRunFile, type RunFile } from '../../../src/cli/run-file.ts';
+import { findRunFile, type RunFile } from '../../../src/cli/running-daemon.ts';
 import { startUpstream } from '../../helpers/upstream.ts';
 import { ratioOf } from '../paired.ts';
 import type { Row, RowResult, RunOptions } from '../row.ts';

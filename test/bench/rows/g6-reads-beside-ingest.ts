@@ -6,7 +6,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { findRunFile } from '../../../src/cli/run-file.ts';
+import { findRunFile } from '../../../src/cli/running-daemon.ts';
 import type { Readiness } from '../../../src/http/health.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
 import { createSfc32 } from '../../helpers/sfc32.ts';

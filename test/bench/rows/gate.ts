@@ -19,7 +19,7 @@ const SIZES = {
 const GOAL_PER_SECOND = 50_000;
 const IN_FLIGHT = 64;
 
-/** Calls per second of authenticate, admit and settle, some at once. */
+/** Calls per second of authenticate, admit and charge, some at once. */
 async function measure(access: ReturnType<typeof startAccess>, calls: number, next: () => string): Promise<number> {
   const items = [pricedItem('getSlot')];
   let left = calls;
@@ -29,7 +29,7 @@ async function measure(access: ReturnType<typeof startAccess>, calls: number, ne
       const known = access.gate.authenticate({ query: [next()], header: undefined, bearer: undefined }, '127.0.0.1');
       const caller = known instanceof Promise ? await known : known;
       const granted = access.gate.admit(caller, items);
-      (granted instanceof Promise ? await granted : granted).settle([{ charged: true, bytesOut: 100 }]);
+      (granted instanceof Promise ? await granted : granted).charge([{ charged: true, bytesOut: 100 }]);
     }
   };
   const startedMs = performance.now();
@@ -61,7 +61,7 @@ async function run({ size, seed, say }: RunOptions): Promise<RowResult[]> {
         goal: `>= ${GOAL_PER_SECOND} calls/s of one busy key`,
         verdict: size === 'smoke' ? 'not assessed' : least >= GOAL_PER_SECOND ? 'met' : 'missed',
         ...{ sizes: { projects, keys, calls }, seed },
-        notes: ['no HTTP: key, plan, credits, settle; keys in random order are mostly asked of SQLite'],
+        notes: ['no HTTP: key, plan, credits, charge; keys in random order are mostly asked of SQLite'],
       },
     ];
   } finally {

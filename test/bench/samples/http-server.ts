@@ -10,7 +10,7 @@ import { createSystemClock } from '../../../src/adapters/clock.ts';
 import { bufferedOutput, createLog } from '../../../src/adapters/log.ts';
 import { createSystemRandom } from '../../../src/adapters/random.ts';
 import { createHttpFront } from '../../../src/http/index.ts';
-import { createRpcFront } from '../../../src/http/json-rpc/index.ts';
+import { createRpcFront } from '../../../src/http/json-rpc/front.ts';
 import type { Gate } from '../../../src/plugin/host.ts';
 import { defineRoute, GateRefusal, JsonText, json, type Price } from '../../../src/plugin/plugin.ts';
 import { createMetricsRegistry } from '../../../src/runtime/metrics.ts';
@@ -22,7 +22,7 @@ const price: Price = { product: 'photon', credits: 10, groups: ['photon'] };
 /** One key, as the access plugin knows it once it is cached, or every one; no limits. */
 function oneKeyGate(isOpen = false): Gate {
   const caller = { projectId: 'p', keyId: 'k', plan: 'unlimited', wallet: null };
-  const admission = { headers: {}, settle: () => {} };
+  const admission = { headers: {}, charge: () => 0 };
   return {
     authenticate: ({ query, header }) => {
       if (!isOpen && (query[0] ?? header) !== BENCH_KEY) throw new GateRefusal('bad-key');
@@ -76,6 +76,7 @@ async function serveFront(gate: Gate): Promise<number> {
     rpc,
     sockets: null,
     metrics: registry.scope('http'),
+    expiry: registry.scope('tls').gauge('certificate_expiry_timestamp_seconds', 'expiry', ['listener']),
     random: createSystemRandom(),
     version: '0',
   });

@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { findRunFiles, type RunFile } from '../../../src/cli/run-file.ts';
+import { findRunFiles, type RunFile } from '../../../src/cli/running-daemon.ts';
 import { cpuUsOf } from '../http.ts';
 import { programModule } from '../sibling.ts';
 

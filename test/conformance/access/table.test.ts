@@ -66,7 +66,7 @@ before(async () => {
   };
   endpoints = Object.entries(document.paths).flatMap(([path, methods]) =>
     Object.entries(methods)
-      .filter(([, { security }]) => security !== undefined)
+      .filter(([, { security = [] }]) => security.length > 0)
       .map(([method, { security }]) => ({
         method: method.toUpperCase(),
         path,

@@ -5,7 +5,7 @@ import WebSocket from 'ws';
 
 const LAMPORTS = 2_000_000n;
 
-/** helius-sdk 2.x, unmodified: `fetch` and websockets to hosted names are sent to the daemon, as docs/clients.md shows. */
+/** helius-sdk 2.x, unmodified: `fetch` and websockets to hosted names are sent to the daemon, as docs/how-to/clients.md shows. */
 export default async ({ key, socketUrl, funded, ends }) => {
   const before = globalThis.WebSocket;
   // kit looks for it when it is loaded.

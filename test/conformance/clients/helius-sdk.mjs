@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { Connection, Keypair, SystemProgram, Transaction } from '@solana/web3.js';
 import { createHelius } from 'helius-sdk';
 
-/** helius-sdk 3.x, unmodified: its requests to hosted names are sent to the daemon, as docs/clients.md shows. */
+/** helius-sdk 3.x, unmodified: its requests to hosted names are sent to the daemon, as docs/how-to/clients.md shows. */
 export default async ({ url, key, funded }) => {
   const helius = createHelius({ apiKey: key, network: 'mainnet' });
   const connection = new Connection(url, { commitment: 'confirmed' });

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { type DaemonInProcess, startDaemon } from '../../helpers/daemon.ts';
+import { type DaemonInProcess, type StartDaemonOptions, startDaemon } from '../../helpers/daemon.ts';
 import { startUpstream } from '../../helpers/upstream.ts';
 
 export const OPERATOR_TOKEN = 'operator-token-of-the-test';
@@ -31,9 +31,11 @@ export interface DashboardBed {
 export async function startDashboard(
   config: Readonly<Record<string, unknown>> = {},
   chain?: { readonly rpcUrl: string; readonly wsUrl: string },
+  more: Pick<StartDaemonOptions, 'dataDir' | 'key'> = {},
 ): Promise<DashboardBed> {
   const upstream = chain === undefined ? await startUpstream() : null;
   const daemon = await startDaemon({
+    ...more,
     chain: chain ?? { rpcUrl: upstream?.url ?? '' },
     config: {
       plugins: ['access', 'compression', 'dashboard', 'webhooks'],

@@ -1,12 +1,17 @@
 import assert from 'node:assert/strict';
-import { readdirSync, readFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { gzipSync } from 'node:zlib';
 import { type DashboardBed, OPERATOR_TOKEN, startDashboard, type Visitor } from './bed.ts';
 
 const API = '/dashboard/api';
-const PAGES = fileURLToPath(new URL('../../../plugins/dashboard/pages/', import.meta.url));
+/** What shows the whole daemon. */
+const OPERATOR_READS = ['plugins', 'config', 'audit', 'trees', 'wallets', 'gaps', 'health', 'series?range=1h'];
+const SOURCES = fileURLToPath(new URL('../../../plugins/dashboard/app/', import.meta.url));
 
 let bed: DashboardBed;
 let operator: Visitor;
@@ -38,24 +43,30 @@ test('the pages: nothing inline, nothing from elsewhere', async () => {
   assert.ok(!/unsafe|https?:|\*/.test(policy), policy);
   assert.ok(!/<script(?![^>]*\bsrc=)|<style|\sstyle=|\son\w+=/.test(text), 'inline code or style');
   assert.ok(!/https?:\/\//.test(text), 'an address elsewhere');
-  const files = readdirSync(PAGES).filter((name) => name !== 'index.html');
-  assert.ok(files.length > 8);
-  for (const name of files) {
+  const named = (source: string, pattern: RegExp) => [...source.matchAll(pattern)].map(([, name]) => name as string);
+  const first = named(text, /(?:src|href)="\/dashboard\/([^"]+)"/g);
+  assert.deepEqual(first.toSorted(), ['app.js', 'icon.svg', 'style.css']);
+  const app = await bed.stranger.ask('GET', '/dashboard/app.js');
+  const parts = named(app.text, /import\("\.\/([^"]+)"\)/g);
+  assert.ok(parts.length > 0, 'the plots are loaded with the first plot');
+  let bytes = 0;
+  for (const name of [...first, ...parts, 'licenses.txt']) {
     const file = await bed.stranger.ask('GET', `/dashboard/${name}`);
-    assert.deepEqual([file.status, file.text], [200, readFileSync(`${PAGES}${name}`, 'utf8')], name);
+    assert.equal(file.status, 200, name);
     assert.equal(file.headers.get('x-content-type-options'), 'nosniff');
-    assert.ok(!/innerHTML|insertAdjacentHTML|document\.write|eval\(/.test(file.text), `${name} reads text as markup`);
-    for (const [, target] of file.text.matchAll(/from '\.\/([^']+)'/g)) assert.ok(files.includes(target as string));
+    assert.ok(!/document\.write|eval\(|new Function|sourceMappingURL/.test(file.text), name);
+    bytes += gzipSync(file.text).length;
     const again = await bed.stranger.ask('GET', `/dashboard/${name}`, undefined, {
       'if-none-match': file.headers.get('etag') ?? '',
     });
     assert.deepEqual([again.status, again.text], [304, '']);
   }
-  for (const name of ['uplot.js', 'uplot.css']) {
-    const { status, headers, text } = await bed.stranger.ask('GET', `/dashboard/${name}`);
-    assert.deepEqual([status, headers.get('x-content-type-options')], [200, 'nosniff'], name);
-    assert.ok(text.length > 0 && !/innerHTML|document\.write|eval\(|new Function/.test(text), name);
-  }
+  assert.ok(bytes < 150_000, `${bytes} bytes`);
+  for (const name of readdirSync(SOURCES).filter((file) => /\.tsx?$/.test(file)))
+    assert.ok(
+      !/innerHTML|insertAdjacentHTML|dangerously|\/metrics/i.test(readFileSync(`${SOURCES}${name}`, 'utf8')),
+      `${name} reads text as markup, or asks for all metrics`,
+    );
   for (const name of ['nothing.js', '..%2findex.ts', '%2e%2e', 'index.ts'])
     assert.ok((await bed.stranger.ask('GET', `/dashboard/${name}`)).status >= 400, name);
   // Not on the listener that the world reaches.
@@ -63,16 +74,35 @@ test('the pages: nothing inline, nothing from elsewhere', async () => {
 });
 
 test('nobody gets anywhere without logging in', async () => {
-  const reads = ['session', 'projects', 'plugins', 'config', 'audit', 'trees', 'wallets', 'live'];
+  const reads = ['session', 'projects', 'choices', 'live', ...OPERATOR_READS];
   for (const path of reads) assert.equal((await bed.stranger.ask('GET', `${API}/${path}`)).status, 401, path);
   for (const path of [
     `projects/${project}/keys`,
     `projects/${project}/budgets`,
+    `projects/${project}/requests`,
     `projects/${project}/usage?from=2026-01-01&to=2026-01-02`,
   ])
     assert.equal((await bed.stranger.ask('GET', `${API}/${path}`)).status, 401, path);
   const forged = await bed.stranger.ask('GET', `${API}/session`, undefined, { cookie: 'parhelion_session=forged' });
   assert.equal(forged.status, 401);
+});
+
+test('the reference names the cookie of the routes that need a session, and of no others', async () => {
+  const { body } = await bed.stranger.ask('GET', '/openapi.json');
+  const cookie = body.components.securitySchemes['session-parhelion_session'];
+  assert.deepEqual([cookie.in, cookie.name], ['cookie', operator.cookie.split('=')[0]]);
+  const isOpen = ({ security }: { readonly security: readonly object[] }) => security.length === 0;
+  const open: string[] = [];
+  for (const [path, methods] of Object.entries<Record<string, never>>(body.paths)) {
+    if (!path.startsWith('/dashboard')) continue;
+    for (const [method, operation] of Object.entries(methods)) {
+      if (isOpen(operation)) open.push(`${method} ${path}`);
+      else assert.deepEqual(operation['security'], [{ 'session-parhelion_session': [] }], path);
+    }
+  }
+  assert.deepEqual(open.toSorted(), ['get /dashboard', 'get /dashboard/{file}', `post ${API}/login`]);
+  const tag = body.tags.find(({ name }: { readonly name: string }) => name === 'Dashboard');
+  assert.match(tag.description, /operators and owners of projects/);
 });
 
 test('the cookie cannot be read by scripts or sent by other sites', async () => {
@@ -122,10 +152,10 @@ test('a key is made, works, is limited and revoked, and all of it is written dow
   const shown = body.keys.find((one: { id: string }) => one.id === made.body.id);
   assert.deepEqual([shown.name, shown.state, shown.ips], ['from the page', 'active', ['127.0.0.1']]);
   assert.ok(!JSON.stringify(body).includes(made.body.key), 'the key is shown once');
-  const limited = await operator.ask('PUT', `${keys}/${made.body.id}/ips`, { ips: ['10.0.0.0/8'] });
+  const limited = await operator.ask('PUT', `${keys}/${made.body.id}/limits`, { ips: ['10.0.0.0/8'] });
   assert.equal(limited.status, 200);
   await until(async () => (await usage(made.body.key)) === 403);
-  assert.equal((await operator.ask('PUT', `${keys}/${made.body.id}/ips`, { ips: ['nonsense'] })).status, 400);
+  assert.equal((await operator.ask('PUT', `${keys}/${made.body.id}/limits`, { ips: ['nonsense'] })).status, 400);
   const revoked = await operator.ask('POST', `${keys}/${made.body.id}/revoke`);
   assert.deepEqual(revoked.body, { revoked: true });
   await until(async () => (await usage(made.body.key)) === 401);
@@ -160,9 +190,10 @@ test('the owner of a project sees and changes that project alone', async () => {
     [own],
   );
   assert.equal((await owner.ask('POST', `${API}/projects/${own}/keys`, { name: 'mine' })).status, 201);
-  for (const path of [`projects/${project}/keys`, `projects/${project}/usage?from=2026-01-01&to=2026-01-02`])
+  const others = ['keys', 'budgets', 'requests', 'usage?from=2026-01-01&to=2026-01-02'];
+  for (const path of others.map((one) => `projects/${project}/${one}`))
     assert.equal((await owner.ask('GET', `${API}/${path}`)).status, 404, path);
-  for (const path of ['plugins', 'config', 'audit', 'trees', 'wallets'])
+  for (const path of ['live', ...OPERATOR_READS])
     assert.equal((await owner.ask('GET', `${API}/${path}`)).status, 403, path);
   const writes: [string, unknown][] = [
     [`projects/${project}/keys`, { name: 'x' }],
@@ -203,7 +234,10 @@ test('webhooks are made, switched and deleted by the endpoints that keys use', a
   assert.equal(((await overHttp.json()) as { active: boolean }).active, false);
   const { body } = await api('GET', `/v0/webhooks/${id}/deliveries?limit=5`);
   assert.deepEqual(body.data, []);
-  assert.equal((await api('GET', `/v0/webhooks/${id}/deliveries?limit=500`)).status, 400);
+  for (const query of ['limit=500', 'signature=short', 'status=unknown'])
+    assert.equal((await api('GET', `/v0/webhooks/${id}/deliveries?${query}`)).status, 400, query);
+  const unknown = await api('GET', `/v0/webhooks/${id}/deliveries?signature=${'1'.repeat(64)}`);
+  assert.deepEqual(unknown.body.data, []);
   assert.equal((await api('PATCH', `/v0/webhooks/${id}`, { active: 'no' })).status, 400);
   assert.equal((await api('DELETE', `/v0/webhooks/${id}`)).status, 200);
   assert.equal((await api('GET', `/v0/webhooks/${id}`)).status, 404);
@@ -247,6 +281,110 @@ test('what operators see of the daemon holds no secret', async () => {
   // Without the plugin there are none.
   assert.deepEqual((await operator.ask('GET', `${API}/wallets`)).body, { wallets: [], nextCursor: null });
 });
+
+test('the configuration shows what differs from the defaults, and hides secrets', async () => {
+  const { body } = await operator.ask('GET', `${API}/config`);
+  type Setting = Readonly<Record<'key' | 'description', string>> & {
+    readonly value: unknown;
+    readonly default: unknown;
+    readonly isChanged: boolean;
+  };
+  const settings = new Map((body.settings as Setting[]).map((one) => [one.key, one]));
+  const read = (key: string) => settings.get(key)!;
+  assert.deepEqual([read('follow.enabled').value, read('follow.enabled').default], [false, true]);
+  assert.deepEqual([read('follow.enabled').isChanged, read('follow.pollMs').description.length > 0], [true, true]);
+  const { value, isChanged } = read('dashboard.operatorToken');
+  assert.deepEqual([value, isChanged], ['***', true]);
+  assert.equal(read('dashboard.auditDays').isChanged, false);
+});
+
+test('the last requests of a project have status, latency and credits, and neither key nor body', async () => {
+  const own = await startDashboard();
+  try {
+    const visitor = await own.operator();
+    const { apiUrl, key, projectId } = own.daemon;
+    const list = async () => (await visitor.ask('GET', `${API}/projects/${projectId}/requests`)).body.requests;
+    assert.deepEqual(await list(), []);
+    const made = { webhookURL: 'https://hook.example/secret-path', webhookType: 'raw', accountAddresses: [MINT] };
+    const answer = await fetch(`${apiUrl}/v0/webhooks?api-key=${key}`, { method: 'POST', body: JSON.stringify(made) });
+    const { webhookID } = (await answer.json()) as { webhookID: string };
+    await (await fetch(`${apiUrl}/v0/webhooks/${webhookID}?api-key=${key}`)).text();
+    await (await fetch(`${apiUrl}/v0/webhooks/no-uuid?api-key=${key}`)).text();
+    await until(async () => (await list()).length === 3);
+    const found = (await list()) as Record<string, unknown>[];
+    assert.deepEqual(
+      found.map(({ method, route, status, credits }) => [method, route, status, credits]),
+      [
+        ['GET', '/v0/webhooks/:webhookID', 400, 0],
+        ['GET', '/v0/webhooks/:webhookID', 200, 0],
+        ['POST', '/v0/webhooks', 200, 100],
+      ],
+    );
+    assert.ok(found.every(({ durationMs }) => Number(durationMs) > 0));
+    const text = JSON.stringify(found);
+    assert.ok(!text.includes(key) && !text.includes('secret-path') && !text.includes('api-key'), text);
+    const { body } = await visitor.ask('GET', `${API}/projects/${projectId}/keys`);
+    assert.ok(body.keys[0].usedAt >= Number(found.at(-1)?.['at']), 'the key was used');
+  } finally {
+    await own.stop();
+  }
+});
+
+test('a key is limited to permissions and origins, and an expiry must lie ahead', async () => {
+  const keys = `${API}/projects/${project}/keys`;
+  const limits = { permissions: ['rpc'], origins: ['https://app.example'] };
+  const made = await operator.ask('POST', keys, { name: 'narrow', ...limits });
+  assert.equal(made.status, 201, made.text);
+  const read = async () => {
+    const { body } = await operator.ask('GET', keys);
+    const { permissions, origins, ips } = body.keys.find(({ id }: { id: string }) => id === made.body.id);
+    return { permissions, origins, ips };
+  };
+  assert.deepEqual(await read(), { ...limits, ips: null });
+  const headers = { 'X-Api-Key': made.body.key, origin: 'https://app.example' };
+  assert.equal((await fetch(`${bed.daemon.apiUrl}/v0/webhooks`, { headers })).status, 403, 'no permission');
+  const change = (body: unknown) => operator.ask('PUT', `${keys}/${made.body.id}/limits`, body);
+  assert.equal((await change({ permissions: null })).status, 200);
+  assert.deepEqual(await read(), { permissions: null, origins: limits.origins, ips: null }, 'the others are unchanged');
+  for (const wrong of [{ permissions: ['everything'] }, { origins: ['no origin'] }, { ips: ['nowhere'] }])
+    assert.equal((await change(wrong)).status, 400, JSON.stringify(wrong));
+  assert.equal((await operator.ask('POST', keys, { name: 'late', expiresAt: 1 })).status, 400);
+  const { body: choices } = await operator.ask('GET', `${API}/choices`);
+  assert.ok(choices.permissions.includes('rpc') && choices.transactionTypes.includes('NFT_SALE'));
+});
+
+test('the time series count requests and errors, and are there after a restart', async (t) => {
+  const dataDir = mkdtempSync(join(tmpdir(), 'parhelion-series-'));
+  t.after(() => rmSync(dataDir, { recursive: true, force: true }));
+  const config = { dashboard: { sampleIntervalMs: 250 } };
+  const first = await startDashboard(config, undefined, { dataDir, key: 'key-of-the-series' });
+  const sumsOf = async (from: DashboardBed) => {
+    const { body } = await (await from.operator()).ask('GET', `${API}/series?range=1h`);
+    const sums: Record<string, number> = {};
+    for (const point of body.points)
+      for (const [key, value] of Object.entries(point.sums as Record<string, number>))
+        sums[key] = (sums[key] ?? 0) + value;
+    const latency = body.points.some((point: { latency: unknown }) => point.latency !== null);
+    return { sums, latency, size: body.points.at(-1)?.peaks.storeBytes as number };
+  };
+  const { apiUrl, key } = first.daemon;
+  const ask = async (path: string) => (await fetch(`${apiUrl}${path}?api-key=${key}`)).text();
+  for (let n = 0; n < 5; n += 1) await ask('/v0/webhooks');
+  for (let n = 0; n < 2; n += 1) await ask('/v0/webhooks/no-uuid');
+  await until(async () => (await sumsOf(first)).sums['requests.webhooks'] === 7);
+  const before = await sumsOf(first);
+  assert.deepEqual([before.sums['errors.webhooks'], before.latency], [2, true]);
+  assert.ok(before.size > 10_000, `${before.size} bytes`);
+  assert.ok((before.sums['seen.main main-0'] ?? 0) > 0, Object.keys(before.sums).join());
+  for (const range of ['2h', '', '1h&range=7d'])
+    assert.equal((await operator.ask('GET', `${API}/series?range=${range}`)).status, 400, range);
+  await first.stop();
+  const again = await startDashboard(config, undefined, { dataDir, key: 'key-of-the-series' });
+  await until(async () => (await sumsOf(again)).sums['requests.webhooks'] === 7);
+  await again.stop();
+});
+
+const MINT = 'So11111111111111111111111111111111111111112';
 
 type LiveChain = Readonly<Record<'lagSlots' | 'slotMs' | 'lagSeconds', number | null>> & { readonly isLate: boolean };
 

@@ -27,25 +27,23 @@ function writePlugin(): string {
       apiVersion: API_VERSION,
       summary: 'knows unknown programs',
       config: Type.Object({}, { additionalProperties: false, default: {} }),
-      provision: () => ({
-        parsers: [
-          {
-            name: 'wonders-citrus',
-            programs: ['JCFRaPv7852ESRwJJGRy2mysUMydXZgVVhrMLmExvmVp'],
-            parse: (transaction, block) => ({
-              type: 'TAKE_LOAN',
-              source: 'CITRUS',
-              description: 'slot ' + block.slot + ', ' + transaction.instructions.length + ' instructions',
-              events: { loan: { fee: transaction.fee } },
-            }),
-          },
-          {
-            name: 'wonders-broken',
-            programs: ['11111111111111111111111111111111'],
-            parse: () => { throw new Error('broken'); },
-          },
-        ],
-      }),
+      provision(ctx) {
+        ctx.parser({
+          name: 'wonders-citrus',
+          programs: ['JCFRaPv7852ESRwJJGRy2mysUMydXZgVVhrMLmExvmVp'],
+          parse: (transaction, block) => ({
+            type: 'TAKE_LOAN',
+            source: 'CITRUS',
+            description: 'slot ' + block.slot + ', ' + transaction.instructions.length + ' instructions',
+            events: { loan: { fee: transaction.fee } },
+          }),
+        });
+        ctx.parser({
+          name: 'wonders-broken',
+          programs: ['11111111111111111111111111111111'],
+          parse: () => { throw new Error('broken'); },
+        });
+      },
     });`,
   );
   return folder;

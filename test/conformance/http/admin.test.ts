@@ -77,8 +77,10 @@ before(async () => {
     routes: [route('/reload', 'admin'), route('/public', 'none')],
     health,
     registry,
+    lastReload: () => null,
     log,
     metrics: registry.scope('admin'),
+    expiry: registry.scope('tls').gauge('certificate_expiry_timestamp_seconds', 'expiry', ['listener']),
     clock,
     random: createSystemRandom(),
     version: '0.0.0-test',
@@ -187,6 +189,19 @@ test('pages of other origins are refused', async () => {
   assert.notEqual((await ask('/healthz', 'localhost', '', 'OPTIONS')).status, 200);
 });
 
+test('a browser that opens the listener finds its pages; other clients get what they always got', async () => {
+  const get = (path: string, accept: string) =>
+    rawRequest(port, `GET ${path} HTTP/1.1\r\nHost: localhost\r\nAccept: ${accept}\r\n\r\n`);
+  const page = await get('/', 'text/html,application/xhtml+xml,*/*;q=0.8');
+  assert.equal(page.status, 200);
+  for (const link of ['/docs', '/readyz', '/metrics']) assert.ok(page.body.includes(`href="${link}"`), link);
+  assert.equal((await get('/', '*/*')).status, 404);
+  const docs = await get('/docs', 'text/html');
+  assert.equal(docs.status, 200);
+  const reference = JSON.parse((await get('/docs/reference.json', '*/*')).body) as { paths: object };
+  assert.ok(Object.keys(reference.paths).includes('/reload'));
+});
+
 test('only routes of operators are served', async () => {
   const post = (path: string) =>
     rawRequest(port, `POST ${path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}`);
@@ -199,7 +214,15 @@ test('a document describes what this listener serves, and nothing of the other o
   const answer = await ask('/openapi.json');
   assert.equal(answer.status, 200);
   const { paths } = JSON.parse(answer.body) as { paths: Record<string, Record<string, { security?: unknown }>> };
-  assert.deepEqual(Object.keys(paths).sort(), ['/healthz', '/metrics', '/readyz', '/reload']);
+  assert.deepEqual(Object.keys(paths).sort(), [
+    '/docs',
+    '/healthz',
+    '/metrics',
+    '/openapi.json',
+    '/readyz',
+    '/reload',
+    '/v0/admin/reload',
+  ]);
   assert.deepEqual(Object.keys(paths['/reload'] ?? {}), ['post']);
   const metrics = paths['/metrics']?.['get'] as unknown as { responses: { 200: { content: object } } };
   assert.deepEqual(Object.keys(metrics.responses[200].content), ['text/plain']);

@@ -265,7 +265,7 @@ describe('listening', () => {
   });
 });
 
-test('the documents describe every route and method, and the page holds no script', async () => {
+test('the documents and the page describe every route and method, and nothing on the page is inline', async () => {
   const routes = [
     ...sampleRoutes(),
     defineRoute({
@@ -302,9 +302,26 @@ test('the documents describe every route and method, and the page holds no scrip
 
   const page = await fetch(`${front.url}/docs`);
   const html = await page.text();
-  assert.match(page.headers.get('content-security-policy') ?? '', /default-src 'none'; style-src 'sha256-/);
-  assert.doesNotMatch(html, /<script|src=|https?:\/\//);
-  assert.ok(html.includes('&lt;script&gt;alert(1)'));
-  for (const route of routes) assert.ok(html.includes(route.path.replace(/:(\w+)/g, '{$1}')));
+  const policy = page.headers.get('content-security-policy') ?? '';
+  const nonce = /<script nonce="([^"]+)" src="\/docs\/docs\.js"><\/script>/.exec(html)?.[1];
+  assert.match(policy, /^default-src 'none'; script-src 'self'; style-src 'self' 'nonce-/);
+  assert.ok(nonce !== undefined && policy.includes(`'nonce-${nonce}'`));
+  assert.notEqual(nonce, /nonce="([^"]+)"/.exec(await (await fetch(`${front.url}/docs`)).text())?.[1]);
+  assert.equal(html.match(/<script/g)?.length, 1);
+  assert.doesNotMatch(html, /https?:\/\/|alert\(1\)/);
+  const reference = await (await fetch(`${front.url}/docs/reference.json`)).json();
+  const shown = Object.keys((reference as { paths: object }).paths);
+  for (const route of routes) assert.ok(shown.includes(route.path.replace(/:(\w+)/g, '{$1}')), route.path);
+  for (const { name } of sampleMethods()) assert.ok(shown.includes(`/#${name}`), name);
+  for (const file of ['docs.js', 'docs.css', 'icon.svg', 'renderer.js', 'reference.json']) {
+    const served = await fetch(`${front.url}/docs/${file}`);
+    const etag = served.headers.get('etag') ?? '';
+    assert.ok(served.status === 200 && (await served.text()).length > 0, file);
+    const again = await fetch(`${front.url}/docs/${file}`, { headers: { 'if-none-match': etag } });
+    assert.equal(again.status, 304, file);
+  }
+  const home = await fetch(front.url, { headers: { accept: 'text/html' }, redirect: 'manual' });
+  assert.deepEqual([home.status, home.headers.get('location')], [302, '/docs']);
+  assert.equal((await fetch(front.url, { redirect: 'manual' })).status, 405);
   await front.stop();
 });

@@ -4,7 +4,7 @@ import { Readable } from 'node:stream';
 import { test } from 'node:test';
 import { Type } from '@sinclair/typebox';
 import { createSystemClock } from '../../../src/adapters/clock.ts';
-import { createRpcFront } from '../../../src/http/json-rpc/index.ts';
+import { createRpcFront } from '../../../src/http/json-rpc/front.ts';
 import { scanRpcBody } from '../../../src/http/json-rpc/scan.ts';
 import type { Gate, RpcFallback } from '../../../src/plugin/host.ts';
 import type { CallContext, RpcMethod } from '../../../src/plugin/plugin.ts';
@@ -18,7 +18,7 @@ const PIECES = 500;
 
 const open: Gate = {
   authenticate: async () => ({ projectId: 'p', keyId: 'k', plan: 'free', wallet: null }),
-  admit: async () => ({ headers: {}, settle: () => undefined }),
+  admit: async () => ({ headers: {}, charge: () => 0 }),
 };
 
 /** Answers with a stream of many megabytes; `made` counts what was asked of it. */

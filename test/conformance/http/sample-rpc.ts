@@ -88,7 +88,7 @@ export function sampleFallback(): SampleFallback {
       seen.push(call);
       const raw = call.params === null ? '{}' : call.body.toString('utf8', call.params.start, call.params.end);
       const first = ([] as unknown[]).concat(JSON.parse(raw))[0] ?? {};
-      const wish = first as {
+      const sample = first as {
         text?: string;
         ms?: number;
         stream?: boolean;
@@ -96,18 +96,18 @@ export function sampleFallback(): SampleFallback {
         fail?: string;
         bytes?: number;
       };
-      if (wish.ms !== undefined) await sleep(wish.ms);
-      if (wish.fail === 'unavailable') throw new RpcError('unavailable', { retryAfterS: 7 });
-      if (wish.fail === 'timeout') throw new RpcError('timeout');
-      if (wish.fail !== undefined) throw new Error('https://node.example/?token=secret');
+      if (sample.ms !== undefined) await sleep(sample.ms);
+      if (sample.fail === 'unavailable') throw new RpcError('unavailable', { retryAfterS: 7 });
+      if (sample.fail === 'timeout') throw new RpcError('timeout');
+      if (sample.fail !== undefined) throw new Error('https://node.example/?token=secret');
       const id = call.id ?? 'null';
-      const result = wish.bytes === undefined ? (wish.text ?? '1') : JSON.stringify('x'.repeat(wish.bytes));
+      const result = sample.bytes === undefined ? (sample.text ?? '1') : JSON.stringify('x'.repeat(sample.bytes));
       const text =
-        wish.error === undefined
+        sample.error === undefined
           ? `{"jsonrpc":"2.0", "result" : ${result},"id":${id}}`
-          : `{"jsonrpc":"2.0","error":{"code":${wish.error},"message":"from the node"},"id":${id}}`;
+          : `{"jsonrpc":"2.0","error":{"code":${sample.error},"message":"from the node"},"id":${id}}`;
       const half = Math.floor(text.length / 2);
-      const body = wish.stream
+      const body = sample.stream
         ? Readable.from([Buffer.from(text.slice(0, half)), Buffer.from(text.slice(half))])
         : Buffer.from(text);
       return { status: 200, headers: { 'X-Cache': 'MISS' }, body, answered: true };

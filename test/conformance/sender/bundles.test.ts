@@ -107,7 +107,7 @@ test('mev-protect goes only to the marked upstreams, from /fast and from the roo
   );
   assert.equal(node.callsOf('sendTransaction').length + taker.callsOf('sendTransaction').length, 0);
   await post({ daemon }, body, { query: '&mev-protect=false' });
-  assert.equal(node.callsOf('sendTransaction').length, 1, 'without the wish it goes the usual way');
+  assert.equal(node.callsOf('sendTransaction').length, 1, 'without mev-protect it goes the usual way');
 });
 
 test('a bundle with mev-protect goes only to marked bundle servers; without one the response reports it, or it is refused', async (t) => {
@@ -131,7 +131,7 @@ test('a bundle with mev-protect goes only to marked bundle servers; without one 
   );
   assert.equal(marked.other.callsOf('sendBundle')[0]!.url, '/?mev-protect=true');
   await ask(marked.daemon, '');
-  assert.equal(marked.taker.callsOf('sendBundle').length, 2, 'without the wish it goes the usual way');
+  assert.equal(marked.taker.callsOf('sendBundle').length, 2, 'without mev-protect it goes the usual way');
 
   for (const mevProtect of ['ignore', 'refuse'] as const) {
     const plain = await bed(t, ([, url]) => ({ mevProtect, bundleUrls: [url] }));

@@ -45,6 +45,19 @@ eachStore('batches of deliveries', (engine) => {
     assert.deepEqual(ids(it.receiver.received), [idOf(webhookID, 'a', 'b', 'c'), idOf(webhookID, 'd')]);
   });
 
+  test('each delivery of a batch shows the headers of the request that had them all', async (t) => {
+    const it = await stage(t, { store: await engine.store(t), webhooks: { ...patient.webhooks, ...oneAtOnce } });
+    const { webhookID } = await it.create({ batchSize: 10 });
+    await it.event('a', 'b', 'c');
+    for (const { deliveryId } of await it.finished(webhookID)) {
+      const one = await it.call('GET', `/v0/webhooks/${webhookID}/deliveries/${deliveryId}`);
+      const { requestHeaders } = one.body.attempts[0];
+      const sent = it.receiver.received.find((request) => request.body.includes(one.body.signature));
+      for (const name of ['webhook-id', 'webhook-timestamp', 'x-parhelion-created-at'])
+        assert.equal(requestHeaders[name], header(sent!, name), name);
+    }
+  });
+
   test('a batch of one is sent again unchanged after a stop, whatever waits by then', async (t) => {
     const store = await engine.store(t);
     const webhooks = { ...patient.webhooks, ...oneAtOnce };

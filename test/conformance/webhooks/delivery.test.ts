@@ -54,6 +54,25 @@ describe('delivery', () => {
     );
   });
 
+  test('a delivery shows the headers of request and response', async (t) => {
+    const { create, event, receiver, finished, call } = await stage(t);
+    const hook = await create({ authHeader: 'Bearer hidden-one' });
+    const long = 'v'.repeat(300);
+    receiver.script(answer(200, { 'x-note': 'kept', 'set-cookie': 'session=secret', 'x-long': long }, 'ok'));
+    await event('one');
+    await event('two');
+    const found = (await finished(hook.webhookID)).find(({ signature }) => signature === signatureOf('one'));
+    const one = await call('GET', `/v0/webhooks/${hook.webhookID}/deliveries/${found?.deliveryId}`);
+    assert.equal(one.body.type, null, 'the raw form has none');
+    const [{ requestHeaders, responseHeaders }] = one.body.attempts;
+    const request = receiver.received.find(({ body }) => body.includes(signatureOf('one')));
+    const { 'webhook-signature': signature, authorization, ...shown } = requestHeaders;
+    assert.deepEqual([signature, authorization], ['(hidden)', '(hidden)']);
+    for (const [name, value] of Object.entries(shown)) assert.equal(request?.headers[name], value, name);
+    assert.deepEqual([responseHeaders['x-note'], responseHeaders['x-long']], ['kept', 'v'.repeat(200)]);
+    assert.ok(!JSON.stringify(one.body).includes('secret') && !('set-cookie' in responseHeaders));
+  });
+
   test('retries repeat id and body with a new signature, then the delivery fails', async (t) => {
     const { create, event, receiver, finished } = await stage(t, quick);
     const hook = await create();

@@ -8,10 +8,11 @@ import { createSystemRandom } from '../../../src/adapters/random.ts';
 import { createGapBook } from '../../../src/chain/gaps.ts';
 import { followerMigrations } from '../../../src/chain/tables.ts';
 import { type CoreConfig, coreConfig } from '../../../src/config/core.ts';
+import { createRegistration } from '../../../src/daemon/provision.ts';
 import { createOutbox } from '../../../src/jobs/outbox.ts';
 import { createJobRunner, type JobRunner } from '../../../src/jobs/runner.ts';
 import { jobMigrations } from '../../../src/jobs/table.ts';
-import type { Contribution, HostContext } from '../../../src/plugin/host.ts';
+import type { HostContext } from '../../../src/plugin/host.ts';
 import type { BlockProcessor, RequestError, Route } from '../../../src/plugin/plugin.ts';
 import { type AccessCharges, type AccessPlans, accessCharges, accessPlans } from '../../../src/ports/access.ts';
 import type { ChainBlock } from '../../../src/ports/block.ts';
@@ -78,7 +79,7 @@ export async function startHarness(t: Pick<TestContext, 'after'>, options: Harne
   const log = createMemoryLog();
   const core = Value.Default(coreConfig, {}) as CoreConfig;
   const config = Value.Default(webhooksConfig, { ...LOOPBACK, ...options.webhooks }) as WebhooksConfig;
-  const metrics = createMetricsRegistry({ process: false });
+  const metrics = createMetricsRegistry();
   await migrate(store, [
     { scope: 'kernel.jobs', migrations: jobMigrations },
     { scope: 'kernel.follower', migrations: followerMigrations },
@@ -92,6 +93,7 @@ export async function startHarness(t: Pick<TestContext, 'after'>, options: Harne
     [accessCharges.id, options.charges],
     [accessPlans.id, options.plans === undefined ? undefined : { ...NO_PLANS, ...options.plans }],
   ]);
+  const registration = createRegistration('webhooks', clock, log);
   const context = {
     ...{ id: 'webhooks', config, core, version: '0.0.0-test', log, clock, random, store },
     roles: new Set(['api', 'indexer', 'deliverer']),
@@ -99,9 +101,11 @@ export async function startHarness(t: Pick<TestContext, 'after'>, options: Harne
     chain: () => (options.status === undefined ? null : { status: options.status }),
     outbound: options.outbound ?? createOutbound({ clock, log }),
     use: (token: { readonly id: string }) => services.get(token.id),
-    jobs: { add: (tx: never, jobs: never) => runner?.enqueue(tx, jobs) },
+    ...registration.methods,
+    jobs: { ...registration.methods.jobs, add: (tx: never, jobs: never) => runner?.enqueue(tx, jobs) },
   } as unknown as HostContext<WebhooksConfig>;
-  const parts: Contribution = await plugin.provision(context);
+  await plugin.provision(context);
+  const parts = registration.close();
   runner = createJobRunner({
     ...{ store, owner: null, clock, random, log, kinds: parts.jobs ?? [] },
     metrics: metrics.scope('jobs'),

@@ -21,6 +21,7 @@ export interface Stage extends Harness {
 export interface Delivery {
   readonly deliveryId: string;
   readonly status: string;
+  readonly signature: string;
   readonly reason: string | null;
   readonly nextAttemptAt: string | null;
   readonly attempts: {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { createCharges } from '../../../plugins/access/charges.ts';
 import { hashKey } from '../../../plugins/access/keys.ts';
 import { migrations, tables } from '../../../plugins/access/tables.ts';
 import type { Admission } from '../../../src/plugin/host.ts';
@@ -21,6 +22,10 @@ const reasonOf = async (work: () => unknown): Promise<string> => {
     return error.reason;
   }
 };
+
+const NEAR = { cidrs: ['10.0.0.0/8'], ratePerSecondPerIp: 100 };
+/** The default of `access.keyCacheMs`. */
+const KEY_CACHE_MS = 500;
 
 eachStore('keys', (engine) => {
   test('keys and projects of the first tables go on as they were', async (t) => {
@@ -44,7 +49,7 @@ eachStore('keys', (engine) => {
     assert.deepEqual(rest, { projectId: 'a-project', keyId: 'k', plan: 'business', wallet: null });
     assert.equal(budgets?.sockets, 1_000);
     const admission = await process.gate.admit(caller, [pricedItem('getSlot')]);
-    admission.settle([{ charged: true, bytesOut: 1 }]);
+    admission.charge([{ charged: true, bytesOut: 1 }]);
     await process.meter.stop();
     const [row] = await tables(store.read).selectFrom('usage_cycles').selectAll().execute();
     assert.deepEqual([row!.project_id, row!.cycle_start, row!.regular], ['a-project', '2026-03-31', 1]);
@@ -79,7 +84,7 @@ eachStore('keys', (engine) => {
       assert.equal(caller instanceof Promise, false, `call ${n}`);
       const admission = bed.gate.admit(await caller, [pricedItem('getSlot')]);
       assert.equal(admission instanceof Promise, false, `call ${n}`);
-      (admission as Admission).settle([{ charged: true, bytesOut: 1 }]);
+      (admission as Admission).charge([{ charged: true, bytesOut: 1 }]);
       // The look-up beside the call.
       await watch.settle();
       await bed.clock.advance(200);
@@ -97,7 +102,7 @@ eachStore('keys', (engine) => {
     const call = async (address: string) => {
       const caller = await open.ask({}, address);
       assert.equal(caller.keyId, null);
-      (await open.gate.admit(caller, [pricedItem('getAsset', { product: 'das', groups: ['das'] })])).settle([
+      (await open.gate.admit(caller, [pricedItem('getAsset', { product: 'das', groups: ['das'] })])).charge([
         { charged: true, bytesOut: 1 },
       ]);
     };
@@ -116,6 +121,38 @@ eachStore('keys', (engine) => {
     assert.equal(await reasonOf(() => open.gate.admit(caller, [usage])), 'no-key');
     await open.meter.flush();
     assert.equal((await bed.usage()).credits['das'], 6);
+  });
+
+  test('a disabled project: nobody is accepted for it, and its work waits until it is enabled', async (t) => {
+    const store = await engine.store(t);
+    const bed = await accessBed(store, { plan: 'free' });
+    const { key } = await bed.addKey();
+    const open = startAccess(store, bed.clock, { anonymous: { ...NEAR, projectId: bed.project.id } });
+    const charges = createCharges({ ...open, clock: bed.clock });
+    const stream = charges.stream(bed.project.id, { product: 'rpc', creditsPerByte: 0 });
+    const work = { product: 'webhooks', credits: 1, count: 1 };
+    const outcomes = async () => {
+      await stream.refresh();
+      return [
+        await reasonOf(() => open.ask({ header: key })),
+        await reasonOf(() => open.ask({}, '10.0.0.1')),
+        await reasonOf(() => open.gate.callerOf?.(bed.project.id)),
+        (await charges.reserve(bed.project.id, work)) === null,
+        stream.affords(1),
+        (await charges.left(bed.project.id)) > 0,
+      ];
+    };
+    const free = ['admitted', 'admitted', 'admitted', false, true, true];
+    assert.deepEqual(await outcomes(), free);
+    for (const [isDisabled, expected] of [
+      [true, ['bad-key', 'no-key', 'bad-key', true, false, false]],
+      [false, free],
+    ] as const) {
+      await store.write((tx) => bed.projects.change(tx, bed.project.id, { isDisabled }));
+      await bed.clock.advance(KEY_CACHE_MS + 1);
+      assert.deepEqual(await outcomes(), expected);
+    }
+    await open.meter.stop();
   });
 
   test('who guesses keys has to wait for the answers; a right key has its answer, also from the same address', async (t) => {

@@ -66,7 +66,7 @@ async function admit(process: Pick<Process, 'gate'>, caller: Caller, ...prices: 
 }
 
 async function call(process: Process | Bed, caller: Caller, price: Partial<Price>, charged = true): Promise<void> {
-  (await admit(process, caller, price)).settle([{ charged, bytesOut: 10 }]);
+  (await admit(process, caller, price)).charge([{ charged, bytesOut: 10 }]);
 }
 
 const refused = (reason: string) => (error: unknown) => error instanceof GateRefusal && error.reason === reason;
@@ -238,16 +238,16 @@ eachStore('usage', (engine) => {
     const caller = await callerOf(bed, (await bed.addKey()).key);
     const running = [await admit(bed, caller, { credits: 60 }), await admit(bed, caller, { credits: 40 })];
     await assert.rejects(admit(bed, caller, { credits: 1 }), refused('credits'));
-    running[0]!.settle([{ charged: false, bytesOut: 0 }]);
+    running[0]!.charge([{ charged: false, bytesOut: 0 }]);
     await assert.rejects(admit(bed, caller, { credits: 30 }, { credits: 31 }), refused('credits'));
     const batch = await admit(bed, caller, { credits: 30 }, { credits: 30, product: 'das' });
-    batch.settle([
+    batch.charge([
       { charged: true, bytesOut: 1 },
       { charged: false, bytesOut: 1 },
     ]);
     // A second time is none.
-    batch.settle([{ charged: true, bytesOut: 1 }]);
-    running[1]!.settle([{ charged: true, bytesOut: 0 }]);
+    batch.charge([{ charged: true, bytesOut: 1 }]);
+    running[1]!.charge([{ charged: true, bytesOut: 0 }]);
     await bed.meter.flush();
     const record = await bed.usage();
     assert.deepEqual([record.creditsUsed, record.credits['rpc'], record.credits['das']], [70, 70, 0]);
@@ -290,7 +290,7 @@ eachStore('usage', (engine) => {
     await call(bed, caller, { credits: 3 });
     const long = await admit(bed, caller, { credits: 10 });
     await clock.advance(30 * DAY_MS);
-    long.settle([{ charged: true, bytesOut: 0 }]);
+    long.charge([{ charged: true, bytesOut: 0 }]);
     await bed.meter.flush();
     const record = await bed.usage();
     assert.equal(record.creditCycle.start, '2026-06-30');
@@ -303,9 +303,9 @@ describe('accounts', () => {
     test('are counted in bytes, and every number is rounded once by itself', async (t) => {
       const bed = await accessBed(await engine.store(t), { plan: 'unlimited' });
       const caller = await callerOf(bed, (await bed.addKey()).key);
-      const stream = { product: 'laserstreamGrpc', credits: 0, creditsPerByte: 0.00003 } as const;
+      const stream = { product: 'laserstreamGrpc', credits: 1.5 } as const;
       const admission = await admit(bed, caller, stream, { product: 'laserstreamWebsocket', credits: 0 });
-      admission.settle([
+      admission.charge([
         { charged: true, bytesOut: 50_000 },
         { charged: true, bytesOut: 7 },
       ]);

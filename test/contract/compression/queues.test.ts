@@ -186,9 +186,9 @@ eachStore('queues of V2 trees', (engine) => {
     const store = await engine.store(t);
     const { address } = await world(store);
     const bed = createProofBed(store);
-    const ask = (wish: object) =>
+    const ask = (query: object) =>
       bed
-        .text('getQueueElements', { tree: encode32(address.key), addressQueue: wish })
+        .text('getQueueElements', { tree: encode32(address.key), addressQueue: query })
         .then((answer) => parsed<{ addressQueue: AddressQueue }>(answer).addressQueue);
     const { nodes, subtrees, ...rest } = await ask({ limit: 10, zkpBatchSize: 2 });
     const texts = (list: readonly bigint[]) => list.map((value) => encode32(bytesOf(value)));
@@ -233,7 +233,7 @@ eachStore('queues of V2 trees', (engine) => {
     const { state, address } = await world(store);
     const bed = createProofBed(store);
     const [tree, other] = [encode32(state.key), encode32(address.key)];
-    const wish = { limit: 10 };
+    const query = { limit: 10 };
     const v1 = encode32(treeRow(9).key);
     for (const [params, refusal] of [
       [{ tree }, '-32602 At least one queue must be requested'],
@@ -243,23 +243,23 @@ eachStore('queues of V2 trees', (engine) => {
         '-32602 Too many queue elements requested 30001. Maximum allowed: 30000',
       ],
       [
-        { tree, outputQueue: { ...wish, startIndex: 4 } },
+        { tree, outputQueue: { ...query, startIndex: 4 } },
         '-32602 Requested start_index 4 but first_queue_index 10 is later (possible pruning)',
       ],
       [
-        { tree, inputQueue: { ...wish, startIndex: 5 } },
+        { tree, inputQueue: { ...query, startIndex: 5 } },
         '-32602 Requested start_index 5 but first_queue_index 6 is later (possible pruning)',
       ],
       [
-        { tree: other, addressQueue: { ...wish, startIndex: 0 } },
+        { tree: other, addressQueue: { ...query, startIndex: 0 } },
         '-32602 Requested start_index 0 but first_queue_index 4 is later (possible pruning)',
       ],
-      [{ tree: encode32(keyOf(77)), outputQueue: wish }, '-32000 Record Not Found: Tree not found'],
-      [{ tree: v1, outputQueue: wish }, `-32602 Tree ${v1} is not a state tree with queues`],
-      [{ tree, addressQueue: wish }, `-32602 Tree ${tree} is not an address tree with a queue`],
+      [{ tree: encode32(keyOf(77)), outputQueue: query }, '-32000 Record Not Found: Tree not found'],
+      [{ tree: v1, outputQueue: query }, `-32602 Tree ${v1} is not a state tree with queues`],
+      [{ tree, addressQueue: query }, `-32602 Tree ${tree} is not an address tree with a queue`],
       [{ tree, outputQueue: {} }, "-32602 field 'outputQueue.limit' is required"],
       [
-        { tree, outputQueue: { ...wish, zkpBatchSize: 0 } },
+        { tree, outputQueue: { ...query, zkpBatchSize: 0 } },
         "-32602 field 'outputQueue.zkpBatchSize' must be an integer between 1 and 65535",
       ],
     ] as const)

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { createRecentRequests } from '../../../plugins/dashboard/requests.ts';
+import { createSampler, readSeries } from '../../../plugins/dashboard/series.ts';
 import {
   createAuditLog,
   createOperatorToken,
@@ -114,5 +116,65 @@ eachStore('what the dashboard keeps', (engine) => {
     const renewed = await renewOperatorToken(stores[0], clock, random);
     assert.deepEqual(await Promise.all([token, renewed].map((one) => tokens[1]!.isRight(one))), [false, true]);
     await database.destroy();
+  });
+
+  test('shares of threads and processes are added up, kept for their time, and survive who wrote them', async (t) => {
+    const store = await engine.store(t);
+    const { clock } = await open(store);
+    const values = { requests: 0, fast: 0, lag: 0 };
+    const sample = (name: string, value: number, labels: Record<string, string> = {}) => ({ name, value, labels });
+    const metrics = async () => [
+      sample('parhelion_http_requests_total', values.requests, { method: 'GET', route: '/v0/webhooks', status: '200' }),
+      sample('parhelion_http_request_duration_seconds_bucket', values.fast, { le: '0.01' }),
+      sample('parhelion_http_request_duration_seconds_bucket', values.requests, { le: '+Inf' }),
+      sample('parhelion_follow_lag_seconds', values.lag),
+    ];
+    const sampler = (source: string) => createSampler({ store, clock, source, metrics });
+    const [one, other] = [sampler('one'), sampler('other')];
+    Object.assign(values, { requests: 10, fast: 10, lag: 3 });
+    await one();
+    await other();
+    values.lag = 1;
+    await one();
+    const read = () => readSeries(store, clock, '1h');
+    const [point] = (await read()).points;
+    assert.deepEqual([point?.sums, point?.peaks], [{ 'requests.webhooks': 20 }, { 'lag.main': 3 }]);
+    assert.ok(point?.latency !== null && (point?.latency.p99 ?? 1) <= 0.01);
+    // After a restart the counters begin at 0, and the row of the process before is not overwritten.
+    Object.assign(values, { requests: 5, fast: 0 });
+    await sampler('one again')();
+    assert.equal((await read()).points[0]?.sums['requests.webhooks'], 25);
+    for (let hour = 0; hour < 8 * 24; hour += 1) {
+      await clock.advance(3_600_000);
+      values.requests += 1;
+      await one();
+    }
+    const { points, fromMs, stepMs } = await readSeries(store, clock, '7d');
+    assert.ok(points.length >= 7 * 24 && points.length <= 7 * 24 + 1, String(points.length));
+    assert.ok(points.every(({ at }) => at >= fromMs - stepMs));
+    const { n } = await store.read
+      .selectFrom('dashboard_series')
+      .select(({ fn }) => fn.countAll<number>().as('n'))
+      .executeTakeFirstOrThrow();
+    assert.ok(Number(n) < 250, `${n} rows`);
+  });
+
+  test('the last use of a key is the latest of all processes', async (t) => {
+    const store = await engine.store(t);
+    await open(store);
+    const [one, other] = [createRecentRequests(store), createRecentRequests(store)];
+    const request = { requestId: 'r', projectId: 'p', method: 'GET', route: '/', rpc: null, status: 200 };
+    const use = (keyId: string, at: number) => ({ ...request, keyId, at, durationMs: 1, bytesOut: 1, credits: 1 });
+    one.note(use('a', 2_000));
+    other.note(use('a', 1_000));
+    other.note(use('b', 5));
+    await one.flush();
+    await other.flush();
+    assert.deepEqual(Object.fromEntries(await one.lastUses(['a', 'b', 'c'])), { a: 2_000, b: 5 });
+    for (let n = 0; n < 250; n += 1) one.note({ ...use('a', 3_000 + n), requestId: String(n) });
+    const list = one.list('p');
+    assert.deepEqual([list.length, list[0]?.requestId, list.at(-1)?.requestId], [200, '249', '50']);
+    assert.deepEqual(one.list('q'), []);
+    assert.equal((await one.lastUses(['a'])).get('a'), 3_249, 'before it is written');
   });
 });

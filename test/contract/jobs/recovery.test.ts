@@ -123,10 +123,10 @@ eachStore('job recovery and order', (engine) => {
     await migrateJobs(store);
     const clock = createManualClock();
     const outbox = createOutbox({ store, clock, wake: () => {} });
-    const settled: string[] = [];
+    const acked: string[] = [];
     let open = () => {};
     const kind = makeKind(() => new Promise((resolve) => (open = () => resolve(DONE))), {
-      settle: async (_tx, list) => void settled.push(...list.map(({ job }) => job.key)),
+      ack: async (_tx, list) => void acked.push(...list.map(({ job }) => job.key)),
     });
     const runner = makeRunner(t, { store, kinds: [kind], clock });
     await store.write((tx) => runner.enqueue(tx, newJobs(1)));
@@ -138,7 +138,7 @@ eachStore('job recovery and order', (engine) => {
     await store.write(({ db }) => db.updateTable('outbox').set({ claims: 2 }).execute());
     open();
     await until(async () => (await runner.metrics.text()).includes('parhelion_jobs_late_outcomes_total 1'));
-    assert.deepEqual(settled, []);
+    assert.deepEqual(acked, []);
     assert.equal((await outbox.get(KIND, 'key-0'))?.state, 'running');
   });
 

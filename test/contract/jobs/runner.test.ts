@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { createSystemClock } from '../../../src/adapters/clock.ts';
 import { createOutbox } from '../../../src/jobs/outbox.ts';
-import type { Job, JobKind, JobOutcome, SettledJob } from '../../../src/plugin/plugin.ts';
+import type { FinishedJob, Job, JobKind, JobOutcome } from '../../../src/plugin/plugin.ts';
 import type { JobState, Outbox } from '../../../src/ports/outbox.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { DONE, makeKind, makeRunner, migrateJobs, newJobs, until } from '../../helpers/jobs.ts';
@@ -35,11 +35,11 @@ eachStore('job runner', (engine) => {
         return DONE;
       },
       {
-        settle: async (tx, settled: readonly SettledJob[]) => {
+        ack: async (tx, finished: readonly FinishedJob[]) => {
           await tx.insertMany(
             'results',
             ['job'],
-            settled.map(({ job }) => [job.id]),
+            finished.map(({ job }) => [job.id]),
           );
         },
       },
@@ -166,11 +166,11 @@ eachStore('job runner', (engine) => {
     assert.ok(highest <= 2, `${highest} of one group ran at once`);
   });
 
-  test('a kind whose settle fails for one job spoils only that one', async (t) => {
+  test('a kind whose ack fails for one job spoils only that one', async (t) => {
     const { store, outbox } = await openJobs(engine, t);
     const kind = makeKind(async () => DONE, {
-      settle: async (_tx, settled) => {
-        if (settled.some(({ job }) => job.key === 'key-13')) throw new Error('bad luck');
+      ack: async (_tx, finished) => {
+        if (finished.some(({ job }) => job.key === 'key-13')) throw new Error('bad luck');
       },
     });
     const runner = makeRunner(t, { store, kinds: [kind] });
@@ -180,7 +180,7 @@ eachStore('job runner', (engine) => {
     const failed = await outbox.list({ kind: KIND, states: ['failed'] });
     assert.deepEqual(
       failed.map(({ key, error }) => [key, error]),
-      [['key-13', 'JOB_SETTLE_FAILED: bad luck']],
+      [['key-13', 'JOB_ACK_FAILED: bad luck']],
     );
   });
 

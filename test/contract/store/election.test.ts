@@ -28,7 +28,7 @@ async function candidate(t: TestContext, database: TestDatabase, name: string) {
   const election = createElection({
     ...{ chain: 'main', store: await database.open(), name, leaseMs: LEASE_MS, clock, log: createMemoryLog() },
     lost: (error) => void lost.push(error),
-    rival: () => void rivals.push(name),
+    otherLeads: () => void rivals.push(name),
   });
   t.after(() => election.resign());
   const write = () => election.store.write((tx) => tx.insertMany('written', ['by'], [[name]]));
@@ -46,11 +46,11 @@ eachStore('the lead of a chain', ({ database }) => {
     const shared = await database(t);
     await prepared(shared);
     const all = await Promise.all(['a', 'b', 'c'].map((name) => candidate(t, shared, name)));
-    const leads = await Promise.all(all.map(({ look }) => look()));
+    const leads = await Promise.all(all.map((each) => each.tryLead()));
     assert.equal(leads.filter(Boolean).length, 1);
     const leader = ['a', 'b', 'c'][leads.indexOf(true)];
     for (const each of all) {
-      await (each.leader()?.name === leader ? undefined : each.look());
+      await (each.leader()?.name === leader ? undefined : each.tryLead());
       assert.deepEqual(each.leader(), { name: leader, epoch: 1 });
     }
   });
@@ -59,13 +59,13 @@ eachStore('the lead of a chain', ({ database }) => {
     const shared = await database(t);
     const store = await prepared(shared);
     const [a, b] = [await candidate(t, shared, 'a'), await candidate(t, shared, 'b')];
-    assert.equal(await a.look(), true);
+    assert.equal(await a.tryLead(), true);
     await a.write();
-    assert.equal(await b.look(), false);
+    assert.equal(await b.tryLead(), false);
     await b.clock.advance(LEASE_MS - 1);
-    assert.equal(await b.look(), false);
+    assert.equal(await b.tryLead(), false);
     await b.clock.advance(1);
-    assert.equal(await b.look(), true);
+    assert.equal(await b.tryLead(), true);
     assert.deepEqual(b.leader(), { name: 'b', epoch: 2 });
     await assert.rejects(a.write(), FENCED);
     await b.write();
@@ -76,10 +76,10 @@ eachStore('the lead of a chain', ({ database }) => {
     const shared = await database(t);
     await prepared(shared);
     const [a, b] = [await candidate(t, shared, 'a'), await candidate(t, shared, 'b')];
-    await a.look();
-    await b.look();
+    await a.tryLead();
+    await b.tryLead();
     await b.clock.advance(LEASE_MS);
-    assert.equal(await b.look(), true);
+    assert.equal(await b.tryLead(), true);
     for (let tries = 0; tries < 400 && a.lost.length === 0; tries += 1) {
       await a.clock.advance(LEASE_MS);
       await sleep(5);
@@ -92,7 +92,7 @@ eachStore('the lead of a chain', ({ database }) => {
     const shared = await database(t);
     const store = await prepared(shared);
     const [a, b] = [await candidate(t, shared, 'a'), await candidate(t, shared, 'b')];
-    await a.look();
+    await a.tryLead();
     for (let round = 0; round < 6; round += 1) {
       const before = await beatOf(store);
       if (round % 2 === 0) await a.write();
@@ -101,7 +101,7 @@ eachStore('the lead of a chain', ({ database }) => {
           await a.clock.advance(LEASE_MS / 5);
           await sleep(5);
         }
-      assert.equal(await b.look(), false);
+      assert.equal(await b.tryLead(), false);
       await b.clock.advance(LEASE_MS - 1);
     }
     assert.deepEqual(b.rivals, ['b'], 'told once');
@@ -113,8 +113,8 @@ eachStore('the lead of a chain', ({ database }) => {
     const shared = await database(t);
     const store = await prepared(shared);
     const [a, b] = [await candidate(t, shared, 'a'), await candidate(t, shared, 'b')];
-    await a.look();
-    await b.look();
+    await a.tryLead();
+    await b.tryLead();
     let go = (): void => undefined;
     const held = new Promise<void>((resolve) => {
       go = resolve;
@@ -127,7 +127,7 @@ eachStore('the lead of a chain', ({ database }) => {
     });
     while (!isInside) await sleep(5);
     await b.clock.advance(LEASE_MS);
-    const looking = b.look();
+    const looking = b.tryLead();
     await sleep(50);
     go();
     assert.equal(await writing, 1);
@@ -140,10 +140,10 @@ eachStore('the lead of a chain', ({ database }) => {
     const shared = await database(t);
     await prepared(shared);
     const [a, b] = [await candidate(t, shared, 'a'), await candidate(t, shared, 'b')];
-    await a.look();
-    assert.equal(await b.look(), false);
+    await a.tryLead();
+    assert.equal(await b.tryLead(), false);
     await a.resign();
-    assert.equal(await b.look(), true);
+    assert.equal(await b.tryLead(), true);
     assert.deepEqual(b.leader(), { name: 'b', epoch: 2 });
     await assert.rejects(a.write(), FENCED);
     b.stop();

@@ -69,6 +69,21 @@ test('who waits too long is told so and is not in the way; the lock goes on', as
   b.release();
 });
 
+test('a wake-up that comes late, from an earlier wait, ends no other wait', async (t) => {
+  holdProcess(t);
+  const memory = makeLockMemory(2);
+  const [a, b] = [createWriteLock(memory, 0), createWriteLock(memory, 1)];
+  assert.equal(await a.acquire(0), true);
+  const waiting = b.acquire(5_000);
+  for (let round = 0; round < 3; round++) {
+    await sleep(5);
+    // The cell of member 1 is behind the cell of the owner and that of member 0.
+    assert.equal(Atomics.notify(new Int32Array(memory), 2), 1, 'it waits');
+  }
+  a.release();
+  assert.equal(await waiting, true);
+});
+
 test('a thread that dies with the lock gives it back', async (t) => {
   holdProcess(t);
   const memory = makeLockMemory(3);

@@ -33,7 +33,7 @@ test('answers and errors come over as they are: code, exit code, facts; an error
     );
     return true;
   });
-  await assert.rejects(member.ask('checkConfig', null, { core: {}, values: {} }), (error: unknown) => {
+  await assert.rejects(member.ask('takeConfig', null, { core: {}, values: {} }), (error: unknown) => {
     assert.equal(codeOf(error), undefined);
     assert.equal((error as Error).message, 'a bug');
     return true;

@@ -170,7 +170,7 @@ test('what cannot be had ends with 75 and stays open; given up, it is left alone
   assert.match(none.out, /no open gaps/);
 });
 
-test('wrong wishes are refused with 64, ranges that are not final with 75', { skip, timeout: 120_000 }, async (t) => {
+test('wrong requests are refused with 64, ranges that are not final with 75', { skip, timeout: 120_000 }, async (t) => {
   const bed = await makeBed(t, undefined, FEW_PLUGINS);
   const { configFile } = await makeHistory(bed, 2);
   const wrong = [

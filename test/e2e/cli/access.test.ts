@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, test } from 'node:test';
+import { after, before, test } from 'node:test';
 import { runCommand } from '../../helpers/daemon.ts';
 
 const dir = mkdtempSync(join(tmpdir(), 'parhelion-access-'));
@@ -14,6 +14,7 @@ writeFileSync(
 );
 
 const run = (...args: string[]) => runCommand([...args, '--config', config]);
+before(async () => assert.equal((await run('migrate')).code, 0));
 async function json<T>(...args: string[]): Promise<T> {
   const { code, out, err } = await run(...args, '--json');
   assert.equal(code, 0, err);
@@ -33,8 +34,8 @@ test('projects and keys on a stopped daemon: made, shown, changed, granted; tabl
   );
   const list = await run('projects', 'list');
   const [head, line] = list.out.split('\n');
-  assert.match(head!, /^ID +PLAN +CREATED \(UTC\) +NAME$/);
-  assert.match(line!, new RegExp(`^${id} +free +\\d{4}-\\d{2}-\\d{2} \\d{2}:\\d{2} +a\\?\\[31mb$`));
+  assert.match(head!, /^ID +PLAN +STATE +CREATED \(UTC\) +NAME$/);
+  assert.match(line!, new RegExp(`^${id} +free +active +\\d{4}-\\d{2}-\\d{2} \\d{2}:\\d{2} +a\\?\\[31mb$`));
   await json('projects', 'set-plan', '--id', id, '--plan', 'developer', '--override', '{"ratePerSecond":{"rpc":7}}');
   await json('projects', 'grant', '--id', id, '--credits', '250');
   await json('projects', 'set-plan', '--id', id, '--admin-api', 'off');

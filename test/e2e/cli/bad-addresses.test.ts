@@ -20,12 +20,15 @@ test('an upstream address that cannot be used is named by its place, never quote
   for (const url of ['ftp://x/?k=hush', 'hush', 'http://hu sh/', '//hush', 'localhost:8899', 'http://[hush']) {
     const { code, err } = await check(JSON.stringify({ upstream: { urls: ['http://127.0.0.1:9', url] } }));
     assert.equal(code, 78, `${url}: ${err}`);
-    assert.match(err, /CONFIG_INVALID: .*upstream\.urls\.1: expected an http or https address or a section, got text/);
+    assert.match(
+      err,
+      /CONFIG_INVALID: .*upstream\.urls\.1: expected an http or https address or a section, got "[^"]*\*\*\*"/,
+    );
     assert.equal(/hush|\bat \//.test(err), false, err);
   }
   const sockets = [{ url: 'http://127.0.0.1:9', websocketUrl: 'http://127.0.0.1:9/hush' }, 'x'];
   const both = await check(JSON.stringify({ upstream: { urls: sockets } }));
-  assert.match(both.err, /2 problems\n.*urls\.0\.websocketUrl: expected a ws or wss address.*\n.*urls\.1: expected/);
+  assert.match(both.err, /2 errors\n.*urls\.0\.websocketUrl: expected a ws or wss address.*\n.*urls\.1: expected/);
   const sender = { upstream: { urls: ['http://127.0.0.1:9'] }, sender: { urls: ['hush'] } };
   const { code, err } = await check(JSON.stringify(sender));
   assert.equal(code, 78, err);
@@ -50,10 +53,10 @@ htp: {}
   for (const problem of [
     /line 2, plugins\.0: plugin "acess" is neither .* did you mean "access"\?/,
     /line 2, plugins\.2: plugin "\.\/nowhere" is neither/,
-    /line 2, plugins\.3: expected text that is not empty or a section, got an integer/,
-    /line 4, http\.trustedProxies\.1: expected a network like 10\.0\.0\.0\/8 or fd00::\/8, got text/,
+    /line 2, plugins\.3: expected text that is not empty or a section, got 7/,
+    /line 4, http\.trustedProxies\.1: expected a network like 10\.0\.0\.0\/8 or fd00::\/8, got "10\.0\.0\.0\/"/,
     /line 5, http\.port: expected an integer/,
-    /line 6, store\.url: expected an address that begins with sqlite:, postgres:\/\/ or postgresql:\/\/, got text/,
+    /line 6, store\.url: expected an address that begins with sqlite:, postgres:\/\/ or postgresql:\/\/, got "mysql:\/\/\*\*\*"/,
     /line 7, upstream\.urls\.0: expected an http or https address/,
     /line 7, upstream\.devnet\.urls\.0: expected an http or https address/,
     /line 8, sender\.urls\.0: expected an http or https address/,
@@ -63,12 +66,12 @@ htp: {}
   ])
     assert.match(err, problem);
   assert.equal(/hush|nowhere: unknown/.test(err), false, err);
-  assert.match(err, /12 problems/);
+  assert.match(err, /12 errors/);
 });
 
 test('a missing upstream is one of the errors, and a broken plugin alone keeps its own code', async () => {
   const both = await check('http: {port: x}\n');
-  assert.match(both.err, /2 problems\n.*http\.port.*\n.*no upstream is configured/);
+  assert.match(both.err, /2 errors\n.*http\.port.*\n.*no upstream is configured/);
   const alone = await check('plugins: [acess]\nupstream: {urls: ["http://127.0.0.1:9"]}\n');
   assert.match(alone.err, /^parhelion: PLUGIN_NOT_FOUND: plugin "acess"/);
   assert.equal(alone.code, 78);

@@ -47,7 +47,7 @@ test('check-config, list-plugins, dump-config and openapi open no socket, no dat
   await new Promise((resolve) => taken.once('listening', resolve));
   const { port } = taken.address() as AddressInfo;
   const dataDir = join(dir, 'untouched');
-  const file = config({ dataDir, upstream, http: { port }, admin: { port } });
+  const file = config({ dataDir, upstream, http: { port }, admin: { port: port === 65_535 ? 1 : port + 1 } });
   for (const command of ['check-config', 'list-plugins', 'dump-config', 'openapi']) {
     const { code, err, out } = cli([command, '--config', file]);
     assert.equal(code, 0, `${command}: ${err}`);
@@ -63,7 +63,7 @@ test('check-config tells all errors, for people and as JSON, and exits 78', () =
   assert.equal(people.code, 78);
   assert.match(
     people.err,
-    /CONFIG_INVALID: 2 problems\n.*htp: unknown key, did you mean "http"\?\n.*http\.port: expected an integer/s,
+    /CONFIG_INVALID: .* has 2 errors\n.*htp: unknown key, did you mean "http"\?\n.*http\.port: expected an integer/s,
   );
   const machine = cli(['check-config', '--format', 'json', '--config', file]);
   assert.equal(machine.code, 78);
@@ -152,14 +152,18 @@ test('dump-config shows what is in force and hides secrets', async () => {
   assert.deepEqual(json.upstream.urls, ['http://127.0.0.1:9/***']);
 });
 
-test('init writes a file that sets nothing, once, for the owner alone; with an upstream it is a valid configuration', async () => {
-  const file = join(dir, 'fresh.yaml');
+test('init writes a short file, once, for the owner alone; with an upstream it is a valid configuration', async () => {
+  const file = join(dir, 'new', 'folder', 'fresh.yaml');
   assert.equal((await runCommand(['init', '--output', file])).code, 0);
   assert.equal(statSync(file).mode & 0o777, 0o600);
   assert.equal((await runCommand(['init', '--output', file])).code, 64);
   assert.equal((await runCommand(['init', '--output', file, '--force'])).code, 0);
   assert.equal((await runCommand(['check-config', '--config', file])).code, 78);
-  writeFileSync(file, `${readFileSync(file, 'utf8')}\nupstream:\n  urls: ["http://127.0.0.1:8899"]\n`);
+  const text = readFileSync(file, 'utf8');
+  assert.ok(text.split('\n').length < 40, text);
+  const [, reference = ''] = /All keys with their defaults: (\S+)/.exec(text) ?? [];
+  assert.match(readFileSync(reference, 'utf8'), /^webhooks:/m);
+  writeFileSync(file, text.replace('urls: []', 'urls: ["http://127.0.0.1:8899"]'));
   const checked = await runCommand(['check-config', '--config', file]);
   assert.equal(checked.code, 0, checked.err);
 });
@@ -184,7 +188,7 @@ test('migrate: a dry run changes nothing, a run applies, a second finds nothing 
   assert.ok(planned.some(({ scope }) => scope === 'access'));
   const waiting = await runCommand(['projects', 'list', '--config', file]);
   assert.equal(waiting.code, 78);
-  assert.match(waiting.err, /STORE_MIGRATION.*run parhelion migrate/);
+  assert.match(waiting.err, /STORE_MISSING: there is no database .*parhelion\.db/);
   assert.deepEqual(await steps(), planned);
   assert.deepEqual(await steps(), []);
   assert.equal((await runCommand(['projects', 'list', '--config', file])).code, 0);

@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { findRunFile } from '../../../src/cli/run-file.ts';
+import { findRunFile } from '../../../src/cli/running-daemon.ts';
 import { cliArguments } from '../../helpers/daemon.ts';
 
 /** Makes every import of the engine fail, as in an install without optional packages. */
@@ -16,7 +16,15 @@ const hooks = `export async function resolve(name, context, next) {
   if (name.startsWith('litesvm')) throw new Error('undefined symbol: made up for this test');
   return next(name, context);
 }`;
+/** The built program requires the binary of the platform. */
+const refuse = `import Module from 'node:module';
+const load = Module._load;
+Module._load = function (name, ...rest) {
+  if (name.startsWith('litesvm')) throw new Error('undefined symbol: made up for this test');
+  return load.call(this, name, ...rest);
+};`;
 const register = `import { register } from 'node:module';
+${refuse}
 register('data:text/javascript,' + encodeURIComponent(${JSON.stringify(hooks)}));`;
 const NODE_OPTIONS = `--import=data:text/javascript,${encodeURIComponent(register)}`;
 
@@ -30,9 +38,14 @@ function setUp(t: TestContext) {
 
 test('a plain start without the engine of the local chain ends with 78 and says both ways out', (t) => {
   const { dir, env, args } = setUp(t);
-  const { status, stdout, stderr } = spawnSync(process.execPath, args, { cwd: dir, env, encoding: 'utf8' });
+  const { status, stdout, stderr } = spawnSync(process.execPath, args, {
+    cwd: dir,
+    env,
+    encoding: 'utf8',
+    timeout: 120_000,
+  });
   assert.equal(status, 78, stderr);
-  for (const part of ['LOCAL_ENGINE_MISSING', 'undefined symbol', 'litesvm@1.5.0', 'SOLANA_RPC_URL'])
+  for (const part of ['LOCAL_ENGINE_MISSING', 'undefined symbol', 'npm install litesvm-', 'SOLANA_RPC_URL'])
     assert.ok(stdout.includes(part), stdout + stderr);
   assert.ok(!stdout.includes('LOCAL CHAIN'), 'no banner of a chain that is not there');
   assert.equal(existsSync(join(dir, 'parhelion.db')), false);

@@ -18,6 +18,10 @@ const pluginCommands = [
   'projects show',
   'projects set-plan',
   'projects grant',
+  'projects rename',
+  'projects disable',
+  'projects enable',
+  'projects delete',
   'projects usage',
   'projects add-wallet',
   'projects remove-wallet',
@@ -27,15 +31,17 @@ const pluginCommands = [
   'keys rotate',
   'keys allow-ip',
   'keys allow-origin',
+  'webhooks create',
   'webhooks list',
   'webhooks show',
   'webhooks test',
   'webhooks tail',
   'webhooks replay',
   'webhooks listen',
+  'webhooks delete',
   'dashboard renew-token',
 ];
-const own = commandTable.map(({ path }) => path.join(' '));
+const own = commandTable.filter(({ isHidden }) => isHidden !== true).map(({ path }) => path.join(' '));
 const all = [...own, ...pluginCommands];
 const words = (command: string) => command.split(' ');
 
@@ -56,12 +62,15 @@ test('help: every command tells its options, the list of commands tells every co
     assert.ok(out.replaceAll(/\s+/g, ' ').includes(summary), `${path.join(' ')}: ${summary}`);
   }
   for (const [group, inside] of [
-    ['projects', 'create, list, show, set-plan, grant, add-wallet,\\s+remove-wallet, usage'],
+    [
+      'projects',
+      'create, list, show, set-plan, grant, rename, disable, enable, delete, add-wallet, remove-wallet, usage',
+    ],
     ['keys', 'create, list, revoke, rotate, allow-ip, allow-origin'],
-    ['webhooks', 'list, show, test, tail, replay, listen'],
+    ['webhooks', 'create, list, show, test, tail, replay,\\s+listen, delete'],
     ['dashboard', 'renew-token'],
   ] as const)
-    assert.match(list.out, new RegExp(`^  ${group} +${inside}$`, 'm'));
+    assert.match(list.out, new RegExp(`^  ${group} +commands: ${inside.replaceAll(/,(\\s\+| )/g, ',\\s+')}$`, 'm'));
 });
 
 test('wrong usage is 64 with a suggestion: a mistyped command, flag or choice, an argument too many, a value too few', async () => {
@@ -73,14 +82,17 @@ test('wrong usage is 64 with a suggestion: a mistyped command, flag or choice, a
   };
   for (const command of all) {
     const given = command === 'backfill' ? [] : required(command);
-    await usage([...words(command), ...given, '--confg', 'x'], /unknown option '--confg'\n\(Did you mean --config\?\)/);
+    await usage(
+      [...words(command), ...given, '--confg', 'x'],
+      /^parhelion: CLI_USAGE: unknown option '--confg' \(Did you mean --config\?\)$/,
+    );
     await usage([...words(command), ...given, 'extra'], /too many arguments/);
     await usage([...words(command), ...given, '--config'], /argument missing/);
   }
   for (const command of own) {
     const path = words(command);
     const last = path.pop();
-    await usage([...path, `${last}x`], new RegExp(`unknown command.*\\n\\(Did you mean ${last}\\?\\)`));
+    await usage([...path, `${last}x`], new RegExp(`unknown command.* \\(Did you mean ${last}\\?\\)`));
   }
   await usage(['keys', 'creat'], /Did you mean create\?/);
   await usage(['keys', 'create'], /required option '--project <id>'/);
@@ -92,7 +104,7 @@ test('wrong usage is 64 with a suggestion: a mistyped command, flag or choice, a
 test('a configuration that cannot be read is 78 for every command but init and doctor, which say it their way', async () => {
   const missing = join(dir, 'missing.yaml');
   // A sign-up is a client of somebody else's daemon and reads none, and neither does a new plugin.
-  for (const command of all.filter((name) => !['init', 'signup', 'plugin new'].includes(name))) {
+  for (const command of all.filter((name) => !['init', 'signup', 'plugin new', 'completion'].includes(name))) {
     const { code, out, err } = await runCommand([...words(command), '--config', missing, ...required(command)]);
     assert.equal(code, 78, `${command}: ${err}`);
     // Of `serve` it is a line of the log, which goes past the streams that are given here.
@@ -108,11 +120,16 @@ function outputOfServe(config: string): string {
 
 const REQUIRED: Readonly<Record<string, readonly string[]>> = {
   'plugin new': ['a-plugin'],
+  completion: ['bash'],
   'projects create': ['--name', 'x'],
   'projects show': ['--id', 'x'],
   'projects set-plan': ['--id', 'x'],
   'projects grant': ['--id', 'x', '--credits', '1'],
   'projects usage': ['--id', 'x'],
+  'projects rename': ['--id', 'x', '--name', 'x'],
+  'projects disable': ['--id', 'x'],
+  'projects enable': ['--id', 'x'],
+  'projects delete': ['--id', 'x'],
   'projects add-wallet': ['--id', 'x', '--wallet', 'x'],
   'projects remove-wallet': ['--id', 'x', '--wallet', 'x'],
   signup: ['--url', 'http://127.0.0.1:9', '--keypair', 'x', '--max', '1'],
@@ -121,6 +138,8 @@ const REQUIRED: Readonly<Record<string, readonly string[]>> = {
   'keys rotate': ['--id', 'x'],
   'keys allow-ip': ['--id', 'x'],
   'keys allow-origin': ['--id', 'x'],
+  'webhooks create': ['--project', 'x', '--url', 'https://a.example/'],
+  'webhooks delete': ['--id', 'x'],
   'webhooks show': ['--id', 'x'],
   'webhooks test': ['--id', 'x'],
   'webhooks tail': ['--id', 'x'],
@@ -150,6 +169,7 @@ const answers: readonly [args: string, stopped: number, running: number, member:
   ['keys list --json', 0, 0, 'length'],
   ['doctor --json', 0, 0, 'findings'],
   ['status --json', 75, 0, 'api'],
+  ['reload --json', 75, 0, 'processes'],
   ['healthcheck --json', 75, 0, 'ok'],
   ['healthcheck --ready --json', 75, 0, 'ok'],
 ];
@@ -187,7 +207,7 @@ describe('JSON answers', () => {
         const { code, out, err } = await runCommand([...words(args), '--config', file]);
         assert.equal(code, expected, `${file}: ${out} ${err}`);
         if (code !== 0) {
-          assert.deepEqual([out, /^parhelion: [A-Z_]+: .*no daemon runs/.test(err)], ['', true], err);
+          assert.deepEqual([out, (JSON.parse(err) as { code: string }).code], ['', 'DAEMON_NOT_RUNNING'], err);
           continue;
         }
         const value: unknown = JSON.parse(out);

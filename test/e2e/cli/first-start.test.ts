@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { findRunFile } from '../../../src/cli/run-file.ts';
+import { findRunFile } from '../../../src/cli/running-daemon.ts';
 import { chainMissing } from '../../helpers/chain.ts';
 import { runCommand, sourceArguments } from '../../helpers/daemon.ts';
 

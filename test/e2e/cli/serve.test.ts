@@ -123,7 +123,7 @@ test('keys made and revoked beside a running daemon count at once; names and pla
   }
 });
 
-test('SIGHUP: a good file is taken, a bad one and one that needs a restart change nothing', async (t) => {
+test('SIGHUP: what can change does, what needs a restart is named, and a bad file changes nothing', async (t) => {
   const daemon = await startDaemonProcess({ config: { plugins, log: { level: 'info', format: 'json' } } });
   t.after(() => daemon.stop());
   const before = JSON.parse(readFileSync(daemon.configFile, 'utf8')) as Record<string, object>;
@@ -138,10 +138,50 @@ test('SIGHUP: a good file is taken, a bad one and one that needs a restart chang
   assert.equal(await success(), '1');
   await reload('http: [', /configuration not reloaded.*/);
   assert.equal(await success(), '0');
-  await reload(JSON.stringify({ ...before, http: { port: 0, maxInFlight: 7 } }), /need a restart: http\.maxInFlight/);
-  assert.equal(await success(), '0');
+  const call = async () => {
+    const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'getHealth' });
+    const headers = { 'x-api-key': daemon.key };
+    return (await (await fetch(daemon.apiUrl, { method: 'POST', headers, body })).json()) as {
+      error?: { code: number };
+    };
+  };
+  assert.notEqual((await call()).error?.code, -32_601);
+  const http = { ...before['http'], bodyLimitBytes: 10, keepAliveTimeoutMs: 12_345 };
+  const access = { ...before['access'], usageFlushMs: 1_234 };
+  const mixed = { ...before, http, access, admin: { ...before['admin'], allowedHosts: ['ops.example'] } };
+  await reload(
+    JSON.stringify(mixed),
+    /"changed":\["http\.bodyLimitBytes","admin\.allowedHosts"\],"restart":\["http\.keepAliveTimeoutMs","access\.usageFlushMs"\]/,
+  );
+  assert.equal(await success(), '1');
+  const waiting = async () => await (await fetch(`${daemon.adminUrl}/metrics`)).text();
+  assert.match(await waiting(), /^parhelion_config_restart_keys 2$/m);
+  const large = await fetch(daemon.apiUrl, {
+    method: 'POST',
+    headers: { 'x-api-key': daemon.key },
+    body: 'x'.repeat(11),
+  });
+  assert.equal(large.status, 413);
+  await large.text();
+  await reload(JSON.stringify({ ...before, rpc: { denyMethods: ['getHealth'] } }), /"configuration reloaded"/);
+  assert.equal((await call()).error?.code, -32_601, 'the body is taken again, and the method is denied');
+  assert.match(await waiting(), /^parhelion_config_restart_keys 0$/m);
   assert.equal((await fetch(`${daemon.apiUrl}/docs`)).status, 200);
+  const command = async () => await runCommand(['reload', '--json', '--config', daemon.configFile]);
+  writeFileSync(daemon.configFile, JSON.stringify(mixed));
+  const { code, out, err } = await command();
+  assert.equal(code, 0, err);
+  const [report] = (JSON.parse(out) as { processes: Record<string, unknown>[] }).processes;
+  assert.deepEqual(report?.['changed'], ['http.bodyLimitBytes', 'admin.allowedHosts', 'rpc.denyMethods']);
+  assert.deepEqual(report?.['restart'], ['http.keepAliveTimeoutMs', 'access.usageFlushMs']);
+  writeFileSync(daemon.configFile, JSON.stringify({ ...before, rpc: { denyMethods: ['getHealth'] } }));
+  const words = await runCommand(['reload', '--config', daemon.configFile]);
+  assert.match(words.out, /in effect: http\.bodyLimitBytes, admin\.allowedHosts, rpc\.denyMethods\n?$/);
+  await reload('http: [', /configuration not reloaded.*/);
+  assert.equal((await call()).error?.code, -32_601);
+  assert.equal(await success(), '0');
   await reload(JSON.stringify(before), /configuration reloaded/);
+  assert.notEqual((await call()).error?.code, -32_601);
   assert.equal(await success(), '1');
   await reload(JSON.stringify({ ...before, log: { level: 'error', format: 'json' } }), /$/);
   await eventually('the new level', async () => {

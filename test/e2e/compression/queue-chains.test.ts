@@ -38,9 +38,9 @@ test('chains of full parts in the accounts are those of the rows', { skip: await
   await bed.caughtUp();
 
   const reader = createQueueReader({ call: createCall(bed.chain.rpcUrl) } as unknown as ChainReader, 'confirmed');
-  const wish = { limit: 100, zkpBatchSize: PART };
+  const query = { limit: 100, zkpBatchSize: PART };
   const { stateQueue } = await bed.call<Queues>('getQueueElements', {
-    ...{ tree: tree.tree.toBase58(), outputQueue: wish, inputQueue: wish },
+    ...{ tree: tree.tree.toBase58(), outputQueue: query, inputQueue: query },
   });
   for (const [account, queue] of [
     [tree.queue, stateQueue.outputQueue],

@@ -3,7 +3,7 @@ import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { removeRunFile, writeRunFile } from '../../../src/cli/run-file.ts';
+import { removeRunFile, writeRunFile } from '../../../src/cli/running-daemon.ts';
 import { ROLES } from '../../../src/ports/daemon-view.ts';
 import { runCommand } from '../../helpers/daemon.ts';
 import { lightMissing } from '../../helpers/light/missing.ts';

@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import type { Browser, BrowserContextOptions } from 'playwright-core';
-import { type DashboardBed, startDashboard } from '../../conformance/dashboard/bed.ts';
+import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
+import { type DashboardBed, OPERATOR_TOKEN, startDashboard } from '../../conformance/dashboard/bed.ts';
 import { chromiumMissing, startChromium } from '../../helpers/chromium.ts';
-import { logIn, openPage } from './visit.ts';
+import { choose, goTo, logIn, logInAsOwner, openPage, takeSecret } from './visit.ts';
 
 const skip = chromiumMissing() ?? false;
 
@@ -24,40 +26,52 @@ after(async () => {
 
 const open = (more: BrowserContextOptions = {}) => openPage(browser as Browser, bed, more);
 
+const OF_PROJECT = ['Webhooks', 'API keys', 'Usage', 'Requests'];
+const OF_DAEMON = ['Projects', 'Gaps and backfill', 'Wallets', 'Trees', 'Plugins', 'Configuration', 'Audit log'];
+const ADDRESS = 'So11111111111111111111111111111111111111112';
+
 test('an operator looks at every page', { skip }, async () => {
   const { page, faults } = await open();
   await logIn(page);
   await page.getByText('Followed to').first().waitFor();
-  const names = ['Projects and keys', 'Usage', 'Webhooks', 'Trees', 'Wallets', 'Plugins', 'Configuration', 'Audit log'];
-  for (const name of names) {
-    await page.getByRole('link', { name }).click();
-    await page.getByRole('heading', { level: 1, name }).waitFor();
-    assert.equal(await page.locator('[role=alert].bad').count(), 0, name);
-    assert.equal(await page.locator('nav a[aria-current=page]').textContent(), name);
+  await page.getByRole('figure', { name: 'Store size' }).locator('canvas').waitFor();
+  for (const name of [...OF_PROJECT, ...OF_DAEMON]) {
+    await goTo(page, name);
+    await page.locator('main .skeleton').first().waitFor({ state: 'detached' });
+    assert.equal(await page.locator('main [role=alert]').count(), 0, name);
+    assert.equal(await page.locator('.side nav a[aria-current=page]').textContent(), name);
     assert.match(await page.title(), new RegExp(name));
   }
+  await page.goto(`${bed.daemon.adminUrl}/dashboard#/nowhere`);
+  await page.getByText('There is no such page').waitFor();
   assert.deepEqual(faults, []);
 });
 
 test('a key is made by keyboard, is shown once and revoked', { skip }, async () => {
   const { page, faults } = await open();
   await logIn(page);
-  await page.getByRole('link', { name: 'Projects and keys' }).focus();
+  await page.getByRole('link', { name: 'API keys' }).focus();
   await page.keyboard.press('Enter');
-  await page.getByLabel('Name of a new key').fill('by keyboard');
+  await page.getByRole('heading', { level: 1, name: 'API keys' }).waitFor();
+  await page.getByRole('button', { name: 'New key' }).focus();
   await page.keyboard.press('Enter');
-  const box = page.getByRole('alert');
-  await box.waitFor();
-  const key = (await box.locator('code').textContent()) as string;
-  assert.ok(await box.evaluate((element) => element === element.ownerDocument.activeElement), 'it has the focus');
+  await page.getByRole('dialog', { name: 'New key' }).waitFor();
+  await page.getByLabel('Name').fill('by keyboard');
+  await page.keyboard.press('Enter');
+  const secret = page.locator('.secret code');
+  await secret.waitFor();
+  const key = (await secret.textContent()) as string;
+  const holdsFocus = "document.querySelector('.secret').closest('dialog').contains(document.activeElement)";
+  assert.ok(await page.evaluate(holdsFocus), 'the dialog has the focus');
   const ask = () => fetch(`${bed.daemon.apiUrl}/v0/webhooks`, { headers: { 'X-Api-Key': key } });
   assert.equal((await ask()).status, 200);
-  page.on('dialog', (dialog) => void dialog.accept());
+  await takeSecret(page);
   const row = page.getByRole('row', { name: /by keyboard/ });
-  await row.getByRole('button', { name: 'Revoke' }).click();
+  await choose(row, 'Revoke…');
+  await page.getByRole('dialog').getByRole('button', { name: 'Revoke' }).click();
   await page.getByRole('row', { name: /by keyboard.*revoked/ }).waitFor();
   await page.reload();
-  await page.getByRole('heading', { level: 1, name: 'Projects and keys' }).waitFor();
+  await page.getByRole('row', { name: /by keyboard/ }).waitFor();
   assert.ok(!(await page.content()).includes(key), 'it is shown once');
   assert.deepEqual(faults, []);
 });
@@ -67,19 +81,24 @@ test('the owner of a project logs in with its secret and sees the pages of the p
   const { projectId } = bed.daemon;
   const { body } = await operator.ask('POST', `/dashboard/api/projects/${projectId}/secret`);
   const { page, faults } = await open();
-  await page.getByLabel('Project id').fill(projectId);
-  await page.getByLabel('Dashboard secret').fill(body.secret);
-  await page.keyboard.press('Enter');
-  await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor();
-  const names = ['Overview', 'Projects and keys', 'Usage', 'Webhooks'];
-  assert.deepEqual(await page.locator('nav a').allTextContents(), names);
+  const asked: string[] = [];
+  page.on('request', (request) => asked.push(new URL(request.url()).pathname));
+  await logInAsOwner(page, projectId, body.secret);
+  const names = ['Overview', ...OF_PROJECT];
+  assert.deepEqual(await page.locator('.side nav a').allTextContents(), names);
   for (const name of names) {
-    await page.getByRole('link', { name, exact: true }).click();
-    await page.getByRole('heading', { level: 1, name, exact: true }).waitFor();
-    assert.equal(await page.locator('[role=alert].bad').count(), 0, name);
+    await goTo(page, name);
+    await page.locator('main .skeleton').first().waitFor({ state: 'detached' });
+    assert.equal(await page.locator('main [role=alert]').count(), 0, name);
   }
-  assert.equal(await page.getByRole('button', { name: 'Create project' }).count(), 0);
-  await page.getByRole('button', { name: 'Log out' }).click();
+  for (const path of ['projects', 'config', 'audit', 'gaps']) {
+    await page.goto(`${bed.daemon.adminUrl}/dashboard#/${path}`);
+    await page.getByText('There is no such page').waitFor();
+  }
+  const daemonWide = asked.filter((path) => /metrics|readyz|healthz|\/(live|health|series|config|plugins)$/.test(path));
+  assert.deepEqual(daemonWide, [], 'nothing of the whole daemon was asked for');
+  await page.getByRole('button', { name: 'Project', exact: true }).click();
+  await page.getByRole('menuitem', { name: 'Log out' }).click();
   await page.getByRole('heading', { level: 1, name: 'Log in' }).waitFor();
   assert.deepEqual(faults, []);
 });
@@ -88,51 +107,154 @@ test('text from elsewhere is never read as markup', { skip }, async () => {
   const { page, faults } = await open();
   await logIn(page);
   const name = '<img src=x onerror="window.broken=1"><b>bold</b>';
-  await page.getByRole('link', { name: 'Projects and keys' }).click();
-  await page.getByLabel('Name of a new project').fill(name);
-  await page.getByRole('button', { name: 'Create project' }).click();
+  await goTo(page, 'Projects');
+  await page.getByRole('button', { name: 'New project' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Create project' }).click();
+  await page.getByText('Give the project a name').waitFor();
+  await page.getByLabel('Name').fill(name);
+  await page.getByRole('dialog').getByRole('button', { name: 'Create project' }).click();
+  // The page of the new project, with its own keys.
+  await page.getByText(`of ${name}`).waitFor();
+  await page.getByText('No keys yet').waitFor();
+  await goTo(page, 'Projects');
   await page.getByRole('cell', { name, exact: true }).waitFor();
-  await page.getByRole('link', { name: 'Audit log' }).click();
-  await page.getByText(name, { exact: false }).first().waitFor();
+  await goTo(page, 'Audit log');
+  await page.locator('main').getByText(name, { exact: false }).first().waitFor();
   assert.equal(await page.evaluate('window.broken'), undefined);
   assert.equal(await page.locator('main b, main img').count(), 0);
   assert.deepEqual(faults, []);
 });
 
-test('axe finds nothing serious on any page, in light, in dark and on a phone', { skip }, async () => {
+test('the skip link leads to the content and leaves the page as it is', { skip }, async () => {
+  const { page, faults } = await open();
+  await logIn(page);
+  await goTo(page, 'Webhooks');
+  const address = page.url();
+  await page.getByRole('link', { name: 'Skip to content' }).focus();
+  await page.keyboard.press('Enter');
+  assert.equal(await page.evaluate('document.activeElement.id'), 'main');
+  assert.deepEqual([page.url(), await page.locator('h1').textContent()], [address, 'Webhooks']);
+  assert.deepEqual(faults, []);
+});
+
+test('the theme follows the system until it is chosen, and stays chosen', { skip }, async () => {
+  const { page } = await open({ colorScheme: 'dark' });
+  await logIn(page);
+  const isDark = async () => {
+    const color = (await page.evaluate('getComputedStyle(document.body.parentElement).backgroundColor')) as string;
+    return Number(/\d+/.exec(color)?.[0]) < 100;
+  };
+  assert.equal(await isDark(), true);
+  await page.getByRole('button', { name: /^Theme: system/ }).click();
+  assert.equal(await isDark(), false);
+  await page.reload();
+  await page.getByRole('button', { name: /^Theme: light/ }).waitFor();
+  assert.equal(await isDark(), false);
+});
+
+test('when the session ends, the user logs in over the page and the form is sent', { skip }, async () => {
+  const { page, faults } = await open();
+  await logIn(page);
+  await goTo(page, 'Webhooks');
+  await page.getByRole('button', { name: 'New webhook' }).first().click();
+  const form = page.getByRole('dialog', { name: 'New webhook' });
+  await form.getByRole('button', { name: 'Create webhook' }).click();
+  await form.getByText('Give a full URL').waitFor();
+  await form.getByText('Give at least one address').waitFor();
+  await form.getByLabel('URL').fill('https://hook.example/kept');
+  await form.getByLabel('Addresses', { exact: true }).fill('not-an-address');
+  await form.getByRole('button', { name: 'Create webhook' }).click();
+  await form.getByText('Entry 1 is no Solana address').waitFor();
+  await form.getByLabel('Addresses', { exact: true }).fill('');
+  const file = { name: 'addresses.csv', mimeType: 'text/csv', buffer: Buffer.from(`"${ADDRESS}"\n`) };
+  await form.getByLabel('File with addresses').setInputFiles(file);
+  await form.getByText('1 address given').waitFor();
+  await openTypes(page);
+  await page.getByRole('option', { name: 'NFT_SALE' }).click();
+  assert.deepEqual(await form.locator('.chips li').allTextContents(), ['NFT_SALE'], 'one type takes the place of ANY');
+  await (await bed.operator()).ask('POST', '/dashboard/api/sessions/end');
+  await form.getByRole('button', { name: 'Create webhook' }).click();
+  const again = page.getByRole('dialog', { name: 'Log in again' });
+  await again.getByLabel('Operator token').fill(OPERATOR_TOKEN);
+  await page.keyboard.press('Enter');
+  await page.locator('.secret').waitFor();
+  await takeSecret(page);
+  await page.getByRole('row', { name: /hook\.example\/kept.*1 type/ }).waitFor();
+  assert.deepEqual(faults, []);
+});
+
+test('an overview outlives the daemon: it says so, asks for a log-in and goes on', { skip }, async (t) => {
+  const dataDir = mkdtempSync(join(tmpdir(), 'parhelion-restart-'));
+  t.after(() => rmSync(dataDir, { recursive: true, force: true }));
+  const place = { dataDir, key: 'key-of-the-restart' };
+  const first = await startDashboard({}, undefined, place);
+  const { page } = await openPage(browser as Browser, first);
+  await logIn(page);
+  await page.getByText('Followed to').first().waitFor();
+  await first.stop();
+  await page.getByText('No connection to the daemon').waitFor();
+  const port = Number(new URL(first.daemon.adminUrl).port);
+  const second = await startDashboard({ admin: { port } }, undefined, place);
+  const again = page.getByRole('dialog', { name: 'Log in again' });
+  await again.getByLabel('Operator token').fill(OPERATOR_TOKEN);
+  const lives = page.waitForResponse((response) => response.url().endsWith('/live') && response.ok());
+  await page.keyboard.press('Enter');
+  await again.waitFor({ state: 'detached' });
+  await lives;
+  await page.getByText('No connection to the daemon').waitFor({ state: 'detached' });
+  await page.context().close();
+  await second.stop();
+});
+
+test('axe finds nothing on any page, in light, in dark and on a phone', { skip }, async () => {
   const source = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
   const looks = [
     { colorScheme: 'light' },
     { colorScheme: 'dark' },
+    { colorScheme: 'light', viewport: { width: 820, height: 1_000 } },
     { colorScheme: 'light', viewport: { width: 390, height: 800 } },
+    { colorScheme: 'dark', viewport: { width: 390, height: 800 } },
   ] as const;
+  const { projectId } = bed.daemon;
+  const pages = [
+    ...['overview', 'projects', 'gaps', 'wallets', 'trees', 'plugins', 'config', 'audit'],
+    ...['webhooks', 'keys', 'usage', 'requests'].map((name) => `p/${projectId}/${name}`),
+  ];
   for (const look of looks) {
     // The checker itself is no part of the page, and the page would not let it in.
     const { page, faults } = await open({ bypassCSP: true, ...look });
-    for (const hash of ['', ...PAGES]) {
-      if (hash === PAGES[0]) await logIn(page);
-      else await page.goto(`${bed.daemon.adminUrl}/dashboard${hash && `#/${hash}`}`);
-      // Not the page before it, and not an empty one.
-      if (hash !== '') await page.locator(`nav a[aria-current=page][href="#/${hash}"]`).waitFor();
-      await page.locator('main > div > *').first().waitFor();
-      if (hash === 'usage') await page.locator('.chart canvas').waitFor();
+    const check = async (where: string) => {
       await page.evaluate(source);
-      const found = (await page.evaluate('axe.run()')) as { violations: Violation[] };
-      const serious = found.violations.filter(({ impact }) => impact === 'serious' || impact === 'critical');
-      assert.deepEqual(
-        serious.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`),
-        [],
-        `${hash} ${JSON.stringify(look)}`,
-      );
+      const { violations } = (await page.evaluate('axe.run()')) as { violations: Violation[] };
+      const said = violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`);
+      assert.deepEqual(said, [], `${where} ${JSON.stringify(look)}`);
+    };
+    await check('login');
+    await logIn(page);
+    for (const path of pages) {
+      await page.goto(`${bed.daemon.adminUrl}/dashboard#/${path}`);
+      await page.locator('main h1').waitFor();
+      await page.locator('main .skeleton').first().waitFor({ state: 'detached' });
+      if (path.endsWith('usage')) await page.locator('.plot canvas').first().waitFor();
+      await check(path);
+      // Nothing is cut off at the right edge.
+      assert.ok(((await page.evaluate('document.documentElement.scrollWidth - innerWidth')) as number) <= 0, path);
     }
+    await page.goto(`${bed.daemon.adminUrl}/dashboard#/p/${projectId}/webhooks`);
+    await page.getByRole('button', { name: 'New webhook' }).first().click();
+    await openTypes(page);
+    await check('form of a webhook');
     assert.deepEqual(faults, []);
   }
 });
 
-const PAGES = ['overview', 'projects', 'usage', 'webhooks', 'trees', 'wallets', 'plugins', 'config', 'audit'];
+/** The list of types of transactions. */
+async function openTypes(page: Page): Promise<void> {
+  await page.getByRole('combobox', { name: 'Transaction types' }).fill('NFT_SA');
+  await page.getByRole('option', { name: 'NFT_SALE' }).first().waitFor();
+}
 
 interface Violation {
   readonly id: string;
-  readonly impact: string;
   readonly nodes: readonly { readonly html: string }[];
 }

@@ -1,4 +1,4 @@
-import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
+import type { Browser, BrowserContextOptions, Locator, Page } from 'playwright-core';
 import { type DashboardBed, OPERATOR_TOKEN } from '../../conformance/dashboard/bed.ts';
 
 const LONG_MS = 60_000;
@@ -16,7 +16,9 @@ export async function openPage(
   page.on('pageerror', (error) => faults.push(`error: ${error.message}`));
   page.on('console', (message) => {
     // Whether anybody is logged in is asked first, and the answer may be no.
-    if (message.type() === 'error' && !/401/.test(message.text())) faults.push(`console: ${message.text()}`);
+    // A daemon that is away is a part of some tests.
+    if (message.type() === 'error' && !/401|ERR_(CONNECTION|INCOMPLETE|EMPTY)/.test(message.text()))
+      faults.push(`console: ${message.text()}`);
   });
   page.on('request', (request) => {
     if (!request.url().startsWith(daemon.adminUrl)) faults.push(`elsewhere: ${request.url()}`);
@@ -29,6 +31,28 @@ export async function logIn(page: Page): Promise<void> {
   await page.getByLabel('Operator token').fill(OPERATOR_TOKEN);
   await page.keyboard.press('Enter');
   await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor();
+}
+
+export async function logInAsOwner(page: Page, project: string, secret: string): Promise<void> {
+  await page.getByRole('radio', { name: 'Project' }).check({ force: true });
+  await page.getByLabel('Project id').fill(project);
+  await page.getByLabel('Dashboard secret').fill(secret);
+  await page.keyboard.press('Enter');
+  await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor();
+}
+
+/** Chooses from the menu of a row. */
+export async function choose(row: Locator, action: string): Promise<void> {
+  await row.getByRole('button', { name: /^Actions for/ }).click();
+  await row.getByRole('menuitem', { name: action }).click();
+}
+
+/** The secret that a dialog shows once; closes the dialog. */
+export async function takeSecret(page: Page): Promise<string> {
+  const dialog = page.getByRole('dialog').last();
+  const secret = (await dialog.locator('.secret code').textContent()) as string;
+  await dialog.getByRole('button', { name: 'I have stored it' }).click();
+  return secret;
 }
 
 export async function goTo(page: Page, name: string): Promise<void> {

@@ -7,8 +7,10 @@ import { loadClientPackage } from '../../../src/adapters/chain/geyser/client-pac
 import { createRpcChainSource, createUpstreamPool } from '../../../src/adapters/chain/rpc/index.ts';
 import { createSystemRandom } from '../../../src/adapters/random.ts';
 import { createFollower } from '../../../src/chain/follower.ts';
+import type { FollowerOptions } from '../../../src/chain/run.ts';
 import { followerMigrations } from '../../../src/chain/tables.ts';
 import type { CoreConfig } from '../../../src/config/core.ts';
+import type { BlockProcessor } from '../../../src/plugin/plugin.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { createMetricsRegistry } from '../../../src/runtime/metrics.ts';
 import { migrate } from '../../../src/store/migrate.ts';
@@ -45,6 +47,9 @@ export interface BedOptions {
   readonly finalityDepth?: number;
   readonly follow?: Partial<CoreConfig['follow']>;
   readonly upstream?: Partial<CoreConfig['upstream']>;
+  readonly processors?: readonly BlockProcessor[];
+  /** Opens the ledger; absent for none. */
+  readonly openLedger?: NonNullable<FollowerOptions['openLedger']>;
   /** Address of a stream of blocks. */
   readonly streamUrl?: string;
 }
@@ -89,7 +94,12 @@ export async function createBed(t: TestContext, options: BedOptions = {}) {
     { scope: 'kernel.follower', migrations: followerMigrations },
     { scope: 'test.ledger', migrations: ledgerMigrations },
   ]);
-  return { world, nodes, store, follow: () => follow(nodes, store, stops, options) };
+  return {
+    world,
+    nodes,
+    store,
+    follow: (changes: BedOptions = {}) => follow(nodes, store, stops, { ...options, ...changes }),
+  };
 }
 
 export type Bed = Awaited<ReturnType<typeof createBed>>;
@@ -114,7 +124,8 @@ async function follow(nodes: readonly BedNode[], store: Store, stops: (() => Pro
   const fatals: unknown[] = [];
   const follower = createFollower({
     ...{ chain: 'main', source, store, core, clock, random, log, metrics: registry.scope('follow') },
-    processors: [createLedgerProcessor()],
+    processors: options.processors ?? [createLedgerProcessor()],
+    ...(options.openLedger === undefined ? {} : { openLedger: options.openLedger }),
     fatal: (error) => void fatals.push(error),
   });
   await pool.start();

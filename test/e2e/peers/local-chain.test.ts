@@ -18,7 +18,7 @@ import {
 } from '@solana/web3.js';
 import bs58 from 'bs58';
 import { createHelius } from 'helius-sdk';
-import { findRunFile } from '../../../src/cli/run-file.ts';
+import { findRunFile } from '../../../src/cli/running-daemon.ts';
 import { chainMissing, startChain } from '../../helpers/chain.ts';
 import { cliArguments, runCommand, startDaemon } from '../../helpers/daemon.ts';
 import { startReceiver } from '../../helpers/receiver.ts';

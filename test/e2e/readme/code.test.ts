@@ -11,7 +11,7 @@ import { parse } from 'yaml';
 import { chainMissing, startChain } from '../../helpers/chain.ts';
 import { runCommand, startDaemon, startDaemonProcess } from '../../helpers/daemon.ts';
 import { findProjectRoot } from '../../helpers/project-root.ts';
-import { commandsOf, docsBlock, guideText, readmeBlock, readmeText } from '../../helpers/readme.ts';
+import { commandsOf, docsBlock, readmeBlock, readmeText } from '../../helpers/readme.ts';
 import { startReceiver } from '../../helpers/receiver.ts';
 import { startUpstream } from '../../helpers/upstream.ts';
 
@@ -87,26 +87,32 @@ test('first commands, and a delivery that the snippet verifies', { skip: missing
   assert.throws(() => receive(`whsec_${Buffer.alloc(32).toString('base64')}`, rawBody, { headers }));
 });
 
-test('the preload sends a client with the hosted addresses inside to the daemon', async (t) => {
+test('the script that copies webhooks', async (t) => {
   const dir = inFolder(t);
   const daemon = await startDaemonProcess({ config: LOOPBACK });
   t.after(() => daemon.stop());
-  writeFileSync(join(dir, 'shim.mjs'), docsBlock('PARHELION_BASE'));
-  writeFileSync(
-    join(dir, 'app.mjs'),
-    `import { createHelius } from 'helius-sdk';
-    const { webhooks } = createHelius({ apiKey: process.env.KEY });
-    const made = await webhooks.create({ webhookURL: 'http://127.0.0.1:9900/hook', webhookType: 'raw',
-      accountAddresses: ['11111111111111111111111111111111'], transactionTypes: [] });
-    const all = await webhooks.getAll();
-    await webhooks.delete(made.webhookID);
-    console.log(JSON.stringify([made.webhookID, all.length, (await webhooks.getAll()).length]));`,
-  );
-  const command = /`PARHELION_BASE=\S+ node (--import \.\/shim\.mjs app\.mjs)`/.exec(guideText())![1]!;
-  const env = { PARHELION_BASE: daemon.apiUrl, KEY: daemon.key };
-  const [id, before, after] = JSON.parse(await node(command.split(' '), dir, env)) as [string, number, number];
-  assert.match(id, /^[0-9a-f-]{36}$/);
-  assert.deepEqual([before, after], [1, 0]);
+  const url = `${daemon.apiUrl}/v0/webhooks?api-key=${daemon.key}`;
+  const addresses = Array.from({ length: 150 }, () => Keypair.generate().publicKey.toBase58());
+  const first = { webhookURL: 'http://127.0.0.1:9900/hook', webhookType: 'raw', accountAddresses: addresses };
+  const second = { ...first, webhookType: 'enhanced', transactionTypes: ['TRANSFER'], authHeader: 'Bearer it' };
+  for (const body of [first, second]) await fetch(url, { method: 'POST', body: JSON.stringify(body) });
+  writeFileSync(join(dir, 'copy-webhooks.mjs'), docsBlock('copy-webhooks.mjs'));
+  const printed = await node(['copy-webhooks.mjs'], dir, { FROM: url, TO: url });
+  const copies = [...printed.matchAll(/^\S+ -> (\S+) whsec_/gm)].map(([, id]) => id!);
+  assert.equal(copies.length, 2, printed);
+  for (const id of copies) {
+    const copy = (await (await fetch(url.replace('?', `/${id}?`))).json()) as typeof second;
+    const {
+      webhookURL,
+      webhookType,
+      transactionTypes = [],
+      authHeader,
+    } = copy.webhookType === 'raw' ? ({ ...first } as typeof second) : second;
+    assert.deepEqual(
+      [copy.webhookURL, copy.webhookType, copy.transactionTypes, copy.accountAddresses, copy.authHeader],
+      [webhookURL, webhookType, transactionTypes, addresses, authHeader ?? ''],
+    );
+  }
 });
 
 test('the preload sends axios, websockets and the modules http and https there too, and nothing else', async (t) => {
@@ -118,7 +124,7 @@ test('the preload sends axios, websockets and the modules http and https there t
     chain: { rpcUrl: upstream.url, wsUrl: upstream.wsUrl },
   });
   t.after(() => daemon.stop());
-  writeFileSync(join(dir, 'shim.mjs'), docsBlock('PARHELION_BASE'));
+  writeFileSync(join(dir, 'shim.mjs'), docsBlock('new URL(process.env.PARHELION_BASE)'));
   writeFileSync(
     join(dir, 'app.mjs'),
     `import { once } from 'node:events';
@@ -187,7 +193,7 @@ test('the plugin, with the configuration that stands below it', async (t) => {
   const nobody = await ask('nobody');
   assert.deepEqual([nobody.status, await nobody.json()], [404, { error: 'nobody is not here', code: 404 }]);
   assert.equal((await fetch(`${daemon.apiUrl}/v0/hello/ada`)).status, 401);
-  assert.match(await (await fetch(`${daemon.apiUrl}/docs`)).text(), /A greeting/);
+  assert.match(await (await fetch(`${daemon.apiUrl}/openapi.json`)).text(), /A greeting/);
   const listed = await runCommand(['list-plugins', '--config', daemon.configFile]);
   assert.match(listed.out, /hello/);
   const wrong = await runCommand(['check-config', '--config', daemon.configFile], {
@@ -197,6 +203,24 @@ test('the plugin, with the configuration that stands below it', async (t) => {
   assert.match(wrong.err, /GREETIN: unknown key, did you mean hello\.greeting/);
 });
 
+test('the test of a plugin', { skip: missing ?? false }, async (t) => {
+  // In a folder of this package, so that its name leads to it.
+  const cache = join(findProjectRoot(), '.cache');
+  mkdirSync(cache, { recursive: true });
+  const dir = mkdtempSync(join(cache, 'docs-'));
+  t.after(() => rmSync(dir, { recursive: true, force: true }));
+  writeFileSync(join(dir, 'index.js'), docsBlock("id: 'hello'"));
+  const lines = docsBlock('startTestDaemon').replace('/path/of/index.js', join(dir, 'index.js'));
+  writeFileSync(
+    join(dir, 'test.ts'),
+    `${lines.replace('await daemon.stop();', '')}
+    console.log(response.status, await response.text(), typeof result);
+    await daemon.stop();`,
+  );
+  const printed = await node(['--conditions=parhelion-source', '--import', 'tsx', 'test.ts'], dir, {});
+  assert.match(printed, /^200 \{"text":"hi, ada"\} number$/m);
+});
+
 test('the client library of compressed accounts asks the daemon', { skip: missing ?? false }, async (t) => {
   const dir = inFolder(t);
   const chain = await startChain();
@@ -204,7 +228,9 @@ test('the client library of compressed accounts asks the daemon', { skip: missin
   const daemon = await startDaemon({ chain, config: { follow: { startSlot: 1_000, pollMs: 20, enabled: true } } });
   t.after(() => daemon.stop());
   await chain.seal(1);
-  const real = docsBlock('createRpc(').replace('http://127.0.0.1:8787', daemon.apiUrl).replace('KEY', daemon.key);
+  const real = docsBlock('node, indexer and prover')
+    .replace('http://127.0.0.1:8787', daemon.apiUrl)
+    .replace('KEY', daemon.key);
   const lines = [
     "import { PublicKey } from '@solana/web3.js';",
     'const owner = PublicKey.default;',

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { basename, dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { parse } from 'yaml';
-import { localChainBanner, welcome } from '../../../src/cli/banner.ts';
+import { localChainBanner, welcome } from '../../../src/cli/local-chain.ts';
 import { EXIT } from '../../../src/runtime/errors.ts';
 import { cliArguments, runCommand } from '../../helpers/daemon.ts';
 import { findProjectRoot } from '../../helpers/project-root.ts';
@@ -48,15 +48,8 @@ test('scripts of npm, subcommands, links and files that it names exist', async (
   const scripts = [...text.matchAll(/npm run ([\w:]+)/g)].map(([, name]) => name!);
   for (const name of [...scripts, 'start', 'test']) assert.ok(manifest.scripts[name] !== undefined, `npm run ${name}`);
   const links = [...text.matchAll(/\]\((?!https?:)([^)#]+)/g)].map(([, path]) => path!);
-  const copied = [...text.matchAll(/cp (\S+)/g)].map(([, path]) => path!);
-  assert.ok(links.length > 5 && copied.length > 2);
-  for (const path of [...links, ...copied]) {
-    const pattern = new RegExp(`^${basename(path).replaceAll('.', '\\.').replaceAll('*', '.*')}$`);
-    const isThere = path.includes('*')
-      ? readdirSync(join(root, dirname(path))).some((name) => pattern.test(name))
-      : existsSync(root + path);
-    assert.ok(isThere, path);
-  }
+  assert.ok(links.length > 5);
+  for (const path of links) assert.ok(existsSync(root + path), path);
   const commands = [...text.matchAll(/parhelion ((?:(?:projects|keys|webhooks) )?[a-z][a-z-]+)(?= -|`| #|\n| ;)/g)];
   assert.ok(commands.length >= 6, String(commands.length));
   for (const [, command] of commands) {
@@ -82,8 +75,13 @@ test('the commands of a first start are the ones that the banner prints', () => 
     { key: { projectId: 'P', key: 'KEY' }, operatorToken: null },
     { chain: 'local', program: 'npx parhelion' },
   ).filter((line) => line.startsWith('curl '));
-  const written = commandsOf(readmeBlock('curl ')).map((line) => line.replace('ADDRESS', '1'.repeat(32)));
-  assert.deepEqual(printed, written);
+  const written = commandsOf(readmeBlock('curl '));
+  const [, watched = ''] = /accountAddresses":\["([^"]+)/.exec(printed.join('')) ?? [];
+  assert.match(watched, /^[1-9A-HJ-NP-Za-km-z]{32,44}$/);
+  assert.deepEqual(
+    printed,
+    written.map((line) => line.replace('ADDRESS', watched)),
+  );
   const banner = localChainBanner({ rpcUrl: 'r', wsUrl: 'w', socketPort: 8900, engine: 'e' }).join('\n');
   assert.ok(banner.includes('It also uses port 8900'));
   assert.ok(banner.includes('SOLANA_RPC_URL=... npm start') && readmeText().includes('SOLANA_RPC_URL='));
@@ -128,6 +126,7 @@ test('init, check-config, dump-config and commands on a file, as written', async
     assert.equal(code, 0, err);
     return JSON.parse(out) as Record<string, string>;
   };
+  assert.equal(shell('npx parhelion migrate --config parhelion.yaml', dir).code, 0);
   const [, create, key] = /`(npx parhelion projects create --name N)`, `(npx parhelion keys create --project ID)/.exec(
     guideText(),
   )!;

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { findProjectRoot } from '../../helpers/project-root.ts';
 
-test('a test that fails makes the run fail, and one that passes does not', (t) => {
+test('a test that fails makes the run fail, and so does an error outside of it; one that passes does not', (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'parhelion-test-run-'));
   t.after(() => rmSync(folder, { recursive: true }));
   const run = (body: string) => {
@@ -19,6 +19,11 @@ test('a test that fails makes the run fail, and one that passes does not', (t) =
   const failed = run("throw new Error('no')");
   assert.equal(failed.status, 1, failed.stdout + failed.stderr);
   assert.match(failed.stdout, /^ℹ fail 1$/m);
+  const stray = run(
+    "setTimeout(() => { throw new Error('stray'); }, 10); return new Promise((end) => setTimeout(end, 100))",
+  );
+  assert.equal(stray.status, 1, stray.stdout + stray.stderr);
+  assert.match(stray.stdout, /Error: stray/);
   const passed = run('');
   assert.equal(passed.status, 0, passed.stdout + passed.stderr);
   assert.match(passed.stdout, /^ℹ pass 1$/m);

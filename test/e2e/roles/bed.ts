@@ -55,7 +55,7 @@ export function sampleOf(text: string, sample: string): number | null {
 }
 
 /** Lines of a JSON log that are whole. */
-export function logLines(daemon: BuiltDaemon): readonly Record<string, unknown>[] {
+export function logLines(daemon: Pick<BuiltDaemon, 'output'>): readonly Record<string, unknown>[] {
   return daemon
     .output()
     .split('\n')

@@ -2,13 +2,13 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 /**
- * A plugin that can be told what to do in which role. `setting` is shown as a metric; a reload is refused in the role `refusedBy`. The files
- * crash-ROLE and hang-ROLE in `signals` make that role crash or stop answering.
+ * A plugin that can be told what to do in which role. `setting` is shown as a metric. The files crash-ROLE and hang-ROLE in `signals` make
+ * that role crash or stop answering. At the log level `debug` each role says every 20 ms that it runs.
  */
 const SOURCE = `
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { API_VERSION, definePlugin, Type } from 'parhelion/plugin';
+import { API_VERSION, definePlugin, reloadable, Type } from 'parhelion/plugin';
 
 export default definePlugin({
   id: 'probe',
@@ -17,32 +17,25 @@ export default definePlugin({
   config: Type.Object(
     {
       setting: Type.Integer({ default: 1, description: 'shown as a metric' }),
-      refusedBy: Type.String({ default: '', description: 'role that refuses a reload' }),
+      ownSetting: reloadable(Type.Integer({ default: 1, description: 'shown as a metric, read at each scrape' })),
       signals: Type.String({ default: '', description: 'folder of the signal files' }),
     },
     { additionalProperties: false, default: {} },
   ),
-  provision({ config, roles, metrics }) {
-    const setting = metrics.gauge('setting', 'the setting in force');
-    setting.set(config.setting);
+  provision({ config, roles, metrics, log, check, onStart, onStop }) {
+    metrics.gauge('setting', 'the setting in force').set(config.setting);
+    metrics.observe('own_setting', 'the reloadable setting in force', () => config.ownSetting);
     const [role] = roles;
     let timer;
-    return {
-      checks: [{ name: 'probe', run: async () => ({ ok: true, detail: 'fine' }) }],
-      start() {
-        timer = setInterval(() => {
-          if (existsSync(join(config.signals, 'crash-' + role))) throw new Error('the probe crashes on purpose');
-          while (existsSync(join(config.signals, 'hang-' + role)));
-        }, 20);
-      },
-      stop() {
-        clearInterval(timer);
-      },
-      reload(next) {
-        if (next.refusedBy === role) throw new Error('refused on purpose');
-        setting.set(next.setting);
-      },
-    };
+    check('probe', async () => ({ ok: true, detail: 'fine' }));
+    onStart(() => {
+      timer = setInterval(() => {
+        if (existsSync(join(config.signals, 'crash-' + role))) throw new Error('the probe crashes on purpose');
+        while (existsSync(join(config.signals, 'hang-' + role)));
+        log.debug({}, 'the probe runs');
+      }, 20);
+    });
+    onStop(() => clearInterval(timer));
   },
 });
 `;

@@ -1,11 +1,16 @@
 import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { Keypair } from '@solana/web3.js';
 import { type Api, apiOf } from '../../conformance/webhooks/daemon.ts';
 import { chainMissing, startChain, type TestChain } from '../../helpers/chain.ts';
 import { type DaemonProcess, startDaemonProcess } from '../../helpers/daemon.ts';
 import { type Receiver, startReceiver } from '../../helpers/receiver.ts';
+import { logLines } from '../roles/bed.ts';
 import { attribute, type Collector, type OtlpSpan, startCollector } from './collector.ts';
+import { writeNotesPlugin } from './notes-plugin.ts';
 
 const TRACE = '0af7651916cd43dd8448eb211c80319c';
 const PARENT = 'b7ad6b7169203331';
@@ -21,19 +26,39 @@ describe('traces of a daemon with roles in threads', { skip: (await chainMissing
   let daemon: DaemonProcess;
   let api: Api;
 
+  const folder = mkdtempSync(join(tmpdir(), 'parhelion-notes-'));
+
+  /** The first line of the log that fits; waits until it is written. */
+  async function logLine(fits: (line: Record<string, unknown>) => boolean): Promise<Record<string, unknown>> {
+    for (let round = 0; round < 1_200; round += 1) {
+      const found = logLines(daemon).find(fits);
+      if (found !== undefined) return found;
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+    throw new Error(`no such line in ${daemon.output()}`);
+  }
+
   before(async () => {
+    const plugin = writeNotesPlugin(folder);
     [chain, collector, receiver] = await Promise.all([startChain(), startCollector(), startReceiver()]);
     daemon = await startDaemonProcess({
       chain,
       config: {
-        plugins: ['access', 'proxy', 'wallet', 'webhooks', 'traces'],
+        plugins: ['access', 'proxy', 'wallet', 'webhooks', 'traces', plugin],
+        log: { level: 'info', format: 'json' },
         traces: {
-          endpoint: collector.endpoint,
           headers: { authorization: 'Bearer of the collector' },
+          serviceName: 'of-the-file',
           intervalMs: 50,
           passToReceivers: true,
         },
         webhooks: { allowCidrs: ['127.0.0.0/8'], allowHttp: true },
+      },
+      env: {
+        OTEL_EXPORTER_OTLP_ENDPOINT: collector.receiver.url,
+        OTEL_SERVICE_NAME: 'of-the-environment',
+        OTEL_RESOURCE_ATTRIBUTES: 'deployment.environment=test,service.name=lost',
+        PARHELION_TRACES__PASS_TO_RECEIVERS: 'true',
       },
     });
     api = apiOf(daemon.apiUrl, daemon.key);
@@ -41,6 +66,7 @@ describe('traces of a daemon with roles in threads', { skip: (await chainMissing
   after(async () => {
     await daemon?.stop();
     await Promise.all([collector?.receiver.close(), receiver?.close(), chain?.stop()]);
+    rmSync(folder, { recursive: true, force: true });
   });
 
   const rpc = async (method: string, params: unknown[], traceparent?: string) => {
@@ -80,7 +106,8 @@ describe('traces of a daemon with roles in threads', { skip: (await chainMissing
     assert.equal(first?.headers['content-type'], 'application/json');
     assert.equal(first?.headers.authorization, 'Bearer of the collector');
     const [{ resourceSpans } = { resourceSpans: [] }] = collector.requests();
-    assert.equal(attribute(resourceSpans[0]!.resource, 'service.name'), 'parhelion');
+    assert.equal(attribute(resourceSpans[0]!.resource, 'service.name'), 'of-the-environment');
+    assert.equal(attribute(resourceSpans[0]!.resource, 'deployment.environment'), 'test');
     assert.equal(resourceSpans[0]?.scopeSpans[0]?.scope.name, 'parhelion');
     const all = collector.receiver.received.map(({ body }) => body.toString()).join();
     for (const word of [daemon.key, chain.rpcUrl, receiver.url]) assert.ok(!all.includes(word), word);
@@ -103,6 +130,20 @@ describe('traces of a daemon with roles in threads', { skip: (await chainMissing
     const sent = await collector.span(below(attempt));
     assert.equal(attribute(sent, 'http.response.status_code'), '200');
     assert.equal(request?.headers['traceparent'], `00-${sent.traceId}-${sent.spanId}-01`);
+  });
+
+  test('each log line of a request, a delivery and a block names its trace and span', async () => {
+    const traceId = '9'.repeat(32);
+    await rpc('getBalance', [address()], `00-${traceId}-${PARENT}-01`);
+    const request = await collector.span((span) => span.traceId === traceId && span.kind === 2);
+    const line = await logLine(({ msg, traceId: id }) => msg === 'request' && id === traceId);
+    assert.equal(line['spanId'], request.spanId);
+
+    const ran = await logLine(({ msg }) => msg === 'a job ran');
+    const job = await collector.span(({ spanId }) => spanId === ran['spanId']);
+    assert.deepEqual([job.name, job.traceId], ['notes.run', ran['traceId']]);
+    const block = await logLine(({ msg }) => msg === 'a block was seen');
+    assert.match(`${block['traceId']} ${block['spanId']}`, /^[0-9a-f]{32} [0-9a-f]{16}$/);
   });
 
   test('a client that opts out is not traced; an invalid header is ignored', async () => {

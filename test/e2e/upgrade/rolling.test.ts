@@ -26,16 +26,16 @@ function writePlugin(home: string, version: number): string {
     export default definePlugin({
       id: 'notes', apiVersion: API_VERSION, summary: 'notes', config: Type.Object({}, { additionalProperties: false, default: {} }),
       migrations: [${STEPS.slice(0, version).join(', ')}],
-      provision: ({ store }) => ({
-        routes: [{
+      provision({ store, http }) {
+        http.route({
           method: 'POST', path: '/v0/notes', summary: 'A note', tag: 'notes', auth: 'key', errors: 'plain', replies: { 200: Type.Any() },
           async handler() {
             await store.write((tx) => tx.insertMany('${table}', ['text'], [['note']]));
             const { n } = await store.read.selectFrom('${table}').select(({ fn }) => fn.countAll().as('n')).executeTakeFirst();
             return json({ n: Number(n) });
           },
-        }],
-      }),
+        });
+      },
     });`,
   );
   return folder;

@@ -84,6 +84,24 @@ suite('commands of webhooks', () => {
     }
   });
 
+  test('create and delete work beside the daemon, which notices both', async () => {
+    const project = ['--project', daemon.projectId, '--url', `${receiver.url}/made`];
+    const [made] = await json('create', ...project, '--addresses', `${addressOf(3)},${addressOf(4)}`, '--type', 'raw');
+    assert.deepEqual([made.type, made.addresses, /^whsec_/.test(made.signingSecret)], ['raw', 2, true]);
+    const { body } = await api('GET', `/v0/webhooks/${made.id}`);
+    assert.equal((body as { webhookURL: string }).webhookURL, `${receiver.url}/made`);
+    for (const wrong of [
+      ['--project', '00000000-0000-4000-8000-000000000000', '--url', receiver.url],
+      ['--project', daemon.projectId, '--url', 'nowhere'],
+      [...project, '--type', 'odd'],
+      [...project, '--addresses', 'x'],
+    ])
+      assert.equal((await run('create', ...wrong)).code, 64, wrong.join(' '));
+    assert.deepEqual(await json('delete', '--id', made.id), [{ id: made.id, deleted: true }]);
+    assert.equal((await api('GET', `/v0/webhooks/${made.id}`)).status, 404);
+    assert.equal((await run('delete', '--id', made.id)).code, 64);
+  });
+
   test('listen takes deliveries, verifies them with the secrets of the store and passes them on', async () => {
     const port = await freePort();
     const hook = await create(`http://127.0.0.1:${port}/x`);

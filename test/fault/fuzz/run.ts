@@ -10,7 +10,7 @@ const startedMs = performance.now();
 const child = spawn(
   process.execPath,
   [
-    ...['--import=tsx', '--import=./test/helpers/leave.mjs', '--conditions=parhelion-source', '--expose-gc'],
+    ...['--import=tsx', '--import=./test/helpers/test-process.mjs', '--conditions=parhelion-source', '--expose-gc'],
     ...['--test', '--test-reporter=spec', fileURLToPath(new URL('api.test.ts', import.meta.url))],
   ],
   {

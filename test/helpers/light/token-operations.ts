@@ -130,9 +130,9 @@ export function createTokenOperations(parts: TokenOperationsParts): Operation {
   }
 
   return async () => {
-    const wish = random.below(10);
-    if (wish === 0) return [(await revoke()) ?? (await create())];
-    const chosen = wish < 7 ? await inputs() : null;
+    const draw = random.below(10);
+    if (draw === 0) return [(await revoke()) ?? (await create())];
+    const chosen = draw < 7 ? await inputs() : null;
     if (chosen === null) return [await create()];
     const proof = await rpc.getValidityProof(
       chosen.accounts.map(({ compressedAccount }) => bn(compressedAccount.hash)),

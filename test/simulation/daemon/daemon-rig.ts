@@ -6,7 +6,7 @@ import { createHashing } from '../../../plugins/compression/trees/hashing.ts';
 import { knownTrees, seedTrees } from '../../../plugins/compression/trees/tree-book.ts';
 import { createBus } from '../../../src/adapters/bus/index.ts';
 import { createChainReader, createRpcChainSource, createUpstreamPool } from '../../../src/adapters/chain/rpc/index.ts';
-import { chainSetups } from '../../../src/cli/chain-setups.ts';
+import { chainSetups } from '../../../src/cli/compose.ts';
 import { loadCliConfig } from '../../../src/cli/load-config.ts';
 import type { LoadedConfig } from '../../../src/config/load.ts';
 import { assemble } from '../../../src/daemon/assemble.ts';
@@ -101,7 +101,7 @@ async function makeMould(): Promise<Mould> {
     faults: { writes: 0, slowMs: 0, isHarsh: false },
   });
   const chains = chainSetups(config.core, null);
-  const { plugins } = await assemble({ config, parts, chains, version: 'simulated', processMetrics: false });
+  const { plugins } = await assemble({ config, parts, chains, version: 'simulated', stockMetrics: 'none' });
   await migrate(store, migrationScopes(plugins));
   // As each first start does: what stands in them takes a while to hash, and is always the same.
   await store.write((tx) => seedTrees(tx, createHashing({ add: () => undefined }), knownTrees([])));
@@ -146,7 +146,7 @@ function makeParts({
   const random = randomOf(draw);
   const shared = { clock, random, log, core };
   return {
-    ...{ processName: 'simulated', clock, random, log, setLogLevel: () => undefined },
+    ...{ processName: 'simulated', clock, random, log, setLogLevel: () => undefined, setLogContext: () => undefined },
     outbound: outboundOf(life, network.outbound(life)),
     bus: createBus([], log),
     openOwner: () => null,
@@ -210,7 +210,7 @@ export async function createDaemonRig(seed: number): Promise<DaemonRig> {
       parts: { ...makeParts({ config, clock, draw, faults, world, network, upstreams, log, ...own }), validator },
       firstProject: { key: PROJECT_KEY },
       // Whoever watches the process never stops, and there are many daemons in this one.
-      processMetrics: false,
+      stockMetrics: 'none',
     });
     const fatals: unknown[] = [];
     void daemon.failed.then((error) => {

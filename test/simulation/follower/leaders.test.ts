@@ -54,7 +54,7 @@ async function randomLife(seed: number, given: Store) {
       lost: (error) => void lost.push(error),
     });
     let hasWon = false;
-    const won = election.won().then((value) => {
+    const won = election.untilLeading().then((value) => {
       hasWon = value;
     });
     for (let waited = 0; !hasWon && waited < 200; waited += 1) await rig.clock.advance(250);

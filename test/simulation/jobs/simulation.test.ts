@@ -16,7 +16,7 @@ import { createMemoryLog } from '../../helpers/memory-log.ts';
 import { mortalStore } from '../../helpers/mortal-store.ts';
 import { sqliteStore } from '../../helpers/store.ts';
 
-const CONFIG = { concurrency: 6, claimBatch: 4, claimAhead: 8, settleMs: 5, pollMs: 1_000, maxAttempts: 4 };
+const CONFIG = { concurrency: 6, claimBatch: 4, claimAhead: 8, writeDelayMs: 5, pollMs: 1_000, maxAttempts: 4 };
 const GROUP_LIMIT = 2;
 const TIMEOUT_MS = 2_000;
 const JOBS = 60;
@@ -78,10 +78,10 @@ function simulatedKind(world: World, life: { readonly isDead: boolean }): JobKin
   return makeKind(run, {
     timeoutMs: TIMEOUT_MS,
     groupConcurrency: () => GROUP_LIMIT,
-    settle: async (tx, settled) => {
-      const rows = settled.map(({ job, outcome }) => [job.id, outcome.kind === 'retry' && outcome.uncounted ? 0 : 1]);
+    ack: async (tx, finished) => {
+      const rows = finished.map(({ job, outcome }) => [job.id, outcome.kind === 'retry' && outcome.uncounted ? 0 : 1]);
       await tx.insertMany('results', ['job', 'counted'], rows);
-      if (random.below(25) === 0) throw new Error('settle failed');
+      if (random.below(25) === 0) throw new Error('ack failed');
     },
   });
 }
@@ -153,7 +153,7 @@ async function checkEnd(store: Store, seed: number): Promise<void> {
     assert.ok(state === 'done' || state === 'failed', `seed ${seed}: job ${id} is ${state}`);
     const counted = results.filter((result) => result['job'] === id && result['counted'] === 1).length;
     // An outcome that its kind could not write is recorded without it.
-    const unwritten = String(error).startsWith('JOB_SETTLE_FAILED') ? 1 : 0;
+    const unwritten = String(error).startsWith('JOB_ACK_FAILED') ? 1 : 0;
     assert.equal(counted + unwritten, attempts, `seed ${seed}: job ${id}, ${state}, lost ${lost}`);
   }
 }

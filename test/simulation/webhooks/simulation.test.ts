@@ -75,7 +75,7 @@ async function startProcess(world: Omit<World, 'process'>): Promise<World['proce
   const harness = await startHarness(world.t, {
     ...{ store, clock: world.clock, random: world.random, webhooks, isDead: () => life.isDead },
     outbound: world.network.outbound(life),
-    jobs: { pollMs: 5_000, settleMs: 5 },
+    jobs: { pollMs: 5_000, writeDelayMs: 5 },
   });
   await harness.start();
   return { harness, life };

@@ -1,4 +1,5 @@
 import { CodedError, codeOf, messageOf } from '../../../lib/coded-error.ts';
+import { type RpcErrorObject, rpcReplyOf, rpcRequest } from '../../../lib/json-rpc.ts';
 import { GateRefusal } from '../../../plugin/request.ts';
 import type { Tenant } from '../../../ports/access.ts';
 import type { Clock, Random } from '../../../ports/clock.ts';
@@ -9,6 +10,7 @@ import type {
   UpstreamReply,
   UpstreamRequest,
 } from '../../../ports/upstream.ts';
+import { backoffMs } from '../../../runtime/backoff.ts';
 import { retryAfterMs } from '../../../runtime/retry-after.ts';
 import { decodeResponse } from '../../../solana/decode/response.ts';
 
@@ -25,7 +27,7 @@ export interface AskAll {
   /** Extracts the result from the bytes of an answer without parsing it, where possible. */
   readonly scan?: ScanResult;
   /** What to do with an error object: return it, or ask the next upstream. */
-  readonly onNodeError?: (error: NodeError, upstream: Upstream) => 'take' | 'next';
+  readonly onNodeError?: (error: RpcErrorObject, upstream: Upstream) => 'take' | 'next';
   /** A result without information: the next upstream is asked, and this one is returned only when no upstream has more. */
   readonly isEmpty?: (result: unknown) => boolean;
   /** Throws or returns a reason when a result is implausible: the upstream is distrusted and the next one asked. */
@@ -35,7 +37,7 @@ export interface AskAll {
 export interface Answered {
   readonly upstream: Upstream;
   readonly result?: unknown;
-  readonly error?: NodeError;
+  readonly error?: RpcErrorObject;
 }
 
 export interface RpcClient {
@@ -46,20 +48,19 @@ export interface RpcClient {
   ask(request: AskAll): Promise<Answered>;
 }
 
-const FIRST_PAUSE_MS = 250;
 /** Rounds over all upstreams before a call fails. */
 const ROUNDS = 2;
 
 export function createRpcClient(pool: UpstreamPool, clock: Clock, random: Random): RpcClient {
   return {
     async ask(request) {
-      const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: request.method, params: request.params });
+      const body = rpcRequest(request.method, request.params);
       const startedAt = clock.monotonic();
       let lastError: Answered | null = null;
       let empty: Answered | null = null;
       let lastReason = 'none is configured';
       for (let round = 0; round < ROUNDS; round += 1) {
-        if (round > 0) await clock.sleep(FIRST_PAUSE_MS * (0.8 + 0.4 * random.float()), request.signal);
+        if (round > 0) await clock.sleep(backoffMs(round, random), request.signal);
         const candidates = pool.candidates({
           ...{ avoid: request.avoid ?? [], exceptLimited: true, archive: request.archive ?? false },
         });
@@ -75,15 +76,15 @@ export function createRpcClient(pool: UpstreamPool, clock: Clock, random: Random
             if ((request.onNodeError?.(answer.error, upstream) ?? 'take') === 'take') return taken;
             lastError = taken;
           } else if ('result' in answer) {
-            const doubt = request.check?.(answer.result, upstream) ?? null;
-            if (doubt === null) {
+            const problem = request.check?.(answer.result, upstream) ?? null;
+            if (problem === null) {
               const taken: Answered = { upstream, result: answer.result };
               if (request.isEmpty?.(answer.result) !== true) return taken;
               empty = taken;
               continue;
             }
-            pool.report(upstream, { kind: 'contradicted', reason: doubt });
-            lastReason = doubt;
+            pool.report(upstream, { kind: 'contradicted', reason: problem });
+            lastReason = problem;
           } else {
             lastReason = reasonOf(answer);
           }
@@ -129,19 +130,13 @@ function whyNone(pool: UpstreamPool): string {
 const timedOut = (method: string) =>
   new CodedError('CHAIN_TIMEOUT', `no upstream answered ${method} in time`, { retryable: true, facts: { method } });
 
-interface NodeError {
-  readonly code: number;
-  readonly message: string;
-  readonly data?: unknown;
-}
-
 /** A complete answer and what it says about the upstream. */
 interface ReadAnswer {
   readonly outcome: UpstreamOutcome;
   /** Set when the upstream answered with a result (which may be null). */
   readonly result?: unknown;
   /** Set when the upstream answered with an error object. */
-  readonly error?: NodeError;
+  readonly error?: RpcErrorObject;
   /** Set when the request failed before an answer arrived. */
   readonly failure?: unknown;
 }
@@ -179,29 +174,21 @@ function classify(reply: UpstreamReply, body: Buffer, scan: ScanResult | undefin
   if (status === 401 || status === 403) return { outcome: { kind: 'denied', status } };
   const scanned = status < 400 ? (scan?.(body) ?? null) : null;
   if (scanned !== null) return { outcome: { kind: 'ok' }, result: scanned };
-  const parsed = parse(body);
-  if (parsed === null) return failed(status >= 400 ? `status ${status}` : 'the answer is no JSON-RPC');
-  if (isNodeError(parsed['error'])) return { outcome: { kind: 'ok' }, error: parsed['error'] };
+  const answer = parse(body);
+  if (answer !== null && 'error' in answer) return { outcome: { kind: 'ok' }, error: answer.error };
   if (status >= 400) return failed(`status ${status}`);
-  if (!('result' in parsed)) return failed('neither result nor error');
-  return { outcome: { kind: 'ok' }, result: parsed['result'] };
+  if (answer === null) return failed('the answer is no JSON-RPC');
+  return { outcome: { kind: 'ok' }, result: answer.result };
 }
 
 const failed = (reason: string): ReadAnswer => ({ outcome: { kind: 'failed', reason } });
 
-function parse(body: Buffer): Record<string, unknown> | null {
+function parse(body: Buffer): ReturnType<typeof rpcReplyOf> {
   try {
-    const value = decodeResponse(body);
-    return typeof value === 'object' && value !== null && !Array.isArray(value)
-      ? (value as Record<string, unknown>)
-      : null;
+    return rpcReplyOf(decodeResponse(body));
   } catch {
     return null;
   }
-}
-
-function isNodeError(value: unknown): value is NodeError {
-  return typeof value === 'object' && value !== null && Number.isInteger((value as { code?: unknown }).code);
 }
 
 /** Meaning of a node's error code for a request of a block. */

@@ -1,3 +1,4 @@
+import { rpcRequest } from '../../../lib/json-rpc.ts';
 import type { Clock } from '../../../ports/clock.ts';
 import type { UpstreamOutcome } from '../../../ports/upstream.ts';
 import { readReply } from './client.ts';
@@ -11,7 +12,7 @@ export interface HealthLoopOptions {
   readonly intervalMs: number;
   readonly report: (member: Member, outcome: UpstreamOutcome) => void;
   /** Called after each round. */
-  readonly settle: () => void;
+  readonly roundEnded: () => void;
   readonly identity: Pick<IdentityWatch, 'round' | 'suspect'>;
   /** Whether a tip that moved back this many slots may belong to another chain. */
   readonly isFarBack: (slots: number) => boolean;
@@ -19,13 +20,13 @@ export interface HealthLoopOptions {
   readonly sawTip: (slot: number) => void;
 }
 
-const PROBE = '{"jsonrpc":"2.0","id":1,"method":"getSlot","params":[{"commitment":"confirmed"}]}';
+const PROBE = rpcRequest('getSlot', [{ commitment: 'confirmed' }]);
 const PROBE_TIMEOUT_MS = 4_000;
 const PROBE_MAX_BYTES = 64 * 1024;
 
 /** Polls every upstream for its slot. */
 export function createHealthLoop(options: HealthLoopOptions) {
-  const { members, clock, intervalMs, report, settle, identity } = options;
+  const { members, clock, intervalMs, report, roundEnded, identity } = options;
   const stopped = new AbortController();
   let running: Promise<void> = Promise.resolve();
 
@@ -55,7 +56,7 @@ export function createHealthLoop(options: HealthLoopOptions) {
     await identity.round();
     const ours = slots.flatMap(([{ health }, slot]) => (slot !== null && isInService(health) ? [slot] : []));
     if (ours.length > 0) options.sawTip(Math.max(...ours));
-    settle();
+    roundEnded();
   }
 
   async function loop(): Promise<void> {
@@ -73,7 +74,7 @@ export function createHealthLoop(options: HealthLoopOptions) {
     /** Polls all of them now. */
     async probe(timeoutMs: number): Promise<void> {
       await Promise.all(members.map((member) => probe(member, timeoutMs)));
-      settle();
+      roundEnded();
     },
     /** Waits for the first round, so that the first choice of an upstream is a good one. */
     async start(): Promise<void> {

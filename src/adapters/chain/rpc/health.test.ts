@@ -107,7 +107,7 @@ test('an outage is one warning and one line at its end, however often the upstre
     createUpstreamPool({
       ...{ label: 'main', core, clock, log: log.child({ role }), outages: shared },
       upstreams: [{ url: 'http://127.0.0.1:9' }, { url: 'http://127.0.0.1:10' }],
-      metrics: createMetricsRegistry({ process: false }).scope(role),
+      metrics: createMetricsRegistry().scope(role),
     }),
   );
   const said = () =>

@@ -1,3 +1,4 @@
+import { rpcRequest } from '../../../lib/json-rpc.ts';
 import type { Clock } from '../../../ports/clock.ts';
 import type { Log } from '../../../ports/log.ts';
 import { readReply } from './client.ts';
@@ -32,7 +33,7 @@ export interface IdentityOptions {
   readonly changed: () => void;
 }
 
-const QUESTION = '{"jsonrpc":"2.0","id":1,"method":"getGenesisHash"}';
+const QUESTION = rpcRequest('getGenesisHash');
 const TIMEOUT_MS = 4_000;
 const MAX_BYTES = 4_096;
 /** Longest time without a check. One call a minute costs little, and bounds changes that nothing else shows. */

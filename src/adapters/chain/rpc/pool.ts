@@ -46,7 +46,7 @@ export function createUpstreamPool(options: PoolOptions): UpstreamPool {
     const member = members[order];
     if (member !== undefined) identity.broke(member);
   };
-  const identity = createIdentityWatch({ label, members, clock, log, changed: () => settle() });
+  const identity = createIdentityWatch({ label, members, clock, log, changed: () => refresh() });
   const byUpstream = new Map(members.map((member) => [member.upstream.label, member]));
   const hasArchive = members.some(({ upstream }) => upstream.archive);
   const listeners = new Set<() => void>();
@@ -54,7 +54,7 @@ export function createUpstreamPool(options: PoolOptions): UpstreamPool {
   let lastOthers = '';
 
   /** Notifies the listeners when the set of healthy upstreams changed. */
-  function settle(): void {
+  function refresh(): void {
     markBehind(
       members.map((member) => member.health),
       maxLag,
@@ -75,7 +75,7 @@ export function createUpstreamPool(options: PoolOptions): UpstreamPool {
     clock,
     intervalMs: core.upstream.healthIntervalMs,
     report: reportTo,
-    settle,
+    roundEnded: refresh,
     identity,
     isFarBack: (slots) => isLagBeyond({ lagSlots: slots, slotMs: slotLength.ms() }, maxLag),
     sawTip: (slot) => slotLength.sawTip(slot, clock.monotonic()),
@@ -85,7 +85,7 @@ export function createUpstreamPool(options: PoolOptions): UpstreamPool {
     applyOutcome(member.health, outcome, clock.monotonic(), core);
     if (outcome.kind === 'failed') identity.suspect(member);
     noteOutage(member, outcome.kind === 'ok');
-    settle();
+    refresh();
   }
   let probing: Promise<boolean> | null = null;
   const hasAnswered = () =>
@@ -166,20 +166,22 @@ export function createUpstreamPool(options: PoolOptions): UpstreamPool {
       if (!isInService(member.health))
         throw new CodedError('UPSTREAM_CONNECT', `${upstream.label} is out of service`, { retryable: true });
       member.health.inFlight += 1;
+      const ended = () => {
+        member.health.inFlight -= 1;
+      };
+      const reply = await member.transport.send(request).catch((error: unknown) => {
+        ended();
+        throw error;
+      });
+      reply.body.once('close', ended);
       try {
-        const reply = await member.transport.send(request);
         // The connection may have broken while the request waited, and the next one may lead to another chain.
         await identified(member, request.signal);
-        if (!isInService(member.health)) {
-          reply.body.on('error', () => undefined).destroy();
+        if (!isInService(member.health))
           throw new CodedError('UPSTREAM_FAILED', `${upstream.label} is out of service`, { retryable: true });
-        }
-        reply.body.once('close', () => {
-          member.health.inFlight -= 1;
-        });
         return reply;
       } catch (error) {
-        member.health.inFlight -= 1;
+        reply.body.destroy();
         throw error;
       }
     },

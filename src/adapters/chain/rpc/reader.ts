@@ -1,5 +1,5 @@
 import { CodedError } from '../../../lib/coded-error.ts';
-import { readRpcReply } from '../../../lib/rpc-reply.ts';
+import { readRpcReply } from '../../../lib/json-rpc.ts';
 import { tenantOf } from '../../../ports/access.ts';
 import type { BlockHeader } from '../../../ports/block.ts';
 import type { ChainCallOptions, ChainId, ChainReader, ChainStatus } from '../../../ports/chain.ts';

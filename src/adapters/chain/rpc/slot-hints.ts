@@ -1,13 +1,14 @@
 import type { WebSocket } from 'ws';
+import { rpcRequest } from '../../../lib/json-rpc.ts';
 import type { Clock } from '../../../ports/clock.ts';
 import type { Log } from '../../../ports/log.ts';
 import type { UpstreamPool } from '../../../ports/upstream.ts';
+import { backoffMs } from '../../../runtime/backoff.ts';
 
-const SUBSCRIBE = '{"jsonrpc":"2.0","id":1,"method":"slotSubscribe"}';
+const SUBSCRIBE = rpcRequest('slotSubscribe');
 /** Slots arrive several times a second; a socket that is silent for this long is dead even if it looks open. */
 const SILENCE_MS = 10_000;
-const FIRST_PAUSE_MS = 500;
-const LONGEST_PAUSE_MS = 30_000;
+const RECONNECT_BACKOFF = { firstMs: 500, longestMs: 30_000 };
 
 export interface SlotHints {
   onHint(wake: () => void): () => void;
@@ -20,7 +21,8 @@ export function createSlotHints({ pool, clock, log }: { pool: UpstreamPool; cloc
   const listeners = new Set<() => void>();
   let socket: WebSocket | null = null;
   let cancelTimer = (): void => {};
-  let pauseMs = FIRST_PAUSE_MS;
+  /** Consecutive pauses without a notification between them. */
+  let pauses = 0;
   /** Consecutive sockets without a notification: the next one is opened to the next upstream. */
   let useless = 0;
   let stopped = true;
@@ -56,7 +58,7 @@ export function createSlotHints({ pool, clock, log }: { pool: UpstreamPool; cloc
       if (kind === 'refused') return end();
       if (kind === 'accepted') return;
       useless = 0;
-      pauseMs = FIRST_PAUSE_MS;
+      pauses = 0;
       watch();
       for (const wake of listeners) wake();
     });
@@ -67,8 +69,8 @@ export function createSlotHints({ pool, clock, log }: { pool: UpstreamPool; cloc
   function again(): void {
     cancelTimer();
     if (stopped) return;
-    cancelTimer = clock.timeout(pauseMs, connect);
-    pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS);
+    pauses += 1;
+    cancelTimer = clock.timeout(backoffMs(pauses, null, RECONNECT_BACKOFF), connect);
   }
 
   return {

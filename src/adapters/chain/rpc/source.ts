@@ -46,6 +46,7 @@ export function createRpcChainSource({ chain, pool, core, clock, random, log, st
     timeoutMs,
     maxBytes: core.follow.maxBodyBytes,
     maxVersion: core.follow.maxSupportedTransactionVersion,
+    rewards: core.ledger.retain.hours > 0,
   });
   const hints = createSlotHints({ pool, clock, log });
   let first: { readonly slot: number; readonly until: number } | null = null;
@@ -191,6 +192,8 @@ export interface BlockRequestOptions {
   readonly maxBytes: number;
   /** Highest transaction version requested at first. */
   readonly maxVersion: number;
+  /** Whether blocks are requested with their rewards, which only the ledger needs; default false. */
+  readonly rewards?: boolean;
 }
 
 /** Transaction versions are seven bits; a node that asks for a higher one is faulty. */
@@ -200,7 +203,7 @@ const HIGHEST_VERSION = 127;
  * Requests whole blocks and remembers the highest transaction version that was needed. As soon as a version occurs that the byte decoder
  * does not know, blocks are requested as JSON, which shows every version.
  */
-export function createBlockRequest({ client, timeoutMs, maxBytes, maxVersion }: BlockRequestOptions) {
+export function createBlockRequest({ client, timeoutMs, maxBytes, maxVersion, rewards = false }: BlockRequestOptions) {
   let version = maxVersion;
 
   async function once(slot: number, asked: number, options: AskOptions): Promise<BlockAnswer | 'higher'> {
@@ -213,7 +216,7 @@ export function createBlockRequest({ client, timeoutMs, maxBytes, maxVersion }: 
         {
           encoding,
           transactionDetails: 'full',
-          rewards: false,
+          rewards,
           commitment: options.commitment,
           maxSupportedTransactionVersion: asked,
         },

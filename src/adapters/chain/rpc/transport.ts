@@ -124,6 +124,8 @@ function limit(
       else next(null, chunk);
     },
   });
+  // It may break before the caller reads it, who then meets the error; without a listener the error would end the process.
+  limited.on('error', () => undefined);
   body.on('error', (error) => limited.destroy(explain(error, label, signal)));
   limited.on('close', () => {
     release();

@@ -72,7 +72,7 @@ export default definePlugin({
       concurrency: 4,
       timeoutMs: 5_000,
       run: async () => ({ kind: 'done' }),
-      async settle(tx, finished) {
+      async ack(tx, finished) {
         const slots = finished
           .filter(({ outcome }) => outcome.kind === 'done')
           .map(({ job }) => [job.payload as number]);

@@ -1,0 +1,306 @@
+/** Calls of the dashboard's routes, with what they return. Times are unix milliseconds unless they are texts. */
+
+import type { BudgetUse, UsageDay } from '../../../src/ports/access.ts';
+import type { AnsweredRequest, PluginView, Setting } from '../../../src/ports/daemon-view.ts';
+import type { Series, SeriesPoint } from '../series.ts';
+
+export type { AnsweredRequest, BudgetUse, PluginView, Series, SeriesPoint, Setting, UsageDay };
+
+const BASE = '/dashboard/api';
+
+/** `status` 0: the daemon could not be reached. */
+export class ApiError extends Error {
+  readonly status: number;
+  constructor(status: number, message: string) {
+    super(message);
+    this.status = status;
+  }
+}
+
+export interface Who {
+  readonly role: 'operator' | 'project';
+  readonly projectId: string | null;
+  readonly csrfToken: string;
+  readonly version: string;
+}
+
+export type Login = { readonly token: string } | { readonly project: string; readonly secret: string };
+
+let csrfToken = '';
+let askLogin: () => Promise<void> = () => Promise.reject(new ApiError(401, 'Log in first'));
+let setReachable: (isReachable: boolean) => void = () => {};
+
+/** `login` resolves when the user has logged in again; `reachable` hears whether the last call got an answer. */
+export function onSession(login: () => Promise<void>, reachable: (isReachable: boolean) => void): void {
+  askLogin = login;
+  setReachable = reachable;
+}
+
+async function send(method: string, path: string, body: unknown): Promise<Response> {
+  try {
+    const response = await fetch(BASE + path, {
+      method,
+      credentials: 'same-origin',
+      headers: {
+        ...(method === 'GET' ? {} : { 'X-CSRF-Token': csrfToken }),
+        ...(body === undefined ? {} : { 'Content-Type': 'application/json' }),
+      },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+    setReachable(true);
+    return response;
+  } catch {
+    setReachable(false);
+    throw new ApiError(0, 'The daemon cannot be reached');
+  }
+}
+
+async function read<T>(response: Response): Promise<T> {
+  const text = await response.text();
+  let value: unknown = null;
+  try {
+    value = text === '' ? null : JSON.parse(text);
+  } catch {
+    if (response.ok) throw new ApiError(response.status, 'The answer is not JSON');
+  }
+  if (response.ok) return value as T;
+  const { error, details } = (value ?? {}) as { readonly error?: string; readonly details?: string };
+  throw new ApiError(response.status, [error ?? `Error ${response.status}`, details].filter(Boolean).join(': '));
+}
+
+/**
+ * A call of this session. When the session has ended, the user logs in over the page and the call is made again, so that no form is lost.
+ */
+async function call<T>(method: string, path: string, body?: unknown): Promise<T> {
+  const response = await send(method, path, body);
+  if (response.status !== 401) return read<T>(response);
+  await askLogin();
+  return read<T>(await send(method, path, body));
+}
+
+export const get = <T>(path: string): Promise<T> => call('GET', path);
+export const post = <T>(path: string, body: unknown = {}): Promise<T> => call('POST', path, body);
+export const patch = <T>(path: string, body: unknown): Promise<T> => call('PATCH', path, body);
+export const remove = <T>(path: string): Promise<T> => call('DELETE', path);
+export const put = <T>(path: string, body: unknown): Promise<T> => call('PUT', path, body);
+
+/** The logged-in user, or null. */
+export async function session(): Promise<Who | null> {
+  const response = await send('GET', '/session', undefined);
+  return response.status === 401 ? null : keep(await read<Who>(response));
+}
+
+export const login = async (body: Login): Promise<Who> => keep(await read<Who>(await send('POST', '/login', body)));
+
+export const logout = (): Promise<unknown> => post('/logout');
+
+/** Ends all sessions, including this one: as operator those of all users, as owner those of the project. */
+export const endSessions = (): Promise<unknown> => post('/sessions/end');
+
+function keep(who: Who): Who {
+  csrfToken = who.csrfToken;
+  return who;
+}
+
+/** A webhook route on behalf of a project; `path` is below `/v0/webhooks`. */
+export const hookCall = <T>(project: string, method: string, path: string, body?: unknown): Promise<T> =>
+  post(`/projects/${project}/webhooks`, {
+    method,
+    path: `/v0/webhooks${path}`,
+    ...(body === undefined ? {} : { body }),
+  });
+
+export const liveAddress = `${BASE}/live`;
+export const csvAddress = (project: string, from: string, to: string): string =>
+  `${BASE}/projects/${project}/usage.csv?from=${from}&to=${to}`;
+
+export interface Project {
+  readonly id: string;
+  readonly name: string;
+  readonly plan: string;
+  readonly wallet: string | null;
+  readonly createdAt: number;
+  readonly isDisabled: boolean;
+}
+
+export interface Projects {
+  readonly projects: readonly Project[];
+  readonly plans: readonly string[];
+}
+
+export interface Key {
+  readonly id: string;
+  readonly prefix: string;
+  readonly name: string;
+  readonly state: 'active' | 'revoked' | 'expired';
+  readonly createdAt: number;
+  readonly expiresAt: number | null;
+  readonly revokedAt: number | null;
+  readonly usedAt: number | null;
+  readonly permissions: readonly string[] | null;
+  readonly ips: readonly string[] | null;
+  readonly origins: readonly string[] | null;
+}
+
+export interface Usage {
+  readonly cycle: {
+    readonly creditsUsed: number;
+    readonly creditsRemaining: number;
+    readonly prepaidCreditsRemaining: number;
+    readonly creditCycle: { readonly start: string; readonly end: string };
+    readonly subscriptionDetails: { readonly plan: string; readonly creditsLimit: number };
+  };
+  readonly days: readonly UsageDay[];
+}
+
+export interface Choices {
+  readonly permissions: readonly string[];
+  readonly transactionTypes: readonly string[];
+  /** Days for which failed deliveries are kept. */
+  readonly failedDays: number;
+}
+
+export interface Webhook {
+  readonly webhookID: string;
+  readonly webhookURL: string;
+  readonly webhookType: string;
+  readonly transactionTypes: readonly string[];
+  readonly accountAddresses: readonly string[];
+  readonly addressCount: number;
+  readonly authHeader: string;
+  readonly active: boolean;
+  readonly txnStatus: string;
+  readonly matchTokenOwners: boolean;
+  readonly retryPreset: string;
+  readonly batchSize: number;
+  readonly ordered: boolean;
+  readonly onInactive: string;
+  readonly disabledReason?: string;
+  readonly disabledAt?: string;
+  readonly graceUntil?: string;
+  readonly signingSecret?: string;
+}
+
+export interface Attempt {
+  readonly attempt: number;
+  readonly at: string;
+  readonly durationMs: number;
+  readonly statusCode: number | null;
+  readonly failure: string | null;
+  readonly responseBody: string | null;
+  readonly responseHeaders?: Readonly<Record<string, string>>;
+  readonly requestHeaders?: Readonly<Record<string, string>>;
+}
+
+export type DeliveryState = 'pending' | 'delivered' | 'failed' | 'discarded';
+
+export interface Delivery {
+  readonly deliveryId: string;
+  readonly status: DeliveryState;
+  readonly signature: string;
+  readonly slot: number;
+  readonly type: string | null;
+  readonly createdAt: string;
+  readonly nextAttemptAt: string | null;
+  readonly reason: string | null;
+  readonly attempts: readonly Attempt[];
+  readonly body?: unknown;
+}
+
+export interface DeliveryPage {
+  readonly data: readonly Delivery[];
+  readonly missed: readonly {
+    readonly fromSlot: number;
+    readonly toSlot: number;
+    readonly events: number;
+    readonly reason: string;
+  }[];
+  readonly pagination: { readonly hasMore: boolean; readonly nextCursor: string | null };
+}
+
+export interface Check {
+  readonly name: string;
+  readonly ok: boolean;
+  readonly detail: string;
+  readonly required?: false;
+}
+
+export interface Health {
+  readonly ready: boolean;
+  readonly draining: boolean;
+  readonly checks: readonly Check[];
+}
+
+export interface ChainState {
+  readonly chain: string;
+  readonly kind: string;
+  readonly cluster: string;
+  readonly genesisHash: string | null;
+  readonly tipSlot: number | null;
+  readonly cursorSlot: number | null;
+  readonly finalizedSlot: number | null;
+  readonly lagSlots: number | null;
+  readonly lagSeconds: number | null;
+  readonly isLate: boolean;
+  readonly stalled: string | null;
+  readonly openGaps: number;
+  readonly leftBehind?: readonly string[];
+}
+
+export interface UpstreamState {
+  readonly chain: string;
+  readonly label: string;
+  readonly healthy: boolean;
+  readonly reason: string | null;
+  readonly slot: number | null;
+  readonly inFlight: number;
+}
+
+export interface Live {
+  readonly at: number;
+  readonly chains: readonly ChainState[];
+  readonly upstreams: readonly UpstreamState[];
+}
+
+export interface AuditEntry {
+  readonly id: string;
+  readonly at: number;
+  readonly actor: string;
+  readonly address: string;
+  readonly action: string;
+  readonly target: string;
+  readonly outcome: 'started' | 'done' | 'failed';
+}
+
+export interface Tree {
+  readonly tree: string;
+  readonly type: number;
+  readonly size: number;
+  readonly state: string;
+  readonly reason: string | null;
+  readonly lag: number | null;
+}
+
+export interface Wallet {
+  readonly address: string;
+  readonly state: string;
+  readonly trouble: string | null;
+  readonly followed: boolean;
+  readonly pinned: boolean;
+  readonly fromSlot: number | null;
+  readonly toSlot: number | null;
+  readonly transactions: number;
+}
+
+export interface Gap {
+  readonly id: number;
+  readonly chain: string;
+  readonly fromSlot: number;
+  readonly toSlot: number;
+  readonly reason: string;
+  readonly detectedAt: number;
+  readonly status: string;
+  readonly processors: readonly string[];
+  readonly filledTo: number | null;
+  readonly trouble: string | null;
+}

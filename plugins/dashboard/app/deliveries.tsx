@@ -1,0 +1,529 @@
+import { ExternalLink, RefreshCw, RotateCw, Send } from 'lucide-preact';
+import { useEffect, useState } from 'preact/hooks';
+import {
+  type Attempt,
+  type Choices,
+  type DeliveryPage as Deliveries,
+  type Delivery,
+  type DeliveryState,
+  get,
+  hookCall,
+  type Project,
+  type Webhook,
+} from './api.ts';
+import { count, duration, number, utc } from './format.ts';
+import { go, href } from './place.ts';
+import {
+  Badge,
+  Button,
+  Card,
+  Code,
+  Dialog,
+  Empty,
+  Form,
+  Head,
+  Id,
+  Menu,
+  Notice,
+  SelectField,
+  Show,
+  Stat,
+  Table,
+  TextField,
+  Time,
+  type Tone,
+  toast,
+  useLoad,
+} from './ui.tsx';
+import { failureText, HookState, toHooks, transactionText, typeName, useHookActions } from './webhooks.tsx';
+
+const WATCH_MS = 2_000;
+const PAGE = 25;
+
+const STATES: Readonly<Record<DeliveryState, readonly [Tone, string]>> = {
+  pending: ['info', 'pending'],
+  delivered: ['good', 'delivered'],
+  failed: ['bad', 'failed'],
+  discarded: ['plain', 'discarded'],
+};
+
+function StateBadge({ state }: { state: DeliveryState }) {
+  const [tone, text] = STATES[state] ?? ['plain', state];
+  return <Badge tone={tone}>{text}</Badge>;
+}
+
+function StatusCode({ attempt }: { attempt: Attempt | undefined }) {
+  if (attempt === undefined) return <>–</>;
+  const { statusCode, failure } = attempt;
+  if (statusCode === null) return <Badge tone="bad">{(failure ?? 'none').replace('_', ' ')}</Badge>;
+  return <Badge tone={statusCode < 300 ? 'good' : 'bad'}>{statusCode}</Badge>;
+}
+
+const FILTERS = [
+  ['', 'All'],
+  ['pending', 'Pending'],
+  ['delivered', 'Delivered'],
+  ['failed', 'Failed'],
+  ['discarded', 'Discarded'],
+] as const;
+const SIGNATURE = /^[1-9A-HJ-NP-Za-km-z]{64,88}$/;
+
+/** A webhook and its deliveries. Filters and page are in the address. */
+export function DeliveriesPage({
+  project,
+  hookId,
+  query,
+}: {
+  project: Project;
+  hookId: string;
+  query: URLSearchParams;
+}) {
+  const path = ['p', project.id, 'webhooks', hookId];
+  const [state, signature, cursor] = ['state', 'signature', 'cursor'].map((name) => query.get(name) ?? '') as [
+    string,
+    string,
+    string,
+  ];
+  const [recovers, setRecovers] = useState(false);
+  const hook = useLoad(
+    () =>
+      hookCall<readonly Webhook[]>(project.id, 'GET', '').then(
+        (all) => all.find((one) => one.webhookID === hookId) ?? null,
+      ),
+    [hookId],
+    10_000,
+  );
+  const search = new URLSearchParams({ limit: String(PAGE) });
+  if (state !== '') search.set('status', state);
+  if (signature !== '') search.set('signature', signature);
+  if (cursor !== '') search.set('cursor', cursor);
+  const deliveries = useLoad(
+    () => hookCall<Deliveries>(project.id, 'GET', `/${hookId}/deliveries?${search}`),
+    [hookId, String(search)],
+    WATCH_MS,
+  );
+  const changed = async () => {
+    await Promise.all([hook.reload(), deliveries.reload()]);
+  };
+  const actions = useHookActions(project, changed, () => toHooks(project));
+  const resend = async ({ deliveryId }: Delivery) => {
+    await hookCall(project.id, 'POST', `/${hookId}/deliveries/${deliveryId}/resend`, {});
+    toast('The delivery is sent again');
+    await deliveries.reload();
+  };
+  const back = { href: href(['p', project.id, 'webhooks']), text: 'Webhooks' };
+  return (
+    <Show of={hook} lines={6}>
+      {(found) =>
+        found === null ? (
+          <>
+            <Head title="Webhook" back={back} />
+            <Card>
+              <Empty title="There is no such webhook">It may have been deleted.</Empty>
+            </Card>
+          </>
+        ) : (
+          <>
+            <Head
+              title="Webhook"
+              back={back}
+              note={<span class="mono">{found.webhookURL}</span>}
+              actions={
+                <>
+                  <Button icon={Send} onClick={() => actions.test(found)}>
+                    Send a test event
+                  </Button>
+                  <Menu label="More actions" items={actions.of(found).slice(1)} />
+                </>
+              }
+            />
+            <HookFacts hook={found} />
+            {(deliveries.data?.missed ?? []).map(({ fromSlot, toSlot, events, reason }) => (
+              <Notice
+                key={fromSlot}
+                tone="warn"
+                title={`${count(events, 'event')} of slots ${number(fromSlot)} to ${number(toSlot)} ${events === 1 ? 'was' : 'were'} not stored`}
+              >
+                <p class="soft">
+                  {reason === 'queue_full' ? 'Too many were waiting.' : 'The plan has no room for more.'} A replay reads
+                  them again:{' '}
+                  <code>{`parhelion webhooks replay --id ${hookId} --from ${fromSlot} --to ${toSlot}`}</code>
+                </p>
+              </Notice>
+            ))}
+            <Card
+              title="Deliveries"
+              note="newest first; the list follows by itself"
+              flush
+              actions={
+                <Button icon={RefreshCw} onClick={() => setRecovers(true)}>
+                  Recover failed
+                </Button>
+              }
+            >
+              <DeliveryFilters state={state} signature={signature} onChange={(next) => go(path, next)} />
+              <Show of={deliveries} lines={6}>
+                {({ data, pagination }) => (
+                  <>
+                    <DeliveryTable
+                      deliveries={data}
+                      path={path}
+                      onResend={resend}
+                      empty={
+                        <Empty title={state === '' && signature === '' ? 'No deliveries yet' : 'No delivery matches'}>
+                          {state === '' && signature === ''
+                            ? 'They appear here when a transaction of a watched address is committed.'
+                            : 'Deliveries are kept for a limited time.'}
+                        </Empty>
+                      }
+                    />
+                    {(cursor !== '' || pagination.hasMore) && (
+                      <nav class="pages" aria-label="Pages of deliveries">
+                        {cursor === '' ? <span /> : <a href={href(path, { state, signature })}>← Newest</a>}
+                        {pagination.hasMore && (
+                          <a href={href(path, { state, signature, cursor: pagination.nextCursor })}>Older →</a>
+                        )}
+                      </nav>
+                    )}
+                  </>
+                )}
+              </Show>
+            </Card>
+            {actions.dialogs}
+            {recovers && (
+              <RecoverDialog project={project} hook={found} onClose={() => setRecovers(false)} onDone={changed} />
+            )}
+          </>
+        )
+      }
+    </Show>
+  );
+}
+
+function HookFacts({ hook }: { hook: Webhook }) {
+  const { transactionTypes } = hook;
+  return (
+    <Card flush>
+      <dl class="stats">
+        <Stat name="State">
+          <HookState hook={hook} />
+        </Stat>
+        <Stat name="Type">{typeName(hook.webhookType)}</Stat>
+        <Stat name="Addresses">{number(hook.addressCount)}</Stat>
+        <Stat
+          name="Transactions"
+          note={transactionTypes.includes('ANY') ? undefined : transactionTypes.slice(0, 3).join(', ')}
+        >
+          {transactionText(hook)}
+        </Stat>
+        <Stat name="Retries">{hook.retryPreset}</Stat>
+      </dl>
+    </Card>
+  );
+}
+
+type Filter = { readonly state: string; readonly signature: string };
+
+function DeliveryFilters({ state, signature, onChange }: Filter & { onChange: (filter: Filter) => void }) {
+  const [text, setText] = useState(signature);
+  useEffect(() => setText(signature), [signature]);
+  const isWrong = text !== '' && !SIGNATURE.test(text.trim());
+  return (
+    <div class="filters in-card">
+      <SelectField
+        label="State"
+        value={state}
+        options={FILTERS}
+        onValue={(next) => onChange({ state: next, signature })}
+      />
+      <TextField
+        label="Signature"
+        type="search"
+        spellcheck={false}
+        placeholder="Whole signature of a transaction"
+        error={isWrong ? 'Give the whole signature' : undefined}
+        value={text}
+        onValue={(next) => {
+          setText(next);
+          if (next === '' || SIGNATURE.test(next.trim())) onChange({ state, signature: next.trim() });
+        }}
+      />
+    </div>
+  );
+}
+
+function DeliveryTable({
+  deliveries,
+  path,
+  onResend,
+  empty,
+}: {
+  deliveries: readonly Delivery[];
+  path: readonly string[];
+  onResend: (delivery: Delivery) => unknown;
+  empty: preact.ComponentChildren;
+}) {
+  return (
+    <Table
+      caption="Deliveries, newest first"
+      keyOf={({ deliveryId }) => deliveryId}
+      rows={deliveries}
+      empty={empty}
+      columns={[
+        {
+          name: 'Transaction',
+          isTitle: true,
+          show: ({ deliveryId, signature }) => (
+            <a class="mono one-line" href={href([...path, 'deliveries', deliveryId])}>
+              {signature.slice(0, 16)}…
+            </a>
+          ),
+        },
+        { name: 'State', show: ({ status }) => <StateBadge state={status} /> },
+        { name: 'Status', show: ({ attempts }) => <StatusCode attempt={attempts.at(-1)} /> },
+        { name: 'Type', show: ({ type }) => type ?? '–' },
+        { name: 'Slot', isNumber: true, isMinor: true, show: ({ slot }) => number(slot) },
+        { name: 'Attempts', isNumber: true, isMinor: true, show: ({ attempts }) => count(attempts.length, 'attempt') },
+        {
+          name: 'Latency',
+          isNumber: true,
+          show: ({ attempts }) => {
+            const last = attempts.at(-1);
+            return last === undefined ? '–' : duration(last.durationMs);
+          },
+        },
+        { name: 'Created', show: ({ createdAt }) => <Time at={createdAt} /> },
+        {
+          name: 'Actions',
+          isActions: true,
+          show: (delivery) =>
+            delivery.status === 'pending' ? null : (
+              <Button icon={RotateCw} kind="quiet" onClick={() => onResend(delivery)}>
+                Resend
+              </Button>
+            ),
+        },
+      ]}
+    />
+  );
+}
+
+const SPANS = [
+  ['1', 'The last hour'],
+  ['24', 'The last 24 hours'],
+  ['168', 'The last 7 days'],
+  ['0', 'As long as they are kept'],
+] as const;
+const MINUTE_MS = 60_000;
+const HOUR_MS = 60 * MINUTE_MS;
+const DAY_MS = 24 * HOUR_MS;
+
+function RecoverDialog({
+  project,
+  hook,
+  onClose,
+  onDone,
+}: {
+  project: Project;
+  hook: Webhook;
+  onClose: () => void;
+  onDone: () => Promise<void>;
+}) {
+  const [hours, setHours] = useState('24');
+  const choices = useLoad(() => get<Choices>('/choices'), []);
+  // Times before the oldest deliveries are refused.
+  const oldestMs = (choices.data?.failedDays ?? 1) * DAY_MS - MINUTE_MS;
+  return (
+    <Dialog title="Recover failed deliveries" onClose={onClose}>
+      <Form
+        submit="Send again"
+        onCancel={onClose}
+        onSubmit={async () => {
+          const since = Date.now() - (hours === '0' ? oldestMs : Math.min(oldestMs, Number(hours) * HOUR_MS));
+          const { queued, remaining } = await hookCall<{ queued: number; remaining: number }>(
+            project.id,
+            'POST',
+            `/${hook.webhookID}/recover`,
+            { since: new Date(since).toISOString() },
+          );
+          const more = remaining > 0 ? `; ${number(remaining)} more: recover again` : '';
+          toast(
+            queued === 0
+              ? 'No failed or discarded delivery in this time'
+              : `${count(queued, 'delivery', 'deliveries')} ${queued === 1 ? 'is' : 'are'} sent again${more}`,
+          );
+          onClose();
+          await onDone();
+        }}
+      >
+        <p>Failed and discarded deliveries are sent again, oldest first, with one attempt each and the same id.</p>
+        <SelectField label="Created in" value={hours} options={SPANS} onValue={setHours} />
+      </Form>
+    </Dialog>
+  );
+}
+
+// -------------------------------------------------------------------------------------------------------- one delivery
+
+export function DeliveryPage({ project, hookId, id }: { project: Project; hookId: string; id: string }) {
+  const delivery = useLoad(
+    () => hookCall<Delivery>(project.id, 'GET', `/${hookId}/deliveries/${id}`),
+    [hookId, id],
+    WATCH_MS,
+  );
+  const resend = async () => {
+    await hookCall(project.id, 'POST', `/${hookId}/deliveries/${id}/resend`, {});
+    toast('The delivery is sent again');
+    await delivery.reload();
+  };
+  return (
+    <>
+      <Head
+        title="Delivery"
+        back={{ href: href(['p', project.id, 'webhooks', hookId]), text: 'Webhook' }}
+        {...(delivery.data === null ? {} : { note: <TransactionNote signature={delivery.data.signature} /> })}
+        actions={
+          delivery.data !== null &&
+          delivery.data.status !== 'pending' && (
+            <Button kind="main" icon={RotateCw} onClick={resend}>
+              Resend
+            </Button>
+          )
+        }
+      />
+      <Show of={delivery} lines={8}>
+        {(found) => <DeliveryDetail delivery={found} />}
+      </Show>
+    </>
+  );
+}
+
+function TransactionNote({ signature }: { signature: string }) {
+  return (
+    <>
+      <Id text={signature} kept={12} />{' '}
+      <a class="small" href={`https://explorer.solana.com/tx/${signature}`} target="_blank" rel="noreferrer">
+        Solana Explorer <ExternalLink size={13} aria-hidden />
+      </a>
+    </>
+  );
+}
+
+/** `http_status 500` and the like in words. */
+function reasonText(reason: string): string {
+  const [failure = '', status] = reason.split(' ');
+  return /^(timeout|connection|dns|tls|blocked_address|http_status|unsendable)$/.test(failure)
+    ? failureText(failure, status === undefined ? null : Number(status))
+    : reason;
+}
+
+function DeliveryDetail({ delivery }: { delivery: Delivery }) {
+  const { attempts } = delivery;
+  const last = attempts.at(-1);
+  return (
+    <>
+      <Card flush>
+        <dl class="stats">
+          <Stat name="State" {...(delivery.reason === null ? {} : { note: reasonText(delivery.reason) })}>
+            <StateBadge state={delivery.status} />
+          </Stat>
+          <Stat name="Status">
+            <StatusCode attempt={last} />
+          </Stat>
+          <Stat name="Type">{delivery.type ?? '–'}</Stat>
+          <Stat name="Slot">{number(delivery.slot)}</Stat>
+          <Stat name="Created">
+            <Time at={delivery.createdAt} />
+          </Stat>
+          {delivery.nextAttemptAt !== null && (
+            <Stat name="Next attempt">
+              <Time at={delivery.nextAttemptAt} />
+            </Stat>
+          )}
+        </dl>
+      </Card>
+      <Card title="Attempts" note={attempts.length === 0 ? 'none yet' : count(attempts.length, 'attempt')}>
+        {attempts.length === 0 && <p class="soft">The first attempt has not been made yet.</p>}
+        <ol class="timeline">
+          {[...attempts].reverse().map((attempt, at) => (
+            <AttemptItem key={`${attempt.at} ${attempt.attempt}`} attempt={attempt} isOpen={at === 0} />
+          ))}
+        </ol>
+      </Card>
+      <Card title="Payload" note="the element of this transaction as it is sent; in a batch it is one of several">
+        {delivery.body === undefined ? (
+          <p class="soft">The payload is no longer stored.</p>
+        ) : (
+          <Code label="payload" value={delivery.body} />
+        )}
+      </Card>
+    </>
+  );
+}
+
+function AttemptItem({ attempt, isOpen }: { attempt: Attempt; isOpen: boolean }) {
+  const isDone = attempt.failure === null;
+  return (
+    <li class={isDone ? 'good' : 'bad'}>
+      <details open={isOpen}>
+        <summary>
+          <span class="strong">
+            {isDone ? 'Delivered' : `Failed: ${failureText(attempt.failure, attempt.statusCode)}`}
+          </span>
+          <StatusCode attempt={attempt} />
+          <span class="soft">
+            attempt {attempt.attempt}, {duration(attempt.durationMs)}, {utc(Date.parse(attempt.at))} UTC
+          </span>
+        </summary>
+        <div class="exchange">
+          <Headers title="Request headers" headers={attempt.requestHeaders} missing="not known" />
+          <div>
+            <Headers
+              title="Response headers"
+              headers={attempt.responseHeaders}
+              missing={attempt.statusCode === null ? 'no response' : 'not stored for this attempt'}
+            />
+            <h3>Response body</h3>
+            {attempt.responseBody === null ? (
+              <p class="soft">{attempt.statusCode === null ? 'No response.' : 'Empty.'}</p>
+            ) : (
+              <Code label="response body" value={attempt.responseBody} />
+            )}
+            <p class="soft small">The first 4 kB of a response are stored.</p>
+          </div>
+        </div>
+      </details>
+    </li>
+  );
+}
+
+function Headers({
+  title,
+  headers,
+  missing,
+}: {
+  title: string;
+  headers: Readonly<Record<string, string>> | undefined;
+  missing: string;
+}) {
+  const entries = Object.entries(headers ?? {});
+  return (
+    <div>
+      <h3>{title}</h3>
+      {entries.length === 0 ? (
+        <p class="soft">{capital(missing)}.</p>
+      ) : (
+        <dl class="headers">
+          {entries.map(([name, value]) => (
+            <div key={name}>
+              <dt>{name}</dt>
+              <dd>{value}</dd>
+            </div>
+          ))}
+        </dl>
+      )}
+    </div>
+  );
+}
+
+const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);

@@ -1,0 +1,530 @@
+import {
+  Activity,
+  Blocks,
+  ChevronDown,
+  FolderKanban,
+  GitFork,
+  KeyRound,
+  LayoutDashboard,
+  ListTree,
+  LogOut,
+  Menu as MenuIcon,
+  Monitor,
+  Moon,
+  Puzzle,
+  ScrollText,
+  Settings2,
+  Sun,
+  Wallet,
+  Webhook,
+  X,
+} from 'lucide-preact';
+import { type ComponentChildren, render } from 'preact';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { endSessions, get, type Login, login, logout, onSession, type Projects, session, type Who } from './api.ts';
+import { DeliveriesPage, DeliveryPage } from './deliveries.tsx';
+import { AuditPage, ConfigPage, GapsPage, PluginsPage, TreesPage, WalletsPage } from './operation.tsx';
+import { OverviewPage, ProjectOverviewPage } from './overview.tsx';
+import { go, href, type Place, usePlace, useWorld, WorldContext } from './place.ts';
+import { KeysPage, ProjectsPage } from './projects.tsx';
+import {
+  Button,
+  Card,
+  Confirm,
+  clearToasts,
+  Dialog,
+  Empty,
+  Form,
+  Head,
+  type Icon,
+  IconButton,
+  Menu,
+  messageOf,
+  Notice,
+  Segments,
+  SelectField,
+  TextField,
+  Toasts,
+  toast,
+  useLoad,
+} from './ui.tsx';
+import { RequestsPage, UsagePage } from './usage.tsx';
+import { WebhooksPage } from './webhooks.tsx';
+
+interface Entry {
+  readonly path: string;
+  readonly name: string;
+  readonly icon: Icon;
+}
+
+const OF_PROJECT: readonly Entry[] = [
+  { path: 'webhooks', name: 'Webhooks', icon: Webhook },
+  { path: 'keys', name: 'API keys', icon: KeyRound },
+  { path: 'usage', name: 'Usage', icon: Activity },
+  { path: 'requests', name: 'Requests', icon: ScrollText },
+];
+const OF_DAEMON: readonly Entry[] = [
+  { path: 'projects', name: 'Projects', icon: FolderKanban },
+  { path: 'gaps', name: 'Gaps and backfill', icon: Blocks },
+  { path: 'wallets', name: 'Wallets', icon: Wallet },
+  { path: 'trees', name: 'Trees', icon: GitFork },
+  { path: 'plugins', name: 'Plugins', icon: Puzzle },
+  { path: 'config', name: 'Configuration', icon: Settings2 },
+  { path: 'audit', name: 'Audit log', icon: ListTree },
+];
+
+// --------------------------------------------------------------------------------------------------------------- theme
+
+type Theme = 'system' | 'light' | 'dark';
+const THEMES: readonly Theme[] = ['system', 'light', 'dark'];
+const THEME_ICONS = { system: Monitor, light: Sun, dark: Moon } as const;
+
+function readTheme(): Theme {
+  const kept = localStorage.getItem('theme');
+  return THEMES.find((theme) => theme === kept) ?? 'system';
+}
+
+function applyTheme(theme: Theme): void {
+  if (theme === 'system') {
+    localStorage.removeItem('theme');
+    delete document.documentElement.dataset['theme'];
+  } else {
+    localStorage.setItem('theme', theme);
+    document.documentElement.dataset['theme'] = theme;
+  }
+  // Plots are painted, and must be painted again.
+  dispatchEvent(new Event('themechange'));
+}
+
+function ThemeSwitch() {
+  const [theme, setTheme] = useState(readTheme);
+  const next = THEMES[(THEMES.indexOf(theme) + 1) % THEMES.length] as Theme;
+  return (
+    <IconButton
+      label={`Theme: ${theme}. Change to ${next}`}
+      icon={THEME_ICONS[theme]}
+      onClick={() => {
+        applyTheme(next);
+        setTheme(next);
+      }}
+    />
+  );
+}
+
+// --------------------------------------------------------------------------------------------------------------- login
+
+const enterAs = (kind: 'operator' | 'project', fields: { token: string; project: string; secret: string }): Login =>
+  kind === 'operator' ? { token: fields.token } : { project: fields.project.trim(), secret: fields.secret };
+
+function LoginForm({ onDone, first }: { onDone: (who: Who) => void; first: 'operator' | 'project' }) {
+  const [kind, setKind] = useState(first);
+  const [fields, setFields] = useState({ token: '', project: '', secret: '' });
+  const set = (name: keyof typeof fields) => (value: string) => setFields({ ...fields, [name]: value });
+  const options = [
+    ['operator', 'Operator'],
+    ['project', 'Project'],
+  ] as const;
+  return (
+    <Form submit="Log in" onSubmit={async () => onDone(await login(enterAs(kind, fields)))}>
+      <Segments label="Log in as" options={options} value={kind} onChange={setKind} />
+      {kind === 'operator' ? (
+        <TextField
+          key="token"
+          label="Operator token"
+          type="password"
+          autoComplete="current-password"
+          autoFocus
+          required
+          hint="Shown at the first start, or set as dashboard.operatorToken. If it is lost: parhelion dashboard renew-token."
+          value={fields.token}
+          onValue={set('token')}
+        />
+      ) : (
+        <>
+          <TextField
+            key="project"
+            label="Project id"
+            autoComplete="username"
+            autoFocus
+            required
+            spellcheck={false}
+            value={fields.project}
+            onValue={set('project')}
+          />
+          <TextField
+            key="secret"
+            label="Dashboard secret"
+            type="password"
+            autoComplete="current-password"
+            required
+            hint="An operator creates it on the page Projects."
+            value={fields.secret}
+            onValue={set('secret')}
+          />
+        </>
+      )}
+    </Form>
+  );
+}
+
+function LoginPage({ onDone }: { onDone: (who: Who) => void }) {
+  useEffect(() => {
+    document.title = 'Log in – Parhelion';
+  }, []);
+  return (
+    <main class="login" id="main" tabIndex={-1}>
+      <Brand />
+      <Card>
+        <h1>Log in</h1>
+        <LoginForm onDone={onDone} first="operator" />
+      </Card>
+      <ThemeSwitch />
+    </main>
+  );
+}
+
+// --------------------------------------------------------------------------------------------------------------- shell
+
+function Brand() {
+  return (
+    <span class="brand">
+      <img src="/dashboard/icon.svg" alt="" width="28" height="28" />
+      Parhelion
+    </span>
+  );
+}
+
+function NavLink({ to, name, icon: Picture, isHere }: { to: string; name: string; icon: Icon; isHere: boolean }) {
+  return (
+    <li>
+      <a href={to} {...(isHere ? { 'aria-current': 'page' as const } : {})}>
+        <Picture size={18} aria-hidden />
+        {name}
+      </a>
+    </li>
+  );
+}
+
+function Navigation({ place }: { place: Place }) {
+  const { who, projects, project } = useWorld();
+  const [area = 'overview', , page] = place.path;
+  const isOperator = who.role === 'operator';
+  return (
+    <nav aria-label="Pages">
+      <ul>
+        <NavLink to={href(['overview'])} name="Overview" icon={LayoutDashboard} isHere={area === 'overview'} />
+      </ul>
+      <p class="group" id="nav-project">
+        Project
+      </p>
+      {isOperator && projects.length > 0 && (
+        <SelectField
+          label="Current project"
+          value={project?.id ?? ''}
+          options={projects.map(({ id, name }) => [id, name === '' ? id.slice(0, 8) : name] as const)}
+          onValue={(id) => {
+            const next = area === 'p' ? (page ?? 'webhooks') : 'webhooks';
+            go(['p', id, next]);
+          }}
+        />
+      )}
+      {!isOperator && <p class="of">{project?.name}</p>}
+      {project !== null && (
+        <ul aria-labelledby="nav-project">
+          {OF_PROJECT.map(({ path, name, icon }) => (
+            <NavLink
+              key={path}
+              to={href(['p', project.id, path])}
+              name={name}
+              icon={icon}
+              isHere={area === 'p' && page === path}
+            />
+          ))}
+        </ul>
+      )}
+      {isOperator && (
+        <>
+          <p class="group" id="nav-daemon">
+            Service
+          </p>
+          <ul aria-labelledby="nav-daemon">
+            {OF_DAEMON.map(({ path, name, icon }) => (
+              <NavLink key={path} to={href([path])} name={name} icon={icon} isHere={area === path} />
+            ))}
+          </ul>
+        </>
+      )}
+    </nav>
+  );
+}
+
+function Account({ onEnd }: { onEnd: () => void }) {
+  const { who } = useWorld();
+  const [asks, setAsks] = useState(false);
+  const whose = who.role === 'operator' ? 'all users' : 'this project';
+  const out = async () => {
+    await logout();
+    onEnd();
+  };
+  return (
+    <div class="account">
+      <ThemeSwitch />
+      <Menu
+        label="Session"
+        items={[
+          { label: 'Log out', icon: LogOut, onSelect: out },
+          { label: 'End all sessions…', icon: X, isDanger: true, onSelect: () => setAsks(true) },
+        ]}
+      >
+        {who.role === 'operator' ? 'Operator' : 'Project'}
+        <ChevronDown size={16} aria-hidden />
+      </Menu>
+      {asks && (
+        <Confirm
+          title="End all sessions?"
+          submit="End all sessions"
+          onClose={() => setAsks(false)}
+          onConfirm={async () => {
+            await endSessions();
+            onEnd();
+          }}
+        >
+          <p>This ends the sessions of {whose}, including this one.</p>
+        </Confirm>
+      )}
+    </div>
+  );
+}
+
+/** The navigation as a drawer of narrow screens. */
+function Drawer({ onClose, children }: { onClose: () => void; children: ComponentChildren }) {
+  const element = useRef<HTMLDialogElement>(null);
+  useEffect(() => {
+    const dialog = element.current;
+    // The backdrop is a part of the dialog.
+    dialog?.addEventListener('click', (event) => event.target === dialog && onClose());
+    dialog?.showModal();
+    return () => dialog?.close();
+  }, []);
+  return (
+    <dialog ref={element} class="drawer" aria-label="Navigation" onClose={onClose}>
+      <header>
+        <Brand />
+        <IconButton label="Close the navigation" icon={X} onClick={onClose} />
+      </header>
+      {children}
+    </dialog>
+  );
+}
+
+function Page({ place }: { place: Place }) {
+  const { who, project, projects } = useWorld();
+  const [area = 'overview', id, page, hook, part, delivery] = place.path;
+  const isOperator = who.role === 'operator';
+  if (area === 'p') {
+    const chosen = projects.find((one) => one.id === id);
+    if (chosen === undefined) return <Missing />;
+    if (page === 'keys') return <KeysPage project={chosen} />;
+    if (page === 'usage') return <UsagePage project={chosen} />;
+    if (page === 'requests') return <RequestsPage project={chosen} />;
+    if (page === 'webhooks' && hook === undefined) return <WebhooksPage project={chosen} />;
+    if (page === 'webhooks' && hook !== undefined && part === undefined)
+      return <DeliveriesPage project={chosen} hookId={hook} query={place.query} />;
+    if (page === 'webhooks' && hook !== undefined && part === 'deliveries' && delivery !== undefined)
+      return <DeliveryPage project={chosen} hookId={hook} id={delivery} />;
+    return <Missing />;
+  }
+  if (area === 'overview')
+    return isOperator ? (
+      <OverviewPage query={place.query} />
+    ) : project === null ? (
+      <Missing />
+    ) : (
+      <ProjectOverviewPage project={project} />
+    );
+  if (!isOperator) return <Missing />;
+  if (area === 'projects') return <ProjectsPage />;
+  if (area === 'gaps') return <GapsPage />;
+  if (area === 'wallets') return <WalletsPage />;
+  if (area === 'trees') return <TreesPage />;
+  if (area === 'plugins') return <PluginsPage />;
+  if (area === 'config') return <ConfigPage />;
+  if (area === 'audit') return <AuditPage />;
+  return <Missing />;
+}
+
+function Missing() {
+  return (
+    <>
+      <Head title="Not found" />
+      <Card>
+        <Empty title="There is no such page" action={<Button onClick={() => go(['overview'])}>To the overview</Button>}>
+          The address may be mistyped, or the project is not yours.
+        </Empty>
+      </Card>
+    </>
+  );
+}
+
+/** The project of the address, else the one before, else the first. */
+function chosenProject(projects: Projects['projects'], path: readonly string[]) {
+  const named = path[0] === 'p' ? path[1] : sessionStorage.getItem('project');
+  return projects.find(({ id }) => id === named) ?? projects[0] ?? null;
+}
+
+function Shell({ who, onEnd }: { who: Who; onEnd: () => void }) {
+  const place = usePlace();
+  const projects = useLoad(() => get<Projects>('/projects'), []);
+  const [isOpen, setOpen] = useState(false);
+  const main = useRef<HTMLElement>(null);
+  const address = place.path.join('/');
+  const isFirst = useRef(true);
+  const { data } = projects;
+  const project = data === null ? null : chosenProject(data.projects, place.path);
+  useEffect(() => {
+    if (project !== null) sessionStorage.setItem('project', project.id);
+  }, [project?.id]);
+  // Addresses without a project are those of the current one.
+  useEffect(() => {
+    const [area] = place.path;
+    if (project !== null && OF_PROJECT.some(({ path }) => path === area)) go(['p', project.id, ...place.path]);
+  }, [address, project?.id]);
+  useEffect(() => {
+    setOpen(false);
+    if (isFirst.current) isFirst.current = false;
+    else {
+      clearToasts();
+      main.current?.focus();
+      scrollTo(0, 0);
+    }
+  }, [address]);
+  if (data === null)
+    return (
+      <main class="login" id="main">
+        {projects.error === null ? (
+          <p class="soft">Loading…</p>
+        ) : (
+          <Notice tone="bad" title={projects.error.message} role="alert">
+            <Button onClick={projects.reload}>Try again</Button>
+          </Notice>
+        )}
+      </main>
+    );
+  const world = { who, ...data, project, reloadProjects: projects.reload };
+  return (
+    <WorldContext.Provider value={world}>
+      {/* biome-ignore lint/a11y/useValidAnchor: a link within the page, whose target must not become the address of the page. */}
+      <a
+        class="skip"
+        href="#main"
+        onClick={(event) => {
+          event.preventDefault();
+          main.current?.focus();
+        }}
+      >
+        Skip to content
+      </a>
+      <header class="top">
+        <IconButton label="Open the navigation" icon={MenuIcon} onClick={() => setOpen(true)} />
+        <Brand />
+        <Account onEnd={onEnd} />
+      </header>
+      <aside class="side" aria-label="Sidebar">
+        <Brand />
+        <Navigation place={place} />
+        <footer>
+          <Account onEnd={onEnd} />
+          <p class="soft small">
+            <a href="/docs/guide">Guide</a> · Version {who.version}
+          </p>
+        </footer>
+      </aside>
+      {isOpen && (
+        <Drawer onClose={() => setOpen(false)}>
+          <Navigation place={place} />
+        </Drawer>
+      )}
+      <main id="main" ref={main} tabIndex={-1}>
+        <Page key={address} place={place} />
+      </main>
+    </WorldContext.Provider>
+  );
+}
+
+function Root() {
+  const [who, setWho] = useState<Who | null | undefined>(undefined);
+  const [isReachable, setReachable] = useState(true);
+  const [failed, setFailed] = useState<string | null>(null);
+  const [asking, setAsking] = useState<{ done: () => void } | null>(null);
+  const pending = useRef<Promise<void> | null>(null);
+  const known = useRef<Who | null>(null);
+  known.current = who ?? null;
+
+  const begin = async () => {
+    setFailed(null);
+    try {
+      setWho(await session());
+    } catch (error) {
+      setFailed(messageOf(error));
+    }
+  };
+  useEffect(() => {
+    // Calls that find the session ended wait for one log-in together.
+    const ask = () => {
+      pending.current ??= new Promise<void>((resolve) => {
+        setAsking({
+          done() {
+            pending.current = null;
+            setAsking(null);
+            resolve();
+          },
+        });
+      });
+      return pending.current;
+    };
+    onSession(ask, setReachable);
+    void begin();
+  }, []);
+
+  return (
+    <>
+      {!isReachable && who !== undefined && (
+        <p class="offline" role="status">
+          No connection to the daemon. What you see may be old; trying again…
+        </p>
+      )}
+      {failed !== null && (
+        <main class="login" id="main">
+          <Notice tone="bad" title={failed} role="alert">
+            <Button onClick={begin}>Try again</Button>
+          </Notice>
+        </main>
+      )}
+      {who === null && <LoginPage onDone={setWho} />}
+      {who !== null && who !== undefined && <Shell who={who} onEnd={() => setWho(null)} />}
+      {asking !== null && who !== null && (
+        <Dialog title="Log in again" onClose={() => {}} stays>
+          <p class="soft">The session has ended. Nothing on the page is lost.</p>
+          <LoginForm
+            first={who?.role ?? 'operator'}
+            onDone={(next) => {
+              const before = known.current;
+              // Somebody else: what is on the page is not theirs.
+              if (before !== null && (before.role !== next.role || before.projectId !== next.projectId))
+                location.reload();
+              else {
+                setWho(next);
+                asking.done();
+                toast('Logged in again');
+              }
+            }}
+          />
+        </Dialog>
+      )}
+      <Toasts />
+    </>
+  );
+}
+
+applyTheme(readTheme());
+render(<Root />, document.getElementById('app') as HTMLElement);

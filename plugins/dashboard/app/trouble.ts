@@ -1,0 +1,161 @@
+/** What is wrong with the daemon, as sentences with what to do. */
+import type { ChainState, Health, Live, SeriesPoint, UpstreamState } from './api.ts';
+import { count, number, span } from './format.ts';
+
+export interface Trouble {
+  readonly tone: 'bad' | 'warn';
+  readonly title: string;
+  readonly advice: string;
+  /** A page with more about it. */
+  readonly link?: { readonly path: readonly string[]; readonly text: string };
+}
+
+const chainName = ({ chain, cluster }: ChainState): string =>
+  chain === 'main' ? (cluster === 'unknown' ? 'the main chain' : cluster) : `the second chain (${cluster})`;
+
+function ofChain(chain: ChainState): Trouble[] {
+  const name = chainName(chain);
+  const found: Trouble[] = [];
+  if (chain.stalled !== null)
+    found.push({
+      tone: 'bad',
+      title: `Following ${name} is stalled: ${chain.stalled}`,
+      advice:
+        'Webhooks and wallets get nothing new until it continues. Look at the upstreams, then run `parhelion doctor`.',
+    });
+  else if (chain.isLate && chain.lagSeconds !== null)
+    found.push({
+      tone: 'warn',
+      title: `${capital(name)} is followed ${span(chain.lagSeconds * 1_000)} behind its tip`,
+      advice: 'After a start it catches up by itself. If the lag grows, the upstreams or the disk are too slow.',
+    });
+  for (const text of chain.leftBehind ?? [])
+    found.push({
+      tone: 'warn',
+      title: `A plugin is left behind: ${text}`,
+      advice: 'The chain goes on without it. The log has the error; the plugin catches up once it works again.',
+      link: { path: ['gaps'], text: 'Gaps' },
+    });
+  if (chain.openGaps > 0)
+    found.push({
+      tone: 'warn',
+      title: `${count(chain.openGaps, 'range')} of slots of ${name} ${chain.openGaps === 1 ? 'is' : 'are'} missing`,
+      advice: 'They are filled as soon as an upstream has the blocks. An archive upstream helps with old ones.',
+      link: { path: ['gaps'], text: 'Gaps' },
+    });
+  return found;
+}
+
+function ofUpstreams(upstreams: readonly UpstreamState[]): Trouble[] {
+  const chains = [...new Set(upstreams.map(({ chain }) => chain))];
+  return chains.flatMap((chain): Trouble[] => {
+    const all = upstreams.filter((one) => one.chain === chain);
+    const ill = all.filter(({ healthy }) => !healthy);
+    if (ill.length === 0) return [];
+    const reasons = ill.map(({ label, reason }) => `${label}: ${reason ?? 'no reason known'}`).join('; ');
+    if (ill.length === all.length)
+      return [
+        {
+          tone: 'bad',
+          title: `No upstream of ${chain} works (${reasons})`,
+          advice:
+            'Calls fail, and nothing is followed. Check that the nodes run and that their addresses and keys are right.',
+        },
+      ];
+    return [
+      {
+        tone: 'warn',
+        title: `${count(ill.length, 'upstream')} of ${number(all.length)} of ${chain} ${ill.length === 1 ? 'does' : 'do'} not work (${reasons})`,
+        advice: 'The others take its calls. It is used again as soon as it answers.',
+      },
+    ];
+  });
+}
+
+/** Checks that say what the chains and upstreams say too. */
+const SAID_ELSEWHERE = /^(chain |upstream)/;
+const CHECK_ADVICE: readonly (readonly [name: RegExp, advice: string])[] = [
+  [
+    /store/,
+    'Check the disk (space, rights) or the database server. Nothing is lost: what cannot be stored is not acknowledged.',
+  ],
+  [/^role /, 'A part of the daemon does not answer. If it stays so, restart the daemon; the log has the reason.'],
+  [/^clients$/, 'Name the proxy in http.trustedProxies; until then all clients count as one.'],
+];
+
+function ofChecks({ checks, draining }: Health): Trouble[] {
+  const stops: Trouble[] = draining
+    ? [
+        {
+          tone: 'warn',
+          title: 'The daemon is stopping',
+          advice: 'New requests are refused until it has started again.',
+        },
+      ]
+    : [];
+  const failed = checks.filter(({ ok, name }) => !ok && !SAID_ELSEWHERE.test(name));
+  return [
+    ...stops,
+    ...failed.map(
+      ({ name, detail, required }): Trouble => ({
+        tone: required === false ? 'warn' : 'bad',
+        title: `${capital(name)}: ${detail}`,
+        advice:
+          CHECK_ADVICE.find(([pattern]) => pattern.test(name))?.[1] ?? 'Run `parhelion doctor`: it says what to do.',
+      }),
+    ),
+  ];
+}
+
+const MIN_CALLS = 20;
+const BAD_SHARE = 0.2;
+
+/** What the last points of the series say. */
+function ofSeries(points: readonly SeriesPoint[]): Trouble[] {
+  const sum = (pattern: RegExp): number =>
+    points.reduce(
+      (all, { sums }) =>
+        all + Object.entries(sums).reduce((own, [key, value]) => own + (pattern.test(key) ? value : 0), 0),
+      0,
+    );
+  const found: Trouble[] = [];
+  const [requests, errors] = [sum(/^requests\./), sum(/^errors\./)];
+  if (requests >= MIN_CALLS && errors / requests >= BAD_SHARE)
+    found.push({
+      tone: 'warn',
+      title: `${Math.round((100 * errors) / requests)} % of the requests of the last minutes failed`,
+      advice:
+        'The plot of errors shows which product. The page Requests of a project shows status and route of each call.',
+    });
+  const [failed, done] = [sum(/^deliveries\.(failed|retry)$/), sum(/^deliveries\.done$/)];
+  if (failed + done >= MIN_CALLS && failed / (failed + done) >= BAD_SHARE)
+    found.push({
+      tone: 'warn',
+      title: `${Math.round((100 * failed) / (failed + done))} % of the attempts to deliver failed in the last minutes`,
+      advice: 'The page Webhooks of a project shows which receiver fails, and sends failed deliveries again.',
+    });
+  return found;
+}
+
+const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
+
+/** The worst first. `recent`: the points of the last minutes. */
+export function troublesOf(
+  health: Health | null,
+  live: Live | null,
+  recent: readonly SeriesPoint[],
+): readonly Trouble[] {
+  const all = [
+    ...(live === null ? [] : [...ofUpstreams(live.upstreams), ...live.chains.flatMap(ofChain)]),
+    ...(health === null ? [] : ofChecks(health)),
+    ...ofSeries(recent),
+  ];
+  // A reason of readiness that no sentence covers must not be lost.
+  const isUncovered = health !== null && !health.ready && !all.some(({ tone }) => tone === 'bad');
+  const [first] = isUncovered ? health.checks.filter(({ ok }) => !ok) : [];
+  const rest: Trouble[] =
+    first === undefined
+      ? []
+      : [{ tone: 'bad', title: `Not ready: ${first.name}: ${first.detail}`, advice: 'Run `parhelion doctor`.' }];
+  return [...rest, ...all].sort((a, b) => Number(b.tone === 'bad') - Number(a.tone === 'bad'));
+}

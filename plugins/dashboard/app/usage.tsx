@@ -1,0 +1,263 @@
+import { Download } from 'lucide-preact';
+import { useMemo, useState } from 'preact/hooks';
+import {
+  type AnsweredRequest,
+  type BudgetUse,
+  csvAddress,
+  get,
+  type Key,
+  type Project,
+  type Usage,
+  type UsageDay,
+} from './api.ts';
+import { bytes, day, duration, number, short, utc } from './format.ts';
+import { type Line, Plot } from './plot.tsx';
+import { Badge, Button, Card, Empty, Head, SelectField, Show, Stat, Table, TextField, useLoad } from './ui.tsx';
+
+const DAY_MS = 86_400_000;
+const MAX_DAYS = 400;
+/** From this number of credits on, a plan counts as unlimited. */
+const UNLIMITED = Number.MAX_SAFE_INTEGER;
+
+/** Credits over time, as a plot, a table and a file. */
+export function UsagePage({ project }: { project: Project }) {
+  const [from, setFrom] = useState(day(Date.now() - 29 * DAY_MS));
+  const [to, setTo] = useState(day(Date.now()));
+  const [product, setProduct] = useState('');
+  const isRange = from !== '' && to !== '' && from <= to;
+  const path = `/projects/${project.id}`;
+  const usage = useLoad(
+    () =>
+      isRange
+        ? get<Usage>(`${path}/usage?from=${from}&to=${to}`)
+        : Promise.reject(new Error('The first day must not be after the last')),
+    [project.id, from, to],
+    60_000,
+  );
+  const budgets = useLoad(() => get<{ budgets: readonly BudgetUse[] }>(`${path}/budgets`), [project.id], 10_000);
+  const products = [...new Set(usage.data?.days.map((one) => one.product) ?? [])].sort();
+  return (
+    <>
+      <Head title="Usage" note={`${project.name}, plan ${project.plan}`} />
+      <Show of={usage} lines={2}>
+        {({ cycle }) => (
+          <Card title="This cycle" flush>
+            <dl class="stats">
+              <Stat name="Credits used">{number(cycle.creditsUsed)}</Stat>
+              <Stat name="Credits left">
+                {cycle.subscriptionDetails.creditsLimit >= UNLIMITED ? 'unlimited' : number(cycle.creditsRemaining)}
+              </Stat>
+              <Stat name="Prepaid left">{number(cycle.prepaidCreditsRemaining)}</Stat>
+              <Stat name="Cycle" note={`to ${cycle.creditCycle.end}`}>
+                {cycle.creditCycle.start}
+              </Stat>
+            </dl>
+          </Card>
+        )}
+      </Show>
+      <div class="filters">
+        <TextField label="From" type="date" value={from} max={to} onValue={setFrom} />
+        <TextField label="To" type="date" value={to} min={from} onValue={setTo} />
+        <SelectField
+          label="Product"
+          value={product}
+          options={[['', 'All products'], ...products.map((name) => [name, name] as const)]}
+          onValue={setProduct}
+        />
+        {isRange && (
+          <a class="button plain" href={csvAddress(project.id, from, to)} download="">
+            <Download size={16} aria-hidden />
+            Download CSV
+          </a>
+        )}
+      </div>
+      <Show of={usage} lines={6}>
+        {({ days }) => {
+          const rows = days.filter((one) => product === '' || one.product === product);
+          return (
+            <>
+              <UsagePlot days={rows} from={from} to={to} />
+              <Card title="Days" flush>
+                <Table
+                  caption="Days"
+                  keyOf={(row) => `${row.day} ${row.product}`}
+                  rows={[...rows].reverse()}
+                  empty={<Empty title="No usage in these days" />}
+                  columns={[
+                    { name: 'Day (UTC)', isTitle: true, show: (row) => <time>{row.day}</time> },
+                    { name: 'Product', show: (row) => row.product },
+                    { name: 'Credits', isNumber: true, show: (row) => number(row.credits) },
+                    { name: 'Requests', isNumber: true, show: (row) => number(row.requests) },
+                    { name: 'Bytes', isNumber: true, show: (row) => (row.bytes === 0 ? '–' : bytes(row.bytes)) },
+                  ]}
+                />
+              </Card>
+            </>
+          );
+        }}
+      </Show>
+      <Card
+        title="Budgets held now"
+        note="What the project holds of what all share; memory of this process, stored data of all"
+        flush
+      >
+        <Show of={budgets}>
+          {(found) => (
+            <Table
+              caption="Budgets held now"
+              keyOf={({ budget }) => budget}
+              rows={found.budgets}
+              empty={<Empty title="No budgets" />}
+              columns={[
+                { name: 'Budget', isTitle: true, show: ({ budget }) => words(budget) },
+                { name: 'Used', isNumber: true, show: ({ used }) => number(used) },
+                {
+                  name: 'Limit of the plan',
+                  isNumber: true,
+                  show: ({ limit }) => (limit === null ? 'none' : number(limit)),
+                },
+                { name: 'Refused since the start', isNumber: true, show: ({ refused }) => number(refused) },
+              ]}
+            />
+          )}
+        </Show>
+      </Card>
+    </>
+  );
+}
+
+/** `requestBytes` -> `Request bytes` */
+function words(name: string): string {
+  const text = name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+/** Credits by day. */
+export function UsagePlot({ days, from, to }: { days: readonly UsageDay[]; from: string; to: string }) {
+  const [times, credits, requests] = useMemo(() => {
+    const all: number[] = [];
+    for (let at = Date.parse(from); at <= Date.parse(to) && all.length < MAX_DAYS; at += DAY_MS) all.push(at);
+    const sumOf = (read: (one: UsageDay) => number) => {
+      const byDay = new Map<string, number>();
+      for (const one of days) byDay.set(one.day, (byDay.get(one.day) ?? 0) + read(one));
+      return all.map((at) => byDay.get(day(at)) ?? 0);
+    };
+    const creditLine: Line[] = [{ name: 'Credits', color: 1, values: sumOf((one) => one.credits) }];
+    const requestLine: Line[] = [{ name: 'Requests', color: 2, values: sumOf((one) => one.requests) }];
+    return [all, creditLine, requestLine];
+  }, [days, from, to]);
+  return (
+    <div class="plots">
+      <Card title="Credits" note="by day">
+        <Plot title="Credits by day" times={times} lines={credits} kind="bars" sum="total" whole />
+      </Card>
+      <Card title="Requests" note="by day">
+        <Plot title="Requests by day" times={times} lines={requests} kind="bars" sum="total" whole />
+      </Card>
+    </div>
+  );
+}
+
+// ------------------------------------------------------------------------------------------------------------ requests
+
+const STATES = [
+  ['', 'All'],
+  ['ok', 'Successful'],
+  ['error', 'Errors'],
+] as const;
+
+/** Without further asking: a phone shows each as a card. */
+const SHOWN = 50;
+
+/** The last calls of a project. */
+export function RequestsPage({ project }: { project: Project }) {
+  const [state, setState] = useState('');
+  const [text, setText] = useState('');
+  const [isLong, setLong] = useState(false);
+  const path = `/projects/${project.id}`;
+  const requests = useLoad(
+    () => get<{ requests: readonly AnsweredRequest[] }>(`${path}/requests`),
+    [project.id],
+    3_000,
+  );
+  const keys = useLoad(() => get<{ keys: readonly Key[] }>(`${path}/keys`), [project.id]);
+  const matches = (one: AnsweredRequest) =>
+    (state === '' || one.status >= 400 === (state === 'error')) &&
+    `${one.method} ${one.route} ${one.rpc ?? ''} ${one.status} ${one.requestId}`
+      .toLowerCase()
+      .includes(text.toLowerCase());
+  return (
+    <>
+      <Head
+        title="Requests"
+        note={`The last 200 calls of ${project.name} that this process answered. Bodies, queries and addresses are not kept; a restart empties the list.`}
+      />
+      <div class="filters">
+        <SelectField label="Status" value={state} options={STATES} onValue={setState} />
+        <TextField
+          label="Search"
+          type="search"
+          placeholder="Route, method, status, request id"
+          value={text}
+          onValue={setText}
+        />
+      </div>
+      <Card flush>
+        <Show of={requests} lines={8}>
+          {(found) => {
+            const all = found.requests.filter(matches);
+            const left = isLong ? 0 : all.length - SHOWN;
+            return (
+              <>
+                <RequestTable requests={left > 0 ? all.slice(0, SHOWN) : all} keys={keys.data?.keys ?? []} />
+                {left > 0 && (
+                  <p class="pages">
+                    <Button onClick={() => setLong(true)}>Show {left} more</Button>
+                  </p>
+                )}
+              </>
+            );
+          }}
+        </Show>
+      </Card>
+    </>
+  );
+}
+
+const toneOf = (status: number) => (status >= 500 ? 'bad' : status >= 400 ? 'warn' : 'good');
+
+export function RequestTable({ requests, keys }: { requests: readonly AnsweredRequest[]; keys: readonly Key[] }) {
+  const keyName = (id: string | null) => {
+    if (id === null) return 'no key';
+    const key = keys.find((one) => one.id === id);
+    return key === undefined ? id.slice(0, 8) : key.name === '' ? `${key.prefix}…` : key.name;
+  };
+  return (
+    <Table
+      caption="Requests, newest first"
+      keyOf={({ requestId }) => requestId}
+      rows={requests}
+      empty={<Empty title="No requests yet">Calls with a key of the project appear here as they are answered.</Empty>}
+      columns={[
+        {
+          name: 'Call',
+          isTitle: true,
+          show: ({ method, route, rpc }) => (
+            <span class="call">
+              <span class="method">{method}</span> <code>{rpc ?? route}</code>
+            </span>
+          ),
+        },
+        {
+          name: 'Status',
+          show: ({ status }) => <Badge tone={toneOf(status)}>{status === 499 ? 'client left' : status}</Badge>,
+        },
+        { name: 'Latency', isNumber: true, show: ({ durationMs }) => duration(durationMs) },
+        { name: 'Size', isNumber: true, isMinor: true, show: ({ bytesOut }) => bytes(bytesOut) },
+        { name: 'Credits', isNumber: true, show: ({ credits }) => short(credits) },
+        { name: 'Key', show: ({ keyId }) => keyName(keyId) },
+        { name: 'Time (UTC)', show: ({ at, requestId }) => <time title={`Request ${requestId}`}>{utc(at)}</time> },
+      ]}
+    />
+  );
+}

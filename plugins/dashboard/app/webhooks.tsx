@@ -1,0 +1,535 @@
+import { FlaskConical, Pencil, Plus, Power, RefreshCw, Trash2, Upload } from 'lucide-preact';
+import { useRef, useState } from 'preact/hooks';
+import { type Choices, get, hookCall, type Project, type Webhook } from './api.ts';
+import { ago, count, duration, number } from './format.ts';
+import { go, href } from './place.ts';
+import {
+  Badge,
+  Button,
+  Card,
+  CheckField,
+  Confirm,
+  Dialog,
+  Empty,
+  type Errors,
+  Field,
+  Form,
+  Head,
+  Menu,
+  type MenuItem,
+  messageOf,
+  PickField,
+  SecretDialog,
+  SelectField,
+  Show,
+  Table,
+  TextField,
+  toast,
+  useLoad,
+} from './ui.tsx';
+
+const REFRESH_MS = 10_000;
+
+export function HookState({ hook }: { hook: Webhook }) {
+  if (hook.active) return <Badge tone="good">on</Badge>;
+  const why = { failure_rate: 'off: too many failures', gone: 'off: receiver is gone' }[hook.disabledReason ?? ''];
+  return <Badge tone={why === undefined ? 'plain' : 'bad'}>{why ?? 'off'}</Badge>;
+}
+
+const TYPE_NAMES: Readonly<Record<string, string>> = {
+  enhanced: 'Enhanced',
+  raw: 'Raw',
+  discord: 'Discord',
+  enhancedDevnet: 'Enhanced, devnet',
+  rawDevnet: 'Raw, devnet',
+  discordDevnet: 'Discord, devnet',
+};
+export const typeName = (type: string): string => TYPE_NAMES[type] ?? type;
+
+/** Without types, or with ANY, all transactions match. */
+export const transactionText = ({ transactionTypes: types }: Webhook): string =>
+  types.length === 0 || types.includes('ANY') ? 'all types' : count(types.length, 'type');
+
+export function WebhooksPage({ project }: { project: Project }) {
+  const hooks = useLoad(() => hookCall<readonly Webhook[]>(project.id, 'GET', ''), [project.id], REFRESH_MS);
+  const [isNew, setNew] = useState(false);
+  const actions = useHookActions(project, hooks.reload);
+  const create = (
+    <Button kind="main" icon={Plus} onClick={() => setNew(true)}>
+      New webhook
+    </Button>
+  );
+  return (
+    <>
+      <Head title="Webhooks" note={`of ${project.name}`} actions={create} />
+      <Card flush>
+        <Show of={hooks}>
+          {(all) => (
+            <Table
+              caption="Webhooks"
+              keyOf={({ webhookID }) => webhookID}
+              rows={all}
+              empty={
+                <Empty title="No webhooks yet" action={create}>
+                  A webhook posts each transaction of its addresses to a URL, until the receiver has it.
+                </Empty>
+              }
+              columns={[
+                {
+                  name: 'URL',
+                  isTitle: true,
+                  show: ({ webhookURL, webhookID }) => (
+                    <a class="mono" href={href(['p', project.id, 'webhooks', webhookID])}>
+                      {webhookURL}
+                    </a>
+                  ),
+                },
+                { name: 'State', show: (hook) => <HookState hook={hook} /> },
+                { name: 'Type', show: ({ webhookType }) => typeName(webhookType) },
+                { name: 'Addresses', isNumber: true, show: ({ addressCount }) => number(addressCount) },
+                {
+                  name: 'Transactions',
+                  show: (hook) => transactionText(hook),
+                },
+                {
+                  name: 'Actions',
+                  isActions: true,
+                  show: (hook) => <Menu label={`Actions for ${hook.webhookURL}`} items={actions.of(hook)} />,
+                },
+              ]}
+            />
+          )}
+        </Show>
+      </Card>
+      {isNew && <HookDialog project={project} hook={null} onClose={() => setNew(false)} onDone={hooks.reload} />}
+      {actions.dialogs}
+    </>
+  );
+}
+
+interface TestResult {
+  readonly delivered: boolean;
+  readonly statusCode: number | null;
+  readonly durationMs: number;
+  readonly failure: string | null;
+}
+
+const FAILURES: Readonly<Record<string, string>> = {
+  timeout: 'no answer in time',
+  connection: 'the connection failed',
+  dns: 'its name is not found',
+  tls: 'its certificate was refused',
+  blocked_address: 'its address is not allowed',
+  unsendable: 'it cannot be sent',
+  http_status: 'it refused',
+};
+
+/** Why an attempt failed. */
+export const failureText = (failure: string | null, statusCode: number | null): string =>
+  statusCode === null ? (FAILURES[failure ?? ''] ?? failure ?? 'unknown') : `the receiver answered ${statusCode}`;
+
+/** What can be done with a webhook, and the dialogs for it. */
+export function useHookActions(project: Project, changed: () => Promise<void>, afterDelete: () => void = () => {}) {
+  const [open, setOpen] = useState<{ readonly what: 'edit' | 'delete' | 'rotate'; readonly hook: Webhook } | null>(
+    null,
+  );
+  const [secret, setSecret] = useState<string | null>(null);
+  const close = () => setOpen(null);
+  const on = (hook: Webhook) => `/${hook.webhookID}`;
+
+  async function test(hook: Webhook): Promise<void> {
+    const result = await hookCall<TestResult>(project.id, 'POST', `${on(hook)}/test`, {});
+    if (result.delivered)
+      toast(`Test event delivered: the receiver answered ${result.statusCode} after ${duration(result.durationMs)}`);
+    else toast(`Test event not delivered: ${failureText(result.failure, result.statusCode)}`, 'bad');
+  }
+  async function toggle(hook: Webhook): Promise<void> {
+    await hookCall(project.id, 'PATCH', on(hook), { active: !hook.active });
+    toast(hook.active ? 'Webhook switched off' : 'Webhook switched on');
+    await changed();
+  }
+  const of = (hook: Webhook): readonly MenuItem[] => [
+    { label: 'Send a test event', icon: FlaskConical, onSelect: () => test(hook) },
+    { label: 'Edit…', icon: Pencil, onSelect: () => setOpen({ what: 'edit', hook }) },
+    { label: hook.active ? 'Switch off' : 'Switch on', icon: Power, onSelect: () => toggle(hook) },
+    { label: 'Renew the signing secret…', icon: RefreshCw, onSelect: () => setOpen({ what: 'rotate', hook }) },
+    { label: 'Delete…', icon: Trash2, isDanger: true, onSelect: () => setOpen({ what: 'delete', hook }) },
+  ];
+  const dialogs = (
+    <>
+      {open?.what === 'edit' && <HookDialog project={project} hook={open.hook} onClose={close} onDone={changed} />}
+      {open?.what === 'delete' && (
+        <Confirm
+          title="Delete this webhook?"
+          submit="Delete"
+          onClose={close}
+          onConfirm={async () => {
+            await hookCall(project.id, 'DELETE', on(open.hook));
+            toast('Webhook deleted');
+            afterDelete();
+            await changed();
+          }}
+        >
+          <p>
+            <code>{open.hook.webhookURL}</code> gets nothing more, and its waiting deliveries are dropped.
+          </p>
+        </Confirm>
+      )}
+      {open?.what === 'rotate' && (
+        <Confirm
+          title="Renew the signing secret?"
+          submit="Renew"
+          onClose={close}
+          onConfirm={async () => {
+            const made = await hookCall<{ signingSecret: string; previousExpiresAt: string }>(
+              project.id,
+              'POST',
+              `${on(open.hook)}/secret/rotate`,
+              {},
+            );
+            setSecret(made.signingSecret);
+            toast(`The old secret also signs and expires ${ago(Date.parse(made.previousExpiresAt))}`);
+          }}
+        >
+          <p>Deliveries are signed with both secrets until the old one expires, so that receivers can change over.</p>
+        </Confirm>
+      )}
+      {secret !== null && (
+        <SecretDialog
+          title="New signing secret"
+          what="Receivers verify deliveries with it."
+          secret={secret}
+          onClose={() => setSecret(null)}
+        />
+      )}
+    </>
+  );
+  return { of, dialogs, test };
+}
+
+// ---------------------------------------------------------------------------------------------------------------- form
+
+interface Draft {
+  readonly webhookURL: string;
+  readonly webhookType: string;
+  readonly addresses: string;
+  readonly transactionTypes: readonly string[];
+  readonly authHeader: string;
+  readonly txnStatus: string;
+  readonly matchTokenOwners: boolean;
+  readonly retryPreset: string;
+  readonly batchSize: string;
+  readonly ordered: boolean;
+  readonly onInactive: string;
+}
+
+const NEW: Draft = {
+  ...{
+    webhookURL: '',
+    webhookType: 'enhanced',
+    addresses: '',
+    transactionTypes: ['ANY'],
+    authHeader: '',
+    txnStatus: '',
+  },
+  ...{ matchTokenOwners: false, retryPreset: 'durable', batchSize: '1', ordered: false, onInactive: 'drop' },
+};
+
+const draftOf = (hook: Webhook): Draft => ({
+  ...hook,
+  transactionTypes: hook.transactionTypes,
+  addresses: hook.accountAddresses.join('\n'),
+  batchSize: String(hook.batchSize),
+});
+
+const listOf = (text: string): readonly string[] => text.split(/[\s,;"]+/).filter(Boolean);
+const ADDRESS = /^[1-9A-HJ-NP-Za-km-z]{32,44}$/;
+
+/** What can be seen without the daemon, which checks everything again. */
+function problemsOf(draft: Draft): Errors {
+  const found: Record<string, string> = {};
+  if (!URL.canParse(draft.webhookURL)) found['webhookURL'] = 'Give a full URL, such as https://example.com/hook';
+  else if (!/^https?:$/.test(new URL(draft.webhookURL).protocol))
+    found['webhookURL'] = 'The URL must begin with https://';
+  const addresses = listOf(draft.addresses);
+  const at = addresses.findIndex((address) => !ADDRESS.test(address));
+  if (addresses.length === 0) found['addresses'] = 'Give at least one address';
+  else if (at >= 0) found['addresses'] = `Entry ${at + 1} is no Solana address: ${addresses[at]?.slice(0, 60)}`;
+  if (draft.transactionTypes.length === 0) found['transactionTypes'] = 'Choose at least one type; ANY means all';
+  if (!/^\d{1,3}$/.test(draft.batchSize) || Number(draft.batchSize) < 1 || Number(draft.batchSize) > 100)
+    found['batchSize'] = 'A number from 1 to 100';
+  return found;
+}
+
+/** Fields by how the daemon's refusal begins. */
+const REFUSED_FIELDS: readonly (readonly [RegExp, keyof Draft])[] = [
+  [/^webhookURL:? */, 'webhookURL'],
+  [/^webhookType:? */, 'webhookType'],
+  [/^accountAddresses/, 'addresses'],
+  [/^(invalid transaction type|transactionTypes)/, 'transactionTypes'],
+  [/^authHeader:? */, 'authHeader'],
+  [/^batchSize/, 'batchSize'],
+];
+
+function HookDialog({
+  project,
+  hook,
+  onClose,
+  onDone,
+}: {
+  project: Project;
+  hook: Webhook | null;
+  onClose: () => void;
+  onDone: () => Promise<void>;
+}) {
+  const whole = useLoad(
+    async () => (hook === null ? null : hookCall<Webhook>(project.id, 'GET', `/${hook.webhookID}`)),
+    [hook?.webhookID],
+  );
+  return (
+    <Dialog title={hook === null ? 'New webhook' : 'Edit webhook'} wide onClose={onClose}>
+      {hook === null ? (
+        <HookForm project={project} hook={null} onClose={onClose} onDone={onDone} />
+      ) : (
+        <Show of={whole} lines={6}>
+          {(loaded) => <HookForm project={project} hook={loaded} onClose={onClose} onDone={onDone} />}
+        </Show>
+      )}
+    </Dialog>
+  );
+}
+
+function HookForm({
+  project,
+  hook,
+  onClose,
+  onDone,
+}: {
+  project: Project;
+  hook: Webhook | null;
+  onClose: () => void;
+  onDone: () => Promise<void>;
+}) {
+  const [draft, setDraft] = useState<Draft>(() => (hook === null ? NEW : draftOf(hook)));
+  const [errors, setErrors] = useState<Errors>({});
+  const [secret, setSecret] = useState<string | null>(null);
+  const choices = useLoad(() => get<Choices>('/choices'), []);
+  const set =
+    <K extends keyof Draft>(name: K) =>
+    (value: Draft[K]) => {
+      setDraft((before) => ({ ...before, [name]: value }));
+      setErrors(({ [name]: _gone, ...rest }) => rest);
+    };
+
+  async function save(): Promise<void> {
+    const problems = problemsOf(draft);
+    setErrors(problems);
+    if (Object.keys(problems).length > 0) return;
+    const { addresses, batchSize, txnStatus, ...rest } = draft;
+    const body = {
+      ...pick(rest),
+      accountAddresses: listOf(addresses),
+      batchSize: Number(batchSize),
+      ...(txnStatus === '' ? {} : { txnStatus }),
+    };
+    try {
+      if (hook === null) {
+        const made = await hookCall<Webhook>(project.id, 'POST', '', body);
+        toast('Webhook created');
+        setSecret(made.signingSecret ?? null);
+      } else {
+        await hookCall(project.id, 'PUT', `/${hook.webhookID}`, body);
+        toast('Webhook saved');
+        onClose();
+      }
+      await onDone();
+    } catch (error) {
+      const text = messageOf(error);
+      const field = REFUSED_FIELDS.find(([pattern]) => pattern.test(text));
+      if (field === undefined) throw error;
+      setErrors({ [field[1]]: capital(text.replace(field[0].source.includes(':') ? field[0] : /^$/, '')) });
+    }
+  }
+
+  return (
+    <>
+      <Form submit={hook === null ? 'Create webhook' : 'Save'} onSubmit={save} onCancel={onClose}>
+        <TextField
+          label="URL"
+          type="url"
+          placeholder="https://example.com/hook"
+          hint="Each event is posted there."
+          error={errors['webhookURL']}
+          value={draft.webhookURL}
+          onValue={set('webhookURL')}
+        />
+        <SelectField
+          label="Type"
+          value={draft.webhookType}
+          options={Object.entries(TYPE_NAMES)}
+          {...(errors['webhookType'] === undefined ? {} : { hint: errors['webhookType'] })}
+          onValue={set('webhookType')}
+        />
+        <AddressField value={draft.addresses} error={errors['addresses']} onValue={set('addresses')} />
+        <PickField
+          label="Transaction types"
+          hint="ANY means all types. Raw webhooks get all types in any case."
+          options={choices.data?.transactionTypes ?? []}
+          value={draft.transactionTypes}
+          error={errors['transactionTypes']}
+          onValue={(names) => set('transactionTypes')(withoutAny(names, draft.transactionTypes))}
+        />
+        <details>
+          <summary>More settings</summary>
+          <div class="fields">
+            <TextField
+              label="Authorization header"
+              autoComplete="off"
+              hint="Sent with each delivery, so that the receiver can refuse others."
+              error={errors['authHeader']}
+              value={draft.authHeader}
+              onValue={set('authHeader')}
+            />
+            <SelectField
+              label="Transactions"
+              value={draft.txnStatus}
+              options={[
+                ['', 'As usual for the type'],
+                ['all', 'Successful and failed'],
+                ['success', 'Successful'],
+                ['failed', 'Failed'],
+              ]}
+              onValue={set('txnStatus')}
+            />
+            <SelectField
+              label="Retries"
+              value={draft.retryPreset}
+              options={[
+                ['durable', 'Durable: over days'],
+                ['compat', 'Few, as the hosted service'],
+              ]}
+              onValue={set('retryPreset')}
+            />
+            <TextField
+              label="Events per request"
+              inputMode="numeric"
+              error={errors['batchSize']}
+              hint="More than 1 sends events in batches when many wait."
+              value={draft.batchSize}
+              onValue={set('batchSize')}
+            />
+            <SelectField
+              label="Events while it is off"
+              value={draft.onInactive}
+              options={[
+                ['drop', 'Dropped'],
+                ['hold', 'Held until it is on again'],
+              ]}
+              onValue={set('onInactive')}
+            />
+            <CheckField
+              label="In order"
+              hint="One request at a time, in the order of the chain."
+              checked={draft.ordered}
+              onChecked={set('ordered')}
+            />
+            <CheckField
+              label="Owners of token accounts"
+              hint="Also matches transactions that move tokens of the addresses."
+              checked={draft.matchTokenOwners}
+              onChecked={set('matchTokenOwners')}
+            />
+          </div>
+        </details>
+      </Form>
+      {secret !== null && (
+        <SecretDialog
+          title="Signing secret"
+          what="The receiver verifies deliveries with it."
+          secret={secret}
+          onClose={onClose}
+        />
+      )}
+    </>
+  );
+}
+
+const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
+
+const pick = ({
+  webhookURL,
+  webhookType,
+  transactionTypes,
+  authHeader,
+  matchTokenOwners,
+  retryPreset,
+  ordered,
+  onInactive,
+}: Omit<Draft, 'addresses' | 'batchSize' | 'txnStatus'>) => ({
+  ...{ webhookURL, webhookType, transactionTypes, authHeader, matchTokenOwners, retryPreset, ordered, onInactive },
+});
+
+/** ANY and single types exclude each other: the one chosen last counts. */
+function withoutAny(names: readonly string[], before: readonly string[]): readonly string[] {
+  if (!names.includes('ANY') || names.length === 1) return names;
+  return before.includes('ANY') ? names.filter((name) => name !== 'ANY') : ['ANY'];
+}
+
+/** Addresses by hand, pasted or from a file. */
+function AddressField({
+  value,
+  error,
+  onValue,
+}: {
+  value: string;
+  error: string | undefined;
+  onValue: (value: string) => void;
+}) {
+  const file = useRef<HTMLInputElement>(null);
+  const given = listOf(value).length;
+  return (
+    <Field
+      label="Addresses"
+      error={error}
+      hint={given === 0 ? 'One on each line, or separated by commas.' : `${count(given, 'address', 'addresses')} given`}
+    >
+      {(own) => (
+        <>
+          <textarea
+            {...own}
+            rows={5}
+            spellcheck={false}
+            class="mono"
+            value={value}
+            onInput={(event) => onValue(event.currentTarget.value)}
+          />
+          <input
+            ref={file}
+            type="file"
+            class="hidden"
+            aria-label="File with addresses"
+            tabIndex={-1}
+            accept=".txt,.csv,.json,text/plain,text/csv,application/json"
+            onChange={async (event) => {
+              const input = event.currentTarget;
+              const [chosen] = input.files ?? [];
+              if (chosen === undefined) return;
+              const found = listOf((await chosen.text()).replace(/[[\]]/g, ' '));
+              onValue([...listOf(value), ...found].join('\n'));
+              toast(`${count(found.length, 'address', 'addresses')} read from ${chosen.name}`);
+              // The same file can be chosen again.
+              input.value = '';
+            }}
+          />
+          <span>
+            <Button icon={Upload} onClick={() => file.current?.click()}>
+              Add from a file
+            </Button>
+          </span>
+        </>
+      )}
+    </Field>
+  );
+}
+
+export const toHooks = (project: Project): void => go(['p', project.id, 'webhooks']);

@@ -1,0 +1,67 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { ChainState, Health, Live, SeriesPoint, UpstreamState } from './app/api.ts';
+import { troublesOf } from './app/trouble.ts';
+
+const chain: ChainState = {
+  ...{
+    chain: 'main',
+    kind: 'rpc',
+    cluster: 'mainnet',
+    genesisHash: null,
+    tipSlot: 100,
+    cursorSlot: 100,
+    finalizedSlot: 60,
+  },
+  ...{ lagSlots: 0, lagSeconds: 0, isLate: false, stalled: null, openGaps: 0 },
+};
+const upstream = (label: string, reason: string | null): UpstreamState => ({
+  ...{ chain: 'main', label, healthy: reason === null, reason, slot: 100, inFlight: 0 },
+});
+const live = (chains: readonly ChainState[], upstreams: readonly UpstreamState[]): Live => ({
+  at: 0,
+  chains,
+  upstreams,
+});
+const healthy: Health = { ready: true, draining: false, checks: [{ name: 'store', ok: true, detail: 'takes writes' }] };
+const point = (sums: Readonly<Record<string, number>>): SeriesPoint => ({ at: 0, sums, peaks: {}, latency: null });
+const titles = (...given: Parameters<typeof troublesOf>) =>
+  troublesOf(...given).map(({ tone, title }) => `${tone}: ${title}`);
+
+test('a daemon in good order has no troubles', () => {
+  assert.deepEqual(titles(healthy, live([chain], [upstream('a', null)]), [point({ 'requests.rpc': 1_000 })]), []);
+  assert.deepEqual(titles(null, null, []), []);
+});
+
+test('one upstream of two is a warning, all of them are worse, and the worst comes first', () => {
+  const one = live([{ ...chain, openGaps: 2 }], [upstream('a', null), upstream('b', 'no answer')]);
+  assert.deepEqual(titles(healthy, one, []), [
+    'warn: 1 upstream of 2 of main does not work (b: no answer)',
+    'warn: 2 ranges of slots of mainnet are missing',
+  ]);
+  const all = live([{ ...chain, stalled: 'no upstream' }], [upstream('a', 'no answer')]);
+  const found = titles(healthy, all, []);
+  assert.match(found[0] as string, /^bad: No upstream of main works/);
+  assert.match(found[1] as string, /^bad: Following mainnet is stalled: no upstream/);
+});
+
+test('a failed check is said once, and a daemon that is not ready always has a reason', () => {
+  const store: Health = {
+    ready: false,
+    draining: false,
+    checks: [{ name: 'store', ok: false, detail: 'the disk is full' }],
+  };
+  assert.deepEqual(titles(store, null, []), ['bad: Store: the disk is full']);
+  const unsaid: Health = { ready: false, draining: false, checks: [{ name: 'chain main', ok: false, detail: 'late' }] };
+  assert.deepEqual(titles(unsaid, null, []), ['bad: Not ready: chain main: late']);
+});
+
+test('many errors are a trouble, a few calls are not', () => {
+  const many = [point({ 'requests.rpc': 30, 'requests.wallet': 10, 'errors.wallet': 10, 'deliveries.done': 3 })];
+  assert.deepEqual(titles(healthy, null, many), ['warn: 25 % of the requests of the last minutes failed']);
+  assert.deepEqual(titles(healthy, null, [point({ 'requests.rpc': 3, 'errors.rpc': 3 })]), []);
+  const failing = [point({ 'deliveries.done': 10, 'deliveries.retry': 25, 'deliveries.failed': 5 })];
+  assert.deepEqual(titles(healthy, null, failing), [
+    'warn: 75 % of the attempts to deliver failed in the last minutes',
+  ]);
+});

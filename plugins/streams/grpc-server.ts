@@ -1,0 +1,365 @@
+/**
+ * gRPC over node:http2: requests and answers are frames of five bytes (compressed or not, length) and a message, the outcome is in the
+ * trailers. Written here because updates are sent as bytes that are ready: the general libraries encode and write each one by itself,
+ * which costs ten times more per update.
+ */
+import {
+  constants,
+  createSecureServer,
+  createServer,
+  type Http2SecureServer,
+  type Http2Server,
+  type IncomingHttpHeaders,
+  type ServerHttp2Session,
+  type ServerHttp2Stream,
+} from 'node:http2';
+import type { AddressInfo } from 'node:net';
+import * as zlib from 'node:zlib';
+import type { Clock } from '../../src/plugin/plugin.ts';
+
+export const STATUS = {
+  ok: 0,
+  invalidArgument: 3,
+  permissionDenied: 7,
+  resourceExhausted: 8,
+  unimplemented: 12,
+  internal: 13,
+  unavailable: 14,
+  unauthenticated: 16,
+} as const;
+
+export type StatusName = keyof typeof STATUS;
+
+/** Ends a call with this status; the message is shown to the client. */
+export class GrpcError extends Error {
+  readonly status: StatusName;
+
+  constructor(status: StatusName, message: string) {
+    super(message);
+    this.name = 'GrpcError';
+    this.status = status;
+  }
+}
+
+export type Encoding = 'identity' | 'gzip' | 'zstd';
+
+type Codec = (bytes: Buffer, options?: { readonly maxOutputLength?: number; readonly level?: number }) => Buffer;
+
+/** Newer versions of Node have zstd. */
+const { zstdCompressSync, zstdDecompressSync } = zlib as { zstdCompressSync?: Codec; zstdDecompressSync?: Codec };
+
+const CODECS: Readonly<Record<'gzip' | 'zstd', { readonly compress: Codec; readonly decompress: Codec } | null>> = {
+  gzip: { compress: zlib.gzipSync as Codec, decompress: zlib.gunzipSync as Codec },
+  zstd:
+    zstdCompressSync === undefined || zstdDecompressSync === undefined
+      ? null
+      : { compress: zstdCompressSync, decompress: zstdDecompressSync },
+};
+
+/** What requests may be compressed with. */
+const ENCODINGS = ['identity', ...(['zstd', 'gzip'] as const).filter((name) => CODECS[name] !== null)].join(',');
+
+const FRAME_BYTES = 5;
+/** Smaller messages gain too little. */
+const LEAST_COMPRESSED_BYTES = 256;
+const GZIP_LEVEL = 1;
+
+/** The frame of a message that consists of two parts. */
+export function frame(head: Uint8Array, body: Uint8Array, encoding: Encoding): Buffer {
+  const size = head.length + body.length;
+  if (encoding !== 'identity' && size >= LEAST_COMPRESSED_BYTES) {
+    const packed = CODECS[encoding]!.compress(
+      Buffer.concat([head, body]),
+      encoding === 'gzip' ? { level: GZIP_LEVEL } : {},
+    );
+    const framed = Buffer.allocUnsafe(FRAME_BYTES + packed.length);
+    framed[0] = 1;
+    framed.writeUInt32BE(packed.length, 1);
+    framed.set(packed, FRAME_BYTES);
+    return framed;
+  }
+  const framed = Buffer.allocUnsafe(FRAME_BYTES + size);
+  writeFrame(framed, 0, head, body);
+  return framed;
+}
+
+/** The same without compression, into a buffer with room; returns where it ends. */
+export function writeFrame(into: Buffer, at: number, head: Uint8Array, body: Uint8Array): number {
+  const size = head.length + body.length;
+  into[at] = 0;
+  into.writeUInt32BE(size, at + 1);
+  into.set(head, at + FRAME_BYTES);
+  into.set(body, at + FRAME_BYTES + head.length);
+  return at + FRAME_BYTES + size;
+}
+
+/** Largest encoded size of a frame with this much in it, not compressed. */
+export const frameBytes = (head: Uint8Array, body: Uint8Array): number => FRAME_BYTES + head.length + body.length;
+
+/** One call. */
+export interface GrpcCall {
+  readonly method: string;
+  readonly headers: IncomingHttpHeaders;
+  readonly remoteAddress: string;
+  /** What the client accepts for messages to it. */
+  readonly encoding: Encoding;
+  readonly stream: ServerHttp2Stream;
+  /** Sends the headers of a streamed answer; without it they leave with the first message, or with the status. */
+  open(): void;
+  /** Ends the call; only the first one counts. Everything that was written before is sent first. */
+  end(status: StatusName, message?: string): void;
+  /** Whether the call has ended or its client has gone. */
+  readonly isOver: boolean;
+}
+
+export interface MessageLimits {
+  /** Largest message, compressed or not. */
+  readonly maxBytes: number;
+  /**
+   * Called with the size of a message before it is read; throws GrpcError to refuse it. What it returns is called when the bytes
+   * of the message are no longer needed by the call.
+   */
+  reserve?(bytes: number): void;
+}
+
+/** Calls `take` for each message of a call, in order; its errors end the call. */
+export function readMessages(
+  call: GrpcCall,
+  limits: MessageLimits,
+  take: (message: Buffer) => void,
+  ended: () => void,
+): void {
+  const { stream } = call;
+  const head = Buffer.allocUnsafe(FRAME_BYTES);
+  let headBytes = 0;
+  let message: Buffer | null = null;
+  let filled = 0;
+
+  function feed(chunk: Buffer): void {
+    let at = 0;
+    while (at < chunk.length && !call.isOver) {
+      if (message === null) {
+        const taken = Math.min(FRAME_BYTES - headBytes, chunk.length - at);
+        chunk.copy(head, headBytes, at, at + taken);
+        headBytes += taken;
+        at += taken;
+        if (headBytes < FRAME_BYTES) return;
+        const size = head.readUInt32BE(1);
+        if (size > limits.maxBytes)
+          throw new GrpcError('resourceExhausted', `a message of ${size} bytes is larger than ${limits.maxBytes}`);
+        limits.reserve?.(size);
+        message = Buffer.allocUnsafeSlow(size);
+        filled = 0;
+      }
+      const taken = Math.min(message.length - filled, chunk.length - at);
+      chunk.copy(message, filled, at, at + taken);
+      filled += taken;
+      at += taken;
+      if (filled < message.length) return;
+      const whole = message;
+      message = null;
+      headBytes = 0;
+      take(head[0] === 0 ? whole : unpack(call, whole, limits.maxBytes));
+    }
+  }
+
+  stream.on('data', (chunk: Buffer) => {
+    if (call.isOver) return;
+    try {
+      feed(chunk);
+      // An empty message has no bytes that would start the loop again.
+      if (message !== null && message.length === 0) feedEmpty();
+    } catch (error) {
+      endWith(call, error);
+    }
+  });
+  stream.on('end', () => {
+    if (!call.isOver) ended();
+  });
+
+  function feedEmpty(): void {
+    message = null;
+    headBytes = 0;
+    take(Buffer.alloc(0));
+  }
+}
+
+function unpack(call: GrpcCall, bytes: Buffer, maxBytes: number): Buffer {
+  const name = call.headers['grpc-encoding'];
+  const codec = name === 'gzip' || name === 'zstd' ? CODECS[name] : null;
+  if (codec === null) throw new GrpcError('unimplemented', `messages may be compressed with ${ENCODINGS}`);
+  try {
+    return codec.decompress(bytes, { maxOutputLength: maxBytes });
+  } catch {
+    throw new GrpcError('invalidArgument', 'a compressed message is damaged or too large');
+  }
+}
+
+/** Ends a call with the status of an error; one that is not for clients is passed on. */
+export function endWith(call: GrpcCall, error: unknown): void {
+  if (!(error instanceof GrpcError)) {
+    call.end('internal', 'internal error');
+    throw error;
+  }
+  call.end(error.status, error.message);
+}
+
+export interface GrpcServerOptions {
+  readonly host: string;
+  readonly port: number;
+  /** Null: plain HTTP/2. */
+  readonly tls: { readonly cert: Buffer; readonly key: Buffer } | null;
+  readonly maxConnections: number;
+  /** Of one connection. */
+  readonly maxStreams: number;
+  /** How often a silent connection is checked; one without an answer until the next check is cut. */
+  readonly pingIntervalMs: number;
+  readonly clock: Clock;
+  /** Called for each call; errors must end the call. */
+  handle(call: GrpcCall): void;
+}
+
+export interface GrpcServer {
+  /** The port it listens on; rejects when it cannot. */
+  start(): Promise<number>;
+  /** Tells all clients to go elsewhere and takes no new connections. */
+  drain(): void;
+  stop(): Promise<void>;
+  connections(): number;
+}
+
+export function createGrpcServer(options: GrpcServerOptions): GrpcServer {
+  const { clock } = options;
+  const sessions = new Set<ServerHttp2Session>();
+  const settings = { settings: { maxConcurrentStreams: options.maxStreams, enablePush: false }, maxSessionMemory: 64 };
+  const server: Http2Server | Http2SecureServer =
+    options.tls === null
+      ? createServer(settings)
+      : createSecureServer({ ...settings, ...options.tls, minVersion: 'TLSv1.2', allowHTTP1: false });
+  let isDraining = false;
+
+  server.on('session', (session: ServerHttp2Session) => {
+    if (isDraining || sessions.size >= options.maxConnections) {
+      session.destroy();
+      return;
+    }
+    sessions.add(session);
+    session.on('error', () => session.destroy());
+    const cancel = keepAlive(session, clock, options.pingIntervalMs);
+    session.once('close', () => {
+      cancel();
+      sessions.delete(session);
+    });
+  });
+  server.on('sessionError', () => undefined);
+  server.on('stream', (stream: ServerHttp2Stream, headers: IncomingHttpHeaders) => {
+    // A reset by the client; the stream closes after it.
+    stream.on('error', () => undefined);
+    const contentType = String(headers['content-type'] ?? '');
+    if (headers[':method'] !== 'POST' || !contentType.startsWith('application/grpc')) {
+      stream.respond({ ':status': 415 }, { endStream: true });
+      return;
+    }
+    options.handle(createCall(stream, headers));
+  });
+
+  return {
+    connections: () => sessions.size,
+    start: () =>
+      new Promise((resolve, reject) => {
+        server.once('error', reject);
+        server.listen(options.port, options.host, () => {
+          server.off('error', reject);
+          server.on('error', () => undefined);
+          resolve((server.address() as AddressInfo).port);
+        });
+      }),
+    drain() {
+      isDraining = true;
+      server.close();
+      for (const session of sessions) if (!session.destroyed) session.goaway(constants.NGHTTP2_NO_ERROR);
+    },
+    async stop() {
+      isDraining = true;
+      const closed = [...sessions].map((session) => new Promise((resolve) => session.once('close', resolve)));
+      for (const session of sessions) session.destroy();
+      server.close();
+      await Promise.all(closed);
+    },
+  };
+}
+
+function keepAlive(session: ServerHttp2Session, clock: Clock, everyMs: number): () => void {
+  let isAnswered = true;
+  const check = (): void => {
+    if (session.destroyed) return;
+    if (!isAnswered) {
+      session.destroy();
+      return;
+    }
+    isAnswered = false;
+    session.ping((error) => {
+      isAnswered = error === null;
+    });
+    cancel = clock.timeout(everyMs, check);
+  };
+  let cancel = clock.timeout(everyMs, check);
+  return () => cancel();
+}
+
+function createCall(stream: ServerHttp2Stream, headers: IncomingHttpHeaders): GrpcCall {
+  const encoding = encodingOf(headers['grpc-accept-encoding']);
+  let isOver = false;
+  let trailers: Record<string, string> | null = null;
+  stream.once('close', () => {
+    isOver = true;
+  });
+  const first = {
+    ':status': 200,
+    'content-type': 'application/grpc',
+    'grpc-accept-encoding': ENCODINGS,
+    ...(encoding === 'identity' ? {} : { 'grpc-encoding': encoding }),
+  };
+  const call: GrpcCall = {
+    method: String(headers[':path']),
+    headers,
+    remoteAddress: stream.session?.socket?.remoteAddress ?? '',
+    encoding,
+    stream,
+    get isOver() {
+      return isOver;
+    },
+    open() {
+      if (isOver || stream.headersSent) return;
+      stream.respond(first, { waitForTrailers: true });
+      stream.once('wantTrailers', () => stream.sendTrailers(trailers ?? trailersOf('internal', 'no status')));
+    },
+    end(status, message = '') {
+      if (isOver) return;
+      isOver = true;
+      trailers = trailersOf(status, message);
+      if (stream.destroyed) return;
+      // Nothing reads the rest of the request: without this the stream would stay half open.
+      stream.resume();
+      if (!stream.headersSent) stream.respond({ ...first, ...trailers }, { endStream: true });
+      else stream.end();
+    },
+  };
+  return call;
+}
+
+function trailersOf(status: StatusName, message: string): Record<string, string> {
+  const text = Buffer.from(message)
+    .toString('latin1')
+    // Everything but printable ASCII, and the percent sign itself, is percent-encoded.
+    .replaceAll(/[^ -$&-~]/g, (one) => `%${one.charCodeAt(0).toString(16).toUpperCase().padStart(2, '0')}`);
+  return { 'grpc-status': String(STATUS[status]), ...(text === '' ? {} : { 'grpc-message': text }) };
+}
+
+function encodingOf(accepted: string | string[] | undefined): Encoding {
+  const names = String(accepted ?? '')
+    .split(',')
+    .map((name) => name.trim());
+  for (const name of ['zstd', 'gzip'] as const) if (names.includes(name) && CODECS[name] !== null) return name;
+  return 'identity';
+}

@@ -1,0 +1,321 @@
+/**
+ * Updates of `geyser.Geyser` from decoded blocks. The numbers are those of geyser.proto and solana-storage.proto. Everything is
+ * encoded on first use and kept with its block, so that each update is encoded once however many readers get it.
+ */
+import { decode32 } from '../../../src/lib/base58.ts';
+import type { ChainBlock, KeyTable, NormalInstruction, NormalTransaction } from '../../../src/ports/block.ts';
+import type { RpcMeta, RpcTokenBalance } from '../../../src/solana/rpc-json.ts';
+import { errorBytes } from './error-bytes.ts';
+import { ProtobufWriter } from './protobuf.ts';
+
+export const SLOT_STATUS = { processed: 0, confirmed: 1, finalized: 2, dead: 6 } as const;
+
+/** `SubscribeUpdate`: the member of each kind. `filters` is 1, and its bytes differ by reader. */
+const UPDATE = {
+  slot: 3,
+  transaction: 4,
+  block: 5,
+  ping: 6,
+  blockMeta: 7,
+  pong: 9,
+  transactionStatus: 10,
+  createdAt: 11,
+};
+
+const KEY_BYTES = 32;
+const writer = new ProtobufWriter();
+
+/** Which transactions a block update holds: of all, by index; null: all; `none`: an update without transactions. */
+export type BlockContent = readonly number[] | 'none' | null;
+
+/** The updates of one block, without the labels of filters. */
+export interface BlockUpdates {
+  transaction(index: number): Buffer;
+  transactionStatus(index: number): Buffer;
+  block(content: BlockContent): Buffer;
+  blockMeta(): Buffer;
+}
+
+/** `createdAtMs`: unix milliseconds, part of each update. */
+export function createBlockUpdates(block: ChainBlock, createdAtMs: number): BlockUpdates {
+  const createdAt = encodeCreatedAt(createdAtMs);
+  const keyBytes = new Uint8Array(block.keys.words.buffer, block.keys.words.byteOffset, block.keys.size * KEY_BYTES);
+  const infos: (Buffer | undefined)[] = [];
+  const transactions: (Buffer | undefined)[] = [];
+  const statuses: (Buffer | undefined)[] = [];
+  let whole: Buffer | null = null;
+  let meta: Buffer | null = null;
+
+  /** SubscribeUpdateTransactionInfo: the same bytes in a transaction's update and in the block's. */
+  function info(index: number): Buffer {
+    let bytes = infos[index];
+    if (bytes === undefined) {
+      writeInfo(block.transactions[index]!, block.keys, keyBytes);
+      bytes = writer.take();
+      infos[index] = bytes;
+    }
+    return bytes;
+  }
+
+  function update(field: number, write: () => void): Buffer {
+    const start = writer.begin(field);
+    write();
+    writer.end(start);
+    return Buffer.concat([writer.take(), createdAt]);
+  }
+
+  function makeBlock(content: BlockContent): Buffer {
+    const chosen =
+      content === 'none' ? [] : (content ?? block.transactions.map(({ index }) => index)).map((index) => info(index));
+    return update(UPDATE.block, () => {
+      writeHead(block);
+      for (const bytes of chosen) writer.raw(6, bytes);
+      writer.uint(7, block.parentSlot);
+      writer.text(8, block.previousBlockhash);
+      writer.uint(9, block.transactions.length);
+    });
+  }
+
+  return {
+    transaction(index) {
+      const bytes = info(index);
+      transactions[index] ??= update(UPDATE.transaction, () => {
+        writer.raw(1, bytes);
+        writer.uint(2, block.slot);
+      });
+      return transactions[index];
+    },
+    transactionStatus(index) {
+      statuses[index] ??= update(UPDATE.transactionStatus, () => {
+        const transaction = block.transactions[index]!;
+        writer.uint(1, block.slot);
+        writer.raw(2, transaction.signatures[0]!);
+        writer.bool(3, transaction.isVote);
+        writer.uint(4, index);
+        writeError(5, transaction.error);
+      });
+      return statuses[index];
+    },
+    block(content) {
+      if (content !== null) return makeBlock(content);
+      whole ??= makeBlock(null);
+      return whole;
+    },
+    blockMeta() {
+      meta ??= update(UPDATE.blockMeta, () => {
+        writeHead(block);
+        writer.uint(6, block.parentSlot);
+        writer.text(7, block.previousBlockhash);
+        writer.uint(8, block.transactions.length);
+      });
+      return meta;
+    },
+  };
+}
+
+/** The members that `Block` and `BlockMeta` share. Rewards are absent: the follower does not read them. */
+function writeHead(block: ChainBlock): void {
+  writer.uint(1, block.slot);
+  writer.text(2, block.blockhash);
+  for (const [field, value] of [
+    [4, block.blockTime],
+    [5, block.blockHeight],
+  ] as const) {
+    if (value === null) continue;
+    const start = writer.begin(field);
+    writer.uint(1, value);
+    writer.end(start);
+  }
+}
+
+function writeInfo(transaction: NormalTransaction, keys: KeyTable, keyBytes: Uint8Array): void {
+  writer.raw(1, transaction.signatures[0]!);
+  writer.bool(2, transaction.isVote);
+  const start = writer.begin(3);
+  writeTransaction(transaction, keys, keyBytes);
+  writer.end(start);
+  if (transaction.meta !== null) {
+    const at = writer.begin(4);
+    writeMeta(transaction, transaction.meta as unknown as StreamedMeta, keyBytes);
+    writer.end(at);
+  }
+  writer.uint(5, transaction.index);
+}
+
+function writeTransaction(transaction: NormalTransaction, keys: KeyTable, keyBytes: Uint8Array): void {
+  const { header, config } = transaction;
+  for (const signature of transaction.signatures) writer.raw(1, signature);
+  const message = writer.begin(2);
+  const head = writer.begin(1);
+  writer.uint(1, header.numRequiredSignatures);
+  writer.uint(2, header.numReadonlySignedAccounts);
+  writer.uint(3, header.numReadonlyUnsignedAccounts);
+  writer.end(head);
+  writeKeys(2, transaction.keys, 0, transaction.staticKeyCount, keyBytes);
+  writer.raw(3, transaction.recentBlockhash);
+  for (const instruction of transaction.instructions) {
+    const start = writer.begin(4);
+    writeInstruction(instruction);
+    writer.end(start);
+  }
+  writer.bool(5, transaction.version !== 'legacy');
+  for (const lookup of transaction.addressTableLookups) {
+    const start = writer.begin(6);
+    writer.raw(1, keys.bytes(lookup.tableKey));
+    if (lookup.writableIndexes.length > 0) writer.raw(2, lookup.writableIndexes);
+    if (lookup.readonlyIndexes.length > 0) writer.raw(3, lookup.readonlyIndexes);
+    writer.end(start);
+  }
+  if (config !== null) {
+    const start = writer.begin(7);
+    const values = [config.priorityFee, config.computeUnitLimit, config.loadedAccountsDataSizeLimit, config.heapSize];
+    values.forEach((value, at) => {
+      if (value !== null) writer.always(at + 1, value);
+    });
+    writer.end(start);
+  }
+  writer.end(message);
+}
+
+function writeInstruction({ programIndex, accounts, data }: NormalInstruction): void {
+  writer.uint(1, programIndex);
+  if (accounts.length > 0) writer.raw(2, accounts);
+  if (data.length > 0) writer.raw(3, data);
+}
+
+function writeKeys(field: number, keys: Uint32Array, from: number, to: number, keyBytes: Uint8Array): void {
+  for (let at = from; at < to; at++) {
+    const place = keys[at]! * KEY_BYTES;
+    writer.range(field, keyBytes, place, place + KEY_BYTES);
+  }
+}
+
+/** What nodes send beyond what the follower needs. */
+interface StreamedMeta extends RpcMeta {
+  readonly returnData?: { readonly programId: string; readonly data: readonly [string, string] } | null;
+  readonly computeUnitsConsumed?: number | null;
+  readonly costUnits?: number | null;
+}
+
+function writeMeta(transaction: NormalTransaction, meta: StreamedMeta, keyBytes: Uint8Array): void {
+  writeError(1, meta.err);
+  writer.uint(2, meta.fee);
+  writer.packed(3, meta.preBalances);
+  writer.packed(4, meta.postBalances);
+  for (const { index, instructions } of transaction.innerInstructions) {
+    const group = writer.begin(5);
+    writer.uint(1, index);
+    for (const instruction of instructions) {
+      const start = writer.begin(2);
+      writeInstruction(instruction);
+      if (instruction.stackHeight !== null) writer.always(4, instruction.stackHeight);
+      writer.end(start);
+    }
+    writer.end(group);
+  }
+  for (const line of meta.logMessages ?? []) writer.element(6, line);
+  for (const balance of meta.preTokenBalances ?? []) writeTokenBalance(7, balance);
+  for (const balance of meta.postTokenBalances ?? []) writeTokenBalance(8, balance);
+  writer.bool(10, isAbsent(meta.innerInstructions));
+  writer.bool(11, isAbsent(meta.logMessages));
+  const { keys, staticKeyCount, loadedWritableCount } = transaction;
+  writeKeys(12, keys, staticKeyCount, staticKeyCount + loadedWritableCount, keyBytes);
+  writeKeys(13, keys, staticKeyCount + loadedWritableCount, keys.length, keyBytes);
+  const program = isAbsent(meta.returnData) ? null : decode32(meta.returnData.programId);
+  if (isAbsent(meta.returnData) || program === null) writer.bool(15, true);
+  else {
+    const start = writer.begin(14);
+    writer.raw(1, program);
+    writer.raw(2, Buffer.from(meta.returnData.data[0], 'base64'));
+    writer.end(start);
+  }
+  if (!isAbsent(meta.computeUnitsConsumed)) writer.always(16, meta.computeUnitsConsumed);
+  if (!isAbsent(meta.costUnits)) writer.always(17, meta.costUnits);
+}
+
+function writeTokenBalance(field: number, balance: RpcTokenBalance): void {
+  const { amount, decimals, uiAmount, uiAmountString } = balance.uiTokenAmount;
+  const start = writer.begin(field);
+  writer.uint(1, balance.accountIndex);
+  writer.text(2, balance.mint);
+  const units = writer.begin(3);
+  writer.double(1, uiAmount ?? 0);
+  writer.uint(2, decimals);
+  writer.text(3, amount);
+  writer.text(4, uiAmountString ?? '');
+  writer.end(units);
+  writer.text(4, balance.owner ?? '');
+  writer.text(5, balance.programId ?? '');
+  writer.end(start);
+}
+
+function writeError(field: number, error: unknown): void {
+  if (isAbsent(error)) return;
+  const start = writer.begin(field);
+  writer.raw(1, errorBytes(error));
+  writer.end(start);
+}
+
+function isAbsent<T>(value: T | null | undefined): value is null | undefined {
+  return value === null || value === undefined;
+}
+
+// ------------------------------------------------------------------------------------------------------- other updates
+
+function encodeCreatedAt(ms: number): Buffer {
+  const start = writer.begin(UPDATE.createdAt);
+  writer.uint(1, Math.floor(ms / 1_000));
+  writer.uint(2, (ms % 1_000) * 1_000_000);
+  writer.end(start);
+  return writer.take();
+}
+
+export interface SlotChange {
+  readonly slot: number;
+  readonly parent: number | null;
+  readonly status: number;
+  readonly deadError?: string;
+}
+
+export function encodeSlot({ slot, parent, status, deadError }: SlotChange, createdAtMs: number): Buffer {
+  const createdAt = encodeCreatedAt(createdAtMs);
+  const start = writer.begin(UPDATE.slot);
+  writer.uint(1, slot);
+  if (parent !== null) writer.always(2, parent);
+  writer.uint(3, status);
+  if (deadError !== undefined) writer.element(4, deadError);
+  writer.end(start);
+  return Buffer.concat([writer.take(), createdAt]);
+}
+
+export function encodePing(createdAtMs: number): Buffer {
+  const createdAt = encodeCreatedAt(createdAtMs);
+  writer.raw(UPDATE.ping, Buffer.alloc(0));
+  return Buffer.concat([writer.take(), createdAt]);
+}
+
+export function encodePong(id: number, createdAtMs: number): Buffer {
+  const createdAt = encodeCreatedAt(createdAtMs);
+  const start = writer.begin(UPDATE.pong);
+  writer.uint(1, id);
+  writer.end(start);
+  return Buffer.concat([writer.take(), createdAt]);
+}
+
+/** `filters`, the first member of an update: the labels of the filters that matched. */
+export function encodeLabels(labels: readonly string[]): Buffer {
+  for (const label of labels) writer.element(1, label);
+  return writer.take();
+}
+
+// ------------------------------------------------------------------------------------------------------ unary answers
+
+/** A message of members of numbers and texts, in the order of their fields, beginning with 1; null leaves one out. */
+export function encodeAnswer(values: readonly (number | boolean | string | null)[]): Buffer {
+  values.forEach((value, at) => {
+    if (typeof value === 'number') writer.uint(at + 1, value);
+    else if (typeof value === 'boolean') writer.bool(at + 1, value);
+    else if (value !== null) writer.text(at + 1, value);
+  });
+  return writer.take();
+}

@@ -1,0 +1,151 @@
+import { EXIT } from '../../runtime/errors.ts';
+import { type CliCommand, type CommandFlag, commonFlags, type RunCommand } from '../command.ts';
+
+/** A place on the command line, and what may follow it. */
+interface Place {
+  /** `''`, `keys`, `keys create` */
+  readonly path: string;
+  readonly words: readonly { readonly word: string; readonly what: string }[];
+}
+
+/** An option that takes a value. */
+interface ValueOption {
+  readonly name: string;
+  readonly kind: 'file' | 'folder' | 'choice' | 'text';
+  readonly choices: readonly string[];
+}
+
+export const run: RunCommand = async (values, io, commands) => {
+  const listed = (await commands()).filter(({ isHidden }) => isHidden !== true);
+  const places = placesOf(listed);
+  const options = optionsOf(listed);
+  const write = { bash, zsh, fish }[String(values['shell'])] ?? bash;
+  io.out(write(places, options).trimEnd());
+  return EXIT.ok;
+};
+
+function placesOf(commands: readonly CliCommand[]): readonly Place[] {
+  const places = new Map<string, Map<string, string>>([['', new Map()]]);
+  for (const { path, summary, options, argument } of commands) {
+    for (const [depth, word] of path.entries()) {
+      const parent = path.slice(0, depth).join(' ');
+      const words = places.get(parent) ?? new Map<string, string>();
+      words.set(word, depth === path.length - 1 ? summary : `commands of ${word}`);
+      places.set(parent, words);
+    }
+    const flags = [...options, ...commonFlags, { flags: '--help', description: 'show help' }];
+    const given = (argument?.choices ?? []).map((choice) => [choice, argument?.description ?? ''] as const);
+    places.set(path.join(' '), new Map([...given, ...flags.map((flag) => [nameOf(flag), flag.description] as const)]));
+  }
+  return [...places].map(([path, words]) => ({ path, words: [...words].map(([word, what]) => ({ word, what })) }));
+}
+
+const nameOf = ({ flags }: Pick<CommandFlag, 'flags'>): string => flags.split(' ')[0] ?? flags;
+
+function optionsOf(commands: readonly CliCommand[]): readonly ValueOption[] {
+  const found = new Map<string, ValueOption>();
+  for (const flag of [...commonFlags, ...commands.flatMap(({ options }) => options)]) {
+    const [name = '', value] = flag.flags.split(' ');
+    if (value === undefined) continue;
+    const kind =
+      flag.choices !== undefined ? 'choice' : value === '<file>' ? 'file' : value === '<folder>' ? 'folder' : 'text';
+    const choices = [...(found.get(name)?.choices ?? []), ...(flag.choices ?? [])];
+    found.set(name, { name, kind, choices: [...new Set(choices)] });
+  }
+  return [...found.values()];
+}
+
+const named = (options: readonly ValueOption[], kind: ValueOption['kind']): string =>
+  options
+    .filter((option) => option.kind === kind)
+    .map(({ name }) => name)
+    .join('|') || '--';
+const quoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
+const known = (places: readonly Place[]): string =>
+  places
+    .map(({ path }) => path)
+    .filter((path) => path !== '')
+    .join('|');
+
+/** The words before the cursor that are a command, as in zsh; values of options are no part of it. */
+const pathLoop = (words: string) => `  for word in ${words}; do
+    case "|$known|" in *"|\${path:+$path }$word|"*) path="\${path:+$path }$word" ;; esac
+  done`;
+
+function bash(places: readonly Place[], options: readonly ValueOption[]): string {
+  const choices = options.filter(({ kind }) => kind === 'choice');
+  return `# bash completion of parhelion, written by: parhelion completion bash
+_parhelion() {
+  local cur="\${COMP_WORDS[COMP_CWORD]}" prev="\${COMP_WORDS[COMP_CWORD-1]}" path= word words=
+  local known=${quoted(known(places))}
+${pathLoop(`"\${COMP_WORDS[@]:1:COMP_CWORD-1}"`)}
+  COMPREPLY=()
+  case "$prev" in
+    ${named(options, 'file')}) compopt -o filenames 2>/dev/null; COMPREPLY=($(compgen -f -- "$cur")); return ;;
+    ${named(options, 'folder')}) compopt -o filenames 2>/dev/null; COMPREPLY=($(compgen -d -- "$cur")); return ;;
+${choices.map(({ name, choices: all }) => `    ${name}) COMPREPLY=($(compgen -W ${quoted(all.join(' '))} -- "$cur")); return ;;`).join('\n')}
+    ${named(options, 'text')}) return ;;
+  esac
+  case "$path" in
+${places.map(({ path, words }) => `    ${quoted(path)}) words=${quoted(words.map(({ word }) => word).join(' '))} ;;`).join('\n')}
+  esac
+  COMPREPLY=($(compgen -W "$words" -- "$cur"))
+}
+complete -F _parhelion parhelion
+`;
+}
+
+function zsh(places: readonly Place[], options: readonly ValueOption[]): string {
+  const choices = options.filter(({ kind }) => kind === 'choice');
+  const item = ({ word, what }: Place['words'][number]) => quoted(`${word.replaceAll(':', '\\:')}:${what}`);
+  return `#compdef parhelion
+# zsh completion of parhelion, written by: parhelion completion zsh
+_parhelion() {
+  local path_= word known=${quoted(known(places))}
+  local -a found
+${pathLoop(`"\${(@)words[2,CURRENT-1]}"`).replaceAll('path', 'path_')}
+  case "\${words[CURRENT-1]}" in
+    ${named(options, 'file')}) _files; return ;;
+    ${named(options, 'folder')}) _files -/; return ;;
+${choices.map(({ name, choices: all }) => `    ${name}) compadd -- ${all.join(' ')}; return ;;`).join('\n')}
+    ${named(options, 'text')}) return ;;
+  esac
+  case "$path_" in
+${places.map(({ path, words }) => `    ${quoted(path)}) found=(${words.map(item).join(' ')}) ;;`).join('\n')}
+  esac
+  _describe parhelion found
+}
+if [ "\${funcstack[1]}" = _parhelion ]; then _parhelion "$@"; else compdef _parhelion parhelion; fi
+`;
+}
+
+function fish(places: readonly Place[], options: readonly ValueOption[]): string {
+  const valued = new Map(options.map((option) => [option.name, option]));
+  const lines = places.flatMap(({ path, words }) =>
+    words.map(({ word, what }) => {
+      const at = `complete -c parhelion -n "__parhelion_at ${quoted(path)}" -d ${quoted(what)}`;
+      if (!word.startsWith('--')) return `${at} -f -a ${quoted(word)}`;
+      const option = valued.get(word);
+      const value = {
+        file: ' -r -F',
+        folder: ' -r -F',
+        text: ' -x',
+        choice: ` -x -a ${quoted(option?.choices.join(' ') ?? '')}`,
+      };
+      return `${at} -l ${word.slice(2)}${option === undefined ? ' -f' : value[option.kind]}`;
+    }),
+  );
+  return `# fish completion of parhelion, written by: parhelion completion fish
+function __parhelion_at
+  set -l known ${places.map(({ path }) => quoted(path)).join(' ')}
+  set -l path ''
+  for word in (commandline -opc)[2..-1]
+    set -l next (string trim -- "$path $word")
+    contains -- $next $known; and set path $next
+  end
+  test "$path" = "$argv[1]"
+end
+complete -c parhelion -f
+${lines.join('\n')}
+`;
+}

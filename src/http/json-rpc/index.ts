@@ -1,1 +1,0 @@
-export { createRpcFront, type RpcFront, type RpcFrontOptions } from './front.ts';

@@ -1,0 +1,2 @@
+export { documentRoutes } from './docs.ts';
+export { openApiDocument } from './openapi.ts';

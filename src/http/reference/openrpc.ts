@@ -1,0 +1,155 @@
+import type { TSchema } from '@sinclair/typebox';
+import type { ForwardedMethod } from '../../plugin/host.ts';
+import { type Price, RPC_CODES, type RpcMethod, type Tag } from '../../plugin/plugin.ts';
+import { exampleOf, type Schema } from './example.ts';
+import { asJsonSchema2020, type DocumentOptions, nameSchemas, priceText, tagName, tagsIn, tagsOf } from './openapi.ts';
+
+/** A method in the form that both documents are made from. */
+export interface DescribedMethod {
+  readonly name: string;
+  readonly summary: string;
+  readonly description: string;
+  readonly tag: Tag | string;
+  readonly params: readonly Param[];
+  readonly isByName: boolean;
+  /** Schema of the whole `params` value. */
+  readonly whole: Schema;
+  readonly result: TSchema;
+  readonly price: Price | undefined;
+  readonly isForwarded: boolean;
+  readonly isSubscription: boolean;
+}
+
+interface Param {
+  readonly name: string;
+  readonly required: boolean;
+  readonly schema: Schema;
+}
+
+/** The methods of the plugins, then those that go upstream. */
+export function describeMethods({ methods, forwarded = [], priceOf }: DocumentOptions): readonly DescribedMethod[] {
+  const own = new Set(methods.map(({ name }) => name));
+  return [
+    ...methods.map(ownMethod),
+    ...forwarded.filter(({ name }) => !own.has(name)).map((method) => forwardedMethod(method, priceOf?.(method.name))),
+  ];
+}
+
+function ownMethod(method: RpcMethod): DescribedMethod {
+  const { name, summary, tag, result, price, auth } = method;
+  const facts = `${auth === 'none' ? 'Needs no key.' : 'Needs a key.'} ${priceText(price)}`;
+  return {
+    ...{ name, summary, tag, result, price, isForwarded: false, isSubscription: false },
+    description: method.description === undefined ? facts : `${method.description}\n\n${facts}`,
+    whole: method.params,
+    ...paramsOf(method.params),
+  };
+}
+
+function forwardedMethod(method: ForwardedMethod, price: Price | undefined): DescribedMethod {
+  const { name, summary, tag, params, result, isSubscription = false } = method;
+  const where = isSubscription ? 'Sent on a websocket, to the same address.' : 'Answered by the Solana upstream.';
+  const required = params.filter((param) => param.required).length;
+  return {
+    ...{ name, summary, tag, params, result, price, isForwarded: true, isSubscription, isByName: false },
+    description: [where, 'Needs a key.', ...(price === undefined ? [] : [priceText(price)])].join(' '),
+    whole: {
+      type: 'array',
+      prefixItems: params.map(({ schema }) => schema),
+      minItems: required,
+      examples: [
+        params.filter((param) => param.required || hasExample(param.schema)).map(({ schema }) => exampleOf(schema)),
+      ],
+    },
+  };
+}
+
+const hasExample = ({ examples }: Schema): boolean => Array.isArray(examples);
+
+/** Of several allowed forms the documents name the params of one: the list of positions, otherwise the object. */
+function paramsOf(schema: Schema): Pick<DescribedMethod, 'params' | 'isByName'> {
+  const forms = (schema['anyOf'] ?? [schema]) as readonly Schema[];
+  const tuple = forms.find(({ items }) => Array.isArray(items));
+  if (tuple !== undefined) {
+    const items = tuple['items'] as readonly Schema[];
+    const least = (tuple['minItems'] as number | undefined) ?? items.length;
+    const params = items.map((item, at) => ({ name: nameOf(item, at), required: at < least, schema: item }));
+    return { params, isByName: false };
+  }
+  const object = forms.find(({ type }) => type === 'object');
+  if (object === undefined) return { params: [], isByName: false };
+  const required = new Set((object['required'] ?? []) as readonly string[]);
+  const params = Object.entries((object['properties'] ?? {}) as Record<string, Schema>).map(([name, inner]) => ({
+    ...{ name, required: required.has(name), schema: inner },
+  }));
+  return { params, isByName: true };
+}
+
+const nameOf = ({ title }: Schema, at: number): string => (typeof title === 'string' ? title : `params[${at}]`);
+
+/** The OpenRPC 1.3 document of `POST /`: the methods of this service and the known ones of the upstream. */
+export function openRpcDocument(options: DocumentOptions): object {
+  const methods = describeMethods(options);
+  const tags = new Map(tagsOf(tagsIn(methods)).map((tag) => [tag.name, tag]));
+  const document = asJsonSchema2020({
+    openrpc: '1.3.2',
+    info: {
+      title: 'parhelion JSON-RPC',
+      version: options.version,
+      description:
+        'Calls go to `POST /` with an API key, one at a time or as a batch, or over a websocket. Other methods than these are forwarded to the upstream as well.',
+      license: { name: 'Apache-2.0', url: 'https://www.apache.org/licenses/LICENSE-2.0' },
+    },
+    servers: [{ name: 'This daemon', url: '/' }],
+    methods: methods.map((method) => methodObject(method, tags)),
+  });
+  const named = nameSchemas(document);
+  return { ...named.document, components: { schemas: named.schemas } };
+}
+
+const ERRORS = Object.values(RPC_CODES).map(({ code, message }) => ({ code, message }));
+
+function methodObject(method: DescribedMethod, tags: ReadonlyMap<string, Tag>): object {
+  const { name, summary, description, params, isByName, result, price, isForwarded, isSubscription, whole } = method;
+  return {
+    name,
+    summary,
+    description,
+    tags: [tags.get(tagName(method.tag))],
+    paramStructure: isByName ? 'by-name' : 'by-position',
+    // Required ones come first.
+    params: [...params]
+      .sort((a, b) => Number(b.required) - Number(a.required))
+      .map(({ schema, ...param }) => ({
+        ...param,
+        ...(typeof schema['description'] === 'string' ? { description: schema['description'] } : {}),
+        schema,
+      })),
+    result: {
+      name: 'result',
+      ...(result.description === undefined ? {} : { description: result.description }),
+      schema: result,
+    },
+    errors: ERRORS,
+    examples: [
+      {
+        name: 'example',
+        description: `A call of ${name}`,
+        params: exampleParams(method),
+        result: { name: 'result', value: exampleOf(result) },
+      },
+    ],
+    ...(isForwarded ? { 'x-forwarded': true } : { 'x-params': whole }),
+    ...(isSubscription ? { 'x-transport': 'websocket' } : {}),
+    ...(price === undefined ? {} : { 'x-price': price }),
+  };
+}
+
+/** What the example of `params` gives to each param. */
+function exampleParams({ params, isByName, whole }: DescribedMethod): readonly object[] {
+  const example = exampleOf(whole);
+  return params.flatMap(({ name }, at) => {
+    const value = isByName ? (example as Record<string, unknown>)[name] : (example as readonly unknown[])[at];
+    return value === undefined ? [] : [{ name, value }];
+  });
+}

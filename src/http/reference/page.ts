@@ -1,0 +1,118 @@
+/**
+ * The files of `/docs` besides the renderer. The script gives the nonce of the page to the style elements that the renderer makes, so that
+ * the policy of the page needs no exception for inline styles, and mends what the renderer leaves out.
+ */
+const script = `(() => {
+  const { nonce } = document.currentScript;
+  const create = Document.prototype.createElement;
+  Document.prototype.createElement = function (name, options) {
+    const made = create.call(this, name, options);
+    if (String(name).toLowerCase() === 'style') made.nonce = nonce;
+    return made;
+  };
+  const start = () =>
+    window.Scalar.createApiReference('#reference', {
+      url: '/docs/reference.json',
+      theme: 'none',
+      layout: 'modern',
+      withDefaultFonts: false,
+      telemetry: false,
+      agent: { disabled: true },
+      mcp: { disabled: true },
+      hideClientButton: true,
+      showDeveloperTools: 'never',
+      documentDownloadType: 'none',
+      persistAuth: false,
+      hideModels: true,
+      authentication: { preferredSecurityScheme: 'keyInHeader' },
+      defaultOpenAllTags: false,
+      operationTitleSource: 'summary',
+      defaultHttpClient: { targetKey: 'shell', clientKey: 'curl' },
+      hiddenClients: {
+        shell: ['httpie', 'wget'],
+        js: ['axios', 'jquery', 'xhr', 'ofetch'],
+        node: ['axios', 'ofetch', 'undici', 'fetch'],
+        python: ['python3', 'httpx_sync', 'httpx_async', 'aiohttp'],
+        ruby: true, php: true, c: true, clojure: true, csharp: true, dart: true, fsharp: true, http: true, java: true,
+        julia: true, kotlin: true, objc: true, ocaml: true, powershell: true, r: true, swift: true,
+      },
+    });
+  // What the renderer leaves out for those who do not see the page: names, states, and the keyboard's way into lists that scroll.
+  const set = (selector, name, value) => {
+    for (const one of document.querySelectorAll(selector + ':not([' + name + '])')) one.setAttribute(name, value(one));
+  };
+  const mend = () => {
+    set('button.scalar-code-copy', 'aria-label', () => 'Copy');
+    set('ul.endpoints', 'tabindex', () => '0');
+    set('[role=combobox][contenteditable]', 'aria-label', (one) => one.dataset.placeholder || 'Value');
+    set('[role=combobox][contenteditable]', 'aria-expanded', () => 'false');
+    // Their text is their name.
+    for (const one of document.querySelectorAll('button.show-more[aria-label]')) one.removeAttribute('aria-label');
+    // A page has dozens of these: they are groups, not landmarks.
+    for (const one of document.querySelectorAll('.response-card[role=region]')) one.setAttribute('role', 'group');
+  };
+  let isDue = false;
+  const watch = new MutationObserver(() => {
+    if (isDue) return;
+    isDue = true;
+    setTimeout(() => {
+      isDue = false;
+      mend();
+    }, 100);
+  });
+  watch.observe(document.documentElement, { childList: true, subtree: true });
+  const renderer = document.createElement('script');
+  renderer.src = '/docs/renderer.js';
+  renderer.addEventListener('load', start);
+  document.head.append(renderer);
+})();
+`;
+
+const style = `
+:root { color-scheme: light dark; }
+section:focus { outline: none; }
+body { margin: 0; font-family: system-ui, sans-serif; background: #fff; color: #1d2129; }
+noscript p { max-width: 40rem; margin: 3rem auto; padding: 0 1rem; }
+.home main { max-width: 30rem; margin: 15vh auto 0; padding: 0 1.5rem; }
+.home h1 { margin: 0; }
+.home ul { padding: 0; list-style: none; }
+.home li + li { margin-top: 0.5rem; }
+.home a { color: #8a5000; }
+@media (prefers-color-scheme: dark) { .home a { color: #f0b45a; } }
+@media (prefers-color-scheme: dark) { body { background: #15181d; color: #e6e8ec; } }
+:root {
+  --scalar-font: system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif;
+  --scalar-font-code: ui-monospace, 'SF Mono', Menlo, Consolas, monospace;
+}
+.light-mode {
+  --scalar-color-1: #1d2129; --scalar-color-2: #4b5361; --scalar-color-3: #5b6472; --scalar-color-accent: #8a5000;
+  --scalar-background-1: #fff; --scalar-background-2: #f5f6f8; --scalar-background-3: #e9ecf0; --scalar-background-accent: #9a5b0014;
+  --scalar-border-color: #dfe3e8; --scalar-code-language-color-supersede: var(--scalar-color-3);
+  --scalar-color-green: #0a6b46; --scalar-color-red: #b3261e; --scalar-color-yellow: #7a5200; --scalar-color-blue: #0b5cad;
+  --scalar-color-orange: #99470a; --scalar-color-purple: #5f3dc4;
+  --scalar-button-1: #1d2129; --scalar-button-1-hover: #000; --scalar-button-1-color: #fff;
+}
+.dark-mode {
+  --scalar-color-1: #e6e8ec; --scalar-color-2: #b7bec9; --scalar-color-3: #a0a8b4; --scalar-color-accent: #f0b45a;
+  --scalar-background-1: #15181d; --scalar-background-2: #1b1f26; --scalar-background-3: #262c35; --scalar-background-accent: #f0b45a1a;
+  --scalar-border-color: #2e343d; --scalar-code-language-color-supersede: var(--scalar-color-3);
+  --scalar-color-green: #4ed6a0; --scalar-color-red: #ff8a80; --scalar-color-yellow: #ffd166; --scalar-color-blue: #7cb8ff;
+  --scalar-color-orange: #ffb074; --scalar-color-purple: #bda5ff;
+  --scalar-button-1: #f0f2f5; --scalar-button-1-hover: #fff; --scalar-button-1-color: #15181d;
+}
+.light-mode .t-doc__sidebar, .dark-mode .t-doc__sidebar {
+  --scalar-sidebar-background-1: var(--scalar-background-2);
+  --scalar-sidebar-color-1: var(--scalar-color-1); --scalar-sidebar-color-2: var(--scalar-color-2);
+  --scalar-sidebar-color-active: var(--scalar-color-accent);
+  --scalar-sidebar-border-color: var(--scalar-border-color);
+  --scalar-sidebar-item-hover-background: var(--scalar-background-3); --scalar-sidebar-item-hover-color: currentColor;
+  --scalar-sidebar-item-active-background: var(--scalar-background-accent);
+  --scalar-sidebar-search-background: var(--scalar-background-1); --scalar-sidebar-search-color: var(--scalar-color-3);
+  --scalar-sidebar-search-border-color: var(--scalar-border-color);
+}
+`;
+
+const icon = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><circle cx="16" cy="16" r="6" fill="#e8930c"/><path d="M3 16a13 13 0 0 1 26 0M3 16a13 13 0 0 0 26 0" fill="none" stroke="#e8930c" stroke-width="2" stroke-dasharray="4 4"/></svg>
+`;
+
+export const SOURCES = { 'docs.js': script, 'docs.css': style, 'icon.svg': icon } as const;

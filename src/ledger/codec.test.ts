@@ -1,0 +1,105 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { listFixtures, readFixture, skipWithoutFixtures } from '../../test/helpers/fixtures.ts';
+import { createSfc32 } from '../../test/helpers/sfc32.ts';
+import { decodeText, encodeText } from './codec.ts';
+
+function same(text: Buffer): Buffer {
+  const encoded = encodeText(text);
+  assert.equal(decodeText(encoded).toString('latin1'), text.toString('latin1'));
+  return encoded;
+}
+
+/** The recorded blocks as nodes send them, without the layout of the files. */
+const blocks = () =>
+  listFixtures('chain/blocks').map((name) => {
+    const parsed = JSON.parse(readFixture(name).toString()) as { readonly result?: unknown };
+    return Buffer.from(JSON.stringify(parsed.result ?? parsed));
+  });
+
+describe('the text of a block comes back byte by byte', () => {
+  test('recorded blocks, in fewer bytes than their text', { skip: skipWithoutFixtures }, () => {
+    for (const text of blocks()) assert.ok(same(text).length < text.length * 0.6);
+  });
+
+  test('numbers that are not written as this program would write them', () => {
+    for (const number of [
+      '0',
+      '-1',
+      '-0',
+      '00',
+      '1.0',
+      '1e5',
+      '1E+5',
+      '9007199254740993',
+      '18446744073709551615',
+      '0.10',
+    ])
+      for (const text of [`{"a":${number},"b":[${number},1,${number}]}`, `[${number}]`, `"${number}"`])
+        same(Buffer.from(text));
+  });
+
+  test('texts: escapes, quotes, control characters, other alphabets, base64 and base58 that almost is', () => {
+    const texts = [
+      '',
+      'a',
+      '\\"',
+      '\\\\',
+      '\\\\\\"',
+      '\\u0000',
+      'ü😀',
+      '1111',
+      '=',
+      'QQ==',
+      'QR==',
+      'QQ=',
+      '\u0001\u0002',
+    ];
+    const logs = ['Program data: QQ== QR==', 'Program data: ', 'Program data: QQ== QQ==', 'Program 1'.padEnd(60, '1')];
+    const key = 'So11111111111111111111111111111111111111112';
+    for (const text of [...texts, ...logs, key, `${key} ${key}`, key.slice(1), 'l'.repeat(44)])
+      same(Buffer.from(`{"k":"${key}","logs":["${text}","${text}"],"x":"${text}"}`));
+  });
+
+  test('amounts of tokens, also those that nodes would write otherwise', () => {
+    const amount = (amount: string, decimals: number, ui: string, text: string) =>
+      same(Buffer.from(`{"amount":"${amount}","decimals":${decimals},"uiAmount":${ui},"uiAmountString":"${text}"}`));
+    amount('0', 6, 'null', '0');
+    amount('1500000', 6, '1.5', '1.5');
+    amount('1000000', 6, '1.0', '1');
+    amount('1000000', 6, '1', '1.0');
+    amount('1', 9, '1e-9', '0.000000001');
+    amount('18446744073709551615', 0, '1.8446744073709552e19', '18446744073709551615');
+    amount('007', 2, '0.07', '0.07');
+    amount('5', 255, '0.0', '0');
+  });
+
+  test('any bytes', () => {
+    const draw = createSfc32(Math.floor(Math.random() * 2 ** 32));
+    const alphabet = Buffer.from('"[]{},:\\0123456789.eE-+ ABCxyz/=\u0000\u0001\u0002ü');
+    for (let tries = 0; tries < 3_000; tries++) {
+      const text = Buffer.alloc(Math.floor(draw.float() * 80));
+      for (let at = 0; at < text.length; at++) text[at] = alphabet[Math.floor(draw.float() * alphabet.length)]!;
+      same(text);
+    }
+  });
+
+  test('broken bytes are refused or give another text, and always end', () => {
+    const draw = createSfc32(5);
+    const encoded = encodeText(
+      Buffer.from(`{"a":[1,2,300],"b":"So11111111111111111111111111111111111111112","c":["x y",1.5]}`),
+    );
+    for (let length = 0; length < encoded.length; length++)
+      assert.throws(() => decodeText(encoded.subarray(0, length)), RangeError, `${length} bytes`);
+    for (let tries = 0; tries < 2_000; tries++) {
+      const broken = Buffer.from(encoded);
+      const at = Math.floor(draw.float() * broken.length);
+      broken[at] = broken[at]! ^ (1 << Math.floor(draw.float() * 8));
+      try {
+        decodeText(broken);
+      } catch (error) {
+        assert.ok(error instanceof RangeError);
+      }
+    }
+  });
+});

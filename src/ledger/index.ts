@@ -1,0 +1,467 @@
+import { type FileHandle, open, readdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { brotliCompress, brotliDecompress, constants } from 'node:zlib';
+import { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
+import type { BlockHeader, ChainBlock } from '../ports/block.ts';
+import type { ChainId } from '../ports/chain.ts';
+import type { Clock } from '../ports/clock.ts';
+import type { Log } from '../ports/log.ts';
+import type { Metrics } from '../ports/metrics.ts';
+import { EXIT } from '../runtime/errors.ts';
+import { makeFolder } from '../runtime/make-folder.ts';
+import { createSemaphore } from '../runtime/semaphore.ts';
+import { decodeBlock } from '../solana/decode/decode-block.ts';
+import { scanBlockAnswer } from '../solana/decode/scan-block.ts';
+import { decodeText, encodeText } from './codec.ts';
+import {
+  BLOCK,
+  CUT,
+  FINAL,
+  type Frame,
+  HEADER_BYTES,
+  INDEX,
+  isSound,
+  markOf,
+  PLAIN,
+  readFrame,
+  VERBATIM,
+  writeFrame,
+} from './frame.ts';
+import {
+  addFrame,
+  checkSegment,
+  type Fault,
+  indexOf,
+  loadSegment,
+  lowerBound,
+  newSegment,
+  readAt,
+  type Segment,
+} from './segment.ts';
+
+/** `unknown`: the ledger does not know whether the slot has a block. */
+export type SlotState = 'block' | 'skipped' | 'unknown';
+
+/** The blocks of one chain in files. One process writes; what it has not been told to keep is never served. */
+export interface Ledger {
+  /** Blocks up to it are never taken back; -1 without one. */
+  readonly finalSlot: number;
+  state(slot: number): SlotState;
+  /** Null when the block is unknown. */
+  header(slot: number): Promise<BlockHeader | null>;
+  /** The block, decoded; null when it is unknown or damaged on disk. Errors: those of the file system. */
+  block(slot: number): Promise<ChainBlock | null>;
+  /** The JSON text of the block as a node answered it, rewards included; null when it is unknown, damaged, or came in another form. */
+  text(slot: number): Promise<Buffer | null>;
+  /** The block is on disk when this resolves. One that is known already is not written again. Errors: LEDGER_IO, LEDGER_FULL. */
+  append(block: ChainBlock): Promise<void>;
+  /** Blocks above the slot are void. Final ones stay unless `evenFinal`. Errors: as `append`. */
+  cut(slot: number, evenFinal?: boolean): Promise<void>;
+  /** Errors: as `append`. */
+  finalize(slot: number): Promise<void>;
+  /** The newest known slot at or below this one; -1 without one. */
+  newest(atMost?: number): number;
+  close(): Promise<void>;
+}
+
+export interface LedgerOptions {
+  /** Folder of the files; made when it is missing. */
+  readonly dir: string;
+  readonly chain: ChainId;
+  /** Files whose last block is older are removed; fractions are allowed. */
+  readonly retainHours: number;
+  /** Bytes of all files together. */
+  readonly retainBytes: number;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly meter: LedgerMeter;
+  /** The file system, for tests that let it fail. */
+  readonly openFile?: typeof open;
+}
+
+const LARGEST_SEGMENT_BYTES = 268_435_456;
+/** A file is at most this part of what is retained, so that removing whole files keeps near the bound. */
+const PARTS = 8;
+const QUALITY = 5;
+const HOUR_MS = 3_600_000;
+const NAME = /^(\d{10})\.ledger$/;
+
+/** Opens or makes the ledger of a chain: what a crash left incomplete is cut off. Errors: LEDGER_IO. */
+export async function openLedger(options: LedgerOptions): Promise<Ledger> {
+  const { dir, chain, clock, log, meter } = options;
+  const openFile = options.openFile ?? open;
+  const segmentBytes = Math.min(LARGEST_SEGMENT_BYTES, Math.ceil(options.retainBytes / PARTS));
+  const writes = createSemaphore({ concurrency: 1 });
+  let segments = await load(dir);
+  /** The writable file; null until the first write. */
+  let file: FileHandle | null = null;
+  let isBroken = false;
+
+  meter.look = () => ({
+    bytes: sum(segments.map(({ bytes }) => bytes)),
+    blocks: sum(segments.map(({ slots }) => slots.length)),
+    oldestSlot: segments.reduce((least, { slots }) => Math.min(least, slots[0] ?? least), Number.MAX_SAFE_INTEGER),
+  });
+
+  const finalSlot = () => segments.reduce((slot, each) => Math.max(Math.min(slot, each.cutTo), each.finalSlot), -1);
+
+  /** Where the block of a slot stands. A later file replaces an earlier one, and its cuts apply to it. */
+  function find(slot: number): { readonly segment: Segment; readonly at: number } | null {
+    for (let number = segments.length - 1; number >= 0; number--) {
+      const segment = segments[number]!;
+      const at = lowerBound(segment.slots, slot);
+      if (segment.slots[at] === slot) return { segment, at };
+      if (segment.cutTo < slot) return null;
+    }
+    return null;
+  }
+
+  function newest(atMost = Number.MAX_SAFE_INTEGER): number {
+    let found = -1;
+    let limit = atMost;
+    for (let number = segments.length - 1; number >= 0; number--) {
+      const { slots, cutTo } = segments[number]!;
+      found = Math.max(found, slots[lowerBound(slots, limit + 1) - 1] ?? -1);
+      limit = Math.min(limit, cutTo);
+    }
+    return found;
+  }
+
+  /** The lowest known block above a slot. */
+  function above(slot: number): { readonly slot: number; readonly parent: number } | null {
+    let found: { slot: number; parent: number } | null = null;
+    let limit = Number.POSITIVE_INFINITY;
+    for (let number = segments.length - 1; number >= 0; number--) {
+      const { slots, parents, cutTo } = segments[number]!;
+      const at = lowerBound(slots, slot + 1);
+      const lowest = slots[at];
+      if (lowest !== undefined && lowest <= limit && lowest < (found?.slot ?? Number.POSITIVE_INFINITY))
+        found = { slot: lowest, parent: parents[at]! };
+      limit = Math.min(limit, cutTo);
+    }
+    return found;
+  }
+
+  async function readBlock(slot: number, whole: boolean): Promise<{ frame: Frame; payload: Buffer } | null> {
+    const found = find(slot);
+    if (found === null) return null;
+    const { segment, at } = found;
+    const place = segment.places[at]!;
+    let handle: FileHandle;
+    try {
+      handle = await open(segment.path, 'r');
+    } catch (error) {
+      // Removed by the retention since it was found.
+      if (codeOf(error) === 'ENOENT') return null;
+      throw failed('read', error);
+    }
+    try {
+      const frame = readFrame(await readAt(handle, place, HEADER_BYTES));
+      const isRight = frame !== null && frame.kind === BLOCK && frame.header.slot === slot;
+      const payload = isRight && whole ? await readAt(handle, place + HEADER_BYTES, frame.payload) : Buffer.alloc(0);
+      if (isRight && (!whole || isSound(frame, payload))) return { frame, payload };
+    } catch (error) {
+      throw failed('read', error);
+    } finally {
+      await handle.close();
+    }
+    meter.damaged.add();
+    log.error({ chain, slot, file: segment.path, place }, 'a block of the ledger is damaged and is not served');
+    return null;
+  }
+
+  async function readText(slot: number): Promise<{ frame: Frame; text: Buffer } | null> {
+    const found = await readBlock(slot, true);
+    if (found === null) return null;
+    const text = await textOf(found.frame, found.payload).catch(() => null);
+    if (text === null) meter.damaged.add();
+    return text === null ? null : { frame: found.frame, text };
+  }
+
+  /** Where the next frame goes. Errors: those of the file system. */
+  async function writable(): Promise<{ readonly segment: Segment; readonly handle: FileHandle }> {
+    const last = segments.at(-1);
+    if (file !== null && last !== undefined && !last.isComplete) return { segment: last, handle: file };
+    if (last !== undefined && !last.isComplete) {
+      file = await openFile(last.path, 'r+');
+      // What follows the last whole frame was never acknowledged.
+      await file.truncate(last.bytes);
+      await file.datasync();
+      return { segment: last, handle: file };
+    }
+    const number = (last?.number ?? 0) + 1;
+    const segment = newSegment(number, join(dir, `${String(number).padStart(10, '0')}.ledger`));
+    const made = await openFile(segment.path, 'w+', 0o600);
+    await syncFolder(dir);
+    file = made;
+    segments = [...segments, segment];
+    return { segment, handle: file };
+  }
+
+  async function put(frames: readonly (readonly [Omit<Frame, 'payload' | 'payloadCrc'>, Uint8Array])[], sync = true) {
+    try {
+      if (isBroken) await repair();
+      const { segment, handle } = await writable();
+      const parts = frames.map(([frame, payload]) => writeFrame(frame, payload));
+      const bytes = Buffer.concat(parts);
+      isBroken = true;
+      for (let done = 0; done < bytes.length; ) {
+        const { bytesWritten } = await handle.write(bytes, done, bytes.length - done, segment.bytes + done);
+        done += bytesWritten;
+      }
+      if (sync) await handle.datasync();
+      isBroken = false;
+      for (const part of parts) addFrame(segment, readFrame(part)!, segment.bytes);
+      meter.written.add(bytes.length);
+      await rotate(segment);
+    } catch (error) {
+      throw failed('write', error);
+    }
+  }
+
+  /** After a failed write: what is on disk behind the last acknowledged frame is cut off before the next one. */
+  async function repair(): Promise<void> {
+    await file?.close().catch(() => undefined);
+    file = null;
+    await writable();
+    isBroken = false;
+  }
+
+  /** Completes a file that is large or old enough, and removes files that are no longer retained. */
+  async function rotate(segment: Segment): Promise<void> {
+    const now = clock.now();
+    const isOld = now - segment.firstAt >= (options.retainHours * HOUR_MS) / PARTS;
+    if (segment.slots.length === 0 || (segment.bytes < segmentBytes && !isOld)) return;
+    const frame = writeFrame({ kind: INDEX, flags: 0, writtenAt: now, header: markOf(0) }, indexOf(segment));
+    isBroken = true;
+    await file!.write(frame, 0, frame.length, segment.bytes);
+    await file!.datasync();
+    isBroken = false;
+    addFrame(segment, readFrame(frame)!, segment.bytes);
+    await file!.close();
+    file = null;
+    await retain(now);
+  }
+
+  async function retain(now: number): Promise<void> {
+    let total = sum(segments.map(({ bytes }) => bytes));
+    for (const segment of segments.filter(({ isComplete }) => isComplete)) {
+      const isOld = now - segment.lastAt > options.retainHours * HOUR_MS;
+      if (!isOld && total <= options.retainBytes - segmentBytes) return;
+      await rm(segment.path, { force: true });
+      segments = segments.filter((each) => each !== segment);
+      total -= segment.bytes;
+      meter.removed.add();
+      log.info(
+        { chain, file: segment.path, from: segment.slots[0], to: segment.slots.at(-1) },
+        'removed old blocks of the ledger',
+      );
+    }
+  }
+
+  const mark = (kind: number, slot: number) =>
+    [{ kind, flags: 0, writtenAt: clock.now(), header: markOf(slot) }, Buffer.alloc(0)] as const;
+
+  return {
+    get finalSlot() {
+      return finalSlot();
+    },
+    newest,
+    state(slot) {
+      if (find(slot) !== null) return 'block';
+      const next = above(slot);
+      return next !== null && next.parent < slot ? 'skipped' : 'unknown';
+    },
+    header: async (slot) => (await readBlock(slot, false))?.frame.header ?? null,
+    async text(slot) {
+      const found = await readText(slot);
+      return found === null || (found.frame.flags & VERBATIM) === 0 ? null : found.text;
+    },
+    async block(slot) {
+      const found = await readText(slot);
+      return found === null ? null : decoded(slot, found.text);
+    },
+    async append(block) {
+      const { answer } = block;
+      if (answer === undefined) throw new Error(`block ${block.slot} comes without its text`);
+      const [payload, flags] = await payloadOf(answer.text());
+      const frame = {
+        ...{ kind: BLOCK, writtenAt: clock.now(), header: headerOf(block) },
+        flags: flags | (answer.isVerbatim ? VERBATIM : 0),
+      };
+      await writes.run(async () => {
+        // Damaged blocks are written again.
+        const known = await readBlock(block.slot, true);
+        if (known?.frame.header.blockhash === block.blockhash) return;
+        await put([[frame, payload]]);
+        meter.appended.add();
+      });
+    },
+    async cut(slot, evenFinal = false) {
+      await writes.run(async () => {
+        const to = evenFinal ? slot : Math.max(slot, finalSlot());
+        if (newest() > to) await put([mark(CUT, to)]);
+      });
+    },
+    async finalize(slot) {
+      // A mark that is lost only costs a comparison at the next start.
+      await writes.run(async () => {
+        if (slot > finalSlot()) await put([mark(FINAL, slot)], false);
+      });
+    },
+    async close() {
+      await writes.run(async () => {
+        await file?.datasync().catch(() => undefined);
+        await file?.close();
+        file = null;
+      });
+    },
+  };
+}
+
+const sum = (values: readonly number[]) => values.reduce((total, value) => total + value, 0);
+
+interface Size {
+  readonly bytes: number;
+  readonly blocks: number;
+  /** Above every slot when there is no block. */
+  readonly oldestSlot: number;
+}
+
+export type LedgerMeter = ReturnType<typeof createLedgerMeter>;
+
+/** Declares the metrics of a chain's ledger, which may be opened later. */
+export function createLedgerMeter(metrics: Metrics) {
+  const meter = {
+    look: (): Size => ({ bytes: 0, blocks: 0, oldestSlot: Number.MAX_SAFE_INTEGER }),
+    appended: metrics.counter('blocks_appended_total', 'blocks that were written to the ledger'),
+    written: metrics.counter('bytes_written_total', 'bytes that were written to the ledger'),
+    removed: metrics.counter('files_removed_total', 'files of the ledger that the retention removed'),
+    damaged: metrics.counter('blocks_damaged_total', 'reads of blocks that are damaged on disk'),
+  };
+  metrics.observe('disk_bytes', 'bytes of all files of the ledger', () => meter.look().bytes);
+  metrics.observe('blocks', 'blocks in the ledger', () => meter.look().blocks);
+  metrics.observe('oldest_slot', 'oldest slot in the ledger; 0 without one', () => {
+    const { oldestSlot } = meter.look();
+    return oldestSlot === Number.MAX_SAFE_INTEGER ? 0 : oldestSlot;
+  });
+  return meter;
+}
+
+async function listFiles(dir: string): Promise<readonly { readonly number: number; readonly path: string }[]> {
+  const names = (await readdir(dir)).filter((name) => NAME.test(name)).toSorted();
+  return names.map((name) => ({ number: Number(NAME.exec(name)![1]), path: join(dir, name) }));
+}
+
+async function load(dir: string): Promise<readonly Segment[]> {
+  try {
+    makeFolder(dir);
+    const segments: Segment[] = [];
+    for (const { number, path } of await listFiles(dir)) segments.push(await loadSegment(number, path));
+    // Nothing is added to a file below the newest, complete or not.
+    for (const segment of segments.slice(0, -1)) segment.isComplete = true;
+    return segments;
+  } catch (error) {
+    throw failed('open', error);
+  }
+}
+
+async function syncFolder(dir: string): Promise<void> {
+  const folder = await open(dir, 'r');
+  try {
+    await folder.sync();
+  } finally {
+    await folder.close();
+  }
+}
+
+function failed(what: string, error: unknown): CodedError {
+  const code = codeOf(error);
+  if (error instanceof CodedError) return error;
+  const isFull = code === 'ENOSPC' || code === 'EDQUOT';
+  return new CodedError(isFull ? 'LEDGER_FULL' : 'LEDGER_IO', `cannot ${what} the ledger: ${messageOf(error)}`, {
+    cause: error,
+    retryable: isFull,
+    exitCode: EXIT.temporary,
+  });
+}
+
+function headerOf({
+  slot,
+  parentSlot,
+  blockhash,
+  previousBlockhash,
+  blockHeight,
+  blockTime,
+}: BlockHeader): BlockHeader {
+  return { slot, parentSlot, blockhash, previousBlockhash, blockHeight, blockTime };
+}
+
+const compress = promisify<Buffer, object, Buffer>(brotliCompress);
+const decompress = promisify<Buffer, Buffer>(brotliDecompress);
+
+/** The columns, or the text itself where they do not lead back to the same bytes. */
+async function payloadOf(text: Buffer): Promise<readonly [Buffer, number]> {
+  const columns = encodeText(text);
+  const isReversible = isSame(columns, text);
+  const bytes = isReversible ? columns : text;
+  const params = {
+    [constants.BROTLI_PARAM_QUALITY]: QUALITY,
+    [constants.BROTLI_PARAM_LGWIN]: constants.BROTLI_MAX_WINDOW_BITS,
+    [constants.BROTLI_PARAM_SIZE_HINT]: bytes.length,
+  };
+  return [await compress(bytes, { params }), isReversible ? 0 : PLAIN];
+}
+
+function isSame(columns: Buffer, text: Buffer): boolean {
+  try {
+    return decodeText(columns).equals(text);
+  } catch {
+    return false;
+  }
+}
+
+async function textOf({ flags }: Frame, payload: Buffer): Promise<Buffer> {
+  const bytes = await decompress(payload);
+  return (flags & PLAIN) === 0 ? decodeText(bytes) : bytes;
+}
+
+const BEFORE = Buffer.from('{"result":');
+const AFTER = Buffer.from('}');
+
+/** As the chain adapter decodes the answer of a node. Errors: as `decodeBlock`. */
+function decoded(slot: number, text: Buffer): ChainBlock {
+  const answer = Buffer.concat([BEFORE, text, AFTER]);
+  return decodeBlock(slot, scanBlockAnswer(answer) ?? (JSON.parse(text.toString()) as unknown));
+}
+
+export interface LedgerCheck {
+  readonly files: number;
+  readonly blocks: number;
+  readonly bytes: number;
+  readonly faults: readonly Fault[];
+}
+
+/** Reads and decodes every block of the files in a folder, also while they are being written. Errors: LEDGER_IO. */
+export async function verifyLedger(dir: string): Promise<LedgerCheck> {
+  try {
+    const files = await listFiles(dir);
+    const checks = [];
+    for (const { path } of files)
+      checks.push(
+        await checkSegment(path, async (frame, payload) => {
+          const { blockhash } = decoded(frame.header.slot, await textOf(frame, payload));
+          if (blockhash !== frame.header.blockhash) throw new Error('another block');
+        }),
+      );
+    return {
+      files: files.length,
+      blocks: sum(checks.map(({ blocks }) => blocks)),
+      bytes: sum(checks.map(({ bytes }) => bytes)),
+      faults: checks.flatMap(({ faults }) => faults),
+    };
+  } catch (error) {
+    throw failed('read', error);
+  }
+}

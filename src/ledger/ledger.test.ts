@@ -1,0 +1,349 @@
+import assert from 'node:assert/strict';
+import {
+  copyFileSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
+import { open } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, type TestContext, test } from 'node:test';
+import { createManualClock } from '../../test/helpers/manual-clock.ts';
+import { createMemoryLog } from '../../test/helpers/memory-log.ts';
+import { blockOf, entryOf, sampleMessage } from '../../test/helpers/rpc-block.ts';
+import { createSfc32 } from '../../test/helpers/sfc32.ts';
+import { encode32 } from '../lib/base58.ts';
+import { codeOf } from '../lib/coded-error.ts';
+import type { ChainBlock } from '../ports/block.ts';
+import { createMetricsRegistry } from '../runtime/metrics.ts';
+import { decodeBlock } from '../solana/decode/decode-block.ts';
+import { scanBlockAnswer } from '../solana/decode/scan-block.ts';
+import { createLedgerMeter, type Ledger, type LedgerOptions, openLedger, verifyLedger } from './index.ts';
+
+const HOUR_MS = 3_600_000;
+
+function setUp(t: TestContext, given: Partial<LedgerOptions> = {}) {
+  const dir = mkdtempSync(join(tmpdir(), 'parhelion-ledger-'));
+  t.after(() => rmSync(dir, { recursive: true, force: true }));
+  const clock = createManualClock();
+  const log = createMemoryLog();
+  const openIn = (at = dir, changes: Partial<LedgerOptions> = {}) =>
+    openLedger({
+      ...{ dir: at, chain: 'main', clock, log, meter: createLedgerMeter(createMetricsRegistry().scope('ledger')) },
+      ...{ retainHours: 24, retainBytes: 1_073_741_824, ...given, ...changes },
+    });
+  const files = () =>
+    readdirSync(dir)
+      .toSorted()
+      .map((name) => join(dir, name));
+  return { dir, clock, log, open: openIn, files };
+}
+
+const hash = (branch: string, slot: number) => encode32(Buffer.from(`${branch}${slot}`.padEnd(32, '.')));
+
+/** A block as it comes from a node that was asked for rewards. */
+function block(slot: number, parent = slot - 1, branch = 'a', parentBranch = branch, filler = ''): ChainBlock {
+  const signature = Buffer.alloc(64, `${branch}${slot}`);
+  const result = {
+    ...blockOf([entryOf({ message: sampleMessage(), signatures: [signature], meta: { logMessages: [filler] } })], slot),
+    blockhash: hash(branch, slot),
+    previousBlockhash: hash(parentBranch, parent),
+    parentSlot: parent,
+    rewards: [],
+  };
+  return decodeBlock(slot, scanBlockAnswer(Buffer.from(JSON.stringify({ jsonrpc: '2.0', result, id: 1 })))!);
+}
+
+async function appendAll(ledger: Ledger, blocks: readonly ChainBlock[]): Promise<void> {
+  for (const each of blocks) await ledger.append(each);
+}
+
+const range = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, at) => block(from + at));
+
+async function held(ledger: Ledger, from: number, to: number): Promise<string[]> {
+  const found: string[] = [];
+  for (let slot = from; slot <= to; slot++) {
+    const header = await ledger.header(slot);
+    const text = await ledger.text(slot);
+    assert.equal(header === null, text === null);
+    if (header === null) continue;
+    assert.equal((JSON.parse(text!.toString()) as { blockhash: string }).blockhash, header.blockhash);
+    found.push(`${slot}${header.blockhash}`);
+  }
+  return found;
+}
+
+const names = (slots: readonly number[], branch = 'a') => slots.map((slot) => `${slot}${hash(branch, slot)}`);
+
+describe('blocks of the ledger', () => {
+  test('are what came in, after a restart too', async (t) => {
+    const { open: openIt } = setUp(t);
+    const first = await openIt();
+    const one = block(10);
+    await first.append(one);
+    for (const ledger of [first, await openIt()]) {
+      assert.deepEqual(await ledger.text(10), one.answer!.text());
+      const read = (await ledger.block(10))!;
+      assert.equal(read.transactions[0]!.signature, one.transactions[0]!.signature);
+      assert.deepEqual(read.transactions[0]!.meta, one.transactions[0]!.meta);
+      const { slot, parentSlot, blockhash, previousBlockhash, blockHeight, blockTime } = one;
+      assert.deepEqual(await ledger.header(10), {
+        slot,
+        parentSlot,
+        blockhash,
+        previousBlockhash,
+        blockHeight,
+        blockTime,
+      });
+    }
+  });
+
+  test('a block in another form is kept, and its text is not given as that of a node', async (t) => {
+    const ledger = await setUp(t).open();
+    const parsed = decodeBlock(5, blockOf([entryOf({ message: sampleMessage() })], 5));
+    await ledger.append(parsed);
+    assert.equal(await ledger.text(5), null);
+    assert.equal((await ledger.block(5))!.blockhash, parsed.blockhash);
+  });
+
+  test('a slot is skipped only where a parent proves it, and unknown elsewhere', async (t) => {
+    const ledger = await setUp(t).open();
+    await appendAll(ledger, [block(10, 8), block(20, 19), block(21, 20)]);
+    const states = Array.from({ length: 16 }, (_, at) => ledger.state(7 + at));
+    assert.deepEqual(states, [
+      ...['unknown', 'unknown', 'skipped', 'block'],
+      ...new Array<string>(9).fill('unknown'),
+      ...['block', 'block', 'unknown'],
+    ]);
+    await ledger.append(block(15, 10));
+    assert.equal(ledger.state(12), 'skipped');
+    assert.equal(ledger.state(16), 'unknown');
+  });
+
+  test('written once: the same block again changes nothing', async (t) => {
+    const { open: openIt, files } = setUp(t);
+    const ledger = await openIt();
+    await ledger.append(block(1));
+    const { size } = statSync(files()[0]!);
+    await ledger.append(block(1));
+    assert.equal(statSync(files()[0]!).size, size);
+  });
+});
+
+describe('forks', () => {
+  for (const depth of [1, 2, 31])
+    test(`${depth} blocks are taken back, and stay so after a restart`, async (t) => {
+      const { open: openIt } = setUp(t);
+      const ledger = await openIt();
+      await appendAll(ledger, range(100, 140));
+      const ancestor = 140 - depth;
+      await ledger.cut(ancestor);
+      assert.equal(ledger.newest(), ancestor);
+      assert.equal(ledger.state(ancestor + 1), 'unknown');
+      await ledger.append(block(ancestor + 2, ancestor, 'b', 'a'));
+      const expected = [...names(range(100, ancestor).map(({ slot }) => slot)), ...names([ancestor + 2], 'b')];
+      for (const each of [ledger, await openIt()]) {
+        assert.deepEqual(await held(each, 90, 150), expected);
+        assert.equal(each.state(ancestor + 1), 'skipped');
+      }
+    });
+
+  test('final blocks are not taken back, unless they are of another chain', async (t) => {
+    const { open: openIt } = setUp(t);
+    const ledger = await openIt();
+    await appendAll(ledger, range(1, 10));
+    await ledger.finalize(7);
+    await ledger.cut(3);
+    assert.equal(ledger.newest(), 7);
+    assert.equal((await openIt()).finalSlot, 7);
+    await ledger.cut(-1, true);
+    assert.equal(ledger.newest(), -1);
+    assert.equal(ledger.finalSlot, -1);
+  });
+
+  test('random blocks, cuts, marks, filled ranges, restarts and small files equal a map', async (t) => {
+    const seed = Math.floor(Math.random() * 2 ** 32);
+    t.diagnostic(`seed ${seed}`);
+    const draw = createSfc32(seed);
+    const { open: openIt } = setUp(t, { retainBytes: 16_000 * 8 });
+    const truth = new Map<number, ChainBlock>();
+    let ledger = await openIt(undefined, { retainBytes: 40_000 });
+    let [top, final, branch] = [1_000, -1, 0];
+    const noise = () =>
+      Buffer.from(Array.from({ length: 600 }, () => Math.floor(draw.float() * 256))).toString('base64');
+    for (let turn = 0; turn < 250; turn++) {
+      const dice = draw.float();
+      if (dice < 0.6) {
+        const slot = top + 1 + Math.floor(draw.float() * 3);
+        const made = block(slot, top, `${branch}-`, undefined, noise());
+        await ledger.append(made);
+        truth.set(slot, made);
+        top = slot;
+      } else if (dice < 0.75) {
+        const to = Math.max(final, top - Math.floor(draw.float() * 31));
+        await ledger.cut(to);
+        for (const slot of [...truth.keys()]) if (slot > to) truth.delete(slot);
+        top = Math.max(to, ...truth.keys());
+        branch += 1;
+      } else if (dice < 0.85) {
+        final = Math.max(final, top - Math.floor(draw.float() * 40));
+        await ledger.finalize(final);
+      } else if (dice < 0.95) {
+        const slot = Math.floor(draw.float() * 900);
+        const made = block(slot, Math.max(0, slot - 1), 'f', undefined, noise());
+        await ledger.append(made);
+        truth.set(slot, made);
+      } else {
+        await ledger.close();
+        ledger = await openIt(undefined, { retainBytes: 40_000 });
+      }
+    }
+    let kept = 0;
+    for (let slot = 0; slot <= top + 5; slot++) {
+      const read = await ledger.block(slot);
+      if (read === null) continue;
+      kept += 1;
+      // What the retention removed is unknown; what is there is right.
+      assert.equal(read.blockhash, truth.get(slot)?.blockhash, `slot ${slot}`);
+    }
+    assert.ok(kept > 0);
+    for (let slot = 0; slot <= top + 5; slot++)
+      if (truth.has(slot)) assert.notEqual(ledger.state(slot), 'skipped', `slot ${slot}`);
+    const full = await openIt(mkdtempSync(join(tmpdir(), 'parhelion-ledger-')), { retainBytes: 1e9 });
+    await appendAll(full, [...truth.values()]);
+    assert.equal(full.newest(), Math.max(...truth.keys()));
+  });
+});
+
+describe('crashes and damage', () => {
+  test('a file cut off at any byte holds the whole frames before, and takes new blocks', async (t) => {
+    const { dir, open: openIt, files } = setUp(t);
+    const ledger = await openIt();
+    const ends: number[] = [];
+    for (const each of range(1, 3)) {
+      await ledger.append(each);
+      ends.push(statSync(files()[0]!).size);
+    }
+    await ledger.cut(2);
+    ends.push(statSync(files()[0]!).size);
+    await ledger.close();
+    const whole = join(dir, 'whole');
+    copyFileSync(files()[0]!, whole);
+    const torn = mkdtempSync(join(tmpdir(), 'parhelion-ledger-'));
+    t.after(() => rmSync(torn, { recursive: true, force: true }));
+    for (let bytes = 0; bytes <= ends[3]!; bytes++) {
+      const path = join(torn, '0000000001.ledger');
+      copyFileSync(whole, path);
+      truncateSync(path, bytes);
+      const opened = await openIt(torn);
+      const frames = ends.filter((end) => end <= bytes).length;
+      const expected = names([1, 2, 3].slice(0, frames === 4 ? 2 : frames));
+      if (bytes % 7 === 0 || ends.some((end) => Math.abs(end - bytes) < 3)) {
+        await opened.append(block(9, 8));
+        await opened.close();
+        const again = await openIt(torn);
+        assert.deepEqual(await held(again, 0, 20), [...expected, ...names([9])], `${bytes} bytes`);
+        assert.deepEqual((await verifyLedger(torn)).faults, []);
+      } else assert.equal(opened.newest(), expected.length === 0 ? -1 : expected.length, `${bytes} bytes`);
+      await opened.close();
+      rmSync(path);
+    }
+  });
+
+  test('a flipped bit is never served, and the block can be written again', async (t) => {
+    const { open: openIt, files, dir } = setUp(t);
+    const blocks = range(1, 4);
+    const ledger = await openIt();
+    await appendAll(ledger, blocks);
+    await ledger.close();
+    const path = files()[0]!;
+    const whole = readFileSync(path);
+    const step = 5;
+    for (let at = 0; at < whole.length; at += step) {
+      const broken = Buffer.from(whole);
+      broken[at] = broken[at]! ^ (1 << (at % 8));
+      writeFileSync(path, broken);
+      const opened = await openIt();
+      for (const each of blocks) {
+        const text = await opened.text(each.slot);
+        if (text !== null) assert.deepEqual(text, each.answer!.text(), `bit in byte ${at}`);
+      }
+      assert.equal((await verifyLedger(dir)).faults.length > 0, true, `bit in byte ${at} is found`);
+      await appendAll(opened, blocks);
+      assert.deepEqual(await held(opened, 0, 9), names([1, 2, 3, 4]), `bit in byte ${at} is repaired`);
+      await opened.close();
+    }
+  });
+
+  test('a write that fails leaves nothing behind, and the next one works', async (t) => {
+    for (const failing of ['ENOSPC', 'EIO']) {
+      let left = Number.POSITIVE_INFINITY;
+      const openFile: typeof open = async (...args) => {
+        const file = await open(...args);
+        const write = file.write.bind(file) as (...parts: unknown[]) => Promise<{ bytesWritten: number }>;
+        const limited = async (bytes: Buffer, offset: number, length: number, at: number) => {
+          if (left <= 0) throw Object.assign(new Error('refused'), { code: failing });
+          // A short write first, as a full disk does.
+          const done = await write(bytes, offset, Math.min(length, left), at);
+          left -= done.bytesWritten;
+          return done;
+        };
+        return Object.assign(file, { write: limited }) as unknown as typeof file;
+      };
+      const { open: openIt, dir } = setUp(t, { openFile });
+      const ledger = await openIt();
+      await ledger.append(block(1));
+      left = 100;
+      await assert.rejects(
+        ledger.append(block(2)),
+        (error) => codeOf(error) === (failing === 'EIO' ? 'LEDGER_IO' : 'LEDGER_FULL'),
+      );
+      assert.equal(ledger.state(2), 'unknown');
+      // As after a crash at this moment.
+      assert.deepEqual(await held(await openIt(), 0, 9), names([1]));
+      left = Number.POSITIVE_INFINITY;
+      await ledger.append(block(2));
+      for (const each of [ledger, await openIt()]) assert.deepEqual(await held(each, 0, 9), names([1, 2]));
+      assert.deepEqual((await verifyLedger(dir)).faults, []);
+    }
+  });
+});
+
+describe('retention', () => {
+  test('whole files go by age; their slots are unknown, never skipped', async (t) => {
+    const { open: openIt, clock, files } = setUp(t, { retainHours: 8 });
+    const ledger = await openIt();
+    await appendAll(ledger, range(1, 3));
+    await clock.advance(HOUR_MS);
+    await appendAll(ledger, range(4, 6));
+    assert.equal(files().length, 2);
+    await clock.advance(9 * HOUR_MS);
+    await appendAll(ledger, range(7, 9));
+    for (const each of [ledger, await openIt()]) {
+      assert.equal(each.state(2), 'unknown');
+      assert.equal(each.newest(), 9);
+    }
+    assert.ok(files().length <= 2);
+  });
+
+  test('the files together stay below the bound', async (t) => {
+    const retainBytes = 60_000;
+    const { open: openIt, files } = setUp(t, { retainBytes });
+    const ledger = await openIt();
+    const draw = createSfc32(3);
+    for (let slot = 1; slot <= 200; slot++) {
+      const filler = Buffer.from(Array.from({ length: 900 }, () => Math.floor(draw.float() * 256))).toString('base64');
+      await ledger.append(block(slot, slot - 1, 'a', 'a', filler));
+      const bytes = files().reduce((sum, path) => sum + statSync(path).size, 0);
+      assert.ok(bytes <= retainBytes + 8_000, `${bytes} bytes at slot ${slot}`);
+    }
+    assert.equal(ledger.state(1), 'unknown');
+    assert.equal(ledger.state(200), 'block');
+    assert.equal((await openIt()).newest(), 200);
+  });
+});

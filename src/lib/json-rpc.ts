@@ -1,0 +1,86 @@
+import { isPlainObject } from './json.ts';
+import { type JsonMember, objectMembers } from './json-members.ts';
+
+/**
+ * The JSON-RPC envelope: requests and replies as text, and the parts of a reply. Sending, and what a failure says about an upstream, are
+ * in the clients.
+ */
+
+/** Start of a request, up to its params; `idText` is raw JSON, undefined for a notification. */
+export const rpcRequestHead = (method: string, idText: string | undefined): string =>
+  `{"jsonrpc":"2.0"${idText === undefined ? '' : `,"id":${idText}`},"method":${JSON.stringify(method)}`;
+
+/** A request whose params are JSON text; null: without params. */
+export function rpcRequestOf(method: string, paramsText: string | null, id = 1): string {
+  const head = rpcRequestHead(method, String(id));
+  return paramsText === null ? `${head}}` : `${head},"params":${paramsText}}`;
+}
+
+export const rpcRequest = (method: string, params?: unknown): string =>
+  rpcRequestOf(method, params === undefined ? null : JSON.stringify(params));
+
+/** A reply with a result in JSON text. The raw text of the id is returned unchanged. */
+export const rpcResultReply = (resultText: string, idText: string): string =>
+  `{"jsonrpc":"2.0","result":${resultText},"id":${idText}}`;
+
+/** A reply with an error object in JSON text. */
+export const rpcErrorReply = (errorText: string, idText: string): string =>
+  `{"jsonrpc":"2.0","error":${errorText},"id":${idText}}`;
+
+export interface RpcErrorObject {
+  readonly code: number;
+  readonly message: string;
+  readonly data?: unknown;
+}
+
+/** A parsed reply: its error object if it has one, else its result, which may be null. Null when the value is no reply. */
+export function rpcReplyOf(value: unknown): { readonly error: RpcErrorObject } | { readonly result: unknown } | null {
+  if (!isPlainObject(value)) return null;
+  const { error } = value;
+  if (isPlainObject(error) && Number.isInteger(error['code'])) return { error: error as unknown as RpcErrorObject };
+  return 'result' in value ? { result: value['result'] } : null;
+}
+
+/** Positions of the parts of a JSON-RPC response in its bytes. Exactly one of `result` and `error` is set. */
+export interface RpcReplyParts {
+  readonly id: JsonMember | null;
+  readonly result: JsonMember | null;
+  readonly error: JsonMember | null;
+}
+
+/**
+ * Finds result or error and the id of a complete JSON-RPC response without parsing them. Null when the bytes are anything
+ * else: text, half an object, both or neither of the two members, a member twice.
+ */
+export function readRpcReply(bytes: Buffer): RpcReplyParts | null {
+  const members = objectMembers(bytes);
+  if (members === null) return null;
+  let id: JsonMember | null = null;
+  let result: JsonMember | null = null;
+  let error: JsonMember | null = null;
+  for (const member of members) {
+    if (member.name === 'id') {
+      if (id !== null) return null;
+      id = member;
+    } else if (member.name === 'result') {
+      if (result !== null) return null;
+      result = member;
+    } else if (member.name === 'error' && !isNull(bytes, member)) {
+      if (error !== null) return null;
+      error = member;
+    }
+  }
+  // Old nodes send `error: null` with a result, and `result: null` with an error.
+  if (error !== null && result !== null && isNull(bytes, result)) result = null;
+  return (result === null) === (error === null) ? null : { id, result, error };
+}
+
+/** Whether the value is the literal null. */
+export function isNull(bytes: Buffer, member: JsonMember): boolean {
+  return member.end - member.start === 4 && bytes.toString('latin1', member.start, member.end) === 'null';
+}
+
+/** The response with another id; everything else is unchanged byte for byte. `idText` is raw JSON. */
+export function withId(bytes: Buffer, id: JsonMember, idText: string): Buffer {
+  return Buffer.concat([bytes.subarray(0, id.start), Buffer.from(idText), bytes.subarray(id.end)]);
+}

@@ -1,2 +1,0 @@
-/** `main`, or `devnet` for the second chain. */
-export type ChainId = 'main' | 'devnet';

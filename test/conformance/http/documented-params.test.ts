@@ -1,0 +1,81 @@
+/** The published schemas of JSON-RPC params are those that validate: what they accept is accepted, and what they refuse is -32602. */
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import fc from 'fast-check';
+import { type DaemonInProcess, startDaemon } from '../../helpers/daemon.ts';
+import { createSchemaReader, type Schema, type SchemaDocument } from '../../helpers/schema-values.ts';
+
+const RUNS = 15;
+/** Refusals that are about what a value stands for, or about two values together, which no schema expresses. */
+const MEANING =
+  /^Invalid cursor|paginationKey|encoding|deserialize|^No hashes or new addresses|^Cannot provide both|^Not all requested|^No proving circuit|^At least one queue/;
+
+let daemon: DaemonInProcess;
+interface Document extends SchemaDocument {
+  readonly paths: {
+    readonly '/': {
+      readonly post: {
+        readonly requestBody: { readonly content: { readonly 'application/json': { readonly schema: Schema } } };
+      };
+    };
+  };
+}
+
+let document: Document;
+before(async () => {
+  const plugins = ['access', 'accounts', 'compression', 'fees', 'proxy', 'token-metadata'];
+  daemon = await startDaemon({ config: { plugins, follow: { enabled: false }, compression: { verifyChain: false } } });
+  document = (await (await fetch(`${daemon.apiUrl}/openapi.json`)).json()) as Document;
+});
+after(() => daemon.stop());
+
+/** A call for a slot that is not there waits for it. */
+const withoutWait = (params: unknown): unknown =>
+  JSON.parse(JSON.stringify(params), (name, value: unknown) =>
+    name === 'minContextSlot' && Number.isSafeInteger(value) && (value as number) > 0 ? 0 : value,
+  );
+
+/** `code` 0: accepted. */
+async function send(method: string, params: unknown): Promise<{ readonly code: number; readonly text: string }> {
+  const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params: withoutWait(params) });
+  const response = await fetch(`${daemon.apiUrl}/?api-key=${daemon.key}`, { method: 'POST', body });
+  const text = await response.text();
+  const { error } = JSON.parse(text) as {
+    readonly error?: { readonly code: number; readonly message: string; readonly data?: { readonly details?: string } };
+  };
+  return { code: error?.code ?? 0, text: error?.data?.details ?? error?.message ?? '' };
+}
+
+test('params: what the reference accepts is accepted, and what it refuses is refused', async (t) => {
+  const { resolve, compile, valuesOf, damaged } = createSchemaReader(document);
+  const call = document.paths['/'].post.requestBody.content['application/json'].schema;
+  const [single] = resolve(call)['anyOf'] as readonly Schema[];
+  const methods = (resolve(single as Schema)['anyOf'] as readonly Schema[]).flatMap((one) => {
+    const { method, params } = resolve(one)['properties'] as { readonly method: Schema; readonly params?: Schema };
+    const name = method['const'];
+    return typeof name === 'string' && params !== undefined ? [[name, params] as const] : [];
+  });
+  assert.ok(methods.length >= 40, String(methods.length));
+  for (const [name, schema] of methods)
+    await t.test(name, async () => {
+      const accepts = compile(schema);
+      const isContainer = (value: unknown) => typeof value === 'object' && value !== null;
+      await fc.assert(
+        // Two members that exclude each other are values of the schema's parts, and not of the schema.
+        fc.asyncProperty(valuesOf(resolve(schema)).filter(accepts), async (params) => {
+          const { code, text } = await send(name, params);
+          assert.ok(code !== -32602 || MEANING.test(text), `${JSON.stringify(params)}: ${text}`);
+          assert.notEqual(code, -32603, text);
+        }),
+        { numRuns: RUNS },
+      );
+      await fc.assert(
+        fc.asyncProperty(damaged(valuesOf(resolve(schema))).filter(isContainer), async (params) => {
+          if (accepts(params)) return;
+          const { code, text } = await send(name, params);
+          assert.equal(code, -32602, `${JSON.stringify(params)}: ${text}`);
+        }),
+        { numRuns: RUNS },
+      );
+    });
+});

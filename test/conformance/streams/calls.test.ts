@@ -1,0 +1,328 @@
+/** Calls: who may make them, what ends them, and how they are carried. */
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { connect as connectHttp2 } from 'node:http2';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { gunzipSync } from 'node:zlib';
+import { Keypair } from '@solana/web3.js';
+import { makeCertificate, opensslMissing } from '../../helpers/certificates.ts';
+import { chainMissing, startChain } from '../../helpers/chain.ts';
+import { runCommand, startDaemonProcess } from '../../helpers/daemon.ts';
+import { GEYSER_DIR, geyserMissing, loadClient } from '../../helpers/geyser.ts';
+import { freePort, type Json, type RawCall, type RawOptions, requestOf, type StreamBed, startBed } from './bed.ts';
+
+const skip = geyserMissing() ?? (await chainMissing()) ?? false;
+const address = () => Keypair.generate().publicKey.toBase58();
+const ALL = { transactions: { all: {} }, slots: { s: {} }, commitment: 1 };
+
+async function command({ daemon }: StreamBed, ...args: string[]): Promise<Json> {
+  const { code, out, err } = await runCommand([...args, '--json', '--config', daemon.configFile]);
+  assert.equal(code, 0, err);
+  return JSON.parse(out);
+}
+
+const WAIT_MS = 60_000;
+
+async function until(what: string, check: () => boolean | Promise<boolean>): Promise<void> {
+  for (const startedMs = performance.now(); performance.now() - startedMs < WAIT_MS; await sleep(10))
+    if (await check()) return;
+  throw new Error(`waited in vain: ${what}`);
+}
+
+/** Opens a subscription and waits until the daemon has it. */
+async function open(bed: StreamBed, options: RawOptions = {}): Promise<RawCall> {
+  const call = bed.raw('Subscribe', [ALL, { ping: { id: 1 } }], options);
+  await until('a pong', () => call.messages.some((one) => updateOf(one).pong !== undefined));
+  return call;
+}
+
+/** An update of protobuf bytes. */
+const updateOf = (bytes: Buffer): Json =>
+  (loadClient('@triton-one/yellowstone-grpc') as Json).SubscribeUpdate.decode(bytes);
+
+async function metric({ daemon }: StreamBed, name: string): Promise<number> {
+  const text = await (await fetch(`${daemon.adminUrl}/metrics`)).text();
+  return Number(new RegExp(`^parhelion_streams_${name} (\\S+)$`, 'm').exec(text)?.[1]);
+}
+
+describe('calls', { skip, timeout: 240_000 }, () => {
+  test('the unary methods answer like the node', async (t) => {
+    const bed = await startBed(t);
+    await bed.chain.seal(40);
+    const client = await bed.connect();
+    const { version } = await client.getVersion();
+    assert.equal(JSON.parse(version).version.package, 'parhelion');
+    assert.deepEqual(await client.ping(41), { count: 41 });
+    assert.deepEqual(await client.subscribeReplayInfo(), { firstAvailable: undefined });
+    for (const [number, commitment] of (['processed', 'confirmed', 'finalized'] as const).entries()) {
+      const { connection } = bed.chain;
+      assert.equal(Number((await client.getSlot(number)).slot), await connection.getSlot(commitment));
+      assert.equal(
+        Number((await client.getBlockHeight(number)).blockHeight),
+        await connection.getBlockHeight(commitment),
+      );
+      const theirs = await connection.getLatestBlockhash(commitment);
+      const ours = await client.getLatestBlockhash(number);
+      assert.deepEqual({ blockhash: ours.blockhash, lastValidBlockHeight: Number(ours.lastValidBlockHeight) }, theirs);
+      assert.equal((await client.isBlockhashValid(theirs.blockhash, number)).valid, true);
+    }
+    assert.equal((await client.isBlockhashValid(address(), 1)).valid, false);
+    await assert.rejects(client.isBlockhashValid('no hash', 1));
+    const unknown = await bed.raw('SubscribeDeshred', [Buffer.alloc(0)]).status;
+    assert.deepEqual([unknown.code, unknown.details], [12, 'the method /geyser.Geyser/SubscribeDeshred is unknown']);
+  });
+
+  test('unary methods can be switched off', async (t) => {
+    const bed = await startBed(t, { grpc: { unary: false } });
+    const { code, details } = await bed.raw('GetSlot', [Buffer.alloc(0)]).status;
+    assert.deepEqual([code, details], [12, 'method disabled']);
+  });
+
+  test('a key is needed, with the permission; one that is revoked ends its streams', async (t) => {
+    const bed = await startBed(t);
+    for (const token of [null, 'wrong', 'test-00000000-0000-0000-0000-000000000000']) {
+      for (const method of ['Subscribe', 'GetSlot']) {
+        const { code, details } = await bed.raw(method, [Buffer.alloc(0)], { token }).status;
+        assert.deepEqual([code, details], [16, 'No valid auth token']);
+      }
+    }
+    const make = async (...more: string[]) =>
+      await command(bed, 'keys', 'create', '--project', bed.daemon.projectId, '--name', 'a', ...more);
+    const limited = await make('--permissions', 'rpc');
+    const { code, details } = await bed.raw('Subscribe', [ALL], { token: limited.key }).status;
+    assert.deepEqual([code, details], [7, 'the key has no permission for streams']);
+    const { key, id } = await make('--permissions', 'laserstreamGrpc');
+    const bearer = bed.raw('GetVersion', [Buffer.alloc(0)], {
+      token: null,
+      metadata: { authorization: `Bearer ${key}` },
+    });
+    assert.equal((await bearer.status).code, 0);
+    const call = await open(bed, { token: key });
+    const updates = await bed.subscribe(ALL, key);
+    await command(bed, 'keys', 'revoke', '--id', id);
+    const end = await call.status;
+    assert.deepEqual([end.code, end.details], [16, 'No valid auth token']);
+    assert.match((await updates.ended()).message, /stream receive failed/);
+  });
+
+  test('updates cost credits by their bytes, and their end ends the stream', async (t) => {
+    const bed = await startBed(t, { credits: { data: 100_000 } });
+    const usage = async () => {
+      const url = `${bed.daemon.apiUrl}/v0/admin/projects/${bed.daemon.projectId}/usage`;
+      const response = await fetch(url, { headers: { 'X-Api-Key': bed.daemon.key } });
+      assert.equal(response.status, 200);
+      return (await response.json()) as Json;
+    };
+    const call = await open(bed);
+    for (let i = 0; i < 3; i++) await bed.chain.fund(address(), 1_000_000);
+    await until('three transactions and the last status', () => {
+      const updates = call.messages.map(updateOf);
+      const isWhole = updates.at(-1)?.slot?.status === 1;
+      return isWhole && updates.filter(({ transaction }) => transaction !== undefined).length === 3;
+    });
+    const bytes = call.messages
+      .filter((one) => updateOf(one).pong === undefined && updateOf(one).ping === undefined)
+      .reduce((sum, one) => sum + one.length + 5, 0);
+    const first = await usage();
+    assert.equal(first.dataTransfer.laserstreamGrpc, bytes);
+    assert.equal(first.credits.laserstreamGrpc, bytes);
+    const limit = ['--override', JSON.stringify({ creditsLimit: Math.ceil(first.creditsUsed) + 1_500 })];
+    await command(bed, 'projects', 'set-plan', '--id', bed.daemon.projectId, ...limit);
+    // The daemon notices the new limit within a second.
+    await until('the end', async () => {
+      await bed.chain.fund(address(), 1_000_000);
+      return (await Promise.race([call.status, sleep(50)])) !== undefined;
+    });
+    const { code, details } = await call.status;
+    assert.deepEqual([code, details], [8, 'max usage reached']);
+    const end = await usage();
+    assert.equal(end.credits.laserstreamGrpc, end.dataTransfer.laserstreamGrpc);
+  });
+
+  test('subscriptions are limited for a project and in all; an ended one frees its place', async (t) => {
+    const bed = await startBed(t, { grpc: { maxStreamsPerProject: 2 } });
+    const held = [await open(bed), await open(bed)];
+    const { code, details } = await bed.raw('Subscribe', [ALL]).status;
+    assert.deepEqual([code, details], [8, 'only 2 subscriptions of a project may be open']);
+    held[0]?.stream.cancel();
+    await until('one has gone', async () => (await metric(bed, 'readers')) === 1);
+    const next = await open(bed);
+    next.stream.cancel();
+    held[1]?.stream.cancel();
+  });
+
+  test('requests are bounded one by one and together', async (t) => {
+    const bed = await startBed(t, { grpc: { maxRequestBytes: 10_000, maxFilterBytes: 15_000 } });
+    const list = (count: number) => ({
+      transactions: { a: { accountInclude: Array.from({ length: count }, address) } },
+    });
+    const large = await bed.raw('Subscribe', [list(400)]).status;
+    assert.equal(large.code, 8);
+    assert.match(large.details, /^a message of \d+ bytes is larger than 10000$/);
+    const first = bed.raw('Subscribe', [list(100), { ping: { id: 1 } }]);
+    await until('a pong', () => first.messages.length > 0);
+    const second = await bed.raw('Subscribe', [list(200)]).status;
+    assert.deepEqual([second.code, second.details], [8, 'no room for more filters, try again later']);
+    first.stream.cancel();
+    await until('nothing is held', async () => (await metric(bed, 'filter_bytes')) === 0);
+  });
+
+  test('a reader that stops is cut with its status, and the others get everything', async (t) => {
+    const bed = await startBed(t, { grpc: { maxQueuedBytes: 100_000 } });
+    const session = connectHttp2(bed.url, { settings: { initialWindowSize: 1_000 } });
+    t.after(() => session.destroy());
+    const headers = {
+      ':method': 'POST',
+      ':path': '/geyser.Geyser/Subscribe',
+      'content-type': 'application/grpc',
+      te: 'trailers',
+    };
+    const stalled = session.request({ ...headers, 'x-token': bed.daemon.key });
+    const { SubscribeRequest } = loadClient('@triton-one/yellowstone-grpc') as Json;
+    const request = Buffer.from(SubscribeRequest.encode(SubscribeRequest.fromPartial(requestOf(ALL))).finish());
+    const head = Buffer.alloc(5);
+    head.writeUInt32BE(request.length, 1);
+    stalled.write(Buffer.concat([head, request]));
+    stalled.pause();
+    const trailers = new Promise<Json>((resolve) => stalled.once('trailers', resolve));
+    const other = await bed.subscribe(ALL);
+    let sent = 0;
+    await until('it is cut', async () => {
+      for (let i = 0; i < 10; i++) await bed.chain.fund(address(), 1_000_000);
+      sent += 10;
+      return (await metric(bed, 'sent_bytes_total')) > 250_000;
+    });
+    stalled.resume();
+    const { 'grpc-status': status, 'grpc-message': message } = await Promise.race([trailers, sleep(20_000, {})]);
+    assert.deepEqual([status, message], ['13', 'lagged to send an update']);
+    await other.of('transaction', sent);
+    assert.equal(other.error, null);
+    other.close();
+  });
+
+  test('a drain ends streams with a status and tells clients to go elsewhere', async (t) => {
+    const bed = await startBed(t);
+    const call = await open(bed);
+    const session = connectHttp2(bed.url);
+    t.after(() => session.destroy());
+    const goaway = new Promise<number>((resolve) => session.once('goaway', resolve));
+    await bed.subscribe(ALL);
+    const stopped = bed.daemon.stop();
+    const { code, details } = await call.status;
+    assert.deepEqual([code, details], [14, 'server is shutting down try again later']);
+    assert.equal(await goaway, 0);
+    await stopped;
+    await assert.rejects(bed.connect());
+  });
+
+  test('gzip in both directions', async (t) => {
+    const bed = await startBed(t);
+    const call = await open(bed, { compression: 'gzip' });
+    const plain = await bed.subscribe(ALL);
+    await bed.chain.fund(address(), 1_000_000);
+    const [theirs] = await plain.of('transaction', 1);
+    await until('a transaction', () => call.messages.some((one) => updateOf(one).transaction !== undefined));
+    const ours = call.messages.map(updateOf).find(({ transaction }) => transaction !== undefined);
+    assert.deepEqual(ours.transaction, theirs.transaction);
+    call.stream.cancel();
+    plain.close();
+    // The bytes on the wire: frames with the mark of compression.
+    const session = connectHttp2(bed.url);
+    t.after(() => session.destroy());
+    const headers = { ':method': 'POST', ':path': '/geyser.Geyser/Subscribe', 'content-type': 'application/grpc' };
+    const stream = session.request({ ...headers, 'x-token': bed.daemon.key, 'grpc-accept-encoding': 'identity,gzip' });
+    const { SubscribeRequest } = loadClient('@triton-one/yellowstone-grpc') as Json;
+    const request = Buffer.from(SubscribeRequest.encode(SubscribeRequest.fromPartial(requestOf(ALL))).finish());
+    stream.write(Buffer.concat([Buffer.of(0, 0, 0, 0, request.length), request]));
+    const chunks: Buffer[] = [];
+    stream.on('data', (chunk: Buffer) => chunks.push(chunk));
+    const response = await new Promise<Json>((resolve) => stream.once('response', resolve));
+    assert.equal(response['grpc-encoding'], 'gzip');
+    await until('it is open', async () => (await metric(bed, 'subscriptions_total')) === 3);
+    await bed.chain.fund(address(), 1_000_000);
+    await until('some bytes', () => Buffer.concat(chunks).length >= 300);
+    const bytes = Buffer.concat(chunks);
+    assert.equal(bytes[0], 1);
+    const unpacked = gunzipSync(bytes.subarray(5, 5 + bytes.readUInt32BE(1)));
+    assert.ok(updateOf(unpacked).transaction !== undefined);
+  });
+
+  test('TLS', { skip: opensslMissing() ?? false }, async (t) => {
+    const folder = mkdtempSync(join(tmpdir(), 'parhelion-streams-'));
+    t.after(() => rmSync(folder, { recursive: true, force: true }));
+    const { cert, key } = makeCertificate();
+    const [certFile, keyFile] = [join(folder, 'cert.pem'), join(folder, 'key.pem')];
+    writeFileSync(certFile, cert);
+    writeFileSync(keyFile, key);
+    const bed = await startBed(t, { grpc: { tls: { certFile, keyFile } } });
+    const { code } = await bed.raw('GetVersion', [Buffer.alloc(0)], { ca: Buffer.from(cert) }).status;
+    assert.equal(code, 0);
+    writeFileSync(keyFile, makeCertificate().key);
+    const check = await runCommand(['check-config', '--config', bed.daemon.configFile]);
+    assert.equal(check.code, 78);
+    assert.match(check.err, /streams\.grpc\.tls/);
+  });
+
+  test('the example of the page runs', async (t) => {
+    const bed = await startBed(t);
+    const wallet = address();
+    const words = { 'http://127.0.0.1:10000': bed.url, KEY: bed.daemon.key, ADDRESS: wallet };
+    let text = readFileSync(join(GEYSER_DIR, 'watch.mjs'), 'utf8');
+    for (const [word, value] of Object.entries(words)) text = text.replace(`'${word}'`, `'${value}'`);
+    const file = join(GEYSER_DIR, `watch-${bed.port}.mjs`);
+    writeFileSync(file, text);
+    t.after(() => rmSync(file, { force: true }));
+    const child = spawn(process.execPath, [file], { stdio: ['ignore', 'pipe', 'inherit'] });
+    t.after(() => child.kill());
+    let out = '';
+    child.stdout.on('data', (chunk: Buffer) => {
+      out += chunk.toString();
+    });
+    await until('a line', async () => {
+      await bed.chain.fund(wallet, 1_000_000);
+      return /^\d+ /m.test(out);
+    });
+  });
+
+  test('the LaserStream client reads the same updates, from a daemon with threads', async (t) => {
+    const chain = await startChain();
+    const port = await freePort();
+    const daemon = await startDaemonProcess({
+      chain: { rpcUrl: chain.rpcUrl },
+      config: { plugins: ['access', 'streams'], streams: { grpc: { port } } },
+    });
+    t.after(async () => {
+      await daemon.stop();
+      await chain.stop();
+    });
+    const { subscribe } = loadClient('helius-laserstream') as Json;
+    const updates: Json[] = [];
+    const errors: Error[] = [];
+    const config = { apiKey: daemon.key, endpoint: `http://127.0.0.1:${port}`, replay: false };
+    const wallet = address();
+    const request = {
+      transactions: { mine: { accountInclude: [wallet], accountExclude: [], accountRequired: [] } },
+      commitment: 1,
+    };
+    const handle = await subscribe(
+      config,
+      { ...request, accounts: {}, slots: { s: {} } },
+      (one: Json) => updates.push(one),
+      (error: Error) => errors.push(error),
+    );
+    await until('a slot', async () => {
+      await chain.seal();
+      return updates.some(({ slot }) => slot);
+    });
+    await chain.fund(wallet, 1_000_000);
+    await until('the transaction', () => updates.some(({ transaction }) => transaction));
+    const found = updates.find(({ transaction }) => transaction);
+    assert.deepEqual(found.filters, ['mine']);
+    assert.deepEqual(errors, []);
+    handle.cancel();
+  });
+});

@@ -1,0 +1,322 @@
+/** Filters: what they choose, how they are replaced, and which are refused. */
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { Keypair, SystemProgram, Transaction } from '@solana/web3.js';
+import { encode64 } from '../../../src/lib/base58.ts';
+import { chainMissing } from '../../helpers/chain.ts';
+import { geyserMissing } from '../../helpers/geyser.ts';
+import { createEconomy } from '../../helpers/wallet-economy.ts';
+import { type Json, type StreamBed, startBed, type Updates } from './bed.ts';
+
+const skip = geyserMissing() ?? (await chainMissing()) ?? false;
+const address = () => Keypair.generate().publicKey.toBase58();
+const labelsBySignature = (updates: Updates, kind = 'transaction') => {
+  const found = new Map<string, readonly string[]>();
+  for (const update of updates.all) {
+    const one = kind === 'transaction' ? update.transaction?.transaction : update.transactionStatus;
+    if (one !== undefined) found.set(encode64(one.signature), update.filters.toSorted());
+  }
+  return found;
+};
+
+/** Waits until the updates of everything that happened so far are there. */
+async function caughtUp({ chain }: StreamBed, updates: Updates): Promise<void> {
+  const slot = await chain.seal();
+  while (!updates.all.some(({ slot: one }) => Number(one?.slot) === slot)) await updates.settled();
+}
+
+/** Pays more than there is: sent without a check beforehand it lands and fails. */
+async function makeFailing({ chain }: StreamBed): Promise<{ readonly signature: string; send(): Promise<string> }> {
+  const payer = Keypair.generate();
+  await chain.fund(payer.publicKey.toBase58(), 10_000_000);
+  const { blockhash } = await chain.connection.getLatestBlockhash();
+  const transaction = new Transaction({ feePayer: payer.publicKey, recentBlockhash: blockhash });
+  transaction.add(SystemProgram.transfer({ fromPubkey: payer.publicKey, toPubkey: payer.publicKey, lamports: 1e12 }));
+  transaction.sign(payer);
+  return {
+    signature: encode64(transaction.signature as Buffer),
+    send: () => chain.connection.sendRawTransaction(transaction.serialize(), { skipPreflight: true }),
+  };
+}
+
+describe('filters', { skip }, () => {
+  test('accounts that are included, excluded or required; votes, failures and a signature', async (t) => {
+    const bed = await startBed(t);
+    const [one, other] = [address(), address()];
+    const { signature: failing, send } = await makeFailing(bed);
+    const filters = {
+      one: { accountInclude: [one] },
+      any: { accountInclude: [one, other, address()] },
+      not: { accountExclude: [one] },
+      both: { accountInclude: [one, other], accountExclude: [other] },
+      required: { accountRequired: [one, SystemProgram.programId.toBase58()] },
+      never: { accountRequired: [one, other] },
+      votes: { vote: true },
+      plain: { vote: false },
+      failed: { failed: true },
+      good: { failed: false, accountInclude: [one] },
+      signature: { signature: failing },
+    };
+    const updates = await bed.subscribe({
+      transactions: filters,
+      transactionsStatus: filters,
+      slots: { s: {} },
+      commitment: 1,
+    });
+    const toOne = await bed.chain.fund(one, 2_000_000);
+    const toOther = await bed.chain.fund(other, 3_000_000);
+    assert.equal(await send(), failing);
+    await caughtUp(bed, updates);
+    for (const kind of ['transaction', 'transactionStatus']) {
+      const labels = labelsBySignature(updates, kind);
+      assert.deepEqual(labels.get(toOne), ['any', 'both', 'good', 'one', 'plain', 'required']);
+      assert.deepEqual(labels.get(toOther), ['any', 'not', 'plain']);
+      assert.deepEqual(labels.get(failing), ['failed', 'not', 'plain', 'signature']);
+    }
+    updates.close();
+  });
+
+  test('token_accounts: owners of token accounts count too, all of them or those whose balance changed', async (t) => {
+    const seed = Math.floor(Math.random() * 2 ** 32);
+    console.log(`seed ${seed}`);
+    const bed = await startBed(t);
+    const economy = await createEconomy(bed.chain, seed, 3);
+    const filter = (wallet: string, mode?: number) => ({ accountInclude: [wallet], tokenAccounts: mode });
+    const transactions = Object.fromEntries(
+      economy.wallets.flatMap((wallet) => [
+        [`${wallet} plain`, filter(wallet)],
+        [`${wallet} all`, filter(wallet, 0)],
+        [`${wallet} changed`, filter(wallet, 1)],
+      ]),
+    );
+    const updates = await bed.subscribe({
+      transactions: { ...transactions, every: {} },
+      slots: { s: {} },
+      commitment: 1,
+    });
+    await economy.run(15);
+    await caughtUp(bed, updates);
+    let byOwner = 0;
+    for (const { transaction, filters } of updates.all) {
+      if (transaction === undefined) continue;
+      const { signature } = transaction.transaction;
+      const theirs: Json = await bed.chain.connection.getParsedTransaction(encode64(signature), {
+        commitment: 'confirmed',
+        maxSupportedTransactionVersion: 1,
+      });
+      const keys = theirs.transaction.message.accountKeys.map(({ pubkey }: Json) => pubkey.toBase58());
+      const [before, after] = [theirs.meta.preTokenBalances, theirs.meta.postTokenBalances];
+      const amountOf = (list: Json[], index: number) =>
+        list.find(({ accountIndex }) => accountIndex === index)?.uiTokenAmount.amount;
+      const expected = ['every'];
+      for (const wallet of economy.wallets) {
+        const owned = [...before, ...after].filter(({ owner }: Json) => owner === wallet);
+        const changed = owned.filter(({ accountIndex: at }) => amountOf(before, at) !== amountOf(after, at));
+        if (keys.includes(wallet)) expected.push(`${wallet} plain`);
+        if (keys.includes(wallet) || owned.length > 0) expected.push(`${wallet} all`);
+        if (keys.includes(wallet) || changed.length > 0) expected.push(`${wallet} changed`);
+        if (!keys.includes(wallet) && owned.length > 0) byOwner += 1;
+      }
+      assert.deepEqual(filters.toSorted(), expected.toSorted());
+    }
+    assert.ok(byOwner > 0, 'some matched by an owner only');
+    updates.close();
+  });
+
+  test('cuckoo filters of the clients choose what plain lists choose', async (t) => {
+    const bed = await startBed(t);
+    const wallets = Array.from({ length: 6 }, address);
+    const set = new bed.yellowstone.CompressedAccountFilterSet(5_000);
+    for (const wallet of wallets.slice(0, 3)) set.insert(wallet);
+    for (let i = 0; i < 3_000; i++) set.insert(address());
+    const updates = await bed.subscribe({
+      transactions: { list: { accountInclude: wallets.slice(0, 3) }, cuckoo: set.toTransactionFilter() },
+      blocks: { chosen: { ...set.toBlockFilter(), includeTransactions: true } },
+      slots: { s: {} },
+      commitment: 1,
+    });
+    const sent: string[] = [];
+    for (const wallet of wallets) sent.push(await bed.chain.fund(wallet, 1_000_000));
+    await caughtUp(bed, updates);
+    const labels = labelsBySignature(updates);
+    for (const signature of sent.slice(0, 3)) assert.deepEqual(labels.get(signature), ['cuckoo', 'list']);
+    const inBlocks = updates.all
+      .flatMap(({ block }) => block?.transactions ?? [])
+      .map(({ signature }: Json) => encode64(signature));
+    assert.deepEqual(inBlocks, sent.slice(0, 3));
+    updates.close();
+  });
+
+  test('blocks: without transactions, with some, with all; each filter has an update of its own', async (t) => {
+    const bed = await startBed(t);
+    const wallet = address();
+    const updates = await bed.subscribe({
+      blocks: {
+        bare: { includeTransactions: false },
+        all: { includeTransactions: true },
+        usual: {},
+        some: { accountInclude: [wallet] },
+      },
+      slots: { s: {} },
+    });
+    await bed.chain.fund(wallet, 1_000_000);
+    await bed.chain.fund(address(), 1_000_000);
+    await caughtUp(bed, updates);
+    const sizes = new Map<string, number[]>();
+    for (const { block, filters } of updates.all) {
+      if (block === undefined || Number(block.executedTransactionCount) === 0) continue;
+      assert.equal(filters.length, 1);
+      sizes.set(filters[0], [...(sizes.get(filters[0]) ?? []), block.transactions.length]);
+    }
+    assert.deepEqual(Object.fromEntries(sizes), { bare: [0, 0], all: [1, 1], usual: [1, 1], some: [1, 0] });
+    updates.close();
+  });
+
+  for (const commitment of [1, 2])
+    test(`a request on a running stream replaces the filters without loss, at level ${commitment}`, async (t) => {
+      const bed = await startBed(t);
+      const wallets = [address(), address()];
+      const request = (label: string, wallet: string) => ({
+        ...{ transactions: { [label]: { accountInclude: [wallet] } }, slots: { s: { filterByCommitment: true } } },
+        commitment,
+      });
+      const updates = await bed.subscribe(request('before', wallets[0] as string));
+      const watch = await bed.subscribe({ slots: { s: {} }, commitment: 1 });
+      const first = await bed.chain.fund(wallets[0] as string, 1_000_000);
+      const hidden = await bed.chain.fund(wallets[1] as string, 1_000_000);
+      await caughtUp(bed, watch);
+      updates.write(request('after', wallets[1] as string));
+      await updates.settled();
+      const missed = await bed.chain.fund(wallets[0] as string, 2_000_000);
+      const second = await bed.chain.fund(wallets[1] as string, 3_000_000);
+      await bed.chain.seal(40);
+      await updates.of('transaction', 2);
+      const last = await bed.chain.seal(40);
+      while (!updates.all.some(({ slot }) => Number(slot?.slot) > last - 40)) await updates.settled();
+      const labels = labelsBySignature(updates);
+      assert.deepEqual(
+        [...labels],
+        [
+          [first, ['before']],
+          [second, ['after']],
+        ],
+      );
+      assert.ok(!labels.has(hidden) && !labels.has(missed));
+      updates.close();
+      watch.close();
+    });
+
+  test('a ping is answered and leaves the filters as they are; the server pings too', async (t) => {
+    const bed = await startBed(t, { grpc: { pingIntervalMs: 100 } });
+    const updates = await bed.subscribe({ transactions: { all: {} } });
+    updates.write({ ping: { id: 7 } });
+    await updates.of('ping', 2);
+    const pongs = await updates.of('pong', 2);
+    assert.equal(pongs.at(-1).pong.id, 7);
+    await bed.chain.fund(address(), 1_000_000);
+    const [{ filters }] = await updates.of('transaction', 1);
+    assert.deepEqual(filters, ['all']);
+    updates.close();
+  });
+});
+
+describe('refused filters', { skip }, () => {
+  const cuckoo = {
+    data: Buffer.alloc(8),
+    bucketCount: 1,
+    entriesPerBucket: 4,
+    fingerprintBits: 16,
+    hashSeed: '1',
+    hashAlgorithm: 0,
+  };
+  const cases: readonly (readonly [string, Json, number, RegExp])[] = [
+    [
+      'no address',
+      { transactions: { a: { accountInclude: ['nothing'] } } },
+      3,
+      /^an address of the filters is not 32 bytes in base58$/,
+    ],
+    [
+      'no signature',
+      { transactions: { a: { signature: 'x'.repeat(1_000_000) } } },
+      3,
+      /^a signature of the filters is not 64 bytes/,
+    ],
+    [
+      'too many filters',
+      { slots: { a: {}, b: {}, c: {}, d: {} } },
+      3,
+      /^Max amount of filters\/data_slices reached, only 3 allowed$/,
+    ],
+    [
+      'too many addresses',
+      { transactions: { a: { accountInclude: Array.from({ length: 6 }, address) } } },
+      3,
+      /^Max amount of Pubkeys reached, only 5 allowed$/,
+    ],
+    [
+      'no condition',
+      { transactions: { a: {} } },
+      3,
+      /^Subscribe on full stream with `any` is not allowed, at least one filter required$/,
+    ],
+    ['a level', { slots: { a: {} }, commitment: 5 }, 3, /^failed to create CommitmentLevel from 5$/],
+    [
+      'token_accounts',
+      { transactions: { a: { tokenAccounts: 2 } } },
+      3,
+      /^invalid token_accounts mode value 2; expected ALL \(0\) or BALANCE_CHANGED \(1\)$/,
+    ],
+    [
+      'accounts',
+      { accounts: { a: { account: [], owner: [], filters: [] } } },
+      12,
+      /^updates of accounts are not available from this server$/,
+    ],
+    ['entries', { entry: { a: {} } }, 12, /^updates of entries are not available from this server$/],
+    [
+      'accounts of blocks',
+      { blocks: { a: { includeAccounts: true } } },
+      12,
+      /^blocks with accounts \(include_accounts\) are not available/,
+    ],
+    [
+      'entries of blocks',
+      { blocks: { a: { includeEntries: true } } },
+      12,
+      /^blocks with entries \(include_entries\) are not available/,
+    ],
+    ['from_slot', { slots: { a: {} }, fromSlot: '5' }, 13, /^from_slot is not supported$/],
+    [
+      'bits of a cuckoo filter',
+      { transactions: { a: { cuckooAccountInclude: { ...cuckoo, fingerprintBits: 12 } } } },
+      3,
+      /cuckoo filter: 12 bits a fingerprint; only 16 are supported/,
+    ],
+    [
+      'size of a cuckoo filter',
+      { transactions: { a: { cuckooAccountInclude: { ...cuckoo, bucketCount: 2 } } } },
+      3,
+      /8 bytes do not hold 2 buckets/,
+    ],
+    [
+      'buckets of a cuckoo filter',
+      { transactions: { a: { cuckooAccountInclude: { ...cuckoo, bucketCount: 3 } } } },
+      3,
+      /no power of two/,
+    ],
+  ];
+  test('each with its status and text, at the start and on a running stream', async (t) => {
+    const bed = await startBed(t, { grpc: { maxFilters: 3, maxAddresses: 5, allowFullStream: false } });
+    for (const [what, request, code, text] of cases) {
+      for (const first of [[], [{ slots: { fine: {} } }]]) {
+        const call = bed.raw('Subscribe', [...first, request]);
+        const { code: found, details } = await call.status;
+        assert.equal(found, code, `${what}: ${details}`);
+        assert.match(details, text, what);
+      }
+    }
+    const damaged = await bed.raw('Subscribe', [Buffer.from('ffffffffff', 'hex')]).status;
+    assert.equal(damaged.code, 3);
+  });
+});

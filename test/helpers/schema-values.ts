@@ -1,0 +1,74 @@
+/** Random values of published schemas, and values that are damaged in one place. */
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import fc from 'fast-check';
+import { decode, decode32, encode } from '../../src/lib/base58.ts';
+
+export type Schema = Readonly<Record<string, unknown>>;
+
+export interface SchemaDocument {
+  readonly components: { readonly schemas: Record<string, Schema> };
+}
+
+/** Reads the schemas of a document; references lead to its components. */
+export function createSchemaReader(document: SchemaDocument) {
+  function resolve(schema: Schema): Schema {
+    const name = String(schema['$ref'] ?? '').replace('#/components/schemas/', '');
+    return name === '' ? schema : (document.components.schemas[name] as Schema);
+  }
+
+  function compile(schema: Schema): (body: unknown) => boolean {
+    const ajv = new Ajv2020({ strict: false, logger: false });
+    ajv.addFormat('base58-32', (text) => text.length <= 44 && decode32(text) !== null);
+    ajv.addFormat('base58-64', (text) => text.length <= 88 && decode(text)?.length === 64);
+    const text = JSON.stringify({ ...resolve(schema), components: document.components });
+    return ajv.compile(JSON.parse(text) as object) as (body: unknown) => boolean;
+  }
+
+  const bytes = (length: number) => fc.uint8Array({ minLength: length, maxLength: length }).map((key) => encode(key));
+
+  /** Values of a schema. Of a text with a pattern only its examples are known. */
+  function valuesOf(given: Schema): fc.Arbitrary<unknown> {
+    const schema = resolve(given);
+    const { anyOf, type, properties, items, prefixItems, examples, format, pattern } = schema;
+    if ('const' in schema) return fc.constant(schema['const']);
+    if (Array.isArray(schema['enum'])) return fc.constantFrom(...(schema['enum'] as unknown[]));
+    if (Array.isArray(anyOf)) return fc.oneof(...(anyOf as Schema[]).map(valuesOf));
+    if (Array.isArray(type)) return fc.jsonValue({ maxDepth: 1 });
+    if (properties !== undefined) return objectsOf(properties as Record<string, Schema>, schema['required']);
+    if (Array.isArray(prefixItems)) return fc.tuple(...(prefixItems as Schema[]).map(valuesOf));
+    if (type === 'array')
+      return fc.array(valuesOf(items as Schema), {
+        minLength: (schema['minItems'] as number | undefined) ?? 0,
+        maxLength: Math.min(4, (schema['maxItems'] as number | undefined) ?? 4),
+      });
+    if (format === 'base58-32') return bytes(32);
+    if (format === 'base58-64') return bytes(64);
+    if (type === 'integer') {
+      const { minimum = 0, maximum = 2_000_000_000 } = schema as { minimum?: number; maximum?: number };
+      return fc.integer({ min: minimum, max: Math.min(maximum, 2_000_000_000) });
+    }
+    if (type === 'boolean') return fc.boolean();
+    if (type === 'null') return fc.constant(null);
+    if (Array.isArray(examples) && examples.length > 0) return fc.constantFrom(...(examples as unknown[]));
+    return pattern === undefined ? fc.string({ maxLength: 20 }) : fc.constant('');
+  }
+
+  function objectsOf(properties: Record<string, Schema>, required: unknown): fc.Arbitrary<unknown> {
+    const members = Object.entries(properties).filter(([, schema]) => !('not' in schema));
+    return fc.record(Object.fromEntries(members.map(([name, schema]) => [name, valuesOf(schema)])), {
+      requiredKeys: ((required ?? []) as string[]).filter((name) => members.some(([other]) => other === name)),
+      noNullPrototype: true,
+    });
+  }
+
+  /** A value with one place of it replaced by anything. */
+  function damaged(values: fc.Arbitrary<unknown>): fc.Arbitrary<unknown> {
+    return fc.tuple(values, fc.nat(), fc.jsonValue({ maxDepth: 1 })).map(([value, at, other]) => {
+      if (typeof value !== 'object' || value === null || Array.isArray(value)) return other;
+      const names = Object.keys(value);
+      const name = names[at % (names.length + 1)];
+      return name === undefined ? other : { ...value, [name]: other };
+    });
+  }
+  return { resolve, compile, valuesOf, damaged };
+}

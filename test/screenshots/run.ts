@@ -1,0 +1,224 @@
+/**
+ * Pictures of every page of the dashboard and of the reference, at three widths and in both themes, from a daemon under traffic on the local
+ * chain: `npm run screenshots -- DIR [--seconds N] [--only WORD]`. They are to be looked at; nothing is compared.
+ */
+import { mkdirSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { parseArgs } from 'node:util';
+import { Keypair, LAMPORTS_PER_SOL, SystemProgram, sendAndConfirmTransaction, Transaction } from '@solana/web3.js';
+import type { Page } from 'playwright-core';
+import { encode32 } from '../../src/lib/base58.ts';
+import { hashLeaf } from '../../src/solana/concurrent/decode-concurrent.ts';
+import { assetId } from '../../src/solana/concurrent/tree.ts';
+import { startDashboard } from '../conformance/dashboard/bed.ts';
+import { logIn, logInAsOwner, openPage } from '../e2e/dashboard/visit.ts';
+import { createModelTree, schemaOf, treeTransaction } from '../helpers/bubblegum.ts';
+import { startChain } from '../helpers/chain.ts';
+import { startChromium } from '../helpers/chromium.ts';
+import { answer, startReceiver } from '../helpers/receiver.ts';
+
+const WIDTHS = [390, 820, 1_440] as const;
+const THEMES = ['light', 'dark'] as const;
+const HEIGHT = 900;
+const TREE = new Uint8Array(32).fill(123);
+const LEAVES = 20;
+/** Of the pages' requests; the traffic goes on meanwhile. */
+const SETTLE_MS = 700;
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: { seconds: { type: 'string', default: '90' }, only: { type: 'string', default: '' } },
+});
+const [folder] = positionals;
+if (folder === undefined) throw new Error('usage: npm run screenshots -- DIR [--seconds N] [--only WORD]');
+const output = resolve(folder);
+mkdirSync(output, { recursive: true });
+
+const chain = await startChain({ slotMs: 400, time: { kind: 'wall' } });
+const payer = Keypair.generate();
+await chain.fund(payer.publicKey.toBase58(), 1_000 * LAMPORTS_PER_SOL);
+await growTree();
+const receiver = await startReceiver();
+receiver.route('/broken', answer(500, { 'content-type': 'application/json' }, '{"error":"database is locked"}'));
+receiver.route('/gone', answer(410));
+const bed = await startDashboard(
+  {
+    plugins: [
+      ...['access', 'accounts', 'compression', 'dashboard', 'enhanced', 'fees', 'prices', 'proxy', 'sender'],
+      ...['token-metadata', 'wallet', 'webhooks'],
+    ],
+    webhooks: { allowHttp: true, allowCidrs: ['127.0.0.0/8'] },
+    compression: { verifyChain: false, cnft: { trees: [encode32(TREE)] } },
+    dashboard: { sampleIntervalMs: 5_000 },
+  },
+  chain,
+);
+const operator = await bed.operator();
+const { projectId, apiUrl, key, adminUrl } = bed.daemon;
+const watched = Array.from({ length: 3 }, () => Keypair.generate());
+
+await makeProjects();
+const hook = await makeHooks();
+const ownerSecret = await operator.ask('POST', `/dashboard/api/projects/${projectId}/secret`);
+const stopped = new AbortController();
+const traffic = Promise.all([payOn(), callOn()]);
+console.log(`traffic for ${values.seconds} s`);
+await new Promise((done) => setTimeout(done, Number(values.seconds) * 1_000));
+await takeAll(await pagesOf(hook));
+stopped.abort();
+await traffic;
+await bed.stop();
+await receiver.close();
+await chain.stop();
+console.log(`pictures are in ${output}`);
+process.exit(0);
+
+async function growTree(): Promise<void> {
+  const tree = createModelTree(TREE, 6);
+  let number = 0;
+  const append = (events: Parameters<typeof treeTransaction>[2]) =>
+    chain.appendRecorded(treeTransaction(1, ++number, events) as never);
+  await append([{ call: 'start', tree: TREE, told: tree.started() }]);
+  for (let leaf = 0; leaf < LEAVES; leaf += 1) {
+    const schema = schemaOf(assetId(TREE, BigInt(leaf)), BigInt(leaf), 40 + leaf, 2);
+    await append([{ call: 'replace', tree: TREE, told: tree.set(leaf, hashLeaf(schema)), schema }]);
+  }
+}
+
+async function makeProjects(): Promise<void> {
+  const make = async (name: string, plan: string): Promise<string> =>
+    (await operator.ask('POST', '/dashboard/api/projects', { name, plan })).body.id;
+  await make('Storefront', 'developer');
+  const idle = await make('An internal dashboard with quite a long name', 'business');
+  await operator.ask('PATCH', `/dashboard/api/projects/${idle}`, { isDisabled: true });
+  const addKey = (body: object) => operator.ask('POST', `/dashboard/api/projects/${projectId}/keys`, body);
+  await addKey({ name: 'backend', ips: ['10.0.0.0/8', '2001:db8::/32'], permissions: ['rpc', 'das', 'webhooks'] });
+  const inMonth = Date.now() + 30 * 86_400_000;
+  await addKey({ name: 'website', origins: ['https://app.example', 'https://*.app.example'], expiresAt: inMonth });
+  const old = await addKey({ name: 'old laptop' });
+  await operator.ask('POST', `/dashboard/api/projects/${projectId}/keys/${old.body.id}/revoke`);
+}
+
+async function makeHooks(): Promise<string> {
+  const ids: string[] = [];
+  for (const [path, type] of [
+    ['orders?shop=main&region=europe-west', 'enhanced'],
+    ['broken', 'raw'],
+    ['gone', 'raw'],
+  ] as const) {
+    const response = await fetch(`${apiUrl}/v0/webhooks?api-key=${key}`, {
+      method: 'POST',
+      body: JSON.stringify({
+        webhookURL: `${receiver.url}/${path}`,
+        webhookType: type,
+        transactionTypes: ['ANY'],
+        accountAddresses: watched.map(({ publicKey }) => publicKey.toBase58()),
+      }),
+    });
+    ids.push(((await response.json()) as { webhookID: string }).webhookID);
+  }
+  return ids[0] as string;
+}
+
+async function payOn(): Promise<void> {
+  for (let turn = 0; !stopped.signal.aborted; turn += 1) {
+    await new Promise((done) => setTimeout(done, 300));
+    const to = watched[turn % watched.length] as Keypair;
+    const transfer = SystemProgram.transfer({
+      fromPubkey: payer.publicKey,
+      toPubkey: to.publicKey,
+      lamports: 1_000_000 + turn,
+    });
+    await sendAndConfirmTransaction(chain.connection, new Transaction().add(transfer), [payer]).catch(() => undefined);
+  }
+}
+
+async function callOn(): Promise<void> {
+  const rpc = (method: string, params: unknown = []) =>
+    fetch(`${apiUrl}/?api-key=${key}`, {
+      method: 'POST',
+      body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }),
+    });
+  const address = (watched[0] as Keypair).publicKey.toBase58();
+  const calls = [
+    () => rpc('getSlot'),
+    () => rpc('getBalance', [address]),
+    () => rpc('getPriorityFeeEstimate', [{ accountKeys: [address] }]),
+    () => rpc('noSuchMethod'),
+    () => fetch(`${apiUrl}/v1/wallet/${address}/history?api-key=${key}`),
+    () => fetch(`${apiUrl}/v1/wallet/not-an-address/history?api-key=${key}`),
+    () => fetch(`${apiUrl}/v0/webhooks?api-key=${key}`),
+  ];
+  for (let turn = 0; !stopped.signal.aborted; turn += 1) {
+    const response = await (calls[turn % calls.length] as (typeof calls)[number])();
+    await response.arrayBuffer();
+    await new Promise((done) => setTimeout(done, 60));
+  }
+}
+
+interface Picture {
+  readonly name: string;
+  readonly path: string;
+  /** What is done before the picture is taken. */
+  prepare?(page: Page): Promise<unknown>;
+}
+
+async function pagesOf(id: string): Promise<readonly Picture[]> {
+  const ofProject = `p/${projectId}`;
+  const hookPath = `${ofProject}/webhooks/${id}`;
+  const { body } = await operator.ask('POST', `/dashboard/api/projects/${projectId}/webhooks`, {
+    method: 'GET',
+    path: `/v0/webhooks/${id}/deliveries`,
+  });
+  const delivery = body.data[0]?.deliveryId as string;
+  const press = (name: RegExp | string) => (page: Page) => page.getByRole('button', { name }).first().click();
+  return [
+    { name: 'overview', path: 'overview' },
+    { name: 'overview-24h', path: 'overview?range=24h' },
+    { name: 'webhooks', path: `${ofProject}/webhooks` },
+    { name: 'webhook-new', path: `${ofProject}/webhooks`, prepare: press('New webhook') },
+    { name: 'deliveries', path: hookPath },
+    { name: 'delivery', path: `${hookPath}/deliveries/${delivery}` },
+    { name: 'keys', path: `${ofProject}/keys` },
+    { name: 'key-new', path: `${ofProject}/keys`, prepare: press('New key') },
+    { name: 'usage', path: `${ofProject}/usage` },
+    { name: 'requests', path: `${ofProject}/requests` },
+    { name: 'projects', path: 'projects' },
+    { name: 'projects-menu', path: 'projects', prepare: press(/^Actions for An internal/) },
+    ...['gaps', 'wallets', 'trees', 'plugins', 'config', 'audit'].map((path) => ({ name: path, path })),
+    { name: 'not-found', path: 'nowhere' },
+  ];
+}
+
+async function takeAll(pictures: readonly Picture[]): Promise<void> {
+  const browser = await startChromium();
+  for (const colorScheme of THEMES)
+    for (const width of WIDTHS) {
+      const { page } = await openPage(browser, bed, { colorScheme, viewport: { width, height: HEIGHT } });
+      const take = (name: string) =>
+        page.screenshot({ path: join(output, `${name}-${width}-${colorScheme}.png`), fullPage: true });
+      await page.getByRole('heading', { level: 1, name: 'Log in' }).waitFor();
+      if (values.only === '') await take('login');
+      await logIn(page);
+      for (const { name, path, prepare } of pictures.filter((one) => one.name.includes(values.only))) {
+        await page.goto(`${adminUrl}/dashboard#/${path}`);
+        await page.locator('main h1').waitFor();
+        await page.locator('main .skeleton').first().waitFor({ state: 'detached' });
+        await prepare?.(page);
+        await page.waitForTimeout(SETTLE_MS);
+        await take(name);
+        // An open dialog would stay above the next page.
+        if (prepare !== undefined) await page.keyboard.press('Escape');
+      }
+      await page.context().close();
+      if (values.only !== '' && !'overview-owner'.includes(values.only)) continue;
+      const owner = await openPage(browser, bed, { colorScheme, viewport: { width, height: HEIGHT } });
+      await logInAsOwner(owner.page, projectId, ownerSecret.body.secret);
+      await owner.page.locator('main .skeleton').first().waitFor({ state: 'detached' });
+      await owner.page.waitForTimeout(SETTLE_MS);
+      const path = join(output, `overview-owner-${width}-${colorScheme}.png`);
+      await owner.page.screenshot({ path, fullPage: true });
+      await owner.page.context().close();
+    }
+  await browser.close();
+}
