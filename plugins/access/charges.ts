@@ -64,6 +64,9 @@ export function createCharges({ directory, meter, clock }: ChargesParts): Access
         },
       };
     },
+    async isDisabled(projectId) {
+      return (await accountOf(projectId))?.isDisabled ?? false;
+    },
     async left(projectId) {
       const account = await accountOf(projectId);
       if (account === null) return Number.POSITIVE_INFINITY;

@@ -18,6 +18,7 @@ import type { Lease, Tenant } from '../../src/ports/access.ts';
 import type { Counter } from '../../src/ports/metrics.ts';
 import type { Upstream, UpstreamReply } from '../../src/ports/upstream.ts';
 import { retryAfterMs } from '../../src/runtime/retry-after.ts';
+import type { ProxyConfig } from './config.ts';
 
 interface AskRequest {
   readonly context: CallContext;
@@ -236,15 +237,15 @@ interface Sticky {
   keep(context: CallContext, label: string): void;
 }
 
-export function createSticky(clock: Clock, stickyMs: number, callers: number): Sticky {
-  const seen = createLru<string, { readonly label: string; readonly at: number }>({ max: callers });
+export function createSticky(clock: Clock, config: Pick<ProxyConfig, 'stickyMs' | 'stickyCallers'>): Sticky {
+  const seen = createLru<string, { readonly label: string; readonly at: number }>({ max: config.stickyCallers });
   return {
     of(context) {
       const entry = seen.get(callerName(context));
-      return entry !== undefined && clock.monotonic() - entry.at < stickyMs ? entry.label : undefined;
+      return entry !== undefined && clock.monotonic() - entry.at < config.stickyMs ? entry.label : undefined;
     },
     keep(context, label) {
-      if (stickyMs > 0) seen.set(callerName(context), { label, at: clock.monotonic() });
+      if (config.stickyMs > 0) seen.set(callerName(context), { label, at: clock.monotonic() });
     },
   };
 }

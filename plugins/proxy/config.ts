@@ -6,9 +6,9 @@ const count = (value: number, description: string, minimum = 1) =>
 
 export const proxyConfig = Type.Object(
   {
-    stickyMs: count(30_000, 'how long a caller stays on one upstream after its last call; 0 = off', 0),
+    stickyMs: reloadable(count(30_000, 'how long a caller stays on one upstream after its last call; 0 = off', 0)),
     stickyCallers: count(10_000, 'number of callers whose upstream is remembered'),
-    peekBytes: count(65_536, 'responses up to this size are checked completely before they are forwarded'),
+    peekBytes: reloadable(count(65_536, 'responses up to this size are checked completely before they are forwarded')),
     cache: Type.Object(
       {
         enabled: Type.Boolean({ default: true, description: 'cache responses that can never change' }),

@@ -5,6 +5,7 @@ import { RpcError, type UpstreamPool } from '../../src/plugin/plugin.ts';
 import type { RoutedAnswer, SendRoutes } from '../../src/ports/send-routes.ts';
 import { type Answer, type Ask, tooLarge } from './ask.ts';
 import type { CachedAsk } from './cache/cached-ask.ts';
+import type { ProxyConfig } from './config.ts';
 import type { PriceOf } from './price.ts';
 
 export interface FallbackParts {
@@ -18,8 +19,8 @@ export interface FallbackParts {
   readonly cached: CachedAsk | null;
   /** Routes of calls that do not go to the upstreams of the main chain. */
   readonly routes: SendRoutes | null;
-  /** An answer of up to this size is checked before it is forwarded. */
-  readonly peekBytes: number;
+  /** An answer of up to `peekBytes` is checked before it is forwarded. */
+  readonly config: Pick<ProxyConfig, 'peekBytes'>;
   /** Largest answer of a batch item. */
   readonly maxItemBytes: number;
 }
@@ -62,7 +63,7 @@ export function createFallback(parts: FallbackParts): RpcFallback {
       ask({
         ...request,
         signal,
-        wholeBytes: call.inBatch ? parts.maxItemBytes : Math.max(wholeBytes, parts.peekBytes),
+        wholeBytes: call.inBatch ? parts.maxItemBytes : Math.max(wholeBytes, parts.config.peekBytes),
       });
     const fromCache = cached?.ask(call, askOnce) ?? null;
     if (fromCache === null) return reply(call, await askOnce(0, call.signal), false);

@@ -43,7 +43,7 @@ export default defineHostPlugin({
         routes: ctx.use(sendRoutes) ?? null,
         ask: pool === null ? null : createAsk(askParts(ctx, pool)),
         cached: pool === null || !ctx.config.cache.enabled ? null : makeCache(ctx, pool, disk),
-        peekBytes: ctx.config.peekBytes,
+        config: ctx.config,
         maxItemBytes: Math.min(ctx.core.rpc.maxBatchBytes, ctx.core.rpc.maxUpstreamBytes),
       }),
     );
@@ -69,7 +69,7 @@ function askParts({ clock, log, metrics, config, core }: Context, pool: Pool) {
     clock,
     log,
     metrics,
-    sticky: createSticky(clock, config.stickyMs, config.stickyCallers),
+    sticky: createSticky(clock, config),
     timeoutMs: core.rpc.upstreamTimeoutMs,
     maxBytes: core.rpc.maxUpstreamBytes,
   };

@@ -1,4 +1,5 @@
 import { type Static, Type } from '@sinclair/typebox';
+import { reloadable } from '../../src/plugin/plugin.ts';
 
 const closed = { additionalProperties: false } as const;
 const count = (value: number, description: string, minimum = 1) =>
@@ -8,9 +9,9 @@ const count = (value: number, description: string, minimum = 1) =>
 const balancesKeys = {
   balances: Type.Object(
     {
-      cacheMs: count(1_000, 'how long the balances of a wallet are cached for its first page', 0),
-      pagesMs: count(30_000, 'how long further pages show the same moment as the first', 0),
-      maxMints: count(10_000, 'different tokens of one wallet; with more, the response is 503'),
+      cacheMs: reloadable(count(1_000, 'how long the balances of a wallet are cached for its first page', 0)),
+      pagesMs: reloadable(count(30_000, 'how long further pages show the same moment as the first', 0)),
+      maxMints: reloadable(count(10_000, 'different tokens of one wallet; with more, the response is 503')),
       maxCachedRows: count(200_000, 'tokens of all cached wallets'),
       core: Type.Boolean({
         default: true,
@@ -30,53 +31,69 @@ const balancesKeys = {
 const identityKeys = {
   identity: Type.Object(
     {
-      files: Type.Array(Type.String({ format: 'file' }), {
-        default: [],
-        description: 'label files, JSON Lines; if an address has two labels, the later file wins',
-      }),
-      reloadMs: count(5_000, 'how often the files are checked for changes', 100),
-      maxLabels: count(500_000, 'labels of all files; further ones are ignored'),
-      domains: Type.Boolean({
-        default: true,
-        description:
-          'include the names that an address owns in its identity; the upstream must allow getProgramAccounts',
-      }),
-      domainsWaitMs: count(1_000, 'how long a response waits for these names', 0),
-      maxDomains: count(1_000, 'names of one address; with more, none are returned'),
-      unknownAs: Type.Union([Type.Literal('404'), Type.Literal('200')], {
-        default: '404',
-        description: 'status for an address without a label; 200 returns {address, type: unknown}',
-      }),
-      batchUnknown: Type.Union([Type.Literal('short'), Type.Literal('full')], {
-        default: 'short',
-        description:
-          'unknown entries of a batch: short = as in the hosted service; full = with all members, for typed clients',
-      }),
+      files: reloadable(
+        Type.Array(Type.String({ format: 'file' }), {
+          default: [],
+          description: 'label files, JSON Lines; if an address has two labels, the later file wins',
+        }),
+      ),
+      reloadMs: reloadable(count(5_000, 'how often the files are checked for changes', 100)),
+      maxLabels: reloadable(count(500_000, 'labels of all files; further ones are ignored')),
+      domains: reloadable(
+        Type.Boolean({
+          default: true,
+          description:
+            'include the names that an address owns in its identity; the upstream must allow getProgramAccounts',
+        }),
+      ),
+      domainsWaitMs: reloadable(count(1_000, 'how long a response waits for these names', 0)),
+      maxDomains: reloadable(count(1_000, 'names of one address; with more, none are returned')),
+      unknownAs: reloadable(
+        Type.Union([Type.Literal('404'), Type.Literal('200')], {
+          default: '404',
+          description: 'status for an address without a label; 200 returns {address, type: unknown}',
+        }),
+      ),
+      batchUnknown: reloadable(
+        Type.Union([Type.Literal('short'), Type.Literal('full')], {
+          default: 'short',
+          description:
+            'unknown entries of a batch: short = as in the hosted service; full = with all members, for typed clients',
+        }),
+      ),
     },
     { ...closed, default: {}, description: 'identities of addresses' },
   ),
   sns: Type.Object(
     {
-      suffixes: Type.Array(Type.String({ pattern: '^[a-z0-9-]{1,32}$' }), {
-        default: ['sns', 'sol'],
-        description: 'suffixes of names that are looked up in the name registry',
-      }),
+      suffixes: reloadable(
+        Type.Array(Type.String({ pattern: '^[a-z0-9-]{1,32}$' }), {
+          default: ['sns', 'sol'],
+          description: 'suffixes of names that are looked up in the name registry',
+        }),
+      ),
       solCutOffSlot: Type.Union([Type.Integer({ minimum: 0 }), Type.Null()], {
         default: 452_825_395,
         description: 'final slot from which .sol names no longer belong to this registry; null = they stay',
       }),
-      srs: Type.Boolean({
-        default: false,
-        description: 'from then on, look up .sol names in the registry they moved to; false = they are not resolved',
-      }),
-      allowPda: Type.Boolean({ default: false, description: 'resolve names that a program owns to its address' }),
-      cacheSeconds: Type.Integer({
-        minimum: 0,
-        maximum: 7_200,
-        default: 600,
-        description: 'how long a resolved name, and the names of an address, are cached',
-      }),
-      negativeCacheSeconds: count(60, 'how long an unresolved name is cached', 0),
+      srs: reloadable(
+        Type.Boolean({
+          default: false,
+          description: 'from then on, look up .sol names in the registry they moved to; false = they are not resolved',
+        }),
+      ),
+      allowPda: reloadable(
+        Type.Boolean({ default: false, description: 'resolve names that a program owns to its address' }),
+      ),
+      cacheSeconds: reloadable(
+        Type.Integer({
+          minimum: 0,
+          maximum: 7_200,
+          default: 600,
+          description: 'how long a resolved name, and the names of an address, are cached',
+        }),
+      ),
+      negativeCacheSeconds: reloadable(count(60, 'how long an unresolved name is cached', 0)),
     },
     { ...closed, default: {}, description: 'names of addresses' },
   ),
@@ -92,18 +109,24 @@ export const walletConfig = Type.Object(
       default: false,
       description: 'index every wallet of every block from follow.startSlot; needs much space and a fast disk',
     }),
-    readThroughMs: count(8_000, 'how long a request waits for a wallet that is being indexed'),
-    scanLimit: count(1_000, 'transactions that one request searches for a type'),
-    idleDays: count(
-      30,
-      'days without a request after which a wallet is no longer followed and its data is deleted; 0 = never',
-      0,
+    readThroughMs: reloadable(count(8_000, 'how long a request waits for a wallet that is being indexed')),
+    scanLimit: reloadable(count(1_000, 'transactions that one request searches for a type')),
+    idleDays: reloadable(
+      count(
+        30,
+        'days without a request after which a wallet is no longer followed and its data is deleted; 0 = never',
+        0,
+      ),
     ),
     limits: Type.Object(
       {
-        wallets: count(100_000, 'wallets that are indexed for all projects'),
-        transactions: count(1_000_000, 'transactions of one wallet; a larger wallet is refused and no longer followed'),
-        transactionsPerMinute: count(1_200, 'measured over 1,000 transactions; a busier address is refused (400)'),
+        wallets: reloadable(count(100_000, 'wallets that are indexed for all projects')),
+        transactions: reloadable(
+          count(1_000_000, 'transactions of one wallet; a larger wallet is refused and no longer followed'),
+        ),
+        transactionsPerMinute: reloadable(
+          count(1_200, 'measured over 1,000 transactions; a busier address is refused (400)'),
+        ),
       },
       {
         ...closed,
@@ -116,12 +139,18 @@ export const walletConfig = Type.Object(
       description: 'commitment of the newest rows of history and transfers',
     }),
     historyFloorSlot: count(1, 'an upstream whose first block is not later than this slot has the full history', 0),
-    explorerTxUrl: Type.String({
-      default: 'https://orbmarkets.io/tx/{signature}?tab=summary',
-      description: 'link to a transaction in responses of funded-by, with {signature}',
-    }),
+    explorerTxUrl: reloadable(
+      Type.String({
+        default: 'https://orbmarkets.io/tx/{signature}?tab=summary',
+        description: 'link to a transaction in responses of funded-by, with {signature}',
+      }),
+    ),
     fundedBy: Type.Object(
-      { maxPages: count(100, 'pages of 1,000 signatures that are searched for the first funding of a wallet') },
+      {
+        maxPages: reloadable(
+          count(100, 'pages of 1,000 signatures that are searched for the first funding of a wallet'),
+        ),
+      },
       { ...closed, default: {}, description: 'the first funding of a wallet' },
     ),
     backfill: Type.Object(

@@ -8,6 +8,7 @@ import { WRAPPED_SOL_MINT } from '../../src/solana/addresses.ts';
 import { nativeChange } from '../../src/solana/movements/balance-changes.ts';
 import { readMovements } from '../../src/solana/movements/read-movements.ts';
 import { address, orNull, signature, slot, text, time, unixTime } from '../../src/solana/schemas.ts';
+import type { WalletConfig } from './config.ts';
 import type { AddressLabel } from './identity/labels.ts';
 import { type Db, endOf, NAMED } from './store/tables.ts';
 import { timeBefore } from './store/transactions.ts';
@@ -26,8 +27,7 @@ interface FundedByContext {
   labelOf(address: string): Pick<AddressLabel, 'name' | 'type'> | null;
   /** Refuses programs and addresses that are too busy, whose lists are too long to be searched. Errors: 400; those of the upstream. */
   checkAddress(address: string, signal: AbortSignal): Promise<void>;
-  readonly explorerTxUrl: string;
-  readonly maxPages: number;
+  readonly config: Pick<WalletConfig, 'explorerTxUrl' | 'fundedBy'>;
 }
 
 const SOL_DECIMALS = 9;
@@ -129,7 +129,7 @@ async function findFunding(
   address: string,
   call: Pick<CallContext, 'caller' | 'signal'>,
 ): Promise<FirstFunding | null> {
-  const { searches, maxPages } = context;
+  const { searches, config } = context;
   if (searches === null) throw noChain();
   const search = context.checkAddress(address, call.signal).then(() => searches.run(key, address, call.signal));
   const end = await refusedAs503('the history of the wallet', search);
@@ -137,7 +137,7 @@ async function findFunding(
   if (end.kind === 'pruned') throw incompleteHistory(end.firstSlot);
   if (end.kind === 'too-long')
     throw new RequestError(503, 'Incomplete history', {
-      details: `The wallet has more than ${maxPages * 1_000} transactions (wallet.fundedBy.maxPages)`,
+      details: `The wallet has more than ${config.fundedBy.maxPages * 1_000} transactions (wallet.fundedBy.maxPages)`,
       retryAfterS: null,
     });
   if (end.kind === 'none') {
@@ -153,14 +153,14 @@ async function findFunding(
   return funding;
 }
 
-function view({ labelOf, explorerTxUrl }: FundedByContext, { funder, amount, signature, slot, time }: FirstFunding) {
+function view({ labelOf, config }: FundedByContext, { funder, amount, signature, slot, time }: FirstFunding) {
   const label = labelOf(funder);
   return {
     ...{ funder, funderName: label?.name ?? null, funderType: label?.type ?? null },
     ...{ mint: WRAPPED_SOL_MINT, symbol: 'SOL' },
     ...{ amount: Number(plainAmount(BigInt(amount), SOL_DECIMALS)), amountRaw: amount, decimals: SOL_DECIMALS },
     ...{ signature, timestamp: time, date: new Date(time * 1_000).toISOString(), slot },
-    explorerUrl: explorerTxUrl.replace('{signature}', signature),
+    explorerUrl: config.explorerTxUrl.replace('{signature}', signature),
   };
 }
 
@@ -186,7 +186,7 @@ type SearchEnd =
 interface SearchParts {
   readonly store: Store;
   readonly upstream: ChainHistory;
-  readonly maxPages: number;
+  readonly config: Pick<WalletConfig, 'fundedBy'>;
   readonly log: Log;
 }
 
@@ -215,13 +215,13 @@ async function searchFunding(
 
 /** The whole list, newest first; null when it is too long. */
 async function readList(
-  { upstream, maxPages }: SearchParts,
+  { upstream, config }: SearchParts,
   address: string,
   progress: (count: number) => void,
   ask: AskOptions,
 ): Promise<Listed[] | null> {
   const entries: Listed[] = [];
-  const most = maxPages * 1_000;
+  const most = config.fundedBy.maxPages * 1_000;
   // Every page must come from a node that knows the end of the page before.
   const upTo = await upstream.slot(ask);
   const list = createAddressList({ upstream, address, belowSlot: upTo + 1, before: null, minSlot: upTo, ask });

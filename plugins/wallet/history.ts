@@ -10,6 +10,7 @@ import { createView, DEFAULT_OPTIONS } from '../../src/solana/parsers/parser.ts'
 import { classify, PARSERS } from '../../src/solana/parsers/registry.ts';
 import { address, count, orNull, signature, slot, text, unixTime } from '../../src/solana/schemas.ts';
 import { transactionTypes } from '../../src/solana/transaction-types.ts';
+import type { WalletConfig } from './config.ts';
 import type { ResponseCache } from './response-cache.ts';
 import { CHANGED, NAMED, TOUCHED } from './store/tables.ts';
 import type { MintFactsReader } from './token-facts.ts';
@@ -37,7 +38,7 @@ interface HistoryContext {
   readonly derivedRows: DerivedRows;
   readonly responses: ResponseCache;
   readonly mintFacts: MintFactsReader;
-  readonly scanLimit: number;
+  readonly config: Pick<WalletConfig, 'scanLimit'>;
 }
 
 const MASKS = { none: NAMED, balanceChanged: NAMED | CHANGED, all: NAMED | CHANGED | TOUCHED } as const;
@@ -65,7 +66,7 @@ const element = Type.Object(
 const types = lazy(() => new Set(transactionTypes()));
 
 /** GET history: the transactions of a wallet with its balance changes. */
-export function historyRoute({ open, derivedRows, responses, mintFacts, scanLimit }: HistoryContext): Route {
+export function historyRoute({ open, derivedRows, responses, mintFacts, config }: HistoryContext): Route {
   const plain = derivedRows.of(historyRow);
   const typed = derivedRows.of(typedRow);
   return defineRoute({
@@ -109,7 +110,7 @@ export function historyRoute({ open, derivedRows, responses, mintFacts, scanLimi
       const range = {
         ...{ below, above, mask: MASKS[tokenAccounts], expected: limit + 1 },
         order: below === null && above !== null ? ('asc' as const) : ('desc' as const),
-        most: type === undefined ? limit + 1 : Math.max(scanLimit, 1),
+        most: type === undefined ? limit + 1 : Math.max(config.scanLimit, 1),
       };
       const end = await walkTransactions(view, range, type === undefined ? plain : typed, (one) => {
         if (type === undefined || one.derived.type === type) found.push(one);

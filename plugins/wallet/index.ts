@@ -45,8 +45,7 @@ function assembleWallet(ctx: PluginContext<WalletConfig>): void {
   const outbox = ctx.use(kernelOutbox);
   if (outbox === undefined) throw new CodedError('WALLET_NO_OUTBOX', WALLET_ERRORS.WALLET_NO_OUTBOX);
   const { config, store, clock, log, metrics } = ctx;
-  const { readThroughMs, scanLimit, commitment, explorerTxUrl, historyFloorSlot } = config;
-  const { maxPages } = config.fundedBy;
+  const { commitment, historyFloorSlot } = config;
   const chain = ctx.chain('main');
   const identity = identityRoutes(ctx, config);
   const balances = balancesRoutes(ctx, config);
@@ -71,7 +70,7 @@ function assembleWallet(ctx: PluginContext<WalletConfig>): void {
     chain === null || upstream === null
       ? null
       : createTracker({
-          ...{ store, clock, chain, upstream, schedule, admission, commitment, readThroughMs },
+          ...{ store, clock, chain, upstream, schedule, admission, commitment, config },
           cacheBytes,
         });
   const open = createOpenWallet(chain, tracker);
@@ -82,8 +81,8 @@ function assembleWallet(ctx: PluginContext<WalletConfig>): void {
     upstream === null
       ? null
       : createFundingSearches(
-          { store, upstream, maxPages, log },
-          (signal) => clock.sleep(readThroughMs, signal),
+          { store, upstream, config, log },
+          (signal) => clock.sleep(config.readThroughMs, signal),
           MOST_SEARCHES,
         );
   const newestSlot = (signal: AbortSignal) =>
@@ -97,19 +96,28 @@ function assembleWallet(ctx: PluginContext<WalletConfig>): void {
   const routes = [
     ...identity.routes,
     ...balances.routes,
-    historyRoute({ open, derivedRows, responses, mintFacts, scanLimit }),
-    transfersRoute({ open, derivedRows, mintFacts, scanLimit }),
+    historyRoute({ open, derivedRows, responses, mintFacts, config }),
+    transfersRoute({ open, derivedRows, mintFacts, config }),
     balanceAtRoute({ open, mintFacts, clock, newestSlot, knownSlot: () => chain?.status().cursorSlot ?? -1 }),
     fundedByRoute({
-      ...{ store, open, log, searches, labelOf: identity.labelOf, explorerTxUrl, maxPages },
+      ...{ store, open, log, searches, labelOf: identity.labelOf, config },
       checkAddress: (address, signal) => admission?.checkAddress(address, signal) ?? Promise.reject(noChain()),
     }),
     walletsRoute(store),
   ];
   for (const route of routes) ctx.http.route(route);
+  const limitsNow = {
+    get transactions() {
+      return config.limits.transactions;
+    },
+    get transactionsPerMinute() {
+      return config.limits.transactionsPerMinute;
+    },
+    now: () => clock.now(),
+  };
   ctx.blocks.on(
     createWalletProcessor({
-      ...{ random: ctx.random, isFull: config.full, limits: { ...config.limits, now: () => clock.now() } },
+      ...{ random: ctx.random, isFull: config.full, limits: limitsNow },
       matched: (rows) => matched.add(rows),
       merged: (rows) => merged.add(rows),
     }),

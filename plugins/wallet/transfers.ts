@@ -8,6 +8,7 @@ import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM, WRAPPED_SOL_MINT } from '../../src/s
 import type { NativeMove, TokenAccountFacts, TokenMove } from '../../src/solana/movements/movement.ts';
 import { type MovementKeys, readMovements } from '../../src/solana/movements/read-movements.ts';
 import { count, oneOf, orNull, signature, text, unixTime } from '../../src/solana/schemas.ts';
+import type { WalletConfig } from './config.ts';
 import { CHANGED, NAMED, TOUCHED } from './store/tables.ts';
 import type { MintFactsReader } from './token-facts.ts';
 import { type DerivedKind, type DerivedRow, type DerivedRows, walkTransactions } from './tracking/derived-rows.ts';
@@ -27,7 +28,7 @@ interface TransfersContext {
   readonly open: OpenWallet;
   readonly derivedRows: DerivedRows;
   readonly mintFacts: MintFactsReader;
-  readonly scanLimit: number;
+  readonly config: Pick<WalletConfig, 'scanLimit'>;
 }
 
 interface Found {
@@ -55,7 +56,7 @@ const transfer = Type.Object(
 const CURSOR = /^([1-9A-HJ-NP-Za-km-z]{64,88})(?:-(\d{1,6}))?$/;
 
 /** GET transfers: every movement of SOL and tokens to and from a wallet. */
-export function transfersRoute({ open, derivedRows, mintFacts, scanLimit }: TransfersContext): Route {
+export function transfersRoute({ open, derivedRows, mintFacts, config }: TransfersContext): Route {
   const read = derivedRows.of(transfersDigest);
   return defineRoute({
     ...WALLET_ROUTE,
@@ -85,7 +86,7 @@ export function transfersRoute({ open, derivedRows, mintFacts, scanLimit }: Tran
         ...{ above: null, mask: NAMED | CHANGED | TOUCHED, order: 'desc' as const },
         // When rows were skipped, their transaction is read again.
         below: start === null ? null : skipped === null ? start : start + 1,
-        ...{ most: scanLimit, expected: limit + 1 },
+        ...{ most: config.scanLimit, expected: limit + 1 },
       };
       const end = await walkTransactions(view, range, read, ({ row, derived }) => {
         const first = row.n === start ? (skipped ?? 0) : 0;

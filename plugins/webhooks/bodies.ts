@@ -102,8 +102,12 @@ export function createBodies(ctx: PluginContext<WebhooksConfig>): BodyBuilder {
     }),
   );
   return createBodyBuilder({
-    extraKeys: config.raw.extraKeys,
-    explorerUrlTemplate: config.explorerUrlTemplate,
+    get extraKeys() {
+      return config.raw.extraKeys;
+    },
+    get explorerUrlTemplate() {
+      return config.explorerUrlTemplate;
+    },
     explorerCluster: (chain) => explorerCluster(chain, ctx.chain(chain)?.status() ?? null),
     enhance: options,
     classified: (type) => classified.with(type).add(),

@@ -20,10 +20,12 @@ export const webhooksConfig = Type.Object(
     ),
     raw: Type.Object(
       {
-        extraKeys: Type.Boolean({
-          default: false,
-          description: "include keys of the node's response beyond the published ones",
-        }),
+        extraKeys: reloadable(
+          Type.Boolean({
+            default: false,
+            description: "include keys of the node's response beyond the published ones",
+          }),
+        ),
       },
       { ...closed, default: {}, description: 'raw payloads' },
     ),
@@ -45,10 +47,12 @@ export const webhooksConfig = Type.Object(
       },
       { ...closed, default: {}, description: 'enhanced payloads' },
     ),
-    explorerUrlTemplate: Type.String({
-      default: 'https://explorer.solana.com/tx/{signature}?cluster={cluster}',
-      description: 'link to a transaction in Discord messages, with {signature} and {cluster}',
-    }),
+    explorerUrlTemplate: reloadable(
+      Type.String({
+        default: 'https://explorer.solana.com/tx/{signature}?cluster={cluster}',
+        description: 'link to a transaction in Discord messages, with {signature} and {cluster}',
+      }),
+    ),
     defaultPreset: reloadable(
       Type.Union([Type.Literal('durable'), Type.Literal('compat')], {
         default: 'durable',
@@ -78,24 +82,25 @@ export const webhooksConfig = Type.Object(
     concurrency: Type.Object(
       {
         global: count(64, 'deliveries in flight'),
-        perWebhook: count(4, 'deliveries of one webhook in flight'),
+        perWebhook: reloadable(count(4, 'deliveries of one webhook in flight')),
       },
       { ...closed, default: {}, description: 'limits of concurrent deliveries' },
     ),
-    ratePerSecond: count(50, 'deliveries per second of one webhook; further ones wait; 0 = no limit', 0),
+    ratePerSecond: reloadable(count(50, 'deliveries per second of one webhook; further ones wait; 0 = no limit', 0)),
     outbox: Type.Object(
       {
-        maxRows: count(1_000_000, 'waiting deliveries at which the follower pauses'),
-        maxPerWebhook: count(
-          100_000,
-          'waiting deliveries of one webhook; further events are recorded as missed and not stored',
+        maxRows: reloadable(count(1_000_000, 'waiting deliveries at which the follower pauses')),
+        maxPerWebhook: reloadable(
+          count(100_000, 'waiting deliveries of one webhook; further events are recorded as missed and not stored'),
         ),
       },
       { ...closed, default: {}, description: 'limits of the outbox' },
     ),
     hold: Type.Object(
       {
-        maxRows: count(10_000, 'events kept for a webhook that is off; beyond that, the oldest are dropped'),
+        maxRows: reloadable(
+          count(10_000, 'events kept for a webhook that is off; beyond that, the oldest are dropped'),
+        ),
         ttlHours: reloadable(count(72, 'how long they are kept')),
       },
       { ...closed, default: {}, description: 'webhooks with onInactive: hold' },

@@ -87,8 +87,8 @@ function assembleWebhooks(ctx: HostContext<WebhooksConfig>, services: WebhookSer
   checkOperational(config.operational, client);
   const chains: readonly ChainId[] = ctx.core.upstream.devnet.urls.length > 0 ? ['main', 'devnet'] : ['main'];
   const queue = createOutboxQueue({ outbox, enqueue: ctx.jobs.add, chains });
-  const waiting = createWaitingDeliveries(queue, config.hold.maxRows);
-  const depth = createDepth(config.outbox.maxRows);
+  const waiting = createWaitingDeliveries(queue, config.hold);
+  const depth = createDepth(config.outbox);
   ctx.metrics.observe('waiting', 'Unfinished deliveries, counted every 10 s', depth.value);
   const metrics = createDeliveryMetrics(ctx.metrics);
   const userAgent = userAgentOf(ctx.version);
@@ -109,7 +109,7 @@ function assembleWebhooks(ctx: HostContext<WebhooksConfig>, services: WebhookSer
     },
     rules: createInputRules(client.refusal, chains.includes('devnet'), bodies.forms),
   };
-  const operator = createOperatorAlerts(ctx, { outbox, gaps, chains, processor: PROCESSOR_NAME });
+  const operator = createOperatorAlerts(ctx, { outbox, gaps, chains, charges, processor: PROCESSOR_NAME });
   const { alerts, gapAlerts, stallAlerts, reverted } = operator;
   const pace = paceOf(ctx);
   const autoDisable: AutoDisableParts = {
@@ -126,7 +126,7 @@ function assembleWebhooks(ctx: HostContext<WebhooksConfig>, services: WebhookSer
   });
   const jobParts = { store, queue, send, pace, clock, random, config, metrics, charges, alerts, autoDisable };
   const room = createHookRoom(queue, clock, {
-    ...{ perWebhook: config.outbox.maxPerWebhook, held: config.hold.maxRows, plans, budgets },
+    ...{ config, plans, budgets },
   });
   ctx.use(accessRemoval)?.onDelete(async (tx, project) => {
     await removeHooksOf(context, tx, project);
@@ -176,10 +176,9 @@ const openClient = ({ config, outbound, id }: HostContext<WebhooksConfig>): Outb
   });
 
 function paceOf({ config, store, clock }: HostContext<WebhooksConfig>): Pace {
-  const { concurrency, ratePerSecond } = config;
   // A webhook with batches sends one request at a time until its first delivery has gathered a batch.
   const unknown = createHookLoader(store, (hook) => hook.batchSize === 1 && pace.learn(hook));
-  const pace: Pace = createPace({ clock, ...concurrency, ratePerSecond, unknown });
+  const pace: Pace = createPace({ clock, config, unknown });
   return pace;
 }
 

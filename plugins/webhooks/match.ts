@@ -82,7 +82,7 @@ export interface Depth {
 }
 
 /** Tracks the number of waiting deliveries between counts; at the limit the follower pauses, and nothing is dropped. */
-export function createDepth(maxRows: number): Depth {
+export function createDepth(outbox: { readonly maxRows: number }): Depth {
   let depth = 0;
   return {
     added: (count) => {
@@ -93,9 +93,9 @@ export function createDepth(maxRows: number): Depth {
     },
     value: () => depth,
     pressure: () =>
-      depth < maxRows
+      depth < outbox.maxRows
         ? { ok: true }
-        : { ok: false, reason: `${depth} deliveries are waiting; webhooks.outbox.maxRows is ${maxRows}` },
+        : { ok: false, reason: `${depth} deliveries are waiting; webhooks.outbox.maxRows is ${outbox.maxRows}` },
   };
 }
 
@@ -293,10 +293,8 @@ interface HookRoom {
 }
 
 interface RoomBounds {
-  /** Limit of waiting deliveries of an active webhook. */
-  readonly perWebhook: number;
-  /** Limit of held deliveries of a webhook that is off. */
-  readonly held: number;
+  /** `outbox.maxPerWebhook` limits the waiting deliveries of an active webhook, `hold.maxRows` those of one that is off. */
+  readonly config: { readonly outbox: { readonly maxPerWebhook: number }; readonly hold: { readonly maxRows: number } };
   /** Storage limits of plans; null without plans. */
   readonly plans: AccessPlans | null;
   readonly budgets: StoredBudgets | null;
@@ -328,7 +326,8 @@ export function createHookRoom(queue: DeliveryQueue, clock: Clock, bounds: RoomB
   const projects = createLru<string, ProjectRoom>({ max: MAX_PROJECTS });
 
   async function take(tx: StoreTx, chain: ChainId, { id, active }: Webhook, need: number): Promise<boolean> {
-    const most = active ? bounds.perWebhook : bounds.held;
+    const { outbox, hold } = bounds.config;
+    const most = active ? outbox.maxPerWebhook : hold.maxRows;
     const name = active ? id : `${id} held`;
     let room = left.get(name) ?? 0;
     if (room < need) room = most - (await queue.countWaiting(tx, chain, id, most));

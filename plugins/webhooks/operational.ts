@@ -2,6 +2,7 @@ import { hash } from 'node:crypto';
 import { isLagBeyond, type LagLimit, lagText } from '../../src/lib/chain-lag.ts';
 import type { HostContext } from '../../src/plugin/host.ts';
 import type { ChainId, FinishedJob, Job, JobKind, JobOutcome, PluginContext } from '../../src/plugin/plugin.ts';
+import type { AccessCharges } from '../../src/ports/access.ts';
 import type { ChainStatus } from '../../src/ports/chain.ts';
 import type { Clock, Random } from '../../src/ports/clock.ts';
 import type { GapBook } from '../../src/ports/gaps.ts';
@@ -21,15 +22,16 @@ interface OperatorAlertParts {
   readonly chains: readonly ChainId[];
   /** Name of the processor whose gaps are reported. */
   readonly processor: string;
+  readonly charges: AccessCharges | null;
 }
 
 /** All events for the operator's webhook. */
 export function createOperatorAlerts(ctx: HostContext<WebhooksConfig>, parts: OperatorAlertParts) {
   const { config, store, clock, random, log } = ctx;
-  const { outbox, gaps, chains, processor } = parts;
+  const { outbox, gaps, chains, processor, charges } = parts;
   const operational = createOperational({ config: config.operational, enqueue: ctx.jobs.add, clock, random });
   return {
-    alerts: createAlerts(operational, clock, log),
+    alerts: createAlerts(operational, charges, clock, log),
     gapAlerts: gaps === null ? null : createGapAlerts(operational, gaps, store, processor),
     stallAlerts: createStallAlerts({
       ...{ operational, outbox, store, clock, chains },
@@ -174,7 +176,7 @@ function createRevertAlerts(operational: Operational, store: Store, log: Log): R
 export interface Alerts {
   /** Finished attempts, in the transaction that writes them. */
   note(tx: StoreTx, finished: readonly FinishedJob[], reports: Pick<Reports, 'get'>): Promise<void>;
-  /** The credits of a project are used up. */
+  /** The credits of a project are used up, or it is disabled. */
   paused(tx: StoreTx, projectId: string): Promise<void>;
   /** A webhook was disabled automatically. */
   disabled(tx: StoreTx, hook: Webhook, reason: string): Promise<void>;
@@ -191,7 +193,7 @@ interface Change {
   exhausted: number;
 }
 
-function createAlerts(operational: Operational, clock: Clock, log: Log): Alerts {
+function createAlerts(operational: Operational, charges: AccessCharges | null, clock: Clock, log: Log): Alerts {
   return {
     async note(tx, finished, reports) {
       if (!operational.isOn) return;
@@ -205,10 +207,11 @@ function createAlerts(operational: Operational, clock: Clock, log: Log): Alerts 
       }
     },
     async paused(tx, projectId) {
-      tx.onCommit(() =>
-        log.warn({ project: projectId }, 'deliveries on hold: the project has no credits left, or is disabled'),
-      );
-      await operational.report(tx, 'webhook.paused', { project: projectId, reason: 'credits' });
+      const isDisabled = (await charges?.isDisabled(projectId)) ?? false;
+      const why = isDisabled ? 'the project is disabled' : 'the project has no credits left';
+      tx.onCommit(() => log.warn({ project: projectId }, `deliveries on hold: ${why}`));
+      const reason = isDisabled ? 'disabled' : 'credits';
+      await operational.report(tx, 'webhook.paused', { project: projectId, reason });
     },
     disabled: (tx, hook, reason) =>
       operational.report(tx, 'webhook.disabled', { webhookID: hook.id, project: hook.projectId, reason }),

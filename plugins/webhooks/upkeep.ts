@@ -166,7 +166,7 @@ async function endPauses({ store, queue, charges, log }: PauseParts): Promise<vo
       await endPause(tx, projectId);
       for (const { id } of await listHooks(tx.db as Db, projectId)) await queue.releaseHeld(tx, id, REASONS.credits);
     });
-    log.info({ project: projectId }, 'deliveries resumed: the project has credits');
+    log.info({ project: projectId }, 'deliveries resumed: the project has credits and is not disabled');
   }
 }
 

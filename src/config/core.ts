@@ -87,8 +87,8 @@ const upstreamConfig = Type.Object(
       { ...closed, default: {} },
     ),
     healthIntervalMs: count(5_000, 'pause between health checks'),
-    coolDownMs: count(10_000, 'how long a failing upstream cools down'),
-    distrustMs: count(60_000, 'how long an upstream that contradicted the chain cools down'),
+    coolDownMs: reloadable(count(10_000, 'how long a failing upstream cools down')),
+    distrustMs: reloadable(count(60_000, 'how long an upstream that contradicted the chain cools down')),
     local: Type.Object(
       {
         mode: Type.Union([Type.Literal('auto'), Type.Literal('on'), Type.Literal('off')], {
@@ -166,7 +166,7 @@ const followConfig = Type.Object(
     ),
     requestTimeoutMs: count(30_000, 'deadline of one call to an upstream'),
     maxBodyBytes: count(67_108_864, 'largest block response'),
-    unhealthyLagSeconds: time(20, 'lag behind the best upstream beyond which an upstream is not used'),
+    unhealthyLagSeconds: reloadable(time(20, 'lag behind the best upstream beyond which an upstream is not used')),
     unhealthyLagSlots: oldSlots('follow.unhealthyLagSeconds'),
     auditIntervalMs: reloadable(count(5_000, 'pause between finality audits')),
     processorTimeoutSeconds: count(60, 'deadline of a block processor per block'),
@@ -250,8 +250,8 @@ export const coreConfig = Type.Object(
           description: 'second listener for websockets; null = port + 1, because web3.js derives it that way',
         }),
         bodyLimitBytes: reloadable(count(1_048_576, 'largest request body')),
-        headerTimeoutMs: count(10_000, 'time for the request line and headers'),
-        requestTimeoutMs: count(30_000, 'time for the whole request to arrive'),
+        headerTimeoutMs: reloadable(count(10_000, 'time for the request line and headers')),
+        requestTimeoutMs: reloadable(count(30_000, 'time for the whole request to arrive')),
         handlerTimeoutMs: count(25_000, 'time for a handler to answer; below the 30 s after which clients give up'),
         compression: reloadable(
           Type.Boolean({
@@ -260,7 +260,7 @@ export const coreConfig = Type.Object(
               'compress responses above 1 KiB for clients that accept gzip, or zstd if this version of Node supports it; also on the admin listener',
           }),
         ),
-        keepAliveTimeoutMs: count(75_000, 'idle time after which a kept-alive connection is closed'),
+        keepAliveTimeoutMs: reloadable(count(75_000, 'idle time after which a kept-alive connection is closed')),
         maxConnections: reloadable(
           count(
             10_000,

@@ -12,7 +12,7 @@ import type { Gauge, Metrics } from '../ports/metrics.ts';
 import type { MetricsRegistry } from '../runtime/metrics.ts';
 import { adminConnections, readDescriptors } from './connections.ts';
 import type { Health } from './health.ts';
-import { closeListener, createListener, listenOn } from './listener.ts';
+import { closeListener, createListener, listenOn, setTimeouts } from './listener.ts';
 import { createPipeline, slowestMs } from './pipeline.ts';
 import { documentRoutes } from './reference/index.ts';
 import { createListenerTls } from './tls.ts';
@@ -112,11 +112,9 @@ export function createAdminFront(options: AdminFrontOptions): AdminFront {
     cors: false,
     guard,
   });
-  const { headerTimeoutMs, requestTimeoutMs, keepAliveTimeoutMs, targetLimitBytes } = core.http;
   const handlerTimeoutMs = slowestMs(core, routes);
-  const limits = { headerTimeoutMs, requestTimeoutMs, keepAliveTimeoutMs, targetLimitBytes, handlerTimeoutMs };
   const tls = createListenerTls({ ...options, section: 'admin' }, pipeline.meter);
-  const server = createListener(limits, pipeline.meter, pipeline.handle, tls.makeServer);
+  const server = createListener({ ...core.http, handlerTimeoutMs }, pipeline.meter, pipeline.handle, tls.makeServer);
   pipeline.connections.attach(server);
   let bound: { readonly host: string; readonly port: number } | null = null;
   return {
@@ -131,7 +129,13 @@ export function createAdminFront(options: AdminFrontOptions): AdminFront {
     },
     address: () => bound,
     inject: pipeline.inject,
-    prepareReload: tls.prepare,
+    prepareReload(next) {
+      const serve = tls.prepare(next);
+      return () => {
+        serve();
+        setTimeouts(server, { ...core.http, handlerTimeoutMs });
+      };
+    },
     close: async (deadline) => {
       const closed = closeListener(server);
       tls.endHandshakes();

@@ -32,6 +32,8 @@ export class Exchange implements CallContext, InBag {
   span: Span | null = null;
   /** JSON-RPC method or batch size for the log line, with keys masked. */
   rpcLabel: string | undefined = undefined;
+  /** JSON-RPC calls of it that were answered with an error. */
+  rpcFailed = 0;
   admission: Admission | null = null;
   #charge: Chargeable | null = null;
   /** The request has ended: `#charge` will not be used again. */

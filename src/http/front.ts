@@ -13,7 +13,7 @@ import type { Gauge, Metrics } from '../ports/metrics.ts';
 import type { Tracer } from '../ports/tracing.ts';
 import { apiConnections, createAddressLimit, createReadingRate, lingerFor, readDescriptors } from './connections.ts';
 import type { RpcFront } from './json-rpc/front.ts';
-import { closeListener, createListener, listenOn } from './listener.ts';
+import { closeListener, createListener, listenOn, setTimeouts } from './listener.ts';
 import { createPipeline, slowestMs } from './pipeline.ts';
 import { documentRoutes } from './reference/index.ts';
 import { createTrust } from './remote-address.ts';
@@ -112,9 +112,7 @@ export function createHttpFront(options: HttpFrontOptions): HttpFront {
     cut: pipeline.meter.slowReaders,
   });
   const makeServer = () => {
-    const { headerTimeoutMs, requestTimeoutMs, keepAliveTimeoutMs, targetLimitBytes } = core.http;
-    const limits = { headerTimeoutMs, requestTimeoutMs, keepAliveTimeoutMs, targetLimitBytes, handlerTimeoutMs };
-    const server = createListener(limits, pipeline.meter, pipeline.handle, tls.makeServer);
+    const server = createListener({ ...core.http, handlerTimeoutMs }, pipeline.meter, pipeline.handle, tls.makeServer);
     pipeline.connections.attach(server);
     upgrader.attach(server);
     perAddress.attach(server);
@@ -188,6 +186,7 @@ export function createHttpFront(options: HttpFrontOptions): HttpFront {
       return () => {
         serve();
         if (isRoom) limitConnections();
+        for (const server of [api, twin]) setTimeouts(server, { ...core.http, handlerTimeoutMs });
       };
     },
     beginDrain: () => {

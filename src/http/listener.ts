@@ -20,14 +20,17 @@ const STALL_GRACE_MS = 30_000;
 /** Connections that may wait in an inherited socket until a process accepts them. */
 const INHERITED_BACKLOG = 4_096;
 
-interface ListenerLimits {
+interface ListenerTimeouts {
   readonly headerTimeoutMs: number;
   readonly requestTimeoutMs: number;
   readonly handlerTimeoutMs: number;
   readonly keepAliveTimeoutMs: number;
-  readonly targetLimitBytes: number;
   /** A connection without progress is closed this long after the slowest handler would have answered. */
   readonly stallGraceMs?: number;
+}
+
+interface ListenerLimits extends ListenerTimeouts {
+  readonly targetLimitBytes: number;
 }
 
 type RequestListener = (request: IncomingMessage, response: ServerResponse, expectsContinue: boolean) => void;
@@ -41,16 +44,12 @@ export function createListener(
 ): Server {
   const server = makeServer({
     maxHeaderSize: limits.targetLimitBytes + HEADER_BYTES,
-    headersTimeout: Math.min(limits.headerTimeoutMs, limits.requestTimeoutMs),
-    requestTimeout: limits.requestTimeoutMs,
-    keepAliveTimeout: limits.keepAliveTimeoutMs,
     connectionsCheckingInterval: CHECK_INTERVAL_MS,
     noDelay: true,
   });
   // Above a number node:http silently drops headers, including X-Forwarded-For; `checkHead` refuses such requests.
   server.maxHeadersCount = 0;
-  // Closes the socket of a client that neither reads nor sends.
-  server.timeout = Math.max(limits.handlerTimeoutMs, limits.requestTimeoutMs) + (limits.stallGraceMs ?? STALL_GRACE_MS);
+  setTimeouts(server, limits);
   server.on('request', (request, response) => onRequest(request, response, false));
   server.on('checkContinue', (request, response) => onRequest(request, response, true));
   // Other expectations may be ignored; the default answer would not be JSON.
@@ -70,6 +69,15 @@ export function createListener(
     socket.end(rawAnswer(405, body, { Allow: 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS' }), () => socket.destroy());
   });
   return server;
+}
+
+/** For requests that come from now on; `timeout` for connections. */
+export function setTimeouts(server: Server, limits: ListenerTimeouts): void {
+  server.headersTimeout = Math.min(limits.headerTimeoutMs, limits.requestTimeoutMs);
+  server.requestTimeout = limits.requestTimeoutMs;
+  server.keepAliveTimeout = limits.keepAliveTimeoutMs;
+  // Closes the socket of a client that neither reads nor sends.
+  server.timeout = Math.max(limits.handlerTimeoutMs, limits.requestTimeoutMs) + (limits.stallGraceMs ?? STALL_GRACE_MS);
 }
 
 /** Answers a request that node:http could not parse: after the answers to earlier requests, never in the middle of one. */

@@ -249,7 +249,7 @@ const NOBODY: ReadonlySet<(request: AnsweredRequest) => void> = new Set();
 /** Requests of callers without a project are in the log only. */
 function notifyAnswered(
   listeners: ReadonlySet<(request: AnsweredRequest) => void>,
-  { caller, request, requestId, route, rpcLabel, status, bytesOut, credits }: Exchange,
+  { caller, request, requestId, route, rpcLabel, rpcFailed, status, bytesOut, credits }: Exchange,
   at: number,
   durationMs: number,
 ): void {
@@ -257,7 +257,7 @@ function notifyAnswered(
   const answered: AnsweredRequest = {
     ...{ at, requestId, projectId: caller.projectId, keyId: caller.keyId },
     ...{ method: request.method ?? '', route, rpc: rpcLabel?.slice(0, MAX_RPC_LABEL) ?? null },
-    ...{ status, durationMs, bytesOut, credits },
+    ...{ rpcFailed, status, durationMs, bytesOut, credits },
   };
   for (const listener of listeners) listener(answered);
 }
@@ -294,6 +294,7 @@ function logRequest(log: Log, exchange: Exchange, elapsedMs: number): void {
   };
   if (target.query !== '') fields['query'] = maskQuery(target.query.slice(0, MAX_QUERY + MARGIN)).slice(0, MAX_QUERY);
   if (exchange.rpcLabel !== undefined) fields['rpc'] = exchange.rpcLabel.slice(0, MAX_RPC_LABEL);
+  if (exchange.rpcFailed > 0) fields['rpcFailed'] = exchange.rpcFailed;
   if (caller !== null) {
     fields['projectId'] = caller.projectId;
     fields['keyId'] = caller.keyId;
@@ -380,6 +381,7 @@ async function handleRoot(parts: RootParts, exchange: Exchange): Promise<void> {
   const given = rpc.handleHttp(body, exchange);
   const answer = isPromise(given) ? await beforeDeadline(parts, exchange, given) : given;
   exchange.rpcLabel = maskMethod(answer.label.slice(0, MAX_LABEL));
+  exchange.rpcFailed = answer.failed;
   exchange.onEnd(answer);
   responder.send(exchange, answer.status, answer.body === null ? null : JSON_TYPE, answer.headers, answer.body);
 }

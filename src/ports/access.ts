@@ -147,6 +147,7 @@ export interface AccessCharges {
   stream(projectId: string, price: { readonly product: string; readonly creditsPerByte: number }): StreamMeter;
   /** Remaining credits of the project; Infinity if credits are not limited, 0 while it is disabled. */
   left(projectId: string): Promise<number>;
+  isDisabled(projectId: string): Promise<boolean>;
 }
 
 export const accessCharges: ServiceToken<AccessCharges> = serviceToken('access.charges');

@@ -76,6 +76,8 @@ export interface AnsweredRequest {
   readonly route: string;
   /** JSON-RPC method, or `batch(n)`; null for other requests. */
   readonly rpc: string | null;
+  /** JSON-RPC calls of it that were answered with an error, where that is known. */
+  readonly rpcFailed: number;
   /** 499: the client disconnected before the answer. */
   readonly status: number;
   readonly durationMs: number;

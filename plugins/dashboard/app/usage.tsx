@@ -182,7 +182,7 @@ export function RequestsPage({ project }: { project: Project }) {
   );
   const keys = useLoad(() => get<{ keys: readonly Key[] }>(`${path}/keys`), [project.id]);
   const matches = (one: AnsweredRequest) =>
-    (state === '' || one.status >= 400 === (state === 'error')) &&
+    (state === '' || isError(one) === (state === 'error')) &&
     `${one.method} ${one.route} ${one.rpc ?? ''} ${one.status} ${one.requestId}`
       .toLowerCase()
       .includes(text.toLowerCase());
@@ -224,7 +224,15 @@ export function RequestsPage({ project }: { project: Project }) {
   );
 }
 
-const toneOf = (status: number) => (status >= 500 ? 'bad' : status >= 400 ? 'warn' : 'good');
+const isError = ({ status, rpcFailed }: AnsweredRequest) => status >= 400 || rpcFailed > 0;
+const toneOf = ({ status, rpcFailed }: AnsweredRequest) =>
+  status >= 500 ? 'bad' : status >= 400 || rpcFailed > 0 ? 'warn' : 'good';
+/** An error of JSON-RPC mostly comes with 200. */
+function statusOf({ status, rpc, rpcFailed }: AnsweredRequest): string {
+  if (status === 499) return 'client left';
+  if (rpcFailed === 0 || status >= 400) return String(status);
+  return rpc?.startsWith('batch(') ? `${status}, ${rpcFailed} failed` : `${status}, RPC error`;
+}
 
 export function RequestTable({ requests, keys }: { requests: readonly AnsweredRequest[]; keys: readonly Key[] }) {
   const keyName = (id: string | null) => {
@@ -250,7 +258,7 @@ export function RequestTable({ requests, keys }: { requests: readonly AnsweredRe
         },
         {
           name: 'Status',
-          show: ({ status }) => <Badge tone={toneOf(status)}>{status === 499 ? 'client left' : status}</Badge>,
+          show: (one) => <Badge tone={toneOf(one)}>{statusOf(one)}</Badge>,
         },
         { name: 'Latency', isNumber: true, show: ({ durationMs }) => duration(durationMs) },
         { name: 'Size', isNumber: true, isMinor: true, show: ({ bytesOut }) => bytes(bytesOut) },

@@ -136,8 +136,9 @@ function changeRoute(context: PageContext): Route {
     replies: { 200: projectReply, ...REFUSALS },
     async handler(request) {
       const session = guard.change(request);
-      demandOperator(session);
       const { project } = request.params;
+      demandProject(session, project);
+      demandOperator(session);
       const { name, isDisabled } = request.body;
       const change = {
         ...(name === undefined ? {} : { name }),
@@ -161,8 +162,9 @@ function deleteRoute(context: PageContext): Route {
     replies: { 200: Type.Object({}), ...REFUSALS, 409: REFUSALS[400] },
     async handler(request) {
       const session = guard.change(request);
-      demandOperator(session);
       const { project } = request.params;
+      demandProject(session, project);
+      demandOperator(session);
       const name = (await access.projects()).find(({ id }) => id === project)?.name ?? '';
       const action = { action: 'projects.delete', target: `${name} (${project})` };
       await audited(context, request, session, action, () => access.deleteProject(project));

@@ -6,6 +6,7 @@ import type { Prices } from '../../../src/ports/prices.ts';
 import type { LookUpOptions, MintFacts, TokenFacts } from '../../../src/ports/token-facts.ts';
 import { uiAmount } from '../../../src/solana/accounts/amounts.ts';
 import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM, WRAPPED_SOL_MINT } from '../../../src/solana/addresses.ts';
+import type { WalletConfig } from '../config.ts';
 import { type ChainCall, refusedAs503 } from '../wallet-route.ts';
 
 export interface Tables {
@@ -24,10 +25,7 @@ interface TablesParts {
   readonly log: Log;
   readonly metrics: Metrics;
   readonly commitment: string;
-  readonly cacheMs: number;
-  readonly pagesMs: number;
-  readonly maxMints: number;
-  readonly maxCachedRows: number;
+  readonly config: Pick<WalletConfig['balances'], 'cacheMs' | 'pagesMs' | 'maxMints' | 'maxCachedRows'>;
 }
 
 interface KnownTable {
@@ -39,7 +37,7 @@ interface KnownTable {
 export function createTables(parts: TablesParts): Tables {
   const { clock, chain, lookUp } = parts;
   const known = new LRUCache<string, KnownTable>({
-    maxSize: parts.maxCachedRows,
+    maxSize: parts.config.maxCachedRows,
     sizeCalculation: ({ table }) => 1 + table.rows.length + table.nfts.length,
   });
   const inFlight = new Map<string, Promise<HoldingTable>>();
@@ -56,9 +54,9 @@ export function createTables(parts: TablesParts): Tables {
   async function make(wallet: string, withZeros: boolean): Promise<HoldingTable> {
     const { lamports, tokens: all } = await readHoldings(chain, wallet, parts.commitment);
     const tokens = withZeros ? all : all.filter(({ amount }) => amount > 0n);
-    if (tokens.length > parts.maxMints)
+    if (tokens.length > parts.config.maxMints)
       throw new RequestError(503, 'Service unavailable', {
-        details: `The wallet holds ${tokens.length} different tokens; at most ${parts.maxMints} are read`,
+        details: `The wallet holds ${tokens.length} different tokens; at most ${parts.config.maxMints} are read`,
       });
     const [facts, prices] = await Promise.all([lookUp(tokens.map(({ mint }) => mint)), pricesOf(tokens)]);
     const table = buildTable({ lamports, tokens, facts, prices, atS: clock.now() / 1_000 });
@@ -74,14 +72,14 @@ export function createTables(parts: TablesParts): Tables {
     read(wallet, { page, withZeros }) {
       const key = `${wallet}${withZeros}`;
       const found = known.get(key);
-      const maxAgeMs = page === 1 ? parts.cacheMs : parts.pagesMs;
+      const maxAgeMs = page === 1 ? parts.config.cacheMs : parts.config.pagesMs;
       if (found !== undefined && clock.monotonic() - found.readMs < maxAgeMs) return Promise.resolve(found.table);
       const running = inFlight.get(key);
       if (running !== undefined) return running;
       const readMs = clock.monotonic();
       const table = make(wallet, withZeros)
         .then((made) => {
-          if (parts.pagesMs > 0 || parts.cacheMs > 0) known.set(key, { table: made, readMs });
+          if (parts.config.pagesMs > 0 || parts.config.cacheMs > 0) known.set(key, { table: made, readMs });
           return made;
         })
         .finally(() => inFlight.delete(key));

@@ -27,7 +27,7 @@ export function balancesRoutes(ctx: PluginContext<WalletConfig>, { balances, com
   const facts = ctx.use(tokenFacts) ?? null;
   const lookUp = createFactsLookUp(facts);
   const prices = ctx.use(tokenPrices) ?? null;
-  const tables = createTables({ chain, lookUp, prices, clock, log, metrics, commitment, ...balances });
+  const tables = createTables({ chain, lookUp, prices, clock, log, metrics, commitment, config: balances });
   const assets = balances.dasUrl === null ? null : openAssets(ctx, balances.dasUrl);
   const sources = [
     ...(balances.core ? [coreAssets(chain, commitment)] : []),

@@ -30,8 +30,8 @@ function setUp(t: TestContext, files: Readonly<Record<string, readonly unknown[]
   const clock = createManualClock();
   const log = createMemoryLog();
   const labels = createLabels({
-    files: Object.keys(files).map((name) => join(folder, name)),
-    ...{ reloadMs: 1_000, maxLabels, clock, log, metrics: createMetricsRegistry().scope('wallet') },
+    config: { files: Object.keys(files).map((name) => join(folder, name)), reloadMs: 1_000, maxLabels },
+    ...{ clock, log, metrics: createMetricsRegistry().scope('wallet') },
   });
   t.after(() => labels.stop());
   return { labels, clock, log, write, folder };

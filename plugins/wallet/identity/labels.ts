@@ -13,6 +13,7 @@ import {
   TOKEN_PROGRAM,
 } from '../../../src/solana/addresses.ts';
 import { NAME_PROGRAM } from '../../../src/solana/names.ts';
+import type { WalletConfig } from '../config.ts';
 import { WALLET_ERRORS } from '../errors.ts';
 
 export interface Labels {
@@ -23,9 +24,7 @@ export interface Labels {
 }
 
 interface LabelsParts {
-  readonly files: readonly string[];
-  readonly reloadMs: number;
-  readonly maxLabels: number;
+  readonly config: Pick<WalletConfig['identity'], 'files' | 'reloadMs' | 'maxLabels'>;
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;
@@ -37,8 +36,7 @@ const LOGGED_CLASHES = 10;
 
 /** The built-in labels and those of the operator's files, reloaded when a file changes. */
 export function createLabels(parts: LabelsParts): Labels {
-  const { clock, log, metrics } = parts;
-  const paths = parts.files;
+  const { config, clock, log, metrics } = parts;
   const malformedLines = metrics.counter('label_lines_malformed_total', 'malformed lines of label files');
   const failures = metrics.counter('label_reload_failures_total', 'changed label files that could not be read');
   let found: ReadonlyMap<string, AddressLabel> = byAddress(programLabels());
@@ -47,9 +45,9 @@ export function createLabels(parts: LabelsParts): Labels {
   let cancel = (): void => {};
   let stopped = false;
 
-  async function read(state: string): Promise<void> {
+  async function read(paths: readonly string[], state: string): Promise<void> {
     const next = new Map(byAddress(programLabels()));
-    let [clashes, room] = [0, parts.maxLabels];
+    let [clashes, room] = [0, config.maxLabels];
     for (const path of paths) {
       const file = await readLabelFile(path, room);
       room -= file.labels.length;
@@ -71,8 +69,9 @@ export function createLabels(parts: LabelsParts): Labels {
 
   async function look(): Promise<void> {
     try {
+      const paths = config.files;
       const state = await stateOf(paths);
-      if (state !== seen) await read(state);
+      if (state !== seen) await read(paths, state);
     } catch (error) {
       failures.add();
       log.warn({ error: messageOf(error) }, 'a label file cannot be read; the previous labels stay in use');
@@ -80,7 +79,7 @@ export function createLabels(parts: LabelsParts): Labels {
   }
 
   function watch(): void {
-    cancel = clock.timeout(parts.reloadMs, async () => {
+    cancel = clock.timeout(config.reloadMs, async () => {
       await look();
       if (!stopped) watch();
     });
@@ -89,9 +88,9 @@ export function createLabels(parts: LabelsParts): Labels {
   return {
     find: (address) => found.get(address) ?? null,
     async start() {
-      if (paths.length === 0) return;
+      const paths = config.files;
       try {
-        await read(await stateOf(paths));
+        if (paths.length > 0) await read(paths, await stateOf(paths));
       } catch (error) {
         throw new CodedError(
           'WALLET_LABELS_UNREADABLE',
@@ -111,7 +110,7 @@ export function createLabels(parts: LabelsParts): Labels {
 /** Changes when one of the files changes. */
 async function stateOf(paths: readonly string[]): Promise<string> {
   const stats = await Promise.all(paths.map((path) => stat(path, { bigint: true })));
-  return stats.map(({ ino, size, mtimeNs }) => `${ino}:${size}:${mtimeNs}`).join();
+  return stats.map(({ ino, size, mtimeNs }, at) => `${paths[at]}:${ino}:${size}:${mtimeNs}`).join();
 }
 
 function byAddress(labels: readonly AddressLabel[]): ReadonlyMap<string, AddressLabel> {

@@ -41,12 +41,10 @@ export function createNames(ctx: PluginContext<WalletConfig>): Names {
   if (chain === null) return NO_NAMES;
   const reader = createAccountReader(chain);
   const sol = createSolRegistry(reader, clock, sns.solCutOffSlot);
-  const resolver = createNameResolver({ reader, sol, clock, ...sns });
+  const resolver = createNameResolver({ reader, sol, clock, config: sns });
   const tokens = createNameTokens(reader, ctx.use(tokenFacts) ?? null);
   const owned = createOwnedNames({
-    ...{ reader, sol, tokens, clock, log, metrics },
-    ...{ waitMs: identity.domainsWaitMs, maxNames: identity.maxDomains },
-    ...{ cacheSeconds: sns.cacheSeconds, negativeCacheSeconds: sns.negativeCacheSeconds },
+    ...{ reader, sol, tokens, clock, log, metrics, config: ctx.config },
   });
   return {
     async resolve(names) {
@@ -108,11 +106,7 @@ interface ResolverParts {
   readonly reader: AccountReader;
   readonly sol: SolRegistry;
   readonly clock: Clock;
-  readonly suffixes: readonly string[];
-  readonly srs: boolean;
-  readonly allowPda: boolean;
-  readonly cacheSeconds: number;
-  readonly negativeCacheSeconds: number;
+  readonly config: WalletConfig['sns'];
 }
 
 /** The program that holds a name. */
@@ -136,16 +130,16 @@ function createNameResolver(parts: ResolverParts): NameResolver {
   const inFlight = new Map<string, Promise<string | null>>();
 
   async function registryOf({ labels, suffix }: NameText): Promise<Registry | null> {
-    if (!parts.suffixes.includes(suffix) || labels.length > MOST_LABELS) return null;
+    if (!parts.config.suffixes.includes(suffix) || labels.length > MOST_LABELS) return null;
     if (suffix !== 'sol' || !(await parts.sol.isCutOff())) return 'names';
-    return parts.srs && labels.length === 1 ? 'srs' : null;
+    return parts.config.srs && labels.length === 1 ? 'srs' : null;
   }
 
   /** The key contains the registry: results of the old registry must not outlive the cut-off. */
   const keyOf = ({ name, registry }: Asked): string => `${registry}:${name.labels.join('.')}`;
 
   function remember(asked: Asked, address: string | null): string | null {
-    const ttl = (address === null ? parts.negativeCacheSeconds : parts.cacheSeconds) * 1_000;
+    const ttl = (address === null ? parts.config.negativeCacheSeconds : parts.config.cacheSeconds) * 1_000;
     if (ttl > 0) known.set(keyOf(asked), { address }, { ttl });
     return address;
   }
@@ -160,7 +154,7 @@ function createNameResolver(parts: ResolverParts): NameResolver {
     const questions: NameQuestion[] = asked.map(({ name }) => askName(name.labels));
     const accounts = await reader.accounts(questions.flatMap(({ keys }) => keys));
     const answers = questions.map((question, at) =>
-      resolveName(question, accounts.slice(at * ACCOUNTS_PER_NAME, (at + 1) * ACCOUNTS_PER_NAME), parts),
+      resolveName(question, accounts.slice(at * ACCOUNTS_PER_NAME, (at + 1) * ACCOUNTS_PER_NAME), parts.config),
     );
     return Promise.all(answers.map(addressOf));
   }

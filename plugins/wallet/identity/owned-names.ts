@@ -17,6 +17,7 @@ import {
   reverseKey,
   sameBytes,
 } from '../../../src/solana/names.ts';
+import type { WalletConfig } from '../config.ts';
 import { createChainCall } from '../wallet-route.ts';
 
 interface OwnedNames {
@@ -31,10 +32,7 @@ interface OwnedNamesParts {
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;
-  readonly waitMs: number;
-  readonly maxNames: number;
-  readonly cacheSeconds: number;
-  readonly negativeCacheSeconds: number;
+  readonly config: Pick<WalletConfig, 'identity' | 'sns'>;
 }
 
 const MAX_CACHED = 10_000;
@@ -43,7 +41,7 @@ const MAX_IN_FLIGHT = 8;
 
 /** Names that an address owns in the registry or holds as tokens. */
 export function createOwnedNames(parts: OwnedNamesParts): OwnedNames {
-  const { reader, clock, log } = parts;
+  const { reader, clock, log, config } = parts;
   const perf = { now: () => clock.monotonic() };
   const known = createLru<string, { readonly names: readonly string[] | null }>({
     ...{ max: MAX_CACHED, perf, ttlResolution: 0 },
@@ -60,7 +58,7 @@ export function createOwnedNames(parts: OwnedNamesParts): OwnedNames {
       parts.sol.isCutOff(),
     ]);
     const domains = [...direct, ...held];
-    if (domains.length > parts.maxNames) return null;
+    if (domains.length > config.identity.maxDomains) return null;
     const texts = await reader.accounts(domains.map((domain) => reverseKey(domain)));
     return sortNames(domains, texts, { favourite, suffix: isCutOff ? 'sns' : 'sol' });
   }
@@ -68,7 +66,11 @@ export function createOwnedNames(parts: OwnedNamesParts): OwnedNames {
   async function remembered(address: string): Promise<readonly string[] | null> {
     try {
       const names = await read(address);
-      known.set(address, { names }, { ttl: ttlMs(names === null ? parts.negativeCacheSeconds : parts.cacheSeconds) });
+      known.set(
+        address,
+        { names },
+        { ttl: ttlMs(names === null ? config.sns.negativeCacheSeconds : config.sns.cacheSeconds) },
+      );
       return names;
     } catch (error) {
       failures.add();
@@ -76,7 +78,7 @@ export function createOwnedNames(parts: OwnedNamesParts): OwnedNames {
         { code: codeOf(error) ?? (error instanceof RequestError ? error.details : 'unknown') },
         'names could not be read',
       );
-      known.set(address, { names: null }, { ttl: ttlMs(parts.negativeCacheSeconds) });
+      known.set(address, { names: null }, { ttl: ttlMs(config.sns.negativeCacheSeconds) });
       return null;
     } finally {
       inFlight.delete(address);
@@ -94,7 +96,7 @@ export function createOwnedNames(parts: OwnedNamesParts): OwnedNames {
     find(address) {
       const found = known.get(address);
       if (found !== undefined) return Promise.resolve(found.names);
-      return within(clock, parts.waitMs, inFlight.get(address) ?? begin(address));
+      return within(clock, config.identity.domainsWaitMs, inFlight.get(address) ?? begin(address));
     },
   };
 }

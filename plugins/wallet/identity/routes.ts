@@ -11,9 +11,8 @@ import { createNames, identityOf, type Names, readSubject, type Subject } from '
 /** Identities of addresses. */
 export function identityRoutes(ctx: PluginContext<WalletConfig>, { identity }: WalletConfig) {
   const { clock, log, metrics } = ctx;
-  const labels = createLabels({ ...identity, clock, log, metrics });
-  const { unknownAs, batchUnknown } = identity;
-  const context = { labels, names: createNames(ctx), unknownAs, batchUnknown };
+  const labels = createLabels({ config: identity, clock, log, metrics });
+  const context = { labels, names: createNames(ctx), config: identity };
   return {
     routes: [identityRoute(context), batchIdentityRoute(context)],
     /** The label of an address (base58), or null. */
@@ -27,12 +26,11 @@ export function identityRoutes(ctx: PluginContext<WalletConfig>, { identity }: W
 interface IdentityContext {
   readonly labels: Labels;
   readonly names: Names;
-  readonly unknownAs: '404' | '200';
-  readonly batchUnknown: 'short' | 'full';
+  readonly config: Pick<WalletConfig['identity'], 'unknownAs' | 'batchUnknown'>;
 }
 
 /** GET identity: of an address, or of the address that a name resolves to. */
-function identityRoute({ labels, names, unknownAs }: Omit<IdentityContext, 'batchUnknown'>): Route {
+function identityRoute({ labels, names, config }: IdentityContext): Route {
   return defineRoute({
     ...WALLET_ROUTE,
     method: 'GET',
@@ -56,7 +54,7 @@ function identityRoute({ labels, names, unknownAs }: Omit<IdentityContext, 'batc
         const domainNames = label.type === 'program' ? [] : ((await names.owned(address)) ?? []);
         return json({ ...identityOf(label), ...(domainNames.length === 0 ? {} : { domainNames }) });
       }
-      if (unknownAs === '200') return json({ address, type: 'unknown' });
+      if (config.unknownAs === '200') return json({ address, type: 'unknown' });
       throw new RequestError(404, 'No identity information available for this address', {
         ...(subject.kind === 'name' ? { details: `${subject.name.text} resolves to ${address}` } : {}),
       });
@@ -74,10 +72,7 @@ async function addressOf(names: Names, subject: Subject): Promise<string> {
 const MOST = 100;
 
 /** POST batch-identity: one entry per input, in the same order. */
-function batchIdentityRoute({ labels, names, batchUnknown }: Omit<IdentityContext, 'unknownAs'>): Route {
-  // Typed clients reject the whole batch when one of these is missing.
-  const isFull = batchUnknown === 'full';
-  const unknown = { type: 'unknown', ...(isFull ? { name: '', category: '', tags: [] } : {}) };
+function batchIdentityRoute({ labels, names, config }: IdentityContext): Route {
   return defineRoute({
     ...WALLET_ROUTE,
     method: 'POST',
@@ -90,6 +85,9 @@ function batchIdentityRoute({ labels, names, batchUnknown }: Omit<IdentityContex
       ...WALLET_REFUSALS,
     },
     async handler({ body }) {
+      // Typed clients reject the whole batch when one of these is missing.
+      const isFull = config.batchUnknown === 'full';
+      const unknown = { type: 'unknown', ...(isFull ? { name: '', category: '', tags: [] } : {}) };
       const subjects = readSubjects(body);
       const asked = subjects.flatMap((subject) => (subject.kind === 'name' ? [subject.name] : []));
       const addresses = await names.resolve(asked);

@@ -4,6 +4,7 @@ import { createLru } from '../../../src/lib/lru.ts';
 import { type ChainReader, type Clock, CodedError, type Store } from '../../../src/plugin/plugin.ts';
 import type { Commitment } from '../../../src/ports/chain.ts';
 import { decodeTransaction } from '../../../src/solana/decode/decode-block.ts';
+import type { WalletConfig } from '../config.ts';
 import { type ReadRows, unite } from '../store/rows.ts';
 import {
   ACCOUNT,
@@ -97,7 +98,7 @@ export async function createView(
 ): Promise<WalletView> {
   const { store, clock, chain, readRows, readWallet } = parts;
   const db = store.read as Db;
-  const deadlineMs = clock.monotonic() + parts.readThroughMs;
+  const deadlineMs = clock.monotonic() + parts.config.readThroughMs;
   // Read before any row: a row that becomes final later may differ from the one that was read.
   const finalSlot = chain.status().finalizedSlot ?? -1;
   let overlay: Promise<Overlay> | null = null;
@@ -455,6 +456,6 @@ export interface TrackerParts {
   /** Null: every address may be indexed. */
   readonly admission: WalletAdmission | null;
   readonly commitment: Commitment;
-  readonly readThroughMs: number;
+  readonly config: Pick<WalletConfig, 'readThroughMs'>;
   readonly cacheBytes: number;
 }

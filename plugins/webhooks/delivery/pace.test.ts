@@ -11,7 +11,10 @@ const hookOf = (id: string, patch: Partial<Webhook> = {}): Webhook =>
 
 function make(ratePerSecond = 0): { pace: Pace; clock: ManualClock } {
   const clock = createManualClock();
-  return { clock, pace: createPace({ clock, global: GLOBAL, perWebhook: 4, ratePerSecond }) };
+  return {
+    clock,
+    pace: createPace({ clock, config: { concurrency: { global: GLOBAL, perWebhook: 4 }, ratePerSecond } }),
+  };
 }
 
 test('an unknown webhook has one delivery in flight and is not claimed ahead; later as configured', () => {

@@ -1,5 +1,6 @@
 import { createLru } from '../../../src/lib/lru.ts';
 import type { Clock } from '../../../src/ports/clock.ts';
+import type { WebhooksConfig } from '../config.ts';
 import { formOf, type Webhook } from '../model.ts';
 
 export interface Pace {
@@ -19,11 +20,8 @@ export interface Pace {
 
 export interface PaceOptions {
   readonly clock: Clock;
-  /** Deliveries in flight, of all webhooks. */
-  readonly global: number;
-  readonly perWebhook: number;
-  /** 0 = no limit. */
-  readonly ratePerSecond: number;
+  /** Read at each use, except for `concurrency.global`. */
+  readonly config: Pick<WebhooksConfig, 'concurrency' | 'ratePerSecond'>;
   /**
    * Called with a webhook that is not loaded yet, so that it gets loaded. Until then its limit is one delivery, and that one may be
    * claimed by a dead process, so that no claim of this process would load the webhook.
@@ -34,8 +32,8 @@ export interface PaceOptions {
 interface HookState {
   tokens: number;
   at: number;
-  /** 1 until the settings of the webhook are known. */
-  limit: number;
+  /** One delivery at a time: so until the settings of the webhook are known. */
+  isSingle: boolean;
   isLearned: boolean;
   ahead: boolean;
   /** Last standing of the receiver: `unproven` until its first answer. */
@@ -52,7 +50,8 @@ const UNPROVEN_SHARE = 3 / 4;
  * Limits of sending: deliveries in flight and per second of one webhook, one at a time for a throttled receiver, and a share of all slots
  * for receivers that hang, because each of their requests holds a slot until it times out.
  */
-export function createPace({ clock, global, perWebhook, ratePerSecond, unknown }: PaceOptions): Pace {
+export function createPace({ clock, config, unknown }: PaceOptions): Pace {
+  const { global } = config.concurrency;
   // The LRU allocates on creation, so it exists only in the delivering thread.
   const hooks = createLru<string, HookState>({ max: MAX_WEBHOOKS });
   const running = new Map<string, number>();
@@ -61,9 +60,10 @@ export function createPace({ clock, global, perWebhook, ratePerSecond, unknown }
 
   const knownOf = (id: string): HookState => {
     const now = clock.monotonic();
+    const { ratePerSecond } = config;
     let known = hooks.get(id);
     if (known === undefined) {
-      known = { tokens: ratePerSecond, at: now, limit: 1, isLearned: false, ahead: false, standing: 'unproven' };
+      known = { tokens: ratePerSecond, at: now, isSingle: true, isLearned: false, ahead: false, standing: 'unproven' };
       hooks.set(id, known);
       return known;
     }
@@ -88,7 +88,7 @@ export function createPace({ clock, global, perWebhook, ratePerSecond, unknown }
   };
 
   const limitOf = (id: string, known: HookState): number => {
-    const most = known.standing === 'throttled' ? 1 : known.limit;
+    const most = known.standing === 'throttled' || known.isSingle ? 1 : config.concurrency.perWebhook;
     return Math.min(most, (running.get(id) ?? 0) + roomOf(known));
   };
 
@@ -97,14 +97,14 @@ export function createPace({ clock, global, perWebhook, ratePerSecond, unknown }
       const known = knownOf(id);
       if (!known.isLearned) unknown?.(id);
       const most = limitOf(id, known);
-      return ratePerSecond === 0 ? most : Math.max(0, Math.min(most, Math.floor(known.tokens)));
+      return config.ratePerSecond === 0 ? most : Math.max(0, Math.min(most, Math.floor(known.tokens)));
     },
     ahead: (id) => knownOf(id).ahead,
     learn({ id, type, ordered, batchSize }) {
       const known = knownOf(id);
       known.isLearned = true;
       // Discord has low rate limits, and messages of a channel are read in order.
-      known.limit = ordered || formOf(type) === 'discord' ? 1 : perWebhook;
+      known.isSingle = ordered || formOf(type) === 'discord';
       // Deliveries of a batch must be unclaimed to be gathered.
       known.ahead = batchSize === 1;
     },
@@ -112,7 +112,7 @@ export function createPace({ clock, global, perWebhook, ratePerSecond, unknown }
       const known = knownOf(id);
       const own = running.get(id) ?? 0;
       if (own >= limitOf(id, known)) return false;
-      if (ratePerSecond > 0) known.tokens -= 1;
+      if (config.ratePerSecond > 0) known.tokens -= 1;
       running.set(id, own + 1);
       return true;
     },

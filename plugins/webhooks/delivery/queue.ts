@@ -358,7 +358,8 @@ export interface WaitingDeliveries {
   dissolveBatches(tx: StoreTx, webhookId: string): Promise<void>;
 }
 
-export function createWaitingDeliveries(queue: DeliveryQueue, maxHeld: number): WaitingDeliveries {
+/** `hold.maxRows`: events kept for a webhook that is off. */
+export function createWaitingDeliveries(queue: DeliveryQueue, hold: { readonly maxRows: number }): WaitingDeliveries {
   /** Ends the idle batches of a webhook and returns their members; a batch in flight shares the outcome of its request. */
   const endIdleBatches = async (tx: StoreTx, webhookId: string): Promise<ReadonlyMap<number, readonly number[]>> => {
     const inFlight = await queue.inFlight(tx, webhookId);
@@ -373,7 +374,7 @@ export function createWaitingDeliveries(queue: DeliveryQueue, maxHeld: number): 
     await queue.discardMembers(tx, [...ended.values()].flat(), reason);
   };
   const dropExcess = async (tx: StoreTx, chain: ChainId, webhookId: string): Promise<void> => {
-    const excess = (await queue.countWaiting(tx, chain, webhookId, Number.MAX_SAFE_INTEGER)) - maxHeld;
+    const excess = (await queue.countWaiting(tx, chain, webhookId, Number.MAX_SAFE_INTEGER)) - hold.maxRows;
     if (excess > 0) await queue.discardHeld(tx, webhookId, { limit: excess }, REASONS.tooManyHeld);
   };
   return {

@@ -200,7 +200,8 @@ async function answerBatch(
     const texts = prepared
       .filter(({ call }) => call.id !== undefined)
       .map(({ call }) => rpcErrorText(fault.rpc, call.id ?? 'null'));
-    return { status: 200, headers: {}, body: `[${texts.join(',')}]`, label, charge: () => 0 };
+    const refusals = `[${texts.join(',')}]`;
+    return { status: 200, headers: {}, body: refusals, label, failed: prepared.length, charge: () => 0 };
   }
   const { batchConcurrency, maxBatchBytes } = shared.core.rpc;
   const tasks = prepared.map((one) => ({ id: one.call.id, run: () => runCall(shared, one, body, context, true) }));
@@ -220,6 +221,7 @@ async function answerBatch(
     headers: admitted.admission?.headers ?? {},
     body: joined,
     label,
+    failed: items.reduce((count, { ok, body: text }) => (ok && !isErrorText(text) ? count : count + 1), 0),
     charge,
   };
 }
@@ -259,13 +261,14 @@ async function answerSingle(
   }
   const executed = await runCall(parts, prepared, body, context, whole);
   const rateHeaders = admitted.admission?.headers;
+  const failed = executed.ok && !isErrorText(executed.body) ? 0 : 1;
   const charge = (bytesOut: number) => admitted.admission?.charge([{ charged: executed.charged, bytesOut }]) ?? 0;
   if (call.id === undefined && executed.status === 200) {
     discard(executed.body);
-    return { status: 204, headers: rateHeaders ?? {}, body: null, label: name, charge };
+    return { status: 204, headers: rateHeaders ?? {}, body: null, label: name, failed, charge };
   }
   const headers = rateHeaders === undefined ? executed.headers : { ...rateHeaders, ...executed.headers };
-  return { status: executed.status, headers, body: executed.body, label: name, charge };
+  return { status: executed.status, headers, body: executed.body, label: name, failed, charge };
 }
 
 /**
@@ -292,6 +295,7 @@ function answerAtHand(
       headers: { ...headers, ...reply.headers },
       body: reply.body,
       label: name,
+      failed: reply.answered ? 0 : 1,
       charge: (bytesOut) => charge([{ charged: reply.answered, bytesOut }]),
     };
   };
@@ -320,14 +324,33 @@ export interface RpcAnswer {
   readonly body: string | Buffer | Readable | null;
   /** Method name or `batch(n)`; for log lines. */
   readonly label: string;
+  /** Calls of it that were answered with an error. In an answer that is passed on as it arrives none is seen. */
+  readonly failed: number;
   /** Call once, when the number of bytes is known. Returns the credits charged. */
   charge(bytesOut: number): number;
+}
+
+/** Bytes of an answer in which its first member after version and id begins. */
+const HEAD_BYTES = 160;
+
+/** Whether an answer that an upstream wrote is an error, as far as its first bytes show it. */
+function isErrorText(body: string | Buffer | Readable | null): boolean {
+  const head =
+    typeof body === 'string'
+      ? body.slice(0, HEAD_BYTES)
+      : Buffer.isBuffer(body)
+        ? body.toString('latin1', 0, HEAD_BYTES)
+        : '';
+  const error = head.indexOf('"error":');
+  if (error === -1) return false;
+  const result = head.indexOf('"result":');
+  return result === -1 || error < result;
 }
 
 /** The answer to a request or call that was not run. `id` is raw JSON. */
 function refusal(fault: Fault, id: string, label: string): RpcAnswer {
   const { status, headers, body } = failed(fault, id);
-  return { status, headers, body, label, charge: () => 0 };
+  return { status, headers, body, label, failed: 1, charge: () => 0 };
 }
 
 const TOO_LARGE = { code: -32603, message: 'Internal error', status: 200, details: 'batch answer too large' };

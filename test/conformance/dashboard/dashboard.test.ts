@@ -299,7 +299,7 @@ test('the configuration shows what differs from the defaults, and hides secrets'
 });
 
 test('the last requests of a project have status, latency and credits, and neither key nor body', async () => {
-  const own = await startDashboard();
+  const own = await startDashboard({ plugins: ['access', 'compression', 'dashboard', 'proxy', 'webhooks'] });
   try {
     const visitor = await own.operator();
     const { apiUrl, key, projectId } = own.daemon;
@@ -318,6 +318,23 @@ test('the last requests of a project have status, latency and credits, and neith
         ['GET', '/v0/webhooks/:webhookID', 400, 0],
         ['GET', '/v0/webhooks/:webhookID', 200, 0],
         ['POST', '/v0/webhooks', 200, 100],
+      ],
+    );
+    const call = async (body: unknown) =>
+      (await fetch(`${apiUrl}/?api-key=${key}`, { method: 'POST', body: JSON.stringify(body) })).text();
+    const health = { jsonrpc: '2.0', id: 1, method: 'getHealth' };
+    const wrong = { jsonrpc: '2.0', id: 2, method: 'getBalance', params: ['no address'] };
+    for (const body of [health, wrong, { ...health, method: 'noSuchMethod' }, [health, wrong]]) await call(body);
+    await until(async () => (await list()).length === 7);
+    assert.deepEqual(
+      ((await list()) as Record<string, unknown>[])
+        .slice(0, 4)
+        .map(({ rpc, status, rpcFailed }) => [rpc, status, rpcFailed]),
+      [
+        ['batch(2)', 200, 1],
+        ['noSuchMethod', 200, 1],
+        ['getBalance', 200, 1],
+        ['getHealth', 200, 0],
       ],
     );
     assert.ok(found.every(({ durationMs }) => Number(durationMs) > 0));

@@ -30,6 +30,6 @@ test('without its engine the chain says what to do, with the loader’s own word
   );
   const { code, exitCode, message } = JSON.parse(run.stdout) as { code: string; exitCode: number; message: string };
   assert.deepEqual([code, exitCode], ['LOCAL_ENGINE_MISSING', 78]);
-  for (const part of ['undefined symbol', 'litesvm@1.5.0', 'SOLANA_RPC_URL'])
+  for (const part of ['undefined symbol', 'npm install litesvm', '@1.5.0', 'SOLANA_RPC_URL'])
     assert.ok(message.includes(part), message);
 });

@@ -188,10 +188,14 @@ describe('updates', { skip }, () => {
     const confirmed = await bed.subscribe({ ...slots, commitment: 1 });
     const final = await bed.subscribe({ ...slots, transactions: { t: {} }, commitment: 2 });
     const wallet = Keypair.generate().publicKey.toBase58();
+    // Blocks from before may have reached one of the two and not the other.
+    const start = (await bed.chain.seal()) + 1;
     await bed.chain.fund(wallet, 1_000_000_000);
-    await bed.chain.seal(2);
-    await confirmed.of('blockMeta', 3);
-    const before = confirmed.all.flatMap(({ blockMeta }) => (blockMeta === undefined ? [] : [blockMeta]));
+    const newest = await bed.chain.seal(2);
+    const metasOf = (updates: { all: Json[] }): Json[] =>
+      updates.all.flatMap(({ blockMeta }) => (Number(blockMeta?.slot ?? -1) >= start ? [blockMeta] : []));
+    while (!metasOf(confirmed).some(({ slot }) => Number(slot) === newest)) await confirmed.settled();
+    const before = metasOf(confirmed);
     await bed.chain.fork({ depth: 2, replay: 'all', extraBlocks: 2, gap: 1 });
     await bed.chain.seal(40);
     const statusesOf = (updates: { all: Json[] }, status: number) =>
@@ -199,13 +203,13 @@ describe('updates', { skip }, () => {
     const dropped = before.slice(-2).map(({ slot }) => Number(slot));
     while (statusesOf(confirmed, 6).length < 2) await confirmed.settled();
     assert.deepEqual(statusesOf(confirmed, 6), dropped.toReversed());
-    const chainSlots: number[] = await rpc(bed, 'getBlocks', [before[0].slot - 0, null, { commitment: 'finalized' }]);
-    const finalMetas = await final.of('blockMeta', chainSlots.length);
+    const chainSlots: number[] = await rpc(bed, 'getBlocks', [start, null, { commitment: 'finalized' }]);
+    while (metasOf(final).length < chainSlots.length) await final.settled();
     assert.deepEqual(
-      finalMetas.slice(0, chainSlots.length).map(({ blockMeta }) => Number(blockMeta.slot)),
+      metasOf(final).map(({ slot }) => Number(slot)),
       chainSlots,
     );
-    for (const { blockMeta } of finalMetas) {
+    for (const blockMeta of metasOf(final)) {
       const theirs = await rpc(bed, 'getBlock', [
         Number(blockMeta.slot),
         { transactionDetails: 'none', rewards: false },

@@ -175,8 +175,33 @@ eachStore('credits of deliveries', (engine) => {
     );
     const told = (await operator.waitFor(1)).map(({ body }) => JSON.parse(String(body)));
     assert.deepEqual(
-      told.map(({ type, data }) => [type, data.project]),
-      [['webhook.paused', it.bed.project.id]],
+      told.map(({ type, data }) => [type, data.project, data.reason]),
+      [['webhook.paused', it.bed.project.id, 'credits']],
     );
+  });
+
+  test('a disabled project: its deliveries wait, and the operator is told why', async (t) => {
+    const operator = await startReceiver();
+    t.after(() => operator.close());
+    const secret = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;
+    const it = await start(t, 100, { operational: { url: operator.url, secret } });
+    const hook = await it.create();
+    const { projects, project } = it.bed;
+    const set = (isDisabled: boolean) => it.store.write((tx) => projects.change(tx, project.id, { isDisabled }));
+    await set(true);
+    await it.event('a');
+    const told = (await operator.waitFor(1)).map(({ body }) => JSON.parse(String(body)));
+    assert.deepEqual(
+      told.map(({ type, data }) => [type, data.project, data.reason]),
+      [['webhook.paused', project.id, 'disabled']],
+    );
+    assert.equal(it.receiver.received.length, 0);
+    await it.start();
+    await set(false);
+    assert.deepEqual(
+      (await it.finished(hook.webhookID)).map(({ status }) => status),
+      ['delivered'],
+    );
+    assert.deepEqual(await it.used(), [1, 1]);
   });
 });

@@ -163,7 +163,7 @@ eachStore('what the dashboard keeps', (engine) => {
     const store = await engine.store(t);
     await open(store);
     const [one, other] = [createRecentRequests(store), createRecentRequests(store)];
-    const request = { requestId: 'r', projectId: 'p', method: 'GET', route: '/', rpc: null, status: 200 };
+    const request = { requestId: 'r', projectId: 'p', method: 'GET', route: '/', rpc: null, rpcFailed: 0, status: 200 };
     const use = (keyId: string, at: number) => ({ ...request, keyId, at, durationMs: 1, bytesOut: 1, credits: 1 });
     one.note(use('a', 2_000));
     other.note(use('a', 1_000));

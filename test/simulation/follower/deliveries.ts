@@ -61,7 +61,7 @@ export function createDeliveries(store: Store, clock: Clock, random: Random): Bl
   const enqueue: Parameters<typeof createOutboxQueue>[0]['enqueue'] = (tx, jobs) => insertJobs(tx, jobs, clock.now());
   const queue = createOutboxQueue({ outbox, enqueue, chains: CHAINS });
   return createWebhooksProcessor({
-    ...{ queue, clock, chains: CHAINS, depth: createDepth(MANY), bodies: RAW_BODIES, matched: () => {} },
+    ...{ queue, clock, chains: CHAINS, depth: createDepth({ maxRows: MANY }), bodies: RAW_BODIES, matched: () => {} },
     // Never full: the real one keeps counts of a hundred thousand webhooks.
     room: { reserveRoom: async () => new Map() },
     sync: createHookSync(() => createHookIndex(random)),

@@ -165,7 +165,15 @@ export class Life {
     const upstream = createChainHistory(chain, { concurrency: 8, historyFloorSlot: 1 });
     const schedule = async (_tx: unknown, id: number) => void this.jobs.add(id);
     const tracker = createTracker({
-      ...{ store, clock: clock as never, chain, upstream, schedule, commitment: 'confirmed', readThroughMs: 2_000 },
+      ...{
+        store,
+        clock: clock as never,
+        chain,
+        upstream,
+        schedule,
+        commitment: 'confirmed',
+        config: { readThroughMs: 2_000 },
+      },
       admission: null,
       cacheBytes: 1_000_000,
     });
@@ -176,13 +184,19 @@ export class Life {
     const random = { bytes: (count: number) => new Uint8Array(count).fill(5) } as never;
     return {
       upstream,
-      history: historyRoute({ open, derivedRows, responses, mintFacts, scanLimit: 1_000 }),
-      transfers: transfersRoute({ open, derivedRows, mintFacts, scanLimit: 1_000 }),
+      history: historyRoute({ open, derivedRows, responses, mintFacts, config: { scanLimit: 1_000 } }),
+      transfers: transfersRoute({ open, derivedRows, mintFacts, config: { scanLimit: 1_000 } }),
       fundedBy: fundedByRoute({
-        ...{ store, open, log: createMemoryLog(), labelOf: () => null, explorerTxUrl: '{signature}', maxPages: 9 },
+        ...{
+          store,
+          open,
+          log: createMemoryLog(),
+          labelOf: () => null,
+          config: { explorerTxUrl: '{signature}', fundedBy: { maxPages: 9 } },
+        },
         checkAddress: async () => undefined,
         searches: createFundingSearches(
-          { store, upstream, maxPages: 9, log: createMemoryLog() },
+          { store, upstream, config: { fundedBy: { maxPages: 9 } }, log: createMemoryLog() },
           () => new Promise(() => undefined),
           9,
         ),

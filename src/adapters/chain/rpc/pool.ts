@@ -36,7 +36,12 @@ const QUICK_PROBE_MS = 1_500;
 /** The upstreams of one chain. Opens no connection before `start`; `send` works before that too. Error: CONFIG_INVALID. */
 export function createUpstreamPool(options: PoolOptions): UpstreamPool {
   const { label, core, clock, log, outages } = options;
-  const maxLag = { seconds: core.follow.unhealthyLagSeconds, slots: core.follow.unhealthyLagSlots };
+  const maxLag = {
+    get seconds() {
+      return core.follow.unhealthyLagSeconds;
+    },
+    slots: core.follow.unhealthyLagSlots,
+  };
   const slotLength = createSlotLength();
   checkAddresses(label, options.upstreams);
   const members: readonly Member[] = options.upstreams.map((config, order) =>
