@@ -156,13 +156,16 @@ async function readyOf({ child, command, output }) {
   throw new Error(`${command} is not ready: ${output()}`);
 }
 
-/** An index is made, a block heard of: what is refused for that reason comes in a moment, as it does for a reader who asks again. */
+/**
+ * An index is made, a block heard of: what is refused, or an empty list, for that reason comes in a moment, as it does for a reader who asks
+ * again.
+ */
 async function succeed(start) {
   const end = Date.now() + MOST_MS;
   for (;;) {
     const job = start();
     const [code] = await job.ended;
-    if (code === 0 && !/"error":/.test(job.printed())) return job.printed();
+    if (code === 0 && !/"error":|"items":\[\]/.test(job.printed())) return job.printed();
     if (Date.now() > end) throw new Error(`${job.command}: ${code} ${job.output()}`);
     await sleep(250);
   }

@@ -146,12 +146,12 @@ test('SIGHUP: what can change does, what needs a restart is named, and a bad fil
     };
   };
   assert.notEqual((await call()).error?.code, -32_601);
-  const http = { ...before['http'], bodyLimitBytes: 10, keepAliveTimeoutMs: 12_345 };
+  const http = { ...before['http'], bodyLimitBytes: 10, targetLimitBytes: 12_345 };
   const access = { ...before['access'], usageFlushMs: 1_234 };
   const mixed = { ...before, http, access, admin: { ...before['admin'], allowedHosts: ['ops.example'] } };
   await reload(
     JSON.stringify(mixed),
-    /"changed":\["http\.bodyLimitBytes","admin\.allowedHosts"\],"restart":\["http\.keepAliveTimeoutMs","access\.usageFlushMs"\]/,
+    /"changed":\["http\.bodyLimitBytes","admin\.allowedHosts"\],"restart":\["http\.targetLimitBytes","access\.usageFlushMs"\]/,
   );
   assert.equal(await success(), '1');
   const waiting = async () => await (await fetch(`${daemon.adminUrl}/metrics`)).text();
@@ -173,7 +173,7 @@ test('SIGHUP: what can change does, what needs a restart is named, and a bad fil
   assert.equal(code, 0, err);
   const [report] = (JSON.parse(out) as { processes: Record<string, unknown>[] }).processes;
   assert.deepEqual(report?.['changed'], ['http.bodyLimitBytes', 'admin.allowedHosts', 'rpc.denyMethods']);
-  assert.deepEqual(report?.['restart'], ['http.keepAliveTimeoutMs', 'access.usageFlushMs']);
+  assert.deepEqual(report?.['restart'], ['http.targetLimitBytes', 'access.usageFlushMs']);
   writeFileSync(daemon.configFile, JSON.stringify({ ...before, rpc: { denyMethods: ['getHealth'] } }));
   const words = await runCommand(['reload', '--config', daemon.configFile]);
   assert.match(words.out, /in effect: http\.bodyLimitBytes, admin\.allowedHosts, rpc\.denyMethods\n?$/);

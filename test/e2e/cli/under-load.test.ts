@@ -82,12 +82,15 @@ test('reloads under load fail no request, whether they are taken or refused, and
     await eventually(String(marker), () => marker.test(daemon.output().slice(seen)));
     await eventually('requests go on', () => answers.good > done);
   };
-  const changed = { http: { ...before['http'], maxInFlight: 777 }, proxy: { stickyMs: 1, cache: { enabled: false } } };
+  const changed = {
+    http: { ...before['http'], maxInFlight: 777 },
+    proxy: { stickyCallers: 1, cache: { enabled: false } },
+  };
   for (let round = 0; round < 3; round++) {
     await reload(JSON.stringify(before), /configuration reloaded/);
     await reload(
       JSON.stringify({ ...before, ...changed }),
-      /"changed":\["http\.maxInFlight"\],"restart":\["proxy\.(stickyMs","proxy\.cache\.enabled|cache\.enabled","proxy\.stickyMs)"\]/,
+      /"changed":\["http\.maxInFlight"\],"restart":\["proxy\.(stickyCallers","proxy\.cache\.enabled|cache\.enabled","proxy\.stickyCallers)"\]/,
     );
     await reload('http: [', /configuration not reloaded/);
     await reload(JSON.stringify({ ...before, htp: {} }), /htp: unknown key/);

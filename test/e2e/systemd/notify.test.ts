@@ -36,8 +36,8 @@ test('a life: READY once it listens, RELOADING and READY around good and refused
   const times = [await reload(/^STATUS=(?!.*refused)/)];
   config.write({ htp: {} });
   times.push(await reload(/^STATUS=.*refused: CONFIG_INVALID: .*htp/));
-  config.write({ http: { port: config.port, maxInFlight: 9, keepAliveTimeoutMs: 9_999 } });
-  times.push(await reload(/^STATUS=.*a restart is needed for http\.keepAliveTimeoutMs$/));
+  config.write({ http: { port: config.port, maxInFlight: 9, targetLimitBytes: 9_999 } });
+  times.push(await reload(/^STATUS=.*a restart is needed for http\.targetLimitBytes$/));
   assert.equal((await fetch(`http://127.0.0.1:${config.port}/docs`)).status, 200, 'the old configuration serves');
   config.write();
   times.push(await reload(/^STATUS=(?!.*(refused|restart))/));
