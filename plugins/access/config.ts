@@ -30,12 +30,14 @@ export const accessConfig = Type.Object(
       default: 1_000,
       description: 'how often usage is written; a crash loses at most this much',
     }),
-    badKeysPerMinute: Type.Integer({
-      minimum: 1,
-      default: 120,
-      description:
-        'wrong keys of one client address (IPv6: /64); beyond that, responses to wrong keys are slowed to one per second; valid keys are not affected',
-    }),
+    badKeysPerMinute: reloadable(
+      Type.Integer({
+        minimum: 1,
+        default: 120,
+        description:
+          'wrong keys of one client address (IPv6: /64); beyond that, responses to wrong keys are slowed to one per second; valid keys are not affected',
+      }),
+    ),
     metricsProjects: Type.Integer({
       minimum: 0,
       maximum: 10_000,

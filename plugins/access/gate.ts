@@ -76,7 +76,11 @@ export function createGate(parts: GateParts): AccessGate {
   const { directory, clock, config, store, log } = parts;
   const refusals = parts.metrics.counter('refused_total', 'calls that the gate refused, by reason', ['reason']);
   const slowed = parts.metrics.counter('guesses_slowed_total', 'delayed answers to wrong keys');
-  const brake = createGuessBrake(clock, config.badKeysPerMinute, () => slowed.add());
+  const brake = createGuessBrake(
+    clock,
+    () => config.badKeysPerMinute,
+    () => slowed.add(),
+  );
   const anonymous = createAnonymous(config.anonymous, directory);
   const sessions = new WeakMap<Caller, Session>();
   const rights = createRightsWatch<KeyRights>({

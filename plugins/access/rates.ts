@@ -185,7 +185,7 @@ export interface GuessBrake {
   wrong(address: string): Promise<void>;
 }
 
-export function createGuessBrake(clock: Clock, badKeysPerMinute: number, slowed: () => void): GuessBrake {
+export function createGuessBrake(clock: Clock, badKeysPerMinute: () => number, slowed: () => void): GuessBrake {
   const guessers = createLru<string, Guesser>({ max: MAX_ADDRESSES });
   let waiting = 0;
 
@@ -195,7 +195,7 @@ export function createGuessBrake(clock: Clock, badKeysPerMinute: number, slowed:
     let guesser = guessers.get(name);
     if (guesser === undefined) {
       guesser = {
-        bucket: createBucket(badKeysPerMinute / 60, 60, nowMs),
+        bucket: createBucket(badKeysPerMinute() / 60, 60, nowMs),
         ...{ waiting: 0, nextMs: 0, turn: Promise.resolve() },
       };
       guessers.set(name, guesser);

@@ -26,7 +26,7 @@ export default defineHostPlugin({
   provision(ctx) {
     const pool = ctx.upstreams('main');
     if (ctx.config.passOn || pool === null) return;
-    const nodes = createNodes(pool, ctx.clock, ctx.core.rpc.maxUpstreamBytes);
+    const nodes = createNodes(pool, ctx.clock, ctx.core.rpc);
     const lists = createLists(nodes, ctx.clock, ctx.random, ctx.config);
     ctx.metrics.observe('lists', 'lists of keys that are paged through', () => lists.size);
     ctx.metrics.observe('lists_bytes', 'size of these lists', () => lists.bytes);
@@ -87,8 +87,16 @@ function method(
     summary: `${name.replace('V2', '')} in pages of up to 10,000 accounts`,
     tag: { name: 'Accounts', description: 'Long lists of accounts in pages' },
     auth: 'key',
-    price: { product: 'rpc', credits: config.credits, groups: ['rpc', ...groups] },
-    timeoutMs: config.listTimeoutMs + config.pageTimeoutMs,
+    price: {
+      product: 'rpc',
+      get credits() {
+        return config.credits;
+      },
+      groups: ['rpc', ...groups],
+    },
+    get timeoutMs() {
+      return config.listTimeoutMs + config.pageTimeoutMs;
+    },
     params,
     checksParams: true,
     result,

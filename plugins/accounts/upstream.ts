@@ -31,7 +31,7 @@ export interface Nodes {
 /** What one node said that another one may not say. */
 class TryNext extends Error {}
 
-export function createNodes(pool: UpstreamPool, clock: Clock, maxBytes: number): Nodes {
+export function createNodes(pool: UpstreamPool, clock: Clock, limits: { readonly maxUpstreamBytes: number }): Nodes {
   /** Asks one node after the other until `read` is content. */
   async function ask<T>(
     method: string,
@@ -78,8 +78,8 @@ export function createNodes(pool: UpstreamPool, clock: Clock, maxBytes: number):
 
   return {
     result: (method, params, options) =>
-      ask(method, params, { ...options, maxBytes }, async (body) => {
-        const { bytes } = await gather(body, maxBytes);
+      ask(method, params, { ...options, maxBytes: limits.maxUpstreamBytes }, async (body) => {
+        const { bytes } = await gather(body, limits.maxUpstreamBytes);
         return resultOf(bytes);
       }),
     keys: (method, params, options) =>

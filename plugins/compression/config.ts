@@ -1,4 +1,5 @@
 import { type Static, Type } from '@sinclair/typebox';
+import { reloadable, reloadableWhenSet } from '../../src/plugin/plugin.ts';
 
 const closed = { additionalProperties: false } as const;
 /** Hidden when the configuration is printed. */
@@ -51,16 +52,20 @@ export const compressionConfig = Type.Object(
       description: 'verify the hash of every proof before it is returned; for diagnosis',
     }),
     pageCacheBytes: count(67_108_864, 'memory for tree nodes'),
-    proverUrl: Type.Union([Type.String({ format: 'http-url', ...secret }), Type.Null()], {
-      default: null,
-      description: 'address of the prover for validity proofs; null = validity proofs return an error',
-      ...secret,
-    }),
-    proverApiKey: Type.Union([Type.String(secret), Type.Null()], {
-      default: null,
-      description: 'sent to the prover as a bearer token',
-      ...secret,
-    }),
+    proverUrl: reloadableWhenSet(
+      Type.Union([Type.String({ format: 'http-url', ...secret }), Type.Null()], {
+        default: null,
+        description: 'address of the prover for validity proofs; null = validity proofs return an error',
+        ...secret,
+      }),
+    ),
+    proverApiKey: reloadable(
+      Type.Union([Type.String(secret), Type.Null()], {
+        default: null,
+        description: 'sent to the prover as a bearer token',
+        ...secret,
+      }),
+    ),
     proverTimeoutMs: count(60_000, 'deadline of one proof'),
     proverConcurrency: count(4, 'concurrent proofs; further ones wait'),
     snapshotDir: Type.Union([Type.String({ format: 'path' }), Type.Null()], {

@@ -25,7 +25,7 @@ export const dashboardConfig = Type.Object(
     maxSessionsPerIdentity: reloadable(
       count(50, 'number of sessions of the operators, and of the owners of each project'),
     ),
-    loginFailuresPerMinute: count(10, 'wrong logins of one client address; ten times as many in total'),
+    loginFailuresPerMinute: reloadable(count(10, 'wrong logins of one client address; ten times as many in total')),
     auditDays: reloadable(count(365, 'how long the audit log is kept')),
     sampleIntervalMs: count(20_000, 'interval at which the time series of the overview are measured', 250),
     liveIntervalMs: reloadable(count(2_000, 'interval of live updates of pages', 250)),

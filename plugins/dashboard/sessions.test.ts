@@ -69,7 +69,7 @@ test('one cookie is read, and only ours', () => {
 
 test('guesses are counted by address and together, and forgotten after a minute', async () => {
   const clock = createManualClock();
-  const brake = createLoginBrake(clock, 2);
+  const brake = createLoginBrake(clock, () => 2);
   for (const address of ['a', 'a']) brake.failed(address);
   assert.ok(brake.waitS('a') >= 1 && brake.waitS('a') <= 60);
   assert.equal(brake.waitS('b'), 0);

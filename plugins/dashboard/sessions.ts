@@ -221,7 +221,7 @@ const MAX_ADDRESSES = 10_000;
 const FACTOR = 10;
 
 /** Counts wrong logins per minute, of each client address and in total. */
-export function createLoginBrake(clock: Clock, perMinute: number): LoginBrake {
+export function createLoginBrake(clock: Clock, perMinute: () => number): LoginBrake {
   const byAddress = createLru<string, Failures>({ max: MAX_ADDRESSES });
   let all: Failures = { count: 0, endsMs: 0 };
   let waiting = 0;
@@ -244,14 +244,14 @@ export function createLoginBrake(clock: Clock, perMinute: number): LoginBrake {
   return {
     waitS(address) {
       const { count, endsMs } = of(address);
-      return count < perMinute ? 0 : Math.max(1, Math.ceil((endsMs - clock.monotonic()) / 1_000));
+      return count < perMinute() ? 0 : Math.max(1, Math.ceil((endsMs - clock.monotonic()) / 1_000));
     },
     failed(address) {
       of(address).count += 1;
       ofAll().count += 1;
     },
     async pause() {
-      if (ofAll().count <= perMinute * FACTOR) return;
+      if (ofAll().count <= perMinute() * FACTOR) return;
       if (waiting >= MAX_WAITING) throw new RequestError(429, 'Too many wrong logins', { retryAfterS: 1 });
       const nowMs = clock.monotonic();
       const startMs = Math.max(nowMs + PAUSE_MS, nextMs);

@@ -97,7 +97,6 @@ const MAX_TRANSACTIONS = 100;
 
 /** `POST /v0/transactions`: up to 100 transactions by signature. Transactions that the chain does not have are omitted. */
 export function transactionsRoute({ transactions, elements, config }: RouteParts): Route {
-  const rounds = Math.ceil(MAX_TRANSACTIONS / config.concurrency);
   return defineRoute({
     method: 'POST',
     path: '/v0/transactions',
@@ -105,8 +104,17 @@ export function transactionsRoute({ transactions, elements, config }: RouteParts
     tag: ENHANCED,
     auth: 'key',
     errors: 'plain',
-    price: { product: 'enhancedApi', credits: config.credits, groups: ['das'] },
-    timeoutMs: Math.min(rounds * config.upstreamTimeoutMs, 120_000) + config.namesTimeoutMs + MARGIN_MS,
+    price: {
+      product: 'enhancedApi',
+      get credits() {
+        return config.credits;
+      },
+      groups: ['das'],
+    },
+    get timeoutMs() {
+      const rounds = Math.ceil(MAX_TRANSACTIONS / config.concurrency);
+      return Math.min(rounds * config.upstreamTimeoutMs, 120_000) + config.namesTimeoutMs + MARGIN_MS;
+    },
     query: Type.Object({ commitment: commitmentQuery }),
     body: transactionsBody,
     explain: readBody,
@@ -202,7 +210,14 @@ export function addressRoute(parts: RouteParts): Route {
     tag: ENHANCED,
     auth: 'key',
     errors: 'plain',
-    price: { product: 'enhancedApi', credits: config.credits, groups: ['das'], chargedStatuses: [404] },
+    price: {
+      product: 'enhancedApi',
+      get credits() {
+        return config.credits;
+      },
+      groups: ['das'],
+      chargedStatuses: [404],
+    },
     timeoutMs: MAX_TIMEOUT_MS + MARGIN_MS,
     params: Type.Object({ address: Type.String() }),
     documented: {

@@ -2,7 +2,7 @@ import { reloadable, type Static, Type } from '../../src/plugin/plugin.ts';
 
 export const feesConfig = Type.Object(
   {
-    credits: Type.Number({ minimum: 0, default: 1, description: 'price of one estimate' }),
+    credits: reloadable(Type.Number({ minimum: 0, default: 1, description: 'price of one estimate' })),
     upstreamTimeoutMs: reloadable(
       Type.Integer({
         minimum: 1,

@@ -60,7 +60,13 @@ function method(ctx: PluginContext<FeesConfig>, window: Window, name: string, al
     summary: `Estimates the priority fee, in micro-lamports per compute unit${algorithm === 1 ? ', by the first algorithm' : ''}`,
     tag: { name: 'Priority fees', description: 'What transactions pay to be included' },
     auth: 'key',
-    price: { product: 'rpc', credits: ctx.config.credits, groups: ['rpc'] },
+    price: {
+      product: 'rpc',
+      get credits() {
+        return ctx.config.credits;
+      },
+      groups: ['rpc'],
+    },
     params: feeParams,
     checksParams: true,
     result: Type.Object(

@@ -58,11 +58,13 @@ export const pricesConfig = Type.Object(
       description: 'onchain: mints with a value of one dollar',
     }),
     pools: Type.Array(pool, { default: [], maxItems: 1_000, description: 'onchain: a pool for each mint' }),
-    minLiquidityUsd: Type.Number({
-      minimum: 0,
-      default: 10_000,
-      description: 'onchain: dollars that a pool must hold in total for its price to be used',
-    }),
+    minLiquidityUsd: reloadable(
+      Type.Number({
+        minimum: 0,
+        default: 10_000,
+        description: 'onchain: dollars that a pool must hold in total for its price to be used',
+      }),
+    ),
     timeoutMs: reloadable(count(3_000, 'deadline of a request to a source')),
     waitMs: reloadable(
       count(3_000, 'how long a response waits for prices; later prices are used by the next response'),

@@ -1,20 +1,18 @@
 import type { ChainReader } from '../../src/ports/chain.ts';
 import type { RawAccount } from '../../src/solana/accounts/decoded.ts';
 import { decodeMint, decodeTokenAccount } from '../../src/solana/accounts/token.ts';
-import type { PoolConfig } from './config.ts';
+import type { PoolConfig, PricesConfig } from './config.ts';
 import type { Found, PriceSource } from './sources.ts';
 
 interface OnchainParts {
   readonly chain: ChainReader;
-  readonly stables: readonly string[];
-  readonly pools: readonly PoolConfig[];
-  readonly minLiquidityUsd: number;
+  readonly config: Pick<PricesConfig, 'stables' | 'pools' | 'minLiquidityUsd'>;
 }
 
 /** Prices by what pools hold: against a stable token, or over one more token that has such a pool. */
-export function createOnchainSource({ chain, stables, pools, minLiquidityUsd }: OnchainParts): PriceSource {
-  const stable = new Set(stables);
-  const poolOf = new Map(pools.map((pool) => [pool.mint, pool]));
+export function createOnchainSource({ chain, config }: OnchainParts): PriceSource {
+  const stable = new Set(config.stables);
+  const poolOf = new Map(config.pools.map((pool) => [pool.mint, pool]));
 
   /** The pools that the price of a mint needs: its own and that of its quote. */
   function poolsFor(mint: string): readonly PoolConfig[] {
@@ -32,7 +30,7 @@ export function createOnchainSource({ chain, stables, pools, minLiquidityUsd }: 
     const [quoteUsd, inQuote] = [priceOf(pool.quote, states, hops - 1), poolPrice(state)];
     if (quoteUsd === null || inQuote === null) return null;
     const usd = inQuote * quoteUsd;
-    return poolLiquidity(state, usd, quoteUsd) < minLiquidityUsd ? null : usd;
+    return poolLiquidity(state, usd, quoteUsd) < config.minLiquidityUsd ? null : usd;
   }
 
   return {

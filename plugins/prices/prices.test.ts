@@ -206,7 +206,7 @@ test('pools: against a stable token, over one more, by the root of a price, and 
     { mint: FAR, quote: TOKEN, baseVault: key(16), quoteVault: key(17) },
   ];
   const make = (minLiquidityUsd: number, all = pools) =>
-    createOnchainSource({ chain: chainWith(accounts), stables: [STABLE], pools: all, minLiquidityUsd });
+    createOnchainSource({ chain: chainWith(accounts), config: { stables: [STABLE], pools: all, minLiquidityUsd } });
   const mints = [STABLE, SOL, TOKEN, FAR, key(90)];
   assert.deepEqual(asObject(await make(0).prices(mints, 1)), { [STABLE]: 1, [SOL]: 150, [TOKEN]: 1.5 });
   assert.deepEqual(asObject(await make(3_001).prices(mints, 1)), { [STABLE]: 1, [SOL]: 150 });
@@ -240,7 +240,10 @@ test('no state of a chain makes a price that is none', async () => {
         [key(13), vault(1, quote)],
       ]);
       const pools = [{ mint: SOL, quote: STABLE, baseVault: key(12), quoteVault: key(13) }];
-      const source = createOnchainSource({ chain: chainWith(accounts), stables: [STABLE], pools, minLiquidityUsd: 0 });
+      const source = createOnchainSource({
+        chain: chainWith(accounts),
+        config: { stables: [STABLE], pools, minLiquidityUsd: 0 },
+      });
       const usd = (await source.prices([SOL], 1)).get(SOL);
       assert.ok(usd === undefined || (Number.isFinite(usd) && usd > 0), String(usd));
     }),

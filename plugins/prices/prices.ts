@@ -38,8 +38,7 @@ function createSource(name: PriceSource['name'], ctx: Context, closers: (() => P
   }
   if (name === 'onchain') {
     const chain = ctx.chain('main');
-    const { stables, pools, minLiquidityUsd } = config;
-    return chain === null ? null : createOnchainSource({ chain, stables, pools, minLiquidityUsd });
+    return chain === null ? null : createOnchainSource({ chain, config });
   }
   const client = ctx.outbound.open({
     ...{ allowCidrs: config.allowCidrs, allowHttp: config.allowCidrs.length > 0, allowPorts: null, caFile: null },

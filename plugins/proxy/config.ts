@@ -26,23 +26,19 @@ export const proxyConfig = Type.Object(
     ),
     credits: Type.Object(
       {
-        standard: count(1, 'a standard or unknown method', 0),
-        programAccounts: count(10, 'getProgramAccounts', 0),
-        historical: count(1, 'a historical method', 0),
-        transactionsForAddress: count(
-          10,
-          'getTransactionsForAddress: signatures, or each 100 requested full results',
-          0,
+        standard: reloadable(count(1, 'a standard or unknown method', 0)),
+        programAccounts: reloadable(count(10, 'getProgramAccounts', 0)),
+        historical: reloadable(count(1, 'a historical method', 0)),
+        transactionsForAddress: reloadable(
+          count(10, 'getTransactionsForAddress: signatures, or each 100 requested full results', 0),
         ),
-        sendBundle: count(10, 'sendBundle', 0),
-        das: count(10, 'a digital asset method', 0),
-        compression: count(10, 'a compression method', 0),
-        validityProof: count(100, 'getValidityProof', 0),
-        websocketOpened: count(1, 'opening a websocket', 0),
-        websocketData: count(
-          2,
-          'each 0.1 MB (100,000 bytes) of notifications over a websocket, counted by the byte',
-          0,
+        sendBundle: reloadable(count(10, 'sendBundle', 0)),
+        das: reloadable(count(10, 'a digital asset method', 0)),
+        compression: reloadable(count(10, 'a compression method', 0)),
+        validityProof: reloadable(count(100, 'getValidityProof', 0)),
+        websocketOpened: reloadable(count(1, 'opening a websocket', 0)),
+        websocketData: reloadable(
+          count(2, 'each 0.1 MB (100,000 bytes) of notifications over a websocket, counted by the byte', 0),
         ),
       },
       { ...closed, default: {}, description: 'price of proxied methods' },
@@ -62,13 +58,15 @@ export const proxyConfig = Type.Object(
         maxQueuedBytes: reloadable(
           count(16_777_216, 'bytes queued for a slow client; beyond that it is closed with 1013'),
         ),
-        pingIntervalMs: count(
-          30_000,
-          'pause between pings to clients and upstreams; a missing response until the next ping closes the connection',
+        pingIntervalMs: reloadable(
+          count(
+            30_000,
+            'pause between pings to clients and upstreams; a missing response until the next ping closes the connection',
+          ),
         ),
-        upstreamSockets: count(4, 'sockets per upstream'),
-        upstreamSubscriptions: count(1_000, 'subscriptions per upstream socket'),
-        subscribeTimeoutMs: count(15_000, 'how long a subscription may wait for the upstream'),
+        upstreamSockets: reloadable(count(4, 'sockets per upstream')),
+        upstreamSubscriptions: reloadable(count(1_000, 'subscriptions per upstream socket')),
+        subscribeTimeoutMs: reloadable(count(15_000, 'how long a subscription may wait for the upstream')),
       },
       { ...closed, default: {}, description: 'subscriptions' },
     ),

@@ -22,7 +22,7 @@ export interface FallbackParts {
   /** An answer of up to `peekBytes` is checked before it is forwarded. */
   readonly config: Pick<ProxyConfig, 'peekBytes'>;
   /** Largest answer of a batch item. */
-  readonly maxItemBytes: number;
+  readonly maxItemBytes: () => number;
 }
 
 /** Up to this size copying a body into the header's write is cheaper than two writes. */
@@ -63,7 +63,7 @@ export function createFallback(parts: FallbackParts): RpcFallback {
       ask({
         ...request,
         signal,
-        wholeBytes: call.inBatch ? parts.maxItemBytes : Math.max(wholeBytes, parts.config.peekBytes),
+        wholeBytes: call.inBatch ? parts.maxItemBytes() : Math.max(wholeBytes, parts.config.peekBytes),
       });
     const fromCache = cached?.ask(call, askOnce) ?? null;
     if (fromCache === null) return reply(call, await askOnce(0, call.signal), false);
@@ -77,7 +77,7 @@ export function createFallback(parts: FallbackParts): RpcFallback {
     if (answer.kind === 'whole') return { status: 200, headers, body: bodyOf(call, answer.bytes), answered: true };
     if (call.inBatch) {
       answer.stream.on('error', () => {}).destroy();
-      throw tooLarge(parts.maxItemBytes);
+      throw tooLarge(parts.maxItemBytes());
     }
     return { status: 200, headers, body: answer.stream, answered: true };
   }

@@ -44,7 +44,7 @@ export default defineHostPlugin({
         ask: pool === null ? null : createAsk(askParts(ctx, pool)),
         cached: pool === null || !ctx.config.cache.enabled ? null : makeCache(ctx, pool, disk),
         config: ctx.config,
-        maxItemBytes: Math.min(ctx.core.rpc.maxBatchBytes, ctx.core.rpc.maxUpstreamBytes),
+        maxItemBytes: () => Math.min(ctx.core.rpc.maxBatchBytes, ctx.core.rpc.maxUpstreamBytes),
       }),
     );
     ctx.host.sockets(sockets);
@@ -70,8 +70,12 @@ function askParts({ clock, log, metrics, config, core }: Context, pool: Pool) {
     log,
     metrics,
     sticky: createSticky(clock, config),
-    timeoutMs: core.rpc.upstreamTimeoutMs,
-    maxBytes: core.rpc.maxUpstreamBytes,
+    get timeoutMs() {
+      return core.rpc.upstreamTimeoutMs;
+    },
+    get maxBytes() {
+      return core.rpc.maxUpstreamBytes;
+    },
   };
 }
 
@@ -82,10 +86,7 @@ function hubParts({ clock, random, log, metrics, config: { websocket } }: Contex
     random,
     log,
     metrics,
-    pingIntervalMs: websocket.pingIntervalMs,
-    maxSockets: websocket.upstreamSockets,
-    maxSubscriptions: websocket.upstreamSubscriptions,
-    subscribeTimeoutMs: websocket.subscribeTimeoutMs,
+    limits: websocket,
   };
 }
 

@@ -43,24 +43,29 @@ export type PriceOf = (method: string, params: () => unknown) => Price;
 
 /** The price list of proxied methods. A compression method costs the same whether a plugin or an upstream answers it. */
 export function createPrices(credits: ProxyConfig['credits']): PriceOf {
-  const price = (product: Price['product'], amount: number, ...groups: RateGroup[]): Price => ({
+  const price = (product: Price['product'], of: keyof ProxyConfig['credits'], ...groups: RateGroup[]): Price => ({
     product,
-    credits: amount,
+    get credits() {
+      return credits[of];
+    },
     groups,
   });
-  const standard = price('rpc', credits.standard, 'rpc');
-  const historical = price('archival', credits.historical, 'rpc');
-  const das = price('das', credits.das, 'das');
-  const compression = price('photon', credits.compression, 'photon');
-  const proof = price('photon', credits.validityProof, 'photon', 'getValidityProof');
-  const history = (lots: number) => price('archival', credits.transactionsForAddress * lots, 'rpc');
+  const standard = price('rpc', 'standard', 'rpc');
+  const historical = price('archival', 'historical', 'rpc');
+  const das = price('das', 'das', 'das');
+  const compression = price('photon', 'compression', 'photon');
+  const proof = price('photon', 'validityProof', 'photon', 'getValidityProof');
+  const history = (lots: number): Price => {
+    const amount = credits.transactionsForAddress * lots;
+    return { product: 'archival', credits: amount, groups: ['rpc'] };
+  };
   const fixed = new Map<string, Price>([
     ...HISTORICAL.map((method) => [method, historical] as const),
     ...DAS.map((method) => [method, das] as const),
     ...COMPRESSION.map((method) => [method, compression] as const),
-    ...OWN_GROUP.map((method) => [method, price('rpc', credits.standard, 'rpc', method)] as const),
-    ['getProgramAccounts', price('rpc', credits.programAccounts, 'rpc', 'getProgramAccounts')],
-    ['sendBundle', price('rpc', credits.sendBundle, 'rpc', 'sendBundle')],
+    ...OWN_GROUP.map((method) => [method, price('rpc', 'standard', 'rpc', method)] as const),
+    ['getProgramAccounts', price('rpc', 'programAccounts', 'rpc', 'getProgramAccounts')],
+    ['sendBundle', price('rpc', 'sendBundle', 'rpc', 'sendBundle')],
     ['getValidityProof', proof],
     ['getValidityProofV2', proof],
   ]);

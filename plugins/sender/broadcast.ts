@@ -145,10 +145,8 @@ export interface RebroadcastParts {
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;
-  readonly intervalMs: number;
-  readonly maxQueued: number;
-  readonly maxAgeMs: number;
-  readonly concurrency: number;
+  /** Read at each use. */
+  readonly limits: SenderConfig['rebroadcast'];
   /** Never throws. */
   send(transaction: SignedTransaction, targets: Targets): Promise<void>;
 }
@@ -189,7 +187,7 @@ export function createRebroadcast(parts: RebroadcastParts): Rebroadcast {
   function schedule(): void {
     if (scheduled || entries.size === 0 || controller.signal.aborted) return;
     scheduled = true;
-    cancel = clock.timeout(parts.intervalMs, () => {
+    cancel = clock.timeout(parts.limits.intervalMs, () => {
       void round()
         .catch((error: unknown) => parts.log.error({ err: error }, 'a round of rebroadcasts failed'))
         .finally(() => {
@@ -201,7 +199,7 @@ export function createRebroadcast(parts: RebroadcastParts): Rebroadcast {
 
   async function round(): Promise<void> {
     for (const entry of [...entries.values()]) {
-      if (clock.monotonic() - entry.addedAt >= parts.maxAgeMs) end(entry, 'gave-up');
+      if (clock.monotonic() - entry.addedAt >= parts.limits.maxAgeMs) end(entry, 'gave-up');
     }
     await dropSeen();
     await dropExpired();
@@ -255,11 +253,11 @@ export function createRebroadcast(parts: RebroadcastParts): Rebroadcast {
         await parts.send(entry.transaction, entry.targets);
       }
     };
-    await Promise.all(Array.from({ length: parts.concurrency }, worker));
+    await Promise.all(Array.from({ length: parts.limits.concurrency }, worker));
   }
 
   return {
-    hasRoom: (signature) => entries.size < parts.maxQueued || entries.has(signature),
+    hasRoom: (signature) => entries.size < parts.limits.maxQueued || entries.has(signature),
     add(transaction, targets) {
       const { signature, recentBlockhash } = transaction.peek;
       if (entries.has(signature)) return;
@@ -289,7 +287,7 @@ export interface Protection {
 export function createProtection(
   pool: UpstreamPool | null,
   entries: SenderConfig['urls'] | SenderConfig['bundleUrls'],
-  otherwise: SenderConfig['mevProtect'],
+  config: Pick<SenderConfig, 'mevProtect'>,
 ): Protection {
   const marked = entries.flatMap((entry, order) =>
     pool !== null && typeof entry === 'object' && entry.mevProtect === true ? [`${pool.label}-${order}`] : [],
@@ -306,7 +304,7 @@ export function createProtection(
     },
     targets() {
       if (pool !== null && only.size > 0) return { pool, only, query: 'mev-protect=true' };
-      if (otherwise === 'ignore') return null;
+      if (config.mevProtect === 'ignore') return null;
       throw new RpcError('invalidParams', { details: 'no send upstream offers mev-protect' });
     },
   };

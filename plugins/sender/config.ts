@@ -45,19 +45,21 @@ export const senderConfig = Type.Object(
       description:
         'addresses to which each transaction is sent, all at once; if empty, the upstreams of the main chain',
     }),
-    mevProtect: Type.Union([Type.Literal('ignore'), Type.Literal('refuse')], {
-      default: 'ignore',
-      description:
-        'mev-protect=true if no entry of urls (bundleUrls for a bundle) is marked: ignore = send as usual and report it in a header; refuse = -32602',
-    }),
+    mevProtect: reloadable(
+      Type.Union([Type.Literal('ignore'), Type.Literal('refuse')], {
+        default: 'ignore',
+        description:
+          'mev-protect=true if no entry of urls (bundleUrls for a bundle) is marked: ignore = send as usual and report it in a header; refuse = -32602',
+      }),
+    ),
     bundleUrls: Type.Array(sendUpstream, {
       default: [],
       description:
         'addresses for sendBundle, getBundleStatuses and simulateBundle; if empty, these methods are not available',
     }),
-    timeoutMs: count(10_000, 'deadline of one transmission'),
-    ratePerSecond: count(50, 'calls per second of one key, or of one address (IPv6: /64) without a key'),
-    burstFactor: count(2, 'burst, as a multiple of the rate'),
+    timeoutMs: reloadable(count(10_000, 'deadline of one transmission')),
+    ratePerSecond: reloadable(count(50, 'calls per second of one key, or of one address (IPv6: /64) without a key')),
+    burstFactor: reloadable(count(2, 'burst, as a multiple of the rate')),
     requireTip: reloadable(
       Type.Boolean({ default: false, description: 'require a transfer to one of the tip accounts' }),
     ),
@@ -72,10 +74,10 @@ export const senderConfig = Type.Object(
     rebroadcast: Type.Object(
       {
         enabled: Type.Boolean({ default: true, description: 'send again until the chain has the transaction' }),
-        intervalMs: count(2_000, 'pause between two transmissions'),
-        maxQueued: count(10_000, 'transactions waiting to be seen; further ones get 503'),
-        maxAgeMs: count(90_000, 'age after which a transaction is no longer sent'),
-        concurrency: count(16, 'transactions sent again concurrently'),
+        intervalMs: reloadable(count(2_000, 'pause between two transmissions')),
+        maxQueued: reloadable(count(10_000, 'transactions waiting to be seen; further ones get 503')),
+        maxAgeMs: reloadable(count(90_000, 'age after which a transaction is no longer sent')),
+        concurrency: reloadable(count(16, 'transactions sent again concurrently')),
       },
       { ...closed, default: {}, description: 'sending again until a transaction is seen or expired' },
     ),

@@ -129,7 +129,7 @@ const fastBody = Type.Union(
 
 export function createFastRoute(parts: FastParts): Route {
   const { config } = parts;
-  const rate = createRate(parts.clock, config.ratePerSecond, config.burstFactor);
+  const rate = createRate(parts.clock, config);
   const calls = parts.metrics.counter('calls_total', 'calls of /fast by method and outcome', ['method', 'outcome']);
 
   /** Raw JSON of the result, or the raw error object of an upstream. Throws RpcError. */
@@ -329,12 +329,13 @@ interface Rate {
 
 const MAX_BUCKETS = 50_000;
 
-export function createRate(clock: Clock, perSecond: number, burstFactor: number): Rate {
-  const capacity = perSecond * burstFactor;
+export function createRate(clock: Clock, config: Pick<SenderConfig, 'ratePerSecond' | 'burstFactor'>): Rate {
   // The LRU allocates on creation, so it is created with the first call.
   const buckets = createLru<string, { tokens: number; at: number }>({ max: MAX_BUCKETS });
   return {
     take({ caller, remoteAddress }) {
+      const { ratePerSecond: perSecond, burstFactor } = config;
+      const capacity = perSecond * burstFactor;
       const name = caller?.keyId ?? ` ${networkOf(remoteAddress)}`;
       const now = clock.monotonic();
       const bucket = buckets.get(name) ?? { tokens: capacity, at: now };

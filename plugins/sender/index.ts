@@ -27,12 +27,12 @@ export default definePlugin({
     const pool = config.urls.length === 0 ? ctx.upstreams('main') : ctx.openPool('send', config.urls.map(entryOf));
     const bundlePool = config.bundleUrls.length === 0 ? null : ctx.openPool('bundle', config.bundleUrls.map(entryOf));
     const rebroadcast = pool === null || !config.rebroadcast.enabled ? null : makeRebroadcast(ctx);
-    const protection = createProtection(config.urls.length === 0 ? null : pool, config.urls, config.mevProtect);
+    const protection = createProtection(config.urls.length === 0 ? null : pool, config.urls, config);
     const bundles = bundlePool === null ? null : makeBundles(bundlePool, config);
     let draining = false;
     const { clock, metrics } = ctx;
     const fast = createFastRoute({ config, pool, bundles, protection, clock, metrics, rebroadcast });
-    ctx.provide(sendRoutes, createSendRoutes({ bundles, protection, timeoutMs: config.timeoutMs }));
+    ctx.provide(sendRoutes, createSendRoutes({ bundles, protection, config }));
     ctx.http.route(pingRoute(() => !draining && isUp(pool)));
     if (config.enabled) ctx.http.route(fast);
     ctx.onDrain(() => {
@@ -64,22 +64,22 @@ function pingRoute(up: () => boolean): Route {
   });
 }
 
-function makeBundles(pool: UpstreamPool, { bundleUrls, mevProtect, timeoutMs }: SenderConfig): Bundles {
-  return createBundles(pool, createProtection(pool, bundleUrls, mevProtect), timeoutMs);
+function makeBundles(pool: UpstreamPool, config: SenderConfig): Bundles {
+  return createBundles(pool, createProtection(pool, config.bundleUrls, config), config);
 }
 
 function makeRebroadcast(ctx: PluginContext<SenderConfig>): Rebroadcast {
-  const { rebroadcast, timeoutMs } = ctx.config;
+  const { config } = ctx;
   return createRebroadcast({
     reader: ctx.chain('main'),
     clock: ctx.clock,
     log: ctx.log,
     metrics: ctx.metrics,
-    ...rebroadcast,
+    limits: config.rebroadcast,
     async send({ wire }, targets) {
       // Preflight ran with the first transmission; a repetition needs no check.
       const body = sendBody(wire, { skipPreflight: true, maxRetries: 0 });
-      await broadcast(targets, body, timeoutMs).catch(() => {});
+      await broadcast(targets, body, config.timeoutMs).catch(() => {});
     },
   });
 }

@@ -19,7 +19,10 @@ const make = (lamports: number, blockhash = hashOf(0)) =>
   parse(legacy([transfer(somewhere, lamports)], blockhash).base58);
 
 /** A chain with statuses set by the test, which counts requests. */
-function bed(options: Partial<RebroadcastParts> = {}) {
+function bed({
+  limits = {},
+  ...options
+}: Partial<Omit<RebroadcastParts, 'limits'>> & { limits?: Partial<RebroadcastParts['limits']> } = {}) {
   const clock = createManualClock();
   const seen = new Set<string>();
   const expired = new Set<string>();
@@ -42,10 +45,7 @@ function bed(options: Partial<RebroadcastParts> = {}) {
     clock,
     log: createMemoryLog(),
     metrics: createMetricsRegistry().scope('sender'),
-    intervalMs: 2_000,
-    maxQueued: 1_000,
-    maxAgeMs: 90_000,
-    concurrency: 4,
+    limits: { enabled: true, intervalMs: 2_000, maxQueued: 1_000, maxAgeMs: 90_000, concurrency: 4, ...limits },
     send: async ({ peek }) => {
       sent.push(peek.signature);
     },
@@ -111,14 +111,14 @@ test('without an answer of the chain nothing is concluded', async () => {
 });
 
 test('without a reader age ends it', async () => {
-  const { clock, sent, rebroadcast } = bed({ reader: null, maxAgeMs: 10_000 });
+  const { clock, sent, rebroadcast } = bed({ reader: null, limits: { maxAgeMs: 10_000 } });
   rebroadcast.add(make(1));
   await clock.advance(60_000);
   assert.equal(sent.length, 4);
 });
 
 test('the queue is bounded, and a signature is queued once', async () => {
-  const { clock, sent, rebroadcast } = bed({ maxQueued: 2 });
+  const { clock, sent, rebroadcast } = bed({ limits: { maxQueued: 2 } });
   const [one, two, three] = [make(1), make(2), make(3)];
   rebroadcast.add(one);
   rebroadcast.add(one);

@@ -3,16 +3,17 @@ import { rpcRequestOf } from '../../src/lib/json-rpc.ts';
 import { type CallContext, RpcError, type UpstreamPool } from '../../src/plugin/plugin.ts';
 import type { PassedCall, RoutedAnswer, SendRoute, SendRoutes } from '../../src/ports/send-routes.ts';
 import { broadcast, type Exchange, exchange, noAnswer, type Protection, type Targets } from './broadcast.ts';
+import type { SenderConfig } from './config.ts';
 import { readBundleParams } from './transaction.ts';
 
 export interface RouteParts {
   readonly bundles: Bundles | null;
   readonly protection: Protection;
-  readonly timeoutMs: number;
+  readonly config: Pick<SenderConfig, 'timeoutMs'>;
 }
 
 /** Calls of `POST /` that bypass the nodes: bundles, and transactions with `mev-protect`. */
-export function createSendRoutes({ bundles, protection, timeoutMs }: RouteParts): SendRoutes {
+export function createSendRoutes({ bundles, protection, config }: RouteParts): SendRoutes {
   function routeBundle(method: BundleMethod, call: PassedCall): SendRoute {
     if (bundles === null) {
       throw new RpcError('methodNotFound', { details: 'no taker of bundles is configured (sender.bundleUrls)' });
@@ -29,7 +30,7 @@ export function createSendRoutes({ bundles, protection, timeoutMs }: RouteParts)
     const protectedTargets: Targets | null = protection.targets();
     if (protectedTargets === null) return { headers: protection.missing, answer: null };
     const body = rpcRequestOf('sendTransaction', paramsText(call));
-    return { answer: broadcast(protectedTargets, body, timeoutMs, call.tenant) };
+    return { answer: broadcast(protectedTargets, body, config.timeoutMs, call.tenant) };
   }
 
   return {
@@ -69,7 +70,11 @@ export interface Bundles {
   ): Promise<RoutedAnswer>;
 }
 
-export function createBundles(pool: UpstreamPool, protection: Protection, timeoutMs: number): Bundles {
+export function createBundles(
+  pool: UpstreamPool,
+  protection: Protection,
+  config: Pick<SenderConfig, 'timeoutMs'>,
+): Bundles {
   return {
     protection,
     async ask(method, params, paramsText, context, targets = null) {
@@ -85,7 +90,7 @@ export function createBundles(pool: UpstreamPool, protection: Protection, timeou
       const made: Exchange[] = [];
       for (const upstream of pool.candidates()) {
         if (targets !== null && !targets.only?.has(upstream.label)) continue;
-        const one = await exchange(pool, upstream, body, timeoutMs, more);
+        const one = await exchange(pool, upstream, body, config.timeoutMs, more);
         if (one.kind === 'accepted' || one.kind === 'refused') return one;
         made.push(one);
         // A bundle goes to the next server only when no byte of it can have left.

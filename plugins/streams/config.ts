@@ -1,4 +1,4 @@
-import { type Static, Type } from '../../src/plugin/plugin.ts';
+import { reloadable, type Static, Type } from '../../src/plugin/plugin.ts';
 
 const closed = { additionalProperties: false } as const;
 const count = (value: number, description: string, minimum = 1) =>
@@ -24,26 +24,28 @@ const grpc = Type.Object(
     ),
     maxConnections: count(1_000, 'open connections'),
     maxStreams: count(1_000, 'open subscriptions'),
-    maxStreamsPerProject: count(100, 'open subscriptions of one project'),
-    maxQueuedBytes: count(16_777_216, 'bytes queued for a slow reader; beyond that its subscription ends'),
-    maxPendingBytes: count(
-      268_435_456,
-      'bytes of updates that equal subscriptions at finalized hold until their blocks are final',
+    maxStreamsPerProject: reloadable(count(100, 'open subscriptions of one project')),
+    maxQueuedBytes: reloadable(count(16_777_216, 'bytes queued for a slow reader; beyond that its subscription ends')),
+    maxPendingBytes: reloadable(
+      count(268_435_456, 'bytes of updates that equal subscriptions at finalized hold until their blocks are final'),
     ),
-    maxRequestBytes: count(
-      41_943_040,
-      'largest request, compressed or not; a cuckoo filter of 10,000,000 addresses fits',
+    maxRequestBytes: reloadable(
+      count(41_943_040, 'largest request, compressed or not; a cuckoo filter of 10,000,000 addresses fits'),
     ),
-    maxFilterBytes: count(268_435_456, 'bytes of requests and filters in memory, of all subscriptions'),
-    maxFilters: count(64, 'filters of each kind in one subscription'),
-    maxAddresses: count(100_000, 'addresses in each list of a filter'),
-    maxCuckooBytes: count(33_554_432, 'size of a cuckoo filter'),
-    allowFullStream: Type.Boolean({
-      default: true,
-      description: 'whether a filter of transactions may have no condition, which asks for all transactions',
-    }),
-    pingIntervalMs: count(10_000, 'pause between ping updates', 100),
-    unary: Type.Boolean({ default: true, description: 'whether to answer the unary methods, such as GetSlot' }),
+    maxFilterBytes: reloadable(count(268_435_456, 'bytes of requests and filters in memory, of all subscriptions')),
+    maxFilters: reloadable(count(64, 'filters of each kind in one subscription')),
+    maxAddresses: reloadable(count(100_000, 'addresses in each list of a filter')),
+    maxCuckooBytes: reloadable(count(33_554_432, 'size of a cuckoo filter')),
+    allowFullStream: reloadable(
+      Type.Boolean({
+        default: true,
+        description: 'whether a filter of transactions may have no condition, which asks for all transactions',
+      }),
+    ),
+    pingIntervalMs: reloadable(count(10_000, 'pause between ping updates', 100)),
+    unary: reloadable(
+      Type.Boolean({ default: true, description: 'whether to answer the unary methods, such as GetSlot' }),
+    ),
   },
   { ...closed, default: {}, description: 'the gRPC listener' },
 );
@@ -53,8 +55,8 @@ export const streamsConfig = Type.Object(
     grpc,
     credits: Type.Object(
       {
-        data: count(2, 'each 0.1 MB (100,000 bytes) of updates before compression, counted by the byte', 0),
-        unary: count(1, 'a unary call', 0),
+        data: reloadable(count(2, 'each 0.1 MB (100,000 bytes) of updates before compression, counted by the byte', 0)),
+        unary: reloadable(count(1, 'a unary call', 0)),
       },
       { ...closed, default: {}, description: 'prices' },
     ),

@@ -82,9 +82,8 @@ export function createGeyser(options: GeyserOptions): Geyser {
       filterBytes -= count;
     },
   };
-  const { maxFilters, maxAddresses, maxCuckooBytes, allowFullStream } = grpc;
   const filters: FilterOptions = {
-    limits: { maxFilters, maxAddresses, maxCuckooBytes, allowFullStream },
+    limits: grpc,
     seed: options.seed(),
   };
   const unary = createUnaryMethods(options);
@@ -124,10 +123,9 @@ export function createGeyser(options: GeyserOptions): Geyser {
               meter.count(sent);
             },
           };
-    const { maxQueuedBytes, maxRequestBytes, pingIntervalMs } = grpc;
     const reader = startReader({
       ...{ call, hub, clock, filters, room, meter: counted },
-      limits: { maxQueuedBytes, maxRequestBytes, pingIntervalMs },
+      limits: grpc,
       closed(cut) {
         readers.delete(reader);
         watched?.end();

@@ -26,7 +26,7 @@ export interface HubOptions {
   readonly clock: Clock;
   readonly metrics: Metrics;
   /** Bytes of updates that one group may hold until their blocks are final. */
-  readonly maxPendingBytes: number;
+  readonly limits: { readonly maxPendingBytes: number };
 }
 
 export interface Subscription {
@@ -69,7 +69,7 @@ interface Group {
   pendingBytes: number;
 }
 
-export function createHub({ clock, metrics, maxPendingBytes }: HubOptions): Hub {
+export function createHub({ clock, metrics, limits }: HubOptions): Hub {
   const groups = new Set<Group>();
   const named = new Map<string, Group>();
   /** Released and not final yet, ascending. */
@@ -113,7 +113,7 @@ export function createHub({ clock, metrics, maxPendingBytes }: HubOptions): Hub 
     const bytes = batches.reduce((sum, batch) => sum + batch.bytes.length, 0);
     group.pending.push({ slot, batches, bytes });
     group.pendingBytes += bytes;
-    if (group.pendingBytes <= maxPendingBytes) return;
+    if (group.pendingBytes <= limits.maxPendingBytes) return;
     remove(group);
     for (const { reader } of group.members) reader.lagged();
   }

@@ -31,7 +31,7 @@ export default defineHostPlugin({
     if (!ctx.roles.has('indexer') || chain === null) return;
     const { clock, config, log, metrics, random, version } = ctx;
     const { grpc } = config;
-    const hub = createHub({ clock, metrics, maxPendingBytes: grpc.maxPendingBytes });
+    const hub = createHub({ clock, metrics, limits: grpc });
     const geyser = createGeyser({
       ...{ config, version, hub, chain, clock, log, metrics },
       seed: () => new Uint32Array(random.bytes(16).slice().buffer),

@@ -4,6 +4,7 @@ import { createLru } from '../../src/lib/lru.ts';
 import type { ChainReader } from '../../src/ports/chain.ts';
 import type { Clock } from '../../src/ports/clock.ts';
 import type { RawAccount } from '../../src/solana/accounts/decoded.ts';
+import type { TokenMetadataConfig } from './config.ts';
 
 /** An account as of a slot and of a time of the monotonic clock, null when missing, or the reason why it is unknown. */
 export type Loaded =
@@ -24,7 +25,7 @@ interface SourceParts {
   readonly read: (keys: readonly string[], timeoutMs: number) => Promise<ReadAccounts>;
   readonly clock: Clock;
   readonly ttlMs: number;
-  readonly timeoutMs: number;
+  readonly config: Pick<TokenMetadataConfig, 'upstreamTimeoutMs'>;
   readonly concurrency: number;
   readonly maxWaiting: number;
   readonly cacheBytes: number;
@@ -94,7 +95,7 @@ export function createAccountSource(parts: SourceParts): AccountSource {
     parts.onCall?.(batch.length);
     const keys = batch.map(([key]) => key);
     const readAtMs = clock.monotonic();
-    const read = await parts.read(keys, parts.timeoutMs).catch((error: unknown) => ({ error }));
+    const read = await parts.read(keys, parts.config.upstreamTimeoutMs).catch((error: unknown) => ({ error }));
     batch.forEach(([key, waiting], index) => {
       const loaded: Loaded =
         'error' in read
@@ -115,7 +116,7 @@ export function createAccountSource(parts: SourceParts): AccountSource {
       const entries = [...found];
       const loaded = await within(
         clock,
-        parts.timeoutMs,
+        parts.config.upstreamTimeoutMs,
         late,
         entries.map(([, value]) => value),
       );

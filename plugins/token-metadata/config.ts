@@ -20,7 +20,9 @@ const offChain = Type.Object(
     }),
     allowHttp: Type.Boolean({ default: true, description: 'allow http; false = https only' }),
     timeoutMs: reloadable(count(5_000, 'deadline of one document, including all gateways and redirects')),
-    batchTimeoutMs: count(15_000, 'how long a request waits for all its documents; late ones return TIMEOUT'),
+    batchTimeoutMs: reloadable(
+      count(15_000, 'how long a request waits for all its documents; late ones return TIMEOUT'),
+    ),
     maxBytes: reloadable(count(1_048_576, 'largest document')),
     maxRedirects: reloadable(count(3, 'redirects that are followed; each new address is checked again', 0)),
     concurrency: count(16, 'concurrent fetches of documents'),
@@ -35,7 +37,7 @@ const offChain = Type.Object(
 
 export const tokenMetadataConfig = Type.Object(
   {
-    credits: Type.Number({ minimum: 0, default: 100, description: 'price of one request' }),
+    credits: reloadable(Type.Number({ minimum: 0, default: 100, description: 'price of one request' })),
     shareAsNumber: reloadable(
       Type.Boolean({
         default: false,
@@ -44,7 +46,7 @@ export const tokenMetadataConfig = Type.Object(
     ),
     accountTtlMs: count(60_000, 'how long an account is cached; an account that is written to is dropped at once'),
     factsTtlMs: count(300_000, 'the same for data of a mint that other plugins use'),
-    upstreamTimeoutMs: count(10_000, 'deadline of reading accounts'),
+    upstreamTimeoutMs: reloadable(count(10_000, 'deadline of reading accounts')),
     upstreamConcurrency: count(8, 'calls in flight, each for up to 100 accounts'),
     maxWaitingAccounts: count(20_000, 'accounts waiting to be read'),
     maxMintsPerLookUp: count(10_000, 'mints that another plugin may request at once'),

@@ -39,7 +39,8 @@ function makeService(store: Store, accounts: ReadonlyMap<string, Given>) {
     };
     return { slot: state.slot, accounts: keys.map(account) };
   };
-  const limits = { ttlMs: 1, timeoutMs: 30_000, concurrency: 4, maxWaiting: 1_000, cacheBytes: 100_000 };
+  const config = { upstreamTimeoutMs: 30_000 };
+  const limits = { ttlMs: 1, config, concurrency: 4, maxWaiting: 1_000, cacheBytes: 100_000 };
   const load = createRecordLoader(createAccountSource({ read, clock, ...limits }));
   const mints = createMintStore({ store, clock, log, maxMints: 100 });
   const documents = new Map<string, OffChainAnswer>();
@@ -54,7 +55,7 @@ function makeService(store: Store, accounts: ReadonlyMap<string, Given>) {
   const changed = createChangedSlots();
   const facts = createFacts({
     ...{ load, store: mints, documents: fake, list, clock, changed, isWatched: true },
-    ...{ ttlMs: 600_000, upstreamTimeoutMs: 30_000, maxMints: 50 },
+    ...{ ttlMs: 600_000, config, maxMints: 50 },
   });
   return { facts, calls, mints, state, documents, later, listed, changed, names: createNames({ facts, clock }) };
 }

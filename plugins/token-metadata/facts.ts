@@ -7,6 +7,7 @@ import type { TokenNames } from '../../src/ports/token-names.ts';
 import { readAmountScale, readTransferFeeConfig } from '../../src/solana/accounts/amounts.ts';
 import { isNft } from '../../src/solana/accounts/metaplex.ts';
 import { chainIsLate } from './accounts.ts';
+import type { TokenMetadataConfig } from './config.ts';
 import type { Documents } from './documents.ts';
 import { TOKEN_METADATA_ERRORS } from './errors.ts';
 import { type LoadRecords, type TokenRecord, textsOf } from './records.ts';
@@ -22,7 +23,7 @@ interface FactsParts {
   readonly list: TokenList;
   readonly clock: Clock;
   readonly ttlMs: number;
-  readonly upstreamTimeoutMs: number;
+  readonly config: Pick<TokenMetadataConfig, 'upstreamTimeoutMs'>;
   readonly maxMints: number;
   readonly changed: ChangedSlots;
   /** Whether blocks are watched for accounts that are known, and for those that were missing. */
@@ -146,7 +147,7 @@ export function createFacts(parts: FactsParts): FactsService {
   }
 
   return {
-    async lookUp(mints, { signal, timeoutMs = parts.upstreamTimeoutMs, wantLogos = false } = {}) {
+    async lookUp(mints, { signal, timeoutMs = parts.config.upstreamTimeoutMs, wantLogos = false } = {}) {
       if (mints.length > parts.maxMints)
         throw new CodedError('TOKEN_METADATA_TOO_MANY_MINTS', TOKEN_METADATA_ERRORS.TOKEN_METADATA_TOO_MANY_MINTS);
       const work = async () => {

@@ -43,7 +43,7 @@ function assembleTokenMetadata(ctx: Context): void {
   const changed = createChangedSlots();
   const facts = createFacts({
     ...{ load, store: mintStore, documents, list, clock, changed, isWatched: config.watch },
-    ...{ ttlMs: config.factsTtlMs, upstreamTimeoutMs: config.upstreamTimeoutMs, maxMints: config.maxMintsPerLookUp },
+    ...{ ttlMs: config.factsTtlMs, config, maxMints: config.maxMintsPerLookUp },
   });
   const names = createNames({ facts, clock });
   const upkeep = createUpkeep({
@@ -92,7 +92,7 @@ function createSource({ config, clock, metrics, chain }: Context, cacheBytes: nu
     read: (keys, timeoutMs) => readAccounts(reader, keys, timeoutMs),
     clock,
     ttlMs: config.accountTtlMs,
-    timeoutMs: config.upstreamTimeoutMs,
+    config,
     concurrency: config.upstreamConcurrency,
     maxWaiting: config.maxWaitingAccounts,
     cacheBytes,

@@ -33,8 +33,16 @@ export function tokenMetadataRoute(parts: AnswerParts): Route {
     tag: { name: 'Tokens', description: 'Metadata of tokens and NFTs' },
     auth: 'key',
     errors: 'plain',
-    price: { product: 'enhancedApi', credits: config.credits, groups: ['das'] },
-    timeoutMs: ROUNDS * config.upstreamTimeoutMs + config.offChain.batchTimeoutMs + MARGIN_MS,
+    price: {
+      product: 'enhancedApi',
+      get credits() {
+        return config.credits;
+      },
+      groups: ['das'],
+    },
+    get timeoutMs() {
+      return ROUNDS * config.upstreamTimeoutMs + config.offChain.batchTimeoutMs + MARGIN_MS;
+    },
     body: questionSchema,
     explain: readBody,
     replies: { 200: replySchema, 400: errorReply, 401: errorReply, 429: errorReply, 503: errorReply, 504: errorReply },

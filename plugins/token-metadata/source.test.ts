@@ -27,7 +27,8 @@ async function bed(changes: Partial<Parameters<typeof createAccountSource>[0]> =
       });
     });
   const source = createAccountSource({
-    ...{ read, clock, ttlMs: 1_000, timeoutMs: 10_000, concurrency: 2, maxWaiting: 1_000, cacheBytes: 1_000_000 },
+    ...{ read, clock, ttlMs: 1_000, concurrency: 2, maxWaiting: 1_000, cacheBytes: 1_000_000 },
+    config: { upstreamTimeoutMs: 10_000 },
     ...changes,
   });
   const settle = () => clock.advance(0);

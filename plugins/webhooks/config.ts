@@ -11,7 +11,7 @@ export const webhooksConfig = Type.Object(
   {
     maxPerProject: reloadable(count(50, 'webhooks of one project')),
     maxAddresses: reloadable(count(100_000, 'addresses of one webhook')),
-    bodyLimitBytes: count(8_388_608, 'largest request body of the webhook routes'),
+    bodyLimitBytes: reloadable(count(8_388_608, 'largest request body of the webhook routes')),
     matchTokenOwners: reloadable(
       Type.Boolean({
         default: true,
@@ -63,16 +63,18 @@ export const webhooksConfig = Type.Object(
       {
         durable: Type.Object(
           {
-            steps: steps([5, 300, 1_800, 7_200, 18_000, 36_000, 36_000], 'seconds before each retry'),
-            jitter: Type.Number({ minimum: 0, maximum: 1, default: 0.2, description: 'random part of each step, ±' }),
-            timeoutMs: count(10_000, 'deadline of one attempt, DNS to body'),
+            steps: reloadable(steps([5, 300, 1_800, 7_200, 18_000, 36_000, 36_000], 'seconds before each retry')),
+            jitter: reloadable(
+              Type.Number({ minimum: 0, maximum: 1, default: 0.2, description: 'random part of each step, ±' }),
+            ),
+            timeoutMs: reloadable(count(10_000, 'deadline of one attempt, DNS to body')),
           },
           { ...closed, default: {}, description: 'retries over more than a day' },
         ),
         compat: Type.Object(
           {
-            steps: steps([1, 1, 1], 'seconds before each retry'),
-            timeoutMs: count(1_000, 'deadline of one attempt, DNS to body'),
+            steps: reloadable(steps([1, 1, 1], 'seconds before each retry')),
+            timeoutMs: reloadable(count(1_000, 'deadline of one attempt, DNS to body')),
           },
           { ...closed, default: {}, description: 'like the hosted service: three quick retries' },
         ),

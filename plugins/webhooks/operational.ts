@@ -368,7 +368,6 @@ export interface OperationalKindParts {
 /** Sends events to the operator: signed like deliveries, with durable retries, never disabled. */
 export function createOperationalKind({ post, clock, random, config, userAgent }: OperationalKindParts): JobKind {
   const { operational } = config;
-  const { timeoutMs } = config.retry.durable;
 
   async function run(job: Job, signal: AbortSignal): Promise<JobOutcome> {
     // Events of an earlier configuration.
@@ -382,7 +381,10 @@ export function createOperationalKind({ post, clock, random, config, userAgent }
       'webhook-timestamp': String(timestamp),
       'webhook-signature': signBody([secretKey(operational.secret)], job.key, timestamp, body),
     };
-    const verdict = await post({ url: operational.url, headers, body, timeoutMs, retriesAtOnce: true }, signal);
+    const verdict = await post(
+      { url: operational.url, headers, body, timeoutMs: config.retry.durable.timeoutMs, retriesAtOnce: true },
+      signal,
+    );
     if (verdict.failure === null) return { kind: 'done' };
     if (signal.aborted) return { kind: 'retry', runAt: job.createdAt, error: 'stopped', uncounted: true };
     const now = clock.now();
@@ -396,8 +398,12 @@ export function createOperationalKind({ post, clock, random, config, userAgent }
     kind: OPERATIONAL_KIND,
     summary: 'reports failing webhooks, stalls and gaps to the operator',
     concurrency: 2,
-    timeoutMs: 2 * timeoutMs,
-    longestDelayMs: longestDelayMs(config.retry),
+    get timeoutMs() {
+      return 2 * config.retry.durable.timeoutMs;
+    },
+    get longestDelayMs() {
+      return longestDelayMs(config.retry);
+    },
     keepsTime: true,
     run: (job, _prepared, signal) => run(job, signal),
   };

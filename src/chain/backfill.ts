@@ -59,7 +59,7 @@ function fillOptions(run: Run): FillOptions {
     ...{ chain, source, store, processors, follow, clock, random, log, signal, exclusive },
     forget: run.shared.forget,
     keep: async (block) => await run.state.ledger?.append(block),
-    concurrency: follow.gapBackfill.concurrency,
+    concurrency: () => follow.gapBackfill.concurrency,
     finalSlot: async () => await source.tip({ commitment: 'finalized', signal }),
     hindrance() {
       if (!state.started || state.draining || state.halted !== null) return 'the chain is not followed now';

@@ -8,7 +8,7 @@ export interface GuardOptions {
   /** Id of the plugin that contributes it. */
   readonly plugin: string;
   /** Of each call. */
-  readonly timeoutMs: number;
+  readonly timeoutMs: () => number;
   readonly clock: Clock;
   /** Ends the wait for a call that runs; what it wrote is rolled back. */
   readonly signal: AbortSignal;
@@ -37,7 +37,7 @@ const FRAMES = 5;
 export function guardProcessor(inner: BlockProcessor, options: GuardOptions): BlockProcessor {
   async function guarded<T>(call: string, slot: number | null, work: () => Promise<T>): Promise<T> {
     try {
-      return await withDeadline(options.clock, options.timeoutMs, work, options.signal);
+      return await withDeadline(options.clock, options.timeoutMs(), work, options.signal);
     } catch (error) {
       throw options.signal.aborted || isOfOthers(error) ? error : faultyCall(error, inner, options, call, slot);
     }
@@ -98,7 +98,7 @@ function faultyCall(
 ): CodedError {
   const isLate = error instanceof DeadlinePassed;
   const reason = isLate
-    ? `no end within ${timeoutMs / 1_000} s`
+    ? `no end within ${timeoutMs() / 1_000} s`
     : (codeOf(error) ?? (error instanceof Error ? error.name : typeof error));
   const facts: ProcessorFault = { plugin, processor, slot, call, reason, stack: isLate ? [] : framesOf(error) };
   const where = `processor ${processor} of plugin ${plugin}, ${call}${slot === null ? '' : ` at slot ${slot}`}`;

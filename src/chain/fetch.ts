@@ -72,7 +72,7 @@ export function createFetcher(options: FetcherOptions): Fetcher {
   const { source, buffer, clock, random, signal } = options;
   const asks = new Map<number, Ask>();
   const running = new Set<Promise<void>>();
-  const isPruned = (ask: Ask | undefined) => ask !== undefined && ask.saidPruned.size >= source.upstreamCount;
+  const isPruned = (ask: Ask | undefined) => ask !== undefined && ask.saidPruned.size >= source.upstreamCount();
 
   function want(slot: number): Ask {
     const known = asks.get(slot);
@@ -89,7 +89,7 @@ export function createFetcher(options: FetcherOptions): Fetcher {
 
   function avoidUpstream(ask: Ask, upstream: string): void {
     ask.avoid.add(upstream);
-    if (ask.avoid.size < source.upstreamCount) return;
+    if (ask.avoid.size < source.upstreamCount()) return;
     ask.avoid.clear();
     ask.deniedRounds += 1;
     later(ask);
@@ -129,7 +129,7 @@ export function createFetcher(options: FetcherOptions): Fetcher {
           return;
         }
         ask.avoid.add(answer.upstream);
-        if (ask.avoid.size < source.upstreamCount) return;
+        if (ask.avoid.size < source.upstreamCount()) return;
         ask.avoid.clear();
         later(ask);
         return;
@@ -171,7 +171,7 @@ export function createFetcher(options: FetcherOptions): Fetcher {
       options.forget?.(slot);
       asks.delete(slot);
       const ask = want(slot);
-      if (upstream === LEDGER || (source.upstreamCount > 1 && upstream !== STREAM)) ask.avoid.add(upstream);
+      if (upstream === LEDGER || (source.upstreamCount() > 1 && upstream !== STREAM)) ask.avoid.add(upstream);
       later(ask);
     },
     isPruned: (slot) => isPruned(asks.get(slot)),

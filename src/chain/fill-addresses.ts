@@ -70,7 +70,7 @@ async function slotsOf(
   const range = { fromSlot: gap.fromSlot, toSlot: gap.toSlot, most: MOST_SIGNATURES };
   for (const address of addresses) {
     const ask = { commitment: follow.commitment, signal };
-    if (!(await collectHistory(history, source.upstreamCount, address, range, ask, found))) return null;
+    if (!(await collectHistory(history, source.upstreamCount(), address, range, ask, found))) return null;
     await unhindered(options);
   }
   const slots = new Map<number, string[]>();

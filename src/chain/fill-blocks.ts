@@ -30,7 +30,7 @@ export interface FillOptions {
   /** Filled blocks are final. Absent without a ledger. */
   readonly keep?: (block: ChainBlock) => Promise<void>;
   /** Blocks fetched at once. */
-  readonly concurrency: number;
+  readonly concurrency: () => number;
   /** Why filling has to wait now; null when it need not. */
   hindrance(): string | null;
   /** Newest finalized slot. Filled blocks cannot be rolled back, so only slots below it are filled. */
@@ -131,7 +131,7 @@ function createPiece(options: FillOptions, gap: GapRecord, end: GapEnd, members:
   const fetcher: Fetcher = createFetcher({
     ...{ source, buffer, clock, random, signal, commitment: follow.commitment },
     ...(options.forget === undefined ? {} : { forget: options.forget }),
-    concurrency: () => options.concurrency,
+    concurrency: options.concurrency,
     releasedSlot: doneTo,
     wake: wake.wake,
     count: () => {},

@@ -117,7 +117,7 @@ function createRun(options: FollowerOptions, signal: AbortSignal, onReleased: (h
     },
   });
   const pluginOf = options.pluginOf ?? ((processor: string) => processor);
-  const timeoutMs = follow.processorTimeoutSeconds * 1_000;
+  const timeoutMs = () => follow.processorTimeoutSeconds * 1_000;
   const processors = options.processors
     .filter(({ chains }) => chains.includes(chain))
     .map((processor) => guardProcessor(processor, { plugin: pluginOf(processor.name), timeoutMs, clock, signal }));

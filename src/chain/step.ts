@@ -153,7 +153,7 @@ async function isLinkConfirmed({ source, follow, signal }: Run, { block, upstrea
   const ask = { commitment: follow.commitment, signal } as const;
   const header = async (avoid: readonly string[]) =>
     await source.header(block.slot, { ...ask, avoid }).catch(() => null);
-  const again = (source.upstreamCount > 1 ? await header([upstream]) : null) ?? (await header([]));
+  const again = (source.upstreamCount() > 1 ? await header([upstream]) : null) ?? (await header([]));
   signal.throwIfAborted();
   return (
     again === null ||

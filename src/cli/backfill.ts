@@ -156,7 +156,7 @@ async function fillHere(options: FillHereOptions): Promise<void> {
   const { assembly, parts, store, chains, signal } = options;
   const { core } = assembly.config;
   assembly.outbox.set(createRemoteRunner(parts));
-  const lifecycle = createLifecycle({ plugins: assembly.plugins, ...parts, ...core.lifecycle });
+  const lifecycle = createLifecycle({ plugins: assembly.plugins, ...parts, limits: core.lifecycle });
   try {
     await Promise.all(chains.map(({ pool }) => pool.start()));
     for (const { reader, setup } of chains) {
@@ -193,7 +193,7 @@ function fillOptions(
     ...{ chain: setup.id, source, store, follow, clock, random, log, signal },
     processors: assembly.merged.processors.filter(({ chains }) => chains.includes(setup.id)),
     exclusive: createSemaphore({ concurrency: 1 }).run,
-    concurrency: follow.catchUpConcurrency,
+    concurrency: () => follow.catchUpConcurrency,
     hindrance: () => (source.isLimited?.() === true ? 'an upstream limits calls' : null),
     finalSlot: async () => await source.tip({ commitment: 'finalized', signal }),
     filled: () => undefined,

@@ -15,6 +15,7 @@ import { createOutbound } from '../adapters/outbound/index.ts';
 import { createSystemRandom } from '../adapters/random.ts';
 import type { CoreConfig, UpstreamEntry } from '../config/core.ts';
 import type { ChainSetup, DaemonParts } from '../daemon/parts.ts';
+import { derived } from '../lib/reloadable.ts';
 import type { Bus } from '../ports/bus.ts';
 import type { BlockStream, ChainId } from '../ports/chain.ts';
 import type { UpstreamConfig } from '../ports/upstream.ts';
@@ -62,8 +63,12 @@ export function composeParts(
       source: createRpcChainSource({ ...shared, chain: id, pool, ...streamOf(id, core, log, configFile) }),
       reader: createChainReader({
         ...{ clock, random, chain: id, kind, pool, follower },
-        timeoutMs: core.rpc.upstreamTimeoutMs,
-        maxBytes: core.rpc.maxUpstreamBytes,
+        get timeoutMs() {
+          return core.rpc.upstreamTimeoutMs;
+        },
+        get maxBytes() {
+          return core.rpc.maxUpstreamBytes;
+        },
       }),
     }),
   };
@@ -119,12 +124,11 @@ export function chainSetups(core: CoreConfig, local: UpstreamConfig | null): rea
     {
       id: 'main',
       kind: local === null ? 'rpc' : 'local',
-      upstreams: local === null ? core.upstream.urls.map(toUpstream) : [local],
+      upstreams: local === null ? derived(() => core.upstream.urls, toUpstreams) : [local],
     },
-    { id: 'devnet', kind: 'rpc', upstreams: core.upstream.devnet.urls.map(toUpstream) },
+    { id: 'devnet', kind: 'rpc', upstreams: derived(() => core.upstream.devnet.urls, toUpstreams) },
   ];
 }
 
-function toUpstream(entry: UpstreamEntry): UpstreamConfig {
-  return typeof entry === 'string' ? { url: entry } : (entry as UpstreamConfig);
-}
+const toUpstreams = (entries: readonly UpstreamEntry[]): readonly UpstreamConfig[] =>
+  entries.map((entry) => (typeof entry === 'string' ? { url: entry } : (entry as UpstreamConfig)));

@@ -10,7 +10,7 @@ import { createDaemon, type Daemon } from '../daemon/daemon.ts';
 import { type FoundPlugin, findPlugins } from '../daemon/registry.ts';
 import type { WorkerCommands } from '../ports/workers.ts';
 import { createWriteLock } from '../store/write-lock.ts';
-import { composeParts } from './compose.ts';
+import { chainSetups, composeParts } from './compose.ts';
 import { builtInDir, packageDirs } from './package-files.ts';
 import type { RoleData } from './workers.ts';
 
@@ -42,7 +42,7 @@ async function makeDaemon(): Promise<Daemon> {
     // The main thread relays messages to other processes.
     parts: composeParts(core, log, { channel: data.channel, isConnected: false, lock }, data.config.file),
     version: data.version,
-    chains: data.chains,
+    chains: chainSetups(core, data.local),
     dataDir: data.dataDir,
     firstProject: null,
     roles: new Set([data.role]),

@@ -5,10 +5,10 @@ import { createSystemClock } from '../adapters/clock.ts';
 import type { RootLog } from '../adapters/log.ts';
 import { startWorker } from '../adapters/workers/start-worker.ts';
 import type { LoadedConfig } from '../config/load.ts';
-import type { ChainSetup } from '../daemon/parts.ts';
 import { type FoundPlugin, runsIn } from '../daemon/registry.ts';
 import { CodedError } from '../lib/coded-error.ts';
 import { ROLES, type Role } from '../ports/daemon-view.ts';
+import type { UpstreamConfig } from '../ports/upstream.ts';
 import type { WorkerHandle } from '../ports/workers.ts';
 import { EXIT } from '../runtime/errors.ts';
 import { createWriteLock, forgetLockMember, type LockMemory, makeLockMemory } from '../store/write-lock.ts';
@@ -18,7 +18,8 @@ import type { SharedParts } from './compose.ts';
 interface WorkersPlan {
   readonly roles: readonly Role[];
   readonly config: LoadedConfig<FoundPlugin>;
-  readonly chains: readonly ChainSetup[];
+  /** The local chain; null: none. */
+  readonly local: UpstreamConfig | null;
   /** Folder of the store. */
   readonly dataDir: string;
   readonly cwd: string;
@@ -77,7 +78,7 @@ export interface RoleData {
   readonly config: Pick<LoadedConfig, 'file' | 'core' | 'values' | 'productionEnv'>;
   /** Plugins that the worker does not need, by their configured names. */
   readonly leaveOut: readonly string[];
-  readonly chains: readonly ChainSetup[];
+  readonly local: UpstreamConfig | null;
   /** Folder of the store. */
   readonly dataDir: string;
   /** Working directory: base of relative paths without a configuration file. */

@@ -1,5 +1,5 @@
 import { type Static, Type } from '@sinclair/typebox';
-import { reloadable } from '../lib/reloadable.ts';
+import { reloadable, reloadableWhenSet } from '../lib/reloadable.ts';
 
 /** Unknown keys are errors. */
 const closed = { additionalProperties: false } as const;
@@ -26,13 +26,13 @@ const time = (value: number, description: string) => Type.Number({ exclusiveMini
 export const secret = { secret: true } as const;
 
 const file = (description: string) =>
-  Type.Union([Type.String({ format: 'path' }), Type.Null()], { default: null, description });
+  reloadableWhenSet(Type.Union([Type.String({ format: 'path' }), Type.Null()], { default: null, description }));
 
 /** The certificate section of the listeners `who`. */
 const tlsConfig = (who: string) =>
   Type.Object(
     {
-      certFile: file(`TLS certificate chain (PEM) of ${who}; null = plain HTTP; SIGHUP reloads the files`),
+      certFile: file(`TLS certificate chain (PEM) of ${who}; null = plain HTTP; a reload reads the file again`),
       keyFile: file('its private key (PEM, without a passphrase)'),
     },
     { ...closed, default: {} },
@@ -78,15 +78,21 @@ const upstreamEntry = Type.Union([
 /** Sources of the chains: addresses of nodes, or the local chain. */
 const upstreamConfig = Type.Object(
   {
-    urls: Type.Array(upstreamEntry, {
-      default: [],
-      description: 'JSON-RPC addresses of the main chain, in order of preference; SOLANA_RPC_URL sets it too',
-    }),
+    urls: reloadableWhenSet(
+      Type.Array(upstreamEntry, {
+        default: [],
+        description: 'JSON-RPC addresses of the main chain, in order of preference; SOLANA_RPC_URL sets it too',
+      }),
+    ),
     devnet: Type.Object(
-      { urls: Type.Array(upstreamEntry, { default: [], description: 'JSON-RPC addresses of the second chain' }) },
+      {
+        urls: reloadableWhenSet(
+          Type.Array(upstreamEntry, { default: [], description: 'JSON-RPC addresses of the second chain' }),
+        ),
+      },
       { ...closed, default: {} },
     ),
-    healthIntervalMs: count(5_000, 'pause between health checks'),
+    healthIntervalMs: reloadable(count(5_000, 'pause between health checks')),
     coolDownMs: reloadable(count(10_000, 'how long a failing upstream cools down')),
     distrustMs: reloadable(count(60_000, 'how long an upstream that contradicted the chain cools down')),
     local: Type.Object(
@@ -150,7 +156,7 @@ const followConfig = Type.Object(
         description: 'released headers that are kept',
       }),
     ),
-    maxCatchupHours: time(24, 'lag beyond which blocks are skipped and recorded as a gap'),
+    maxCatchupHours: reloadable(time(24, 'lag beyond which blocks are skipped and recorded as a gap')),
     maxCatchupSlots: oldSlots('follow.maxCatchupHours'),
     holeTimeoutSeconds: reloadable(count(600, 'how long a block may be missing before the alarm')),
     holePolicy: reloadable(
@@ -164,12 +170,12 @@ const followConfig = Type.Object(
       'highest transaction version requested at first; with values above 1, blocks are read as JSON, which is slower',
       0,
     ),
-    requestTimeoutMs: count(30_000, 'deadline of one call to an upstream'),
-    maxBodyBytes: count(67_108_864, 'largest block response'),
+    requestTimeoutMs: reloadable(count(30_000, 'deadline of one call to an upstream')),
+    maxBodyBytes: reloadable(count(67_108_864, 'largest block response')),
     unhealthyLagSeconds: reloadable(time(20, 'lag behind the best upstream beyond which an upstream is not used')),
     unhealthyLagSlots: oldSlots('follow.unhealthyLagSeconds'),
     auditIntervalMs: reloadable(count(5_000, 'pause between finality audits')),
-    processorTimeoutSeconds: count(60, 'deadline of a block processor per block'),
+    processorTimeoutSeconds: reloadable(count(60, 'deadline of a block processor per block')),
     onError: reloadable(
       Type.Union([Type.Literal('stop'), Type.Literal('skip-plugin')], {
         default: 'stop',
@@ -210,7 +216,7 @@ const followConfig = Type.Object(
     gapBackfill: Type.Object(
       {
         enabled: Type.Boolean({ default: true, description: 'fill gaps while the chain is followed' }),
-        concurrency: count(2, 'blocks of a gap fetched at once'),
+        concurrency: reloadable(count(2, 'blocks of a gap fetched at once')),
         maxLagSeconds: reloadable(time(8, 'lag beyond which filling pauses')),
         maxLagSlots: oldSlots('follow.gapBackfill.maxLagSeconds'),
         retryMaxSeconds: reloadable(
@@ -252,7 +258,9 @@ export const coreConfig = Type.Object(
         bodyLimitBytes: reloadable(count(1_048_576, 'largest request body')),
         headerTimeoutMs: reloadable(count(10_000, 'time for the request line and headers')),
         requestTimeoutMs: reloadable(count(30_000, 'time for the whole request to arrive')),
-        handlerTimeoutMs: count(25_000, 'time for a handler to answer; below the 30 s after which clients give up'),
+        handlerTimeoutMs: reloadable(
+          count(25_000, 'time for a handler to answer; below the 30 s after which clients give up'),
+        ),
         compression: reloadable(
           Type.Boolean({
             default: true,
@@ -275,16 +283,13 @@ export const coreConfig = Type.Object(
           ),
         ),
         maxInFlight: reloadable(count(2_000, 'requests in flight; further ones get 503 with Retry-After')),
-        maxBodyBytesInFlight: count(
-          268_435_456,
-          'bytes of all request bodies in memory; further requests get 503 with Retry-After',
+        maxBodyBytesInFlight: reloadable(
+          count(268_435_456, 'bytes of all request bodies in memory; further requests get 503 with Retry-After'),
         ),
-        minReadBytesPerSecond: count(
-          16_384,
-          'connections that read responses more slowly than this are closed; 0 = no minimum',
-          0,
+        minReadBytesPerSecond: reloadable(
+          count(16_384, 'connections that read responses more slowly than this are closed; 0 = no minimum', 0),
         ),
-        readWindowMs: count(30_000, 'time over which that rate is measured'),
+        readWindowMs: reloadable(count(30_000, 'time over which that rate is measured')),
         targetLimitBytes: count(8_192, 'longest request target'),
         trustedProxies: reloadable(
           Type.Array(Type.String({ format: 'cidr' }), {
@@ -321,14 +326,16 @@ export const coreConfig = Type.Object(
             description: 'if set, all other proxied methods are -32601',
           }),
         ),
-        upstreamTimeoutMs: count(
-          25_000,
-          'deadline of a proxied call, including retries; keep it below the 30 s after which clients give up, so that they see the error',
+        upstreamTimeoutMs: reloadable(
+          count(
+            25_000,
+            'deadline of a proxied call, including retries; keep it below the 30 s after which clients give up, so that they see the error',
+          ),
         ),
-        maxUpstreamBytes: count(134_217_728, 'largest proxied response'),
+        maxUpstreamBytes: reloadable(count(134_217_728, 'largest proxied response')),
         maxBatchItems: reloadable(count(1_000, 'items in one batch')),
         batchConcurrency: reloadable(count(8, 'items of one batch that run concurrently')),
-        maxBatchBytes: count(33_554_432, 'total size of the responses of one batch'),
+        maxBatchBytes: reloadable(count(33_554_432, 'total size of the responses of one batch')),
       },
       { ...closed, default: {} },
     ),
@@ -399,15 +406,15 @@ export const coreConfig = Type.Object(
         ),
         writeDelayMs: reloadable(count(5, 'how long results of attempts are collected before they are written', 0)),
         pollMs: reloadable(count(1_000, 'pause between polls of the outbox if nothing wakes the runner')),
-        maxAttempts: count(20, 'attempts of a job whose handler throws, before it fails'),
+        maxAttempts: reloadable(count(20, 'attempts of a job whose handler throws, before it fails')),
       },
       { ...closed, default: {} },
     ),
     lifecycle: Type.Object(
       {
         startTimeoutMs: count(30_000, 'time for one plugin to start'),
-        drainTimeoutMs: count(20_000, 'time for accepted requests to finish'),
-        stopTimeoutMs: count(10_000, 'time for all plugins to stop'),
+        drainTimeoutMs: reloadable(count(20_000, 'time for accepted requests to finish')),
+        stopTimeoutMs: reloadable(count(10_000, 'time for all plugins to stop')),
       },
       { ...closed, default: {} },
     ),

@@ -29,9 +29,16 @@ function renderField(key: string, field: SchemaNode, depth: number): string[] {
     // A section without keys must still be a section.
     return [...title, `${indent}${key}:${inner.length === 0 ? ' {}' : ''}`, ...inner];
   }
-  const text = `${field.description ?? ''}${accepts(field)}${field.reloadable === true ? ' [reload]' : ''}`;
+  const text = `${field.description ?? ''}${accepts(field)}${noteOf(field)}`;
   return [...wrap(text, indent), `${indent}${key}: ${scalar(field.default)}`];
 }
+
+const RELOAD_NOTES = new Map<SchemaNode['reloadable'], string>([
+  [true, ' [reload]'],
+  ['set', ' [reload, if set]'],
+]);
+
+const noteOf = ({ reloadable }: SchemaNode): string => RELOAD_NOTES.get(reloadable) ?? '';
 
 /** The accepted values, as far as the default does not show them. */
 function accepts(field: SchemaNode): string {

@@ -25,8 +25,8 @@ export interface SchemaNode {
   readonly default?: unknown;
   /** Its values never appear in logs, dumps or errors. */
   readonly secret?: boolean;
-  /** A reload changes it in the running daemon; other keys need a restart. */
-  readonly reloadable?: boolean;
+  /** A reload changes it in the running daemon, with `set` unless it is null or empty before or after; other keys need a restart. */
+  readonly reloadable?: boolean | 'set';
   /** Of an old key: its replacement. */
   readonly renamedTo?: string;
 }

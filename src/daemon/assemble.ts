@@ -15,7 +15,7 @@ import { kernelGaps } from '../ports/gaps.ts';
 import { kernelOutbox, type Outbox } from '../ports/outbox.ts';
 import { kernelParsers, type ParserBook } from '../ports/parsers.ts';
 import type { Store } from '../ports/store.ts';
-import type { UpstreamPool } from '../ports/upstream.ts';
+import { configuredNow, type UpstreamPool } from '../ports/upstream.ts';
 import { createMetricsRegistry, type MetricsRegistry, type StockMetrics } from '../runtime/metrics.ts';
 import type { ChainSetup, DaemonParts, FollowerView, OutboxParts } from './parts.ts';
 import { type Merged, mergeContributions, type ProvisionedPlugin, provisionPlugins } from './provision.ts';
@@ -84,7 +84,7 @@ export async function assemble(options: AssembleOptions): Promise<Assembly> {
   const budgets = createBudgets(roomsOf(config.core), roles.has('api') ? metrics.scope('budget') : null);
   const lateStore = createLateStore(store);
   const chains = options.chains
-    .filter(({ upstreams }) => upstreams.length > 0)
+    .filter(({ upstreams }) => configuredNow(upstreams).length > 0)
     .map((setup) => assembleChain(setup, parts, metrics));
   const chainOf = (id: ChainId) => chains.find(({ setup }) => setup.id === id);
   const readerOf = (id: ChainId) => chainOf(id)?.reader ?? null;

@@ -233,7 +233,7 @@ async function makeMachinery(options: MachineryOptions) {
   });
   assembly.readiness.set(health.ready);
   void end.failed.then(health.setFailed);
-  const lifecycle = createLifecycle({ plugins: assembly.plugins, clock, log, ...core.lifecycle });
+  const lifecycle = createLifecycle({ plugins: assembly.plugins, clock, log, limits: core.lifecycle });
   const metricsText = async () =>
     await renderMetrics([{ role: null, families: await metrics.families() }, ...(await workers.metrics())]);
   exposeChainKinds(assembly);
@@ -254,7 +254,7 @@ async function makeMachinery(options: MachineryOptions) {
     ...{ assembly, end, workers, health, lifecycle, reloader },
     fronts,
     work: createWork(assembly, parts, end.fail),
-    drain: createDrain({ timeoutMs: core.lifecycle.drainTimeoutMs, clock, log }),
+    drain: createDrain({ timeoutMs: () => core.lifecycle.drainTimeoutMs, clock, log }),
   };
 }
 
@@ -303,7 +303,7 @@ function createEnd() {
 
 interface DrainOptions {
   /** For all of it. */
-  readonly timeoutMs: number;
+  readonly timeoutMs: () => number;
   readonly clock: Clock;
   readonly log: Log;
 }
@@ -325,7 +325,7 @@ export function createDrain({ timeoutMs, clock, log }: DrainOptions): Drain {
   return {
     deadline: controller.signal,
     async wait(works) {
-      cancel ??= clock.timeout(timeoutMs, () => controller.abort(new Error('the drain deadline has passed')));
+      cancel ??= clock.timeout(timeoutMs(), () => controller.abort(new Error('the drain deadline has passed')));
       const late = new Promise<void>((resolve) => {
         if (controller.signal.aborted) resolve();
         controller.signal.addEventListener('abort', () => resolve(), { once: true });

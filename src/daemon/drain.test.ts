@@ -8,7 +8,7 @@ const never = () => new Promise<never>(() => undefined);
 
 function make() {
   const clock = createManualClock();
-  const drain = createDrain({ timeoutMs: 20_000, clock, log: createMemoryLog() });
+  const drain = createDrain({ timeoutMs: () => 20_000, clock, log: createMemoryLog() });
   const over: string[] = [];
   const wait = (name: string, works: readonly Promise<unknown>[]) => void drain.wait(works).then(() => over.push(name));
   return { clock, drain, over, wait };

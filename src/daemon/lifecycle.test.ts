@@ -37,9 +37,7 @@ function setUp(plugins: readonly ProvisionedPlugin[]) {
     plugins,
     clock,
     log,
-    startTimeoutMs: START_MS,
-    drainTimeoutMs: 700,
-    stopTimeoutMs: STOP_MS,
+    limits: { startTimeoutMs: START_MS, drainTimeoutMs: 700, stopTimeoutMs: STOP_MS },
   });
   return { clock, log, lifecycle };
 }

@@ -1,3 +1,4 @@
+import type { CoreConfig } from '../config/core.ts';
 import { CodedError, messageOf } from '../lib/coded-error.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Log } from '../ports/log.ts';
@@ -10,9 +11,8 @@ export interface LifecycleOptions {
   readonly plugins: readonly ProvisionedPlugin[];
   readonly clock: Clock;
   readonly log: Log;
-  readonly startTimeoutMs: number;
-  readonly drainTimeoutMs: number;
-  readonly stopTimeoutMs: number;
+  /** Read when they are needed. */
+  readonly limits: CoreConfig['lifecycle'];
 }
 
 export interface Lifecycle {
@@ -36,12 +36,18 @@ export function createLifecycle(options: LifecycleOptions): Lifecycle {
 
   async function startAll(): Promise<void> {
     for (const plugin of plugins) {
-      if (stopAsked.signal.aborted) throw startFailed(plugin.id, stopAsked.signal.reason, options.startTimeoutMs);
+      if (stopAsked.signal.aborted)
+        throw startFailed(plugin.id, stopAsked.signal.reason, options.limits.startTimeoutMs);
       started.push(plugin);
       try {
-        await withDeadline(clock, options.startTimeoutMs, (signal) => startOne(plugin, signal), stopAsked.signal);
+        await withDeadline(
+          clock,
+          options.limits.startTimeoutMs,
+          (signal) => startOne(plugin, signal),
+          stopAsked.signal,
+        );
       } catch (error) {
-        throw startFailed(plugin.id, error, options.startTimeoutMs);
+        throw startFailed(plugin.id, error, options.limits.startTimeoutMs);
       }
       log.debug({ plugin: plugin.id }, 'plugin started');
     }
@@ -51,8 +57,8 @@ export function createLifecycle(options: LifecycleOptions): Lifecycle {
     stopAsked.abort(new CodedError('PLUGIN_START_FAILED', 'the daemon is stopping'));
     await starting?.catch(() => undefined);
     const deadline = new AbortController();
-    const cancel = clock.timeout(options.stopTimeoutMs, () =>
-      deadline.abort(new DeadlinePassed(options.stopTimeoutMs)),
+    const cancel = clock.timeout(options.limits.stopTimeoutMs, () =>
+      deadline.abort(new DeadlinePassed(options.limits.stopTimeoutMs)),
     );
     for (const plugin of started.toReversed()) {
       await stopOne(plugin, deadline.signal).catch((error: unknown) => {
@@ -74,9 +80,11 @@ export function createLifecycle(options: LifecycleOptions): Lifecycle {
     },
     async drain() {
       const waits = started.toReversed().map(async ({ id, contribution }) => {
-        await withDeadline(clock, options.drainTimeoutMs, () => contribution.drain?.()).catch((error: unknown) => {
-          log.warn({ plugin: id, error: messageOf(error) }, 'plugin did not drain cleanly');
-        });
+        await withDeadline(clock, options.limits.drainTimeoutMs, () => contribution.drain?.()).catch(
+          (error: unknown) => {
+            log.warn({ plugin: id, error: messageOf(error) }, 'plugin did not drain cleanly');
+          },
+        );
       });
       await Promise.all(waits);
     },

@@ -10,13 +10,13 @@ import type { Metrics } from '../ports/metrics.ts';
 import type { Outbound } from '../ports/outbound.ts';
 import type { Owner } from '../ports/owner.ts';
 import type { Store } from '../ports/store.ts';
-import type { UpstreamConfig, UpstreamPool } from '../ports/upstream.ts';
+import type { UpstreamList, UpstreamPool } from '../ports/upstream.ts';
 
 /** A configured chain. */
 export interface ChainSetup {
   readonly id: ChainId;
   readonly kind: ChainStatus['kind'];
-  readonly upstreams: readonly UpstreamConfig[];
+  readonly upstreams: UpstreamList;
 }
 
 /** The parts of a follower that the chain's reader shows; absent if following is disabled. */
@@ -53,7 +53,7 @@ export interface DaemonParts {
   openOwner(dataDir: string): Owner | null;
   openStore(config: CoreConfig['store'], dataDir: string): Promise<Store>;
   /** Creates a pool; opens nothing before `start`. */
-  makePool(label: string, upstreams: readonly UpstreamConfig[], metrics: Metrics): UpstreamPool;
+  makePool(label: string, upstreams: UpstreamList, metrics: Metrics): UpstreamPool;
   /** Creates source and reader of a chain on its pool; opens nothing before `start` of the source. */
   makeChain(setup: ChainSetup, pool: UpstreamPool, follower: FollowerView): ChainParts;
 }

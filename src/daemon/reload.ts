@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import { type CoreConfig, TLS_SECTIONS } from '../config/core.ts';
+import type { CoreConfig } from '../config/core.ts';
 import type { LoadedConfig } from '../config/load.ts';
 import { mapTexts, type SchemaNode } from '../config/node.ts';
 import { coreSections } from '../config/schema.ts';
@@ -125,7 +125,7 @@ function merge(schema: SchemaNode, before: ConfigValues['values'], wanted: Confi
         result[key] = visit(properties[key] ?? {}, old[key], given[key], [...path, key]);
       return result;
     }
-    const isTaken = node.reloadable === true || isCertificate(path, old, given);
+    const isTaken = node.reloadable === 'set' ? isSet(old) && isSet(given) : node.reloadable === true;
     (isTaken ? changed : restart).push(path.join('.'));
     return isTaken ? structuredClone(given) : old;
   };
@@ -133,11 +133,7 @@ function merge(schema: SchemaNode, before: ConfigValues['values'], wanted: Confi
   return { next: { values, core: coreOf(values) }, changed, restart };
 }
 
-/** Other files of a listener that has TLS. Without TLS it would have to listen again. */
-function isCertificate([section, tls, file]: readonly string[], old: unknown, given: unknown): boolean {
-  const isFile = tls === 'tls' && (file === 'certFile' || file === 'keyFile');
-  return isFile && TLS_SECTIONS.some((one) => one === section) && old !== null && given !== null;
-}
+const isSet = (value: unknown): boolean => value !== null && !(Array.isArray(value) && value.length === 0);
 
 /** Assigns to the objects that the parts of the daemon hold. Values that have not changed stay the same objects. */
 function assign(schema: SchemaNode, target: ConfigValues['values'], source: ConfigValues['values']): void {

@@ -56,7 +56,9 @@ const rpcWork = (method: string) => {
 };
 
 function traceMethod(method: RpcMethod, tracer: Tracer): RpcMethod {
-  return { ...method, handler: (call) => observe(tracer, rpcWork(method.name), () => method.handler(call)) };
+  return withMembers(method, {
+    handler: (call) => observe(tracer, rpcWork(method.name), () => method.handler(call)),
+  });
 }
 
 /** Cached answers are given within the span of the request, which also names the method. */
@@ -73,9 +75,14 @@ function traceFallback(fallback: RpcFallback, tracer: Tracer): RpcFallback {
   };
 }
 
+/** A copy with other members. Getters stay getters: they read keys that a reload changes. */
+function withMembers<T extends object>(of: T, members: Partial<T>): T {
+  const all = { ...Object.getOwnPropertyDescriptors(of), ...Object.getOwnPropertyDescriptors(members) };
+  return Object.defineProperties({}, all) as T;
+}
+
 function traceJobs(kind: JobKind, tracer: Tracer): JobKind {
-  return {
-    ...kind,
+  return withMembers(kind, {
     run: (job, prepared, signal) =>
       observe(
         tracer,
@@ -87,7 +94,7 @@ function traceJobs(kind: JobKind, tracer: Tracer): JobKind {
         () => kind.run(job, prepared, signal),
         (outcome) => ({ ok: outcome.kind === 'done', facts: { 'parhelion.job.outcome': outcome.kind } }),
       ),
-  };
+  });
 }
 
 /** Runs the release of a block in a span; a failure is reported within it, so that its log line names the trace. */

@@ -112,9 +112,9 @@ export function createAdminFront(options: AdminFrontOptions): AdminFront {
     cors: false,
     guard,
   });
-  const handlerTimeoutMs = slowestMs(core, routes);
+  const limits = () => ({ ...core.http, handlerTimeoutMs: slowestMs(core, routes) });
   const tls = createListenerTls({ ...options, section: 'admin' }, pipeline.meter);
-  const server = createListener({ ...core.http, handlerTimeoutMs }, pipeline.meter, pipeline.handle, tls.makeServer);
+  const server = createListener(limits(), pipeline.meter, pipeline.handle, tls.makeServer);
   pipeline.connections.attach(server);
   let bound: { readonly host: string; readonly port: number } | null = null;
   return {
@@ -133,7 +133,7 @@ export function createAdminFront(options: AdminFrontOptions): AdminFront {
       const serve = tls.prepare(next);
       return () => {
         serve();
-        setTimeouts(server, { ...core.http, handlerTimeoutMs });
+        setTimeouts(server, limits());
       };
     },
     close: async (deadline) => {

@@ -61,7 +61,7 @@ describe('finding the id of a refused call', () => {
 describe('requests in flight', () => {
   const make = () => {
     const metrics = createMetricsRegistry().scope('x');
-    return createInFlight(metrics.gauge('a', 'a'), 1_000, metrics.counter('b_total', 'b'));
+    return createInFlight(metrics.gauge('a', 'a'), () => 1_000, metrics.counter('b_total', 'b'));
   };
   const exchange = () => {
     const made = {

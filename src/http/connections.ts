@@ -2,6 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
+import type { CoreConfig } from '../config/core.ts';
 import { networkOf } from '../lib/cidr.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Counter } from '../ports/metrics.ts';
@@ -252,10 +253,8 @@ export interface ReadingRate {
 
 export interface ReadingRateParts {
   readonly clock: Clock;
-  /** 0: no minimum rate. */
-  readonly bytesPerSecond: number;
-  /** Time over which the rate is measured. */
-  readonly windowMs: number;
+  /** Read at each check; a rate of 0: no minimum. */
+  readonly limits: Pick<CoreConfig['http'], 'minReadBytesPerSecond' | 'readWindowMs'>;
   readonly cut: Counter;
 }
 
@@ -280,13 +279,13 @@ interface Slow {
  * A connection is measured while bytes are waiting at every check. The rate counts the bytes that have left the process, not finished
  * messages, so large messages are measured correctly too.
  */
-export function createReadingRate({ clock, bytesPerSecond, windowMs, cut }: ReadingRateParts): ReadingRate {
+export function createReadingRate({ clock, limits, cut }: ReadingRateParts): ReadingRate {
   const open = new Set<Socket>();
   const slow = new Map<Socket, Slow>();
   let cancel: (() => void) | null = null;
 
   const plan = () => {
-    cancel ??= clock.timeout(Math.ceil(windowMs / LOOKS), look);
+    cancel ??= clock.timeout(Math.ceil(limits.readWindowMs / LOOKS), look);
   };
 
   function look(): void {
@@ -300,8 +299,8 @@ export function createReadingRate({ clock, bytesPerSecond, windowMs, cut }: Read
       const sent = sentBytes(socket);
       const known = slow.get(socket);
       if (known === undefined) slow.set(socket, { sinceMs: now, sentBefore: sent });
-      else if (now - known.sinceMs >= windowMs) {
-        if (((sent - known.sentBefore) * 1_000) / (now - known.sinceMs) < bytesPerSecond) {
+      else if (now - known.sinceMs >= limits.readWindowMs) {
+        if (((sent - known.sentBefore) * 1_000) / (now - known.sinceMs) < limits.minReadBytesPerSecond) {
           cut.add();
           socket.destroy();
         } else slow.set(socket, { sinceMs: now, sentBefore: sent });
@@ -312,7 +311,6 @@ export function createReadingRate({ clock, bytesPerSecond, windowMs, cut }: Read
 
   return {
     attach(server) {
-      if (bytesPerSecond === 0) return;
       server.on('setSecureContext' in server ? 'secureConnection' : 'connection', (socket: Socket) => {
         // A connection that offers another protocol is reported twice.
         if (open.has(socket)) return;

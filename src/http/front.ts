@@ -97,7 +97,7 @@ export function createHttpFront(options: HttpFrontOptions): HttpFront {
   );
   const pipeline = createPipeline({ ...options, routes: [...publicRoutes, ...documents], home: TO_DOCS, cors: true });
   const upgrader = createUpgrader({ ...options, pipeline, targetLimitBytes: core.http.targetLimitBytes });
-  const handlerTimeoutMs = slowestMs(core, [...publicRoutes, ...options.rpc.methods]);
+  const limits = () => ({ ...core.http, handlerTimeoutMs: slowestMs(core, [...publicRoutes, ...options.rpc.methods]) });
   const trust = derived(() => core.http.trustedProxies, createTrust);
   const perAddress = createAddressLimit(
     () => core.http.maxConnectionsPerAddress,
@@ -107,12 +107,11 @@ export function createHttpFront(options: HttpFrontOptions): HttpFront {
   const tls = createListenerTls({ ...options, section: 'http' }, pipeline.meter);
   const readingRate = createReadingRate({
     clock: options.clock,
-    bytesPerSecond: core.http.minReadBytesPerSecond,
-    windowMs: core.http.readWindowMs,
+    limits: core.http,
     cut: pipeline.meter.slowReaders,
   });
   const makeServer = () => {
-    const server = createListener({ ...core.http, handlerTimeoutMs }, pipeline.meter, pipeline.handle, tls.makeServer);
+    const server = createListener(limits(), pipeline.meter, pipeline.handle, tls.makeServer);
     pipeline.connections.attach(server);
     upgrader.attach(server);
     perAddress.attach(server);
@@ -186,7 +185,7 @@ export function createHttpFront(options: HttpFrontOptions): HttpFront {
       return () => {
         serve();
         if (isRoom) limitConnections();
-        for (const server of [api, twin]) setTimeouts(server, { ...core.http, handlerTimeoutMs });
+        for (const server of [api, twin]) setTimeouts(server, limits());
       };
     },
     beginDrain: () => {

@@ -24,7 +24,7 @@ export interface InFlight {
   idle(signal: AbortSignal): Promise<void>;
 }
 
-export function createInFlight(gauge: Gauge, maxBodyBytes: number, refused: Counter): InFlight {
+export function createInFlight(gauge: Gauge, maxBodyBytes: () => number, refused: Counter): InFlight {
   const exchanges = new Bag<Exchange>();
   const waiters = new Set<() => void>();
   let total = 0;
@@ -54,7 +54,7 @@ export function createInFlight(gauge: Gauge, maxBodyBytes: number, refused: Coun
       if (exchange.place < 0) return;
       try {
         // Without budgets per project, one limit applies to all bodies.
-        if (exchange.tenant === undefined && bodyBytes + bytes > maxBodyBytes) throw noRoom();
+        if (exchange.tenant === undefined && bodyBytes + bytes > maxBodyBytes()) throw noRoom();
         exchange.holdBody(bytes);
       } catch (error) {
         refused.add();

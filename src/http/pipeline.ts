@@ -80,7 +80,7 @@ export function createPipeline(options: PipelineOptions): Pipeline {
   const remoteAddress = createRemoteAddress(() => core.http.trustedProxies);
   const proxies = createProxyWatch(() => core.http.trustedProxies, log);
   const deadlines = createDeadlines(clock);
-  const inFlight = createInFlight(meter.inFlight, core.http.maxBodyBytesInFlight, meter.bodiesRefused);
+  const inFlight = createInFlight(meter.inFlight, () => core.http.maxBodyBytesInFlight, meter.bodiesRefused);
   options.metrics.observe('request_body_bytes', 'bytes of request bodies in memory', () => inFlight.bodyBytes);
   const rootMeter = meter.route('POST', '/');
   let draining = false;
@@ -96,6 +96,9 @@ export function createPipeline(options: PipelineOptions): Pipeline {
   const rest = { gate: options.gate, deadlines, responder, inFlight };
   const connectionLimit = createConnectionLimit(core.http.maxConnections, meter);
   const connections = createConnections((exchange) => finish(exchange), connectionLimit);
+  const slowestMethod = {
+    timeoutMs: Math.max(0, ...(options.rpc?.methods ?? []).map(({ timeoutMs = 0 }) => timeoutMs)),
+  };
   const root =
     options.rpc === null
       ? null
@@ -103,7 +106,9 @@ export function createPipeline(options: PipelineOptions): Pipeline {
           ...rest,
           rpc: options.rpc,
           bodyLimitBytes: () => core.http.bodyLimitBytes,
-          timeoutMs: slowestMs(core, options.rpc.methods) + ROOT_GRACE_MS,
+          get timeoutMs() {
+            return slowestMs(core, [slowestMethod]) + ROOT_GRACE_MS;
+          },
         };
 
   const finish = (exchange: Exchange) => {

@@ -17,7 +17,8 @@ const WINDOW_MS = 1_500;
 
 async function serve(t: TestContext, server: Server): Promise<number> {
   const cut = createMetricsRegistry().scope('x').counter('cut_total', 'cut');
-  createReadingRate({ clock: createSystemClock(), bytesPerSecond: 10_000, windowMs: WINDOW_MS, cut }).attach(server);
+  const limits = { minReadBytesPerSecond: 10_000, readWindowMs: WINDOW_MS };
+  createReadingRate({ clock: createSystemClock(), limits, cut }).attach(server);
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   t.after(() => {
     server.close();

@@ -152,7 +152,9 @@ export function compileRoute(
     get bodyLimitBytes() {
       return route.bodyLimitBytes ?? limits.bodyLimitBytes;
     },
-    timeoutMs: route.timeoutMs ?? limits.handlerTimeoutMs,
+    get timeoutMs() {
+      return route.timeoutMs ?? limits.handlerTimeoutMs;
+    },
     items: [{ name: route.path, price: route.price, permission: route.permission }],
     meter: meter.route(route.method, route.path),
   };

@@ -21,7 +21,7 @@ test('a job that was claimed ahead and finds no slot gives its lease back before
   const slots = createSlots(kinds, 1);
   const givenBack: number[] = [];
   const dispatcher = createDispatcher({
-    ...{ kinds, slots, clock, random: createSystemRandom(), stopper: createStopper(), maxAttempts: 3 },
+    ...{ kinds, slots, clock, random: createSystemRandom(), stopper: createStopper(), config: { maxAttempts: 3 } },
     metrics: createJobMetrics(createMetricsRegistry().scope('jobs'), slots),
     isOpen: () => true,
     finish: () => undefined,

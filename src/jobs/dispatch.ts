@@ -16,7 +16,8 @@ interface DispatcherOptions {
   readonly random: Random;
   readonly metrics: JobMetrics;
   readonly stopper: Stopper;
-  readonly maxAttempts: number;
+  /** Read at each attempt. */
+  readonly config: { readonly maxAttempts: number };
   /** Whether waiting jobs may still be started. */
   isOpen(): boolean;
   /** Called once for each finished attempt. */
@@ -46,7 +47,7 @@ const FRESH_MS = 100;
 const UNBLOCK_MS = 50;
 
 export function createDispatcher(options: DispatcherOptions): Dispatcher {
-  const { kinds, slots, clock, random, metrics, stopper, maxAttempts } = options;
+  const { kinds, slots, clock, random, metrics, stopper, config } = options;
   const waiting = createWaiting(kinds, slots);
   const loads = new Set<readonly ClaimedJob[]>();
   let unblockedAt = Number.NEGATIVE_INFINITY;
@@ -60,7 +61,7 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
   // Written out: this runs for every job, and copying members into it takes longer than all else here.
   // biome-ignore format: one line a pair.
   const attemptOptions = (kind: JobKind, claimed: ClaimedJob, prepared: unknown, timeoutMs: number): AttemptOptions => ({
-    kind, claimed, prepared, timeoutMs, stopper, clock, random, maxAttempts,
+    kind, claimed, prepared, timeoutMs, stopper, clock, random, maxAttempts: config.maxAttempts,
   });
 
   function finished(claimed: ClaimedJob, outcome: JobOutcome, startedMs: number): void {

@@ -16,7 +16,7 @@ interface SweeperOptions {
   readonly log: Log;
   readonly metrics: JobMetrics;
   readonly kinds: ReadonlyMap<string, JobKind>;
-  readonly maxLost: number;
+  readonly maxLost: () => number;
   readonly owner: Owner | null;
   readonly wake: () => void;
 }
@@ -61,13 +61,13 @@ export function createSweeper(options: SweeperOptions): Sweeper {
 
   async function sweep(): Promise<void> {
     await fixTimes();
-    noteLost(await store.write((tx) => returnExpired(tx, clock.now(), maxLost)));
+    noteLost(await store.write((tx) => returnExpired(tx, clock.now(), maxLost())));
   }
 
   /** Returns the jobs of ended processes of this machine; those of other machines keep their leases. */
   async function sweepGone(): Promise<void> {
     const gone = (await ownersOfRunning(store.read, store.dialect)).filter((id) => owner?.isGone(id) === true);
-    for (const id of gone) noteLost(await store.write((tx) => returnAbandoned(tx, id, maxLost)));
+    for (const id of gone) noteLost(await store.write((tx) => returnAbandoned(tx, id, maxLost())));
     owner?.forgetGone();
   }
 

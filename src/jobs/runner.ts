@@ -65,7 +65,13 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
   const kinds = new Map(options.kinds.map((kind) => [kind.kind, kind]));
   const slots = createSlots(kinds, config.concurrency);
   const metrics = createJobMetrics(options.metrics, slots);
-  const sweeper = createSweeper({ ...options, kinds, metrics, maxLost: config.maxAttempts, wake: () => wakeup.wake() });
+  const sweeper = createSweeper({
+    ...options,
+    kinds,
+    metrics,
+    maxLost: () => config.maxAttempts,
+    wake: () => wakeup.wake(),
+  });
   const renewer = createRenewer({ store, clock, log, kinds, running: slots.running });
   const wakeup = createWakeup(clock);
   const walk: GroupWalk = new Map();
@@ -81,7 +87,7 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
   let lookedAtMs = Number.NEGATIVE_INFINITY;
 
   const dispatcher = createDispatcher({
-    ...{ kinds, slots, clock, random, metrics, stopper, maxAttempts: config.maxAttempts, finish },
+    ...{ kinds, slots, clock, random, metrics, stopper, config, finish },
     isOpen: () => state === 'claiming',
     giveBack(jobs) {
       returns.push(...jobs);

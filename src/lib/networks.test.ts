@@ -36,7 +36,7 @@ test('an IPv6 client is its /64 in every spelling; an IPv4 client its address; o
 });
 
 test('the sender counts an IPv6 client by its /64', () => {
-  const rate = createRate(createManualClock(), 5, 2);
+  const rate = createRate(createManualClock(), { ratePerSecond: 5, burstFactor: 2 });
   const call = (remoteAddress: string) => rate.take({ caller: null, remoteAddress } as CallContext);
   for (let n = 0; n < 10; n += 1) call(`2001:db8::${n}`);
   assert.throws(() => call('2001:db8::ffff'), { rpcCode: -32005 });

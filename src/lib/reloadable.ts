@@ -4,6 +4,9 @@
  */
 export const reloadable = <T extends object>(schema: T): T => ({ ...schema, reloadable: true });
 
+/** The same for a key that also turns something on or off: a reload takes another value, but not the change from or to null or an empty list. */
+export const reloadableWhenSet = <T extends object>(schema: T): T => ({ ...schema, reloadable: 'set' });
+
 /** What `make` returns for the current value; it is called again only when `read` returns another one. */
 export function derived<K, T>(read: () => K, make: (value: K) => T): () => T {
   let of: { readonly value: K; readonly made: T } | null = null;

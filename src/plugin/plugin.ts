@@ -22,7 +22,7 @@ import type { AddMethod, AddRoute } from './request.ts';
 export { type Static, Type } from '@sinclair/typebox';
 export { sql } from 'kysely';
 export { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
-export { derived, reloadable } from '../lib/reloadable.ts';
+export { derived, reloadable, reloadableWhenSet } from '../lib/reloadable.ts';
 export { serviceToken } from '../ports/service.ts';
 export type * from './jobs.ts';
 export * from './request.ts';

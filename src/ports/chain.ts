@@ -67,8 +67,8 @@ export interface ChainSource {
   confirmChain(signal: AbortSignal): Promise<boolean>;
   /** Labels of the upstreams that are out of service because they serve another chain, or have not reported theirs yet. */
   outOfService(): readonly string[];
-  /** Number of configured upstreams. */
-  readonly upstreamCount: number;
+  /** Number of configured upstreams; a reload changes it. */
+  upstreamCount(): number;
   /** Whether an upstream is limiting calls now: work that can wait should wait. */
   isLimited?(): boolean;
   /** Absent if the source does not support it. */

@@ -65,7 +65,6 @@ export interface UpstreamRequest {
  */
 export interface UpstreamPool {
   readonly label: string;
-  readonly size: number;
   states(): readonly UpstreamState[];
   /** Upstreams in service: healthy ones first, best first, then unhealthy ones as a last resort unless `healthyOnly`. */
   candidates(options?: {
@@ -96,6 +95,12 @@ export interface UpstreamPool {
   start(): Promise<void>;
   stop(): Promise<void>;
 }
+
+/** The upstreams of a pool; as a function, another array replaces them while the pool runs. */
+export type UpstreamList = readonly UpstreamConfig[] | (() => readonly UpstreamConfig[]);
+
+export const configuredNow = (list: UpstreamList): readonly UpstreamConfig[] =>
+  typeof list === 'function' ? list() : list;
 
 /** One entry of `upstream.urls` or `sender.urls`. */
 export interface UpstreamConfig {

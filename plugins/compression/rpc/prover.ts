@@ -34,7 +34,7 @@ const NO_PROVER =
   'no prover is configured (set compression.proverUrl); Merkle proofs are available through getMultipleCompressedAccountProofs';
 
 export function createProver({ config, outbound, clock, log, metrics }: ProverParts): Prover {
-  const { proverUrl, proverApiKey, proverTimeoutMs } = config;
+  const { proverTimeoutMs } = config;
   const semaphore = createSemaphore({ concurrency: config.proverConcurrency, maxWaiting: MOST_WAITING });
   const calls = metrics.counter('prover_calls_total', 'requests to the prover, by outcome', ['outcome']);
   let client: OutboundClient | null = null;
@@ -46,7 +46,7 @@ export function createProver({ config, outbound, clock, log, metrics }: ProverPa
       url: proveUrl(url),
       headers: {
         'content-type': 'application/json',
-        ...(proverApiKey === null ? {} : { authorization: `Bearer ${proverApiKey}` }),
+        ...(config.proverApiKey === null ? {} : { authorization: `Bearer ${config.proverApiKey}` }),
       },
       body: Buffer.from(body),
       timeoutMs,
@@ -73,9 +73,10 @@ export function createProver({ config, outbound, clock, log, metrics }: ProverPa
 
   return {
     required() {
-      if (proverUrl === null) throw unavailable(NO_PROVER);
+      if (config.proverUrl === null) throw unavailable(NO_PROVER);
     },
     async prove(body, signal) {
+      const { proverUrl } = config;
       if (proverUrl === null) throw unavailable(NO_PROVER);
       try {
         const proof = await ask(proverUrl, body, signal);

@@ -27,6 +27,8 @@ export interface Who {
 export type Login = { readonly token: string } | { readonly project: string; readonly secret: string };
 
 let csrfToken = '';
+/** Number of log-ins on this page. */
+let logins = 0;
 let askLogin: () => Promise<void> = () => Promise.reject(new ApiError(401, 'Log in first'));
 let setReachable: (isReachable: boolean) => void = () => {};
 
@@ -72,9 +74,11 @@ async function read<T>(response: Response): Promise<T> {
  * A call of this session. When the session has ended, the user logs in over the page and the call is made again, so that no form is lost.
  */
 async function call<T>(method: string, path: string, body?: unknown): Promise<T> {
+  const loginsBefore = logins;
   const response = await send(method, path, body);
   if (response.status !== 401) return read<T>(response);
-  await askLogin();
+  // What was asked before the last log-in says nothing about this session.
+  if (logins === loginsBefore) await askLogin();
   return read<T>(await send(method, path, body));
 }
 
@@ -98,6 +102,7 @@ export const logout = (): Promise<unknown> => post('/logout');
 export const endSessions = (): Promise<unknown> => post('/sessions/end');
 
 function keep(who: Who): Who {
+  logins += 1;
   csrfToken = who.csrfToken;
   return who;
 }

@@ -39,7 +39,7 @@ function viewOf({ daemon }: PageContext, { identity, csrfToken }: Session) {
 
 function loginRoute(context: PageContext): Route {
   const { audit, clock, config, isSecure, operatorToken, secrets, sessions, standings } = context;
-  const brake = createLoginBrake(clock, config.loginFailuresPerMinute);
+  const brake = createLoginBrake(clock, () => config.loginFailuresPerMinute);
 
   async function identify(body: { token: string } | { project: string; secret: string }): Promise<Identity | null> {
     if ('token' in body) {

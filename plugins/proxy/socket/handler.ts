@@ -35,7 +35,7 @@ export interface Sockets extends SocketHandler {
 
 export function createSockets(parts: SocketsParts): Sockets {
   const { config, credits } = parts;
-  const data = { product: PRODUCT, creditsPerByte: credits.websocketData / BYTES_PER_PRICE };
+  const dataPrice = () => ({ product: PRODUCT, creditsPerByte: credits.websocketData / BYTES_PER_PRICE });
   const clients = new Set<Client>();
   let draining = false;
   const refused = parts.metrics.counter('sockets_refused_total', 'websockets refused because too many are open');
@@ -52,7 +52,13 @@ export function createSockets(parts: SocketsParts): Sockets {
   });
 
   return {
-    price: { product: PRODUCT, credits: credits.websocketOpened, groups: [] },
+    price: {
+      product: PRODUCT,
+      get credits() {
+        return credits.websocketOpened;
+      },
+      groups: [],
+    },
     connections: () => clients.size,
     upgrade(request, socket, head, context, dispatch) {
       let isOpen = false;
@@ -71,7 +77,8 @@ export function createSockets(parts: SocketsParts): Sockets {
           socket: webSocket,
           context,
           dispatch,
-          meter: context.caller === null ? null : (parts.charges?.stream(context.caller.projectId, data) ?? null),
+          meter:
+            context.caller === null ? null : (parts.charges?.stream(context.caller.projectId, dataPrice()) ?? null),
           maxSubscriptions: config.maxSubscriptions,
           closed: () => clients.delete(client),
         });

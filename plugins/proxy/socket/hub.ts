@@ -79,7 +79,7 @@ export function createHub(parts: HubParts): Hub {
       refusedBy: new Set(),
       cancelTimeout: () => {},
     };
-    shared.cancelTimeout = clock.timeout(parts.subscribeTimeoutMs, () => {
+    shared.cancelTimeout = clock.timeout(parts.limits.subscribeTimeoutMs, () => {
       if (!shared.accepted) end(shared, (subscriber) => subscriber.refused({ error: new RpcError('timeout') }));
     });
     all.set(key, shared);
@@ -133,7 +133,7 @@ export function createHub(parts: HubParts): Hub {
     } else if (shared.accepted && placement.kind === 'none') {
       end(shared, (subscriber) => subscriber.lost());
     } else if (shared.accepted || placement.kind === 'rest') {
-      retryIn(placement.kind === 'rest' ? placement.ms : parts.subscribeTimeoutMs);
+      retryIn(placement.kind === 'rest' ? placement.ms : parts.limits.subscribeTimeoutMs);
     } else {
       const details = placement.kind === 'full' ? 'no room for more subscriptions' : undefined;
       const error = new RpcError('unavailable', details === undefined ? {} : { details });

@@ -3,6 +3,7 @@ import { isPlainObject } from '../../../src/lib/json.ts';
 import { type JsonMember, objectMembers } from '../../../src/lib/json-members.ts';
 import { rpcRequestOf } from '../../../src/lib/json-rpc.ts';
 import type { Clock } from '../../../src/plugin/plugin.ts';
+import type { ProxyConfig } from '../config.ts';
 
 /** One subscription as seen by the upstream. The link calls back in the order of the upstream's messages. */
 export interface LinkSubscription {
@@ -35,9 +36,8 @@ export interface LinkParts {
   readonly label: string;
   readonly socket: WebSocket;
   readonly clock: Clock;
-  readonly pingIntervalMs: number;
-  /** Deadline of the upstream for answering a call. */
-  readonly answerTimeoutMs: number;
+  /** Interval of pings, and deadline of the upstream for answering a call. */
+  readonly limits: Pick<ProxyConfig['websocket'], 'pingIntervalMs' | 'subscribeTimeoutMs'>;
   /**
    * Called once, with the subscriptions placed on the link and the time it was open. `unanswered`: calls that were sent and not
    * answered, including abandoned ones; one of them may have broken the link.
@@ -129,7 +129,7 @@ export function createLink(parts: LinkParts): Link {
   }
 
   function place(subscription: LinkSubscription): void {
-    const cancelTimeout = clock.timeout(parts.answerTimeoutMs, () => {
+    const cancelTimeout = clock.timeout(parts.limits.subscribeTimeoutMs, () => {
       if (entry.ended) return;
       // Kept, because a late answer has to be undone.
       entry.ended = true;
@@ -173,13 +173,13 @@ export function createLink(parts: LinkParts): Link {
     }
     alive = false;
     socket.ping();
-    cancelPing = clock.timeout(parts.pingIntervalMs, ping);
+    cancelPing = clock.timeout(parts.limits.pingIntervalMs, ping);
   }
 
   cancelPing = clock.timeout(CONNECT_MS, () => finish());
   socket.on('open', () => {
     cancelPing();
-    cancelPing = clock.timeout(parts.pingIntervalMs, ping);
+    cancelPing = clock.timeout(parts.limits.pingIntervalMs, ping);
     openedAt = clock.monotonic();
     alive = true;
     const queued = outbox ?? [];

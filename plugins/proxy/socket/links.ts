@@ -1,6 +1,7 @@
 import type { Clock, Log, Random, UpstreamPool } from '../../../src/plugin/plugin.ts';
 import type { Upstream } from '../../../src/ports/upstream.ts';
 import { backoffMs } from '../../../src/runtime/backoff.ts';
+import type { ProxyConfig } from '../config.ts';
 import { createLink, type Link, type LinkSubscription } from './link.ts';
 
 export interface LinksParts {
@@ -8,12 +9,11 @@ export interface LinksParts {
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Log;
-  readonly pingIntervalMs: number;
-  /** How long a subscription may wait for its upstream. */
-  readonly subscribeTimeoutMs: number;
-  /** Sockets per upstream, and subscriptions per socket. */
-  readonly maxSockets: number;
-  readonly maxSubscriptions: number;
+  /** Read at each use. */
+  readonly limits: Pick<
+    ProxyConfig['websocket'],
+    'pingIntervalMs' | 'subscribeTimeoutMs' | 'upstreamSockets' | 'upstreamSubscriptions'
+  >;
   /** Whether a subscription that was unanswered on a broken link may be the cause: the upstream then needs no cool-down. */
   isSuspect(subscription: LinkSubscription): boolean;
   /** Called with the subscriptions of a link that ended, and the suspects among them. */
@@ -65,8 +65,7 @@ export function createLinks(parts: LinksParts): Links {
       label,
       socket: pool.openSocket(upstream),
       clock,
-      pingIntervalMs: parts.pingIntervalMs,
-      answerTimeoutMs: parts.subscribeTimeoutMs,
+      limits: parts.limits,
       lost: (subscriptions, openForMs, unanswered) => {
         const left = (links.get(label) ?? []).filter((other) => other !== link);
         if (left.length > 0) links.set(label, left);
@@ -101,10 +100,11 @@ export function createLinks(parts: LinksParts): Links {
       }
       const open_ = links.get(upstream.label) ?? [];
       const roomy = open_
-        .slice(0, isSmall ? open_.length : parts.maxSockets)
-        .find((link) => link.load() < parts.maxSubscriptions);
+        .slice(0, isSmall ? open_.length : parts.limits.upstreamSockets)
+        .find((link) => link.load() < parts.limits.upstreamSubscriptions);
       if (roomy !== undefined) return { kind: 'link', link: roomy };
-      if (open_.length < parts.maxSockets + (isSmall ? 1 : 0)) return { kind: 'link', link: open(upstream) };
+      if (open_.length < parts.limits.upstreamSockets + (isSmall ? 1 : 0))
+        return { kind: 'link', link: open(upstream) };
     }
     return shortestMs < Number.POSITIVE_INFINITY ? { kind: 'rest', ms: shortestMs } : { kind: 'full' };
   }
@@ -125,8 +125,7 @@ export function createLinks(parts: LinksParts): Links {
       label: upstream.label,
       socket: pool.openSocket(upstream),
       clock,
-      pingIntervalMs: parts.pingIntervalMs,
-      answerTimeoutMs: parts.subscribeTimeoutMs,
+      limits: parts.limits,
       lost: (_subscriptions, openForMs) => {
         probes.delete(link);
         lost(openForMs > 0);

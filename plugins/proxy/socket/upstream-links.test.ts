@@ -69,8 +69,7 @@ function startLink() {
       label: 'main-0',
       socket: socket as unknown as WebSocket,
       clock,
-      pingIntervalMs: PING_MS,
-      answerTimeoutMs: 15_000,
+      limits: { pingIntervalMs: PING_MS, subscribeTimeoutMs: 15_000 },
     },
     lost: (subscriptions) => {
       lost = subscriptions;
@@ -250,8 +249,8 @@ function startPool(labels: readonly string[]) {
     },
   } as unknown as UpstreamPool;
   const parts: Omit<LinksParts, 'lost' | 'isSuspect'> = {
-    ...{ pool, clock, log: createMemoryLog(), pingIntervalMs: PING_MS, maxSockets: 2, maxSubscriptions: 3 },
-    subscribeTimeoutMs: 5_000,
+    ...{ pool, clock, log: createMemoryLog() },
+    limits: { pingIntervalMs: PING_MS, upstreamSockets: 2, upstreamSubscriptions: 3, subscribeTimeoutMs: 5_000 },
     random: { float: () => 0.5, bytes: (count: number) => new Uint8Array(count), uuid: () => 'u' },
   };
   return { clock, opened, parts, unwell, change: () => change() };
@@ -324,7 +323,11 @@ test('a subscription has a deadline for its acceptance, and ends with its last c
 /** A subscription that was unanswered when its link broke, and the messages to its client. Calls `onProbe` for each probe and control. */
 async function suspected(onProbe: (control: FakeSocket, probe: () => FakeSocket) => void, tries: number) {
   const { parts, opened, clock } = startPool(['a']);
-  const hub = createHub({ ...parts, subscribeTimeoutMs: 600_000, metrics: createMetricsRegistry().scope('x') });
+  const hub = createHub({
+    ...parts,
+    limits: { ...parts.limits, subscribeTimeoutMs: 600_000 },
+    metrics: createMetricsRegistry().scope('x'),
+  });
   const heard: string[] = [];
   const subscriber: Subscriber = {
     accepted: () => void heard.push('accepted'),

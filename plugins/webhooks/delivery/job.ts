@@ -45,8 +45,12 @@ export function createDeliveryKind(kind: string, parts: JobKindParts): JobKind {
     groupConcurrency: pace.concurrency,
     groupAhead: pace.ahead,
     // At most two requests: the second follows a connection that failed at once.
-    timeoutMs: 2 * Math.max(config.retry.durable.timeoutMs, config.retry.compat.timeoutMs),
-    longestDelayMs: longestDelayMs(config.retry),
+    get timeoutMs() {
+      return 2 * Math.max(config.retry.durable.timeoutMs, config.retry.compat.timeoutMs);
+    },
+    get longestDelayMs() {
+      return longestDelayMs(config.retry);
+    },
     keepsTime: true,
     async prepare(jobs: readonly Job[]) {
       const prepared = await prepareDeliveries(parts.store, clock, bodies, jobs);

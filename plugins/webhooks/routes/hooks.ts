@@ -67,7 +67,9 @@ function createRoute(context: ManageContext): Route {
     path: COLLECTION,
     summary: 'Create a webhook',
     price: WRITE_PRICE,
-    bodyLimitBytes: context.config.bodyLimitBytes,
+    get bodyLimitBytes() {
+      return context.config.bodyLimitBytes;
+    },
     body: createBody,
     explain: (body) => demandUrl(parseInput(body, context.rules)),
     replies: { 200: webhookReply, ...BAD_REPLIES, 413: errorReply },
@@ -130,7 +132,9 @@ function editRoute(context: ManageContext): Route {
     path: ONE,
     summary: 'Edit a webhook: fields that are not sent keep their values',
     price: WRITE_PRICE,
-    bodyLimitBytes: context.config.bodyLimitBytes,
+    get bodyLimitBytes() {
+      return context.config.bodyLimitBytes;
+    },
     params: hookParams,
     ...DOCUMENTED_PATHS,
     body: editBody,
@@ -151,7 +155,9 @@ function toggleRoute(context: ManageContext): Route {
     path: ONE,
     summary: 'Switch a webhook on or off',
     price: END_PRICE,
-    bodyLimitBytes: context.config.bodyLimitBytes,
+    get bodyLimitBytes() {
+      return context.config.bodyLimitBytes;
+    },
     params: hookParams,
     ...DOCUMENTED_PATHS,
     body: toggleBody,
@@ -290,7 +296,9 @@ export function addressRoutes(context: ManageContext): readonly Route[] {
     ...COMMON,
     path: PATH,
     price: WRITE_PRICE,
-    bodyLimitBytes: context.config.bodyLimitBytes,
+    get bodyLimitBytes() {
+      return context.config.bodyLimitBytes;
+    },
     params: hookParams,
     ...DOCUMENTED_PATHS,
     body: addressesBody,
@@ -321,7 +329,9 @@ export function addressRoutes(context: ManageContext): readonly Route[] {
     ...COMMON,
     path: PATH,
     price: WRITE_PRICE,
-    bodyLimitBytes: context.config.bodyLimitBytes,
+    get bodyLimitBytes() {
+      return context.config.bodyLimitBytes;
+    },
     params: hookParams,
     ...DOCUMENTED_PATHS,
     body: addressesBody,

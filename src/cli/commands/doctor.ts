@@ -1,6 +1,7 @@
 import { createSystemClock } from '../../adapters/clock.ts';
 import type { Assembly } from '../../daemon/assemble.ts';
 import { CodedError, messageOf } from '../../lib/coded-error.ts';
+import { configuredNow } from '../../ports/upstream.ts';
 import type { CliIo, CommandValues, RunCommand } from '../command.ts';
 import { chainSetups } from '../compose.ts';
 import { exitCodeOf, type Finding, fail, ok, warn } from '../doctor/finding.ts';
@@ -41,7 +42,7 @@ async function examine(values: CommandValues, io: CliIo): Promise<Finding[]> {
   const isLocal = chooseUpstream(config) === 'local';
   const store = await checkStore(assembly, dir, running.length > 0);
   const clock = createSystemClock();
-  const chains = chainSetups(config.core, null).filter(({ upstreams }) => upstreams.length > 0);
+  const chains = chainSetups(config.core, null).filter(({ upstreams }) => configuredNow(upstreams).length > 0);
   return [
     configFileFinding(config),
     ...config.warnings.map((text) =>

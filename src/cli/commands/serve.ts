@@ -96,16 +96,17 @@ async function serve(serving: Serving): Promise<number> {
   );
   for (const warning of config.warnings) log.warn({}, warning);
   const release = onUncaught(log, (text) => (writesJson(config.core.log.format, io) ? undefined : io.err(text)));
+  const local = chain === null ? null : { url: chain.rpcUrl, websocketUrl: chain.wsUrl };
   const place = {
-    chains: chainSetups(config.core, chain === null ? null : { url: chain.rpcUrl, websocketUrl: chain.wsUrl }),
     dataDir: chain?.storeDir ?? serving.dataDir,
     version,
   };
-  const workers = startWorkers({ roles: threads, config, cwd: io.cwd, log, ...place });
+  const workers = startWorkers({ roles: threads, config, local, cwd: io.cwd, log, ...place });
   const parts = composeParts(config.core, log, workers.shared, config.file);
   try {
     const daemon = await createDaemon({
       ...{ config, parts, ...place, commit, roles: new Set(main), workers: workers.handles },
+      chains: chainSetups(config.core, local),
       firstProject: main.includes('api') ? firstProject(config, io) : null,
       firstOperator: main.includes('api') && config.file === null && !config.productionEnv,
       sockets: inheritedSockets(io.env, process.pid),

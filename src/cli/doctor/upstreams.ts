@@ -9,7 +9,7 @@ import { gather } from '../../lib/gather.ts';
 import { isPlainObject } from '../../lib/json.ts';
 import { rpcReplyOf, rpcRequest } from '../../lib/json-rpc.ts';
 import type { Clock } from '../../ports/clock.ts';
-import type { UpstreamConfig } from '../../ports/upstream.ts';
+import { configuredNow, type UpstreamConfig } from '../../ports/upstream.ts';
 import { type Finding, fail, failedBy, ok, warn } from './finding.ts';
 
 const CHECK = 'upstream';
@@ -45,7 +45,7 @@ async function chainFindings(
   known: string | null,
 ): Promise<Finding[]> {
   const results = await Promise.all(
-    upstreams.map(async (config, order): Promise<Asked | Finding> => {
+    configuredNow(upstreams).map(async (config, order): Promise<Asked | Finding> => {
       const name = `${id}-${order} (${maskText(config.url)})`;
       const transactionVersion = core.follow.maxSupportedTransactionVersion;
       try {
@@ -291,7 +291,7 @@ async function recentBlock(
 
 /** Opens the same websocket addresses as the daemon. */
 async function opensSocket(config: UpstreamConfig, clock: Clock): Promise<boolean> {
-  const member = makeMember(config, 0, { label: 'doctor', clock });
+  const member = makeMember(config, 'doctor', { label: 'doctor', clock });
   try {
     for (const _ of member.socketUrls) {
       const socket = openSocket(member, 'doctor');

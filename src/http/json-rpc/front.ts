@@ -70,7 +70,9 @@ export function createRpcFront(options: RpcFrontOptions): RpcFront {
     table,
     deadlines: createDeadlines(options.clock),
     meter: createRpcMetrics(options.metrics, options.methods),
-    handlerTimeoutMs: options.core.http.handlerTimeoutMs,
+    get handlerTimeoutMs() {
+      return options.core.http.handlerTimeoutMs;
+    },
   };
   // A socket message is one frame, so its answer must be one buffer.
   const handle = (

@@ -111,7 +111,13 @@ async function sameNotifications(bed: AgaveBed): Promise<void> {
     transaction.add(transfer).sign(node.payer);
     return node.connection.sendRawTransaction(transaction.serialize());
   };
-  const first = await node.call<number>('getSlot', [{ commitment: 'processed' }]);
+  // The node tells of a slot when it begins, so the newest that getSlot knows may be older than the notice before.
+  const heard = both.map((one) => one.results.get(0) ?? []);
+  await eventually(() => (heard.every((slots) => slots.length > 0) ? null : 'no slot yet'));
+  const first = Math.max(
+    await node.call<number>('getSlot', [{ commitment: 'processed' }]),
+    ...heard.map(([earliest]) => earliest?.slot ?? 0),
+  );
   for (let at = 0; at < PAYMENTS; at += 1) {
     await pay(2_000_000 + at);
     await sleep(300);

@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { isDeepStrictEqual } from 'node:util';
+import WebSocket from 'ws';
 import { createLog } from '../../../src/adapters/log.ts';
 import { chainSetups, composeParts } from '../../../src/cli/compose.ts';
 import { loadCliConfig } from '../../../src/cli/load-config.ts';
@@ -17,6 +19,8 @@ import { startUpstream, type TestUpstream } from '../../helpers/upstream.ts';
 import { countReads, keysOf } from './config-reads.ts';
 
 type Section = Record<string, unknown>;
+
+const KEY = 'key-of-the-reload';
 
 const at = (values: unknown, key: string): unknown =>
   key.split('.').reduce((section, name) => (section as Section)[name], values);
@@ -100,7 +104,7 @@ describe('every key of the configuration and a reload', () => {
       version: '0.0.0-test',
       chains: chainSetups(core, null),
       dataDir: folder,
-      firstProject: {},
+      firstProject: { key: KEY },
     });
     await daemon.start();
     atStart = new Map(reads);
@@ -111,7 +115,18 @@ describe('every key of the configuration and a reload', () => {
     rmSync(folder, { recursive: true, force: true });
   });
 
-  const reloadableKeys = () => keys.filter(([, node]) => node.reloadable === true).map(([key]) => key);
+  const isEmpty = (value: unknown) => value === null || (Array.isArray(value) && value.length === 0);
+  /** Whether a reload takes this change of a key. */
+  const isTaken = (node: SchemaNode, from: unknown, to: unknown) =>
+    node.reloadable === 'set' ? !isEmpty(from) && !isEmpty(to) : node.reloadable === true;
+  /** Those that can change with the configuration of this daemon. */
+  const reloadableKeys = () =>
+    keys
+      .filter(([key, node]) => {
+        const value = at(config.values, key);
+        return isTaken(node, value, otherValue(node, value));
+      })
+      .map(([key]) => key);
 
   test('no part of the daemon keeps a copy of a key that a reload changes', async () => {
     assert.ok(reloadableKeys().length > 80, `${reloadableKeys().length} keys`);
@@ -125,7 +140,7 @@ describe('every key of the configuration and a reload', () => {
       await new Promise((resolve) => setTimeout(resolve, 100));
     }
     const copied = suspects.filter((key) => reads.get(key) === atStart.get(key));
-    assert.deepEqual(copied, [], 'these are marked with reloadable() and read at the start only');
+    assert.deepEqual(copied, [], 'these are marked as reloadable and read at the start only');
   });
 
   test('a change is in effect or named, for each key; the change back takes it back', async () => {
@@ -141,7 +156,7 @@ describe('every key of the configuration and a reload', () => {
       set(wanted, key, value);
       const { changed, restart } = await daemon.reload(async () => ({ values: wanted, core: wanted }));
       assert.deepEqual([...changed, ...restart], [key], 'exactly this key is reported');
-      assert.deepEqual(changed, node.reloadable === true ? [key] : [], key);
+      assert.deepEqual(changed, isTaken(node, at(before, key), value) ? [key] : [], key);
       assert.deepEqual(at(config.values, key), changed.length > 0 ? value : at(before, key), key);
       const back = await daemon.reload(async () => ({ values: before, core: before }));
       assert.deepEqual(back, { changed, restart: [] });
@@ -154,12 +169,47 @@ describe('every key of the configuration and a reload', () => {
     const before = structuredClone(config.values) as Section;
     const wanted = structuredClone(before);
     for (const [key, node] of keys) set(wanted, key, otherValue(node, at(before, key)));
+    const taken = reloadableKeys();
     const { changed, restart } = await daemon.reload(async () => ({ values: wanted, core: wanted }));
     assert.deepEqual([...changed, ...restart].sort(), keys.map(([key]) => key).sort());
-    assert.deepEqual([...changed].sort(), [...reloadableKeys()].sort());
+    assert.deepEqual([...changed].sort(), [...taken].sort());
     const text = await (await fetch(`${daemon.addresses().admin}/metrics`)).text();
     assert.ok(text.includes(`\nparhelion_config_restart_keys ${restart.length}\n`));
     await daemon.reload(async () => ({ values: before, core: before }));
     assert.deepEqual(config.values, before);
+  });
+
+  test('other upstreams answer after a reload: calls, and the subscriptions of open websockets', async () => {
+    const other = await startUpstream();
+    const before = structuredClone(config.values) as Section;
+    const ask = async () => {
+      const api = `${daemon.addresses().api}/?api-key=${KEY}`;
+      const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'getTransactionCount', params: [] });
+      const response = await fetch(api, { method: 'POST', headers: { 'content-type': 'application/json' }, body });
+      return ((await response.json()) as { result?: number }).result;
+    };
+    const pause = () => new Promise((resolve) => setTimeout(resolve, 20));
+    upstream.on('getTransactionCount', { result: '1' });
+    other.on('getTransactionCount', { result: '2' });
+    const socket = new WebSocket(`${daemon.addresses().api!.replace('http', 'ws')}/?api-key=${KEY}`);
+    try {
+      await once(socket, 'open');
+      while ((await ask()) !== 1) await pause();
+      socket.send(JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'slotSubscribe' }));
+      assert.match(String((await once(socket, 'message'))[0]), /"result":/);
+      const wanted = structuredClone(before);
+      set(wanted, 'upstream.urls', [other.url]);
+      const { restart } = await daemon.reload(async () => ({ values: wanted, core: wanted }));
+      assert.deepEqual(restart, []);
+      while ((await ask()) !== 2) await pause();
+      while (other.held('slotSubscribe').length === 0) await pause();
+      const told = once(socket, 'message');
+      other.notify(other.held('slotSubscribe')[0]!, '{"slot":77,"parent":76,"root":45}');
+      assert.match(String((await told)[0]), /"slot":77/);
+    } finally {
+      socket.terminate();
+      await daemon.reload(async () => ({ values: before, core: before }));
+      await other.stop();
+    }
   });
 });

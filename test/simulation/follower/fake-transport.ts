@@ -33,6 +33,7 @@ export function createFakeTransport(world: World, upstream: FakeUpstream, random
       if (random.float() >= upstream.failRate) return reply(200, answer);
       return await fault(FAULTS[random.below(FAULTS.length)]!, answer, request);
     },
+    retire: async () => {},
     close: async () => {},
   };
 

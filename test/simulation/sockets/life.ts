@@ -157,8 +157,11 @@ export async function socketLife(seed: number): Promise<string | null> {
     },
   } as unknown as UpstreamPool;
   const hub = createHub({
-    ...{ pool, clock, log: createMemoryLog(), metrics: createMetricsRegistry().scope('x'), pingIntervalMs: 30_000 },
-    ...{ maxSockets: 2, maxSubscriptions: 3, subscribeTimeoutMs: 15_000 },
+    ...{ pool, clock, log: createMemoryLog(), metrics: createMetricsRegistry().scope('x') },
+    limits: {
+      ...{ pingIntervalMs: 30_000, subscribeTimeoutMs: 15_000 },
+      ...{ upstreamSockets: 2, upstreamSubscriptions: 3 },
+    },
     random: { float: random.float, bytes: (count: number) => new Uint8Array(count), uuid: () => 'u' },
   });
   const wires = () => nodes.flatMap((node) => [...node.wires]);

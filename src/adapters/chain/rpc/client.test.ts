@@ -54,7 +54,11 @@ test('a node that always asks for a higher transaction version is given up', asy
       return { upstream: { label: 'main-0' } as Upstream, error: { code: -32_015, message: 'unsupported version' } };
     },
   };
-  const askBlock = createBlockRequest({ client, timeoutMs: 1_000, maxBytes: 1_000, maxVersion: 1 });
+  const askBlock = createBlockRequest({
+    client,
+    limits: { requestTimeoutMs: 1_000, maxBodyBytes: 1_000 },
+    maxVersion: 1,
+  });
   await assert.rejects(askBlock(7, { commitment: 'confirmed', signal: new AbortController().signal }), {
     code: 'CHAIN_BAD_BLOCK',
   });

@@ -64,7 +64,7 @@ export function createRpcClient(pool: UpstreamPool, clock: Clock, random: Random
         const candidates = pool.candidates({
           ...{ avoid: request.avoid ?? [], exceptLimited: true, archive: request.archive ?? false },
         });
-        if (candidates.length === 0 && pool.size > 0) lastReason = whyNone(pool);
+        if (candidates.length === 0 && pool.states().length > 0) lastReason = whyNone(pool);
         for (const upstream of candidates) {
           request.signal?.throwIfAborted();
           const leftMs = request.timeoutMs - (clock.monotonic() - startedAt);

@@ -7,9 +7,9 @@ import type { IdentityWatch } from './identity.ts';
 import type { Member } from './member.ts';
 
 export interface HealthLoopOptions {
-  readonly members: readonly Member[];
+  readonly members: () => readonly Member[];
   readonly clock: Clock;
-  readonly intervalMs: number;
+  readonly intervalMs: () => number;
   readonly report: (member: Member, outcome: UpstreamOutcome) => void;
   /** Called after each round. */
   readonly roundEnded: () => void;
@@ -51,7 +51,7 @@ export function createHealthLoop(options: HealthLoopOptions) {
 
   async function round(): Promise<void> {
     const now = clock.monotonic();
-    const asked = members.filter(({ health }) => health.limitedUntil <= now);
+    const asked = members().filter(({ health }) => health.limitedUntil <= now);
     const slots = await Promise.all(asked.map(async (member) => [member, await probe(member)] as const));
     await identity.round();
     const ours = slots.flatMap(([{ health }, slot]) => (slot !== null && isInService(health) ? [slot] : []));
@@ -62,7 +62,7 @@ export function createHealthLoop(options: HealthLoopOptions) {
   async function loop(): Promise<void> {
     while (!stopped.signal.aborted) {
       try {
-        await clock.sleep(intervalMs, stopped.signal);
+        await clock.sleep(intervalMs(), stopped.signal);
       } catch {
         return;
       }
@@ -73,7 +73,7 @@ export function createHealthLoop(options: HealthLoopOptions) {
   return {
     /** Polls all of them now. */
     async probe(timeoutMs: number): Promise<void> {
-      await Promise.all(members.map((member) => probe(member, timeoutMs)));
+      await Promise.all(members().map((member) => probe(member, timeoutMs)));
       roundEnded();
     },
     /** Waits for the first round, so that the first choice of an upstream is a good one. */

@@ -5,7 +5,8 @@ import type { UpstreamOutcome } from '../../../ports/upstream.ts';
 
 /** State of one upstream. Times are monotonic milliseconds. */
 export interface Health {
-  readonly order: number;
+  /** Place in the list of upstreams. */
+  order: number;
   failures: number;
   /** Cooling down until then. */
   restUntil: number;
@@ -26,7 +27,7 @@ export interface Health {
   isKnown: boolean;
 }
 
-export const newHealth = (order: number): Health => ({
+export const newHealth = (order = 0): Health => ({
   order,
   failures: 0,
   restUntil: Number.NEGATIVE_INFINITY,

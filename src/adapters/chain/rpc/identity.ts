@@ -17,6 +17,10 @@ export interface IdentityWatch {
   suspect(member: Member): void;
   /** A connection was closed: the upstream has to identify its chain before it gets further requests. */
   broke(member: Member): void;
+  /** A new upstream: with a chain set, it has to identify its chain first. */
+  joined(member: Member): void;
+  /** Removed from the pool: no further checks. */
+  left(member: Member): void;
   /** The identity check in flight that must finish first; null without one. */
   pending(member: Member): Promise<void> | null;
   /** Checks upstreams whose last check is too old. Part of each round of health checks. */
@@ -26,7 +30,7 @@ export interface IdentityWatch {
 
 export interface IdentityOptions {
   readonly label: string;
-  readonly members: readonly Member[];
+  readonly members: () => readonly Member[];
   readonly clock: Clock;
   readonly log: Log;
   /** Called when an upstream went out of service or came back. */
@@ -78,7 +82,7 @@ export function createIdentityWatch({ label, members, clock, log, changed }: Ide
     else if (outcome.kind === 'denied' || error !== undefined) {
       if (health.otherChain === null) set(member, 'ours');
     } else if (!isSilenceFine && outcome.kind !== 'limited' && health.otherChain === null) set(member, 'unknown');
-    if (!health.isKnown || health.otherChain !== null) later(member);
+    if ((!health.isKnown || health.otherChain !== null) && members().includes(member)) later(member);
   }
 
   function askOne(member: Member): Promise<void> {
@@ -106,8 +110,8 @@ export function createIdentityWatch({ label, members, clock, log, changed }: Ide
   async function ask(): Promise<void> {
     if (!isWatching()) return;
     // An answer to an earlier check may predate the reason for this one.
-    await Promise.all(members.map((member) => running.get(member)));
-    await Promise.all(members.map(askOne));
+    await Promise.all(members().map((member) => running.get(member)));
+    await Promise.all(members().map(askOne));
   }
 
   return {
@@ -115,14 +119,14 @@ export function createIdentityWatch({ label, members, clock, log, changed }: Ide
       if (expected === genesisHash) return;
       expected = genesisHash;
       isSilenceFine = mayBeSilent;
-      for (const member of members) {
+      for (const member of members()) {
         member.health.isKnown = mayBeSilent;
         askedAt.delete(member);
       }
     },
     ask,
     suspect(member) {
-      if (!isWatching() || running.has(member) || timers.has(member)) return;
+      if (!isWatching() || running.has(member) || timers.has(member) || !members().includes(member)) return;
       const waitMs = SUSPECT_MS - sinceAsked(member);
       if (waitMs <= 0) void askOne(member);
       else
@@ -132,11 +136,26 @@ export function createIdentityWatch({ label, members, clock, log, changed }: Ide
         );
     },
     broke(member) {
-      if (isWatching()) void askOne(member);
+      if (isWatching() && members().includes(member)) void askOne(member);
+    },
+    joined(member) {
+      if (!isWatching()) return;
+      member.health.isKnown = isSilenceFine;
+      void askOne(member);
+    },
+    left(member) {
+      timers.get(member)?.();
+      timers.delete(member);
+      askedAt.delete(member);
     },
     pending: (member) => (isSilenceFine ? null : (running.get(member) ?? null)),
     async round() {
-      if (isWatching()) await Promise.all(members.filter((member) => sinceAsked(member) >= EVERY_MS).map(askOne));
+      if (isWatching())
+        await Promise.all(
+          members()
+            .filter((member) => sinceAsked(member) >= EVERY_MS)
+            .map(askOne),
+        );
     },
     async stop() {
       stopped.abort(new Error('the pool is stopping'));

@@ -6,6 +6,7 @@ import { type Health, isHealthy, isInService, newHealth, reasonOf } from './heal
 import { createTransport, type Transport } from './transport.ts';
 
 export interface Member {
+  readonly config: UpstreamConfig;
   readonly upstream: Upstream;
   readonly health: Health;
   readonly transport: Transport;
@@ -35,20 +36,21 @@ const DEFAULT_MAX_CONCURRENT = 64;
 /** `broke`: called when the other side or the network closed a connection. */
 export function makeMember(
   config: UpstreamConfig,
-  order: number,
+  label: string,
   options: MemberOptions,
   broke: () => void = () => undefined,
 ): Member {
   const upstream: Upstream = {
-    label: `${options.label}-${order}`,
+    label,
     url: config.url,
     headers: config.headers ?? {},
     archive: config.archive ?? false,
     maxConcurrent: config.maxConcurrent ?? DEFAULT_MAX_CONCURRENT,
   };
   return {
+    config,
     upstream,
-    health: newHealth(order),
+    health: newHealth(),
     transport: (options.makeTransport ?? createTransport)(
       upstream,
       options.userAgent ?? 'parhelion',

@@ -12,6 +12,33 @@ import { createUpstreamPool } from './index.ts';
 
 const GENESIS = 'EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG';
 
+/** A node that answers getGenesisHash at once, or when `isTold` resolves; other calls wait for the test. */
+async function startNode(t: TestContext, genesisHash = GENESIS, isTold = Promise.resolve()) {
+  const waiting = new Map<string, ServerResponse>();
+  const server = createServer((request: IncomingMessage, response: ServerResponse) => {
+    let body = '';
+    request.on('data', (chunk: Buffer) => (body += chunk.toString()));
+    request.on('end', () => {
+      const { method } = JSON.parse(body) as { method: string };
+      if (method !== 'getGenesisHash') return void waiting.set(method, response);
+      void isTold.then(() => response.end(JSON.stringify({ jsonrpc: '2.0', id: 1, result: genesisHash })));
+    });
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    async answer(method: string, text: string) {
+      while (!waiting.has(method)) await sleep(1);
+      waiting.get(method)!.end(text);
+    },
+  };
+}
+
 /** A pool with one upstream whose answers the test writes by hand; it tells its chain only when `tellChain` resolves. */
 async function handWritten(t: TestContext) {
   const waiting = new Map<string, ServerResponse>();
@@ -75,4 +102,45 @@ test('an answer that breaks off while the chain of its upstream is checked ends 
     { code: 'UPSTREAM_FAILED' },
   );
   assert.equal(pool.states()[0]?.inFlight, 0);
+});
+
+test('other upstreams replace those of a running pool: the new one tells its chain first, and what was asked is answered', async (t) => {
+  let tell = () => {};
+  const [first, kept, next, foreign] = [
+    await startNode(t),
+    await startNode(t),
+    await startNode(t, GENESIS, new Promise((resolve) => (tell = resolve))),
+    await startNode(t, 'of another chain'),
+  ];
+  let upstreams = [{ url: first.url }, { url: kept.url }];
+  const pool = createUpstreamPool({
+    ...{ label: 'main', upstreams: () => upstreams },
+    ...{ core: followConfig(), clock: createSystemClock(), log: createMemoryLog() },
+    metrics: createMetricsRegistry().scope('chain'),
+  });
+  t.after(() => pool.stop());
+  pool.bind(GENESIS);
+  await pool.identify();
+  const labels = () => pool.candidates().map(({ label }) => label);
+  const text = async (asked: ReturnType<typeof pool.send>) => {
+    let all = '';
+    for await (const chunk of (await asked).body) all += String(chunk);
+    return all;
+  };
+  const send = (label: number, method: string) =>
+    pool.send(known[label]!, { body: JSON.stringify({ method }), timeoutMs: 5_000, maxBytes: 1_000 });
+  const known = [...pool.candidates()];
+  assert.deepEqual(labels(), ['main-0', 'main-1']);
+  const asked = text(send(0, 'slow'));
+  await sleep(20);
+
+  upstreams = [{ url: next.url }, { url: foreign.url }, { url: kept.url }];
+  assert.deepEqual(labels(), ['main-1'], 'the others have not told their chain yet');
+  await assert.rejects(send(0, 'late'), { code: 'UPSTREAM_CONNECT', retryable: true });
+  tell();
+  while (labels().length < 2) await sleep(1);
+  assert.deepEqual(labels(), ['main-2', 'main-1'], 'in the new order; no label is used again');
+  assert.equal(pool.states().find(({ label }) => label === 'main-3')?.otherChain, 'of another chain');
+  await first.answer('slow', 'of the first');
+  assert.equal(await asked, 'of the first');
 });

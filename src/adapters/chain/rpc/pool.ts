@@ -1,10 +1,17 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { CoreConfig } from '../../../config/core.ts';
 import { isLagBeyond } from '../../../lib/chain-lag.ts';
 import { CodedError } from '../../../lib/coded-error.ts';
 import { createSlotLength } from '../../../lib/slot-length.ts';
 import type { Log } from '../../../ports/log.ts';
 import type { Metrics } from '../../../ports/metrics.ts';
-import type { Upstream, UpstreamConfig, UpstreamPool } from '../../../ports/upstream.ts';
+import {
+  configuredNow,
+  type Upstream,
+  type UpstreamConfig,
+  type UpstreamList,
+  type UpstreamPool,
+} from '../../../ports/upstream.ts';
 import { orAborted } from '../../../runtime/deadline.ts';
 import { applyOutcome, byPreference, isHealthy, isInService, markBehind } from './health.ts';
 import { createHealthLoop } from './health-loop.ts';
@@ -13,7 +20,7 @@ import { type Member, type MemberOptions, makeMember, openSocket, stateOf } from
 import { checkAddresses } from './transport.ts';
 
 export interface PoolOptions extends MemberOptions {
-  readonly upstreams: readonly UpstreamConfig[];
+  readonly upstreams: UpstreamList;
   readonly core: CoreConfig;
   readonly log: Log;
   readonly metrics: Metrics;
@@ -43,25 +50,64 @@ export function createUpstreamPool(options: PoolOptions): UpstreamPool {
     slots: core.follow.unhealthyLagSlots,
   };
   const slotLength = createSlotLength();
-  checkAddresses(label, options.upstreams);
-  const members: readonly Member[] = options.upstreams.map((config, order) =>
-    makeMember(config, order, options, () => broke(order)),
-  );
-  const broke = (order: number) => {
-    const member = members[order];
-    if (member !== undefined) identity.broke(member);
-  };
-  const identity = createIdentityWatch({ label, members, clock, log, changed: () => refresh() });
-  const byUpstream = new Map(members.map((member) => [member.upstream.label, member]));
-  const hasArchive = members.some(({ upstream }) => upstream.archive);
+  const { upstreams } = options;
+  const identity = createIdentityWatch({ label, members: current, clock, log, changed: () => refresh() });
+  let taken: readonly UpstreamConfig[] | null = null;
+  let members: readonly Member[] = [];
+  let byLabel: ReadonlyMap<string, Member> = new Map();
+  let hasArchive = false;
+  let labels = 0;
+  /** Removed ones with requests in flight. */
+  const retired = new Set<Member>();
   const listeners = new Set<() => void>();
   let lastHealthy = '';
   let lastOthers = '';
 
+  /** The upstreams as configured now. Those whose entry is the same as before keep their state and their label. */
+  function current(): readonly Member[] {
+    const wanted = configuredNow(upstreams);
+    if (wanted === taken) return members;
+    checkAddresses(label, wanted);
+    const isFirst = taken === null;
+    taken = wanted;
+    const before = new Set(members);
+    const joined: Member[] = [];
+    members = wanted.map((config, order) => {
+      const same = [...before].find((member) => isDeepStrictEqual(member.config, config));
+      const member = same ?? newMember(config);
+      if (same === undefined) joined.push(member);
+      else before.delete(same);
+      member.health.order = order;
+      return member;
+    });
+    byLabel = new Map(members.map((member) => [member.upstream.label, member]));
+    hasArchive = members.some(({ upstream }) => upstream.archive);
+    if (isFirst) return members;
+    for (const member of joined) identity.joined(member);
+    for (const member of before) retire(member);
+    log.info({ pool: label, upstreams: [...byLabel.keys()] }, 'upstreams replaced');
+    // The caller may be in the middle of a choice.
+    queueMicrotask(refresh);
+    return members;
+  }
+
+  /** A label is never used again, so that whoever remembers one never means another upstream. */
+  function newMember(config: UpstreamConfig): Member {
+    const made: Member = makeMember(config, `${label}-${labels++}`, options, () => identity.broke(made));
+    return made;
+  }
+
+  function retire(member: Member): void {
+    identity.left(member);
+    if (member.outage !== null) outages?.end(member.upstream.label);
+    retired.add(member);
+    void member.transport.retire().finally(() => retired.delete(member));
+  }
+
   /** Notifies the listeners when the set of healthy upstreams changed. */
   function refresh(): void {
     markBehind(
-      members.map((member) => member.health),
+      current().map((member) => member.health),
       maxLag,
       slotLength.ms(),
     );
@@ -76,9 +122,9 @@ export function createUpstreamPool(options: PoolOptions): UpstreamPool {
     for (const listener of listeners) listener();
   }
   const loop = createHealthLoop({
-    members,
+    members: current,
     clock,
-    intervalMs: core.upstream.healthIntervalMs,
+    intervalMs: () => core.upstream.healthIntervalMs,
     report: reportTo,
     roundEnded: refresh,
     identity,
@@ -94,7 +140,7 @@ export function createUpstreamPool(options: PoolOptions): UpstreamPool {
   }
   let probing: Promise<boolean> | null = null;
   const hasAnswered = () =>
-    members.some(({ health }) => isInService(health) && clock.monotonic() - health.answeredAt < FRESH_ANSWER_MS);
+    current().some(({ health }) => isInService(health) && clock.monotonic() - health.answeredAt < FRESH_ANSWER_MS);
   const probeNow = () =>
     loop
       .probe(QUICK_PROBE_MS)
@@ -129,25 +175,25 @@ export function createUpstreamPool(options: PoolOptions): UpstreamPool {
     const question = identity.pending(member);
     if (question !== null) await (signal === undefined ? question : orAborted(question, signal));
   }
-  const memberOf = (upstream: Upstream): Member | undefined => byUpstream.get(upstream.label);
+  current();
+  const memberOf = (upstream: Upstream): Member | undefined => byLabel.get(upstream.label);
 
   options.metrics.observe(
     'upstreams_other_chain',
     'upstreams out of service because they serve another chain',
-    () => members.filter(({ health }) => health.otherChain !== null).length,
+    () => current().filter(({ health }) => health.otherChain !== null).length,
   );
   options.metrics.observe('upstreams_healthy', 'upstreams in use', () => {
     const now = clock.monotonic();
-    return members.filter((member) => isHealthy(member.health, now)).length;
+    return current().filter((member) => isHealthy(member.health, now)).length;
   });
 
   return {
     label,
-    size: members.length,
-    states: () => members.map((member) => stateOf(member, clock.monotonic())),
+    states: () => current().map((member) => stateOf(member, clock.monotonic())),
     candidates({ prefer, avoid = [], healthyOnly = false, exceptLimited = false, archive = false } = {}) {
       const now = clock.monotonic();
-      return members
+      return current()
         .filter(
           ({ upstream, health }) =>
             isInService(health) &&
@@ -161,12 +207,15 @@ export function createUpstreamPool(options: PoolOptions): UpstreamPool {
           health: member.health,
           full: member.health.inFlight >= member.upstream.maxConcurrent,
         }))
-        .sort(byPreference(clock, prefer === undefined ? null : (byUpstream.get(prefer)?.health.order ?? null)))
+        .sort(byPreference(clock, prefer === undefined ? null : (byLabel.get(prefer)?.health.order ?? null)))
         .map(({ member }) => member.upstream);
     },
     async send(upstream, request) {
       const member = memberOf(upstream);
-      if (member === undefined) throw new TypeError(`${upstream.label} does not belong to pool ${label}`);
+      if (member === undefined)
+        throw new CodedError('UPSTREAM_CONNECT', `${upstream.label} is no upstream of pool ${label} any more`, {
+          retryable: true,
+        });
       await identified(member, request.signal);
       if (!isInService(member.health))
         throw new CodedError('UPSTREAM_CONNECT', `${upstream.label} is out of service`, { retryable: true });
@@ -211,7 +260,7 @@ export function createUpstreamPool(options: PoolOptions): UpstreamPool {
     start: () => loop.start(),
     async stop() {
       await Promise.all([loop.stop(), identity.stop()]);
-      await Promise.all(members.map((member) => member.transport.close()));
+      await Promise.all([...members, ...retired].map((member) => member.transport.close()));
     },
   };
 }

@@ -13,6 +13,7 @@ export interface ReaderOptions {
   readonly pool: UpstreamPool;
   readonly clock: Clock;
   readonly random: Random;
+  /** Deadline of a call without one of its own; read with each call. */
   readonly timeoutMs: number;
   readonly maxBytes: number;
   /** State of the follower of this chain; empty without a follower. */
@@ -43,16 +44,8 @@ function resultText(body: Buffer): string | null {
   return result === null ? null : body.toString('utf8', result.start, result.end);
 }
 
-export function createChainReader({
-  chain,
-  kind,
-  pool,
-  clock,
-  random,
-  timeoutMs,
-  maxBytes,
-  follower,
-}: ReaderOptions): ChainReader {
+export function createChainReader(parts: ReaderOptions): ChainReader {
+  const { chain, kind, pool, clock, random, follower } = parts;
   const client = createRpcClient(pool, clock, random);
   let genesisHash: string | null = null;
   let local: LocalInfo = {};
@@ -66,8 +59,8 @@ export function createChainReader({
     const { result, error } = await client.ask({
       method,
       params,
-      timeoutMs: options.timeoutMs ?? timeoutMs,
-      maxBytes,
+      timeoutMs: options.timeoutMs ?? parts.timeoutMs,
+      maxBytes: parts.maxBytes,
       archive: options.archive ?? false,
       tenant: options.tenant ?? tenantOf(options.signal),
       // An upstream that has not reached the requested slot says nothing about the others.

@@ -34,17 +34,19 @@ export interface SourceOptions {
   readonly stream?: BlockStream;
 }
 
+/** Of one call; read at each. */
+type RequestLimits = Pick<CoreConfig['follow'], 'requestTimeoutMs' | 'maxBodyBytes'>;
+
 const FIRST_AVAILABLE_TTL_MS = 60_000;
 const SMALL_ANSWER_BYTES = 8 * 1024 * 1024;
 
 /** Blocks by polling JSON-RPC; a websocket only hints when to poll. */
 export function createRpcChainSource({ chain, pool, core, clock, random, log, stream }: SourceOptions): ChainSource {
   const client = createRpcClient(pool, clock, random);
-  const timeoutMs = core.follow.requestTimeoutMs;
+  const limits = core.follow;
   const block = createBlockRequest({
     client,
-    timeoutMs,
-    maxBytes: core.follow.maxBodyBytes,
+    limits,
     maxVersion: core.follow.maxSupportedTransactionVersion,
     rewards: core.ledger.retain.hours > 0,
   });
@@ -54,7 +56,7 @@ export function createRpcChainSource({ chain, pool, core, clock, random, log, st
   async function small<T>(method: string, params: readonly unknown[], form: Form<T>, options: Asked): Promise<T> {
     const { result, error } = await client.ask({
       ...{ method, params, signal: options.signal, avoid: options.avoid ?? [] },
-      timeoutMs,
+      timeoutMs: limits.requestTimeoutMs,
       maxBytes: SMALL_ANSWER_BYTES,
       onNodeError: () => 'next',
       check: (value) => (form.fits(value) ? null : `its answer to ${method} is no ${form.name}`),
@@ -82,7 +84,7 @@ export function createRpcChainSource({ chain, pool, core, clock, random, log, st
       ],
       signal: options.signal,
       avoid: options.avoid ?? [],
-      timeoutMs,
+      timeoutMs: limits.requestTimeoutMs,
       maxBytes: SMALL_ANSWER_BYTES,
       onNodeError: () => 'next',
       check: (value) => (value === null ? null : faultOfHeader(slot, value)),
@@ -101,10 +103,11 @@ export function createRpcChainSource({ chain, pool, core, clock, random, log, st
 
   return {
     chain,
-    upstreamCount: pool.size,
+    upstreamCount: () => pool.states().length,
     isLimited: () => pool.states().some(({ reason }) => reason === RATE_LIMITED),
     history: createAddressHistory({
-      ...{ client, random, timeoutMs, upstreamCount: pool.size, maxBytes: core.follow.maxBodyBytes },
+      ...{ client, random, limits },
+      upstreamCount: () => pool.states().length,
       maxVersion: core.follow.maxSupportedTransactionVersion,
     }),
     block,
@@ -139,7 +142,7 @@ export function createRpcChainSource({ chain, pool, core, clock, random, log, st
       const before = outOfService(pool);
       await orAborted(pool.identify(), signal);
       const now = outOfService(pool);
-      return now.length < pool.size && now.every((label) => before.includes(label));
+      return now.length < pool.states().length && now.every((label) => before.includes(label));
     },
     outOfService: () => outOfService(pool),
     onHint: hints.onHint,
@@ -188,8 +191,7 @@ function faultOfHeader(slot: number, value: unknown): string | null {
 
 export interface BlockRequestOptions {
   readonly client: RpcClient;
-  readonly timeoutMs: number;
-  readonly maxBytes: number;
+  readonly limits: RequestLimits;
   /** Highest transaction version requested at first. */
   readonly maxVersion: number;
   /** Whether blocks are requested with their rewards, which only the ledger needs; default false. */
@@ -203,7 +205,7 @@ const HIGHEST_VERSION = 127;
  * Requests whole blocks and remembers the highest transaction version that was needed. As soon as a version occurs that the byte decoder
  * does not know, blocks are requested as JSON, which shows every version.
  */
-export function createBlockRequest({ client, timeoutMs, maxBytes, maxVersion, rewards = false }: BlockRequestOptions) {
+export function createBlockRequest({ client, limits, maxVersion, rewards = false }: BlockRequestOptions) {
   let version = maxVersion;
 
   async function once(slot: number, asked: number, options: AskOptions): Promise<BlockAnswer | 'higher'> {
@@ -221,8 +223,8 @@ export function createBlockRequest({ client, timeoutMs, maxBytes, maxVersion, re
           maxSupportedTransactionVersion: asked,
         },
       ],
-      timeoutMs,
-      maxBytes,
+      timeoutMs: limits.requestTimeoutMs,
+      maxBytes: limits.maxBodyBytes,
       signal: options.signal,
       avoid: options.avoid ?? [],
       ...(encoding === 'base64' ? { scan: scanBlockAnswer } : {}),
@@ -270,9 +272,8 @@ function withoutBlock({ upstream, error }: Answered, slot: number): BlockAnswer 
 export interface AddressHistoryOptions {
   readonly client: RpcClient;
   readonly random: Random;
-  readonly upstreamCount: number;
-  readonly timeoutMs: number;
-  readonly maxBytes: number;
+  readonly upstreamCount: () => number;
+  readonly limits: RequestLimits;
   /** Highest transaction version requested. */
   readonly maxVersion: number;
 }
@@ -290,11 +291,11 @@ const NO_HASH = encode32(new Uint8Array(32));
 
 /** `getSignaturesForAddress` and `getTransaction` over the upstreams of a chain. */
 function createAddressHistory(options: AddressHistoryOptions): AddressHistory {
-  const { client, random, timeoutMs, maxBytes, maxVersion } = options;
+  const { client, random, limits, maxVersion } = options;
 
   async function ask(method: string, params: readonly unknown[], { signal, avoid = [] }: AskOptions) {
     const answered = await client.ask({
-      ...{ method, params, signal, avoid, timeoutMs, maxBytes },
+      ...{ method, params, signal, avoid, timeoutMs: limits.requestTimeoutMs, maxBytes: limits.maxBodyBytes },
       onNodeError: ({ code }) => (meaningOf(code) === 'version' ? 'take' : 'next'),
     });
     const { error } = answered;
@@ -311,7 +312,7 @@ function createAddressHistory(options: AddressHistoryOptions): AddressHistory {
     const { commitment } = options_;
     const params = [signature, { encoding: 'base64', commitment, maxSupportedTransactionVersion: maxVersion }];
     const avoid: string[] = [];
-    while (avoid.length < options.upstreamCount) {
+    while (avoid.length < options.upstreamCount()) {
       const { upstream, result } = await ask('getTransaction', params, { ...options_, avoid });
       if (isPlace(result) && result.slot === slot) return result;
       avoid.push(upstream);

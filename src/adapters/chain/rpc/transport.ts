@@ -10,6 +10,9 @@ import { createCallQueue } from './call-queue.ts';
 
 export interface Transport {
   send(request: UpstreamRequest): Promise<UpstreamReply>;
+  /** Ends after the requests in flight; further ones are UPSTREAM_CONNECT. */
+  retire(): Promise<void>;
+  /** Ends now. */
   close(): Promise<void>;
 }
 
@@ -17,7 +20,7 @@ const CONNECT_TIMEOUT_MS = 5_000;
 const KEEP_ALIVE_MS = 30_000;
 /** Errors of undici, the socket and TLS that occur before any byte of the request was sent. */
 const NOTHING_SENT =
-  /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|EADDRNOTAVAIL|UND_ERR_CONNECT_TIMEOUT|ERR_TLS_|CERT_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_)/;
+  /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|EADDRNOTAVAIL|UND_ERR_CONNECT_TIMEOUT|UND_ERR_CLOSED|ERR_TLS_|CERT_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_)/;
 
 /** HTTP to one upstream over persistent connections. Requests beyond `maxConcurrent` wait within their own deadline. */
 export function createTransport(
@@ -87,6 +90,7 @@ export function createTransport(
         throw explain(error, upstream.label, deadline.signal);
       }
     },
+    retire: () => pool.close(),
     close: () => pool.destroy(),
   };
 }
