@@ -119,7 +119,7 @@ export function compileFilters(request: SubscribeRequest, { limits, seed }: Filt
 }
 
 /** What RPC upstreams cannot give: it is refused by name, never silently left out. */
-function refuseUnavailable({ accounts, entries, blocks, fromSlot }: SubscribeRequest): void {
+function refuseUnavailable({ accounts, entries, blocks }: SubscribeRequest): void {
   const refuse = (what: string): never => {
     throw new GrpcError('unimplemented', `${what} are not available from this server`);
   };
@@ -129,7 +129,6 @@ function refuseUnavailable({ accounts, entries, blocks, fromSlot }: SubscribeReq
     if (includeAccounts) refuse('blocks with accounts (include_accounts)');
     if (includeEntries) refuse('blocks with entries (include_entries)');
   }
-  if (fromSlot !== null) throw new GrpcError('internal', 'from_slot is not supported');
 }
 
 function levelOf(commitment: number | null): Level {

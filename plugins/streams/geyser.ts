@@ -242,7 +242,7 @@ function readOne(call: GrpcCall): Promise<Buffer> {
 
 type UnaryMethod = (request: Buffer) => Promise<Buffer> | Buffer;
 
-function createUnaryMethods({ chain, version }: GeyserOptions) {
+function createUnaryMethods({ chain, hub, version }: GeyserOptions) {
   const withCommitment = (commitment: number | null) => {
     const name = COMMITMENTS[commitment ?? 0];
     if (name === undefined)
@@ -253,7 +253,7 @@ function createUnaryMethods({ chain, version }: GeyserOptions) {
     Ping: (request) => encodeAnswer([readPing(request)]),
     GetVersion: () =>
       encodeAnswer([JSON.stringify({ version: { package: 'parhelion', version, proto: PROTO_VERSION } })]),
-    SubscribeReplayInfo: () => encodeAnswer([]),
+    SubscribeReplayInfo: () => encodeAnswer([hub.firstAvailable()]),
     async GetSlot(request) {
       return encodeAnswer([await chain.call<number>('getSlot', [withCommitment(readCommitment(request))])]);
     },

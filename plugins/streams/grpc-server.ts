@@ -22,6 +22,7 @@ export const STATUS = {
   invalidArgument: 3,
   permissionDenied: 7,
   resourceExhausted: 8,
+  outOfRange: 11,
   unimplemented: 12,
   internal: 13,
   unavailable: 14,

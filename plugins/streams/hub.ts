@@ -1,11 +1,20 @@
 /**
  * Hands the updates of released blocks to the subscriptions. Equal subscriptions form a group: a block is matched once for each group,
- * and its frames are joined once for all readers of it.
+ * and its frames are joined once for all readers of it. A subscription with a first slot reads the ledger by itself until it has caught up.
  */
 import type { BlockListener } from '../../src/plugin/host.ts';
-import type { BlockHeader, ChainBlock, Clock, Metrics } from '../../src/plugin/plugin.ts';
+import {
+  type BlockHeader,
+  type ChainBlock,
+  type Clock,
+  type Log,
+  type Metrics,
+  messageOf,
+} from '../../src/plugin/plugin.ts';
+import type { KeptBlocks } from '../../src/ports/kept-blocks.ts';
+import { createSemaphore } from '../../src/runtime/semaphore.ts';
 import type { Filters, Labels, Match } from './filters.ts';
-import { type Encoding, frame, frameBytes, writeFrame } from './grpc-server.ts';
+import { type Encoding, frame, frameBytes, GrpcError, writeFrame } from './grpc-server.ts';
 import { type BlockUpdates, createBlockUpdates, encodeLabels, encodeSlot, SLOT_STATUS } from './wire/updates.ts';
 
 /** Frames that are written together. */
@@ -20,11 +29,18 @@ export interface Reader {
   send(batch: Batch): void;
   /** The group would hold more for it than is allowed. */
   lagged(): void;
+  /** The replay cannot go on. */
+  refused(error: GrpcError): void;
+  /** Resolves when it takes more of a replay, or has ended. */
+  ready(): Promise<void>;
 }
 
 export interface HubOptions {
   readonly clock: Clock;
   readonly metrics: Metrics;
+  readonly log: Log;
+  /** The ledger; null: there is none. */
+  readonly blocks: () => KeptBlocks | null;
   /** Bytes of updates that one group may hold until their blocks are final. */
   readonly limits: { readonly maxPendingBytes: number };
 }
@@ -34,11 +50,18 @@ export interface Subscription {
   readonly key: string | null;
   readonly filters: Filters;
   readonly encoding: Encoding;
+  /** The first slot of a replay; null: from the next block on. */
+  readonly from: number | null;
 }
+
+/** Ends a subscription. Returns the slot at which its replay was, null where it had caught up. */
+export type Leave = (how: 'at-once' | 'after-released') => number | null;
 
 export interface Hub extends Omit<BlockListener, 'chain'> {
   /** The returned function ends it; at `finalized`, blocks that were already released are still sent when they become final. */
-  join(subscription: Subscription, reader: Reader): (how: 'at-once' | 'after-released') => void;
+  join(subscription: Subscription, reader: Reader): Leave;
+  /** The first slot from which a replay is possible; null without a ledger. */
+  firstAvailable(): number | null;
 }
 
 /** Frames are joined to buffers of about this size. */
@@ -69,11 +92,16 @@ interface Group {
   pendingBytes: number;
 }
 
-export function createHub({ clock, metrics, limits }: HubOptions): Hub {
+export function createHub({ clock, metrics, log, limits, blocks }: HubOptions): Hub {
   const groups = new Set<Group>();
   const named = new Map<string, Group>();
   /** Released and not final yet, ascending. */
   let open: BlockHeader[] = [];
+  /** Blocks up to it were released, and are final; -1: not known since the start. */
+  let releasedTo = -1;
+  let finalTo = -1;
+  const replays = new Set<Replay>();
+  const reads = createSemaphore({ concurrency: 1 });
   const sent = metrics.counter('updates_total', 'updates of blocks, transactions and slots that were sent to readers');
   metrics.observe('groups', 'different subscriptions', () => groups.size);
   metrics.observe('pending_bytes', 'updates that wait until their block is final', () =>
@@ -92,17 +120,31 @@ export function createHub({ clock, metrics, limits }: HubOptions): Hub {
   }
 
   /** A status of a slot is news for all levels. */
-  function tellSlot(group: Group, header: BlockHeader, status: number, deadError?: string): void {
-    const labels = group.filters.matchSlot(status);
-    if (labels === null) return;
-    const { slot, parentSlot: parent } = header;
-    const body = encodeSlot({ slot, parent, status, ...(deadError === undefined ? {} : { deadError }) }, clock.now());
+  function tellSlot(group: Group, header: BlockHeader, status: number): void {
+    const batches = slotUpdate(group, header, status);
+    if (batches.length === 0) return;
     // A reader of final blocks that has not got a block needs not know that it is final.
     const isContent = status === SLOT_STATUS.finalized && group.filters.level === 'finalized';
-    deliver(group, join([{ head: headOf(labels), body }], group.encoding), slot, isContent);
+    deliver(group, batches, header.slot, isContent);
   }
 
-  function contentFor(group: Group, block: ChainBlock, updates: BlockUpdates): readonly Batch[] {
+  function slotUpdate(
+    { filters, encoding }: Pick<Group, 'filters' | 'encoding'>,
+    { slot, parentSlot: parent }: BlockHeader,
+    status: number,
+  ): readonly Batch[] {
+    const labels = filters.matchSlot(status);
+    if (labels === null) return [];
+    const dead = status === SLOT_STATUS.dead ? { deadError: 'the slot is on a fork that was left' } : {};
+    const body = encodeSlot({ slot, parent, status, ...dead }, clock.now());
+    return join([{ head: headOf(labels), body }], encoding);
+  }
+
+  function contentFor(
+    group: Pick<Group, 'filters' | 'encoding'>,
+    block: ChainBlock,
+    updates: BlockUpdates,
+  ): readonly Batch[] {
     const matches = group.filters.match(block);
     const parts = matches.map((match) => ({ head: headOf(match.labels), body: bodyOf(match, updates) }));
     return join(parts, group.encoding);
@@ -128,13 +170,126 @@ export function createHub({ clock, metrics, limits }: HubOptions): Hub {
     group.pendingBytes = group.pending.reduce((sum, { bytes }) => sum + bytes, 0);
   }
 
+  /** `held`: content of blocks that are not final, with which a replay at `finalized` arrives. */
+  function joinLive(
+    { key, filters, encoding }: Subscription,
+    reader: Reader,
+    from = (open.at(-1)?.slot ?? -1) + 1,
+    held: Pending[] = [],
+  ): Leave {
+    const name = key === null || held.length > 0 ? null : `${encoding} ${key}`;
+    let group = name === null ? undefined : named.get(name);
+    if (group === undefined) {
+      const pendingBytes = held.reduce((sum, { bytes }) => sum + bytes, 0);
+      group = { name, filters, encoding, members: new Set(), pending: held, pendingBytes };
+      groups.add(group);
+      if (name !== null) named.set(name, group);
+    }
+    const own = group;
+    const member: Member = { reader, from, until: Number.POSITIVE_INFINITY };
+    own.members.add(member);
+    return (how) => {
+      const last = open.at(-1)?.slot;
+      if (how === 'after-released' && filters.level === 'finalized' && last !== undefined && last >= member.from)
+        member.until = last;
+      else own.members.delete(member);
+      if (own.members.size === 0) remove(own);
+      return null;
+    };
+  }
+
+  function startReplay(subscription: Subscription, from: number, reader: Reader): Leave {
+    const kept = blocks();
+    if (kept === null) throw new GrpcError('internal', 'from_slot is not supported');
+    demandKept(kept, from);
+    const replay: Replay = { subscription, reader, position: from, held: [], turns: 0, left: null, isOver: false };
+    replays.add(replay);
+    readOn(kept, replay).catch((error: unknown) => {
+      replays.delete(replay);
+      log.warn({ slot: replay.position, error: messageOf(error) }, 'a replay ended');
+      reader.refused(
+        error instanceof GrpcError ? error : new GrpcError('unavailable', 'the ledger cannot be read, try again later'),
+      );
+    });
+    return (how) => {
+      if (replay.left !== null) return replay.left(how);
+      replay.isOver = true;
+      replays.delete(replay);
+      return replay.held[0]?.slot ?? replay.position;
+    };
+  }
+
+  /** Sends what the ledger has, block by block, until the newest released one; in the same turn the subscription becomes a live one. */
+  async function readOn(kept: KeptBlocks, replay: Replay): Promise<void> {
+    const { subscription, reader } = replay;
+    const { filters, encoding } = subscription;
+    for (;;) {
+      await reader.ready();
+      if (replay.isOver) return;
+      const final = finalUpTo(kept);
+      const top = Math.max(releasedTo, final);
+      const slot = nextKept(kept, replay.position, top);
+      if (slot === null) {
+        replays.delete(replay);
+        const from = Math.max(replay.position, top + 1);
+        replay.left = joinLive(subscription, reader, filters.level === 'finalized' ? 0 : from, replay.held);
+        return;
+      }
+      const { turns } = replay;
+      const block = await reads.run(() => kept.block(slot));
+      if (replay.isOver) return;
+      // A fork was left meanwhile: the slot may have another block, or none.
+      if (turns !== replay.turns) continue;
+      if (block === null) throw outOfRange(kept, slot);
+      const isFinal = slot <= finalUpTo(kept);
+      const group = { filters, encoding };
+      const batches = contentFor(group, block, createBlockUpdates(block, clock.now()));
+      replay.position = slot + 1;
+      if (filters.level !== 'finalized' || isFinal) sendAll(reader, batches);
+      else if (batches.length > 0) holdFor(replay, slot, batches);
+      const { processed, confirmed, finalized } = SLOT_STATUS;
+      tellReplay(replay, block, isFinal ? [processed, confirmed, finalized] : [processed, confirmed]);
+      // Released before this process started: nobody else tells when it is final.
+      if (!isFinal && !open.some((header) => header.slot === slot)) open = [...open, headerOf(block)].sort(bySlot);
+    }
+  }
+
+  /** The ledger may know of finality before the hub has told of it. */
+  const finalUpTo = (kept: KeptBlocks) => (finalTo < 0 ? kept.finalSlot : finalTo);
+
+  function holdFor(replay: Replay, slot: number, batches: readonly Batch[]): void {
+    const bytes = batches.reduce((sum, batch) => sum + batch.bytes.length, 0);
+    replay.held.push({ slot, batches, bytes });
+    if (replay.held.reduce((sum, one) => sum + one.bytes, 0) <= limits.maxPendingBytes) return;
+    replay.isOver = true;
+    replays.delete(replay);
+    replay.reader.lagged();
+  }
+
+  function sendHeld(replay: Replay, slot: number): void {
+    for (const one of replay.held) if (one.slot === slot) sendAll(replay.reader, one.batches);
+    replay.held = replay.held.filter((one) => one.slot > slot);
+  }
+
+  function sendAll(reader: Reader, batches: readonly Batch[]): void {
+    for (const batch of batches) {
+      sent.add(batch.updates);
+      reader.send(batch);
+    }
+  }
+
+  function tellReplay({ subscription, reader }: Replay, header: BlockHeader, statuses: readonly number[]): void {
+    for (const status of statuses) sendAll(reader, slotUpdate(subscription, header, status));
+  }
+
   return {
     released(block) {
       // After a commit whose answer was lost a block may be reported again.
       if (open.some(({ slot, blockhash }) => slot === block.slot && blockhash === block.blockhash)) return;
-      const { slot, parentSlot, blockhash, previousBlockhash, blockHeight, blockTime } = block;
-      const header = { slot, parentSlot, blockhash, previousBlockhash, blockHeight, blockTime };
+      const { slot } = block;
+      const header = headerOf(block);
       open.push(header);
+      releasedTo = slot;
       if (open.length > MAX_OPEN_BLOCKS) open.shift();
       const updates = createBlockUpdates(block, clock.now());
       for (const group of [...groups]) {
@@ -148,16 +303,31 @@ export function createHub({ clock, metrics, limits }: HubOptions): Hub {
     reverted(headers) {
       const gone = new Map(headers.map((header) => [header.slot, header]));
       open = open.filter(({ slot }) => !gone.has(slot));
+      const lowest = Math.min(...gone.keys());
+      releasedTo = Math.min(releasedTo, lowest - 1);
+      for (const replay of replays) {
+        for (const header of gone.values())
+          if (header.slot < replay.position) tellReplay(replay, header, [SLOT_STATUS.dead]);
+        replay.held = replay.held.filter(({ slot }) => slot < lowest);
+        replay.position = Math.min(replay.position, lowest);
+        replay.turns += 1;
+      }
       for (const group of groups) {
         dropPending(group, (slot) => gone.has(slot));
-        for (const header of gone.values())
-          tellSlot(group, header, SLOT_STATUS.dead, 'the slot is on a fork that was left');
+        for (const header of gone.values()) tellSlot(group, header, SLOT_STATUS.dead);
       }
     },
     finalized(upTo) {
+      finalTo = Math.max(finalTo, upTo);
       const final = open.filter(({ slot }) => slot <= upTo);
       if (final.length === 0) return;
       open = open.filter(({ slot }) => slot > upTo);
+      for (const replay of replays)
+        for (const header of final)
+          if (header.slot < replay.position) {
+            sendHeld(replay, header.slot);
+            tellReplay(replay, header, [SLOT_STATUS.finalized]);
+          }
       for (const group of [...groups]) {
         const pending = new Map(group.pending.map((one) => [one.slot, one.batches]));
         for (const header of final) {
@@ -169,28 +339,66 @@ export function createHub({ clock, metrics, limits }: HubOptions): Hub {
         if (group.members.size === 0) remove(group);
       }
     },
-    join({ key, filters, encoding }, reader) {
-      const name = key === null ? null : `${encoding} ${key}`;
-      let group = name === null ? undefined : named.get(name);
-      if (group === undefined) {
-        group = { name, filters, encoding, members: new Set(), pending: [], pendingBytes: 0 };
-        groups.add(group);
-        if (name !== null) named.set(name, group);
-      }
-      const own = group;
-      const newest = open.at(-1)?.slot ?? -1;
-      const member: Member = { reader, from: newest + 1, until: Number.POSITIVE_INFINITY };
-      own.members.add(member);
-      return (how) => {
-        const last = open.at(-1)?.slot;
-        if (how === 'after-released' && filters.level === 'finalized' && last !== undefined && last >= member.from)
-          member.until = last;
-        else own.members.delete(member);
-        if (own.members.size === 0) remove(own);
-      };
+    join(subscription, reader) {
+      return subscription.from === null
+        ? joinLive(subscription, reader)
+        : startReplay(subscription, subscription.from, reader);
+    },
+    firstAvailable() {
+      const first = blocks()?.firstOfRun() ?? -1;
+      return first < 0 ? null : first;
     },
   };
 }
+
+/** A subscription that reads the ledger until it has caught up. */
+interface Replay {
+  readonly subscription: Subscription;
+  readonly reader: Reader;
+  /** The next slot that it gets. */
+  position: number;
+  /** At `finalized`: content of blocks below the position that are not final. */
+  held: Pending[];
+  /** Number of forks that were left. */
+  turns: number;
+  /** Set once it has caught up. */
+  left: Leave | null;
+  isOver: boolean;
+}
+
+function demandKept(kept: KeptBlocks, slot: number): void {
+  const first = kept.firstOfRun();
+  if (first < 0 || slot < first) throw outOfRange(kept, slot);
+}
+
+function outOfRange(kept: KeptBlocks, slot: number): GrpcError {
+  const first = kept.firstOfRun();
+  const last = first < 0 ? 'none' : String(first);
+  return new GrpcError('outOfRange', `broadcast from ${slot} is not available, last available: ${last}`);
+}
+
+/** The first block from a slot on, up to another; null without one. Throws GrpcError where nobody knows. */
+function nextKept(kept: KeptBlocks, from: number, to: number): number | null {
+  for (let slot = from; slot <= to; slot++) {
+    const state = kept.state(slot);
+    if (state === 'block') return slot;
+    if (state === 'unknown') throw outOfRange(kept, slot);
+  }
+  return null;
+}
+
+const bySlot = (a: BlockHeader, b: BlockHeader) => a.slot - b.slot;
+
+const headerOf = ({
+  slot,
+  parentSlot,
+  blockhash,
+  previousBlockhash,
+  blockHeight,
+  blockTime,
+}: BlockHeader): BlockHeader => ({
+  ...{ slot, parentSlot, blockhash, previousBlockhash, blockHeight, blockTime },
+});
 
 function bodyOf(match: Match, updates: BlockUpdates): Buffer {
   switch (match.kind) {

@@ -3,6 +3,7 @@ import { createSecureContext } from 'node:tls';
 import { defineHostPlugin, gateService } from '../../src/plugin/host.ts';
 import { API_VERSION, CodedError, codeOf } from '../../src/plugin/plugin.ts';
 import { accessCharges } from '../../src/ports/access.ts';
+import { kernelKeptBlocks } from '../../src/ports/kept-blocks.ts';
 import { type StreamsConfig, streamsConfig } from './config.ts';
 import { createGeyser } from './geyser.ts';
 import { createGrpcServer, type GrpcServer } from './grpc-server.ts';
@@ -24,14 +25,16 @@ export default defineHostPlugin({
   summary: 'streams of transactions, blocks and slots over gRPC, for Yellowstone and LaserStream clients',
   roles: ['indexer'],
   config: streamsConfig,
-  uses: [accessCharges, gateService],
+  uses: [accessCharges, gateService, kernelKeptBlocks],
   provision(ctx) {
     ctx.checkConfig(() => void readTls(ctx.config));
     const chain = ctx.chain('main');
     if (!ctx.roles.has('indexer') || chain === null) return;
     const { clock, config, log, metrics, random, version } = ctx;
     const { grpc } = config;
-    const hub = createHub({ clock, metrics, limits: grpc });
+    const kept = ctx.use(kernelKeptBlocks);
+    const blocks = () => kept?.('main') ?? null;
+    const hub = createHub({ clock, metrics, log, limits: grpc, blocks });
     const geyser = createGeyser({
       ...{ config, version, hub, chain, clock, log, metrics },
       seed: () => new Uint32Array(random.bytes(16).slice().buffer),

@@ -4,7 +4,7 @@ import type { Clock } from '../../src/plugin/plugin.ts';
 import type { StreamMeter } from '../../src/ports/access.ts';
 import { compileFilters, type FilterOptions, type Filters } from './filters.ts';
 import { endWith, frame, type GrpcCall, GrpcError, readMessages, type StatusName } from './grpc-server.ts';
-import type { Batch, Hub, Reader } from './hub.ts';
+import type { Batch, Hub, Leave, Reader } from './hub.ts';
 import { ProtobufError } from './wire/protobuf.ts';
 import { readSubscribeRequest } from './wire/request.ts';
 import { encodePing, encodePong } from './wire/updates.ts';
@@ -41,6 +41,8 @@ export interface StreamReader {
 
 /** Bytes that are handed to the connection before it has sent the ones before. */
 const IN_FLIGHT_BYTES = 1_048_576;
+/** A replay reads on when fewer bytes wait for the client. */
+const REPLAY_BYTES = 524_288;
 /** How long a client has to read what is left for it after its stream has ended. */
 const FAREWELL_MS = 5_000;
 /** Requests above this size are not hashed to find equal ones. */
@@ -54,7 +56,9 @@ export function startReader(options: ReaderOptions): StreamReader {
   let queuedBytes = 0;
   /** Updates that wait while the credits are read. */
   let unpaid: Batch[] | null = meter === null ? null : [];
-  let leave: ((how: 'at-once' | 'after-released') => void) | null = null;
+  let leave: Leave | null = null;
+  /** Continues a replay that waits until the connection has sent what it was given. */
+  let resume: (() => void) | null = null;
   let requestBytes = 0;
   let filterBytes = 0;
   let outcome: { readonly status: StatusName; readonly message: string } | null = null;
@@ -69,6 +73,15 @@ export function startReader(options: ReaderOptions): StreamReader {
       stream.write(bytes);
     }
     if (outcome !== null && queue.length === 0) call.end(outcome.status, outcome.message);
+    if (isReady()) wakeReplay();
+  }
+
+  const isReady = () =>
+    stream.destroyed || outcome !== null || (unpaid === null && queuedBytes + stream.writableLength < REPLAY_BYTES);
+
+  function wakeReplay(): void {
+    resume?.();
+    resume = null;
   }
 
   function enqueue(batch: Batch): void {
@@ -99,9 +112,10 @@ export function startReader(options: ReaderOptions): StreamReader {
     pump();
   }
 
-  function leaveHub(how: 'at-once' | 'after-released'): void {
-    leave?.(how);
+  function leaveHub(how: 'at-once' | 'after-released'): number | null {
+    const goesOnFrom = leave?.(how) ?? null;
     leave = null;
+    return goesOnFrom;
   }
 
   function pay(batch: Batch): void {
@@ -137,9 +151,19 @@ export function startReader(options: ReaderOptions): StreamReader {
       from.count(batch.messageBytes);
       enqueue(batch);
     }
+    if (isReady()) wakeReplay();
   }
 
-  const reader: Reader = { send: pay, lagged: () => lagged('lagged to receive geyser messages') };
+  const reader: Reader = {
+    send: pay,
+    lagged: () => lagged('lagged to receive geyser messages'),
+    refused: ({ status, message }) => end(status, message),
+    ready: () =>
+      new Promise((resolve) => {
+        if (isReady()) resolve();
+        else resume = resolve;
+      }),
+  };
 
   function answer(body: Buffer): void {
     const bytes = frame(EMPTY, body, 'identity');
@@ -156,7 +180,7 @@ export function startReader(options: ReaderOptions): StreamReader {
         answer(encodePong(request.ping, clock.now()));
         return;
       }
-      join(compileFilters(request, options.filters), keyOf(message));
+      join(compileFilters(request, options.filters), keyOf(message), request.fromSlot);
     } catch (error) {
       if (error instanceof ProtobufError)
         throw new GrpcError('invalidArgument', `not a SubscribeRequest: ${error.message}`);
@@ -166,12 +190,14 @@ export function startReader(options: ReaderOptions): StreamReader {
     }
   }
 
-  function join(filters: Filters, key: string | null): void {
+  function join(filters: Filters, key: string | null, fromSlot: bigint | null): void {
     room.take(filters.bytes);
     room.give(filterBytes);
     filterBytes = filters.bytes;
-    leaveHub('after-released');
-    leave = hub.join({ key, filters, encoding: call.encoding }, reader);
+    // Other filters do not end a replay: it goes on where it is.
+    const goesOnFrom = leaveHub('after-released');
+    const from = fromSlot === null ? goesOnFrom : Number(fromSlot);
+    leave = hub.join({ key, filters, encoding: call.encoding, from }, reader);
   }
 
   function ping(): void {
@@ -185,6 +211,7 @@ export function startReader(options: ReaderOptions): StreamReader {
   stream.on('drain', pump);
   stream.once('close', () => {
     leaveHub('at-once');
+    wakeReplay();
     cancelPing();
     cancelFarewell();
     room.give(filterBytes + requestBytes);

@@ -115,7 +115,11 @@ export function createWork(assembly: Assembly, parts: DaemonParts, fatal: (error
     const { hours, bytes } = core.ledger.retain;
     const meter = createLedgerMeter(assembly.metrics.scope(chain === 'main' ? 'ledger' : `ledger_${chain}`));
     const dir = join(core.dataDir, 'ledger', chain);
-    return () => openLedger({ ...{ dir, chain, clock, log, meter }, retainHours: hours, retainBytes: bytes });
+    return async () => {
+      const ledger = await openLedger({ ...{ dir, chain, clock, log, meter }, retainHours: hours, retainBytes: bytes });
+      assembly.ledgers.set(chain, ledger);
+      return ledger;
+    };
   }
 
   /** On a database server other processes may have this role too: one of them follows the chain. */

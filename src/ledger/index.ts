@@ -6,6 +6,7 @@ import { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
 import type { BlockHeader, ChainBlock } from '../ports/block.ts';
 import type { ChainId } from '../ports/chain.ts';
 import type { Clock } from '../ports/clock.ts';
+import type { KeptBlocks } from '../ports/kept-blocks.ts';
 import type { Log } from '../ports/log.ts';
 import type { Metrics } from '../ports/metrics.ts';
 import { EXIT } from '../runtime/errors.ts';
@@ -40,18 +41,10 @@ import {
   type Segment,
 } from './segment.ts';
 
-/** `unknown`: the ledger does not know whether the slot has a block. */
-export type SlotState = 'block' | 'skipped' | 'unknown';
-
 /** The blocks of one chain in files. One process writes; what it has not been told to keep is never served. */
-export interface Ledger {
-  /** Blocks up to it are never taken back; -1 without one. */
-  readonly finalSlot: number;
-  state(slot: number): SlotState;
+export interface Ledger extends KeptBlocks {
   /** Null when the block is unknown. */
   header(slot: number): Promise<BlockHeader | null>;
-  /** The block, decoded; null when it is unknown or damaged on disk. Errors: those of the file system. */
-  block(slot: number): Promise<ChainBlock | null>;
   /** The JSON text of the block as a node answered it, rewards included; null when it is unknown, damaged, or came in another form. */
   text(slot: number): Promise<Buffer | null>;
   /** The block is on disk when this resolves. One that is known already is not written again. Errors: LEDGER_IO, LEDGER_FULL. */
@@ -60,8 +53,6 @@ export interface Ledger {
   cut(slot: number, evenFinal?: boolean): Promise<void>;
   /** Errors: as `append`. */
   finalize(slot: number): Promise<void>;
-  /** The newest known slot at or below this one; -1 without one. */
-  newest(atMost?: number): number;
   close(): Promise<void>;
 }
 
@@ -126,6 +117,23 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
       limit = Math.min(limit, cutTo);
     }
     return found;
+  }
+
+  /** Blocks that were written out of order end the run early, which is safe. */
+  function firstOfRun(): number {
+    let lowest = -1;
+    let parent: number | null = null;
+    let limit = Number.MAX_SAFE_INTEGER;
+    for (let number = segments.length - 1; number >= 0; number--) {
+      const { slots, parents, cutTo } = segments[number]!;
+      for (let at = lowerBound(slots, limit + 1) - 1; at >= 0; at--) {
+        if (parent !== null && slots[at] !== parent) return lowest;
+        lowest = slots[at]!;
+        parent = parents[at]!;
+      }
+      limit = Math.min(limit, cutTo);
+    }
+    return lowest;
   }
 
   /** The lowest known block above a slot. */
@@ -268,6 +276,7 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
       return finalSlot();
     },
     newest,
+    firstOfRun,
     state(slot) {
       if (find(slot) !== null) return 'block';
       const next = above(slot);

@@ -286,7 +286,7 @@ describe('refused filters', { skip }, () => {
       12,
       /^blocks with entries \(include_entries\) are not available/,
     ],
-    ['from_slot', { slots: { a: {} }, fromSlot: '5' }, 13, /^from_slot is not supported$/],
+    ['from_slot without a ledger', { slots: { a: {} }, fromSlot: '5' }, 13, /^from_slot is not supported$/],
     [
       'bits of a cuckoo filter',
       { transactions: { a: { cuckooAccountInclude: { ...cuckoo, fingerprintBits: 12 } } } },

@@ -257,6 +257,7 @@ test('axe finds nothing on any page, in light, in dark and on a phone', { skip }
       const said = violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`);
       assert.deepEqual(said, [], `${where} ${JSON.stringify(look)}`);
     };
+    await page.getByLabel('Operator token').waitFor();
     await check('login');
     await logIn(page);
     for (const path of pages) {

@@ -1,0 +1,171 @@
+/** A replay gives what a subscription got that was there from the start: the same updates in the same order, each once. */
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Keypair } from '@solana/web3.js';
+import { chainMissing } from '../../helpers/chain.ts';
+import { geyserMissing } from '../../helpers/geyser.ts';
+import { createSfc32 } from '../../helpers/sfc32.ts';
+import { createEconomy } from '../../helpers/wallet-economy.ts';
+import { type Json, type StreamBed, startBed, type Updates } from './bed.ts';
+
+const skip = geyserMissing() ?? (await chainMissing()) ?? false;
+const EVERYTHING = {
+  ...{ transactions: { all: {} }, transactionsStatus: { status: {} }, blocks: { block: {} }, blocksMeta: { meta: {} } },
+  slots: { slot: { interslotUpdates: true } },
+};
+const KEPT = { config: { ledger: { retain: { hours: 1 } } } };
+const LEVELS = { confirmed: 1, finalized: 2 } as const;
+
+const slotOf = (update: Json): number =>
+  Number((update.slot ?? update.transaction ?? update.transactionStatus ?? update.block ?? update.blockMeta).slot);
+
+/** Updates of slots from one on, without the time at which they were made, as text. */
+function content(updates: Updates, from: number): string[] {
+  return updates.all
+    .filter(({ ping, pong }) => ping === undefined && pong === undefined)
+    .filter((update) => slotOf(update) >= from)
+    .map(({ createdAt: _createdAt, ...update }) =>
+      JSON.stringify(update, (_, value: unknown) => (typeof value === 'bigint' ? String(value) : value)),
+    );
+}
+
+/** Statuses of finality come between the content of later slots, earlier or later by what a replay was told when. */
+const isFinality = (text: string): boolean => (JSON.parse(text) as Json).slot?.status === 2;
+
+async function until(what: string, isDone: () => boolean): Promise<void> {
+  for (let turn = 0; turn < 3_000; turn += 1) {
+    if (isDone()) return;
+    await sleep(20);
+  }
+  throw new Error(`waited in vain: ${what}`);
+}
+
+/** The daemon starts with the newest block of the chain, so there is a first one soon. */
+async function firstAvailable(bed: StreamBed): Promise<number> {
+  const client = await bed.connect();
+  for (;;) {
+    const { firstAvailable: first } = (await client.subscribeReplayInfo()) as { firstAvailable?: string };
+    if (first !== undefined) return Number(first);
+    await bed.chain.seal();
+    await sleep(20);
+  }
+}
+
+/** Each final slot is told once, in order, and after its content. */
+function checkFinality(texts: readonly string[]): void {
+  const seen = new Set<number>();
+  let last = -1;
+  for (const text of texts) {
+    const update = JSON.parse(text) as Json;
+    if (update.blockMeta !== undefined) seen.add(slotOf(update));
+    if (!isFinality(text)) continue;
+    assert.ok(slotOf(update) > last, `slot ${slotOf(update)} after ${last}`);
+    assert.ok(seen.has(slotOf(update)), `content of slot ${slotOf(update)} comes first`);
+    last = slotOf(update);
+  }
+}
+
+describe('replay', { skip }, () => {
+  for (const [name, commitment] of Object.entries(LEVELS))
+    test(`at ${name}, from any slot, while blocks arrive and forks are left`, async (t) => {
+      const seed = Math.floor(Math.random() * 2 ** 32);
+      console.log(`seed ${seed}`);
+      const random = createSfc32(seed);
+      const bed = await startBed(t, KEPT);
+      const live = await bed.subscribe({ ...EVERYTHING, commitment });
+      const economy = await createEconomy(bed.chain, seed);
+      await economy.run(10);
+      await bed.chain.seal(36);
+      const start = (await firstAvailable(bed)) + 1;
+      assert.ok(start > 0);
+      const replays: { readonly from: number; readonly updates: Updates }[] = [];
+      for (let round = 0; round < 4; round += 1) {
+        const newest = await bed.chain.seal();
+        const from = start + Math.floor(random.float() * (newest + 3 - start));
+        const joined = bed.subscribe({ ...EVERYTHING, commitment, fromSlot: String(from) });
+        await economy.run(2);
+        // Forks only where no reader has been told of the dropped slots yet that another one was told of.
+        if (name === 'finalized')
+          await bed.chain.fork({ depth: 1 + (round % 3), replay: 'all', extraBlocks: 1, gap: round % 2 });
+        await bed.chain.seal(3);
+        replays.push({ from, updates: await joined });
+      }
+      await bed.chain.fund(Keypair.generate().publicKey.toBase58(), 1_000_000_000);
+      const end = await bed.chain.seal(3);
+      await bed.chain.seal(40);
+      const has = (updates: Updates) => updates.all.some(({ slot }) => slot?.status === 2 && Number(slot.slot) >= end);
+      await until('the last slot is final for all', () => [live, ...replays.map(({ updates }) => updates)].every(has));
+      const upTo = (updates: Updates, from: number) =>
+        content(updates, from).filter((text) => slotOf(JSON.parse(text)) <= end);
+      for (const { from, updates } of replays) {
+        const [theirs, ours] = [upTo(live, from), upTo(updates, from)];
+        const isShared = (text: string) => {
+          const { slot } = JSON.parse(text) as Json;
+          // Statuses below the level of a reader are told when they happen; a replay has none of slots that were dropped before it began.
+          return slot === undefined || (name === 'confirmed' && !isFinality(text));
+        };
+        assert.deepEqual(ours.filter(isShared), theirs.filter(isShared), `from ${from}`);
+        assert.deepEqual(ours.filter(isFinality), theirs.filter(isFinality), `finality from ${from}`);
+        checkFinality(ours);
+        updates.close();
+      }
+      live.close();
+    });
+
+  test('at confirmed, a fork is left in the middle of a replay: dropped slots are dead, and the new branch follows', async (t) => {
+    const bed = await startBed(t, KEPT);
+    const live = await bed.subscribe({ ...EVERYTHING, commitment: 1 });
+    await bed.chain.seal(30);
+    const from = await firstAvailable(bed);
+    const replayed = await bed.subscribe({ ...EVERYTHING, commitment: 1, fromSlot: String(from) });
+    await bed.chain.fork({ depth: 3, replay: 'all', extraBlocks: 2, gap: 1 });
+    const end = await bed.chain.seal(3);
+    const metas = (updates: Updates): [number, string][] =>
+      updates.all.flatMap(({ blockMeta }) =>
+        blockMeta === undefined ? [] : [[Number(blockMeta.slot), blockMeta.blockhash]],
+      );
+    await until('both have the newest block', () =>
+      [live, replayed].every((updates) => metas(updates).some(([slot]) => slot === end)),
+    );
+    // What stands in the end is the chain, whatever was seen between.
+    const chain = (updates: Updates) => {
+      const standing = new Map<number, string>();
+      for (const { blockMeta, slot } of updates.all) {
+        if (blockMeta !== undefined) standing.set(Number(blockMeta.slot), blockMeta.blockhash);
+        if (slot?.status === 6) standing.delete(Number(slot.slot));
+      }
+      return [...standing].filter(([slot]) => slot > from && slot <= end).sort(([a], [b]) => a - b);
+    };
+    assert.deepEqual(
+      chain(replayed),
+      chain(live).filter(([slot]) => slot > from),
+    );
+    live.close();
+    replayed.close();
+  });
+
+  test('other filters continue a replay where it is; what is not kept is refused by its first slot', async (t) => {
+    const bed = await startBed(t, KEPT);
+    await bed.chain.seal(20);
+    const from = await firstAvailable(bed);
+    const updates = await bed.subscribe({ blocksMeta: { a: {} }, commitment: 1, fromSlot: String(from) });
+    updates.write({ blocksMeta: { b: {} }, commitment: 1 });
+    const end = await bed.chain.seal(2);
+    await until('the newest block', () => updates.all.some(({ blockMeta }) => Number(blockMeta?.slot) === end));
+    const slots = updates.all.flatMap(({ blockMeta }) => (blockMeta === undefined ? [] : [Number(blockMeta.slot)]));
+    assert.deepEqual(
+      slots,
+      [...new Set(slots)].sort((a, b) => a - b),
+    );
+    assert.equal(slots[0], from);
+    assert.equal(slots.length, end - from + 1);
+    updates.close();
+
+    const tooOld = bed.raw('Subscribe', [{ blocksMeta: { a: {} }, fromSlot: String(from - 5) }]);
+    assert.deepEqual(await tooOld.status, {
+      code: 11,
+      details: `broadcast from ${from - 5} is not available, last available: ${from}`,
+    });
+  });
+});
