@@ -1,13 +1,19 @@
 /** A replay gives what a subscription got that was there from the start: the same updates in the same order, each once. */
 import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Keypair } from '@solana/web3.js';
-import { chainMissing } from '../../helpers/chain.ts';
-import { geyserMissing } from '../../helpers/geyser.ts';
+import { encode64 } from '../../../src/lib/base58.ts';
+import { chainMissing, startChain } from '../../helpers/chain.ts';
+import { startDaemonProcess } from '../../helpers/daemon.ts';
+import { startFaultProxy } from '../../helpers/fault-proxy.ts';
+import { geyserMissing, loadClient } from '../../helpers/geyser.ts';
 import { createSfc32 } from '../../helpers/sfc32.ts';
 import { createEconomy } from '../../helpers/wallet-economy.ts';
-import { type Json, type StreamBed, startBed, type Updates } from './bed.ts';
+import { freePort, type Json, type StreamBed, startBed, type Updates } from './bed.ts';
 
 const skip = geyserMissing() ?? (await chainMissing()) ?? false;
 const EVERYTHING = {
@@ -168,4 +174,70 @@ describe('replay', { skip }, () => {
       details: `broadcast from ${from - 5} is not available, last available: ${from}`,
     });
   });
+
+  test('the LaserStream client, whose connection breaks and whose daemon is killed, gets each transaction once', async (t) => {
+    const chain = await startChain();
+    const port = await freePort();
+    const config = { ...KEPT.config, plugins: ['access', 'streams'], streams: { grpc: { port } } };
+    const place = {
+      chain: { rpcUrl: chain.rpcUrl },
+      config,
+      dataDir: mkdtempSync(join(tmpdir(), 'parhelion-replay-')),
+    };
+    let daemon = await startDaemonProcess(place);
+    const proxy = await startFaultProxy(port);
+    t.after(async () => {
+      await proxy.close();
+      await daemon.stop();
+      await chain.stop();
+      rmSync(place.dataDir, { recursive: true, force: true });
+    });
+    const { subscribe } = loadClient('helius-laserstream') as Json;
+    // The client resumes at the last slot that it was told of, so it may get that slot again.
+    const got = new Set<string>();
+    const client = { apiKey: daemon.key, endpoint: `http://127.0.0.1:${proxy.port}`, replay: true };
+    const wallet = Keypair.generate().publicKey.toBase58();
+    const accounts = { accountInclude: [wallet], accountExclude: [], accountRequired: [] };
+    const handle = await subscribe(
+      client,
+      { transactions: { mine: accounts }, slots: { s: {} }, accounts: {}, commitment: 1 },
+      ({ transaction }: Json) => {
+        if (transaction !== undefined && transaction !== null) got.add(encode64(transaction.transaction.signature));
+      },
+      () => undefined,
+    );
+    t.after(() => handle.cancel());
+    const pay = async () => {
+      await chain.fund(wallet, 1_000_000);
+      await chain.seal();
+    };
+    for (let turn = 0; got.size === 0; turn += 1) {
+      assert.ok(turn < 200, 'the first transaction');
+      await pay();
+      await sleep(50);
+    }
+    for (const isKilled of [false, true, false]) {
+      if (isKilled) {
+        await daemon.kill();
+        daemon = await startDaemonProcess({ ...place, key: daemon.key });
+      }
+      proxy.cut();
+      for (let payment = 0; payment < 3; payment += 1) await pay();
+      const { result } = (await (await fetch(chain.rpcUrl, signaturesOf(wallet))).json()) as Json;
+      const all = (result as Json[]).map(({ signature }) => signature as string).toReversed();
+      // What came before the subscription is no part of it.
+      const wanted = all.slice(all.indexOf([...got][0]!));
+      await until('all transactions', () => got.size >= wanted.length);
+      assert.deepEqual([...got], wanted);
+    }
+  });
+});
+
+const signaturesOf = (wallet: string) => ({
+  method: 'POST',
+  headers: { 'content-type': 'application/json' },
+  body: JSON.stringify({
+    ...{ jsonrpc: '2.0', id: 1, method: 'getSignaturesForAddress' },
+    params: [wallet, { commitment: 'confirmed' }],
+  }),
 });
