@@ -69,6 +69,9 @@ const BATCH_BYTES = 131_072;
 /** Released blocks that are not final; more means that finality stands still, and the oldest are forgotten. */
 const MAX_OPEN_BLOCKS = 16_384;
 
+/** A block of mainnet takes some MB. */
+const RECENT_BLOCKS = 8;
+
 /** Updates of a block that wait for its finality. */
 interface Pending {
   readonly slot: number;
@@ -102,6 +105,8 @@ export function createHub({ clock, metrics, log, limits, blocks }: HubOptions): 
   let finalTo = -1;
   const replays = new Set<Replay>();
   const reads = createSemaphore({ concurrency: 1 });
+  /** Blocks that replays read last, by slot: equal replays share a read. */
+  const recent = new Map<number, Promise<ChainBlock | null>>();
   const sent = metrics.counter('updates_total', 'updates of blocks, transactions and slots that were sent to readers');
   metrics.observe('groups', 'different subscriptions', () => groups.size);
   metrics.observe('pending_bytes', 'updates that wait until their block is final', () =>
@@ -236,7 +241,7 @@ export function createHub({ clock, metrics, log, limits, blocks }: HubOptions): 
         return;
       }
       const { turns } = replay;
-      const block = await reads.run(() => kept.block(slot));
+      const block = await read(kept, slot);
       if (replay.isOver) return;
       // A fork was left meanwhile: the slot may have another block, or none.
       if (turns !== replay.turns) continue;
@@ -252,6 +257,17 @@ export function createHub({ clock, metrics, log, limits, blocks }: HubOptions): 
       // Released before this process started: nobody else tells when it is final.
       if (!isFinal && !open.some((header) => header.slot === slot)) open = [...open, headerOf(block)].sort(bySlot);
     }
+  }
+
+  function read(kept: KeptBlocks, slot: number): Promise<ChainBlock | null> {
+    const known = recent.get(slot);
+    if (known !== undefined) return known;
+    const made = reads.run(() => kept.block(slot));
+    recent.set(slot, made);
+    made.catch(() => recent.delete(slot));
+    const [oldest] = recent.keys();
+    if (recent.size > RECENT_BLOCKS && oldest !== undefined) recent.delete(oldest);
+    return made;
   }
 
   /** The ledger may know of finality before the hub has told of it. */
@@ -305,6 +321,7 @@ export function createHub({ clock, metrics, log, limits, blocks }: HubOptions): 
       open = open.filter(({ slot }) => !gone.has(slot));
       const lowest = Math.min(...gone.keys());
       releasedTo = Math.min(releasedTo, lowest - 1);
+      for (const slot of gone.keys()) recent.delete(slot);
       for (const replay of replays) {
         for (const header of gone.values())
           if (header.slot < replay.position) tellReplay(replay, header, [SLOT_STATUS.dead]);

@@ -23,8 +23,9 @@ export function bytes(value: number): string {
   return `${size < 10 && unit > 0 ? size.toFixed(1) : Math.round(size)} ${UNITS[unit]}`;
 }
 
-/** `340 ms`, `2.4 s` */
+/** `340 ms`, `2.4 s`; 0 is `< 1 ms` */
 export function duration(ms: number): string {
+  if (ms === 0) return '< 1 ms';
   if (ms < 1) return `${ms.toFixed(2)} ms`;
   if (ms < 1_000) return `${ms < 10 ? ms.toFixed(1) : Math.round(ms)} ms`;
   if (ms < 60_000) return `${(ms / 1_000).toFixed(ms < 10_000 ? 1 : 0)} s`;

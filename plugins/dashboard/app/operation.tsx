@@ -5,6 +5,7 @@ import { useWorld } from './place.ts';
 import {
   Badge,
   Button,
+  breakable,
   Card,
   CheckField,
   Empty,
@@ -233,8 +234,8 @@ export function PluginsPage() {
                 { name: 'Summary', show: ({ summary }) => summary },
                 { name: 'Routes', show: ({ routes }) => <Names of={routes} /> },
                 { name: 'JSON-RPC methods', show: ({ rpcMethods }) => <Names of={rpcMethods} /> },
-                { name: 'Processors', show: ({ processors }) => processors.join(', ') || '–' },
-                { name: 'Jobs', show: ({ jobs }) => jobs.join(', ') || '–' },
+                { name: 'Processors', show: ({ processors }) => breakable(processors.join(', ') || '–') },
+                { name: 'Jobs', show: ({ jobs }) => breakable(jobs.join(', ') || '–') },
               ]}
             />
           )}

@@ -408,6 +408,10 @@ export function Empty({
   );
 }
 
+/** A path or a dotted name that may break after its separators. */
+export const breakable = (text: string): ComponentChildren =>
+  text.split(/(?<=[/.])/).flatMap((part, at) => (at === 0 ? [part] : [<wbr key={at} />, part]));
+
 export interface Column<T> {
   readonly name: string;
   readonly show: (row: T) => ComponentChildren;

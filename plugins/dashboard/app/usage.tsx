@@ -12,7 +12,20 @@ import {
 } from './api.ts';
 import { bytes, day, duration, number, short, utc } from './format.ts';
 import { type Line, Plot } from './plot.tsx';
-import { Badge, Button, Card, Empty, Head, SelectField, Show, Stat, Table, TextField, useLoad } from './ui.tsx';
+import {
+  Badge,
+  Button,
+  breakable,
+  Card,
+  Empty,
+  Head,
+  SelectField,
+  Show,
+  Stat,
+  Table,
+  TextField,
+  useLoad,
+} from './ui.tsx';
 
 const DAY_MS = 86_400_000;
 const MAX_DAYS = 400;
@@ -252,7 +265,7 @@ export function RequestTable({ requests, keys }: { requests: readonly AnsweredRe
           isTitle: true,
           show: ({ method, route, rpc }) => (
             <span class="call">
-              <span class="method">{method}</span> <code>{rpc ?? route}</code>
+              <span class="method">{method}</span> <code>{breakable(rpc ?? route)}</code>
             </span>
           ),
         },
