@@ -1,8 +1,7 @@
 import { encode32 } from '../../lib/base58.ts';
+import { type ByteReader, base64, byteReader } from '../../solana/json-parsed/layout.ts';
 import { uiAmountOf, view } from '../ledger/accounts.ts';
-import { base64 } from '../ledger/record.ts';
 import type { VmAccount } from '../vm/vm.ts';
-import { type ByteReader, byteReader } from './layout.ts';
 
 const ACCOUNT_STATES = ['uninitialized', 'initialized', 'frozen'];
 /** Offset of the extensions in any account. */

@@ -1,10 +1,9 @@
 import { encode, encode32 } from '../../lib/base58.ts';
+import { type ByteReader, base64, byteReader, exact } from '../../solana/json-parsed/layout.ts';
 import { isMint, isTokenAccount, isTokenProgram, TOKEN_PROGRAM } from '../ledger/accounts.ts';
 import { NONCE_BYTES, SYSTEM_PROGRAM } from '../ledger/bank.ts';
-import { base64, exact } from '../ledger/record.ts';
 import type { VmAccount } from '../vm/vm.ts';
 import { mintInfo, multisigInfo, type TokenContext, tokenAccountInfo } from './account-token.ts';
-import { type ByteReader, byteReader } from './layout.ts';
 import { type AccountConfig, type AccountEncoding, RPC, rpcError, small } from './params.ts';
 
 const BASE58_LIMIT_BYTES = 128;

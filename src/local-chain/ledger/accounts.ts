@@ -1,7 +1,7 @@
 import { decode32, encode32 } from '../../lib/base58.ts';
 import { CodedError } from '../../lib/coded-error.ts';
+import { plainAmount, type UiTokenAmount, withoutZeros } from '../../solana/json-parsed/layout.ts';
 import type { Vm, VmAccount } from '../vm/vm.ts';
-import type { UiTokenAmount } from './state.ts';
 
 /** Larger accounts cannot be token accounts, and reading one copies all of it. */
 const LARGE_BYTES = 16_384;
@@ -157,7 +157,6 @@ export function view(data: Uint8Array): DataView {
 
 const INTEREST_BEARING = 10;
 const SCALED_UI_AMOUNT = 25;
-const MAX_POWER = 19;
 const SECONDS_PER_YEAR = 31_556_736;
 
 /** Amount of a mint's token as Agave shows it, with interest and scaling applied at `unixSeconds`. */
@@ -166,18 +165,6 @@ export function uiAmountOf(amount: bigint, mint: VmAccount | null, unixSeconds: 
   const scaled = mint === null ? null : scaledText(amount, decimals, mint.data, unixSeconds);
   if (scaled === null) return plainAmount(amount, decimals);
   return { amount: amount.toString(), decimals, uiAmount: Number(scaled), uiAmountString: scaled };
-}
-
-/** Amount without reading the mint. The divisor is limited to what 64 bits hold. */
-export function plainAmount(amount: bigint, decimals: number): UiTokenAmount {
-  const uiAmount = decimals > MAX_POWER ? null : Number(amount) / 10 ** decimals;
-  return { amount: amount.toString(), decimals, uiAmount, uiAmountString: plainText(amount, decimals) };
-}
-
-function plainText(amount: bigint, decimals: number): string {
-  if (decimals === 0) return amount.toString();
-  const digits = amount.toString().padStart(decimals + 1, '0');
-  return trimmed(`${digits.slice(0, -decimals)}.${digits.slice(-decimals)}`);
 }
 
 function scaledText(amount: bigint, decimals: number, data: Uint8Array, unixSeconds: number): string | null {
@@ -206,9 +193,5 @@ function interestFactor(config: Uint8Array, unixSeconds: number): number {
 }
 
 function fixed(value: number, decimals: number): string {
-  return trimmed(value.toFixed(Math.min(decimals, 100)));
-}
-
-function trimmed(text: string): string {
-  return text.includes('.') ? text.replace(/\.?0+$/, '') : text;
+  return withoutZeros(value.toFixed(Math.min(decimals, 100)));
 }

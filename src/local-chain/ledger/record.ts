@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { decode32, encode, encode32 } from '../../lib/base58.ts';
+import { base64, exact } from '../../solana/json-parsed/layout.ts';
 import {
   type DecodedTransaction,
   isStaticWritable,
@@ -114,15 +115,6 @@ function stored(balances: readonly TokenBalanceEntry[]): TokenBalanceEntry[] {
     const { uiTokenAmount } = balance;
     return uiTokenAmount.uiAmount === 0 ? { ...balance, uiTokenAmount: { ...uiTokenAmount, uiAmount: null } } : balance;
   });
-}
-
-/** A number when exact, else a bigint, which the JSON writer prints as a bare integer. */
-export function exact(value: bigint): number | bigint {
-  return value <= BigInt(Number.MAX_SAFE_INTEGER) ? Number(value) : value;
-}
-
-export function base64(data: Uint8Array): string {
-  return Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString('base64');
 }
 
 const MEMO_PROGRAMS = new Set([

@@ -1,15 +1,9 @@
 import { CodedError } from '../../lib/coded-error.ts';
+import type { UiTokenAmount } from '../../solana/json-parsed/layout.ts';
 import type { DecodedTransaction, MessageParts, TableLookup } from '../vm/transaction.ts';
 import type { TransactionError, VmAccount } from '../vm/vm.ts';
 
 export type Commitment = 'processed' | 'confirmed' | 'finalized';
-
-export interface UiTokenAmount {
-  readonly amount: string;
-  readonly decimals: number;
-  readonly uiAmount: number | null;
-  readonly uiAmountString: string;
-}
 
 export interface TokenBalanceEntry {
   readonly accountIndex: number;

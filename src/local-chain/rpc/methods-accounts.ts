@@ -1,4 +1,5 @@
 import { encode32 } from '../../lib/base58.ts';
+import { exact } from '../../solana/json-parsed/layout.ts';
 import type { ParseContext } from '../encode/account.ts';
 import { accountFormatOf, accountJson } from '../encode/account.ts';
 import {
@@ -30,7 +31,6 @@ import {
   tokenStateOf,
   uiAmountOf,
 } from '../ledger/accounts.ts';
-import { exact } from '../ledger/record.ts';
 import type { VmAccount } from '../vm/vm.ts';
 import type { AccountView } from './method.ts';
 import { bankOf, contextSlot, inContext, type LocalNode, type Method, type Methods, method } from './method.ts';

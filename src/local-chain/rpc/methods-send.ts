@@ -1,3 +1,5 @@
+import { parseInner } from '../../solana/json-parsed/instruction.ts';
+import { base64, exact } from '../../solana/json-parsed/layout.ts';
 import { accountFormatOf, accountJson } from '../encode/account.ts';
 import {
   airdropConfig,
@@ -13,9 +15,8 @@ import {
   text,
   u64,
 } from '../encode/params.ts';
-import { parseInner } from '../encode/transaction.ts';
 import { isFresh } from '../ledger/bank.ts';
-import { base64, exact, feeOf, innerJson, tokenBalances, unitPriceOf } from '../ledger/record.ts';
+import { feeOf, innerJson, tokenBalances, unitPriceOf } from '../ledger/record.ts';
 import type { LedgerBlock } from '../ledger/state.ts';
 import { decodeMessage } from '../vm/transaction.ts';
 import type { VmOutcome } from '../vm/vm.ts';

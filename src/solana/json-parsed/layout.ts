@@ -1,5 +1,4 @@
 import { encode32 } from '../../lib/base58.ts';
-import { exact } from '../ledger/record.ts';
 
 export type ByteReader = ReturnType<typeof byteReader>;
 
@@ -121,4 +120,39 @@ export function withAuthority(info: Info, [key, ...signers]: readonly string[], 
   if (key === undefined) return null;
   if (signers.length === 0) return { ...info, [name]: key };
   return { ...info, [`multisig${name[0]!.toUpperCase()}${name.slice(1)}`]: key, signers };
+}
+
+/** A number when exact, else a bigint, which the JSON writer prints as a bare integer. */
+export function exact(value: bigint): number | bigint {
+  return value <= BigInt(Number.MAX_SAFE_INTEGER) ? Number(value) : value;
+}
+
+export function base64(data: Uint8Array): string {
+  return Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString('base64');
+}
+
+export interface UiTokenAmount {
+  readonly amount: string;
+  readonly decimals: number;
+  readonly uiAmount: number | null;
+  readonly uiAmountString: string;
+}
+
+const MAX_POWER = 19;
+
+/** Amount without reading the mint. The divisor is limited to what 64 bits hold. */
+export function plainAmount(amount: bigint, decimals: number): UiTokenAmount {
+  const uiAmount = decimals > MAX_POWER ? null : Number(amount) / 10 ** decimals;
+  return { amount: amount.toString(), decimals, uiAmount, uiAmountString: plainText(amount, decimals) };
+}
+
+function plainText(amount: bigint, decimals: number): string {
+  if (decimals === 0) return amount.toString();
+  const digits = amount.toString().padStart(decimals + 1, '0');
+  return withoutZeros(`${digits.slice(0, -decimals)}.${digits.slice(-decimals)}`);
+}
+
+/** A decimal number without the zeros at its end. */
+export function withoutZeros(text: string): string {
+  return text.includes('.') ? text.replace(/\.?0+$/, '') : text;
 }

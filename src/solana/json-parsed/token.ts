@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto';
-import { plainAmount } from '../ledger/accounts.ts';
 import {
   type ByteReader,
   byteReader,
   type FieldReader,
   type Info,
+  plainAmount,
   type Shape,
   showAs,
   withAuthority,

@@ -1,6 +1,4 @@
-import { base64 } from '../ledger/record.ts';
-import type { ByteReader } from './layout.ts';
-import { type FieldReader, type Info, shapeParser } from './layout.ts';
+import { type ByteReader, base64, type FieldReader, type Info, shapeParser } from './layout.ts';
 
 const STAKE_AUTHORITIES = ['Staker', 'Withdrawer'];
 
