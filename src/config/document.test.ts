@@ -6,6 +6,7 @@ import { parse } from 'yaml';
 import { configDocument } from '../../test/helpers/write-config-document.ts';
 import { builtInDir } from '../cli/package-files.ts';
 import { findPlugins } from '../daemon/registry.ts';
+import { isPlainSchema } from '../lib/plain-schema.ts';
 import { loadConfig } from './load.ts';
 import type { SchemaNode } from './node.ts';
 import { assembleSchema, sectionProblems } from './schema.ts';
@@ -52,4 +53,8 @@ test('every key has a description, which stands above it', () => {
 
 test('the file is what the schemas say', async () => {
   assert.equal(readFileSync(path, 'utf8'), await configDocument(), 'npm run config:write');
+});
+
+test('a start checks its configuration without compiling the schema', () => {
+  assert.equal(isPlainSchema(schema), true);
 });

@@ -5,6 +5,7 @@ import { parseCidr } from '../lib/cidr.ts';
 import { nearest } from '../lib/edit-distance.ts';
 import { isPlainObject } from '../lib/json.ts';
 import { maskKeys } from '../lib/mask-keys.ts';
+import { isPlainSchema, matches } from '../lib/plain-schema.ts';
 import type { ConfigPath } from './file.ts';
 import { isSecret, type SchemaNode } from './node.ts';
 
@@ -17,14 +18,12 @@ export interface ConfigProblem {
   readonly message: string;
 }
 
-/**
- * A check that runs once: optimizing it, and validating its schema, took half of a start. A new instance each time, because an instance
- * keeps all schemas that it has compiled.
- */
+/** A check that runs once needs no optimized code. A new instance each time, because an instance keeps all schemas that it has compiled. */
 const ONCE = { code: { optimize: false }, meta: false, validateSchema: false } as const;
 
 /** All problems of a value, ordered by path. */
 export function validateConfig(schema: SchemaNode, value: unknown): ConfigProblem[] {
+  if (isPlainSchema(schema) && matches(schema, value, HOLDS)) return [];
   // Other formats are documentation; without a logger Ajv does not warn about them.
   const ajv = new Ajv({ allErrors: true, verbose: true, strict: false, logger: false, ...ONCE });
   for (const [name, { holds }] of TEXT_FORMATS) ajv.addFormat(name, holds);
@@ -113,6 +112,8 @@ export const TEXT_FORMATS: ReadonlyMap<string, TextFormat> = new Map([
     },
   ],
 ]);
+
+const HOLDS = new Map([...TEXT_FORMATS].map(([name, { holds }]) => [name, holds]));
 
 function isUrl(text: string, scheme: RegExp, isHostOptional = false): boolean {
   // Not only `new URL`: its error quotes the text.

@@ -1,12 +1,13 @@
 import type { TSchema } from '@sinclair/typebox';
 import { Ajv, type ErrorObject } from 'ajv';
 import { decode, decode32 } from '../lib/base58.ts';
+import { isPlainSchema } from '../lib/plain-schema.ts';
 
 /** Checks a value and fills in defaults in place; null if valid, otherwise one sentence. */
 export type Check = (value: unknown) => string | null;
 
 export interface Validator {
-  /** Compiles a schema; sentences call the value `name`. */
+  /** Compiles a schema, at the latest when it checks its first value; sentences call the value `name`. */
   compile(schema: TSchema, name: string): Check;
 }
 
@@ -30,8 +31,12 @@ export function createValidator(): Validator {
   });
   return {
     compile: (schema, name) => {
-      const validate = ajv.compile(schema);
-      return (value) => (validate(value) ? null : sentence(validate.errors ?? [], name));
+      // A schema that may not compile is refused at the start; the others wait for their first request.
+      let validate = isPlainSchema(schema) ? null : ajv.compile(schema);
+      return (value) => {
+        validate ??= ajv.compile(schema);
+        return validate(value) ? null : sentence(validate.errors ?? [], name);
+      };
     },
   };
 }
