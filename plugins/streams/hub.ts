@@ -11,7 +11,7 @@ import {
   type Metrics,
   messageOf,
 } from '../../src/plugin/plugin.ts';
-import type { KeptBlocks } from '../../src/ports/kept-blocks.ts';
+import type { LedgerReader } from '../../src/ports/ledger.ts';
 import { createSemaphore } from '../../src/runtime/semaphore.ts';
 import type { Filters, Labels, Match } from './filters.ts';
 import { type Encoding, frame, frameBytes, GrpcError, writeFrame } from './grpc-server.ts';
@@ -40,7 +40,7 @@ export interface HubOptions {
   readonly metrics: Metrics;
   readonly log: Log;
   /** The ledger; null: there is none. */
-  readonly blocks: () => KeptBlocks | null;
+  readonly blocks: () => LedgerReader | null;
   /** Bytes of updates that one group may hold until their blocks are final. */
   readonly limits: { readonly maxPendingBytes: number };
 }
@@ -225,7 +225,7 @@ export function createHub({ clock, metrics, log, limits, blocks }: HubOptions): 
   }
 
   /** Sends what the ledger has, block by block, until the newest released one; in the same turn the subscription becomes a live one. */
-  async function readOn(kept: KeptBlocks, replay: Replay): Promise<void> {
+  async function readOn(kept: LedgerReader, replay: Replay): Promise<void> {
     const { subscription, reader } = replay;
     const { filters, encoding } = subscription;
     for (;;) {
@@ -259,7 +259,7 @@ export function createHub({ clock, metrics, log, limits, blocks }: HubOptions): 
     }
   }
 
-  function read(kept: KeptBlocks, slot: number): Promise<ChainBlock | null> {
+  function read(kept: LedgerReader, slot: number): Promise<ChainBlock | null> {
     const known = recent.get(slot);
     if (known !== undefined) return known;
     const made = reads.run(() => kept.block(slot));
@@ -271,7 +271,7 @@ export function createHub({ clock, metrics, log, limits, blocks }: HubOptions): 
   }
 
   /** The ledger may know of finality before the hub has told of it. */
-  const finalUpTo = (kept: KeptBlocks) => (finalTo < 0 ? kept.finalSlot : finalTo);
+  const finalUpTo = (kept: LedgerReader) => (finalTo < 0 ? kept.finalSlot : finalTo);
 
   function holdFor(replay: Replay, slot: number, batches: readonly Batch[]): void {
     const bytes = batches.reduce((sum, batch) => sum + batch.bytes.length, 0);
@@ -383,19 +383,19 @@ interface Replay {
   isOver: boolean;
 }
 
-function demandKept(kept: KeptBlocks, slot: number): void {
+function demandKept(kept: LedgerReader, slot: number): void {
   const first = kept.firstOfRun();
   if (first < 0 || slot < first) throw outOfRange(kept, slot);
 }
 
-function outOfRange(kept: KeptBlocks, slot: number): GrpcError {
+function outOfRange(kept: LedgerReader, slot: number): GrpcError {
   const first = kept.firstOfRun();
   const last = first < 0 ? 'none' : String(first);
   return new GrpcError('outOfRange', `broadcast from ${slot} is not available, last available: ${last}`);
 }
 
 /** The first block from a slot on, up to another; null without one. Throws GrpcError where nobody knows. */
-function nextKept(kept: KeptBlocks, from: number, to: number): number | null {
+function nextKept(kept: LedgerReader, from: number, to: number): number | null {
   for (let slot = from; slot <= to; slot++) {
     const state = kept.state(slot);
     if (state === 'block') return slot;

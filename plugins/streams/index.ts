@@ -3,7 +3,7 @@ import { createSecureContext } from 'node:tls';
 import { defineHostPlugin, gateService } from '../../src/plugin/host.ts';
 import { API_VERSION, CodedError, codeOf } from '../../src/plugin/plugin.ts';
 import { accessCharges } from '../../src/ports/access.ts';
-import { kernelKeptBlocks } from '../../src/ports/kept-blocks.ts';
+import { kernelLedger } from '../../src/ports/ledger.ts';
 import { type StreamsConfig, streamsConfig } from './config.ts';
 import { createGeyser } from './geyser.ts';
 import { createGrpcServer, type GrpcServer } from './grpc-server.ts';
@@ -25,14 +25,14 @@ export default defineHostPlugin({
   summary: 'streams of transactions, blocks and slots over gRPC, for Yellowstone and LaserStream clients',
   roles: ['indexer'],
   config: streamsConfig,
-  uses: [accessCharges, gateService, kernelKeptBlocks],
+  uses: [accessCharges, gateService, kernelLedger],
   provision(ctx) {
     ctx.checkConfig(() => void readTls(ctx.config));
     const chain = ctx.chain('main');
     if (!ctx.roles.has('indexer') || chain === null) return;
     const { clock, config, log, metrics, random, version } = ctx;
     const { grpc } = config;
-    const kept = ctx.use(kernelKeptBlocks);
+    const kept = ctx.use(kernelLedger);
     const blocks = () => kept?.('main') ?? null;
     const hub = createHub({ clock, metrics, log, limits: grpc, blocks });
     const geyser = createGeyser({

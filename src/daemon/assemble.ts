@@ -12,7 +12,7 @@ import type { Clock } from '../ports/clock.ts';
 import { type DaemonView, type Inject, kernelView, ROLES, type Roles } from '../ports/daemon-view.ts';
 import { kernelFollowing } from '../ports/following.ts';
 import { kernelGaps } from '../ports/gaps.ts';
-import { type KeptBlocks, kernelKeptBlocks } from '../ports/kept-blocks.ts';
+import { kernelLedger, type LedgerReader } from '../ports/ledger.ts';
 import { kernelOutbox, type Outbox } from '../ports/outbox.ts';
 import { kernelParsers, type ParserBook } from '../ports/parsers.ts';
 import type { Store } from '../ports/store.ts';
@@ -55,7 +55,7 @@ export interface Assembly {
   readonly store: Late<Store>;
   readonly outbox: Late<OutboxParts>;
   /** The ledgers of this thread, once they are open. */
-  readonly ledgers: Map<ChainId, KeptBlocks>;
+  readonly ledgers: Map<ChainId, LedgerReader>;
   /** Set when the listeners are made. */
   readonly inject: Late<Inject>;
 }
@@ -84,7 +84,7 @@ export async function assemble(options: AssembleOptions): Promise<Assembly> {
   const store = createLate<Store>('the store');
   const outbox = createLate<OutboxParts>('the outbox');
   const inject = createLate<Inject>('the listeners');
-  const ledgers = new Map<ChainId, KeptBlocks>();
+  const ledgers = new Map<ChainId, LedgerReader>();
   const budgets = createBudgets(roomsOf(config.core), roles.has('api') ? metrics.scope('budget') : null);
   const lateStore = createLateStore(store);
   const chains = options.chains
@@ -128,7 +128,7 @@ export async function assemble(options: AssembleOptions): Promise<Assembly> {
         { token: storedBudgets, service: budgets.stored },
         { token: kernelOutbox, service: lateOutbox(lateStore, parts.clock, outbox) },
         { token: kernelGaps, service: createGapBook(lateStore, parts.clock) },
-        { token: kernelKeptBlocks, service: (chain: ChainId) => ledgers.get(chain) ?? null },
+        { token: kernelLedger, service: (chain: ChainId) => ledgers.get(chain) ?? null },
         {
           token: kernelFollowing,
           service: createFollowing({ store: lateStore, follow: config.core.follow, chain: readerOf }),

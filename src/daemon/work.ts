@@ -4,7 +4,7 @@ import { createFollower, type Follower } from '../chain/follower.ts';
 import { createReleaseListeners } from '../chain/run.ts';
 import { createOutboxGauges, type OutboxGauges } from '../jobs/metrics.ts';
 import { createJobRunner, type JobRunner } from '../jobs/runner.ts';
-import { createLedgerMeter, type Ledger, openLedger } from '../ledger/index.ts';
+import { createLedgerMeter, createLedgerReader, type Ledger, openLedger } from '../ledger/index.ts';
 import { CodedError, codeOf } from '../lib/coded-error.ts';
 import type { ChainId, ChainStatus } from '../ports/chain.ts';
 import type { Log } from '../ports/log.ts';
@@ -111,10 +111,27 @@ export function createWork(assembly: Assembly, parts: DaemonParts, fatal: (error
     return follower;
   }
 
+  const ledgerDir = (chain: ChainId) => join(core.dataDir, 'ledger', chain);
+
+  /** Until this process writes the ledger itself it reads the one of another thread or process. */
+  function readLedgers(): void {
+    if (core.ledger.retain.hours === 0) return;
+    for (const { setup } of assembly.chains) {
+      const damaged = assembly.metrics
+        .scope(setup.id === 'main' ? 'ledger_reader' : `ledger_reader_${setup.id}`)
+        .counter(
+          'blocks_damaged_total',
+          'reads of blocks that are damaged on disk, outside the thread that writes them',
+        );
+      const reader = { dir: ledgerDir(setup.id), chain: setup.id, clock, log, damaged: () => damaged.add() };
+      assembly.ledgers.set(setup.id, createLedgerReader(reader));
+    }
+  }
+
   function ledgerOf(chain: ChainId): () => Promise<Ledger> {
     const { hours, bytes } = core.ledger.retain;
     const meter = createLedgerMeter(assembly.metrics.scope(chain === 'main' ? 'ledger' : `ledger_${chain}`));
-    const dir = join(core.dataDir, 'ledger', chain);
+    const dir = ledgerDir(chain);
     return async () => {
       const ledger = await openLedger({ ...{ dir, chain, clock, log, meter }, retainHours: hours, retainBytes: bytes });
       assembly.ledgers.set(chain, ledger);
@@ -174,6 +191,7 @@ export function createWork(assembly: Assembly, parts: DaemonParts, fatal: (error
   return {
     make(store, dataDir) {
       makeJobs(store, dataDir);
+      readLedgers();
       for (const chain of assembly.chains) companions.push(tellOtherChains(chain));
       runs = assembly.chains.map((chain) =>
         createChainRun({ chain, store, follower: followerOf(chain, store), clock, log, fatal }),

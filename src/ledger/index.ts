@@ -1,52 +1,22 @@
-import { type FileHandle, open, readdir, rm } from 'node:fs/promises';
-import { join } from 'node:path';
-import { promisify } from 'node:util';
-import { brotliCompress, brotliDecompress, constants } from 'node:zlib';
-import { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
+import { type FileHandle, open, rm } from 'node:fs/promises';
 import type { BlockHeader, ChainBlock } from '../ports/block.ts';
 import type { ChainId } from '../ports/chain.ts';
 import type { Clock } from '../ports/clock.ts';
-import type { KeptBlocks } from '../ports/kept-blocks.ts';
+import type { LedgerReader } from '../ports/ledger.ts';
 import type { Log } from '../ports/log.ts';
 import type { Metrics } from '../ports/metrics.ts';
-import { EXIT } from '../runtime/errors.ts';
 import { makeFolder } from '../runtime/make-folder.ts';
 import { createSemaphore } from '../runtime/semaphore.ts';
-import { decodeBlock } from '../solana/decode/decode-block.ts';
-import { scanBlockAnswer } from '../solana/decode/scan-block.ts';
-import { decodeText, encodeText } from './codec.ts';
-import {
-  BLOCK,
-  CUT,
-  FINAL,
-  type Frame,
-  HEADER_BYTES,
-  INDEX,
-  isSound,
-  markOf,
-  PLAIN,
-  readFrame,
-  VERBATIM,
-  writeFrame,
-} from './frame.ts';
-import {
-  addFrame,
-  checkSegment,
-  type Fault,
-  indexOf,
-  loadSegment,
-  lowerBound,
-  newSegment,
-  readAt,
-  type Segment,
-} from './segment.ts';
+import { ledgerFailed, listSegments, segmentPath, syncFolder } from './files.ts';
+import { BLOCK, CUT, FINAL, type Frame, INDEX, markOf, readFrame, VERBATIM, writeFrame } from './frame.ts';
+import { payloadOf, textOf } from './payload.ts';
+import { createSegmentReader, decodedBlock } from './reader.ts';
+import { addFrame, checkSegment, type Fault, indexOf, loadSegment, newSegment, type Segment } from './segment.ts';
+
+export { createLedgerReader } from './reader.ts';
 
 /** The blocks of one chain in files. One process writes; what it has not been told to keep is never served. */
-export interface Ledger extends KeptBlocks {
-  /** Null when the block is unknown. */
-  header(slot: number): Promise<BlockHeader | null>;
-  /** The JSON text of the block as a node answered it, rewards included; null when it is unknown, damaged, or came in another form. */
-  text(slot: number): Promise<Buffer | null>;
+export interface Ledger extends LedgerReader {
   /** The block is on disk when this resolves. One that is known already is not written again. Errors: LEDGER_IO, LEDGER_FULL. */
   append(block: ChainBlock): Promise<void>;
   /** Blocks above the slot are void. Final ones stay unless `evenFinal`. Errors: as `append`. */
@@ -74,9 +44,7 @@ export interface LedgerOptions {
 const LARGEST_SEGMENT_BYTES = 268_435_456;
 /** A file is at most this part of what is retained, so that removing whole files keeps near the bound. */
 const PARTS = 8;
-const QUALITY = 5;
 const HOUR_MS = 3_600_000;
-const NAME = /^(\d{10})\.ledger$/;
 
 /** Opens or makes the ledger of a chain: what a crash left incomplete is cut off. Errors: LEDGER_IO. */
 export async function openLedger(options: LedgerOptions): Promise<Ledger> {
@@ -95,97 +63,13 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
     oldestSlot: segments.reduce((least, { slots }) => Math.min(least, slots[0] ?? least), Number.MAX_SAFE_INTEGER),
   });
 
-  const finalSlot = () => segments.reduce((slot, each) => Math.max(Math.min(slot, each.cutTo), each.finalSlot), -1);
-
-  /** Where the block of a slot stands. A later file replaces an earlier one, and its cuts apply to it. */
-  function find(slot: number): { readonly segment: Segment; readonly at: number } | null {
-    for (let number = segments.length - 1; number >= 0; number--) {
-      const segment = segments[number]!;
-      const at = lowerBound(segment.slots, slot);
-      if (segment.slots[at] === slot) return { segment, at };
-      if (segment.cutTo < slot) return null;
-    }
-    return null;
-  }
-
-  function newest(atMost = Number.MAX_SAFE_INTEGER): number {
-    let found = -1;
-    let limit = atMost;
-    for (let number = segments.length - 1; number >= 0; number--) {
-      const { slots, cutTo } = segments[number]!;
-      found = Math.max(found, slots[lowerBound(slots, limit + 1) - 1] ?? -1);
-      limit = Math.min(limit, cutTo);
-    }
-    return found;
-  }
-
-  /** Blocks that were written out of order end the run early, which is safe. */
-  function firstOfRun(): number {
-    let lowest = -1;
-    let parent: number | null = null;
-    let limit = Number.MAX_SAFE_INTEGER;
-    for (let number = segments.length - 1; number >= 0; number--) {
-      const { slots, parents, cutTo } = segments[number]!;
-      for (let at = lowerBound(slots, limit + 1) - 1; at >= 0; at--) {
-        if (parent !== null && slots[at] !== parent) return lowest;
-        lowest = slots[at]!;
-        parent = parents[at]!;
-      }
-      limit = Math.min(limit, cutTo);
-    }
-    return lowest;
-  }
-
-  /** The lowest known block above a slot. */
-  function above(slot: number): { readonly slot: number; readonly parent: number } | null {
-    let found: { slot: number; parent: number } | null = null;
-    let limit = Number.POSITIVE_INFINITY;
-    for (let number = segments.length - 1; number >= 0; number--) {
-      const { slots, parents, cutTo } = segments[number]!;
-      const at = lowerBound(slots, slot + 1);
-      const lowest = slots[at];
-      if (lowest !== undefined && lowest <= limit && lowest < (found?.slot ?? Number.POSITIVE_INFINITY))
-        found = { slot: lowest, parent: parents[at]! };
-      limit = Math.min(limit, cutTo);
-    }
-    return found;
-  }
-
-  async function readBlock(slot: number, whole: boolean): Promise<{ frame: Frame; payload: Buffer } | null> {
-    const found = find(slot);
-    if (found === null) return null;
-    const { segment, at } = found;
-    const place = segment.places[at]!;
-    let handle: FileHandle;
-    try {
-      handle = await open(segment.path, 'r');
-    } catch (error) {
-      // Removed by the retention since it was found.
-      if (codeOf(error) === 'ENOENT') return null;
-      throw failed('read', error);
-    }
-    try {
-      const frame = readFrame(await readAt(handle, place, HEADER_BYTES));
-      const isRight = frame !== null && frame.kind === BLOCK && frame.header.slot === slot;
-      const payload = isRight && whole ? await readAt(handle, place + HEADER_BYTES, frame.payload) : Buffer.alloc(0);
-      if (isRight && (!whole || isSound(frame, payload))) return { frame, payload };
-    } catch (error) {
-      throw failed('read', error);
-    } finally {
-      await handle.close();
-    }
-    meter.damaged.add();
-    log.error({ chain, slot, file: segment.path, place }, 'a block of the ledger is damaged and is not served');
-    return null;
-  }
-
-  async function readText(slot: number): Promise<{ frame: Frame; text: Buffer } | null> {
-    const found = await readBlock(slot, true);
-    if (found === null) return null;
-    const text = await textOf(found.frame, found.payload).catch(() => null);
-    if (text === null) meter.damaged.add();
-    return text === null ? null : { frame: found.frame, text };
-  }
+  const reader = createSegmentReader({
+    ...{ chain, log },
+    damaged: () => meter.damaged.add(),
+    segments: () => segments,
+    refresh: () => Promise.resolve(),
+  });
+  const { newest, stored } = reader;
 
   /** Where the next frame goes. Errors: those of the file system. */
   async function writable(): Promise<{ readonly segment: Segment; readonly handle: FileHandle }> {
@@ -199,7 +83,7 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
       return { segment: last, handle: file };
     }
     const number = (last?.number ?? 0) + 1;
-    const segment = newSegment(number, join(dir, `${String(number).padStart(10, '0')}.ledger`));
+    const segment = newSegment(number, segmentPath(dir, number));
     const made = await openFile(segment.path, 'w+', 0o600);
     await syncFolder(dir);
     file = made;
@@ -224,7 +108,7 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
       meter.written.add(bytes.length);
       await rotate(segment);
     } catch (error) {
-      throw failed('write', error);
+      throw ledgerFailed('write', error);
     }
   }
 
@@ -272,24 +156,9 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
     [{ kind, flags: 0, writtenAt: clock.now(), header: markOf(slot) }, Buffer.alloc(0)] as const;
 
   return {
+    ...reader,
     get finalSlot() {
-      return finalSlot();
-    },
-    newest,
-    firstOfRun,
-    state(slot) {
-      if (find(slot) !== null) return 'block';
-      const next = above(slot);
-      return next !== null && next.parent < slot ? 'skipped' : 'unknown';
-    },
-    header: async (slot) => (await readBlock(slot, false))?.frame.header ?? null,
-    async text(slot) {
-      const found = await readText(slot);
-      return found === null || (found.frame.flags & VERBATIM) === 0 ? null : found.text;
-    },
-    async block(slot) {
-      const found = await readText(slot);
-      return found === null ? null : decoded(slot, found.text);
+      return reader.finalSlot;
     },
     async append(block) {
       const { answer } = block;
@@ -301,7 +170,7 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
       };
       await writes.run(async () => {
         // Damaged blocks are written again.
-        const known = await readBlock(block.slot, true);
+        const known = await stored(block.slot, true);
         if (known?.frame.header.blockhash === block.blockhash) return;
         await put([[frame, payload]]);
         meter.appended.add();
@@ -309,14 +178,14 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
     },
     async cut(slot, evenFinal = false) {
       await writes.run(async () => {
-        const to = evenFinal ? slot : Math.max(slot, finalSlot());
+        const to = evenFinal ? slot : Math.max(slot, reader.finalSlot);
         if (newest() > to) await put([mark(CUT, to)]);
       });
     },
     async finalize(slot) {
       // A mark that is lost only costs a comparison at the next start.
       await writes.run(async () => {
-        if (slot > finalSlot()) await put([mark(FINAL, slot)], false);
+        if (slot > reader.finalSlot) await put([mark(FINAL, slot)], false);
       });
     },
     async close() {
@@ -358,42 +227,17 @@ export function createLedgerMeter(metrics: Metrics) {
   return meter;
 }
 
-async function listFiles(dir: string): Promise<readonly { readonly number: number; readonly path: string }[]> {
-  const names = (await readdir(dir)).filter((name) => NAME.test(name)).toSorted();
-  return names.map((name) => ({ number: Number(NAME.exec(name)![1]), path: join(dir, name) }));
-}
-
 async function load(dir: string): Promise<readonly Segment[]> {
   try {
     makeFolder(dir);
     const segments: Segment[] = [];
-    for (const { number, path } of await listFiles(dir)) segments.push(await loadSegment(number, path));
+    for (const { number, path } of await listSegments(dir)) segments.push(await loadSegment(number, path));
     // Nothing is added to a file below the newest, complete or not.
     for (const segment of segments.slice(0, -1)) segment.isComplete = true;
     return segments;
   } catch (error) {
-    throw failed('open', error);
+    throw ledgerFailed('open', error);
   }
-}
-
-async function syncFolder(dir: string): Promise<void> {
-  const folder = await open(dir, 'r');
-  try {
-    await folder.sync();
-  } finally {
-    await folder.close();
-  }
-}
-
-function failed(what: string, error: unknown): CodedError {
-  const code = codeOf(error);
-  if (error instanceof CodedError) return error;
-  const isFull = code === 'ENOSPC' || code === 'EDQUOT';
-  return new CodedError(isFull ? 'LEDGER_FULL' : 'LEDGER_IO', `cannot ${what} the ledger: ${messageOf(error)}`, {
-    cause: error,
-    retryable: isFull,
-    exitCode: EXIT.temporary,
-  });
 }
 
 function headerOf({
@@ -407,44 +251,6 @@ function headerOf({
   return { slot, parentSlot, blockhash, previousBlockhash, blockHeight, blockTime };
 }
 
-const compress = promisify<Buffer, object, Buffer>(brotliCompress);
-const decompress = promisify<Buffer, Buffer>(brotliDecompress);
-
-/** The columns, or the text itself where they do not lead back to the same bytes. */
-async function payloadOf(text: Buffer): Promise<readonly [Buffer, number]> {
-  const columns = encodeText(text);
-  const isReversible = isSame(columns, text);
-  const bytes = isReversible ? columns : text;
-  const params = {
-    [constants.BROTLI_PARAM_QUALITY]: QUALITY,
-    [constants.BROTLI_PARAM_LGWIN]: constants.BROTLI_MAX_WINDOW_BITS,
-    [constants.BROTLI_PARAM_SIZE_HINT]: bytes.length,
-  };
-  return [await compress(bytes, { params }), isReversible ? 0 : PLAIN];
-}
-
-function isSame(columns: Buffer, text: Buffer): boolean {
-  try {
-    return decodeText(columns).equals(text);
-  } catch {
-    return false;
-  }
-}
-
-async function textOf({ flags }: Frame, payload: Buffer): Promise<Buffer> {
-  const bytes = await decompress(payload);
-  return (flags & PLAIN) === 0 ? decodeText(bytes) : bytes;
-}
-
-const BEFORE = Buffer.from('{"result":');
-const AFTER = Buffer.from('}');
-
-/** As the chain adapter decodes the answer of a node. Errors: as `decodeBlock`. */
-function decoded(slot: number, text: Buffer): ChainBlock {
-  const answer = Buffer.concat([BEFORE, text, AFTER]);
-  return decodeBlock(slot, scanBlockAnswer(answer) ?? (JSON.parse(text.toString()) as unknown));
-}
-
 export interface LedgerCheck {
   readonly files: number;
   readonly blocks: number;
@@ -455,12 +261,12 @@ export interface LedgerCheck {
 /** Reads and decodes every block of the files in a folder, also while they are being written. Errors: LEDGER_IO. */
 export async function verifyLedger(dir: string): Promise<LedgerCheck> {
   try {
-    const files = await listFiles(dir);
+    const files = await listSegments(dir);
     const checks = [];
     for (const { path } of files)
       checks.push(
         await checkSegment(path, async (frame, payload) => {
-          const { blockhash } = decoded(frame.header.slot, await textOf(frame, payload));
+          const { blockhash } = decodedBlock(frame.header.slot, await textOf(frame, payload));
           if (blockhash !== frame.header.blockhash) throw new Error('another block');
         }),
       );
@@ -471,6 +277,6 @@ export async function verifyLedger(dir: string): Promise<LedgerCheck> {
       faults: checks.flatMap(({ faults }) => faults),
     };
   } catch (error) {
-    throw failed('read', error);
+    throw ledgerFailed('read', error);
   }
 }

@@ -23,7 +23,14 @@ import type { ChainBlock } from '../ports/block.ts';
 import { createMetricsRegistry } from '../runtime/metrics.ts';
 import { decodeBlock } from '../solana/decode/decode-block.ts';
 import { scanBlockAnswer } from '../solana/decode/scan-block.ts';
-import { createLedgerMeter, type Ledger, type LedgerOptions, openLedger, verifyLedger } from './index.ts';
+import {
+  createLedgerMeter,
+  createLedgerReader,
+  type Ledger,
+  type LedgerOptions,
+  openLedger,
+  verifyLedger,
+} from './index.ts';
 
 const HOUR_MS = 3_600_000;
 
@@ -132,6 +139,84 @@ describe('blocks of the ledger', () => {
     const { size } = statSync(files()[0]!);
     await ledger.append(block(1));
     assert.equal(statSync(files()[0]!).size, size);
+  });
+});
+
+describe('look-ups', () => {
+  test('a transaction by signature and place, with its text as the node sent it', async (t) => {
+    const ledger = await setUp(t).open();
+    await appendAll(ledger, range(1, 3));
+    const { signatures } = block(2).transactions[0]!;
+    assert.deepEqual(await ledger.find(signatures[0]!), { slot: 2, index: 0 });
+    assert.equal(await ledger.find(Buffer.alloc(64, 7)), null);
+    const found = (await ledger.transaction({ slot: 2, index: 0 }))!;
+    assert.equal(found.signature, block(2).transactions[0]!.signature);
+    assert.ok((await ledger.text(2))!.includes(found.text));
+    assert.deepEqual(found.block().transactions[0]!.meta, block(2).transactions[0]!.meta);
+    assert.equal(await ledger.transaction({ slot: 2, index: 1 }), null);
+    assert.equal(await ledger.transaction({ slot: 9, index: 0 }), null);
+  });
+
+  test('pages of an address in both orders, between places', async (t) => {
+    const ledger = await setUp(t).open();
+    await appendAll(ledger, range(1, 9));
+    await ledger.finalize(4);
+    const [tx] = block(1).transactions;
+    const address = block(1).keys.bytes(tx!.keys[0]!).slice();
+    const page = async (query: object) => {
+      const answer = (await ledger.addressPage({ address, reasons: 'keys', order: 'newest', limit: 3, ...query }))!;
+      assert.deepEqual([answer.from, answer.to], [1, 9]);
+      return [answer.rows.map(({ slot }) => slot), answer.hasMore];
+    };
+    assert.deepEqual(await page({}), [[9, 8, 7], true]);
+    assert.deepEqual(await page({ order: 'oldest' }), [[1, 2, 3], true]);
+    assert.deepEqual(await page({ below: { slot: 3, index: 0 } }), [[2, 1], false]);
+    assert.deepEqual(await page({ below: { slot: 3, index: 1 }, above: { slot: 1, index: 0 } }), [[3, 2], false]);
+    assert.deepEqual(await page({ order: 'oldest', above: { slot: 7, index: -1 } }), [[7, 8, 9], false]);
+    const [row] = (await ledger.addressPage({ address, reasons: 'keys', order: 'oldest', limit: 1 }))!.rows;
+    const { signature, blockTime } = { ...block(1), signature: tx!.signature };
+    const place = { slot: 1, index: 0, signature, blockTime, isFinal: true };
+    assert.deepEqual(row, { ...place, err: null, memo: null, key: 'static', owner: null });
+  });
+});
+
+describe('a reader of the files', () => {
+  test('follows appends, cuts and new files; nothing is known while the folder is missing', async (t) => {
+    const { dir, open: openIt, clock, log } = setUp(t, { retainBytes: 100_000 });
+    const folder = join(dir, 'ledger');
+    const reader = createLedgerReader({ dir: folder, chain: 'main', clock, log, damaged: () => undefined });
+    await reader.refresh();
+    assert.equal(reader.newest(), -1);
+    const ledger = await openIt(folder);
+    const draw = createSfc32(9);
+    for (let slot = 1; slot <= 60; slot++) {
+      const filler = Buffer.from(Array.from({ length: 900 }, () => Math.floor(draw.float() * 256))).toString('base64');
+      await ledger.append(block(slot, slot - 1, 'a', 'a', filler));
+      if (slot % 7 !== 0) continue;
+      await ledger.cut(slot - 2);
+      assert.equal(await reader.header(slot), null);
+      await appendAll(ledger, [block(slot - 1, slot - 2, 'b', 'a'), block(slot, slot - 1, 'b')]);
+      await reader.refresh();
+      assert.equal(reader.newest(), slot);
+      assert.equal(reader.firstOfRun(), ledger.firstOfRun());
+      assert.deepEqual(await reader.text(slot), await ledger.text(slot));
+    }
+    assert.ok(readdirSync(folder).length > 1);
+  });
+
+  test('blocks that are not final are not served from a ledger that nobody continues', async (t) => {
+    const { dir, open: openIt, clock, log } = setUp(t);
+    const reader = createLedgerReader({ dir, chain: 'main', clock, log, damaged: () => undefined });
+    const ledger = await openIt();
+    await appendAll(ledger, range(1, 5));
+    await ledger.finalize(3);
+    assert.notEqual(await reader.block(5), null);
+    await clock.advance(120_000);
+    assert.equal(await reader.block(5), null);
+    assert.equal(reader.state(4), 'unknown');
+    assert.equal(reader.newest(), 3);
+    await ledger.append(block(6));
+    assert.notEqual(await reader.block(5), null);
   });
 });
 

@@ -121,9 +121,25 @@ export async function loadSegment(number: number, path: string): Promise<Segment
   }
 }
 
+/** A segment with the frames that another process has added since. The given one stays as it is. Errors: as `loadSegment`. */
+export async function updateSegment(known: Segment): Promise<Segment> {
+  const file = await open(known.path, 'r');
+  try {
+    const { size } = await file.stat();
+    if (size === known.bytes) return known;
+    if (size < known.bytes) return await loadSegment(known.number, known.path);
+    const { slots, parents, places } = known;
+    const segment = { ...known, slots: [...slots], parents: [...parents], places: [...places] };
+    for await (const { frame, place } of framesOf(file, size, segment, known.bytes)) addFrame(segment, frame, place);
+    return segment;
+  } finally {
+    await file.close();
+  }
+}
+
 /** The frames of a file in order. The payload of the last one is checked: only it can be incomplete after a crash. */
-async function* framesOf(file: FileHandle, size: number, segment: { damaged: number }) {
-  for (let place = 0; place < size; ) {
+async function* framesOf(file: FileHandle, size: number, segment: { damaged: number }, from = 0) {
+  for (let place = from; place < size; ) {
     const frame = readFrame(await readAt(file, place, HEADER_BYTES));
     const end = frame === null ? size + 1 : place + HEADER_BYTES + frame.payload;
     const isWhole =

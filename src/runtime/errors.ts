@@ -48,6 +48,7 @@ export const ERRORS = {
   STORE_MIGRATION: 'a migration failed or its list is not 1, 2, 3 without holes',
   STORE_WRONG_CHAIN: 'the database belongs to another chain',
   LEDGER_IO: 'a file of the ledger could not be read or written',
+  LEDGER_DAMAGED: 'what was looked up is on disk in the ledger, and damaged',
   LEDGER_MISSING: 'a command found no ledger in the data folder',
   LEDGER_FULL: 'the disk of the ledger is full; the follower waits',
   CHAIN_UNREACHABLE: 'no upstream answered',

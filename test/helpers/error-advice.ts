@@ -77,6 +77,8 @@ export const ADVICE: Readonly<Record<string, string>> = {
   STORE_DESCRIPTORS: 'Raise `LimitNOFILE` of the unit (`ulimit -n`), or lower `http.maxConnections`.',
   STORE_ENGINE_MISSING:
     'Node 20: `npm install --global better-sqlite3@12.11.1`. Otherwise install the program again for this version of Node.',
+  LEDGER_DAMAGED:
+    'Check the disk; `parhelion ledger verify` names damaged blocks. Final blocks are read from an upstream instead.',
   LEDGER_FULL: 'Free some space, or lower `ledger.retain.bytes`; the follower waits and continues by itself.',
   LEDGER_IO:
     'Check the disk and its log, and owner and permissions of `dataDir`; `parhelion ledger verify` shows damaged blocks.',

@@ -1,0 +1,357 @@
+import { type FileHandle, open } from 'node:fs/promises';
+import { encode64 } from '../lib/base58.ts';
+import { CodedError, codeOf } from '../lib/coded-error.ts';
+import { JsonCursor, Unusual } from '../lib/json-cursor.ts';
+import type { BlockHeader, ChainBlock, NormalTransaction } from '../ports/block.ts';
+import type { ChainId } from '../ports/chain.ts';
+import type { Clock } from '../ports/clock.ts';
+import type { AddressPage, AddressQuery, AddressRow, KeptTransaction, LedgerReader, Place } from '../ports/ledger.ts';
+import type { Log } from '../ports/log.ts';
+import { decodeBlock, decodeTransaction } from '../solana/decode/decode-block.ts';
+import { scanBlockAnswer } from '../solana/decode/scan-block.ts';
+import { ledgerFailed, listSegments } from './files.ts';
+import { BLOCK, type Frame, HEADER_BYTES, isSound, readFrame, VERBATIM } from './frame.ts';
+import { memoOf } from './memo.ts';
+import { textOf } from './payload.ts';
+import { loadSegment, lowerBound, readAt, type Segment, updateSegment } from './segment.ts';
+
+/** What reads the segments of a ledger, in the thread that writes them and in others. */
+
+export interface ReaderParts {
+  readonly chain: ChainId;
+  readonly log: Log;
+  /** Counts reads of damaged blocks. */
+  readonly damaged: () => void;
+  readonly segments: () => readonly Segment[];
+  /** Above it nothing is known: the newest blocks of a ledger to which nobody writes any more. */
+  readonly trustedTo?: () => number;
+  /** Errors: LEDGER_IO. */
+  readonly refresh: () => Promise<void>;
+}
+
+/** A block as it stands in a file. */
+export interface StoredBlock {
+  readonly frame: Frame;
+  readonly payload: Buffer;
+}
+
+export interface SegmentReader extends LedgerReader {
+  /** `whole`: with its payload. Null when the block is unknown or damaged. Errors: LEDGER_IO. */
+  stored(slot: number, whole: boolean): Promise<StoredBlock | null>;
+}
+
+export function createSegmentReader({ chain, log, damaged, refresh, ...parts }: ReaderParts): SegmentReader {
+  const { segments } = parts;
+  const top = () => parts.trustedTo?.() ?? Number.MAX_SAFE_INTEGER;
+
+  const finalSlot = () => segments().reduce((slot, each) => Math.max(Math.min(slot, each.cutTo), each.finalSlot), -1);
+
+  /** Where the block of a slot stands. A later file replaces an earlier one, and its cuts apply to it. */
+  function find(slot: number): { readonly segment: Segment; readonly at: number } | null {
+    if (slot > top()) return null;
+    const all = segments();
+    for (let number = all.length - 1; number >= 0; number--) {
+      const segment = all[number]!;
+      const at = lowerBound(segment.slots, slot);
+      if (segment.slots[at] === slot) return { segment, at };
+      if (segment.cutTo < slot) return null;
+    }
+    return null;
+  }
+
+  function newest(atMost = Number.MAX_SAFE_INTEGER): number {
+    const all = segments();
+    let found = -1;
+    let limit = Math.min(atMost, top());
+    for (let number = all.length - 1; number >= 0; number--) {
+      const { slots, cutTo } = all[number]!;
+      found = Math.max(found, slots[lowerBound(slots, limit + 1) - 1] ?? -1);
+      limit = Math.min(limit, cutTo);
+    }
+    return found;
+  }
+
+  /** Blocks that were written out of order end the run early, which is safe. */
+  function firstOfRun(): number {
+    const all = segments();
+    let lowest = -1;
+    let parent: number | null = null;
+    let limit = top();
+    for (let number = all.length - 1; number >= 0; number--) {
+      const { slots, parents, cutTo } = all[number]!;
+      for (let at = lowerBound(slots, limit + 1) - 1; at >= 0; at--) {
+        if (parent !== null && slots[at] !== parent) return lowest;
+        lowest = slots[at]!;
+        parent = parents[at]!;
+      }
+      limit = Math.min(limit, cutTo);
+    }
+    return lowest;
+  }
+
+  /** The lowest known block above a slot. */
+  function above(slot: number): { readonly slot: number; readonly parent: number } | null {
+    const all = segments();
+    let found: { slot: number; parent: number } | null = null;
+    let limit = top();
+    for (let number = all.length - 1; number >= 0; number--) {
+      const { slots, parents, cutTo } = all[number]!;
+      const at = lowerBound(slots, slot + 1);
+      const lowest = slots[at];
+      if (lowest !== undefined && lowest <= limit && lowest < (found?.slot ?? Number.POSITIVE_INFINITY))
+        found = { slot: lowest, parent: parents[at]! };
+      limit = Math.min(limit, cutTo);
+    }
+    return found;
+  }
+
+  function state(slot: number) {
+    if (find(slot) !== null) return 'block';
+    const next = above(slot);
+    return next !== null && next.parent < slot ? 'skipped' : 'unknown';
+  }
+
+  async function stored(slot: number, whole: boolean): Promise<StoredBlock | null> {
+    const found = find(slot);
+    if (found === null) return null;
+    const { segment, at } = found;
+    const place = segment.places[at]!;
+    let handle: FileHandle;
+    try {
+      handle = await open(segment.path, 'r');
+    } catch (error) {
+      // Removed by the retention since it was found.
+      if (codeOf(error) === 'ENOENT') return null;
+      throw ledgerFailed('read', error);
+    }
+    try {
+      const frame = readFrame(await readAt(handle, place, HEADER_BYTES));
+      const isRight = frame !== null && frame.kind === BLOCK && frame.header.slot === slot;
+      const payload = isRight && whole ? await readAt(handle, place + HEADER_BYTES, frame.payload) : Buffer.alloc(0);
+      if (isRight && (!whole || isSound(frame, payload))) return { frame, payload };
+    } catch (error) {
+      throw ledgerFailed('read', error);
+    } finally {
+      await handle.close();
+    }
+    damaged();
+    log.error({ chain, slot, file: segment.path, place }, 'a block of the ledger is damaged and is not served');
+    return null;
+  }
+
+  async function readText(slot: number): Promise<{ frame: Frame; text: Buffer } | null> {
+    const found = await stored(slot, true);
+    if (found === null) return null;
+    const text = await textOf(found.frame, found.payload).catch(() => null);
+    if (text === null) damaged();
+    return text === null ? null : { frame: found.frame, text };
+  }
+
+  async function demandText(slot: number): Promise<{ frame: Frame; text: Buffer } | null> {
+    const found = await readText(slot);
+    if (found === null && find(slot) !== null)
+      throw new CodedError('LEDGER_DAMAGED', `block ${slot} of the ledger is damaged`, { facts: { slot } });
+    return found;
+  }
+
+  async function demandBlock(slot: number): Promise<ChainBlock | null> {
+    const found = await demandText(slot);
+    return found === null ? null : decodedBlock(slot, found.text);
+  }
+
+  async function addressPage(query: AddressQuery): Promise<AddressPage | null> {
+    await refresh();
+    const { above: low, below: high, order, limit } = query;
+    const [from, to] = [firstOfRun(), newest()];
+    const rows: AddressRow[] = [];
+    const lowest = Math.max(from, low?.slot ?? 0);
+    const highest = Math.min(to, high?.slot ?? to);
+    const known = states(lowest, highest).blocks;
+    let inVotes = false;
+    const final = finalSlot();
+    for (const slot of order === 'newest' ? known.toReversed() : known) {
+      const block = await demandBlock(slot);
+      if (block === null) continue;
+      const id = block.keys.find(query.address);
+      if (id < 0) continue;
+      const found = block.transactions.flatMap((tx) => {
+        const row = rowOf(tx, id, query.reasons);
+        if (row !== null && tx.isVote) inVotes = true;
+        const isAbove = low === undefined || slot > low.slot || tx.index > low.index;
+        const isBelow = high === undefined || slot < high.slot || tx.index < high.index;
+        return row !== null && !tx.isVote && isAbove && isBelow
+          ? [{ ...row, slot, blockTime: block.blockTime, isFinal: slot <= final, memo: memoOf(tx, block.keys) }]
+          : [];
+      });
+      rows.push(...(order === 'newest' ? found.toReversed() : found));
+      if (rows.length > limit) break;
+    }
+    return { rows: rows.slice(0, limit), hasMore: rows.length > limit, from, to, inVotes };
+  }
+
+  function states(from: number, to: number) {
+    const blocks: number[] = [];
+    const unknown: number[] = [];
+    for (let slot = from; slot <= to; slot++) {
+      const is = state(slot);
+      if (is === 'block') blocks.push(slot);
+      else if (is === 'unknown') unknown.push(slot);
+    }
+    return { blocks, unknown };
+  }
+
+  return {
+    get finalSlot() {
+      return Math.min(finalSlot(), top());
+    },
+    ...{ newest, firstOfRun, state, states, refresh, stored, addressPage },
+    async header(slot) {
+      await refresh();
+      return (await stored(slot, false))?.frame.header ?? null;
+    },
+    async text(slot) {
+      await refresh();
+      const found = await readText(slot);
+      return found === null || (found.frame.flags & VERBATIM) === 0 ? null : found.text;
+    },
+    async block(slot) {
+      await refresh();
+      const found = await readText(slot);
+      return found === null ? null : decodedBlock(slot, found.text);
+    },
+    async find(signature) {
+      await refresh();
+      const text = encode64(signature);
+      for (let slot = newest(); slot >= 0; slot = newest(slot - 1)) {
+        const block = await demandBlock(slot);
+        const found = block?.transactions.find((tx) => tx.signature === text);
+        if (found !== undefined) return { slot, index: found.index };
+      }
+      return null;
+    },
+    async transaction(place) {
+      await refresh();
+      const found = await demandText(place.slot);
+      return found === null ? null : transactionOf(found.frame.header, place, elementsOf(found.text)[place.index]);
+    },
+  };
+}
+
+const BEFORE = Buffer.from('{"result":');
+const AFTER = Buffer.from('}');
+
+/** As the chain adapter decodes the answer of a node. Errors: as `decodeBlock`. */
+export function decodedBlock(slot: number, text: Buffer): ChainBlock {
+  const answer = Buffer.concat([BEFORE, text, AFTER]);
+  return decodeBlock(slot, scanBlockAnswer(answer) ?? (JSON.parse(text.toString()) as unknown));
+}
+
+/** The texts of the transactions of a block; none when it has another form. */
+function elementsOf(text: Buffer): Buffer[] {
+  const cursor = new JsonCursor(text);
+  const found: Buffer[] = [];
+  try {
+    for (let more = cursor.firstMember(); more; more = cursor.nextMember()) {
+      if (cursor.memberName() !== 'transactions') {
+        cursor.value();
+        continue;
+      }
+      for (let next = cursor.firstElement(); next; next = cursor.nextElement()) {
+        cursor.peek();
+        const from = cursor.at;
+        cursor.value();
+        found.push(text.subarray(from, cursor.at));
+      }
+    }
+  } catch (error) {
+    if (!(error instanceof Unusual)) throw error;
+    return [];
+  }
+  return found;
+}
+
+function transactionOf(header: BlockHeader, place: Place, text: Buffer | undefined): KeptTransaction | null {
+  if (text === undefined) return null;
+  const { slot, index } = place;
+  const { blockTime } = header;
+  const block = () => decodeTransaction({ ...(JSON.parse(text.toString()) as object), slot, blockTime });
+  return { slot, index, header, text, block, signature: block().transactions[0]!.signature };
+}
+
+/** What the history of an address says of a transaction; null when it does not occur for these reasons. */
+function rowOf(tx: NormalTransaction, id: number, reasons: AddressQuery['reasons']) {
+  const at = tx.keys.indexOf(id);
+  const key = at < 0 ? null : at < tx.staticKeyCount ? ('static' as const) : ('loaded' as const);
+  const owner = !tx.tokenOwners.includes(id)
+    ? null
+    : hasChanged(tx, id)
+      ? ('changed' as const)
+      : ('unchanged' as const);
+  const counts =
+    key !== null || (reasons === 'changed' && owner === 'changed') || (reasons === 'all' && owner !== null);
+  return counts ? { index: tx.index, signature: tx.signature, err: tx.error, key, owner } : null;
+}
+
+function hasChanged(tx: NormalTransaction, owner: number): boolean {
+  const amounts = (list: NormalTransaction['preTokenBalances']) =>
+    new Map(
+      list.filter(({ ownerKey }) => ownerKey === owner).map(({ accountIndex, amount }) => [accountIndex, amount]),
+    );
+  const [before, after] = [amounts(tx.preTokenBalances), amounts(tx.postTokenBalances)];
+  const accounts = new Set([...before.keys(), ...after.keys()]);
+  return [...accounts].some((account) => (before.get(account) ?? '0') !== (after.get(account) ?? '0'));
+}
+
+/** A tail that nobody has continued for so long is of a process that stopped: it may be on a fork that was left. */
+const STALE_MS = 60_000;
+
+export interface LedgerReaderOptions {
+  readonly dir: string;
+  readonly chain: ChainId;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly damaged: () => void;
+}
+
+/**
+ * Reads the ledger of another thread or process, and follows what it writes. Blocks that are not final are served as long as it writes.
+ * Nothing is known while the folder is missing.
+ */
+export function createLedgerReader({ dir, chain, clock, log, damaged }: LedgerReaderOptions): LedgerReader {
+  let segments: readonly Segment[] = [];
+  let reading: Promise<void> | null = null;
+
+  const finalSlot = () => segments.reduce((slot, each) => Math.max(Math.min(slot, each.cutTo), each.finalSlot), -1);
+
+  async function look(): Promise<void> {
+    try {
+      const known = new Map(segments.map((segment) => [segment.number, segment]));
+      const files = await listSegments(dir);
+      const next: Segment[] = [];
+      for (const { number, path } of files) {
+        const segment = known.get(number);
+        const isLast = number === files.at(-1)!.number;
+        if (segment?.isComplete === true) next.push(segment);
+        else if (segment === undefined) next.push(await loadSegment(number, path));
+        else next.push(await updateSegment(segment));
+        if (!isLast) next.at(-1)!.isComplete = true;
+      }
+      segments = next;
+    } catch (error) {
+      if (codeOf(error) === 'ENOENT') segments = [];
+      else throw ledgerFailed('read', error);
+    }
+  }
+
+  return createSegmentReader({
+    ...{ chain, log, damaged },
+    segments: () => segments,
+    trustedTo: () => (clock.now() - (segments.at(-1)?.lastAt ?? 0) > STALE_MS ? finalSlot() : Number.MAX_SAFE_INTEGER),
+    refresh() {
+      reading ??= look().finally(() => {
+        reading = null;
+      });
+      return reading;
+    },
+  });
+}
