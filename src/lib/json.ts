@@ -43,3 +43,22 @@ function isBoxed(value: object): boolean {
 export function isPlainObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
+
+/** Integers that a double may not hold exactly, and strings, which are skipped. */
+const LONG_INTEGERS = /"(?:[^"\\]|\\.)*"|(?<![\d.eE+-])-?\d{16,}(?![\d.eE])/g;
+
+/** Parses JSON text; integers that a double cannot hold exactly become bigints. Throws SyntaxError. */
+export function parseExact(text: string): unknown {
+  if (!/\d{16}/.test(text)) return JSON.parse(text);
+  const mark = `\u0000${text.length}:`;
+  const marked = text.replace(LONG_INTEGERS, (token) => {
+    // Leading zeros are not JSON: they stay unchanged and fail below.
+    const rounds = token[0] !== '"' && !/^-?0/.test(token) && !Number.isSafeInteger(Number(token));
+    return rounds ? JSON.stringify(mark + token) : token;
+  });
+  return JSON.parse(marked, (_key, value: unknown) =>
+    typeof value === 'string' && value.startsWith(mark) && /^-?\d+$/.test(value.slice(mark.length))
+      ? BigInt(value.slice(mark.length))
+      : value,
+  );
+}

@@ -2,9 +2,9 @@ import { Message, MessageV0, PublicKey } from '@solana/web3.js';
 import { decode } from '../../lib/base58.ts';
 import { CodedError, messageOf } from '../../lib/coded-error.ts';
 import { wireFromJson } from '../../solana/decode/wire-bytes.ts';
+import { memoOf } from '../../solana/show-transaction.ts';
 import { decodeTransaction } from '../vm/transaction.ts';
 import { type Bank, land, moveTo, newPending, type OldBranch, openSlot, refreshClock, run, seal } from './bank.ts';
-import { memoOf } from './record.ts';
 import {
   createChainState,
   type ForkReport,

@@ -1,12 +1,8 @@
 import { createHash } from 'node:crypto';
 import { decode32, encode, encode32 } from '../../lib/base58.ts';
 import { base64, exact } from '../../solana/json-parsed/layout.ts';
-import {
-  type DecodedTransaction,
-  isStaticWritable,
-  type MessageInstruction,
-  type MessageParts,
-} from '../vm/transaction.ts';
+import { isStaticWritable, memoOf } from '../../solana/show-transaction.ts';
+import type { DecodedTransaction, MessageInstruction, MessageParts } from '../vm/transaction.ts';
 import type { TransactionError, VmAccount, VmOutcome } from '../vm/vm.ts';
 import { type Accounts, type TokenState, uiAmountOf, view } from './accounts.ts';
 import type { TokenBalanceEntry, TransactionMeta, UnplacedRecord } from './state.ts';
@@ -52,18 +48,8 @@ function makeMeta(input: RecordInput, accounts: Accounts): TransactionMeta {
   const { transaction, keys, outcome, before, after, unixSeconds } = input;
   const { err, returnData } = outcome;
   const wasRun = err === null || !isLoadingError(err);
+  // Members in alphabetical order, as nodes write them.
   return {
-    err,
-    status: err === null ? { Ok: null } : { Err: err },
-    fee: Number(chargedFee(keys.all, before.lamports, after.lamports)),
-    preBalances: before.lamports.map(exact),
-    postBalances: after.lamports.map(exact),
-    preTokenBalances: stored(tokenBalances(before.tokens, accounts, unixSeconds)),
-    postTokenBalances: stored(tokenBalances(after.tokens, accounts, unixSeconds)),
-    innerInstructions: wasRun ? innerJson(outcome) : null,
-    logMessages: wasRun ? outcome.logs : null,
-    rewards: [],
-    loadedAddresses: keys.loaded,
     computeUnitsConsumed: outcome.computeUnits,
     costUnits: costOf(
       transaction,
@@ -71,9 +57,20 @@ function makeMeta(input: RecordInput, accounts: Accounts): TransactionMeta {
       outcome.computeUnits,
       loadedBytes(accounts, transaction, keys.all),
     ),
+    err,
+    fee: Number(chargedFee(keys.all, before.lamports, after.lamports)),
+    innerInstructions: wasRun ? innerJson(outcome) : null,
+    loadedAddresses: keys.loaded,
+    logMessages: wasRun ? outcome.logs : null,
+    postBalances: after.lamports.map(exact),
+    postTokenBalances: stored(tokenBalances(after.tokens, accounts, unixSeconds)),
+    preBalances: before.lamports.map(exact),
+    preTokenBalances: stored(tokenBalances(before.tokens, accounts, unixSeconds)),
     ...(returnData === null
       ? {}
-      : { returnData: { programId: returnData.programId, data: [base64(returnData.data), 'base64'] as const } }),
+      : { returnData: { data: [base64(returnData.data), 'base64'] as const, programId: returnData.programId } }),
+    rewards: [],
+    status: err === null ? { Ok: null } : { Err: err },
   };
 }
 
@@ -115,19 +112,6 @@ function stored(balances: readonly TokenBalanceEntry[]): TokenBalanceEntry[] {
     const { uiTokenAmount } = balance;
     return uiTokenAmount.uiAmount === 0 ? { ...balance, uiTokenAmount: { ...uiTokenAmount, uiAmount: null } } : balance;
   });
-}
-
-const MEMO_PROGRAMS = new Set([
-  'Memo1UhkJRfHyvLMcVucJwxXeuD728EqVDDwQDxFMNo',
-  'MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr',
-]);
-
-/** `[bytes] text` of each memo instruction, joined as in signature lists; null without any. */
-export function memoOf(message: MessageParts, keys: readonly string[]): string | null {
-  const memos = message.instructions
-    .filter((item) => MEMO_PROGRAMS.has(keys[item.programIdIndex] ?? ''))
-    .map((item) => `[${item.data.length}] ${Buffer.from(item.data).toString('utf8')}`);
-  return memos.length === 0 ? null : memos.join('; ');
 }
 
 const SIGNATURE_UNITS = 720;

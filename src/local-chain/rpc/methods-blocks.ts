@@ -1,4 +1,10 @@
 import {
+  showAccounts,
+  showTransaction,
+  type TransactionEncoding,
+  UnsupportedVersion,
+} from '../../solana/show-transaction.ts';
+import {
   atMost,
   blockConfigOrEncoding,
   type ContextConfig,
@@ -21,7 +27,6 @@ import {
   usize,
   type WireEncoding,
 } from '../encode/params.ts';
-import { type BlockDetails, blockJson, type TransactionEncoding, transactionJson } from '../encode/transaction.ts';
 import type { LedgerBlock, TransactionRecord } from '../ledger/state.ts';
 import { contextSlot, inContext, type LocalNode, type Methods, method, slotOf } from './method.ts';
 
@@ -51,7 +56,7 @@ export const blockMethods: Methods = {
     const block = findBlock(node, slot, newestSealed(node, config));
     return blockJson(block, {
       encoding: encodingOf(config?.encoding),
-      details: (config?.transactionDetails ?? 'full') satisfies BlockDetails,
+      details: config?.transactionDetails ?? 'full',
       maxVersion: config?.maxSupportedTransactionVersion ?? null,
       rewards: config?.rewards ?? true,
     });
@@ -62,11 +67,12 @@ export const blockMethods: Methods = {
     const record = node.bank.state.record(wanted);
     const block = record === undefined ? undefined : node.bank.state.block(record.slot);
     if (record === undefined || block === undefined || record.slot > newest) return null;
+    const maxVersion = config?.maxSupportedTransactionVersion ?? null;
+    const { meta, transaction, ...version } = known(() =>
+      showTransaction(record, encodingOf(config?.encoding), maxVersion),
+    );
     return {
-      blockTime: block.time,
-      ...transactionJson(record, encodingOf(config?.encoding), config?.maxSupportedTransactionVersion ?? null),
-      slot: record.slot,
-      transactionIndex: record.index,
+      ...{ blockTime: block.time, meta, slot: record.slot, transaction, transactionIndex: record.index, ...version },
     };
   }),
   getSignatureStatuses: method([list(text)], [statusConfig], (node, ids, config) => {
@@ -124,12 +130,12 @@ function signaturesOf(node: LocalNode, records: readonly TransactionRecord[], ra
 function signatureInfo(node: LocalNode, record: TransactionRecord) {
   const { signature, slot, memo, meta } = record;
   return {
-    signature,
-    slot,
-    err: meta.err,
-    memo,
     blockTime: node.bank.state.block(slot)?.time ?? null,
     confirmationStatus: slot <= slotOf(node.bank, 'finalized') ? 'finalized' : 'confirmed',
+    err: meta.err,
+    memo,
+    signature,
+    slot,
     transactionIndex: record.index,
   };
 }
@@ -140,14 +146,47 @@ export function statusOf(node: LocalNode, record: TransactionRecord | undefined)
   const { state } = node.bank;
   const { err, status } = record.meta;
   const block = state.block(record.slot);
-  const shared = { slot: record.slot, err, status };
-  if (block === undefined) return { ...shared, confirmations: 0, confirmationStatus: 'processed' };
-  const finalized = record.slot <= slotOf(node.bank, 'finalized');
+  const { slot } = record;
+  if (block === undefined) return { confirmationStatus: 'processed', confirmations: 0, err, slot, status };
+  const finalized = slot <= slotOf(node.bank, 'finalized');
+  const confirmations = finalized ? null : state.tip().height - block.height;
+  return { confirmationStatus: finalized ? 'finalized' : 'confirmed', confirmations, err, slot, status };
+}
+
+interface BlockOptions {
+  readonly encoding: TransactionEncoding;
+  readonly details: 'full' | 'accounts' | 'signatures' | 'none';
+  /** Newest message version that the client accepts; null = none given. */
+  readonly maxVersion: number | null;
+  readonly rewards: boolean;
+}
+
+/** A block as in `getBlock`. Throws -32015 for a versioned transaction that the client does not accept. */
+function blockJson(block: LedgerBlock, { encoding, details, maxVersion, rewards }: BlockOptions) {
+  const { records } = block;
   return {
-    ...shared,
-    confirmations: finalized ? null : state.tip().height - block.height,
-    confirmationStatus: finalized ? 'finalized' : 'confirmed',
+    blockHeight: block.height,
+    blockTime: block.time,
+    blockhash: block.blockhash,
+    parentSlot: block.parentSlot,
+    previousBlockhash: block.previousBlockhash,
+    ...(rewards ? { rewards: [] } : {}),
+    ...(details === 'signatures' ? { signatures: records.map(({ signature }) => signature) } : {}),
+    ...(details === 'full'
+      ? { transactions: records.map((record) => known(() => showTransaction(record, encoding, maxVersion))) }
+      : {}),
+    ...(details === 'accounts'
+      ? { transactions: records.map((record) => known(() => showAccounts(record, maxVersion))) }
+      : {}),
   };
+}
+
+function known<T>(show: () => T): T {
+  try {
+    return show();
+  } catch (error) {
+    throw error instanceof UnsupportedVersion ? rpcError(RPC.unsupportedVersion, error.message) : error;
+  }
 }
 
 function findBlock(node: LocalNode, slot: Unsigned, newest: number): LedgerBlock {

@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { type CodedError, codeOf, messageOf } from '../../lib/coded-error.ts';
-import { stringify } from '../../lib/json.ts';
+import { parseExact, stringify } from '../../lib/json.ts';
 import type { LocalChainOptions } from '../chain.ts';
 import { RPC, type RpcErrorObject, rpcError, toErrorObject } from '../encode/params.ts';
 import type { LocalNode, Methods } from './method.ts';
@@ -89,7 +89,7 @@ async function serve(request: IncomingMessage, response: ServerResponse, respond
 /** The value of a body that is a call or a list of calls; undefined for anything else. */
 export function parseBody(text: string): unknown {
   try {
-    const body = readJson(text);
+    const body = parseExact(text);
     return (Array.isArray(body) ? body : [body]).every(isCall) ? body : undefined;
   } catch {
     return undefined;
@@ -143,25 +143,6 @@ export function answerItem(node: LocalNode, methods: Methods, item: unknown): Rp
   } catch (error) {
     return failure(idOf(item), error);
   }
-}
-
-/** Integers that a double may not hold exactly, and strings, which are skipped. */
-const LONG_INTEGERS = /"(?:[^"\\]|\\.)*"|(?<![\d.eE+-])-?\d{16,}(?![\d.eE])/g;
-
-/** Parses JSON text; integers that a double cannot hold exactly become bigints. Throws SyntaxError. */
-export function readJson(text: string): unknown {
-  if (!/\d{16}/.test(text)) return JSON.parse(text);
-  const mark = `\u0000${text.length}:`;
-  const marked = text.replace(LONG_INTEGERS, (token) => {
-    // Leading zeros are not JSON: they stay unchanged and fail below.
-    const rounds = token[0] !== '"' && !/^-?0/.test(token) && !Number.isSafeInteger(Number(token));
-    return rounds ? JSON.stringify(mark + token) : token;
-  });
-  return JSON.parse(marked, (_key, value: unknown) =>
-    typeof value === 'string' && value.startsWith(mark) && /^-?\d+$/.test(value.slice(mark.length))
-      ? BigInt(value.slice(mark.length))
-      : value,
-  );
 }
 
 export interface RpcRequest {

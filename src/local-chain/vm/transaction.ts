@@ -136,14 +136,6 @@ function messageParts(message: VersionedMessage): MessageParts | null {
   };
 }
 
-/** Whether the static key at `index` is writable, according to the header alone. */
-export function isStaticWritable(message: MessageParts, index: number): boolean {
-  const { numRequiredSignatures, numReadonlySignedAccounts, numReadonlyUnsignedAccounts } = message.header;
-  return index < numRequiredSignatures
-    ? index < numRequiredSignatures - numReadonlySignedAccounts
-    : index < message.staticKeys.length - numReadonlyUnsignedAccounts;
-}
-
 function bad(message: string): CodedError {
   return new CodedError('LOCAL_BAD_TRANSACTION', message);
 }

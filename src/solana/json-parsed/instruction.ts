@@ -20,21 +20,39 @@ interface KnownProgram {
 }
 
 /** An instruction for `jsonParsed`: parsed when the program and the instruction are known here, else its parts. */
-export function parseInstruction(item: CompiledInstruction, keys: readonly string[], stackHeight: number | null) {
+export function parseInstruction(
+  item: CompiledInstruction,
+  keys: readonly string[],
+  stackHeight: number | null | undefined,
+) {
   const programId = keys[item.programIdIndex] ?? '';
   const accounts = item.accounts.map((index) => keys[index] ?? '');
   const known = Object.hasOwn(PROGRAMS, programId) ? PROGRAMS[programId] : undefined;
   const parsed = known === undefined ? null : tryParse(known.parse, bytesOf(item.data), accounts);
-  if (known !== undefined && parsed !== null) return { parsed, program: known.name, programId, stackHeight };
+  // Old nodes do not report the height.
+  const height = stackHeight === undefined ? {} : { stackHeight };
+  if (known !== undefined && parsed !== null)
+    return { parsed: inOrder(parsed), program: known.name, programId, ...height };
   const data = typeof item.data === 'string' ? item.data : encode(item.data);
-  return { accounts, data, programId, stackHeight };
+  return { accounts, data, programId, ...height };
+}
+
+/** The same value with the members of all objects in alphabetical order, as Agave writes them. */
+function inOrder(value: unknown): unknown {
+  if (typeof value !== 'object' || value === null) return value;
+  if (Array.isArray(value)) return value.map(inOrder);
+  const members = Object.entries(value).sort(([left], [right]) => (left < right ? -1 : 1));
+  return Object.fromEntries(members.map(([name, member]) => [name, inOrder(member)]));
+}
+
+/** `innerInstructions` of an outer one, as in `meta`. */
+export interface InnerJson {
+  readonly index: number;
+  readonly instructions: readonly (CompiledInstruction & { readonly stackHeight?: number | null })[];
 }
 
 /** Inner instructions of all outer ones, parsed. */
-export function parseInner(
-  groups: readonly { index: number; instructions: readonly (CompiledInstruction & { stackHeight: number | null })[] }[],
-  keys: readonly string[],
-) {
+export function parseInner(groups: readonly InnerJson[], keys: readonly string[]) {
   return groups.map(({ index, instructions }) => ({
     index,
     instructions: instructions.map((item) => parseInstruction(item, keys, item.stackHeight)),
