@@ -14,11 +14,12 @@ const modules = {
   jobs: [...base, 'config', 'plugin'],
   http: [...base, 'config', 'plugin', 'budgets'],
   ledger: [...base, 'solana'],
+  portable: [...base, 'solana', 'ledger'],
   chain: [...base, 'config', 'plugin', 'ledger'],
   adapters: [...base, 'config', 'plugin', 'budgets', 'solana'],
   'local-chain': ['lib', 'ports', 'solana'],
   daemon: [...base, 'config', 'plugin', 'budgets', 'store', 'jobs', 'http', 'chain', 'ledger'],
-  cli: [...base, 'config', 'plugin', 'store', 'http', 'chain', 'ledger', 'adapters', 'daemon', 'local-chain', 'solana'],
+  cli: [...base, 'config', 'plugin', 'store', 'http', 'chain', 'ledger', 'portable', 'adapters', 'daemon', 'local-chain', 'solana'],
 };
 const floors = Object.entries(modules).map(([name, below]) => ({
   name: `floor-of-${name}`,

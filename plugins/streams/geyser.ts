@@ -1,4 +1,6 @@
 /** The service `geyser.Geyser`: who may call, and what each method answers. */
+
+import { ProtobufError } from '../../src/lib/protobuf.ts';
 import type { Gate } from '../../src/plugin/host.ts';
 import {
   type Caller,
@@ -16,7 +18,6 @@ import type { FilterOptions } from './filters.ts';
 import { frame, type GrpcCall, GrpcError, readMessages, STATUS, type StatusName } from './grpc-server.ts';
 import type { Hub } from './hub.ts';
 import { type FilterRoom, type StreamReader, startReader } from './reader.ts';
-import { ProtobufError } from './wire/protobuf.ts';
 import { readBlockhashRequest, readCommitment, readPing } from './wire/request.ts';
 import { encodeAnswer } from './wire/updates.ts';
 

@@ -1,11 +1,11 @@
 /** One `Subscribe` call: requests in, updates out, with everything that can end it. */
 import { createHash } from 'node:crypto';
+import { ProtobufError } from '../../src/lib/protobuf.ts';
 import type { Clock } from '../../src/plugin/plugin.ts';
 import type { StreamMeter } from '../../src/ports/access.ts';
 import { compileFilters, type FilterOptions, type Filters } from './filters.ts';
 import { endWith, frame, type GrpcCall, GrpcError, readMessages, type StatusName } from './grpc-server.ts';
 import type { Batch, Hub, Leave, Reader } from './hub.ts';
-import { ProtobufError } from './wire/protobuf.ts';
 import { readSubscribeRequest } from './wire/request.ts';
 import { encodePing, encodePong } from './wire/updates.ts';
 

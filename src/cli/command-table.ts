@@ -131,6 +131,42 @@ is damaged. A daemon that is just writing may show its newest block as damaged: 
     load: () => import('./commands/ledger-verify.ts'),
   },
   {
+    path: ['ledger', 'export'],
+    summary: 'write final blocks of the ledger as CAR or Parquet files, also while the daemon runs',
+    options: [
+      {
+        flags: '--format <format>',
+        description: 'CAR files of Old Faithful, or Parquet tables',
+        choices: ['car', 'parquet'],
+        required: true,
+      },
+      { flags: '--output <folder>', description: 'folder of the files', required: true },
+      {
+        flags: '--from <slot>',
+        description: 'first slot; default: where the newest unbroken part of the ledger begins',
+      },
+      { flags: '--to <slot>', description: 'last slot; default: the newest final one' },
+      { flags: '--slots-per-file <number>', description: 'slots of one file; default: 4320, a hundredth of an epoch' },
+      { flags: '--chain <chain>', description: 'main, or devnet', choices: ['main', 'devnet'] },
+      JSON_FLAG,
+    ],
+    help: `Files get their names when they are complete; interrupted, the same command goes on where it was. Exit code: 0 when every slot of
+the range is known, 75 when some are not: they are named, and left out.`,
+    load: async () => ({ run: (await import('./commands/ledger-files.ts')).exportFiles }),
+  },
+  {
+    path: ['ledger', 'import'],
+    summary: 'add the blocks of CAR files to the ledger; the daemon must be stopped',
+    options: [
+      { flags: '--input <path>', description: 'a CAR file, or a folder of them', required: true },
+      { flags: '--chain <chain>', description: 'main, or devnet', choices: ['main', 'devnet'] },
+      JSON_FLAG,
+    ],
+    help: `Every node is compared with its hash, and every block has to follow its parent. Exit code: 0 when all blocks are in the ledger, 75 when
+some cannot be read or connected: they are named, and their slots stay unknown; 78 when a file is damaged or of another chain.`,
+    load: async () => ({ run: (await import('./commands/ledger-files.ts')).importFiles }),
+  },
+  {
     path: ['openapi'],
     summary: 'print the OpenAPI document',
     options: [],

@@ -82,6 +82,10 @@ export const ADVICE: Readonly<Record<string, string>> = {
   LEDGER_FULL: 'Free some space, or lower `ledger.retain.bytes`; the follower waits and continues by itself.',
   LEDGER_IO:
     'Check the disk and its log, and owner and permissions of `dataDir`; `parhelion ledger verify` shows damaged blocks.',
+  LEDGER_EXPORT:
+    'Check the folder of `--output` and its disk, and choose `--to` at or below the slot in the message; then run the command again.',
+  LEDGER_IMPORT:
+    'The message names file and block. Get the file again, or remove the ledger if its blocks are the wrong ones.',
   LEDGER_MISSING: 'Use the configuration file of the daemon, and set `ledger.retain.hours`.',
   STORE_FULL: 'Free some space; the daemon continues where it stopped.',
   STORE_IO: 'Check the disk and its log. The process exits because its writes may be lost.',

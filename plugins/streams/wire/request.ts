@@ -1,4 +1,4 @@
-import { type ProtobufReader, ProtobufReader as Reader } from './protobuf.ts';
+import { type ProtobufReader, ProtobufReader as Reader } from '../../../src/lib/protobuf.ts';
 
 /** Requests of `geyser.Geyser`, as far as this server uses them. Throws ProtobufError for bytes that are no such message. */
 

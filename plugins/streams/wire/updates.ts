@@ -2,11 +2,9 @@
  * Updates of `geyser.Geyser` from decoded blocks. The numbers are those of geyser.proto and solana-storage.proto. Everything is
  * encoded on first use and kept with its block, so that each update is encoded once however many readers get it.
  */
-import { decode32 } from '../../../src/lib/base58.ts';
-import type { ChainBlock, KeyTable, NormalInstruction, NormalTransaction } from '../../../src/ports/block.ts';
-import type { RpcMeta, RpcTokenBalance } from '../../../src/solana/rpc-json.ts';
-import { errorBytes } from './error-bytes.ts';
-import { ProtobufWriter } from './protobuf.ts';
+import { ProtobufWriter } from '../../../src/lib/protobuf.ts';
+import type { ChainBlock, KeyTable, NormalTransaction } from '../../../src/ports/block.ts';
+import { type FullMeta, writeError, writeInstruction, writeKeys, writeMeta } from '../../../src/solana/stored-meta.ts';
 
 export const SLOT_STATUS = { processed: 0, confirmed: 1, finalized: 2, dead: 6 } as const;
 
@@ -92,7 +90,7 @@ export function createBlockUpdates(block: ChainBlock, createdAtMs: number): Bloc
         writer.raw(2, transaction.signatures[0]!);
         writer.bool(3, transaction.isVote);
         writer.uint(4, index);
-        writeError(5, transaction.error);
+        writeError(writer, 5, transaction.error);
       });
       return statuses[index];
     },
@@ -136,7 +134,7 @@ function writeInfo(transaction: NormalTransaction, keys: KeyTable, keyBytes: Uin
   writer.end(start);
   if (transaction.meta !== null) {
     const at = writer.begin(4);
-    writeMeta(transaction, transaction.meta as unknown as StreamedMeta, keyBytes);
+    writeMeta(writer, transaction, transaction.meta as unknown as FullMeta, keyBytes);
     writer.end(at);
   }
   writer.uint(5, transaction.index);
@@ -151,11 +149,11 @@ function writeTransaction(transaction: NormalTransaction, keys: KeyTable, keyByt
   writer.uint(2, header.numReadonlySignedAccounts);
   writer.uint(3, header.numReadonlyUnsignedAccounts);
   writer.end(head);
-  writeKeys(2, transaction.keys, 0, transaction.staticKeyCount, keyBytes);
+  writeKeys(writer, 2, transaction.keys, [0, transaction.staticKeyCount], keyBytes);
   writer.raw(3, transaction.recentBlockhash);
   for (const instruction of transaction.instructions) {
     const start = writer.begin(4);
-    writeInstruction(instruction);
+    writeInstruction(writer, instruction);
     writer.end(start);
   }
   writer.bool(5, transaction.version !== 'legacy');
@@ -175,89 +173,6 @@ function writeTransaction(transaction: NormalTransaction, keys: KeyTable, keyByt
     writer.end(start);
   }
   writer.end(message);
-}
-
-function writeInstruction({ programIndex, accounts, data }: NormalInstruction): void {
-  writer.uint(1, programIndex);
-  if (accounts.length > 0) writer.raw(2, accounts);
-  if (data.length > 0) writer.raw(3, data);
-}
-
-function writeKeys(field: number, keys: Uint32Array, from: number, to: number, keyBytes: Uint8Array): void {
-  for (let at = from; at < to; at++) {
-    const place = keys[at]! * KEY_BYTES;
-    writer.range(field, keyBytes, place, place + KEY_BYTES);
-  }
-}
-
-/** What nodes send beyond what the follower needs. */
-interface StreamedMeta extends RpcMeta {
-  readonly returnData?: { readonly programId: string; readonly data: readonly [string, string] } | null;
-  readonly computeUnitsConsumed?: number | null;
-  readonly costUnits?: number | null;
-}
-
-function writeMeta(transaction: NormalTransaction, meta: StreamedMeta, keyBytes: Uint8Array): void {
-  writeError(1, meta.err);
-  writer.uint(2, meta.fee);
-  writer.packed(3, meta.preBalances);
-  writer.packed(4, meta.postBalances);
-  for (const { index, instructions } of transaction.innerInstructions) {
-    const group = writer.begin(5);
-    writer.uint(1, index);
-    for (const instruction of instructions) {
-      const start = writer.begin(2);
-      writeInstruction(instruction);
-      if (instruction.stackHeight !== null) writer.always(4, instruction.stackHeight);
-      writer.end(start);
-    }
-    writer.end(group);
-  }
-  for (const line of meta.logMessages ?? []) writer.element(6, line);
-  for (const balance of meta.preTokenBalances ?? []) writeTokenBalance(7, balance);
-  for (const balance of meta.postTokenBalances ?? []) writeTokenBalance(8, balance);
-  writer.bool(10, isAbsent(meta.innerInstructions));
-  writer.bool(11, isAbsent(meta.logMessages));
-  const { keys, staticKeyCount, loadedWritableCount } = transaction;
-  writeKeys(12, keys, staticKeyCount, staticKeyCount + loadedWritableCount, keyBytes);
-  writeKeys(13, keys, staticKeyCount + loadedWritableCount, keys.length, keyBytes);
-  const program = isAbsent(meta.returnData) ? null : decode32(meta.returnData.programId);
-  if (isAbsent(meta.returnData) || program === null) writer.bool(15, true);
-  else {
-    const start = writer.begin(14);
-    writer.raw(1, program);
-    writer.raw(2, Buffer.from(meta.returnData.data[0], 'base64'));
-    writer.end(start);
-  }
-  if (!isAbsent(meta.computeUnitsConsumed)) writer.always(16, meta.computeUnitsConsumed);
-  if (!isAbsent(meta.costUnits)) writer.always(17, meta.costUnits);
-}
-
-function writeTokenBalance(field: number, balance: RpcTokenBalance): void {
-  const { amount, decimals, uiAmount, uiAmountString } = balance.uiTokenAmount;
-  const start = writer.begin(field);
-  writer.uint(1, balance.accountIndex);
-  writer.text(2, balance.mint);
-  const units = writer.begin(3);
-  writer.double(1, uiAmount ?? 0);
-  writer.uint(2, decimals);
-  writer.text(3, amount);
-  writer.text(4, uiAmountString ?? '');
-  writer.end(units);
-  writer.text(4, balance.owner ?? '');
-  writer.text(5, balance.programId ?? '');
-  writer.end(start);
-}
-
-function writeError(field: number, error: unknown): void {
-  if (isAbsent(error)) return;
-  const start = writer.begin(field);
-  writer.raw(1, errorBytes(error));
-  writer.end(start);
-}
-
-function isAbsent<T>(value: T | null | undefined): value is null | undefined {
-  return value === null || value === undefined;
 }
 
 // ------------------------------------------------------------------------------------------------------- other updates

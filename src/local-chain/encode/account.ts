@@ -1,4 +1,5 @@
 import { encode, encode32 } from '../../lib/base58.ts';
+import { zstdFrame } from '../../lib/zstd.ts';
 import { type ByteReader, base64, byteReader, exact } from '../../solana/json-parsed/layout.ts';
 import { isMint, isTokenAccount, isTokenProgram, TOKEN_PROGRAM } from '../ledger/accounts.ts';
 import { NONCE_BYTES, SYSTEM_PROGRAM } from '../ledger/bank.ts';
@@ -64,57 +65,6 @@ function dataJson(account: VmAccount, { encoding, slice }: AccountFormat, contex
     );
   }
   return encoding === 'binary' ? encode(data) : [encode(data), 'base58'];
-}
-
-const MAGIC = 0xfd2fb528;
-/** One segment, and an 8-byte content size, so that a reader knows the whole size before the first block. */
-const DESCRIPTOR = 0b1110_0000;
-const MAX_BLOCK_BYTES = 128 * 1024;
-/** A shorter run is cheaper inside the block around it. */
-const MIN_RUN_BYTES = 16;
-const RAW = 0;
-const RUN = 1;
-
-/**
- * A Zstandard frame (RFC 8878) of stored blocks, and of runs of one byte, which are most of a large account. Node 20
- * has no compressor, and size does not matter on a local chain.
- */
-export function zstdFrame(data: Uint8Array): Buffer {
-  const head = Buffer.alloc(13);
-  head.writeUInt32LE(MAGIC, 0);
-  head[4] = DESCRIPTOR;
-  head.writeBigUInt64LE(BigInt(data.length), 5);
-  const parts: Uint8Array[] = [head];
-  for (const { type, from, to } of blocks(data)) {
-    const header = Buffer.alloc(3);
-    header.writeUIntLE((to === data.length ? 1 : 0) | (type << 1) | ((to - from) << 3), 0, 3);
-    parts.push(header, data.subarray(from, type === RUN ? from + 1 : to));
-  }
-  return Buffer.concat(parts);
-}
-
-/** The parts of the data in order; empty data is one empty block. */
-function blocks(data: Uint8Array): { type: number; from: number; to: number }[] {
-  const found: { type: number; from: number; to: number }[] = [];
-  let stored = 0;
-  const store = (until: number): void => {
-    for (; stored < until; stored = Math.min(until, stored + MAX_BLOCK_BYTES)) {
-      found.push({ type: RAW, from: stored, to: Math.min(until, stored + MAX_BLOCK_BYTES) });
-    }
-  };
-  for (let at = 0; at < data.length; ) {
-    let end = at + 1;
-    while (end < data.length && data[end] === data[at]) end += 1;
-    if (end - at >= MIN_RUN_BYTES) {
-      store(at);
-      for (; stored < end; stored = Math.min(end, stored + MAX_BLOCK_BYTES)) {
-        found.push({ type: RUN, from: stored, to: Math.min(end, stored + MAX_BLOCK_BYTES) });
-      }
-    }
-    at = end;
-  }
-  store(data.length);
-  return found.length === 0 ? [{ type: RAW, from: 0, to: 0 }] : found;
 }
 
 const MULTISIG_BYTES = 355;

@@ -25,7 +25,7 @@ import {
 } from '@solana/web3.js';
 import * as fc from 'fast-check';
 import { parseExact, stringify } from '../../../src/lib/json.ts';
-import { zstdFrame } from '../../../src/local-chain/encode/account.ts';
+import { zstdFrame } from '../../../src/lib/zstd.ts';
 import { chainMissing, startChain, type TestChain } from '../../helpers/chain.ts';
 
 const zstd = (() => {

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { Keypair, SystemProgram } from '@solana/web3.js';
-import { ERROR_NAMES, errorBytes } from '../../../plugins/streams/wire/error-bytes.ts';
 import { encode, encode64 } from '../../../src/lib/base58.ts';
+import { ERROR_NAMES, errorBytes } from '../../../src/solana/error-bytes.ts';
 import { chainMissing } from '../../helpers/chain.ts';
 import { listFixtures, readJsonFixture, skipWithoutFixtures } from '../../helpers/fixtures.ts';
 import { geyserMissing } from '../../helpers/geyser.ts';

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -60,11 +60,16 @@ test('a daemon keeps the blocks as its node answers them, and `ledger verify` fi
   }
   assert.ok(transactions > 0);
   await daemon.stop();
+  // Finality would take longer than the rest of this test.
+  const stopped = await open();
+  await stopped.finalize(stopped.newest());
+  await stopped.close();
   const config = join(dataDir, 'verify.yaml');
   writeFileSync(config, JSON.stringify({ dataDir }));
   const sound = await runCommand(['ledger', 'verify', '--config', config]);
   assert.equal(sound.code, 0, sound.err);
   assert.match(sound.out, /^\d+ sound blocks, 0 damaged places, \d+ bytes in 1 files$/m);
+  await exportAndImport(config, dataDir, dir);
   const [name] = readdirSync(dir);
   const bytes = readFileSync(join(dir, name!));
   bytes[200] = bytes[200]! ^ 1;
@@ -76,3 +81,32 @@ test('a daemon keeps the blocks as its node answers them, and `ledger verify` fi
   assert.equal(absent.code, 78);
   assert.match(absent.err, /LEDGER_MISSING/);
 });
+
+/** A ledger goes out as files and comes back into an empty one. */
+async function exportAndImport(config: string, dataDir: string, dir: string): Promise<void> {
+  const output = join(dataDir, 'out');
+  const range = ['--config', config, '--output', output];
+  for (const format of ['car', 'parquet']) {
+    const out = await runCommand(['ledger', 'export', '--format', format, ...range]);
+    assert.equal(out.code, 0, out.err);
+    assert.match(out.out, /^\d+ blocks, \d+ transactions in 1 parts, 0 of them from an earlier run$/m);
+  }
+  const again = await runCommand(['ledger', 'export', '--format', 'car', '--json', ...range]);
+  const { blocks, reused, to } = JSON.parse(again.out) as { blocks: number; reused: number; to: number };
+  assert.ok(blocks > 0);
+  assert.equal(reused, 1);
+  const beyond = await runCommand(['ledger', 'export', '--format', 'car', '--to', String(to + 1_000_000), ...range]);
+  assert.equal(beyond.code, 75);
+  assert.match(beyond.err, /LEDGER_EXPORT.*not final yet/);
+  const wrong = await runCommand(['ledger', 'export', '--format', 'car', '--from', 'x', ...range]);
+  assert.equal(wrong.code, 64);
+  const off = await runCommand(['ledger', 'import', '--config', config, '--input', output]);
+  assert.equal(off.code, 78);
+  renameSync(dir, `${dir}-old`);
+  writeFileSync(config, JSON.stringify({ dataDir, ledger: { retain: { hours: 1 } } }));
+  const back = await runCommand(['ledger', 'import', '--config', config, '--json', '--input', output]);
+  assert.equal(back.code, 0, back.err);
+  assert.equal((JSON.parse(back.out) as { blocks: number }).blocks, blocks);
+  rmSync(dir, { recursive: true });
+  renameSync(`${dir}-old`, dir);
+}

@@ -1,6 +1,6 @@
 /**
- * The protobuf encoding, written by hand: an update is encoded once for all readers, straight from the decoded block, and no message
- * object is made on the way. Members with their default value are left out unless a method says otherwise, as proto3 does.
+ * The protobuf encoding, written by hand: messages are encoded straight from the decoded block, and no message object is made on the
+ * way. Members with their default value are left out unless a method says otherwise, as proto3 does.
  */
 
 const VARINT = 0;
@@ -81,11 +81,13 @@ export class ProtobufWriter {
   }
 
   /** Packed, as proto3 does with repeated numbers. */
-  packed(field: number, values: readonly number[]): void {
+  packed(field: number, values: readonly (number | bigint)[]): void {
     if (values.length === 0) return;
     const start = this.begin(field);
     this.reserve(values.length * MAX_VARINT_BYTES);
-    for (const value of values) this.varint(value);
+    for (const value of values)
+      if (typeof value === 'number') this.varint(value);
+      else this.bigVarint(value);
     this.end(start);
   }
 
@@ -184,6 +186,20 @@ export class ProtobufReader {
 
   bool(): boolean {
     return this.uint64() !== 0n;
+  }
+
+  double(): number {
+    this.expect(FIXED64);
+    this.at += 8;
+    if (this.at > this.bytes.length) throw new ProtobufError('a member is cut off');
+    return this.bytes.readDoubleLE(this.at - 8);
+  }
+
+  /** Adds the values of a repeated member, packed or one by one. */
+  uints(values: bigint[]): void {
+    if (this.wireType !== BYTES) return void values.push(this.uint64());
+    const packed = new ProtobufReader(this.view());
+    while (packed.at < packed.bytes.length) values.push(packed.varint());
   }
 
   view(): Buffer {

@@ -1,3 +1,5 @@
+import { type ByteReader, createByteReader, LayoutError } from './byte-reader.ts';
+
 /**
  * `meta.err` of a transaction in the form of the runtime: bincode of the enumeration `TransactionError`, whose variants are numbered in
  * this order.
@@ -51,6 +53,33 @@ export function errorBytes(error: unknown): Buffer {
   if (value === undefined) return u32(number);
   const index = typeof value === 'object' ? (value as { account_index?: unknown } | null)?.account_index : value;
   return isU8(index) ? Buffer.concat([u32(number), Buffer.of(index)]) : EMPTY;
+}
+
+/** The reverse of `errorBytes`. Throws LayoutError when the bytes are not exactly one known error. */
+export function readError(bytes: Uint8Array): unknown {
+  const reader = createByteReader(bytes);
+  const name = nameIn(TRANSACTION_ERRORS, reader.u32());
+  let error: unknown = name;
+  if (name === 'InstructionError') error = { [name]: [reader.u8(), readInstructionError(reader)] };
+  else if (name === 'DuplicateInstruction') error = { [name]: reader.u8() };
+  else if (name === 'InsufficientFundsForRent' || name === 'ProgramExecutionTemporarilyRestricted')
+    error = { [name]: { account_index: reader.u8() } };
+  if (reader.left > 0) throw new LayoutError('bytes behind an error', reader.offset);
+  return error;
+}
+
+function readInstructionError(reader: ByteReader): unknown {
+  const name = nameIn(INSTRUCTION_ERRORS, reader.u32());
+  if (name === 'Custom') return { Custom: reader.u32() };
+  // Older runtimes said what was wrong.
+  if (name !== 'BorshIoError' || reader.left === 0) return name;
+  return { BorshIoError: Buffer.from(reader.bytes(reader.count())).toString() };
+}
+
+function nameIn(names: readonly string[], number: number): string {
+  const name = names[number];
+  if (name === undefined) throw new LayoutError(`error ${number} is unknown`);
+  return name;
 }
 
 function instructionErrorBytes(error: unknown): Buffer | null {
