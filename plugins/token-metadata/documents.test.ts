@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
+import { shapeDocument } from './document-shape.ts';
 import { locate } from './documents.ts';
-import { shapeDocument } from './fetch-document.ts';
 
 const gateways = {
   ipfsGateways: ['https://one.example/ipfs/', 'https://two.example/ipfs'],
@@ -75,6 +75,7 @@ test('documents that stand in the uri itself', () => {
 
 test('whatever a document says, it gets the one shape or none', () => {
   const types = {
+    original: 'object',
     name: 'string',
     symbol: 'string',
     description: 'string',

@@ -2,8 +2,9 @@ import { codeOf } from '../../src/lib/coded-error.ts';
 import type { Clock } from '../../src/ports/clock.ts';
 import type { OutboundClient, OutboundResponse } from '../../src/ports/outbound.ts';
 import type { OffChainConfig } from './config.ts';
+import { shapeDocument } from './document-shape.ts';
 import { isBelow, locate } from './documents.ts';
-import { failed, type OffChainAnswer, type OffChainDocument } from './store.ts';
+import { failed, type OffChainAnswer } from './store.ts';
 
 interface FetchParts {
   /** For addresses that stand on the chain. */
@@ -78,67 +79,4 @@ function redirectOf({ status, headers }: OutboundResponse, from: string): string
 function answerOf(bytes: Buffer | null): OffChainAnswer {
   const document = bytes === null ? null : shapeDocument(bytes.toString('utf8'));
   return document === null ? failed('UNKNOWN') : { document, error: '' };
-}
-
-type Json = Readonly<Record<string, unknown>>;
-
-/** Brings a JSON text into the fixed shape; null when it is no JSON object. A byte order mark is skipped. */
-export function shapeDocument(text: string): OffChainDocument | null {
-  const value = parse(text.charCodeAt(0) === 0xfeff ? text.slice(1) : text);
-  if (!isObject(value)) return null;
-  const properties = isObject(value['properties']) ? value['properties'] : {};
-  return {
-    name: textOf(value['name']),
-    symbol: textOf(value['symbol']),
-    description: textOf(value['description']),
-    image: textOf(value['image']),
-    attributes: listOf(value['attributes'], (item) => ({
-      traitType: textOf(item['trait_type'] ?? item['traitType']),
-      value: textOf(item['value']),
-    })),
-    sellerFeeBasisPoints: numberOf(value['seller_fee_basis_points'] ?? value['sellerFeeBasisPoints']),
-    properties: {
-      category: typeof properties['category'] === 'string' ? properties['category'] : null,
-      creators: listOf(properties['creators'], (item) => ({
-        address: textOf(item['address']),
-        share: numberOf(item['share']),
-      })),
-      files: listOf(properties['files'], (item) => ({ uri: textOf(item['uri']), type: textOf(item['type']) })),
-    },
-  };
-}
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return null;
-  }
-}
-
-const isObject = (value: unknown): value is Json =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
-
-/** Null when it is no list; items that are no objects are left out. */
-function listOf<T>(value: unknown, make: (item: Json) => T): readonly T[] | null {
-  return Array.isArray(value) ? value.filter(isObject).map(make) : null;
-}
-
-/** Scalars as text; lists and objects as their JSON; nothing as an empty text. */
-function textOf(value: unknown): string {
-  if (typeof value === 'string') return value;
-  if (value === null || value === undefined) return '';
-  if (typeof value !== 'object') return String(value);
-  try {
-    return JSON.stringify(value);
-  } catch {
-    // Nested more deeply than can be written.
-    return '';
-  }
-}
-
-/** A whole number; texts of digits count, everything else is 0. */
-function numberOf(value: unknown): number {
-  const number = typeof value === 'string' && value.trim() !== '' ? Number(value) : value;
-  return typeof number === 'number' && Number.isFinite(number) ? Math.trunc(number) + 0 : 0;
 }

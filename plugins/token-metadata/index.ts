@@ -1,4 +1,5 @@
 import { API_VERSION, definePlugin, type PluginContext } from '../../src/plugin/plugin.ts';
+import { offChainDocuments } from '../../src/ports/documents.ts';
 import { tokenFacts } from '../../src/ports/token-facts.ts';
 import { tokenNames } from '../../src/ports/token-names.ts';
 import { metadataAddress } from '../../src/solana/addresses.ts';
@@ -18,7 +19,7 @@ export default definePlugin({
   apiVersion: API_VERSION,
   summary: 'serves token metadata, from the chain and from off-chain documents',
   config: tokenMetadataConfig,
-  offers: [tokenFacts, tokenNames],
+  offers: [tokenFacts, tokenNames, offChainDocuments],
   migrations,
   provision: (ctx) => assembleTokenMetadata(ctx),
 });
@@ -65,6 +66,15 @@ function assembleTokenMetadata(ctx: Context): void {
   ctx.http.route(tokenMetadataRoute({ load: load?.load ?? null, documents, list, facts, answers, changed, config }));
   ctx.provide(tokenFacts, facts);
   ctx.provide(tokenNames, names);
+  ctx.provide(offChainDocuments, {
+    async read(uris, waitMs) {
+      const wanted = [...new Set(uris)].filter((uri) => uri !== '');
+      const answers = await documents.get(wanted, { waitMs, fresh: false });
+      return new Map(
+        [...answers].flatMap(([uri, { document }]) => (document === null ? [] : [[uri, document.original] as const])),
+      );
+    },
+  });
   if (config.watch) ctx.blocks.on(createWatchProcessor(index, slotMs));
   ctx.onStart(async () => {
     await changes?.start();

@@ -8,10 +8,11 @@ import { isNft, type Metadata } from '../../src/solana/accounts/metaplex.ts';
 import type { TokenMetadata } from '../../src/solana/accounts/token.ts';
 import * as s from '../../src/solana/schemas.ts';
 import type { TokenMetadataConfig } from './config.ts';
+import type { OffChainDocument } from './document-shape.ts';
 import type { Documents } from './documents.ts';
 import type { FactsService } from './facts.ts';
 import { type LoadRecords, type TokenRecord, textsOf } from './records.ts';
-import type { OffChainAnswer, OffChainDocument } from './store.ts';
+import type { OffChainAnswer } from './store.ts';
 import type { ListedToken, TokenList } from './token-list.ts';
 import type { ChangedSlots } from './watch.ts';
 
@@ -238,12 +239,12 @@ function renderOffChain(uri: string, answer: OffChainAnswer | null, shareAsNumbe
 }
 
 function renderDocument(document: OffChainDocument, shareAsNumber: boolean): object {
-  const { properties } = document;
+  const { properties, original: _, ...shown } = document;
   const creators = properties.creators?.map(({ address, share }) => ({
     address,
     share: shareAsNumber ? share : String(share),
   }));
-  return { ...document, properties: { ...properties, creators: creators ?? null } };
+  return { ...shown, properties: { ...properties, creators: creators ?? null } };
 }
 
 const NO_USES = { useMethod: '', remaining: 0, total: 0 } as const;

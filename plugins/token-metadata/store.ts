@@ -5,6 +5,7 @@ import type { Clock } from '../../src/ports/clock.ts';
 import type { Log } from '../../src/ports/log.ts';
 import type { Migration, Queries, Store, StoreTx } from '../../src/ports/store.ts';
 import type { MintFacts, MintTransferFee } from '../../src/ports/token-facts.ts';
+import { type OffChainDocument, shapeDocument } from './document-shape.ts';
 
 interface Tables {
   token_metadata_documents: {
@@ -221,7 +222,7 @@ export function createDocumentStore({ store, clock, log, maxKept }: DocumentStor
     save(uri, answer, untilMs) {
       // What stands in the uri itself needs no second place.
       if (uri.slice(0, 5).toLowerCase() === 'data:') return;
-      const text = answer.document === null ? null : JSON.stringify(answer.document);
+      const text = answer.document === null ? null : JSON.stringify(answer.document.original);
       behind.add(uri, [idOf(uri), text, answer.error, untilMs]);
     },
     prune: () => store.write((tx) => pruneDocuments(tx, clock.now(), maxKept)),
@@ -233,7 +234,8 @@ export function createDocumentStore({ store, clock, log, maxKept }: DocumentStor
 const idOf = (uri: string): string => createHash('sha256').update(uri).digest('hex');
 
 function answerOf({ document, error }: { document: string | null; error: string }): OffChainAnswer {
-  if (document !== null) return { document: JSON.parse(document) as OffChainDocument, error: '' };
+  const shaped = document === null ? null : shapeDocument(document);
+  if (shaped !== null) return { document: shaped, error: '' };
   return { document: null, error: error === 'TIMEOUT' ? 'TIMEOUT' : 'UNKNOWN' };
 }
 
@@ -259,21 +261,6 @@ async function pruneDocuments(tx: StoreTx, now: number, maxKept: number): Promis
     .executeTakeFirst();
   if (oldest === undefined) return;
   await db.deleteFrom('token_metadata_documents').where('expires_at', '<=', oldest.expires_at).execute();
-}
-
-/** What is kept of the JSON that metadata points to: always this shape, other members are dropped. */
-export interface OffChainDocument {
-  readonly name: string;
-  readonly symbol: string;
-  readonly description: string;
-  readonly image: string;
-  readonly attributes: readonly { readonly traitType: string; readonly value: string }[] | null;
-  readonly sellerFeeBasisPoints: number;
-  readonly properties: {
-    readonly category: string | null;
-    readonly creators: readonly { readonly address: string; readonly share: number }[] | null;
-    readonly files: readonly { readonly uri: string; readonly type: string }[] | null;
-  };
 }
 
 /** A document, or the reason why it is missing. */

@@ -449,6 +449,7 @@ export const coreConfig = Type.Object(
           'access',
           'accounts',
           'compression',
+          'das',
           'dashboard',
           'enhanced',
           'fees',

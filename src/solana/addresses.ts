@@ -95,3 +95,8 @@ export function tokenRecordAddress(mint: string, tokenAccount: string): string {
   const seeds = ['metadata', knownKey(METADATA_PROGRAM), knownKey(mint), 'token_record', knownKey(tokenAccount)];
   return programAddressText(seeds, METADATA_PROGRAM);
 }
+
+/** The address that signs for a Core asset in its own transactions. Base58; throws TypeError for an invalid key. */
+export function coreAssetSigner(asset: string): string {
+  return programAddressText(['mpl-core-execute', knownKey(asset)], CORE_PROGRAM);
+}

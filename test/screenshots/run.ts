@@ -44,7 +44,7 @@ receiver.route('/gone', answer(410));
 const bed = await startDashboard(
   {
     plugins: [
-      ...['access', 'accounts', 'compression', 'dashboard', 'enhanced', 'fees', 'prices', 'proxy', 'sender'],
+      ...['access', 'accounts', 'compression', 'das', 'dashboard', 'enhanced', 'fees', 'prices', 'proxy', 'sender'],
       ...['token-metadata', 'wallet', 'webhooks'],
     ],
     webhooks: { allowHttp: true, allowCidrs: ['127.0.0.0/8'] },

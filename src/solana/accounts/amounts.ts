@@ -39,10 +39,10 @@ function readMultiplier(reader: ByteReader): AmountScale {
 }
 
 /** A time: values above 2^53 seconds are effectively infinite. */
-const i64 = (reader: ByteReader): number => Number(BigInt.asIntN(64, reader.u64()));
-const i16 = (reader: ByteReader): number => (reader.u16() << 16) >> 16;
+export const i64 = (reader: ByteReader): number => Number(BigInt.asIntN(64, reader.u64()));
+export const i16 = (reader: ByteReader): number => (reader.u16() << 16) >> 16;
 
-function f64(reader: ByteReader): number {
+export function f64(reader: ByteReader): number {
   const bytes = reader.bytes(8);
   return new DataView(bytes.buffer, bytes.byteOffset, 8).getFloat64(0, true);
 }

@@ -130,7 +130,7 @@ function oneOf<const T>(names: readonly T[], reader: ByteReader): T {
 }
 
 /** The edition account of a mint. */
-type Edition =
+export type Edition =
   /** `supply` prints exist, of at most `maxSupply`; null: no limit. */
   | { readonly kind: 'master'; readonly supply: bigint; readonly maxSupply: bigint | null }
   /** A print: its number, and the edition account of the original, base58. */

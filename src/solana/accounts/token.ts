@@ -39,7 +39,7 @@ export function decodeMint({ owner, data }: Pick<RawAccount, 'owner' | 'data'>):
 }
 
 /** An account that holds tokens. Keys are base58, amounts raw units. */
-interface TokenAccount {
+export interface TokenAccount {
   readonly program: string;
   readonly mint: string;
   readonly owner: string;

@@ -49,7 +49,19 @@ interface RpcDocument {
 }
 
 const PLUGINS = [
-  ...['access', 'accounts', 'compression', 'dashboard', 'enhanced', 'fees', 'prices', 'proxy', 'sender', 'signup'],
+  ...[
+    'access',
+    'accounts',
+    'compression',
+    'das',
+    'dashboard',
+    'enhanced',
+    'fees',
+    'prices',
+    'proxy',
+    'sender',
+    'signup',
+  ],
   ...['token-metadata', 'wallet', 'webhooks'],
 ];
 const SIGNUP = { treasury: '86xCnPeV69n6t3DnyGvkKobf9FdN2H9oiVDdaMpo2MMY', lamports: 1_000_000, plan: 'free' };

@@ -53,6 +53,7 @@ const KINDS = [
         'accounts',
         'wallet',
         'token-metadata',
+        'das',
         'enhanced',
         'webhooks',
         'compression',

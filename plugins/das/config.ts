@@ -1,0 +1,47 @@
+import { reloadable, type Static, Type } from '../../src/plugin/plugin.ts';
+
+export const dasConfig = Type.Object(
+  {
+    passOn: Type.Boolean({
+      default: false,
+      description: 'leave all methods of this plugin to the upstreams, for one that has a DAS API of its own',
+    }),
+    dialect: reloadable(
+      Type.Union([Type.Literal('hosted'), Type.Literal('metaplex')], {
+        default: 'hosted',
+        description: 'whose member names, members and error codes answers have: those of the hosted API or of Metaplex',
+      }),
+    ),
+    credits: reloadable(Type.Number({ minimum: 0, default: 10, description: 'price of one call' })),
+    upstreamTimeoutMs: reloadable(
+      Type.Integer({
+        minimum: 1,
+        maximum: 120_000,
+        default: 10_000,
+        description: 'longest wait for one upstream call',
+      }),
+    ),
+    upstreamConcurrency: reloadable(
+      Type.Integer({ minimum: 1, maximum: 256, default: 16, description: 'upstream calls of one request at once' }),
+    ),
+    documentWaitMs: reloadable(
+      Type.Integer({
+        minimum: 0,
+        maximum: 60_000,
+        default: 2_000,
+        description:
+          'longest wait for off-chain documents that were not read before; a later one is in the next answer. They are fetched as token-metadata.offChain says',
+      }),
+    ),
+    maxTokenAccounts: reloadable(
+      Type.Integer({
+        minimum: 1,
+        default: 100_000,
+        description: 'token accounts of one owner or mint that getTokenAccounts reads; more are refused',
+      }),
+    ),
+  },
+  { additionalProperties: false, default: {} },
+);
+
+export type DasConfig = Static<typeof dasConfig>;

@@ -1,0 +1,152 @@
+import { type TSchema, Type } from '@sinclair/typebox';
+import { decode32 } from '../../src/lib/base58.ts';
+import { isPlainObject } from '../../src/lib/json.ts';
+import { RpcError } from '../../src/plugin/plugin.ts';
+import type { Dialect } from '../../src/solana/assets/asset.ts';
+import { address, EXAMPLES, flag, orNull } from '../../src/solana/schemas.ts';
+
+/** Most ids of one batch and most items of one page. */
+export const MOST_ITEMS = 1_000;
+
+/** Flags of `options`, under its two names. Clients send all that they know with each method, so each is accepted everywhere. */
+const FLAGS = [
+  ...['showUnverifiedCollections', 'showCollectionMetadata', 'showGrandTotal', 'showInscription', 'showRawData'],
+  ...['showFungible', 'requireFullIndex', 'showSystemMetadata', 'showZeroBalance', 'showClosedAccounts'],
+  ...['showNativeBalance'],
+] as const;
+
+export type Options = Readonly<Partial<Record<string, boolean>>>;
+
+export interface Question {
+  /** The member without null, which counts as absent. */
+  member(...names: readonly string[]): unknown;
+  readonly options: Options;
+  /** Parameters that are wrong are -32602 in the hosted API, and -32000 in the one of Metaplex. */
+  invalid(text: string): RpcError;
+}
+
+/** `params` is an object, or an array that holds one. Errors: of `dialect`. */
+export function readQuestion(params: unknown, dialect: Dialect): Question {
+  const invalid = (text: string) =>
+    new RpcError(dialect === 'hosted' ? 'invalidParams' : 'notFound', { message: text, details: text });
+  const given: unknown = Array.isArray(params) && params.length === 1 ? params[0] : params;
+  if (!isPlainObject(given)) throw invalid('params must be an object');
+  const members = given as Readonly<Record<string, unknown>>;
+  const member = (...names: readonly string[]): unknown => {
+    const found = names.filter((name) => members[name] !== undefined && members[name] !== null);
+    if (found.length > 1) throw invalid(`${found.join(' and ')} cannot be used together`);
+    return found[0] === undefined ? undefined : members[found[0]];
+  };
+  return { member, options: readOptions(member('options', 'displayOptions'), invalid), invalid };
+}
+
+function readOptions(given: unknown, invalid: Question['invalid']): Options {
+  if (given === undefined) return {};
+  if (!isPlainObject(given)) throw invalid('options must be an object');
+  const options: Record<string, boolean> = {};
+  for (const [name, value] of Object.entries(given)) {
+    if (!FLAGS.includes(name)) throw invalid(`unknown option ${name.slice(0, 64)}`);
+    if (value !== null && typeof value !== 'boolean') throw invalid(`option ${name} must be true or false`);
+    if (value !== null) options[name] = value;
+  }
+  if (options['showInscription'] === true) throw invalid('showInscription is not supported');
+  return options;
+}
+
+/** 32 bytes in base58. */
+export function readKey(value: unknown, { invalid }: Question): string {
+  if (typeof value === 'string' && value.length <= 44 && decode32(value) !== null) return value;
+  throw invalid(`Pubkey Validation Err: ${String(value).slice(0, 64)} is invalid`);
+}
+
+/** A page of a list that is ordered by the bytes of its keys. */
+export interface Paging {
+  readonly limit: number;
+  readonly page: number | null;
+  readonly before: string | null;
+  readonly after: string | null;
+  readonly cursor: string | null;
+}
+
+export function readPaging(question: Question): Paging {
+  const { member, invalid } = question;
+  const whole = (name: string, value: unknown): number => {
+    if (Number.isSafeInteger(value) && (value as number) >= 0) return value as number;
+    throw invalid(`${name} must be a whole number`);
+  };
+  const limit = whole('limit', member('limit') ?? MOST_ITEMS);
+  if (limit > MOST_ITEMS) throw invalid(`Pagination Error. Limit should not be greater than ${MOST_ITEMS}.`);
+  if (limit === 0) throw invalid('Pagination Error. Limit should be greater than 0.');
+  const key = (name: string): string | null => {
+    const value = member(name);
+    // Clients send empty texts for what is not set.
+    return value === undefined || value === '' ? null : readKey(value, question);
+  };
+  const cursor = member('cursor');
+  if (cursor !== undefined && cursor !== '' && (typeof cursor !== 'string' || decode32(cursor) === null))
+    throw invalid(`Cursor Validation Err: ${String(cursor).slice(0, 64)} is invalid`);
+  const keys = { before: key('before'), after: key('after'), cursor: cursor ? (cursor as string) : null };
+  const hasKeys = keys.before !== null || keys.after !== null || keys.cursor !== null;
+  const given = member('page');
+  const page = given === undefined ? null : whole('page', given);
+  if (page === 0 && !hasKeys) throw invalid('Pagination Error. No Pagination Method Selected');
+  if ((page ?? 0) > 0 && hasKeys) throw invalid(ONE_METHOD);
+  if (keys.cursor !== null && (keys.before !== null || keys.after !== null)) throw invalid(ONE_METHOD);
+  return { limit, page: page === 0 ? null : page, ...keys };
+}
+
+const ONE_METHOD = 'Pagination Error. Only one pagination parameter supported per query.';
+
+/** One page of items, in the order of the bytes of their keys; and whether more follow. */
+export function cutPage<T>(
+  items: readonly { readonly key: Uint8Array; readonly item: T }[],
+  { limit, page, before, after, cursor }: Paging,
+): { readonly items: readonly T[]; readonly hasMore: boolean } {
+  const sorted = [...items].sort((a, b) => Buffer.compare(a.key, b.key));
+  const lower = after ?? cursor;
+  const [from, to] = [lower === null ? null : decode32(lower), before === null ? null : decode32(before)];
+  const inside = sorted.filter(
+    ({ key }) => (from === null || Buffer.compare(key, from) > 0) && (to === null || Buffer.compare(key, to) < 0),
+  );
+  const start = page === null ? 0 : (page - 1) * limit;
+  return {
+    items: inside.slice(start, start + limit).map(({ item }) => item),
+    hasMore: inside.length > start + limit,
+  };
+}
+
+/** The schema of `params`: the object, or an array that holds it. */
+export function paramsSchema(members: Readonly<Record<string, TSchema>>): TSchema {
+  const object = Type.Object(members, { description: 'Members that are null count as absent' });
+  return Type.Union([object, Type.Array(object, { minItems: 1, maxItems: 1 })]);
+}
+
+const options = Type.Optional(
+  orNull(
+    Type.Object(Object.fromEntries(FLAGS.map((name) => [name, Type.Optional(orNull(flag(name)))])), {
+      additionalProperties: false,
+      description: 'What answers contain; flags that do not apply to a method are ignored',
+    }),
+  ),
+);
+
+/** Members of `params` that several methods have. */
+export const OPTIONS = { options, displayOptions: options } as const;
+export const ID = { id: address('Address of the mint, or of the Core asset or collection', EXAMPLES.mint) } as const;
+export const IDS = {
+  ids: Type.Array(ID.id, { maxItems: MOST_ITEMS, description: `Up to ${MOST_ITEMS} ids`, examples: [[EXAMPLES.mint]] }),
+} as const;
+const optional = <S extends TSchema>(schema: S) => Type.Optional(orNull(schema));
+export const PAGING = {
+  limit: optional(Type.Integer({ minimum: 1, maximum: MOST_ITEMS, description: 'Items of a page', examples: [100] })),
+  page: optional(Type.Integer({ minimum: 0, description: 'Page, from 1', examples: [1] })),
+  before: optional(Type.String({ description: 'Only keys below this one', examples: [''] })),
+  after: optional(Type.String({ description: 'Only keys above this one', examples: [''] })),
+  cursor: optional(Type.String({ description: '`cursor` of the page before', examples: [''] })),
+} as const;
+export const TOKEN_ACCOUNTS = {
+  mint: optional(address('Address of the mint', EXAMPLES.mint)),
+  owner: optional(address('Address of the owner')),
+  mintAddress: optional(address('`mint`, as Metaplex calls it', EXAMPLES.mint)),
+  ownerAddress: optional(address('`owner`, as Metaplex calls it')),
+} as const;

@@ -1,0 +1,151 @@
+import { type ChainReader, codeOf, RpcError } from '../../src/plugin/plugin.ts';
+import { createSemaphore } from '../../src/runtime/semaphore.ts';
+import type { RawAccount } from '../../src/solana/accounts/decoded.ts';
+import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../src/solana/addresses.ts';
+import type { DasConfig } from './config.ts';
+
+/** Accounts of the chain, read now, for one request. Errors: RpcError. */
+export interface AccountSource {
+  /** An entry for each key; null where there is no account. */
+  accounts(keys: readonly string[]): Promise<ReadonlyMap<string, RawAccount | null>>;
+  /** The token accounts of an owner, of both programs, empty ones too. */
+  ofOwner(owner: string): Promise<readonly KeyedAccount[]>;
+  /** The token accounts of a mint; `program` is that of the mint. */
+  ofMint(mint: string, program: string): Promise<readonly KeyedAccount[]>;
+  /** The account that holds most of a mint; null where none holds any. */
+  largest(mint: string): Promise<string | null>;
+  /** The answer of an upstream that has a DAS API; null where it knows nothing of it. */
+  asset(params: unknown): Promise<unknown>;
+  /** The oldest slot that an account was read at; 0 before the first. */
+  readonly slot: number;
+}
+
+export interface KeyedAccount {
+  /** Base58. */
+  readonly address: string;
+  readonly account: RawAccount;
+}
+
+/** The most that nodes answer in one call. */
+const ACCOUNTS_PER_CALL = 100;
+const MINT_AT = 0;
+const COMMITMENT = 'confirmed';
+
+interface NodeAccount {
+  readonly owner: string;
+  readonly lamports: number;
+  readonly data: readonly [base64: string, encoding: string];
+}
+
+interface Slotted<T> {
+  readonly context: { readonly slot: number };
+  readonly value: T;
+}
+
+/**
+ * Calls after the first ask for a node that is at least as far as the one that answered before, so that what belongs together is not read
+ * from an older state.
+ */
+export function createSource(chain: ChainReader, config: DasConfig, signal: AbortSignal): AccountSource {
+  const semaphore = createSemaphore({ concurrency: config.upstreamConcurrency });
+  let slot = 0;
+  let newest = 0;
+
+  async function call<T>(method: string, params: readonly unknown[]): Promise<T> {
+    const options = { signal, timeoutMs: config.upstreamTimeoutMs };
+    try {
+      return await semaphore.run(() => chain.call<T>(method, params, options), { signal });
+    } catch (cause) {
+      throw refusal(method, cause, signal);
+    }
+  }
+
+  async function slotted<T>(method: string, first: readonly unknown[], options: object): Promise<T> {
+    const minContextSlot = newest === 0 ? {} : { minContextSlot: newest };
+    const answer = await call<Slotted<T>>(method, [
+      ...first,
+      { commitment: COMMITMENT, ...options, ...minContextSlot },
+    ]);
+    const at = answer.context.slot;
+    slot = slot === 0 ? at : Math.min(slot, at);
+    newest = Math.max(newest, at);
+    return answer.value;
+  }
+
+  const keyed = (list: readonly { readonly pubkey: string; readonly account: NodeAccount }[]): KeyedAccount[] =>
+    list.map(({ pubkey, account }) => ({ address: pubkey, account: rawOf(account) }));
+
+  return {
+    get slot() {
+      return slot;
+    },
+    async accounts(keys) {
+      const distinct = [...new Set(keys)];
+      const chunks: string[][] = [];
+      for (let at = 0; at < distinct.length; at += ACCOUNTS_PER_CALL)
+        chunks.push(distinct.slice(at, at + ACCOUNTS_PER_CALL));
+      const read = await Promise.all(
+        chunks.map((chunk) =>
+          slotted<readonly (NodeAccount | null)[]>('getMultipleAccounts', [chunk], { encoding: 'base64' }),
+        ),
+      );
+      const all = read.flat();
+      return new Map(distinct.map((key, at) => [key, all[at] == null ? null : rawOf(all[at])]));
+    },
+    async ofOwner(owner) {
+      const lists = await Promise.all(
+        [TOKEN_PROGRAM, TOKEN_2022_PROGRAM].map((programId) =>
+          slotted<Parameters<typeof keyed>[0]>('getTokenAccountsByOwner', [owner, { programId }], {
+            encoding: 'base64',
+          }),
+        ),
+      );
+      return lists.flatMap(keyed);
+    },
+    async ofMint(mint, program) {
+      const filters = [
+        { memcmp: { offset: MINT_AT, bytes: mint } },
+        // Accounts of Token-2022 have any size from this on.
+        ...(program === TOKEN_PROGRAM ? [{ dataSize: 165 }] : []),
+      ];
+      const options = { encoding: 'base64', filters, withContext: true };
+      return keyed(await slotted<Parameters<typeof keyed>[0]>('getProgramAccounts', [program], options));
+    },
+    async largest(mint) {
+      const found = await slotted<readonly { readonly address: string; readonly amount: string }[]>(
+        'getTokenLargestAccounts',
+        [mint],
+        {},
+      );
+      const [first] = found;
+      return first === undefined || first.amount === '0' ? null : first.address;
+    },
+    async asset(params) {
+      try {
+        return await semaphore.run(
+          () => chain.call('getAsset', params as readonly unknown[], { signal, timeoutMs: config.upstreamTimeoutMs }),
+          { signal },
+        );
+      } catch (cause) {
+        // A plain node does not have the method, and a DAS API reports an unknown asset as an error.
+        if (codeOf(cause) === 'CHAIN_RPC_ERROR') return null;
+        throw refusal('getAsset', cause, signal);
+      }
+    },
+  };
+}
+
+function refusal(method: string, cause: unknown, signal: AbortSignal): unknown {
+  if (signal.aborted) return new RpcError('unavailable');
+  const code = codeOf(cause);
+  if (code === 'CHAIN_TIMEOUT') return new RpcError('timeout', { cause });
+  if (code === 'CHAIN_RPC_ERROR')
+    return new RpcError('unavailable', { details: `the Solana upstream refused ${method}`, cause });
+  if (code?.startsWith('CHAIN_') === true || code?.startsWith('UPSTREAM_') === true)
+    return new RpcError('unavailable', { cause });
+  return cause;
+}
+
+function rawOf({ owner, lamports, data }: NodeAccount): RawAccount {
+  return { owner, lamports: BigInt(Math.trunc(lamports)), data: Buffer.from(data[0], 'base64') };
+}

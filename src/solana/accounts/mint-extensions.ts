@@ -1,0 +1,120 @@
+import { encode } from '../../lib/base58.ts';
+import { type ByteReader, createByteReader } from '../byte-reader.ts';
+import { f64, i16, i64, readTransferFeeConfig } from './amounts.ts';
+import { attempt, keyText, nullableKey } from './decoded.ts';
+import { decodeTokenMetadata, type Extension, findExtension } from './token.ts';
+
+type Members = Readonly<Record<string, unknown>>;
+
+/**
+ * The extensions of a Token-2022 mint as asset APIs show them, by name in snake case. Amounts are raw units, times unix seconds, rates
+ * basis points; encryption keys and ciphertexts are base58. Unknown and damaged extensions are left out. Null without any.
+ */
+export function mintExtensionsJson(extensions: readonly Extension[]): Members | null {
+  const found = extensions.flatMap((extension) => {
+    const [name, read] = READERS[extension.name ?? ''] ?? [];
+    if (name === undefined || read === undefined) return [];
+    const { value } = attempt(() => read(createByteReader(extension.value), extensions));
+    return value === null ? [] : [[name, value] as const];
+  });
+  return found.length === 0 ? null : Object.fromEntries(found);
+}
+
+type Read = (reader: ByteReader, all: readonly Extension[]) => Members | null;
+
+const READERS: Readonly<Record<string, readonly [name: string, read: Read]>> = {
+  TransferFeeConfig: ['transfer_fee_config', (_, all) => feeConfig(all)],
+  MintCloseAuthority: ['mint_close_authority', (reader) => ({ close_authority: nullableKey(reader) })],
+  ConfidentialTransferMint: [
+    'confidential_transfer_mint',
+    (reader) => ({
+      authority: nullableKey(reader),
+      auto_approve_new_accounts: reader.bool(),
+      auditor_elgamal_pubkey: nullableKey(reader),
+    }),
+  ],
+  DefaultAccountState: ['default_account_state', (reader) => ({ state: STATES[reader.u8()] ?? 'Uninitialized' })],
+  NonTransferable: ['non_transferable', () => ({})],
+  InterestBearingConfig: [
+    'interest_bearing_config',
+    (reader) => ({
+      rate_authority: nullableKey(reader),
+      initialization_timestamp: i64(reader),
+      pre_update_average_rate: i16(reader),
+      last_update_timestamp: i64(reader),
+      current_rate: i16(reader),
+    }),
+  ],
+  PermanentDelegate: ['permanent_delegate', (reader) => ({ delegate: nullableKey(reader) })],
+  TransferHook: ['transfer_hook', (reader) => ({ authority: nullableKey(reader), program_id: nullableKey(reader) })],
+  ConfidentialTransferFeeConfig: [
+    'confidential_transfer_fee_config',
+    (reader) => ({
+      authority: nullableKey(reader),
+      withdraw_withheld_authority_elgamal_pubkey: keyText(reader),
+      harvest_to_mint_enabled: reader.bool(),
+      // Two group elements.
+      withheld_amount: encode(reader.bytes(64)),
+    }),
+  ],
+  MetadataPointer: ['metadata_pointer', (reader) => pointer(reader, 'metadata_address')],
+  TokenMetadata: ['metadata', (_, all) => metadata(all)],
+  GroupPointer: ['group_pointer', (reader) => pointer(reader, 'group_address')],
+  TokenGroup: [
+    'token_group',
+    (reader) => ({
+      update_authority: nullableKey(reader),
+      mint: keyText(reader),
+      size: reader.u64(),
+      max_size: reader.u64(),
+    }),
+  ],
+  GroupMemberPointer: ['group_member_pointer', (reader) => pointer(reader, 'member_address')],
+  TokenGroupMember: [
+    'token_group_member',
+    (reader) => ({ mint: keyText(reader), group: keyText(reader), member_number: reader.u64() }),
+  ],
+  ScaledUiAmount: [
+    'scaled_ui_amount_config',
+    (reader) => ({
+      authority: nullableKey(reader),
+      multiplier: f64(reader),
+      new_multiplier_effective_timestamp: i64(reader),
+      new_multiplier: f64(reader),
+    }),
+  ],
+  Pausable: ['pausable_config', (reader) => ({ authority: nullableKey(reader), paused: reader.bool() })],
+};
+
+const STATES = ['Uninitialized', 'Initialized', 'Frozen'] as const;
+
+/** The authority stands before the address and is not shown. */
+function pointer(reader: ByteReader, name: string): Members {
+  reader.key();
+  return { [name]: nullableKey(reader) };
+}
+
+function feeConfig(all: readonly Extension[]): Members | null {
+  const config = readTransferFeeConfig(all);
+  if (config === null) return null;
+  const fee = ({ epoch, maximum, basisPoints }: (typeof config)['older']) => ({
+    epoch,
+    maximum_fee: maximum,
+    transfer_fee_basis_points: basisPoints,
+  });
+  return {
+    transfer_fee_config_authority: config.feeAuthority,
+    withdraw_withheld_authority: config.withdrawAuthority,
+    withheld_amount: config.withheld,
+    older_transfer_fee: fee(config.older),
+    newer_transfer_fee: fee(config.newer),
+  };
+}
+
+function metadata(all: readonly Extension[]): Members | null {
+  const bytes = findExtension(all, 'TokenMetadata');
+  const value = bytes === null ? null : decodeTokenMetadata(bytes).value;
+  if (value === null) return null;
+  const { updateAuthority, mint, name, symbol, uri, additional } = value;
+  return { update_authority: updateAuthority, mint, name, symbol, uri, additional_metadata: additional };
+}

@@ -1,0 +1,394 @@
+import type { CoreAsset, CoreCollection } from '../accounts/core.ts';
+import type { CorePlugins } from '../accounts/core-plugins.ts';
+import type { Edition, Metadata } from '../accounts/metaplex.ts';
+import { mintExtensionsJson } from '../accounts/mint-extensions.ts';
+import {
+  decodeTokenMetadata,
+  findExtension,
+  type Mint,
+  type TokenAccount,
+  type TokenMetadata,
+} from '../accounts/token.ts';
+import { coreAssetSigner, SYSTEM_PROGRAM, WRAPPED_SOL_MINT } from '../addresses.ts';
+import { type Content, contentOf } from './content.ts';
+
+/**
+ * Assets as the DAS API shows them, built from decoded accounts. `hosted` and `metaplex` are the two dialects of the API: members that
+ * only one of them has, and values that they write differently.
+ */
+export type Dialect = 'hosted' | 'metaplex';
+
+export interface AssetOptions {
+  readonly dialect: Dialect;
+  readonly showFungible: boolean;
+  readonly showUnverifiedCollections: boolean;
+}
+
+type Interface =
+  | 'V1_NFT'
+  | 'V1_PRINT'
+  | 'FungibleAsset'
+  | 'FungibleToken'
+  | 'ProgrammableNFT'
+  | 'MplCoreAsset'
+  | 'MplCoreCollection'
+  | 'Custom';
+
+/** One asset. Keys are base58, amounts raw units; members that do not apply are absent. */
+export interface Asset {
+  readonly interface: Interface;
+  readonly id: string;
+  readonly content: Content;
+  readonly authorities: readonly { readonly address: string; readonly scopes: readonly ['full'] }[];
+  readonly compression: typeof NOT_COMPRESSED;
+  readonly grouping: readonly Grouping[];
+  readonly royalty: Royalty;
+  readonly creators: readonly AssetCreator[];
+  readonly ownership: Ownership;
+  readonly uses?: { readonly use_method: string; readonly remaining: bigint; readonly total: bigint };
+  readonly supply?: Supply | null;
+  readonly mutable: boolean;
+  readonly burnt: boolean;
+  readonly token_info?: TokenInfo;
+  readonly mint_extensions?: Readonly<Record<string, unknown>>;
+  readonly plugins?: CorePlugins['known'];
+  readonly unknown_plugins?: CorePlugins['unknown'];
+  readonly mpl_core_info?: {
+    readonly num_minted?: number;
+    readonly current_size?: number;
+    readonly plugins_json_version: number;
+  };
+  readonly external_plugins?: CorePlugins['external'];
+  readonly unknown_external_plugins?: CorePlugins['unknownExternal'];
+  readonly is_agent?: boolean;
+  readonly asset_signer?: string;
+  readonly last_indexed_slot?: number;
+}
+
+interface Grouping {
+  readonly group_key: 'collection';
+  readonly group_value: string;
+  readonly verified?: boolean;
+  readonly collection_metadata?: Readonly<Record<string, unknown>>;
+}
+
+interface Royalty {
+  readonly royalty_model: 'creators';
+  readonly target: null;
+  readonly percent: number;
+  readonly basis_points: number;
+  readonly primary_sale_happened: boolean;
+  readonly locked: false;
+}
+
+interface AssetCreator {
+  readonly address: string;
+  /** Per cent. */
+  readonly share: number;
+  readonly verified: boolean;
+}
+
+interface Ownership {
+  readonly frozen: boolean;
+  readonly delegated: boolean;
+  readonly delegate: string | null;
+  readonly ownership_model: 'single' | 'token';
+  /** Empty where there is no single owner. */
+  readonly owner: string;
+}
+
+interface Supply {
+  /** 0 also for editions without a limit, as in the reference. */
+  readonly print_max_supply: bigint | number;
+  readonly print_current_supply: bigint | number;
+  readonly edition_nonce: number | null;
+}
+
+interface TokenInfo {
+  readonly symbol?: string;
+  /** Of the owner whose assets are listed. */
+  readonly balance?: bigint;
+  readonly supply: bigint;
+  readonly decimals: number;
+  readonly token_program: string;
+  readonly associated_token_address?: string;
+  readonly price_info?: { readonly price_per_token: number; readonly total_price?: number; readonly currency: 'USDC' };
+  readonly mint_authority?: string;
+  readonly freeze_authority?: string;
+}
+
+const NOT_COMPRESSED = {
+  ...{
+    eligible: false,
+    compressed: false,
+    data_hash: '',
+    creator_hash: '',
+    asset_hash: '',
+    tree: '',
+    seq: 0,
+    leaf_id: 0,
+  },
+} as const;
+
+/** What the accounts of a mint hold. */
+export interface MintAccounts {
+  readonly id: string;
+  readonly mint: Mint;
+  /** Metaplex metadata; null where there is none. */
+  readonly metadata: Metadata | null;
+  /** The edition account of the mint; null where there is none. */
+  readonly edition: Edition | null;
+  /** The account that holds the only token of an NFT, or the account of the owner whose assets are listed. */
+  readonly holder: Holder | null;
+  /** The document behind the URI of the metadata, if it was read. */
+  readonly document: unknown;
+  /** The oldest slot that one of the accounts was read at. */
+  readonly slot: number;
+}
+
+interface Holder extends Pick<TokenAccount, 'owner' | 'amount' | 'delegate' | 'isFrozen'> {
+  readonly address: string;
+}
+
+/** A token, fungible or not. `listedFor`: the owner whose assets are listed. */
+export function assetOfMint(accounts: MintAccounts, options: AssetOptions, listedFor: string | null = null): Asset {
+  const { id, mint, metadata, edition, holder } = accounts;
+  const kind = interfaceOf(accounts);
+  const isSingle = isSingleOwner(accounts, kind);
+  const embedded = metadata === null ? embeddedMetadata(mint) : null;
+  const texts = metadata ?? embedded;
+  const extensions = mintExtensionsJson(mint.extensions);
+  const authority = metadata?.updateAuthority ?? (isSingle ? embedded?.updateAuthority : null) ?? null;
+  const isHosted = options.dialect === 'hosted';
+  return {
+    interface: kind,
+    id,
+    content: contentOf({
+      uri: texts?.uri ?? '',
+      name: texts?.name ?? '',
+      symbol: texts?.symbol ?? '',
+      tokenStandard: metadata?.tokenStandard ?? null,
+      document: accounts.document,
+    }),
+    authorities: authority === null ? [] : [{ address: authority, scopes: ['full'] }],
+    compression: NOT_COMPRESSED,
+    grouping: groupingOf(metadata?.collection ?? null, options),
+    royalty: royaltyOf(metadata?.sellerFeeBasisPoints ?? 0, metadata?.primarySaleHappened ?? false),
+    creators: (metadata?.creators ?? []).map(({ address, share, verified }) => ({ address, share, verified })),
+    ownership: isSingle ? singleOwner(holder) : tokenOwner(listedFor),
+    ...(metadata?.uses == null
+      ? {}
+      : {
+          uses: {
+            use_method: metadata.uses.method,
+            remaining: metadata.uses.remaining,
+            total: metadata.uses.total,
+          },
+        }),
+    ...supplyOf(kind, metadata, edition, isHosted),
+    mutable: metadata?.isMutable ?? true,
+    burnt: mint.supply === 0n && (edition !== null || BURNABLE.has(kind)),
+    ...(isHosted || options.showFungible || listedFor !== null
+      ? { token_info: tokenInfoOf(mint, texts, isHosted, listedFor === null ? null : holder) }
+      : {}),
+    ...(extensions === null ? {} : { mint_extensions: extensions }),
+    ...(isHosted ? { last_indexed_slot: accounts.slot } : {}),
+  };
+}
+
+/** Their mint has a supply of one token while the asset exists. */
+const BURNABLE: ReadonlySet<Interface> = new Set(['V1_NFT', 'V1_PRINT', 'ProgrammableNFT']);
+
+function interfaceOf({ id, mint, metadata, edition }: MintAccounts): Interface {
+  if (id === WRAPPED_SOL_MINT) return 'FungibleToken';
+  // While somebody can mint more, it is not the only one.
+  const isOne = mint.supply === 1n && mint.decimals === 0 && mint.mintAuthority === null;
+  switch (metadata?.tokenStandard) {
+    case 'NonFungible':
+    case 'NonFungibleEdition':
+      return edition?.kind === 'print' ? 'V1_PRINT' : 'V1_NFT';
+    case 'FungibleAsset':
+      return 'FungibleAsset';
+    case 'Fungible':
+      return 'FungibleToken';
+    case 'ProgrammableNonFungible':
+    case 'ProgrammableNonFungibleEdition':
+      return 'ProgrammableNFT';
+    default:
+      if (edition !== null) return edition.kind === 'print' ? 'V1_PRINT' : 'V1_NFT';
+      if (metadata !== null) return 'Custom';
+      return isOne ? 'V1_NFT' : 'FungibleToken';
+  }
+}
+
+function isSingleOwner({ mint }: MintAccounts, kind: Interface): boolean {
+  if (kind === 'FungibleAsset' || kind === 'FungibleToken') return false;
+  return kind !== 'Custom' || mint.supply === 1n;
+}
+
+/** Whether an asset has one owner, whom the accounts of its mint do not name. */
+export function needsHolder(accounts: MintAccounts): boolean {
+  return isSingleOwner(accounts, interfaceOf(accounts));
+}
+
+/** Address of the document of a mint; empty where there is none. */
+export function mintUri({ mint, metadata }: MintAccounts): string {
+  return (metadata ?? embeddedMetadata(mint))?.uri ?? '';
+}
+
+function embeddedMetadata(mint: Mint): TokenMetadata | null {
+  const bytes = findExtension(mint.extensions, 'TokenMetadata');
+  return bytes === null ? null : decodeTokenMetadata(bytes).value;
+}
+
+function groupingOf(
+  collection: Metadata['collection'],
+  { showUnverifiedCollections }: AssetOptions,
+): readonly Grouping[] {
+  if (collection === null || (!collection.verified && !showUnverifiedCollections)) return [];
+  const { key, verified } = collection;
+  return [{ group_key: 'collection', group_value: key, ...(showUnverifiedCollections ? { verified } : {}) }];
+}
+
+const PERCENT_PER_BASIS_POINT = 0.0001;
+
+function royaltyOf(basisPoints: number, primarySaleHappened: boolean): Royalty {
+  return {
+    royalty_model: 'creators',
+    target: null,
+    percent: basisPoints * PERCENT_PER_BASIS_POINT,
+    basis_points: basisPoints,
+    primary_sale_happened: primarySaleHappened,
+    locked: false,
+  };
+}
+
+function singleOwner(holder: Holder | null): Ownership {
+  const delegate = holder?.delegate ?? null;
+  return {
+    frozen: holder?.isFrozen ?? false,
+    delegated: delegate !== null,
+    delegate,
+    ownership_model: 'single',
+    owner: holder?.owner ?? '',
+  };
+}
+
+function tokenOwner(owner: string | null): Ownership {
+  return { frozen: false, delegated: false, delegate: null, ownership_model: 'token', owner: owner ?? '' };
+}
+
+const WITH_SUPPLY: ReadonlySet<Interface> = new Set(['V1_NFT', 'ProgrammableNFT', 'Custom']);
+
+function supplyOf(
+  kind: Interface,
+  metadata: Metadata | null,
+  edition: Edition | null,
+  isHosted: boolean,
+): { readonly supply?: Supply | null } {
+  const nonce = metadata?.editionNonce ?? null;
+  const none = { print_max_supply: 0, print_current_supply: 0, edition_nonce: nonce };
+  if (!isHosted) return WITH_SUPPLY.has(kind) ? { supply: none } : {};
+  if (edition?.kind === 'master')
+    return {
+      supply: { print_max_supply: edition.maxSupply ?? 0, print_current_supply: edition.supply, edition_nonce: nonce },
+    };
+  return { supply: WITH_SUPPLY.has(kind) && kind !== 'ProgrammableNFT' ? none : null };
+}
+
+function tokenInfoOf(
+  mint: Mint,
+  texts: { readonly symbol: string } | null,
+  isHosted: boolean,
+  held: Holder | null,
+): TokenInfo {
+  return {
+    ...(isHosted && texts !== null && texts.symbol.trim() !== '' ? { symbol: texts.symbol.trim() } : {}),
+    ...(held === null ? {} : { balance: held.amount }),
+    supply: mint.supply,
+    decimals: mint.decimals,
+    token_program: mint.program,
+    ...(held === null ? {} : { associated_token_address: held.address }),
+    ...(mint.mintAuthority === null ? {} : { mint_authority: mint.mintAuthority }),
+    ...(mint.freezeAuthority === null ? {} : { freeze_authority: mint.freezeAuthority }),
+  };
+}
+
+/** A Core asset or collection, with the collection that an asset is in, if it was read. */
+interface CoreAccounts {
+  readonly id: string;
+  readonly asset: CoreAsset | null;
+  readonly collection: CoreCollection | null;
+  readonly document: unknown;
+  readonly slot: number;
+}
+
+/** A Core asset, or a Core collection where `asset` is null. Null where both are. */
+export function assetOfCore(accounts: CoreAccounts, options: AssetOptions): Asset | null {
+  const { id, asset, collection, document, slot } = accounts;
+  const base = asset ?? collection;
+  if (base === null) return null;
+  const authority = asset === null ? (collection?.updateAuthority ?? '') : coreAuthority(asset, collection);
+  const { plugins } = base;
+  const royalties = dataOf<{ basis_points: number; creators: readonly { address: string; percentage: number }[] }>(
+    plugins,
+    'royalties',
+  );
+  const owner = asset?.owner ?? authority;
+  const delegate = transferDelegate(plugins, owner, authority);
+  const isHosted = options.dialect === 'hosted';
+  const inCollection = asset?.updateAuthority.kind === 'collection' ? asset.updateAuthority.address : null;
+  return {
+    interface: asset === null ? 'MplCoreCollection' : 'MplCoreAsset',
+    id,
+    content: contentOf({ uri: base.uri, name: base.name, symbol: '', tokenStandard: null, document }),
+    authorities: [{ address: authority, scopes: ['full'] }],
+    compression: NOT_COMPRESSED,
+    // The program lets only the authority of a collection put assets into it.
+    grouping: groupingOf(inCollection === null ? null : { key: inCollection, verified: true }, options),
+    royalty: royaltyOf(royalties?.basis_points ?? 0, false),
+    creators: (royalties?.creators ?? []).map(({ address, percentage }) => ({
+      address,
+      share: percentage,
+      verified: true,
+    })),
+    ownership: {
+      frozen: FREEZES.some((name) => dataOf<{ frozen: boolean }>(plugins, name)?.frozen === true),
+      delegated: delegate !== null,
+      delegate,
+      ownership_model: 'single',
+      owner,
+    },
+    ...(isHosted ? { supply: null } : {}),
+    mutable: asset === null || asset.updateAuthority.kind !== 'none',
+    burnt: false,
+    plugins: plugins.known,
+    ...(plugins.unknown.length === 0 ? {} : { unknown_plugins: plugins.unknown }),
+    mpl_core_info: {
+      ...(asset === null && collection !== null
+        ? { num_minted: collection.numMinted, current_size: collection.currentSize }
+        : {}),
+      plugins_json_version: 1,
+    },
+    external_plugins: plugins.external,
+    ...(plugins.unknownExternal.length === 0 ? {} : { unknown_external_plugins: plugins.unknownExternal }),
+    ...(isHosted ? { is_agent: false, asset_signer: coreAssetSigner(id), last_indexed_slot: slot } : {}),
+  };
+}
+
+const FREEZES = ['freeze_delegate', 'permanent_freeze_delegate'] as const;
+
+/** Empty where the collection was not read. */
+function coreAuthority({ updateAuthority }: CoreAsset, collection: CoreCollection | null): string {
+  if (updateAuthority.kind === 'none') return SYSTEM_PROGRAM;
+  return updateAuthority.kind === 'address' ? updateAuthority.address : (collection?.updateAuthority ?? '');
+}
+
+function transferDelegate({ known }: CorePlugins, owner: string, authority: string): string | null {
+  const by = known['transfer_delegate']?.authority;
+  if (by === undefined || by.type === 'None') return null;
+  if (by.type === 'Owner') return owner;
+  return by.type === 'UpdateAuthority' ? authority : by.address;
+}
+
+const dataOf = <T>({ known }: CorePlugins, name: string): T | undefined => known[name]?.data as T | undefined;

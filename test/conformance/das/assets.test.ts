@@ -1,0 +1,304 @@
+import assert from 'node:assert/strict';
+import { after, before, suite, test } from 'node:test';
+import {
+  AuthorityType,
+  createAccount,
+  createInitializeMetadataPointerInstruction,
+  createInitializeMintInstruction,
+  createInitializePermanentDelegateInstruction,
+  createMint,
+  ExtensionType,
+  getMintLen,
+  mintTo,
+  setAuthority,
+  TOKEN_2022_PROGRAM_ID,
+  transfer,
+} from '@solana/spl-token';
+import {
+  Keypair,
+  LAMPORTS_PER_SOL,
+  PublicKey,
+  SystemProgram,
+  sendAndConfirmTransaction,
+  Transaction,
+} from '@solana/web3.js';
+import { createHelius } from 'helius-sdk';
+import { CORE_PROGRAM, METADATA_PROGRAM, metadataAddress } from '../../../src/solana/addresses.ts';
+import { chainMissing, startChain, type TestChain } from '../../helpers/chain.ts';
+import { type DaemonInProcess, startDaemon } from '../../helpers/daemon.ts';
+import { redirectHostedClients } from '../../helpers/hosted-client.ts';
+import { answer, type Receiver, startReceiver } from '../../helpers/receiver.ts';
+import { type MetadataFields, writeMetadata } from '../../helpers/write-metadata.ts';
+
+// biome-ignore lint/suspicious/noExplicitAny: answers are looked at as the assertions go.
+type Answer = { result?: any; error?: { code: number; message: string } };
+
+const FIELDS = {
+  ...{ name: 'Picture #1', symbol: 'PIC', sellerFeeBasisPoints: 500, primarySaleHappened: true, isMutable: false },
+  ...{ editionNonce: 254, uses: null, collectionDetails: null, programmableConfig: null },
+} as const;
+
+suite('assets that are read from their accounts', { skip: (await chainMissing()) ?? false }, () => {
+  let chain: TestChain;
+  let daemon: DaemonInProcess;
+  let documents: Receiver;
+  const payer = Keypair.generate();
+  const [owner, buyer, creator, collection] = Array.from({ length: 4 }, () =>
+    Keypair.generate().publicKey.toBase58(),
+  ) as [string, string, string, string];
+  let nft: PublicKey;
+  let held: PublicKey;
+
+  const ask = async (method: string, params: unknown): Promise<Answer> => {
+    const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params });
+    const response = await fetch(`${daemon.apiUrl}/?api-key=${daemon.key}`, { method: 'POST', body });
+    return (await response.json()) as Answer;
+  };
+  const setMetadata = (mint: string, fields: Partial<MetadataFields>) =>
+    chain.setAccount(metadataAddress(mint), {
+      lamports: 1_000_000,
+      owner: METADATA_PROGRAM,
+      data: writeMetadata(
+        {
+          ...{ ...FIELDS, mint, updateAuthority: creator, uri: `${documents.url}/1.json` },
+          ...{ creators: [{ address: creator, verified: true, share: 100 }], tokenStandard: 'NonFungible' },
+          ...{ collection: { key: collection, verified: true } },
+          ...fields,
+        },
+        true,
+      ).data,
+    });
+
+  before(async () => {
+    chain = await startChain();
+    documents = await startReceiver();
+    documents.setFallback(
+      answer(
+        200,
+        {},
+        JSON.stringify({
+          description: 'A picture',
+          image: 'https://pictures.example/1.jpg',
+          external_url: 'https://pictures.example',
+          attributes: [{ trait_type: 'Size', value: 3 }],
+          properties: {
+            files: [
+              { uri: 'https://pictures.example/1.glb', type: 'model/gltf-binary' },
+              'https://pictures.example/1.mp4',
+            ],
+          },
+        }),
+      ),
+    );
+    const plugins = ['access', 'proxy', 'token-metadata', 'das'];
+    const offChain = { allowCidrs: ['127.0.0.1/32'], allowHttp: true };
+    daemon = await startDaemon({
+      chain,
+      config: { plugins, follow: { enabled: false }, das: { documentWaitMs: 30_000 }, 'token-metadata': { offChain } },
+    });
+    const { connection } = chain;
+    await chain.fund(payer.publicKey.toBase58(), 100 * LAMPORTS_PER_SOL);
+    nft = await createMint(connection, payer, payer.publicKey, null, 0);
+    held = await createAccount(connection, payer, nft, new PublicKey(owner), Keypair.generate());
+    await mintTo(connection, payer, nft, held, payer, 1);
+    await setAuthority(connection, payer, nft, payer, AuthorityType.MintTokens, null);
+    await setMetadata(nft.toBase58(), {});
+  });
+  after(async () => {
+    await daemon?.stop();
+    await documents?.close();
+    await chain?.stop();
+  });
+
+  test('an NFT: chain, document and owner', async () => {
+    const { result } = await ask('getAsset', { id: nft.toBase58() });
+    const { content, ownership, token_info, last_indexed_slot, ...rest } = result;
+    assert.deepEqual(content, {
+      $schema: 'https://schema.metaplex.com/nft1.0.json',
+      json_uri: `${documents.url}/1.json`,
+      files: [
+        { uri: 'https://pictures.example/1.jpg', mime: 'image/jpeg' },
+        { uri: 'https://pictures.example/1.glb', mime: 'model/gltf-binary' },
+        { uri: 'https://pictures.example/1.mp4', mime: 'video/mp4' },
+      ],
+      metadata: {
+        ...{ attributes: [{ trait_type: 'Size', value: 3 }], description: 'A picture' },
+        ...{ name: 'Picture #1', symbol: 'PIC', token_standard: 'NonFungible' },
+      },
+      links: { image: 'https://pictures.example/1.jpg', external_url: 'https://pictures.example' },
+    });
+    assert.deepEqual(ownership, {
+      ...{ frozen: false, delegated: false, delegate: null, ownership_model: 'single', owner },
+    });
+    assert.deepEqual([rest.interface, rest.mutable, rest.burnt], ['V1_NFT', false, false]);
+    assert.deepEqual(rest.grouping, [{ group_key: 'collection', group_value: collection }]);
+    assert.deepEqual(rest.creators, [{ address: creator, share: 100, verified: true }]);
+    assert.equal(rest.royalty.basis_points, 500);
+    assert.deepEqual([token_info.supply, token_info.decimals, token_info.symbol], [1, 0, 'PIC']);
+    assert.ok(last_indexed_slot > 0);
+  });
+
+  test('it is read now: a new owner is shown at once, and a collection that is not verified only when asked for', async () => {
+    const mint = await createMint(chain.connection, payer, payer.publicKey, null, 0);
+    const from = await createAccount(chain.connection, payer, mint, payer.publicKey, Keypair.generate());
+    const to = await createAccount(chain.connection, payer, mint, new PublicKey(buyer), Keypair.generate());
+    await mintTo(chain.connection, payer, mint, from, payer, 1);
+    const id = mint.toBase58();
+    await setMetadata(id, { collection: { key: collection, verified: false } });
+    assert.equal((await ask('getAsset', { id })).result.ownership.owner, payer.publicKey.toBase58());
+    await transfer(chain.connection, payer, from, to, payer, 1);
+    const { result } = await ask('getAsset', [{ id, options: { showUnverifiedCollections: true } }]);
+    assert.equal(result.ownership.owner, buyer);
+    assert.deepEqual(result.grouping, [{ group_key: 'collection', group_value: collection, verified: false }]);
+    assert.deepEqual((await ask('getAsset', { id, displayOptions: null })).result.grouping, []);
+  });
+
+  test('a mint of Token-2022 with extensions, and one without any metadata', async () => {
+    const mint = Keypair.generate();
+    const space = getMintLen([ExtensionType.PermanentDelegate, ExtensionType.MetadataPointer]);
+    const lamports = await chain.connection.getMinimumBalanceForRentExemption(space);
+    const [{ publicKey }, programId] = [mint, TOKEN_2022_PROGRAM_ID];
+    await sendAndConfirmTransaction(
+      chain.connection,
+      new Transaction().add(
+        SystemProgram.createAccount({
+          fromPubkey: payer.publicKey,
+          newAccountPubkey: publicKey,
+          space,
+          lamports,
+          programId,
+        }),
+        createInitializePermanentDelegateInstruction(publicKey, payer.publicKey, programId),
+        createInitializeMetadataPointerInstruction(publicKey, payer.publicKey, publicKey, programId),
+        createInitializeMintInstruction(publicKey, 6, payer.publicKey, null, programId),
+      ),
+      [payer, mint],
+    );
+    const { result } = await ask('getAsset', { id: publicKey.toBase58() });
+    assert.deepEqual(result.mint_extensions, {
+      permanent_delegate: { delegate: payer.publicKey.toBase58() },
+      metadata_pointer: { metadata_address: publicKey.toBase58() },
+    });
+    assert.deepEqual(
+      [result.interface, result.ownership.ownership_model, result.ownership.owner, result.content.json_uri],
+      ['FungibleToken', 'token', '', ''],
+    );
+    assert.deepEqual(
+      [result.token_info.decimals, result.token_info.token_program],
+      [6, TOKEN_2022_PROGRAM_ID.toBase58()],
+    );
+  });
+
+  test('a Core asset has the authority of its collection', async () => {
+    const [asset, group] = [Keypair.generate().publicKey, Keypair.generate().publicKey];
+    const text = (value: string) => Buffer.concat([Buffer.from([value.length, 0, 0, 0]), Buffer.from(value)]);
+    const key = (value: string) => new PublicKey(value).toBuffer();
+    const set = (address: PublicKey, data: Buffer) =>
+      chain.setAccount(address.toBase58(), { lamports: 1_000_000, owner: CORE_PROGRAM, data });
+    await set(
+      asset,
+      Buffer.concat([Buffer.of(1), key(owner), Buffer.of(2), group.toBuffer(), text('A'), text(''), Buffer.of(0)]),
+    );
+    await set(
+      group,
+      Buffer.concat([Buffer.of(5), key(creator), text('Group'), text(''), Buffer.of(7, 0, 0, 0, 6, 0, 0, 0)]),
+    );
+    const { result } = await ask('getAssetBatch', { ids: [asset.toBase58(), group.toBase58()] });
+    const [one, all] = result;
+    assert.deepEqual(
+      [one.interface, one.ownership.owner, one.authorities[0].address],
+      ['MplCoreAsset', owner, creator],
+    );
+    assert.deepEqual(one.grouping, [{ group_key: 'collection', group_value: group.toBase58() }]);
+    assert.deepEqual([one.is_agent, typeof one.asset_signer], [false, 'string']);
+    assert.deepEqual(
+      [all.interface, all.mpl_core_info],
+      ['MplCoreCollection', { num_minted: 7, current_size: 6, plugins_json_version: 1 }],
+    );
+  });
+
+  test('a batch keeps its order, repeats ids and has null for unknown ones', async () => {
+    const [id, unknown] = [nft.toBase58(), Keypair.generate().publicKey.toBase58()];
+    const { result } = await ask('getAssets', { ids: [id, unknown, id] });
+    assert.deepEqual(
+      result.map((one: { id: string } | null) => one?.id ?? null),
+      [id, null, id],
+    );
+    assert.deepEqual((await ask('getAsset', { id: unknown })).error?.message, 'Asset Not Found');
+  });
+
+  test('token accounts of an owner and of a mint, in pages', async () => {
+    const { connection } = chain;
+    const mint = await createMint(connection, payer, payer.publicKey, null, 2);
+    const other = Keypair.generate().publicKey;
+    const accounts: string[] = [];
+    for (let n = 0; n < 5; n += 1) {
+      const account = await createAccount(connection, payer, mint, other, Keypair.generate());
+      if (n > 0) await mintTo(connection, payer, mint, account, payer, n);
+      accounts.push(account.toBase58());
+    }
+    const [address, id] = [other.toBase58(), mint.toBase58()];
+    const sorted = accounts
+      .slice(1)
+      .sort((a, b) => Buffer.compare(new PublicKey(a).toBuffer(), new PublicKey(b).toBuffer()));
+    for (const params of [{ owner: address }, { ownerAddress: address }, { mint: id }, { mint: id, owner: address }]) {
+      const seen: string[] = [];
+      let cursor: string | undefined;
+      do {
+        const { result } = await ask('getTokenAccounts', { ...params, limit: 3, cursor });
+        seen.push(...result.token_accounts.map((one: { address: string }) => one.address));
+        cursor = result.cursor;
+      } while (cursor !== undefined);
+      assert.deepEqual(seen, sorted);
+    }
+    const all = await ask('getTokenAccounts', { owner: address, options: { showZeroBalance: true } });
+    assert.equal(all.result.total, 5);
+    const second = await ask('getTokenAccounts', { owner: address, page: 2, limit: 3 });
+    assert.deepEqual([second.result.token_accounts.length, second.result.page], [1, 2]);
+    const between = await ask('getTokenAccounts', { owner: address, after: sorted[0], before: sorted[3] });
+    assert.deepEqual(
+      between.result.token_accounts.map((one: { address: string }) => one.address),
+      sorted.slice(1, 3),
+    );
+  });
+
+  test('what cannot be answered says why', async () => {
+    const id = nft.toBase58();
+    const cases: readonly (readonly [string, unknown, RegExp])[] = [
+      ['getAsset', {}, /Pubkey Validation Err/],
+      ['getAsset', { id: 'x' }, /Pubkey Validation Err: x is invalid/],
+      ['getAsset', [id], /params must be an object/],
+      ['getAsset', { id, options: { showAll: true } }, /unknown option showAll/],
+      ['getAsset', { id, options: { showInscription: true } }, /showInscription is not supported/],
+      ['getAsset', { id, options: {}, displayOptions: {} }, /cannot be used together/],
+      ['getAssetBatch', { ids: Array.from({ length: 1_001 }, () => id) }, /Batch size should not be greater than 1000/],
+      ['getTokenAccounts', { owner, limit: 1_001 }, /Limit should not be greater than 1000/],
+      ['getTokenAccounts', { owner, page: 0 }, /No Pagination Method Selected/],
+      ['getTokenAccounts', { owner, page: 1, after: id }, /Only one pagination parameter/],
+      ['getTokenAccounts', { owner, cursor: '!' }, /Cursor Validation Err: ! is invalid/],
+      ['getTokenAccounts', {}, /mint or owner must be given/],
+    ];
+    for (const [method, params, text] of cases) {
+      const { error } = await ask(method, params);
+      assert.equal(error?.code, -32602, `${method} ${JSON.stringify(params).slice(0, 100)}`);
+      assert.match(error.message, text);
+    }
+    // Some clients always send a page, 0 when they page in another way.
+    assert.equal((await ask('getTokenAccounts', { owner, page: 0, after: held.toBase58() })).error, undefined);
+  });
+
+  test('helius-sdk reads them', async () => {
+    const restore = redirectHostedClients(daemon.apiUrl);
+    try {
+      const helius = createHelius({ apiKey: daemon.key });
+      const found = await helius.getAsset({ id: nft.toBase58(), options: { showCollectionMetadata: true } });
+      assert.equal(found.ownership.owner, owner);
+      const batch = await helius.getAssetBatch({ ids: [nft.toBase58()] });
+      assert.equal(batch[0]?.id, nft.toBase58());
+      const accounts = await helius.getTokenAccounts({ owner });
+      assert.equal(accounts.token_accounts?.[0]?.mint, nft.toBase58());
+    } finally {
+      restore();
+    }
+  });
+});
