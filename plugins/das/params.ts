@@ -45,7 +45,7 @@ function readOptions(given: unknown, invalid: Question['invalid']): Options {
   if (!isPlainObject(given)) throw invalid('options must be an object');
   const options: Record<string, boolean> = {};
   for (const [name, value] of Object.entries(given)) {
-    if (!FLAGS.includes(name)) throw invalid(`unknown option ${name.slice(0, 64)}`);
+    if (!(FLAGS as readonly string[]).includes(name)) throw invalid(`unknown option ${name.slice(0, 64)}`);
     if (value !== null && typeof value !== 'boolean') throw invalid(`option ${name} must be true or false`);
     if (value !== null) options[name] = value;
   }

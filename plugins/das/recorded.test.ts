@@ -4,7 +4,7 @@ import { Value } from '@sinclair/typebox/value';
 import type { RawAccount } from '../../src/solana/accounts/decoded.ts';
 import { decodeTokenAccount } from '../../src/solana/accounts/token.ts';
 import { listFixtures, readJsonFixture, skipWithoutFixtures } from '../../test/helpers/fixtures.ts';
-import { dasConfig } from './config.ts';
+import { type DasConfig, dasConfig } from './config.ts';
 import { readQuestion } from './params.ts';
 import { readAssets } from './read-assets.ts';
 import type { AccountSource } from './source.ts';
@@ -27,7 +27,7 @@ interface Scenario {
   }[];
 }
 
-const config = { ...Value.Default(dasConfig, {}), dialect: 'metaplex' } as never;
+const config = { ...(Value.Default(dasConfig, {}) as DasConfig), dialect: 'metaplex' } as const;
 
 /** The chain as the scenario leaves it. */
 function sourceOf({ accounts }: Scenario): AccountSource {

@@ -200,6 +200,7 @@ test('names and pictures: from the list, else from documents that are known; oth
     symbol: '',
     description: '',
     image: 'picture',
+    original: {},
     attributes: null,
     sellerFeeBasisPoints: 0,
     properties: { category: null, creators: null, files: null },

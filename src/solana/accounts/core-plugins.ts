@@ -72,9 +72,13 @@ const NO_CORE_PLUGINS: CorePlugins = { known: {}, unknown: [], external: [], unk
 
 interface PluginRecord extends Omit<Placed, 'index'> {
   readonly type: number;
+  readonly isExternal: false;
 }
 
-interface ExternalRecord extends PluginRecord, Pick<ExternalData, 'lifecycle_checks' | 'unknown_lifecycle_checks'> {
+interface ExternalRecord
+  extends Omit<PluginRecord, 'isExternal'>,
+    Pick<ExternalData, 'lifecycle_checks' | 'unknown_lifecycle_checks'> {
+  readonly isExternal: true;
   readonly dataOffset: number | null;
   readonly dataLength: number | null;
 }
@@ -96,7 +100,7 @@ export function readCorePlugins(reader: ByteReader, data: Uint8Array): CorePlugi
     const bytes = data.subarray(record.offset, placed[index + 1]?.offset ?? end);
     const { type, offset, authority } = record;
     const place = { index, offset, authority };
-    if ('dataOffset' in record) {
+    if (record.isExternal) {
       const adapter = readAdapter(type, bytes);
       const rest = externalData(record, data, adapter?.schema ?? null);
       if (adapter !== null) adapters.push({ ...place, type: adapter.name, adapter_config: adapter.config, ...rest });
@@ -127,7 +131,7 @@ function readRegistry(reader: ByteReader, data: Uint8Array) {
 
 function readRecord(reader: ByteReader): PluginRecord {
   const [type, authority, offset] = [reader.u8(), readPluginAuthority(reader), reader.count()];
-  return { type, authority, offset };
+  return { isExternal: false, type, authority, offset };
 }
 
 function readExternalRecord(reader: ByteReader): ExternalRecord {
@@ -138,7 +142,7 @@ function readExternalRecord(reader: ByteReader): ExternalRecord {
   const named = checks?.filter(([event]) => EVENTS[event] !== undefined);
   const unnamed = checks?.filter(([event]) => EVENTS[event] === undefined) ?? [];
   return {
-    ...{ type, authority, offset, dataOffset, dataLength },
+    ...({ isExternal: true, type, authority, offset, dataOffset, dataLength } as const),
     ...(named === undefined
       ? {}
       : { lifecycle_checks: Object.fromEntries(named.map(([event, kinds]) => [EVENTS[event], kinds])) }),

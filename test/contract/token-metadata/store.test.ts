@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { shapeDocument } from '../../../plugins/token-metadata/document-shape.ts';
 import { createDocumentStore, createMintStore, migrations } from '../../../plugins/token-metadata/store.ts';
 import { createChanges, createMintIndex, createWatchProcessor } from '../../../plugins/token-metadata/watch.ts';
 import { createSystemRandom } from '../../../src/adapters/random.ts';
@@ -61,10 +62,9 @@ eachStore('token metadata', (engine) => {
   test('documents come back until they are too old, and the oldest of too many go', async (t) => {
     const store = await engine.store(t);
     const { clock, documents, log } = await prepare(store);
-    const document = {
-      ...{ name: 'A\u0000\ud800', symbol: '', description: '', image: 'i', attributes: null, sellerFeeBasisPoints: 1 },
-      properties: { category: null, creators: null, files: [] },
-    };
+    const document = shapeDocument(
+      JSON.stringify({ name: 'A\u0000\ud800', image: 'i', seller_fee_basis_points: 1, properties: { files: [] } }),
+    )!;
     const uri = (number: number): string => `https://example.com/${'x'.repeat(5_000)}${number}`;
     for (let i = 1; i <= 5; i++)
       documents.save(
