@@ -181,6 +181,7 @@ const tokenAccounts = Type.Object(
         },
         open,
       ),
+      { description: 'Accounts of the page, by address' },
     ),
   },
   { ...open, title: 'TokenAccounts', description: 'A page of token accounts' },
