@@ -40,19 +40,26 @@ export interface Backend {
   readonly quirks: ReadonlySet<Quirk>;
   /** Why it cannot run here, or null. */
   missing(): Promise<string | null>;
-  /** Starts one that makes a block every `slotMs`. */
-  start(slotMs?: number): Promise<RunningBackend>;
+  /** Starts one that makes a block every `SLOT_MS`. */
+  start(): Promise<RunningBackend>;
 }
 
-const SLOT_MS = 100;
+/** web3.js uses a blockhash for 30 s. It lives for 150 slots, so with 400 ms it outlives that by half a minute, also on a busy machine. */
+const SLOT_MS = 400;
+/** Less than a node's 32, which web3.js would take off the life of the hash, as it asks for a final one. */
+const FINALITY_DEPTH = 4;
 
 export const localChain: Backend = {
   name: 'local chain',
   capabilities: new Set<Capability>(['batch', 'forks', 'skips', 'faults', 'light', 'recorded']),
   quirks: new Set<Quirk>(),
   missing: chainMissing,
-  async start(slotMs = SLOT_MS) {
-    const { rpcUrl, wsUrl, connection, fund, stop } = await startChain({ slotMs, time: { kind: 'wall' } });
+  async start() {
+    const { rpcUrl, wsUrl, connection, fund, stop } = await startChain({
+      slotMs: SLOT_MS,
+      finalityDepth: FINALITY_DEPTH,
+      time: { kind: 'wall' },
+    });
     return {
       ...{ rpcUrl, wsUrl, stop },
       async fund(address, lamports) {
@@ -75,8 +82,8 @@ export const surfpool: Backend = {
     if (reason !== null) console.error(`SKIPPED: ${reason}`);
     return reason;
   },
-  async start(slotMs = SLOT_MS) {
-    const { linkedUrl, wsUrl, fund, stop } = await startSurfpool(slotMs);
+  async start() {
+    const { linkedUrl, wsUrl, fund, stop } = await startSurfpool(SLOT_MS);
     return { rpcUrl: linkedUrl, wsUrl, fund, stop };
   },
 };

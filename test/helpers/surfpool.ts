@@ -30,7 +30,7 @@ export function surfpoolMissing(): string | null {
 }
 
 /** Starts the third-party node with one block each `slotMs` on a loopback port. */
-export async function startSurfpool(slotMs = 100): Promise<Surfpool> {
+export async function startSurfpool(slotMs: number): Promise<Surfpool> {
   const child = spawn(
     process.execPath,
     [fileURLToPath(new URL('./surfpool/child.mjs', import.meta.url)), String(slotMs)],

@@ -19,7 +19,7 @@ suite('the local chain against a node that others wrote', { skip }, () => {
   const sides: Side[] = [];
   before(async () => {
     for (const { start, quirks } of [localChain, surfpool]) {
-      const backend = await start(50);
+      const backend = await start();
       const connection = new Connection(backend.rpcUrl, { commitment: 'confirmed', wsEndpoint: backend.wsUrl });
       sides.push({ backend, quirks, connection, run: { sent: [], accounts: [], names: new Map() } });
       await backend.fund(wallet('payer').publicKey.toBase58(), START_LAMPORTS);

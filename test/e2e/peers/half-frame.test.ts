@@ -9,7 +9,7 @@ import { startPeerBed } from './bed.ts';
 const skip = (await localChain.missing()) ?? false;
 
 test('a client of the daemon outlives half a frame from the node', { skip }, async (t) => {
-  const chain = await startChain({ slotMs: 50, time: { kind: 'wall' } });
+  const chain = await startChain({ slotMs: 400, finalityDepth: 4, time: { kind: 'wall' } });
   const { rpcUrl, wsUrl, stop } = chain;
   const fund = async (address: string, lamports: number) => {
     await chain.fund(address, lamports);
@@ -27,7 +27,7 @@ test('a client of the daemon outlives half a frame from the node', { skip }, asy
   chain.faults.set([{ match: { subscription: 'slot' }, action: 'wsHalf', times: 1 }]);
   await until('the half frame', () => chain.faults.log().some(({ action }) => action === 'wsHalf'));
   const before = slots.at(-1)!;
-  await until('slots again', () => slots.at(-1)! > before + 20);
+  await until('slots again', () => slots.at(-1)! > before + 3);
   const pay = SystemProgram.transfer({ fromPubkey: from.publicKey, toPubkey: to.publicKey, lamports: 2_000_000 });
   await sendAndConfirmTransaction(connection, new Transaction().add(pay), [from]);
   await until('the account', () => balances.includes(3_000_000));

@@ -27,7 +27,7 @@ const skip = (await chainMissing()) ?? false;
 const WAIT = { skip, timeout: 60_000 };
 
 async function bed(t: TestContext) {
-  const chain = await startChain({ slotMs: 100, time: { kind: 'wall' } });
+  const chain = await startChain({ slotMs: 400, finalityDepth: 4, time: { kind: 'wall' } });
   const daemon = await startDaemon({
     chain,
     config: { plugins: ['access', 'proxy'], follow: { enabled: false } },

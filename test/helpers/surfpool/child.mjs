@@ -9,7 +9,7 @@ const { Surfnet } = createRequire(import.meta.url)('@solana/surfpool-linux-x64-g
 const node = Surfnet.startWithConfig({
   offline: true,
   blockProductionMode: 'clock',
-  slotTimeMs: Number(process.argv[2] ?? 100),
+  slotTimeMs: Number(process.argv[2]),
 });
 // The node stalls after about a thousand events that nobody takes.
 setInterval(() => node.drainEvents(), 50).unref();
