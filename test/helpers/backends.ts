@@ -12,6 +12,7 @@ const QUIRKS = {
   recordTime: 'blockTime of getTransaction is a thousandth of the unix time',
   unsteadyTime: 'the time of a slot depends, by a second or so, on where and when one asks',
   recordLinks: 'blocks with transactions name themselves as parent (the helper proxy repairs that)',
+  silentSignature: 'signatureSubscribe of a transaction that is just being executed never notifies (repaired too)',
   futureNull: 'getBlock of a slot that is not there yet is null, not -32004',
   versionUnchecked: 'getTransaction answers a v0 transaction without maxSupportedTransactionVersion too, not -32015',
   loadedUnlisted: 'addresses that only a lookup table names are not in getSignaturesForAddress',
@@ -83,8 +84,8 @@ export const surfpool: Backend = {
     return reason;
   },
   async start() {
-    const { linkedUrl, wsUrl, fund, stop } = await startSurfpool(SLOT_MS);
-    return { rpcUrl: linkedUrl, wsUrl, fund, stop };
+    const { rpcUrl, wsUrl, fund, stop } = await startSurfpool(SLOT_MS);
+    return { rpcUrl, wsUrl, fund, stop };
   },
 };
 

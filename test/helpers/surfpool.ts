@@ -6,11 +6,9 @@ import { fileURLToPath } from 'node:url';
 import { startSurfpoolProxy } from './surfpool-proxy.ts';
 
 export interface Surfpool {
-  /** The node itself, quirks and all. */
+  /** Of the proxy that repairs what nobody could follow or wait for. */
   readonly rpcUrl: string;
   readonly wsUrl: string;
-  /** The node behind the proxy that repairs the links of its blocks: what a follower can follow. */
-  readonly linkedUrl: string;
   fund(address: string, lamports: number): Promise<void>;
   stop(): Promise<void>;
 }
@@ -40,12 +38,10 @@ export async function startSurfpool(slotMs: number): Promise<Surfpool> {
   );
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
   const next = async () => JSON.parse((await lines.next()).value as string) as { rpcUrl: string; wsUrl: string };
-  const { rpcUrl, wsUrl } = await next();
-  const proxy = await startSurfpoolProxy(rpcUrl);
+  const proxy = await startSurfpoolProxy(await next());
   return {
-    rpcUrl,
-    wsUrl,
-    linkedUrl: proxy.url,
+    rpcUrl: proxy.rpcUrl,
+    wsUrl: proxy.wsUrl,
     async fund(address, lamports) {
       child.stdin.write(`fund ${address} ${lamports}\n`);
       await next();
