@@ -3,7 +3,7 @@
  * `npm run try -- --node` has the daemon follow a real Agave node, and not the local chain; `--only web3,kit` runs some clients.
  */
 import { spawnSync } from 'node:child_process';
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
@@ -15,9 +15,9 @@ import { redirectHostedClients } from '../../helpers/hosted-client.ts';
 
 const LAMPORTS = 10_000_000_000;
 const SLOT_MS = 200;
-const CLIENTS = ['web3', 'kit', 'spl-token', 'helius-sdk', 'helius-sdk-2', 'umi', 'anchor'] as const;
+const CLIENTS = ['web3', 'kit', 'spl-token', 'helius-sdk', 'helius-sdk-2', 'umi', 'anchor', 'wallet-adapter'] as const;
 /** Those that are not among the packages of this repository. */
-const OWN_PACKAGES: readonly string[] = ['umi', 'anchor'];
+const OWN_PACKAGES: readonly string[] = ['umi', 'anchor', 'wallet-adapter'];
 
 /** Answers nothing, or why it could not be tried. */
 type Flow = () => Promise<unknown>;
@@ -52,8 +52,9 @@ async function startBackend(isNode: boolean) {
 
 function installOwnPackages(): void {
   const folder = fileURLToPath(new URL('.', import.meta.url));
-  if (existsSync(`${folder}node_modules`)) return;
-  console.log('installing umi and Anchor (once)');
+  const { dependencies } = JSON.parse(readFileSync(`${folder}package.json`, 'utf8')) as { dependencies: object };
+  if (Object.keys(dependencies).every((name) => existsSync(`${folder}node_modules/${name}`))) return;
+  console.log('installing umi, Anchor and wallet-adapter (once)');
   const { status } = spawnSync('npm', ['ci', '--ignore-scripts', '--omit=optional'], { cwd: folder, stdio: 'inherit' });
   if (status !== 0) throw new Error('npm ci failed');
 }
