@@ -41,6 +41,13 @@ test('the plans that come with the program have the published numbers', () => {
   ]);
 });
 
+test('every plan allows as many subscriptions as one websocket may have', () => {
+  const plans = loadPlans(null);
+  for (const name of plans.names) {
+    assert.ok((plans.limitsOf(name, null)!.budgets.subscriptions ?? Infinity) >= 1_000, name);
+  }
+});
+
 test('values of a project lie over its plan one by one; null takes a limit away', () => {
   const limits = loadPlans(null).limitsOf(
     'free',
