@@ -24,20 +24,23 @@ eachStore('a chain is followed only once its identity is certain', (engine) => {
       },
     };
     const pool = { bind: () => undefined, identify: async () => undefined, states: () => [] };
-    const make = () =>
+    const log = createMemoryLog();
+    const make = (followed = true) =>
       createChainRun({
         chain: { setup: { id: 'main', kind: 'rpc', upstreams: [] }, reader, pool } as unknown as AssembledChain,
         store,
-        follower: {
-          start: () => void calls.push('start'),
-          drain: () => void calls.push('drain'),
-          stop: () => void calls.push('stop'),
-        },
+        follower: followed
+          ? {
+              start: () => void calls.push('start'),
+              drain: () => void calls.push('drain'),
+              stop: () => void calls.push('stop'),
+            }
+          : null,
         clock,
-        log: createMemoryLog(),
+        log,
         fatal: (error) => void fatal.push(error),
       });
-    return { clock, calls, fatal, make, answers };
+    return { clock, calls, fatal, make, answers, log };
   }
   const silent = new CodedError('CHAIN_UNREACHABLE', 'nobody');
 
@@ -69,6 +72,18 @@ eachStore('a chain is followed only once its identity is certain', (engine) => {
     await other.stop();
     assert.equal(clock.pending, 0);
     assert.deepEqual(calls, ['start', 'stop']);
+  });
+
+  test('only the role that follows warns of silent upstreams', async (t) => {
+    const { make, log } = await setUp(t, [silent]);
+    for (const run of [make(false), make(), make(false)]) {
+      await run.start();
+      await run.stop();
+    }
+    assert.deepEqual(
+      log.lines.map(({ level }) => level),
+      ['info', 'warn', 'info'],
+    );
   });
 
   test('another chain: refused at start', async (t) => {

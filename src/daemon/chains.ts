@@ -78,10 +78,10 @@ export function createChainRun({ chain, store, follower, clock, log, fatal }: Ch
         await begin();
       } catch (error) {
         if (isFinal(error)) throw error;
-        log.warn(
-          { chain: chain.setup.id, code: codeOf(error), error: messageOf(error) },
-          'no upstream reports its chain; the follower starts when one does',
-        );
+        const about = { chain: chain.setup.id, code: codeOf(error), error: messageOf(error) };
+        // All roles of a process see the same outage: the one that waits for its end warns.
+        if (follower === null) log.info(about, 'no upstream reports its chain');
+        else log.warn(about, 'no upstream reports its chain; the follower starts when one does');
         background = keepAsking();
       }
     },

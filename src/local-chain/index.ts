@@ -12,7 +12,7 @@ export async function startLocalChain(options: LocalChainOptions = {}, hooks?: C
   return (await startChainWithInternals(options, hooks)).handle;
 }
 
-const START_LIMIT_MS = 10_000;
+const START_LIMIT_MS = 60_000;
 const KILL_AFTER_MS = 3_000;
 
 export interface LocalChainProcess extends ChildReady {
