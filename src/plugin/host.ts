@@ -228,8 +228,17 @@ export interface GateItem {
 export interface Admission {
   /** Rate headers for the answer. */
   readonly headers: Readonly<Record<string, string>>;
-  /** Called once with an outcome per item: whether it is charged, and the bytes sent. Returns the credits charged. Must not throw or wait. */
-  charge(outcomes: readonly { readonly charged: boolean; readonly bytesOut: number }[]): number;
+  /**
+   * Called once with an outcome per item: whether it is charged, the bytes sent, and its credits when they are fewer than the price.
+   * Returns the credits charged. Must not throw or wait.
+   */
+  charge(
+    outcomes: readonly {
+      readonly charged: boolean;
+      readonly bytesOut: number;
+      readonly credits?: number | undefined;
+    }[],
+  ): number;
 }
 
 /** Access control. `authenticate` and `admit` throw `GateRefusal`, which the front writes in the error shape of the protocol. */
