@@ -105,7 +105,7 @@ async function main(): Promise<number> {
           return `FAILED: ${String((error as Error)?.stack ?? error)}`;
         },
       );
-      console.log(`${name.padEnd(14)}${flow.padEnd(48)}${outcome} (${Math.round(performance.now() - startedMs)} ms)`);
+      console.log(`${name.padEnd(16)}${flow.padEnd(48)}${outcome} (${Math.round(performance.now() - startedMs)} ms)`);
     }
     for (const end of ends) end();
   }
