@@ -11,6 +11,7 @@ import {
   type StoredBudgets,
   type StoredUse,
   type Tenant,
+  type Tenants,
 } from './ports/access.ts';
 import type { Counter, Gauge, Metrics } from './ports/metrics.ts';
 
@@ -19,8 +20,7 @@ import type { Counter, Gauge, Metrics } from './ports/metrics.ts';
  * together have a shared limit. A further quarter is reserved for tenants below their fair share, so that early or long-lived holders
  * cannot lock out the others. Callers without a key are tenants by their address.
  */
-export interface BudgetLedger {
-  tenantOf(caller: Caller | null, address: string): Tenant;
+export interface BudgetLedger extends Tenants {
   /** Use of one project. In-memory limits are those of its last call. Errors: those of the store. */
   useOf(projectId: string): Promise<readonly BudgetUse[]>;
   /** Budgets of stored data. */
@@ -31,7 +31,10 @@ export interface BudgetLedger {
 export type Rooms = Partial<Record<BudgetName, number>>;
 
 /** The budgets that are counted in memory; the others are counted in the database. */
-const HELD = ['requestBytes', 'answerBytes', 'upstreamCalls', 'sockets', 'subscriptions', 'subscriptionBytes'] as const;
+const HELD = [
+  ...(['requestBytes', 'answerBytes', 'upstreamCalls', 'sockets', 'subscriptions', 'subscriptionBytes'] as const),
+  ...(['streams', 'streamFilters', 'streamFilterBytes'] as const),
+] as const;
 
 /** Part of a shared limit that is reserved for tenants below their fair share. */
 const RESERVE = 0.25;

@@ -48,15 +48,20 @@ export function createCharges({ directory, meter, clock }: ChargesParts): Access
       /** Undefined: not read yet. Null: the project does not exist. */
       let account: Account | null | undefined;
       return {
-        affords(bytes) {
+        affords(bytes, credits = 0) {
           if (account === undefined || account === null) return account === null;
           turnDay(account, clock.now());
-          return !account.isDisabled && (creditsPerByte === 0 || bytes * creditsPerByte <= affordable(account));
+          const cost = bytes * creditsPerByte + credits;
+          return !account.isDisabled && (cost === 0 || cost <= affordable(account));
         },
-        count(bytes) {
+        count(bytes, credits = 0) {
           if (account === undefined || account === null) return;
           turnDay(account, clock.now());
-          countCall(account, product as Product, { credits: bytes * creditsPerByte, bytes, isRequest: false });
+          countCall(account, product as Product, {
+            credits: bytes * creditsPerByte + credits,
+            bytes,
+            isRequest: false,
+          });
           meter.note(account);
         },
         async refresh() {

@@ -324,6 +324,7 @@ export function createAdmission(ticket: Ticket, unixMs: () => number, changed: (
   let isOpen = true;
   return {
     headers: ticket.headers,
+    isWaived: ticket.isWaived,
     charge(outcomes) {
       if (!isOpen) return 0;
       isOpen = false;

@@ -22,9 +22,7 @@ const grpc = Type.Object(
       },
       { ...closed, default: {}, description: 'TLS of the gRPC listener' },
     ),
-    maxConnections: count(1_000, 'open connections'),
-    maxStreams: count(1_000, 'open subscriptions'),
-    maxStreamsPerProject: reloadable(count(100, 'open subscriptions of one project')),
+    maxConnections: count(1_000, 'open connections; when full, a new one replaces the oldest one without a call'),
     maxQueuedBytes: reloadable(count(16_777_216, 'bytes queued for a slow reader; beyond that its subscription ends')),
     maxPendingBytes: reloadable(
       count(268_435_456, 'bytes of updates that equal subscriptions at finalized hold until their blocks are final'),
@@ -32,7 +30,6 @@ const grpc = Type.Object(
     maxRequestBytes: reloadable(
       count(41_943_040, 'largest request, compressed or not; a cuckoo filter of 10,000,000 addresses fits'),
     ),
-    maxFilterBytes: reloadable(count(268_435_456, 'bytes of requests and filters in memory, of all subscriptions')),
     maxFilters: reloadable(count(64, 'filters of each kind in one subscription')),
     maxAddresses: reloadable(count(100_000, 'addresses in each list of a filter')),
     maxCuckooBytes: reloadable(count(33_554_432, 'size of a cuckoo filter')),
@@ -57,6 +54,7 @@ export const streamsConfig = Type.Object(
       {
         data: reloadable(count(2, 'each 0.1 MB (100,000 bytes) of updates before compression, counted by the byte', 0)),
         unary: reloadable(count(1, 'a unary call', 0)),
+        replayedBlock: reloadable(count(1, 'a block that is read from the ledger for a replay', 0)),
       },
       { ...closed, default: {}, description: 'prices' },
     ),

@@ -46,7 +46,7 @@ export function createCuckooFilter(table: CuckooTable): CuckooFilter | { readonl
     );
   };
   return {
-    bytes: entries.byteLength,
+    bytes: entries.byteLength + distances.byteLength,
     has(words, at) {
       input[0] = KEY_WORDS * 4;
       input[1] = 0;

@@ -50,12 +50,29 @@ export interface Filters {
   readonly bytes: number;
 }
 
+const CUCKOO_WEIGHT = 16;
+/** Labels are sent with each update. */
+const MAX_LABEL_BYTES = 128;
+/** Combinations of matching filters that are remembered. */
+const MAX_COMBINATIONS = 1_000;
+
+/** Number of filters: what they cost to compile, and with each block. A cuckoo filter hashes every key of the block and counts for many. */
+export function weightOf({ slots, transactions, transactionsStatus, blocks, blocksMeta }: SubscribeRequest): number {
+  const withAddresses = [...transactions.values(), ...transactionsStatus.values(), ...blocks.values()];
+  return withAddresses.reduce(
+    (sum, { cuckoo }) => sum + (cuckoo === null ? 1 : CUCKOO_WEIGHT),
+    slots.size + blocksMeta.size,
+  );
+}
+
 /** Throws GrpcError for filters that are not allowed. */
 export function compileFilters(request: SubscribeRequest, { limits, seed }: FilterOptions): Filters {
   refuseUnavailable(request);
   const { slots, blocksMeta } = request;
   for (const { size } of [slots, request.transactions, request.transactionsStatus, request.blocks, blocksMeta])
     if (size > limits.maxFilters) throw tooMany(limits.maxFilters);
+  for (const one of [slots, request.transactions, request.transactionsStatus, request.blocks, blocksMeta])
+    for (const label of one.keys()) demandShort(label);
   const level = levelOf(request.commitment);
   const compile = ([label, filter]: readonly [string, TransactionFilter]) =>
     compileTransactions(label, filter, limits, seed);
@@ -74,6 +91,7 @@ export function compileFilters(request: SubscribeRequest, { limits, seed }: Filt
     const key = `${filters === transactions} ${matching.join()}`;
     let labels = combinations.get(key);
     if (labels === undefined) {
+      if (combinations.size >= MAX_COMBINATIONS) combinations.clear();
       labels = matching.map((at) => filters[at]!.label);
       combinations.set(key, labels);
     }
@@ -140,6 +158,15 @@ function levelOf(commitment: number | null): Level {
 
 const tooMany = (max: number) =>
   new GrpcError('invalidArgument', `Max amount of filters/data_slices reached, only ${max} allowed`);
+
+function demandShort(label: string): void {
+  const size = Buffer.byteLength(label);
+  if (size > MAX_LABEL_BYTES)
+    throw new GrpcError(
+      'invalidArgument',
+      `oversized filter name (max allowed size ${MAX_LABEL_BYTES}), found ${size}`,
+    );
+}
 
 /** `filter_by_commitment`: only the status of the subscription's own level. `interslot_updates`: also the others than the levels. */
 function labelsOfSlot(slots: ReadonlyMap<string, SlotFilter>, status: number, level: number): Labels | null {

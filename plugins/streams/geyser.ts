@@ -1,23 +1,21 @@
 /** The service `geyser.Geyser`: who may call, and what each method answers. */
-
-import { ProtobufError } from '../../src/lib/protobuf.ts';
-import type { Gate } from '../../src/plugin/host.ts';
+import type { Gate, HostContext } from '../../src/plugin/host.ts';
 import {
   type Caller,
   type ChainReader,
   type Clock,
-  codeOf,
   GateRefusal,
   type Log,
   type Metrics,
   type Price,
 } from '../../src/plugin/plugin.ts';
-import type { AccessCharges } from '../../src/ports/access.ts';
+import type { AccessCharges, Tenants } from '../../src/ports/access.ts';
 import type { StreamsConfig } from './config.ts';
+import { statusOf } from './errors.ts';
 import type { FilterOptions } from './filters.ts';
-import { frame, type GrpcCall, GrpcError, readMessages, STATUS, type StatusName } from './grpc-server.ts';
+import { frame, type GrpcCall, GrpcError, readMessages, STATUS } from './grpc-server.ts';
 import type { Hub } from './hub.ts';
-import { type FilterRoom, type StreamReader, startReader } from './reader.ts';
+import { type StreamReader, startReader } from './reader.ts';
 import { readBlockhashRequest, readCommitment, readPing } from './wire/request.ts';
 import { encodeAnswer } from './wire/updates.ts';
 
@@ -31,6 +29,9 @@ export interface GeyserOptions {
   readonly gate: Gate | null;
   /** Null: credits are not counted. */
   readonly charges: AccessCharges | null;
+  readonly tenants: Tenants;
+  /** Limits that all listeners have. */
+  readonly http: Pick<HostContext['core']['http'], 'minReadBytesPerSecond' | 'readWindowMs' | 'requestTimeoutMs'>;
   readonly chain: ChainReader;
   readonly clock: Clock;
   readonly log: Log;
@@ -57,43 +58,36 @@ const SERVICE = '/geyser.Geyser/';
 const BYTES_PER_PRICE = 100_000;
 const COMMITMENTS = ['processed', 'confirmed', 'finalized'] as const;
 const MAX_UNARY_BYTES = 4_096;
+/** Bytes of a request per token of the rate. */
+const BYTES_A_TOKEN = 65_536;
 const GOING = 'server is shutting down try again later';
 
 export function createGeyser(options: GeyserOptions): Geyser {
   const { gate, config, hub, clock, log, metrics, charges } = options;
   const { grpc, credits } = config;
   const readers = new Set<StreamReader>();
-  const byProject = new Map<string, number>();
-  let filterBytes = 0;
   let isDraining = false;
   metrics.observe('readers', 'open subscriptions', () => readers.size);
-  metrics.observe('filter_bytes', 'requests and filters in memory', () => filterBytes);
   const opened = metrics.counter('subscriptions_total', 'subscriptions that were opened');
   const slow = metrics.counter('slow_readers_total', 'subscriptions that ended because their reader was too slow');
   const refused = metrics.counter('refused_total', 'calls that were refused, by status', ['status']);
   const bytes = metrics.counter('sent_bytes_total', 'bytes of updates before compression that were sent');
 
-  const room: FilterRoom = {
-    take(count) {
-      if (count > 0 && filterBytes + count > grpc.maxFilterBytes)
-        throw new GrpcError('resourceExhausted', 'no room for more filters, try again later');
-      filterBytes += count;
-    },
-    give(count) {
-      filterBytes -= count;
-    },
-  };
   const filters: FilterOptions = {
     limits: grpc,
     seed: options.seed(),
   };
   const unary = createUnaryMethods(options);
 
-  async function admit(call: GrpcCall, price: Price): Promise<Admitted> {
+  async function authenticate(call: GrpcCall): Promise<Caller> {
     if (gate === null) throw new GateRefusal('no-key');
-    const caller = await gate.authenticate(credentialsOf(call), call.remoteAddress);
-    const admission = await gate.admit(caller, [{ name: call.method.slice(1), price, permission: undefined }]);
-    return { caller, settle: (charged) => void admission.charge([{ charged, bytesOut: 0 }]) };
+    return await gate.authenticate(credentialsOf(call), call.remoteAddress);
+  }
+
+  async function admit(call: GrpcCall, price: Price): Promise<Admitted> {
+    const caller = await authenticate(call);
+    const admission = await gate?.admit(caller, [{ name: call.method.slice(1), price, permission: undefined }]);
+    return { caller, settle: (charged) => void admission?.charge([{ charged, bytesOut: 0 }]) };
   }
 
   async function subscribe(call: GrpcCall): Promise<void> {
@@ -101,16 +95,11 @@ export function createGeyser(options: GeyserOptions): Geyser {
     const admitted = await admit(call, { product: PRODUCT, credits: 0, groups: ['rpc'] });
     admitted.settle(true);
     if (call.isOver || call.stream.destroyed) return;
-    const { projectId } = admitted.caller;
-    const held = byProject.get(projectId) ?? 0;
     if (isDraining) throw new GrpcError('unavailable', GOING);
-    if (readers.size >= grpc.maxStreams) throw new GrpcError('resourceExhausted', 'too many subscriptions are open');
-    if (held >= grpc.maxStreamsPerProject)
-      throw new GrpcError(
-        'resourceExhausted',
-        `only ${grpc.maxStreamsPerProject} subscriptions of a project may be open`,
-      );
-    byProject.set(projectId, held + 1);
+    const { caller } = admitted;
+    const { projectId } = caller;
+    const tenant = options.tenants.tenantOf(caller, call.remoteAddress);
+    const place = tenant.take('streams', 1);
     opened.add();
     const meter =
       charges?.stream(projectId, { product: PRODUCT, creditsPerByte: credits.data / BYTES_PER_PRICE }) ?? null;
@@ -119,27 +108,27 @@ export function createGeyser(options: GeyserOptions): Geyser {
         ? null
         : {
             ...meter,
-            count(sent: number) {
+            count(sent: number, work?: number) {
               bytes.add(sent);
-              meter.count(sent);
+              meter.count(sent, work);
             },
           };
     const reader = startReader({
-      ...{ call, hub, clock, filters, room, meter: counted },
+      ...{ call, hub, clock, log, filters, tenant, meter: counted, reading: options.http },
       limits: grpc,
+      replayedBlockCredits: () => credits.replayedBlock,
+      demandRate: (size) => gate?.spend?.(caller, 'rpc', Math.max(1, Math.ceil(size / BYTES_A_TOKEN))),
       closed(cut) {
         readers.delete(reader);
         watched?.end();
-        const left = (byProject.get(projectId) ?? 1) - 1;
-        if (left === 0) byProject.delete(projectId);
-        else byProject.set(projectId, left);
+        place.release();
         if (cut === 'slow') slow.add();
         log.info({ remote: call.remoteAddress, projectId, cut }, 'subscription ended');
       },
     });
     readers.add(reader);
     const client = { remoteAddress: call.remoteAddress, origin: undefined };
-    const watched = gate?.watch?.(admitted.caller, client, (refusal) => {
+    const watched = gate?.watch?.(caller, client, (refusal) => {
       const { status, message } = statusOf(refusal);
       reader.end(status, message);
     });
@@ -147,11 +136,10 @@ export function createGeyser(options: GeyserOptions): Geyser {
   }
 
   async function answer(call: GrpcCall, method: UnaryMethod): Promise<void> {
-    const message = await readOne(call);
     const admitted = await admit(call, { product: PRODUCT, credits: credits.unary, groups: ['rpc'] });
     let isAnswered = false;
     try {
-      const body = await method(message);
+      const body = await method(await readOne(call, clock, options.http.requestTimeoutMs));
       if (call.isOver) return;
       isAnswered = true;
       call.open();
@@ -162,14 +150,19 @@ export function createGeyser(options: GeyserOptions): Geyser {
     }
   }
 
+  /** What is refused costs a token as well, and strangers are told nothing but that they need a key. */
+  async function refuse(call: GrpcCall, message: string): Promise<never> {
+    gate?.spend?.(await authenticate(call), 'rpc', 1);
+    throw new GrpcError('unimplemented', message);
+  }
+
   async function route(call: GrpcCall): Promise<void> {
     if (isDraining) throw new GrpcError('unavailable', GOING);
     const name = call.method.startsWith(SERVICE) ? call.method.slice(SERVICE.length) : '';
     if (name === 'Subscribe') return await subscribe(call);
     const method = Object.hasOwn(unary, name) ? unary[name as keyof typeof unary] : undefined;
-    if (method === undefined)
-      throw new GrpcError('unimplemented', `the method ${call.method.slice(0, 100)} is unknown`);
-    if (!grpc.unary) throw new GrpcError('unimplemented', 'method disabled');
+    if (method === undefined) return await refuse(call, `the method ${call.method.slice(0, 100)} is unknown`);
+    if (!grpc.unary) return await refuse(call, 'method disabled');
     await answer(call, method);
   }
 
@@ -197,46 +190,28 @@ function credentialsOf({ headers }: GrpcCall) {
   return { query: [], header: text(headers['x-token']) ?? text(headers['x-api-key']), bearer };
 }
 
-/** What a client is told of an error. */
-function statusOf(error: unknown): { readonly status: StatusName; readonly message: string } {
-  if (error instanceof GrpcError) return error;
-  if (error instanceof ProtobufError) return { status: 'invalidArgument', message: error.message };
-  if (error instanceof GateRefusal) return statusOfRefusal(error);
-  if (codeOf(error)?.startsWith('CHAIN_'))
-    return { status: 'unavailable', message: 'no upstream has answered, try again later' };
-  if (codeOf(error)?.startsWith('STORE_')) return { status: 'unavailable', message: 'try again later' };
-  return { status: 'internal', message: 'internal error' };
-}
-
-function statusOfRefusal({ reason, details }: GateRefusal): { readonly status: StatusName; readonly message: string } {
-  switch (reason) {
-    case 'no-key':
-    case 'bad-key':
-      return { status: 'unauthenticated', message: 'No valid auth token' };
-    case 'ip':
-      return { status: 'permissionDenied', message: 'this address may not use the key' };
-    case 'plan':
-    case 'permission':
-      return { status: 'permissionDenied', message: details ?? 'the key has no permission for streams' };
-    case 'credits':
-      return { status: 'resourceExhausted', message: 'max usage reached' };
-    default:
-      return { status: 'resourceExhausted', message: details ?? 'too many requests' };
-  }
-}
-
 /** The one message of a unary call. */
-function readOne(call: GrpcCall): Promise<Buffer> {
+function readOne(call: GrpcCall, clock: Clock, timeoutMs: number): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     let message: Buffer | null = null;
-    call.stream.once('close', () => reject(new GrpcError('invalidArgument', 'the call was cancelled')));
+    const cancel = clock.timeout(timeoutMs, () =>
+      reject(new GrpcError('deadlineExceeded', 'the request did not arrive in time')),
+    );
+    call.stream.once('close', () => {
+      cancel();
+      reject(new GrpcError('invalidArgument', 'the call was cancelled'));
+    });
     readMessages(
       call,
       { maxBytes: MAX_UNARY_BYTES },
-      (bytes) => {
-        message = bytes;
+      {
+        take(bytes) {
+          message = bytes;
+        },
+        ended: () =>
+          message === null ? reject(new GrpcError('invalidArgument', 'the request is missing')) : resolve(message),
+        failed: reject,
       },
-      () => (message === null ? reject(new GrpcError('invalidArgument', 'the request is missing')) : resolve(message)),
     );
   });
 }

@@ -13,13 +13,16 @@ import {
   type ServerHttp2Session,
   type ServerHttp2Stream,
 } from 'node:http2';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import * as zlib from 'node:zlib';
+import { networkOf } from '../../src/lib/cidr.ts';
 import type { Clock } from '../../src/plugin/plugin.ts';
+import { plain, type RemoteAddress } from '../../src/runtime/remote-address.ts';
 
 export const STATUS = {
   ok: 0,
   invalidArgument: 3,
+  deadlineExceeded: 4,
   permissionDenied: 7,
   resourceExhausted: 8,
   outOfRange: 11,
@@ -60,6 +63,8 @@ const CODECS: Readonly<Record<'gzip' | 'zstd', { readonly compress: Codec; reado
 /** What requests may be compressed with. */
 const ENCODINGS = ['identity', ...(['zstd', 'gzip'] as const).filter((name) => CODECS[name] !== null)].join(',');
 
+/** Open calls of one connection. */
+const CALLS_PER_CONNECTION = 250;
 const FRAME_BYTES = 5;
 /** Smaller messages gain too little. */
 const LEAST_COMPRESSED_BYTES = 256;
@@ -116,21 +121,22 @@ export interface GrpcCall {
 export interface MessageLimits {
   /** Largest message, compressed or not. */
   readonly maxBytes: number;
-  /**
-   * Called with the size of a message before it is read; throws GrpcError to refuse it. What it returns is called when the bytes
-   * of the message are no longer needed by the call.
-   */
+  /** Called with the size of a message before it is read, and with that in all when it has been unpacked; throws to refuse it. */
   reserve?(bytes: number): void;
 }
 
-/** Calls `take` for each message of a call, in order; its errors end the call. */
-export function readMessages(
-  call: GrpcCall,
-  limits: MessageLimits,
-  take: (message: Buffer) => void,
-  ended: () => void,
-): void {
+export interface MessageTaker {
+  /** Called for each message of a call, in order. */
+  take(message: Buffer): void;
+  /** The client has sent everything. */
+  ended(): void;
+  /** A message cannot be read, or `reserve` or `take` have thrown. Nothing is read after that. */
+  failed(error: unknown): void;
+}
+
+export function readMessages(call: GrpcCall, limits: MessageLimits, { take, ended, failed }: MessageTaker): void {
   const { stream } = call;
+  let hasFailed = false;
   const head = Buffer.allocUnsafe(FRAME_BYTES);
   let headBytes = 0;
   let message: Buffer | null = null;
@@ -160,22 +166,29 @@ export function readMessages(
       const whole = message;
       message = null;
       headBytes = 0;
-      take(head[0] === 0 ? whole : unpack(call, whole, limits.maxBytes));
+      take(head[0] === 0 ? whole : unpacked(whole));
     }
   }
 
+  function unpacked(packed: Buffer): Buffer {
+    const bytes = unpack(call, packed, limits.maxBytes);
+    limits.reserve?.(packed.length + bytes.length);
+    return bytes;
+  }
+
   stream.on('data', (chunk: Buffer) => {
-    if (call.isOver) return;
+    if (call.isOver || hasFailed) return;
     try {
       feed(chunk);
       // An empty message has no bytes that would start the loop again.
       if (message !== null && message.length === 0) feedEmpty();
     } catch (error) {
-      endWith(call, error);
+      hasFailed = true;
+      failed(error);
     }
   });
   stream.on('end', () => {
-    if (!call.isOver) ended();
+    if (!call.isOver && !hasFailed) ended();
   });
 
   function feedEmpty(): void {
@@ -196,23 +209,19 @@ function unpack(call: GrpcCall, bytes: Buffer, maxBytes: number): Buffer {
   }
 }
 
-/** Ends a call with the status of an error; one that is not for clients is passed on. */
-export function endWith(call: GrpcCall, error: unknown): void {
-  if (!(error instanceof GrpcError)) {
-    call.end('internal', 'internal error');
-    throw error;
-  }
-  call.end(error.status, error.message);
-}
-
 export interface GrpcServerOptions {
   readonly host: string;
   readonly port: number;
   /** Null: plain HTTP/2. */
   readonly tls: { readonly cert: Buffer; readonly key: Buffer } | null;
   readonly maxConnections: number;
-  /** Of one connection. */
-  readonly maxStreams: number;
+  /** Open connections of one client address (IPv6: /64); 0: no limit. Trusted proxies have none. */
+  readonly maxConnectionsPerAddress: () => number;
+  readonly isTrusted: (address: string) => boolean;
+  /** The address of a client, behind proxies that are trusted too. */
+  readonly remoteAddress: RemoteAddress;
+  /** How long a client has for the handshake of TLS. */
+  readonly handshakeTimeoutMs: number;
   /** How often a silent connection is checked; one without an answer until the next check is cut. */
   readonly pingIntervalMs: number;
   readonly clock: Clock;
@@ -232,15 +241,23 @@ export interface GrpcServer {
 export function createGrpcServer(options: GrpcServerOptions): GrpcServer {
   const { clock } = options;
   const sessions = new Set<ServerHttp2Session>();
-  const settings = { settings: { maxConcurrentStreams: options.maxStreams, enablePush: false }, maxSessionMemory: 64 };
+  const connections = createConnections(options);
+  const settings = {
+    settings: { maxConcurrentStreams: CALLS_PER_CONNECTION, enablePush: false },
+    maxSessionMemory: 64,
+  };
   const server: Http2Server | Http2SecureServer =
     options.tls === null
       ? createServer(settings)
-      : createSecureServer({ ...settings, ...options.tls, minVersion: 'TLSv1.2', allowHTTP1: false });
+      : createSecureServer({
+          ...{ ...settings, ...options.tls, minVersion: 'TLSv1.2', allowHTTP1: false },
+          handshakeTimeout: options.handshakeTimeoutMs,
+        });
   let isDraining = false;
 
+  server.on('connection', connections.admit);
   server.on('session', (session: ServerHttp2Session) => {
-    if (isDraining || sessions.size >= options.maxConnections) {
+    if (isDraining) {
       session.destroy();
       return;
     }
@@ -256,16 +273,17 @@ export function createGrpcServer(options: GrpcServerOptions): GrpcServer {
   server.on('stream', (stream: ServerHttp2Stream, headers: IncomingHttpHeaders) => {
     // A reset by the client; the stream closes after it.
     stream.on('error', () => undefined);
+    connections.called(stream);
     const contentType = String(headers['content-type'] ?? '');
     if (headers[':method'] !== 'POST' || !contentType.startsWith('application/grpc')) {
       stream.respond({ ':status': 415 }, { endStream: true });
       return;
     }
-    options.handle(createCall(stream, headers));
+    options.handle(createCall(stream, headers, options.remoteAddress));
   });
 
   return {
-    connections: () => sessions.size,
+    connections: connections.count,
     start: () =>
       new Promise((resolve, reject) => {
         server.once('error', reject);
@@ -290,6 +308,58 @@ export function createGrpcServer(options: GrpcServerOptions): GrpcServer {
   };
 }
 
+/** The connections of the listener. One without calls can be given up for another one, so that silent ones cannot take all places. */
+function createConnections({ maxConnections, maxConnectionsPerAddress, isTrusted }: GrpcServerOptions) {
+  interface Connection {
+    readonly socket: Socket;
+    calls: number;
+  }
+  /** By the ports of both sides, because sessions of HTTP/2 hide their socket; oldest first. */
+  const open = new Map<string, Connection>();
+  const perAddress = new Map<string, number>();
+  const nameOf = (socket: Socket | undefined) => `${socket?.remoteAddress} ${socket?.remotePort} ${socket?.localPort}`;
+
+  return {
+    count: () => open.size,
+    admit(socket: Socket): void {
+      const peer = plain(socket.remoteAddress ?? '');
+      const address = isTrusted(peer) ? null : networkOf(peer);
+      const held = (address === null ? 0 : (perAddress.get(address) ?? 0)) + 1;
+      const most = maxConnectionsPerAddress();
+      if (address !== null && most > 0 && held > most) {
+        socket.destroy();
+        return;
+      }
+      if (open.size >= maxConnections) {
+        const idle = [...open].find(([, { calls }]) => calls === 0);
+        // Forgotten at once, although the close is reported later.
+        if (idle !== undefined) open.delete(idle[0]);
+        (idle?.[1].socket ?? socket).destroy();
+        if (idle === undefined) return;
+      }
+      const name = nameOf(socket);
+      const connection = { socket, calls: 0 };
+      open.set(name, connection);
+      if (address !== null) perAddress.set(address, held);
+      socket.once('close', () => {
+        if (open.get(name) === connection) open.delete(name);
+        if (address === null) return;
+        const left = (perAddress.get(address) ?? 1) - 1;
+        if (left === 0) perAddress.delete(address);
+        else perAddress.set(address, left);
+      });
+    },
+    called(stream: ServerHttp2Stream): void {
+      const connection = open.get(nameOf(stream.session?.socket));
+      if (connection === undefined) return;
+      connection.calls += 1;
+      stream.once('close', () => {
+        connection.calls -= 1;
+      });
+    },
+  };
+}
+
 function keepAlive(session: ServerHttp2Session, clock: Clock, everyMs: number): () => void {
   let isAnswered = true;
   const check = (): void => {
@@ -308,7 +378,7 @@ function keepAlive(session: ServerHttp2Session, clock: Clock, everyMs: number): 
   return () => cancel();
 }
 
-function createCall(stream: ServerHttp2Stream, headers: IncomingHttpHeaders): GrpcCall {
+function createCall(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, addressOf: RemoteAddress): GrpcCall {
   const encoding = encodingOf(headers['grpc-accept-encoding']);
   let isOver = false;
   let trailers: Record<string, string> | null = null;
@@ -324,7 +394,7 @@ function createCall(stream: ServerHttp2Stream, headers: IncomingHttpHeaders): Gr
   const call: GrpcCall = {
     method: String(headers[':path']),
     headers,
-    remoteAddress: stream.session?.socket?.remoteAddress ?? '',
+    remoteAddress: addressOf({ socket: { remoteAddress: stream.session?.socket?.remoteAddress }, headers }),
     encoding,
     stream,
     get isOver() {

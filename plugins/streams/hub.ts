@@ -11,6 +11,7 @@ import {
   type Metrics,
   messageOf,
 } from '../../src/plugin/plugin.ts';
+import type { Lease, Tenant } from '../../src/ports/access.ts';
 import type { LedgerReader } from '../../src/ports/ledger.ts';
 import { createSemaphore } from '../../src/runtime/semaphore.ts';
 import type { Filters, Labels, Match } from './filters.ts';
@@ -26,7 +27,10 @@ export interface Batch {
 }
 
 export interface Reader {
+  readonly tenant: Tenant;
   send(batch: Batch): void;
+  /** Charges a block of a replay. Throws GrpcError without credits. */
+  payForBlock(): Promise<void>;
   /** The group would hold more for it than is allowed. */
   lagged(): void;
   /** The replay cannot go on. */
@@ -93,6 +97,8 @@ interface Group {
   readonly members: Set<Member>;
   pending: Pending[];
   pendingBytes: number;
+  /** One of the tenants of its members holds what is pending. */
+  payer: { readonly tenant: Tenant; readonly lease: Lease } | null;
 }
 
 export function createHub({ clock, metrics, log, limits, blocks }: HubOptions): Hub {
@@ -157,22 +163,48 @@ export function createHub({ clock, metrics, log, limits, blocks }: HubOptions): 
 
   function hold(group: Group, slot: number, batches: readonly Batch[]): void {
     if (batches.length === 0) return;
-    const bytes = batches.reduce((sum, batch) => sum + batch.bytes.length, 0);
-    group.pending.push({ slot, batches, bytes });
-    group.pendingBytes += bytes;
-    if (group.pendingBytes <= limits.maxPendingBytes) return;
-    remove(group);
-    for (const { reader } of group.members) reader.lagged();
+    group.pending.push({ slot, batches, bytes: sizeOf(batches) });
+    settle(group);
   }
 
   function remove(group: Group): void {
     groups.delete(group);
     if (group.name !== null && named.get(group.name) === group) named.delete(group.name);
+    group.payer?.lease.release();
+    group.payer = null;
+  }
+
+  /** To be called after each change of what is pending, or of the members: somebody pays for it, or it goes. */
+  function settle(group: Group): void {
+    group.pendingBytes = group.pending.reduce((sum, { bytes }) => sum + bytes, 0);
+    while (group.members.size > 0) {
+      const members = [...group.members];
+      const isTooMuch = group.pendingBytes > limits.maxPendingBytes;
+      if (!isTooMuch && pay(group, members)) return;
+      // Those who cannot pay for it leave, and the next one is asked.
+      const leaving = isTooMuch ? members : members.filter(({ reader }) => reader.tenant === group.payer?.tenant);
+      group.payer?.lease.release();
+      group.payer = null;
+      for (const member of leaving) {
+        group.members.delete(member);
+        member.reader.lagged();
+      }
+    }
+    remove(group);
+  }
+
+  function pay(group: Group, members: readonly Member[]): boolean {
+    if (!members.some(({ reader }) => reader.tenant === group.payer?.tenant)) {
+      group.payer?.lease.release();
+      const { tenant } = (members[0] as Member).reader;
+      group.payer = { tenant, lease: tenant.take('answerBytes', 0) };
+    }
+    return group.payer === null || mayHold(group.payer.lease, group.pendingBytes);
   }
 
   function dropPending(group: Group, isGone: (slot: number) => boolean): void {
     group.pending = group.pending.filter(({ slot }) => !isGone(slot));
-    group.pendingBytes = group.pending.reduce((sum, { bytes }) => sum + bytes, 0);
+    settle(group);
   }
 
   /** `held`: content of blocks that are not final, with which a replay at `finalized` arrives. */
@@ -185,20 +217,20 @@ export function createHub({ clock, metrics, log, limits, blocks }: HubOptions): 
     const name = key === null || held.length > 0 ? null : `${encoding} ${key}`;
     let group = name === null ? undefined : named.get(name);
     if (group === undefined) {
-      const pendingBytes = held.reduce((sum, { bytes }) => sum + bytes, 0);
-      group = { name, filters, encoding, members: new Set(), pending: held, pendingBytes };
+      group = { name, filters, encoding, members: new Set(), pending: held, pendingBytes: 0, payer: null };
       groups.add(group);
       if (name !== null) named.set(name, group);
     }
     const own = group;
     const member: Member = { reader, from, until: Number.POSITIVE_INFINITY };
     own.members.add(member);
+    settle(own);
     return (how) => {
       const last = open.at(-1)?.slot;
       if (how === 'after-released' && filters.level === 'finalized' && last !== undefined && last >= member.from)
         member.until = last;
       else own.members.delete(member);
-      if (own.members.size === 0) remove(own);
+      settle(own);
       return null;
     };
   }
@@ -207,10 +239,20 @@ export function createHub({ clock, metrics, log, limits, blocks }: HubOptions): 
     const kept = blocks();
     if (kept === null) throw new GrpcError('internal', 'from_slot is not supported');
     demandKept(kept, from);
-    const replay: Replay = { subscription, reader, position: from, held: [], turns: 0, left: null, isOver: false };
+    const lease = reader.tenant.take('answerBytes', 0);
+    const replay: Replay = {
+      subscription,
+      reader,
+      position: from,
+      held: [],
+      lease,
+      turns: 0,
+      left: null,
+      isOver: false,
+    };
     replays.add(replay);
     readOn(kept, replay).catch((error: unknown) => {
-      replays.delete(replay);
+      end(replay);
       log.warn({ slot: replay.position, error: messageOf(error) }, 'a replay ended');
       reader.refused(
         error instanceof GrpcError ? error : new GrpcError('unavailable', 'the ledger cannot be read, try again later'),
@@ -218,10 +260,15 @@ export function createHub({ clock, metrics, log, limits, blocks }: HubOptions): 
     });
     return (how) => {
       if (replay.left !== null) return replay.left(how);
-      replay.isOver = true;
-      replays.delete(replay);
+      end(replay);
       return replay.held[0]?.slot ?? replay.position;
     };
+  }
+
+  function end(replay: Replay): void {
+    replay.isOver = true;
+    replays.delete(replay);
+    replay.lease.release();
   }
 
   /** Sends what the ledger has, block by block, until the newest released one; in the same turn the subscription becomes a live one. */
@@ -236,12 +283,15 @@ export function createHub({ clock, metrics, log, limits, blocks }: HubOptions): 
       const slot = nextKept(kept, replay.position, top);
       if (slot === null) {
         replays.delete(replay);
+        replay.lease.release();
         const from = Math.max(replay.position, top + 1);
         replay.left = joinLive(subscription, reader, filters.level === 'finalized' ? 0 : from, replay.held);
         return;
       }
       const { turns } = replay;
-      const block = await read(kept, slot);
+      await reader.payForBlock();
+      if (replay.isOver) return;
+      const block = await read(kept, slot, reader.tenant.id);
       if (replay.isOver) return;
       // A fork was left meanwhile: the slot may have another block, or none.
       if (turns !== replay.turns) continue;
@@ -259,10 +309,11 @@ export function createHub({ clock, metrics, log, limits, blocks }: HubOptions): 
     }
   }
 
-  function read(kept: LedgerReader, slot: number): Promise<ChainBlock | null> {
+  /** In turns over all projects, however many replays one of them has. */
+  function read(kept: LedgerReader, slot: number, group: string): Promise<ChainBlock | null> {
     const known = recent.get(slot);
     if (known !== undefined) return known;
-    const made = reads.run(() => kept.block(slot));
+    const made = reads.run(() => kept.block(slot), { group });
     recent.set(slot, made);
     made.catch(() => recent.delete(slot));
     const [oldest] = recent.keys();
@@ -274,17 +325,21 @@ export function createHub({ clock, metrics, log, limits, blocks }: HubOptions): 
   const finalUpTo = (kept: LedgerReader) => (finalTo < 0 ? kept.finalSlot : finalTo);
 
   function holdFor(replay: Replay, slot: number, batches: readonly Batch[]): void {
-    const bytes = batches.reduce((sum, batch) => sum + batch.bytes.length, 0);
-    replay.held.push({ slot, batches, bytes });
-    if (replay.held.reduce((sum, one) => sum + one.bytes, 0) <= limits.maxPendingBytes) return;
-    replay.isOver = true;
-    replays.delete(replay);
+    replay.held.push({ slot, batches, bytes: sizeOf(batches) });
+    const held = replay.held.reduce((sum, { bytes }) => sum + bytes, 0);
+    if (held <= limits.maxPendingBytes && mayHold(replay.lease, held)) return;
+    end(replay);
     replay.reader.lagged();
+  }
+
+  function forgetHeld(replay: Replay, isGone: (slot: number) => boolean): void {
+    replay.held = replay.held.filter(({ slot }) => !isGone(slot));
+    replay.lease.set(replay.held.reduce((sum, { bytes }) => sum + bytes, 0));
   }
 
   function sendHeld(replay: Replay, slot: number): void {
     for (const one of replay.held) if (one.slot === slot) sendAll(replay.reader, one.batches);
-    replay.held = replay.held.filter((one) => one.slot > slot);
+    forgetHeld(replay, (held) => held <= slot);
   }
 
   function sendAll(reader: Reader, batches: readonly Batch[]): void {
@@ -325,7 +380,7 @@ export function createHub({ clock, metrics, log, limits, blocks }: HubOptions): 
       for (const replay of replays) {
         for (const header of gone.values())
           if (header.slot < replay.position) tellReplay(replay, header, [SLOT_STATUS.dead]);
-        replay.held = replay.held.filter(({ slot }) => slot < lowest);
+        forgetHeld(replay, (slot) => slot >= lowest);
         replay.position = Math.min(replay.position, lowest);
         replay.turns += 1;
       }
@@ -351,9 +406,8 @@ export function createHub({ clock, metrics, log, limits, blocks }: HubOptions): 
           deliver(group, pending.get(header.slot) ?? [], header.slot, true);
           tellSlot(group, header, SLOT_STATUS.finalized);
         }
-        dropPending(group, (slot) => slot <= upTo);
         for (const member of group.members) if (member.until <= upTo) group.members.delete(member);
-        if (group.members.size === 0) remove(group);
+        dropPending(group, (slot) => slot <= upTo);
       }
     },
     join(subscription, reader) {
@@ -376,6 +430,8 @@ interface Replay {
   position: number;
   /** At `finalized`: content of blocks below the position that are not final. */
   held: Pending[];
+  /** Of what is held. */
+  readonly lease: Lease;
   /** Number of forks that were left. */
   turns: number;
   /** Set once it has caught up. */
@@ -403,6 +459,18 @@ function nextKept(kept: LedgerReader, from: number, to: number): number | null {
   }
   return null;
 }
+
+/** False when the tenant may hold no more. */
+function mayHold(lease: Lease, bytes: number): boolean {
+  try {
+    lease.set(bytes);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+const sizeOf = (batches: readonly Batch[]) => batches.reduce((sum, { bytes }) => sum + bytes.length, 0);
 
 const bySlot = (a: BlockHeader, b: BlockHeader) => a.slot - b.slot;
 

@@ -1,9 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { createSecureContext } from 'node:tls';
 import { defineHostPlugin, gateService } from '../../src/plugin/host.ts';
-import { API_VERSION, CodedError, codeOf } from '../../src/plugin/plugin.ts';
-import { accessCharges } from '../../src/ports/access.ts';
+import { API_VERSION, CodedError, codeOf, derived } from '../../src/plugin/plugin.ts';
+import { accessCharges, kernelTenants } from '../../src/ports/access.ts';
 import { kernelLedger } from '../../src/ports/ledger.ts';
+import { createRemoteAddress, createTrust } from '../../src/runtime/remote-address.ts';
 import { type StreamsConfig, streamsConfig } from './config.ts';
 import { createGeyser } from './geyser.ts';
 import { createGrpcServer, type GrpcServer } from './grpc-server.ts';
@@ -25,18 +26,21 @@ export default defineHostPlugin({
   summary: 'streams of transactions, blocks and slots over gRPC, for Yellowstone and LaserStream clients',
   roles: ['indexer'],
   config: streamsConfig,
-  uses: [accessCharges, gateService, kernelLedger],
+  uses: [accessCharges, gateService, kernelLedger, kernelTenants],
   provision(ctx) {
     ctx.checkConfig(() => void readTls(ctx.config));
     const chain = ctx.chain('main');
     if (!ctx.roles.has('indexer') || chain === null) return;
-    const { clock, config, log, metrics, random, version } = ctx;
+    const tenants = ctx.use(kernelTenants);
+    if (tenants === undefined) return;
+    const { clock, config, core, log, metrics, random, version } = ctx;
+    const { http } = core;
     const { grpc } = config;
     const kept = ctx.use(kernelLedger);
     const blocks = () => kept?.('main') ?? null;
     const hub = createHub({ clock, metrics, log, limits: grpc, blocks });
     const geyser = createGeyser({
-      ...{ config, version, hub, chain, clock, log, metrics },
+      ...{ config, version, hub, chain, clock, log, metrics, tenants, http },
       seed: () => new Uint32Array(random.bytes(16).slice().buffer),
       gate: ctx.use(gateService) ?? null,
       charges: ctx.use(accessCharges) ?? null,
@@ -45,10 +49,15 @@ export default defineHostPlugin({
     metrics.observe('connections', 'open gRPC connections', () => server?.connections() ?? 0);
     ctx.listen({ chain: 'main', ...hub });
     ctx.onStart(async () => {
-      const { host, port, maxConnections, maxStreams } = grpc;
+      const { host, port, maxConnections } = grpc;
+      const trust = derived(() => http.trustedProxies, createTrust);
       const tls = readTls(config);
       server = createGrpcServer({
-        ...{ host, port, tls, maxConnections, maxStreams, clock, handle: geyser.handle },
+        ...{ host, port, tls, maxConnections, clock, handle: geyser.handle },
+        maxConnectionsPerAddress: () => http.maxConnectionsPerAddress,
+        isTrusted: (address) => trust()(address),
+        remoteAddress: createRemoteAddress(() => http.trustedProxies),
+        handshakeTimeoutMs: http.headerTimeoutMs,
         pingIntervalMs: SESSION_PING_MS,
       });
       const bound = await server.start().catch((error: unknown) => {

@@ -1,10 +1,12 @@
 /** One `Subscribe` call: requests in, updates out, with everything that can end it. */
 import { createHash } from 'node:crypto';
+import { constants } from 'node:http2';
 import { ProtobufError } from '../../src/lib/protobuf.ts';
-import type { Clock } from '../../src/plugin/plugin.ts';
-import type { StreamMeter } from '../../src/ports/access.ts';
-import { compileFilters, type FilterOptions, type Filters } from './filters.ts';
-import { endWith, frame, type GrpcCall, GrpcError, readMessages, type StatusName } from './grpc-server.ts';
+import type { Clock, Log } from '../../src/plugin/plugin.ts';
+import type { StreamMeter, Tenant } from '../../src/ports/access.ts';
+import { statusOf } from './errors.ts';
+import { compileFilters, type FilterOptions, type Filters, weightOf } from './filters.ts';
+import { frame, type GrpcCall, GrpcError, readMessages, type StatusName } from './grpc-server.ts';
 import type { Batch, Hub, Leave, Reader } from './hub.ts';
 import { readSubscribeRequest } from './wire/request.ts';
 import { encodePing, encodePong } from './wire/updates.ts';
@@ -15,22 +17,27 @@ export interface ReaderLimits {
   readonly pingIntervalMs: number;
 }
 
-/** Bytes of requests and filters that all subscriptions may hold together. */
-export interface FilterRoom {
-  /** Throws GrpcError when there is no room. */
-  take(bytes: number): void;
-  give(bytes: number): void;
+/** The least rate at which a client must read what is waiting for it. */
+export interface ReadingLimits {
+  /** 0: none. */
+  readonly minReadBytesPerSecond: number;
+  readonly readWindowMs: number;
 }
 
 export interface ReaderOptions {
   readonly call: GrpcCall;
   readonly hub: Hub;
   readonly clock: Clock;
+  readonly log: Log;
   readonly filters: FilterOptions;
   readonly limits: ReaderLimits;
-  readonly room: FilterRoom;
+  readonly reading: ReadingLimits;
+  readonly tenant: Tenant;
   /** Null: updates cost nothing. */
   readonly meter: StreamMeter | null;
+  readonly replayedBlockCredits: () => number;
+  /** Takes tokens of the rate for a request of this size. Throws GateRefusal. */
+  demandRate(bytes: number): void;
   /** Called once, when the call has ended. */
   closed(cut: 'slow' | null): void;
 }
@@ -45,12 +52,20 @@ const IN_FLIGHT_BYTES = 1_048_576;
 const REPLAY_BYTES = 524_288;
 /** How long a client has to read what is left for it after its stream has ended. */
 const FAREWELL_MS = 5_000;
+/** Small requests, such as answers to pings, need no token at this pace; a few may come at once. */
+const SMALL_REQUEST_BYTES = 1_024;
+/** The token of the call covers a first request of this size. */
+const PAID_BYTES = 65_536;
+const SMALL_REQUEST_MS = 1_000;
+const SMALL_REQUEST_BURST_MS = 10_000;
+/** Looks at what is waiting, per window of the reading rate. */
+const LOOKS = 3;
 /** Requests above this size are not hashed to find equal ones. */
 const MAX_SHARED_BYTES = 1_048_576;
 const EMPTY = Buffer.alloc(0);
 
 export function startReader(options: ReaderOptions): StreamReader {
-  const { call, hub, clock, limits, room, meter } = options;
+  const { call, hub, clock, limits, tenant, meter, reading } = options;
   const { stream } = call;
   let queue: Batch[] = [];
   let queuedBytes = 0;
@@ -59,12 +74,25 @@ export function startReader(options: ReaderOptions): StreamReader {
   let leave: Leave | null = null;
   /** Continues a replay that waits until the connection has sent what it was given. */
   let resume: (() => void) | null = null;
-  let requestBytes = 0;
-  let filterBytes = 0;
+  const held = {
+    /** Updates that were not read before newer ones came: those of one block are shared by all readers, and leave at once. */
+    answers: tenant.take('answerBytes', 0),
+    request: tenant.take('streamFilterBytes', 0),
+    filters: tenant.take('streamFilterBytes', 0),
+    weight: tenant.take('streamFilters', 0),
+  };
+  let isCounted = false;
+  let unpaidBytes = 0;
+  /** Bytes that were ever queued. */
+  let queuedInAll = 0;
+  let slow: { readonly sinceMs: number; readonly sentBefore: number } | null = null;
+  let smallFromMs = clock.monotonic() - SMALL_REQUEST_BURST_MS;
+  let hasRequest = false;
   let outcome: { readonly status: StatusName; readonly message: string } | null = null;
   let cut: 'slow' | null = null;
   let cancelPing = (): void => undefined;
   let cancelFarewell = (): void => undefined;
+  let cancelLook = (): void => undefined;
 
   function pump(): void {
     while (queue.length > 0 && stream.writableLength < IN_FLIGHT_BYTES && !stream.destroyed) {
@@ -72,12 +100,15 @@ export function startReader(options: ReaderOptions): StreamReader {
       queuedBytes -= bytes.length;
       stream.write(bytes);
     }
+    if (held.answers.amount > waiting()) held.answers.set(waiting());
     if (outcome !== null && queue.length === 0) call.end(outcome.status, outcome.message);
     if (isReady()) wakeReplay();
   }
 
-  const isReady = () =>
-    stream.destroyed || outcome !== null || (unpaid === null && queuedBytes + stream.writableLength < REPLAY_BYTES);
+  /** Bytes that were queued and not sent. */
+  const waiting = () => queuedBytes + stream.writableLength;
+
+  const isReady = () => stream.destroyed || outcome !== null || (unpaid === null && waiting() < REPLAY_BYTES);
 
   function wakeReplay(): void {
     resume?.();
@@ -86,15 +117,44 @@ export function startReader(options: ReaderOptions): StreamReader {
 
   function enqueue(batch: Batch): void {
     if (outcome !== null || stream.destroyed) return;
-    const waiting = queuedBytes + stream.writableLength;
     // One update that is larger than the whole queue still reaches a client that keeps up.
-    if (waiting > 0 && waiting + batch.bytes.length > limits.maxQueuedBytes) {
+    if ((waiting() > 0 && waiting() + batch.bytes.length > limits.maxQueuedBytes) || !holdsWaiting()) {
       lagged('lagged to send an update');
       return;
     }
     queue.push(batch);
     queuedBytes += batch.bytes.length;
+    queuedInAll += batch.bytes.length;
     pump();
+  }
+
+  /** Counts what is left of earlier turns, once a turn. False when it is more than the tenant may hold. */
+  function holdsWaiting(): boolean {
+    if (isCounted) return true;
+    isCounted = true;
+    queueMicrotask(() => {
+      isCounted = false;
+    });
+    try {
+      held.answers.set(waiting() + unpaidBytes);
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  /** Ends a reader that takes too little of what is waiting, over a whole window. */
+  function look(): void {
+    cancelLook = clock.timeout(Math.ceil(reading.readWindowMs / LOOKS), look);
+    const sent = queuedInAll - waiting();
+    const now = clock.monotonic();
+    if (waiting() === 0 || outcome !== null) slow = null;
+    else if (slow === null) slow = { sinceMs: now, sentBefore: sent };
+    else if (now - slow.sinceMs >= reading.readWindowMs) {
+      const rate = ((sent - slow.sentBefore) * 1_000) / (now - slow.sinceMs);
+      if (rate < reading.minReadBytesPerSecond) lagged('lagged to send an update');
+      slow = { sinceMs: now, sentBefore: sent };
+    }
   }
 
   function lagged(message: string): void {
@@ -108,7 +168,8 @@ export function startReader(options: ReaderOptions): StreamReader {
     if (outcome !== null || call.isOver) return;
     outcome = { status, message };
     leaveHub('at-once');
-    cancelFarewell = clock.timeout(FAREWELL_MS, () => stream.close());
+    // Without the code of an error it would wait until the client has read everything.
+    cancelFarewell = clock.timeout(FAREWELL_MS, () => stream.close(constants.NGHTTP2_CANCEL));
     pump();
   }
 
@@ -132,10 +193,14 @@ export function startReader(options: ReaderOptions): StreamReader {
   }
 
   function hold(batch: Batch): void {
-    const held = [...(unpaid ?? []), batch];
-    const isTooMuch = held.reduce((sum, { bytes }) => sum + bytes.length, 0) > limits.maxQueuedBytes;
-    unpaid = isTooMuch ? [] : held;
-    if (isTooMuch) lagged('lagged to send an update');
+    unpaidBytes += batch.bytes.length;
+    if (unpaidBytes <= limits.maxQueuedBytes && holdsWaiting()) {
+      unpaid?.push(batch);
+      return;
+    }
+    unpaid = [];
+    unpaidBytes = 0;
+    lagged('lagged to send an update');
   }
 
   async function readCredits(from: StreamMeter): Promise<void> {
@@ -144,9 +209,10 @@ export function startReader(options: ReaderOptions): StreamReader {
     } catch {
       return end('unavailable', 'try again later');
     }
-    const held = unpaid ?? [];
+    const batches = unpaid ?? [];
     unpaid = null;
-    for (const batch of held) {
+    unpaidBytes = 0;
+    for (const batch of batches) {
       if (!from.affords(batch.messageBytes)) return end('resourceExhausted', 'max usage reached');
       from.count(batch.messageBytes);
       enqueue(batch);
@@ -154,7 +220,16 @@ export function startReader(options: ReaderOptions): StreamReader {
     if (isReady()) wakeReplay();
   }
 
+  async function payForBlock(): Promise<void> {
+    const credits = options.replayedBlockCredits();
+    if (meter === null || credits === 0) return;
+    if (!meter.affords(0, credits)) await meter.refresh();
+    if (!meter.affords(0, credits)) throw new GrpcError('resourceExhausted', 'max usage reached');
+    meter.count(0, credits);
+  }
+
   const reader: Reader = {
+    ...{ tenant, payForBlock },
     send: pay,
     lagged: () => lagged('lagged to receive geyser messages'),
     refused: ({ status, message }) => end(status, message),
@@ -170,30 +245,44 @@ export function startReader(options: ReaderOptions): StreamReader {
     enqueue({ bytes, updates: 1, messageBytes: bytes.length });
   }
 
+  /** The first request has paid with the call, unless it is large. */
+  function payRequest(bytes: number): void {
+    const isFirst = !hasRequest;
+    hasRequest = true;
+    if (isFirst && bytes <= PAID_BYTES) return;
+    if (bytes > SMALL_REQUEST_BYTES) {
+      options.demandRate(bytes);
+      return;
+    }
+    const now = clock.monotonic();
+    const nextMs = Math.max(smallFromMs, now - SMALL_REQUEST_BURST_MS) + SMALL_REQUEST_MS;
+    if (nextMs <= now) smallFromMs = nextMs;
+    else options.demandRate(bytes);
+  }
+
   function take(message: Buffer): void {
-    const released = requestBytes;
-    requestBytes = 0;
+    if (outcome !== null) return;
     try {
-      const request = readSubscribeRequest(message);
+      payRequest(message.length);
+      const request = readSubscribeRequest(message, options.filters.limits);
       if (request.ping !== null) {
         // Its filters are not looked at: clients send their old ones along, or none.
         answer(encodePong(request.ping, clock.now()));
         return;
       }
+      held.weight.set(weightOf(request));
       join(compileFilters(request, options.filters), keyOf(message), request.fromSlot);
     } catch (error) {
       if (error instanceof ProtobufError)
         throw new GrpcError('invalidArgument', `not a SubscribeRequest: ${error.message}`);
       throw error;
     } finally {
-      room.give(released);
+      held.request.set(0);
     }
   }
 
   function join(filters: Filters, key: string | null, fromSlot: bigint | null): void {
-    room.take(filters.bytes);
-    room.give(filterBytes);
-    filterBytes = filters.bytes;
+    held.filters.set(filters.bytes);
     // Other filters do not end a replay: it goes on where it is.
     const goesOnFrom = leaveHub('after-released');
     const from = fromSlot === null ? goesOnFrom : Number(fromSlot);
@@ -208,14 +297,17 @@ export function startReader(options: ReaderOptions): StreamReader {
   call.open();
   cancelPing = clock.timeout(limits.pingIntervalMs, ping);
   if (meter !== null) void readCredits(meter);
+  if (reading.minReadBytesPerSecond > 0) look();
   stream.on('drain', pump);
   stream.once('close', () => {
     leaveHub('at-once');
     wakeReplay();
     cancelPing();
     cancelFarewell();
-    room.give(filterBytes + requestBytes);
+    cancelLook();
+    for (const lease of Object.values(held)) lease.release();
     queue = [];
+    unpaid = null;
     options.closed(cut);
   });
   readMessages(
@@ -223,21 +315,20 @@ export function startReader(options: ReaderOptions): StreamReader {
     {
       maxBytes: limits.maxRequestBytes,
       reserve(bytes) {
-        room.take(bytes);
-        requestBytes = bytes;
+        if (outcome === null) held.request.set(bytes);
       },
     },
-    (message) => {
-      if (outcome !== null) return;
-      try {
-        take(message);
-      } catch (error) {
-        if (!(error instanceof GrpcError)) return endWith(call, error);
-        end(error.status, error.message);
-      }
+    {
+      take,
+      // A client may close its side and go on reading.
+      ended: () => undefined,
+      failed(error) {
+        const { status, message } = statusOf(error);
+        if (status === 'internal' && !(error instanceof GrpcError))
+          options.log.error({ err: error }, 'a request of a stream failed');
+        end(status, message);
+      },
     },
-    // A client may close its side and go on reading.
-    () => undefined,
   );
   return { end };
 }

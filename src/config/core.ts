@@ -349,6 +349,9 @@ export const coreConfig = Type.Object(
         sockets: count(4_000, 'open websockets'),
         subscriptions: count(100_000, 'websocket subscriptions'),
         subscriptionBytes: count(33_554_432, 'bytes of subscription parameters'),
+        streams: count(1_000, 'open gRPC streams'),
+        streamFilters: count(4_096, 'filters of gRPC streams; a cuckoo filter counts as 16'),
+        streamFilterBytes: count(268_435_456, 'bytes of requests and filters of gRPC streams'),
       },
       {
         ...closed,

@@ -3,8 +3,8 @@ import { BlockList } from 'node:net';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { createAddressPolicy } from '../adapters/outbound/address-policy.ts';
-import { createRemoteAddress } from '../http/remote-address.ts';
 import { parseCidr } from '../lib/cidr.ts';
+import { createRemoteAddress } from '../runtime/remote-address.ts';
 import { TEXT_FORMATS } from './validate.ts';
 
 const holds = (format: string, text: string) => TEXT_FORMATS.get(format)!.holds(text);

@@ -5,7 +5,7 @@ import { maskedView } from '../config/dump.ts';
 import type { LoadedConfig } from '../config/load.ts';
 import { createOutbox } from '../jobs/outbox.ts';
 import { CodedError } from '../lib/coded-error.ts';
-import { storedBudgets } from '../ports/access.ts';
+import { kernelTenants, storedBudgets } from '../ports/access.ts';
 import type { BlockHeader } from '../ports/block.ts';
 import type { ChainId, ChainReader, ChainSource, ChainStatus } from '../ports/chain.ts';
 import type { Clock } from '../ports/clock.ts';
@@ -85,7 +85,7 @@ export async function assemble(options: AssembleOptions): Promise<Assembly> {
   const outbox = createLate<OutboxParts>('the outbox');
   const inject = createLate<Inject>('the listeners');
   const ledgers = new Map<ChainId, LedgerReader>();
-  const budgets = createBudgets(roomsOf(config.core), roles.has('api') ? metrics.scope('budget') : null);
+  const budgets = createBudgets(roomsOf(config.core), servesTenants(roles) ? metrics.scope('budget') : null);
   const lateStore = createLateStore(store);
   const chains = options.chains
     .filter(({ upstreams }) => configuredNow(upstreams).length > 0)
@@ -126,6 +126,7 @@ export async function assemble(options: AssembleOptions): Promise<Assembly> {
         { token: kernelParsers, service: parserBook },
         { token: kernelView, service: view },
         { token: storedBudgets, service: budgets.stored },
+        { token: kernelTenants, service: budgets },
         { token: kernelOutbox, service: lateOutbox(lateStore, parts.clock, outbox) },
         { token: kernelGaps, service: createGapBook(lateStore, parts.clock) },
         { token: kernelLedger, service: (chain: ChainId) => ledgers.get(chain) ?? null },
@@ -145,6 +146,9 @@ export async function assemble(options: AssembleOptions): Promise<Assembly> {
     ...{ requests, readiness, store, outbox, inject, ledgers },
   };
 }
+
+/** The API answers requests, the indexer streams. */
+const servesTenants = (roles: Roles) => roles.has('api') || roles.has('indexer');
 
 /** The shared limits. Calls to upstreams are not among them: they wait in the queue of their upstream. */
 function roomsOf({ http, budgets }: CoreConfig): Rooms {

@@ -6,9 +6,9 @@ import type { CoreConfig } from '../config/core.ts';
 import { networkOf } from '../lib/cidr.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Counter } from '../ports/metrics.ts';
+import { plain } from '../runtime/remote-address.ts';
 import type { Exchange } from './exchange.ts';
 import type { InFlight } from './in-flight.ts';
-import { plain } from './remote-address.ts';
 import { connectionId } from './tls.ts';
 
 /** File descriptors other than client sockets: files of the store, connections to upstreams, databases and receivers. */

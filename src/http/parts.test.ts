@@ -6,9 +6,9 @@ import { createManualClock } from '../../test/helpers/manual-clock.ts';
 import { deeperThan } from '../lib/json-members.ts';
 import { createDeadlines } from '../runtime/deadline.ts';
 import { createMetricsRegistry } from '../runtime/metrics.ts';
+import { createRemoteAddress } from '../runtime/remote-address.ts';
 import { LazySignal } from './lazy-signal.ts';
 import { parseQuery } from './query.ts';
-import { createRemoteAddress } from './remote-address.ts';
 import { parseTarget } from './router.ts';
 
 describe('targets', () => {

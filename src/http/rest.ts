@@ -47,7 +47,8 @@ export async function handleRest(
   const takesBody = route.body !== undefined || route.rawBody === true;
   const rawBody = takesBody ? await takeBody(parts, exchange, compiled.bodyLimitBytes) : undefined;
   const { headers, method = 'GET' } = exchange.request;
-  const request = readRequest(exchange, { method, headers, target: exchange.target, rawBody }, compiled, params);
+  const { target, admission } = exchange;
+  const request = readRequest(exchange, { method, headers, target, rawBody, admission }, compiled, params);
   watchHandler(parts, exchange, compiled.timeoutMs);
   const reply = await route.handler(request);
   parts.responder.sendReply(exchange, reply);
@@ -121,12 +122,13 @@ interface Received {
   readonly target: Target;
   readonly headers: RouteRequest['headers'];
   readonly rawBody: Buffer | undefined;
+  readonly admission: Admission | null;
 }
 
 /** The request of a handler. Throws 400 for what the route does not accept. */
 function readRequest(
   context: CallContext,
-  { method, target, headers, rawBody }: Received,
+  { method, target, headers, rawBody, admission }: Received,
   compiled: CompiledRoute,
   params: Readonly<Record<string, string>>,
 ): RouteRequest {
@@ -144,6 +146,7 @@ function readRequest(
     headers,
     body,
     ...(rawBody === undefined ? {} : { rawBody }),
+    ...(admission?.isWaived === true ? { isUnpaid: true } : {}),
   };
   return Object.assign(new HandlerContext(context), facts);
 }
@@ -169,30 +172,29 @@ export async function injectCall(router: Router, gate: Gate | null, call: Inject
   const compiled = match.entry.methods.get(call.method);
   if (compiled === undefined) throw new RequestError(405, 'Method not allowed');
   const { route } = compiled;
-  const charge = await admitInjected(gate, compiled, call);
+  const admission = await admitInjected(gate, compiled, call);
   let status = 500;
   try {
     const takesBody = route.body !== undefined || route.rawBody === true;
     const rawBody = takesBody ? Buffer.from(call.body === undefined ? '' : stringify(call.body)) : undefined;
-    const received = { method: call.method, target, headers: {}, rawBody };
+    const received = { method: call.method, target, headers: {}, rawBody, admission };
     const reply = await route.handler(readRequest(call, received, compiled, match.params));
     status = reply.status;
     return { status, text: textOf(reply) };
   } finally {
-    charge(status);
+    admission?.charge([{ charged: isCharged(compiled, status), bytesOut: 0 }]);
   }
 }
 
-/** Throws GateRefusal. The returned function charges the call according to its status. */
+/** Throws GateRefusal. Null: the call is free. */
 async function admitInjected(
   gate: Gate | null,
   compiled: CompiledRoute,
   { caller, method }: InjectedCall,
-): Promise<(status: number) => void> {
+): Promise<Admission | null> {
   // Pages are polled; reads must not use up the credits of the project.
-  if (gate?.callerOf === undefined || caller === null || method === 'GET') return () => undefined;
-  const admission = await gate.admit(await gate.callerOf(caller.projectId), compiled.items);
-  return (status) => admission.charge([{ charged: isCharged(compiled, status), bytesOut: 0 }]);
+  if (gate?.callerOf === undefined || caller === null || method === 'GET') return null;
+  return await gate.admit(await gate.callerOf(caller.projectId), compiled.items);
 }
 
 function textOf({ json, jsonBytes, bytes }: Reply): string {

@@ -228,6 +228,8 @@ export interface GateItem {
 export interface Admission {
   /** Rate headers for the answer. */
   readonly headers: Readonly<Record<string, string>>;
+  /** The credits are used up; the call was admitted because of `neverRefused`, and is not charged. */
+  readonly isWaived?: boolean;
   /**
    * Called once with an outcome per item: whether it is charged, the bytes sent, and its credits when they are fewer than the price.
    * Returns the credits charged. Must not throw or wait.

@@ -42,6 +42,8 @@ export interface RouteRequest<Params = Record<string, string>, Query = Record<st
   readonly body: Body;
   /** The bytes of the body as received; absent when the route declares no body. */
   readonly rawBody?: Buffer;
+  /** The caller lacks the credits; the call was admitted because its price says `neverRefused`, and costs nothing. */
+  readonly isUnpaid?: boolean;
 }
 
 /** Finished JSON text that is written verbatim, as a body or as the result of a JSON-RPC method. */

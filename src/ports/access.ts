@@ -27,6 +27,9 @@ export const BUDGETS = {
   storedEvents: 'webhook events that are queued, held or failed',
   storedEventBytes: 'bytes of webhook events that are queued, held or failed',
   replays: 'replays in flight',
+  streams: 'open gRPC streams',
+  streamFilters: 'filters of gRPC streams, where a cuckoo filter counts as 16',
+  streamFilterBytes: 'bytes of requests and filters of gRPC streams',
 } as const;
 
 export type BudgetName = keyof typeof BUDGETS;
@@ -88,6 +91,14 @@ export interface StoredBudgets {
 /** Offered by the kernel. */
 export const storedBudgets: ServiceToken<StoredBudgets> = serviceToken('kernel.budgets');
 
+/** The tenants of this process, for plugins with a listener of their own. */
+export interface Tenants {
+  tenantOf(caller: Caller | null, address: string): Tenant;
+}
+
+/** Offered by the kernel. */
+export const kernelTenants: ServiceToken<Tenants> = serviceToken('kernel.tenants');
+
 /** The project and key that the first start of a daemon creates. */
 export interface FirstKey {
   readonly projectId: string;
@@ -125,10 +136,10 @@ export interface Charge {
 
 /** Charges data that is streamed to a project. */
 export interface StreamMeter {
-  /** Whether the credits known to this process cover so many bytes. False until `refresh` was called once. */
-  affords(bytes: number): boolean;
-  /** Charges bytes that were sent. */
-  count(bytes: number): void;
+  /** Whether the credits known to this process cover so many bytes, and credits for other work. False until `refresh` was called once. */
+  affords(bytes: number, credits?: number): boolean;
+  /** Charges bytes that were sent, and credits for other work. */
+  count(bytes: number, credits?: number): void;
   /** Reads the remaining credits. Throws the errors of the store. */
   refresh(): Promise<void>;
 }

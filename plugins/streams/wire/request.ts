@@ -51,7 +51,15 @@ export interface SubscribeRequest {
   readonly fromSlot: bigint | null;
 }
 
-export function readSubscribeRequest(bytes: Buffer): SubscribeRequest {
+/** What is kept of a request: one more than is allowed, for the refusal; the rest is skipped. */
+export interface RequestLimits {
+  /** Filters of each kind. */
+  readonly maxFilters: number;
+  /** Addresses in each list of a filter. */
+  readonly maxAddresses: number;
+}
+
+export function readSubscribeRequest(bytes: Buffer, { maxFilters, maxAddresses }: RequestLimits): SubscribeRequest {
   const slots = new Map<string, SlotFilter>();
   const transactions = new Map<string, TransactionFilter>();
   const transactionsStatus = new Map<string, TransactionFilter>();
@@ -61,16 +69,30 @@ export function readSubscribeRequest(bytes: Buffer): SubscribeRequest {
   let ping: number | null = null;
   let fromSlot: bigint | null = null;
   const reader = new Reader(bytes);
+  const readTransactions = (of: ProtobufReader) => readTransactionFilter(of, maxAddresses);
+  const readBlocks = (of: ProtobufReader) => readBlockFilter(of, maxAddresses);
+  function addTo<T>(filters: Map<string, T>, read: (of: ProtobufReader) => T): void {
+    if (filters.size > maxFilters) {
+      reader.skip();
+      return;
+    }
+    const { label, value } = readEntry(reader, read);
+    filters.set(label, value);
+  }
+  function addLabel(labels: Set<string>): void {
+    if (labels.size > maxFilters) reader.skip();
+    else labels.add(readEntry(reader, skipAll).label);
+  }
   for (let field = reader.next(); field !== 0; field = reader.next()) {
-    if (field === 1) accounts.add(readEntry(reader, skipAll).label);
-    else if (field === 2) addTo(slots, readEntry(reader, readSlotFilter));
-    else if (field === 3) addTo(transactions, readEntry(reader, readTransactionFilter));
-    else if (field === 4) addTo(blocks, readEntry(reader, readBlockFilter));
-    else if (field === 5) blocksMeta.add(readEntry(reader, skipAll).label);
+    if (field === 1) addLabel(accounts);
+    else if (field === 2) addTo(slots, readSlotFilter);
+    else if (field === 3) addTo(transactions, readTransactions);
+    else if (field === 4) addTo(blocks, readBlocks);
+    else if (field === 5) addLabel(blocksMeta);
     else if (field === 6) commitment = reader.int32();
-    else if (field === 8) entries.add(readEntry(reader, skipAll).label);
+    else if (field === 8) addLabel(entries);
     else if (field === 9) ping = readId(reader.message());
-    else if (field === 10) addTo(transactionsStatus, readEntry(reader, readTransactionFilter));
+    else if (field === 10) addTo(transactionsStatus, readTransactions);
     else if (field === 11) fromSlot = reader.uint64();
     else reader.skip();
   }
@@ -81,10 +103,6 @@ export function readSubscribeRequest(bytes: Buffer): SubscribeRequest {
 interface Entry<T> {
   readonly label: string;
   readonly value: T;
-}
-
-function addTo<T>(map: Map<string, T>, { label, value }: Entry<T>): void {
-  map.set(label, value);
 }
 
 /** An entry of a map from labels to filters. */
@@ -119,7 +137,7 @@ function readSlotFilter(reader: ProtobufReader): SlotFilter {
 /** Some copies of the definition give the cuckoo filter of transactions this number instead of 7. */
 const OTHER_CUCKOO_FIELD = 31;
 
-function readTransactionFilter(reader: ProtobufReader): TransactionFilter {
+function readTransactionFilter(reader: ProtobufReader, maxAddresses: number): TransactionFilter {
   let vote: boolean | null = null;
   let failed: boolean | null = null;
   let signature: string | null = null;
@@ -131,10 +149,10 @@ function readTransactionFilter(reader: ProtobufReader): TransactionFilter {
   for (let field = reader.next(); field !== 0; field = reader.next()) {
     if (field === 1) vote = reader.bool();
     else if (field === 2) failed = reader.bool();
-    else if (field === 3) accountInclude.push(reader.text());
-    else if (field === 4) accountExclude.push(reader.text());
+    else if (field === 3) addAddress(accountInclude, reader, maxAddresses);
+    else if (field === 4) addAddress(accountExclude, reader, maxAddresses);
     else if (field === 5) signature = reader.text();
-    else if (field === 6) accountRequired.push(reader.text());
+    else if (field === 6) addAddress(accountRequired, reader, maxAddresses);
     else if (field === 7 || field === OTHER_CUCKOO_FIELD) cuckoo = readCuckoo(reader.message());
     else if (field === 30) tokenAccounts = reader.int32();
     else reader.skip();
@@ -142,14 +160,14 @@ function readTransactionFilter(reader: ProtobufReader): TransactionFilter {
   return { vote, failed, signature, accountInclude, accountExclude, accountRequired, cuckoo, tokenAccounts };
 }
 
-function readBlockFilter(reader: ProtobufReader): BlockFilter {
+function readBlockFilter(reader: ProtobufReader, maxAddresses: number): BlockFilter {
   const accountInclude: string[] = [];
   let includeTransactions: boolean | null = null;
   let includeAccounts = false;
   let includeEntries = false;
   let cuckoo: CuckooTable | null = null;
   for (let field = reader.next(); field !== 0; field = reader.next()) {
-    if (field === 1) accountInclude.push(reader.text());
+    if (field === 1) addAddress(accountInclude, reader, maxAddresses);
     else if (field === 2) includeTransactions = reader.bool();
     else if (field === 3) includeAccounts = reader.bool();
     else if (field === 4) includeEntries = reader.bool();
@@ -157,6 +175,11 @@ function readBlockFilter(reader: ProtobufReader): BlockFilter {
     else reader.skip();
   }
   return { accountInclude, includeTransactions, includeAccounts, includeEntries, cuckoo };
+}
+
+function addAddress(to: string[], reader: ProtobufReader, maxAddresses: number): void {
+  if (to.length > maxAddresses) reader.skip();
+  else to.push(reader.text());
 }
 
 function readCuckoo(reader: ProtobufReader): CuckooTable {

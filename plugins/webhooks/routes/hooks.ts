@@ -167,7 +167,7 @@ function toggleRoute(context: ManageContext): Route {
       const caller = callerOf(request);
       const id = hookIdOf(request);
       const { active } = request.body;
-      if (active) await refuseWithoutCredits(context, caller.projectId);
+      if (active && request.isUnpaid === true) throw withoutCredits();
       const { hook, addresses } = await toggleHook(context, caller.projectId, id, active);
       return json(viewOf(hook, addresses, caller, context.clock.now()));
     },
@@ -202,12 +202,9 @@ function demandActive(body: unknown): void {
     throw new RequestError(400, 'active must be a boolean');
 }
 
-/** A call that ends a cost is never refused: the gate passes it, because it may switch off. */
-async function refuseWithoutCredits({ charges }: ManageContext, projectId: string): Promise<void> {
-  if (charges === null || (await charges.left(projectId)) > 0) return;
-  const details = 'Credits of this cycle are used up';
-  throw new RequestError(429, 'max usage reached', { details, retryAfterS: 3_600 });
-}
+/** Only what ends a cost is never refused; the gate does not know which of the two it is. */
+const withoutCredits = () =>
+  new RequestError(429, 'max usage reached', { details: 'Credits of this cycle are used up', retryAfterS: 3_600 });
 
 const MAX_OVERLAP_SECONDS = 604_800;
 

@@ -12,6 +12,7 @@ import { createGrpcServer } from '../../../plugins/streams/grpc-server.ts';
 import { createHub } from '../../../plugins/streams/hub.ts';
 import { createBlockUpdates, encodeLabels } from '../../../plugins/streams/wire/updates.ts';
 import { createSystemClock } from '../../../src/adapters/clock.ts';
+import { createBudgets } from '../../../src/budgets.ts';
 import type { ChainBlock } from '../../../src/ports/block.ts';
 import type { ChainReader } from '../../../src/ports/chain.ts';
 import { createMetricsRegistry } from '../../../src/runtime/metrics.ts';
@@ -44,13 +45,16 @@ async function startOurs(): Promise<Fan> {
   const caller = { projectId: 'bench', keyId: null, plan: 'none', wallet: null };
   const geyser = createGeyser({
     ...{ config, version: 'bench', hub, clock, metrics, log: createMemoryLog(), charges: null },
+    ...{ tenants: createBudgets(), http: { minReadBytesPerSecond: 0, readWindowMs: 30_000, requestTimeoutMs: 30_000 } },
     seed: () => new Uint32Array(randomBytes(16).buffer.slice(0, 16)),
     gate: { authenticate: () => caller, admit: () => ({ headers: {}, charge: () => 0 }) },
     // No unary method is called.
     chain: null as unknown as ChainReader,
   });
   const server = createGrpcServer({
-    ...{ host: '127.0.0.1', port: 0, tls: null, maxConnections: 100, maxStreams: 100, clock, handle: geyser.handle },
+    ...{ host: '127.0.0.1', port: 0, tls: null, maxConnections: 100, clock, handle: geyser.handle },
+    ...{ maxConnectionsPerAddress: () => 0, isTrusted: () => false, handshakeTimeoutMs: 30_000 },
+    remoteAddress: () => '127.0.0.1',
     pingIntervalMs: 600_000,
   });
   const port = await server.start();

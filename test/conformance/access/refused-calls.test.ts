@@ -100,3 +100,25 @@ test('/fast: no large bodies, and a token before anything is read', LIMIT, async
     JSON.stringify(seen),
   );
 });
+
+test('without credits a webhook can be switched off and deleted for nothing, but not on', LIMIT, async () => {
+  const { project, key } = await bed.makeKey({ override: { creditsLimit: 350 } });
+  const call = async (method: string, path: string, body?: object) =>
+    await bed.request(path, key, { method, ...(body === undefined ? {} : { body: JSON.stringify(body) }) });
+  const hook = { webhookURL: 'https://app.example/hook', webhookType: 'raw', accountAddresses: ['1'.repeat(32)] };
+  const made = await call('POST', '/v0/webhooks', hook);
+  const path = `/v0/webhooks/${((await made.json()) as { webhookID: string }).webhookID}`;
+  const toggle = async (active: boolean) => (await call('PATCH', path, { active })).status;
+  const used = async () =>
+    ((await (await call('GET', `/v0/admin/projects/${project}/usage`)).json()) as { creditsUsed: number }).creditsUsed;
+  assert.deepEqual([await toggle(false), await toggle(true), await used()], [200, 200, 300]);
+  assert.deepEqual([await toggle(false), await used()], [200, 300], 'the last 50 do not pay for it');
+  const on = await call('PATCH', path, { active: true });
+  assert.deepEqual([on.status, ((await on.json()) as { error: string }).error], [429, 'max usage reached']);
+  assert.ok(Number(on.headers.get('retry-after')) > 0);
+  await bed.cli('projects', 'set-plan', '--id', project, '--override', JSON.stringify({ creditsLimit: 400 }));
+  for (let i = 0; i < 200 && (await toggle(true)) !== 200; i += 1) await new Promise((done) => setTimeout(done, 20));
+  assert.equal(await used(), 400, 'exactly enough');
+  assert.equal((await call('DELETE', path)).status, 200);
+  assert.equal(await used(), 400);
+});

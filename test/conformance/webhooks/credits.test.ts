@@ -122,20 +122,6 @@ eachStore('credits of deliveries', (engine) => {
     assert.deepEqual((await it.used())[0], 100);
   });
 
-  test('without credits a webhook can be switched off and deleted, but not on', async (t) => {
-    const it = await start(t, 1);
-    const hook = await it.create();
-    const path = `/v0/webhooks/${hook.webhookID}`;
-    const toggle = async (active: boolean) => (await it.call('PATCH', path, { active })).status;
-    assert.deepEqual([await toggle(false), await toggle(true)], [200, 200]);
-    await it.event('a');
-    await it.finished(hook.webhookID);
-    assert.deepEqual([await toggle(false), await toggle(true)], [200, 429]);
-    assert.equal((await it.call('GET', path)).body.active, false);
-    assert.equal((await it.call('DELETE', path)).status, 200);
-    assert.deepEqual((await it.used())[0], 1);
-  });
-
   test('used up: nothing is sent or lost, the operator is notified once, and deliveries continue with new credits', async (t) => {
     const operator = await startReceiver();
     t.after(() => operator.close());

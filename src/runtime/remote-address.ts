@@ -1,12 +1,18 @@
-import type { IncomingMessage } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { BlockList, isIP } from 'node:net';
 import { parseCidr } from '../lib/cidr.ts';
 import { CodedError } from '../lib/coded-error.ts';
 import { derived } from '../lib/reloadable.ts';
 import type { Log } from '../ports/log.ts';
-import { EXIT } from '../runtime/errors.ts';
+import { EXIT } from './errors.ts';
 
-export type RemoteAddress = (request: IncomingMessage) => string;
+/** A request of HTTP/1.1, or what is known of one of HTTP/2. */
+export interface AddressedRequest {
+  readonly socket: { readonly remoteAddress?: string | undefined };
+  readonly headers: IncomingHttpHeaders;
+}
+
+export type RemoteAddress = (request: AddressedRequest) => string;
 
 /**
  * Creates the function that determines a client's address: that of the socket, or, behind trusted proxies, the right-most untrusted entry

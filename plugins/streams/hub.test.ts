@@ -1,0 +1,96 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { setImmediate as turn } from 'node:timers/promises';
+import { createBudgets } from '../../src/budgets.ts';
+import type { ChainBlock } from '../../src/ports/block.ts';
+import type { LedgerReader } from '../../src/ports/ledger.ts';
+import { createMetricsRegistry } from '../../src/runtime/metrics.ts';
+import { createManualClock } from '../../test/helpers/manual-clock.ts';
+import { createMemoryLog } from '../../test/helpers/memory-log.ts';
+import { compileFilters } from './filters.ts';
+import { GrpcError } from './grpc-server.ts';
+import { createHub, type Reader } from './hub.ts';
+
+const TOP = 10_000;
+
+/** A block without transactions. */
+const blockOf = (slot: number) =>
+  ({
+    slot,
+    parentSlot: slot - 1,
+    transactions: [],
+    keys: { size: 0, words: new Uint32Array(0) },
+  }) as unknown as ChainBlock;
+
+function createBed(budgets = createBudgets()) {
+  const read: number[] = [];
+  const kept = {
+    finalSlot: TOP,
+    newest: () => TOP,
+    firstOfRun: () => 0,
+    state: (slot: number) => (slot <= TOP ? ('block' as const) : ('unknown' as const)),
+    async block(slot: number) {
+      await turn();
+      read.push(slot);
+      return blockOf(slot);
+    },
+  };
+  const hub = createHub({
+    ...{ clock: createManualClock(), metrics: createMetricsRegistry().scope('streams'), log: createMemoryLog() },
+    ...{ blocks: () => kept as unknown as LedgerReader, limits: { maxPendingBytes: 1_000_000 } },
+  });
+  const empty = new Map<string, never>();
+  const filters = compileFilters(
+    {
+      ...{ accounts: new Set<string>(), blocksMeta: new Set<string>(), entries: new Set<string>() },
+      ...{ slots: empty, transactions: empty, transactionsStatus: empty, blocks: empty },
+      ...{ commitment: 1, ping: null, fromSlot: null },
+    },
+    { limits: { maxFilters: 1, maxAddresses: 1, maxCuckooBytes: 1, allowFullStream: true }, seed: new Uint32Array(4) },
+  );
+  function replay(project: string, from: number, more: Partial<Reader> = {}) {
+    const caller = { projectId: project, keyId: project, plan: 'p', wallet: null };
+    let ended: GrpcError | null = null;
+    const reader: Reader = {
+      tenant: budgets.tenantOf(caller, ''),
+      send: () => undefined,
+      ready: () => Promise.resolve(),
+      payForBlock: () => Promise.resolve(),
+      lagged: () => undefined,
+      refused: (error) => {
+        ended = error;
+      },
+      ...more,
+    };
+    const leave = hub.join({ key: null, filters, encoding: 'identity', from }, reader);
+    return { leave, ended: () => ended };
+  }
+  return { read, replay };
+}
+
+test('replays read in turns over the projects, however many one of them has', async () => {
+  const { read, replay } = createBed();
+  const attacks = Array.from({ length: 30 }, (_, i) => replay('attacker', i * 100));
+  while (read.length < 10) await turn();
+  const before = read.length;
+  const victim = replay('victim', 5_000);
+  while (read.filter((slot) => slot >= 5_000).length < 10) await turn();
+  const theirs = read.slice(before).filter((slot) => slot < 5_000).length;
+  for (const { leave } of [...attacks, victim]) leave('at-once');
+  // In the order of arrival it would be three hundred.
+  assert.ok(theirs <= 25, `${theirs} blocks of the attacker beside 10 of the victim`);
+});
+
+test('a block that is read costs something, whatever the filters take of it', async () => {
+  const { read, replay } = createBed();
+  let credits = 5;
+  const { ended } = replay('poor', 100, {
+    async payForBlock() {
+      if (credits === 0) throw new GrpcError('resourceExhausted', 'max usage reached');
+      credits -= 1;
+    },
+  });
+  while (ended() === null) await turn();
+  assert.deepEqual(read, [100, 101, 102, 103, 104]);
+  assert.equal((ended() as GrpcError | null)?.status, 'resourceExhausted');
+});
