@@ -4,10 +4,20 @@
  * Starts one PostgreSQL server for all store suites, and names every skipped test with its reason at the end.
  */
 import { execFileSync, spawn } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { availableParallelism } from 'node:os';
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statfsSync,
+  writeFileSync,
+} from 'node:fs';
+import { availableParallelism, freemem, tmpdir } from 'node:os';
 import { isAbsolute, join, relative } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
+import { messageOf } from '../src/lib/coded-error.ts';
 import { listFiles } from './helpers/list-files.ts';
 import { startPostgresServer } from './helpers/postgres-server.ts';
 
@@ -15,8 +25,10 @@ const root = fileURLToPath(new URL('..', import.meta.url));
 /** Unit tests stand beside their sources. They start nothing of their own, so they share processes: loading takes longer than running them. */
 const UNIT = /^(src|plugins)\//;
 const PER_PROCESS = 16;
+const MEMORY_FOR_FOLDERS = 8 * 1024 ** 3;
+const MOST_SLOW = 60;
 /** They take longest and come first, so that no core is without work at the end. */
-const LONG = /^test\/(simulation|e2e\/crash|conformance\/agave|fault\/ports|e2e\/(dashboard|cli)|fault\/store)\//;
+const LONG = /^test\/(simulation|e2e\/crash|conformance\/agave|fault\/ports|e2e\/(dashboard|cli|docs|guide)|fault\/store|packaging)\//;
 
 async function main(words: readonly string[]): Promise<number> {
   const foreign = words.filter((word) => isAbsolute(word));
@@ -33,13 +45,63 @@ async function main(words: readonly string[]): Promise<number> {
   // Inside of the tree, so that what is built finds its packages.
   const folder = mkdtempSync(join(root, '.cache', 'tests-'));
   const postgres = await startPostgresServer();
+  const times = join(folder, 'times');
+  const temporary = mkdtempSync(join(foldersInMemory() ?? tmpdir(), 'parhelion-run-'));
+  // PostgreSQL, and what is tested as a service, run as other users.
+  chmodSync(temporary, 0o1777);
   try {
     const built = [...foreign, ...grouped(build(files, folder), folder)];
-    return await runNode(built, { PARHELION_TEST_POSTGRES_URL: postgres.url });
+    return await runNode(built, {
+      PARHELION_TEST_POSTGRES_URL: postgres.url,
+      PARHELION_TEST_TIMES: times,
+      TMPDIR: temporary,
+    });
   } finally {
+    printSlowest(times, folder);
     await postgres.stop();
     rmSync(folder, { recursive: true });
+    try {
+      rmSync(temporary, { recursive: true, force: true });
+    } catch (error) {
+      // A disk that a killed test had mounted.
+      console.error(`${temporary} stays: ${messageOf(error)}`);
+    }
   }
+}
+
+/**
+ * Where temporary folders lie in memory; null if it cannot hold what the tests write, or if no program may run from there. Each commit of
+ * SQLite waits for the disk otherwise. Tests kill processes, never the machine, so what they check is the same.
+ */
+function foldersInMemory(): string | null {
+  const folder = '/dev/shm';
+  const mount =
+    existsSync('/proc/mounts') &&
+    new RegExp(`^\\S+ ${folder} tmpfs (\\S+)`, 'm').exec(readFileSync('/proc/mounts', 'utf8'));
+  if (!mount || mount[1]?.split(',').some((option) => option === 'noexec' || option === 'ro')) return null;
+  const { bavail, bsize } = statfsSync(folder);
+  // In a container; 0 or more than there is: unlimited.
+  const limit = process.constrainedMemory() || Number.POSITIVE_INFINITY;
+  return Math.min(bavail * bsize, freemem(), limit) >= MEMORY_FOR_FOLDERS ? folder : null;
+}
+
+/** What each process wrote at its end (`test-process.mjs`): its file, and seconds by the clock and of CPU, its children included. */
+function printSlowest(times: string, folder: string): void {
+  if (!existsSync(times)) return;
+  const rows = readFileSync(times, 'utf8')
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as { file: string; seconds: number; cpu: number });
+  const sum = (of: 'seconds' | 'cpu') => rows.reduce((all, row) => all + row[of], 0).toFixed(0);
+  const slow = rows.filter(({ seconds }) => seconds >= 5).toSorted((one, other) => other.seconds - one.seconds);
+  const lines = slow.slice(0, MOST_SLOW).map(({ file, seconds, cpu }) => {
+    const name = file.startsWith(folder) ? relative(folder, file).replace(/\.js$/, '.ts') : file;
+    return `${seconds.toFixed(0).padStart(5)} s  ${cpu.toFixed(0).padStart(4)} s of CPU  ${name}`;
+  });
+  if (slow.length === 0) return;
+  console.log(
+    `\nSLOWEST FILES (all ${rows.length} processes: ${sum('seconds')} s, ${sum('cpu')} s of CPU):\n${lines.join('\n')}`,
+  );
 }
 
 /** The files as Node loads them fastest: the loader of TypeScript took a third of the time of a whole run. */

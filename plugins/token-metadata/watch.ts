@@ -318,7 +318,7 @@ export function createChanges({ chain, store, clock, log, onChanged }: ChangesPa
   };
 }
 
-/** Looks for rows that came too late to be matched with the last blocks while no other one comes: a chain may stand still. */
+/** Looks for rows that came too late to be matched with the last blocks while no other one comes: a chain may stop producing blocks. */
 export interface QuietLook {
   start(): void;
   stop(): void;

@@ -1,7 +1,6 @@
 import { defineHostPlugin } from '../../src/plugin/host.ts';
 import { API_VERSION, CodedError } from '../../src/plugin/plugin.ts';
-import { tracesConfig } from './config.ts';
-import { readOtel } from './environment.ts';
+import { readOtel, tracesConfig } from './config.ts';
 import { TRACES_ERRORS } from './errors.ts';
 import { createExporter } from './exporter.ts';
 import { createTracer } from './tracer.ts';

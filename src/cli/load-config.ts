@@ -1,6 +1,5 @@
 import { accessSync, constants, type Stats, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
-import { checkUpstream, type UpstreamChoice } from '../config/check-upstream.ts';
 import { type CoreConfig, TLS_SECTIONS } from '../config/core.ts';
 import type { Override } from '../config/env.ts';
 import { type LoadedConfig, loadConfig } from '../config/load.ts';
@@ -52,7 +51,7 @@ const OTHERS_MAY_WRITE = 0o002;
 
 /**
  * The configuration file: `--config`, else PARHELION_CONFIG (empty: none), else parhelion.yaml in the working directory, else the
- * installed one. Null: there is none. Errors: CONFIG_UNREADABLE, exit 78.
+ * installed one. Null if no file exists. Errors: CONFIG_UNREADABLE, exit 78.
  */
 function findConfigFile(values: CommandValues, io: CliIo): string | null {
   const given = values['config'] ?? io.env['PARHELION_CONFIG'];
@@ -225,4 +224,39 @@ function localPortProblems({ core }: LoadedConfig): readonly string[] {
       ([name, wanted]) =>
         `${name} ${wanted} is a port of the local chain, which takes upstream.local.port ${port} and, for websockets, the next one (${port + 1})`,
     );
+}
+
+export interface UpstreamChoiceInput {
+  readonly urlCount: number;
+  readonly mode: 'auto' | 'on' | 'off';
+  /** A configuration file was given. */
+  readonly fromFile: boolean;
+  /** `NODE_ENV=production`. */
+  readonly productionEnv: boolean;
+}
+
+export type UpstreamChoice = 'upstream' | 'local';
+
+const MISSING =
+  'no upstream is configured: set upstream.urls (or SOLANA_RPC_URL) to the JSON-RPC address of a Solana node';
+
+/**
+ * Decides once, before the first socket opens, whether the daemon uses real upstreams or the local chain. A production
+ * start (a configuration file, or NODE_ENV=production) never falls back to the local chain. Errors: CONFIG_INVALID, exit 78.
+ */
+export function checkUpstream({ urlCount, mode, fromFile, productionEnv }: UpstreamChoiceInput): UpstreamChoice {
+  if (mode === 'on' && productionEnv) {
+    throw refuse('upstream.local.mode is "on": the local chain is not allowed with NODE_ENV=production');
+  }
+  if (urlCount > 0) {
+    if (mode === 'on') throw refuse('both upstream.urls and upstream.local.mode "on" are configured: choose one');
+    return 'upstream';
+  }
+  if (mode === 'off') throw refuse(MISSING);
+  if (productionEnv || (fromFile && mode === 'auto')) throw refuse(MISSING);
+  return 'local';
+}
+
+function refuse(problem: string): CodedError {
+  return new CodedError('CONFIG_INVALID', problem, { exitCode: EXIT.config, facts: { problems: [problem] } });
 }

@@ -64,7 +64,7 @@ export function findRunFiles(dataDir: string): RunFile[] {
   return [...files.filter(({ api }) => api !== null), ...files.filter(({ api }) => api === null)];
 }
 
-/** A folder that this user may not read may belong to a running daemon: that there is none would be a guess. */
+/** A folder that this user may not read may belong to a running daemon, so the answer is unknown. */
 function namesIn(dataDir: string): string[] {
   try {
     return readdirSync(dataDir);

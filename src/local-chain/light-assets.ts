@@ -65,7 +65,7 @@ interface AccountFile {
   };
 }
 
-/** The folder to load from: the given one, else the development dependency's; null when there is none. */
+/** The folder to load from: the given one, else the development dependency's; null if neither exists. */
 export function findLightAssets(asked: string | false | null | undefined): string | null {
   if (asked === false) return null;
   if (typeof asked === 'string') {

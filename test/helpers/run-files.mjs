@@ -13,5 +13,5 @@ events.on('test:fail', ({ todo }) => {
 });
 const reporters = [spec, summary].map((reporter) => events.compose(reporter));
 reporters[0].pipe(process.stdout, { end: false });
-// The list of slow and skipped files comes after all else.
+// The list of skipped tests comes after all else.
 reporters[0].once('end', () => reporters[1].pipe(process.stdout));

@@ -1,4 +1,4 @@
-/** Loads the modules of the built daemon, then waits for a byte on standard input before anything of it runs. */
+/** Loads the modules that `serve` loads of the built program, then waits for a byte on standard input before anything of it runs. */
 import { readdirSync } from 'node:fs';
 import { isMainThread } from 'node:worker_threads';
 
@@ -6,7 +6,7 @@ import { isMainThread } from 'node:worker_threads';
 if (isMainThread) {
   const dist = new URL('../../dist/', import.meta.url);
   for (const piece of readdirSync(new URL('pieces', dist))) {
-    if (piece.endsWith('.js')) await import(new URL(`pieces/${piece}`, dist).href);
+    if (/^(serve|fronts|sqlite|prom-client)-\w+\.js$/.test(piece)) await import(new URL(`pieces/${piece}`, dist).href);
   }
   for (const plugin of readdirSync(new URL('plugins', dist))) {
     await import(new URL(`plugins/${plugin}/index.js`, dist).href);

@@ -136,7 +136,7 @@ export function nameSchemas<T>(document: T): { readonly document: T; readonly sc
   return { document: named as T, schemas };
 }
 
-/** Values that look like parts of the document and are none. */
+/** Values that look like parts of the document but are not. */
 const VALUES = new Set(['example', 'examples', 'default', 'const', 'enum', 'value']);
 
 /** Replaces each object of a document, inner ones first, besides examples and other values. A map of members is not an object of it. */

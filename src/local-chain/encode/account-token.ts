@@ -205,7 +205,7 @@ const EXTENSIONS: readonly Extension[] = [
   { name: 'permissionedBurnConfig', state: (read) => ({ authority: read.keyOrNone() }) },
 ];
 
-/** Extensions in stored order; empty when there are none, or when the list is malformed. */
+/** Extensions in stored order; empty if the account has no extensions or the list is malformed. */
 function extensionsInfo(data: Uint8Array): { extensions?: unknown[] } {
   const extensions: unknown[] = [];
   const reader = byteReader(data.subarray(EXTENSIONS_AT));

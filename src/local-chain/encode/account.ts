@@ -120,7 +120,7 @@ function parseNative(owner: string, data: Uint8Array, address: string) {
   }
 }
 
-/** Content of an account of a native program; `info` is absent when there is none. */
+/** Content of an account of a native program; `info` is absent for types without content. */
 export interface AccountInfo {
   readonly type: string;
   readonly info?: unknown;

@@ -125,7 +125,7 @@ function programmableConfig(reader: ByteReader): MetadataTail['programmableConfi
 function oneOf<const T>(names: readonly T[], reader: ByteReader): T {
   const number = reader.u8();
   const name = names[number];
-  if (name === undefined) throw new LayoutError(`${number} is none of ${names.length} variants`, reader.offset - 1);
+  if (name === undefined) throw new LayoutError(`unknown variant ${number} of ${names.length}`, reader.offset - 1);
   return name;
 }
 

@@ -75,7 +75,7 @@ export interface TransactionView {
   readonly outer: readonly ViewStep[];
   /** base58 */
   readonly feePayer: string;
-  /** base58 of the account at a position; empty when there is none. */
+  /** base58 of the account at a position; empty if the instruction has no such account. */
   account(position: number | undefined): string;
   /** base58 of a key; empty for -1. */
   key(id: number): string;

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { sql } from 'kysely';
-import { copyStore } from '../../../src/cli/store-copy.ts';
+import { copyStore } from '../../../src/cli/commands/store-copy.ts';
 import type { SqlValue, Store, StoreTx } from '../../../src/ports/store.ts';
 import { readTableShapes, type TableShape } from '../../../src/store/inspect.ts';
 import { ensureSchema, migrate } from '../../../src/store/migrate.ts';

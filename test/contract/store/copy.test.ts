@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { sql } from 'kysely';
-import { copyStore } from '../../../src/cli/store-copy.ts';
+import { copyStore } from '../../../src/cli/commands/store-copy.ts';
 import { jobMigrations } from '../../../src/jobs/table.ts';
 import type { Migration, MigrationScope, Store } from '../../../src/ports/store.ts';
 import { ensureSchema, migrate } from '../../../src/store/migrate.ts';

@@ -2,8 +2,7 @@
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createYellowstoneStream } from '../../../src/adapters/chain/geyser/block-stream.ts';
-import { loadClientPackage } from '../../../src/adapters/chain/geyser/client-package.ts';
+import { createYellowstoneStream, loadClientPackage } from '../../../src/adapters/chain/geyser/block-stream.ts';
 import { createRpcChainSource, createUpstreamPool } from '../../../src/adapters/chain/rpc/index.ts';
 import { createSystemRandom } from '../../../src/adapters/random.ts';
 import { createFollower } from '../../../src/chain/follower.ts';

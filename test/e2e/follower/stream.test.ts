@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { describe, type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Keypair, PublicKey, SystemProgram } from '@solana/web3.js';
-import { loadClientPackage } from '../../../src/adapters/chain/geyser/client-package.ts';
+import { loadClientPackage } from '../../../src/adapters/chain/geyser/block-stream.ts';
 import { rpcFormOf, type StreamBlock } from '../../../src/adapters/chain/geyser/rpc-form.ts';
 
 import { decodeBlock } from '../../../src/solana/decode/decode-block.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { readOtel } from './environment.ts';
+import { readOtel } from './config.ts';
 
 /** What the variables set, by key, and how many of them are refused or ignored. */
 function read(env: Record<string, string>) {

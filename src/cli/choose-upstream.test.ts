@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { checkUpstream } from './check-upstream.ts';
+import { checkUpstream } from './load-config.ts';
 
 type Mode = 'auto' | 'on' | 'off';
 const modes: readonly Mode[] = ['auto', 'on', 'off'];
