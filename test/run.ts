@@ -28,7 +28,8 @@ const PER_PROCESS = 16;
 const MEMORY_FOR_FOLDERS = 8 * 1024 ** 3;
 const MOST_SLOW = 60;
 /** They take longest and come first, so that no core is without work at the end. */
-const LONG = /^test\/(simulation|e2e\/crash|conformance\/agave|fault\/ports|e2e\/(dashboard|cli|docs|guide)|fault\/store|packaging)\//;
+const LONG =
+  /^test\/(simulation|e2e\/crash|conformance\/agave|fault\/ports|e2e\/(dashboard|cli|docs|guide)|fault\/store|packaging)\//;
 
 async function main(words: readonly string[]): Promise<number> {
   const foreign = words.filter((word) => isAbsolute(word));
