@@ -1,7 +1,7 @@
 /**
  * Runs the test suites: `npm test`, or `npm test -- follower webhooks` for files whose path contains one of the words (an absolute
  * path is a file of its own). Its exit code is 0 only when every test passed.
- * Starts one PostgreSQL server for all store suites, and names every skipped test with its reason at the end.
+ * Starts one PostgreSQL server for all store suites, unless PARHELION_TEST_POSTGRES_URL names one, and names every skipped test with its reason at the end.
  */
 import { execFileSync, spawn } from 'node:child_process';
 import {
@@ -45,7 +45,8 @@ async function main(words: readonly string[]): Promise<number> {
   mkdirSync(join(root, '.cache'), { recursive: true });
   // Inside of the tree, so that what is built finds its packages.
   const folder = mkdtempSync(join(root, '.cache', 'tests-'));
-  const postgres = await startPostgresServer();
+  const given = process.env['PARHELION_TEST_POSTGRES_URL'];
+  const postgres = given ? { url: given, stop: async () => {} } : await startPostgresServer();
   const times = join(folder, 'times');
   const temporary = mkdtempSync(join(foldersInMemory() ?? tmpdir(), 'parhelion-run-'));
   // PostgreSQL, and what is tested as a service, run as other users.
