@@ -46,7 +46,10 @@ export const proxyConfig = Type.Object(
     websocket: Type.Object(
       {
         maxConnections: reloadable(count(5_000, 'open client sockets')),
-        maxMessageBytes: count(1_048_576, 'largest message of a client'),
+        maxMessageBytes: count(
+          8_388_608,
+          'largest message of a client; a transactionSubscribe with three lists of 50,000 addresses fits',
+        ),
         maxSubscriptions: reloadable(count(1_000, 'subscriptions of one client')),
         maxParamsBytes: reloadable(
           count(

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { defineHostPlugin, type HostContext } from '../../src/plugin/host.ts';
+import { defineHostPlugin, followedSubscriptions, type HostContext } from '../../src/plugin/host.ts';
 import { accessCharges } from '../../src/ports/access.ts';
 import { sendRoutes } from '../../src/ports/send-routes.ts';
 import { createAsk, createSticky } from './ask.ts';
@@ -20,7 +20,7 @@ export default defineHostPlugin({
   summary: 'standard Solana JSON-RPC methods and websocket subscriptions through the configured upstreams',
   roles: ['api'],
   config: proxyConfig,
-  uses: [sendRoutes, accessCharges],
+  uses: [sendRoutes, accessCharges, followedSubscriptions],
   provision(ctx) {
     const pool = ctx.upstreams('main');
     const price = createPrices(ctx.config.credits);
@@ -28,6 +28,7 @@ export default defineHostPlugin({
     let hub: Hub | null = null;
     const sockets = createSockets({
       hub: () => hub,
+      followed: ctx.use(followedSubscriptions) ?? null,
       config: ctx.config.websocket,
       clock: ctx.clock,
       metrics: ctx.metrics,

@@ -666,9 +666,34 @@ const subscriptions: readonly Row[] = [
     [...required({ signature: signature() }), ...options()],
     subscription,
   ],
+  [
+    'transactionSubscribe',
+    'Transactions that a filter chooses; needs the plugin streams or an upstream that has it',
+    [
+      ...required({ filter: anything('Which transactions', { accountInclude: [EXAMPLES.address], failed: false }) }),
+      ...options({
+        encoding,
+        transactionDetails: oneOf(['full', 'accounts', 'signatures', 'none'], 'Details; default full', 'full'),
+        maxSupportedTransactionVersion: count('Newest version of transactions that is understood', 1),
+        fromSlot: slot('First slot of a replay'),
+      }),
+    ],
+    subscription,
+  ],
+  [
+    'blockSubscribe',
+    'Each new block',
+    [
+      ...required({
+        filter: anything('all, or {mentionsAccountOrProgram: address}', { mentionsAccountOrProgram: EXAMPLES.address }),
+      }),
+      ...options({ encoding }),
+    ],
+    subscription,
+  ],
   ['slotSubscribe', 'Each new slot', [], subscription],
   ['rootSubscribe', 'Each new root', [], subscription],
-  ...['account', 'logs', 'program', 'signature', 'slot', 'root'].map(
+  ...['account', 'logs', 'program', 'signature', 'transaction', 'block', 'slot', 'root'].map(
     (name): Row => [
       `${name}Unsubscribe`,
       `Ends a ${name}Subscribe`,

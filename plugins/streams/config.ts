@@ -47,9 +47,33 @@ const grpc = Type.Object(
   { ...closed, default: {}, description: 'the gRPC listener' },
 );
 
+const websocket = Type.Object(
+  {
+    maxAddresses: reloadable(count(50_000, 'addresses in each list of a filter of transactionSubscribe')),
+    maxParamsBytes: reloadable(
+      count(
+        8_388_608,
+        'size of the parameters of one subscription that is answered here; proxy.websocket.maxMessageBytes limits it too',
+      ),
+    ),
+    maxSubscriptionBytes: reloadable(
+      count(16_777_216, 'bytes of one subscription on their way to the websockets; beyond that it ends with 1013'),
+    ),
+    maxQueuedBytes: reloadable(count(67_108_864, 'bytes of all subscriptions on their way to the websockets')),
+    allowFullStream: reloadable(
+      Type.Boolean({
+        default: true,
+        description: 'whether transactionSubscribe may have no condition, which asks for all transactions',
+      }),
+    ),
+  },
+  { ...closed, default: {}, description: 'subscriptions over the websockets of the API listener' },
+);
+
 export const streamsConfig = Type.Object(
   {
     grpc,
+    websocket,
     credits: Type.Object(
       {
         data: reloadable(count(2, 'each 0.1 MB (100,000 bytes) of updates before compression, counted by the byte', 0)),

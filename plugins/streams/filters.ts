@@ -181,6 +181,28 @@ function labelsOfSlot(slots: ReadonlyMap<string, SlotFilter>, status: number, le
 
 // -------------------------------------------------------------------------------------------------------- transactions
 
+export interface TransactionMatcher {
+  /** Bytes that its addresses take. */
+  readonly bytes: number;
+  matching(block: ChainBlock): readonly NormalTransaction[];
+}
+
+/** A single filter. Throws GrpcError when it is not allowed. */
+export function compileTransactionFilter(
+  filter: TransactionFilter,
+  { limits, seed }: FilterOptions,
+): TransactionMatcher {
+  const compiled = compileTransactions('', filter, limits, seed);
+  const { include, exclude, required } = compiled;
+  return {
+    bytes: [include, exclude, required].reduce((sum, set) => sum + (set?.bytes ?? 0), 0),
+    matching(block) {
+      const look = lookInto(block, compiled);
+      return block.transactions.filter((transaction) => matches(compiled, look, transaction));
+    },
+  };
+}
+
 interface CompiledTransactions {
   readonly label: string;
   readonly vote: boolean | null;

@@ -10,6 +10,7 @@ import { createMemoryLog } from '../../test/helpers/memory-log.ts';
 import { compileFilters } from './filters.ts';
 import { GrpcError } from './grpc-server.ts';
 import { createHub, type Reader } from './hub.ts';
+import { createUpdateFeed } from './update-feed.ts';
 
 const TOP = 10_000;
 
@@ -36,7 +37,7 @@ function createBed(budgets = createBudgets()) {
     },
   };
   const hub = createHub({
-    ...{ clock: createManualClock(), metrics: createMetricsRegistry().scope('streams'), log: createMemoryLog() },
+    ...{ metrics: createMetricsRegistry().scope('streams'), log: createMemoryLog() },
     ...{ blocks: () => kept as unknown as LedgerReader, limits: { maxPendingBytes: 1_000_000 } },
   });
   const empty = new Map<string, never>();
@@ -48,6 +49,7 @@ function createBed(budgets = createBudgets()) {
     },
     { limits: { maxFilters: 1, maxAddresses: 1, maxCuckooBytes: 1, allowFullStream: true }, seed: new Uint32Array(4) },
   );
+  const feed = createUpdateFeed(filters, 'identity', createManualClock());
   function replay(project: string, from: number, more: Partial<Reader> = {}) {
     const caller = { projectId: project, keyId: project, plan: 'p', wallet: null };
     let ended: GrpcError | null = null;
@@ -62,7 +64,7 @@ function createBed(budgets = createBudgets()) {
       },
       ...more,
     };
-    const leave = hub.join({ key: null, filters, encoding: 'identity', from }, reader);
+    const leave = hub.join({ key: null, feed, from }, reader);
     return { leave, ended: () => ended };
   }
   return { read, replay };

@@ -3,27 +3,31 @@
  * and its frames are joined once for all readers of it. A subscription with a first slot reads the ledger by itself until it has caught up.
  */
 import type { BlockListener } from '../../src/plugin/host.ts';
-import {
-  type BlockHeader,
-  type ChainBlock,
-  type Clock,
-  type Log,
-  type Metrics,
-  messageOf,
-} from '../../src/plugin/plugin.ts';
+import { type BlockHeader, type ChainBlock, type Log, type Metrics, messageOf } from '../../src/plugin/plugin.ts';
 import type { Lease, Tenant } from '../../src/ports/access.ts';
 import type { LedgerReader } from '../../src/ports/ledger.ts';
 import { createSemaphore } from '../../src/runtime/semaphore.ts';
-import type { Filters, Labels, Match } from './filters.ts';
-import { type Encoding, frame, frameBytes, GrpcError, writeFrame } from './grpc-server.ts';
-import { type BlockUpdates, createBlockUpdates, encodeLabels, encodeSlot, SLOT_STATUS } from './wire/updates.ts';
+import type { Level } from './filters.ts';
+import { GrpcError } from './grpc-server.ts';
+import { SLOT_STATUS } from './wire/updates.ts';
 
-/** Frames that are written together. */
+/** Messages that are written together. */
 export interface Batch {
   readonly bytes: Buffer;
   readonly updates: number;
   /** Size of the messages before compression: what is charged. */
   readonly messageBytes: number;
+  /** Where each message ends, for those who have to tell them apart. */
+  readonly ends?: Uint32Array;
+}
+
+/** What a subscription wants of each block, in the form in which it is sent. */
+export interface Feed {
+  readonly level: Level;
+  /** What a block gives it. Kept with the block, so that equal content is made once. */
+  content(block: ChainBlock): readonly Batch[];
+  /** What it is told of the status of a slot. */
+  slot(header: BlockHeader, status: number): readonly Batch[];
 }
 
 export interface Reader {
@@ -40,7 +44,6 @@ export interface Reader {
 }
 
 export interface HubOptions {
-  readonly clock: Clock;
   readonly metrics: Metrics;
   readonly log: Log;
   /** The ledger; null: there is none. */
@@ -52,8 +55,7 @@ export interface HubOptions {
 export interface Subscription {
   /** The name under which equal subscriptions are shared; null: never shared. */
   readonly key: string | null;
-  readonly filters: Filters;
-  readonly encoding: Encoding;
+  readonly feed: Feed;
   /** The first slot of a replay; null: from the next block on. */
   readonly from: number | null;
 }
@@ -66,10 +68,10 @@ export interface Hub extends Omit<BlockListener, 'chain'> {
   join(subscription: Subscription, reader: Reader): Leave;
   /** The first slot from which a replay is possible; null without a ledger. */
   firstAvailable(): number | null;
+  /** The newest final slot that is known here; 0 without one. */
+  finalSlot(): number;
 }
 
-/** Frames are joined to buffers of about this size. */
-const BATCH_BYTES = 131_072;
 /** Released blocks that are not final; more means that finality stands still, and the oldest are forgotten. */
 const MAX_OPEN_BLOCKS = 16_384;
 
@@ -92,8 +94,7 @@ interface Member {
 
 interface Group {
   readonly name: string | null;
-  readonly filters: Filters;
-  readonly encoding: Encoding;
+  readonly feed: Feed;
   readonly members: Set<Member>;
   pending: Pending[];
   pendingBytes: number;
@@ -101,7 +102,7 @@ interface Group {
   payer: { readonly tenant: Tenant; readonly lease: Lease } | null;
 }
 
-export function createHub({ clock, metrics, log, limits, blocks }: HubOptions): Hub {
+export function createHub({ metrics, log, limits, blocks }: HubOptions): Hub {
   const groups = new Set<Group>();
   const named = new Map<string, Group>();
   /** Released and not final yet, ascending. */
@@ -132,33 +133,11 @@ export function createHub({ clock, metrics, log, limits, blocks }: HubOptions): 
 
   /** A status of a slot is news for all levels. */
   function tellSlot(group: Group, header: BlockHeader, status: number): void {
-    const batches = slotUpdate(group, header, status);
+    const batches = group.feed.slot(header, status);
     if (batches.length === 0) return;
     // A reader of final blocks that has not got a block needs not know that it is final.
-    const isContent = status === SLOT_STATUS.finalized && group.filters.level === 'finalized';
+    const isContent = status === SLOT_STATUS.finalized && group.feed.level === 'finalized';
     deliver(group, batches, header.slot, isContent);
-  }
-
-  function slotUpdate(
-    { filters, encoding }: Pick<Group, 'filters' | 'encoding'>,
-    { slot, parentSlot: parent }: BlockHeader,
-    status: number,
-  ): readonly Batch[] {
-    const labels = filters.matchSlot(status);
-    if (labels === null) return [];
-    const dead = status === SLOT_STATUS.dead ? { deadError: 'the slot is on a fork that was left' } : {};
-    const body = encodeSlot({ slot, parent, status, ...dead }, clock.now());
-    return join([{ head: headOf(labels), body }], encoding);
-  }
-
-  function contentFor(
-    group: Pick<Group, 'filters' | 'encoding'>,
-    block: ChainBlock,
-    updates: BlockUpdates,
-  ): readonly Batch[] {
-    const matches = group.filters.match(block);
-    const parts = matches.map((match) => ({ head: headOf(match.labels), body: bodyOf(match, updates) }));
-    return join(parts, group.encoding);
   }
 
   function hold(group: Group, slot: number, batches: readonly Batch[]): void {
@@ -209,15 +188,15 @@ export function createHub({ clock, metrics, log, limits, blocks }: HubOptions): 
 
   /** `held`: content of blocks that are not final, with which a replay at `finalized` arrives. */
   function joinLive(
-    { key, filters, encoding }: Subscription,
+    { key, feed }: Subscription,
     reader: Reader,
     from = (open.at(-1)?.slot ?? -1) + 1,
     held: Pending[] = [],
   ): Leave {
-    const name = key === null || held.length > 0 ? null : `${encoding} ${key}`;
+    const name = held.length > 0 ? null : key;
     let group = name === null ? undefined : named.get(name);
     if (group === undefined) {
-      group = { name, filters, encoding, members: new Set(), pending: held, pendingBytes: 0, payer: null };
+      group = { name, feed, members: new Set(), pending: held, pendingBytes: 0, payer: null };
       groups.add(group);
       if (name !== null) named.set(name, group);
     }
@@ -227,7 +206,7 @@ export function createHub({ clock, metrics, log, limits, blocks }: HubOptions): 
     settle(own);
     return (how) => {
       const last = open.at(-1)?.slot;
-      if (how === 'after-released' && filters.level === 'finalized' && last !== undefined && last >= member.from)
+      if (how === 'after-released' && feed.level === 'finalized' && last !== undefined && last >= member.from)
         member.until = last;
       else own.members.delete(member);
       settle(own);
@@ -274,7 +253,7 @@ export function createHub({ clock, metrics, log, limits, blocks }: HubOptions): 
   /** Sends what the ledger has, block by block, until the newest released one; in the same turn the subscription becomes a live one. */
   async function readOn(kept: LedgerReader, replay: Replay): Promise<void> {
     const { subscription, reader } = replay;
-    const { filters, encoding } = subscription;
+    const { feed } = subscription;
     for (;;) {
       await reader.ready();
       if (replay.isOver) return;
@@ -285,7 +264,7 @@ export function createHub({ clock, metrics, log, limits, blocks }: HubOptions): 
         replays.delete(replay);
         replay.lease.release();
         const from = Math.max(replay.position, top + 1);
-        replay.left = joinLive(subscription, reader, filters.level === 'finalized' ? 0 : from, replay.held);
+        replay.left = joinLive(subscription, reader, feed.level === 'finalized' ? 0 : from, replay.held);
         return;
       }
       const { turns } = replay;
@@ -297,10 +276,9 @@ export function createHub({ clock, metrics, log, limits, blocks }: HubOptions): 
       if (turns !== replay.turns) continue;
       if (block === null) throw outOfRange(kept, slot);
       const isFinal = slot <= finalUpTo(kept);
-      const group = { filters, encoding };
-      const batches = contentFor(group, block, createBlockUpdates(block, clock.now()));
+      const batches = feed.content(block);
       replay.position = slot + 1;
-      if (filters.level !== 'finalized' || isFinal) sendAll(reader, batches);
+      if (feed.level !== 'finalized' || isFinal) sendAll(reader, batches);
       else if (batches.length > 0) holdFor(replay, slot, batches);
       const { processed, confirmed, finalized } = SLOT_STATUS;
       tellReplay(replay, block, isFinal ? [processed, confirmed, finalized] : [processed, confirmed]);
@@ -350,7 +328,7 @@ export function createHub({ clock, metrics, log, limits, blocks }: HubOptions): 
   }
 
   function tellReplay({ subscription, reader }: Replay, header: BlockHeader, statuses: readonly number[]): void {
-    for (const status of statuses) sendAll(reader, slotUpdate(subscription, header, status));
+    for (const status of statuses) sendAll(reader, subscription.feed.slot(header, status));
   }
 
   return {
@@ -362,10 +340,9 @@ export function createHub({ clock, metrics, log, limits, blocks }: HubOptions): 
       open.push(header);
       releasedTo = slot;
       if (open.length > MAX_OPEN_BLOCKS) open.shift();
-      const updates = createBlockUpdates(block, clock.now());
       for (const group of [...groups]) {
-        const batches = contentFor(group, block, updates);
-        if (group.filters.level === 'finalized') hold(group, slot, batches);
+        const batches = group.feed.content(block);
+        if (group.feed.level === 'finalized') hold(group, slot, batches);
         else deliver(group, batches, slot, true);
         tellSlot(group, header, SLOT_STATUS.processed);
         tellSlot(group, header, SLOT_STATUS.confirmed);
@@ -419,6 +396,7 @@ export function createHub({ clock, metrics, log, limits, blocks }: HubOptions): 
       const first = blocks()?.firstOfRun() ?? -1;
       return first < 0 ? null : first;
     },
+    finalSlot: () => Math.max(0, finalTo, finalTo < 0 ? (blocks()?.finalSlot ?? 0) : 0),
   };
 }
 
@@ -484,75 +462,3 @@ const headerOf = ({
 }: BlockHeader): BlockHeader => ({
   ...{ slot, parentSlot, blockhash, previousBlockhash, blockHeight, blockTime },
 });
-
-function bodyOf(match: Match, updates: BlockUpdates): Buffer {
-  switch (match.kind) {
-    case 'transaction':
-      return updates.transaction(match.index);
-    case 'transactionStatus':
-      return updates.transactionStatus(match.index);
-    case 'block':
-      return updates.block(match.content);
-    case 'blockMeta':
-      return updates.blockMeta();
-  }
-}
-
-const heads = new WeakMap<Labels, Buffer>();
-
-function headOf(labels: Labels): Buffer {
-  let head = heads.get(labels);
-  if (head === undefined) {
-    head = encodeLabels(labels);
-    heads.set(labels, head);
-  }
-  return head;
-}
-
-interface Part {
-  readonly head: Buffer;
-  readonly body: Buffer;
-}
-
-/** Few large writes cost far less than many small ones. */
-function join(parts: readonly Part[], encoding: Encoding): readonly Batch[] {
-  if (encoding !== 'identity') return joinPacked(parts, encoding);
-  const batches: Batch[] = [];
-  for (let from = 0; from < parts.length; ) {
-    let size = 0;
-    let to = from;
-    while (to < parts.length && (to === from || size < BATCH_BYTES)) {
-      size += frameBytes(parts[to]!.head, parts[to]!.body);
-      to += 1;
-    }
-    const bytes = Buffer.allocUnsafeSlow(size);
-    let at = 0;
-    for (let part = from; part < to; part++) at = writeFrame(bytes, at, parts[part]!.head, parts[part]!.body);
-    batches.push({ bytes, updates: to - from, messageBytes: size });
-    from = to;
-  }
-  return batches;
-}
-
-function joinPacked(parts: readonly Part[], encoding: Encoding): readonly Batch[] {
-  const batches: Batch[] = [];
-  let frames: Buffer[] = [];
-  let size = 0;
-  let messageBytes = 0;
-  const flush = () => {
-    if (frames.length === 0) return;
-    batches.push({ bytes: Buffer.concat(frames), updates: frames.length, messageBytes });
-    frames = [];
-    size = 0;
-    messageBytes = 0;
-  };
-  for (const { head, body } of parts) {
-    const framed = frame(head, body, encoding);
-    frames.push(framed);
-    size += framed.length;
-    messageBytes += frameBytes(head, body);
-    if (size >= BATCH_BYTES) flush();
-  }
-  flush();
-  return batches;
-}

@@ -1,14 +1,24 @@
 import { readFileSync } from 'node:fs';
 import { createSecureContext } from 'node:tls';
-import { defineHostPlugin, gateService } from '../../src/plugin/host.ts';
-import { API_VERSION, CodedError, codeOf, derived } from '../../src/plugin/plugin.ts';
+import {
+  defineHostPlugin,
+  type FollowedSubscriptions,
+  followedSubscriptions,
+  gateService,
+  type HostContext,
+} from '../../src/plugin/host.ts';
+import { API_VERSION, type ChainReader, CodedError, codeOf, derived } from '../../src/plugin/plugin.ts';
 import { accessCharges, kernelTenants } from '../../src/ports/access.ts';
 import { kernelLedger } from '../../src/ports/ledger.ts';
+import { kernelThreadLine } from '../../src/ports/thread-line.ts';
 import { createRemoteAddress, createTrust } from '../../src/runtime/remote-address.ts';
 import { type StreamsConfig, streamsConfig } from './config.ts';
+import type { FilterLimits } from './filters.ts';
 import { createGeyser } from './geyser.ts';
 import { createGrpcServer, type GrpcServer } from './grpc-server.ts';
 import { createHub } from './hub.ts';
+import { createFollowed } from './socket/followed.ts';
+import { serveSockets } from './socket/line.ts';
 
 const SESSION_PING_MS = 30_000;
 /** How long streams have to send their status before the drain goes on. */
@@ -17,19 +27,22 @@ const EXIT_TEMPORARY = 75;
 const EXIT_CONFIG = 78;
 
 /**
- * Streams of transactions, blocks and slots over gRPC. The listener is in the thread that follows the chain, where each block is decoded
- * once for all.
+ * Streams of transactions, blocks and slots over gRPC, and subscriptions of websockets. The gRPC listener is in the thread that follows the
+ * chain, where each block is decoded once for all; the websockets are in the thread of the API, which gets their notifications over a line.
  */
 export default defineHostPlugin({
   id: 'streams',
   apiVersion: API_VERSION,
-  summary: 'streams of transactions, blocks and slots over gRPC, for Yellowstone and LaserStream clients',
-  roles: ['indexer'],
+  summary:
+    'streams of transactions, blocks and slots over gRPC and websockets, for Yellowstone and LaserStream clients',
+  roles: ['api', 'indexer'],
   config: streamsConfig,
-  uses: [accessCharges, gateService, kernelLedger, kernelTenants],
+  uses: [accessCharges, gateService, kernelLedger, kernelTenants, kernelThreadLine],
+  offers: [followedSubscriptions],
   provision(ctx) {
     ctx.checkConfig(() => void readTls(ctx.config));
     const chain = ctx.chain('main');
+    ctx.provide(followedSubscriptions, answerSockets(ctx, chain));
     if (!ctx.roles.has('indexer') || chain === null) return;
     const tenants = ctx.use(kernelTenants);
     if (tenants === undefined) return;
@@ -38,16 +51,31 @@ export default defineHostPlugin({
     const { grpc } = config;
     const kept = ctx.use(kernelLedger);
     const blocks = () => kept?.('main') ?? null;
-    const hub = createHub({ clock, metrics, log, limits: grpc, blocks });
+    const seed = new Uint32Array(random.bytes(16).slice().buffer);
+    const hub = createHub({ metrics, log, limits: grpc, blocks });
     const geyser = createGeyser({
       ...{ config, version, hub, chain, clock, log, metrics, tenants, http },
-      seed: () => new Uint32Array(random.bytes(16).slice().buffer),
+      seed: () => seed,
       gate: ctx.use(gateService) ?? null,
       charges: ctx.use(accessCharges) ?? null,
     });
     let server: GrpcServer | null = null;
     metrics.observe('connections', 'open gRPC connections', () => server?.connections() ?? 0);
     ctx.listen({ chain: 'main', ...hub });
+    const openLine = ctx.use(kernelThreadLine);
+    let closeLine = () => {};
+    ctx.onStart(() => {
+      if (openLine === undefined) return;
+      const { websocket } = config;
+      closeLine = serveSockets({
+        ...{ openLine, hub, log, metrics, tenants, limits: websocket },
+        charges: ctx.use(accessCharges) ?? null,
+        replayedBlockCredits: () => config.credits.replayedBlock,
+        filters: { limits: socketLimits(websocket), seed },
+        idle: () => (chain.status().isStandby === true ? 'another process follows the chain: subscribe there' : null),
+      });
+    });
+    ctx.onStop(() => closeLine());
     ctx.onStart(async () => {
       const { host, port, maxConnections } = grpc;
       const trust = derived(() => http.trustedProxies, createTrust);
@@ -76,6 +104,40 @@ export default defineHostPlugin({
     ctx.onStop(() => server?.stop());
   },
 });
+
+/** The subscriptions that the plugin with the websockets asks for. */
+function answerSockets(ctx: HostContext<StreamsConfig>, chain: ChainReader | null): FollowedSubscriptions {
+  const { clock, config, core, log } = ctx;
+  const openLine = ctx.use(kernelThreadLine);
+  if (openLine === undefined || chain === null || !ctx.roles.has('api')) return NOTHING_FOLLOWED;
+  const followed = createFollowed({
+    ...{ openLine, chain, clock, log, limits: config.websocket },
+    idle: () => (core.follow.enabled ? null : 'the daemon does not follow the chain (follow.enabled)'),
+  });
+  ctx.onStart(() => followed.start());
+  ctx.onStop(() => followed.stop());
+  return followed;
+}
+
+const NOTHING_FOLLOWED: FollowedSubscriptions = {
+  serves: () => null,
+  maxParamsBytes: () => 0,
+  subscribe: () => () => undefined,
+};
+
+/** The lists of a websocket have no cuckoo filter and no labels. */
+function socketLimits(websocket: StreamsConfig['websocket']): FilterLimits {
+  return {
+    get maxAddresses() {
+      return websocket.maxAddresses;
+    },
+    get allowFullStream() {
+      return websocket.allowFullStream;
+    },
+    maxFilters: 1,
+    maxCuckooBytes: 0,
+  };
+}
 
 interface TlsFiles {
   readonly cert: Buffer;

@@ -8,6 +8,7 @@ import { statusOf } from './errors.ts';
 import { compileFilters, type FilterOptions, type Filters, weightOf } from './filters.ts';
 import { frame, type GrpcCall, GrpcError, readMessages, type StatusName } from './grpc-server.ts';
 import type { Batch, Hub, Leave, Reader } from './hub.ts';
+import { createUpdateFeed } from './update-feed.ts';
 import { readSubscribeRequest } from './wire/request.ts';
 import { encodePing, encodePong } from './wire/updates.ts';
 
@@ -286,7 +287,9 @@ export function startReader(options: ReaderOptions): StreamReader {
     // Other filters do not end a replay: it goes on where it is.
     const goesOnFrom = leaveHub('after-released');
     const from = fromSlot === null ? goesOnFrom : Number(fromSlot);
-    leave = hub.join({ key, filters, encoding: call.encoding, from }, reader);
+    const { encoding } = call;
+    const feed = createUpdateFeed(filters, encoding, clock);
+    leave = hub.join({ key: key === null ? null : `${encoding} ${key}`, feed, from }, reader);
   }
 
   function ping(): void {

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { dirname } from 'node:path';
-import { openBus } from '../adapters/bus/index.ts';
+import { openBus, threadLines } from '../adapters/bus/index.ts';
 import { createYellowstoneStream } from '../adapters/chain/geyser/block-stream.ts';
 import {
   createChainReader,
@@ -58,6 +58,7 @@ export function composeParts(
     openOwner,
     openStore: (config, dataDir) => openStore(config, dataDir, lock ?? undefined),
     bus,
+    openThreadLine: threadLines(channel ?? `parhelion-${process.pid}-${randomUUID()}`),
     makePool: (label, upstreams, metrics) => createUpstreamPool({ ...shared, label, upstreams, metrics, outages }),
     makeChain: ({ id, kind }, pool, follower) => ({
       source: createRpcChainSource({ ...shared, chain: id, pool, ...streamOf(id, core, log, configFile) }),

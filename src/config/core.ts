@@ -456,7 +456,6 @@ export const coreConfig = Type.Object(
           'dashboard',
           'enhanced',
           'fees',
-          'history',
           'prices',
           'proxy',
           'sender',

@@ -16,6 +16,7 @@ import { kernelLedger, type LedgerReader } from '../ports/ledger.ts';
 import { kernelOutbox, type Outbox } from '../ports/outbox.ts';
 import { kernelParsers, type ParserBook } from '../ports/parsers.ts';
 import type { Store } from '../ports/store.ts';
+import { kernelThreadLine } from '../ports/thread-line.ts';
 import { configuredNow, type UpstreamPool } from '../ports/upstream.ts';
 import { createMetricsRegistry, type MetricsRegistry, type StockMetrics } from '../runtime/metrics.ts';
 import type { ChainSetup, DaemonParts, FollowerView, OutboxParts } from './parts.ts';
@@ -129,6 +130,7 @@ export async function assemble(options: AssembleOptions): Promise<Assembly> {
         { token: kernelTenants, service: budgets },
         { token: kernelOutbox, service: lateOutbox(lateStore, parts.clock, outbox) },
         { token: kernelGaps, service: createGapBook(lateStore, parts.clock) },
+        { token: kernelThreadLine, service: parts.openThreadLine },
         { token: kernelLedger, service: (chain: ChainId) => ledgers.get(chain) ?? null },
         {
           token: kernelFollowing,

@@ -10,6 +10,7 @@ import type { Metrics } from '../ports/metrics.ts';
 import type { Outbound } from '../ports/outbound.ts';
 import type { Owner } from '../ports/owner.ts';
 import type { Store } from '../ports/store.ts';
+import type { OpenThreadLine } from '../ports/thread-line.ts';
 import type { UpstreamList, UpstreamPool } from '../ports/upstream.ts';
 
 /** A configured chain. */
@@ -43,6 +44,8 @@ export interface DaemonParts {
   readonly outbound: Outbound;
   /** Connects the other roles, if any; closed by its creator. */
   readonly bus: Bus;
+  /** Connects the threads of this process. */
+  readonly openThreadLine: OpenThreadLine;
   /** Shared by the daemons of one process, so that each schema is compiled once; default: a new one. */
   readonly validator?: Validator;
   /** Changes the minimum level of `log`, for reloads. */

@@ -6,7 +6,7 @@ import type { Duplex, Readable } from 'node:stream';
 import type { Static, TObject, TSchema } from '@sinclair/typebox';
 import type { CoreConfig } from '../config/core.ts';
 import type { Environment, EnvironmentReading } from '../config/env.ts';
-import type { Caller } from '../ports/access.ts';
+import type { Caller, Tenant } from '../ports/access.ts';
 import type { BlockHeader, ChainBlock, ChainId } from '../ports/block.ts';
 import type { ContributedParser } from '../ports/parsers.ts';
 import { type ProvidedService, type ServiceToken, serviceToken } from '../ports/service.ts';
@@ -24,7 +24,7 @@ import type {
   RpcMethod,
   Tag,
 } from './plugin.ts';
-import type { CallContext, GateRefusal } from './request.ts';
+import type { CallContext, GateRefusal, RpcError } from './request.ts';
 
 export interface HostContext<Config = unknown> extends PluginContext<Config> {
   /** The core sections of the configuration, with secrets masked. */
@@ -184,6 +184,32 @@ export interface SocketHandler {
   /** Open client sockets. */
   readonly connections: () => number;
 }
+
+/** What becomes of a subscription that this daemon answers from the blocks that it follows. */
+export interface FollowedSubscriber {
+  accepted(): void;
+  /** The last call. */
+  refused(reason: { readonly error: RpcError }): void;
+  /** A whole notification; `at`: where the number of the subscription is. */
+  notified(bytes: Buffer, at: { readonly start: number; readonly end: number }, last: boolean): void;
+  /** It cannot go on. The last call. */
+  lost(close?: { readonly code: number; readonly reason: string }): void;
+  /** Resolves when the client takes more of a replay, or has gone. */
+  ready(): Promise<void>;
+}
+
+/** Subscriptions of websockets that need no upstream. */
+export interface FollowedSubscriptions {
+  /** `always`: it is answered here; `otherwise`: if no upstream does; null: never. */
+  serves(call: SocketCall): 'always' | 'otherwise' | null;
+  /** The largest size of the parameters of one. */
+  maxParamsBytes(): number;
+  /** Calls back synchronously or later. The returned function unsubscribes. */
+  subscribe(call: SocketCall, subscriber: FollowedSubscriber, tenant: Tenant | undefined): () => void;
+}
+
+/** Offered by `streams`, for the plugin that has the websockets. */
+export const followedSubscriptions: ServiceToken<FollowedSubscriptions> = serviceToken('streams.followed');
 
 // -------------------------------------------------------------------------------------------------------------- blocks
 

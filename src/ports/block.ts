@@ -142,6 +142,10 @@ export interface NormalTransaction {
   readonly logMessages: readonly string[] | null;
   /** `meta` exactly as sent by the node, for payloads that contain it. Null if the node sent none. */
   readonly meta: Readonly<Record<string, unknown>> | null;
+  /** The JSON text of `meta`, byte by byte where the block came as text: numbers of any size are whole. */
+  readonly metaText: Buffer;
+  /** The transaction as it was sent, a view of the block's bytes; null for a version whose bytes are not known here. */
+  readonly wire: Uint8Array | null;
 }
 
 /** `main`, or `devnet` for the second chain. */

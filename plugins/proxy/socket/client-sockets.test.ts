@@ -50,7 +50,7 @@ async function startBed(t: TestContext, options: BedOptions = {}) {
     close() {},
   };
   const sockets = createSockets({
-    ...{ hub: () => hub, config: CONFIG, clock, metrics: createMetricsRegistry().scope('proxy') },
+    ...{ followed: null, hub: () => hub, config: CONFIG, clock, metrics: createMetricsRegistry().scope('proxy') },
     price: () => ({ product: 'rpc', credits: 1, groups: ['rpc'] }),
     ...{ credits: { websocketOpened: 0, websocketData: 0 }, charges: null },
   });

@@ -3,7 +3,7 @@ import { createRequire } from 'node:module';
 import type { Duplex } from 'node:stream';
 import type { WebSocket } from 'ws';
 import { lazy } from '../../../src/lib/lru.ts';
-import type { RpcDispatch, SocketContext, SocketHandler } from '../../../src/plugin/host.ts';
+import type { FollowedSubscriptions, RpcDispatch, SocketContext, SocketHandler } from '../../../src/plugin/host.ts';
 import type { Clock, Metrics, Price } from '../../../src/plugin/plugin.ts';
 import type { AccessCharges, StreamMeter } from '../../../src/ports/access.ts';
 import type { ProxyConfig } from '../config.ts';
@@ -17,6 +17,8 @@ const BYTES_PER_PRICE = 100_000;
 
 export interface SocketsParts {
   readonly hub: () => Hub | null;
+  /** Subscriptions that need no upstream; null: there are none. */
+  readonly followed: FollowedSubscriptions | null;
   readonly config: ProxyConfig['websocket'];
   readonly clock: Clock;
   readonly metrics: Metrics;

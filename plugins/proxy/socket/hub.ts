@@ -9,9 +9,9 @@ export interface Subscriber {
   /** `errorText`: the upstream's error object, raw. The last call. */
   refused(reason: { readonly errorText: string } | { readonly error: RpcError }): void;
   /** `at`: position of the upstream's subscription id. `last`: the last call. */
-  notified(bytes: Buffer, at: JsonMember, last: boolean): void;
-  /** No upstream carries the subscription any more. The last call. */
-  lost(): void;
+  notified(bytes: Buffer, at: Pick<JsonMember, 'start' | 'end'>, last: boolean): void;
+  /** It cannot go on; without a reason no upstream carries it any more. The last call. */
+  lost(close?: { readonly code: number; readonly reason: string }): void;
 }
 
 /** Shares identical subscriptions of all clients and keeps them alive across upstreams. */

@@ -1,13 +1,15 @@
 import type { WebSocket } from 'ws';
 import { type JsonMember, withoutBlanks } from '../../../src/lib/json-members.ts';
-import type { SocketCall, SocketCalls, SocketOutcome } from '../../../src/plugin/host.ts';
-import { type Clock, type Price, RpcError } from '../../../src/plugin/plugin.ts';
+import type { FollowedSubscriptions, SocketCall, SocketCalls, SocketOutcome } from '../../../src/plugin/host.ts';
+import { type Clock, type Price, RPC_CODES, RpcError } from '../../../src/plugin/plugin.ts';
 import type { Lease, StreamMeter, Tenant } from '../../../src/ports/access.ts';
 import type { Hub, Subscriber } from './hub.ts';
 
 export interface SubscriptionsParts {
   /** Null when no upstream is configured. */
   readonly hub: Hub | null;
+  /** Null: only upstreams answer subscriptions. */
+  readonly followed: FollowedSubscriptions | null;
   readonly outlet: Outlet;
   readonly price: (method: string) => Price;
   readonly maxSubscriptions: number;
@@ -52,7 +54,9 @@ export function createSubscriptions(parts: SubscriptionsParts): Subscriptions {
     return { resultText: 'true' };
   }
 
-  function subscribe(hub: Hub, { method, ...written }: SocketCall, held: Held): Promise<SocketOutcome> {
+  function subscribe(asked: SocketCall, held: Held): Promise<SocketOutcome> {
+    const { method, ...written } = asked;
+    const follows = parts.followed?.serves(asked) ?? null;
     const paramsText = written.paramsText === null ? null : withoutBlanks(written.paramsText);
     const key = `${method} ${paramsText ?? '[]'}`;
     const same = outcomes.get(key);
@@ -62,7 +66,9 @@ export function createSubscriptions(parts: SubscriptionsParts): Subscriptions {
         details: `at most ${parts.maxSubscriptions} subscriptions per connection`,
       });
     }
-    const release = holdPlace(Buffer.byteLength(paramsText ?? ''));
+    const isOurs = follows === 'always';
+    const most = isOurs ? parts.followed!.maxParamsBytes() : parts.maxParamsBytes;
+    const release = holdPlace(Buffer.byteLength(paramsText ?? ''), most);
     const id = nextId++;
     const idBytes = Buffer.from(String(id));
     const drop = () => {
@@ -96,14 +102,26 @@ export function createSubscriptions(parts: SubscriptionsParts): Subscriptions {
           if (last) drop();
           held.send(withSubscriptionId(bytes, at, idBytes));
         },
-        lost: () => {
+        lost: ({ code, reason } = { code: 1012, reason: 'the subscription was lost' }) => {
           drop();
           reject(new RpcError('unavailable'));
           // The protocol has no message for a lost subscription; a client that reconnects gets the reason in the answer.
-          outlet.close(1012, 'the subscription was lost');
+          outlet.close(code, reason);
         },
       };
-      leave = hub.subscribe(call, subscriber, parts.tenant?.id);
+      const follow = () => {
+        const shown = { ...asked, paramsText };
+        const { ready } = outlet;
+        leave = parts.followed!.subscribe(shown, { ...subscriber, ready }, parts.tenant);
+        if (gone) leave();
+      };
+      if (isOurs || parts.hub === null) return follow();
+      const orFollow: Subscriber = {
+        ...subscriber,
+        // An upstream that lacks it, or none that answers: then the blocks that the daemon follows.
+        refused: (reason) => (gone || !isLacking(reason) ? subscriber.refused(reason) : follow()),
+      };
+      leave = parts.hub.subscribe(call, follows === null ? subscriber : orFollow, parts.tenant?.id);
       if (gone) leave();
     });
     if (own.has(id)) outcomes.set(key, outcome);
@@ -111,9 +129,9 @@ export function createSubscriptions(parts: SubscriptionsParts): Subscriptions {
   }
 
   /** Throws GateRefusal when the project has too many. The returned function releases the place. */
-  function holdPlace(bytes: number): () => void {
-    if (bytes > parts.maxParamsBytes) {
-      const details = `the parameters of a subscription have at most ${parts.maxParamsBytes} bytes`;
+  function holdPlace(bytes: number, most: number): () => void {
+    if (bytes > most) {
+      const details = `the parameters of a subscription have at most ${most} bytes`;
       throw new RpcError('invalidParams', { details });
     }
     const place = parts.tenant?.take('subscriptions', 1);
@@ -137,10 +155,11 @@ export function createSubscriptions(parts: SubscriptionsParts): Subscriptions {
         price: parts.price,
         maxAnswerBytes: parts.maxHeldBytes,
         run: async (call) => {
-          if (parts.hub === null) throw new RpcError('methodNotFound', { details: 'no Solana upstream is configured' });
           if (call.method.endsWith('Unsubscribe')) return unsubscribe(call);
           if (ended) throw new RpcError('unavailable');
-          return subscribe(parts.hub, call, held);
+          if (parts.hub === null && (parts.followed?.serves(call) ?? null) === null)
+            throw new RpcError('methodNotFound', { details: 'no Solana upstream is configured' });
+          return subscribe(call, held);
         },
         answered: held.release,
       };
@@ -151,6 +170,13 @@ export function createSubscriptions(parts: SubscriptionsParts): Subscriptions {
       for (const leave of leaving) leave();
     },
   };
+}
+
+/** Whether an upstream does not have the subscription, or none answered. */
+function isLacking(reason: Parameters<Subscriber['refused']>[0]): boolean {
+  if ('error' in reason) return reason.error.rpcCode !== RPC_CODES.invalidParams.code;
+  const { code } = JSON.parse(reason.errorText) as { readonly code?: unknown };
+  return code === RPC_CODES.methodNotFound.code;
 }
 
 interface Held {
@@ -176,7 +202,7 @@ function holdBack(outlet: Outlet, maxBytes: number): Held {
   };
 }
 
-function withSubscriptionId(bytes: Buffer, at: JsonMember, id: Buffer): Buffer {
+function withSubscriptionId(bytes: Buffer, at: Pick<JsonMember, 'start' | 'end'>, id: Buffer): Buffer {
   return Buffer.concat([bytes.subarray(0, at.start), id, bytes.subarray(at.end)]);
 }
 
@@ -184,6 +210,8 @@ function withSubscriptionId(bytes: Buffer, at: JsonMember, id: Buffer): Buffer {
 export interface Outlet {
   /** False when the client is too slow or closing; nothing more is sent then. */
   send(message: Buffer | string): boolean;
+  /** Resolves when little waits for the client, or it has gone. */
+  ready(): Promise<void>;
   close(code: number, reason: string): void;
   /** Called when the socket has closed. */
   end(): void;
@@ -195,15 +223,20 @@ const FAREWELL_MS = 5_000;
 /** Smaller messages on an empty queue go to the system at once and hardly ever wait. */
 const SMALL_BYTES = 16_384;
 
+/** A replay goes on when fewer bytes wait. */
+const READY_BYTES = 524_288;
+
 /** Queued bytes count as answers held by `tenant`. */
 export function createOutlet(socket: WebSocket, clock: Clock, maxQueuedBytes: number, tenant?: Tenant): Outlet {
   const lease = tenant?.take('answerBytes', 0);
   let closing = false;
+  const waiting: (() => void)[] = [];
   let cancelFarewell = () => {};
 
   function close(code: number, reason: string): void {
     if (closing) return;
     closing = true;
+    wake();
     socket.close(code, reason);
     cancelFarewell = clock.timeout(FAREWELL_MS, () => socket.terminate());
   }
@@ -218,7 +251,15 @@ export function createOutlet(socket: WebSocket, clock: Clock, maxQueuedBytes: nu
     }
   }
 
+  const isReady = () => closing || socket.readyState !== socket.OPEN || socket.bufferedAmount < READY_BYTES;
+
+  function wake(): void {
+    if (waiting.length === 0 || !isReady()) return;
+    for (const resolve of waiting.splice(0)) resolve();
+  }
+
   function sent(): void {
+    wake();
     if (lease !== undefined && socket.bufferedAmount < lease.amount) lease.set(socket.bufferedAmount);
   }
 
@@ -234,9 +275,15 @@ export function createOutlet(socket: WebSocket, clock: Clock, maxQueuedBytes: nu
       if (lease !== undefined && lease.amount !== socket.bufferedAmount) mayHold(socket.bufferedAmount, 0);
       return true;
     },
+    ready: () =>
+      new Promise((resolve) => {
+        if (isReady()) resolve();
+        else waiting.push(resolve);
+      }),
     close,
     end() {
       closing = true;
+      wake();
       lease?.release();
       cancelFarewell();
     },
@@ -248,6 +295,7 @@ export function createPaidOutlet(outlet: Outlet, meter: StreamMeter, maxHeldByte
   /** Notifications that wait while credits are charged; null: no charge is in flight. */
   let held: Buffer[] | null = null;
   let heldBytes = 0;
+  const waiting: (() => void)[] = [];
 
   function sendPaid(message: Buffer | string): boolean {
     const isSent = outlet.send(message);
@@ -255,7 +303,16 @@ export function createPaidOutlet(outlet: Outlet, meter: StreamMeter, maxHeldByte
     return isSent;
   }
 
+  function wake(): void {
+    for (const resolve of waiting.splice(0)) resolve();
+  }
+
   async function sendHeld(): Promise<void> {
+    await tryHeld();
+    wake();
+  }
+
+  async function tryHeld(): Promise<void> {
     try {
       await meter.refresh();
     } catch {
@@ -276,6 +333,10 @@ export function createPaidOutlet(outlet: Outlet, meter: StreamMeter, maxHeldByte
 
   return {
     ...outlet,
+    async ready() {
+      if (held !== null) await new Promise<void>((resolve) => waiting.push(resolve));
+      await outlet.ready();
+    },
     send(message) {
       if (held === null && meter.affords(Buffer.byteLength(message))) return sendPaid(message);
       const bytes = Buffer.from(message);

@@ -136,8 +136,7 @@ async function writeFollowed(tx: StoreTx, block: ChainBlock, { index, wallets }:
     }
     transactions.push({
       ...{ n, signature: transaction.signatures[0] as Uint8Array, time: block.blockTime },
-      // `meta` as the node sent it: `rawTransaction` leaves out what webhooks do not show.
-      text: JSON.stringify({ ...rawTransaction(transaction, block), meta: transaction.meta }),
+      text: JSON.stringify(rawTransaction(transaction, block)),
     });
   }
   const numbers = await readKeyNumbers(tx.db as Db);

@@ -3,6 +3,7 @@ import { messageOf } from '../../lib/coded-error.ts';
 import type { Bus } from '../../ports/bus.ts';
 import type { Clock, Random } from '../../ports/clock.ts';
 import type { Log } from '../../ports/log.ts';
+import type { OpenThreadLine } from '../../ports/thread-line.ts';
 import { CHANNEL, type Line, NOTIFY, type Parcel, postgresLine } from './postgres-line.ts';
 
 interface BusOptions {
@@ -41,6 +42,16 @@ export function broadcastLine(name: string): Line {
     async close() {
       channel.close();
     },
+  };
+}
+
+/** Lines between the threads of this process that share the name. They keep no thread alive. */
+export function threadLines(shared: string): OpenThreadLine {
+  return (name, take) => {
+    const channel = new BroadcastChannel(`${shared} ${name}`);
+    channel.unref();
+    channel.onmessage = (event) => take((event as { readonly data: unknown }).data);
+    return { post: (message) => channel.postMessage(message), close: () => channel.close() };
   };
 }
 

@@ -6,7 +6,7 @@ import { createKeyTable, expectedKeys, type KeyTableBuilder } from './key-table.
 import { faultOfMeta, internTokenBalances } from './meta.ts';
 import { badBlock, badTransaction, decodeHeader, decodeResponse } from './response.ts';
 import { ScannedBlock } from './scan-block.ts';
-import { type BlockParts, isVote, LeanTransaction } from './transaction.ts';
+import { type BlockParts, isVote, LeanTransaction, type TransactionParts } from './transaction.ts';
 import { HIGHEST_WIRE_VERSION, walkWire } from './walk-wire.ts';
 import { wireBytesOf } from './wire-bytes.ts';
 import { eachTableKey, emptyLayout, repeatedSignature, type WireLayout, type WireReader } from './wire-layout.ts';
@@ -60,7 +60,8 @@ export function decodeEntries(
     const layout = emptyLayout();
     const fault = walkWire(reader, layout);
     if (fault !== null) throw badTransaction(index, fault);
-    transactions.push(decodeEntry(block, view, layout, index, entries[index] as RpcEntry));
+    const range = { wireFrom: starts[index]!, wireTo: starts[index + 1]! };
+    transactions.push(decodeEntry(block, view, layout, range, index, entries[index] as RpcEntry));
     signaturesAt.push(layout.signaturesAt);
   }
   const repeated = repeatedSignature(bytes, signaturesAt);
@@ -72,6 +73,7 @@ function decodeEntry(
   block: BlockParts,
   view: DataView,
   layout: WireLayout,
+  range: Pick<TransactionParts, 'wireFrom' | 'wireTo'>,
   index: number,
   entry: RpcEntry,
 ): NormalTransaction {
@@ -99,6 +101,7 @@ function decodeEntry(
     index,
     version,
     layout,
+    ...range,
     keys,
     loadedWritableCount: writable.length,
     tokenOwners: new Uint32Array(owners),

@@ -3,7 +3,7 @@ import type { ChainBlock, NormalTransaction } from '../../ports/block.ts';
 import { createKeyTable, expectedKeys, type KeyTableBuilder } from './key-table.ts';
 import { decodeHeader } from './response.ts';
 import type { ScannedBlock, ScannedEntry, TextRange } from './scan-block.ts';
-import { type BlockParts, isVote, LeanTransaction } from './transaction.ts';
+import { type BlockParts, isVote, LeanTransaction, type TransactionParts } from './transaction.ts';
 import { walkWire } from './walk-wire.ts';
 import { base64Length } from './wire-bytes.ts';
 import { eachTableKey, emptyLayout, repeatedSignature, type WireLayout, type WireReader } from './wire-layout.ts';
@@ -44,7 +44,8 @@ export function decodeScanned(slot: number, scanned: ScannedBlock): ChainBlock |
     reader.at = starts[index]!;
     reader.end = starts[index + 1]!;
     const layout = emptyLayout();
-    const transaction = walkWire(reader, layout) === null ? decodeEntry(decoding, layout, index) : null;
+    const range = { wireFrom: starts[index]!, wireTo: starts[index + 1]! };
+    const transaction = walkWire(reader, layout) === null ? decodeEntry(decoding, layout, range, index) : null;
     if (transaction === null) return null;
     transactions.push(transaction);
     signaturesAt.push(layout.signaturesAt);
@@ -71,7 +72,12 @@ function wiresOf({ body, entries }: ScannedBlock): { bytes: Buffer; starts: Uint
   return { bytes, starts };
 }
 
-function decodeEntry(decoding: Decoding, layout: WireLayout, index: number): NormalTransaction | null {
+function decodeEntry(
+  decoding: Decoding,
+  layout: WireLayout,
+  range: Pick<TransactionParts, 'wireFrom' | 'wireTo'>,
+  index: number,
+): NormalTransaction | null {
   const { scanned, block, view, pool } = decoding;
   const { meta } = scanned.entries[index]!;
   const { writable, readonly } = meta;
@@ -91,6 +97,7 @@ function decodeEntry(decoding: Decoding, layout: WireLayout, index: number): Nor
     index,
     version: layout.version < 0 ? 'legacy' : layout.version,
     layout,
+    ...range,
     keys,
     loadedWritableCount: writable.count,
     tokenOwners,

@@ -14,6 +14,7 @@ import type { RpcMeta } from '../rpc-json.ts';
 import type { KeyTableBuilder } from './key-table.ts';
 import { innerGroupsOf, tokenBalancesOf } from './meta.ts';
 import { decodeResponse } from './response.ts';
+import { HIGHEST_WIRE_VERSION } from './walk-wire.ts';
 import { configOf, headerOf, instructionsOf, lookupsOf, signaturesOf, viewOf, type WireLayout } from './wire-layout.ts';
 
 /** Common parts of the transactions of a block. */
@@ -28,6 +29,9 @@ export interface TransactionParts {
   readonly index: number;
   readonly version: TransactionVersion;
   readonly layout: WireLayout;
+  /** Where its bytes are in those of the block. */
+  readonly wireFrom: number;
+  readonly wireTo: number;
   readonly keys: Uint32Array;
   readonly loadedWritableCount: number;
   readonly tokenOwners: Uint32Array;
@@ -59,9 +63,11 @@ export class LeanTransaction implements NormalTransaction {
   readonly loadedWritableCount: number;
   readonly tokenOwners: Uint32Array;
   readonly isVote: boolean;
-  private readonly metaText: MetaText | null;
+  private readonly textOfMeta: MetaText | null;
   private readonly block: BlockParts;
   private readonly layout: WireLayout;
+  private readonly wireFrom: number;
+  private readonly wireTo: number;
   private madeMeta: RpcMeta | null;
   private madeSignature: string | undefined = undefined;
   private madeInstructions: readonly NormalInstruction[] | undefined = undefined;
@@ -72,6 +78,8 @@ export class LeanTransaction implements NormalTransaction {
   constructor(block: BlockParts, parts: TransactionParts) {
     this.block = block;
     this.layout = parts.layout;
+    this.wireFrom = parts.wireFrom;
+    this.wireTo = parts.wireTo;
     this.index = parts.index;
     this.version = parts.version;
     this.keys = parts.keys;
@@ -80,16 +88,29 @@ export class LeanTransaction implements NormalTransaction {
     this.tokenOwners = parts.tokenOwners;
     this.isVote = parts.isVote;
     this.madeMeta = parts.meta;
-    this.metaText = parts.metaText;
+    this.textOfMeta = parts.metaText;
   }
 
   private get rpcMeta(): RpcMeta {
-    this.madeMeta ??= parse(this.metaText!);
+    this.madeMeta ??= parse(this.textOfMeta!);
     return this.madeMeta;
   }
 
   get meta(): Readonly<Record<string, unknown>> {
     return this.rpcMeta as RpcMeta & Record<string, unknown>;
+  }
+
+  get metaText(): Buffer {
+    const { textOfMeta: text } = this;
+    return text === null ? Buffer.from(JSON.stringify(this.madeMeta)) : text.body.subarray(text.from, text.to);
+  }
+
+  get wire(): Uint8Array | null {
+    const { layout, version } = this;
+    const bytes = this.block.bytes.subarray(this.wireFrom, this.wireTo);
+    if (version === 'legacy')
+      return layout.version < 0 ? bytes : withoutVersion(bytes, layout.headerAt - this.wireFrom - 1);
+    return layout.version === version && version <= HIGHEST_WIRE_VERSION ? bytes : null;
   }
 
   get signature(): string {
@@ -125,7 +146,7 @@ export class LeanTransaction implements NormalTransaction {
 
   get error(): unknown {
     // Often the only member that is read.
-    return this.metaText?.hasError === false ? null : this.rpcMeta.err;
+    return this.textOfMeta?.hasError === false ? null : this.rpcMeta.err;
   }
 
   get fee(): number {
@@ -158,6 +179,11 @@ export class LeanTransaction implements NormalTransaction {
   get logMessages(): readonly string[] | null {
     return this.rpcMeta.logMessages ?? null;
   }
+}
+
+/** A legacy transaction that came as JSON was laid out as version 0: a byte before its header, and an empty list of lookups. */
+function withoutVersion(bytes: Uint8Array, versionAt: number): Uint8Array {
+  return Buffer.concat([bytes.subarray(0, versionAt), bytes.subarray(versionAt + 1, -1)]);
 }
 
 function parse({ body, from, to }: MetaText): RpcMeta {

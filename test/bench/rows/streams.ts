@@ -41,7 +41,7 @@ async function startOurs(): Promise<Fan> {
   const clock = createSystemClock();
   const metrics = createMetricsRegistry().scope('streams');
   const config = Value.Default(streamsConfig, { grpc: { maxQueuedBytes: 1_073_741_824 } }) as StreamsConfig;
-  const hub = createHub({ clock, metrics, log: createMemoryLog(), limits: config.grpc, blocks: () => null });
+  const hub = createHub({ metrics, log: createMemoryLog(), limits: config.grpc, blocks: () => null });
   const caller = { projectId: 'bench', keyId: null, plan: 'none', wallet: null };
   const geyser = createGeyser({
     ...{ config, version: 'bench', hub, clock, metrics, log: createMemoryLog(), charges: null },

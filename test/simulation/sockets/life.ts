@@ -190,12 +190,13 @@ export async function socketLife(seed: number): Promise<string | null> {
         mine?.seen.add(number);
         return true;
       },
+      ready: async () => undefined,
       close: () => leave(),
       end: () => {},
     };
     const price = () => ({ product: 'rpc', credits: 1, groups: [] }) as const;
     const subscriptions = createSubscriptions({
-      hub,
+      ...{ hub, followed: null },
       outlet,
       price,
       maxSubscriptions: 5,

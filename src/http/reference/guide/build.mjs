@@ -51,7 +51,6 @@ const KINDS = [
         'sender',
         'fees',
         'accounts',
-        'history',
         'wallet',
         'token-metadata',
         'das',

@@ -1,0 +1,282 @@
+/** What a subscription over a websocket is sent of each block: whole notifications, each made once for all that want the same. */
+
+import { decode32 } from '../../../src/lib/base58.ts';
+import { parseExact, stringify } from '../../../src/lib/json.ts';
+import { objectMembers } from '../../../src/lib/json-members.ts';
+import { zstdFrame } from '../../../src/lib/zstd.ts';
+import type { ChainBlock, KeyTable, NormalTransaction } from '../../../src/ports/block.ts';
+import { base64 } from '../../../src/solana/json-parsed/layout.ts';
+import {
+  memoOf,
+  readWire,
+  type ShownMeta,
+  type ShownTransaction,
+  showAccounts,
+  showTransaction,
+} from '../../../src/solana/show-transaction.ts';
+import { compileTransactionFilter, type FilterOptions } from '../filters.ts';
+import type { Batch, Feed } from '../hub.ts';
+import { SLOT_STATUS } from '../wire/updates.ts';
+import { type SocketRequest, ZSTD } from './request.ts';
+
+export interface SocketFeedOptions {
+  readonly filters: FilterOptions;
+  /** The newest final slot. */
+  readonly root: () => number;
+}
+
+export interface SocketFeed {
+  readonly feed: Feed;
+  /** Bytes that its filter takes. */
+  readonly filterBytes: number;
+}
+
+/** Notifications are joined to buffers of about this size. */
+const BATCH_BYTES = 131_072;
+
+/** Throws GrpcError for a filter that is not allowed. */
+export function createSocketFeed(request: SocketRequest, options: SocketFeedOptions): SocketFeed {
+  if (request.kind !== 'transaction') return { feed: feedOf(request, options), filterBytes: 0 };
+  const { level } = request;
+  const matcher = compileTransactionFilter(request.filter, options.filters);
+  const form = formOf(request);
+  const isFinal = level === 'finalized';
+  const feed = contentOf(level, (block) => {
+    const made = madeOf(block, `transaction ${isFinal} ${JSON.stringify(form)}`);
+    return matcher.matching(block).map((tx) => made(tx.index, () => transactionNotice(block, tx, form, isFinal)));
+  });
+  return { feed, filterBytes: matcher.bytes };
+}
+
+function feedOf(request: Exclude<SocketRequest, { kind: 'transaction' }>, options: SocketFeedOptions): Feed {
+  const { level } = request;
+  switch (request.kind) {
+    case 'slot':
+      return {
+        level,
+        content: () => [],
+        slot({ slot, parentSlot: parent }, status) {
+          if (status !== SLOT_STATUS.confirmed) return [];
+          return join([notice('slot', `{"parent":${parent},"root":${options.root()},"slot":${slot}}`)]);
+        },
+      };
+    case 'logs': {
+      const { mentions, votes } = request;
+      return contentOf(level, (block) => {
+        const made = madeOf(block, 'logs');
+        return mentioning(block, mentions)
+          .filter((tx) => votes || !tx.isVote)
+          .map((tx) => made(tx.index, () => logsNotice(block, tx)));
+      });
+    }
+    case 'block': {
+      const form = formOf(request);
+      const name = `block ${request.mentions ?? 'all'} ${JSON.stringify(form)}`;
+      return contentOf(level, (block) => {
+        const chosen = mentioning(block, request.mentions);
+        if (request.mentions !== null && chosen.length === 0) return [];
+        return [madeOf(block, name)(0, () => blockNotice(block, chosen, form))];
+      });
+    }
+    case 'account': {
+      const { address } = request;
+      return contentOf(level, (block) => {
+        // Failed transactions write the accounts of their fee payers and nonces.
+        const key = decode32(address);
+        const id = key === null ? -1 : block.keys.find(key);
+        const last = mentioning(block, address).findLast((tx) => isWritable(tx, tx.keys.indexOf(id)));
+        return last === undefined ? [] : [notice('account', `{"slot":${block.slot},"transactionIndex":${last.index}}`)];
+      });
+    }
+  }
+}
+
+type Form = Pick<Extract<SocketRequest, { kind: 'block' }>, 'encoding' | 'details' | 'rewards' | 'maxVersion'>;
+
+/** What decides about the text of a notification. */
+const formOf = ({ encoding, details, rewards, maxVersion }: Form): Form => ({ encoding, details, rewards, maxVersion });
+
+const contentOf = (level: Feed['level'], noticesOf: (block: ChainBlock) => readonly (Buffer | null)[]): Feed => ({
+  level,
+  content: (block) => join(noticesOf(block).filter((one) => one !== null)),
+  slot: () => [],
+});
+
+const known = new WeakMap<ChainBlock, Map<string, (Buffer | null | undefined)[]>>();
+
+/** Makes each notification of a block once; `name` tells what decides about its text. */
+function madeOf(block: ChainBlock, name: string) {
+  let all = known.get(block);
+  if (all === undefined) {
+    all = new Map();
+    known.set(block, all);
+  }
+  const list = all.get(name) ?? [];
+  all.set(name, list);
+  return (index: number, make: () => Buffer | null): Buffer | null => {
+    let one = list[index];
+    if (one === undefined) {
+      one = make();
+      list[index] = one;
+    }
+    return one;
+  };
+}
+
+/** The transactions that have the address among their keys; all without one. */
+function mentioning(block: ChainBlock, address: string | null): readonly NormalTransaction[] {
+  if (address === null) return block.transactions;
+  const key = decode32(address);
+  const id = key === null ? -1 : block.keys.find(key);
+  return id < 0 ? [] : block.transactions.filter(({ keys }) => keys.includes(id));
+}
+
+// ------------------------------------------------------------------------------------------------------ notifications
+
+/** The number of the subscription differs by client; each puts its own in this place. */
+export function placeOfNumber(notification: Buffer): { readonly start: number; readonly end: number } {
+  const start = notification.indexOf(NUMBER) + NUMBER.length - 1;
+  return { start, end: start + 1 };
+}
+
+const NUMBER = '"subscription":0';
+
+const notice = (kind: string, result: string): Buffer =>
+  Buffer.from(`{"jsonrpc":"2.0","method":"${kind}Notification","params":{${NUMBER},"result":${result}}}`);
+
+const inSlot = (slot: number, value: string): string => `{"context":{"slot":${slot}},"value":${value}}`;
+
+const accepts = (maxVersion: number | null, { version }: NormalTransaction): boolean =>
+  version === 'legacy' || (maxVersion !== null && version <= maxVersion);
+
+/** Null: the client does not take the version of the transaction. */
+function transactionNotice(
+  { slot, blockTime, keys }: ChainBlock,
+  tx: NormalTransaction,
+  form: Form,
+  isFinal: boolean,
+): Buffer | null {
+  const { details, maxVersion } = form;
+  const place = `"signature":"${tx.signature}","slot":${slot},"transactionIndex":${tx.index}`;
+  if (details === 'none') return notice('transaction', `{${place}}`);
+  if (details === 'signatures') {
+    const memo = JSON.stringify(memoText(tx, keys));
+    const status = isFinal ? 'finalized' : 'confirmed';
+    const facts = `"err":${JSON.stringify(tx.error)},"memo":${memo},"blockTime":${blockTime},"confirmationStatus":"${status}"`;
+    return notice('transaction', `{${place},${facts}}`);
+  }
+  if (!accepts(maxVersion, tx)) return null;
+  const text = textOf(tx, form);
+  return text === null ? null : notice('transaction', `{"transaction":${text},${place}}`);
+}
+
+const memoText = (tx: NormalTransaction, keys: KeyTable) =>
+  memoOf(
+    {
+      instructions: tx.instructions.map(({ programIndex, data }) => ({
+        programIdIndex: programIndex,
+        accounts: [],
+        data,
+      })),
+    },
+    Array.from(tx.keys, (id) => keys.base58(id)),
+  );
+
+/** Null for a version whose bytes are not known here. */
+function shownOf(tx: NormalTransaction, rewards: boolean): ShownTransaction | null {
+  if (tx.wire === null) return null;
+  const meta = parseExact(tx.metaText.toString()) as Record<string, unknown>;
+  if (!rewards) delete meta['rewards'];
+  // Nodes send it; blocks from a stream may lack it.
+  meta['status'] ??= tx.error === null ? { Ok: null } : { Err: tx.error };
+  return { transaction: readWire(tx.wire), meta: meta as ShownMeta };
+}
+
+/** The members `meta`, `transaction` and `version`, as nodes show them. */
+function textOf(tx: NormalTransaction, { details, encoding, rewards, maxVersion }: Form): string | null {
+  const shown = shownOf(tx, rewards);
+  if (shown === null) return null;
+  if (details === 'accounts') return stringify(showAccounts(shown, maxVersion));
+  if (encoding !== ZSTD) return stringify(showTransaction(shown, encoding, maxVersion));
+  const plain = showTransaction(shown, 'base64', maxVersion);
+  return stringify({ ...plain, transaction: [base64(zstdFrame(tx.wire!)), ZSTD] });
+}
+
+/** By the header alone; nodes take back a few that no transaction can write. */
+function isWritable(
+  { header, keys: { length }, staticKeyCount, loadedWritableCount }: NormalTransaction,
+  index: number,
+): boolean {
+  const { numRequiredSignatures, numReadonlySignedAccounts, numReadonlyUnsignedAccounts } = header;
+  if (index < 0 || index >= length) return false;
+  if (index < numRequiredSignatures) return index < numRequiredSignatures - numReadonlySignedAccounts;
+  if (index < staticKeyCount) return index < staticKeyCount - numReadonlyUnsignedAccounts;
+  return index < staticKeyCount + loadedWritableCount;
+}
+
+/** Null for a transaction that was not run: it has no logs. */
+function logsNotice({ slot }: ChainBlock, tx: NormalTransaction): Buffer | null {
+  const { metaText } = tx;
+  const members = objectMembers(metaText) ?? [];
+  const memberOf = (of: string) => {
+    const member = members.find(({ name }) => name === of);
+    return member === undefined ? 'null' : metaText.toString('utf8', member.start, member.end);
+  };
+  const logs = memberOf('logMessages');
+  if (logs === 'null') return null;
+  return notice('logs', inSlot(slot, `{"signature":"${tx.signature}","err":${memberOf('err')},"logs":${logs}}`));
+}
+
+function blockNotice(block: ChainBlock, chosen: readonly NormalTransaction[], form: Form): Buffer {
+  const { slot } = block;
+  const { details, rewards, maxVersion } = form;
+  const isShown = details === 'full' || details === 'accounts';
+  const refused = isShown ? chosen.find((tx) => !accepts(maxVersion, tx)) : undefined;
+  const result = (value: string, err: string) =>
+    notice('block', inSlot(slot, `{"block":${value},"err":${err},"slot":${slot}}`));
+  if (refused !== undefined) return result('null', JSON.stringify({ UnsupportedTransactionVersion: refused.version }));
+  const members: string[] = [];
+  const add = (name: string, value: string | number | null) =>
+    members.push(`"${name}":${typeof value === 'string' ? value : JSON.stringify(value)}`);
+  add('blockHeight', block.blockHeight);
+  add('blockTime', block.blockTime);
+  add('blockhash', JSON.stringify(block.blockhash));
+  add('parentSlot', block.parentSlot);
+  add('previousBlockhash', JSON.stringify(block.previousBlockhash));
+  if (rewards) for (const [name, text] of rewardsOf(block)) add(name, text);
+  if (details === 'signatures') add('signatures', JSON.stringify(chosen.map(({ signature }) => signature)));
+  if (isShown) {
+    const texts = chosen.map((tx) => textOf(tx, form));
+    add('transactions', `[${texts.map((text) => text ?? 'null').join(',')}]`);
+  }
+  return result(`{${members.join(',')}}`, 'null');
+}
+
+/** The rewards of a block as the node sent them; null where the block came in a form without them. */
+function rewardsOf({ answer }: ChainBlock): (readonly [string, string])[] {
+  if (answer?.isVerbatim !== true) return [['rewards', 'null']];
+  const text = answer.text();
+  return (objectMembers(text) ?? [])
+    .filter(({ name }) => name === 'rewards' || name === 'numRewardPartitions')
+    .map(({ name, start, end }) => [name, text.toString('utf8', start, end)]);
+}
+
+/** Buffers of their own: a view would cross threads with all that is behind it. */
+function join(notices: readonly Buffer[]): readonly Batch[] {
+  const batches: Batch[] = [];
+  for (let from = 0; from < notices.length; ) {
+    let size = 0;
+    let to = from;
+    while (to < notices.length && (to === from || size < BATCH_BYTES)) size += notices[to++]!.length;
+    const bytes = Buffer.allocUnsafeSlow(size);
+    const ends = new Uint32Array(to - from);
+    let at = 0;
+    for (let number = from; number < to; number++) {
+      at += notices[number]!.copy(bytes, at);
+      ends[number - from] = at;
+    }
+    batches.push({ bytes, updates: to - from, messageBytes: size, ends });
+    from = to;
+  }
+  return batches;
+}

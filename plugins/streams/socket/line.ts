@@ -1,0 +1,213 @@
+/**
+ * Subscriptions of websockets, between the thread that has the sockets and the one that has the blocks. The first reads the parameters and
+ * asks; the second matches blocks and sends whole notifications, which the first only hands on. What waits between them is bounded: each
+ * message is acknowledged when it was handed on, and for a replay when its client has read it.
+ */
+import { GateRefusal, type Log, type Metrics, messageOf } from '../../../src/plugin/plugin.ts';
+import type { AccessCharges, Budgets, Lease, Tenant, Tenants } from '../../../src/ports/access.ts';
+import type { OpenThreadLine } from '../../../src/ports/thread-line.ts';
+import type { FilterOptions } from '../filters.ts';
+import { GrpcError } from '../grpc-server.ts';
+import type { Batch, Hub, Leave, Reader } from '../hub.ts';
+import { createSocketFeed } from './feed.ts';
+import type { SocketRequest } from './request.ts';
+
+/** The project, or the address of a client without a key, that a subscription is for. */
+export interface Payer {
+  readonly id: string;
+  readonly budgets: Budgets;
+}
+
+/** To the thread with the blocks. */
+export type Ask =
+  /** Whether it runs. */
+  | { readonly ask: 'who' }
+  | {
+      readonly ask: 'join';
+      readonly id: number;
+      readonly key: string | null;
+      readonly request: SocketRequest;
+      readonly payer: Payer | null;
+    }
+  /** A replay may begin. */
+  | { readonly ask: 'begin'; readonly id: number }
+  | { readonly ask: 'took'; readonly id: number; readonly bytes: number }
+  | { readonly ask: 'leave'; readonly id: number };
+
+/** To the thread with the sockets. */
+export type Tell =
+  /** It runs; when it has just started, what was asked before is lost. */
+  | { readonly tell: 'here' }
+  | { readonly tell: 'accepted'; readonly id: number }
+  | { readonly tell: 'refused'; readonly id: number; readonly isBusy: boolean; readonly details: string }
+  | { readonly tell: 'data'; readonly id: number; readonly bytes: Uint8Array; readonly ends: Uint32Array }
+  | { readonly tell: 'ended'; readonly id: number; readonly code: number; readonly details: string };
+
+export const LINE = 'streams of websockets';
+
+export interface BlockSideOptions {
+  readonly openLine: OpenThreadLine;
+  readonly hub: Hub;
+  readonly filters: FilterOptions;
+  readonly tenants: Tenants;
+  /** Null: credits are not counted. */
+  readonly charges: AccessCharges | null;
+  readonly replayedBlockCredits: () => number;
+  readonly limits: { readonly maxQueuedBytes: number; readonly maxSubscriptionBytes: number };
+  /** Why no block will come, or null. */
+  readonly idle: () => string | null;
+  readonly log: Log;
+  readonly metrics: Metrics;
+}
+
+/** A replay reads on when fewer bytes wait. */
+const REPLAY_BYTES = 524_288;
+/** Close codes of websockets. */
+const NOT_ALLOWED = 1008;
+export const ENDED = 1012;
+export const TRY_AGAIN = 1013;
+
+interface Seat {
+  /** Sent and not acknowledged. */
+  waiting: number;
+  mayBegin: boolean;
+  isOver: boolean;
+  leave: Leave | null;
+  readonly tenant: Tenant;
+  readonly lease: Lease;
+  /** Continues a replay. */
+  resume: (() => void) | null;
+}
+
+/** Answers the other thread until it is closed. */
+export function serveSockets(options: BlockSideOptions): () => void {
+  const { openLine, hub, filters, limits, idle, log, metrics, tenants, charges } = options;
+  const seats = new Map<number, Seat>();
+  let waiting = 0;
+  metrics.observe('socket_subscriptions', 'different subscriptions of websockets', () => seats.size);
+  metrics.observe('socket_queued_bytes', 'notifications that are on their way to the websockets', () => waiting);
+  const slow = metrics.counter('socket_slow_total', 'subscriptions of websockets that ended because too much waited');
+  const line = openLine(LINE, (message) => {
+    const asked = message as Ask | Tell;
+    if ('ask' in asked) take(asked);
+  });
+  const tell = (message: Tell) => line.post(message);
+
+  function take(asked: Ask): void {
+    if (asked.ask === 'who') tell({ tell: 'here' });
+    if (asked.ask === 'join' && !seats.has(asked.id)) join(asked);
+    if (asked.ask === 'join' || asked.ask === 'who') return;
+    const seat = seats.get(asked.id);
+    if (seat === undefined) return;
+    if (asked.ask === 'leave') end(asked.id, seat);
+    else if (asked.ask === 'begin') seat.mayBegin = true;
+    else {
+      seat.waiting -= asked.bytes;
+      waiting -= asked.bytes;
+    }
+    wake(seat);
+  }
+
+  const isReady = (seat: Seat) => seat.isOver || (seat.mayBegin && seat.waiting < REPLAY_BYTES);
+
+  function wake(seat: Seat): void {
+    if (!isReady(seat)) return;
+    seat.resume?.();
+    seat.resume = null;
+  }
+
+  function end(id: number, seat: Seat): void {
+    seats.delete(id);
+    waiting -= seat.waiting;
+    seat.isOver = true;
+    seat.leave?.('at-once');
+    seat.leave = null;
+    seat.lease.release();
+  }
+
+  function join({ id, key, request, payer }: Extract<Ask, { ask: 'join' }>): void {
+    const refuse = (isBusy: boolean, details: string) => tell({ tell: 'refused', id, isBusy, details });
+    const why = idle();
+    if (why !== null) {
+      refuse(true, why);
+      return;
+    }
+    const caller = { projectId: payer?.id ?? '', keyId: '', plan: '', wallet: null };
+    const tenant = tenants.tenantOf(payer === null ? null : { ...caller, budgets: payer.budgets }, '');
+    const lease = tenant.take('streamFilterBytes', 0);
+    const seat: Seat = {
+      ...{ waiting: 0, mayBegin: request.from === null, isOver: false, leave: null, resume: null, tenant, lease },
+    };
+    try {
+      const { feed, filterBytes } = createSocketFeed(request, { filters, root: hub.finalSlot });
+      lease.set(filterBytes);
+      // Its first block may come at once.
+      seats.set(id, seat);
+      seat.leave = hub.join(
+        { key: key === null ? null : `socket ${key}`, feed, from: request.from },
+        readerOf(id, seat),
+      );
+      // It may be over already: the project could not hold what waits.
+      if (seat.isOver) seat.leave('at-once');
+      else tell({ tell: 'accepted', id });
+    } catch (error) {
+      seats.delete(id);
+      lease.release();
+      if (error instanceof GateRefusal) {
+        refuse(true, error.details ?? 'the project has too many filters');
+        return;
+      }
+      if (!(error instanceof GrpcError))
+        log.error({ error: messageOf(error), kind: request.kind }, 'a subscription of a websocket failed');
+      const isKnown = error instanceof GrpcError;
+      refuse(!isKnown || error.status === 'unavailable', isKnown ? error.message : 'internal error');
+    }
+  }
+
+  function readerOf(id: number, seat: Seat): Reader {
+    const cut = (code: number, details: string) => {
+      if (seat.isOver) return;
+      if (code === TRY_AGAIN) slow.add();
+      end(id, seat);
+      wake(seat);
+      tell({ tell: 'ended', id, code, details });
+    };
+    const meter = charges?.stream(seat.tenant.id, { product: 'laserstreamWebsocket', creditsPerByte: 0 }) ?? null;
+    return {
+      tenant: seat.tenant,
+      async payForBlock() {
+        const credits = options.replayedBlockCredits();
+        if (meter === null || credits === 0) return;
+        if (!meter.affords(0, credits)) await meter.refresh();
+        if (!meter.affords(0, credits)) throw new GrpcError('resourceExhausted', 'max usage reached');
+        meter.count(0, credits);
+      },
+      send({ bytes, ends }: Batch) {
+        if (seat.isOver) return;
+        const own = seat.waiting + bytes.length;
+        const isTooMuch = own > limits.maxSubscriptionBytes || waiting + bytes.length > limits.maxQueuedBytes;
+        // One message that is larger than the whole queue still reaches a thread that keeps up.
+        if (seat.waiting > 0 && isTooMuch) return cut(TRY_AGAIN, 'too slow');
+        seat.waiting = own;
+        waiting += bytes.length;
+        tell({ tell: 'data', id, bytes, ends: ends! });
+      },
+      lagged: () => cut(TRY_AGAIN, 'too slow'),
+      refused: (error) => cut(error.status === 'resourceExhausted' ? NOT_ALLOWED : ENDED, error.message),
+      ready: () =>
+        new Promise((resolve) => {
+          if (isReady(seat)) resolve();
+          else seat.resume = resolve;
+        }),
+    };
+  }
+
+  tell({ tell: 'here' });
+  return () => {
+    for (const [id, seat] of [...seats]) {
+      end(id, seat);
+      wake(seat);
+    }
+    line.close();
+  };
+}
