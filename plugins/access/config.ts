@@ -48,7 +48,7 @@ export const accessConfig = Type.Object(
     anonymous: Type.Object(
       {
         projectId: reloadable(
-          Type.Union([Type.String({ pattern: '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' }), Type.Null()], {
+          Type.Union([Type.String({ format: 'uuid' }), Type.Null()], {
             default: null,
             description: 'project to which calls without a key are counted; null = such calls are refused',
           }),

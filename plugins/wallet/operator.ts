@@ -116,24 +116,31 @@ async function known({ store }: CommandIo, address: string): Promise<WalletRow> 
 }
 
 async function show(io: CommandIo, rows: readonly WalletRow[], asJson: boolean): Promise<void> {
-  const views = rows.map(walletView);
+  const liveSlot = await readLiveSlot(io.store);
+  const views = rows.map((row) => walletView(row, liveSlot));
   if (asJson) io.json(views);
   else if (views.length === 0) io.line('no wallets');
   else for (const view of views) io.line(`${view.address}  ${view.state}, ${view.transactions} transactions`);
 }
 
+/** The newest slot whose blocks were read for the followed wallets. */
+async function readLiveSlot({ read }: Store): Promise<number | null> {
+  const row = await (read as Db).selectFrom('wallet_state').select('live_slot').executeTakeFirst();
+  return row?.live_slot ?? null;
+}
+
 /** A wallet of the index for operators. */
-function walletView(row: WalletRow) {
+function walletView(row: WalletRow, liveSlot: number | null) {
   return {
     address: row.address,
     state: stateOf(row),
     followed: row.is_followed === 1,
     pinned: row.is_pinned === 1,
     fromSlot: row.floor,
-    toSlot: row.head,
+    toSlot: isJoined(row) ? Math.max(row.head ?? 0, liveSlot ?? 0) : row.head,
     complete: row.is_complete === 1,
     prunedBelow: row.pruned_below,
-    transactions: row.found,
+    transactions: row.stored,
     trouble: row.last_error,
   };
 }
@@ -167,7 +174,7 @@ const walletReply = Type.Object(
     toSlot: slotOrNull('Last indexed slot'),
     complete: flag('Whether everything back to its first transaction is indexed', true),
     prunedBelow: slotOrNull('The upstream has nothing below'),
-    transactions: count('Indexed transactions', 250),
+    transactions: count('Stored transactions, those of its token accounts included', 250),
     trouble: orNull(text('Why it is stalled', 'the upstream does not answer')),
   },
   { title: 'IndexedWallet', description: 'A wallet of the index' },
@@ -206,8 +213,12 @@ export function walletsRoute(store: Store): Route {
         .limit(limit + 1)
         .execute();
       const shown = rows.slice(0, limit);
+      const liveSlot = await readLiveSlot(store);
       const last = rows.length > limit ? shown.at(-1) : undefined;
-      return json({ wallets: shown.map(walletView), nextCursor: last === undefined ? null : String(last.id) });
+      return json({
+        wallets: shown.map((row) => walletView(row, liveSlot)),
+        nextCursor: last === undefined ? null : String(last.id),
+      });
     },
   });
 }

@@ -69,20 +69,23 @@ async function askEngine(rpcUrl: string): Promise<string> {
 const RULE = '='.repeat(62);
 
 /** Shown first: states that this is not a public network. */
-export function localChainBanner(chain: {
-  readonly rpcUrl: string;
-  readonly wsUrl: string;
-  readonly socketPort: number | null;
-  readonly engine: string;
-}): string[] {
+export function localChainBanner(
+  chain: {
+    readonly rpcUrl: string;
+    readonly wsUrl: string;
+    readonly socketPort: number | null;
+    readonly engine: string;
+  },
+  program: string,
+): string[] {
   return [
     RULE,
     ' LOCAL CHAIN  -  not a public Solana network',
-    ' No upstream is configured, so a temporary chain was started',
-    ` in memory (${chain.engine}). Data and keys are for trying out.`,
+    ` A temporary chain runs in memory (${chain.engine}).`,
+    ' Data and keys are for trying out.',
     ` RPC  ${chain.rpcUrl}     WS  ${chain.wsUrl}`,
     ...(chain.socketPort === null ? [] : [` It also uses port ${chain.socketPort}, for websockets only.`]),
-    ' For a real network: SOLANA_RPC_URL=... npm start',
+    ` For a real network: SOLANA_RPC_URL=... ${program} serve`,
     RULE,
   ];
 }
@@ -112,8 +115,13 @@ export function welcome(
       : [` Dashboard  ${admin}/dashboard`, ` Operator   ${operatorToken}   (shown only once)`]),
   ];
   if (first === null) {
-    const how = `${program} projects list; ${program} keys create --project ID`;
-    return [...lines, ' API key    keys are shown only once; for a new one:', `            ${how}`, ''];
+    return [
+      ...lines,
+      ' API key    keys are shown only once; for a new one:',
+      `            ${program} projects list     (or: projects create --name NAME)`,
+      `            ${program} keys create --project ID`,
+      '',
+    ];
   }
   const hook = JSON.stringify({
     webhookURL: EXAMPLE_RECEIVER,

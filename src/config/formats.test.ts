@@ -52,6 +52,7 @@ test('addresses: the scheme must be an allowed one, and a host is required', () 
       ['ftp://a', 'a', '', 'localhost:8899', 'http://', 'http://h u/', '//a', 'http://[x', 'ws://a'],
     ],
     ['ws-url', ['ws://a', 'wss://a/x'], ['http://a', 'a', '']],
+    ['uuid', ['0a1b2c3d-0000-4000-8000-000000000001'], ['nope', '', '0A1B2C3D-0000-4000-8000-000000000001']],
     [
       'store-url',
       [

@@ -92,6 +92,8 @@ interface TextFormat {
   holds(text: string): boolean;
 }
 
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+
 /**
  * The formats that a text field may require with `format`. Only the form is checked; nothing is resolved or opened. Relative paths of
  * `path` and `file` count from the folder of the configuration file; `check-config` and a start also look whether a `file` can be read.
@@ -101,6 +103,7 @@ export const TEXT_FORMATS: ReadonlyMap<string, TextFormat> = new Map([
   ['file', { words: 'the path of a file', holds: (text) => text !== '' }],
   ['host', { words: 'an IP address or a host name', holds: (text) => isIP(text) !== 0 || HOST_NAME.test(text) }],
   ['address', { words: 'an address (base58 of 32 bytes)', holds: (text) => decode32(text) !== null }],
+  ['uuid', { words: 'an id like 123e4567-e89b-12d3-a456-426614174000', holds: (text) => UUID.test(text) }],
   ['cidr', { words: 'a network like 10.0.0.0/8 or fd00::/8', holds: (text) => parseCidr(text) !== null }],
   ['http-url', { words: 'an http or https address', holds: (text) => isUrl(text, /^https?:$/) }],
   ['ws-url', { words: 'a ws or wss address', holds: (text) => isUrl(text, /^wss?:$/) }],

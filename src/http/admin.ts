@@ -176,14 +176,14 @@ function hostName(host: string): string {
 /** What a browser gets at `/`: links to what people look for here. */
 function homePage(hasDashboard: boolean): Reply {
   const links = [
-    ...(hasDashboard ? [['/dashboard', 'Dashboard']] : []),
+    ...(hasDashboard ? [['/dashboard', 'Dashboard', 'Health, projects, keys, webhooks and their deliveries']] : []),
     ...[
-      ['/docs/guide', 'Guide'],
-      ['/docs', 'Reference of the admin routes'],
-      ['/readyz', 'Readiness'],
-      ['/metrics', 'Metrics'],
+      ['/docs/guide', 'Guide', 'Tutorials, how-to, reference and explanation, with search'],
+      ['/docs', 'Reference of the admin routes', 'Each route, with a form to try it'],
+      ['/readyz', 'Readiness', 'What works and what does not, as JSON'],
+      ['/metrics', 'Metrics', 'For Prometheus'],
     ],
-  ].map(([path, name]) => `<li><a href="${path}">${name}</a></li>`);
+  ].map(([path, name, what]) => `<li><a href="${path}"><b>${name}</b><span>${what}</span></a></li>`);
   const html = `<!doctype html>
 <html lang="en">
 <head>
@@ -194,7 +194,7 @@ function homePage(hasDashboard: boolean): Reply {
 <link rel="stylesheet" href="/docs/docs.css">
 </head>
 <body class="home">
-<main><h1>parhelion</h1><p>This is the admin listener.</p><ul>${links.join('')}</ul></main>
+<main><h1><img src="/docs/icon.svg" alt="">parhelion</h1><p>The admin listener: for operators, on this machine.</p><ul>${links.join('')}</ul></main>
 </body>
 </html>
 `;

@@ -71,7 +71,7 @@ export interface HttpFront {
   prepareReload(core: CoreConfig): () => void;
   /**
    * From now on new requests are answered with 503; accepted ones continue. Inherited sockets are released at once: new connections wait
-   * in them for the next process.
+   * in them for the next process, and a request on a connection that this process has accepted is served, since nobody else can.
    */
   beginDrain(): void;
   /** Calls a route of the API listener. */
@@ -123,6 +123,7 @@ export function createHttpFront(options: HttpFrontOptions): HttpFront {
   let addresses: HttpAddresses | null = null;
 
   const inherited: Server[] = [];
+  const beginDrain = () => pipeline.beginDrain(inherited.length === 0);
   const closings = new Map<Server, Promise<void>>();
   const closeOnce = (server: Server): Promise<void> => {
     if (server.listening) closings.set(server, closeListener(server));
@@ -189,14 +190,14 @@ export function createHttpFront(options: HttpFrontOptions): HttpFront {
       };
     },
     beginDrain: () => {
-      pipeline.beginDrain();
+      beginDrain();
       for (const server of inherited) void closeOnce(server);
     },
     inject: pipeline.inject,
     undeclaredProxy: pipeline.undeclaredProxy,
     load: () => ({ requests: pipeline.inFlight.total, inFlight: pipeline.inFlight.count }),
     close: async (deadline) => {
-      pipeline.beginDrain();
+      beginDrain();
       const closed = Promise.all([closeOnce(api), closeOnce(twin)]);
       await lingerFor([api, twin], closed, pipeline.inFlight, options.clock, deadline);
       tls.endHandshakes();

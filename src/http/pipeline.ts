@@ -53,7 +53,8 @@ export interface Pipeline {
   handle(request: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void;
   /** See `injectCall`. */
   readonly inject: Inject;
-  beginDrain(): void;
+  /** From now on every answer closes its connection; `refuses`: new requests are answered with 503. */
+  beginDrain(refuses: boolean): void;
   readonly draining: boolean;
   readonly inFlight: InFlight;
   readonly meter: HttpMeter;
@@ -84,6 +85,7 @@ export function createPipeline(options: PipelineOptions): Pipeline {
   options.metrics.observe('request_body_bytes', 'bytes of request bodies in memory', () => inFlight.bodyBytes);
   const rootMeter = meter.route('POST', '/');
   let draining = false;
+  let refusing = false;
   const isLocalChain = () => options.chainLabel?.() === 'local';
   const responder = createResponder({
     clock,
@@ -132,7 +134,7 @@ export function createPipeline(options: PipelineOptions): Pipeline {
         : 'plain'
       : (compiled?.route.errors ?? shapeOfEntry(match, target.path));
     options.guard?.(request);
-    if (draining) throw new RequestError(503, 'Service unavailable', { details: 'The service is shutting down' });
+    if (refusing) throw new RequestError(503, 'Service unavailable', { details: 'The service is shutting down' });
     if (pipelined > MAX_PIPELINED) {
       const details = `More than ${MAX_PIPELINED} requests of this connection wait for their answers`;
       throw new RequestError(503, 'Service unavailable', { details, headers: { Connection: 'close' } });
@@ -193,8 +195,9 @@ export function createPipeline(options: PipelineOptions): Pipeline {
       else beginTrace(options.tracer, exchange, accept);
     },
     inject: (call) => injectCall(router, options.gate, call),
-    beginDrain: () => {
+    beginDrain: (refuses) => {
       draining = true;
+      refusing = refuses;
     },
     get draining() {
       return draining;

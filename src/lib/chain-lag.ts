@@ -33,7 +33,7 @@ export function isLagBeyond(lag: Lag, limit: LagLimit): boolean {
 
 /** `300 slots behind the tip, 60 s`. */
 export const lagText = (lag: Lag): string =>
-  `${lag.lagSlots ?? 0} slots behind the tip, ${Math.round(lagSeconds(lag) ?? 0)} s`;
+  `${lag.lagSlots ?? 0} ${lag.lagSlots === 1 ? 'slot' : 'slots'} behind the tip, ${Math.round(lagSeconds(lag) ?? 0)} s`;
 
 export const lagLimitText = ({ seconds, slots }: LagLimit): string =>
   slots === null ? `${seconds} s` : `${slots} slots`;

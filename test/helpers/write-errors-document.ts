@@ -92,7 +92,7 @@ export async function errorsDocument(): Promise<string> {
   const sections = [...(await errorTables())].map(([name, errors]) => codedSection(name, errors, exits));
   return `${[
     '# Errors',
-    'Look up an error here to see what it means and what to do. Written by `npm run errors:write` from the tables in the code; do not edit.',
+    'Look up an error here to see what it means and what to do.',
     '## Exit codes',
     table(['exit', 'meaning', 'what to do'], Object.entries(EXIT).map(exitRow)),
     '## JSON-RPC errors',
@@ -107,6 +107,7 @@ export async function errorsDocument(): Promise<string> {
     '## Coded errors',
     'These codes appear in the log and in the output of commands. HTTP is the status that a caller gets if the error ends a request; a 500 contains only the request id. Exit is given if the error ends the process; any other error ends a command with 70.',
     ...sections,
+    'This page is written by `npm run errors:write` from the tables in the code.',
   ].join('\n\n')}\n`;
 }
 

@@ -1,6 +1,15 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { after, test } from 'node:test';
@@ -96,6 +105,11 @@ test('the Debian package: installed it serves and delivers; an upgrade loses no 
   copyFileSync(process.execPath, join(dir, 'packages/driver'));
   makePackage('first', '0.1.0');
   makePackage('second', '0.1.1');
+  // The same bytes for the same commit: package, list of materials and notes.
+  makePackage('again', '0.1.0');
+  const sums = (folder: string) => readFileSync(join(dir, 'packages', folder, 'SHA256SUMS'), 'utf8');
+  assert.equal(sums('again'), sums('first'));
+  rmSync(join(dir, 'packages/again'), { recursive: true });
   writeFileSync(join(dir, 'packages/package.json'), '{"type":"module"}');
   const { status, text } = enter(SCENARIO);
   assert.equal(status, 0, text);

@@ -209,12 +209,10 @@ try {
   );
   await clients.end();
   assert.ok(before > 0);
-  const failed = [...clients.seen].filter(([status]) => status !== 200 && status !== 503);
-  assert.deepEqual(failed, [], 'a connection failed');
-  // Accepted, and read after the drain began: the client is asked to come back.
-  assert.ok((clients.seen.get(503) ?? 0) <= 4, `${clients.seen.get(503)} requests were answered 503`);
+  const failed = [...clients.seen].filter(([status]) => status !== 200);
+  assert.deepEqual(failed, [], 'a request was lost');
   assert.ok(readFileSync(CONFIG, 'utf8').includes(':8899'), 'the upgrade has replaced the configuration');
-  console.log(`upgraded: ${clients.seen.get(200)} requests, no connection failed`);
+  console.log(`upgraded: ${clients.seen.get(200)} requests, none was lost`);
 } catch (error) {
   console.error(service.lines.slice(-80).join('\n'));
   throw error;

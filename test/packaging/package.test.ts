@@ -83,6 +83,20 @@ describe('the package', () => {
   });
   after(() => rmSync(dir, { recursive: true, force: true }));
 
+  test('is the same, byte by byte, when it is built again from another folder', () => {
+    const context = join(dir, 'context-2');
+    copyContext(context);
+    symlinkSync(modules, join(context, 'node_modules'));
+    const output = join(dir, 'output-2');
+    const args = ['packaging/run.mjs', '--only', 'npm', '--output', output];
+    const options = { cwd: context, encoding: 'utf8', env: { ...process.env, TZ: 'Asia/Tokyo' } } as const;
+    const packed = spawnSync(process.execPath, args, options);
+    assert.equal(packed.status, 0, packed.stdout + packed.stderr);
+    const sums = (folder: string) => readFileSync(join(folder, 'SHA256SUMS'), 'utf8');
+    assert.match(sums(output), /\.tgz$/m);
+    assert.equal(sums(output), sums(dirname(tarball)));
+  });
+
   test('holds program, types, configuration, units and documents, and no sources, tests, data or secrets', () => {
     for (const path of [
       ...['dist/src/cli/main.js', 'dist/plugins/wallet/index.js', 'dist/types/plugin/plugin.d.ts'],

@@ -1,12 +1,12 @@
 /**
- * Pictures of every page of the dashboard and of the reference, at three widths and in both themes, from a daemon under traffic on the local
+ * Pictures of every page of the dashboard, and of pages of reference and guide, at three widths and in both themes, from a daemon under traffic on the local
  * chain: `npm run screenshots -- DIR [--seconds N] [--only WORD]`. They are to be looked at; nothing is compared.
  */
 import { mkdirSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { Keypair, LAMPORTS_PER_SOL, SystemProgram, sendAndConfirmTransaction, Transaction } from '@solana/web3.js';
-import type { Page } from 'playwright-core';
+import type { Browser, Page } from 'playwright-core';
 import { encode32 } from '../../src/lib/base58.ts';
 import { hashLeaf } from '../../src/solana/concurrent/decode-concurrent.ts';
 import { assetId } from '../../src/solana/concurrent/tree.ts';
@@ -190,8 +190,36 @@ async function pagesOf(id: string): Promise<readonly Picture[]> {
   ];
 }
 
+/** Pages of each kind outside of the dashboard. */
+function publicPages(): readonly (readonly [name: string, address: string])[] {
+  return [
+    ['home', adminUrl],
+    ['reference', `${apiUrl}/docs`],
+    ['reference-operation', `${apiUrl}/docs#tag/webhooks/POST/v0/webhooks`],
+    ...['index', 'first-webhook', 'operators', 'webhooks', 'configuration', 'metrics', 'errors'].map(
+      (page) => [`guide-${page}`, `${apiUrl}/docs/guide/${page}.html`] as const,
+    ),
+  ];
+}
+
+async function takePublic(browser: Browser): Promise<void> {
+  for (const colorScheme of THEMES)
+    for (const width of WIDTHS) {
+      const page = await browser.newPage({ colorScheme, viewport: { width, height: HEIGHT }, reducedMotion: 'reduce' });
+      for (const [name, address] of publicPages().filter(([one]) => one.includes(values.only))) {
+        await page.goto('about:blank');
+        await page.goto(address);
+        await page.locator('h1').first().waitFor();
+        await page.waitForTimeout(2 * SETTLE_MS);
+        await page.screenshot({ path: join(output, `${name}-${width}-${colorScheme}.png`) });
+      }
+      await page.close();
+    }
+}
+
 async function takeAll(pictures: readonly Picture[]): Promise<void> {
   const browser = await startChromium();
+  await takePublic(browser);
   for (const colorScheme of THEMES)
     for (const width of WIDTHS) {
       const { page } = await openPage(browser, bed, { colorScheme, viewport: { width, height: HEIGHT } });

@@ -11,7 +11,7 @@ import {
   type Project,
   type Webhook,
 } from './api.ts';
-import { count, duration, number, utc } from './format.ts';
+import { capital, count, duration, number, utc } from './format.ts';
 import { go, href } from './place.ts';
 import {
   Badge,
@@ -214,9 +214,9 @@ function HookFacts({ hook }: { hook: Webhook }) {
           name="Transactions"
           note={transactionTypes.includes('ANY') ? undefined : transactionTypes.slice(0, 3).join(', ')}
         >
-          {transactionText(hook)}
+          {capital(transactionText(hook))}
         </Stat>
-        <Stat name="Retries">{hook.retryPreset}</Stat>
+        <Stat name="Retries">{capital(hook.retryPreset)}</Stat>
       </dl>
     </Card>
   );
@@ -266,6 +266,7 @@ function DeliveryTable({
   return (
     <Table
       caption="Deliveries, newest first"
+      dense
       keyOf={({ deliveryId }) => deliveryId}
       rows={deliveries}
       empty={empty}
@@ -280,10 +281,13 @@ function DeliveryTable({
           ),
         },
         { name: 'State', show: ({ status }) => <StateBadge state={status} /> },
-        { name: 'Status', show: ({ attempts }) => <StatusCode attempt={attempts.at(-1)} /> },
+        {
+          name: 'Status',
+          show: ({ attempts }) => (attempts.length === 0 ? '–' : <StatusCode attempt={attempts.at(-1)} />),
+        },
         { name: 'Type', show: ({ type }) => type ?? '–' },
         { name: 'Slot', isNumber: true, isMinor: true, show: ({ slot }) => number(slot) },
-        { name: 'Attempts', isNumber: true, isMinor: true, show: ({ attempts }) => count(attempts.length, 'attempt') },
+        { name: 'Attempts', isNumber: true, isMinor: true, show: ({ attempts }) => number(attempts.length) },
         {
           name: 'Latency',
           isNumber: true,
@@ -525,5 +529,3 @@ function Headers({
     </div>
   );
 }
-
-const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);

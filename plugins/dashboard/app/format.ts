@@ -26,7 +26,7 @@ export function bytes(value: number): string {
 /** `340 ms`, `2.4 s`; 0 is `< 1 ms` */
 export function duration(ms: number): string {
   if (ms === 0) return '< 1 ms';
-  if (ms < 1) return `${ms.toFixed(2)} ms`;
+  if (ms < 0.995) return `${ms.toFixed(2)} ms`;
   if (ms < 1_000) return `${ms < 10 ? ms.toFixed(1) : Math.round(ms)} ms`;
   if (ms < 60_000) return `${(ms / 1_000).toFixed(ms < 10_000 ? 1 : 0)} s`;
   return span(ms);
@@ -64,3 +64,5 @@ export const count = (value: number, one: string, many = `${one}s`): string =>
 /** The beginning and end of an id. */
 export const middle = (text: string, kept = 6): string =>
   text.length <= 2 * kept + 1 ? text : `${text.slice(0, kept)}…${text.slice(-kept)}`;
+
+export const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);

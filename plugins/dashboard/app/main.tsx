@@ -135,7 +135,12 @@ function LoginForm({ onDone, first }: { onDone: (who: Who) => void; first: 'oper
           autoComplete="current-password"
           autoFocus
           required
-          hint="Shown at the first start, or set as dashboard.operatorToken. If it is lost: parhelion dashboard renew-token."
+          hint={
+            <>
+              Shown at the first start, or set as <code>dashboard.operatorToken</code>. If it is lost:{' '}
+              <code>parhelion dashboard renew-token</code>
+            </>
+          }
           value={fields.token}
           onValue={set('token')}
         />

@@ -70,7 +70,7 @@ export function TreesPage() {
                 { name: 'Type', show: ({ type }) => TREE_TYPES[type] ?? String(type) },
                 { name: 'Leaves', isNumber: true, show: ({ size }) => number(size) },
                 { name: 'Slots since checked', isNumber: true, show: ({ lag }) => number(lag) },
-                { name: 'Reason', show: ({ reason }) => <span class="soft">{reason ?? '–'}</span> },
+                { name: 'Reason', show: ({ reason }) => (reason === null ? '–' : <span class="soft">{reason}</span>) },
               ]}
             />
           )}
@@ -103,7 +103,7 @@ export function WalletsPage() {
                 {
                   name: 'State',
                   show: ({ state, trouble }) => (
-                    <Badge tone={trouble === null ? (state === 'complete' ? 'good' : 'info') : 'bad'}>
+                    <Badge tone={trouble === null ? (/current$/.test(state) ? 'good' : 'info') : 'bad'}>
                       {trouble ?? state}
                     </Badge>
                   ),

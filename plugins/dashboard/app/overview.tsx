@@ -15,7 +15,7 @@ import {
   type Usage,
   type Webhook,
 } from './api.ts';
-import { bytes, day, duration, number, short, span } from './format.ts';
+import { bytes, capital, day, duration, number, short, span } from './format.ts';
 import { go, href } from './place.ts';
 import { type Line, Plot } from './plot.tsx';
 import { troublesOf } from './trouble.ts';
@@ -117,8 +117,6 @@ function chainNote(chains: readonly ChainState[]): string {
 
 const unknown = ({ genesisHash }: ChainState): string =>
   genesisHash === null ? 'Chain not known yet' : 'Private cluster';
-
-const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
 function Status({
   health,

@@ -1,6 +1,6 @@
 /** What is wrong with the daemon, as sentences with what to do. */
 import type { ChainState, Health, Live, SeriesPoint, UpstreamState } from './api.ts';
-import { count, number, span } from './format.ts';
+import { capital, count, number, span } from './format.ts';
 
 export interface Trouble {
   readonly tone: 'bad' | 'warn';
@@ -107,6 +107,7 @@ function ofChecks({ checks, draining }: Health): Trouble[] {
   ];
 }
 
+const TO_PROJECTS = { path: ['projects'], text: 'Projects' } as const;
 const MIN_CALLS = 20;
 const BAD_SHARE = 0.2;
 
@@ -126,6 +127,7 @@ function ofSeries(points: readonly SeriesPoint[]): Trouble[] {
       title: `${Math.round((100 * errors) / requests)} % of the requests of the last minutes failed`,
       advice:
         'The plot of errors shows which product. The page Requests of a project shows status and route of each call.',
+      link: TO_PROJECTS,
     });
   const [failed, done] = [sum(/^deliveries\.(failed|retry)$/), sum(/^deliveries\.done$/)];
   if (failed + done >= MIN_CALLS && failed / (failed + done) >= BAD_SHARE)
@@ -133,11 +135,10 @@ function ofSeries(points: readonly SeriesPoint[]): Trouble[] {
       tone: 'warn',
       title: `${Math.round((100 * failed) / (failed + done))} % of the attempts to deliver failed in the last minutes`,
       advice: 'The page Webhooks of a project shows which receiver fails, and sends failed deliveries again.',
+      link: TO_PROJECTS,
     });
   return found;
 }
-
-const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
 /** The worst first. `recent`: the points of the last minutes. */
 export function troublesOf(

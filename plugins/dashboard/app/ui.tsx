@@ -430,17 +430,19 @@ interface TableProps<T> {
   readonly rows: readonly T[];
   readonly keyOf: (row: T) => string | number;
   readonly empty: ComponentChildren;
+  /** On narrow screens the cells of a row follow each other, for lists of many rows: numbers with their label, others without. */
+  readonly dense?: boolean;
 }
 
 /** A table; on narrow screens each row is a card. The roles are written out, because a browser drops those of tables shown as blocks. */
-export function Table<T>({ caption, columns, rows, keyOf, empty }: TableProps<T>) {
+export function Table<T>({ caption, columns, rows, keyOf, empty, dense = false }: TableProps<T>) {
   if (rows.length === 0) return <>{empty}</>;
   const classOf = ({ isNumber, isTitle, isMinor, isActions }: Column<T>) =>
     Object.entries({ number: isNumber, title: isTitle, minor: isMinor, 'row-actions': isActions })
       .flatMap(([name, isSet]) => (isSet === true ? [name] : []))
       .join(' ');
   return (
-    <table role="table" class="table" aria-label={caption}>
+    <table role="table" class={dense ? 'table dense' : 'table'} aria-label={caption}>
       <thead role="rowgroup">
         <tr role="row">
           {columns.map((column) => (
@@ -453,11 +455,19 @@ export function Table<T>({ caption, columns, rows, keyOf, empty }: TableProps<T>
       <tbody role="rowgroup">
         {rows.map((row) => (
           <tr key={keyOf(row)} role="row">
-            {columns.map((column) => (
-              <td key={column.name} role="cell" class={classOf(column)} data-label={column.name}>
-                {column.show(row)}
-              </td>
-            ))}
+            {columns.map((column) => {
+              const shown = column.show(row);
+              return (
+                <td
+                  key={column.name}
+                  role="cell"
+                  class={`${classOf(column)}${shown === '–' ? ' nothing' : ''}`.trim()}
+                  data-label={column.name}
+                >
+                  {shown}
+                </td>
+              );
+            })}
           </tr>
         ))}
       </tbody>

@@ -27,6 +27,11 @@ import {
   useLoad,
 } from './ui.tsx';
 
+const PRODUCT_NAMES: Readonly<Record<string, string>> = {
+  ...{ rpc: 'JSON-RPC', enhancedApi: 'Enhanced', walletApi: 'Wallet', das: 'DAS', webhooks: 'Webhooks' },
+  ...{ laserstreamGrpc: 'Streams', laserstreamWebsocket: 'Websockets', preConfirmations: 'Pre-confirmations' },
+  ...{ archival: 'Archive', photon: 'Compression', other: 'Other' },
+};
 const DAY_MS = 86_400_000;
 const MAX_DAYS = 400;
 /** From this number of credits on, a plan counts as unlimited. */
@@ -74,7 +79,7 @@ export function UsagePage({ project }: { project: Project }) {
         <SelectField
           label="Product"
           value={product}
-          options={[['', 'All products'], ...products.map((name) => [name, name] as const)]}
+          options={[['', 'All products'], ...products.map((name) => [name, PRODUCT_NAMES[name] ?? name] as const)]}
           onValue={setProduct}
         />
         {isRange && (
@@ -93,12 +98,13 @@ export function UsagePage({ project }: { project: Project }) {
               <Card title="Days" flush>
                 <Table
                   caption="Days"
+                  dense
                   keyOf={(row) => `${row.day} ${row.product}`}
                   rows={[...rows].reverse()}
                   empty={<Empty title="No usage in these days" />}
                   columns={[
                     { name: 'Day (UTC)', isTitle: true, show: (row) => <time>{row.day}</time> },
-                    { name: 'Product', show: (row) => row.product },
+                    { name: 'Product', show: (row) => PRODUCT_NAMES[row.product] ?? row.product },
                     { name: 'Credits', isNumber: true, show: (row) => number(row.credits) },
                     { name: 'Requests', isNumber: true, show: (row) => number(row.requests) },
                     { name: 'Bytes', isNumber: true, show: (row) => (row.bytes === 0 ? '–' : bytes(row.bytes)) },
@@ -110,26 +116,27 @@ export function UsagePage({ project }: { project: Project }) {
         }}
       </Show>
       <Card
-        title="Budgets held now"
-        note="What the project holds of what all share; memory of this process, stored data of all"
+        title="Budgets"
+        note="What the project uses now of what all projects share. Memory and calls are those of this process."
         flush
       >
         <Show of={budgets}>
           {(found) => (
             <Table
-              caption="Budgets held now"
+              caption="Budgets"
+              dense
               keyOf={({ budget }) => budget}
               rows={found.budgets}
               empty={<Empty title="No budgets" />}
               columns={[
                 { name: 'Budget', isTitle: true, show: ({ budget }) => words(budget) },
-                { name: 'Used', isNumber: true, show: ({ used }) => number(used) },
+                { name: 'Used', isNumber: true, show: ({ budget, used }) => amount(budget, used) },
                 {
-                  name: 'Limit of the plan',
+                  name: 'Limit',
                   isNumber: true,
-                  show: ({ limit }) => (limit === null ? 'none' : number(limit)),
+                  show: ({ budget, limit }) => (limit === null ? 'none' : amount(budget, limit)),
                 },
-                { name: 'Refused since the start', isNumber: true, show: ({ refused }) => number(refused) },
+                { name: 'Refused', isNumber: true, show: ({ refused }) => number(refused) },
               ]}
             />
           )}
@@ -140,6 +147,8 @@ export function UsagePage({ project }: { project: Project }) {
 }
 
 /** `requestBytes` -> `Request bytes` */
+const amount = (budget: string, value: number): string => (/bytes$/i.test(budget) ? bytes(value) : number(value));
+
 function words(name: string): string {
   const text = name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
   return text.charAt(0).toUpperCase() + text.slice(1);
@@ -256,6 +265,7 @@ export function RequestTable({ requests, keys }: { requests: readonly AnsweredRe
   return (
     <Table
       caption="Requests, newest first"
+      dense
       keyOf={({ requestId }) => requestId}
       rows={requests}
       empty={<Empty title="No requests yet">Calls with a key of the project appear here as they are answered.</Empty>}

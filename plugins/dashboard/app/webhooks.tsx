@@ -357,6 +357,7 @@ function HookForm({
         <TextField
           label="URL"
           type="url"
+          autoFocus
           placeholder="https://example.com/hook"
           hint="Each event is posted there."
           error={errors['webhookURL']}

@@ -43,7 +43,7 @@ async function runDaemon(values: CommandValues, io: CliIo): Promise<number> {
   }
   const dataDir = config.core.dataDir;
   const chain = choice === 'local' ? await startLocalChain(config.core, dataDir) : null;
-  if (chain !== null) for (const line of localChainBanner(chain)) io.out(line);
+  if (chain !== null) for (const line of localChainBanner(chain, io.program)) io.out(line);
   try {
     return await serve({ config, roles, chain, dataDir, values, io });
   } finally {

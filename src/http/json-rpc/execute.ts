@@ -19,6 +19,7 @@ export interface Executed {
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string | Buffer | Readable;
   readonly charged: boolean;
+  /** The answer is a result. Of an answer that is passed on as it arrives it is assumed. */
   readonly ok: boolean;
 }
 
@@ -112,13 +113,30 @@ export async function executeForward(
       headers: reply.headers ?? NO_HEADERS,
       body: reply.body,
       charged: reply.answered,
-      ok: reply.answered,
+      ok: reply.answered && !isErrorText(reply.body),
     };
   } catch (error) {
     const fault = faultOf(error, context.requestId);
     if (fault.unexpected) context.log.error({ err: error, method }, 'a forwarded JSON-RPC call failed');
     return failed(fault, call.id);
   }
+}
+
+/** Bytes of an answer in which its first member after version and id begins. */
+const HEAD_BYTES = 160;
+
+/** Whether an answer that an upstream wrote is an error, as far as its first bytes show it. */
+export function isErrorText(body: string | Buffer | Readable | null): boolean {
+  const head =
+    typeof body === 'string'
+      ? body.slice(0, HEAD_BYTES)
+      : Buffer.isBuffer(body)
+        ? body.toString('latin1', 0, HEAD_BYTES)
+        : '';
+  const error = head.indexOf('"error":');
+  if (error === -1) return false;
+  const result = head.indexOf('"result":');
+  return result === -1 || error < result;
 }
 
 const PARAMS = ',"params":';

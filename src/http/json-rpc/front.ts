@@ -11,7 +11,7 @@ import { isPromise } from '../../runtime/is-promise.ts';
 import { withoutMark } from '../body.ts';
 import { type Fault, faultOf, type RpcFault } from '../errors.ts';
 import type { Validator } from '../validation.ts';
-import { createMethodTable, type Executed, failed, type MethodTable, rpcErrorText } from './execute.ts';
+import { createMethodTable, type Executed, failed, isErrorText, type MethodTable, rpcErrorText } from './execute.ts';
 import {
   type Admitted,
   admitCalls,
@@ -263,7 +263,7 @@ async function answerSingle(
   }
   const executed = await runCall(parts, prepared, body, context, whole);
   const rateHeaders = admitted.admission?.headers;
-  const failed = executed.ok && !isErrorText(executed.body) ? 0 : 1;
+  const failed = executed.ok ? 0 : 1;
   const charge = (bytesOut: number) => admitted.admission?.charge([{ charged: executed.charged, bytesOut }]) ?? 0;
   if (call.id === undefined && executed.status === 200) {
     discard(executed.body);
@@ -330,23 +330,6 @@ export interface RpcAnswer {
   readonly failed: number;
   /** Call once, when the number of bytes is known. Returns the credits charged. */
   charge(bytesOut: number): number;
-}
-
-/** Bytes of an answer in which its first member after version and id begins. */
-const HEAD_BYTES = 160;
-
-/** Whether an answer that an upstream wrote is an error, as far as its first bytes show it. */
-function isErrorText(body: string | Buffer | Readable | null): boolean {
-  const head =
-    typeof body === 'string'
-      ? body.slice(0, HEAD_BYTES)
-      : Buffer.isBuffer(body)
-        ? body.toString('latin1', 0, HEAD_BYTES)
-        : '';
-  const error = head.indexOf('"error":');
-  if (error === -1) return false;
-  const result = head.indexOf('"result":');
-  return result === -1 || error < result;
 }
 
 /** The answer to a request or call that was not run. `id` is raw JSON. */

@@ -81,17 +81,52 @@ function docsDocument(options: DocumentOptions): object {
     { name: 'JSON-RPC', tags: tagsOf(tagsIn(methods)) },
     { name: 'REST', tags: tagsOf(tagsIn(routes)) },
   ].filter(({ tags }) => tags.length > 0);
-  const paths = { ...Object.fromEntries(calls), ...pathsOf(routes) };
-  const tags = tagsOf([...tagsIn(methods), ...tagsIn(routes)]);
-  return {
-    ...finishDocument(
-      { ...options, description: `${options.description ?? DESCRIPTION}\n\n${TO_GUIDE}` },
-      asJsonSchema2020(paths),
-      tags,
+  const ofRoutes = Object.entries(pathsOf(routes)).map(([path, methods]) => [
+    path,
+    Object.fromEntries(
+      Object.entries(methods).map(([method, operation]) => [method, shownOperation(operation as Operation)]),
     ),
+  ]);
+  const paths = { ...Object.fromEntries(calls), ...Object.fromEntries(ofRoutes) };
+  const tags = tagsOf([...tagsIn(methods), ...tagsIn(routes)]);
+  const document = finishDocument(
+    { ...options, description: `${options.description ?? DESCRIPTION}\n\n${TO_GUIDE}` },
+    asJsonSchema2020(paths),
+    tags,
+  ) as { readonly info: Readonly<Record<string, unknown>> };
+  // The renderer makes a button of the contact, which has no address.
+  const { contact: _, ...info } = document.info;
+  return {
+    ...document,
+    info,
     ...(groups.length < 2
       ? {}
       : { 'x-tagGroups': groups.map((group) => ({ name: group.name, tags: group.tags.map(({ name }) => name) })) }),
+  };
+}
+
+interface Operation {
+  readonly security: readonly object[];
+  readonly requestBody?: {
+    /** Undefined is left out of the JSON text. */
+    readonly description?: string | undefined;
+    readonly content: Readonly<Record<string, { readonly schema: { readonly description?: string } }>>;
+  };
+}
+
+/**
+ * An operation of the OpenAPI document as the page shows it: samples have the key where the form takes it, in the header, and the
+ * description of a body is not there twice, as its own and as that of its schema.
+ */
+function shownOperation(operation: Operation): Operation {
+  const { security, requestBody } = operation;
+  const inHeader = (scheme: object) => Number('keyInHeader' in scheme);
+  return {
+    ...operation,
+    security: [...security].sort((one, other) => inHeader(other) - inHeader(one)),
+    ...(requestBody?.content['application/json']?.schema.description === undefined
+      ? {}
+      : { requestBody: { ...requestBody, description: undefined } }),
   };
 }
 

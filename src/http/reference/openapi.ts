@@ -208,7 +208,7 @@ const ACCESS = {
 export function priceText({ credits, groups, chargedStatuses = [] }: NonNullable<Route['price']>): string {
   const amount = credits === 0 ? 'Free' : `${credits} credit${credits === 1 ? '' : 's'}`;
   const also = chargedStatuses.length === 0 ? '' : `, also for an answer ${chargedStatuses.join(' or ')}`;
-  return `Price: ${amount}${also}. Rate: ${groups.join(', ') || 'not limited'}.`;
+  return `Price: ${amount}${also}. Rate limit: ${groups.join(', ') || 'none'}.`;
 }
 
 function requestBody({ body, rawBody, bodyOptional, documented }: Route): object {

@@ -46,6 +46,7 @@ const script = `(() => {
     set('ul.endpoints', 'tabindex', () => '0');
     set('[role=combobox][contenteditable]', 'aria-label', (one) => one.dataset.placeholder || 'Value');
     set('[role=combobox][contenteditable]', 'aria-expanded', () => 'false');
+    for (const one of document.querySelectorAll('input[placeholder^=QUxM]')) one.placeholder = 'your API key';
     // Their text is their name.
     for (const one of document.querySelectorAll('button.show-more[aria-label]')) one.removeAttribute('aria-label');
     // A page has dozens of these: they are groups, not landmarks.
@@ -73,12 +74,22 @@ const style = `
 section:focus { outline: none; }
 body { margin: 0; font-family: system-ui, sans-serif; background: #fff; color: #1d2129; }
 noscript p { max-width: 40rem; margin: 3rem auto; padding: 0 1rem; }
-.home main { max-width: 30rem; margin: 15vh auto 0; padding: 0 1.5rem; }
-.home h1 { margin: 0; }
-.home ul { padding: 0; list-style: none; }
-.home li + li { margin-top: 0.5rem; }
-.home a { color: #8a5000; }
-@media (prefers-color-scheme: dark) { .home a { color: #f0b45a; } }
+.home main { max-width: 34rem; margin: 12vh auto 0; padding: 0 1.5rem; line-height: 1.5; }
+.home h1 { display: flex; align-items: center; gap: 0.6rem; margin: 0; font-size: 1.6rem; }
+.home h1 img { width: 2rem; height: 2rem; }
+.home p { margin: 0.4rem 0 1.5rem; color: #4b5361; }
+.home ul { margin: 0; padding: 0; list-style: none; border: 1px solid #dfe3e8; border-radius: 10px; overflow: hidden; }
+.home li + li { border-top: 1px solid #dfe3e8; }
+.home a { display: block; padding: 0.8rem 1.1rem; color: inherit; text-decoration: none; }
+.home a:is(:hover, :focus-visible) { background: #f5f6f8; }
+.home a b { color: #8a5000; font-weight: 600; }
+.home a span { display: block; color: #4b5361; font-size: 0.9rem; }
+@media (prefers-color-scheme: dark) {
+  .home :is(p, a span) { color: #b7bec9; }
+  .home :is(ul, li + li) { border-color: #2e343d; }
+  .home a b { color: #f0b45a; }
+  .home a:is(:hover, :focus-visible) { background: #1b1f26; }
+}
 @media (prefers-color-scheme: dark) { body { background: #15181d; color: #e6e8ec; } }
 :root {
   --scalar-font: system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif;

@@ -337,6 +337,13 @@ test('the last requests of a project have status, latency and credits, and neith
         ['getHealth', 200, 0],
       ],
     );
+    // What the list shows as an error is one in the plot of the overview, which is made of this metric.
+    const metrics = await (await fetch(`${own.daemon.adminUrl}/metrics`)).text();
+    const failed = [...metrics.matchAll(/^parhelion_rpc_calls_total\{.*outcome="error".*\} (\d+)$/gm)];
+    assert.equal(
+      failed.reduce((sum, [, count]) => sum + Number(count), 0),
+      3,
+    );
     assert.ok(found.every(({ durationMs }) => Number(durationMs) > 0));
     const text = JSON.stringify(found);
     assert.ok(!text.includes(key) && !text.includes('secret-path') && !text.includes('api-key'), text);

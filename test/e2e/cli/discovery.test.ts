@@ -123,7 +123,10 @@ const REFUSED: readonly [config: Record<string, unknown>, said: RegExp][] = [
     { access: { defaultPlan: 'gold' } },
     /ACCESS_UNKNOWN_PLAN: line 1, access\.defaultPlan: there is no plan "gold"; the plans are .*free/,
   ],
-  [{ access: { anonymous: { projectId: 'nope' } } }, /line 1, access\.anonymous\.projectId: expected .*, got "nope"/],
+  [
+    { access: { anonymous: { projectId: 'nope' } } },
+    /line 1, access\.anonymous\.projectId: expected an id like [0-9a-f-]{36} or null, got "nope"/,
+  ],
   [
     { wallet: { identity: { files: ['/nope.jsonl'] } } },
     /line 1, wallet\.identity\.files\.0: cannot read "\/nope\.jsonl"/,
@@ -242,7 +245,7 @@ test('on a terminal the log has one line per event, and the addresses come last'
       await sleep(50);
     }
   };
-  await seen(/ API key {4}.*\n.*keys create/);
+  await seen(/ API key {4}.*\n.* projects list .*projects create --name NAME\)\n.*keys create/);
   const [, api] = await seen(/^ API {8}(\S+)/m);
   assert.equal((await fetch(`${api}/docs`)).status, 200);
   await seen(/^\[[\d:.]+\] INFO: api: .*\/docs.*$/m);

@@ -23,6 +23,12 @@ const skip = missing ?? false;
 const CODES: readonly number[] = Object.values(EXIT);
 const AT_ONCE = 3;
 /**
+ * Each command runs with and without a daemon, on each store, on a terminal and in a pipe; those whose work a daemon does in all
+ * combinations. `EXIT_CODES=all`: every command in all of them.
+ */
+const IS_ALL = process.env['EXIT_CODES'] === 'all';
+const placeOf = (onTerminal: boolean): string => (onTerminal ? 'on a terminal' : 'in a pipe');
+/**
  * A command that runs until it is interrupted is, when it has printed something, or after this. On a busy machine it may not have begun by
  * then, and the signal ends the process: then it gets more time.
  */
@@ -30,6 +36,8 @@ const INTERRUPT_MS = 10_000;
 const LONGEST_INTERRUPT_MS = 80_000;
 const KILL_MS = 180_000;
 const RUNS_ON = ['webhooks tail', 'webhooks listen', 'compression snapshot serve'];
+/** With a daemon they do their work, whatever they print to. */
+const WORKS = [...RUNS_ON, 'backfill', 'compression verify', 'status', 'healthcheck', 'projects list', 'keys list'];
 const ADDRESS = 'MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr';
 
 const root = mkdtempSync(join(tmpdir(), 'parhelion-exit-codes-'));
@@ -158,6 +166,13 @@ function checkEnd(what: string, { code, out, err }: Ended, asJson: boolean): voi
   for (const line of lines.slice(1)) assert.match(line, /^ {2}/, said);
 }
 
+/** On a terminal both streams are one. */
+function checkShown(what: string, name: string, { code, out }: Ended): void {
+  assert.ok(code !== null && CODES.includes(code), `${what}: ${code}\n${out}`);
+  assert.notEqual(code, EXIT.bug, `${what}\n${out}`);
+  if (code !== 0 && name !== 'doctor') assert.match(out, /^parhelion: [A-Z]+(_[A-Z]+)+: /m, `${what}: ${code}\n${out}`);
+}
+
 /** What takes away a thing that others work on comes after them. */
 const takesAway = ({ path }: Found) => /^(delete|disable|revoke)$/.test(path.at(-1) ?? '');
 
@@ -187,6 +202,7 @@ eachStore('every command', (engine) => {
   });
   after(() => chain?.stop());
 
+  const isSqlite = engine.dialect === 'sqlite';
   const hasJson = ({ options }: Found) => options.some(({ flags }) => flags === '--json');
   const nothing: Things = { project: 'x', key: 'x', hook: 'x' };
   const configOf = (dataDir: string, url: string) => ({
@@ -211,7 +227,7 @@ eachStore('every command', (engine) => {
     assert.deepEqual([list.code, (JSON.parse(list.err) as { code: string }).code], [78, 'STORE_MISSING']);
   });
 
-  test('with a database and no daemon, in a pipe', { skip }, async (t) => {
+  test('with a database and no daemon', { skip: skip || noScript() }, async (t) => {
     const dataDir = join(root, `stopped-${engine.dialect}`);
     const { url } = await engine.database(t);
     const config = join(root, `stopped-${engine.dialect}.yaml`);
@@ -221,13 +237,18 @@ eachStore('every command', (engine) => {
     const things = { ...(await makeThings(config)), hook: 'x' };
     await inTurns(commands, async (command) => {
       const name = command.path.join(' ');
-      const json = hasJson(command) ? ['--json'] : [];
-      const args = [...argumentsOf(command, things), '--config', config, ...json];
-      checkEnd(`${args.join(' ')}, no daemon`, await runProcess(name, args, false), json.length > 0);
+      for (const onTerminal of IS_ALL ? [true, false] : [!isSqlite]) {
+        const json = hasJson(command) && !onTerminal ? ['--json'] : [];
+        const args = [...argumentsOf(command, things), '--config', config, ...json];
+        const what = `${args.join(' ')}, no daemon, ${placeOf(onTerminal)}`;
+        const ended = await runProcess(name, args, onTerminal);
+        if (onTerminal) checkShown(what, name, ended);
+        else checkEnd(what, ended, json.length > 0);
+      }
     });
   });
 
-  test('beside a daemon, on a terminal', { skip: skip || noScript() }, async (t) => {
+  test('beside a daemon', { skip: skip || noScript() }, async (t) => {
     const dataDir = join(root, `running-${engine.dialect}`);
     mkdirSync(dataDir);
     const daemon: DaemonProcess = await startDaemonProcess({
@@ -245,23 +266,14 @@ eachStore('every command', (engine) => {
     const things = { ...made, hook: ((await answer.json()) as { webhookID: string }).webhookID };
     await inTurns(commands, async (command) => {
       const name = command.path.join(' ');
-      const args = [...argumentsOf(command, things), '--config', daemon.configFile];
-      const ended = await runProcess(name, args, true);
-      const what = `${args.join(' ')}, beside a daemon`;
-      assert.ok(ended.code !== null && CODES.includes(ended.code), `${what}: ${ended.code}\n${ended.out}`);
-      assert.notEqual(ended.code, EXIT.bug, `${what}\n${ended.out}`);
-      const worked = [
-        ...RUNS_ON,
-        'backfill',
-        'compression verify',
-        'status',
-        'healthcheck',
-        'projects list',
-        'keys list',
-      ];
-      if (worked.includes(name)) assert.equal(ended.code, 0, `${what}\n${ended.out}`);
-      else if (ended.code !== 0 && name !== 'doctor')
-        assert.match(ended.out, /^parhelion: [A-Z]+(_[A-Z]+)+: /m, `${what}: ${ended.code}\n${ended.out}`);
+      for (const onTerminal of IS_ALL || WORKS.includes(name) ? [true, false] : [isSqlite]) {
+        const args = [...argumentsOf(command, things), '--config', daemon.configFile];
+        const ended = await runProcess(name, args, onTerminal);
+        const what = `${args.join(' ')}, beside a daemon, ${placeOf(onTerminal)}`;
+        if (onTerminal) checkShown(what, name, ended);
+        else checkEnd(what, ended, false);
+        if (WORKS.includes(name)) assert.equal(ended.code, 0, `${what}\n${ended.out}`);
+      }
     });
   });
 });

@@ -133,13 +133,14 @@ test('a payment on the chain is delivered while the page watches, has an address
   // Nobody touches the page.
   const delivery = page.getByRole('row').filter({ hasText: signature.slice(0, 16) });
   await delivery.getByText('delivered').waitFor();
-  await delivery.getByText('1 attempt', { exact: true }).waitFor();
+  const attempts = (count: string) => delivery.locator('[data-label=Attempts]', { hasText: count });
+  await attempts('1').waitFor();
   await delivery.getByText('200', { exact: true }).waitFor();
 
   await delivery.getByRole('button', { name: 'Resend' }).click();
   const again = (await receiver.waitFor(before + 2))[before + 1]!;
   assert.equal(again.headers['webhook-id'], request!.headers['webhook-id']);
-  await delivery.getByText('2 attempts').waitFor();
+  await attempts('2').waitFor();
 
   // Filters are in the address; a search finds the one delivery.
   await page.getByLabel('State', { exact: true }).selectOption('failed');

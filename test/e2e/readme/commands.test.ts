@@ -82,9 +82,10 @@ test('the commands of a first start are the ones that the banner prints', () => 
     printed,
     written.map((line) => line.replace('ADDRESS', watched)),
   );
-  const banner = localChainBanner({ rpcUrl: 'r', wsUrl: 'w', socketPort: 8900, engine: 'e' }).join('\n');
+  const chain = { rpcUrl: 'r', wsUrl: 'w', socketPort: 8900, engine: 'e' };
+  const banner = localChainBanner(chain, 'parhelion').join('\n');
   assert.ok(banner.includes('It also uses port 8900'));
-  assert.ok(banner.includes('SOLANA_RPC_URL=... npm start') && readmeText().includes('SOLANA_RPC_URL='));
+  assert.ok(banner.includes('SOLANA_RPC_URL=... parhelion serve') && readmeText().includes('SOLANA_RPC_URL='));
 });
 
 test('init, check-config, dump-config and commands on a file, as written', async (t) => {

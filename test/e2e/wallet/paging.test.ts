@@ -38,7 +38,7 @@ async function bed(t: TestContext, seed: number) {
     async shown(address: string) {
       const response = await fetch(`${daemon.adminUrl}/v0/admin/wallets`);
       const { wallets } = (await response.json()) as {
-        wallets: { address: string; followed: boolean; state: string }[];
+        wallets: { address: string; followed: boolean; state: string; toSlot: number; transactions: number }[];
       };
       return wallets.find((wallet) => wallet.address === address);
     },
@@ -119,6 +119,9 @@ test('a wallet without requests is dropped, and is complete when it is requested
   await economy.run(5);
   await chain.seal(12);
   const then = await client().all<HistoryItem>(`${idle}/history?tokenAccounts=all`, 'before', [100]);
+  // What came with blocks counts as indexed.
+  await until(idle, ({ toSlot }) => toSlot >= then[0]!.slot);
+  await until(idle, ({ transactions }) => transactions >= then.length);
   assert.deepEqual(then.slice(then.length - whole.length), whole);
   const sum = then
     .flatMap(({ balanceChanges }) => balanceChanges)

@@ -215,7 +215,8 @@ function render(page, places) {
     }
   }
   const about = plainText(tokens[tokens.findIndex(({ type }) => type === 'paragraph_open') + 1]);
-  const html = md.renderer.render(tokens, md.options, env);
+  // A corner of a table that names nothing is no heading.
+  const html = md.renderer.render(tokens, md.options, env).replaceAll(/<th([^>]*)><\/th>/g, '<td$1></td>');
   return { title, about, html, headings, links: env.links ?? [], sections: sectionsOf(page, title, tokens) };
 }
 
