@@ -187,7 +187,7 @@ test('what a receiver answers is shown as text, and what failed is recovered', {
   await page.getByRole('dialog').getByRole('button', { name: 'Send again' }).click();
   await page.getByText('1 delivery is sent again').waitFor();
   await receiver.waitFor(before + 1);
-  await row.getByText('2 attempts').waitFor();
+  await row.locator('[data-label=Attempts]', { hasText: '2' }).waitFor();
   await row.getByRole('link').click();
   const shown = page.getByRole('region', { name: 'response body' }).first();
   await shown.waitFor();
