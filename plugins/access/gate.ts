@@ -179,8 +179,9 @@ export function createGate(parts: GateParts): AccessGate {
 
   function watch(caller: Caller, client: StayingClient, onRefused: (refusal: GateRefusal) => void): Watched {
     const session = sessions.get(caller);
-    // Rights of calls without a key cannot change while the daemon runs.
-    if (session === undefined || session.key === null || caller.keyId === null) return { caller, end: () => undefined };
+    if (session === undefined) return { caller, end: () => undefined };
+    if (session.key === null || caller.keyId === null)
+      return session.own === null ? { caller, end: () => undefined } : watchAnonymous(caller, client, onRefused);
     const own = { ...caller };
     sessions.set(own, { ...session, client });
     const judge = createJudge(session.key.rules);
@@ -193,6 +194,44 @@ export function createGate(parts: GateParts): AccessGate {
       onRefused(refusal);
     });
     return { caller: own, end };
+  }
+
+  /** Calls without a key end with their project, or when a reload takes their network off the list. */
+  function watchAnonymous(
+    caller: Caller,
+    { remoteAddress }: StayingClient,
+    onRefused: (refusal: GateRefusal) => void,
+  ): Watched {
+    const own = { ...caller };
+    const session = sessions.get(caller);
+    if (session !== undefined) sessions.set(own, session);
+    let isOver = false;
+    let cancel = clock.timeout(LOOK_MS, look);
+    function look(): void {
+      void anonymous(remoteAddress)
+        .then((found) => found?.caller.projectId === caller.projectId)
+        // The store cannot be asked: rights stay as they were.
+        .catch(() => true)
+        .then((isAllowed) => {
+          if (isOver) return;
+          if (isAllowed) {
+            cancel = clock.timeout(LOOK_MS, look);
+            return;
+          }
+          isOver = true;
+          sessions.delete(own);
+          const refusal = new GateRefusal('no-key');
+          refusals.with(refusal.reason).add();
+          onRefused(refusal);
+        });
+    }
+    return {
+      caller: own,
+      end() {
+        isOver = true;
+        cancel();
+      },
+    };
   }
 
   /** Checks a key by its row; its lists are parsed again only if they changed. */

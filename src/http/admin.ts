@@ -10,7 +10,7 @@ import type { Inject } from '../ports/daemon-view.ts';
 import type { Log } from '../ports/log.ts';
 import type { Gauge, Metrics } from '../ports/metrics.ts';
 import type { MetricsRegistry } from '../runtime/metrics.ts';
-import { adminConnections, readDescriptors } from './connections.ts';
+import { adminConnections, createReadingRate, readDescriptors } from './connections.ts';
 import type { Health } from './health.ts';
 import { closeListener, createListener, listenOn, setTimeouts } from './listener.ts';
 import { createPipeline, slowestMs } from './pipeline.ts';
@@ -116,6 +116,7 @@ export function createAdminFront(options: AdminFrontOptions): AdminFront {
   const tls = createListenerTls({ ...options, section: 'admin' }, pipeline.meter);
   const server = createListener(limits(), pipeline.meter, pipeline.handle, tls.makeServer);
   pipeline.connections.attach(server);
+  createReadingRate({ clock: options.clock, limits: core.http, cut: pipeline.meter.slowReaders }).attach(server);
   let bound: { readonly host: string; readonly port: number } | null = null;
   return {
     listen: async (fd = null) => {

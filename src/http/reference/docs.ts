@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { Type } from '@sinclair/typebox';
 import { CodedError } from '../../lib/coded-error.ts';
 import { lazy } from '../../lib/lru.ts';
-import { defineRoute, JsonText, json, type Reply, RequestError, type Route } from '../../plugin/plugin.ts';
+import { defineRoute, type Reply, RequestError, type Route } from '../../plugin/plugin.ts';
 import { exampleOf } from './example.ts';
 import { compressedFileOf, fileOf, fileReply, type StaticFile } from './files.ts';
 import { DOCUMENTS, guideRoutes } from './guide.ts';
@@ -36,9 +36,9 @@ export function documentRoutes(options: DocumentOptions, auth: 'none' | 'admin')
       ? []
       : [{ path: '/openrpc.json', summary: 'The JSON-RPC methods as an OpenRPC document', make: openRpcDocument }]),
   ].map(({ path, summary, make }) => {
-    const text = lazy((): JsonText => new JsonText(JSON.stringify(make({ ...options, routes: described }))));
+    const file = lazy(() => fileOf(path, JSON.stringify(make({ ...options, routes: described }))));
     const replies = { 200: Type.Object({}, { additionalProperties: true, description: 'The document' }) };
-    return defineRoute({ ...common, path, summary, replies, handler: () => json(text()) });
+    return defineRoute({ ...common, path, summary, replies, handler: ({ headers }) => fileReply(file(), headers) });
   });
   const page = defineRoute({
     ...common,

@@ -1,14 +1,16 @@
 import { createHash } from 'node:crypto';
 import { extname } from 'node:path';
-import { brotliDecompressSync } from 'node:zlib';
+import { brotliDecompressSync, gzipSync } from 'node:zlib';
 import { lazy } from '../../lib/lru.ts';
 import type { Reply } from '../../plugin/plugin.ts';
 
 /** A file that is the same for everybody, with a validator. */
 export interface StaticFile {
   bytes(): Buffer;
-  /** The same compressed; null: it is sent as it is. */
+  /** The same compressed; null: it is not. */
   readonly brotli: Buffer | null;
+  /** The same for clients without Brotli, made once: strangers ask for these files. */
+  gzip(): Buffer;
   readonly contentType: string;
   readonly etag: string;
 }
@@ -28,12 +30,13 @@ const common = (name: string, content: Buffer) => ({
 
 export function fileOf(name: string, content: string | Buffer): StaticFile {
   const bytes = Buffer.from(content as string);
-  return { ...common(name, bytes), bytes: () => bytes, brotli: null };
+  return { ...common(name, bytes), bytes: () => bytes, brotli: null, gzip: lazy(() => gzipSync(bytes)) };
 }
 
 /** A file that a build has only compressed with Brotli, which every browser takes; it is unpacked for others. */
 export function compressedFileOf(name: string, brotli: Buffer): StaticFile {
-  return { ...common(name, brotli), bytes: lazy(() => brotliDecompressSync(brotli)), brotli };
+  const bytes = lazy(() => brotliDecompressSync(brotli));
+  return { ...common(name, brotli), bytes, brotli, gzip: lazy(() => gzipSync(bytes())) };
 }
 
 export function fileReply(file: StaticFile, headers: Readonly<Record<string, string | string[] | undefined>>): Reply {
@@ -42,9 +45,17 @@ export function fileReply(file: StaticFile, headers: Readonly<Record<string, str
     'Cross-Origin-Resource-Policy': 'same-origin',
   };
   if (headers['if-none-match'] === file.etag) return { status: 304, headers: shared };
-  const acceptsBrotli = /\bbr\b(?!\s*;\s*q=0(\.0*)?\s*(,|$))/.test(String(headers['accept-encoding'] ?? ''));
-  if (file.brotli === null || !acceptsBrotli)
-    return { status: 200, bytes: file.bytes(), contentType: file.contentType, headers: shared };
-  const encoded = { ...shared, 'Content-Encoding': 'br', Vary: 'Accept-Encoding' };
-  return { status: 200, bytes: file.brotli, contentType: file.contentType, headers: encoded };
+  const accepted = String(headers['accept-encoding'] ?? '');
+  const encoding =
+    file.brotli !== null && accepts(accepted, 'br') ? 'br' : accepts(accepted, 'gzip') && isText(file) ? 'gzip' : null;
+  const reply = { status: 200, contentType: file.contentType };
+  if (encoding === null) return { ...reply, bytes: file.bytes(), headers: { ...shared, ...IDENTITY } };
+  const encoded = { ...shared, 'Content-Encoding': encoding, Vary: 'Accept-Encoding' };
+  return { ...reply, bytes: encoding === 'br' ? (file.brotli as Buffer) : file.gzip(), headers: encoded };
 }
+
+/** Nothing is compressed anew for a client that takes neither form. */
+const IDENTITY = { 'Cache-Control': 'no-cache, no-transform', Vary: 'Accept-Encoding' };
+const isText = ({ contentType }: StaticFile) => contentType !== 'application/octet-stream';
+const accepts = (header: string, coding: string) =>
+  new RegExp(`\\b${coding}\\b(?!\\s*;\\s*q=0(\\.0*)?\\s*(,|$))`).test(header);

@@ -6,6 +6,7 @@ import { hashKey } from '../../../plugins/access/keys.ts';
 import { migrations, tables } from '../../../plugins/access/tables.ts';
 import type { Admission } from '../../../src/plugin/host.ts';
 import { GateRefusal } from '../../../src/plugin/plugin.ts';
+import type { Caller } from '../../../src/ports/access.ts';
 import type { Queries } from '../../../src/ports/store.ts';
 import { migrate } from '../../../src/store/migrate.ts';
 import { accessBed, pricedItem, startAccess } from '../../helpers/access-bed.ts';
@@ -152,6 +153,44 @@ eachStore('keys', (engine) => {
       await bed.clock.advance(KEY_CACHE_MS + 1);
       assert.deepEqual(await outcomes(), expected);
     }
+    await open.meter.stop();
+  });
+
+  test('an open connection without a key ends within a second of its project, or of its network on the list', async (t) => {
+    const store = await engine.store(t);
+    const bed = await accessBed(store, { plan: 'free' });
+    const anonymous = { ...NEAR, projectId: bed.project.id };
+    const open = startAccess(store, bed.clock, { anonymous });
+    const ended: string[] = [];
+    const watch = async (address: string) =>
+      open.gate.watch?.(await open.ask({}, address), { remoteAddress: address, origin: undefined }, ({ reason }) =>
+        ended.push(`${address} ${reason}`),
+      );
+    /** Looks are due every half a second; what they ask of a database takes time of its own. */
+    const until = async (isDone: () => boolean) => {
+      for (let round = 0; round < 2_000 && !isDone(); round += 1) {
+        await bed.clock.advance(100);
+        await new Promise((resolve) => setTimeout(resolve, 5));
+      }
+    };
+    const first = await watch('10.0.0.1');
+    await watch('10.0.0.2');
+    const gone = await watch('10.0.0.3');
+    await bed.clock.advance(1_000);
+    assert.deepEqual(ended, []);
+    gone?.end();
+    await store.write((tx) => bed.projects.change(tx, bed.project.id, { isDisabled: true }));
+    await until(() => ended.length === 2);
+    assert.deepEqual(ended.sort(), ['10.0.0.1 no-key', '10.0.0.2 no-key']);
+    const call = pricedItem('getSlot');
+    assert.equal(await reasonOf(() => open.gate.admit(first?.caller as Caller, [call])), 'bad-key');
+    await store.write((tx) => bed.projects.change(tx, bed.project.id, { isDisabled: false }));
+    await bed.clock.advance(KEY_CACHE_MS + 1);
+    await watch('10.0.0.4');
+    // As a reload does.
+    (anonymous as { cidrs: string[] }).cidrs = ['192.0.2.0/24'];
+    await until(() => ended.length === 3);
+    assert.equal(ended.at(-1), '10.0.0.4 no-key');
     await open.meter.stop();
   });
 

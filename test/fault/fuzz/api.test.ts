@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { gzipSync } from 'node:zlib';
 import fc from 'fast-check';
+import { ProtobufWriter } from '../../../src/lib/protobuf.ts';
 import { type FuzzBed, type Listener, startFuzz } from './bed.ts';
 import { callsOf, createShapes, type Hints } from './operations.ts';
 import { operatorHints } from './operator-hints.ts';
@@ -9,7 +11,7 @@ import { oddText, webhookBody, wild } from './values.ts';
 /** At least so many requests: `npm run fuzz -- --requests 50000`. `FUZZ_SEED` repeats a run. */
 const REQUESTS = Number(process.env['FUZZ_REQUESTS'] ?? 1_600);
 /** A run of each test below is at least one request. */
-const RUNS = Math.ceil(REQUESTS / 5);
+const RUNS = Math.ceil(REQUESTS / 6);
 /** What may be held after as many requests again: caches that are not full yet, and code that was compiled better. */
 const ROOM_BYTES = 24_000_000;
 const seed = process.env['FUZZ_SEED'] === undefined ? {} : { seed: Number(process.env['FUZZ_SEED']) };
@@ -143,6 +145,90 @@ test('over websockets too, whatever messages come', async () => {
     }),
     { numRuns: RUNS, ...seed },
   );
+});
+
+/** A member of a protobuf message: nested ones, texts and numbers, where a subscription has them and elsewhere. */
+const member: fc.Memo<(to: ProtobufWriter) => void> = fc.memo((depth) => {
+  const field = fc.integer({ min: 1, max: 12 });
+  const leaf = fc.oneof(
+    fc.tuple(field, fc.oneof(oddText, fc.constant('1'.repeat(32)))).map(
+      ([at, text]) =>
+        (to: ProtobufWriter) =>
+          to.text(at, text),
+    ),
+    fc.tuple(field, fc.oneof(fc.integer(), fc.bigInt({ min: 0n, max: 2n ** 64n - 1n }))).map(
+      ([at, value]) =>
+        (to: ProtobufWriter) =>
+          to.always(at, value),
+    ),
+    fc.tuple(field, fc.uint8Array({ maxLength: 40 })).map(
+      ([at, bytes]) =>
+        (to: ProtobufWriter) =>
+          to.raw(at, bytes),
+    ),
+  );
+  if (depth <= 1) return leaf;
+  const nested = fc
+    .tuple(field, fc.array(member(depth - 1), { maxLength: 4 }))
+    .map(([at, inner]) => (to: ProtobufWriter) => {
+      const start = to.begin(at);
+      for (const write of inner) write(to);
+      to.end(start);
+    });
+  return fc.oneof({ weight: 1, arbitrary: leaf }, { weight: 2, arbitrary: nested });
+});
+
+const frame = fc
+  .record({
+    writes: fc.array(member(4), { maxLength: 5 }),
+    junk: fc.uint8Array({ maxLength: 12 }),
+    isJunk: fc.nat({ max: 9 }),
+    packing: fc.nat({ max: 9 }),
+    cut: fc.nat({ max: 30 }),
+  })
+  .map(({ writes, junk, isJunk, packing, cut }) => {
+    const writer = new ProtobufWriter();
+    for (const write of writes) write(writer);
+    const whole = writer.take();
+    const message =
+      isJunk === 0 ? Buffer.from(junk) : cut < 3 ? whole.subarray(0, Math.floor(whole.length / 2)) : whole;
+    const bytes = packing === 0 ? gzipSync(message) : message;
+    const head = Buffer.alloc(5);
+    head[0] = packing < 2 ? 1 : 0;
+    head.writeUInt32BE(cut === 3 ? 0xffffffff : bytes.length, 1);
+    return Buffer.concat([head, bytes]);
+  });
+
+test('over gRPC too, whatever bytes come', async () => {
+  const methods = [
+    'Subscribe',
+    'Subscribe',
+    'Subscribe',
+    'GetSlot',
+    'GetVersion',
+    'IsBlockhashValid',
+    'Ping',
+    'SubscribeDeshred',
+  ];
+  const calls = fc.record({
+    method: fc.constantFrom(...methods),
+    frames: fc.array(frame, { maxLength: 3 }),
+    encoding: fc.constantFrom('gzip', 'zstd', 'identity', 'x'),
+    dice: fc.nat({ max: 9 }),
+  });
+  const codes = new Set<number>();
+  await fc.assert(
+    fc.asyncProperty(calls, async ({ method, frames, encoding, dice }) => {
+      const headers = { 'grpc-encoding': encoding, 'grpc-accept-encoding': encoding };
+      const end = await bed.streams.send({ method, headers, bytes: Buffer.concat(frames), isKnown: dice > 0 });
+      if (end === null) return;
+      codes.add(end[0]);
+      assert.ok(end[0] >= 0 && end[1] !== 'internal error', `${method}: ${end.join(' ')}`);
+    }),
+    { numRuns: RUNS, ...seed },
+  );
+  for (const code of [3, 12, 16]) assert.ok(codes.has(code), `nothing ended with ${code}`);
+  assert.equal(await bed.streams.held(), 0);
 });
 
 test('a webhook is always what its last accepted request said', async () => {

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
+import { type ClientHttp2Session, connect as connectHttp2, constants } from 'node:http2';
+import { createServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import WebSocket from 'ws';
 import { coreConfig } from '../../../src/config/core.ts';
@@ -12,7 +14,7 @@ const OPERATOR_TOKEN = 'the-token-of-the-operator';
 const TREASURY = 'So11111111111111111111111111111111111111112';
 /** All plugins that have routes, those too that do not run by themselves. */
 const CONFIG = {
-  plugins: [...coreConfig.properties.plugins.default, 'signup'],
+  plugins: [...coreConfig.properties.plugins.default, 'signup', 'streams'],
   follow: { enabled: false },
   log: { level: 'silent' },
   dashboard: { operatorToken: OPERATOR_TOKEN, loginFailuresPerMinute: 1_000_000 },
@@ -42,6 +44,7 @@ export interface FuzzBed {
   readonly known: { readonly logins: readonly object[]; readonly project: string; readonly key: string };
   readonly plans: readonly string[];
   readonly sockets: Sockets;
+  readonly streams: Streams;
   readonly victim: Victim;
   /** Requests so far. */
   requests(): number;
@@ -60,6 +63,21 @@ export interface Sockets {
   readonly closed: ReadonlySet<number>;
 }
 
+/** Calls over gRPC, one connection for all while it lasts. */
+export interface Streams {
+  /** Sends these bytes after the headers. Gives the status and text of its end, or null for a stream that was open and then left. */
+  send(call: StreamCall): Promise<readonly [code: number, message: string] | null>;
+  /** What the streams hold, once it is as little as it will be. */
+  held(): Promise<number>;
+}
+
+export interface StreamCall {
+  readonly method: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly bytes: Buffer;
+  readonly isKnown: boolean;
+}
+
 /** Another project, which calls and listens all the while. */
 export interface Victim {
   /** Ends it. Throws when an answer was wrong or missing, or a notification was. */
@@ -69,7 +87,11 @@ export interface Victim {
 /** A daemon and its two listeners. */
 export async function startFuzz(): Promise<FuzzBed> {
   const upstream = await startUpstream();
-  const daemon = await startDaemon({ chain: { rpcUrl: upstream.url }, config: CONFIG });
+  const streamsPort = await freePort();
+  const daemon = await startDaemon({
+    chain: { rpcUrl: upstream.url },
+    config: { ...CONFIG, streams: { grpc: { port: streamsPort } } },
+  });
   let requests = 0;
   const send = async (url: string, { method, target, body }: Sending, headers: Record<string, string>) => {
     requests += 1;
@@ -110,6 +132,9 @@ export async function startFuzz(): Promise<FuzzBed> {
     known: { logins: [{ token: OPERATOR_TOKEN }], project, key },
     plans,
     sockets,
+    streams: createStreams(daemon, streamsPort, () => {
+      requests += 1;
+    }),
     victim,
     requests: () => requests,
     heldBytes: () => heldBytes(upstream),
@@ -223,6 +248,70 @@ function createSockets(daemon: DaemonInProcess, count: () => void): Sockets & { 
         await sleep(round < 20 ? 1 : 2);
       }
       return open.received.filter((text) => !text.includes(mark));
+    },
+  };
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as { port: number };
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
+
+/** How long a stream may say nothing until it is left as an open one. */
+const OPEN_MS = 20;
+
+function createStreams(daemon: DaemonInProcess, port: number, count: () => void): Streams {
+  let session: ClientHttp2Session | null = null;
+  return {
+    async send({ method, headers, bytes, isKnown }) {
+      count();
+      if (session === null || session.destroyed || session.closed) {
+        session = connectHttp2(`http://127.0.0.1:${port}`);
+        session.on('error', () => undefined);
+        // The daemon ends it; it must not keep the test alive.
+        session.unref();
+      }
+      const stream = session.request({
+        ...{ ':method': 'POST', ':path': `/geyser.Geyser/${method}`, 'content-type': 'application/grpc' },
+        ...(isKnown ? { 'x-token': daemon.key } : {}),
+        ...headers,
+      });
+      const ended = new Promise<readonly [number, string]>((resolve) => {
+        const tell = (given: Record<string, unknown>) =>
+          given['grpc-status'] === undefined
+            ? undefined
+            : resolve([Number(given['grpc-status']), String(given['grpc-message'] ?? '')]);
+        stream.on('response', tell);
+        stream.on('trailers', tell);
+        stream.on('error', () => undefined);
+        stream.on('close', () => resolve([-1, 'closed']));
+      });
+      stream.resume();
+      stream.write(bytes);
+      if (method !== 'Subscribe') stream.end();
+      const isStream = method === 'Subscribe' && isKnown;
+      const outcome = await Promise.race([ended, sleep(isStream ? OPEN_MS : PATIENCE_MS, null)]);
+      assert.ok(outcome !== null || isStream, `${method} has no end`);
+      stream.close(constants.NGHTTP2_CANCEL);
+      return outcome;
+    },
+    async held() {
+      const held = async () => {
+        const text = await (await fetch(`${daemon.adminUrl}/metrics`)).text();
+        return [...text.matchAll(/^parhelion_budget_used\{budget="stream\w*"\} (\d+)$/gm)].reduce(
+          (sum, [, value]) => sum + Number(value),
+          0,
+        );
+      };
+      let now = await held();
+      for (let round = 0; round < 200 && now !== 0; round += 1) {
+        await sleep(50);
+        now = await held();
+      }
+      return now;
     },
   };
 }
