@@ -385,9 +385,9 @@ export function createAdmission(ticket: Ticket, unixMs: () => number, changed: (
 }
 
 /** Returns the credits. */
-function charge(account: Account, price: Price, { bytesOut }: Outcome, isWaived: boolean): number {
+function charge(account: Account, price: Price, { bytesOut, credits: own }: Outcome, isWaived: boolean): number {
   const ofBytes = BYTE_PRODUCTS.has(price.product);
-  const credits = isWaived ? 0 : price.credits;
+  const credits = isWaived ? 0 : Math.min(price.credits, own ?? price.credits);
   countCall(account, price.product, {
     credits,
     bytes: ofBytes ? bytesOut : 0,

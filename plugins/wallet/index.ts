@@ -1,5 +1,6 @@
 import { API_VERSION, CodedError, definePlugin, type PluginContext } from '../../src/plugin/plugin.ts';
 import { accessPlans, accessRemoval, storedBudgets } from '../../src/ports/access.ts';
+import { addressHistories } from '../../src/ports/address-history.ts';
 import { kernelOutbox } from '../../src/ports/outbox.ts';
 import { tokenPrices } from '../../src/ports/prices.ts';
 import { tokenFacts } from '../../src/ports/token-facts.ts';
@@ -31,6 +32,7 @@ export default definePlugin({
   summary: 'history, transfers, past and present balances, first funding and identity of wallets',
   config: walletConfig,
   uses: [kernelOutbox, tokenFacts, tokenPrices, accessPlans, accessRemoval, storedBudgets],
+  offers: [addressHistories],
   migrations,
   provision: (ctx) => assembleWallet(ctx),
 });
@@ -74,6 +76,7 @@ function assembleWallet(ctx: PluginContext<WalletConfig>): void {
           cacheBytes,
         });
   const open = createOpenWallet(chain, tracker);
+  ctx.provide(addressHistories, open);
   const mintFacts = createMintFactsReader(ctx.use(tokenFacts) ?? null, log);
   const responses = createResponseCache({ store, chain, mintFacts, maxBytes: responseBytes });
   const derivedRows = createDerivedRows(cacheBytes - responseBytes);

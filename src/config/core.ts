@@ -456,6 +456,7 @@ export const coreConfig = Type.Object(
           'dashboard',
           'enhanced',
           'fees',
+          'history',
           'prices',
           'proxy',
           'sender',

@@ -32,6 +32,8 @@ export interface RpcFault {
   /** HTTP status of the answer to a single call. */
   readonly status: number;
   readonly details: string | undefined;
+  /** Further members of `data`. */
+  readonly data?: Readonly<Record<string, unknown>> | undefined;
 }
 
 const UNAVAILABLE: Readonly<Record<string, string>> = {
@@ -171,7 +173,10 @@ function fromRpcError(error: RpcError): Fault {
     details: error.details,
     retryAfterS,
     headers: {},
-    rpc: { code: error.rpcCode, message: error.message, status: error.status, details: error.details },
+    rpc: {
+      ...{ code: error.rpcCode, message: error.message, status: error.status },
+      ...{ details: error.details, data: error.data },
+    },
     refusal: undefined,
     unexpected: false,
   };

@@ -49,9 +49,12 @@ export interface RouteRequest<Params = Record<string, string>, Query = Record<st
 /** Finished JSON text that is written verbatim, as a body or as the result of a JSON-RPC method. */
 export class JsonText {
   readonly text: string;
+  /** What this result costs, at most the announced price of its method; absent: the announced price. */
+  readonly credits: number | undefined;
 
-  constructor(text: string) {
+  constructor(text: string, credits?: number) {
     this.text = text;
+    this.credits = credits;
   }
 }
 
@@ -120,6 +123,9 @@ export const RPC_CODES = {
   invalidParams: { code: -32602, message: 'Invalid params', status: 200 },
   internal: { code: -32603, message: 'Internal error', status: 200 },
   notFound: { code: -32000, message: 'Record Not Found', status: 200 },
+  unsupportedVersion: { code: -32015, message: 'Transaction version is not supported', status: 200 },
+  minContextSlot: { code: -32016, message: 'Minimum context slot has not been reached', status: 200 },
+  transactionNotFound: { code: -32020, message: 'Transaction not found', status: 200 },
   unauthorized: { code: -32001, message: 'Unauthorized', status: 401 },
   forbidden: { code: -32403, message: 'Forbidden', status: 403 },
   tooManyRequests: { code: -32005, message: 'Too many requests', status: 429 },
@@ -132,6 +138,8 @@ export type RpcCodeName = keyof typeof RPC_CODES;
 export interface RpcErrorOptions {
   /** One plain sentence for `error.data.details`. */
   readonly details?: string;
+  /** Further members of `error.data`, for clients that read them. */
+  readonly data?: Readonly<Record<string, unknown>>;
   /** Replaces the table's message where the wire contract has a longer text (`Record Not Found: …`, `Forbidden: …`). */
   readonly message?: string;
   readonly retryAfterS?: number;
@@ -143,6 +151,7 @@ export class RpcError extends Error {
   readonly rpcCode: number;
   readonly status: number;
   readonly details: string | undefined;
+  readonly data: Readonly<Record<string, unknown>> | undefined;
   readonly retryAfterS: number | undefined;
 
   constructor(name: RpcCodeName, options: RpcErrorOptions = {}) {
@@ -154,6 +163,7 @@ export class RpcError extends Error {
     this.rpcCode = RPC_CODES[name].code;
     this.status = RPC_CODES[name].status;
     this.details = options.details;
+    this.data = options.data;
     this.retryAfterS = options.retryAfterS;
   }
 }
@@ -341,12 +351,16 @@ export interface RpcMethod {
   readonly tag: Tag | string;
   readonly auth: 'none' | 'key';
   readonly price: Price;
+  /** The price of a call whose parameters decide it, unchecked; then `price` is that of a call without parameters. */
+  readonly priceOf?: (params: unknown) => Price;
   readonly permission?: string;
   readonly timeoutMs?: number;
   /** Schema of the whole `params` value. A mismatch is answered with -32602 and the reason in `data.details`. */
   readonly params: TSchema;
   /** The handler checks `params` itself, with its own texts, by the same rules as the schema. The handler gets an object or an array. */
   readonly checksParams?: boolean;
+  /** Integers in `params` that a double cannot hold arrive as bigints; needs `checksParams`. */
+  readonly exactIntegers?: boolean;
   /** HTTP status of all errors of the method, for clients that read the body of certain statuses only, such as 200. */
   readonly errorStatus?: number;
   readonly result: TSchema;

@@ -98,7 +98,7 @@ export function readWire(bytes: Uint8Array): WireParts {
 }
 
 /** Static keys, loaded writable, loaded readonly. */
-export function keysOf({ transaction, meta }: ShownTransaction): readonly string[] {
+function keysOf({ transaction, meta }: ShownTransaction): readonly string[] {
   const loaded = meta?.loadedAddresses;
   return loaded == null ? transaction.staticKeys : [...transaction.staticKeys, ...loaded.writable, ...loaded.readonly];
 }

@@ -115,7 +115,7 @@ test('every public route is on a page of docs/, and every method on the page of 
     open.filter((route) => !told.has(route)),
     [],
   );
-  const METHOD_PAGES = ['accounts', 'compression', 'das', 'fees'].map((name) => `docs/reference/${name}.md`);
+  const METHOD_PAGES = ['accounts', 'compression', 'das', 'fees', 'history'].map((name) => `docs/reference/${name}.md`);
   const UPSTREAM_METHODS = ['getProgramAccounts', 'getTokenLargestAccounts', 'getAssetsByOwner'];
   const spans = pages.filter(({ path }) => METHOD_PAGES.includes(path)).flatMap((page) => page.spans);
   const named = spans.filter((span) => /^get[A-Z_]\w+$/.test(span) && !UPSTREAM_METHODS.includes(span));

@@ -71,12 +71,18 @@ interface Tables {
 
 export type Db = Queries<Tables>;
 
-/** Flags of a row: how a transaction relates to an address. */
-export const NAMED = 1;
-/** It changed the balance of a token account that the address owned. */
-export const CHANGED = 2;
-/** It touched a token account that the address owned. */
-export const TOUCHED = 4;
+export {
+  CHANGED,
+  endOf,
+  firstOf,
+  NAMED,
+  PROVISIONAL_PLACE,
+  placeOf,
+  positionOf,
+  slotOf,
+  TOUCHED,
+} from '../../../src/ports/address-history.ts';
+
 /** The address is a token account, touched while its owner was known. */
 export const ACCOUNT = 8;
 
@@ -84,23 +90,6 @@ export interface HistoryRow {
   readonly n: number;
   readonly flags: number;
 }
-
-/** Position of a transaction on the chain, as one number: slot * 65536 + place in the block. */
-const PLACES = 65_536;
-
-export const positionOf = (slot: number, place: number): number => slot * PLACES + place;
-export const slotOf = (n: number): number => Math.floor(n / PLACES);
-export const placeOf = (n: number): number => n % PLACES;
-/** The first position of a slot. */
-export const firstOf = (slot: number): number => slot * PLACES;
-/** The first position behind a slot. */
-export const endOf = (slot: number): number => (slot + 1) * PLACES;
-
-/**
- * Places from here on are provisional, because no upstream had the block: they only distinguish the transactions of a slot and keep
- * their order.
- */
-export const PROVISIONAL_PLACE = 49_152;
 
 /**
  * Addresses as numbers of 48 bits, so that a row of the history takes a few bytes and writing it needs no look-up. They are hashes

@@ -126,6 +126,19 @@ export async function slotAtTime(db: Db, time: number): Promise<number | null> {
   return row?.slot ?? null;
 }
 
+/** The oldest known slot after a time (unix seconds); null without one. */
+export async function slotAfterTime(db: Db, time: number): Promise<number | null> {
+  const row = await db
+    .selectFrom('wallet_times')
+    .select('slot')
+    .where('time', '>', time)
+    .orderBy('time')
+    .orderBy('slot')
+    .limit(1)
+    .executeTakeFirst();
+  return row?.slot ?? null;
+}
+
 /** The time of the nearest known slot at or before one; null when none is known. */
 export async function timeBefore(db: Db, slot: number): Promise<number | null> {
   const row = await db

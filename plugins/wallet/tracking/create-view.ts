@@ -26,6 +26,7 @@ import {
   placeFromOrder,
   readBodies,
   readSignatures,
+  slotAfterTime,
   slotAtTime,
   timeBefore,
 } from '../store/transactions.ts';
@@ -287,6 +288,24 @@ export async function createView(
       const slots = read.flatMap(({ at }) => (at?.time != null && at.time <= time ? [at.slot] : []));
       return slots.reduce<number | null>((newest, slot) => Math.max(newest ?? slot, slot), stored);
     },
+    slotAfter: (time) => slotAfterTime(db, time),
+    async texts(rows) {
+      const bodies = await readBodies(
+        db,
+        rows.map(({ n }) => n),
+      );
+      return await Promise.all(
+        rows.map(async ({ n, slot, signature }) => {
+          const stored = bodies.get(n);
+          if (stored !== undefined && isWhole(stored)) return stored;
+          const known = parts.recent.get(signature);
+          if (known?.block.slot === slot) return known.text;
+          const fetched = await parts.upstream.transaction(signature, { commitment: parts.commitment, signal });
+          if (fetched === null || fetched.block.slot !== slot) throw noTransaction();
+          return fetched.text;
+        }),
+      );
+    },
     async timeNear(slot) {
       return (await parts.upstream.blockTime(slot, signal)) ?? (await timeBefore(db, slot));
     },
@@ -376,12 +395,19 @@ async function readOne(
       ? (await upstream.transaction(signature, { commitment, signal }))?.block
       : decodeTransaction(JSON.parse(text));
   const tx = block?.transactions[0];
-  if (block === undefined || tx === undefined)
-    throw new CodedError('WALLET_NO_TRANSACTION', 'an upstream lists a transaction that no upstream has', {
-      retryable: true,
-    });
+  if (block === undefined || tx === undefined) throw noTransaction();
   return { n, signature, slot: block.slot, time: block.blockTime, tx, block };
 }
+
+const noTransaction = (): CodedError =>
+  new CodedError('WALLET_NO_TRANSACTION', 'an upstream lists a transaction that no upstream has', { retryable: true });
+
+/**
+ * Whether a stored body is what the node sent. Those of blocks were once stored without some members, and their large numbers were
+ * rounded when the block was decoded.
+ */
+const isWhole = (text: string): boolean =>
+  /"transaction":\s*\[/.test(text) || (text.includes('"status":') && !/[:,[]-?\d{16}/.test(text));
 
 /** A block that no upstream had is requested again after this time. */
 const ASK_AGAIN_MS = 10_000;

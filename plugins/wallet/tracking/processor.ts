@@ -136,7 +136,8 @@ async function writeFollowed(tx: StoreTx, block: ChainBlock, { index, wallets }:
     }
     transactions.push({
       ...{ n, signature: transaction.signatures[0] as Uint8Array, time: block.blockTime },
-      text: JSON.stringify(rawTransaction(transaction, block)),
+      // `meta` as the node sent it: `rawTransaction` leaves out what webhooks do not show.
+      text: JSON.stringify({ ...rawTransaction(transaction, block), meta: transaction.meta }),
     });
   }
   const numbers = await readKeyNumbers(tx.db as Db);

@@ -122,6 +122,8 @@ export function createOpenWallet(chain: ChainReader | null, tracker: Tracker | n
       ...view,
       page: safe(view.page),
       load: safe(view.load),
+      texts: safe(view.texts),
+      slotAfter: safe(view.slotAfter),
       locate: safe(view.locate),
       reach: safe(view.reach),
       whole: safe(view.whole),

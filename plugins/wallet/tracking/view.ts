@@ -1,71 +1,17 @@
 import { msOfSlots } from '../../../src/lib/chain-lag.ts';
 import { CodedError } from '../../../src/plugin/plugin.ts';
 import { RequestError } from '../../../src/plugin/request.ts';
-import type { ChainBlock, NormalTransaction } from '../../../src/ports/block.ts';
+import type { AddressHistory, ViewRow } from '../../../src/ports/address-history.ts';
 import type { ChainStatus } from '../../../src/ports/chain.ts';
-import type { HistoryRow, WalletRow } from '../store/tables.ts';
+import type { WalletRow } from '../store/tables.ts';
 
-/** A row of a wallet, with its transaction when that is already loaded. */
-export interface ViewRow extends HistoryRow {
-  readonly at?: LoadedTransaction;
-}
+export type { Loaded, LoadedTransaction, PageRange, ViewPage, ViewRow } from '../../../src/ports/address-history.ts';
 
-export interface LoadedTransaction {
-  readonly n: number;
-  /** base58 */
-  readonly signature: string;
-  readonly slot: number;
-  /** Unix seconds; null when the chain has no time for it. */
-  readonly time: number | null;
-  readonly tx: NormalTransaction;
-  /** A block with only this transaction. */
-  readonly block: ChainBlock;
-}
-
-export interface Loaded extends LoadedTransaction {
-  readonly flags: number;
-}
-
-export interface PageRange {
-  /** Positions, both exclusive; null for none. */
-  readonly below: number | null;
-  readonly above: number | null;
-  readonly mask: number;
-  readonly limit: number;
-  readonly order: 'asc' | 'desc';
-}
-
-export interface ViewPage {
-  /** Fewer than `limit` only at the end of the history. */
-  readonly rows: readonly ViewRow[];
-  /** The slot below which the upstream has no data, if that ended the page; else null. */
-  readonly prunedBelow: number | null;
-}
-
-/**
- * The history of one wallet for one request: the stored rows, and above them rows that are not final. Methods wait for data
- * that is being indexed. Errors: 503 on timeout.
- */
-export interface WalletView {
+/** The history of one wallet for one request, with what only the routes of this plugin read. */
+export interface WalletView extends AddressHistory {
   readonly key: Uint8Array;
   readonly address: string;
   readonly id: number;
-  /** Stored rows up to this slot are final; -1 when unknown. */
-  readonly finalSlot: number;
-  /** Whether everything returned so far is stored: nothing was read from the upstream. */
-  isStored(): boolean;
-  /** Waits until everything up to a slot is known. Errors: 503 on timeout. */
-  reach(slot: number): Promise<void>;
-  page(range: PageRange): Promise<ViewPage>;
-  /** Records that a response contains a transaction: its signature may come back as a cursor. */
-  noteShown(signature: string, n: number): void;
-  /** In the order of the rows. */
-  load(rows: readonly ViewRow[]): Promise<readonly Loaded[]>;
-  /**
-   * Position of any transaction; null when the chain does not know it. For `older` everything below it is
-   * known then. `newer` starts at the fork point if a reorg moved or removed it since it was last returned: no transaction is
-   */
-  locate(signature: string, wanted: 'older' | 'newer'): Promise<number | null>;
   /** Waits until everything is stored; `prunedBelow` is set when the upstream lacks the rest. */
   whole(): Promise<{ readonly prunedBelow: number | null }>;
   /** Rows of a token account, stored or not final yet, newest first below a position. */
@@ -76,10 +22,6 @@ export interface WalletView {
   ): Promise<readonly ViewRow[]>;
   /** Token accounts that ever belonged to the wallet, of one mint. */
   accountsOf(mint: Uint8Array): Promise<readonly { readonly id: number; readonly address: string }[]>;
-  /** The newest slot known to this wallet that is no later than a time in unix seconds; null when all are later. */
-  slotAt(time: number): Promise<number | null>;
-  /** Unix seconds of a block, or of the nearest known earlier one; null without one. */
-  timeNear(slot: number): Promise<number | null>;
 }
 
 const RETRY_S = 5;

@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream';
 import type { CoreConfig } from '../../config/core.ts';
-import { stringify } from '../../lib/json.ts';
+import { parseExact, stringify } from '../../lib/json.ts';
 import { rpcErrorReply, rpcRequestHead, rpcResultReply } from '../../lib/json-rpc.ts';
 import { derived } from '../../lib/reloadable.ts';
 import type { RpcFallback, RpcForward, SocketCalls } from '../../plugin/host.ts';
@@ -19,6 +19,8 @@ export interface Executed {
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string | Buffer | Readable;
   readonly charged: boolean;
+  /** Instead of the price of the call. */
+  readonly credits?: number | undefined;
   /** The answer is a result. Of an answer that is passed on as it arrives it is assumed. */
   readonly ok: boolean;
 }
@@ -55,7 +57,8 @@ export async function executeLocal(
     const value = isPromise(answer) ? await within(answer, timeoutMs, name, lazy, deadlines) : answer;
     const result = value instanceof JsonText ? value.text : stringify(value);
     const text = rpcResultReply(result, call.id ?? 'null');
-    return { status: 200, headers: NO_HEADERS, body: text, charged: true, ok: true };
+    const credits = value instanceof JsonText ? value.credits : undefined;
+    return { status: 200, headers: NO_HEADERS, body: text, charged: true, credits, ok: true };
   } catch (error) {
     const fault = faultOf(error, context.requestId);
     if (fault.unexpected) context.log.error({ err: error, method: name }, 'a JSON-RPC method failed');
@@ -182,7 +185,7 @@ export async function executeSocket(
 }
 
 function readParams(local: LocalMethod, body: Buffer, call: CallSpan): unknown {
-  const given = call.params === null ? null : paramsValue(body, call);
+  const given = call.params === null ? null : paramsValue(body, call, local.method.exactIntegers);
   const params = given === null ? local.absent() : given;
   if (typeof params !== 'object' && call.params !== null)
     throw new RpcError('invalidParams', { details: 'params must be an object or an array' });
@@ -192,14 +195,18 @@ function readParams(local: LocalMethod, body: Buffer, call: CallSpan): unknown {
 }
 
 /** The parsed `params` of a call; undefined if absent. */
-export function paramsValue(body: Buffer, call: CallSpan): unknown {
+export function paramsValue(body: Buffer, call: CallSpan, exactIntegers = false): unknown {
   if (call.params === null) return undefined;
-  return JSON.parse(body.toString('utf8', call.params.start, call.params.end)) as unknown;
+  const text = body.toString('utf8', call.params.start, call.params.end);
+  return exactIntegers ? parseExact(text) : (JSON.parse(text) as unknown);
 }
 
 /** A whole response object for an error. */
 export function rpcErrorText(fault: RpcFault, id: string): string {
-  const data = fault.details === undefined ? '' : `,"data":${JSON.stringify({ details: fault.details })}`;
+  const data =
+    fault.details === undefined && fault.data === undefined
+      ? ''
+      : `,"data":${JSON.stringify({ details: fault.details, ...fault.data })}`;
   return rpcErrorReply(`{"code":${fault.code},"message":${JSON.stringify(fault.message)}${data}}`, id);
 }
 
@@ -289,7 +296,10 @@ function compile(method: RpcMethod, compileCheck: (schema: RpcMethod['params'], 
 
 /** The admission item of a call. */
 export function priceOf(destination: Destination, name: string, params: () => unknown): Price | undefined {
-  if (destination.kind === 'local') return destination.local.method.price;
+  if (destination.kind === 'local') {
+    const { method } = destination.local;
+    return method.priceOf?.(params()) ?? method.price;
+  }
   if (destination.kind === 'socket') return destination.calls.price(name);
   return destination.kind === 'forward' ? destination.fallback.price(name, params) : undefined;
 }

@@ -215,7 +215,7 @@ async function answerBatch(
     admitted.admission?.charge(
       admitted.calls.map((one) => {
         const item = itemOf.get(one);
-        return { charged: item?.charged ?? false, bytesOut: item?.body?.length ?? 0 };
+        return { charged: item?.charged ?? false, bytesOut: item?.body?.length ?? 0, credits: item?.credits };
       }),
     ) ?? 0;
   return {
@@ -264,7 +264,8 @@ async function answerSingle(
   const executed = await runCall(parts, prepared, body, context, whole);
   const rateHeaders = admitted.admission?.headers;
   const failed = executed.ok ? 0 : 1;
-  const charge = (bytesOut: number) => admitted.admission?.charge([{ charged: executed.charged, bytesOut }]) ?? 0;
+  const charge = (bytesOut: number) =>
+    admitted.admission?.charge([{ charged: executed.charged, bytesOut, credits: executed.credits }]) ?? 0;
   if (call.id === undefined && executed.status === 200) {
     discard(executed.body);
     return { status: 204, headers: rateHeaders ?? {}, body: null, label: name, failed, charge };
@@ -351,6 +352,7 @@ interface BatchItem {
   /** Null for notifications. */
   readonly body: Buffer | null;
   readonly charged: boolean;
+  readonly credits?: number | undefined;
   readonly ok: boolean;
 }
 
@@ -386,14 +388,14 @@ async function runTasks(
       const executed = await task.run();
       if (task.id === undefined) {
         discard(executed.body);
-        items[i] = { body: null, charged: executed.charged, ok: executed.ok };
+        items[i] = { body: null, charged: executed.charged, credits: executed.credits, ok: executed.ok };
         continue;
       }
       const body = await collect(executed.body, roomBytes);
       const fault = faultOfItem(body, roomBytes, lease);
       if (fault === null) {
         roomBytes -= (body as Buffer).length;
-        items[i] = { body: body as Buffer, charged: executed.charged, ok: executed.ok };
+        items[i] = { body: body as Buffer, charged: executed.charged, credits: executed.credits, ok: executed.ok };
       } else {
         items[i] = { body: Buffer.from(rpcErrorText(fault, task.id)), charged: false, ok: false };
       }

@@ -130,7 +130,7 @@ export function readTransferFeeConfig(extensions: readonly Extension[]): Transfe
 }
 
 /** The fee withheld from a transfer of `amount` raw units in `epoch`: rounded up, and at most the maximum. */
-export function transferFee(config: TransferFeeConfig, amount: bigint, epoch: bigint): bigint {
+export function transferFee(config: Pick<TransferFeeConfig, 'older' | 'newer'>, amount: bigint, epoch: bigint): bigint {
   const { basisPoints, maximum } = epoch >= config.newer.epoch ? config.newer : config.older;
   const fee = (amount * BigInt(basisPoints) + BASIS_POINTS - 1n) / BASIS_POINTS;
   return fee < maximum ? fee : maximum;

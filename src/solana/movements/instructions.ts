@@ -43,7 +43,9 @@ export type TokenInstruction =
   | { readonly is: 'initializeAccountFor'; readonly account: number; readonly mint: number; readonly ownerAt: number }
   | { readonly is: 'initializeMint'; readonly mint: number; readonly decimals: number }
   | { readonly is: 'setOwner'; readonly account: number; readonly ownerAt: number }
-  | { readonly is: 'close'; readonly account: number; readonly destination: number };
+  | { readonly is: 'close'; readonly account: number; readonly destination: number }
+  /** Fees that a mint withheld, in itself or in accounts, go to a token account; the instruction does not name the amount. */
+  | { readonly is: 'withdrawWithheld'; readonly mint: number; readonly destination: number };
 
 export interface TokenMoveInstruction {
   readonly is: 'move';
@@ -82,6 +84,8 @@ export function readTokenInstruction(data: Uint8Array, accounts: Uint8Array): To
   if (tag === 6 && a >= 0 && data[1] === ACCOUNT_OWNER && data[2] === 1 && data.length >= 35)
     return { is: 'setOwner', account: a, ownerAt: 3 };
   if (tag === 9 && b >= 0) return { is: 'close', account: a, destination: b };
+  if (tag === FEE_EXTENSION && (data[1] === 2 || data[1] === 3) && b >= 0)
+    return { is: 'withdrawWithheld', mint: a, destination: b };
   return null;
 }
 

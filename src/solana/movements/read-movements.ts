@@ -29,16 +29,39 @@ export interface Movements {
   /** Actual movements: `asked`, or none when the transaction failed. */
   readonly moves: readonly Movement[];
   readonly tokenChanges: readonly TokenChange[];
+  /** What the instructions requested beside movements, in order. */
+  readonly others: readonly OtherChange[];
 }
+
+interface OtherPlace {
+  readonly outer: number;
+  readonly inner: number;
+  /** Number of movements in `asked` before it. */
+  readonly behind: number;
+}
+
+/** Keys are ids for `Movements.keys`, -1 when unknown; accounts are positions in `NormalTransaction.keys`. */
+export type OtherChange = OtherPlace &
+  (
+    | {
+        readonly kind: 'changeOwner';
+        readonly account: number;
+        readonly mint: number;
+        readonly from: number;
+        readonly to: number;
+      }
+    | { readonly kind: 'withdrawWithheldFee'; readonly account: number; readonly mint: number; readonly owner: number }
+  );
 
 /** Pure, never throws for damaged instruction data: unreadable instructions move nothing. Native changes: `nativeChange`. */
 export function readMovements(tx: NormalTransaction, table: KeyTable): Movements {
   const keys = createKeysBeyond(table);
   const steps = walkInstructions(tx);
-  const moves = readMoves(tx, steps, keys, findMovementPrograms(table));
+  const others: OtherChange[] = [];
+  const moves = readMoves(tx, steps, keys, findMovementPrograms(table), others);
   const hasFailed = tx.error !== null;
   const asked = hasFailed ? moves : inferFees(tx, moves);
-  return { keys, steps, asked, moves: hasFailed ? [] : asked, tokenChanges: tokenChanges(tx) };
+  return { keys, steps, asked, moves: hasFailed ? [] : asked, tokenChanges: tokenChanges(tx), others };
 }
 
 interface Walk {
@@ -48,6 +71,7 @@ interface Walk {
   readonly tokens: TokenAccounts;
   readonly lamports: Lamports;
   readonly moves: Movement[];
+  readonly others: OtherChange[];
 }
 
 /** Movements requested by the instructions, in order of execution, whether or not the transaction succeeded. */
@@ -56,9 +80,10 @@ function readMoves(
   steps: readonly WalkStep[],
   keys: KeysBeyond,
   programs: MovementPrograms,
+  others: OtherChange[],
 ): Movement[] {
   const tokens = createTokenAccounts(tx, programs);
-  const walk: Walk = { tx, keys, programs, tokens, lamports: createLamports(tx), moves: [] };
+  const walk: Walk = { tx, keys, programs, tokens, lamports: createLamports(tx), moves: [], others };
   for (const step of steps) {
     if (step.program < 0) continue;
     if (step.program === programs.system) takeSystem(walk, step);
@@ -91,9 +116,28 @@ function takeToken(walk: Walk, step: WalkStep, instruction: TokenInstruction, da
     tokens.opened(instruction.account, keyOf(instruction.mint), keyOf(instruction.owner), step.program);
   else if (instruction.is === 'initializeAccountFor')
     tokens.opened(instruction.account, keyOf(instruction.mint), keys.idOf(data, instruction.ownerAt), step.program);
-  else if (instruction.is === 'setOwner') tokens.ownerSet(instruction.account, keys.idOf(data, instruction.ownerAt));
+  else if (instruction.is === 'setOwner')
+    takeOwner(walk, step, instruction.account, keys.idOf(data, instruction.ownerAt));
+  else if (instruction.is === 'withdrawWithheld')
+    takeWithheld(walk, step, instruction.destination, keyOf(instruction.mint));
   else if (instruction.is === 'initializeMint') tokens.mintMade(keyOf(instruction.mint), instruction.decimals);
   else takeClose(walk, step, instruction.account, instruction.destination);
+}
+
+function takeOwner({ tokens, moves, others }: Walk, step: WalkStep, account: number, to: number): void {
+  const facts = tokens.now(account);
+  const { outer, inner } = step;
+  others.push({
+    ...{ kind: 'changeOwner', outer, inner, behind: moves.length, account, to },
+    ...{ mint: facts?.mint ?? -1, from: facts?.owner ?? -1 },
+  });
+  tokens.ownerSet(account, to);
+}
+
+function takeWithheld({ tokens, moves, others }: Walk, step: WalkStep, account: number, mint: number): void {
+  const { outer, inner } = step;
+  const owner = tokens.now(account)?.owner ?? -1;
+  others.push({ kind: 'withdrawWithheldFee', outer, inner, behind: moves.length, account, mint, owner });
 }
 
 function takeMove({ tx, tokens, lamports, programs, moves }: Walk, step: WalkStep, given: TokenMoveInstruction): void {
@@ -106,12 +150,14 @@ function takeMove({ tx, tokens, lamports, programs, moves }: Walk, step: WalkSte
   if (destination >= 0) tokens.infer(destination, mint, -1);
   // Between accounts of wrapped SOL the lamports move with the tokens.
   if (source >= 0 && destination >= 0 && tokens.isWrapped(mint)) lamports.move(source, destination, amount);
+  const hasNoFee = step.program === programs.token || kind === 'mint' || kind === 'burn';
   const move: TokenMove = {
     ...{ asset: 'token', kind, outer: step.outer, inner: step.inner, source, destination, authority, mint, amount },
     sourceOwner: source < 0 ? -1 : (known(from?.owner) ?? signer),
     destinationOwner: known(to?.owner) ?? -1,
     decimals: tokens.decimals(mint) ?? given.decimals,
-    fee: given.fee ?? (step.program === programs.token || kind === 'mint' || kind === 'burn' ? 0n : null),
+    // A token account keeps what it sends to itself: nothing is withheld.
+    fee: source === destination ? 0n : (given.fee ?? (hasNoFee ? 0n : null)),
     program: step.program,
   };
   moves.push(move);

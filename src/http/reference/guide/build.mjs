@@ -51,6 +51,7 @@ const KINDS = [
         'sender',
         'fees',
         'accounts',
+        'history',
         'wallet',
         'token-metadata',
         'das',

@@ -1,0 +1,39 @@
+import { reloadable, type Static, Type } from '../../src/plugin/plugin.ts';
+
+const count = (value: number, description: string, minimum = 1) =>
+  Type.Integer({ minimum, default: value, description });
+
+export const historyConfig = Type.Object(
+  {
+    passOn: Type.Boolean({
+      default: false,
+      description:
+        'forward the calls: the upstreams have getTransactionsForAddress and getTransfersByAddress themselves',
+    }),
+    scanLimit: reloadable(
+      count(
+        2_000,
+        'transactions that one call searches with a filter; then the page ends and its token continues the search',
+      ),
+    ),
+    timeoutMs: reloadable(count(25_000, 'deadline of a call')),
+    credits: Type.Object(
+      {
+        transactionsForAddress: reloadable(
+          Type.Number({
+            minimum: 0,
+            default: 10,
+            description: 'getTransactionsForAddress: a page of signatures, or each 100 returned full transactions',
+          }),
+        ),
+        transfersByAddress: reloadable(
+          Type.Number({ minimum: 0, default: 10, description: 'getTransfersByAddress: a page' }),
+        ),
+      },
+      { additionalProperties: false, default: {}, description: 'price of a call' },
+    ),
+  },
+  { additionalProperties: false, default: {} },
+);
+
+export type HistoryConfig = Static<typeof historyConfig>;

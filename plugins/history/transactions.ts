@@ -1,0 +1,142 @@
+/** getTransactionsForAddress: transactions of an address in both orders, with filters. */
+import { parseExact, stringify } from '../../src/lib/json.ts';
+import { type Caller, JsonText, RpcError } from '../../src/plugin/plugin.ts';
+import { endOf, type Loaded } from '../../src/ports/address-history.ts';
+import { wireBytesOf } from '../../src/solana/decode/wire-bytes.ts';
+import { readTransfers } from '../../src/solana/movements/transfers.ts';
+import {
+  memoOf,
+  readWire,
+  type ShownMeta,
+  showTransaction,
+  UnsupportedVersion,
+} from '../../src/solana/show-transaction.ts';
+import { NATIVE_MINT, readTransactionsQuestion, type TransactionsQuestion } from './question.ts';
+import { isMatch } from './transfers.ts';
+import { exactPlace, type HistoryParts, isInTime, locate, openReading, placeText, type Reading, walk } from './walk.ts';
+
+/** Full transactions that one price pays. */
+export const FULL_LOT = 100;
+
+export async function transactionsOf(
+  parts: HistoryParts,
+  params: unknown,
+  call: { readonly caller: Caller | null; readonly signal: AbortSignal },
+  credits: number,
+): Promise<JsonText> {
+  const question = readTransactionsQuestion(params);
+  const reading = await withSignatures(await openReading(parts, question, call), question);
+  const found: Loaded[] = [];
+  const { limit, order, mask } = question;
+  const isFiltered = question.status !== 'any' || question.blockTime !== null || question.tokenTransfer !== null;
+  const most = isFiltered ? Math.max(parts.scanLimit(), limit + 1) : limit + 1;
+  const end = await walk(reading, { order, mask, most, expected: limit + 1 }, (one) => {
+    if (isWanted(one, question)) found.push(one);
+    return found.length > limit;
+  });
+  const shown = found.slice(0, limit);
+  const rows = question.details === 'full' ? await fullRows(reading, shown, question) : signatureRows(reading, shown);
+  const token = tokenText(
+    parts,
+    found.length > limit ? shown.at(-1)! : null,
+    end.reason === 'complete' ? null : end.lastN,
+  );
+  const lots = question.details === 'full' ? Math.max(1, Math.ceil(shown.length / FULL_LOT)) : 1;
+  return new JsonText(`{"data":[${rows.join()}],"paginationToken":${token}}`, lots * credits);
+}
+
+async function withSignatures(reading: Reading, { signatures }: TransactionsQuestion): Promise<Reading> {
+  let { above, below } = reading;
+  for (const { operator, signature } of signatures) {
+    const isLower = operator === 'gt' || operator === 'gte';
+    const n = await locate(reading.view, signature, isLower ? 'newer' : 'older');
+    if (isLower) above = Math.max(above, operator === 'gt' ? n : n - 1);
+    else below = Math.min(below, operator === 'lt' ? n : n + 1);
+  }
+  return { ...reading, above, below };
+}
+
+function isWanted(
+  { tx, block, time }: Loaded,
+  { status, blockTime, tokenTransfer, address }: TransactionsQuestion,
+): boolean {
+  if (status !== 'any' && (tx.error === null) !== (status === 'succeeded')) return false;
+  if (!isInTime(time, blockTime)) return false;
+  if (tokenTransfer === null) return true;
+  // SOL itself is no token unless it is asked for, and wrapping it is no transfer.
+  const mayBeSol = tokenTransfer.mint === NATIVE_MINT;
+  return readTransfers(tx, block.keys).some(
+    (row) =>
+      (row.mint !== null || mayBeSol) &&
+      row.type !== 'wrap' &&
+      row.type !== 'unwrap' &&
+      isMatch(row, address, tokenTransfer, 'separate'),
+  );
+}
+
+/** Behind a transaction, or behind the last one that was searched. While a fork can move it, this process remembers which one it was. */
+function tokenText({ shown }: HistoryParts, row: Loaded | null, last: number | null): string {
+  if (row !== null) shown.note(row.n, row.signature);
+  const n = row?.n ?? last;
+  return n === null ? 'null' : JSON.stringify(placeText(n));
+}
+
+function signatureRows({ view, finalSlot }: Reading, rows: readonly Loaded[]): string[] {
+  return rows.map(({ n, signature, slot, time, tx, block }) => {
+    view.noteShown(signature, n);
+    const keys = Array.from(tx.keys, (id) => block.keys.base58(id));
+    const instructions = tx.instructions.map(({ programIndex, data }) => ({
+      programIdIndex: programIndex,
+      accounts: [],
+      data,
+    }));
+    return stringify({
+      blockTime: time,
+      confirmationStatus: n < endOf(finalSlot) ? 'finalized' : 'confirmed',
+      err: tx.error,
+      memo: memoOf({ instructions }, keys),
+      signature,
+      slot,
+      transactionIndex: exactPlace(n),
+    });
+  });
+}
+
+interface Entry {
+  readonly blockTime?: number | null;
+  readonly meta: (ShownMeta & { readonly err?: unknown; readonly status?: unknown }) | null;
+  readonly slot: number;
+  readonly version?: unknown;
+}
+
+async function fullRows({ view }: Reading, rows: readonly Loaded[], question: TransactionsQuestion): Promise<string[]> {
+  for (const { n, signature, tx } of rows) {
+    demandVersion(tx.version, question.maxVersion);
+    view.noteShown(signature, n);
+  }
+  const texts = await view.texts(rows);
+  return rows.map(({ n, slot, time }, at) => {
+    const entry = parseExact(texts[at]!) as Entry;
+    const { bytes } = wireBytesOf([entry]);
+    try {
+      const shown = { transaction: readWire(bytes), meta: withStatus(entry.meta) };
+      const { meta, transaction, ...version } = showTransaction(shown, question.encoding, question.maxVersion);
+      return stringify({ blockTime: time, meta, slot, transaction, transactionIndex: exactPlace(n), ...version });
+    } catch (error) {
+      throw error instanceof UnsupportedVersion ? unsupported(error) : error;
+    }
+  });
+}
+
+/** Before any body is read. */
+function demandVersion(version: 'legacy' | number, most: number | null): void {
+  if (version !== 'legacy' && (most === null || version > most)) throw unsupported(new UnsupportedVersion(version));
+}
+
+const unsupported = ({ message }: UnsupportedVersion) => new RpcError('unsupportedVersion', { message });
+
+/** Typed clients lose a transaction without it. */
+function withStatus(meta: Entry['meta']): Entry['meta'] {
+  if (meta === null || meta.status !== undefined) return meta;
+  return { ...meta, status: meta.err == null ? { Ok: null } : { Err: meta.err } };
+}

@@ -1,0 +1,208 @@
+/** Walks through the history of an address, one page of a call at a time. */
+import { createLru } from '../../src/lib/lru.ts';
+import { type Caller, type ChainReader, RequestError, RpcError } from '../../src/plugin/plugin.ts';
+import {
+  type AddressHistory,
+  endOf,
+  firstOf,
+  type Loaded,
+  type OpenAddressHistory,
+  PROVISIONAL_PLACE,
+  placeOf,
+  slotOf,
+  type ViewRow,
+} from '../../src/ports/address-history.ts';
+import { type Bounds, type Cursor, isWithin, positionOfPlace } from './question.ts';
+
+export interface HistoryParts {
+  readonly open: OpenAddressHistory;
+  readonly chain: ChainReader;
+  readonly scanLimit: () => number;
+  readonly shown: ShownPlaces;
+}
+
+/** The history of an address as far as the commitment of a call goes. */
+export interface Reading {
+  readonly view: AddressHistory;
+  /** The newest final slot. */
+  readonly finalSlot: number;
+  /** Positions, both exclusive, of what the call may see. */
+  readonly above: number;
+  readonly below: number;
+}
+
+export interface Asked {
+  readonly key: Uint8Array;
+  readonly address: string;
+  readonly commitment: 'confirmed' | 'finalized';
+  readonly order: 'asc' | 'desc';
+  readonly above: number | null;
+  readonly below: number | null;
+  readonly cursor: Cursor | null;
+  readonly blockTime: Bounds | null;
+  readonly minContextSlot?: number | null;
+}
+
+const EVERYTHING = Number.MAX_SAFE_INTEGER;
+/** Block times may go back by this much; further back, blocks are not searched for a time. */
+const TIME_SLACK_S = 7_200;
+
+/**
+ * Positions that pages ended at, with the signature there, while a fork could still move the transaction: its token then means the
+ * transaction, not the place.
+ */
+export interface ShownPlaces {
+  note(n: number, signature: string): void;
+  signatureAt(n: number): string | null;
+}
+
+const SHOWN_KEPT = 20_000;
+
+export function createShownPlaces(): ShownPlaces {
+  const shown = createLru<number, string>({ max: SHOWN_KEPT });
+  return {
+    note: (n, signature) => void shown.set(n, signature),
+    signatureAt: (n) => shown.get(n) ?? null,
+  };
+}
+
+/** Opens the history of an address for a call. Errors: RequestError and RpcError. */
+export async function openReading(
+  { open, chain, shown }: HistoryParts,
+  asked: Asked,
+  call: { readonly caller: Caller | null; readonly signal: AbortSignal },
+): Promise<Reading> {
+  // Before any row is read: a row up to this slot cannot be of a branch that is abandoned later.
+  const finalSlot = await newestSlot(chain, 'finalized', call.signal);
+  const newest = asked.commitment === 'finalized' ? finalSlot : null;
+  const minSlot = asked.minContextSlot ?? null;
+  if (minSlot !== null) {
+    const contextSlot = newest ?? (await newestSlot(chain, 'confirmed', call.signal));
+    if (minSlot > contextSlot) throw new RpcError('minContextSlot', { data: { contextSlot } });
+  }
+  const view = await open(asked.key, asked.address, call);
+  await view.reach(Math.max(finalSlot, minSlot ?? -1));
+  const bounds = await boundsOf(view, asked, shown);
+  return { view, finalSlot, ...bounds, below: Math.min(bounds.below, newest === null ? EVERYTHING : endOf(newest)) };
+}
+
+/** From the follower while it keeps up, else from an upstream. */
+async function newestSlot(chain: ChainReader, commitment: Asked['commitment'], signal: AbortSignal): Promise<number> {
+  const { finalizedSlot, cursorSlot, tipSlot, stalled } = chain.status();
+  const known = commitment === 'finalized' ? finalizedSlot : cursorSlot;
+  const keepsUp = stalled === null && tipSlot !== null && cursorSlot !== null && tipSlot - cursorSlot <= KEEPS_UP_SLOTS;
+  if (keepsUp && known !== null) return known;
+  return await chain.call<number>('getSlot', [{ commitment }], { signal });
+}
+
+const KEEPS_UP_SLOTS = 8;
+
+async function boundsOf(
+  view: AddressHistory,
+  asked: Asked,
+  shown: ShownPlaces,
+): Promise<Pick<Reading, 'above' | 'below'>> {
+  let above = asked.above ?? -1;
+  let below = asked.below ?? EVERYTHING;
+  const { blockTime, order } = asked;
+  if (blockTime?.least != null) {
+    const before = await view.slotAt(Number(blockTime.least) - TIME_SLACK_S - 1);
+    if (before !== null) above = Math.max(above, firstOf(before) - 1);
+  }
+  if (blockTime?.most != null) {
+    const behind = await view.slotAfter(Number(blockTime.most) + TIME_SLACK_S);
+    if (behind !== null) below = Math.min(below, endOf(behind));
+  }
+  if (asked.cursor === null) return { above, below };
+  const at = await placeOfCursor(view, asked.cursor, order, shown);
+  // A transfer of the same transaction may follow.
+  const isInside = asked.cursor.kind === 'row' && asked.cursor.row !== Number.POSITIVE_INFINITY;
+  if (order === 'asc') above = Math.max(above, isInside ? at - 1 : at);
+  else below = Math.min(below, isInside ? at + 1 : at);
+  return { above, below };
+}
+
+async function placeOfCursor(
+  view: AddressHistory,
+  cursor: Cursor,
+  order: 'asc' | 'desc',
+  shown: ShownPlaces,
+): Promise<number> {
+  const wanted = order === 'asc' ? 'newer' : 'older';
+  if (cursor.kind === 'signature') return await locate(view, cursor.signature, wanted);
+  const n = positionOfPlace(cursor);
+  if (cursor.slot <= view.finalSlot) return n;
+  const signature = shown.signatureAt(n);
+  return (signature === null ? null : await view.locate(signature, wanted)) ?? n;
+}
+
+/** Position of any transaction. Errors: -32020 for one that the chain does not have. */
+export async function locate(view: AddressHistory, signature: string, wanted: 'older' | 'newer'): Promise<number> {
+  const n = await view.locate(signature, wanted);
+  if (n === null) throw new RpcError('transactionNotFound', { message: `Transaction ${signature} not found` });
+  return n;
+}
+
+/** Why a walk ended: `visit` stopped it, the limit was reached, or nothing is left. */
+export interface WalkEnd {
+  readonly reason: 'stopped' | 'scanned' | 'complete';
+  /** Position of the last row that was read; null without one. */
+  readonly lastN: number | null;
+}
+
+const LEAST_PIECE = 20;
+const MOST_PIECE = 200;
+
+/**
+ * Visits transactions in order until `visit` returns true. Errors: those of the view, and
+ * 503 where the upstreams have pruned what would come next and nothing was visited.
+ */
+export async function walk(
+  { view, above: from, below: to }: Reading,
+  range: { readonly order: 'asc' | 'desc'; readonly mask: number; readonly most: number; readonly expected: number },
+  visit: (found: Loaded) => boolean,
+): Promise<WalkEnd> {
+  let [above, below] = [from, to];
+  let lastN: number | null = null;
+  let scanned = 0;
+  let piece = Math.min(MOST_PIECE, Math.max(LEAST_PIECE, range.expected));
+  for (;;) {
+    const limit = Math.min(piece, range.most - scanned);
+    const page = await view.page({ above, below, mask: range.mask, order: range.order, limit: limit + 1 });
+    const rows: readonly ViewRow[] = page.rows.slice(0, limit);
+    for (const found of await view.load(rows)) {
+      if (visit(found)) return { reason: 'stopped', lastN: found.n };
+    }
+    scanned += rows.length;
+    lastN = rows.at(-1)?.n ?? lastN;
+    if (page.rows.length <= limit) {
+      if (page.prunedBelow === null) return { reason: 'complete', lastN };
+      // What was found is a page; the call after it gets the error.
+      if (lastN !== null) return { reason: 'scanned', lastN };
+      throw new RequestError(503, 'Incomplete history', {
+        details: `The upstream node has no data before slot ${page.prunedBelow}; configure an archive endpoint`,
+        retryAfterS: null,
+      });
+    }
+    if (scanned >= range.most) return { reason: 'scanned', lastN };
+    if (range.order === 'asc') above = lastN!;
+    else below = lastN!;
+    piece = MOST_PIECE;
+  }
+}
+
+export function isInTime(time: number | null, bounds: Bounds | null): boolean {
+  return bounds === null || (time !== null && isWithin(BigInt(time), bounds));
+}
+
+/** `slot:place`, as in tokens. Errors: as `exactPlace`. */
+export const placeText = (n: number): string => `${slotOf(n)}:${exactPlace(n)}`;
+
+/** The place in the block. Errors: 503 while no upstream has the order of the block. */
+export function exactPlace(n: number): number {
+  const place = placeOf(n);
+  if (place < PROVISIONAL_PLACE) return place;
+  throw new RequestError(503, 'Service unavailable', {
+    details: `No upstream has the block of slot ${slotOf(n)}, so the place of a transaction in it is unknown`,
+  });
+}

@@ -1,0 +1,113 @@
+import type { Caller } from './access.ts';
+import type { ChainBlock, NormalTransaction } from './block.ts';
+import { type ServiceToken, serviceToken } from './service.ts';
+
+/** How a transaction relates to an address, as flags. */
+export const NAMED = 1;
+/** It changed the balance of a token account that the address owned. */
+export const CHANGED = 2;
+/** It touched a token account that the address owned. */
+export const TOUCHED = 4;
+
+/** Position of a transaction on the chain, as one number: slot * 65536 + place in the block. */
+const PLACES = 65_536;
+
+export const positionOf = (slot: number, place: number): number => slot * PLACES + place;
+export const slotOf = (n: number): number => Math.floor(n / PLACES);
+export const placeOf = (n: number): number => n % PLACES;
+/** The first position of a slot. */
+export const firstOf = (slot: number): number => slot * PLACES;
+/** The first position behind a slot. */
+export const endOf = (slot: number): number => (slot + 1) * PLACES;
+
+/**
+ * Places from here on are provisional, because no upstream had the block: they only distinguish the transactions of a slot and keep
+ * their order.
+ */
+export const PROVISIONAL_PLACE = 49_152;
+
+/** A row of an address, with its transaction when that is already loaded. */
+export interface ViewRow {
+  /** Position. */
+  readonly n: number;
+  readonly flags: number;
+  readonly at?: LoadedTransaction;
+}
+
+export interface LoadedTransaction {
+  readonly n: number;
+  /** base58 */
+  readonly signature: string;
+  readonly slot: number;
+  /** Unix seconds; null when the chain has no time for it. */
+  readonly time: number | null;
+  readonly tx: NormalTransaction;
+  /** A block with only this transaction. */
+  readonly block: ChainBlock;
+}
+
+export interface Loaded extends LoadedTransaction {
+  readonly flags: number;
+}
+
+export interface PageRange {
+  /** Positions, both exclusive; null for none. */
+  readonly below: number | null;
+  readonly above: number | null;
+  /** Rows with at least one of these flags. */
+  readonly mask: number;
+  readonly limit: number;
+  readonly order: 'asc' | 'desc';
+}
+
+export interface ViewPage {
+  /** Fewer than `limit` only at the end of the history. */
+  readonly rows: readonly ViewRow[];
+  /** The slot below which the upstream has no data, if that ended the page; else null. */
+  readonly prunedBelow: number | null;
+}
+
+/**
+ * The history of one address for one request: the stored rows, and above them rows that are not final. Methods wait for data
+ * that is being indexed. Errors: RequestError 503 on timeout.
+ */
+export interface AddressHistory {
+  /** Stored rows up to this slot are final; -1 when unknown. */
+  readonly finalSlot: number;
+  /** Whether everything returned so far is stored: nothing was read from the upstream. */
+  isStored(): boolean;
+  /** Waits until everything up to a slot is known. Errors: 503 on timeout. */
+  reach(slot: number): Promise<void>;
+  page(range: PageRange): Promise<ViewPage>;
+  /** Records that a response contains a transaction: its signature may come back as a cursor. */
+  noteShown(signature: string, n: number): void;
+  /** In the order of the rows, without those that a reorg removed. */
+  load(rows: readonly ViewRow[]): Promise<readonly Loaded[]>;
+  /** The same as JSON text in the form of `getTransaction`, with the whole `meta` and numbers of any size. In the order of the rows. */
+  texts(rows: readonly Loaded[]): Promise<readonly string[]>;
+  /**
+   * Position of any transaction; null when the chain does not know it. For `older` everything below it is
+   * known then. `newer` starts at the fork point if a reorg moved or removed it since it was last returned: no transaction is
+   * skipped then.
+   */
+  locate(signature: string, wanted: 'older' | 'newer'): Promise<number | null>;
+  /** The newest slot known to this address that is no later than a time in unix seconds; null when all are later. */
+  slotAt(time: number): Promise<number | null>;
+  /** The oldest stored slot that is later than a time in unix seconds; null when none is. */
+  slotAfter(time: number): Promise<number | null>;
+  /** Unix seconds of a block, or of the nearest known earlier one; null without one. */
+  timeNear(slot: number): Promise<number | null>;
+}
+
+/**
+ * Opens the history of an address, which is indexed from then on. `key`: its 32 bytes. Errors: RequestError 503 with the time for a retry
+ * while nothing can be known, 400 and 429 for addresses that are not indexed for the caller.
+ */
+export type OpenAddressHistory = (
+  key: Uint8Array,
+  address: string,
+  call: { readonly caller: Caller | null; readonly signal: AbortSignal },
+) => Promise<AddressHistory>;
+
+/** Offered by the plugin `wallet`. */
+export const addressHistories: ServiceToken<OpenAddressHistory> = serviceToken('wallet.histories');
