@@ -10,6 +10,11 @@ export const historyConfig = Type.Object(
       description:
         'forward the calls: the upstreams have getTransactionsForAddress and getTransfersByAddress themselves',
     }),
+    standard: Type.Boolean({
+      default: true,
+      description:
+        'answer getBlock, getTransaction and other standard methods from the ledger (ledger.retain), as far as it goes; the rest goes upstream',
+    }),
     scanLimit: reloadable(
       count(
         2_000,

@@ -1,12 +1,15 @@
 import { API_VERSION, definePlugin, type Price, Type } from '../../src/plugin/plugin.ts';
 import { addressHistories } from '../../src/ports/address-history.ts';
+import { keptAnswers } from '../../src/ports/kept-answers.ts';
+import { kernelLedger } from '../../src/ports/ledger.ts';
 import { tokenFacts } from '../../src/ports/token-facts.ts';
 import { address, count, oneOf, orNull, signature, slot, text, unixTime } from '../../src/solana/schemas.ts';
 import { historyConfig } from './config.ts';
 import { MOST_FULL, transactionsParams, transfersParams } from './question.ts';
+import { createStandardAnswers, STANDARD_METHODS } from './standard.ts';
 import { FULL_LOT, transactionsOf } from './transactions.ts';
 import { transfersOf } from './transfers.ts';
-import { createShownPlaces } from './walk.ts';
+import { createShownPlaces, keepsUp } from './walk.ts';
 
 const TAG = { name: 'History', description: 'Transactions and transfers of any address, with filters, in both orders' };
 
@@ -85,14 +88,27 @@ const transfersPage = Type.Object(
 export default definePlugin({
   id: 'history',
   apiVersion: API_VERSION,
-  summary: 'getTransactionsForAddress and getTransfersByAddress: the history of any address, over any upstream',
+  summary: 'the history of any address, over any upstream, and standard methods about the past from the ledger',
   roles: ['api'],
   config: historyConfig,
-  uses: [addressHistories, tokenFacts],
+  uses: [addressHistories, tokenFacts, kernelLedger],
+  offers: [keptAnswers],
   provision(ctx) {
     const { config } = ctx;
     const open = ctx.use(addressHistories);
     const chain = ctx.chain('main');
+    const ledgers = ctx.use(kernelLedger);
+    const answers = ctx.metrics.counter('ledger_answers_total', 'standard calls answered from the ledger', ['method']);
+    const counters = new Map(STANDARD_METHODS.map((method) => [method, answers.with(method)]));
+    ctx.provide(
+      keptAnswers,
+      createStandardAnswers({
+        ledger: () => (config.standard ? (ledgers?.('main') ?? null) : null),
+        isFresh: () => chain !== null && keepsUp(chain.status()),
+        log: ctx.log,
+        answered: (method) => counters.get(method)?.add(),
+      }),
+    );
     if (config.passOn || chain === null || open === undefined) return;
     const parts = {
       ...{ open, chain, shown: createShownPlaces(), facts: ctx.use(tokenFacts) ?? null },

@@ -1,14 +1,16 @@
 /** getTransactionsForAddress: transactions of an address in both orders, with filters. */
-import { parseExact, stringify } from '../../src/lib/json.ts';
-import { type Caller, JsonText, RpcError } from '../../src/plugin/plugin.ts';
+import { stringify } from '../../src/lib/json.ts';
+import { type JsonMember, objectMembers } from '../../src/lib/json-members.ts';
+import { type Caller, CodedError, JsonText, RpcError } from '../../src/plugin/plugin.ts';
 import { endOf, type Loaded } from '../../src/ports/address-history.ts';
 import { wireBytesOf } from '../../src/solana/decode/wire-bytes.ts';
 import { readTransfers } from '../../src/solana/movements/transfers.ts';
 import {
   memoOf,
   readWire,
-  type ShownMeta,
-  showTransaction,
+  type ShownTexts,
+  type ShowOptions,
+  showTexts,
   UnsupportedVersion,
 } from '../../src/solana/show-transaction.ts';
 import { NATIVE_MINT, readTransactionsQuestion, type TransactionsQuestion } from './question.ts';
@@ -102,31 +104,43 @@ function signatureRows({ view, finalSlot }: Reading, rows: readonly Loaded[]): s
   });
 }
 
-interface Entry {
-  readonly blockTime?: number | null;
-  readonly meta: (ShownMeta & { readonly err?: unknown; readonly status?: unknown }) | null;
-  readonly slot: number;
-  readonly version?: unknown;
-}
-
 async function fullRows({ view }: Reading, rows: readonly Loaded[], question: TransactionsQuestion): Promise<string[]> {
   for (const { n, signature, tx } of rows) {
     demandVersion(tx.version, question.maxVersion);
     view.noteShown(signature, n);
   }
   const texts = await view.texts(rows);
+  const options = { encoding: question.encoding, details: 'full', maxVersion: question.maxVersion } as const;
   return rows.map(({ n, slot, time }, at) => {
-    const entry = parseExact(texts[at]!) as Entry;
-    const { bytes } = wireBytesOf([entry]);
-    try {
-      const shown = { transaction: readWire(bytes), meta: withStatus(entry.meta) };
-      const { meta, transaction, ...version } = showTransaction(shown, question.encoding, question.maxVersion);
-      return stringify({ blockTime: time, meta, slot, transaction, transactionIndex: exactPlace(n), ...version });
-    } catch (error) {
-      throw error instanceof UnsupportedVersion ? unsupported(error) : error;
-    }
+    const shown = showEntry(Buffer.from(texts[at]!), options);
+    if (shown === null) throw new CodedError('CHAIN_BAD_RESPONSE', 'a transaction has no meta', { retryable: true });
+    const { meta, transaction, version } = shown;
+    const head = `{"blockTime":${time},"meta":${withStatus(meta)},"slot":${slot},"transaction":${transaction}`;
+    return `${head},"transactionIndex":${exactPlace(n)}${version === null ? '' : `,"version":${version}`}}`;
   });
 }
+
+/** An entry of a block, or the result of `getTransaction`, in the form that was asked for; null where it has no `meta`. */
+export function showEntry(text: Buffer, options: ShowOptions): ShownTexts | null {
+  const members = new Map(objectMembers(text)?.map((member) => [member.name, member]));
+  const [meta, transaction, version] = ['meta', 'transaction', 'version'].map((name) => members.get(name));
+  if (meta === undefined || transaction === undefined) return null;
+  const value = ({ start, end }: JsonMember): unknown => JSON.parse(text.toString('utf8', start, end));
+  const entry = { transaction: value(transaction), version: version === undefined ? undefined : value(version) };
+  return showTexts(readWire(bytesOf(entry)), text.toString('utf8', meta.start, meta.end), options);
+}
+
+/** The bytes of a transaction in any encoding. As JSON, a legacy one is written without the version that `wireFromJson` puts before it. */
+function bytesOf(entry: { readonly transaction: unknown; readonly version: unknown }): Uint8Array {
+  const { bytes } = wireBytesOf([entry]);
+  const signatures = (entry.transaction as { signatures?: readonly unknown[] }).signatures;
+  if (signatures === undefined || entry.version === 0 || entry.version === 1) return bytes;
+  const at = 1 + signatures.length * SIGNATURE_BYTES;
+  // The last byte counts the lookups, of which a legacy transaction has none.
+  return Buffer.concat([bytes.subarray(0, at), bytes.subarray(at + 1, bytes.length - 1)]);
+}
+
+const SIGNATURE_BYTES = 64;
 
 /** Before any body is read. */
 function demandVersion(version: 'legacy' | number, most: number | null): void {
@@ -136,7 +150,9 @@ function demandVersion(version: 'legacy' | number, most: number | null): void {
 const unsupported = ({ message }: UnsupportedVersion) => new RpcError('unsupportedVersion', { message });
 
 /** Typed clients lose a transaction without it. */
-function withStatus(meta: Entry['meta']): Entry['meta'] {
-  if (meta === null || meta.status !== undefined) return meta;
-  return { ...meta, status: meta.err == null ? { Ok: null } : { Err: meta.err } };
+function withStatus(meta: string): string {
+  if (meta === 'null' || meta.includes('"status":')) return meta;
+  const { err } = JSON.parse(meta) as { readonly err?: unknown };
+  const status = err == null ? { Ok: null } : { Err: err };
+  return `${meta.slice(0, meta.lastIndexOf('}'))},"status":${JSON.stringify(status)}}`;
 }

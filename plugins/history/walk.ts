@@ -88,12 +88,15 @@ export async function openReading(
 
 /** From the follower while it keeps up, else from an upstream. */
 async function newestSlot(chain: ChainReader, commitment: Asked['commitment'], signal: AbortSignal): Promise<number> {
-  const { finalizedSlot, cursorSlot, tipSlot, stalled } = chain.status();
-  const known = commitment === 'finalized' ? finalizedSlot : cursorSlot;
-  const keepsUp = stalled === null && tipSlot !== null && cursorSlot !== null && tipSlot - cursorSlot <= KEEPS_UP_SLOTS;
-  if (keepsUp && known !== null) return known;
+  const status = chain.status();
+  const known = commitment === 'finalized' ? status.finalizedSlot : status.cursorSlot;
+  if (known !== null && keepsUp(status)) return known;
   return await chain.call<number>('getSlot', [{ commitment }], { signal });
 }
+
+/** Whether the follower is only moments behind the chain. */
+export const keepsUp = ({ stalled, tipSlot, cursorSlot }: ReturnType<ChainReader['status']>): boolean =>
+  stalled === null && tipSlot !== null && cursorSlot !== null && tipSlot - cursorSlot <= KEEPS_UP_SLOTS;
 
 const KEEPS_UP_SLOTS = 8;
 

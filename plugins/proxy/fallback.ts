@@ -2,6 +2,7 @@ import { isAscii } from 'node:buffer';
 import { rpcErrorReply, rpcResultReply } from '../../src/lib/json-rpc.ts';
 import type { RpcFallback, RpcForward, RpcForwardReply } from '../../src/plugin/host.ts';
 import { RpcError, type UpstreamPool } from '../../src/plugin/plugin.ts';
+import type { KeptAnswers } from '../../src/ports/kept-answers.ts';
 import type { RoutedAnswer, SendRoutes } from '../../src/ports/send-routes.ts';
 import { type Answer, type Ask, tooLarge } from './ask.ts';
 import type { CachedAsk } from './cache/cached-ask.ts';
@@ -19,6 +20,8 @@ export interface FallbackParts {
   readonly cached: CachedAsk | null;
   /** Routes of calls that do not go to the upstreams of the main chain. */
   readonly routes: SendRoutes | null;
+  /** Answers from what this daemon keeps; absent or null: there are none. */
+  readonly kept?: KeptAnswers | null;
   /** An answer of up to `peekBytes` is checked before it is forwarded. */
   readonly config: Pick<ProxyConfig, 'peekBytes'>;
   /** Largest answer of a batch item. */
@@ -28,6 +31,7 @@ export interface FallbackParts {
 /** Up to this size copying a body into the header's write is cheaper than two writes. */
 const ONE_WRITE_BYTES = 32_768;
 const HIT = { 'x-cache': 'HIT' } as const;
+const KEPT = { 'x-cache': 'LEDGER' } as const;
 /** Control methods of the local chain are for tests that connect to it directly. */
 const PRIVATE_METHOD = /^local_/;
 
@@ -58,6 +62,10 @@ export function createFallback(parts: FallbackParts): RpcFallback {
     if (ask === null) throw new RpcError('methodNotFound', { details: 'no Solana upstream is configured' });
     if (PRIVATE_METHOD.test(call.method)) throw new RpcError('methodNotFound');
     const { method, body, params, id } = call;
+    const paramsText = () => (params === null ? null : body.toString('utf8', params.start, params.end));
+    const kept = parts.kept?.answer({ method, params: paramsText }) ?? null;
+    const found = kept === null ? null : await kept;
+    if (found !== null) return routed(call, found, KEPT);
     const request = { context: call, method, body, params, id };
     const askOnce = (wholeBytes: number, signal: AbortSignal) =>
       ask({

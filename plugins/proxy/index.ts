@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { defineHostPlugin, followedSubscriptions, type HostContext } from '../../src/plugin/host.ts';
 import { accessCharges } from '../../src/ports/access.ts';
+import { keptAnswers } from '../../src/ports/kept-answers.ts';
 import { sendRoutes } from '../../src/ports/send-routes.ts';
 import { createAsk, createSticky } from './ask.ts';
 import { createAnswerCache, createDiskCache, type DiskCache } from './cache/answer-cache.ts';
@@ -20,7 +21,7 @@ export default defineHostPlugin({
   summary: 'standard Solana JSON-RPC methods and websocket subscriptions through the configured upstreams',
   roles: ['api'],
   config: proxyConfig,
-  uses: [sendRoutes, accessCharges, followedSubscriptions],
+  uses: [sendRoutes, accessCharges, followedSubscriptions, keptAnswers],
   provision(ctx) {
     const pool = ctx.upstreams('main');
     const price = createPrices(ctx.config.credits);
@@ -42,6 +43,7 @@ export default defineHostPlugin({
         pool,
         price,
         routes: ctx.use(sendRoutes) ?? null,
+        kept: ctx.use(keptAnswers) ?? null,
         ask: pool === null ? null : createAsk(askParts(ctx, pool)),
         cached: pool === null || !ctx.config.cache.enabled ? null : makeCache(ctx, pool, disk),
         config: ctx.config,

@@ -1,4 +1,6 @@
 import { encode, encode32, encode64 } from '../lib/base58.ts';
+import { stringify } from '../lib/json.ts';
+import { type JsonMember, objectMembers } from '../lib/json-members.ts';
 import type { MessageHeader, TransactionConfig } from '../ports/block.ts';
 import { badTransaction } from './decode/response.ts';
 import { walkWire } from './decode/walk-wire.ts';
@@ -211,6 +213,54 @@ function accountKeys({ transaction, meta }: ShownTransaction, keys: readonly str
     source: index < statics ? 'transaction' : 'lookupTable',
     writable: index < statics ? isStaticWritable(transaction, index) : index < statics + loadedWritable,
   }));
+}
+
+/** How much of a transaction is shown, and in which form. */
+export interface ShowOptions {
+  readonly encoding: TransactionEncoding;
+  readonly details: 'full' | 'accounts';
+  /** Newest version that the client accepts; null: only legacy ones. */
+  readonly maxVersion: number | null;
+}
+
+/** The members of an entry as JSON text; `version` is null when it is not shown. */
+export interface ShownTexts {
+  readonly meta: string;
+  readonly transaction: string;
+  readonly version: string | null;
+}
+
+/**
+ * The same from the text of `meta`, whose members stay as the node wrote them: numbers lose no digit, and no `.0`. Null for a text that is
+ * no `meta`. Throws UnsupportedVersion.
+ */
+export function showTexts(transaction: WireParts, metaText: string, options: ShowOptions): ShownTexts | null {
+  const { encoding, details, maxVersion } = options;
+  const bytes = Buffer.from(metaText);
+  const members = metaText === 'null' ? [] : objectMembers(bytes);
+  if (members === null) return null;
+  const textOf = ({ start, end }: JsonMember) => bytes.toString('utf8', start, end);
+  const parsed = (name: string): unknown => {
+    const member = members.find((one) => one.name === name);
+    return member === undefined ? undefined : JSON.parse(textOf(member));
+  };
+  const isWhole = details === 'full' && encoding !== 'jsonParsed';
+  const loadedAddresses = (isWhole ? null : (parsed('loadedAddresses') ?? null)) as ShownMeta['loadedAddresses'];
+  const shown = { transaction, meta: { loadedAddresses } as ShownMeta };
+  const parts = details === 'accounts' ? showAccounts(shown, maxVersion) : showTransaction(shown, encoding, maxVersion);
+  const version = 'version' in parts ? stringify(parts.version) : null;
+  const common = { transaction: stringify(parts.transaction), version };
+  if (isWhole || metaText === 'null') return { ...common, meta: metaText };
+  const keys = keysOf(shown);
+  const kept = members.flatMap((member) => {
+    const { name } = member;
+    if (details === 'accounts') return OF_ACCOUNTS.has(name) ? [`"${name}":${textOf(member)}`] : [];
+    if (name === 'loadedAddresses') return [];
+    if (name !== 'innerInstructions') return [`"${name}":${textOf(member)}`];
+    const groups = JSON.parse(textOf(member)) as readonly InnerJson[] | null;
+    return [`"${name}":${stringify(groups === null ? null : parseInner(groups, keys))}`];
+  });
+  return { ...common, meta: `{${kept.join()}}` };
 }
 
 /** Whether the static key at `index` is writable, according to the header alone. */
