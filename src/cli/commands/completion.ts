@@ -8,8 +8,10 @@ interface Place {
   readonly words: readonly { readonly word: string; readonly what: string }[];
 }
 
-/** An option that takes a value. */
+/** An option that takes a value. The same name may take another value in another command. */
 interface ValueOption {
+  /** Of the command; null: of all. */
+  readonly path: string | null;
   readonly name: string;
   readonly kind: 'file' | 'folder' | 'choice' | 'text';
   readonly choices: readonly string[];
@@ -43,22 +45,26 @@ function placesOf(commands: readonly CliCommand[]): readonly Place[] {
 const nameOf = ({ flags }: Pick<CommandFlag, 'flags'>): string => flags.split(' ')[0] ?? flags;
 
 function optionsOf(commands: readonly CliCommand[]): readonly ValueOption[] {
-  const found = new Map<string, ValueOption>();
-  for (const flag of [...commonFlags, ...commands.flatMap(({ options }) => options)]) {
+  const all = [
+    ...commonFlags.map((flag) => ({ path: null, flag })),
+    ...commands.flatMap(({ path, options }) => options.map((flag) => ({ path: path.join(' '), flag }))),
+  ];
+  return all.flatMap(({ path, flag }): ValueOption[] => {
     const [name = '', value] = flag.flags.split(' ');
-    if (value === undefined) continue;
+    if (value === undefined) return [];
     const kind =
       flag.choices !== undefined ? 'choice' : value === '<file>' ? 'file' : value === '<folder>' ? 'folder' : 'text';
-    const choices = [...(found.get(name)?.choices ?? []), ...(flag.choices ?? [])];
-    found.set(name, { name, kind, choices: [...new Set(choices)] });
-  }
-  return [...found.values()];
+    return [{ path, name, kind, choices: flag.choices ?? [] }];
+  });
 }
 
+/** A pattern of the shells for `COMMAND OPTION`. */
+const pattern = ({ path, name }: ValueOption): string =>
+  path === null ? `*${quoted(` ${name}`)}` : quoted(`${path} ${name}`);
 const named = (options: readonly ValueOption[], kind: ValueOption['kind']): string =>
   options
     .filter((option) => option.kind === kind)
-    .map(({ name }) => name)
+    .map(pattern)
     .join('|') || '--';
 const quoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
 const known = (places: readonly Place[]): string =>
@@ -80,10 +86,10 @@ _parhelion() {
   local known=${quoted(known(places))}
 ${pathLoop(`"\${COMP_WORDS[@]:1:COMP_CWORD-1}"`)}
   COMPREPLY=()
-  case "$prev" in
+  case "$path $prev" in
     ${named(options, 'file')}) compopt -o filenames 2>/dev/null; COMPREPLY=($(compgen -f -- "$cur")); return ;;
     ${named(options, 'folder')}) compopt -o filenames 2>/dev/null; COMPREPLY=($(compgen -d -- "$cur")); return ;;
-${choices.map(({ name, choices: all }) => `    ${name}) COMPREPLY=($(compgen -W ${quoted(all.join(' '))} -- "$cur")); return ;;`).join('\n')}
+${choices.map((option) => `    ${pattern(option)}) COMPREPLY=($(compgen -W ${quoted(option.choices.join(' '))} -- "$cur")); return ;;`).join('\n')}
     ${named(options, 'text')}) return ;;
   esac
   case "$path" in
@@ -104,10 +110,10 @@ _parhelion() {
   local path_= word known=${quoted(known(places))}
   local -a found
 ${pathLoop(`"\${(@)words[2,CURRENT-1]}"`).replaceAll('path', 'path_')}
-  case "\${words[CURRENT-1]}" in
+  case "$path_ \${words[CURRENT-1]}" in
     ${named(options, 'file')}) _files; return ;;
     ${named(options, 'folder')}) _files -/; return ;;
-${choices.map(({ name, choices: all }) => `    ${name}) compadd -- ${all.join(' ')}; return ;;`).join('\n')}
+${choices.map((option) => `    ${pattern(option)}) compadd -- ${option.choices.join(' ')}; return ;;`).join('\n')}
     ${named(options, 'text')}) return ;;
   esac
   case "$path_" in
@@ -120,12 +126,12 @@ if [ "\${funcstack[1]}" = _parhelion ]; then _parhelion "$@"; else compdef _parh
 }
 
 function fish(places: readonly Place[], options: readonly ValueOption[]): string {
-  const valued = new Map(options.map((option) => [option.name, option]));
+  const valued = new Map(options.map((option) => [`${option.path ?? ''} ${option.name}`, option]));
   const lines = places.flatMap(({ path, words }) =>
     words.map(({ word, what }) => {
       const at = `complete -c parhelion -n "__parhelion_at ${quoted(path)}" -d ${quoted(what)}`;
       if (!word.startsWith('--')) return `${at} -f -a ${quoted(word)}`;
-      const option = valued.get(word);
+      const option = valued.get(`${path} ${word}`) ?? valued.get(` ${word}`);
       const value = {
         file: ' -r -F',
         folder: ' -r -F',

@@ -90,9 +90,9 @@ export const exportFiles: RunCommand = async (values, io) => {
 };
 
 export const importFiles: RunCommand = async (values, io) => {
-  const files = await carFilesAt(resolve(io.cwd, String(values['input'])));
   const { ledger, roomBytes } = await openFor(values, io, true);
   try {
+    const files = await carFilesAt(resolve(io.cwd, String(values['input'])));
     const progress = createProgress({ what: 'import', unit: 'blocks', total: null, io, clock: createSystemClock() });
     let read = 0;
     const onBlock = () => {

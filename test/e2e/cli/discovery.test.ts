@@ -219,7 +219,9 @@ test('help of a command by its words; completion and manual page know every comm
   assert.deepEqual(complete('parhelion', 'stat'), ['status']);
   assert.deepEqual(complete('parhelion', 'keys', 'cr'), ['create']);
   assert.ok(complete('parhelion', 'keys', 'create', '--name', 'list', '--pro').includes('--project'));
-  assert.deepEqual(complete('parhelion', 'dump-config', '--format', ''), ['text', 'json', 'yaml']);
+  assert.deepEqual(complete('parhelion', 'dump-config', '--format', ''), ['yaml', 'json']);
+  assert.deepEqual(complete('parhelion', 'ledger', 'export', '--format', ''), ['car', 'parquet']);
+  assert.ok(complete('parhelion', 'ledger', 'export', '--config', '').length > 1);
 });
 
 const noScript =

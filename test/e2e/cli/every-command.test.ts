@@ -147,6 +147,8 @@ const REQUIRED: Readonly<Record<string, readonly string[]>> = {
   'wallet follow': ['--address', 'x'],
   'wallet unfollow': ['--address', 'x'],
   'wallet backfill': ['--address', 'x'],
+  'ledger export': ['--format', 'car', '--output', 'x'],
+  'ledger import': ['--input', 'x'],
   backfill: ['--list'],
   backup: ['--output', 'x'],
   restore: ['--input', 'x'],
