@@ -264,8 +264,9 @@ async function answerSingle(
   const executed = await runCall(parts, prepared, body, context, whole);
   const rateHeaders = admitted.admission?.headers;
   const failed = executed.ok ? 0 : 1;
+  const { charged, credits } = executed;
   const charge = (bytesOut: number) =>
-    admitted.admission?.charge([{ charged: executed.charged, bytesOut, credits: executed.credits }]) ?? 0;
+    admitted.admission?.charge([{ charged, bytesOut, ...(credits === undefined ? {} : { credits }) }]) ?? 0;
   if (call.id === undefined && executed.status === 200) {
     discard(executed.body);
     return { status: 204, headers: rateHeaders ?? {}, body: null, label: name, failed, charge };
