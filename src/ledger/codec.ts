@@ -1,14 +1,16 @@
 import { decode, decode32, encode, encode32 } from '../lib/base58.ts';
 import { walkWire } from '../solana/decode/walk-wire.ts';
 import { eachTableKey, emptyLayout } from '../solana/decode/wire-layout.ts';
+import type { Dictionary } from './dictionary.ts';
 
 /**
- * A reversible form of the JSON text of a block that compresses well. The text is cut into runs (punctuation, member names, `null`, `true`,
- * `false`) and the values between them. A run and the kind of the value behind it are a token, each different one written once; the values
- * of a token form a column. Keys of 32 bytes are written once per block. No member is known by name, so that nodes may add some.
+ * A reversible form of JSON text that compresses well. A text is cut into runs (punctuation, member names, `null`, `true`, `false`) and the
+ * values between them. A run and the kind of the value behind it are a token; the values of a token form a column. Keys of 32 bytes and
+ * tokens stand in tables that all parts of a block share, behind those of a dictionary that many blocks share. No member is known by
+ * name but those of token amounts, so that nodes may add some.
  *
- * Layout, numbers as LEB128: length of the text · count of keys, keys · count of tokens, for each: kind, length and bytes of the run ·
- * length and bytes of the sequence of tokens · for each token: length and bytes of its column.
+ * A part, numbers as LEB128: length of the text · sequence of tokens · keys of transactions · count of columns, then the columns in the order
+ * of their first use; each of them with its length.
  */
 
 /** What stands behind a run. The numbers are part of the format. */
@@ -22,11 +24,27 @@ const INTEGERS = 6;
 const BYTES = 7;
 const DIGITS = 8;
 const LITERAL = 9;
-/** The number and the text that follow from the digits and decimals before them. */
-const UI_NUMBER = 10;
+/** Number, decimals, digits and text of the amount of a token, of which the decimals and digits are written. */
+const AMOUNT = 10;
+/** The text of an amount that follows from the digits and decimals before it. */
 const UI_TEXT = 11;
 const WIRE = 12;
 const KINDS = 13;
+
+/** How a text is written: the first byte of its value. */
+const WORDS = 0;
+const LINE = 1;
+/** `Program KEY invoke [1]`, and one level below the program before. */
+const INVOKE_FIRST = 2;
+const INVOKE = 3;
+/** Of the program that was invoked last. */
+const SUCCESS = 4;
+const FAILED = 5;
+const CONSUMED = 6;
+const PROGRAM_DATA = 7;
+const PROGRAM_RETURN = 8;
+/** A line that ends in base64. */
+const TAIL = 9;
 
 const QUOTE = 0x22;
 const COMMA = 0x2c;
@@ -39,18 +57,25 @@ const isDigit = (byte: number | undefined) => byte !== undefined && byte >= 0x30
 /** Within texts, which hold no control characters. */
 const TEXT_END = 0;
 const TEXT_KEY = 1;
-const TEXT_BASE64 = 2;
 const ADDRESS = /[1-9A-HJ-NP-Za-km-z]{32,44}/g;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are the marks above
 const MARKS = /[\u0000-\u0002]/;
-const PROGRAM_DATA = 'Program data: ';
+const DATA_PREFIX = 'Program data: ';
+const RETURN_PREFIX = 'Program return: ';
+const LOG_PREFIX = 'Program log: ';
+const AMOUNT_DECIMALS = Buffer.from(',"decimals":');
+const AMOUNT_DIGITS = Buffer.from(',"amount":"');
+const AMOUNT_TEXT = Buffer.from('","uiAmountString":"');
 /** Decoding base58 takes time that grows with the square of the length. */
 const LONGEST_BASE58 = 512;
 const SHORTEST_BASE64 = 12;
 const LARGEST = 2 ** 52;
+/** Of a line that may become part of a dictionary. */
+const LONGEST_LINE = 160;
+const MOST_WIRE_BYTES = 65_536;
 
 /** Bytes that grow. */
-class Sink {
+export class Sink {
   bytes = Buffer.allocUnsafe(256);
   length = 0;
 
@@ -98,12 +123,16 @@ class Sink {
   }
 }
 
-class Source {
+export class Source {
   at = 0;
   readonly bytes: Buffer;
 
   constructor(bytes: Buffer) {
     this.bytes = bytes;
+  }
+
+  get isAtEnd(): boolean {
+    return this.at >= this.bytes.length;
   }
 
   byte(): number {
@@ -118,6 +147,12 @@ class Source {
       value += (byte & 0x7f) * scale;
       if (byte < 0x80) return value;
     }
+  }
+
+  /** A count of things of at least one byte each. */
+  room(count: number): number {
+    if (count > this.bytes.length - this.at) throw new RangeError('the encoded block ends early');
+    return count;
   }
 
   take(count: number): Buffer {
@@ -148,12 +183,23 @@ function uiNumber(text: string): string {
   return /^\d+$/.test(number) ? `${number}.0` : number;
 }
 
+const NOTHING: readonly number[] = [];
+
 /** Values that later ones are compared with; the same while encoding and decoding. */
 class Context {
-  private readonly lists = new Map<number, readonly number[]>();
   private digits = '';
   private decimals = 0;
   private expected: string | null = null;
+  /** Ids of the keys of the transaction, and the lists of integers since then: balances before and after. */
+  private keys: readonly number[] = [];
+  private before: readonly number[] | null = null;
+  private lists = 0;
+  /** The newest balance of each key. */
+  private readonly balances = new Map<number, number>();
+  /** Ids of the programs that are running. */
+  readonly programs: number[] = [];
+  private units = 0;
+  private unitsLeft = 0;
 
   sawDigits(text: string): void {
     this.digits = text;
@@ -172,208 +218,447 @@ class Context {
     return this.expected;
   }
 
-  listBefore(list: readonly number[]): readonly number[] | undefined {
-    const before = this.lists.get(list.length);
-    this.lists.set(list.length, list);
-    return before;
+  sawWire(keys: readonly number[]): void {
+    this.keys = keys;
+    this.before = null;
+    this.lists = 0;
+  }
+
+  /** What the next list of integers is compared with; missing places count as 0. */
+  expectedList(length: number): readonly number[] {
+    if (this.lists === 1 && this.before?.length === length) return this.before;
+    if (this.lists > 0 || length < this.keys.length) return NOTHING;
+    const list: number[] = [];
+    for (const key of this.keys) list.push(this.balances.get(key) ?? 0);
+    return list;
+  }
+
+  sawList(list: readonly number[]): void {
+    if (this.lists === 0) this.before = list;
+    if (this.lists === 1 && list.length >= this.keys.length)
+      for (const [index, key] of this.keys.entries()) this.balances.set(key, list[index]!);
+    this.lists += 1;
+  }
+
+  get expectedUnits(): number {
+    return this.programs.length === 1 ? this.unitsLeft : this.units;
+  }
+
+  sawUnits(used: number, of: number): void {
+    this.units = of;
+    if (this.programs.length === 1) this.unitsLeft = of - used;
   }
 }
 
-interface Token {
-  readonly run: Buffer;
+/** A run, and what stands behind it. */
+export interface Token {
   readonly kind: number;
-  readonly column: Sink;
+  readonly run: Buffer;
+}
+
+/** The keys and tokens of a block that the dictionary lacks, while it is encoded. */
+export class Tables {
+  readonly dictionary: Dictionary;
+  readonly keys = new Sink();
+  readonly tokens: Token[];
+  private readonly known: number;
+  /** Ranks of the dictionary's keys that the block uses. */
+  readonly used: Uint8Array;
+  /** Lines of logs that are written in full, and how often. */
+  readonly lines = new Map<string, number>();
+  private keyCount = 0;
+  private readonly keyIds = new Map<string, number>();
+  private readonly textIds = new Map<string, number>();
+  /** By kind, then by run. */
+  private readonly tokenIds: readonly Map<string, number>[];
+  /** The token that followed each token the last time. */
+  readonly next: number[] = [];
+
+  constructor(dictionary: Dictionary) {
+    this.dictionary = dictionary;
+    this.used = new Uint8Array(dictionary.keyIds.size);
+    this.tokens = [...dictionary.tokens];
+    this.known = this.tokens.length;
+    this.tokenIds = Array.from({ length: KINDS }, () => new Map<string, number>());
+    for (const [id, { kind, run }] of this.tokens.entries()) this.tokenIds[kind]!.set(run.toString('latin1'), id);
+  }
+
+  tokenId(run: string, kind: number): number {
+    const ids = this.tokenIds[kind]!;
+    let id = ids.get(run);
+    if (id === undefined) {
+      id = this.tokens.length;
+      this.tokens.push({ kind, run: Buffer.from(run, 'latin1') });
+      ids.set(run, id);
+    }
+    return id;
+  }
+
+  /** Even numbers are of the dictionary, odd ones of the block. */
+  keyId(bytes: Uint8Array, at: number): number {
+    const name = latin1Of(bytes, at);
+    const known = this.dictionary.keyIds.get(name);
+    if (known !== undefined) {
+      this.used[known] = 1;
+      return known * 2;
+    }
+    let id = this.keyIds.get(name);
+    if (id === undefined) {
+      id = this.keyCount++ * 2 + 1;
+      this.keyIds.set(name, id);
+      this.keys.put(bytes.subarray(at, at + 32));
+    }
+    return id;
+  }
+
+  /** The number of an address; -1 for another text. */
+  textId(text: string): number {
+    const known = this.remembered(text);
+    if (known !== undefined) return known;
+    const key = decode32(text);
+    if (key === null) return -1;
+    const id = this.keyId(key, 0);
+    this.remember(text, id);
+    return id;
+  }
+
+  /** As `textId` for keys that a table has already. */
+  knownId(text: string): number | undefined {
+    const known = this.remembered(text);
+    if (known !== undefined) return known;
+    const key = decode32(text);
+    if (key === null) return undefined;
+    const name = latin1Of(key, 0);
+    const rank = this.dictionary.keyIds.get(name);
+    const id = rank === undefined ? this.keyIds.get(name) : rank * 2;
+    if (id !== undefined) this.remember(text, id);
+    return id;
+  }
+
+  private remembered(text: string): number | undefined {
+    const known = this.dictionary.textIds.get(text);
+    if (known !== undefined) this.used[known >>> 1] = 1;
+    return known ?? this.textIds.get(text);
+  }
+
+  private remember(text: string, id: number): void {
+    if (id % 2 === 0) this.dictionary.textIds.set(text, id);
+    else this.textIds.set(text, id);
+  }
+
+  written(): Buffer {
+    const out = new Sink();
+    out.number(this.tokens.length - this.known);
+    for (const { kind, run } of this.tokens.slice(this.known)) {
+      out.byte(kind);
+      out.sized(run);
+    }
+    return out.used;
+  }
+}
+
+const latin1Of = (bytes: Uint8Array, at: number) =>
+  Buffer.from(bytes.buffer, bytes.byteOffset + at, 32).toString('latin1', 0, 32);
+
+/** Signatures that stand outside the parts, in the order of the transactions; each is used once. */
+export interface Signatures {
+  readonly bytes: Buffer;
+  /** Bytes from one signature to the next. */
+  readonly stride: number;
+  /** Of the next transaction. */
+  at: number;
 }
 
 class Encoder {
-  private readonly ids = new Map<string, number>();
-  /** Numbers of keys by their base58 text: most texts recur. */
-  private readonly texts = new Map<string, number>();
-  private readonly keys = new Sink();
-  private readonly runs = new Map<string, number>();
-  private readonly tokenOf: (number | undefined)[] = [];
-  private readonly tokens: Token[] = [];
+  private readonly columns: Sink[] = [];
+  private readonly columnOf: (Sink | undefined)[] = [];
   private readonly sequence = new Sink();
+  private readonly ids = new Sink();
   private readonly context = new Context();
   private runFrom = 0;
+  private last = 0;
   private readonly text: Buffer;
+  private readonly tables: Tables;
+  private readonly signatures: Signatures;
 
-  constructor(text: Buffer) {
+  constructor(text: Buffer, tables: Tables, signatures: Signatures) {
     this.text = text;
+    this.tables = tables;
+    this.signatures = signatures;
   }
 
   encode(): Buffer {
     const { text } = this;
+    const { tokens, next } = this.tables;
     let at = 0;
     while (at < text.length) {
+      // Usually the same token follows as the last time.
+      const guess = next[this.last];
+      if (guess !== undefined && at === this.runFrom) {
+        const { run } = tokens[guess]!;
+        let same = 0;
+        while (same < run.length && run[same] === text[at + same]) same++;
+        if (same === run.length) {
+          const after = this.value(at + same, run[same - 1] === QUOTE);
+          if (after >= 0) {
+            at = after;
+            continue;
+          }
+        }
+      }
       const byte = text[at]!;
-      if (byte === QUOTE) at = this.string(at);
-      else if (byte === OPEN && isDigit(text[at + 1])) at = this.list(at);
-      else if (byte === 0x2d || isDigit(byte)) at = this.scalar(at);
+      if (byte === QUOTE) {
+        const after = this.string(at + 1);
+        at = after < 0 ? this.endOfString(at + 1) + 1 : after;
+      } else if (byte === OPEN && isDigit(text[at + 1])) {
+        const after = this.list(at);
+        at = after < 0 ? at + 1 : after;
+      } else if (byte === 0x2d || isDigit(byte)) at = this.scalar(at);
       else at++;
     }
     this.column(END, text.length);
     return this.written();
   }
 
+  /** A value at this place; -1 when none begins here. */
+  private value(at: number, isString: boolean): number {
+    if (isString) return this.string(at);
+    const byte = this.text[at];
+    if (byte === OPEN && isDigit(this.text[at + 1])) return this.list(at);
+    return byte === 0x2d || isDigit(byte) ? this.scalar(at) : -1;
+  }
+
   private written(): Buffer {
     const out = new Sink();
     out.number(this.text.length);
-    out.number(this.ids.size);
-    out.put(this.keys.used);
-    out.number(this.tokens.length);
-    for (const { run, kind } of this.tokens) {
-      out.byte(kind);
-      out.sized(run);
-    }
     out.sized(this.sequence.used);
-    for (const { column } of this.tokens) out.sized(column.used);
+    out.sized(this.ids.used);
+    out.number(this.columns.length);
+    for (const column of this.columns) out.sized(column.used);
     return out.used;
   }
 
   /** The column of a value of this kind at `at`, which ends the run. */
   private column(kind: number, at: number): Sink {
-    const run = this.text.toString('latin1', this.runFrom, at);
-    let known = this.runs.get(run);
-    if (known === undefined) {
-      known = this.runs.size;
-      this.runs.set(run, known);
+    const { tables, text, runFrom, last } = this;
+    const guess = tables.next[last];
+    let id = -1;
+    if (guess !== undefined) {
+      const token = tables.tokens[guess]!;
+      if (token.kind === kind && token.run.length === at - runFrom) {
+        let same = 0;
+        while (same < token.run.length && token.run[same] === text[runFrom + same]) same++;
+        if (same === token.run.length) id = guess;
+      }
     }
-    let id = this.tokenOf[known * KINDS + kind];
-    if (id === undefined) {
-      id = this.tokens.length;
-      this.tokens.push({ run: Buffer.from(run, 'latin1'), kind, column: new Sink() });
-      this.tokenOf[known * KINDS + kind] = id;
+    if (id < 0) {
+      id = tables.tokenId(text.toString('latin1', runFrom, at), kind);
+      tables.next[last] = id;
     }
+    this.last = id;
     this.sequence.number(id);
-    return this.tokens[id]!.column;
-  }
-
-  private keyId(key: Buffer): number {
-    const name = key.toString('latin1', 0, 32);
-    let id = this.ids.get(name);
-    if (id === undefined) {
-      id = this.ids.size;
-      this.ids.set(name, id);
-      this.keys.put(key);
+    let column = this.columnOf[id];
+    if (column === undefined) {
+      column = new Sink();
+      this.columnOf[id] = column;
+      this.columns.push(column);
     }
-    return id;
+    return column;
   }
 
-  /** The number of an address; -1 for another text. */
-  private textId(text: string): number {
-    const known = this.texts.get(text);
-    if (known !== undefined) return known;
-    const key = decode32(text);
-    if (key === null) return -1;
-    const id = this.keyId(Buffer.from(key));
-    this.texts.set(text, id);
-    return id;
+  private endOfString(from: number): number {
+    const { text } = this;
+    let end = text.indexOf(QUOTE, from);
+    while (end > 0 && text[end - 1] === BACKSLASH && isEscaped(text, end)) end = text.indexOf(QUOTE, end + 1);
+    return end < 0 ? text.length - 1 : end;
   }
 
-  /** As `textId` for keys that the table has already. */
-  private knownId(text: string): number | undefined {
-    const key = decode32(text);
-    const id = key === null ? undefined : this.ids.get(Buffer.from(key).toString('latin1', 0, 32));
-    if (id !== undefined) this.texts.set(text, id);
-    return id;
-  }
-
+  /** A text whose first character stands at `from`. -1 for a member name, and for what has to stay within a run. */
   private string(from: number): number {
     const { text } = this;
-    let end = text.indexOf(QUOTE, from + 1);
-    while (end > 0 && text[end - 1] === BACKSLASH && isEscaped(text, end)) end = text.indexOf(QUOTE, end + 1);
-    if (end < 0) return text.length;
-    if (text[end + 1] === COLON) return end + 1;
-    const value = text.toString('latin1', from + 1, end);
-    // No JSON text holds them; what does stays within a run.
-    if (MARKS.test(value)) return end + 1;
+    const end = this.endOfString(from);
+    if (end < from || text[end] !== QUOTE || text[end + 1] === COLON) return -1;
+    const value = text.toString('latin1', from, end);
     // The quotes belong to the runs on both sides.
-    this.stringValue(value, from + 1);
+    if (!this.stringValue(value, from)) return -1;
     this.runFrom = end;
-    return end + 1;
+    return end;
   }
 
-  private stringValue(value: string, at: number): void {
-    const { context } = this;
-    if (value.length <= 16 && /^(0|[1-9]\d*)$/.test(value) && Number(value) < LARGEST) {
+  /** False for a text with control characters, which no JSON has. */
+  private stringValue(value: string, at: number): boolean {
+    const { context, tables } = this;
+    const { length } = value;
+    if (length <= 16 && /^(0|[1-9]\d*)$/.test(value) && Number(value) < LARGEST) {
       if (context.uiText() === value) this.column(UI_TEXT, at);
       else {
         context.sawDigits(value);
         this.column(DIGITS, at).number(Number(value));
       }
-      return;
+      return true;
     }
-    if (value.length <= 40 && context.uiText() === value) {
+    if (length <= 40 && context.uiText() === value) {
       this.column(UI_TEXT, at);
-      return;
+      return true;
     }
-    if (value.length >= 32 && value.length <= 44) {
-      const id = this.textId(value);
+    const isWord = !value.includes(' ');
+    if (isWord && length >= 32 && length <= 44) {
+      const id = tables.textId(value);
       if (id >= 0) {
         this.column(KEY, at).number(id);
-        return;
+        return true;
       }
     }
-    if (value.length > 1 && value.length <= LONGEST_BASE58 && !value.includes(' ')) {
-      const bytes = /[=+/]/.test(value) ? null : decode(value);
+    if (isWord && length > 1 && length <= LONGEST_BASE58) {
+      const bytes = decode(value);
       if (bytes !== null) {
         this.column(BASE58, at).sized(bytes);
-        return;
+        return true;
       }
     }
-    if (value.length >= SHORTEST_BASE64 && value.length % 4 === 0 && !value.includes(' ')) {
+    if (isWord && length >= SHORTEST_BASE64 && length % 4 === 0) {
       const bytes = Buffer.from(value, 'base64');
       if (bytes.toString('base64') === value) {
         if (!this.wire(bytes, at)) this.column(BASE64, at).sized(bytes);
-        return;
+        return true;
       }
     }
-    this.words(value, this.column(TEXT, at));
+    if (MARKS.test(value)) return false;
+    this.line(value, this.column(TEXT, at));
+    return true;
   }
 
-  /** Bytes of a transaction: keys and hashes become numbers of the table. */
+  /** Bytes of a transaction: keys and hashes become numbers of the tables. */
   private wire(bytes: Buffer, at: number): boolean {
-    if (bytes.length < 134) return false;
+    if (bytes.length < 134 || bytes.length > MOST_WIRE_BYTES) return false;
     const layout = emptyLayout();
     if (walkWire({ bytes, at: 0, end: bytes.length }, layout) !== null) return false;
+    const { tables, signatures, ids } = this;
     const keysAt = [layout.blockhashAt];
     for (let key = 0; key < layout.keyCount; key++) keysAt.push(layout.keysAt + key * 32);
     if (layout.lookupCount > 0) eachTableKey(bytes, layout, (place) => void keysAt.push(place));
     keysAt.sort((a, b) => a - b);
     const column = this.column(WIRE, at);
+    const { signaturesAt } = layout;
+    const isNext =
+      signatures.bytes.compare(bytes, signaturesAt, signaturesAt + 64, signatures.at, signatures.at + 64) === 0;
     column.number(bytes.length);
+    column.number(isNext ? signaturesAt + 1 : 0);
     column.number(keysAt.length);
+    column.number(layout.keyCount);
     let from = 0;
+    if (isNext) {
+      signatures.at += signatures.stride;
+      column.put(bytes.subarray(0, signaturesAt));
+      from = signaturesAt + 64;
+    }
+    const keys: number[] = [];
     for (const place of keysAt) {
       column.number(place - from);
       column.put(bytes.subarray(from, place));
-      column.number(this.keyId(bytes.subarray(place, place + 32)));
+      const id = tables.keyId(bytes, place);
+      ids.number(id);
+      keys.push(id);
       from = place + 32;
     }
     column.put(bytes.subarray(from));
+    this.context.sawWire(keys.slice(0, layout.keyCount));
+    return true;
+  }
+
+  /** A line of the log or any other text. */
+  private line(value: string, column: Sink): void {
+    const { context, tables } = this;
+    const known = tables.dictionary.lineIds.get(value);
+    if (known !== undefined) {
+      column.byte(LINE);
+      column.number(known);
+      return;
+    }
+    if (value.startsWith(DATA_PREFIX)) {
+      const parts = value.slice(DATA_PREFIX.length).split(' ');
+      const bytes = parts.map((part) => Buffer.from(part, 'base64'));
+      if (parts.every((part, index) => bytes[index]!.toString('base64') === part)) {
+        column.byte(PROGRAM_DATA);
+        column.number(parts.length);
+        for (const part of bytes) column.sized(part);
+        return;
+      }
+    }
+    if (value.startsWith('Program ')) {
+      if (value.startsWith(LOG_PREFIX)) {
+        if (this.tail(value, column)) return;
+      } else if (value.startsWith(RETURN_PREFIX)) {
+        const [key, data, ...rest] = value.slice(RETURN_PREFIX.length).split(' ');
+        const id = tables.textId(key!);
+        const bytes = Buffer.from(data ?? '', 'base64');
+        if (id >= 0 && data !== undefined && rest.length === 0 && bytes.toString('base64') === data) {
+          column.byte(PROGRAM_RETURN);
+          column.number(id);
+          column.sized(bytes);
+          return;
+        }
+      } else {
+        const end = value.indexOf(' ', 8);
+        const id = end < 0 ? -1 : tables.textId(value.slice(8, end));
+        if (id >= 0 && this.event(id, value.slice(end + 1), context, column)) return;
+      }
+    }
+    if (value.length <= LONGEST_LINE) tables.lines.set(value, (tables.lines.get(value) ?? 0) + 1);
+    column.byte(WORDS);
+    this.words(value, column);
+  }
+
+  /** What a log says of the program `id`. */
+  private event(id: number, rest: string, context: Context, column: Sink): boolean {
+    const { programs } = context;
+    if (rest.startsWith('invoke [')) {
+      const depth = rest === 'invoke [1]' ? 1 : programs.length + 1;
+      if (rest !== `invoke [${depth}]`) return false;
+      column.byte(depth === 1 ? INVOKE_FIRST : INVOKE);
+      column.number(id);
+      if (depth === 1) programs.length = 0;
+      programs.push(id);
+      return true;
+    }
+    if (programs.at(-1) !== id) return false;
+    if (rest === 'success') {
+      column.byte(SUCCESS);
+      programs.pop();
+      return true;
+    }
+    if (rest.startsWith('failed: ')) {
+      column.byte(FAILED);
+      this.words(rest.slice(8), column);
+      programs.pop();
+      return true;
+    }
+    const [, used, of] = /^consumed (\d{1,15}) of (\d{1,15}) compute units$/.exec(rest) ?? [];
+    if (used === undefined || rest !== `consumed ${Number(used)} of ${Number(of)} compute units`) return false;
+    column.byte(CONSUMED);
+    column.number(Number(used));
+    column.number(zigzag(Number(of) - context.expectedUnits));
+    context.sawUnits(Number(used), Number(of));
+    return true;
+  }
+
+  private tail(value: string, column: Sink): boolean {
+    const from = value.lastIndexOf(' ') + 1;
+    if (value.length - from < SHORTEST_BASE64 || (value.length - from) % 4 !== 0) return false;
+    const word = value.slice(from);
+    const bytes = Buffer.from(word, 'base64');
+    if (bytes.toString('base64') !== word) return false;
+    column.byte(TAIL);
+    this.words(value.slice(0, from), column);
+    column.sized(bytes);
     return true;
   }
 
   private words(value: string, column: Sink): void {
     let from = 0;
-    if (value.startsWith(PROGRAM_DATA)) {
-      const parts = value.slice(PROGRAM_DATA.length).split(' ');
-      const bytes = parts.map((part) => Buffer.from(part, 'base64'));
-      if (parts.every((part, index) => bytes[index]!.toString('base64') === part)) {
-        column.latin1(PROGRAM_DATA);
-        for (const [index, part] of bytes.entries()) {
-          if (index > 0) column.latin1(' ');
-          column.byte(TEXT_BASE64);
-          column.sized(part);
-        }
-        column.byte(TEXT_END);
-        return;
-      }
-    }
     if (value.length >= 32)
       for (const { 0: word, index } of value.matchAll(ADDRESS)) {
-        const id = this.texts.get(word) ?? this.knownId(word);
+        const id = this.tables.knownId(word);
         if (id === undefined) continue;
         column.latin1(value.slice(from, index));
         column.byte(TEXT_KEY);
@@ -384,9 +669,9 @@ class Encoder {
     column.byte(TEXT_END);
   }
 
-  /** A list of non-negative integers, else the bracket alone is passed. */
+  /** A list of non-negative integers; -1 for any other. */
   private list(from: number): number {
-    const { text } = this;
+    const { text, context } = this;
     const list: number[] = [];
     let most = 0;
     let at = from + 1;
@@ -395,19 +680,20 @@ class Encoder {
       const start = at;
       for (; isDigit(text[at]); at++) value = value * 10 + text[at]! - 0x30;
       const isCanonical = at > start && at - start <= 16 && (text[start] !== 0x30 || at === start + 1);
-      if (!isCanonical || value >= LARGEST) return from + 1;
+      if (!isCanonical || value >= LARGEST) return -1;
       list.push(value);
       most = Math.max(most, value);
       const next = text[at++];
       if (next === CLOSE) break;
-      if (next !== COMMA) return from + 1;
+      if (next !== COMMA) return -1;
     }
     if (most < 256) this.column(BYTES, from).sized(Uint8Array.from(list));
     else {
       const column = this.column(INTEGERS, from);
-      const before = this.context.listBefore(list);
+      const expected = context.expectedList(list.length);
       column.number(list.length);
-      for (const [index, value] of list.entries()) column.number(zigzag(value - (before?.[index] ?? 0)));
+      for (let index = 0; index < list.length; index++) column.number(zigzag(list[index]! - (expected[index] ?? 0)));
+      context.sawList(list);
     }
     this.runFrom = at;
     return at;
@@ -425,18 +711,45 @@ class Encoder {
       context.sawInteger(value);
     } else {
       while (isNumberByte(text[at])) at++;
-      const literal = text.toString('latin1', from, at);
-      const expected = context.uiText();
-      if (expected !== null && uiNumber(expected) === literal) this.column(UI_NUMBER, from);
+      const end = startsAt(text, at, AMOUNT_DECIMALS) ? this.amount(from, at) : -1;
+      if (end >= 0) at = end;
       else {
         const column = this.column(LITERAL, from);
-        column.latin1(literal);
+        column.latin1(text.toString('latin1', from, at));
         column.byte(TEXT_END);
       }
     }
     this.runFrom = at;
     return at;
   }
+
+  /** The amount of a token whose number stands before `at`; -1 when its members do not follow from each other. */
+  private amount(from: number, at: number): number {
+    const { text } = this;
+    const decimalsAt = at + AMOUNT_DECIMALS.length;
+    const decimalsEnd = text[decimalsAt + 1] === COMMA ? decimalsAt + 1 : decimalsAt + 2;
+    const decimals = text.toString('latin1', decimalsAt, decimalsEnd);
+    if (!/^(\d|[12]\d|30)$/.test(decimals) || !startsAt(text, decimalsEnd, AMOUNT_DIGITS)) return -1;
+    const digitsAt = decimalsEnd + AMOUNT_DIGITS.length;
+    const digitsEnd = text.indexOf(QUOTE, digitsAt);
+    const digits = text.toString('latin1', digitsAt, digitsEnd);
+    if (digits.length > 16 || !/^[1-9]\d*$/.test(digits) || Number(digits) >= LARGEST) return -1;
+    const shown = uiText(digits, Number(decimals));
+    const textAt = digitsEnd + AMOUNT_TEXT.length;
+    const end = textAt + shown.length;
+    if (!startsAt(text, digitsEnd, AMOUNT_TEXT) || text[end] !== QUOTE) return -1;
+    if (text.toString('latin1', textAt, end) !== shown || text.toString('latin1', from, at) !== uiNumber(shown))
+      return -1;
+    const column = this.column(AMOUNT, from);
+    column.byte(Number(decimals));
+    column.number(Number(digits));
+    return end;
+  }
+}
+
+function startsAt(text: Buffer, at: number, part: Buffer): boolean {
+  for (let index = 0; index < part.length; index++) if (text[at + index] !== part[index]) return false;
+  return true;
 }
 
 /** Digits, sign, point and exponent. */
@@ -450,109 +763,232 @@ function isEscaped(text: Buffer, at: number): boolean {
   return (at - from) % 2 === 1;
 }
 
-/** Always reversible, for any bytes. */
-export const encodeText = (text: Buffer): Buffer => new Encoder(text).encode();
+/** Always reversible, for any bytes, with the same tables and signatures. */
+export const encodePart = (text: Buffer, tables: Tables, signatures: Signatures): Buffer =>
+  new Encoder(text, tables, signatures).encode();
 
-/** Throws RangeError when the bytes are not of `encodeText`. */
-export function decodeText(bytes: Buffer): Buffer {
+/** The tables of a block while it is decoded. */
+export class ReadTables {
+  readonly tokens: readonly Token[];
+  private readonly dictionary: Dictionary;
+  private readonly keys: Buffer;
+  private readonly addresses: (string | undefined)[] = [];
+
+  /** `keys`, `tokens`: as `Tables` wrote them. Throws RangeError when they are not of it. */
+  constructor(dictionary: Dictionary, keys: Buffer, tokens: Buffer) {
+    this.dictionary = dictionary;
+    this.keys = keys;
+    const source = new Source(tokens);
+    const own = Array.from({ length: source.number() }, () => ({ kind: source.byte(), run: source.sized() }));
+    this.tokens = [...dictionary.tokens, ...own];
+  }
+
+  /** The 32 bytes of a key. */
+  key(id: number): Buffer {
+    const from = id % 2 === 0 ? this.dictionary.keys : this.keys;
+    const at = (id >>> 1) * 32;
+    if (at + 32 > from.length) throw new RangeError('a key is missing');
+    return from.subarray(at, at + 32);
+  }
+
+  address(id: number): string {
+    const known = id % 2 === 0 ? this.dictionary.addresses : this.addresses;
+    known[id >>> 1] ??= encode32(this.key(id));
+    return known[id >>> 1]!;
+  }
+
+  line(id: number): string {
+    const line = this.dictionary.lines[id];
+    if (line === undefined) throw new RangeError('a line is missing');
+    return line;
+  }
+}
+
+/** Throws RangeError when the bytes are not of `encodePart`. */
+export function decodePart(bytes: Buffer, tables: ReadTables, signatures: Signatures): Buffer {
   const source = new Source(bytes);
   const length = source.number();
-  const keyCount = source.number();
-  const keys = source.take(keyCount * 32);
-  const tokens = Array.from({ length: source.number() }, () => ({ kind: source.byte(), run: source.sized() }));
   const sequence = new Source(source.sized());
-  const columns = tokens.map(() => new Source(source.sized()));
+  const ids = new Source(source.sized());
+  const columns = Array.from({ length: source.number() }, () => new Source(source.sized()));
+  let used = 0;
+  const columnOf: (Source | undefined)[] = [];
   const out = new Sink();
   out.bytes = Buffer.allocUnsafe(Math.max(1, Math.min(length, bytes.length * 64)));
-  const context = new Context();
-  const addresses: (string | undefined)[] = [];
-  const address = (id: number) => {
-    if (id >= keyCount) throw new RangeError('a key is missing');
-    addresses[id] ??= encode32(keys, id * 32);
-    return addresses[id]!;
-  };
-  const expected = () => {
-    const text = context.uiText();
-    if (text === null) throw new RangeError('an amount is missing');
-    return text;
-  };
-  while (sequence.at < sequence.bytes.length) {
+  const decoding: Decoding = { column: ids, ids, out, context: new Context(), tables, signatures };
+  while (!sequence.isAtEnd) {
     const id = sequence.number();
-    const token = tokens[id];
+    const token = tables.tokens[id];
     if (token === undefined) throw new RangeError('a token is missing');
-    const column = columns[id]!;
+    const column = (columnOf[id] ??= columns[used++]);
+    if (column === undefined) throw new RangeError('a column is missing');
     out.put(token.run);
-    switch (token.kind) {
-      case END:
-        break;
-      case INTEGER: {
-        const value = column.number();
-        out.latin1(String(value));
-        context.sawInteger(value);
-        break;
-      }
-      case KEY:
-        out.latin1(address(column.number()));
-        break;
-      case BASE58:
-        out.latin1(encode(column.sized()));
-        break;
-      case BASE64:
-        out.latin1(column.sized().toString('base64'));
-        break;
-      case TEXT:
-        for (let byte = column.byte(); byte !== TEXT_END; byte = column.byte()) {
-          if (byte === TEXT_KEY) out.latin1(address(column.number()));
-          else if (byte === TEXT_BASE64) out.latin1(column.sized().toString('base64'));
-          else out.byte(byte);
-        }
-        break;
-      case BYTES:
-        out.latin1(`[${column.sized().join(',')}]`);
-        break;
-      case INTEGERS: {
-        const list: number[] = new Array(column.number()).fill(0);
-        const before = context.listBefore(list);
-        for (let index = 0; index < list.length; index++)
-          list[index] = unzigzag(column.number()) + (before?.[index] ?? 0);
-        out.latin1(`[${list.join(',')}]`);
-        break;
-      }
-      case DIGITS: {
-        const digits = String(column.number());
-        out.latin1(digits);
-        context.sawDigits(digits);
-        break;
-      }
-      case LITERAL:
-        for (let byte = column.byte(); byte !== TEXT_END; byte = column.byte()) out.byte(byte);
-        break;
-      case UI_NUMBER:
-        out.latin1(uiNumber(expected()));
-        break;
-      case UI_TEXT:
-        out.latin1(expected());
-        break;
-      case WIRE:
-        out.latin1(wireOf(column, keys).toString('base64'));
-        break;
-      default:
-        throw new RangeError('a kind of value is unknown');
-    }
+    decoding.column = column;
+    decodeValue(token.kind, decoding);
   }
   if (out.length !== length) throw new RangeError('the text has another length');
   return out.used;
 }
 
-function wireOf(column: Source, keys: Buffer): Buffer {
-  const wire = Buffer.allocUnsafe(column.number());
-  const count = column.number();
+interface Decoding {
+  /** Of the token whose value is next. */
+  column: Source;
+  readonly ids: Source;
+  readonly out: Sink;
+  readonly context: Context;
+  readonly tables: ReadTables;
+  readonly signatures: Signatures;
+}
+
+function decodeValue(kind: number, { column, ids, out, context, tables, signatures }: Decoding): void {
+  switch (kind) {
+    case END:
+      break;
+    case INTEGER: {
+      const value = column.number();
+      out.latin1(String(value));
+      context.sawInteger(value);
+      break;
+    }
+    case KEY:
+      out.latin1(tables.address(column.number()));
+      break;
+    case BASE58:
+      out.latin1(encode(column.sized()));
+      break;
+    case BASE64:
+      out.latin1(column.sized().toString('base64'));
+      break;
+    case TEXT:
+      decodeLine(column, out, context, tables);
+      break;
+    case BYTES:
+      out.latin1(`[${column.sized().join(',')}]`);
+      break;
+    case INTEGERS: {
+      const list: number[] = new Array(column.room(column.number())).fill(0);
+      const expected = context.expectedList(list.length);
+      for (let index = 0; index < list.length; index++)
+        list[index] = unzigzag(column.number()) + (expected[index] ?? 0);
+      context.sawList(list);
+      out.latin1(`[${list.join(',')}]`);
+      break;
+    }
+    case DIGITS: {
+      const digits = String(column.number());
+      out.latin1(digits);
+      context.sawDigits(digits);
+      break;
+    }
+    case LITERAL:
+      for (let byte = column.byte(); byte !== TEXT_END; byte = column.byte()) out.byte(byte);
+      break;
+    case AMOUNT: {
+      const decimals = column.byte();
+      if (decimals > 30) throw new RangeError('an amount has too many decimals');
+      const digits = String(column.number());
+      const shown = uiText(digits, decimals);
+      out.latin1(`${uiNumber(shown)},"decimals":${decimals},"amount":"${digits}","uiAmountString":"${shown}`);
+      break;
+    }
+    case UI_TEXT: {
+      const text = context.uiText();
+      if (text === null) throw new RangeError('an amount is missing');
+      out.latin1(text);
+      break;
+    }
+    case WIRE:
+      out.latin1(wireOf(column, ids, context, tables, signatures).toString('base64'));
+      break;
+    default:
+      throw new RangeError('a kind of value is unknown');
+  }
+}
+
+function decodeLine(column: Source, out: Sink, context: Context, tables: ReadTables): void {
+  const how = column.byte();
+  const { programs } = context;
+  switch (how) {
+    case WORDS:
+      return decodeWords(column, out, tables);
+    case LINE:
+      return out.latin1(tables.line(column.number()));
+    case INVOKE_FIRST:
+    case INVOKE: {
+      if (how === INVOKE_FIRST) programs.length = 0;
+      const id = column.number();
+      programs.push(id);
+      return out.latin1(`Program ${tables.address(id)} invoke [${programs.length}]`);
+    }
+    case SUCCESS:
+      out.latin1(`Program ${tables.address(topOf(programs))} success`);
+      return void programs.pop();
+    case FAILED:
+      out.latin1(`Program ${tables.address(topOf(programs))} failed: `);
+      decodeWords(column, out, tables);
+      return void programs.pop();
+    case CONSUMED: {
+      const consumed = column.number();
+      const of = unzigzag(column.number()) + context.expectedUnits;
+      out.latin1(`Program ${tables.address(topOf(programs))} consumed ${consumed} of ${of} compute units`);
+      return context.sawUnits(consumed, of);
+    }
+    case PROGRAM_DATA: {
+      const parts = Array.from({ length: column.room(column.number()) }, () => column.sized().toString('base64'));
+      return out.latin1(DATA_PREFIX + parts.join(' '));
+    }
+    case PROGRAM_RETURN:
+      out.latin1(`${RETURN_PREFIX}${tables.address(column.number())} `);
+      return out.latin1(column.sized().toString('base64'));
+    case TAIL:
+      decodeWords(column, out, tables);
+      return out.latin1(column.sized().toString('base64'));
+    default:
+      throw new RangeError('a kind of line is unknown');
+  }
+}
+
+function topOf(programs: readonly number[]): number {
+  const id = programs.at(-1);
+  if (id === undefined) throw new RangeError('a program is missing');
+  return id;
+}
+
+function decodeWords(column: Source, out: Sink, tables: ReadTables): void {
+  for (;;) {
+    const { bytes, at } = column;
+    let end = at;
+    while (end < bytes.length && bytes[end]! > TEXT_KEY) end++;
+    out.put(bytes.subarray(at, end));
+    column.at = end;
+    if (column.byte() === TEXT_END) return;
+    out.latin1(tables.address(column.number()));
+  }
+}
+
+function wireOf(column: Source, ids: Source, context: Context, tables: ReadTables, signatures: Signatures): Buffer {
+  const length = column.number();
+  const signatureAt = column.number() - 1;
+  const count = column.room(column.number());
+  const keyCount = column.number();
+  if (length > MOST_WIRE_BYTES) throw new RangeError('a transaction is too long');
+  const wire = Buffer.alloc(length);
   let at = 0;
+  if (signatureAt >= 0) {
+    at += column.take(signatureAt).copy(wire);
+    const from = signatures.at;
+    if (from + 64 > signatures.bytes.length) throw new RangeError('a signature is missing');
+    at += signatures.bytes.copy(wire, at, from, from + 64);
+    signatures.at += signatures.stride;
+  }
+  const keys: number[] = [];
   for (let index = 0; index < count; index++) {
     at += column.take(column.number()).copy(wire, at);
-    const key = column.number() * 32;
-    at += keys.copy(wire, at, key, key + 32);
+    const id = ids.number();
+    keys.push(id);
+    at += tables.key(id).copy(wire, at);
   }
-  column.take(wire.length - at).copy(wire, at);
+  column.take(Math.max(0, wire.length - at)).copy(wire, at);
+  context.sawWire(keys.slice(0, keyCount));
   return wire;
 }

@@ -16,12 +16,17 @@ export const FINAL = 3;
 /** Last frame of a segment that is complete: its payload is the index of the segment. */
 export const INDEX = 4;
 
-/** The payload is the text itself, compressed; without it is the columns of `codec.ts`. */
+/** What the blocks of the segment have in common: the first frame, if there is one. */
+export const DICTIONARY = 5;
+
+/** The payload is the text itself, compressed. */
 export const PLAIN = 1;
+/** The payload is the pieces of `payload.ts`. */
+export const PARTS = 4;
 /** The text is the answer of a node, byte by byte; without it was built from another form. */
 export const VERBATIM = 2;
 
-const MAGIC = 0x31464c50;
+const MAGIC = 0x32464c50;
 export const HEADER_BYTES = 124;
 const AT = { kind: 4, flags: 5, payload: 8, payloadCrc: 12, slot: 16, parent: 24, height: 32, time: 40, written: 48 };
 const HASH_AT = 56;

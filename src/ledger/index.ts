@@ -7,11 +7,34 @@ import type { Log } from '../ports/log.ts';
 import type { Metrics } from '../ports/metrics.ts';
 import { makeFolder } from '../runtime/make-folder.ts';
 import { createSemaphore } from '../runtime/semaphore.ts';
+import { createTrainer, type Dictionary, emptyDictionary, readDictionary, writeDictionary } from './dictionary.ts';
 import { ledgerFailed, listSegments, segmentPath, syncFolder } from './files.ts';
-import { BLOCK, CUT, FINAL, type Frame, INDEX, markOf, readFrame, VERBATIM, writeFrame } from './frame.ts';
-import { payloadOf, textOf } from './payload.ts';
-import { createSegmentReader, decodedBlock } from './reader.ts';
-import { addFrame, checkSegment, type Fault, indexOf, loadSegment, newSegment, type Segment } from './segment.ts';
+import {
+  BLOCK,
+  CUT,
+  DICTIONARY,
+  FINAL,
+  type Frame,
+  HEADER_BYTES,
+  INDEX,
+  isSound,
+  markOf,
+  readFrame,
+  VERBATIM,
+  writeFrame,
+} from './frame.ts';
+import { payloadOf } from './payload.ts';
+import { createSegmentReader, decodedBlock, textOf } from './reader.ts';
+import {
+  addFrame,
+  checkSegment,
+  type Fault,
+  indexOf,
+  loadSegment,
+  newSegment,
+  readAt,
+  type Segment,
+} from './segment.ts';
 
 export { createLedgerReader } from './reader.ts';
 
@@ -44,6 +67,10 @@ export interface LedgerOptions {
 const LARGEST_SEGMENT_BYTES = 268_435_456;
 /** A file is at most this part of what is retained, so that removing whole files keeps near the bound. */
 const PARTS = 8;
+/** A dictionary is at most this part of its file. */
+const DICTIONARY_PART = 64;
+const TRAINING_BLOCKS = 64;
+const TRAINING_BYTES = 4_194_304;
 const HOUR_MS = 3_600_000;
 
 /** Opens or makes the ledger of a chain: what a crash left incomplete is cut off. Errors: LEDGER_IO. */
@@ -56,6 +83,9 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
   /** The writable file; null until the first write. */
   let file: FileHandle | null = null;
   let isBroken = false;
+  /** Of the newest file; null until the first block. */
+  let dictionary: Dictionary | null = null;
+  let trainer: ReturnType<typeof createTrainer> | null = null;
 
   meter.look = () => ({
     bytes: sum(segments.map(({ bytes }) => bytes)),
@@ -88,7 +118,37 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
     await syncFolder(dir);
     file = made;
     segments = [...segments, segment];
+    dictionary = trainer?.make(segmentBytes / DICTIONARY_PART) ?? emptyDictionary();
+    if (dictionary.crc !== 0)
+      await putFrame(segment, { kind: DICTIONARY, header: markOf(0) }, writeDictionary(dictionary));
     return { segment, handle: file };
+  }
+
+  async function putFrame(segment: Segment, { kind, header }: Pick<Frame, 'kind' | 'header'>, payload: Buffer) {
+    const frame = writeFrame({ kind, flags: 0, writtenAt: clock.now(), header }, payload);
+    isBroken = true;
+    for (let done = 0; done < frame.length; ) {
+      const { bytesWritten } = await file!.write(frame, done, frame.length - done, segment.bytes + done);
+      done += bytesWritten;
+    }
+    await file!.datasync();
+    isBroken = false;
+    addFrame(segment, readFrame(frame)!, segment.bytes);
+  }
+
+  /** What the next block is encoded with. */
+  async function dictionaryToUse(): Promise<Dictionary> {
+    if (isBroken) await repair();
+    const { segment, handle } = await writable();
+    if (dictionary === null) {
+      const frame =
+        segment.dictionaryAt < 0 ? null : readFrame(await readAt(handle, segment.dictionaryAt, HEADER_BYTES));
+      const payload = frame === null ? null : await readAt(handle, segment.dictionaryAt + HEADER_BYTES, frame.payload);
+      const isFine = frame?.kind === DICTIONARY && isSound(frame, payload!);
+      dictionary = isFine ? readDictionary(payload!) : emptyDictionary();
+    }
+    trainer ??= createTrainer(dictionary);
+    return dictionary;
   }
 
   async function put(frames: readonly (readonly [Omit<Frame, 'payload' | 'payloadCrc'>, Uint8Array])[], sync = true) {
@@ -116,6 +176,8 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
   async function repair(): Promise<void> {
     await file?.close().catch(() => undefined);
     file = null;
+    // It may be what was not written.
+    dictionary = null;
     await writable();
     isBroken = false;
   }
@@ -124,13 +186,11 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
   async function rotate(segment: Segment): Promise<void> {
     const now = clock.now();
     const isOld = now - segment.firstAt >= (options.retainHours * HOUR_MS) / PARTS;
-    if (segment.slots.length === 0 || (segment.bytes < segmentBytes && !isOld)) return;
-    const frame = writeFrame({ kind: INDEX, flags: 0, writtenAt: now, header: markOf(0) }, indexOf(segment));
-    isBroken = true;
-    await file!.write(frame, 0, frame.length, segment.bytes);
-    await file!.datasync();
-    isBroken = false;
-    addFrame(segment, readFrame(frame)!, segment.bytes);
+    // The first file has no dictionary, so it ends as soon as there is enough to make one.
+    const isTrained = segment.dictionaryAt < 0 && (trainer?.blocks ?? 0) >= TRAINING_BLOCKS;
+    const isFull = segment.bytes >= segmentBytes || (isTrained && segment.bytes >= TRAINING_BYTES);
+    if (segment.slots.length === 0 || (!isFull && !isOld)) return;
+    await putFrame(segment, { kind: INDEX, header: markOf(0) }, indexOf(segment));
     await file!.close();
     file = null;
     await retain(now);
@@ -163,15 +223,18 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
     async append(block) {
       const { answer } = block;
       if (answer === undefined) throw new Error(`block ${block.slot} comes without its text`);
-      const [payload, flags] = await payloadOf(answer.text());
-      const frame = {
-        ...{ kind: BLOCK, writtenAt: clock.now(), header: headerOf(block) },
-        flags: flags | (answer.isVerbatim ? VERBATIM : 0),
-      };
       await writes.run(async () => {
         // Damaged blocks are written again.
         const known = await stored(block.slot, true);
         if (known?.frame.header.blockhash === block.blockhash) return;
+        const used = await dictionaryToUse().catch((error: unknown) => {
+          throw ledgerFailed('write', error);
+        });
+        const [payload, flags] = await payloadOf(block, answer.text(), used, trainer!);
+        const frame = {
+          ...{ kind: BLOCK, writtenAt: clock.now(), header: headerOf(block) },
+          flags: flags | (answer.isVerbatim ? VERBATIM : 0),
+        };
         await put([[frame, payload]]);
         meter.appended.add();
       });
@@ -265,8 +328,10 @@ export async function verifyLedger(dir: string): Promise<LedgerCheck> {
     const checks = [];
     for (const { path } of files)
       checks.push(
-        await checkSegment(path, async (frame, payload) => {
-          const { blockhash } = decodedBlock(frame.header.slot, await textOf(frame, payload));
+        await checkSegment(path, async (frame, payload, dictionary) => {
+          const text = await textOf({ frame, payload }, async (crc) => (crc === 0 ? emptyDictionary() : dictionary));
+          if (text === null) throw new Error('a piece is damaged');
+          const { blockhash } = decodedBlock(frame.header.slot, text);
           if (blockhash !== frame.header.blockhash) throw new Error('another block');
         }),
       );

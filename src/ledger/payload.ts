@@ -1,34 +1,301 @@
 import { promisify } from 'node:util';
-import { brotliCompress, brotliDecompress, constants } from 'node:zlib';
-import { decodeText, encodeText } from './codec.ts';
-import { type Frame, PLAIN } from './frame.ts';
+import { brotliCompress, brotliDecompress, constants, crc32, deflateRaw, inflateRaw } from 'node:zlib';
+import { JsonCursor, Unusual } from '../lib/json-cursor.ts';
+import type { ChainBlock } from '../ports/block.ts';
+import { decodePart, encodePart, ReadTables, type Signatures, Sink, Source, Tables } from './codec.ts';
+import { type createTrainer, type Dictionary, presetOf } from './dictionary.ts';
+import { PARTS, PLAIN } from './frame.ts';
+import { memoOf } from './memo.ts';
+
+/**
+ * The payload of a block: pieces that are read one by one, so that a transaction costs its part of 32 and not its block.
+ *
+ * Six numbers of 32 bits, little-endian: count of transactions · transactions in a part · count of pieces · length of the text before
+ * the transactions · CRC-32 of the dictionary, 0 without one · CRC-32 of all this and the list. The list: length and CRC-32 of each
+ * piece. Then for each transaction its signature and the CRC-32 of it. Then the pieces: keys · tables, with errors and memos · what
+ * stands around the transactions · parts.
+ */
+const HEAD_BYTES = 24;
+const ENTRY_BYTES = 8;
+export const SIGNATURE_BYTES = 68;
+const PER_PART = 32;
+const KEYS = 0;
+const TABLES = 1;
+const FIRST_PART = 3;
+/** Bytes of a payload that usually hold head and list. */
+export const LIKELY_HEAD_BYTES = 1_024;
 
 const QUALITY = 5;
 const compress = promisify<Buffer, object, Buffer>(brotliCompress);
 const decompress = promisify<Buffer, Buffer>(brotliDecompress);
+const deflate = promisify<Uint8Array, object, Buffer>(deflateRaw);
+const inflate = promisify<Uint8Array, object, Buffer>(inflateRaw);
 
-/** The columns, or the text itself where they do not lead back to the same bytes; and the flags. */
-export async function payloadOf(text: Buffer): Promise<readonly [Buffer, number]> {
-  const columns = encodeText(text);
-  const isReversible = isSame(columns, text);
-  const bytes = isReversible ? columns : text;
+/** What lists of transactions need to know of a block. */
+export interface Summary {
+  /** Errors by the index of their transaction. */
+  readonly errors: ReadonlyMap<number, unknown>;
+  readonly memos: ReadonlyMap<number, string>;
+}
+
+/** The payload of a block and its flags. `trainer`: counts what it has. */
+export async function payloadOf(
+  block: ChainBlock,
+  text: Buffer,
+  dictionary: Dictionary,
+  trainer: ReturnType<typeof createTrainer>,
+): Promise<readonly [Buffer, number]> {
+  const places = placesOf(text, block.transactions.length);
+  const pieces = places === null ? null : piecesOf(block, text, places, dictionary, trainer);
+  if (pieces === null || places === null) return [await plain(text), PLAIN];
+  const { preset } = dictionary;
+  const packed = await Promise.all(
+    pieces.map(async (piece, index) =>
+      index === KEYS ? piece : await deflate(piece, index >= FIRST_PART ? presetOf(preset) : {}),
+    ),
+  );
+  const head = Buffer.alloc(HEAD_BYTES + packed.length * ENTRY_BYTES);
+  const numbers = [block.transactions.length, PER_PART, packed.length, places[0] ?? text.length, dictionary.crc];
+  for (const [at, number] of numbers.entries()) head.writeUInt32LE(number, at * 4);
+  for (const [index, piece] of packed.entries()) {
+    head.writeUInt32LE(piece.length, HEAD_BYTES + index * ENTRY_BYTES);
+    head.writeUInt32LE(crc32(piece), HEAD_BYTES + index * ENTRY_BYTES + 4);
+  }
+  head.writeUInt32LE(crc32(head), 20);
+  return [Buffer.concat([head, signaturesOf(block), ...packed]), PARTS];
+}
+
+async function plain(text: Buffer): Promise<Buffer> {
   const params = {
     [constants.BROTLI_PARAM_QUALITY]: QUALITY,
     [constants.BROTLI_PARAM_LGWIN]: constants.BROTLI_MAX_WINDOW_BITS,
-    [constants.BROTLI_PARAM_SIZE_HINT]: bytes.length,
+    [constants.BROTLI_PARAM_SIZE_HINT]: text.length,
   };
-  return [await compress(bytes, { params }), isReversible ? 0 : PLAIN];
+  return await compress(text, { params });
 }
 
-function isSame(columns: Buffer, text: Buffer): boolean {
+/** Null when the pieces do not lead back to the same text. */
+function piecesOf(
+  block: ChainBlock,
+  text: Buffer,
+  places: readonly number[],
+  dictionary: Dictionary,
+  trainer: ReturnType<typeof createTrainer>,
+): Buffer[] | null {
+  const signatures = () => ({ bytes: signaturesOf(block), stride: SIGNATURE_BYTES, at: 0 });
+  const [from, to] = [places[0] ?? text.length, places.at(-1) ?? text.length];
+  const around = Buffer.concat([text.subarray(0, from), text.subarray(to)]);
+  const texts: Buffer[] = [];
+  for (let first = 0; first < block.transactions.length; first += PER_PART)
+    texts.push(text.subarray(places[first], places[Math.min(first + PER_PART, block.transactions.length)]));
+  const tables = new Tables(dictionary);
+  const used = signatures();
+  const parts = [around, ...texts].map((each) => encodePart(each, tables, used));
+  const tokens = tables.written();
   try {
-    return decodeText(columns).equals(text);
+    const read = new ReadTables(dictionary, tables.keys.used, tokens);
+    const again = signatures();
+    for (const [index, part] of parts.entries())
+      if (!decodePart(part, read, again).equals(index === 0 ? around : texts[index - 1]!)) return null;
   } catch {
-    return false;
+    return null;
+  }
+  trainer.saw(tables, parts[1] ?? parts[0]!);
+  const out = new Sink();
+  out.sized(tokens);
+  out.put(Buffer.from(JSON.stringify(summaryOf(block))));
+  return [tables.keys.used, out.used, ...parts];
+}
+
+function summaryOf({ transactions, keys }: ChainBlock) {
+  const errors: [number, unknown][] = [];
+  const memos: [number, string][] = [];
+  for (const tx of transactions) {
+    if (tx.error !== null) errors.push([tx.index, tx.error]);
+    const memo = tx.isVote ? null : memoOf(tx, keys);
+    if (memo !== null) memos.push([tx.index, memo]);
+  }
+  return { errors, memos };
+}
+
+function signaturesOf({ transactions }: ChainBlock): Buffer {
+  const bytes = Buffer.alloc(transactions.length * SIGNATURE_BYTES);
+  for (const { index, signatures } of transactions) {
+    const [first] = signatures;
+    bytes.set(first!, index * SIGNATURE_BYTES);
+    bytes.writeUInt32LE(crc32(first!), index * SIGNATURE_BYTES + 64);
+  }
+  return bytes;
+}
+
+/**
+ * Where the transactions of a block begin in its text, and the end of the last one: a comma stands before each but the first. Empty
+ * without transactions; null when the text has another form.
+ */
+function placesOf(text: Buffer, count: number): readonly number[] | null {
+  if (count === 0) return [];
+  const list = text.indexOf('"transactions":[');
+  const first = list + 16;
+  const name = text.subarray(first, text.indexOf(':', first) + 1);
+  const places: number[] = [];
+  // A member of this name occurs in no other place: quotes within texts are escaped.
+  if (list >= 0) for (let at = first; at >= 0; at = text.indexOf(name, at + 1)) places.push(at);
+  try {
+    const cursor = new JsonCursor(text);
+    if (places.length === count) {
+      cursor.at = places.at(-1)!;
+      cursor.value();
+      return [...places, cursor.at];
+    }
+    return elementsOf(text, count);
+  } catch (error) {
+    if (error instanceof Unusual) return null;
+    throw error;
   }
 }
 
-export async function textOf({ flags }: Frame, payload: Buffer): Promise<Buffer> {
-  const bytes = await decompress(payload);
-  return (flags & PLAIN) === 0 ? decodeText(bytes) : bytes;
+function elementsOf(text: Buffer, count: number): readonly number[] | null {
+  const cursor = new JsonCursor(text);
+  const places: number[] = [];
+  for (let more = cursor.firstMember(); more; more = cursor.nextMember()) {
+    if (cursor.memberName() !== 'transactions') {
+      cursor.value();
+      continue;
+    }
+    for (let next = cursor.firstElement(); next; next = cursor.nextElement()) {
+      cursor.peek();
+      places.push(cursor.at);
+      cursor.value();
+      if (places.length === count) places.push(cursor.at);
+    }
+  }
+  return places.length === count + 1 ? places : null;
 }
+
+/** Reads a block piece by piece. `read` gets bytes of the payload; fewer at its end. */
+export class PayloadReader {
+  readonly count: number;
+  private readonly perPart: number;
+  private readonly before: number;
+  private readonly lengths: readonly number[];
+  private readonly crcs: readonly number[];
+  private readonly piecesAt: readonly number[];
+  private readonly signaturesAt: number;
+  private readonly read: (at: number, length: number) => Promise<Buffer>;
+  private readonly dictionary: Dictionary;
+
+  private constructor(head: Buffer, dictionary: Dictionary, read: PayloadReader['read']) {
+    const number = (at: number) => head.readUInt32LE(at);
+    this.read = read;
+    this.dictionary = dictionary;
+    [this.count, this.perPart, this.before] = [number(0), number(4), number(12)];
+    const pieces = Array.from({ length: number(8) }, (_, index) => HEAD_BYTES + index * ENTRY_BYTES);
+    this.lengths = pieces.map(number);
+    this.crcs = pieces.map((at) => number(at + 4));
+    this.signaturesAt = HEAD_BYTES + pieces.length * ENTRY_BYTES;
+    let at = this.signaturesAt + this.count * SIGNATURE_BYTES;
+    this.piecesAt = this.lengths.map((length) => {
+      at += length;
+      return at - length;
+    });
+  }
+
+  /** Null when the payload is damaged, or its dictionary is missing. `dictionary`: by its CRC-32. */
+  static async open(
+    read: PayloadReader['read'],
+    dictionary: (crc: number) => Promise<Dictionary | null>,
+  ): Promise<PayloadReader | null> {
+    let head = await read(0, LIKELY_HEAD_BYTES);
+    if (head.length < HEAD_BYTES) return null;
+    const length = HEAD_BYTES + head.readUInt32LE(8) * ENTRY_BYTES;
+    if (length > head.length && length <= MOST_HEAD_BYTES) head = await read(0, length);
+    if (length > head.length) return null;
+    const checked = Buffer.from(head.subarray(0, length));
+    checked.fill(0, 20, 24);
+    if (crc32(checked) !== head.readUInt32LE(20)) return null;
+    const found = await dictionary(head.readUInt32LE(16));
+    return found === null ? null : new PayloadReader(head, found, read);
+  }
+
+  /** Null when it is damaged. */
+  async signature(index: number): Promise<Buffer | null> {
+    const bytes = await this.read(this.signaturesAt + index * SIGNATURE_BYTES, SIGNATURE_BYTES);
+    return isSigned(bytes, 0) ? bytes.subarray(0, 64) : null;
+  }
+
+  async summary(): Promise<Summary | null> {
+    const tables = await this.piece(TABLES);
+    if (tables === null) return null;
+    const { errors, memos } = splitTables(tables).summary();
+    return { errors: new Map(errors), memos: new Map(memos) };
+  }
+
+  /** The text of a transaction; null when it is damaged. */
+  async transaction(index: number): Promise<{ readonly text: Buffer; readonly signature: Buffer } | null> {
+    const part = Math.floor(index / this.perPart);
+    const first = part * this.perPart;
+    const count = Math.min(this.perPart, this.count - first);
+    const [keys, tables, packed, signatures] = await Promise.all([
+      this.piece(KEYS),
+      this.piece(TABLES),
+      this.piece(FIRST_PART + part),
+      this.read(this.signaturesAt + first * SIGNATURE_BYTES, count * SIGNATURE_BYTES),
+    ]);
+    const inPart = index - first;
+    if (keys === null || tables === null || packed === null || !isSigned(signatures, inPart * SIGNATURE_BYTES))
+      return null;
+    const read = new ReadTables(this.dictionary, keys, splitTables(tables).tokens);
+    const text = decodePart(packed, read, { bytes: signatures, stride: SIGNATURE_BYTES, at: 0 });
+    const places = placesOf(Buffer.concat([LIST, text, LIST_END]), count);
+    const from = places?.[inPart];
+    if (from === undefined) return null;
+    // A comma stands between two transactions.
+    const end = places![inPart + 1]! - (inPart + 1 < count ? 1 : 0);
+    return {
+      text: text.subarray(from - LIST.length, end - LIST.length),
+      signature: signatures.subarray(inPart * SIGNATURE_BYTES, inPart * SIGNATURE_BYTES + 64),
+    };
+  }
+
+  /** The text of the block; null when it is damaged. */
+  async text(): Promise<Buffer | null> {
+    const all = await Promise.all(this.lengths.map((_, index) => this.piece(index)));
+    const signatures = await this.read(this.signaturesAt, this.count * SIGNATURE_BYTES);
+    if (all.includes(null)) return null;
+    const [keys, tables, around, ...parts] = all as Buffer[];
+    const read = new ReadTables(this.dictionary, keys!, splitTables(tables!).tokens);
+    const used: Signatures = { bytes: signatures, stride: SIGNATURE_BYTES, at: 0 };
+    const outside = decodePart(around!, read, used);
+    const texts = parts.map((part) => decodePart(part, read, used));
+    return Buffer.concat([outside.subarray(0, this.before), ...texts, outside.subarray(this.before)]);
+  }
+
+  private async piece(index: number): Promise<Buffer | null> {
+    const length = this.lengths[index];
+    if (length === undefined) return null;
+    const bytes = length === 0 ? Buffer.alloc(0) : await this.read(this.piecesAt[index]!, length);
+    if (bytes.length !== length || crc32(bytes) !== this.crcs[index]) return null;
+    if (index === KEYS) return bytes;
+    return await inflate(bytes, index >= FIRST_PART ? presetOf(this.dictionary.preset) : {});
+  }
+}
+
+const MOST_HEAD_BYTES = 1_048_576;
+const LIST = Buffer.from('{"transactions":[');
+const LIST_END = Buffer.from(']}');
+
+const isSigned = (bytes: Buffer, at: number) =>
+  bytes.length >= at + SIGNATURE_BYTES && crc32(bytes.subarray(at, at + 64)) === bytes.readUInt32LE(at + 64);
+
+function splitTables(bytes: Buffer) {
+  const source = new Source(bytes);
+  const tokens = source.sized();
+  const rest = bytes.subarray(source.at);
+  return {
+    tokens,
+    summary: () => JSON.parse(rest.toString()) as { errors: [number, unknown][]; memos: [number, string][] },
+  };
+}
+
+/** The text of a payload that is no series of pieces. */
+export const plainText = (payload: Buffer): Promise<Buffer> => decompress(payload);

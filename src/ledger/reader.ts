@@ -9,10 +9,11 @@ import type { AddressPage, AddressQuery, AddressRow, KeptTransaction, LedgerRead
 import type { Log } from '../ports/log.ts';
 import { decodeBlock, decodeTransaction } from '../solana/decode/decode-block.ts';
 import { scanBlockAnswer } from '../solana/decode/scan-block.ts';
+import { type Dictionary, emptyDictionary, readDictionary } from './dictionary.ts';
 import { ledgerFailed, listSegments } from './files.ts';
-import { BLOCK, type Frame, HEADER_BYTES, isSound, readFrame, VERBATIM } from './frame.ts';
+import { BLOCK, DICTIONARY, type Frame, HEADER_BYTES, isSound, PARTS, readFrame, VERBATIM } from './frame.ts';
 import { memoOf } from './memo.ts';
-import { textOf } from './payload.ts';
+import { LIKELY_HEAD_BYTES, PayloadReader, plainText } from './payload.ts';
 import { loadSegment, lowerBound, readAt, type Segment, updateSegment } from './segment.ts';
 
 /** What reads the segments of a ledger, in the thread that writes them and in others. */
@@ -42,6 +43,7 @@ export interface SegmentReader extends LedgerReader {
 
 export function createSegmentReader({ chain, log, damaged, refresh, ...parts }: ReaderParts): SegmentReader {
   const { segments } = parts;
+  const dictionaries = createDictionaries();
   const top = () => parts.trustedTo?.() ?? Number.MAX_SAFE_INTEGER;
 
   const finalSlot = () => segments().reduce((slot, each) => Math.max(Math.min(slot, each.cutTo), each.finalSlot), -1);
@@ -111,11 +113,14 @@ export function createSegmentReader({ chain, log, damaged, refresh, ...parts }: 
     return next !== null && next.parent < slot ? 'skipped' : 'unknown';
   }
 
-  async function stored(slot: number, whole: boolean): Promise<StoredBlock | null> {
+  /** Opens the file of a block; null when it is unknown. Errors: LEDGER_IO, and those of `work`. */
+  async function within<T>(
+    slot: number,
+    work: (handle: FileHandle, segment: Segment, place: number) => Promise<T>,
+  ): Promise<T | null> {
     const found = find(slot);
     if (found === null) return null;
     const { segment, at } = found;
-    const place = segment.places[at]!;
     let handle: FileHandle;
     try {
       handle = await open(segment.path, 'r');
@@ -125,26 +130,64 @@ export function createSegmentReader({ chain, log, damaged, refresh, ...parts }: 
       throw ledgerFailed('read', error);
     }
     try {
-      const frame = readFrame(await readAt(handle, place, HEADER_BYTES));
-      const isRight = frame !== null && frame.kind === BLOCK && frame.header.slot === slot;
-      const payload = isRight && whole ? await readAt(handle, place + HEADER_BYTES, frame.payload) : Buffer.alloc(0);
-      if (isRight && (!whole || isSound(frame, payload))) return { frame, payload };
+      return await work(handle, segment, segment.places[at]!);
     } catch (error) {
       throw ledgerFailed('read', error);
     } finally {
       await handle.close();
     }
+  }
+
+  function sawDamage(slot: number): null {
     damaged();
-    log.error({ chain, slot, file: segment.path, place }, 'a block of the ledger is damaged and is not served');
+    log.error({ chain, slot, file: find(slot)?.segment.path }, 'a block of the ledger is damaged and is not served');
     return null;
   }
+
+  const stored = (slot: number, whole: boolean): Promise<StoredBlock | null> =>
+    within(slot, async (handle, _segment, place) => {
+      const frame = readFrame(await readAt(handle, place, HEADER_BYTES));
+      const isRight = frame !== null && frame.kind === BLOCK && frame.header.slot === slot;
+      const payload = isRight && whole ? await readAt(handle, place + HEADER_BYTES, frame.payload) : Buffer.alloc(0);
+      return isRight && (!whole || isSound(frame, payload)) ? { frame, payload } : sawDamage(slot);
+    });
+
+  /** Reads pieces of a block. What cannot be decoded is damaged: null. */
+  const pieces = <T>(slot: number, work: (payload: PayloadReader, frame: Frame) => Promise<T | null>) =>
+    within(slot, async (handle, segment, place) => {
+      const bytes = await readAt(handle, place, HEADER_BYTES + LIKELY_HEAD_BYTES);
+      const frame = readFrame(bytes);
+      if (frame === null || frame.kind !== BLOCK || frame.header.slot !== slot) return sawDamage(slot);
+      if ((frame.flags & PARTS) === 0) return OTHER_FORM;
+      const end = place + HEADER_BYTES + frame.payload;
+      const read = (at: number, length: number) => {
+        if (at + length <= LIKELY_HEAD_BYTES && at + length <= frame.payload)
+          return Promise.resolve(bytes.subarray(HEADER_BYTES + at, HEADER_BYTES + at + length));
+        return readAt(
+          handle,
+          place + HEADER_BYTES + at,
+          Math.max(0, Math.min(length, end - place - HEADER_BYTES - at)),
+        );
+      };
+      const payload = await PayloadReader.open(read, (crc) => dictionaries.of(segment, handle, crc));
+      try {
+        return (payload === null ? null : await work(payload, frame)) ?? sawDamage(slot);
+      } catch (error) {
+        if (codeOf(error) !== undefined && !String(codeOf(error)).startsWith('Z_')) throw error;
+        return sawDamage(slot);
+      }
+    });
 
   async function readText(slot: number): Promise<{ frame: Frame; text: Buffer } | null> {
     const found = await stored(slot, true);
     if (found === null) return null;
-    const text = await textOf(found.frame, found.payload).catch(() => null);
-    if (text === null) damaged();
-    return text === null ? null : { frame: found.frame, text };
+    const text = await textOf(found, (crc) =>
+      within(slot, (handle, segment) => dictionaries.of(segment, handle, crc)),
+    ).catch((error: unknown) => {
+      if (codeOf(error) === 'LEDGER_IO') throw error;
+      return null;
+    });
+    return text === null ? sawDamage(slot) : { frame: found.frame, text };
   }
 
   async function demandText(slot: number): Promise<{ frame: Frame; text: Buffer } | null> {
@@ -231,8 +274,16 @@ export function createSegmentReader({ chain, log, damaged, refresh, ...parts }: 
     },
     async transaction(place) {
       await refresh();
-      const found = await demandText(place.slot);
-      return found === null ? null : transactionOf(found.frame.header, place, elementsOf(found.text)[place.index]);
+      const { slot, index } = place;
+      const found = await pieces(slot, async (payload, { header }) =>
+        index >= payload.count ? NO_SUCH : { header, ...(await payload.transaction(index)) },
+      );
+      if (found === NO_SUCH) return null;
+      if (found !== null && found !== OTHER_FORM && 'text' in found && found.text !== undefined)
+        return transactionOf(found.header, place, found.text);
+      if (found === null && find(slot) === null) return null;
+      const whole = await demandText(slot);
+      return whole === null ? null : transactionOf(whole.frame.header, place, elementsOf(whole.text)[index]);
     },
   };
 }
@@ -276,6 +327,57 @@ function transactionOf(header: BlockHeader, place: Place, text: Buffer | undefin
   const { blockTime } = header;
   const block = () => decodeTransaction({ ...(JSON.parse(text.toString()) as object), slot, blockTime });
   return { slot, index, header, text, block, signature: block().transactions[0]!.signature };
+}
+
+/** The block is in a form without pieces. */
+const OTHER_FORM = Symbol('other form');
+const NO_SUCH = Symbol('no such transaction');
+
+const MOST_DICTIONARIES = 8;
+
+/** The dictionaries of the segments that were read last. */
+function createDictionaries() {
+  const recent = new Map<string, Promise<Dictionary | null>>();
+  const empty = emptyDictionary();
+
+  async function load(segment: Segment, handle: FileHandle, crc: number): Promise<Dictionary | null> {
+    const frame = readFrame(await readAt(handle, segment.dictionaryAt, HEADER_BYTES));
+    if (frame?.kind !== DICTIONARY) return null;
+    const payload = await readAt(handle, segment.dictionaryAt + HEADER_BYTES, frame.payload);
+    return isSound(frame, payload) && frame.payloadCrc === crc ? readDictionary(payload) : null;
+  }
+
+  return {
+    /** Null when it is damaged or missing. Errors: those of the file system. */
+    async of(segment: Segment, handle: FileHandle, crc: number): Promise<Dictionary | null> {
+      if (crc === 0) return empty;
+      if (segment.dictionaryAt < 0) return null;
+      const name = `${segment.number} ${crc}`;
+      let found = recent.get(name);
+      if (found === undefined) found = load(segment, handle, crc);
+      recent.delete(name);
+      recent.set(name, found);
+      const [oldest] = recent.keys();
+      if (recent.size > MOST_DICTIONARIES) recent.delete(oldest!);
+      const dictionary = await found.catch((error: unknown) => {
+        recent.delete(name);
+        throw error;
+      });
+      if (dictionary === null) recent.delete(name);
+      return dictionary;
+    },
+  };
+}
+
+/** The text of a block; null when it is damaged. Errors: those of the decoder, for bytes that are none of its own. */
+export async function textOf(
+  { frame, payload }: StoredBlock,
+  dictionary: (crc: number) => Promise<Dictionary | null>,
+): Promise<Buffer | null> {
+  if ((frame.flags & PARTS) === 0) return await plainText(payload);
+  const read = (at: number, length: number) => Promise.resolve(payload.subarray(at, at + length));
+  const reader = await PayloadReader.open(read, dictionary);
+  return reader === null ? null : await reader.text();
 }
 
 /** What the history of an address says of a transaction; null when it does not occur for these reasons. */

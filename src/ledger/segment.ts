@@ -1,5 +1,17 @@
 import { type FileHandle, open } from 'node:fs/promises';
-import { BLOCK, CUT, FINAL, type Frame, findFrame, HEADER_BYTES, INDEX, isSound, readFrame } from './frame.ts';
+import { type Dictionary, readDictionary } from './dictionary.ts';
+import {
+  BLOCK,
+  CUT,
+  DICTIONARY,
+  FINAL,
+  type Frame,
+  findFrame,
+  HEADER_BYTES,
+  INDEX,
+  isSound,
+  readFrame,
+} from './frame.ts';
 
 /** What is known in memory of one file: about 24 bytes a block. */
 export interface Segment {
@@ -17,6 +29,8 @@ export interface Segment {
   /** Unix ms of the first and the last frame. */
   firstAt: number;
   lastAt: number;
+  /** Place of its dictionary; -1 without one. */
+  dictionaryAt: number;
   /** Byte ranges without sound frames. */
   damaged: number;
   /** Its index is written: nothing is added to it any more. */
@@ -25,7 +39,15 @@ export interface Segment {
 
 export const newSegment = (number: number, path: string): Segment => ({
   ...{ number, path, bytes: 0, slots: [], parents: [], places: [] },
-  ...{ cutTo: Number.POSITIVE_INFINITY, finalSlot: -1, firstAt: 0, lastAt: 0, damaged: 0, isComplete: false },
+  ...{
+    cutTo: Number.POSITIVE_INFINITY,
+    finalSlot: -1,
+    firstAt: 0,
+    lastAt: 0,
+    dictionaryAt: -1,
+    damaged: 0,
+    isComplete: false,
+  },
 });
 
 /** Index of the lowest slot at or above `slot`. */
@@ -54,15 +76,16 @@ export function addFrame(segment: Segment, { kind, header, writtenAt, payload }:
     segment.cutTo = Math.min(segment.cutTo, header.slot);
     segment.finalSlot = Math.min(segment.finalSlot, header.slot);
   } else if (kind === FINAL) segment.finalSlot = Math.max(segment.finalSlot, header.slot);
+  else if (kind === DICTIONARY) segment.dictionaryAt = place;
   else if (kind === INDEX) segment.isComplete = true;
   if (segment.bytes === 0) segment.firstAt = writtenAt;
   segment.lastAt = writtenAt;
   segment.bytes = place + HEADER_BYTES + payload;
 }
 
-/** The payload of the index: cut, final slot, time of the first frame, count, then slot, parent and place of each block. */
-export function indexOf({ cutTo, finalSlot, firstAt, slots, parents, places }: Segment): Buffer {
-  const numbers = [cutTo, finalSlot, firstAt, slots.length];
+/** The payload of the index: see README.md. */
+export function indexOf({ cutTo, finalSlot, firstAt, dictionaryAt, slots, parents, places }: Segment): Buffer {
+  const numbers = [cutTo, finalSlot, firstAt, dictionaryAt, slots.length];
   for (let at = 0; at < slots.length; at++) numbers.push(slots[at]!, parents[at]!, places[at]!);
   const bytes = Buffer.alloc(numbers.length * 8 + 8);
   for (const [at, value] of numbers.entries()) bytes.writeDoubleLE(value, at * 8);
@@ -74,7 +97,7 @@ export function indexOf({ cutTo, finalSlot, firstAt, slots, parents, places }: S
 async function readIndex(file: FileHandle, segment: Segment, size: number): Promise<boolean> {
   const tail = await readAt(file, Math.max(0, size - 8), 8);
   const length = tail.length === 8 ? tail.readDoubleLE(0) : Number.NaN;
-  if (!Number.isSafeInteger(length) || length < HEADER_BYTES + 40 || length > size) return false;
+  if (!Number.isSafeInteger(length) || length < HEADER_BYTES + 48 || length > size) return false;
   const bytes = await readAt(file, size - length, length);
   const frame = readFrame(bytes);
   const payload = bytes.subarray(HEADER_BYTES);
@@ -82,11 +105,12 @@ async function readIndex(file: FileHandle, segment: Segment, size: number): Prom
   const number = (at: number) => payload.readDoubleLE(at * 8);
   segment.cutTo = number(0);
   segment.finalSlot = number(1);
-  for (let at = 0; at < number(3); at++) {
-    segment.slots.push(number(4 + at * 3));
-    segment.parents.push(number(5 + at * 3));
-    segment.places.push(number(6 + at * 3));
+  for (let at = 0; at < number(4); at++) {
+    segment.slots.push(number(5 + at * 3));
+    segment.parents.push(number(6 + at * 3));
+    segment.places.push(number(7 + at * 3));
   }
+  segment.dictionaryAt = number(3);
   addFrame(segment, frame, size - length);
   segment.firstAt = number(2);
   return true;
@@ -169,11 +193,12 @@ export interface Fault {
 /** Reads everything in a file. `onBlock` gets each block with a sound payload; what it throws makes the block a fault. */
 export async function checkSegment(
   path: string,
-  onBlock: (frame: Frame, payload: Buffer) => Promise<void>,
+  onBlock: (frame: Frame, payload: Buffer, dictionary: Dictionary | null) => Promise<void>,
 ): Promise<{ readonly blocks: number; readonly bytes: number; readonly faults: readonly Fault[] }> {
   const file = await open(path, 'r');
   const faults: Fault[] = [];
   let [blocks, place] = [0, 0];
+  let dictionary: Dictionary | null = null;
   try {
     const { size } = await file.stat();
     while (place < size) {
@@ -185,10 +210,11 @@ export async function checkSegment(
         continue;
       }
       const payload = await readAt(file, place + HEADER_BYTES, frame.payload);
+      if (frame.kind === DICTIONARY && isSound(frame, payload)) dictionary = readDictionary(payload);
       const isFine =
         isSound(frame, payload) &&
         (frame.kind !== BLOCK ||
-          (await onBlock(frame, payload).then(
+          (await onBlock(frame, payload, dictionary).then(
             () => true,
             () => false,
           )));
