@@ -397,6 +397,11 @@ export const coreConfig = Type.Object(
             description: 'older blocks are removed in whole files, by whichever bound is reached first',
           },
         ),
+        index: Type.Union([Type.Literal('none'), Type.Literal('window')], {
+          default: 'window',
+          description:
+            'window = all kept transactions but votes are found by address, and all by signature; none = blocks alone',
+        }),
       },
       { ...closed, default: {}, description: 'released blocks in files' },
     ),

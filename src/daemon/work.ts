@@ -111,6 +111,7 @@ export function createWork(assembly: Assembly, parts: DaemonParts, fatal: (error
     return follower;
   }
 
+  const hasIndex = core.ledger.index === 'window';
   const ledgerDir = (chain: ChainId) => join(core.dataDir, 'ledger', chain);
 
   /** Until this process writes the ledger itself it reads the one of another thread or process. */
@@ -123,7 +124,7 @@ export function createWork(assembly: Assembly, parts: DaemonParts, fatal: (error
           'blocks_damaged_total',
           'reads of blocks that are damaged on disk, outside the thread that writes them',
         );
-      const reader = { dir: ledgerDir(setup.id), chain: setup.id, clock, log, damaged: () => damaged.add() };
+      const reader = { dir: ledgerDir(setup.id), chain: setup.id, clock, log, damaged: () => damaged.add(), hasIndex };
       assembly.ledgers.set(setup.id, createLedgerReader(reader));
     }
   }
@@ -133,7 +134,11 @@ export function createWork(assembly: Assembly, parts: DaemonParts, fatal: (error
     const meter = createLedgerMeter(assembly.metrics.scope(chain === 'main' ? 'ledger' : `ledger_${chain}`));
     const dir = ledgerDir(chain);
     return async () => {
-      const ledger = await openLedger({ ...{ dir, chain, clock, log, meter }, retainHours: hours, retainBytes: bytes });
+      const ledger = await openLedger({
+        ...{ dir, chain, clock, log, meter, hasIndex },
+        retainHours: hours,
+        retainBytes: bytes,
+      });
       assembly.ledgers.set(chain, ledger);
       return ledger;
     };

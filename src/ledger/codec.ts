@@ -820,7 +820,8 @@ export function decodePart(bytes: Buffer, tables: ReadTables, signatures: Signat
     const id = sequence.number();
     const token = tables.tokens[id];
     if (token === undefined) throw new RangeError('a token is missing');
-    const column = (columnOf[id] ??= columns[used++]);
+    const column = columnOf[id] ?? columns[used++];
+    columnOf[id] = column;
     if (column === undefined) throw new RangeError('a column is missing');
     out.put(token.run);
     decoding.column = column;
@@ -910,39 +911,48 @@ function decodeLine(column: Source, out: Sink, context: Context, tables: ReadTab
   const { programs } = context;
   switch (how) {
     case WORDS:
-      return decodeWords(column, out, tables);
+      decodeWords(column, out, tables);
+      break;
     case LINE:
-      return out.latin1(tables.line(column.number()));
+      out.latin1(tables.line(column.number()));
+      break;
     case INVOKE_FIRST:
     case INVOKE: {
       if (how === INVOKE_FIRST) programs.length = 0;
       const id = column.number();
       programs.push(id);
-      return out.latin1(`Program ${tables.address(id)} invoke [${programs.length}]`);
+      out.latin1(`Program ${tables.address(id)} invoke [${programs.length}]`);
+      break;
     }
     case SUCCESS:
       out.latin1(`Program ${tables.address(topOf(programs))} success`);
-      return void programs.pop();
+      programs.pop();
+      break;
     case FAILED:
       out.latin1(`Program ${tables.address(topOf(programs))} failed: `);
       decodeWords(column, out, tables);
-      return void programs.pop();
+      programs.pop();
+      break;
     case CONSUMED: {
       const consumed = column.number();
       const of = unzigzag(column.number()) + context.expectedUnits;
       out.latin1(`Program ${tables.address(topOf(programs))} consumed ${consumed} of ${of} compute units`);
-      return context.sawUnits(consumed, of);
+      context.sawUnits(consumed, of);
+      break;
     }
     case PROGRAM_DATA: {
       const parts = Array.from({ length: column.room(column.number()) }, () => column.sized().toString('base64'));
-      return out.latin1(DATA_PREFIX + parts.join(' '));
+      out.latin1(DATA_PREFIX + parts.join(' '));
+      break;
     }
     case PROGRAM_RETURN:
       out.latin1(`${RETURN_PREFIX}${tables.address(column.number())} `);
-      return out.latin1(column.sized().toString('base64'));
+      out.latin1(column.sized().toString('base64'));
+      break;
     case TAIL:
       decodeWords(column, out, tables);
-      return out.latin1(column.sized().toString('base64'));
+      out.latin1(column.sized().toString('base64'));
+      break;
     default:
       throw new RangeError('a kind of line is unknown');
   }

@@ -6,6 +6,7 @@ import { EXIT } from '../runtime/errors.ts';
 /** Names of the files of a ledger, and the errors of all that touches them. */
 
 const NAME = /^(\d{10})\.ledger$/;
+export const RUN_NAME = /^(\d{10})\.run$/;
 
 export const segmentPath = (dir: string, number: number) => join(dir, `${String(number).padStart(10, '0')}.ledger`);
 
@@ -16,6 +17,10 @@ export async function listSegments(
   const names = (await readdir(dir)).filter((name) => NAME.test(name)).toSorted();
   return names.map((name) => ({ number: Number(NAME.exec(name)![1]), path: join(dir, name) }));
 }
+
+/** Files of the index. Errors: those of the file system. */
+export const listRuns = async (dir: string): Promise<readonly string[]> =>
+  (await readdir(dir)).filter((name) => RUN_NAME.test(name)).toSorted();
 
 export async function syncFolder(dir: string): Promise<void> {
   const folder = await open(dir, 'r');

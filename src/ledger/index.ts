@@ -1,4 +1,6 @@
 import { type FileHandle, open, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { messageOf } from '../lib/coded-error.ts';
 import type { BlockHeader, ChainBlock } from '../ports/block.ts';
 import type { ChainId } from '../ports/chain.ts';
 import type { Clock } from '../ports/clock.ts';
@@ -8,7 +10,7 @@ import type { Metrics } from '../ports/metrics.ts';
 import { makeFolder } from '../runtime/make-folder.ts';
 import { createSemaphore } from '../runtime/semaphore.ts';
 import { createTrainer, type Dictionary, emptyDictionary, readDictionary, writeDictionary } from './dictionary.ts';
-import { ledgerFailed, listSegments, segmentPath, syncFolder } from './files.ts';
+import { ledgerFailed, listRuns, listSegments, segmentPath, syncFolder } from './files.ts';
 import {
   BLOCK,
   CUT,
@@ -25,10 +27,13 @@ import {
 } from './frame.ts';
 import { payloadOf } from './payload.ts';
 import { createSegmentReader, decodedBlock, textOf } from './reader.ts';
+import { rowsOf } from './rows.ts';
+import { isSoundRun } from './run.ts';
 import {
   addFrame,
   checkSegment,
   type Fault,
+  hashNumber,
   indexOf,
   loadSegment,
   newSegment,
@@ -57,6 +62,10 @@ export interface LedgerOptions {
   readonly retainHours: number;
   /** Bytes of all files together. */
   readonly retainBytes: number;
+  /** Whether there is an index of addresses and signatures; default true. */
+  readonly hasIndex?: boolean;
+  /** Final blocks whose rows are in memory before they go to a file; default 256. */
+  readonly flushBlocks?: number;
   readonly clock: Clock;
   readonly log: Log;
   readonly meter: LedgerMeter;
@@ -69,6 +78,8 @@ const LARGEST_SEGMENT_BYTES = 268_435_456;
 const PARTS = 8;
 /** A dictionary is at most this part of its file. */
 const DICTIONARY_PART = 64;
+/** Blocks that are added to the index at once. */
+const CATCH_UP_BLOCKS = 512;
 const TRAINING_BLOCKS = 64;
 const TRAINING_BYTES = 4_194_304;
 const HOUR_MS = 3_600_000;
@@ -86,20 +97,26 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
   /** Of the newest file; null until the first block. */
   let dictionary: Dictionary | null = null;
   let trainer: ReturnType<typeof createTrainer> | null = null;
+  let tidying: Promise<void> | null = null;
+  let isClosed = false;
 
   meter.look = () => ({
-    bytes: sum(segments.map(({ bytes }) => bytes)),
+    bytes: sum(segments.map(({ bytes }) => bytes)) + index.bytes(),
+    indexBytes: index.bytes(),
+    rows: index.rowCount(),
     blocks: sum(segments.map(({ slots }) => slots.length)),
     oldestSlot: segments.reduce((least, { slots }) => Math.min(least, slots[0] ?? least), Number.MAX_SAFE_INTEGER),
   });
 
+  const hasIndex = options.hasIndex ?? true;
   const reader = createSegmentReader({
-    ...{ chain, log },
+    ...{ dir, chain, log, hasIndex, isWriter: true },
+    ...(options.flushBlocks === undefined ? {} : { flushBlocks: options.flushBlocks }),
     damaged: () => meter.damaged.add(),
     segments: () => segments,
     refresh: () => Promise.resolve(),
   });
-  const { newest, stored } = reader;
+  const { newest, stored, index } = reader;
 
   /** Where the next frame goes. Errors: those of the file system. */
   async function writable(): Promise<{ readonly segment: Segment; readonly handle: FileHandle }> {
@@ -197,10 +214,10 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
   }
 
   async function retain(now: number): Promise<void> {
-    let total = sum(segments.map(({ bytes }) => bytes));
+    let total = sum(segments.map(({ bytes }) => bytes)) + index.bytes();
     for (const segment of segments.filter(({ isComplete }) => isComplete)) {
       const isOld = now - segment.lastAt > options.retainHours * HOUR_MS;
-      if (!isOld && total <= options.retainBytes - segmentBytes) return;
+      if (!isOld && total <= options.retainBytes - segmentBytes) break;
       await rm(segment.path, { force: true });
       segments = segments.filter((each) => each !== segment);
       total -= segment.bytes;
@@ -210,7 +227,43 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
         'removed old blocks of the ledger',
       );
     }
+    const oldest = segments
+      .flatMap(({ slots }) => slots.slice(0, 1))
+      .reduce((a, b) => Math.min(a, b), Number.MAX_SAFE_INTEGER);
+    await index.retain(oldest);
   }
+
+  /** Moves rows of final blocks to files, beside the writes. */
+  function tidy(): void {
+    if (!hasIndex || isClosed || tidying !== null) return;
+    tidying = catchUp().finally(() => {
+      tidying = null;
+    });
+  }
+
+  /**
+   * Adds the blocks that the index lacks, newest first: after a crash, a change of the configuration, or damage. What fails is tried again with
+   * the next final block.
+   */
+  async function catchUp(): Promise<void> {
+    try {
+      do await index.flush();
+      while (!isClosed && !index.isWhole() && (await index.cover(CATCH_UP_BLOCKS)) > 0);
+    } catch (error) {
+      log.warn({ chain, error: messageOf(error) }, 'the index of the ledger cannot be completed');
+    }
+  }
+
+  if (hasIndex)
+    try {
+      await index.clean();
+      await index.refresh(CATCH_UP_BLOCKS);
+      tidying = catchUp().finally(() => {
+        tidying = null;
+      });
+    } catch (error) {
+      throw ledgerFailed('open', error);
+    }
 
   const mark = (kind: number, slot: number) =>
     [{ kind, flags: 0, writtenAt: clock.now(), header: markOf(slot) }, Buffer.alloc(0)] as const;
@@ -230,19 +283,22 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
         const used = await dictionaryToUse().catch((error: unknown) => {
           throw ledgerFailed('write', error);
         });
-        const [payload, flags] = await payloadOf(block, answer.text(), used, trainer!);
+        const rows = hasIndex ? rowsOf(block) : null;
+        const [payload, flags] = await payloadOf(block, answer.text(), used, trainer!, rows);
         const frame = {
           ...{ kind: BLOCK, writtenAt: clock.now(), header: headerOf(block) },
           flags: flags | (answer.isVerbatim ? VERBATIM : 0),
         };
         await put([[frame, payload]]);
         meter.appended.add();
+        if (rows !== null) index.add(block.slot, hashNumber(block.blockhash), rows);
       });
     },
     async cut(slot, evenFinal = false) {
       await writes.run(async () => {
         const to = evenFinal ? slot : Math.max(slot, reader.finalSlot);
         if (newest() > to) await put([mark(CUT, to)]);
+        index.forgetVoid();
       });
     },
     async finalize(slot) {
@@ -250,8 +306,11 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
       await writes.run(async () => {
         if (slot > reader.finalSlot) await put([mark(FINAL, slot)], false);
       });
+      tidy();
     },
     async close() {
+      isClosed = true;
+      await tidying;
       await writes.run(async () => {
         await file?.datasync().catch(() => undefined);
         await file?.close();
@@ -265,6 +324,8 @@ const sum = (values: readonly number[]) => values.reduce((total, value) => total
 
 interface Size {
   readonly bytes: number;
+  readonly indexBytes: number;
+  readonly rows: number;
   readonly blocks: number;
   /** Above every slot when there is no block. */
   readonly oldestSlot: number;
@@ -275,13 +336,15 @@ export type LedgerMeter = ReturnType<typeof createLedgerMeter>;
 /** Declares the metrics of a chain's ledger, which may be opened later. */
 export function createLedgerMeter(metrics: Metrics) {
   const meter = {
-    look: (): Size => ({ bytes: 0, blocks: 0, oldestSlot: Number.MAX_SAFE_INTEGER }),
+    look: (): Size => ({ bytes: 0, indexBytes: 0, rows: 0, blocks: 0, oldestSlot: Number.MAX_SAFE_INTEGER }),
     appended: metrics.counter('blocks_appended_total', 'blocks that were written to the ledger'),
     written: metrics.counter('bytes_written_total', 'bytes that were written to the ledger'),
     removed: metrics.counter('files_removed_total', 'files of the ledger that the retention removed'),
     damaged: metrics.counter('blocks_damaged_total', 'reads of blocks that are damaged on disk'),
   };
   metrics.observe('disk_bytes', 'bytes of all files of the ledger', () => meter.look().bytes);
+  metrics.observe('index_bytes', 'bytes of the index files of the ledger', () => meter.look().indexBytes);
+  metrics.observe('index_rows', 'rows in the index of the ledger', () => meter.look().rows);
   metrics.observe('blocks', 'blocks in the ledger', () => meter.look().blocks);
   metrics.observe('oldest_slot', 'oldest slot in the ledger; 0 without one', () => {
     const { oldestSlot } = meter.look();
@@ -335,11 +398,14 @@ export async function verifyLedger(dir: string): Promise<LedgerCheck> {
           if (blockhash !== frame.header.blockhash) throw new Error('another block');
         }),
       );
+    const runs: Fault[] = [];
+    for (const path of (await listRuns(dir)).map((name) => join(dir, name)))
+      if (!(await isSoundRun(path))) runs.push({ path, place: 0, slot: null });
     return {
       files: files.length,
       blocks: sum(checks.map(({ blocks }) => blocks)),
       bytes: sum(checks.map(({ bytes }) => bytes)),
-      faults: checks.flatMap(({ faults }) => faults),
+      faults: [...checks.flatMap(({ faults }) => faults), ...runs],
     };
   } catch (error) {
     throw ledgerFailed('read', error);

@@ -6,6 +6,7 @@ import { decodePart, encodePart, ReadTables, type Signatures, Sink, Source, Tabl
 import { type createTrainer, type Dictionary, presetOf } from './dictionary.ts';
 import { PARTS, PLAIN } from './frame.ts';
 import { memoOf } from './memo.ts';
+import { type BlockRows, readRows, writeRows } from './rows.ts';
 
 /**
  * The payload of a block: pieces that are read one by one, so that a transaction costs its part of 32 and not its block.
@@ -13,7 +14,7 @@ import { memoOf } from './memo.ts';
  * Six numbers of 32 bits, little-endian: count of transactions · transactions in a part · count of pieces · length of the text before
  * the transactions · CRC-32 of the dictionary, 0 without one · CRC-32 of all this and the list. The list: length and CRC-32 of each
  * piece. Then for each transaction its signature and the CRC-32 of it. Then the pieces: keys · tables, with errors and memos · what
- * stands around the transactions · parts.
+ * stands around the transactions · rows of the index, empty without one · parts.
  */
 const HEAD_BYTES = 24;
 const ENTRY_BYTES = 8;
@@ -21,7 +22,8 @@ export const SIGNATURE_BYTES = 68;
 const PER_PART = 32;
 const KEYS = 0;
 const TABLES = 1;
-const FIRST_PART = 3;
+const ROWS = 3;
+const FIRST_PART = 4;
 /** Bytes of a payload that usually hold head and list. */
 export const LIKELY_HEAD_BYTES = 1_024;
 
@@ -44,14 +46,15 @@ export async function payloadOf(
   text: Buffer,
   dictionary: Dictionary,
   trainer: ReturnType<typeof createTrainer>,
+  rows: BlockRows | null,
 ): Promise<readonly [Buffer, number]> {
   const places = placesOf(text, block.transactions.length);
-  const pieces = places === null ? null : piecesOf(block, text, places, dictionary, trainer);
+  const pieces = places === null ? null : piecesOf(block, text, places, dictionary, trainer, rows);
   if (pieces === null || places === null) return [await plain(text), PLAIN];
   const { preset } = dictionary;
   const packed = await Promise.all(
     pieces.map(async (piece, index) =>
-      index === KEYS ? piece : await deflate(piece, index >= FIRST_PART ? presetOf(preset) : {}),
+      index === KEYS || piece.length === 0 ? piece : await deflate(piece, index >= FIRST_PART ? presetOf(preset) : {}),
     ),
   );
   const head = Buffer.alloc(HEAD_BYTES + packed.length * ENTRY_BYTES);
@@ -81,6 +84,7 @@ function piecesOf(
   places: readonly number[],
   dictionary: Dictionary,
   trainer: ReturnType<typeof createTrainer>,
+  rows: BlockRows | null,
 ): Buffer[] | null {
   const signatures = () => ({ bytes: signaturesOf(block), stride: SIGNATURE_BYTES, at: 0 });
   const [from, to] = [places[0] ?? text.length, places.at(-1) ?? text.length];
@@ -91,6 +95,8 @@ function piecesOf(
   const tables = new Tables(dictionary);
   const used = signatures();
   const parts = [around, ...texts].map((each) => encodePart(each, tables, used));
+  const rowPiece = new Sink();
+  if (rows !== null) writeRows(rowPiece, rows, (bytes) => tables.keyId(bytes, 0));
   const tokens = tables.written();
   try {
     const read = new ReadTables(dictionary, tables.keys.used, tokens);
@@ -104,7 +110,8 @@ function piecesOf(
   const out = new Sink();
   out.sized(tokens);
   out.put(Buffer.from(JSON.stringify(summaryOf(block))));
-  return [tables.keys.used, out.used, ...parts];
+  const [outside, ...inside] = parts;
+  return [tables.keys.used, out.used, outside!, rowPiece.used, ...inside];
 }
 
 function summaryOf({ transactions, keys }: ChainBlock) {
@@ -230,6 +237,32 @@ export class PayloadReader {
     return { errors: new Map(errors), memos: new Map(memos) };
   }
 
+  /** Rows of the index; null when the block has none, or they are damaged. */
+  async rows(): Promise<BlockRows | null> {
+    const [keys, tables, rows, signatures] = await Promise.all([
+      this.piece(KEYS),
+      this.piece(TABLES),
+      this.piece(ROWS),
+      this.read(this.signaturesAt, this.count * SIGNATURE_BYTES),
+    ]);
+    if (keys === null || tables === null || rows === null || rows.length === 0) return null;
+    const all: Buffer[] = [];
+    for (let at = 0; at < signatures.length; at += SIGNATURE_BYTES) {
+      if (!isSigned(signatures, at)) return null;
+      all.push(signatures.subarray(at, at + 64));
+    }
+    const read = new ReadTables(this.dictionary, keys, splitTables(tables).tokens);
+    return all.length === this.count ? readRows(new Source(rows), (id) => read.key(id), all) : null;
+  }
+
+  /** The index of the transaction with this signature; -1 without one. */
+  async findSignature(signature: Uint8Array): Promise<number> {
+    const all = await this.read(this.signaturesAt, this.count * SIGNATURE_BYTES);
+    for (let at = 0; at + SIGNATURE_BYTES <= all.length; at += SIGNATURE_BYTES)
+      if (all.compare(signature, 0, 64, at, at + 64) === 0 && isSigned(all, at)) return at / SIGNATURE_BYTES;
+    return -1;
+  }
+
   /** The text of a transaction; null when it is damaged. */
   async transaction(index: number): Promise<{ readonly text: Buffer; readonly signature: Buffer } | null> {
     const part = Math.floor(index / this.perPart);
@@ -262,7 +295,7 @@ export class PayloadReader {
     const all = await Promise.all(this.lengths.map((_, index) => this.piece(index)));
     const signatures = await this.read(this.signaturesAt, this.count * SIGNATURE_BYTES);
     if (all.includes(null)) return null;
-    const [keys, tables, around, ...parts] = all as Buffer[];
+    const [keys, tables, around, , ...parts] = all as Buffer[];
     const read = new ReadTables(this.dictionary, keys!, splitTables(tables!).tokens);
     const used: Signatures = { bytes: signatures, stride: SIGNATURE_BYTES, at: 0 };
     const outside = decodePart(around!, read, used);
@@ -275,7 +308,7 @@ export class PayloadReader {
     if (length === undefined) return null;
     const bytes = length === 0 ? Buffer.alloc(0) : await this.read(this.piecesAt[index]!, length);
     if (bytes.length !== length || crc32(bytes) !== this.crcs[index]) return null;
-    if (index === KEYS) return bytes;
+    if (index === KEYS || length === 0) return bytes;
     return await inflate(bytes, index >= FIRST_PART ? presetOf(this.dictionary.preset) : {});
   }
 }

@@ -1,19 +1,20 @@
 import { type FileHandle, open } from 'node:fs/promises';
-import { encode64 } from '../lib/base58.ts';
 import { CodedError, codeOf } from '../lib/coded-error.ts';
 import { JsonCursor, Unusual } from '../lib/json-cursor.ts';
-import type { BlockHeader, ChainBlock, NormalTransaction } from '../ports/block.ts';
+import type { BlockHeader, ChainBlock } from '../ports/block.ts';
 import type { ChainId } from '../ports/chain.ts';
 import type { Clock } from '../ports/clock.ts';
-import type { AddressPage, AddressQuery, AddressRow, KeptTransaction, LedgerReader, Place } from '../ports/ledger.ts';
+import type { KeptTransaction, LedgerReader, Place } from '../ports/ledger.ts';
 import type { Log } from '../ports/log.ts';
 import { decodeBlock, decodeTransaction } from '../solana/decode/decode-block.ts';
 import { scanBlockAnswer } from '../solana/decode/scan-block.ts';
 import { type Dictionary, emptyDictionary, readDictionary } from './dictionary.ts';
 import { ledgerFailed, listSegments } from './files.ts';
 import { BLOCK, DICTIONARY, type Frame, HEADER_BYTES, isSound, PARTS, readFrame, VERBATIM } from './frame.ts';
+import { createIndex, type LedgerIndex } from './lookup.ts';
 import { memoOf } from './memo.ts';
 import { LIKELY_HEAD_BYTES, PayloadReader, plainText } from './payload.ts';
+import { rowsOf } from './rows.ts';
 import { loadSegment, lowerBound, readAt, type Segment, updateSegment } from './segment.ts';
 
 /** What reads the segments of a ledger, in the thread that writes them and in others. */
@@ -24,6 +25,11 @@ export interface ReaderParts {
   /** Counts reads of damaged blocks. */
   readonly damaged: () => void;
   readonly segments: () => readonly Segment[];
+  readonly dir: string;
+  /** Whether there is an index of addresses and signatures. */
+  readonly hasIndex: boolean;
+  readonly isWriter: boolean;
+  readonly flushBlocks?: number;
   /** Above it nothing is known: the newest blocks of a ledger to which nobody writes any more. */
   readonly trustedTo?: () => number;
   /** Errors: LEDGER_IO. */
@@ -37,6 +43,7 @@ export interface StoredBlock {
 }
 
 export interface SegmentReader extends LedgerReader {
+  readonly index: LedgerIndex;
   /** `whole`: with its payload. Null when the block is unknown or damaged. Errors: LEDGER_IO. */
   stored(slot: number, whole: boolean): Promise<StoredBlock | null>;
 }
@@ -54,8 +61,11 @@ export function createSegmentReader({ chain, log, damaged, refresh, ...parts }: 
     const all = segments();
     for (let number = all.length - 1; number >= 0; number--) {
       const segment = all[number]!;
-      const at = lowerBound(segment.slots, slot);
-      if (segment.slots[at] === slot) return { segment, at };
+      const { slots } = segment;
+      if (slots.length > 0 && slot >= slots[0]! && slot <= slots.at(-1)!) {
+        const at = lowerBound(slots, slot);
+        if (slots[at] === slot) return { segment, at };
+      }
       if (segment.cutTo < slot) return null;
     }
     return null;
@@ -192,8 +202,7 @@ export function createSegmentReader({ chain, log, damaged, refresh, ...parts }: 
 
   async function demandText(slot: number): Promise<{ frame: Frame; text: Buffer } | null> {
     const found = await readText(slot);
-    if (found === null && find(slot) !== null)
-      throw new CodedError('LEDGER_DAMAGED', `block ${slot} of the ledger is damaged`, { facts: { slot } });
+    if (found === null && find(slot) !== null) throw damagedAt(slot);
     return found;
   }
 
@@ -202,35 +211,86 @@ export function createSegmentReader({ chain, log, damaged, refresh, ...parts }: 
     return found === null ? null : decodedBlock(slot, found.text);
   }
 
-  async function addressPage(query: AddressQuery): Promise<AddressPage | null> {
-    await refresh();
-    const { above: low, below: high, order, limit } = query;
-    const [from, to] = [firstOfRun(), newest()];
-    const rows: AddressRow[] = [];
-    const lowest = Math.max(from, low?.slot ?? 0);
-    const highest = Math.min(to, high?.slot ?? to);
-    const known = states(lowest, highest).blocks;
-    let inVotes = false;
-    const final = finalSlot();
-    for (const slot of order === 'newest' ? known.toReversed() : known) {
-      const block = await demandBlock(slot);
-      if (block === null) continue;
-      const id = block.keys.find(query.address);
-      if (id < 0) continue;
-      const found = block.transactions.flatMap((tx) => {
-        const row = rowOf(tx, id, query.reasons);
-        if (row !== null && tx.isVote) inVotes = true;
-        const isAbove = low === undefined || slot > low.slot || tx.index > low.index;
-        const isBelow = high === undefined || slot < high.slot || tx.index < high.index;
-        return row !== null && !tx.isVote && isAbove && isBelow
-          ? [{ ...row, slot, blockTime: block.blockTime, isFinal: slot <= final, memo: memoOf(tx, block.keys) }]
-          : [];
-      });
-      rows.push(...(order === 'newest' ? found.toReversed() : found));
-      if (rows.length > limit) break;
-    }
-    return { rows: rows.slice(0, limit), hasMore: rows.length > limit, from, to, inVotes };
+  const damagedAt = (slot: number) =>
+    new CodedError('LEDGER_DAMAGED', `block ${slot} of the ledger is damaged`, { facts: { slot } });
+
+  /** As `pieces`, with the whole block where it has none. Null when it is unknown. Errors: LEDGER_IO, LEDGER_DAMAGED. */
+  async function ofBlock<T>(
+    slot: number,
+    some: (payload: PayloadReader, frame: Frame) => Promise<T | null>,
+    whole: (block: ChainBlock) => T,
+  ): Promise<T | null> {
+    const found = await pieces(slot, some);
+    if (found === null && find(slot) !== null) throw damagedAt(slot);
+    if (found !== OTHER_FORM) return found;
+    const block = await demandBlock(slot);
+    return block === null ? null : whole(block);
   }
+
+  const index = createIndex({
+    ...{ dir: parts.dir, chain, log, isOn: parts.hasIndex, isWriter: parts.isWriter },
+    ...(parts.flushBlocks === undefined ? {} : { flushBlocks: parts.flushBlocks }),
+    blocks: {
+      newest: () => newest(),
+      get finalSlot() {
+        return Math.min(finalSlot(), top());
+      },
+      hashAt(slot) {
+        const found = find(slot);
+        return found === null ? -1 : found.segment.hashes[found.at]!;
+      },
+      parentAt: (slot) => {
+        const found = find(slot);
+        return found === null ? -1 : found.segment.parents[found.at]!;
+      },
+      *segments() {
+        let limit = top();
+        for (const segment of segments().toReversed()) {
+          const { slots, number, outOfOrder, isComplete } = segment;
+          yield { number, outOfOrder, isComplete, slots: slots.slice(0, lowerBound(slots, limit + 1)).toReversed() };
+          limit = Math.min(limit, segment.cutTo);
+        }
+      },
+      async rows(slot) {
+        const found = await pieces(slot, async (payload) => (await payload.rows()) ?? OTHER_FORM);
+        if (found !== OTHER_FORM) return found;
+        const text = await readText(slot);
+        return text === null ? null : rowsOf(decodedBlock(slot, text.text));
+      },
+      details: (slot, indexes) =>
+        ofBlock(
+          slot,
+          async (payload, { header: { blockTime } }) => {
+            const summary = await payload.summary();
+            const signatures = new Map<number, Uint8Array>();
+            for (const each of indexes) {
+              const signature = await payload.signature(each);
+              if (signature === null) return null;
+              signatures.set(each, signature);
+            }
+            return summary === null ? null : { blockTime, signatures, ...summary };
+          },
+          ({ blockTime, transactions, keys }) => ({
+            blockTime,
+            signatures: new Map(indexes.map((each) => [each, transactions[each]!.signatures[0]!])),
+            errors: new Map(transactions.flatMap(({ error, index: each }) => (error === null ? [] : [[each, error]]))),
+            memos: new Map(
+              transactions.flatMap((tx) => {
+                const memo = memoOf(tx, keys);
+                return memo === null ? [] : [[tx.index, memo] as const];
+              }),
+            ),
+          }),
+        ),
+      findIn: async (slot, signature) =>
+        (await ofBlock(
+          slot,
+          (payload) => payload.findSignature(signature),
+          ({ transactions }) =>
+            transactions.findIndex(({ signatures }) => Buffer.from(signature).equals(signatures[0]!)),
+        )) ?? -1,
+    },
+  });
 
   function states(from: number, to: number) {
     const blocks: number[] = [];
@@ -247,7 +307,7 @@ export function createSegmentReader({ chain, log, damaged, refresh, ...parts }: 
     get finalSlot() {
       return Math.min(finalSlot(), top());
     },
-    ...{ newest, firstOfRun, state, states, refresh, stored, addressPage },
+    ...{ newest, firstOfRun, state, states, refresh, stored, index },
     async header(slot) {
       await refresh();
       return (await stored(slot, false))?.frame.header ?? null;
@@ -264,26 +324,26 @@ export function createSegmentReader({ chain, log, damaged, refresh, ...parts }: 
     },
     async find(signature) {
       await refresh();
-      const text = encode64(signature);
-      for (let slot = newest(); slot >= 0; slot = newest(slot - 1)) {
-        const block = await demandBlock(slot);
-        const found = block?.transactions.find((tx) => tx.signature === text);
-        if (found !== undefined) return { slot, index: found.index };
-      }
-      return null;
+      return await index.find(signature);
+    },
+    async addressPage(query) {
+      await refresh();
+      return await index.page(query);
     },
     async transaction(place) {
       await refresh();
-      const { slot, index } = place;
-      const found = await pieces(slot, async (payload, { header }) =>
-        index >= payload.count ? NO_SUCH : { header, ...(await payload.transaction(index)) },
-      );
+      const { slot } = place;
+      const found = await pieces(slot, async (payload, { header }) => {
+        if (place.index < 0 || place.index >= payload.count) return NO_SUCH;
+        const text = await payload.transaction(place.index);
+        return text === null ? null : { header, text: text.text };
+      });
       if (found === NO_SUCH) return null;
-      if (found !== null && found !== OTHER_FORM && 'text' in found && found.text !== undefined)
-        return transactionOf(found.header, place, found.text);
-      if (found === null && find(slot) === null) return null;
+      if (found === null && find(slot) !== null) throw damagedAt(slot);
+      if (found === null) return null;
+      if (found !== OTHER_FORM) return transactionOf(found.header, place, found.text);
       const whole = await demandText(slot);
-      return whole === null ? null : transactionOf(whole.frame.header, place, elementsOf(whole.text)[index]);
+      return whole === null ? null : transactionOf(whole.frame.header, place, elementsOf(whole.text)[place.index]);
     },
   };
 }
@@ -380,30 +440,6 @@ export async function textOf(
   return reader === null ? null : await reader.text();
 }
 
-/** What the history of an address says of a transaction; null when it does not occur for these reasons. */
-function rowOf(tx: NormalTransaction, id: number, reasons: AddressQuery['reasons']) {
-  const at = tx.keys.indexOf(id);
-  const key = at < 0 ? null : at < tx.staticKeyCount ? ('static' as const) : ('loaded' as const);
-  const owner = !tx.tokenOwners.includes(id)
-    ? null
-    : hasChanged(tx, id)
-      ? ('changed' as const)
-      : ('unchanged' as const);
-  const counts =
-    key !== null || (reasons === 'changed' && owner === 'changed') || (reasons === 'all' && owner !== null);
-  return counts ? { index: tx.index, signature: tx.signature, err: tx.error, key, owner } : null;
-}
-
-function hasChanged(tx: NormalTransaction, owner: number): boolean {
-  const amounts = (list: NormalTransaction['preTokenBalances']) =>
-    new Map(
-      list.filter(({ ownerKey }) => ownerKey === owner).map(({ accountIndex, amount }) => [accountIndex, amount]),
-    );
-  const [before, after] = [amounts(tx.preTokenBalances), amounts(tx.postTokenBalances)];
-  const accounts = new Set([...before.keys(), ...after.keys()]);
-  return [...accounts].some((account) => (before.get(account) ?? '0') !== (after.get(account) ?? '0'));
-}
-
 /** A tail that nobody has continued for so long is of a process that stopped: it may be on a fork that was left. */
 const STALE_MS = 60_000;
 
@@ -413,13 +449,17 @@ export interface LedgerReaderOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly damaged: () => void;
+  readonly hasIndex?: boolean;
 }
+
+/** Blocks that a refresh adds to the index at most: more than the writer keeps out of its files. */
+const MOST_ADDED = 1_024;
 
 /**
  * Reads the ledger of another thread or process, and follows what it writes. Blocks that are not final are served as long as it writes.
  * Nothing is known while the folder is missing.
  */
-export function createLedgerReader({ dir, chain, clock, log, damaged }: LedgerReaderOptions): LedgerReader {
+export function createLedgerReader({ dir, chain, clock, log, ...options }: LedgerReaderOptions): LedgerReader {
   let segments: readonly Segment[] = [];
   let reading: Promise<void> | null = null;
 
@@ -445,15 +485,20 @@ export function createLedgerReader({ dir, chain, clock, log, damaged }: LedgerRe
     }
   }
 
-  return createSegmentReader({
-    ...{ chain, log, damaged },
+  const reader = createSegmentReader({
+    ...{ dir, chain, log, hasIndex: true, isWriter: false, ...options },
     segments: () => segments,
     trustedTo: () => (clock.now() - (segments.at(-1)?.lastAt ?? 0) > STALE_MS ? finalSlot() : Number.MAX_SAFE_INTEGER),
     refresh() {
-      reading ??= look().finally(() => {
-        reading = null;
-      });
+      reading ??= look()
+        .then(async () => {
+          if (segments.length > 0) await reader.index.refresh(MOST_ADDED);
+        })
+        .finally(() => {
+          reading = null;
+        });
       return reading;
     },
   });
+  return reader;
 }

@@ -1,4 +1,5 @@
 import { type FileHandle, open } from 'node:fs/promises';
+import { decode32 } from '../lib/base58.ts';
 import { type Dictionary, readDictionary } from './dictionary.ts';
 import {
   BLOCK,
@@ -13,16 +14,18 @@ import {
   readFrame,
 } from './frame.ts';
 
-/** What is known in memory of one file: about 24 bytes a block. */
+/** What is known in memory of one file: about 32 bytes a block. */
 export interface Segment {
   readonly number: number;
   readonly path: string;
   /** Bytes that hold frames. */
   bytes: number;
-  /** Blocks in ascending order of their slots: three lists of the same length. */
+  /** Blocks in ascending order of their slots: four lists of the same length. */
   readonly slots: number[];
   readonly parents: number[];
   readonly places: number[];
+  /** The first 48 bits of each blockhash. */
+  readonly hashes: number[];
   /** Blocks of earlier segments above it are void; infinite without a cut. */
   cutTo: number;
   finalSlot: number;
@@ -31,6 +34,8 @@ export interface Segment {
   lastAt: number;
   /** Place of its dictionary; -1 without one. */
   dictionaryAt: number;
+  /** Blocks that were written below others, as those of a filled gap. */
+  outOfOrder: number;
   /** Byte ranges without sound frames. */
   damaged: number;
   /** Its index is written: nothing is added to it any more. */
@@ -38,13 +43,14 @@ export interface Segment {
 }
 
 export const newSegment = (number: number, path: string): Segment => ({
-  ...{ number, path, bytes: 0, slots: [], parents: [], places: [] },
+  ...{ number, path, bytes: 0, slots: [], parents: [], places: [], hashes: [] },
   ...{
     cutTo: Number.POSITIVE_INFINITY,
     finalSlot: -1,
     firstAt: 0,
     lastAt: 0,
     dictionaryAt: -1,
+    outOfOrder: 0,
     damaged: 0,
     isComplete: false,
   },
@@ -61,18 +67,23 @@ export function lowerBound(slots: readonly number[], slot: number): number {
   return from;
 }
 
+/** The first 48 bits of a blockhash. */
+export const hashNumber = (blockhash: string): number => Buffer.from(decode32(blockhash)!.buffer).readUIntBE(0, 6);
+
 /** Applies a frame, which stands at `place`, to what is known of its segment. */
 export function addFrame(segment: Segment, { kind, header, writtenAt, payload }: Frame, place: number): void {
-  const { slots, parents, places } = segment;
+  const { slots, parents, places, hashes } = segment;
   if (kind === BLOCK) {
     const at = lowerBound(slots, header.slot);
     const replaced = slots[at] === header.slot ? 1 : 0;
+    if (at < slots.length) segment.outOfOrder += 1;
     slots.splice(at, replaced, header.slot);
     parents.splice(at, replaced, header.parentSlot);
     places.splice(at, replaced, place);
+    hashes.splice(at, replaced, hashNumber(header.blockhash));
   } else if (kind === CUT) {
     const kept = lowerBound(slots, header.slot + 1);
-    for (const list of [slots, parents, places]) list.length = kept;
+    for (const list of [slots, parents, places, hashes]) list.length = kept;
     segment.cutTo = Math.min(segment.cutTo, header.slot);
     segment.finalSlot = Math.min(segment.finalSlot, header.slot);
   } else if (kind === FINAL) segment.finalSlot = Math.max(segment.finalSlot, header.slot);
@@ -84,9 +95,9 @@ export function addFrame(segment: Segment, { kind, header, writtenAt, payload }:
 }
 
 /** The payload of the index: see README.md. */
-export function indexOf({ cutTo, finalSlot, firstAt, dictionaryAt, slots, parents, places }: Segment): Buffer {
+export function indexOf({ cutTo, finalSlot, firstAt, dictionaryAt, slots, parents, places, hashes }: Segment): Buffer {
   const numbers = [cutTo, finalSlot, firstAt, dictionaryAt, slots.length];
-  for (let at = 0; at < slots.length; at++) numbers.push(slots[at]!, parents[at]!, places[at]!);
+  for (let at = 0; at < slots.length; at++) numbers.push(slots[at]!, parents[at]!, places[at]!, hashes[at]!);
   const bytes = Buffer.alloc(numbers.length * 8 + 8);
   for (const [at, value] of numbers.entries()) bytes.writeDoubleLE(value, at * 8);
   // The last bytes of the file lead to the frame.
@@ -106,9 +117,10 @@ async function readIndex(file: FileHandle, segment: Segment, size: number): Prom
   segment.cutTo = number(0);
   segment.finalSlot = number(1);
   for (let at = 0; at < number(4); at++) {
-    segment.slots.push(number(5 + at * 3));
-    segment.parents.push(number(6 + at * 3));
-    segment.places.push(number(7 + at * 3));
+    segment.slots.push(number(5 + at * 4));
+    segment.parents.push(number(6 + at * 4));
+    segment.places.push(number(7 + at * 4));
+    segment.hashes.push(number(8 + at * 4));
   }
   segment.dictionaryAt = number(3);
   addFrame(segment, frame, size - length);
@@ -152,8 +164,9 @@ export async function updateSegment(known: Segment): Promise<Segment> {
     const { size } = await file.stat();
     if (size === known.bytes) return known;
     if (size < known.bytes) return await loadSegment(known.number, known.path);
-    const { slots, parents, places } = known;
-    const segment = { ...known, slots: [...slots], parents: [...parents], places: [...places] };
+    const { slots, parents, places, hashes } = known;
+    const lists = { slots: [...slots], parents: [...parents], places: [...places], hashes: [...hashes] };
+    const segment = { ...known, ...lists };
     for await (const { frame, place } of framesOf(file, size, segment, known.bytes)) addFrame(segment, frame, place);
     return segment;
   } finally {

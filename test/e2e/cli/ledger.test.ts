@@ -70,7 +70,7 @@ test('a daemon keeps the blocks as its node answers them, and `ledger verify` fi
   assert.equal(sound.code, 0, sound.err);
   assert.match(sound.out, /^\d+ sound blocks, 0 damaged places, \d+ bytes in 1 files$/m);
   await exportAndImport(config, dataDir, dir);
-  const [name] = readdirSync(dir);
+  const name = readdirSync(dir).find((each) => each.endsWith('.ledger'));
   const bytes = readFileSync(join(dir, name!));
   bytes[200] = bytes[200]! ^ 1;
   writeFileSync(join(dir, name!), bytes);

@@ -1,0 +1,498 @@
+import { readdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { encode64 } from '../lib/base58.ts';
+import { codeOf } from '../lib/coded-error.ts';
+import type { ChainId } from '../ports/chain.ts';
+import type { AddressPage, AddressQuery, AddressRow, Place } from '../ports/ledger.ts';
+import type { Log } from '../ports/log.ts';
+import { createSemaphore } from '../runtime/semaphore.ts';
+import { ledgerFailed, listRuns, RUN_NAME, syncFolder } from './files.ts';
+import {
+  type BlockRows,
+  CHANGED,
+  isLeftOut,
+  KEY_ROWS,
+  LOADED,
+  nameOf,
+  OWNER_ROWS,
+  signatureName,
+  VOTE_ROWS,
+} from './rows.ts';
+import {
+  entriesOfBlocks,
+  hasBlock,
+  isBefore,
+  joinBlocks,
+  mergedEntries,
+  openRun,
+  type Row,
+  type RowQuery,
+  type Run,
+  readRun,
+  writeRun,
+} from './run.ts';
+
+/**
+ * The index of a ledger: rows of the newest blocks in memory, those of all others in runs. A row counts when its block, by its hash, is the
+ * block that the ledger has in this slot, so that cuts, forks and removed files need no change of the index.
+ */
+
+/** What the index needs of the segments. */
+export interface IndexedBlocks {
+  /** 48 bits of the hash of the block; -1 without a block. */
+  hashAt(slot: number): number;
+  /** Of a known block. */
+  parentAt(slot: number): number;
+  newest(): number;
+  readonly finalSlot: number;
+  /** All files, newest first. */
+  segments(): Iterable<IndexedSegment>;
+  /** From the block itself; null when it is unknown or damaged. Errors: LEDGER_IO. */
+  rows(slot: number): Promise<BlockRows | null>;
+  /** Of some transactions of a block; null when it is unknown. Errors: LEDGER_IO, LEDGER_DAMAGED. */
+  details(slot: number, indexes: readonly number[]): Promise<BlockDetails | null>;
+  /** The index of a transaction in a block; -1 when it is not there. Errors: as `details`. */
+  findIn(slot: number, signature: Uint8Array): Promise<number>;
+}
+
+interface IndexedSegment {
+  readonly number: number;
+  readonly isComplete: boolean;
+  /** Changes with blocks that are written below others. */
+  readonly outOfOrder: number;
+  /** Newest first; some of them void, or replaced by later files. */
+  readonly slots: readonly number[];
+}
+
+export interface BlockDetails {
+  readonly blockTime: number | null;
+  readonly signatures: ReadonlyMap<number, Uint8Array>;
+  readonly errors: ReadonlyMap<number, unknown>;
+  readonly memos: ReadonlyMap<number, string>;
+}
+
+export interface IndexOptions {
+  readonly dir: string;
+  readonly chain: ChainId;
+  readonly blocks: IndexedBlocks;
+  readonly log: Log;
+  /** Whether rows are kept; without, signatures are searched in all blocks. */
+  readonly isOn: boolean;
+  /** Whether files may be changed, which is so in one thread. */
+  readonly isWriter: boolean;
+  /** Final blocks in memory before they become a run; default 256. */
+  readonly flushBlocks?: number;
+}
+
+export type LedgerIndex = ReturnType<typeof createIndex>;
+
+/** Final blocks in memory, and their rows, before they become a run. */
+const FLUSH_BLOCKS = 256;
+const FLUSH_ROWS = 400_000;
+/** Blocks in memory outside the thread that writes. */
+const MOST_TAIL = 2_048;
+/** So many runs of a level become one of the next. */
+const FAN_IN = 8;
+const HIGHEST_LEVEL = 3;
+/** Blocks that are read at once when they are added, and when a page is made. */
+const BLOCKS_AT_ONCE = 8;
+
+interface TailBlock {
+  readonly hash: number;
+  readonly rows: BlockRows;
+  readonly count: number;
+}
+
+export function createIndex({ dir, chain, blocks, log, isOn, isWriter, ...options }: IndexOptions) {
+  const flushBlocks = options.flushBlocks ?? FLUSH_BLOCKS;
+  const tail = new Map<number, TailBlock>();
+  let runs: readonly Run[] = [];
+  let nextNumber = 1;
+  const work = createSemaphore({ concurrency: 1 });
+  /** What was found complete the last time. */
+  let complete: { readonly from: number; readonly to: number; readonly hash: number } | null = null;
+  const damaged = new Set<string>();
+  /** By segment: the newest block up to which all are covered. */
+  const scanned = new Map<string, { readonly slot: number; readonly hash: number }>();
+  /** Every block was covered when they were looked at the last time; later ones were added. */
+  let isWhole = false;
+  /** Blocks that could not be added, by slot and hash: they are not tried again. */
+  const failed = new Map<number, number>();
+
+  const isCovered = (slot: number, hash: number) =>
+    tail.get(slot)?.hash === hash || runs.some((run) => hasBlock(run, slot, hash));
+
+  /** The lowest block at or above a slot, which is below another block. */
+  function lowestFrom(slot: number, below: number): number {
+    for (let at = slot; at < below; at++) if (blocks.hashAt(at) >= 0) return at;
+    return below;
+  }
+
+  /** The newest range of slots in which every block is covered. */
+  function range(): { readonly from: number; readonly to: number } | null {
+    let slot = blocks.newest();
+    const covered = () => {
+      const hash = blocks.hashAt(slot);
+      return hash >= 0 && isCovered(slot, hash);
+    };
+    while (slot >= 0 && !covered()) slot = blocks.hashAt(slot) < 0 ? -1 : blocks.parentAt(slot);
+    if (slot < 0) return null;
+    const to = slot;
+    let from = slot;
+    while (covered()) {
+      // Of what was complete before only blocks that are not final may have changed.
+      const before = complete;
+      const isKnown =
+        before !== null &&
+        slot <= before.to &&
+        slot > before.from &&
+        (slot <= blocks.finalSlot || (slot === before.to && blocks.hashAt(slot) === before.hash));
+      from = slot;
+      // The retention may have removed the lowest of them.
+      const parent = isKnown ? lowestFrom(before.from, slot) : blocks.parentAt(slot);
+      if (parent >= slot) break;
+      slot = parent;
+    }
+    complete = { from, to, hash: blocks.hashAt(to) };
+    return { from, to };
+  }
+
+  /** The first rows of a name, of all runs and of memory, in the order of the query. */
+  async function rowsOfName(query: Omit<RowQuery, 'counts'>): Promise<Row[]> {
+    const { name, order, above, below, limit } = query;
+    const isNewest = order === 'newest';
+    const inOrder = (a: Place, b: Place) => (isBefore(a, b) === isNewest ? 1 : -1);
+    let found: Row[] = [];
+    for (const [slot, { hash, rows }] of tail) {
+      if (slot < above.slot || slot > below.slot || blocks.hashAt(slot) !== hash) continue;
+      for (const row of rowsIn(rows, name)) {
+        const place = { slot, index: Math.floor(row / 16), flags: row % 16 };
+        if (isBefore(above, place) && isBefore(place, below)) found.push(place);
+      }
+    }
+    found = found.sort(inOrder).slice(0, limit);
+    const behind = (run: Run) => (isNewest ? run.slots.at(-1)! : run.slots[0]!);
+    const sorted = runs.toSorted((a, b) => (isNewest ? behind(b) - behind(a) : behind(a) - behind(b)));
+    for (const run of sorted) {
+      if (run.slots.at(-1)! < above.slot || run.slots[0]! > below.slot) continue;
+      const last = found.length < limit ? null : found.at(-1)!.slot;
+      if (last !== null && (isNewest ? behind(run) < last : behind(run) > last)) break;
+      const counts = ({ slot }: Row) => {
+        const hash = blocks.hashAt(slot);
+        return hash >= 0 && hasBlock(run, slot, hash);
+      };
+      const more = await readRun(run, { ...query, counts }).catch((error: unknown) => lost(run, error));
+      if (more.length > 0) found = distinct([...found, ...more].sort(inOrder)).slice(0, limit);
+    }
+    return found;
+  }
+
+  /** A damaged run is not used again. */
+  function lost(run: Run, error: unknown): never {
+    if (codeOf(error) === 'LEDGER_DAMAGED') void discard(run);
+    throw error;
+  }
+
+  async function discard(run: Run): Promise<void> {
+    log.error({ chain, file: run.path }, 'a file of the index is damaged; the writer makes it again from the blocks');
+    damaged.add(run.path);
+    dropRuns([run]);
+    lookAgain();
+    if (isWriter) await rm(run.path, { force: true }).catch(() => undefined);
+  }
+
+  function dropRuns(dropped: readonly Run[]): void {
+    runs = runs.filter((run) => !dropped.includes(run));
+  }
+
+  /** Some blocks are covered no more. */
+  function lookAgain(): void {
+    complete = null;
+    isWhole = false;
+    scanned.clear();
+  }
+
+  /** Again when files were replaced meanwhile. */
+  async function retried<T>(task: () => Promise<T>): Promise<T> {
+    for (let tries = 0; ; tries++) {
+      const before = runs;
+      try {
+        return await task();
+      } catch (error) {
+        if (codeOf(error) === 'LEDGER_DAMAGED') throw error;
+        if (codeOf(error) !== 'ENOENT' || tries >= 3) throw ledgerFailed('read', error);
+        if (runs === before) await findRuns();
+      }
+    }
+  }
+
+  /** Sees the runs that are there now. Errors: those of the file system. */
+  async function findRuns(): Promise<void> {
+    const names = (await listRuns(dir)).filter((name) => !damaged.has(join(dir, name)));
+    const known = new Map(runs.map((run) => [run.path, run]));
+    const found: Run[] = [];
+    let isChanged = names.length !== runs.length;
+    for (const name of names) {
+      const path = join(dir, name);
+      nextNumber = Math.max(nextNumber, Number(RUN_NAME.exec(name)![1]) + 1);
+      const run =
+        known.get(path) ??
+        (await openRun(path).catch((error: unknown) => {
+          if (codeOf(error) === 'ENOENT') return null;
+          throw error;
+        }));
+      if (!known.has(path)) isChanged = true;
+      if (run !== null && run.slots.length > 0) found.push(run);
+      else if (run === null && isWriter) await rm(path, { force: true });
+    }
+    if (!isChanged) return;
+    const gone = runs.filter((run) => !found.includes(run));
+    runs = found;
+    const isCoveredStill = ({ slots, hashes }: Run) =>
+      slots.every((slot, at) => blocks.hashAt(slot) !== hashes[at] || isCovered(slot, hashes[at]!));
+    if (!gone.every(isCoveredStill)) lookAgain();
+    for (const [slot, { hash }] of tail) if (runs.some((run) => hasBlock(run, slot, hash))) tail.delete(slot);
+  }
+
+  const put = (slot: number, hash: number, rows: BlockRows) =>
+    void tail.set(slot, { hash, rows, count: rows.rows.reduce((sum, list) => sum + list.length, 0) });
+
+  /** Adds blocks that are not covered, newest first, at most so many. Returns how many. Errors: LEDGER_IO. */
+  async function cover(limit: number): Promise<number> {
+    if (!isOn) return 0;
+    const room = isWriter ? limit : Math.min(limit, MOST_TAIL - tail.size);
+    const wanted: [number, number][] = [];
+    const seen = new Set<number>();
+    let isRest = false;
+    for (const { number, outOfOrder, isComplete, slots } of blocks.segments()) {
+      const name = `${number} ${outOfOrder} ${isComplete}`;
+      const known = scanned.get(name);
+      const newest = slots[0];
+      for (const slot of slots) {
+        const hash = blocks.hashAt(slot);
+        if (slot === known?.slot && hash === known.hash) break;
+        if (hash < 0 || seen.has(slot) || failed.get(slot) === hash || isCovered(slot, hash)) continue;
+        if (wanted.length >= room) {
+          isRest = true;
+          break;
+        }
+        seen.add(slot);
+        wanted.push([slot, hash]);
+      }
+      if (isRest) break;
+      if (newest !== undefined) scanned.set(name, { slot: newest, hash: blocks.hashAt(newest) });
+    }
+    for (let at = 0; at < wanted.length; at += BLOCKS_AT_ONCE)
+      await Promise.all(
+        wanted.slice(at, at + BLOCKS_AT_ONCE).map(async ([slot, hash]) => {
+          const rows = await blocks.rows(slot);
+          if (rows === null) failed.set(slot, hash);
+          else if (blocks.hashAt(slot) === hash) put(slot, hash, rows);
+        }),
+      );
+    isWhole = !isRest;
+    return wanted.length;
+  }
+
+  function forgetVoid(): void {
+    for (const [slot, { hash }] of tail) if (blocks.hashAt(slot) !== hash) tail.delete(slot);
+  }
+
+  const pathOf = (number: number) => join(dir, `${String(number).padStart(10, '0')}.run`);
+
+  async function flush(isAll: boolean): Promise<void> {
+    const final = [...tail]
+      .filter(([slot, { hash }]) => slot <= blocks.finalSlot && blocks.hashAt(slot) === hash)
+      .sort(([a], [b]) => a - b);
+    const rows = final.reduce((sum, [, { count }]) => sum + count, 0);
+    if (final.length === 0 || (!isAll && final.length < flushBlocks && rows < FLUSH_ROWS)) return;
+    const set = { slots: final.map(([slot]) => slot), hashes: final.map(([, { hash }]) => hash) };
+    const rest = () => new Promise<void>((resolve) => void setImmediate(resolve));
+    const entries = entriesOfBlocks(
+      final.map(([slot, block]) => [slot, block.rows]),
+      rest,
+    );
+    const run = await writeRun(pathOf(nextNumber++), 0, set, entries);
+    await syncFolder(dir);
+    runs = [...runs, run];
+    for (const [slot, block] of final) if (tail.get(slot) === block) tail.delete(slot);
+    await mergeRuns();
+  }
+
+  async function mergeRuns(): Promise<void> {
+    for (let level = 0; level < HIGHEST_LEVEL; level++) {
+      const chosen = runs.filter((run) => run.level === level);
+      if (chosen.length < FAN_IN) continue;
+      try {
+        const merged = await writeRun(pathOf(nextNumber++), level + 1, joinBlocks(chosen), mergedEntries(chosen));
+        await syncFolder(dir);
+        runs = [...runs.filter((run) => !chosen.includes(run)), merged];
+      } catch (error) {
+        if (codeOf(error) !== 'LEDGER_DAMAGED') throw error;
+        const path = (error as { facts?: { path?: unknown } }).facts?.path;
+        for (const run of chosen) if (run.path === path) await discard(run);
+        return;
+      }
+      for (const run of chosen) await rm(run.path, { force: true });
+    }
+  }
+
+  /** What a row says beside its place. */
+  async function withDetails(places: readonly (Row & Reasons)[]): Promise<AddressRow[]> {
+    const slots = [...new Set(places.map(({ slot }) => slot))];
+    const indexes = (of: number) => places.flatMap(({ slot, index }) => (slot === of ? [index] : []));
+    const details = new Map<number, BlockDetails | null>();
+    for (let at = 0; at < slots.length; at += BLOCKS_AT_ONCE)
+      await Promise.all(
+        slots
+          .slice(at, at + BLOCKS_AT_ONCE)
+          .map(async (slot) => void details.set(slot, await blocks.details(slot, indexes(slot)))),
+      );
+    const rows: AddressRow[] = [];
+    for (const { slot, index, key, owner } of places) {
+      const block = details.get(slot) ?? null;
+      const signature = block?.signatures.get(index);
+      // Removed by the retention, or cut, since it was found.
+      if (block === null || signature === undefined) continue;
+      rows.push({
+        ...{ slot, index, key, owner },
+        signature: encode64(signature),
+        blockTime: block.blockTime,
+        isFinal: slot <= blocks.finalSlot,
+        err: block.errors.get(index) ?? null,
+        memo: block.memos.get(index) ?? null,
+      });
+    }
+    return rows;
+  }
+
+  async function page(query: AddressQuery): Promise<AddressPage | null> {
+    if (!isOn || isLeftOut(query.address)) return null;
+    const found = range();
+    if (found === null) return { rows: [], hasMore: false, from: 0, to: -1, inVotes: false };
+    const { from, to } = found;
+    const lowest = { slot: from, index: -1 };
+    const highest = { slot: to, index: Number.POSITIVE_INFINITY };
+    const above = query.above === undefined || isBefore(query.above, lowest) ? lowest : query.above;
+    const below = query.below === undefined || isBefore(highest, query.below) ? highest : query.below;
+    const { order, reasons } = query;
+    const limit = query.limit + 1;
+    const named = (kind: string) => nameOf(kind, query.address);
+    const isNewest = order === 'newest';
+    const places = new Map<string, Row & Reasons>();
+    const add = (row: Row, reason: Partial<Reasons>) => {
+      const name = `${row.slot} ${row.index}`;
+      places.set(name, { ...{ key: null, owner: null }, ...places.get(name), ...row, ...reason });
+    };
+    for (const row of await rowsOfName({ name: named(KEY_ROWS), order, above, below, limit }))
+      add(row, { key: (row.flags & LOADED) === 0 ? 'static' : 'loaded' });
+    if (reasons !== 'keys')
+      for (const row of await ownerRows({ name: named(OWNER_ROWS), order, above, below, limit }, reasons === 'changed'))
+        add(row, { owner: (row.flags & CHANGED) === 0 ? 'unchanged' : 'changed' });
+    const sorted = [...places.values()].sort((a, b) => (isBefore(a, b) === isNewest ? 1 : -1)).slice(0, limit);
+    const votes = await rowsOfName({ name: named(VOTE_ROWS), order, above: BOTTOM, below: TOP, limit: 1 });
+    const rows = await withDetails(sorted.slice(0, query.limit));
+    return { rows, hasMore: sorted.length > query.limit, from, to, inVotes: votes.length > 0 };
+  }
+
+  /** Rows of an owner; `isChanged`: only those in which a balance changed. */
+  async function ownerRows(query: Omit<RowQuery, 'counts'>, isChanged: boolean): Promise<Row[]> {
+    const found: Row[] = [];
+    let { above, below } = query;
+    for (;;) {
+      const some = await rowsOfName({ ...query, above, below });
+      found.push(...some.filter(({ flags }) => !isChanged || (flags & CHANGED) !== 0));
+      if (some.length < query.limit || found.length >= query.limit) return found.slice(0, query.limit);
+      if (query.order === 'newest') below = some.at(-1)!;
+      else above = some.at(-1)!;
+    }
+  }
+
+  return {
+    /** Sees the runs that are there, and adds newest blocks that they lack. Errors: LEDGER_IO. */
+    async refresh(limit: number): Promise<number> {
+      if (!isOn) return 0;
+      try {
+        await findRuns();
+        forgetVoid();
+        return await cover(limit);
+      } catch (error) {
+        throw ledgerFailed('read', error);
+      }
+    },
+    cover,
+    add(slot: number, hash: number, rows: BlockRows): void {
+      if (isOn) put(slot, hash, rows);
+    },
+    forgetVoid,
+    /** Moves final blocks from memory to a run when there are enough of them, or `isAll`. Errors: LEDGER_IO, LEDGER_FULL. */
+    flush: (isAll = false) =>
+      work.run(async () => {
+        await flush(isAll).catch((error: unknown) => {
+          throw ledgerFailed('write', error);
+        });
+      }),
+    /** Removes runs whose blocks are all below the slot. Errors: LEDGER_IO. */
+    retain: (oldest: number) =>
+      work.run(async () => {
+        const old = runs.filter((run) => run.slots.at(-1)! < oldest);
+        dropRuns(old);
+        for (const run of old) await rm(run.path, { force: true });
+      }),
+    /** Removes what a crash left half written. Errors: those of the file system. */
+    async clean(): Promise<void> {
+      for (const name of await readdir(dir)) if (name.endsWith('.run.tmp')) await rm(join(dir, name), { force: true });
+    },
+    isWhole: () => isWhole,
+    bytes: () => runs.reduce((sum, { bytes }) => sum + bytes, 0),
+    rowCount: () =>
+      runs.reduce((sum, { rowCount }) => sum + rowCount, 0) +
+      [...tail.values()].reduce((sum, { count }) => sum + count, 0),
+    page: (query: AddressQuery) => retried(() => page(query)),
+    range,
+    async find(signature: Uint8Array): Promise<Place | null> {
+      const name = signatureName(signature);
+      const isRight = async (place: Place) => {
+        const found = (await blocks.details(place.slot, [place.index]))?.signatures.get(place.index);
+        return found !== undefined && Buffer.from(signature).equals(found);
+      };
+      const places = await retried(() =>
+        rowsOfName({ name, order: 'newest', above: BOTTOM, below: TOP, limit: MOST_CANDIDATES }),
+      );
+      for (const { slot, index } of places) if (await isRight({ slot, index })) return { slot, index };
+      if (isWhole && failed.size === 0) return null;
+      // Blocks that the index lacks.
+      for (const { slots } of blocks.segments())
+        for (const slot of slots) {
+          const hash = blocks.hashAt(slot);
+          if (hash < 0 || isCovered(slot, hash)) continue;
+          const index = await blocks.findIn(slot, signature);
+          if (index >= 0) return { slot, index };
+        }
+      return null;
+    },
+  };
+}
+
+interface Reasons {
+  readonly key: AddressRow['key'];
+  readonly owner: AddressRow['owner'];
+}
+
+const BOTTOM: Place = { slot: -1, index: 0 };
+const TOP: Place = { slot: Number.MAX_SAFE_INTEGER, index: 0 };
+/** Transactions whose signatures agree in eight bytes. */
+const MOST_CANDIDATES = 64;
+
+function rowsIn({ names, rows }: BlockRows, name: string): Iterable<number> {
+  let [from, to] = [0, names.length];
+  while (from < to) {
+    const middle = (from + to) >>> 1;
+    if (names[middle]! < name) from = middle + 1;
+    else to = middle;
+  }
+  return names[from] === name ? rows[from]! : [];
+}
+
+const distinct = (rows: readonly Row[]) =>
+  rows.filter((row, at) => rows[at - 1]?.slot !== row.slot || rows[at - 1]?.index !== row.index);

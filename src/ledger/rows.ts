@@ -1,0 +1,154 @@
+import { decode32 } from '../lib/base58.ts';
+import type { ChainBlock, NormalTransaction } from '../ports/block.ts';
+import { SYSTEM_PROGRAM } from '../solana/addresses.ts';
+import type { Sink, Source } from './codec.ts';
+
+/**
+ * What the index has of a block: for each name the transactions in which it occurs, as numbers `index * 16 + flags`. A name is one byte of
+ * kind and the bytes of a key or signature, as latin1, so that names sort like their bytes.
+ */
+export interface BlockRows {
+  /** Ascending. */
+  readonly names: readonly string[];
+  /** For each name, ascending. */
+  readonly rows: readonly Uint32Array[];
+}
+
+export const KEY_ROWS = '\u0000';
+export const OWNER_ROWS = '\u0001';
+/** The key occurs in votes, which have no rows of their own. */
+export const VOTE_ROWS = '\u0002';
+/** Eight bytes of a signature. */
+export const SIGNATURE_ROWS = '\u0003';
+
+/** Flags of a row: of a loaded key; of an owner of whose accounts a balance changed. */
+export const LOADED = 1;
+export const CHANGED = 2;
+
+export const nameBytes = (kind: string) => (kind === SIGNATURE_ROWS ? 9 : 33);
+
+/** Nearly every transaction has them: their history is that of the chain. */
+const LEFT_OUT = new Set(
+  [
+    SYSTEM_PROGRAM,
+    'Vote111111111111111111111111111111111111111',
+    'SysvarC1ock11111111111111111111111111111111',
+    'SysvarS1otHashes111111111111111111111111111',
+  ].map((address) => latin1(decode32(address)!)),
+);
+
+function latin1(bytes: Uint8Array): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1');
+}
+
+export const isLeftOut = (address: Uint8Array): boolean => LEFT_OUT.has(latin1(address));
+export const nameOf = (kind: string, key: Uint8Array): string => kind + latin1(key);
+export const signatureName = (signature: Uint8Array): string => SIGNATURE_ROWS + latin1(signature.subarray(0, 8));
+
+export function rowsOf({ transactions, keys }: ChainBlock): BlockRows {
+  const found = new Map<number, number[]>();
+  const owners = new Map<number, number[]>();
+  const voters = new Set<number>();
+  const signatures: (readonly [string, Uint32Array])[] = [];
+  for (const tx of transactions) {
+    const { index } = tx;
+    signatures.push([signatureName(tx.signatures[0]!), Uint32Array.of(index * 16)]);
+    if (tx.isVote) {
+      for (const id of tx.keys) voters.add(id);
+      continue;
+    }
+    for (let at = 0; at < tx.keys.length; at++)
+      addRow(found, tx.keys[at]!, index * 16 + (at < tx.staticKeyCount ? 0 : LOADED));
+    if (tx.tokenOwners.length === 0) continue;
+    const changed = changedOwners(tx);
+    for (const id of tx.tokenOwners) addRow(owners, id, index * 16 + (changed.has(id) ? CHANGED : 0));
+  }
+  const entries = [...signatures];
+  const name = (kind: string, id: number) => kind + latin1(keys.bytes(id));
+  for (const [id, list] of found) entries.push([name(KEY_ROWS, id), Uint32Array.from(list)]);
+  for (const [id, list] of owners) entries.push([name(OWNER_ROWS, id), Uint32Array.from(list)]);
+  for (const id of voters) entries.push([name(VOTE_ROWS, id), Uint32Array.of(0)]);
+  return sorted(entries.filter(([each]) => !LEFT_OUT.has(each.slice(1))));
+}
+
+function sorted(entries: (readonly [string, Uint32Array])[]): BlockRows {
+  entries.sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0));
+  const names: string[] = [];
+  const rows: Uint32Array[] = [];
+  for (const [name, list] of entries) {
+    // Signatures may agree in eight bytes.
+    if (names.at(-1) === name) rows[rows.length - 1] = Uint32Array.of(...rows.at(-1)!, ...list).toSorted();
+    else {
+      names.push(name);
+      rows.push(list);
+    }
+  }
+  return { names, rows };
+}
+
+function addRow(rows: Map<number, number[]>, id: number, row: number): void {
+  const list = rows.get(id);
+  if (list === undefined) rows.set(id, [row]);
+  // A key that is loaded twice, or an owner of many accounts.
+  else if (Math.floor(list.at(-1)! / 16) !== Math.floor(row / 16)) list.push(row);
+}
+
+function changedOwners(tx: NormalTransaction): ReadonlySet<number> {
+  const amounts = new Map<number, string>();
+  const changed = new Set<number>();
+  for (const { accountIndex, amount } of tx.preTokenBalances) amounts.set(accountIndex, amount);
+  for (const { accountIndex, amount, ownerKey } of tx.postTokenBalances) {
+    if ((amounts.get(accountIndex) ?? '0') !== amount) changed.add(ownerKey);
+    amounts.delete(accountIndex);
+  }
+  // Of accounts that were closed.
+  for (const { accountIndex, amount, ownerKey } of tx.preTokenBalances)
+    if (amounts.has(accountIndex) && amount !== '0') changed.add(ownerKey);
+  return changed;
+}
+
+/** Written as a piece of the block. Names are numbers of its key table; signatures are not written. */
+export function writeRows(out: Sink, { names, rows }: BlockRows, keyId: (bytes: Uint8Array) => number): void {
+  for (const kind of [KEY_ROWS, OWNER_ROWS, VOTE_ROWS]) {
+    const numbers = names.flatMap((name, at) => (name[0] === kind ? [at] : []));
+    const entries = numbers
+      .map((at) => [keyId(Buffer.from(names[at]!.slice(1), 'latin1')), rows[at]!] as const)
+      .sort(([a], [b]) => a - b);
+    out.number(entries.length);
+    let last = 0;
+    for (const [id, list] of entries) {
+      out.number(id - last);
+      last = id;
+      if (kind === VOTE_ROWS) continue;
+      out.number(list.length);
+      let before = 0;
+      for (const row of list) {
+        out.number(row - before);
+        before = row - (row % 16);
+      }
+    }
+  }
+}
+
+/** The reverse. `key`: the bytes of a number of the key table. Throws RangeError for other bytes. */
+export function readRows(source: Source, key: (id: number) => Buffer, signatures: readonly Uint8Array[]): BlockRows {
+  const entries: (readonly [string, Uint32Array])[] = signatures.map((signature, index) => [
+    signatureName(signature),
+    Uint32Array.of(index * 16),
+  ]);
+  for (const kind of [KEY_ROWS, OWNER_ROWS, VOTE_ROWS]) {
+    let id = 0;
+    for (let left = source.room(source.number()); left > 0; left--) {
+      id += source.number();
+      const list = new Uint32Array(kind === VOTE_ROWS ? 1 : source.room(source.number()));
+      let before = 0;
+      if (kind !== VOTE_ROWS)
+        for (let at = 0; at < list.length; at++) {
+          list[at] = source.number() + before;
+          before = list[at]! - (list[at]! % 16);
+        }
+      entries.push([nameOf(kind, key(id)), list]);
+    }
+  }
+  return sorted(entries);
+}
