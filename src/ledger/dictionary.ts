@@ -1,5 +1,11 @@
 import { crc32 } from 'node:zlib';
-import { Sink, Source, type Tables, type Token } from './codec.ts';
+import { Sink, Source } from './bytes.ts';
+
+/** A run, and what stands behind it. */
+export interface Token {
+  readonly kind: number;
+  readonly run: Buffer;
+}
 
 /**
  * What many blocks have in common: keys, tokens, lines of logs, and bytes for the compressor. It is trained on the blocks before a
@@ -20,6 +26,16 @@ export interface Dictionary {
   /** Numbers of keys by base58 text, and the reverse by rank: filled as they occur. */
   readonly textIds: Map<string, number>;
   readonly addresses: (string | undefined)[];
+}
+
+/** What a block used of a dictionary, and what that lacked. */
+export interface Used {
+  readonly dictionary: Dictionary;
+  /** By the rank of a key: 1 when the block has it. */
+  readonly used: Uint8Array;
+  readonly keys: Sink;
+  readonly lines: ReadonlyMap<string, number>;
+  readonly tokens: readonly Token[];
 }
 
 const MOST_KEYS = 65_536;
@@ -91,7 +107,7 @@ export function createTrainer(before: Dictionary) {
       return blocks;
     },
     /** `part`: of this block, as it is before compression. */
-    saw(tables: Tables, part: Buffer): void {
+    saw(tables: Used, part: Buffer): void {
       blocks += 1;
       const { dictionary, used } = tables;
       for (let rank = 0; rank < used.length; rank++)

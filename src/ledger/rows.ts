@@ -1,7 +1,7 @@
 import { decode32 } from '../lib/base58.ts';
 import type { ChainBlock, NormalTransaction } from '../ports/block.ts';
 import { SYSTEM_PROGRAM } from '../solana/addresses.ts';
-import type { Sink, Source } from './codec.ts';
+import type { Sink, Source } from './bytes.ts';
 
 /**
  * What the index has of a block: for each name the transactions in which it occurs, as numbers `index * 16 + flags`. A name is one byte of

@@ -2,7 +2,7 @@ import { type FileHandle, open, rename, rm } from 'node:fs/promises';
 import { crc32 } from 'node:zlib';
 import { CodedError, codeOf } from '../lib/coded-error.ts';
 import type { Place } from '../ports/ledger.ts';
-import { Sink, Source } from './codec.ts';
+import { Sink, Source } from './bytes.ts';
 import { type BlockRows, nameBytes, VOTE_ROWS } from './rows.ts';
 import { lowerBound, readAt } from './segment.ts';
 
