@@ -186,6 +186,7 @@ const { metafile } = await build({
     'src/cli/main.ts',
     'src/cli/role-thread.ts',
     'src/local-chain/child.ts',
+    'src/adapters/clickhouse/chdb-child.ts',
     ...Object.values(PUBLIC),
     ...(await readdir('plugins')).map((plugin) => `plugins/${plugin}/index.ts`),
     ...tests,

@@ -9,16 +9,19 @@ import {
   createUpstreamPool,
   type OutageBook,
 } from '../adapters/chain/rpc/index.ts';
+import { type ArchiveAddress, createArchiveEngine, parseArchive } from '../adapters/clickhouse/index.ts';
 import { createSystemClock } from '../adapters/clock.ts';
 import { createLog, type RootLog } from '../adapters/log.ts';
 import { createOutbound } from '../adapters/outbound/index.ts';
 import { createSystemRandom } from '../adapters/random.ts';
 import type { CoreConfig, UpstreamEntry } from '../config/core.ts';
 import type { ChainSetup, DaemonParts } from '../daemon/parts.ts';
+import { CodedError } from '../lib/coded-error.ts';
 import { derived } from '../lib/reloadable.ts';
 import type { Bus } from '../ports/bus.ts';
 import type { BlockStream, ChainId } from '../ports/chain.ts';
 import type { UpstreamConfig } from '../ports/upstream.ts';
+import { EXIT } from '../runtime/errors.ts';
 import { openStore } from '../store/index.ts';
 import { openOwner } from '../store/owner.ts';
 import type { WriteLock } from '../store/write-lock.ts';
@@ -47,6 +50,8 @@ export function composeParts(
   const shared = { clock, random, log, core };
   const bus = openBus({ channel, storeUrl: isConnected ? core.store.url : null, clock, random, log });
   const outages = outageBook(bus);
+  const archives = archiveAddresses(core);
+  const packages = configFile === null ? process.cwd() : dirname(configFile);
   return {
     processName: `${hostname()}:${process.pid}`,
     clock,
@@ -59,6 +64,9 @@ export function composeParts(
     openStore: (config, dataDir) => openStore(config, dataDir, lock ?? undefined),
     bus,
     openThreadLine: threadLines(channel ?? `parhelion-${process.pid}-${randomUUID()}`),
+    ...(archives === null
+      ? {}
+      : { archiveEngine: (chain, owns) => createArchiveEngine({ address: archives[chain], packages, owns }) }),
     makePool: (label, upstreams, metrics) => createUpstreamPool({ ...shared, label, upstreams, metrics, outages }),
     makeChain: ({ id, kind }, pool, follower) => ({
       source: createRpcChainSource({ ...shared, chain: id, pool, ...streamOf(id, core, log, configFile) }),
@@ -73,6 +81,17 @@ export function composeParts(
       }),
     }),
   };
+}
+
+/** Null without an archive. Errors: CONFIG_INVALID. */
+function archiveAddresses({ ledger, dataDir }: CoreConfig): Readonly<Record<ChainId, ArchiveAddress>> | null {
+  if (ledger.archive === null) return null;
+  if (ledger.retain.hours === 0) {
+    const problem = 'ledger.archive copies the ledger: set ledger.retain.hours too';
+    throw new CodedError('CONFIG_INVALID', problem, { exitCode: EXIT.config, facts: { problems: [problem] } });
+  }
+  const of = (chain: ChainId) => parseArchive(ledger.archive as string, chain, dataDir);
+  return { main: of('main'), devnet: of('devnet') };
 }
 
 /** Logs one line per outage and process: the first thread that sees it logs it and informs the others. */

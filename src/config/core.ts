@@ -402,6 +402,12 @@ export const coreConfig = Type.Object(
           description:
             'window = all kept transactions but votes are found by address, and all by signature; none = blocks alone',
         }),
+        archive: Type.Union([Type.String({ pattern: '^(chdb:.+|clickhouse://.+)$', ...secret }), Type.Null()], {
+          default: null,
+          description:
+            'final blocks are copied to ClickHouse: chdb:PATH (a folder; needs the package chdb) or clickhouse://USER:PASSWORD@HOST:8123/DATABASE',
+          ...secret,
+        }),
       },
       { ...closed, default: {}, description: 'released blocks in files' },
     ),

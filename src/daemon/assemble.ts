@@ -6,6 +6,7 @@ import type { LoadedConfig } from '../config/load.ts';
 import { createOutbox } from '../jobs/outbox.ts';
 import { CodedError } from '../lib/coded-error.ts';
 import { kernelTenants, storedBudgets } from '../ports/access.ts';
+import { type ArchiveReader, kernelArchive } from '../ports/archive.ts';
 import type { BlockHeader } from '../ports/block.ts';
 import type { ChainId, ChainReader, ChainSource, ChainStatus } from '../ports/chain.ts';
 import type { Clock } from '../ports/clock.ts';
@@ -57,6 +58,7 @@ export interface Assembly {
   readonly outbox: Late<OutboxParts>;
   /** The ledgers of this thread, once they are open. */
   readonly ledgers: Map<ChainId, LedgerReader>;
+  readonly archives: Map<ChainId, ArchiveReader>;
   /** Set when the listeners are made. */
   readonly inject: Late<Inject>;
 }
@@ -86,6 +88,7 @@ export async function assemble(options: AssembleOptions): Promise<Assembly> {
   const outbox = createLate<OutboxParts>('the outbox');
   const inject = createLate<Inject>('the listeners');
   const ledgers = new Map<ChainId, LedgerReader>();
+  const archives = new Map<ChainId, ArchiveReader>();
   const budgets = createBudgets(roomsOf(config.core), servesTenants(roles) ? metrics.scope('budget') : null);
   const lateStore = createLateStore(store);
   const chains = options.chains
@@ -132,6 +135,7 @@ export async function assemble(options: AssembleOptions): Promise<Assembly> {
         { token: kernelGaps, service: createGapBook(lateStore, parts.clock) },
         { token: kernelThreadLine, service: parts.openThreadLine },
         { token: kernelLedger, service: (chain: ChainId) => ledgers.get(chain) ?? null },
+        { token: kernelArchive, service: (chain: ChainId) => archives.get(chain) ?? null },
         {
           token: kernelFollowing,
           service: createFollowing({ store: lateStore, follow: config.core.follow, chain: readerOf }),
@@ -145,7 +149,7 @@ export async function assemble(options: AssembleOptions): Promise<Assembly> {
   if (tracer !== null) parts.setLogContext(tracer.current);
   return {
     ...{ config, version, roles, metrics, chains, plugins, merged, budgets },
-    ...{ requests, readiness, store, outbox, inject, ledgers },
+    ...{ requests, readiness, store, outbox, inject, ledgers, archives },
   };
 }
 

@@ -1,6 +1,7 @@
 import type { CoreConfig } from '../config/core.ts';
 import type { Validator } from '../http/validation.ts';
 import type { JobRunner } from '../jobs/runner.ts';
+import type { ArchiveEngine } from '../ports/archive.ts';
 import type { BlockHeader } from '../ports/block.ts';
 import type { Bus } from '../ports/bus.ts';
 import type { ChainId, ChainReader, ChainSource, ChainStatus } from '../ports/chain.ts';
@@ -55,6 +56,8 @@ export interface DaemonParts {
   /** Opened by the role that runs jobs. */
   openOwner(dataDir: string): Owner | null;
   openStore(config: CoreConfig['store'], dataDir: string): Promise<Store>;
+  /** The archive of a chain; absent without one. `owns`: this process may start an engine of its own for it. Opens nothing. */
+  archiveEngine?(chain: ChainId, owns: boolean): ArchiveEngine;
   /** Creates a pool; opens nothing before `start`. */
   makePool(label: string, upstreams: UpstreamList, metrics: Metrics): UpstreamPool;
   /** Creates source and reader of a chain on its pool; opens nothing before `start` of the source. */

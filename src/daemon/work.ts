@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { type Archive, createArchive, createArchiveMeter } from '../archive/index.ts';
 import { createElection, type Election } from '../chain/election.ts';
 import { createFollower, type Follower } from '../chain/follower.ts';
 import { createReleaseListeners } from '../chain/run.ts';
@@ -43,6 +44,7 @@ export function createWork(assembly: Assembly, parts: DaemonParts, fatal: (error
   let gauges: OutboxGauges | null = null;
   let runs: readonly ChainRun[] = [];
   const companions: Companion[] = [];
+  const archives = new Map<ChainId, Archive>();
 
   function makeJobs(store: Store, dataDir: string): void {
     if (!roles.has('deliverer')) {
@@ -129,17 +131,33 @@ export function createWork(assembly: Assembly, parts: DaemonParts, fatal: (error
     }
   }
 
+  /** Every thread reads them; the one that writes the ledger also writes its archive. */
+  function openArchives(): void {
+    for (const { setup } of assembly.chains) {
+      const isWriter = roles.has('indexer');
+      const engine = parts.archiveEngine?.(setup.id, isWriter) ?? null;
+      if (engine === null) continue;
+      const scope = setup.id === 'main' ? 'archive' : `archive_${setup.id}`;
+      const meter = isWriter ? createArchiveMeter(assembly.metrics.scope(scope)) : null;
+      const archive = createArchive({ engine, clock, log, meter });
+      archives.set(setup.id, archive);
+      assembly.archives.set(setup.id, archive.reader);
+      companions.push({ start: () => undefined, stop: archive.stop });
+    }
+  }
+
   function ledgerOf(chain: ChainId): () => Promise<Ledger> {
     const { hours, bytes } = core.ledger.retain;
     const meter = createLedgerMeter(assembly.metrics.scope(chain === 'main' ? 'ledger' : `ledger_${chain}`));
     const dir = ledgerDir(chain);
     return async () => {
+      const archive = archives.get(chain);
       const ledger = await openLedger({
-        ...{ dir, chain, clock, log, meter, hasIndex },
-        retainHours: hours,
-        retainBytes: bytes,
+        ...{ dir, chain, clock, log, meter, hasIndex, retainHours: hours, retainBytes: bytes },
+        ...(archive === undefined ? {} : { archivedTo: archive.held }),
       });
       assembly.ledgers.set(chain, ledger);
+      archive?.follow(ledger);
       return ledger;
     };
   }
@@ -197,6 +215,7 @@ export function createWork(assembly: Assembly, parts: DaemonParts, fatal: (error
     make(store, dataDir) {
       makeJobs(store, dataDir);
       readLedgers();
+      openArchives();
       for (const chain of assembly.chains) companions.push(tellOtherChains(chain));
       runs = assembly.chains.map((chain) =>
         createChainRun({ chain, store, follower: followerOf(chain, store), clock, log, fatal }),

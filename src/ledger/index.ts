@@ -69,6 +69,8 @@ export interface LedgerOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly meter: LedgerMeter;
+  /** Blocks above this slot are kept beyond both bounds, up to twice `retainBytes`: they are not in the archive yet. */
+  readonly archivedTo?: () => number;
   /** The file system, for tests that let it fail. */
   readonly openFile?: typeof open;
 }
@@ -218,6 +220,15 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
     for (const segment of segments.filter(({ isComplete }) => isComplete)) {
       const isOld = now - segment.lastAt > options.retainHours * HOUR_MS;
       if (!isOld && total <= options.retainBytes - segmentBytes) break;
+      if ((segment.slots.at(-1) ?? -1) > (options.archivedTo?.() ?? Number.MAX_SAFE_INTEGER)) {
+        const facts = { chain, file: segment.path, to: segment.slots.at(-1) };
+        if (total <= 2 * options.retainBytes - segmentBytes) {
+          log.warn(facts, 'old blocks of the ledger are kept longer: the archive does not have them yet');
+          break;
+        }
+        meter.lost.add();
+        log.error(facts, 'old blocks of the ledger are removed before the archive had them: they are missing in it');
+      }
       await rm(segment.path, { force: true });
       segments = segments.filter((each) => each !== segment);
       total -= segment.bytes;
@@ -340,6 +351,10 @@ export function createLedgerMeter(metrics: Metrics) {
     appended: metrics.counter('blocks_appended_total', 'blocks that were written to the ledger'),
     written: metrics.counter('bytes_written_total', 'bytes that were written to the ledger'),
     removed: metrics.counter('files_removed_total', 'files of the ledger that the retention removed'),
+    lost: metrics.counter(
+      'files_unarchived_total',
+      'files of the ledger that were removed before the archive had their blocks',
+    ),
     damaged: metrics.counter('blocks_damaged_total', 'reads of blocks that are damaged on disk'),
   };
   metrics.observe('disk_bytes', 'bytes of all files of the ledger', () => meter.look().bytes);

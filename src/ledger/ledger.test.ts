@@ -431,4 +431,37 @@ describe('retention', () => {
     assert.equal(ledger.state(200), 'block');
     assert.equal((await openIt()).newest(), 200);
   });
+
+  test('blocks that are not archived yet are kept longer, up to twice the bound', async (t) => {
+    const retainBytes = 60_000;
+    let archivedTo = -1;
+    const { open: openIt, files, log } = setUp(t, { retainBytes, archivedTo: () => archivedTo });
+    const ledger = await openIt();
+    const draw = createSfc32(3);
+    const append = async (from: number, to: number) => {
+      for (let slot = from; slot <= to; slot++) {
+        const filler = Buffer.from(Array.from({ length: 900 }, () => Math.floor(draw.float() * 256))).toString(
+          'base64',
+        );
+        await ledger.append(block(slot, slot - 1, 'a', 'a', filler));
+      }
+    };
+    const total = () => files().reduce((sum, path) => sum + statSync(path).size, 0);
+    await append(1, 60);
+    assert.ok(total() > retainBytes);
+    assert.equal(ledger.state(1), 'block');
+    assert.ok(log.lines.some(({ message }) => message.includes('kept longer')));
+    archivedTo = 60;
+    await append(61, 80);
+    assert.ok(total() <= retainBytes + 8_000);
+    assert.equal(
+      log.lines.some(({ level }) => level === 'error'),
+      false,
+    );
+    await append(81, 300);
+    assert.ok(total() <= 2 * retainBytes + 8_000, `${total()} bytes`);
+    assert.ok(
+      log.lines.some(({ level, message }) => level === 'error' && message.includes('before the archive had them')),
+    );
+  });
 });

@@ -358,7 +358,7 @@ export function decodedBlock(slot: number, text: Buffer): ChainBlock {
 }
 
 /** The texts of the transactions of a block; none when it has another form. */
-function elementsOf(text: Buffer): Buffer[] {
+export function elementsOf(text: Buffer): Buffer[] {
   const cursor = new JsonCursor(text);
   const found: Buffer[] = [];
   try {
@@ -381,7 +381,7 @@ function elementsOf(text: Buffer): Buffer[] {
   return found;
 }
 
-function transactionOf(header: BlockHeader, place: Place, text: Buffer | undefined): KeptTransaction | null {
+export function transactionOf(header: BlockHeader, place: Place, text: Buffer | undefined): KeptTransaction | null {
   if (text === undefined) return null;
   const { slot, index } = place;
   const { blockTime } = header;

@@ -93,7 +93,8 @@ function addRow(rows: Map<number, number[]>, id: number, row: number): void {
   else if (Math.floor(list.at(-1)! / 16) !== Math.floor(row / 16)) list.push(row);
 }
 
-function changedOwners(tx: NormalTransaction): ReadonlySet<number> {
+/** Owners of whose token accounts a balance changed, as numbers of the key table. */
+export function changedOwners(tx: NormalTransaction): ReadonlySet<number> {
   const amounts = new Map<number, string>();
   const changed = new Set<number>();
   for (const { accountIndex, amount } of tx.preTokenBalances) amounts.set(accountIndex, amount);

@@ -53,6 +53,8 @@ export const ERRORS = {
   LEDGER_FULL: 'the disk of the ledger is full; the follower waits',
   LEDGER_EXPORT: 'files of the ledger for other programs cannot be written, or the range is not final yet',
   LEDGER_IMPORT: 'a CAR file is damaged, its blocks do not fit the ledger, or the ledger is full',
+  ARCHIVE_UNREACHABLE: 'the archive does not answer, or its engine does not start',
+  ARCHIVE_REFUSED: 'the archive refuses a statement',
   CHAIN_UNREACHABLE: 'no upstream answered',
   CHAIN_TIMEOUT: 'no upstream answered in time',
   CHAIN_RPC_ERROR: 'the upstream answered with an error object',

@@ -82,6 +82,10 @@ export const ADVICE: Readonly<Record<string, string>> = {
   LEDGER_FULL: 'Free some space, or lower `ledger.retain.bytes`; the follower waits and continues by itself.',
   LEDGER_IO:
     'Check the disk and its log, and owner and permissions of `dataDir`; `parhelion ledger verify` shows damaged blocks.',
+  ARCHIVE_REFUSED:
+    'The message is that of ClickHouse: user, rights, disk or version. The ledger keeps the blocks until it works again.',
+  ARCHIVE_UNREACHABLE:
+    'Check `ledger.archive` and the server; for `chdb:` install the package chdb. The ledger keeps the blocks until it answers.',
   LEDGER_EXPORT:
     'Check the folder of `--output` and its disk, and choose `--to` at or below the slot in the message; then run the command again.',
   LEDGER_IMPORT:

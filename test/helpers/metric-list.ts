@@ -15,7 +15,7 @@ export async function renderMetricList(): Promise<string> {
   const chain = { rpcUrl: 'http://127.0.0.1:9' };
   const config = {
     upstream: { urls: [chain.rpcUrl], devnet: { urls: [chain.rpcUrl] } },
-    ledger: { retain: { hours: 1 } },
+    ledger: { retain: { hours: 1 }, archive: 'clickhouse://127.0.0.1:9' },
     // The usual ones, and those that have metrics of their own when they are asked for.
     plugins: [...coreConfig.properties.plugins.default, 'streams', 'traces'],
     streams: { grpc: { port: 0 } },
