@@ -19,7 +19,7 @@ import { type BlockRows, readRows, writeRows } from './rows.ts';
  */
 const HEAD_BYTES = 24;
 const ENTRY_BYTES = 8;
-export const SIGNATURE_BYTES = 68;
+const SIGNATURE_BYTES = 68;
 const PER_PART = 32;
 const KEYS = 0;
 const TABLES = 1;

@@ -19,7 +19,7 @@ export const OWNER_ROWS = '\u0001';
 /** The key occurs in votes, which have no rows of their own. */
 export const VOTE_ROWS = '\u0002';
 /** Eight bytes of a signature. */
-export const SIGNATURE_ROWS = '\u0003';
+const SIGNATURE_ROWS = '\u0003';
 
 /** Flags of a row: of a loaded key; of an owner of whose accounts a balance changed. */
 export const LOADED = 1;
