@@ -1,10 +1,11 @@
 /** Notifications of a real node, asked for through the daemon and of the node itself. */
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Connection, Keypair, SystemProgram, Transaction } from '@solana/web3.js';
 import WebSocket from 'ws';
 import { agaveMissing } from '../../helpers/agave.ts';
+import { startDaemon } from '../../helpers/daemon.ts';
 import { type FaultProxy, startFaultProxy } from '../../helpers/fault-proxy.ts';
 import { createSfc32 } from '../../helpers/sfc32.ts';
 import { type AgaveBed, eventually, hangUp, startBed } from './bed.ts';
@@ -32,6 +33,8 @@ test('subscriptions', { skip: agaveMissing() ?? false }, async (t) => {
   await t.test('of each kind and commitment the daemon passes on what the node notifies', () => sameNotifications(bed));
 
   await t.test('a node has one id for what means the same, and so has the daemon', () => sameIds(bed));
+
+  await t.test('from the blocks alone the daemon tells what the node notifies', () => fromBlocks(bed, t));
 
   await t.test(`${ROUNDS} rounds with sockets that break`, { timeout: 3_600_000 }, async (tt) => {
     const url = new URL(bed.socketUrl);
@@ -86,6 +89,70 @@ async function listen(url: string, asked: readonly (readonly [string, readonly u
     socket.send(JSON.stringify({ jsonrpc: '2.0', id, method, params }));
   await eventually(() => (ids.filter((id) => id !== undefined).length === asked.length ? null : 'no ids'));
   return { results, ids, close: () => socket.terminate() };
+}
+
+interface Notice {
+  readonly value: { readonly signature: string };
+}
+
+/** Through a daemon whose upstream has no websocket that answers. */
+async function fromBlocks({ node }: AgaveBed, t: Pick<TestContext, 'after'>): Promise<void> {
+  const daemon = await startDaemon({
+    chain: { rpcUrl: node.rpcUrl, wsUrl: 'ws://127.0.0.1:9' },
+    config: {
+      plugins: ['access', 'proxy', 'streams'],
+      ledger: { retain: { hours: 1 } },
+      proxy: { websocket: { subscribeTimeoutMs: 500 } },
+      streams: { grpc: { port: 0 } },
+    },
+  });
+  t.after(() => daemon.stop());
+  const to = Keypair.generate().publicKey;
+  const [address, version] = [String(to), { maxSupportedTransactionVersion: 0 }];
+  const asked: [string, unknown[]][] = [];
+  for (const commitment of ['confirmed', 'finalized']) {
+    asked.push(['logsSubscribe', [{ mentions: [address] }, { commitment }]]);
+    asked.push(['logsSubscribe', ['all', { commitment }]]);
+    const mentions = { mentionsAccountOrProgram: address };
+    for (const encoding of ['base64', 'json', 'jsonParsed', 'base58'])
+      asked.push(['blockSubscribe', [mentions, { commitment, encoding, ...version }]]);
+    for (const transactionDetails of ['accounts', 'signatures', 'none'])
+      asked.push(['blockSubscribe', [mentions, { commitment, transactionDetails, ...version, showRewards: false }]]);
+  }
+  const url = `${daemon.apiUrl.replace('http', 'ws')}/?api-key=${daemon.key}`;
+  const both = await Promise.all([listen(node.wsUrl, asked), listen(url, asked)]);
+  for (let at = 0; at < PAYMENTS; at += 1) {
+    const transfer = SystemProgram.transfer({
+      fromPubkey: node.payer.publicKey,
+      toPubkey: to,
+      lamports: 3_000_000 + at,
+    });
+    const { blockhash } = await node.connection.getLatestBlockhash();
+    const transaction = new Transaction({ feePayer: node.payer.publicKey, recentBlockhash: blockhash });
+    transaction.add(transfer).sign(node.payer);
+    await node.connection.sendRawTransaction(transaction.serialize());
+    await sleep(500);
+  }
+  const parsed = ({ results }: Listener, index: number) =>
+    (results.get(index) ?? []).map(({ text }) => {
+      const one = JSON.parse(text) as { readonly params?: { readonly result: Notice } } & Notice;
+      return one.params?.result ?? one;
+    });
+  const finalLogs = asked.findLastIndex(([method, [filter]]) => method === 'logsSubscribe' && filter !== 'all');
+  await eventually(() =>
+    both.every((one) => parsed(one, finalLogs).length >= PAYMENTS) ? null : 'the payments are not final for both',
+  );
+  await sleep(1_000);
+  for (const [index, call] of asked.entries()) {
+    const isAll = call[1][0] === 'all';
+    const paid = new Set(parsed(both[0]!, finalLogs).map(({ value }) => value.signature));
+    const [direct, through] = both.map((one) =>
+      parsed(one, index).filter(({ value }) => !isAll || paid.has(value.signature)),
+    );
+    assert.deepEqual(through, direct, JSON.stringify(call));
+    assert.ok(direct!.length > 0, JSON.stringify(call));
+  }
+  for (const one of both) one.close();
 }
 
 async function sameNotifications(bed: AgaveBed): Promise<void> {

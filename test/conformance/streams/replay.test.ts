@@ -21,6 +21,9 @@ const EVERYTHING = {
   slots: { slot: { interslotUpdates: true } },
 };
 const KEPT = { config: { ledger: { retain: { hours: 1 } } } };
+/** For long runs: how often the connection of the client breaks, and how often the daemon is killed meanwhile. */
+const BREAKS = Number(process.env['PARHELION_STREAM_BREAKS'] ?? 3);
+const KILLS = Number(process.env['PARHELION_STREAM_KILLS'] ?? 1);
 const LEVELS = { confirmed: 1, finalized: 2 } as const;
 
 const slotOf = (update: Json): number =>
@@ -216,7 +219,10 @@ describe('replay', { skip }, () => {
       await pay();
       await sleep(50);
     }
-    for (const isKilled of [false, true, false]) {
+    const turns = Math.max(BREAKS, KILLS);
+    for (let turn = 0; turn < turns; turn += 1) {
+      // Kills are spread over the breaks.
+      const isKilled = Math.floor(((turn + 1) * KILLS) / turns) > Math.floor((turn * KILLS) / turns);
       if (isKilled) {
         await daemon.kill();
         daemon = await startDaemonProcess({ ...place, key: daemon.key });
