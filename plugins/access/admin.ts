@@ -1,4 +1,4 @@
-import type { Clock, Store } from '../../src/plugin/plugin.ts';
+import type { Clock, Store, StoreTx } from '../../src/plugin/plugin.ts';
 import type { AccessAdmin, KeyLimitsChange, KeyView, ProjectView } from '../../src/ports/access.ts';
 import { toCredits, toMicro } from './account.ts';
 import { usageError } from './errors.ts';
@@ -20,6 +20,7 @@ export interface AdminParts {
 
 const DAY_MS = 86_400_000;
 const MOST_DAYS = 400;
+const MOST_KEYS = 1_000;
 
 /** Access of the operator pages to projects and keys. */
 export function createAdmin({ store, clock, plans, projects, keys, meter }: AdminParts): AccessAdmin {
@@ -27,6 +28,22 @@ export function createAdmin({ store, clock, plans, projects, keys, meter }: Admi
   async function demandKey(projectId: string, id: string): Promise<void> {
     const rows = await listKeys(store, projectId);
     if (!rows.some((row) => row.id === id)) throw usageError('ACCESS_UNKNOWN_KEY');
+  }
+  /** Keys of the last day count although they are revoked: rows that one owner can make are bounded. Errors: ACCESS_TOO_MANY_KEYS. */
+  async function demandRoom(tx: StoreTx, projectId: string): Promise<void> {
+    const now = clock.now();
+    const { count } = await tables(tx.db)
+      .selectFrom('api_keys')
+      .select((is) => is.fn.countAll().as('count'))
+      .where('project_id', '=', projectId)
+      .where((is) =>
+        is.or([
+          is('created_at', '>', now - DAY_MS),
+          is.and([is('revoked_at', 'is', null), is.or([is('expires_at', 'is', null), is('expires_at', '>', now)])]),
+        ]),
+      )
+      .executeTakeFirstOrThrow();
+    if (Number(count) >= MOST_KEYS) throw usageError('ACCESS_TOO_MANY_KEYS');
   }
   return {
     planNames: () => plans().names,
@@ -45,9 +62,11 @@ export function createAdmin({ store, clock, plans, projects, keys, meter }: Admi
       });
     },
     async createKey({ projectId, name, expiresAt, ...limits }) {
-      const { id, key } = await store.write((tx) =>
-        keys.create(tx, { projectId, name, ...columnsOf(limits), ...(expiresAt === null ? {} : { expiresAt }) }),
-      );
+      const { id, key } = await store.write(async (tx) => {
+        await demandRoom(tx, projectId);
+        const times = expiresAt === null ? {} : { expiresAt };
+        return keys.create(tx, { projectId, name, ...columnsOf(limits), ...times });
+      });
       return { id, key };
     },
     async revokeKey(projectId, id) {

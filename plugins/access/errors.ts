@@ -6,6 +6,7 @@ export const ACCESS_ERRORS = {
   ACCESS_UNKNOWN_PROJECT: 'there is no project with this id',
   ACCESS_PROJECT_ENABLED: 'only a disabled project can be deleted: disable it first',
   ACCESS_UNKNOWN_KEY: 'there is no key with this id',
+  ACCESS_TOO_MANY_KEYS: 'a project has at most 1,000 keys that are valid or were created within a day',
   ACCESS_BAD_KEY: 'a key has 1 to 256 characters a-z, A-Z, 0-9, "-", "_" and "."',
   ACCESS_BAD_EXPIRY:
     'an expiry is a future time: days such as 90d, or a date such as 2030-01-31 or 2030-01-31T12:00:00Z',

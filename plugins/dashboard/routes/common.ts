@@ -63,7 +63,7 @@ export async function withHttpErrors<T>(work: Promise<T>): Promise<T> {
     const code = codeOf(error) ?? '';
     if (/^ACCESS_UNKNOWN_(PROJECT|KEY)$/.test(code)) throw new RequestError(404, messageOf(error));
     if (code === 'ACCESS_PROJECT_ENABLED') throw new RequestError(409, messageOf(error));
-    if (/^ACCESS_(BAD|UNKNOWN)_/.test(code)) throw new RequestError(400, messageOf(error));
+    if (/^ACCESS_(BAD|UNKNOWN|TOO_MANY)_/.test(code)) throw new RequestError(400, messageOf(error));
     throw error;
   }
 }

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { createAdmin } from '../../../plugins/access/admin.ts';
 import { createCharges } from '../../../plugins/access/charges.ts';
 import { hashKey } from '../../../plugins/access/keys.ts';
 import { migrations, tables } from '../../../plugins/access/tables.ts';
@@ -218,5 +219,22 @@ eachStore('keys', (engine) => {
     );
     // Long forgotten by the cache.
     await bed.ask({ header: known }, guesser);
+  });
+
+  test('an owner makes at most 1,000 keys a day, revoked ones too; valid ones count for ever', async (t) => {
+    const bed = await accessBed(await engine.store(t));
+    const admin = createAdmin({ ...bed, plans: () => bed.plans });
+    const projectId = bed.project.id;
+    const create = () => admin.createKey({ projectId, name: '', expiresAt: null });
+    await bed.store.write(async (tx) => {
+      for (let n = 0; n < 998; n += 1) await bed.keys.create(tx, { projectId });
+    });
+    const { id } = await create();
+    await create();
+    await admin.revokeKey(projectId, id);
+    await assert.rejects(create(), { code: 'ACCESS_TOO_MANY_KEYS' });
+    await bed.clock.advance(86_400_001);
+    await create();
+    await assert.rejects(create(), { code: 'ACCESS_TOO_MANY_KEYS' });
   });
 });
