@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createRequire } from 'node:module';
 import { createInterface } from 'node:readline';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { startSurfpoolProxy } from './surfpool-proxy.ts';
 
@@ -38,7 +39,9 @@ export async function startSurfpool(slotMs: number): Promise<Surfpool> {
   );
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
   const next = async () => JSON.parse((await lines.next()).value as string) as { rpcUrl: string; wsUrl: string };
-  const proxy = await startSurfpoolProxy(await next());
+  const node = await next();
+  await firstBlock(node.rpcUrl);
+  const proxy = await startSurfpoolProxy(node);
   return {
     rpcUrl: proxy.rpcUrl,
     wsUrl: proxy.wsUrl,
@@ -53,4 +56,24 @@ export async function startSurfpool(slotMs: number): Promise<Surfpool> {
       await gone;
     },
   };
+}
+
+/**
+ * Until its first block, the node names a confirmed slot that it never has a block of (`getBlock`: -32602, "before the first local
+ * slot"): who starts to follow there waits for ever.
+ */
+async function firstBlock(url: string): Promise<void> {
+  const body = JSON.stringify({
+    jsonrpc: '2.0',
+    id: 1,
+    method: 'getBlocks',
+    params: [0, null, { commitment: 'confirmed' }],
+  });
+  const headers = { 'content-type': 'application/json' };
+  for (let tries = 0; tries < 300; tries += 1) {
+    const { result } = (await (await fetch(url, { method: 'POST', headers, body })).json()) as { result?: number[] };
+    if (result !== undefined && result.length > 0) return;
+    await sleep(50);
+  }
+  throw new Error('surfpool made no block in 15 s');
 }

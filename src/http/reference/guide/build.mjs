@@ -29,6 +29,7 @@ const KINDS = [
         'operators',
         'runbook',
         'ledger',
+        'archive',
         'dashboard',
         'from-hosted',
         'clients',
