@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { chainMissing, startChain } from './chain.ts';
 import { startSurfpool, surfpoolMissing } from './surfpool.ts';
 
@@ -56,7 +55,7 @@ export const localChain: Backend = {
   quirks: new Set<Quirk>(),
   missing: chainMissing,
   async start() {
-    const { rpcUrl, wsUrl, connection, fund, stop } = await startChain({
+    const { rpcUrl, wsUrl, fund, stop } = await startChain({
       slotMs: SLOT_MS,
       finalityDepth: FINALITY_DEPTH,
       time: { kind: 'wall' },
@@ -64,11 +63,7 @@ export const localChain: Backend = {
     return {
       ...{ rpcUrl, wsUrl, stop },
       async fund(address, lamports) {
-        const signature = await fund(address, lamports);
-        // The payment waits for the timer that closes its block.
-        while ((await connection.getTransaction(signature, { maxSupportedTransactionVersion: 0 })) === null) {
-          await sleep(10);
-        }
+        await fund(address, lamports);
       },
     };
   },

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Connection } from '@solana/web3.js';
 import { type LocalChainHandle, type LocalChainOptions, startLocalChain } from '../../src/local-chain/index.ts';
 import type { Faults } from './chain-fault-rules.ts';
@@ -34,5 +35,18 @@ export async function startChain(options: LocalChainOptions = {}): Promise<TestC
   const given = { seed: 'test', time: { kind: 'virtual' }, lightAssets: false, ...options } as const;
   const chain = await startLocalChain(given, hooks);
   const connection = new Connection(chain.rpcUrl, { commitment: 'confirmed', wsEndpoint: chain.wsUrl });
-  return { ...chain, faults, connection };
+  return {
+    ...chain,
+    ...{ faults, connection },
+    async fund(address, lamports) {
+      const signature = await chain.fund(address, lamports);
+      // On a chain with a clock, the payment waits for the timer that closes its block.
+      if ((options.slotMs ?? 0) > 0) await confirmed(connection, signature);
+      return signature;
+    },
+  };
+}
+
+async function confirmed(connection: Connection, signature: string): Promise<void> {
+  while ((await connection.getTransaction(signature, { maxSupportedTransactionVersion: 0 })) === null) await sleep(10);
 }
