@@ -16,13 +16,14 @@ import { createParquetWriter } from './parquet.ts';
 
 const load = createRequire(new URL('../../test/helpers/duckdb/package.json', import.meta.url));
 
-/** Why DuckDB cannot be asked here, or null. */
+/** Why DuckDB cannot be asked here, or null. With REQUIRE_DUCKDB=1 a reason is an error. */
 function duckdbMissing(): string | null {
   try {
     load('@duckdb/node-api');
     return null;
   } catch (error) {
     const reason = `DuckDB does not load (${String(error).split('\n')[0]}): npm --prefix test/helpers/duckdb ci`;
+    if (process.env['REQUIRE_DUCKDB'] === '1') throw new Error(reason);
     console.error(`SKIPPED: ${reason}`);
     return reason;
   }
