@@ -276,7 +276,9 @@ test('nothing is left of it: no request under way, no memory', async (t) => {
   const grown = (await bed.heldBytes()) - held;
   const inFlight = await bed.inFlight();
   const requests = bed.requests();
-  t.diagnostic(`${requests} requests; ${(grown / 1e6).toFixed(1)} MB more after the last ${RUNS + Math.ceil(RUNS / 4)}`);
+  t.diagnostic(
+    `${requests} requests; ${(grown / 1e6).toFixed(1)} MB more after the last ${RUNS + Math.ceil(RUNS / 4)}`,
+  );
   assert.equal(inFlight, 0);
   assert.ok(requests >= REQUESTS, String(requests));
   assert.ok(globalThis.gc === undefined || grown < ROOM_BYTES, `${grown} bytes more`);
