@@ -109,7 +109,7 @@ export async function startAgave({ slotMs = 200, light = false }: AgaveOptions =
         ...rest,
         ...['--quiet', '--ledger', join(folder, `ledger-${ledgers}`), '--mint', payer.publicKey.toBase58()],
         ...['--bind-address', '127.0.0.1', '--rpc-port', `${rpcPort}`, '--faucet-port', `${rpcPort + 2}`],
-        ...['--gossip-port', `${rpcPort + 3}`, '--rpc-pubsub-enable-block-subscription'],
+        ...['--gossip-port', `${rpcPort + 3}`],
         ...['--dynamic-port-range', `${rpcPort + OWN_PORTS}-${rpcPort + OWN_PORTS + DYNAMIC_PORTS}`],
         ...['--ticks-per-slot', `${slotMs / TICK_MS}`, '--limit-ledger-size', '50000000'],
         ...(light ? lightArguments() : []),

@@ -36,8 +36,10 @@ eachStore('job recovery and order', (engine) => {
     assert.deepEqual(ran, ['key-2'], 'leases hold');
     // The sweep comes once in 30 s.
     await until(async () => {
-      await clock.advance(10_000);
-      return (await outbox.get(KIND, 'key-0'))?.state === 'done';
+      const row = await store.read.selectFrom('outbox').selectAll().where('key', '=', 'key-0').executeTakeFirst();
+      // The lease of its second claim must not end while a slow server writes the outcome.
+      if (row?.['claims'] === 1) await clock.advance(10_000);
+      return row?.['state'] === 'done';
     });
     assert.deepEqual(ran, ['key-2', 'key-0']);
     const lost = await outbox.get(KIND, 'key-1');

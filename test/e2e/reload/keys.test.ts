@@ -36,7 +36,7 @@ const SAMPLES: readonly unknown[] = [
   ...['info', 'debug', 'other', 'http://127.0.0.1:9/other', 'ws://127.0.0.1:9', 'sqlite:/tmp/other.db', '127.0.0.2'],
   ...[['other'], ['127.0.0.9/32'], ['http://127.0.0.1:9/a'], [], { a: 'b' }, {}, '1'.repeat(32), ['1'.repeat(32)]],
   ...['b5a3e1c2-7d64-4c0a-9e39-2f1f5a0d8c11', 'a text of more than sixteen characters', [1, 2], [80]],
-  ...['X', 'https://x/{signature}'],
+  ...['X', 'https://x/{signature}', 'chdb:/tmp/other'],
   ...[
     { url: 'http://127.0.0.1:9/op', secret: 'whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=' },
     'https://x/{signature}?cluster={cluster}',
