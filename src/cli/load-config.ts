@@ -1,5 +1,5 @@
-import { accessSync, constants, type Stats, statSync } from 'node:fs';
-import { dirname, resolve } from 'node:path';
+import { accessSync, constants, mkdtempSync, rmdirSync, type Stats, statfsSync, statSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
 import { type CoreConfig, TLS_SECTIONS } from '../config/core.ts';
 import type { Override } from '../config/env.ts';
 import { type LoadedConfig, loadConfig } from '../config/load.ts';
@@ -112,12 +112,28 @@ function listenerProblems({ http, admin }: CoreConfig): readonly Problem[] {
   });
 }
 
-/** The nearest part of the path that exists must be a folder. */
+/** The nearest part of the path that exists must be a folder in which this user may make files. */
 function folderProblems(dataDir: string): readonly Problem[] {
   for (let path = dataDir; ; path = dirname(path)) {
     const kind = kindOf(path);
     if (kind === 'file') return [{ path: ['dataDir'], message: `"${path}" is not a folder: name one` }];
-    if (kind !== 'nothing' || dirname(path) === path) return [];
+    if (kind === 'nothing' && dirname(path) !== path) continue;
+    const why = kind === 'folder' ? whyUnwritable(path) : null;
+    return why === null ? [] : [{ path: ['dataDir'], message: `cannot write to "${path}" (${why}): ${FOLDER_ADVICE}` }];
+  }
+}
+
+const FOLDER_ADVICE = 'name a folder that belongs to the user of the daemon, or can be created by it';
+
+function whyUnwritable(path: string): string | null {
+  try {
+    accessSync(path, constants.W_OK | constants.X_OK);
+    // File systems without blocks are views of the kernel, such as /proc, where root has the right to write and still cannot. A memory
+    // file system without a size has none either: only an attempt can tell them apart.
+    if (statfsSync(path).blocks === 0) rmdirSync(mkdtempSync(join(path, '.parhelion-')));
+    return null;
+  } catch (error) {
+    return codeOf(error) ?? messageOf(error);
   }
 }
 

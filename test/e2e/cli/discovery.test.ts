@@ -118,6 +118,10 @@ const REFUSED: readonly [config: Record<string, unknown>, said: RegExp][] = [
   [{ http: { host: 'not a host!' } }, /line 1, http\.host: expected an IP address or a host name, got "not a host!"/],
   [{ http: [1, 2] }, /line 1, http: expected a section, got a list of 2$/],
   [{ dataDir: join(inFile, 'data') }, /line 1, dataDir: ".*a-file" is not a folder/],
+  [{ dataDir: inFile }, /line 1, dataDir: ".*a-file" is not a folder: name one/],
+  ...(existsSync('/proc/self')
+    ? ([[{ dataDir: '/proc/nope' }, /line 1, dataDir: cannot write to "\/proc" \((ENOENT|EACCES)\): name a folder/]] as const)
+    : []),
   [{ access: { plansFile: '/nope.yaml' } }, /line 1, access\.plansFile: cannot read "\/nope\.yaml" \(ENOENT\)/],
   [
     { access: { defaultPlan: 'gold' } },
@@ -151,6 +155,28 @@ test('check-config refuses what cannot start, with line, value and what is expec
     assert.match(err, said);
     assert.ok(!/got text|short/.test(err), err);
   }
+});
+
+test('check-config refuses a data folder that the user of the daemon may not write', {
+  skip: process.getuid?.() === 0 && spawnSync('setpriv', ['--version']).status !== 0 && 'root without setpriv',
+}, () => {
+  const parent = folder('read-only');
+  const file = join(root, 'read-only.yaml');
+  writeFileSync(file, JSON.stringify({ upstream, plugins, dataDir: join(parent, 'data') }));
+  const check = (): { readonly status: number | null; readonly stderr: string } => {
+    const command = [process.execPath, ...cliArguments, 'check-config', '--config', file];
+    // Rights do not bind root unless it gives up that capability.
+    const asRoot = ['setpriv', '--bounding-set', '-dac_override', ...command];
+    const [program = '', ...rest] = process.getuid?.() === 0 ? asRoot : command;
+    return spawnSync(program, rest, { encoding: 'utf8' });
+  };
+  const writable = check();
+  assert.equal(writable.status, 0, writable.stderr);
+  chmodSync(parent, 0o555);
+  const refused = check();
+  assert.equal(refused.status, 78, refused.stderr);
+  assert.match(refused.stderr, /line 1, dataDir: cannot write to ".*read-only" \(EACCES\): name a folder that belongs to/);
+  assert.equal(existsSync(join(parent, 'data')), false);
 });
 
 test('a start refuses them too, with the same text', async () => {
