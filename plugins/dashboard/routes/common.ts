@@ -1,7 +1,7 @@
 import { Type } from '@sinclair/typebox';
 import { type Clock, codeOf, messageOf, type Route, type Store, type Tag } from '../../../src/plugin/plugin.ts';
 import { RequestError, type RouteRequest } from '../../../src/plugin/request.ts';
-import type { AccessAdmin } from '../../../src/ports/access.ts';
+import type { AccessAdmin, BudgetUse } from '../../../src/ports/access.ts';
 import type { DaemonView } from '../../../src/ports/daemon-view.ts';
 import type { DashboardConfig } from '../config.ts';
 import type { RecentRequests } from '../requests.ts';
@@ -18,6 +18,8 @@ export interface PageContext {
   readonly sessions: Sessions;
   readonly guard: Guard;
   readonly requests: RecentRequests;
+  /** Budgets that a project holds now, in all threads and processes. */
+  budgets(projectId: string): Promise<readonly BudgetUse[]>;
   readonly store: Store;
   readonly audit: AuditLog;
   readonly secrets: ProjectSecrets;

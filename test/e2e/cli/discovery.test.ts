@@ -119,9 +119,7 @@ const REFUSED: readonly [config: Record<string, unknown>, said: RegExp][] = [
   [{ http: [1, 2] }, /line 1, http: expected a section, got a list of 2$/],
   [{ dataDir: join(inFile, 'data') }, /line 1, dataDir: ".*a-file" is not a folder/],
   [{ dataDir: inFile }, /line 1, dataDir: ".*a-file" is not a folder: name one/],
-  ...(existsSync('/proc/self')
-    ? ([[{ dataDir: '/proc/nope' }, /line 1, dataDir: cannot write to "\/proc" \((ENOENT|EACCES)\): name a folder/]] as const)
-    : []),
+  [{ dataDir: '/proc/nope' }, /line 1, dataDir: cannot write to "\/(proc)?" \(E[A-Z]+\): name a folder/],
   [{ access: { plansFile: '/nope.yaml' } }, /line 1, access\.plansFile: cannot read "\/nope\.yaml" \(ENOENT\)/],
   [
     { access: { defaultPlan: 'gold' } },
@@ -175,7 +173,10 @@ test('check-config refuses a data folder that the user of the daemon may not wri
   chmodSync(parent, 0o555);
   const refused = check();
   assert.equal(refused.status, 78, refused.stderr);
-  assert.match(refused.stderr, /line 1, dataDir: cannot write to ".*read-only" \(EACCES\): name a folder that belongs to/);
+  assert.match(
+    refused.stderr,
+    /line 1, dataDir: cannot write to ".*read-only" \(EACCES\): name a folder that belongs to/,
+  );
   assert.equal(existsSync(join(parent, 'data')), false);
 });
 
