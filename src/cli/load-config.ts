@@ -1,4 +1,4 @@
-import { accessSync, constants, mkdtempSync, rmdirSync, type Stats, statfsSync, statSync } from 'node:fs';
+import { accessSync, constants, lstatSync, mkdtempSync, rmdirSync, type Stats, statfsSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { type CoreConfig, TLS_SECTIONS } from '../config/core.ts';
 import type { Override } from '../config/env.ts';
@@ -58,7 +58,7 @@ function findConfigFile(values: CommandValues, io: CliIo): string | null {
   if (typeof given === 'string') return given === '' ? null : resolve(io.cwd, given);
   const near = resolve(io.cwd, 'parhelion.yaml');
   const found = fileStatus(near);
-  if (found !== null) refuseForeign(near, found);
+  if (found !== null) refuseForeign(near, [found, lstatSync(near)], statSync(dirname(near)));
   return found !== null ? near : fileStatus(INSTALLED_FILE) === null ? null : INSTALLED_FILE;
 }
 
@@ -72,11 +72,21 @@ function fileStatus(path: string): Stats | null {
   }
 }
 
-/** A configuration names plugins, which are programs: one that another user left in this folder is not used unasked. */
-function refuseForeign(path: string, { uid, mode }: Stats): void {
+/**
+ * A configuration names plugins, which are programs: one that another user left in this folder, or a link to a good one, is not used
+ * unasked. Plugins are found from the folder, so it must not be one where everybody may put them.
+ */
+function refuseForeign(path: string, files: readonly Stats[], folder: Stats): void {
   const own = process.getuid?.();
-  if (own === undefined || ((uid === own || uid === 0) && (mode & OTHERS_MAY_WRITE) === 0)) return;
-  throw unreadable(`${path} belongs to another user, or everybody may write it: to use it, give --config ${path}`);
+  if (own === undefined) return;
+  const isOwn = files.every(({ uid }) => uid === own || uid === 0);
+  const isOpen = [...files.filter((file) => !file.isSymbolicLink()), folder].some(
+    ({ mode }) => (mode & OTHERS_MAY_WRITE) !== 0,
+  );
+  if (isOwn && !isOpen) return;
+  throw unreadable(
+    `${path} belongs to another user, or everybody may write it or its folder: to use it, give --config ${path}`,
+  );
 }
 
 const unreadable = (message: string) => new CodedError('CONFIG_UNREADABLE', message, { exitCode: EXIT.config });

@@ -2,7 +2,19 @@
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, chownSync, existsSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  lchownSync,
+  mkdirSync,
+  mkdtempSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
@@ -72,8 +84,19 @@ test('a file that everybody may write, or that another user left there, is not u
   chmodSync(file, 0o666);
   await refused();
   chmodSync(file, 0o644);
+  // Everybody could put packages beside the file.
+  chmodSync(dir, 0o1777);
+  await refused();
+  chmodSync(dir, 0o755);
   if (process.getuid?.() === 0) {
     chownSync(file, 65_534, 65_534);
+    await refused();
+    // A link of somebody else to a good file.
+    renameSync(file, join(root, 'good.yaml'));
+    chownSync(join(root, 'good.yaml'), 0, 0);
+    symlinkSync(join(root, 'good.yaml'), file);
+    assert.equal((await runCommand(['list-plugins'], { cwd: dir, env: { PARHELION_CONFIG: undefined } })).code, 0);
+    lchownSync(file, 65_534, 65_534);
     await refused();
   }
   assert.equal((await runCommand(['list-plugins', '--config', file])).code, 0);
