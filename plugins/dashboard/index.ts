@@ -15,7 +15,7 @@ import { createLive, operationRoutes } from './routes/operation.ts';
 import { pageRoutes, readPages } from './routes/pages.ts';
 import { keyRoutes, projectRoutes, usageRoutes, webhookRoute } from './routes/projects.ts';
 import { createSampler, withOtherThreads } from './series.ts';
-import { createGuard, createSessions } from './sessions.ts';
+import { createGuard, createOwnerPace, createSessions } from './sessions.ts';
 import {
   createAuditLog,
   createOperatorToken,
@@ -87,6 +87,7 @@ function registerPages(ctx: HostContext<DashboardConfig>, { access, daemon, oper
     config,
     daemon,
     guard: createGuard(sessions),
+    pace: createOwnerPace(clock),
     isSecure: config.secureCookie || daemon.isSecure,
     operatorToken,
     requests,
