@@ -168,8 +168,8 @@ async function writeTokenList() {
   const kept = tokens.map(({ chainId, address, symbol, name, decimals, logoURI, tags, extensions }) => ({
     ...{ chainId, address, symbol, name, decimals, logoURI, tags, extensions },
   }));
-  await mkdir(join(out, 'plugins/token-metadata'), { recursive: true });
-  await writeFile(join(out, 'plugins/token-metadata/solana.tokenlist.json'), JSON.stringify({ tokens: kept }));
+  const bytes = Buffer.from(JSON.stringify({ tokens: kept }));
+  await writeCompressed(join(out, 'plugins/token-metadata/solana.tokenlist.json'), bytes);
 }
 
 async function writePages() {

@@ -23,6 +23,8 @@ import type { Counter, Gauge, Metrics } from './ports/metrics.ts';
 export interface BudgetLedger extends Tenants {
   /** Use of one project. In-memory limits are those of its last call. Errors: those of the store. */
   useOf(projectId: string): Promise<readonly BudgetUse[]>;
+  /** The in-memory budgets that projects hold, or were refused; at most `MAX_HELD` projects. */
+  held(): ReadonlyMap<string, readonly BudgetUse[]>;
   /** Budgets of stored data. */
   readonly stored: StoredBudgets;
 }
@@ -40,6 +42,8 @@ const HELD = [
 const RESERVE = 0.25;
 /** Maximum number of tenants without holdings that are kept for their refusal counts. */
 const MAX_TENANTS = 10_000;
+/** Maximum number of projects whose holdings are reported to other threads. */
+const MAX_HELD = 1_000;
 const LEAST_ANSWER_BYTES = 134_217_728;
 const MOST_ANSWER_BYTES = 1_073_741_824;
 
@@ -117,6 +121,21 @@ export function createBudgets(rooms: Rooms = {}, metrics: Metrics | null = null)
       const stored = await Promise.all(providers.map((use) => use(projectId)));
       const found = stored.flatMap((uses) => Object.entries(uses) as [BudgetName, StoredUse][]);
       return [...holder.use(), ...found.map(([budget, use]) => ({ budget, ...use, refused: holder.refusals(budget) }))];
+    },
+    held() {
+      const found = new Map<string, readonly BudgetUse[]>();
+      const note = (isIdle: boolean): void => {
+        for (const tenant of tenants.values()) {
+          // The id of a caller without a key has a space.
+          if (tenant.isIdle() !== isIdle || tenant.id.includes(' ')) continue;
+          if (found.size >= MAX_HELD) return;
+          const uses = tenant.use().filter(({ used, refused }) => used > 0 || refused > 0);
+          if (uses.length > 0) found.set(tenant.id, uses);
+        }
+      };
+      note(false);
+      note(true);
+      return found;
     },
     stored: {
       provide: (use) => void providers.push(use),

@@ -14,8 +14,8 @@ import { loginRoutes } from './routes/login.ts';
 import { createLive, operationRoutes } from './routes/operation.ts';
 import { pageRoutes, readPages } from './routes/pages.ts';
 import { keyRoutes, projectRoutes, usageRoutes, webhookRoute } from './routes/projects.ts';
-import { createSampler } from './series.ts';
-import { createGuard, createSessions } from './sessions.ts';
+import { createSampler, withOtherThreads } from './series.ts';
+import { createGuard, createOwnerPace, createSessions } from './sessions.ts';
 import {
   createAuditLog,
   createOperatorToken,
@@ -52,9 +52,10 @@ export default defineHostPlugin({
     const daemon = ctx.use(kernelView);
     if (daemon === undefined) return;
     const access = ctx.use(accessAdmin);
+    const source = random.uuid();
     // Without projects there is nothing to show, and no user to log in.
-    if (access !== undefined && roles.has('api')) registerPages(ctx, { access, daemon, operatorToken });
-    registerSampler(ctx, daemon);
+    if (access !== undefined && roles.has('api')) registerPages(ctx, { access, daemon, operatorToken, source });
+    registerSampler(ctx, daemon, source);
   },
 });
 
@@ -62,9 +63,11 @@ interface PageParts {
   readonly access: AccessAdmin;
   readonly daemon: DaemonView;
   readonly operatorToken: OperatorToken;
+  /** Name of this thread among those that measure. */
+  readonly source: string;
 }
 
-function registerPages(ctx: HostContext<DashboardConfig>, { access, daemon, operatorToken }: PageParts): void {
+function registerPages(ctx: HostContext<DashboardConfig>, { access, daemon, operatorToken, source }: PageParts): void {
   const { clock, config, log, random, store } = ctx;
   const standings = createStandings(store, config.operatorToken !== null);
   const rights = createRightsWatch<string>({
@@ -84,9 +87,14 @@ function registerPages(ctx: HostContext<DashboardConfig>, { access, daemon, oper
     config,
     daemon,
     guard: createGuard(sessions),
+    pace: createOwnerPace(clock),
     isSecure: config.secureCookie || daemon.isSecure,
     operatorToken,
     requests,
+    budgets: async (project) => {
+      const threads = { store, clock, source, intervalMs: config.sampleIntervalMs };
+      return await withOtherThreads(threads, project, await daemon.budgets(project));
+    },
     secrets: createProjectSecrets(store, clock, random),
     sessions,
     standings,
@@ -129,11 +137,15 @@ function registerPages(ctx: HostContext<DashboardConfig>, { access, daemon, oper
 }
 
 /** Every thread measures itself; the upstreams are the same for all threads, so one of them is enough. */
-function registerSampler(ctx: HostContext<DashboardConfig>, { metrics }: DaemonView): void {
+function registerSampler(
+  ctx: HostContext<DashboardConfig>,
+  { heldBudgets, metrics }: DaemonView,
+  source: string,
+): void {
   const upstreams = () =>
     CHAINS.flatMap((chain) => (ctx.upstreams(chain)?.states() ?? []).map((state) => ({ chain, ...state })));
   const sample = createSampler({
-    ...{ store: ctx.store, clock: ctx.clock, source: ctx.random.uuid(), metrics },
+    ...{ store: ctx.store, clock: ctx.clock, source, metrics, held: heldBudgets },
     ...(ctx.roles.has('api') ? { upstreams } : {}),
   });
   ctx.every(ctx.config.sampleIntervalMs, sample);

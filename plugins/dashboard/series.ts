@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import type { Clock, Store } from '../../src/plugin/plugin.ts';
+import type { BudgetUse } from '../../src/ports/access.ts';
 import type { MetricSample } from '../../src/ports/metrics.ts';
 import type { UpstreamState } from '../../src/ports/upstream.ts';
 import { type SeriesRow, tables } from './store.ts';
@@ -55,13 +56,21 @@ interface SamplerParts {
   /** Name of this thread: a new one for each start, so that nobody overwrites what another one has written. */
   readonly source: string;
   metrics(): Promise<readonly MetricSample[]>;
+  /** Budgets that projects hold in this thread. */
+  held(): ReadonlyMap<string, readonly BudgetUse[]>;
   /** Absent: another thread of the process watches them. */
   upstreams?(): readonly (UpstreamState & { readonly chain: string })[];
 }
 
+/** The `step_ms` of rows that say what a thread holds now, one per thread. */
+const NOW = 0;
+/** A thread that has not reported for so many intervals has ended. */
+const MISSED = 3;
+
 /** Returns a function that measures what happened since its last call, and adds it to the stored series. */
 export function createSampler(parts: SamplerParts): () => Promise<void> {
   const { store, clock, source } = parts;
+  let heldBefore = false;
   const measure = createMeasure(parts);
   const open = Object.values(TIERS).map((tier) => ({ ...tier, at: 0, share: emptyShare() }));
   return async () => {
@@ -72,7 +81,15 @@ export function createSampler(parts: SamplerParts): () => Promise<void> {
       if (at !== tier.at) Object.assign(tier, { at, share: emptyShare() });
       add(tier.share, share);
     }
+    const held = parts.held();
     await store.write(async ({ db }) => {
+      const holdings = tables(db).deleteFrom('dashboard_series').where('step_ms', '=', NOW);
+      await holdings.where('at', '<', now - HOUR_MS).execute();
+      if (heldBefore || held.size > 0) await holdings.where('source', '=', source).execute();
+      if (held.size > 0) {
+        const row: SeriesRow = { step_ms: NOW, at: now, source, share: JSON.stringify(Object.fromEntries(held)) };
+        await tables(db).insertInto('dashboard_series').values(row).execute();
+      }
       for (const { stepMs, keptMs, at, share: total } of open) {
         const row: SeriesRow = { step_ms: stepMs, at, source, share: JSON.stringify(total) };
         await tables(db)
@@ -87,7 +104,44 @@ export function createSampler(parts: SamplerParts): () => Promise<void> {
           .execute();
       }
     });
+    heldBefore = held.size > 0;
   };
+}
+
+/**
+ * Adds to the budgets of a project what it holds in other threads and processes, as they last reported. `own` is that of the thread
+ * with the name `source`.
+ */
+export async function withOtherThreads(
+  {
+    store,
+    clock,
+    source,
+    intervalMs,
+  }: Pick<SamplerParts, 'store' | 'clock' | 'source'> & { readonly intervalMs: number },
+  projectId: string,
+  own: readonly BudgetUse[],
+): Promise<readonly BudgetUse[]> {
+  const rows = await tables(store.read)
+    .selectFrom('dashboard_series')
+    .select('share')
+    .where('step_ms', '=', NOW)
+    .where('at', '>=', clock.now() - MISSED * intervalMs)
+    .where('source', '<>', source)
+    .execute();
+  const others = rows.flatMap(
+    ({ share }) => (JSON.parse(share) as Record<string, readonly BudgetUse[]>)[projectId] ?? [],
+  );
+  return own.map((one) => {
+    const same = others.filter(({ budget }) => budget === one.budget);
+    return {
+      budget: one.budget,
+      used: same.reduce((sum, { used }) => sum + used, one.used),
+      // A thread that the project has not called does not know its plan.
+      limit: one.limit ?? same.find(({ limit }) => limit !== null)?.limit ?? null,
+      refused: same.reduce((sum, { refused }) => sum + refused, one.refused),
+    };
+  });
 }
 
 /** The stored series of all threads and processes. */

@@ -42,10 +42,10 @@ interface SessionEndsRow {
   times: number;
 }
 
-/** What one thread measured; see series.ts. */
+/** What one thread measured, or (with a `step_ms` of 0) holds now; see series.ts. */
 export interface SeriesRow {
   step_ms: number;
-  /** Unix milliseconds of the start of the span. */
+  /** Unix milliseconds of the start of the span, or of the report. */
   at: number;
   source: string;
   /** JSON */

@@ -44,6 +44,13 @@ test('where a uri leads', () => {
     [`ipfs://${V1}/..%5c..%5capi`, null],
     ['ipfs://..\\api', null],
     ['ipfs://ipfs/../api', null],
+    [`ipfs://${V1}/..;/..;x=1/api`, null],
+    [`ipfs://${V1}/%2e%2e%3b/api`, null],
+    [`ipfs://${V1}/..%00/..%00/api`, null],
+    [`ipfs://${V1}/..%20/..%20/api`, null],
+    [`ipfs://${V1}/%c0%ae%c0%ae/%c0%ae%c0%ae/api`, null],
+    [`ipfs://${V1}/..%c0%af..%c0%afapi`, null],
+    [`ipfs://${V1}/Caf%C3%A9..json`, ipfs(`${V1}/Caf%C3%A9..json`)],
     ['ar://../admin', ['https://ar.example/admin']],
     ['ar://..%2fadmin', null],
     ['', null],
@@ -54,6 +61,10 @@ test('where a uri leads', () => {
   ];
   for (const [uri, expected] of cases) assert.deepEqual(urls(uri), expected, uri);
   assert.equal(locate('ar://abc', { ...gateways, arweaveGateways: [] }), null);
+  const atRoot = { ...gateways, ipfsGateways: ['http://10.0.0.5:8080/'] };
+  assert.notEqual(locate(`ipfs://${V0}`, atRoot), null);
+  for (const uri of ['ipfs://api/v0/shutdown', 'ipfs://ipfs/api/v0/shutdown', 'ipfs://ipfs/ipfs/../api'])
+    assert.equal(locate(uri, atRoot), null, uri);
 });
 
 test('documents that stand in the uri itself', () => {

@@ -145,6 +145,8 @@ export interface Gateways {
 
 /** Both versions of content ids, alone or with a path behind. */
 const CID = /^(Qm[1-9A-HJ-NP-Za-km-z]{44}|b[a-z2-7]{58,})(\/.*)?$/;
+/** A content id of any version and base: at least 46 letters and digits. */
+const CONTENT = /^[A-Za-z0-9]{46,}(?:[/?#]|$)/;
 const DATA = /^data:([^,]*),/i;
 const ARWEAVE_HOST = 'arweave.net';
 
@@ -154,7 +156,8 @@ export function locate(uri: string, { ipfsGateways, arweaveGateways }: Gateways)
   if (/^data:/i.test(text)) return inline(text);
   if (CID.test(text)) return behind(ipfsGateways, text);
   const ipfs = /^ipfs:\/\/(?:ipfs\/)?(.+)$/i.exec(text)?.[1];
-  if (ipfs !== undefined) return behind(ipfsGateways, ipfs);
+  // What has no content id is a path of the gateway's server.
+  if (ipfs !== undefined) return CONTENT.test(ipfs) ? behind(ipfsGateways, ipfs) : null;
   const arweave = /^ar:\/\/(.+)$/i.exec(text)?.[1];
   if (arweave !== undefined) return behind(arweaveGateways, arweave);
   if (text.startsWith(`${ARWEAVE_HOST}/`)) return behind(arweaveGateways, text.slice(ARWEAVE_HOST.length + 1));
@@ -189,7 +192,7 @@ export function isBelow(base: string, url: string): boolean {
   let path = url.slice(base.length).split(/[?#]/, 1)[0] as string;
   // Each turn takes one layer of escapes away; what is still escaped then is no path that anybody means.
   for (let layer = 0; layer < MOST_LAYERS; layer += 1) {
-    if (path.split(SEGMENTS).some((segment) => segment === '..' || segment === '.')) return false;
+    if (FORGED.test(path) || path.split(SEGMENTS).some((segment) => DOTS.test(segment))) return false;
     const plain = decoded(path);
     if (plain === path) return true;
     path = plain;
@@ -198,6 +201,10 @@ export function isBelow(base: string, url: string): boolean {
 }
 
 const MOST_LAYERS = 4;
+/** The parent or the folder itself; some servers ignore parameters or blanks behind it. */
+const DOTS = /^\s*\.{1,2}\s*(?:;|$)/;
+/** A NUL, where some servers end a path, and bytes that UTF-8 never has: overlong dots and slashes begin with them. */
+const FORGED = /[\0\u00c0\u00c1]/;
 
 /** As the most lenient server does it: what is no escape stays. */
 const decoded = (text: string): string =>

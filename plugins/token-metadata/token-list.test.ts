@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { brotliCompressSync } from 'node:zlib';
 import type { ChainReader } from '../../src/ports/chain.ts';
 import { createMemoryLog } from '../../test/helpers/memory-log.ts';
 import { createTokenList } from './token-list.ts';
@@ -35,6 +36,14 @@ const full = {
 };
 const content = JSON.stringify({
   tokens: [full, { chainId: 101, address: 'bare' }, { ...full, chainId: 103, name: 'dev' }, null, { address: 'x' }, 7],
+});
+
+test('a list may be compressed, as the built one is', async (t) => {
+  const path = `${listFile(t, '')}.br`;
+  writeFileSync(path, brotliCompressSync(content));
+  const log = createMemoryLog();
+  const find = await createTokenList({ config: { path, chainId: 101 }, chain: null, log }).entries();
+  assert.equal(find('mint')?.name, 'N');
 });
 
 test('entries are those of the network at hand, with everything filled in', async (t) => {

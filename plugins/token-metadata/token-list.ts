@@ -1,5 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
+import { promisify } from 'node:util';
+import { brotliDecompress } from 'node:zlib';
 import { messageOf } from '../../src/lib/coded-error.ts';
 import { isPlainObject } from '../../src/lib/json.ts';
 import type { ChainReader } from '../../src/ports/chain.ts';
@@ -29,8 +31,10 @@ export interface TokenListParts {
   readonly log: Log;
 }
 
+const unpack = promisify(brotliDecompress);
+
 /** What the build makes of the package, next to this module; and the package itself, in a checkout. */
-const BUILT = './solana.tokenlist.json';
+const BUILT = './solana.tokenlist.json.br';
 const PACKAGED = '@solana/spl-token-registry/dist/main/tokens/solana.tokenlist.json';
 /** By genesis hash. */
 const CHAIN_IDS: Readonly<Record<string, number>> = {
@@ -49,7 +53,8 @@ export function createTokenList({ config, chain, log }: TokenListParts): TokenLi
     const path = config.path ?? packagedPath();
     if (path === null) return null;
     try {
-      return tokensOf(JSON.parse(await readFile(path, 'utf8')));
+      const bytes = await readFile(path);
+      return tokensOf(JSON.parse(String(path.endsWith('.br') ? await unpack(bytes) : bytes)));
     } catch (error) {
       log.warn({ code: 'TOKEN_METADATA_LIST_UNREADABLE', reason: messageOf(error) }, 'the token list cannot be read');
       return null;

@@ -1,5 +1,5 @@
-import { accessSync, constants, type Stats, statSync } from 'node:fs';
-import { dirname, resolve } from 'node:path';
+import { accessSync, constants, lstatSync, mkdtempSync, rmdirSync, type Stats, statfsSync, statSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
 import { type CoreConfig, TLS_SECTIONS } from '../config/core.ts';
 import type { Override } from '../config/env.ts';
 import { type LoadedConfig, loadConfig } from '../config/load.ts';
@@ -58,7 +58,7 @@ function findConfigFile(values: CommandValues, io: CliIo): string | null {
   if (typeof given === 'string') return given === '' ? null : resolve(io.cwd, given);
   const near = resolve(io.cwd, 'parhelion.yaml');
   const found = fileStatus(near);
-  if (found !== null) refuseForeign(near, found);
+  if (found !== null) refuseForeign(near, [found, lstatSync(near)], statSync(dirname(near)));
   return found !== null ? near : fileStatus(INSTALLED_FILE) === null ? null : INSTALLED_FILE;
 }
 
@@ -72,11 +72,21 @@ function fileStatus(path: string): Stats | null {
   }
 }
 
-/** A configuration names plugins, which are programs: one that another user left in this folder is not used unasked. */
-function refuseForeign(path: string, { uid, mode }: Stats): void {
+/**
+ * A configuration names plugins, which are programs: one that another user left in this folder, or a link to a good one, is not used
+ * unasked. Plugins are found from the folder, so it must not be one where everybody may put them.
+ */
+function refuseForeign(path: string, files: readonly Stats[], folder: Stats): void {
   const own = process.getuid?.();
-  if (own === undefined || ((uid === own || uid === 0) && (mode & OTHERS_MAY_WRITE) === 0)) return;
-  throw unreadable(`${path} belongs to another user, or everybody may write it: to use it, give --config ${path}`);
+  if (own === undefined) return;
+  const isOwn = files.every(({ uid }) => uid === own || uid === 0);
+  const isOpen = [...files.filter((file) => !file.isSymbolicLink()), folder].some(
+    ({ mode }) => (mode & OTHERS_MAY_WRITE) !== 0,
+  );
+  if (isOwn && !isOpen) return;
+  throw unreadable(
+    `${path} belongs to another user, or everybody may write it or its folder: to use it, give --config ${path}`,
+  );
 }
 
 const unreadable = (message: string) => new CodedError('CONFIG_UNREADABLE', message, { exitCode: EXIT.config });
@@ -112,12 +122,28 @@ function listenerProblems({ http, admin }: CoreConfig): readonly Problem[] {
   });
 }
 
-/** The nearest part of the path that exists must be a folder. */
+/** The nearest part of the path that exists must be a folder in which this user may make files. */
 function folderProblems(dataDir: string): readonly Problem[] {
   for (let path = dataDir; ; path = dirname(path)) {
     const kind = kindOf(path);
     if (kind === 'file') return [{ path: ['dataDir'], message: `"${path}" is not a folder: name one` }];
-    if (kind !== 'nothing' || dirname(path) === path) return [];
+    if (kind === 'nothing' && dirname(path) !== path) continue;
+    const why = kind === 'folder' ? whyUnwritable(path) : null;
+    return why === null ? [] : [{ path: ['dataDir'], message: `cannot write to "${path}" (${why}): ${FOLDER_ADVICE}` }];
+  }
+}
+
+const FOLDER_ADVICE = 'name a folder that belongs to the user of the daemon, or can be created by it';
+
+function whyUnwritable(path: string): string | null {
+  try {
+    accessSync(path, constants.W_OK | constants.X_OK);
+    // File systems without blocks are views of the kernel, such as /proc, where root has the right to write and still cannot. A memory
+    // file system without a size has none either: only an attempt can tell them apart.
+    if (statfsSync(path).blocks === 0) rmdirSync(mkdtempSync(join(path, '.parhelion-')));
+    return null;
+  } catch (error) {
+    return codeOf(error) ?? messageOf(error);
   }
 }
 

@@ -62,7 +62,7 @@ test('every address of the whole configuration is masked, in lists and unions to
     for (const [key, field] of Object.entries({ ...node.properties, ...node.patternProperties }))
       look(field, [...at, key]);
     const name = at.at(-1) ?? '';
-    const isAddress = node.format === 'http-url' || /(url|uri|endpoint|gateway)s?$/i.test(name);
+    const isAddress = /-url$/.test(node.format ?? '') || /(url|uri|endpoint|gateway)s?$/i.test(name);
     if (node.type !== 'string' || !isAddress || PUBLIC.includes(at.join('.'))) return;
     found.push(at.join('.'));
     if (/hush/.test(JSON.stringify(maskSecrets(node, hidden)))) shown.push(at.join('.'));

@@ -87,7 +87,7 @@ export function resolvePaths(schema: SchemaNode, value: unknown, baseDir: string
 
 /** Whether the value of the key may not be shown: marked `secret`, or an address, as providers put keys into paths and queries. */
 export function isSecret(schema: SchemaNode): boolean {
-  return schema.secret === true || schema.format === 'http-url' || (schema.anyOf ?? []).some(isSecret);
+  return schema.secret === true || /-url$/.test(schema.format ?? '') || (schema.anyOf ?? []).some(isSecret);
 }
 
 const HIDDEN = '***';

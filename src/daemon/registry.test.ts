@@ -1,5 +1,15 @@
 import assert from 'node:assert/strict';
-import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  chownSync,
+  lchownSync,
+  mkdirSync,
+  mkdtempSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
@@ -43,6 +53,32 @@ const enabledIds = async (...uses: string[]) =>
 test('plugins are found by built-in name, path and package name, upwards from the given folders', async () => {
   await assert.rejects(find('alpha', './mine', join(root, 'alpha2/index.js')), { code: 'PLUGIN_CONFLICT' });
   assert.deepEqual(await enabledIds('beta', './mine', 'widget', '@acme/old'), ['beta', 'mine', 'widget', 'acme-old']);
+});
+
+test('packages in a folder of somebody else, or one that everybody may write, are passed over', async (t) => {
+  const modules = join(root, 'deep/node_modules');
+  write('deep/node_modules/widget/index.mjs', 'throw new Error("not this one")');
+  write('deep/node_modules/stranger/index.mjs', source('stranger'));
+  t.after(() => rmSync(modules, { recursive: true }));
+  await assert.rejects(find('widget'), /not this one/);
+  chmodSync(modules, 0o1777);
+  assert.deepEqual(await enabledIds('widget'), ['widget']);
+  chmodSync(modules, 0o755);
+  if (process.getuid?.() !== 0) return;
+  chownSync(modules, 65_534, 65_534);
+  assert.deepEqual(await enabledIds('widget'), ['widget']);
+  chownSync(modules, 0, 0);
+  renameSync(modules, join(root, 'deep/theirs'));
+  symlinkSync(join(root, 'deep/theirs'), modules);
+  lchownSync(modules, 65_534, 65_534);
+  assert.deepEqual(await enabledIds('widget'), ['widget']);
+  await assert.rejects(find('stranger'), {
+    code: 'PLUGIN_NOT_FOUND',
+    message: /nor an installed package; \S+\/deep\/node_modules is not searched: it belongs to another user/,
+  });
+  // The packages of whoever wrote the configuration are wanted.
+  chownSync(join(root, 'deep/down/here'), 65_534, 65_534);
+  await assert.rejects(find('widget'), /not this one/);
 });
 
 test('built-in plugins that are not listed give their sections only', async () => {

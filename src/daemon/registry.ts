@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { existsSync, lstatSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import * as nodeModule from 'node:module';
 import { dirname, extname, isAbsolute, join, resolve } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
@@ -104,7 +104,11 @@ async function loadOne(
     throw new CodedError(
       'PLUGIN_NOT_FOUND',
       `plugin "${entry.use}" is neither built in, nor a path, nor an installed package` +
-        (meant === null ? '' : `; did you mean "${meant}"?`),
+        (meant === null ? '' : `; did you mean "${meant}"?`) +
+        packagesOf(entry.use, places)
+          .filter(({ isTrusted }) => !isTrusted)
+          .map(({ modules }) => `; ${modules} is not searched: it belongs to another user, or everybody may write it`)
+          .join(''),
       { exitCode: EXIT.config, facts: { use: entry.use } },
     );
   }
@@ -213,8 +217,8 @@ interface PluginPlaces {
   /** Base of relative paths: the folder of the configuration file. */
   readonly baseDir: string;
   /**
-   * Start folders of the package search, in this order; each search continues in the parent folders. Never the working directory:
-   * everyone with write access to it could have code run by the next command.
+   * Start folders of the package search, in this order; each search continues in the parent folders, and passes over what belongs to
+   * others. Never the working directory: everyone with write access to it could have code run by the next command.
    */
   readonly packageDirs: readonly string[];
 }
@@ -229,13 +233,40 @@ function locatePlugin(use: string, places: PluginPlaces): string | null {
   const parts = use.split('/');
   const depth = use.startsWith('@') ? 2 : 1;
   if (parts.length !== depth || parts.some((part) => part === '' || part === '..')) return null;
-  for (const start of places.packageDirs)
-    for (let dir = resolve(start); ; dir = dirname(dir)) {
-      const found = join(dir, 'node_modules', use);
-      if (existsSync(found)) return entryOf(found);
-      if (dirname(dir) === dir) break;
-    }
-  return null;
+  const found = packagesOf(use, places).find(({ isTrusted }) => isTrusted);
+  return found === undefined ? null : entryOf(join(found.modules, use));
+}
+
+/** The folders of packages that have one of this name, in the order of the search. */
+function packagesOf(
+  use: string,
+  { packageDirs }: PluginPlaces,
+): { readonly modules: string; readonly isTrusted: boolean }[] {
+  return packageDirs.flatMap((start) =>
+    withParents(resolve(start))
+      .map((dir) => join(dir, 'node_modules'))
+      .filter((modules) => existsSync(join(modules, use)))
+      .map((modules) => ({ modules, isTrusted: isTrusted(modules, start) })),
+  );
+}
+
+const withParents = (dir: string): string[] => [dir, ...(dirname(dir) === dir ? [] : withParents(dirname(dir)))];
+
+const OTHERS_MAY_WRITE = 0o002;
+
+/**
+ * Whether a folder of packages belongs to this user, root, or the owner of the folder where the search starts. A parent folder such as
+ * /tmp, where everybody may create one, must not bring code into the daemon.
+ */
+function isTrusted(folder: string, start: string): boolean {
+  const own = process.getuid?.();
+  if (own === undefined) return true;
+  const owners = [own, 0, statSync(start).uid];
+  return (
+    owners.includes(lstatSync(folder).uid) &&
+    owners.includes(statSync(folder).uid) &&
+    (statSync(folder).mode & OTHERS_MAY_WRITE) === 0
+  );
 }
 
 /** Names of all built-in plugins, sorted. */

@@ -47,6 +47,7 @@ export function createDaemonView(parts: DaemonViewParts): DaemonView {
       return () => void requests.delete(listener);
     },
     budgets: budgets.useOf,
+    heldBudgets: budgets.held,
     call: (call) => inject()(call),
   };
 }

@@ -290,7 +290,8 @@ function budgetsRoute(budgets: BudgetLedger): Route {
   return defineRoute({
     method: 'GET',
     path: '/v0/admin/projects/:project/budgets',
-    summary: 'Budgets that a project holds now: in-memory ones of this process, stored ones of all processes',
+    summary:
+      'Budgets that a project holds now: in-memory ones of the thread that answers, stored ones of all processes',
     tag: OPERATION,
     auth: 'admin',
     errors: 'admin',

@@ -101,8 +101,10 @@ export interface DaemonView {
   metrics(): Promise<readonly MetricSample[]>;
   /** Calls `listener` after each answered request of a project, in this process. It must not throw. The returned function ends it. */
   onRequest(listener: (request: AnsweredRequest) => void): () => void;
-  /** Budgets that a project holds now: in-memory ones of this process, stored ones of all processes. */
+  /** Budgets that a project holds now: in-memory ones of this thread, stored ones of all processes. */
   budgets(projectId: string): Promise<readonly BudgetUse[]>;
+  /** In-memory budgets of this thread by project: those that it holds, or was refused since the start. A bounded number of projects. */
+  heldBudgets(): ReadonlyMap<string, readonly BudgetUse[]>;
   /**
    * Calls a route as its listener would, without authentication, which is the duty of the calling code. For a project, calls other than
    * reads use the credits and rates of the project. Throws the errors of the handler, GateRefusal, RequestError 404 for an unknown path,

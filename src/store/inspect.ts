@@ -103,6 +103,8 @@ export async function advanceIdentities(store: Store, { name }: TableShape): Pro
 interface SchemaObject {
   readonly type: string;
   readonly name: string;
+  /** Of an index or trigger: the table it belongs to. */
+  readonly tbl_name: string;
   readonly sql: string | null;
 }
 
@@ -110,7 +112,7 @@ interface SchemaObject {
 export interface ForeignObjects {
   /** `trigger a_name`, sorted. */
   readonly objects: readonly string[];
-  /** Unknown owners of tables; for these only triggers and views were checked. */
+  /** Owners with steps that this program does not know. Ordinary tables may be theirs, those of the other owners not. */
   readonly unknownScopes: readonly string[];
 }
 
@@ -119,8 +121,9 @@ const OWN = new Set(['parhelion_probe']);
 
 /**
  * Compares the schema of an SQLite database with the one that its applied migrations create in the empty database `fresh`. No migration
- * creates triggers or views: a foreign one, or a table that only looks like ours, could run code with each write of the daemon. Errors:
- * those of both stores, STORE_MIGRATION.
+ * creates triggers, views or virtual tables: a foreign one, or a table that only looks like ours, could run code with each write of the
+ * daemon, or keep it from a write. The list of applied steps is part of the database: what it claims opens only what nobody else owns.
+ * Errors: those of both stores, STORE_MIGRATION.
  */
 export async function foreignObjects(
   store: Store,
@@ -129,28 +132,49 @@ export async function foreignObjects(
 ): Promise<ForeignObjects> {
   const applied = await appliedSteps(store);
   const countOf = (scope: string) => applied.filter((row) => row.scope === scope).length;
-  const known = scopes.flatMap(({ scope, migrations }) =>
-    countOf(scope) === 0 ? [] : [{ scope, migrations: migrations.slice(0, countOf(scope)) }],
-  );
-  await migrate(fresh, known);
-  const expected = new Map((await objectsOf(fresh)).map((one) => [one.name, one]));
   const isKnown = (scope: string) =>
     (scopes.find((one) => one.scope === scope)?.migrations.length ?? 0) >= countOf(scope);
   const unknownScopes = [...new Set(applied.map(({ scope }) => scope))].filter((scope) => !isKnown(scope));
-  const foreign = (await objectsOf(store)).filter((one) => {
-    if (one.type !== 'table' && one.type !== 'index') return true;
-    if (unknownScopes.length > 0 || OWN.has(one.name)) return false;
+  const expected = new Map<string, SchemaObject & { readonly mayDiffer: boolean }>();
+  for (const { scope, migrations } of scopes) {
+    if (countOf(scope) === 0) continue;
+    await migrate(fresh, [{ scope, migrations: migrations.slice(0, countOf(scope)) }]);
+    // A later version of the owner may have altered its own tables.
+    for (const one of await objectsOf(fresh))
+      if (!expected.has(one.name)) expected.set(one.name, { ...one, mayDiffer: !isKnown(scope) });
+  }
+  const isExpected = (one: SchemaObject): boolean => {
+    if (one.type !== 'table' && one.type !== 'index') return false;
+    if (isVirtual(one)) return false;
+    if (OWN.has(one.name)) return true;
     const same = expected.get(one.name);
-    return same === undefined || same.type !== one.type || plain(same.sql) !== plain(one.sql);
-  });
+    if (same !== undefined)
+      return (
+        same.type === one.type &&
+        same.tbl_name === one.tbl_name &&
+        (same.mayDiffer || plain(same.sql) === plain(one.sql))
+      );
+    // An unknown owner has no index on a table of a known one.
+    return unknownScopes.length > 0 && (one.type === 'table' || expected.get(one.tbl_name)?.mayDiffer !== false);
+  };
+  const foreign = (await objectsOf(store)).filter((one) => !isExpected(one));
   return { objects: foreign.map(({ type, name }) => `${type} ${name}`).sort(), unknownScopes };
 }
 
-/** All schema objects except those that SQLite creates itself, which are never triggers or views. */
+/** All schema objects except those that SQLite creates itself: its statistics, and indexes without a text. */
 async function objectsOf({ read }: Store): Promise<readonly SchemaObject[]> {
-  const { rows } = await sql<SchemaObject>`select type, name, sql from sqlite_master`.execute(read);
-  return rows.filter(({ type, name }) => !((type === 'table' || type === 'index') && name.startsWith('sqlite_')));
+  const { rows } = await sql<SchemaObject>`select type, name, tbl_name, sql from sqlite_master`.execute(read);
+  return rows.filter(
+    ({ type, name, sql: text }) =>
+      !(type === 'table' && SQLITE_TABLES.has(name)) &&
+      !(type === 'index' && name.startsWith('sqlite_autoindex_') && text === null),
+  );
 }
+
+const SQLITE_TABLES = new Set(['sqlite_sequence', 'sqlite_stat1', 'sqlite_stat4']);
+
+const isVirtual = ({ type, sql: text }: SchemaObject): boolean =>
+  type === 'table' && !/^create\s+table\b/i.test(text ?? '');
 
 /** SQLite versions differ in the quotes and spaces of altered tables. */
 const plain = (text: string | null): string => (text ?? '').replace(/[\s"`[\]]/g, '').toLowerCase();

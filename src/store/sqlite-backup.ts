@@ -105,6 +105,7 @@ const SCRIPT = `
 const [library, path] = process.argv.slice(1);
 const Database = require(library);
 const db = new Database(path, { readonly: true, fileMustExist: true });
+db.pragma('trusted_schema = OFF');
 process.stdout.write(String(db.pragma('quick_check(1)', { simple: true })));`;
 
 /**

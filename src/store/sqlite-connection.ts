@@ -178,7 +178,10 @@ export const libraryPath = (): string => load.resolve(NAME);
 export function openDatabase(path: string, options: Database.Options): Database.Database {
   try {
     const Library = load(NAME) as typeof Database;
-    return new Library(path, options);
+    const db = new Library(path, options);
+    // A file from elsewhere: its views, checks and indexes get no function that could do more than compute.
+    db.pragma('trusted_schema = OFF');
+    return db;
   } catch (error) {
     const isMissing = ['MODULE_NOT_FOUND', 'ERR_DLOPEN_FAILED'].includes(codeOf(error) ?? '');
     if (!isMissing && !messageOf(error).startsWith('Could not locate the bindings file')) throw error;

@@ -37,10 +37,19 @@ for (const parent of Object.values(lock.packages)) {
     added += 1;
   }
 }
+// What an earlier run could not learn, the registry may know by now.
+let found = 0;
+for (const [path, one] of Object.entries(lock.packages)) {
+  if (path === '' || one.link === true || one.inBundle === true || one.integrity !== undefined) continue;
+  const { version, ...rest } = one;
+  const hash = hashOf(path.slice(path.lastIndexOf('node_modules/') + 13), version);
+  if (hash.integrity !== undefined) found += 1;
+  lock.packages[path] = { version, ...hash, ...rest };
+}
 const sorted = Object.entries(lock.packages).sort(([a], [b]) => (a < b ? -1 : 1));
 lock.packages = Object.fromEntries(sorted);
 writeFileSync('package-lock.json', `${JSON.stringify(lock, null, 2)}\n`);
-console.log(`${added} packages of other platforms added`);
+console.log(`${added} packages of other platforms added, ${found} hashes`);
 const unhashed = Object.entries(lock.packages)
   .filter(([path, one]) => path !== '' && one.link !== true && one.inBundle !== true && one.integrity === undefined)
   .map(([path, { version }]) => `${path.slice(path.lastIndexOf('node_modules/') + 13)}@${version}`);

@@ -117,7 +117,7 @@ export function UsagePage({ project }: { project: Project }) {
       </Show>
       <Card
         title="Budgets"
-        note="What the project uses now of what all projects share. Memory and calls are those of this process."
+        note="What the project uses now of what all projects share, in all threads and processes. Each process has the whole limit."
         flush
       >
         <Show of={budgets}>

@@ -1,11 +1,11 @@
 import { Type } from '@sinclair/typebox';
 import { type Clock, codeOf, messageOf, type Route, type Store, type Tag } from '../../../src/plugin/plugin.ts';
 import { RequestError, type RouteRequest } from '../../../src/plugin/request.ts';
-import type { AccessAdmin } from '../../../src/ports/access.ts';
+import type { AccessAdmin, BudgetUse } from '../../../src/ports/access.ts';
 import type { DaemonView } from '../../../src/ports/daemon-view.ts';
 import type { DashboardConfig } from '../config.ts';
 import type { RecentRequests } from '../requests.ts';
-import { actorOf, COOKIE_NAME, type Guard, type Session, type Sessions } from '../sessions.ts';
+import { actorOf, COOKIE_NAME, type Guard, type OwnerPace, type Session, type Sessions } from '../sessions.ts';
 import type { AuditLog, OperatorToken, ProjectSecrets, Standings } from '../store.ts';
 
 /** Dependencies of the page routes. */
@@ -17,7 +17,10 @@ export interface PageContext {
   readonly daemon: DaemonView;
   readonly sessions: Sessions;
   readonly guard: Guard;
+  readonly pace: OwnerPace;
   readonly requests: RecentRequests;
+  /** Budgets that a project holds now, in all threads and processes. */
+  budgets(projectId: string): Promise<readonly BudgetUse[]>;
   readonly store: Store;
   readonly audit: AuditLog;
   readonly secrets: ProjectSecrets;
@@ -43,16 +46,17 @@ export const REFUSALS = { 400: refusal, 401: refusal, 403: refusal, 404: refusal
 
 export const projectParams = Type.Object({ project: Type.String({ maxLength: 64 }) });
 
-/** Runs an action with an audit log entry. Error codes of the access plugin become HTTP errors. */
-export function audited<T>(
-  { audit }: PageContext,
+/** Runs an action with an audit log entry, at the pace of its user. Error codes of the access plugin become HTTP errors. */
+export async function audited<T>(
+  { audit, pace }: PageContext,
   request: Pick<RouteRequest, 'remoteAddress'>,
   session: Session,
   action: { readonly action: string; readonly target: string },
   work: () => Promise<T>,
 ): Promise<T> {
+  pace(session.identity);
   const entry = { actor: actorOf(session), address: request.remoteAddress, ...action };
-  return audit.record(entry, () => withHttpErrors(work()));
+  return await audit.record(entry, () => withHttpErrors(work()));
 }
 
 /** Maps errors of projects and keys to HTTP errors. */

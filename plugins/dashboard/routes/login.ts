@@ -38,7 +38,7 @@ function viewOf({ daemon }: PageContext, { identity, csrfToken }: Session) {
 }
 
 function loginRoute(context: PageContext): Route {
-  const { audit, clock, config, isSecure, operatorToken, secrets, sessions, standings } = context;
+  const { audit, clock, config, isSecure, operatorToken, pace, secrets, sessions, standings } = context;
   const brake = createLoginBrake(clock, () => config.loginFailuresPerMinute);
 
   async function identify(body: { token: string } | { project: string; secret: string }): Promise<Identity | null> {
@@ -72,6 +72,7 @@ function loginRoute(context: PageContext): Route {
         await audit.record(entry, () => Promise.resolve());
         throw new RequestError(401, 'Wrong token or secret');
       }
+      pace(identity);
       // Ends the previous session of this browser.
       sessions.close(readCookie(headers['cookie']) ?? '');
       const { token, session } = sessions.open(identity, standing);

@@ -48,18 +48,19 @@ function listRoute({ access, guard }: PageContext): Route {
   });
 }
 
-function budgetsRoute({ daemon, guard }: PageContext): Route {
+function budgetsRoute({ budgets, guard }: PageContext): Route {
   return defineRoute({
     ...PAGE_ROUTE,
     method: 'GET',
     path: `${API}/projects/:project/budgets`,
-    summary: 'Budgets that a project holds now',
+    summary:
+      'Budgets that a project holds now, in all threads and processes; those of others as of their last measurement',
     params: projectParams,
     replies: { 200: Type.Object({ budgets: Type.Array(Type.Unknown()) }), ...REFUSALS },
     async handler(request) {
       const { project } = request.params;
       demandProject(guard.enter(request), project);
-      return json({ budgets: await daemon.budgets(project) });
+      return json({ budgets: await budgets(project) });
     },
   });
 }

@@ -64,6 +64,8 @@ const METADATA_V6: readonly Subnet[] = [
   ['fd00:42::42', 128],
   // OpenStack.
   ['fe80::a9fe:a9fe', 128],
+  // NAT64 of a local network: that network alone knows which bits are the IPv4 address.
+  ['64:ff9b:1::', 48],
 ];
 
 interface Range {

@@ -220,10 +220,11 @@ export async function askTerms(url: string): Promise<SignupTerms> {
 export async function askForKey(url: string, proof: SignupProof): Promise<string | null> {
   const headers = { 'content-type': 'application/json' };
   const { status, body } = await ask(url, { method: 'POST', headers, body: JSON.stringify(proof) });
-  if (status === 200)
-    return String(body['projectId'])
-      .slice(0, 64)
-      .replace(/[^\w-]/g, '');
+  if (status === 200) {
+    const { projectId } = body;
+    if (typeof projectId !== 'string') throw unusable('POST /v0/signup answered without a project');
+    return projectId.slice(0, 64).replace(/[^\w-]/g, '');
+  }
   // 404: the block has not reached the service yet.
   if (status === 202 || status === 404) return null;
   const text = `POST /v0/signup answered ${status}: ${errorOf(body)}`;
@@ -236,17 +237,34 @@ async function ask(url: string, init: RequestInit): Promise<{ status: number; bo
   try {
     const address = `${url.replace(/\/+$/, '')}/v0/signup`;
     const response = await fetch(address, { ...init, signal: AbortSignal.timeout(TIMEOUT_MS), redirect: 'error' });
-    return { status: response.status, body: (await response.json()) as Record<string, unknown> };
+    const body: unknown = JSON.parse(await smallText(response));
+    // What else JSON has is neither terms nor a project.
+    return { status: response.status, body: isPlainObject(body) ? body : {} };
   } catch (error) {
+    if (error instanceof CodedError) throw error;
     const cause = error instanceof Error ? error.cause : undefined;
     throw unusable(`the service does not answer as expected (${codeOf(cause) ?? codeOf(error) ?? 'no JSON'})`);
   }
 }
 
-/** Text of the service without control characters. */
-const errorOf = (body: Record<string, unknown> | null) =>
-  String(body?.['error'] ?? 'no reason')
-    .replace(/\p{Cc}/gu, ' ')
+const MAX_ANSWER_BYTES = 65_536;
+
+/** Throws for a longer one: the service decides how much it sends. */
+async function smallText({ body }: Response): Promise<string> {
+  const parts: Uint8Array[] = [];
+  let bytes = 0;
+  for await (const part of (body ?? []) as AsyncIterable<Uint8Array>) {
+    bytes += part.length;
+    if (bytes > MAX_ANSWER_BYTES) throw unusable('its answer is too long');
+    parts.push(part);
+  }
+  return Buffer.concat(parts).toString('utf8');
+}
+
+/** Text of the service without control and format characters, which could change what a terminal shows. */
+const errorOf = (body: Record<string, unknown>) =>
+  String(body['error'] ?? 'no reason')
+    .replace(/\p{C}/gu, ' ')
     .slice(0, 200);
 
 const unusable = (text: string) => new CodedError('SIGNUP_SERVICE', text, { exitCode: EXIT.temporary });

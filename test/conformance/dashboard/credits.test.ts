@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { runCommand } from '../../helpers/daemon.ts';
-import { startDashboard } from './bed.ts';
+import { startDashboard, type Visitor } from './bed.ts';
 
 const API = '/dashboard/api';
 const HOOK = {
@@ -57,4 +57,15 @@ test('a page gets no further than a key of the project', async (t) => {
   assert.deepEqual([refused.status, refused.body.error], [429, 'max usage reached']);
   assert.equal((await hooks('GET', '/v0/webhooks')).status, 200);
   assert.equal((await hooks('DELETE', one)).status, 200, 'what ends a cost stays possible');
+
+  // What costs nothing is written down all the same: an owner is slowed, others are not.
+  const { id: key } = (await operator.ask('POST', `${API}/projects/${project}/keys`, { name: 'k' })).body;
+  const limit = (who: Visitor) =>
+    who.ask('PUT', `${API}/projects/${project}/keys/${key}/limits`, { ips: ['10.0.0.0/8'] });
+  const limits = await Promise.all(Array.from({ length: 120 }, () => limit(owner)));
+  const slowed = limits.filter(({ status }) => status === 429);
+  assert.ok(slowed.length >= 20 && limits.some(({ status }) => status === 200), `${slowed.length} refused`);
+  assert.ok(slowed.every(({ headers }) => Number(headers.get('retry-after')) >= 1));
+  assert.equal((await owner.ask('GET', `${API}/projects/${project}/keys`)).status, 200);
+  for (let n = 0; n < 30; n += 1) assert.equal((await limit(operator)).status, 200);
 });

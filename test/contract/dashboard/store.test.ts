@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createRecentRequests } from '../../../plugins/dashboard/requests.ts';
-import { createSampler, readSeries } from '../../../plugins/dashboard/series.ts';
+import { createSampler, readSeries, withOtherThreads } from '../../../plugins/dashboard/series.ts';
 import {
   createAuditLog,
   createOperatorToken,
@@ -11,6 +11,8 @@ import {
 } from '../../../plugins/dashboard/store.ts';
 
 import { createSystemRandom } from '../../../src/adapters/random.ts';
+import { createBudgets } from '../../../src/budgets.ts';
+import type { Caller } from '../../../src/ports/access.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { migrate } from '../../../src/store/migrate.ts';
 import { createManualClock } from '../../helpers/manual-clock.ts';
@@ -129,7 +131,7 @@ eachStore('what the dashboard keeps', (engine) => {
       sample('parhelion_http_request_duration_seconds_bucket', values.requests, { le: '+Inf' }),
       sample('parhelion_follow_lag_seconds', values.lag),
     ];
-    const sampler = (source: string) => createSampler({ store, clock, source, metrics });
+    const sampler = (source: string) => createSampler({ store, clock, source, metrics, held: () => new Map() });
     const [one, other] = [sampler('one'), sampler('other')];
     Object.assign(values, { requests: 10, fast: 10, lag: 3 });
     await one();
@@ -157,6 +159,50 @@ eachStore('what the dashboard keeps', (engine) => {
       .select(({ fn }) => fn.countAll<number>().as('n'))
       .executeTakeFirstOrThrow();
     assert.ok(Number(n) < 250, `${n} rows`);
+  });
+
+  test('budgets of a project are summed over the threads that serve it, without those that have ended', async (t) => {
+    const store = await engine.store(t);
+    const { clock } = await open(store);
+    const intervalMs = 1_000;
+    const caller: Caller = { projectId: 'p', keyId: 'k', plan: 'free', wallet: null };
+    const limited = { ...caller, budgets: { streams: 5, sockets: 7 } as Caller['budgets'] & object };
+    const [api, indexer, other] = [createBudgets(), createBudgets(), createBudgets()];
+    const metrics = async () => [];
+    const sampler = (source: string, { held }: typeof api) => createSampler({ store, clock, source, metrics, held });
+    const samplers = [sampler('api', api), sampler('indexer', indexer), sampler('other', other)];
+    const report = () => Promise.all(samplers.map((sample) => sample()));
+    const used = async () => {
+      const threads = { store, clock, source: 'api', intervalMs };
+      const budgets = await withOtherThreads(threads, 'p', await api.useOf('p'));
+      const of = (name: string) => budgets.find(({ budget }) => budget === name);
+      return { streams: of('streams'), sockets: of('sockets')?.used, count: budgets.length };
+    };
+    api.tenantOf(caller, '').take('sockets', 2);
+    const stream = indexer.tenantOf(limited, '').take('streams', 3);
+    assert.throws(() => indexer.tenantOf(limited, '').take('streams', 3));
+    indexer.tenantOf({ ...caller, projectId: 'q' }, '').take('streams', 90);
+    indexer.tenantOf(null, '127.0.0.1').take('streams', 80);
+    other.tenantOf(caller, '').take('streams', 1);
+    other.tenantOf(caller, '').take('sockets', 4);
+    await report();
+    const { count } = await used();
+    assert.equal(count, (await api.useOf('p')).length);
+    assert.deepEqual(await used(), {
+      streams: { budget: 'streams', used: 4, limit: 5, refused: 1 },
+      ...{ sockets: 6, count },
+    });
+    stream.release();
+    await report();
+    assert.equal((await used()).streams?.used, 1);
+    // `other` ends without a word.
+    samplers.pop();
+    for (let n = 0; n < 4; n += 1) {
+      await clock.advance(intervalMs);
+      await report();
+    }
+    assert.deepEqual([(await used()).streams?.used, (await used()).sockets], [0, 2]);
+    assert.equal((await readSeries(store, clock, '1h')).points.length, 1, 'holdings are no points of the series');
   });
 
   test('the last use of a key is the latest of all processes', async (t) => {

@@ -88,6 +88,7 @@ test('allowed networks open their addresses, metadata ranges only when listed', 
     ...['169.254.169.254', '::ffff:169.254.169.254', 'fd00:ec2::254', '64:ff9b::a9fe:a9fe', '2002:a9fe:a9fe::1'],
     ...['168.63.129.16', '::ffff:168.63.129.16', '64:ff9b::a83f:8110', '2002:a83f:8110::1', '100.100.100.200'],
     ...['192.0.0.192', 'fd20:ce::254', 'fd00:c1::a9fe:a9fe', 'fd00:42::42', 'fe80::a9fe:a9fe', 'fd00:ec2::23'],
+    ...['64:ff9b:1::a9fe:a9fe', '64:ff9b:1:a9fe:a9:fe00::', '::169.254.169.254', '::ffff:0:a9fe:a9fe'],
   ]) {
     assert.equal(wide.permits(address), false, address);
   }

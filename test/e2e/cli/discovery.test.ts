@@ -2,7 +2,19 @@
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, chownSync, existsSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  lchownSync,
+  mkdirSync,
+  mkdtempSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
@@ -72,8 +84,19 @@ test('a file that everybody may write, or that another user left there, is not u
   chmodSync(file, 0o666);
   await refused();
   chmodSync(file, 0o644);
+  // Everybody could put packages beside the file.
+  chmodSync(dir, 0o1777);
+  await refused();
+  chmodSync(dir, 0o755);
   if (process.getuid?.() === 0) {
     chownSync(file, 65_534, 65_534);
+    await refused();
+    // A link of somebody else to a good file.
+    renameSync(file, join(root, 'good.yaml'));
+    chownSync(join(root, 'good.yaml'), 0, 0);
+    symlinkSync(join(root, 'good.yaml'), file);
+    assert.equal((await runCommand(['list-plugins'], { cwd: dir, env: { PARHELION_CONFIG: undefined } })).code, 0);
+    lchownSync(file, 65_534, 65_534);
     await refused();
   }
   assert.equal((await runCommand(['list-plugins', '--config', file])).code, 0);
@@ -118,6 +141,8 @@ const REFUSED: readonly [config: Record<string, unknown>, said: RegExp][] = [
   [{ http: { host: 'not a host!' } }, /line 1, http\.host: expected an IP address or a host name, got "not a host!"/],
   [{ http: [1, 2] }, /line 1, http: expected a section, got a list of 2$/],
   [{ dataDir: join(inFile, 'data') }, /line 1, dataDir: ".*a-file" is not a folder/],
+  [{ dataDir: inFile }, /line 1, dataDir: ".*a-file" is not a folder: name one/],
+  [{ dataDir: '/proc/nope' }, /line 1, dataDir: cannot write to "\/(proc)?" \(E[A-Z]+\): name a folder/],
   [{ access: { plansFile: '/nope.yaml' } }, /line 1, access\.plansFile: cannot read "\/nope\.yaml" \(ENOENT\)/],
   [
     { access: { defaultPlan: 'gold' } },
@@ -151,6 +176,33 @@ test('check-config refuses what cannot start, with line, value and what is expec
     assert.match(err, said);
     assert.ok(!/got text|short/.test(err), err);
   }
+});
+
+const SETPRIV = '/usr/bin/setpriv';
+
+test('check-config refuses a data folder that the user of the daemon may not write', {
+  skip: process.getuid?.() === 0 && !existsSync(SETPRIV) && 'root without setpriv',
+}, () => {
+  const parent = folder('read-only');
+  const file = join(root, 'read-only.yaml');
+  writeFileSync(file, JSON.stringify({ upstream, plugins, dataDir: join(parent, 'data') }));
+  const check = (): { readonly status: number | null; readonly stderr: string } => {
+    const command = [process.execPath, ...cliArguments, 'check-config', '--config', file];
+    // Rights do not bind root unless it gives up that capability.
+    const asRoot = [SETPRIV, '--bounding-set', '-dac_override', ...command];
+    const [program = '', ...rest] = process.getuid?.() === 0 ? asRoot : command;
+    return spawnSync(program, rest, { encoding: 'utf8' });
+  };
+  const writable = check();
+  assert.equal(writable.status, 0, writable.stderr);
+  chmodSync(parent, 0o555);
+  const refused = check();
+  assert.equal(refused.status, 78, refused.stderr);
+  assert.match(
+    refused.stderr,
+    /line 1, dataDir: cannot write to ".*read-only" \(EACCES\): name a folder that belongs to/,
+  );
+  assert.equal(existsSync(join(parent, 'data')), false);
 });
 
 test('a start refuses them too, with the same text', async () => {

@@ -147,6 +147,21 @@ test('a backup with a trigger, a view, a table of somebody else or one that only
     assert.deepEqual(readdirSync(dataDir), ['parhelion.db-turn']);
     await change(undo);
   }
+  // The list of applied steps belongs to the backup: whatever owner it claims, the tables of ours are known.
+  await change("insert into parhelion_migrations (scope, version, name, breaking) values ('stranger', 1, 'x', 0)");
+  for (const [what, name, make, undo] of [
+    ['table', 'webhooks', 'alter table webhooks add column extra int', 'alter table webhooks drop column extra'],
+    ['table', 'stranger', 'create virtual table stranger using fts5(n)', 'drop table stranger'],
+    ['index', 'odd', 'create index odd on webhooks (1 + 1)', 'drop index odd'],
+    ['trigger', 'more', 'create trigger more after insert on webhooks begin select 1; end', 'drop trigger more'],
+  ] as const) {
+    await change(make);
+    const { code, err } = await restore();
+    assert.equal(code, 78, `${what} ${name}: ${err}`);
+    assert.match(err, new RegExp(`contains objects that no version of this program creates: .*\\b${what} ${name}`));
+    await change(undo);
+  }
+  await change('create table stranger (n int)', 'create index strange on stranger (n)');
   const { code, err } = await restore();
   assert.equal(code, 0, err);
 });
