@@ -1,0 +1,348 @@
+/** Interfaces of Codama: a tree of nodes that spells out sizes, byte orders and prefixes. */
+import { decode } from '../../lib/base58.ts';
+import { isPlainObject } from '../../lib/json.ts';
+import {
+  type AccountName,
+  type CallShape,
+  demandName,
+  errorOf,
+  type InterfaceParts,
+  MAX_ACCOUNTS,
+  type ProgramError,
+} from './interface.ts';
+import {
+  between,
+  bool,
+  type Field,
+  key,
+  type ListCount,
+  list,
+  map,
+  misfit,
+  moved,
+  number,
+  option,
+  prefixed,
+  type ReadValue,
+  restBytes,
+  restOption,
+  restText,
+  sized,
+  struct,
+  until,
+  type Variant,
+  variants,
+  zeroableOption,
+} from './read-values.ts';
+
+type Node = Readonly<Record<string, unknown>>;
+
+const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
+const nodeOf = (value: unknown): Node => (isPlainObject(value) ? value : misfit());
+
+/** `root`: a `rootNode` or a `programNode`. */
+export function readCodama(root: Node): InterfaceParts | null {
+  const program = root['kind'] === 'rootNode' ? root['program'] : root;
+  if (!isPlainObject(program)) return null;
+  const others = listOf(root['additionalPrograms']).filter(isPlainObject);
+  const types = createTypes(program, others);
+  return {
+    name: program['name'],
+    address: program['publicKey'],
+    calls: listOf(program['instructions']).flatMap((item) => {
+      const call = isPlainObject(item) ? callOf(item, types) : null;
+      return call === null ? [] : [call];
+    }),
+    errors: () => errorsOf(listOf(program['errors'])),
+  };
+}
+
+function errorsOf(items: readonly unknown[]): ReadonlyMap<number, ProgramError> {
+  const errors = new Map<number, ProgramError>();
+  for (const item of items) {
+    if (!isPlainObject(item)) continue;
+    const { code, name, message } = item as { code?: unknown; name?: unknown; message?: unknown };
+    if (typeof code === 'number' && typeof name === 'string' && !errors.has(code))
+      errors.set(code, errorOf(name, message));
+  }
+  return errors;
+}
+
+function callOf(item: Node, types: Types): CallShape | null {
+  const args = listOf(item['arguments']).filter(isPlainObject);
+  const conditions: { offset: number; bytes: Uint8Array }[] = [];
+  let size: number | null = null;
+  for (const node of listOf(item['discriminators'])) {
+    if (!isPlainObject(node)) return null;
+    const offset = Number(node['offset'] ?? 0);
+    if (node['kind'] === 'sizeDiscriminatorNode') {
+      size = Number(node['size']);
+      continue;
+    }
+    const argument = args.find(({ name }) => name === node['name']);
+    const constant = isPlainObject(node['constant']) ? node['constant'] : {};
+    const bytes =
+      node['kind'] === 'fieldDiscriminatorNode'
+        ? constantBytes(argument?.['type'], argument?.['defaultValue'])
+        : constantBytes(constant['type'], constant['value']);
+    if (bytes === null || !Number.isSafeInteger(offset) || offset < 0) return null;
+    conditions.push({ offset, bytes });
+  }
+  if (typeof item['name'] !== 'string') return null;
+  return {
+    ...{ name: item['name'], conditions, size, argsAt: 0 },
+    args: () =>
+      struct(
+        args.map(({ name, type, defaultValueStrategy }): Field => ({
+          name: demandName(name),
+          read: types.read(type, 0),
+          isHidden: defaultValueStrategy === 'omitted',
+        })),
+      ),
+    accounts: () => accountsOf(listOf(item['accounts'])),
+  };
+}
+
+const accountsOf = (items: readonly unknown[]): AccountName[] =>
+  items.slice(0, MAX_ACCOUNTS).map((item) => {
+    const { name, isOptional } = nodeOf(item);
+    return { name: demandName(name), isOptional: isOptional === true };
+  });
+
+const MAX_CONSTANT = 64;
+
+/** The bytes of a value in its type; null for values that are not understood. */
+function constantBytes(type: unknown, value: unknown): Uint8Array | null {
+  if (!isPlainObject(type) || !isPlainObject(value)) return null;
+  if (value['kind'] === 'bytesValueNode' || value['kind'] === 'stringValueNode') {
+    const data = value['data'] ?? value['string'];
+    if (typeof data !== 'string' || data.length > MAX_CONSTANT * 4) return null;
+    return textBytes(data, value['kind'] === 'stringValueNode' ? 'utf8' : value['encoding']);
+  }
+  if (value['kind'] === 'publicKeyValueNode') return decode(String(value['publicKey']).slice(0, 44));
+  if (value['kind'] === 'arrayValueNode') {
+    const items = listOf(value['items']);
+    if (items.length > MAX_CONSTANT) return null;
+    const parts = items.map((item) => constantBytes(type['item'], item));
+    return parts.includes(null) ? null : Buffer.concat(parts as Uint8Array[]);
+  }
+  const plain = type['kind'] === 'booleanTypeNode' ? (type['size'] as Node | undefined) : type;
+  const given = value['kind'] === 'booleanValueNode' ? Number(value['boolean']) : value['number'];
+  if (!isPlainObject(plain) || !Number.isSafeInteger(given)) return null;
+  const bits = /^[ui](8|16|32|64|128)$/.exec(String(plain['format']))?.[1];
+  if (bits === undefined) return null;
+  const bytes = new Uint8Array(Number(bits) / 8);
+  let rest = BigInt.asUintN(bytes.length * 8, BigInt(given as number));
+  for (let at = 0; at < bytes.length; at++, rest >>= 8n) bytes[at] = Number(rest & 0xffn);
+  return plain['endian'] === 'be' ? bytes.reverse() : bytes;
+}
+
+function textBytes(text: string, encoding: unknown): Uint8Array | null {
+  if (encoding === 'base58') return decode(text);
+  if (encoding === 'base16') return Uint8Array.from(Buffer.from(text, 'hex'));
+  if (encoding === 'base64') return Uint8Array.from(Buffer.from(text, 'base64'));
+  return encoding === 'utf8' ? Uint8Array.from(Buffer.from(text, 'utf8')) : null;
+}
+
+const constantOf = (node: unknown): Uint8Array => {
+  const { type, value } = nodeOf(node);
+  return constantBytes(type, value) ?? misfit();
+};
+
+// -------------------------------------------------------------------------------------------------------------------- types
+
+interface Types {
+  read(type: unknown, depth: number): ReadValue;
+}
+
+const MAX_TYPE_DEPTH = 32;
+const NOTHING = new Uint8Array(0);
+
+function createTypes(program: Node, others: readonly Node[]): Types {
+  const compiled = new Map<string, ReadValue>();
+  const definitions = new Map<Node, Map<string, unknown>>();
+
+  function definitionOf(owner: Node, name: string): unknown {
+    let own = definitions.get(owner);
+    if (own === undefined) {
+      own = new Map();
+      for (const item of listOf(owner['definedTypes']))
+        if (isPlainObject(item) && typeof item['name'] === 'string') own.set(item['name'], item['type']);
+      definitions.set(owner, own);
+    }
+    return own.get(name);
+  }
+
+  /** A type by name, of this program or of one that comes with it; compiled when a value of it is first read. */
+  function link({ name, program: owner }: Node): ReadValue {
+    if (typeof name !== 'string') return misfit();
+    const wanted = isPlainObject(owner) ? owner['name'] : program['name'];
+    const home = [program, ...others].find((one) => one['name'] === wanted) ?? misfit();
+    const id = `${String(wanted)}/${name}`;
+    const known = compiled.get(id);
+    if (known !== undefined) return known;
+    let inner: ReadValue = (from) => {
+      inner = misfit;
+      inner = read(definitionOf(home, name), 0);
+      return inner(from);
+    };
+    const again: ReadValue = (from) => from.nested(inner);
+    compiled.set(id, again);
+    return again;
+  }
+
+  function read(type: unknown, depth: number): ReadValue {
+    if (depth > MAX_TYPE_DEPTH) misfit();
+    const node = nodeOf(type);
+    const inner = (item: unknown) => read(item, depth + 1);
+    const { item, prefix } = node;
+    switch (node['kind']) {
+      case 'numberTypeNode':
+        return numberOf(node);
+      case 'amountTypeNode':
+      case 'solAmountTypeNode':
+      case 'dateTimeTypeNode':
+        return inner(node['number']);
+      case 'booleanTypeNode':
+        return bool(node['size'] === undefined ? number('u8') : inner(node['size']));
+      case 'publicKeyTypeNode':
+        return key;
+      case 'stringTypeNode':
+        return restText(String(node['encoding'] ?? 'utf8'));
+      case 'bytesTypeNode':
+        return restBytes;
+      case 'definedTypeLinkNode':
+        return link(node);
+      case 'structTypeNode':
+        return fieldsOf(listOf(node['fields']), depth);
+      case 'tupleTypeNode':
+        return struct(listOf(node['items']).map((one, at) => ({ name: String(at), read: inner(one) })));
+      case 'enumTypeNode':
+        return enumOf(node);
+      case 'optionTypeNode': {
+        const size = node['fixed'] === true ? fixedSize(item, 0) : 0;
+        return option(prefix === undefined ? number('u8')! : inner(prefix), inner(item), size);
+      }
+      case 'remainderOptionTypeNode':
+        return restOption(inner(item));
+      case 'zeroableOptionTypeNode':
+        return zeroableOption(inner(item), node['zeroValue'] === undefined ? null : constantOf(node['zeroValue']));
+      case 'arrayTypeNode':
+      case 'setTypeNode':
+        return list(countOf(node['count'], depth), inner(item));
+      case 'mapTypeNode':
+        return map(countOf(node['count'], depth), inner(node['key']), inner(node['value']));
+      case 'fixedSizeTypeNode':
+        return sized(sizeOf(node['size']), inner(node['type']));
+      case 'sizePrefixTypeNode':
+        return prefixed(inner(prefix), inner(node['type']));
+      case 'sentinelTypeNode':
+        return until(constantOf(node['sentinel']), inner(node['type']));
+      case 'hiddenPrefixTypeNode':
+        return between(constantsOf(prefix), inner(node['type']), NOTHING);
+      case 'hiddenSuffixTypeNode':
+        return between(NOTHING, inner(node['type']), constantsOf(node['suffix']));
+      case 'preOffsetTypeNode':
+      case 'postOffsetTypeNode':
+        return offsetOf(node, inner(node['type']));
+      default:
+        return misfit();
+    }
+  }
+
+  function fieldsOf(items: readonly unknown[], depth: number): ReadValue {
+    return struct(
+      items.map((field): Field => {
+        const { name, type, defaultValueStrategy } = nodeOf(field);
+        return {
+          name: demandName(name),
+          read: read(type, depth + 1),
+          isHidden: defaultValueStrategy === 'omitted',
+        };
+      }),
+    );
+  }
+
+  /** Variants are compiled when they first occur. */
+  function enumOf(node: Node): ReadValue {
+    const items = listOf(node['variants']);
+    const tags = new Map<number, number>();
+    let tag = 0;
+    for (const [at, item] of items.entries()) {
+      const own = isPlainObject(item) ? item['discriminator'] : undefined;
+      if (Number.isSafeInteger(own)) tag = own as number;
+      tags.set(tag++, at);
+    }
+    const known = new Map<number, Variant>();
+    return variants(node['size'] === undefined ? number('u8')! : read(node['size'], 0), (found) => {
+      const at = tags.get(found);
+      if (at === undefined) return undefined;
+      let variant = known.get(at);
+      if (variant === undefined) known.set(at, (variant = variantOf(nodeOf(items[at]))));
+      return variant;
+    });
+  }
+
+  function variantOf(node: Node): Variant {
+    const body = node['kind'] === 'enumEmptyVariantTypeNode' ? null : read(node['struct'] ?? node['tuple'], 0);
+    return { name: demandName(node['name']), body };
+  }
+
+  function countOf(node: unknown, depth: number): ListCount {
+    const count = nodeOf(node);
+    if (count['kind'] === 'remainderCountNode') return 'rest';
+    if (count['kind'] === 'prefixedCountNode') return read(count['prefix'], depth + 1);
+    return sizeOf(count['value']);
+  }
+
+  /** Bytes of a type that always has as many. */
+  function fixedSize(type: unknown, depth: number): number {
+    if (depth > MAX_TYPE_DEPTH) misfit();
+    const node = nodeOf(type);
+    const sum = (items: readonly unknown[]) => items.reduce<number>((size, one) => size + fixedSize(one, depth + 1), 0);
+    switch (node['kind']) {
+      case 'numberTypeNode': {
+        const bits = /^[uif](8|16|32|64|128)$/.exec(String(node['format']))?.[1];
+        return bits === undefined ? misfit() : Number(bits) / 8;
+      }
+      case 'booleanTypeNode':
+        return node['size'] === undefined ? 1 : fixedSize(node['size'], depth + 1);
+      case 'amountTypeNode':
+      case 'solAmountTypeNode':
+      case 'dateTimeTypeNode':
+        return fixedSize(node['number'], depth + 1);
+      case 'publicKeyTypeNode':
+        return 32;
+      case 'fixedSizeTypeNode':
+        return sizeOf(node['size']);
+      case 'structTypeNode':
+        return sum(listOf(node['fields']).map((field) => nodeOf(field)['type']));
+      case 'tupleTypeNode':
+        return sum(listOf(node['items']));
+      case 'definedTypeLinkNode':
+        return fixedSize(definitionOf(program, String(node['name'])), depth + 1);
+      case 'arrayTypeNode':
+        return sizeOf(nodeOf(node['count'])['value']) * fixedSize(node['item'], depth + 1);
+      default:
+        return misfit();
+    }
+  }
+
+  return { read };
+}
+
+const numberOf = ({ format, endian }: Node): ReadValue => number(String(format), endian === 'be') ?? misfit();
+
+const sizeOf = (size: unknown): number =>
+  Number.isSafeInteger(size) && (size as number) >= 0 ? (size as number) : misfit();
+
+const constantsOf = (nodes: unknown): Uint8Array => {
+  const parts = listOf(nodes);
+  return parts.length > MAX_CONSTANT ? misfit() : Buffer.concat(parts.map(constantOf));
+};
+
+function offsetOf({ kind, offset, strategy }: Node, item: ReadValue): ReadValue {
+  if (!Number.isSafeInteger(offset)) return misfit();
+  const how = strategy === 'absolute' || strategy === 'preOffset' ? strategy : 'relative';
+  return moved(item, kind === 'preOffsetTypeNode' ? 'before' : 'after', how, offset as number);
+}

@@ -1,0 +1,199 @@
+/** The instructions of one program as its interface (IDL) describes them, found by their first bytes and decoded with names. */
+import { lazy } from '../../lib/lru.ts';
+import { DataReader, misfit, type ReadValue } from './read-values.ts';
+
+/** An account of an instruction with its rights in the message. */
+export interface AccountUse {
+  readonly pubkey: string;
+  readonly isSigner: boolean;
+  readonly isWritable: boolean;
+}
+
+export interface NamedAccount extends AccountUse {
+  readonly name: string;
+}
+
+export interface DecodedInstruction {
+  /** In snake_case, as all names of it. */
+  readonly name: string;
+  readonly args: unknown;
+  /** Without the optional ones that are absent; those after the named ones are `remaining_0`, … */
+  readonly accounts: readonly NamedAccount[];
+}
+
+export interface ProgramError {
+  /** As the interface spells it. */
+  readonly name: string;
+  readonly msg: string | null;
+}
+
+export interface ProgramInterface {
+  /** In snake_case; null where the interface gives none. */
+  readonly name: string | null;
+  /** base58; null where the interface gives none. */
+  readonly address: string | null;
+  /** Null when the data is of no instruction, ends early or does not fit. */
+  decode(data: Uint8Array, accounts: readonly AccountUse[], programId: string): DecodedInstruction | null;
+  errorOf(code: number): ProgramError | null;
+  /** Whether an instruction has this name, as the interface spells it or in snake_case. */
+  hasInstruction(name: string): boolean;
+}
+
+export interface AccountName {
+  readonly name: string;
+  readonly isOptional: boolean;
+}
+
+/** Bytes that the data has at an offset. */
+interface DataCondition {
+  readonly offset: number;
+  readonly bytes: Uint8Array;
+}
+
+/** An instruction in an interface. Everything but its name and its conditions is read when it is first decoded. */
+export interface CallShape {
+  /** As the interface spells it. */
+  readonly name: string;
+  /** All of them hold for its data. */
+  readonly conditions: readonly DataCondition[];
+  /** The data has exactly this size; null: any. */
+  readonly size: number | null;
+  /** Where the arguments begin. */
+  readonly argsAt: number;
+  readonly args: () => ReadValue;
+  readonly accounts: () => readonly AccountName[];
+}
+
+export interface InterfaceParts {
+  readonly name: unknown;
+  readonly address: unknown;
+  readonly calls: readonly CallShape[];
+  readonly errors: () => ReadonlyMap<number, ProgramError>;
+}
+
+/** More in one interface are refused. */
+export const MAX_INSTRUCTIONS = 4_096;
+/** More accounts than an instruction can have are not named. */
+export const MAX_ACCOUNTS = 256;
+const MAX_NAME = 128;
+/** Longer messages of errors are cut. */
+const MAX_MESSAGE = 2_048;
+
+/** One decoder serves all interfaces: decoding never waits, and never nests. */
+const reader = new DataReader();
+
+interface Call {
+  readonly name: string;
+  readonly idlName: string;
+  readonly shape: CallShape;
+  readonly order: number;
+  /** Null while it was not needed; then what decodes it. */
+  compiled: { readonly args: ReadValue; readonly accounts: readonly AccountName[] } | null;
+}
+
+export function createInterface({ name, address, calls: shapes, errors }: InterfaceParts): ProgramInterface {
+  const calls = shapes.flatMap((shape, order): Call[] => {
+    const snake = nameOf(shape.name);
+    return snake === null ? [] : [{ name: snake, idlName: shape.name, shape, order, compiled: null }];
+  });
+  const find = createDispatch(calls);
+  const errorsByCode = lazy(errors);
+  const names = lazy(() => new Set(calls.flatMap((call) => [call.name, call.idlName])));
+  return {
+    name: nameOf(name),
+    address: typeof address === 'string' ? address : null,
+    decode(data, accounts, programId) {
+      const call = find(data);
+      if (call === null) return null;
+      call.compiled ??= compile(call.shape);
+      const { compiled } = call;
+      const args = reader.run(data, call.shape.argsAt, compiled.args);
+      if (args === undefined) return null;
+      return { name: call.name, args, accounts: nameAccounts(compiled.accounts, accounts, programId) };
+    },
+    errorOf: (code) => errorsByCode().get(code) ?? null,
+    hasInstruction: (wanted) => names().has(wanted),
+  };
+}
+
+function compile({ args, accounts }: CallShape): NonNullable<Call['compiled']> {
+  // What the interface describes badly never decodes.
+  return {
+    args: reader.run(new Uint8Array(0), 0, args) ?? misfit,
+    accounts: reader.run(new Uint8Array(0), 0, accounts) ?? [],
+  };
+}
+
+function nameAccounts(names: readonly AccountName[], uses: readonly AccountUse[], programId: string): NamedAccount[] {
+  const named: NamedAccount[] = [];
+  for (let at = 0; at < uses.length; at++) {
+    const { pubkey, isSigner, isWritable } = uses[at]!;
+    const one = names[at];
+    // The program stands in the place of an account that is not given.
+    if (one?.isOptional === true && pubkey === programId) continue;
+    named.push({ name: one?.name ?? `remaining_${at - names.length}`, pubkey, isSigner, isWritable });
+  }
+  return named;
+}
+
+/** Bytes of a discriminator that the first look-up uses; a number holds them. */
+const MAX_PREFIX = 6;
+
+/** Finds the first instruction, in the order of the interface, whose conditions hold. */
+function createDispatch(calls: readonly Call[]): (data: Uint8Array) => Call | null {
+  const byLength = new Map<number, Map<number, Call[]>>();
+  for (const call of calls) {
+    const first = call.shape.conditions.find(({ offset }) => offset === 0);
+    const length = Math.min(first?.bytes.length ?? 0, MAX_PREFIX);
+    const prefix = prefixOf(first?.bytes ?? new Uint8Array(0), length);
+    let table = byLength.get(length);
+    if (table === undefined) byLength.set(length, (table = new Map()));
+    const list = table.get(prefix);
+    if (list === undefined) table.set(prefix, [call]);
+    else list.push(call);
+  }
+  const tables = [...byLength];
+  return (data) => {
+    let found: Call | null = null;
+    for (const [length, table] of tables) {
+      if (length > data.length) continue;
+      const list = table.get(prefixOf(data, length));
+      if (list === undefined) continue;
+      const call = list.find(({ shape }) => fits(data, shape));
+      if (call !== undefined && (found === null || call.order < found.order)) found = call;
+    }
+    return found;
+  };
+}
+
+function prefixOf(bytes: Uint8Array, length: number): number {
+  let value = 0;
+  for (let at = 0; at < length; at++) value = value * 256 + bytes[at]!;
+  return value;
+}
+
+function fits(data: Uint8Array, { conditions, size }: CallShape): boolean {
+  if (size !== null && data.length !== size) return false;
+  for (const { offset, bytes } of conditions) {
+    if (offset + bytes.length > data.length) return false;
+    for (let at = 0; at < bytes.length; at++) if (data[offset + at] !== bytes[at]) return false;
+  }
+  return true;
+}
+
+/** The name in snake_case: `sqrtPriceLimitX64` is `sqrt_price_limit_x64`, `newURL` `new_url`; null for what is no name. */
+export function nameOf(text: unknown): string | null {
+  if (typeof text !== 'string' || text === '' || text.length > MAX_NAME) return null;
+  return text
+    .replace(/([a-z0-9])([A-Z])/g, '$1_$2')
+    .replace(/([A-Z])([A-Z][a-z])/g, '$1_$2')
+    .replace(/[^\p{L}\p{N}_]+/gu, '_')
+    .toLowerCase();
+}
+
+/** The same; what is no name makes its instruction undecodable. */
+export const demandName = (text: unknown): string => nameOf(text) ?? misfit();
+
+export function errorOf(name: unknown, message: unknown): ProgramError {
+  return { name: String(name).slice(0, MAX_NAME), msg: typeof message === 'string' ? message.slice(0, MAX_MESSAGE) : null };
+}
