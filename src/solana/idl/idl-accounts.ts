@@ -1,0 +1,74 @@
+/** Where programs publish their interfaces on the chain: an account of the program Program Metadata, and the IDL account of Anchor. */
+import { createHash } from 'node:crypto';
+import { gunzipSync, inflateSync } from 'node:zlib';
+import { decode32, encode32 } from '../../lib/base58.ts';
+import { knownKey, programAddress } from '../addresses.ts';
+import { MAX_IDL_BYTES } from './read-idl.ts';
+
+const METADATA_PROGRAM = 'ProgM6JCCvbYkfKqJYHePx4xxSUSqJp7rh8Lyv7nk7S';
+
+/** The account with the interface of a program that the program's own authority writes. Null where `program` is no key. */
+export function metadataAddress(program: string): string | null {
+  const key = decode32(program);
+  const seed = Buffer.alloc(SEED_BYTES);
+  seed.write('idl');
+  return key === null ? null : encode32(programAddress([key, seed], knownKey(METADATA_PROGRAM)));
+}
+
+/** The IDL account of an Anchor program. Null where `program` is no key. */
+export function anchorAddress(program: string): string | null {
+  const key = decode32(program);
+  if (key === null) return null;
+  const base = programAddress([], key);
+  return encode32(createHash('sha256').update(base).update('anchor:idl').update(key).digest());
+}
+
+const SEED_BYTES = 16;
+const IS_METADATA = 2;
+const HEADER_BYTES = 96;
+const [ENCODING_AT, COMPRESSION_AT, FORMAT_AT, SOURCE_AT, LENGTH_AT] = [83, 84, 85, 86, 87];
+const JSON_FORMAT = 1;
+const DIRECT = 0;
+
+/** The text of an account of Program Metadata; null when it holds no JSON of its own. */
+export function metadataText(owner: string, data: Uint8Array): string | null {
+  if (owner !== METADATA_PROGRAM || data.length < HEADER_BYTES || data[0] !== IS_METADATA) return null;
+  // A format that is not stated may be JSON too; other sources are addresses of something else.
+  if (data[FORMAT_AT]! > JSON_FORMAT || data[SOURCE_AT] !== DIRECT) return null;
+  const length = Buffer.from(data.buffer, data.byteOffset, data.length).readUInt32LE(LENGTH_AT);
+  if (HEADER_BYTES + length > data.length) return null;
+  const bytes = uncompressed(data.subarray(HEADER_BYTES, HEADER_BYTES + length), data[COMPRESSION_AT]!);
+  return bytes === null ? null : textOf(bytes, data[ENCODING_AT]!);
+}
+
+function textOf(bytes: Buffer, encoding: number): string | null {
+  const text = bytes.toString('utf8');
+  if (encoding === 1) return text;
+  if (encoding === 3) return Buffer.from(text, 'base64').toString('utf8');
+  // Without an encoding clients show bytes as hex; a JSON text in them is one all the same.
+  return encoding === 0 ? text : null;
+}
+
+/** Null for what does not decompress, or to more than an interface may have. */
+function uncompressed(bytes: Uint8Array, compression: number): Buffer | null {
+  const options = { maxOutputLength: MAX_IDL_BYTES };
+  try {
+    if (compression === 0) return Buffer.from(bytes);
+    if (compression === 1) return gunzipSync(bytes, options);
+    return compression === 2 ? inflateSync(bytes, options) : null;
+  } catch {
+    return null;
+  }
+}
+
+const ANCHOR_HEADER_BYTES = 8 + 32 + 4;
+const IDL_ACCOUNT = createHash('sha256').update('internal:IdlAccount').digest().subarray(0, 8);
+
+/** The text of an IDL account of Anchor; null when it is none. */
+export function anchorText(owner: string, data: Uint8Array, program: string): string | null {
+  if (owner !== program || data.length < ANCHOR_HEADER_BYTES) return null;
+  const bytes = Buffer.from(data.buffer, data.byteOffset, data.length);
+  const length = bytes.readUInt32LE(ANCHOR_HEADER_BYTES - 4);
+  if (!bytes.subarray(0, 8).equals(IDL_ACCOUNT) || ANCHOR_HEADER_BYTES + length > bytes.length) return null;
+  return uncompressed(bytes.subarray(ANCHOR_HEADER_BYTES, ANCHOR_HEADER_BYTES + length), 2)?.toString('utf8') ?? null;
+}
