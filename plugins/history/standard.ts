@@ -9,8 +9,12 @@ import { type Log, messageOf } from '../../src/plugin/plugin.ts';
 import type { KeptAnswers, KeptQuestion } from '../../src/ports/kept-answers.ts';
 import type { LedgerReader } from '../../src/ports/ledger.ts';
 import { decodeEntries } from '../../src/solana/decode/decode-block.ts';
-import { type ShowOptions, type TransactionEncoding, UnsupportedVersion } from '../../src/solana/show-transaction.ts';
-import { showEntry } from './transactions.ts';
+import {
+  type ShowOptions,
+  showEntry,
+  type TransactionEncoding,
+  UnsupportedVersion,
+} from '../../src/solana/show-transaction.ts';
 
 interface StandardParts {
   readonly ledger: () => LedgerReader | null;

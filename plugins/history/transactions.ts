@@ -1,18 +1,9 @@
 /** getTransactionsForAddress: transactions of an address in both orders, with filters. */
 import { stringify } from '../../src/lib/json.ts';
-import { type JsonMember, objectMembers } from '../../src/lib/json-members.ts';
 import { type Caller, CodedError, JsonText, RpcError } from '../../src/plugin/plugin.ts';
 import { endOf, type Loaded } from '../../src/ports/address-history.ts';
-import { wireBytesOf } from '../../src/solana/decode/wire-bytes.ts';
 import { readTransfers } from '../../src/solana/movements/transfers.ts';
-import {
-  memoOf,
-  readWire,
-  type ShownTexts,
-  type ShowOptions,
-  showTexts,
-  UnsupportedVersion,
-} from '../../src/solana/show-transaction.ts';
+import { memoOf, showEntry, UnsupportedVersion, withStatus } from '../../src/solana/show-transaction.ts';
 import { NATIVE_MINT, readTransactionsQuestion, type TransactionsQuestion } from './question.ts';
 import { isMatch } from './transfers.ts';
 import { exactPlace, type HistoryParts, isInTime, locate, openReading, placeText, type Reading, walk } from './walk.ts';
@@ -120,39 +111,9 @@ async function fullRows({ view }: Reading, rows: readonly Loaded[], question: Tr
   });
 }
 
-/** An entry of a block, or the result of `getTransaction`, in the form that was asked for; null where it has no `meta`. */
-export function showEntry(text: Buffer, options: ShowOptions): ShownTexts | null {
-  const members = new Map(objectMembers(text)?.map((member) => [member.name, member]));
-  const [meta, transaction, version] = ['meta', 'transaction', 'version'].map((name) => members.get(name));
-  if (meta === undefined || transaction === undefined) return null;
-  const value = ({ start, end }: JsonMember): unknown => JSON.parse(text.toString('utf8', start, end));
-  const entry = { transaction: value(transaction), version: version === undefined ? undefined : value(version) };
-  return showTexts(readWire(bytesOf(entry)), text.toString('utf8', meta.start, meta.end), options);
-}
-
-/** The bytes of a transaction in any encoding. As JSON, a legacy one is written without the version that `wireFromJson` puts before it. */
-function bytesOf(entry: { readonly transaction: unknown; readonly version: unknown }): Uint8Array {
-  const { bytes } = wireBytesOf([entry]);
-  const signatures = (entry.transaction as { signatures?: readonly unknown[] }).signatures;
-  if (signatures === undefined || entry.version === 0 || entry.version === 1) return bytes;
-  const at = 1 + signatures.length * SIGNATURE_BYTES;
-  // The last byte counts the lookups, of which a legacy transaction has none.
-  return Buffer.concat([bytes.subarray(0, at), bytes.subarray(at + 1, bytes.length - 1)]);
-}
-
-const SIGNATURE_BYTES = 64;
-
 /** Before any body is read. */
 function demandVersion(version: 'legacy' | number, most: number | null): void {
   if (version !== 'legacy' && (most === null || version > most)) throw unsupported(new UnsupportedVersion(version));
 }
 
 const unsupported = ({ message }: UnsupportedVersion) => new RpcError('unsupportedVersion', { message });
-
-/** Typed clients lose a transaction without it. */
-function withStatus(meta: string): string {
-  if (meta === 'null' || meta.includes('"status":')) return meta;
-  const { err } = JSON.parse(meta) as { readonly err?: unknown };
-  const status = err == null ? { Ok: null } : { Err: err };
-  return `${meta.slice(0, meta.lastIndexOf('}'))},"status":${JSON.stringify(status)}}`;
-}

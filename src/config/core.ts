@@ -468,6 +468,7 @@ export const coreConfig = Type.Object(
           'enhanced',
           'fees',
           'history',
+          'parsed',
           'prices',
           'proxy',
           'sender',

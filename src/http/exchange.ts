@@ -49,6 +49,8 @@ export class Exchange implements CallContext, InBag {
   status = 0;
   /** The call is charged whatever its status is. */
   isCharged = false;
+  /** What the answer costs, if that is less than the price of the route. */
+  ownCredits: number | undefined = undefined;
   bytesOut = 0;
   /** Credits that the request cost; set by `end`. */
   credits = 0;

@@ -51,6 +51,7 @@ export async function handleRest(
   const request = readRequest(exchange, { method, headers, target, rawBody, admission }, compiled, params);
   watchHandler(parts, exchange, compiled.timeoutMs);
   const reply = await route.handler(request);
+  if (reply.json instanceof JsonText) exchange.ownCredits = reply.json.credits;
   parts.responder.sendReply(exchange, reply);
 }
 
@@ -89,7 +90,8 @@ function chargeOf(exchange: Exchange, compiled: CompiledRoute, admission: Admiss
   return {
     charge(bytesOut) {
       const charged = isCharged(compiled, exchange.status) || exchange.isCharged;
-      return admission.charge([{ charged, bytesOut }]);
+      const { ownCredits: credits } = exchange;
+      return admission.charge([{ charged, bytesOut, ...(credits === undefined ? {} : { credits }) }]);
     },
   };
 }

@@ -49,7 +49,7 @@ export interface RouteRequest<Params = Record<string, string>, Query = Record<st
 /** Finished JSON text that is written verbatim, as a body or as the result of a JSON-RPC method. */
 export class JsonText {
   readonly text: string;
-  /** What this result costs, at most the announced price of its method; absent: the announced price. */
+  /** What this answer costs, at most the announced price of its route or method; absent: the announced price. */
   readonly credits: number | undefined;
 
   constructor(text: string, credits?: number) {

@@ -4,6 +4,7 @@ import { type JsonMember, objectMembers } from '../lib/json-members.ts';
 import type { MessageHeader, TransactionConfig } from '../ports/block.ts';
 import { badTransaction } from './decode/response.ts';
 import { walkWire } from './decode/walk-wire.ts';
+import { wireBytesOf } from './decode/wire-bytes.ts';
 import {
   configOf,
   emptyLayout,
@@ -261,6 +262,36 @@ export function showTexts(transaction: WireParts, metaText: string, options: Sho
     return [`"${name}":${stringify(groups === null ? null : parseInner(groups, keys))}`];
   });
   return { ...common, meta: `{${kept.join()}}` };
+}
+
+/** An entry of a block, or the result of `getTransaction`, in the form that was asked for; null where it has no `meta`. */
+export function showEntry(text: Buffer, options: ShowOptions): ShownTexts | null {
+  const members = new Map(objectMembers(text)?.map((member) => [member.name, member]));
+  const [meta, transaction, version] = ['meta', 'transaction', 'version'].map((name) => members.get(name));
+  if (meta === undefined || transaction === undefined) return null;
+  const value = ({ start, end }: JsonMember): unknown => JSON.parse(text.toString('utf8', start, end));
+  const entry = { transaction: value(transaction), version: version === undefined ? undefined : value(version) };
+  return showTexts(readWire(bytesOf(entry)), text.toString('utf8', meta.start, meta.end), options);
+}
+
+/** The bytes of a transaction in any encoding. As JSON, a legacy one is written without the version that `wireFromJson` puts before it. */
+function bytesOf(entry: { readonly transaction: unknown; readonly version: unknown }): Uint8Array {
+  const { bytes } = wireBytesOf([entry]);
+  const signatures = (entry.transaction as { signatures?: readonly unknown[] }).signatures;
+  if (signatures === undefined || entry.version === 0 || entry.version === 1) return bytes;
+  const at = 1 + signatures.length * SIGNATURE_BYTES;
+  // The last byte counts the lookups, of which a legacy transaction has none.
+  return Buffer.concat([bytes.subarray(0, at), bytes.subarray(at + 1, bytes.length - 1)]);
+}
+
+const SIGNATURE_BYTES = 64;
+
+/** Typed clients lose a transaction without it. */
+export function withStatus(meta: string): string {
+  if (meta === 'null' || meta.includes('"status":')) return meta;
+  const { err } = JSON.parse(meta) as { readonly err?: unknown };
+  const status = err == null ? { Ok: null } : { Err: err };
+  return `${meta.slice(0, meta.lastIndexOf('}'))},"status":${JSON.stringify(status)}}`;
 }
 
 /** Whether the static key at `index` is writable, according to the header alone. */

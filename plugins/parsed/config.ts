@@ -1,0 +1,39 @@
+import { reloadable, type Static, Type } from '../../src/plugin/plugin.ts';
+
+const count = (value: number, maximum: number, description: string) =>
+  Type.Integer({ minimum: 1, maximum, default: value, description });
+
+export const parsedConfig = Type.Object(
+  {
+    credits: Type.Object(
+      {
+        request: reloadable(Type.Number({ minimum: 0, default: 10, description: 'price of one call' })),
+      },
+      { additionalProperties: false, default: {} },
+    ),
+    concurrency: reloadable(count(8, 100, 'transactions that one call reads from the upstream at once')),
+    upstreamTimeoutMs: reloadable(count(10_000, 120_000, 'longest wait for one response of the upstream')),
+    timeoutMs: reloadable(count(60_000, 300_000, 'longest duration of one call')),
+    idls: Type.Object(
+      {
+        folder: Type.Union([Type.String({ minLength: 1 }), Type.Null()], {
+          default: null,
+          description:
+            'folder with interfaces (IDLs) that are preferred to those of the chain: PROGRAM.json, or PROGRAM@SLOT.json for one that is valid from a slot on; it is read again when it changes',
+        }),
+        chain: reloadable(
+          Type.Boolean({ default: true, description: 'read interfaces that programs publish on the chain' }),
+        ),
+        cacheBytes: Type.Integer({
+          minimum: 1_048_576,
+          default: 134_217_728,
+          description: 'memory for interfaces of the chain, counted as their texts',
+        }),
+      },
+      { additionalProperties: false, default: {} },
+    ),
+  },
+  { additionalProperties: false, default: {} },
+);
+
+export type ParsedConfig = Static<typeof parsedConfig>;

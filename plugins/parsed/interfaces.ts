@@ -1,0 +1,238 @@
+/**
+ * Interfaces of programs with the slots in which they are valid: those in the operator's folder, built-in ones, then what programs publish
+ * on the chain. An account of the chain is read when a transaction needs it, and again for a transaction that is newer than the last
+ * reading; the history of the account then says since when its content is valid.
+ */
+import { createHash } from 'node:crypto';
+import { readdir, readFile, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { LRUCache } from 'lru-cache';
+import { decode32 } from '../../src/lib/base58.ts';
+import type { CallContext, ChainReader, Log } from '../../src/plugin/plugin.ts';
+import { messageOf } from '../../src/plugin/plugin.ts';
+import { anchorAddress, anchorText, metadataAddress, metadataText } from '../../src/solana/idl/idl-accounts.ts';
+import { nativeInterfaces } from '../../src/solana/idl/native.ts';
+import type { FindInterface } from '../../src/solana/idl/parse-transaction.ts';
+import { MAX_IDL_BYTES, type ProgramInterface, readIdl } from '../../src/solana/idl/read-idl.ts';
+import type { ParsedConfig } from './config.ts';
+
+type Asker = Pick<CallContext, 'signal' | 'tenant'>;
+
+/** Valid in the slots from `from` up to and without `to`; null: the program publishes none. */
+interface Version {
+  readonly from: number;
+  readonly to: number;
+  readonly program: ProgramInterface | null;
+}
+
+/** What is known of a program on the chain. Slots between two versions are unknown. */
+interface Published {
+  /** Oldest first. */
+  readonly versions: readonly Version[];
+  /** Of the newest version; empty without one. */
+  readonly hash: string;
+  /** The newest version is valid up to this slot. */
+  readonly checkedSlot: number;
+  /** Characters of the texts of all versions. */
+  readonly size: number;
+}
+
+export interface Interfaces {
+  /**
+   * Reads the interfaces of programs as far as transactions up to these slots need them. Errors: those of
+   * `ChainReader.call`.
+   */
+  learn(newestSlots: ReadonlyMap<string, number>, asker: Asker): Promise<void>;
+  /** As far as `learn` has read. */
+  readonly find: FindInterface;
+  /** All known versions of a program. */
+  versionsOf(program: string): readonly ProgramInterface[];
+  /** Reads the folder again if it has changed. */
+  readFolder(): Promise<void>;
+}
+
+interface InterfacesParts {
+  readonly chain: () => ChainReader | null;
+  readonly config: Pick<ParsedConfig, 'idls' | 'upstreamTimeoutMs'>;
+  readonly log: Log;
+}
+
+const FOREVER = Number.MAX_SAFE_INTEGER;
+/** What one entry costs beside its texts. */
+const ENTRY_BYTES = 2_048;
+/** A parsed interface takes several times the memory of its text. */
+const MEMORY_PER_CHARACTER = 4;
+const ACCOUNTS_PER_CALL = 100;
+const PROGRAMS_PER_CALL = ACCOUNTS_PER_CALL / 2;
+/** Changes of an account that one look-up sees. */
+const CHANGES = 1_000;
+
+export function createInterfaces({ chain, config, log }: InterfacesParts): Interfaces {
+  const published = new LRUCache<string, Published>({
+    maxSize: config.idls.cacheBytes,
+    sizeCalculation: ({ size }) => ENTRY_BYTES + size * MEMORY_PER_CHARACTER,
+  });
+  let folder: ReadonlyMap<string, readonly Version[]> = new Map();
+  let folderState = '';
+
+  const own = (program: string): readonly Version[] | undefined => folder.get(program);
+
+  function find(program: string, slot: number): ProgramInterface | null {
+    const versions = own(program);
+    if (versions !== undefined) return at(versions, slot);
+    return nativeInterfaces().get(program) ?? at(published.get(program)?.versions ?? [], slot);
+  }
+
+  async function learn(newestSlots: ReadonlyMap<string, number>, asker: Asker): Promise<void> {
+    const reader = config.idls.chain ? chain() : null;
+    if (reader === null) return;
+    const wanted: string[] = [];
+    for (const [program, slot] of newestSlots) {
+      if (own(program) !== undefined || nativeInterfaces().has(program)) continue;
+      if ((published.get(program)?.checkedSlot ?? -1) < slot) wanted.push(program);
+    }
+    for (let from = 0; from < wanted.length; from += PROGRAMS_PER_CALL)
+      await refresh(reader, wanted.slice(from, from + PROGRAMS_PER_CALL), asker);
+  }
+
+  async function refresh(reader: ChainReader, programs: readonly string[], asker: Asker): Promise<void> {
+    const options = { ...asker, timeoutMs: config.upstreamTimeoutMs };
+    const places = programs.map((program) => [metadataAddress(program), anchorAddress(program)] as const);
+    const keys = places.flatMap((pair) => pair.map((key) => key ?? ''));
+    const answer = await reader.call<AccountsAnswer>(
+      'getMultipleAccounts',
+      [keys, { commitment: 'confirmed', encoding: 'base64' }],
+      options,
+    );
+    const { slot } = answer.context;
+    for (const [at, program] of programs.entries()) {
+      const [metadata, anchor] = [answer.value[at * 2] ?? null, answer.value[at * 2 + 1] ?? null];
+      const fromMetadata = metadata === null ? null : metadataText(metadata.owner, bytesOf(metadata));
+      const text = fromMetadata ?? (anchor === null ? null : anchorText(anchor.owner, bytesOf(anchor), program));
+      const address = places[at]![fromMetadata === null ? 1 : 0]!;
+      await note(reader, { program, address, text, slot }, options);
+    }
+  }
+
+  async function note(
+    reader: ChainReader,
+    { program, address, text, slot }: { program: string; address: string; text: string | null; slot: number },
+    options: Parameters<ChainReader['call']>[2],
+  ): Promise<void> {
+    const hash = text === null ? '' : createHash('sha256').update(text).digest('base64');
+    const known = published.get(program);
+    if (known !== undefined && (known.hash === hash || known.checkedSlot >= slot)) {
+      if (known.checkedSlot < slot) published.set(program, { ...known, checkedSlot: slot });
+      return;
+    }
+    const read = text === null ? null : readIdl(text);
+    if (text !== null && read === null) log.info({ program }, 'the program publishes an interface that cannot be read');
+    const changes = known === undefined && text === null ? [] : await changesOf(reader, address, known, options);
+    // The index of a node may be behind its accounts.
+    const from = changes.at(-1) ?? (known === undefined ? 0 : slot);
+    const before = (known?.versions ?? []).map((version) =>
+      version.to === FOREVER ? { ...version, to: changes[0] ?? known!.checkedSlot + 1 } : version,
+    );
+    const size = (known?.size ?? 0) + (text?.length ?? 0);
+    published.set(program, {
+      versions: [...before, { from, to: FOREVER, program: read }],
+      ...{ hash, checkedSlot: slot, size },
+    });
+  }
+
+  /** The slots in which the account was written after the last reading, oldest first. */
+  async function changesOf(
+    reader: ChainReader,
+    address: string,
+    known: Published | undefined,
+    options: Parameters<ChainReader['call']>[2],
+  ): Promise<readonly number[]> {
+    const rows = await reader.call<readonly SignatureRow[]>(
+      'getSignaturesForAddress',
+      [address, { limit: CHANGES, commitment: 'confirmed' }],
+      options,
+    );
+    const slots = rows.filter(({ err }) => err === null).map(({ slot }) => slot);
+    return slots.filter((slot) => slot > (known?.checkedSlot ?? -1)).sort((left, right) => left - right);
+  }
+
+  async function readFolder(): Promise<void> {
+    const path = config.idls.folder;
+    if (path === null) return;
+    const names = (await readdir(path)).filter((name) => FILE.test(name)).sort();
+    const states = await Promise.all(names.map(async (name) => fileState(join(path, name))));
+    const state = names.map((name, at) => `${name} ${states[at]}`).join('\n');
+    if (state === folderState) return;
+    const found = new Map<string, { from: number; program: ProgramInterface }[]>();
+    for (const name of names) {
+      const [, program, slot = '0'] = FILE.exec(name)!;
+      if (decode32(program!) === null) continue;
+      const read = await readIdlFile(join(path, name));
+      if (read === null) {
+        log.warn({ file: name }, 'the file holds no interface that can be read');
+        continue;
+      }
+      const list = found.get(program!) ?? [];
+      list.push({ from: Number(slot), program: read });
+      found.set(program!, list);
+    }
+    folder = new Map(Array.from(found, ([program, list]) => [program, inOrder(list)]));
+    folderState = state;
+    log.info({ interfaces: folder.size }, 'the folder of interfaces was read');
+  }
+
+  return {
+    learn,
+    find,
+    versionsOf(program) {
+      const native = nativeInterfaces().get(program);
+      const versions = own(program) ?? (native === undefined ? published.get(program)?.versions : undefined) ?? [];
+      return native !== undefined && versions.length === 0
+        ? [native]
+        : versions.flatMap((version) => version.program ?? []);
+    },
+    readFolder: () =>
+      readFolder().catch((error: unknown) => {
+        log.warn({ error: messageOf(error) }, 'the folder of interfaces cannot be read');
+      }),
+  };
+}
+
+interface AccountsAnswer {
+  readonly context: { readonly slot: number };
+  readonly value: readonly (NodeAccount | null)[];
+}
+
+interface NodeAccount {
+  readonly owner: string;
+  readonly data: readonly [base64: string, encoding: string];
+}
+
+interface SignatureRow {
+  readonly slot: number;
+  readonly err: unknown;
+}
+
+const bytesOf = ({ data }: NodeAccount): Uint8Array => Buffer.from(data[0], 'base64');
+
+/** Null where no version is known to be valid. */
+function at(versions: readonly Version[], slot: number): ProgramInterface | null {
+  return versions.findLast(({ from, to }) => slot >= from && slot < to)?.program ?? null;
+}
+
+const FILE = /^([1-9A-HJ-NP-Za-km-z]{32,44})(?:@(\d{1,15}))?\.json$/;
+
+async function fileState(path: string): Promise<string> {
+  const { size, mtimeMs, ino } = await stat(path);
+  return `${size} ${mtimeMs} ${ino}`;
+}
+
+async function readIdlFile(path: string): Promise<ProgramInterface | null> {
+  const { size } = await stat(path);
+  return size > MAX_IDL_BYTES ? null : readIdl(await readFile(path, 'utf8'));
+}
+
+function inOrder(list: readonly { readonly from: number; readonly program: ProgramInterface }[]): readonly Version[] {
+  const sorted = [...list].sort((left, right) => left.from - right.from);
+  return sorted.map(({ from, program }, index) => ({ from, to: sorted[index + 1]?.from ?? FOREVER, program }));
+}

@@ -1,0 +1,137 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import type { ParsedTransaction } from '../../../src/solana/idl/parse-transaction.ts';
+import { startDaemon, type TestDaemon } from '../../helpers/daemon.ts';
+import { readJsonFixture, skipWithoutFixtures } from '../../helpers/fixtures.ts';
+import { type CaseTransaction, idlText, instructionFault } from '../../helpers/parsed-cases.ts';
+import { type NodeTransaction, type ParsedNode, startParsedNode } from './parsed-node.ts';
+
+interface Result {
+  readonly signature: string;
+  readonly parserStatus: string;
+  readonly parserError?: { readonly code: string; readonly message: string };
+  readonly parsed?: ParsedTransaction;
+  readonly rawTransaction?: {
+    readonly slot: number;
+    readonly transaction: unknown;
+    readonly meta: { readonly fee: number };
+    readonly version: unknown;
+  };
+}
+
+describe('parsed events', { skip: skipWithoutFixtures }, () => {
+  let daemon: TestDaemon;
+  let node: ParsedNode;
+  let cases: readonly CaseTransaction[];
+  let placed: readonly NodeTransaction[];
+
+  before(async () => {
+    cases = readJsonFixture<CaseTransaction[]>('parsed/transactions.json');
+    const { interfaces } = readJsonFixture<{ interfaces: { address: string; format: string }[] }>('parsed/manifest.json');
+    node = await startParsedNode();
+    placed = cases.map((one, at) => node.add(1_000 + at, one));
+    for (const { address, format } of interfaces)
+      node.publish(address, idlText(address), format.startsWith('anchor') ? 'anchor' : 'metadata');
+    daemon = await startDaemon({
+      chain: { rpcUrl: node.upstream.url },
+      config: { plugins: ['access', 'proxy', 'parsed'] },
+    });
+  });
+
+  after(async () => {
+    await daemon?.stop();
+    await node?.upstream.stop();
+  });
+
+  async function post(body: unknown) {
+    const response = await fetch(`${daemon.apiUrl}/v1/parsed-events/transactions?api-key=${daemon.key}`, {
+      method: 'POST',
+      body: JSON.stringify(body),
+    });
+    return { status: response.status, json: (await response.json()) as Result[] & { error: string } };
+  }
+
+  test('transactions are decoded by the interfaces that their programs publish', async () => {
+    const faults: string[] = [];
+    for (let from = 0; from < cases.length; from += 100) {
+      const part = placed.slice(from, from + 100);
+      const { status, json } = await post({ transactions: part.map(({ signature }) => signature) });
+      assert.equal(status, 200);
+      assert.equal(json.length, part.length);
+      json.forEach(({ parsed, signature, parserStatus }, at) => {
+        const { expected } = cases[from + at]!;
+        assert.deepEqual([signature, parserStatus], [part[at]!.signature, 'OK']);
+        assert.deepEqual(
+          [parsed!.slot, parsed!.blockTime, parsed!.fee, parsed!.decodedError ?? null],
+          [part[at]!.slot, part[at]!.blockTime, expected.fee, expected.decodedError],
+        );
+        expected.instructions.forEach((wanted, index) => {
+          const fault = wanted === null ? null : instructionFault(parsed!.instructions[index]!, wanted);
+          if (fault !== null) faults.push(fault);
+        });
+      });
+    }
+    assert.deepEqual(faults.slice(0, 3), [], `${faults.length} faults`);
+    // All interfaces were read for the first transaction that needs them, and again only for newer ones.
+    assert.ok(node.upstream.callsOf('getMultipleAccounts').length <= 2 * Math.ceil(cases.length / 100));
+  });
+
+  test('answers keep the order and what is given twice; what is missing is an element', async () => {
+    const [first, second] = placed.map(({ signature }) => signature) as [string, string];
+    const unknown = '1'.repeat(64);
+    const { json } = await post({ transactions: [second, unknown, first, second], commitment: 'finalized' });
+    assert.deepEqual(
+      json.map(({ signature, parserStatus }) => [signature, parserStatus]),
+      [
+        [second, 'OK'],
+        [unknown, 'ERROR'],
+        [first, 'OK'],
+        [second, 'OK'],
+      ],
+    );
+    assert.deepEqual(json[1], {
+      signature: unknown,
+      parserStatus: 'ERROR',
+      parserError: { code: 'transaction_not_found', message: 'transaction not found' },
+    });
+    assert.equal((node.upstream.callsOf('getTransaction').at(-1)!.params as [string, { commitment: string }])[1].commitment, 'finalized');
+  });
+
+  test('the raw transaction comes in the encoding that was asked for', async () => {
+    const [{ signature, one }] = placed as [NodeTransaction];
+    const raw = async (members: object) =>
+      (await post({ transactions: [signature], ...members })).json[0]!.rawTransaction;
+    assert.equal(await raw({}), undefined);
+    assert.equal(await raw({ rawTransaction: 'none' }), undefined);
+    const base64 = (await raw({ rawTransaction: 'base64' }))!;
+    assert.deepEqual(base64.transaction, [one.wire, 'base64']);
+    assert.deepEqual([base64.slot, base64.meta.fee], [1_000, one.meta['fee']]);
+    for (const members of [{ rawTransaction: 'json' }, { includeRawTransaction: true }]) {
+      const { message } = (await raw(members))!.transaction as { message: { instructions: { programIdIndex: number }[] } };
+      assert.equal(typeof message.instructions[0]!.programIdIndex, 'number');
+    }
+    const { message } = (await raw({ rawTransaction: 'jsonParsed' }))!.transaction as { message: { accountKeys: object[] } };
+    assert.ok('source' in message.accountKeys[0]!);
+  });
+
+  test('what the body must not have is refused with the reason', async () => {
+    const { signature } = placed[0]!;
+    const refused: readonly (readonly [unknown, RegExp])[] = [
+      [{}, /transactions must be an array/],
+      [[], /must be an object/],
+      [{ transactions: ['nonsense'] }, /transactions\[0\] must be a signature/],
+      [{ transactions: [signature], more: 1 }, /unknown field `more`/],
+      [{ transactions: [signature], commitment: null }, /commitment must not be null/],
+      [{ transactions: [signature], commitment: 'processed' }, /commitment must be one of confirmed, finalized/],
+      [{ transactions: [signature], rawTransaction: 'base58' }, /rawTransaction must be one of/],
+      [{ transactions: [signature], rawTransaction: 'json', includeRawTransaction: true }, /exclude each other/],
+      [{ transactions: Array.from({ length: 101 }, () => signature) }, /at most 100/],
+    ];
+    for (const [body, reason] of refused) {
+      const { status, json } = await post(body);
+      assert.equal(status, 400, JSON.stringify(body).slice(0, 80));
+      assert.match(json.error, reason);
+    }
+    assert.deepEqual(await post({ transactions: [] }), { status: 200, json: [] });
+  });
+});
