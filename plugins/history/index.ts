@@ -1,5 +1,6 @@
 import { API_VERSION, definePlugin, type Price, Type } from '../../src/plugin/plugin.ts';
 import { addressHistories } from '../../src/ports/address-history.ts';
+import { addressWalks } from '../../src/ports/address-walk.ts';
 import { keptAnswers } from '../../src/ports/kept-answers.ts';
 import { kernelLedger } from '../../src/ports/ledger.ts';
 import { tokenFacts } from '../../src/ports/token-facts.ts';
@@ -9,7 +10,7 @@ import { MOST_FULL, transactionsParams, transfersParams } from './question.ts';
 import { createStandardAnswers, STANDARD_METHODS } from './standard.ts';
 import { FULL_LOT, transactionsOf } from './transactions.ts';
 import { transfersOf } from './transfers.ts';
-import { createShownPlaces, keepsUp } from './walk.ts';
+import { createOpenWalk, createShownPlaces, keepsUp } from './walk.ts';
 
 const TAG = { name: 'History', description: 'Transactions and transfers of any address, with filters, in both orders' };
 
@@ -92,7 +93,7 @@ export default definePlugin({
   roles: ['api'],
   config: historyConfig,
   uses: [addressHistories, tokenFacts, kernelLedger],
-  offers: [keptAnswers],
+  offers: [addressWalks, keptAnswers],
   provision(ctx) {
     const { config } = ctx;
     const open = ctx.use(addressHistories);
@@ -109,11 +110,13 @@ export default definePlugin({
         answered: (method) => counters.get(method)?.add(),
       }),
     );
-    if (config.passOn || chain === null || open === undefined) return;
+    if (chain === null || open === undefined) return;
     const parts = {
       ...{ open, chain, shown: createShownPlaces(), facts: ctx.use(tokenFacts) ?? null },
       scanLimit: () => config.scanLimit,
     };
+    ctx.provide(addressWalks, createOpenWalk(parts));
+    if (config.passOn) return;
     const priceOf = (credits: () => number): Price => ({
       product: 'archival',
       get credits() {

@@ -12,6 +12,7 @@ import {
   slotOf,
   type ViewRow,
 } from '../../src/ports/address-history.ts';
+import type { OpenAddressWalk, WalkPage } from '../../src/ports/address-walk.ts';
 import { type Bounds, type Cursor, isWithin, positionOfPlace } from './question.ts';
 
 export interface HistoryParts {
@@ -156,42 +157,98 @@ export interface WalkEnd {
 const LEAST_PIECE = 20;
 const MOST_PIECE = 200;
 
+interface WalkRange {
+  readonly order: 'asc' | 'desc';
+  readonly mask: number;
+  readonly most: number;
+  readonly expected: number;
+}
+
 /**
  * Visits transactions in order until `visit` returns true. Errors: those of the view, and
  * 503 where the upstreams have pruned what would come next and nothing was visited.
  */
 export async function walk(
-  { view, above: from, below: to }: Reading,
-  range: { readonly order: 'asc' | 'desc'; readonly mask: number; readonly most: number; readonly expected: number },
+  reading: Reading,
+  range: WalkRange,
   visit: (found: Loaded) => boolean,
 ): Promise<WalkEnd> {
+  for await (const { rows, lastN, end } of walkPages(reading, range)) {
+    for (const found of rows) if (visit(found)) return { reason: 'stopped', lastN: found.n };
+    if (end !== null) return { reason: end, lastN };
+  }
+  throw new Error('a walk has a last page');
+}
+
+/** The pages of a walk; the last one has an `end`. Errors: as `walk`. */
+async function* walkPages(
+  { view, above: from, below: to }: Reading,
+  { order, mask, most, expected }: WalkRange,
+): AsyncGenerator<WalkPage> {
   let [above, below] = [from, to];
   let lastN: number | null = null;
   let scanned = 0;
-  let piece = Math.min(MOST_PIECE, Math.max(LEAST_PIECE, range.expected));
+  let piece = Math.min(MOST_PIECE, Math.max(LEAST_PIECE, expected));
   for (;;) {
-    const limit = Math.min(piece, range.most - scanned);
-    const page = await view.page({ above, below, mask: range.mask, order: range.order, limit: limit + 1 });
+    const limit = Math.min(piece, most - scanned);
+    const page = await view.page({ above, below, mask, order, limit: limit + 1 });
     const rows: readonly ViewRow[] = page.rows.slice(0, limit);
-    for (const found of await view.load(rows)) {
-      if (visit(found)) return { reason: 'stopped', lastN: found.n };
-    }
+    const loaded = await view.load(rows);
     scanned += rows.length;
     lastN = rows.at(-1)?.n ?? lastN;
-    if (page.rows.length <= limit) {
-      if (page.prunedBelow === null) return { reason: 'complete', lastN };
-      // What was found is a page; the call after it gets the error.
-      if (lastN !== null) return { reason: 'scanned', lastN };
+    const isLast = page.rows.length <= limit;
+    if (isLast && page.prunedBelow !== null && lastN === null)
       throw new RequestError(503, 'Incomplete history', {
         details: `The upstream node has no data before slot ${page.prunedBelow}; configure an archive endpoint`,
         retryAfterS: null,
       });
-    }
-    if (scanned >= range.most) return { reason: 'scanned', lastN };
-    if (range.order === 'asc') above = lastN!;
+    // What was found before pruned data is a page; the call after it gets the error.
+    const isEnd = isLast || scanned >= most;
+    yield { rows: loaded, lastN, end: isEnd ? (isLast && page.prunedBelow === null ? 'complete' : 'scanned') : null };
+    if (isEnd) return;
+    if (order === 'asc') above = lastN!;
     else below = lastN!;
     piece = MOST_PIECE;
   }
+}
+
+/** Walks for other plugins. */
+export function createOpenWalk(parts: HistoryParts): OpenAddressWalk {
+  return async (question, call) => {
+    const { fromSlot, toSlot, fromTime, toTime, before, after, token } = question;
+    const reading = await openReading(
+      parts,
+      {
+        ...question,
+        above: fromSlot === null ? null : firstOf(fromSlot) - 1,
+        below: toSlot === null ? null : endOf(toSlot),
+        cursor: token === null ? null : { kind: 'place', ...token },
+        blockTime:
+          fromTime === null && toTime === null
+            ? null
+            : {
+                least: fromTime === null ? null : BigInt(fromTime),
+                most: toTime === null ? null : BigInt(toTime),
+              },
+      },
+      call,
+    );
+    const newer = after === null ? reading.above : await locate(reading.view, after, 'newer');
+    const older = before === null ? reading.below : await locate(reading.view, before, 'older');
+    const range = { above: Math.max(reading.above, newer), below: Math.min(reading.below, older) };
+    return {
+      pages: (wanted) => walkPages({ ...reading, ...range }, { ...wanted, order: question.order }),
+      placeText(n, shown) {
+        if (shown !== undefined) {
+          parts.shown.note(n, shown);
+          reading.view.noteShown(shown, n);
+        }
+        return placeText(n);
+      },
+      placeOf: exactPlace,
+      texts: (rows) => reading.view.texts(rows),
+    };
+  };
 }
 
 export function isInTime(time: number | null, bounds: Bounds | null): boolean {

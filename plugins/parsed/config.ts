@@ -8,11 +8,26 @@ export const parsedConfig = Type.Object(
     credits: Type.Object(
       {
         request: reloadable(Type.Number({ minimum: 0, default: 10, description: 'price of one call' })),
+        scanPage: reloadable(
+          Type.Number({
+            minimum: 0,
+            default: 1,
+            description: 'price of each 1,000 transactions that a scan searches, or part of them',
+          }),
+        ),
       },
       { additionalProperties: false, default: {} },
     ),
     concurrency: reloadable(count(8, 100, 'transactions that one call reads from the upstream at once')),
     upstreamTimeoutMs: reloadable(count(10_000, 120_000, 'longest wait for one response of the upstream')),
+    historyLimit: reloadable(
+      count(
+        2_000,
+        100_000,
+        'transactions of an address that one page of history looks at; then the page ends and its token continues',
+      ),
+    ),
+    scanMs: reloadable(count(20_000, 120_000, 'time after which a scan ends and its token continues')),
     timeoutMs: reloadable(count(60_000, 300_000, 'longest duration of one call')),
     idls: Type.Object(
       {

@@ -1,10 +1,11 @@
 import { API_VERSION, definePlugin } from '../../src/plugin/plugin.ts';
+import { addressWalks } from '../../src/ports/address-walk.ts';
 import { kernelLedger } from '../../src/ports/ledger.ts';
 import { tokenNames } from '../../src/ports/token-names.ts';
 import { createWords } from '../../src/solana/parsers/words.ts';
 import { parsedConfig } from './config.ts';
 import { createInterfaces } from './interfaces.ts';
-import { transactionsRoute } from './routes.ts';
+import { historyRoute, scanRoute, transactionsRoute } from './routes.ts';
 import { createFetch } from './transactions.ts';
 
 /** How often the folder of interfaces is looked at. */
@@ -17,7 +18,7 @@ export default definePlugin({
   summary: 'decodes transactions of any program by its IDL',
   roles: ['api'],
   config: parsedConfig,
-  uses: [kernelLedger, tokenNames],
+  uses: [addressWalks, kernelLedger, tokenNames],
   provision(ctx) {
     const { config } = ctx;
     if (ctx.chain('main') === null) return;
@@ -35,5 +36,10 @@ export default definePlugin({
     });
     const elements = { interfaces, standardOf: words.standard };
     ctx.http.route(transactionsRoute({ config, fetch, elements }));
+    const open = ctx.use(addressWalks);
+    if (open === undefined) return;
+    const parts = { open, config, elements, clock: ctx.clock };
+    ctx.http.route(historyRoute({ config }, parts));
+    ctx.http.route(scanRoute({ config }, parts));
   },
 });

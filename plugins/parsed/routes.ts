@@ -1,7 +1,24 @@
 import { defineRoute, JsonText, json, type Price, type Route, type Tag, Type } from '../../src/plugin/plugin.ts';
 import { address, count, flag, oneOf, orNull, signature, slot, text, unixTime } from '../../src/solana/schemas.ts';
 import type { ParsedConfig } from './config.ts';
-import { COMMITMENTS, MAX_TRANSACTIONS, RAW_FORMS, readTransactions } from './requests.ts';
+import { type HistoryParts, historyOf, scanCredits, scanOf } from './history.ts';
+import {
+  COMMITMENTS,
+  MAX_BUDGET,
+  MAX_FILTERS,
+  MAX_LIMIT,
+  MAX_NAMES,
+  MAX_TRANSACTIONS,
+  RAW_FORMS,
+  readHistory,
+  readScan,
+  readTransactions,
+  SCOPES,
+  SHAPES,
+  SORT_ORDERS,
+  STATUSES,
+  TOKEN_ACCOUNTS,
+} from './requests.ts';
 import { type ElementParts, elementText, type FetchTransactions, type Found, learnFor } from './transactions.ts';
 
 export interface RouteParts {
@@ -12,7 +29,7 @@ export interface RouteParts {
 
 const TAG: Tag = { name: 'Parsed Events', description: 'Transactions with instructions decoded by the IDLs of programs' };
 
-const refusal = Type.Object({ error: Type.String(), code: Type.Integer() });
+const refusal = Type.Object({ error: Type.String(), code: Type.Integer(), details: Type.Optional(Type.String()) });
 const REFUSALS = { 400: refusal, 401: refusal, 403: refusal, 429: refusal, 503: refusal, 504: refusal } as const;
 
 const nullable = (description: string) => orNull(address(description));
@@ -146,7 +163,7 @@ export function transactionsRoute({ config, fetch, elements }: RouteParts): Rout
       'Answers in the order of the request, duplicates included. What the chain does not have is an element with `parserStatus: ERROR`.',
     tag: TAG,
     auth: 'key',
-    errors: 'plain',
+    errors: 'wallet',
     price: priceOf(() => config.credits.request),
     get timeoutMs() {
       return config.timeoutMs;
@@ -173,5 +190,195 @@ export function transactionsRoute({ config, fetch, elements }: RouteParts): Rout
       for (const one of signatures) texts.push(await elementText(one, found.get(one) ?? null, rawTransaction, elements));
       return json(new JsonText(`[${texts.join()}]`));
     },
+  });
+}
+
+const range = (description: string, example: number) => {
+  const bound = (what: string) => Type.Optional(Type.Integer({ minimum: 0, description: what, examples: [example] }));
+  return Type.Optional(
+    Type.Object(
+      { gt: bound('Above'), gte: bound('At least'), lt: bound('Below'), lte: bound('At most') },
+      { ...closed, description, examples: [{ gte: example }] },
+    ),
+  );
+};
+
+const historyMembers = {
+  address: address('Address whose history is read'),
+  limit: Type.Optional(
+    Type.Integer({ minimum: 1, maximum: MAX_LIMIT, description: 'Transactions of a page; default 100', examples: [10] }),
+  ),
+  beforeSignature: Type.Optional(signature('Only older transactions than this')),
+  afterSignature: Type.Optional(signature('Only newer transactions than this')),
+  paginationToken: Type.Optional(text('`paginationToken` of the answer before', '381204511:12')),
+  sortOrder: Type.Optional(oneOf(SORT_ORDERS, 'Newest first (default), or oldest first')),
+  status: Type.Optional(oneOf(STATUSES, 'Outcome of the transactions; default succeeded')),
+  tokenAccounts: Type.Optional(
+    oneOf(
+      TOKEN_ACCOUNTS,
+      'Also transactions of token accounts that the address owns: those that change a balance, or all; default none',
+    ),
+  ),
+  minContextSlot: Type.Optional(slot('Refuse to answer before this slot')),
+  slot: range('Slots', 381_204_000),
+  time: range('Unix times in seconds', 1_763_923_200),
+  ...shown,
+};
+
+const token = Type.Optional(text('Where the next page begins; absent at the end', '381204511:12'));
+
+/** `POST /v1/parsed-events/transaction-history`: a page of the history of an address. */
+export function historyRoute({ config }: Pick<RouteParts, 'config'>, parts: HistoryParts): Route {
+  return defineRoute({
+    method: 'POST',
+    path: '/v1/parsed-events/transaction-history',
+    summary: 'The history of an address, decoded',
+    description:
+      'A page may be empty and have a `paginationToken` all the same. The address is indexed with the first call, which may answer 503 with a time for the next one.',
+    tag: TAG,
+    auth: 'key',
+    errors: 'wallet',
+    price: priceOf(() => config.credits.request),
+    get timeoutMs() {
+      return config.timeoutMs;
+    },
+    body: Type.Object(historyMembers, { ...closed, description: 'The question' }),
+    explain: readHistory,
+    replies: {
+      200: Type.Object(
+        { data: Type.Array(result, { description: 'Transactions' }), paginationToken: token },
+        { title: 'ParsedHistoryPage', description: 'A page' },
+      ),
+      ...REFUSALS,
+    },
+    handler: async ({ body, caller, signal, tenant }) =>
+      json(await historyOf(parts, readHistory(body), { caller, signal, tenant })),
+  });
+}
+
+const scope = Type.Optional(
+  oneOf(SCOPES, 'address (default): only what concerns the address; transaction: anything in the transaction'),
+);
+
+const match = Type.Object(
+  {
+    programs: Type.Optional(
+      Type.Array(
+        Type.Object(
+          {
+            programId: address('Program that an instruction calls'),
+            instructions: Type.Optional(
+              Type.Array(text('Name, as the IDL spells it or in snake_case', 'swap'), {
+                maxItems: MAX_NAMES,
+                description: 'Only these instructions',
+              }),
+            ),
+            discriminators: Type.Optional(
+              Type.Array(text('1 to 8 bytes in hex', 'f8c69e91e17587c8'), {
+                maxItems: MAX_NAMES,
+                description: 'Only instructions whose data begins so',
+              }),
+            ),
+            scope,
+          },
+          { ...closed, description: 'A program; a name or a discriminator of the lists suffices' },
+        ),
+        { maxItems: MAX_FILTERS, description: 'One of these programs' },
+      ),
+    ),
+    mints: Type.Optional(
+      Type.Array(
+        Type.Object(
+          {
+            mint: text('Mint of a token balance; So11111111111111111111111111111111111111111 for SOL', 'So11111111111111111111111111111111111111111'),
+            scope,
+          },
+          { ...closed, description: 'A mint' },
+        ),
+        { maxItems: MAX_FILTERS, description: 'One of these mints' },
+      ),
+    ),
+  },
+  { ...closed, description: 'What matches; with both, both have to', examples: [{ mints: [{ mint: 'So11111111111111111111111111111111111111111' }] }] },
+);
+
+/** `POST /v1/parsed-events/scan`: searches the history of an address. */
+export function scanRoute({ config }: Pick<RouteParts, 'config'>, parts: HistoryParts): Route {
+  return defineRoute({
+    method: 'POST',
+    path: '/v1/parsed-events/scan',
+    summary: 'Searches the history of an address',
+    description:
+      'Answers the transactions that match, their signatures, or how many there are. An answer without matches and with a `paginationToken` is ordinary.',
+    tag: TAG,
+    auth: 'key',
+    errors: 'wallet',
+    // The most that one call can cost; each is charged for what it searched.
+    price: priceOf(() => scanCredits(config, MAX_BUDGET)),
+    get timeoutMs() {
+      return config.timeoutMs;
+    },
+    body: Type.Object(
+      {
+        ...historyMembers,
+        match,
+        budget: Type.Optional(
+          Type.Object(
+            {
+              maxScannedTransactions: Type.Optional(
+                Type.Integer({ minimum: 1, maximum: MAX_BUDGET, description: 'Default 10,000', examples: [2_000] }),
+              ),
+            },
+            { ...closed, description: 'How much is searched' },
+          ),
+        ),
+        returnShape: Type.Optional(oneOf(SHAPES, 'What is returned; default transactions')),
+      },
+      { ...closed, description: 'The search' },
+    ),
+    explain: readScan,
+    replies: {
+      200: Type.Object(
+        {
+          data: Type.Optional(
+            Type.Array(
+              Type.Union([
+                result,
+                Type.Object(
+                  {
+                    signature: signature(),
+                    slot: slot(),
+                    transactionIndex: count('Place in the block', 12),
+                    blockTime: orNull(unixTime()),
+                  },
+                  { title: 'ScannedSignature', description: 'With `returnShape: signatures`' },
+                ),
+              ]),
+              { description: 'What matches; absent with `returnShape: count`' },
+            ),
+          ),
+          paginationToken: token,
+          scan: Type.Object(
+            {
+              stoppedOn: oneOf(['windowEnd', 'limit', 'budget', 'deadline'], 'Why the search ended'),
+              scannedTransactions: count('Transactions that were searched', 2_000),
+              matchedTransactions: count('Transactions that match', 3),
+              scannedThrough: Type.Optional(
+                Type.Object(
+                  { slot: slot(), blockTime: orNull(unixTime()) },
+                  { description: 'The last transaction that was searched; absent without one' },
+                ),
+              ),
+              creditsCharged: Type.Number({ description: 'Price of this call', examples: [12] }),
+            },
+            { description: 'What was searched' },
+          ),
+        },
+        { title: 'ParsedScan', description: 'A page of a search' },
+      ),
+      ...REFUSALS,
+    },
+    handler: async ({ body, caller, signal, tenant }) =>
+      json(await scanOf(parts, readScan(body), { caller, signal, tenant })),
   });
 }

@@ -102,8 +102,8 @@ test('recorded transactions read as Anchor reads them', { skip: skipWithoutFixtu
   const cases = readJsonFixture<RealCase[]>('parsed/real.json');
   assert.ok(cases.length > 10);
   for (const { signature, from, instructions } of cases) {
-    const file = readJsonFixture<{ result?: Answer } & Answer>(`chain/${from}`);
-    const answer = file.result ?? file;
+    const file = readJsonFixture<Answer & { result?: Answer; getTransaction?: Answer }>(`chain/${from}`);
+    const answer = file.getTransaction ?? file.result ?? file;
     const entries = answer.transactions ?? [answer];
     const { transactions, keys } = decodeEntries(1, entries, new Uint8Array(32));
     const tx = transactions.find((one) => one.signature === signature);

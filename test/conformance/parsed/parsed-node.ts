@@ -1,7 +1,7 @@
 /** A node that has made-up transactions and the interfaces of their programs, on the chain as programs publish them. */
 import { createHash } from 'node:crypto';
 import { deflateSync, gzipSync } from 'node:zlib';
-import { decode32, encode64 } from '../../../src/lib/base58.ts';
+import { decode32, encode32, encode64 } from '../../../src/lib/base58.ts';
 import { decodeEntries } from '../../../src/solana/decode/decode-block.ts';
 import { anchorAddress, metadataAddress } from '../../../src/solana/idl/idl-accounts.ts';
 import type { CaseTransaction } from '../../helpers/parsed-cases.ts';
@@ -85,8 +85,25 @@ export async function startParsedNode(slot = 1_000): Promise<ParsedNode> {
       })),
     );
   });
+  const blockOf = (at: number) => ({
+    ...{ blockhash: hashOf(at), previousBlockhash: hashOf(at - 1), parentSlot: at - 1, blockHeight: at },
+    blockTime: TIME + at,
+    rewards: [],
+    transactions: node.transactions.filter((one) => one.slot === at).map(({ one }) => entryOf(one)),
+  });
+  upstream.on('getBlock', ({ params }) => result(blockOf((params as [number])[0])));
+  upstream.on('getBlocks', ({ params }) => {
+    const [from, to] = params as [number, number];
+    const last = Math.min(to, node.slot);
+    return result(Array.from({ length: Math.max(0, last - from + 1) }, (_, at) => from + at));
+  });
+  upstream.on('getFirstAvailableBlock', () => result(0));
+  upstream.on('getBlockTime', ({ params }) => result(TIME + (params as [number])[0]));
+  upstream.on('getTokenAccountsByOwner', () => result({ context: { slot: node.slot }, value: [] }));
   return node;
 }
+
+const hashOf = (slot: number): string => encode32(createHash('sha256').update(String(slot)).digest());
 
 const entryOf = ({ wire, meta }: Pick<CaseTransaction, 'wire' | 'meta'>) => ({
   transaction: [wire, 'base64'],

@@ -1,0 +1,284 @@
+/** The history of an address in pages, and searches of it: transactions, signatures or a count of what matches. */
+import { type Caller, type Clock, JsonText, RequestError, RpcError } from '../../src/plugin/plugin.ts';
+import { CHANGED, type Loaded, NAMED, TOUCHED } from '../../src/ports/address-history.ts';
+import type { AddressWalk, OpenAddressWalk } from '../../src/ports/address-walk.ts';
+import type { NormalInstruction } from '../../src/ports/block.ts';
+import { nameOf } from '../../src/solana/idl/read-idl.ts';
+import type { ParsedConfig } from './config.ts';
+import type { Interfaces } from './interfaces.ts';
+import {
+  type HistoryRequest,
+  type MintFilter,
+  NATIVE_MINT,
+  type ProgramFilter,
+  type ScanRequest,
+  wrong,
+} from './requests.ts';
+import { type Asker, type ElementParts, elementText, type Found, learnFor } from './transactions.ts';
+
+export interface HistoryParts {
+  readonly open: OpenAddressWalk;
+  readonly clock: Clock;
+  readonly config: ParsedConfig;
+  readonly elements: ElementParts;
+}
+
+export interface HistoryCall extends Asker {
+  readonly caller: Caller | null;
+}
+
+const MASKS = { none: NAMED, balanceChanged: NAMED | CHANGED, all: NAMED | CHANGED | TOUCHED } as const;
+
+async function openWalk({ open }: HistoryParts, request: HistoryRequest, call: HistoryCall): Promise<AddressWalk> {
+  const { slot, time } = request;
+  try {
+    return await open(
+      {
+        ...request,
+        ...{ fromSlot: slot.least, toSlot: slot.most, fromTime: time.least, toTime: time.most },
+      },
+      call,
+    );
+  } catch (error) {
+    // The slot is not reached, or the chain does not know a signature.
+    if (error instanceof RpcError) throw new RequestError(400, error.message, { cause: error });
+    throw error;
+  }
+}
+
+/** Whether a row is of the status and the time that were asked for. */
+function isWithin({ tx, time }: Loaded, { status, time: { least, most } }: HistoryRequest): boolean {
+  if (status !== 'any' && (tx.error === null) !== (status === 'succeeded')) return false;
+  if (least === null && most === null) return true;
+  return time !== null && (least === null || time >= least) && (most === null || time <= most);
+}
+
+/** A page of the history. */
+export async function historyOf(
+  parts: HistoryParts,
+  request: HistoryRequest,
+  call: HistoryCall,
+): Promise<JsonText> {
+  const walk = await openWalk(parts, request, call);
+  const { limit, tokenAccounts } = request;
+  const found: Loaded[] = [];
+  let lastN: number | null = null;
+  let isEnd = false;
+  const most = Math.max(parts.config.historyLimit, limit + 1);
+  for await (const page of walk.pages({ mask: MASKS[tokenAccounts], most, expected: limit + 1 })) {
+    found.push(...page.rows.filter((row) => isWithin(row, request)));
+    lastN = page.lastN;
+    isEnd = page.end === 'complete';
+    if (found.length > limit) break;
+  }
+  const shown = found.slice(0, limit);
+  const last = shown.at(-1);
+  // Nothing of a cut page is lost: the token is behind the last one that is shown.
+  const token =
+    found.length > limit && last !== undefined
+      ? walk.placeText(last.n, last.signature)
+      : isEnd || lastN === null
+        ? null
+        : walk.placeText(lastN);
+  const data = await texts(parts, walk, shown, request, call);
+  return new JsonText(`{"data":[${data.join()}]${token === null ? '' : `,"paginationToken":"${token}"`}}`);
+}
+
+async function texts(
+  { elements }: HistoryParts,
+  walk: AddressWalk,
+  rows: readonly Loaded[],
+  { rawTransaction }: HistoryRequest,
+  asker: Asker,
+): Promise<readonly string[]> {
+  const found = rows.map((row) => foundOf(walk, row));
+  await learnFor(found, elements, asker);
+  const shown: string[] = [];
+  for (const one of found) shown.push(await elementText(one.signature, one, rawTransaction, elements));
+  return shown;
+}
+
+const foundOf = (walk: AddressWalk, row: Loaded): Found => ({
+  ...{ signature: row.signature, slot: row.slot, blockTime: row.time, tx: row.tx, keys: row.block.keys },
+  text: async () => Buffer.from((await walk.texts([row]))[0]!),
+});
+
+// --------------------------------------------------------------------------------------------------------------------- scan
+
+/** Transactions of one history page, each of which is charged once it is begun. */
+const PAGE = 1_000;
+
+/** Credits of a scan of so many transactions. */
+export const scanCredits = ({ credits }: ParsedConfig, scanned: number): number =>
+  credits.request + credits.scanPage * Math.ceil(scanned / PAGE);
+
+/** Searches the history of an address. */
+export async function scanOf(parts: HistoryParts, request: ScanRequest, call: HistoryCall): Promise<JsonText> {
+  const { clock, config, elements } = parts;
+  const { interfaces } = elements;
+  const started = clock.monotonic();
+  const programs = await namedFilters(request, interfaces, call);
+  const walk = await openWalk(parts, request, call);
+  const matched: Loaded[] = [];
+  const signatures: object[] = [];
+  let [count, scanned] = [0, 0];
+  let last: Loaded | null = null;
+  /** Behind it the next call goes on. */
+  let n: number | null = null;
+
+  async function search(): Promise<'windowEnd' | 'limit' | 'budget' | 'deadline'> {
+    const expected = Math.min(request.budget, EXPECTED);
+    const range = { mask: MASKS[request.tokenAccounts], most: Number.MAX_SAFE_INTEGER, expected };
+    for await (const page of walk.pages(range)) {
+      await learnPrograms(page.rows, programs, interfaces, call);
+      for (const row of page.rows) {
+        if (!isWithin(row, request)) continue;
+        if (scanned >= request.budget) return 'budget';
+        scanned += 1;
+        last = row;
+        n = row.n;
+        if (!isMatch(row, { programs, mints: request.mints, address: request.address }, interfaces)) continue;
+        count += 1;
+        if (request.returnShape === 'signatures') signatures.push(signatureRow(walk, row));
+        if (request.returnShape !== 'transactions') continue;
+        matched.push(row);
+        if (matched.length >= request.limit) return 'limit';
+      }
+      n = page.lastN;
+      if (page.end === 'complete') return 'windowEnd';
+      // Where an upstream has pruned what comes next, the call after this one says so.
+      if (page.end === 'scanned' || scanned >= request.budget) return 'budget';
+      if (clock.monotonic() - started > config.scanMs) return 'deadline';
+    }
+    return 'windowEnd';
+  }
+
+  const stoppedOn = await search();
+  const through = last as Loaded | null;
+  const creditsCharged = scanCredits(config, scanned);
+  const members: string[] = [];
+  if (request.returnShape === 'transactions')
+    members.push(`"data":[${(await texts(parts, walk, matched, request, call)).join()}]`);
+  if (request.returnShape === 'signatures') members.push(`"data":${JSON.stringify(signatures)}`);
+  if (stoppedOn !== 'windowEnd' && n !== null)
+    members.push(`"paginationToken":"${walk.placeText(n, through?.n === n ? through.signature : undefined)}"`);
+  const scan = {
+    ...{ stoppedOn, scannedTransactions: scanned, matchedTransactions: count },
+    ...(through === null ? {} : { scannedThrough: { slot: through.slot, blockTime: through.time } }),
+    creditsCharged,
+  };
+  members.push(`"scan":${JSON.stringify(scan)}`);
+  return new JsonText(`{${members.join()}}`, creditsCharged);
+}
+
+const EXPECTED = 100;
+
+const signatureRow = (walk: AddressWalk, { signature, slot, n, time }: Loaded) => ({
+  ...{ signature, slot, transactionIndex: walk.placeOf(n), blockTime: time },
+});
+
+interface NamedFilter extends ProgramFilter {
+  /** In snake_case. */
+  readonly names: readonly string[];
+}
+
+/** Errors: RequestError 400 for a name that no interface of its program has. */
+async function namedFilters(
+  { programs }: ScanRequest,
+  interfaces: Interfaces,
+  asker: Asker,
+): Promise<readonly NamedFilter[]> {
+  const named = programs.filter(({ instructions }) => instructions.length > 0);
+  await interfaces.learn(new Map(named.map(({ programId }) => [programId, 0])), asker);
+  for (const { programId, instructions } of named) {
+    const versions = interfaces.versionsOf(programId);
+    for (const name of instructions)
+      if (!versions.some((version) => version.hasInstruction(name)))
+        throw wrong(`no interface of ${programId} has an instruction \`${name}\``);
+  }
+  return programs.map((filter) => ({ ...filter, names: filter.instructions.map((name) => nameOf(name) ?? name) }));
+}
+
+async function learnPrograms(
+  rows: readonly Loaded[],
+  programs: readonly NamedFilter[],
+  interfaces: Interfaces,
+  asker: Asker,
+): Promise<void> {
+  const named = programs.filter(({ names }) => names.length > 0);
+  const newest = rows.reduce((slot, row) => Math.max(slot, row.slot), 0);
+  await interfaces.learn(new Map(named.map(({ programId }) => [programId, newest])), asker);
+}
+
+interface Match {
+  readonly programs: readonly NamedFilter[];
+  readonly mints: readonly MintFilter[];
+  readonly address: string;
+}
+
+/** One of the programs and one of the mints, as far as either is given. */
+function isMatch(row: Loaded, { programs, mints, address }: Match, interfaces: Interfaces): boolean {
+  const near = nearOf(row, address);
+  return (
+    (programs.length === 0 || programs.some((filter) => usesProgram(row, filter, near, interfaces))) &&
+    (mints.length === 0 || mints.some((filter) => holdsMint(row, filter, near)))
+  );
+}
+
+/** What stands for the scanned address in a transaction. */
+interface Near {
+  /** Its id in the key table of the block; -1 when it is not there. */
+  readonly id: number;
+  /** Positions in `tx.keys`: the address itself, token accounts that it owns, token accounts whose mint it is. */
+  readonly accounts: ReadonlySet<number>;
+}
+
+function nearOf({ tx, block }: Loaded, address: string): Near {
+  const accounts = new Set<number>();
+  let id = -1;
+  tx.keys.forEach((key, at) => {
+    if (block.keys.base58(key) !== address) return;
+    id = key;
+    accounts.add(at);
+  });
+  const isIt = (key: number) => key >= 0 && (key === id || (id < 0 && block.keys.base58(key) === address));
+  for (const balance of [...tx.preTokenBalances, ...tx.postTokenBalances])
+    if (isIt(balance.ownerKey) || isIt(balance.mintKey)) accounts.add(balance.accountIndex);
+  return { id, accounts };
+}
+
+function usesProgram(
+  { tx, block, slot }: Loaded,
+  { programId, names, discriminators, scope }: NamedFilter,
+  { id, accounts }: Near,
+  interfaces: Interfaces,
+): boolean {
+  const isHit = (item: NormalInstruction): boolean => {
+    const program = tx.keys[item.programIndex];
+    if (program === undefined || block.keys.base58(program) !== programId) return false;
+    if (scope === 'address' && program !== id && !item.accounts.some((at) => accounts.has(at))) return false;
+    if (names.length === 0 && discriminators.length === 0) return true;
+    const data = Buffer.from(item.data.buffer, item.data.byteOffset, item.data.length);
+    if (discriminators.some((prefix) => data.subarray(0, prefix.length).equals(prefix))) return true;
+    if (names.length === 0) return false;
+    const found = interfaces.find(programId, slot)?.decode(item.data, [], programId)?.name;
+    return found !== undefined && names.includes(found);
+  };
+  return (
+    tx.instructions.some(isHit) || tx.innerInstructions.some(({ instructions: inner }) => inner.some(isHit))
+  );
+}
+
+function holdsMint({ tx, block }: Loaded, { mint, scope }: MintFilter, { id, accounts }: Near): boolean {
+  if (mint === NATIVE_MINT)
+    return tx.keys.some((key, at) => {
+      if (scope === 'address' && key !== id) return false;
+      const change = (tx.postBalances[at] ?? 0) - (tx.preBalances[at] ?? 0);
+      // The first account pays the fee.
+      return change + (at === 0 ? tx.fee : 0) !== 0;
+    });
+  return [...tx.preTokenBalances, ...tx.postTokenBalances].some(
+    ({ accountIndex, mintKey }) =>
+      mintKey >= 0 && block.keys.base58(mintKey) === mint && (scope === 'transaction' || accounts.has(accountIndex)),
+  );
+}
