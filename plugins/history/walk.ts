@@ -168,11 +168,7 @@ interface WalkRange {
  * Visits transactions in order until `visit` returns true. Errors: those of the view, and
  * 503 where the upstreams have pruned what would come next and nothing was visited.
  */
-export async function walk(
-  reading: Reading,
-  range: WalkRange,
-  visit: (found: Loaded) => boolean,
-): Promise<WalkEnd> {
+export async function walk(reading: Reading, range: WalkRange, visit: (found: Loaded) => boolean): Promise<WalkEnd> {
   for await (const { rows, lastN, end } of walkPages(reading, range)) {
     for (const found of rows) if (visit(found)) return { reason: 'stopped', lastN: found.n };
     if (end !== null) return { reason: end, lastN };

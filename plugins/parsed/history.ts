@@ -54,11 +54,7 @@ function isWithin({ tx, time }: Loaded, { status, time: { least, most } }: Histo
 }
 
 /** A page of the history. */
-export async function historyOf(
-  parts: HistoryParts,
-  request: HistoryRequest,
-  call: HistoryCall,
-): Promise<JsonText> {
+export async function historyOf(parts: HistoryParts, request: HistoryRequest, call: HistoryCall): Promise<JsonText> {
   const walk = await openWalk(parts, request, call);
   const { limit, tokenAccounts } = request;
   const found: Loaded[] = [];
@@ -264,9 +260,7 @@ function usesProgram(
     const found = interfaces.find(programId, slot)?.decode(item.data, [], programId)?.name;
     return found !== undefined && names.includes(found);
   };
-  return (
-    tx.instructions.some(isHit) || tx.innerInstructions.some(({ instructions: inner }) => inner.some(isHit))
-  );
+  return tx.instructions.some(isHit) || tx.innerInstructions.some(({ instructions: inner }) => inner.some(isHit));
 }
 
 function holdsMint({ tx, block }: Loaded, { mint, scope }: MintFilter, { id, accounts }: Near): boolean {

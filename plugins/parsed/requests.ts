@@ -119,8 +119,7 @@ const HISTORY_MEMBERS = [
   ...['status', 'tokenAccounts', 'minContextSlot', 'rawTransaction', 'includeRawTransaction', 'slot', 'time'],
 ];
 
-export const readHistory = (body: unknown): HistoryRequest =>
-  historyOf(membersOf(body, 'the body', HISTORY_MEMBERS));
+export const readHistory = (body: unknown): HistoryRequest => historyOf(membersOf(body, 'the body', HISTORY_MEMBERS));
 
 function historyOf(members: Members): HistoryRequest {
   const { limit, beforeSignature, afterSignature, minContextSlot } = members;
@@ -150,7 +149,10 @@ function boundsOf(value: unknown, name: string, most: number): Bounds {
   const members = membersOf(value, name, BOUNDS);
   const bound = (one: string, shift: number): number[] =>
     members[one] === undefined ? [] : [wholeNumber(members[one], `${name}.${one}`, 0, most) + shift];
-  const [above, below] = [[...bound('gt', 1), ...bound('gte', 0)], [...bound('lt', -1), ...bound('lte', 0)]];
+  const [above, below] = [
+    [...bound('gt', 1), ...bound('gte', 0)],
+    [...bound('lt', -1), ...bound('lte', 0)],
+  ];
   return {
     least: above.length === 0 ? null : Math.max(...above),
     most: below.length === 0 ? null : Math.min(...below),
@@ -227,7 +229,8 @@ function listOf(value: unknown, name: string, most: number): readonly unknown[] 
   return value;
 }
 
-const filtersOf = (value: unknown, name: string) => listOf(value, name, MAX_FILTERS).map((one, at) => [one, `${name}[${at}]`] as const);
+const filtersOf = (value: unknown, name: string) =>
+  listOf(value, name, MAX_FILTERS).map((one, at) => [one, `${name}[${at}]`] as const);
 
 function programFilter([value, name]: readonly [unknown, string]): ProgramFilter {
   const members = membersOf(value, name, ['programId', 'instructions', 'discriminators', 'scope']);

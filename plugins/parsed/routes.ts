@@ -27,7 +27,10 @@ export interface RouteParts {
   readonly elements: ElementParts;
 }
 
-const TAG: Tag = { name: 'Parsed Events', description: 'Transactions with instructions decoded by the IDLs of programs' };
+const TAG: Tag = {
+  name: 'Parsed Events',
+  description: 'Transactions with instructions decoded by the IDLs of programs',
+};
 
 const refusal = Type.Object({ error: Type.String(), code: Type.Integer(), details: Type.Optional(Type.String()) });
 const REFUSALS = { 400: refusal, 401: refusal, 403: refusal, 429: refusal, 503: refusal, 504: refusal } as const;
@@ -36,7 +39,10 @@ const nullable = (description: string) => orNull(address(description));
 
 const decoded = Type.Object(
   {
-    args: Type.Unknown({ description: 'Arguments by name; integers of 64 bits and more as text', examples: [{ amount: '25' }] }),
+    args: Type.Unknown({
+      description: 'Arguments by name; integers of 64 bits and more as text',
+      examples: [{ amount: '25' }],
+    }),
     accounts: Type.Array(
       Type.Object({
         name: text('Name of the account in the instruction', 'source'),
@@ -187,7 +193,8 @@ export function transactionsRoute({ config, fetch, elements }: RouteParts): Rout
         asker,
       );
       const texts: string[] = [];
-      for (const one of signatures) texts.push(await elementText(one, found.get(one) ?? null, rawTransaction, elements));
+      for (const one of signatures)
+        texts.push(await elementText(one, found.get(one) ?? null, rawTransaction, elements));
       return json(new JsonText(`[${texts.join()}]`));
     },
   });
@@ -206,7 +213,12 @@ const range = (description: string, example: number) => {
 const historyMembers = {
   address: address('Address whose history is read'),
   limit: Type.Optional(
-    Type.Integer({ minimum: 1, maximum: MAX_LIMIT, description: 'Transactions of a page; default 100', examples: [10] }),
+    Type.Integer({
+      minimum: 1,
+      maximum: MAX_LIMIT,
+      description: 'Transactions of a page; default 100',
+      examples: [10],
+    }),
   ),
   beforeSignature: Type.Optional(signature('Only older transactions than this')),
   afterSignature: Type.Optional(signature('Only newer transactions than this')),
@@ -290,7 +302,10 @@ const match = Type.Object(
       Type.Array(
         Type.Object(
           {
-            mint: text('Mint of a token balance; So11111111111111111111111111111111111111111 for SOL', 'So11111111111111111111111111111111111111111'),
+            mint: text(
+              'Mint of a token balance; So11111111111111111111111111111111111111111 for SOL',
+              'So11111111111111111111111111111111111111111',
+            ),
             scope,
           },
           { ...closed, description: 'A mint' },
@@ -299,7 +314,11 @@ const match = Type.Object(
       ),
     ),
   },
-  { ...closed, description: 'What matches; with both, both have to', examples: [{ mints: [{ mint: 'So11111111111111111111111111111111111111111' }] }] },
+  {
+    ...closed,
+    description: 'What matches; with both, both have to',
+    examples: [{ mints: [{ mint: 'So11111111111111111111111111111111111111111' }] }],
+  },
 );
 
 /** `POST /v1/parsed-events/scan`: searches the history of an address. */

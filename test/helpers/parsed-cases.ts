@@ -1,7 +1,11 @@
 /** The recorded cases of parsed data: transactions and what their instructions are. */
 import assert from 'node:assert/strict';
 import { decodeEntries } from '../../src/solana/decode/decode-block.ts';
-import { type FindInterface, type ParsedInstruction, parseTransaction } from '../../src/solana/idl/parse-transaction.ts';
+import {
+  type FindInterface,
+  type ParsedInstruction,
+  parseTransaction,
+} from '../../src/solana/idl/parse-transaction.ts';
 import { readIdl } from '../../src/solana/idl/read-idl.ts';
 import { readFixture, readJsonFixture } from './fixtures.ts';
 
@@ -61,7 +65,10 @@ function written(value: unknown): unknown {
 }
 
 /** How an instruction differs from what it is; null when it does not. */
-export function instructionFault(found: ParsedInstruction, { program, name, args, accounts }: CaseInstruction): string | null {
+export function instructionFault(
+  found: ParsedInstruction,
+  { program, name, args, accounts }: CaseInstruction,
+): string | null {
   let remaining = 0;
   const names = (accounts ?? []).flatMap((label) => {
     if (label.startsWith('?')) return [];

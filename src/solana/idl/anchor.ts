@@ -11,7 +11,22 @@ import {
   nameOf,
   type ProgramError,
 } from './interface.ts';
-import { bool, type Field, key, list, map, misfit, number, option, type ReadValue, restText, prefixed, struct, type Variant, variants } from './read-values.ts';
+import {
+  bool,
+  type Field,
+  key,
+  list,
+  map,
+  misfit,
+  number,
+  option,
+  prefixed,
+  type ReadValue,
+  restText,
+  struct,
+  type Variant,
+  variants,
+} from './read-values.ts';
 
 type Members = Readonly<Record<string, unknown>>;
 
@@ -199,7 +214,13 @@ function createTypes(idl: Members): Types {
     return again;
   }
 
-  function genericsOf(definition: Members, args: readonly unknown[], outer: Generics, depth: number, id: string): Generics {
+  function genericsOf(
+    definition: Members,
+    args: readonly unknown[],
+    outer: Generics,
+    depth: number,
+    id: string,
+  ): Generics {
     const reads = new Map<string, ReadValue>();
     const counts = new Map<string, number>();
     for (const [at, parameter] of listOf(definition['generics']).entries()) {

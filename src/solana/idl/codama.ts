@@ -93,11 +93,13 @@ function callOf(item: Node, types: Types): CallShape | null {
     ...{ name: item['name'], conditions, size, argsAt: 0 },
     args: () =>
       struct(
-        args.map(({ name, type, defaultValueStrategy }): Field => ({
-          name: demandName(name),
-          read: types.read(type, 0),
-          isHidden: defaultValueStrategy === 'omitted',
-        })),
+        args.map(
+          ({ name, type, defaultValueStrategy }): Field => ({
+            name: demandName(name),
+            read: types.read(type, 0),
+            isHidden: defaultValueStrategy === 'omitted',
+          }),
+        ),
       ),
     accounts: () => accountsOf(listOf(item['accounts'])),
   };
@@ -273,13 +275,12 @@ function createTypes(program: Node, others: readonly Node[]): Types {
       if (Number.isSafeInteger(own)) tag = own as number;
       tags.set(tag++, at);
     }
-    const known = new Map<number, Variant>();
+    const known: (Variant | undefined)[] = [];
     return variants(node['size'] === undefined ? number('u8')! : read(node['size'], 0), (found) => {
       const at = tags.get(found);
       if (at === undefined) return undefined;
-      let variant = known.get(at);
-      if (variant === undefined) known.set(at, (variant = variantOf(nodeOf(items[at]))));
-      return variant;
+      known[at] ??= variantOf(nodeOf(items[at]));
+      return known[at];
     });
   }
 

@@ -26,7 +26,7 @@ export function anchorAddress(program: string): string | null {
 const SEED_BYTES = 16;
 const IS_METADATA = 2;
 const HEADER_BYTES = 96;
-const [ENCODING_AT, COMPRESSION_AT, FORMAT_AT, SOURCE_AT, LENGTH_AT] = [83, 84, 85, 86, 87];
+const [COMPRESSION_AT, FORMAT_AT, SOURCE_AT, LENGTH_AT] = [84, 85, 86, 87];
 const JSON_FORMAT = 1;
 const DIRECT = 0;
 
@@ -37,16 +37,10 @@ export function metadataText(owner: string, data: Uint8Array): string | null {
   if (data[FORMAT_AT]! > JSON_FORMAT || data[SOURCE_AT] !== DIRECT) return null;
   const length = Buffer.from(data.buffer, data.byteOffset, data.length).readUInt32LE(LENGTH_AT);
   if (HEADER_BYTES + length > data.length) return null;
-  const bytes = uncompressed(data.subarray(HEADER_BYTES, HEADER_BYTES + length), data[COMPRESSION_AT]!);
-  return bytes === null ? null : textOf(bytes, data[ENCODING_AT]!);
-}
-
-function textOf(bytes: Buffer, encoding: number): string | null {
-  const text = bytes.toString('utf8');
-  if (encoding === 1) return text;
-  if (encoding === 3) return Buffer.from(text, 'base64').toString('utf8');
-  // Without an encoding clients show bytes as hex; a JSON text in them is one all the same.
-  return encoding === 0 ? text : null;
+  // The encoding only says how clients show bytes that are no text.
+  return (
+    uncompressed(data.subarray(HEADER_BYTES, HEADER_BYTES + length), data[COMPRESSION_AT]!)?.toString('utf8') ?? null
+  );
 }
 
 /** Null for what does not decompress, or to more than an interface may have. */

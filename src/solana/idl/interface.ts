@@ -146,8 +146,8 @@ function createDispatch(calls: readonly Call[]): (data: Uint8Array) => Call | nu
     const first = call.shape.conditions.find(({ offset }) => offset === 0);
     const length = Math.min(first?.bytes.length ?? 0, MAX_PREFIX);
     const prefix = prefixOf(first?.bytes ?? new Uint8Array(0), length);
-    let table = byLength.get(length);
-    if (table === undefined) byLength.set(length, (table = new Map()));
+    const table = byLength.get(length) ?? new Map<number, Call[]>();
+    byLength.set(length, table);
     const list = table.get(prefix);
     if (list === undefined) table.set(prefix, [call]);
     else list.push(call);
@@ -195,5 +195,8 @@ export function nameOf(text: unknown): string | null {
 export const demandName = (text: unknown): string => nameOf(text) ?? misfit();
 
 export function errorOf(name: unknown, message: unknown): ProgramError {
-  return { name: String(name).slice(0, MAX_NAME), msg: typeof message === 'string' ? message.slice(0, MAX_MESSAGE) : null };
+  return {
+    name: String(name).slice(0, MAX_NAME),
+    msg: typeof message === 'string' ? message.slice(0, MAX_MESSAGE) : null,
+  };
 }

@@ -177,10 +177,7 @@ const PROGRAMS: readonly NativeProgram[] = [
   },
   {
     name: 'memo',
-    addresses: [
-      'MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr',
-      'Memo1UhkJRfHyvLMcVucJwxXeuD728EqVDDwQDxFMNo',
-    ],
+    addresses: ['MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr', 'Memo1UhkJRfHyvLMcVucJwxXeuD728EqVDDwQDxFMNo'],
     tag: 'none',
     lines: '- add_memo (memo:text)',
   },

@@ -206,4 +206,5 @@ function transfersOf(
 const keyOf = (keys: Movements['keys'], id: number): string | null => (id < 0 ? null : keys.base58(id));
 
 /** Amounts beyond 2^53 are written as bare integers too. */
-const exact = (amount: bigint): number | bigint => (amount <= BigInt(Number.MAX_SAFE_INTEGER) ? Number(amount) : amount);
+const exact = (amount: bigint): number | bigint =>
+  amount <= BigInt(Number.MAX_SAFE_INTEGER) ? Number(amount) : amount;

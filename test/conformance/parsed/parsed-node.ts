@@ -90,6 +90,7 @@ export async function startParsedNode(slot = 1_000): Promise<ParsedNode> {
     blockTime: TIME + at,
     rewards: [],
     transactions: node.transactions.filter((one) => one.slot === at).map(({ one }) => entryOf(one)),
+    signatures: node.transactions.filter((one) => one.slot === at).map(({ signature }) => signature),
   });
   upstream.on('getBlock', ({ params }) => result(blockOf((params as [number])[0])));
   upstream.on('getBlocks', ({ params }) => {

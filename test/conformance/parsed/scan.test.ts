@@ -21,6 +21,7 @@ interface Result {
 
 interface Answer {
   readonly error?: string;
+  readonly details?: string;
   readonly data?: readonly Result[];
   readonly paginationToken?: string;
   readonly scan?: {
@@ -58,7 +59,7 @@ describe('history and scan', { skip: skipWithoutFixtures }, () => {
   });
 
   async function post(path: string, body: unknown): Promise<{ readonly status: number; readonly json: Answer }> {
-    for (;;) {
+    for (let left = 100; ; left--) {
       const response = await fetch(`${daemon.apiUrl}/v1/parsed-events/${path}?api-key=${daemon.key}`, {
         method: 'POST',
         body: JSON.stringify(body),
@@ -66,8 +67,8 @@ describe('history and scan', { skip: skipWithoutFixtures }, () => {
       const json = (await response.json()) as Answer;
       // An address is indexed with the first call.
       if (response.status === 503 && response.headers.has('retry-after')) {
-        if (process.env['DBG']) console.error(json);
-        await new Promise((resolve) => setTimeout(resolve, 500));
+        assert.ok(left > 0, json.details);
+        await new Promise((resolve) => setTimeout(resolve, 50));
         continue;
       }
       return { status: response.status, json };
@@ -90,7 +91,10 @@ describe('history and scan', { skip: skipWithoutFixtures }, () => {
   function isMatch(
     { one }: NodeTransaction,
     address: string,
-    { programs = [], mints = [] }: { programs?: readonly Filter[]; mints?: readonly { mint: string; scope?: string }[] },
+    {
+      programs = [],
+      mints = [],
+    }: { programs?: readonly Filter[]; mints?: readonly { mint: string; scope?: string }[] },
   ): boolean {
     const { instructions } = parseCase(one as CaseTransaction, () => null);
     const { pre, keys } = balancesOf(one);
@@ -99,7 +103,8 @@ describe('history and scan', { skip: skipWithoutFixtures }, () => {
     const isProgram = ({ programId, scope = 'address', discriminators = [], names = [] }: Filter) =>
       instructions.some((item) => {
         if (item.programId !== programId) return false;
-        if (scope === 'address' && programId !== address && !item.rawAccounts.some((key) => near.has(key))) return false;
+        if (scope === 'address' && programId !== address && !item.rawAccounts.some((key) => near.has(key)))
+          return false;
         const data = Buffer.from(decode(item.rawData)!).toString('hex');
         const prefixes = [...discriminators, ...names.map((name) => dataOf(name))];
         return prefixes.length === 0 || prefixes.some((prefix) => data.startsWith(prefix));
@@ -107,11 +112,14 @@ describe('history and scan', { skip: skipWithoutFixtures }, () => {
     const isMint = ({ mint, scope = 'address' }: { mint: string; scope?: string }) => {
       if (mint !== NATIVE)
         return pre.some((row) => row.mint === mint && (scope === 'transaction' || near.has(row.account)));
-      const { preBalances, postBalances, fee } = one.meta as { preBalances: number[]; postBalances: number[]; fee: number };
+      const { preBalances, postBalances, fee } = one.meta as {
+        preBalances: number[];
+        postBalances: number[];
+        fee: number;
+      };
       return keys.some(
         (key, at) =>
-          (scope === 'transaction' || key === address) &&
-          postBalances[at]! + (at === 0 ? fee : 0) !== preBalances[at],
+          (scope === 'transaction' || key === address) && postBalances[at]! + (at === 0 ? fee : 0) !== preBalances[at],
       );
     };
     return (programs.length === 0 || programs.some(isProgram)) && (mints.length === 0 || mints.some(isMint));
@@ -128,15 +136,11 @@ describe('history and scan', { skip: skipWithoutFixtures }, () => {
   const dataOf = (name: string) => cases.calls.find((call) => call.name === name)!.data.slice(0, 16);
 
   function balancesOf(one: NodeTransaction['one']) {
-    const { nodeKeys: keys } = { nodeKeys: keysOf(one) };
+    const keys = [...placed.find((known) => known.one === one)!.addresses];
     const rows = ['preTokenBalances', 'postTokenBalances'].flatMap(
       (name) => one.meta[name] as { accountIndex: number; owner?: string; mint: string }[],
     );
     return { keys, pre: rows.map(({ accountIndex, owner, mint }) => ({ owner, mint, account: keys[accountIndex]! })) };
-  }
-
-  function keysOf(one: NodeTransaction['one']): string[] {
-    return [...placed.find((known) => known.one === one)!.addresses];
   }
 
   test('pages of a history contain each transaction once, in both orders', async () => {
@@ -191,7 +195,9 @@ describe('history and scan', { skip: skipWithoutFixtures }, () => {
       { programs: [{ programId: join.programId }] },
       { programs: [{ programId: join.programId, scope: 'transaction' }] },
       { programs: [{ programId: join.programId, names: [leave.name] }] },
-      { programs: [{ programId: join.programId, names: [join.name], discriminators: [dataOf(leave.name).slice(0, 6)] }] },
+      {
+        programs: [{ programId: join.programId, names: [join.name], discriminators: [dataOf(leave.name).slice(0, 6)] }],
+      },
       { programs: [{ programId: fund.programId, scope: 'transaction' }, { programId: join.programId }] },
       ...['mint', 'otherMint'].flatMap((name) => [
         { mints: [{ mint: cases.addresses[name]! }] },
@@ -205,13 +211,15 @@ describe('history and scan', { skip: skipWithoutFixtures }, () => {
       { mints: [{ mint: NATIVE, scope: 'transaction' }] },
     ];
     let some = 0;
-    for (const name of ['wallet', 'friend', 'mint', 'ownTokenAccount']) {
-      const address = cases.addresses[name]!;
+    for (const [name, address] of Object.entries(cases.addresses)) {
       for (const match of matches) {
         const wanted = listed(address, 'any')
           .filter((one) => isMatch(one, address, match))
           .map(({ signature }) => signature);
-        const programs = match.programs?.map(({ names, ...filter }) => ({ ...filter, ...(names && { instructions: names }) }));
+        const programs = match.programs?.map(({ names, ...filter }) => ({
+          ...filter,
+          ...(names && { instructions: names }),
+        }));
         const body = { address, status: 'any', match: { ...match, ...(programs && { programs }) } };
         const whole = await scan(body);
         assert.equal(whole.status, 200, whole.json.error);
@@ -270,7 +278,10 @@ describe('history and scan', { skip: skipWithoutFixtures }, () => {
       [{ address, match: { programs: [{ programId }, { programId }] } }, /names one twice/],
       [{ address, match: { programs: [{ programId, instructions: ['no_such_name'] }] } }, /no interface of/],
       [{ address, match: { programs: [{ programId, discriminators: ['123'] }] } }, /1 to 8 bytes in hex/],
-      [{ address, match: { mints: [{ mint: NATIVE }] }, budget: { maxScannedTransactions: 10_001 } }, /from 1 to 10000/],
+      [
+        { address, match: { mints: [{ mint: NATIVE }] }, budget: { maxScannedTransactions: 10_001 } },
+        /from 1 to 10000/,
+      ],
       [{ address, match: { mints: [{ mint: NATIVE }] }, limit: 1.5 }, /limit must be a whole number/],
       [{ address, match: { mints: [{ mint: NATIVE }] }, slot: { gt: null } }, /gt must not be null/],
       [{ address, match: { mints: [{ mint: NATIVE, more: 1 }] } }, /unknown field `more`/],

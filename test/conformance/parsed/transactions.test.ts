@@ -19,6 +19,15 @@ interface Result {
   };
 }
 
+interface Upgrade {
+  readonly address: string;
+  readonly old: { readonly idl: unknown };
+  readonly new: { readonly idl: unknown };
+  readonly write: CaseTransaction;
+  readonly before: readonly CaseTransaction[];
+  readonly after: readonly CaseTransaction[];
+}
+
 describe('parsed events', { skip: skipWithoutFixtures }, () => {
   let daemon: TestDaemon;
   let node: ParsedNode;
@@ -27,7 +36,9 @@ describe('parsed events', { skip: skipWithoutFixtures }, () => {
 
   before(async () => {
     cases = readJsonFixture<CaseTransaction[]>('parsed/transactions.json');
-    const { interfaces } = readJsonFixture<{ interfaces: { address: string; format: string }[] }>('parsed/manifest.json');
+    const { interfaces } = readJsonFixture<{ interfaces: { address: string; format: string }[] }>(
+      'parsed/manifest.json',
+    );
     node = await startParsedNode();
     placed = cases.map((one, at) => node.add(1_000 + at, one));
     for (const { address, format } of interfaces)
@@ -76,6 +87,32 @@ describe('parsed events', { skip: skipWithoutFixtures }, () => {
     assert.ok(node.upstream.callsOf('getMultipleAccounts').length <= 2 * Math.ceil(cases.length / 100));
   });
 
+  test('around an upgrade each transaction is decoded by the interface of its slot', async () => {
+    const upgrades = readJsonFixture<Upgrade[]>('parsed/upgrades.json');
+    for (const { address, old, new: next, before: first, write, after: second } of upgrades) {
+      const expect = async (transactions: readonly NodeTransaction[], wanted: readonly CaseTransaction[]) => {
+        const { json } = await post({ transactions: transactions.map(({ signature }) => signature) });
+        json.forEach(({ parsed }, at) => {
+          wanted[at]!.expected.instructions.forEach((one, index) => {
+            const found = parsed!.instructions[index]!;
+            if (one !== null && found.programId === address) assert.equal(instructionFault(found, one), null);
+          });
+        });
+      };
+      node.publish(address, JSON.stringify(old.idl), 'anchor');
+      const earlier = first.map((one, at) => node.add(node.slot + (at === 0 ? 5 : 0), one));
+      await expect(earlier, first);
+      node.add(node.slot + 1, write);
+      node.publish(address, JSON.stringify(next.idl), 'anchor');
+      const later = second.map((one, at) => node.add(node.slot + (at === 0 ? 5 : 0), one));
+      await expect([...earlier, ...later], [...first, ...second]);
+      // What is old is decoded without another look at the chain.
+      const calls = node.upstream.callsOf('getMultipleAccounts').length;
+      await expect(earlier, first);
+      assert.equal(node.upstream.callsOf('getMultipleAccounts').length, calls);
+    }
+  });
+
   test('answers keep the order and what is given twice; what is missing is an element', async () => {
     const [first, second] = placed.map(({ signature }) => signature) as [string, string];
     const unknown = '1'.repeat(64);
@@ -94,7 +131,10 @@ describe('parsed events', { skip: skipWithoutFixtures }, () => {
       parserStatus: 'ERROR',
       parserError: { code: 'transaction_not_found', message: 'transaction not found' },
     });
-    assert.equal((node.upstream.callsOf('getTransaction').at(-1)!.params as [string, { commitment: string }])[1].commitment, 'finalized');
+    assert.equal(
+      (node.upstream.callsOf('getTransaction').at(-1)!.params as [string, { commitment: string }])[1].commitment,
+      'finalized',
+    );
   });
 
   test('the raw transaction comes in the encoding that was asked for', async () => {
@@ -107,10 +147,14 @@ describe('parsed events', { skip: skipWithoutFixtures }, () => {
     assert.deepEqual(base64.transaction, [one.wire, 'base64']);
     assert.deepEqual([base64.slot, base64.meta.fee], [1_000, one.meta['fee']]);
     for (const members of [{ rawTransaction: 'json' }, { includeRawTransaction: true }]) {
-      const { message } = (await raw(members))!.transaction as { message: { instructions: { programIdIndex: number }[] } };
+      const { message } = (await raw(members))!.transaction as {
+        message: { instructions: { programIdIndex: number }[] };
+      };
       assert.equal(typeof message.instructions[0]!.programIdIndex, 'number');
     }
-    const { message } = (await raw({ rawTransaction: 'jsonParsed' }))!.transaction as { message: { accountKeys: object[] } };
+    const { message } = (await raw({ rawTransaction: 'jsonParsed' }))!.transaction as {
+      message: { accountKeys: object[] };
+    };
     assert.ok('source' in message.accountKeys[0]!);
   });
 

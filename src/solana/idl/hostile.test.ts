@@ -1,0 +1,241 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { MAX_IDL_BYTES, readIdl } from './read-idl.ts';
+
+const TAG = [1];
+
+/** An interface with one instruction, whose only argument has this type. */
+function idlOf(type: unknown, types: readonly unknown[] = []): string {
+  const args = [{ name: 'value', type }];
+  return JSON.stringify({
+    ...{ address: 'x', metadata: { name: 'hostile' }, types },
+    instructions: [{ name: 'call', discriminator: TAG, accounts: [], args }],
+  });
+}
+
+const struct = (name: string, ...fields: unknown[]) => ({ name, type: { kind: 'struct', fields } });
+const enumeration = (name: string, variants: unknown[]) => ({ name, type: { kind: 'enum', variants } });
+
+/** Milliseconds that nothing here may take, on a machine that does other things. */
+const LONG_MS = 2_000;
+
+function decode(text: string, data: readonly number[] | Uint8Array = []): unknown {
+  const started = performance.now();
+  const program = readIdl(text);
+  const found = program?.decode(Uint8Array.of(...TAG, ...data), [], '') ?? null;
+  assert.ok(performance.now() - started < LONG_MS, text.slice(0, 100));
+  return found === null ? null : (found.args as { value: unknown }).value;
+}
+
+test('what contains itself without an end is not decoded', () => {
+  const ref = (name: string) => ({ defined: { name } });
+  assert.equal(decode(idlOf(ref('A'), [struct('A', ref('A'))]), [1, 2, 3]), null);
+  assert.equal(decode(idlOf(ref('A'), [struct('A', ref('B'), ref('B')), struct('B', ref('A'), ref('A'))])), null);
+  assert.equal(decode(idlOf(ref('A'), [{ name: 'A', type: { kind: 'type', alias: ref('A') } }])), null);
+  assert.equal(
+    decode(idlOf(ref('A'), [enumeration('A', [{ name: 'More', fields: [ref('A')] }])]), new Uint8Array(500)),
+    null,
+  );
+  // Each instance makes a new one.
+  const grows = {
+    ...struct('G', { defined: { name: 'G', generics: [{ kind: 'type', type: { vec: { generic: 'T' } } }] } }),
+    generics: [{ kind: 'type', name: 'T' }],
+  };
+  assert.equal(decode(idlOf({ defined: { name: 'G', generics: [{ kind: 'type', type: 'u8' }] } }, [grows])), null);
+});
+
+test('a type that contains itself is decoded as far as its data go', () => {
+  const types = [struct('Tree', { name: 'children', type: { vec: { defined: { name: 'Tree' } } } })];
+  const one = (children: unknown[]) => ({ children });
+  assert.deepEqual(decode(idlOf({ defined: { name: 'Tree' } }, types), [1, 0, 0, 0, 0, 0, 0, 0]), one([one([])]));
+  const deep = new Uint8Array(4_000).map((_, at) => (at % 4 === 0 ? 1 : 0));
+  assert.equal(decode(idlOf({ defined: { name: 'Tree' } }, types), deep), null);
+});
+
+test('a false length costs nothing', () => {
+  const most = [255, 255, 255, 255];
+  assert.equal(decode(idlOf({ vec: 'u8' }), most), null);
+  assert.equal(decode(idlOf({ vec: 'u64' }), most), null);
+  assert.equal(decode(idlOf('string'), most), null);
+  assert.equal(decode(idlOf({ vec: { defined: { name: 'Empty' } } }, [struct('Empty')]), most), null);
+  assert.equal(decode(idlOf({ array: [{ defined: { name: 'Empty' } }, 4_294_967_295] }, [struct('Empty')])), null);
+  assert.equal(decode(idlOf({ array: ['u8', 1e15] })), null);
+  assert.equal(decode(idlOf({ array: ['u8', -1] })), null);
+  // Twice as many values with each type, none of which has a byte.
+  const types = Array.from({ length: 60 }, (_, at) =>
+    struct(`T${at}`, ...[1, 2].map(() => (at === 59 ? { array: ['u8', 0] } : { defined: { name: `T${at + 1}` } }))),
+  );
+  assert.equal(decode(idlOf({ defined: { name: 'T0' } }, types)), null);
+});
+
+test('tags, bools and options have no other values than theirs', () => {
+  assert.equal(decode(idlOf('bool'), [2]), null);
+  assert.equal(decode(idlOf({ option: 'u8' }), [2, 1]), null);
+  assert.equal(decode(idlOf({ coption: 'u8' }), [1, 1, 0, 0, 9]), null);
+  assert.equal(decode(idlOf({ defined: { name: 'E' } }, [enumeration('E', [{ name: 'One' }])]), [1]), null);
+  assert.deepEqual(decode(idlOf({ defined: { name: 'E' } }, [enumeration('E', [{ name: 'One' }])]), [0]), { one: {} });
+});
+
+test('interfaces of any size and depth are read or refused in time', () => {
+  const many = Array.from({ length: 200_000 }, (_, at) => ({ name: `V${at}` }));
+  assert.deepEqual(decode(idlOf({ defined: { name: 'E' } }, [enumeration('E', many)]), [7]), { v7: {} });
+  assert.equal(readIdl(' '.repeat(MAX_IDL_BYTES + 1)), null);
+  assert.equal(decode(`${'['.repeat(1_000_000)}`), null);
+  const nested = Array.from({ length: 60 }).reduce<unknown>((inner) => ({ vec: inner }), 'u8');
+  assert.equal(decode(idlOf(nested), [0, 0, 0, 0]), null);
+  const groups = Array.from({ length: 25 }).reduce<unknown>((inner) => [{ name: 'g', accounts: inner }], []);
+  const idl = { name: 'x', instructions: [{ name: 'call', discriminator: [1], accounts: groups, args: [] }] };
+  assert.notEqual(readIdl(JSON.stringify(idl))!.decode(Uint8Array.of(1), [], ''), null);
+  assert.equal(readIdl(JSON.stringify({ instructions: Array.from({ length: 5_000 }, () => ({ name: 'a' })) })), null);
+  // A long name may not multiply.
+  assert.equal(
+    decode(
+      idlOf({ vec: { defined: { name: 'L' } } }, [struct('L', { name: 'n'.repeat(5_000), type: 'u8' })]),
+      [1, 0, 0, 0, 1],
+    ),
+    null,
+  );
+});
+
+test('names that objects have of their own are names like others', () => {
+  const names = ['__proto__', 'constructor', 'toString', 'hasOwnProperty'];
+  const text = idlOf({ defined: { name: 'P' } }, [struct('P', ...names.map((name) => ({ name, type: 'u8' })))]);
+  assert.equal(
+    JSON.stringify(decode(text, [1, 2, 3, 4])),
+    '{"__proto__":1,"constructor":2,"to_string":3,"has_own_property":4}',
+  );
+  assert.equal(decode(idlOf({ defined: { name: 'toString' } })), null);
+});
+
+test('nothing that is called an interface makes a decoder throw', () => {
+  const kinds = ['vec', 'option', 'array', 'defined', 'generic', 'tuple', 'kind', 'name', 'type', 'fields', 'variants'];
+  const { node } = fc.letrec((tie) => ({
+    node: fc.oneof(
+      { maxDepth: 6, withCrossShrink: true },
+      fc.constantFrom(
+        'u8',
+        'u64',
+        'string',
+        'bytes',
+        'pubkey',
+        'bool',
+        'A',
+        'struct',
+        'enum',
+        'type',
+        'alias',
+        null,
+        3,
+        -1,
+        1e9,
+      ),
+      fc.array(tie('node'), { maxLength: 3 }),
+      fc.dictionary(fc.constantFrom(...kinds), tie('node'), { maxKeys: 3 }),
+      fc.record({
+        kind: fc.constantFrom('struct', 'enum', 'type'),
+        fields: tie('node'),
+        variants: tie('node'),
+        alias: tie('node'),
+      }),
+    ),
+  }));
+  const member = fc.oneof(node, fc.array(fc.record({ name: node, type: node, fields: node }), { maxLength: 3 }));
+  const call = fc.record({
+    name: fc.constant('call'),
+    discriminator: fc.constant(TAG),
+    accounts: member,
+    args: member,
+  });
+  fc.assert(
+    fc.property(
+      fc.array(call, { maxLength: 2 }),
+      member,
+      fc.uint8Array({ maxLength: 60 }),
+      (instructions, types, data) => {
+        const program = readIdl(JSON.stringify({ name: 'x', instructions, types: [{ name: 'A', type: types }] }));
+        program?.decode(Uint8Array.of(...TAG, ...data), [], 'x');
+        program?.errorOf(6_000);
+        program?.hasInstruction('call');
+      },
+    ),
+    { numRuns: 2_000 },
+  );
+});
+
+test('nothing that is called a tree of Codama makes a decoder throw', () => {
+  const kinds = [
+    ...[
+      'numberTypeNode',
+      'structTypeNode',
+      'optionTypeNode',
+      'arrayTypeNode',
+      'enumTypeNode',
+      'tupleTypeNode',
+      'mapTypeNode',
+    ],
+    ...[
+      'definedTypeLinkNode',
+      'sizePrefixTypeNode',
+      'fixedSizeTypeNode',
+      'stringTypeNode',
+      'bytesTypeNode',
+      'preOffsetTypeNode',
+    ],
+    ...[
+      'sentinelTypeNode',
+      'hiddenPrefixTypeNode',
+      'zeroableOptionTypeNode',
+      'remainderOptionTypeNode',
+      'booleanTypeNode',
+    ],
+    ...[
+      'remainderCountNode',
+      'fixedCountNode',
+      'prefixedCountNode',
+      'constantValueNode',
+      'numberValueNode',
+      'bytesValueNode',
+    ],
+  ];
+  const { node } = fc.letrec((tie) => ({
+    node: fc.oneof(
+      { maxDepth: 5 },
+      fc.constantFrom<unknown>(null, 4, 'u8', 'u32', 'A', 'le', 'base16', '00ff'),
+      fc.array(tie('node'), { maxLength: 3 }),
+      fc.record(
+        {
+          ...{
+            kind: fc.constantFrom(...kinds),
+            name: fc.constantFrom('A', 'b'),
+            format: fc.constantFrom('u8', 'u32', 'x'),
+          },
+          ...{ item: tie('node'), items: tie('node'), fields: tie('node'), variants: tie('node'), type: tie('node') },
+          ...{ prefix: tie('node'), size: tie('node'), count: tie('node'), value: tie('node'), number: fc.integer() },
+          ...{
+            offset: fc.integer({ min: -9, max: 9 }),
+            strategy: fc.constantFrom('relative', 'absolute', 'preOffset'),
+          },
+          ...{ sentinel: tie('node'), data: fc.constant('00'), encoding: fc.constant('base16'), key: tie('node') },
+        },
+        { requiredKeys: ['kind'] },
+      ),
+    ),
+  }));
+  const list = fc.array(
+    fc.record({ kind: fc.constant('x'), name: fc.constantFrom('A', 'b'), type: node, defaultValue: node }),
+  );
+  const call = fc.record({ name: fc.constant('call'), arguments: list, accounts: node, discriminators: node });
+  fc.assert(
+    fc.property(
+      fc.array(call, { maxLength: 2 }),
+      list,
+      fc.uint8Array({ maxLength: 60 }),
+      (instructions, definedTypes, data) => {
+        const root = { kind: 'rootNode', program: { kind: 'programNode', name: 'x', instructions, definedTypes } };
+        readIdl(JSON.stringify(root))?.decode(data, [], 'x');
+      },
+    ),
+    { numRuns: 2_000 },
+  );
+});
