@@ -58,6 +58,8 @@ const PLUGINS = [
     'dashboard',
     'enhanced',
     'fees',
+    'history',
+    'parsed',
     'prices',
     'proxy',
     'sender',

@@ -57,6 +57,7 @@ const KINDS = [
         'token-metadata',
         'das',
         'enhanced',
+        'parsed',
         'webhooks',
         'compression',
         'access',
