@@ -35,7 +35,7 @@ export const wrong = (message: string): RequestError => new RequestError(400, me
 type Members = Readonly<Record<string, unknown>>;
 
 /** An object of known members, none of them null. */
-export function membersOf(value: unknown, what: string, names: readonly string[]): Members {
+function membersOf(value: unknown, what: string, names: readonly string[]): Members {
   if (!isPlainObject(value)) throw wrong(`${what} must be an object`);
   for (const [name, member] of Object.entries(value)) {
     if (!names.includes(name)) throw wrong(`unknown field \`${name.slice(0, 64)}\` in ${what}`);
@@ -44,7 +44,7 @@ export function membersOf(value: unknown, what: string, names: readonly string[]
   return value;
 }
 
-export function choice<T extends string>(value: unknown, name: string, values: readonly T[], usual: T): T {
+function choice<T extends string>(value: unknown, name: string, values: readonly T[], usual: T): T {
   if (value === undefined) return usual;
   if (typeof value !== 'string' || !values.includes(value as T))
     throw wrong(`${name} must be one of ${values.join(', ')}`);
@@ -52,13 +52,13 @@ export function choice<T extends string>(value: unknown, name: string, values: r
 }
 
 /** A whole number within bounds. */
-export function wholeNumber(value: unknown, name: string, least: number, most: number): number {
+function wholeNumber(value: unknown, name: string, least: number, most: number): number {
   if (!Number.isSafeInteger(value) || (value as number) < least || (value as number) > most)
     throw wrong(`${name} must be a whole number from ${least} to ${most}`);
   return value as number;
 }
 
-export function addressOf(value: unknown, name: string): string {
+function addressOf(value: unknown, name: string): string {
   if (typeof value !== 'string' || value.length > 44 || decode32(value) === null)
     throw wrong(`${name} must be an address in base58`);
   return value;
@@ -67,14 +67,14 @@ export function addressOf(value: unknown, name: string): string {
 const SIGNATURE_BYTES = 64;
 const MAX_SIGNATURE_CHARS = 88;
 
-export function signatureOf(value: unknown, name: string): string {
+function signatureOf(value: unknown, name: string): string {
   if (typeof value !== 'string' || value.length > MAX_SIGNATURE_CHARS || decode(value)?.length !== SIGNATURE_BYTES)
     throw wrong(`${name} must be a signature in base58`);
   return value;
 }
 
 /** `includeRawTransaction` is the older form. */
-export function rawFormOf({ rawTransaction, includeRawTransaction: older }: Members): RawForm {
+function rawFormOf({ rawTransaction, includeRawTransaction: older }: Members): RawForm {
   if (older === undefined) return choice(rawTransaction, 'rawTransaction', RAW_FORMS, 'none');
   if (rawTransaction !== undefined) throw wrong('rawTransaction and includeRawTransaction exclude each other');
   if (typeof older !== 'boolean') throw wrong('includeRawTransaction must be a boolean');

@@ -111,7 +111,7 @@ export function createFetch({ chain, ledger, random, log, config }: SourceParts)
 }
 
 /** Errors: RequestError 503 when the upstream refuses, else those of `ChainReader.callText`. */
-export async function callText(
+async function callText(
   chain: ChainReader | null,
   ...[method, params, options]: Parameters<ChainReader['callText']>
 ): Promise<string> {
@@ -126,7 +126,7 @@ export async function callText(
 }
 
 /** Programs whose interfaces a transaction needs. */
-export function programsOf({ tx, keys }: Pick<Found, 'tx' | 'keys'>): readonly string[] {
+function programsOf({ tx, keys }: Pick<Found, 'tx' | 'keys'>): readonly string[] {
   const positions = new Set(tx.instructions.map(({ programIndex }) => programIndex));
   for (const { instructions } of tx.innerInstructions)
     for (const { programIndex } of instructions) positions.add(programIndex);

@@ -235,7 +235,7 @@ export interface ShownTexts {
  * The same from the text of `meta`, whose members stay as the node wrote them: numbers lose no digit, and no `.0`. Null for a text that is
  * no `meta`. Throws UnsupportedVersion.
  */
-export function showTexts(transaction: WireParts, metaText: string, options: ShowOptions): ShownTexts | null {
+function showTexts(transaction: WireParts, metaText: string, options: ShowOptions): ShownTexts | null {
   const { encoding, details, maxVersion } = options;
   const bytes = Buffer.from(metaText);
   const members = metaText === 'null' ? [] : objectMembers(bytes);

@@ -58,7 +58,6 @@ const PLUGINS = [
     'dashboard',
     'enhanced',
     'fees',
-    'history',
     'parsed',
     'prices',
     'proxy',
