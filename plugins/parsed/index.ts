@@ -34,7 +34,7 @@ export default definePlugin({
       ...{ chain, config, log: ctx.log, random: ctx.random },
       ledger: () => ledgers?.('main') ?? null,
     });
-    const elements = { interfaces, standardOf: words.standard };
+    const elements = { interfaces, words };
     ctx.http.route(transactionsRoute({ config, fetch, elements }));
     const open = ctx.use(addressWalks);
     if (open === undefined) return;

@@ -135,7 +135,7 @@ function programsOf({ tx, keys }: Pick<Found, 'tx' | 'keys'>): readonly string[]
 
 export interface ElementParts {
   readonly interfaces: Interfaces;
-  readonly standardOf: ParseParts['standardOf'];
+  readonly words: ParseParts['words'];
 }
 
 /** Reads the interfaces that all of these transactions need. */
@@ -151,12 +151,12 @@ export async function elementText(
   signature: string,
   found: Found | UnreadableTransaction | null,
   rawForm: RawForm,
-  { interfaces, standardOf }: ElementParts,
+  { interfaces, words }: ElementParts,
 ): Promise<string> {
   if (found === null) return failed(signature, 'transaction_not_found', 'transaction not found');
   if (found instanceof UnreadableTransaction) return failed(signature, 'parse_failed', found.message);
   const { tx, keys, slot, blockTime } = found;
-  const parsed = parseTransaction(tx, { slot, blockTime, keys }, { find: interfaces.find, standardOf });
+  const parsed = parseTransaction(tx, { slot, blockTime, keys }, { find: interfaces.find, words });
   const raw = rawForm === 'none' ? '' : `,"rawTransaction":${await rawText(found, rawForm)}`;
   return `{"signature":"${signature}","parserStatus":"OK","parsed":${stringify(parsed)}${raw}}`;
 }

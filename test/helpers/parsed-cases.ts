@@ -7,6 +7,7 @@ import {
   parseTransaction,
 } from '../../src/solana/idl/parse-transaction.ts';
 import { readIdl } from '../../src/solana/idl/read-idl.ts';
+import { createWords } from '../../src/solana/parsers/words.ts';
 import { readFixture, readJsonFixture } from './fixtures.ts';
 
 export interface CaseInstruction {
@@ -47,7 +48,7 @@ const SLOT = 300_000_000;
 
 export function parseCase({ wire, meta }: Pick<CaseTransaction, 'wire' | 'meta'>, find: FindInterface) {
   const { transactions, keys } = decodeEntries(SLOT, [{ transaction: [wire, 'base64'], meta }], new Uint8Array(32));
-  const parts = { find, standardOf: () => 'Fungible' };
+  const parts = { find, words: createWords(null) };
   return parseTransaction(transactions[0]!, { slot: SLOT, blockTime: null, keys }, parts);
 }
 

@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { listFixtures, readJsonFixture, skipWithoutFixtures } from '../../../test/helpers/fixtures.ts';
 import { decodeBlock } from '../decode/decode-block.ts';
 import { parseInstruction } from '../json-parsed/instruction.ts';
+import { createWords } from '../parsers/words.ts';
 import { nativeInterfaces } from './native.ts';
 import { type ParsedInstruction, parseTransaction } from './parse-transaction.ts';
 
@@ -57,7 +58,7 @@ test('recorded instructions of native programs are what nodes call them', { skip
     const block = decodeBlock(result.parentSlot + 1, result);
     for (const tx of block.transactions) {
       const keys = Array.from(tx.keys, (id) => block.keys.base58(id));
-      const parts = { find: (program: string) => known.get(program) ?? null, standardOf: () => '' };
+      const parts = { find: (program: string) => known.get(program) ?? null, words: createWords(null) };
       for (const one of parseTransaction(tx, block, parts).instructions) {
         if (!known.has(one.programId)) continue;
         const { parsed } = parseInstruction(instructionOf(one, keys), keys, null) as { parsed?: { type?: string } };

@@ -4,7 +4,9 @@ import { isPlainObject } from '../../lib/json.ts';
 import type { KeyTable, NormalInstruction, NormalTransaction } from '../../ports/block.ts';
 import type { NativeMove, TokenMove } from '../movements/movement.ts';
 import { type Movements, readMovements } from '../movements/read-movements.ts';
+import type { Words } from '../parsers/words.ts';
 import type { AccountUse, NamedAccount, ProgramError, ProgramInterface } from './interface.ts';
+import { instructionKey, type Summary, summarize } from './summary.ts';
 
 /** The interface of a program that was valid in a slot; null when none is known. */
 export type FindInterface = (programId: string, slot: number) => ProgramInterface | null;
@@ -17,7 +19,7 @@ export interface ParsedInstruction {
   readonly rawAccounts: readonly string[];
   /** base58 */
   readonly rawData: string;
-  readonly summary: unknown;
+  readonly summary: Summary | null;
   readonly programName: string | null;
   readonly instructionName: string | null;
   readonly decoded: { readonly args: unknown; readonly accounts: readonly NamedAccount[] } | null;
@@ -56,7 +58,7 @@ export interface ParsedTransaction {
     readonly tokenStandard: string;
     readonly mint: string;
   }[];
-  readonly summary: unknown;
+  readonly summary: Summary | null;
   readonly instructions: readonly ParsedInstruction[];
 }
 
@@ -68,8 +70,7 @@ interface BlockFacts {
 
 export interface ParseParts {
   readonly find: FindInterface;
-  /** `tokenStandard` of a transfer. */
-  readonly standardOf: (mint: string, decimals: number | null, amount: bigint) => string;
+  readonly words: Words;
 }
 
 /** Pure, and never throws for what instructions contain. */
@@ -77,6 +78,7 @@ export function parseTransaction(tx: NormalTransaction, block: BlockFacts, parts
   const uses = usesOf(tx, block.keys);
   const instructions = instructionsOf(tx, block.slot, uses, parts.find);
   const hasFailed = tx.error !== null;
+  const summaries = summarize(tx, block, instructions, parts.words);
   const decodedError = hasFailed ? decodeError(tx, block.slot, uses, parts.find) : null;
   return {
     ...{ slot: block.slot, blockTime: block.blockTime, fee: tx.fee, feePayer: uses[0]?.pubkey ?? null },
@@ -84,8 +86,11 @@ export function parseTransaction(tx: NormalTransaction, block: BlockFacts, parts
     ...(hasFailed && { error: tx.error }),
     ...(decodedError !== null && { decodedError }),
     ...transfersOf(tx, block.keys, parts),
-    summary: null,
-    instructions,
+    summary: summaries.transaction,
+    instructions: instructions.map((one) => {
+      const summary = summaries.instructions.get(instructionKey(one.instructionIndex, one.innerInstructionIndex));
+      return summary === undefined ? one : { ...one, summary };
+    }),
   };
 }
 
@@ -177,7 +182,7 @@ function failedProgram(tx: NormalTransaction, instruction: number, uses: readonl
 function transfersOf(
   tx: NormalTransaction,
   table: KeyTable,
-  { standardOf }: ParseParts,
+  { words }: ParseParts,
 ): Pick<ParsedTransaction, 'nativeTransfers' | 'tokenTransfers'> {
   const { moves, keys } = readMovements(tx, table);
   const account = (position: number) => keyOf(keys, position < 0 ? -1 : (tx.keys[position] ?? -1));
@@ -196,7 +201,7 @@ function transfersOf(
         toTokenAccount: account(move.destination),
         rawTokenAmount: exact(move.amount),
         decimals: move.decimals ?? 0,
-        tokenStandard: standardOf(mint, move.decimals, move.amount),
+        tokenStandard: words.standard(mint, move.decimals, move.amount),
         mint,
       };
     }),

@@ -8,7 +8,9 @@ import {
   manifestInterfaces,
   parseCase,
 } from '../../../test/helpers/parsed-cases.ts';
+import { plainTransaction } from '../../../test/helpers/plain-transaction.ts';
 import { decodeEntries } from '../decode/decode-block.ts';
+import { createWords } from '../parsers/words.ts';
 import { type FindInterface, parseTransaction } from './parse-transaction.ts';
 import { readIdl } from './read-idl.ts';
 
@@ -104,14 +106,16 @@ test('recorded transactions read as Anchor reads them', { skip: skipWithoutFixtu
   for (const { signature, from, instructions } of cases) {
     const file = readJsonFixture<Answer & { result?: Answer; getTransaction?: Answer }>(`chain/${from}`);
     const answer = file.getTransaction ?? file.result ?? file;
-    const entries = answer.transactions ?? [answer];
+    const [one] = answer.transactions ?? [];
+    const isParsed = typeof answer.transaction?.message.accountKeys[0] === 'object';
+    const entries = one !== undefined ? answer.transactions! : [isParsed ? plainTransaction(answer as never) : answer];
     const { transactions, keys } = decodeEntries(1, entries, new Uint8Array(32));
     const tx = transactions.find((one) => one.signature === signature);
     assert.ok(tx, signature);
     const parsed = parseTransaction(
       tx,
       { slot: 1, blockTime: null, keys },
-      { find, standardOf: () => 'Fungible' },
+      { find, words: createWords(null) },
     ).instructions;
     for (const wanted of instructions) {
       const [outer, inner] = wanted.at;
@@ -130,4 +134,5 @@ interface RealCase {
 
 interface Answer {
   readonly transactions?: readonly unknown[];
+  readonly transaction?: { readonly message: { readonly accountKeys: readonly unknown[] } };
 }

@@ -1,0 +1,218 @@
+/** What a transaction and its instructions did, in one sentence: only what balances, movements and names of instructions prove. */
+import type { NormalTransaction } from '../../ports/block.ts';
+import type { Movement } from '../movements/movement.ts';
+import { createView, DEFAULT_OPTIONS, type ParserBlock, type TransactionView } from '../parsers/parser.ts';
+import { COMPUTE_BUDGET, MEMO, MEMO_V1 } from '../parsers/programs.ts';
+import { classify, PARSERS } from '../parsers/registry.ts';
+import { plainAmount, solAmount, type Words } from '../parsers/words.ts';
+import type { ParsedInstruction } from './parse-transaction.ts';
+
+export type SummaryType =
+  | 'add_liquidity'
+  | 'create_account'
+  | 'create_token_account'
+  | 'remove_liquidity'
+  | 'swap'
+  | 'transfer';
+
+export interface Summary {
+  readonly type: SummaryType;
+  readonly description: string;
+  readonly parsedData: SwapData | null;
+}
+
+interface SwapLegs {
+  /** As sources are named elsewhere, in lower case; null for a market that is not in the list. */
+  readonly protocol: string | null;
+  /** Raw units as text. */
+  readonly in_amount: string;
+  readonly actual_out_amount: string;
+  readonly input_mint: string;
+  readonly output_mint: string;
+}
+
+interface SwapData extends SwapLegs {
+  /** Those of which one token in and one token out are known. */
+  readonly inner_swaps: readonly SwapLegs[];
+}
+
+export interface Summaries {
+  readonly transaction: Summary | null;
+  /** By `instructionKey`. */
+  readonly instructions: ReadonlyMap<string, Summary>;
+}
+
+export const instructionKey = (outer: number, inner: number | null): string => `${outer}/${inner ?? -1}`;
+
+const NOTHING: Summaries = { transaction: null, instructions: new Map() };
+
+/** None of a failed transaction. */
+export function summarize(
+  tx: NormalTransaction,
+  block: ParserBlock,
+  instructions: readonly ParsedInstruction[],
+  words: Words,
+): Summaries {
+  if (tx.error !== null) return NOTHING;
+  const view = createView(tx, block, DEFAULT_OPTIONS);
+  return {
+    transaction: wholeSummary(view, instructions, words),
+    instructions: new Map(
+      view.movements.moves.flatMap((move) => {
+        const summary = moveSummary(view, move, words);
+        return summary === null ? [] : [[instructionKey(move.outer, move.inner), summary] as const];
+      }),
+    ),
+  };
+}
+
+/** Programs whose instructions say nothing about what a transaction is for. */
+const BESIDE = new Set([COMPUTE_BUDGET, MEMO, MEMO_V1]);
+
+function wholeSummary(view: TransactionView, instructions: readonly ParsedInstruction[], words: Words): Summary | null {
+  const found = classify(view, PARSERS);
+  const description = found.describe?.(words) ?? '';
+  if (found.type === 'SWAP') return { type: 'swap', description, parsedData: swapData(view, found, words) };
+  if (found.type === 'TRANSFER') return { type: 'transfer', description, parsedData: null };
+  const outer = instructions.filter(
+    ({ innerInstructionIndex, programId }) => innerInstructionIndex === null && !BESIDE.has(programId),
+  );
+  return creation(view, outer) ?? liquidity(view, outer);
+}
+
+/** A message that does nothing but create accounts. */
+function creation(view: TransactionView, outer: readonly ParsedInstruction[]): Summary | null {
+  const kinds = outer.map(({ programName, instructionName }) => `${programName} ${instructionName}`);
+  if (!kinds.every((kind) => CREATIONS.test(kind) || INITIALIZATIONS.test(kind))) return null;
+  // One that was there before was not created.
+  const before = new Map(Array.from(view.tx.keys, (_, at) => [view.account(at), view.tx.preBalances[at] ?? 0]));
+  const created = outer.flatMap(({ decoded }, at) => {
+    if (!CREATIONS.test(kinds[at]!)) return [];
+    const account = decoded?.accounts.find(({ name }) => name === 'ata' || name === 'new_account')?.pubkey;
+    return account !== undefined && before.get(account) === 0 ? [account] : [];
+  });
+  if (created.length === 0) return null;
+  const isToken = kinds.some((kind) => TOKEN_CREATIONS.test(kind));
+  const what = isToken ? 'token account' : 'account';
+  const which = created.length === 1 ? `${what} ${created[0]}` : `${created.length} ${what}s`;
+  return {
+    type: isToken ? 'create_token_account' : 'create_account',
+    description: `${view.feePayer} created ${which}.`,
+    parsedData: null,
+  };
+}
+
+const CREATIONS = /^(?:system create_account(?:_with_seed)?|associated_token create_associated_token(?:_idempotent)?)$/;
+const INITIALIZATIONS = /^(?:token|token_2022) initialize_(?:account[23]?|immutable_owner)$/;
+const TOKEN_CREATIONS = /^associated_token |^token(?:_2022)? initialize_account[23]?$/;
+
+const ADDED = /^(?:add|increase|deposit)_(?:\w+_)?liquidity(?:_|$)/;
+const REMOVED = /^(?:remove|decrease|withdraw)_(?:\w+_)?liquidity(?:_|$)/;
+
+/** As the program itself names its only such instruction. */
+function liquidity(view: TransactionView, outer: readonly ParsedInstruction[]): Summary | null {
+  const named = outer.filter(({ instructionName: name }) => name !== null && (ADDED.test(name) || REMOVED.test(name)));
+  const [{ instructionName, programName } = { instructionName: null, programName: null }] = named;
+  if (named.length !== 1 || instructionName === null || view.movements.moves.length === 0) return null;
+  const isAdded = ADDED.test(instructionName);
+  return {
+    type: isAdded ? 'add_liquidity' : 'remove_liquidity',
+    description: `${view.feePayer} ${isAdded ? 'added' : 'removed'} liquidity${programName === null ? '' : ` with ${programName}`}.`,
+    parsedData: null,
+  };
+}
+
+interface TokenSide {
+  readonly mint: string;
+  readonly rawTokenAmount: { readonly tokenAmount: string };
+}
+
+interface InnerTransfer {
+  readonly fromTokenAccount: string;
+  readonly toTokenAccount: string;
+  readonly mint: string;
+  /** Whole tokens. */
+  readonly tokenAmount: number;
+}
+
+interface SwapEvent {
+  readonly innerSwaps: readonly {
+    readonly programInfo: { readonly source: string };
+    readonly tokenInputs: readonly InnerTransfer[];
+    readonly tokenOutputs: readonly InnerTransfer[];
+  }[];
+  readonly nativeInput: { readonly amount: string } | null;
+  readonly nativeOutput: { readonly amount: string } | null;
+  readonly tokenInputs: readonly TokenSide[];
+  readonly tokenOutputs: readonly TokenSide[];
+}
+
+const SOL = 'So11111111111111111111111111111111111111112';
+
+/** Null unless exactly one token went out and one came in. */
+function swapData(view: TransactionView, found: ReturnType<typeof classify>, words: Words): SwapData | null {
+  const event = found.events?.(words)['swap'] as SwapEvent | undefined;
+  if (event === undefined) return null;
+  const side = (native: SwapEvent['nativeInput'], tokens: readonly TokenSide[]) => {
+    const all = [
+      ...(native === null ? [] : [{ mint: SOL, amount: native.amount }]),
+      ...tokens.map(({ mint, rawTokenAmount }) => ({ mint, amount: rawTokenAmount.tokenAmount })),
+    ];
+    return all.length === 1 ? all[0]! : null;
+  };
+  const [input, output] = [side(event.nativeInput, event.tokenInputs), side(event.nativeOutput, event.tokenOutputs)];
+  if (input === null || output === null) return null;
+  return {
+    ...legs(found.source, input, output),
+    inner_swaps: event.innerSwaps.flatMap(({ programInfo, tokenInputs, tokenOutputs }) => {
+      const [into, out] = [rawSide(view, tokenInputs), rawSide(view, tokenOutputs)];
+      return into === null || out === null ? [] : [legs(programInfo.source, into, out)];
+    }),
+  };
+}
+
+interface Side {
+  readonly mint: string;
+  /** Raw units. */
+  readonly amount: string;
+}
+
+const legs = (source: string, input: Side, output: Side): SwapLegs => ({
+  protocol: source === 'UNKNOWN' ? null : source.toLowerCase(),
+  ...{ in_amount: input.amount, actual_out_amount: output.amount },
+  ...{ input_mint: input.mint, output_mint: output.mint },
+});
+
+/** The only transfer, in raw units: those of the movement that was shown as it. */
+function rawSide(view: TransactionView, [only, ...more]: readonly InnerTransfer[]): Side | null {
+  if (only === undefined || more.length > 0) return null;
+  const { fromTokenAccount, toTokenAccount, mint, tokenAmount } = only;
+  const move = view.tokens.find(
+    ({ source, destination, mint: id, amount, decimals }) =>
+      view.account(source) === fromTokenAccount &&
+      view.account(destination) === toTokenAccount &&
+      view.key(id) === mint &&
+      Number(plainAmount(amount, decimals ?? 0)) === tokenAmount,
+  );
+  return move === undefined ? null : { mint, amount: move.amount.toString() };
+}
+
+/** Of an instruction that moved SOL or tokens. */
+function moveSummary(view: TransactionView, move: Movement, words: Words): Summary | null {
+  if (move.asset === 'native') {
+    const [from, to] = [view.account(move.from), view.account(move.to)];
+    if (move.kind === 'closeWrapped') return null;
+    if (move.kind.startsWith('create'))
+      return { type: 'create_account', description: `${from} created account ${to}.`, parsedData: null };
+    return {
+      type: 'transfer',
+      description: `${from} transferred ${solAmount(move.amount)} SOL to ${to}.`,
+      parsedData: null,
+    };
+  }
+  if (move.kind === 'mint' || move.kind === 'burn' || move.decimals === null) return null;
+  const [mint, from, to] = [view.key(move.mint), view.key(move.sourceOwner), view.key(move.destinationOwner)];
+  if (mint === '' || from === '' || to === '') return null;
+  const amount = `${plainAmount(move.amount, move.decimals)} ${words.token(mint, move.decimals, move.amount)}`;
+  return { type: 'transfer', description: `${from} transferred ${amount} to ${to}.`, parsedData: null };
+}
