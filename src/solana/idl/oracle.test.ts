@@ -12,7 +12,7 @@ const { BN, BorshInstructionCoder } = anchor;
 
 /** What Anchor decoded in the form of our answers. */
 function written(value: unknown, type: Type, types: ReadonlyMap<string, Definition>): unknown {
-  if (BN.isBN(value)) return value.toString();
+  if (BN.isBN(value)) return String(value);
   if (value instanceof PublicKey) return value.toBase58();
   if (typeof type === 'string') return type === 'bytes' ? [...(value as Buffer)] : value;
   if ('option' in type || 'coption' in type)

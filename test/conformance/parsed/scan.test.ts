@@ -269,6 +269,26 @@ describe('history and scan', { skip: skipWithoutFixtures }, () => {
     });
   });
 
+  test('calls cost 10 credits, a scan more for what it searched', async () => {
+    const address = cases.addresses['wallet']!;
+    const usage = async (): Promise<number> => {
+      const path = `/v0/admin/projects/${daemon.projectId}/usage`;
+      const response = await fetch(`${daemon.apiUrl}${path}`, { headers: { 'X-Api-Key': daemon.key } });
+      return ((await response.json()) as { credits: { enhancedApi: number } }).credits.enhancedApi;
+    };
+    const costs = async (call: () => Promise<{ status: number }>, credits: number, status = 200) => {
+      const start = await usage();
+      assert.equal((await call()).status, status);
+      assert.equal((await usage()) - start, credits);
+    };
+    const match = { mints: [{ mint: NATIVE }] };
+    await costs(() => post('transactions', { transactions: [placed[0]!.signature] }), 10);
+    await costs(() => history({ address }), 10);
+    await costs(() => scan({ address, match }), 11);
+    await costs(() => scan({ address, match, time: { gt: 4_000_000_000 } }), 10);
+    await costs(() => scan({ address }), 0, 400);
+  });
+
   test('what a scan must not have is refused with the reason', async () => {
     const address = cases.addresses['wallet']!;
     const { programId } = cases.calls[0]!;
