@@ -6,6 +6,7 @@ import { createWords } from '../../src/solana/parsers/words.ts';
 import { parsedConfig } from './config.ts';
 import { createInterfaces } from './interfaces.ts';
 import { historyRoute, scanRoute, transactionsRoute } from './routes.ts';
+import { migrations } from './store.ts';
 import { createFetch } from './transactions.ts';
 
 /** How often the folder of interfaces is looked at. */
@@ -18,13 +19,14 @@ export default definePlugin({
   summary: 'decodes transactions of any program by its IDL',
   roles: ['api'],
   config: parsedConfig,
+  migrations,
   uses: [addressWalks, kernelLedger, tokenNames],
   provision(ctx) {
     const { config } = ctx;
     if (ctx.chain('main') === null) return;
     const chain = () => ctx.chain('main');
     const ledgers = ctx.use(kernelLedger);
-    const interfaces = createInterfaces({ chain, config, log: ctx.log });
+    const interfaces = createInterfaces({ chain, config, log: ctx.log, store: () => ctx.store });
     if (config.idls.folder !== null) {
       ctx.onStart(() => interfaces.readFolder());
       ctx.every(FOLDER_MS, () => interfaces.readFolder());

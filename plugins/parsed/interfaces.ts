@@ -8,13 +8,21 @@ import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { LRUCache } from 'lru-cache';
 import { decode32 } from '../../src/lib/base58.ts';
-import type { CallContext, ChainReader, Log } from '../../src/plugin/plugin.ts';
-import { messageOf } from '../../src/plugin/plugin.ts';
+import {
+  type CallContext,
+  type ChainReader,
+  codeOf,
+  type Log,
+  messageOf,
+  RequestError,
+  type Store,
+} from '../../src/plugin/plugin.ts';
 import { anchorAddress, anchorText, metadataAddress, metadataText } from '../../src/solana/idl/idl-accounts.ts';
 import { nativeInterfaces } from '../../src/solana/idl/native.ts';
 import type { FindInterface } from '../../src/solana/idl/parse-transaction.ts';
 import { MAX_IDL_BYTES, type ProgramInterface, readIdl } from '../../src/solana/idl/read-idl.ts';
 import type { ParsedConfig } from './config.ts';
+import { readVersions, writeVersion } from './store.ts';
 
 type Asker = Pick<CallContext, 'signal' | 'tenant'>;
 
@@ -39,8 +47,8 @@ interface Published {
 
 export interface Interfaces {
   /**
-   * Reads the interfaces of programs as far as transactions up to these slots need them. Errors: those of
-   * `ChainReader.call`.
+   * Reads the interfaces of programs as far as transactions up to these slots need them. Errors: RequestError
+   * 503, and those of `ChainReader.call` and of the store.
    */
   learn(newestSlots: ReadonlyMap<string, number>, asker: Asker): Promise<void>;
   /** As far as `learn` has read. */
@@ -53,6 +61,8 @@ export interface Interfaces {
 
 interface InterfacesParts {
   readonly chain: () => ChainReader | null;
+  /** Usable when the plugin starts. */
+  readonly store: () => Store;
   readonly config: Pick<ParsedConfig, 'idls' | 'upstreamTimeoutMs'>;
   readonly log: Log;
 }
@@ -67,7 +77,7 @@ const PROGRAMS_PER_CALL = ACCOUNTS_PER_CALL / 2;
 /** Changes of an account that one look-up sees. */
 const CHANGES = 1_000;
 
-export function createInterfaces({ chain, config, log }: InterfacesParts): Interfaces {
+export function createInterfaces({ chain, store, config, log }: InterfacesParts): Interfaces {
   const published = new LRUCache<string, Published>({
     maxSize: config.idls.cacheBytes,
     sizeCalculation: ({ size }) => ENTRY_BYTES + size * MEMORY_PER_CHARACTER,
@@ -91,15 +101,36 @@ export function createInterfaces({ chain, config, log }: InterfacesParts): Inter
       if (own(program) !== undefined || nativeInterfaces().has(program)) continue;
       if ((published.get(program)?.checkedSlot ?? -1) < slot) wanted.push(program);
     }
-    for (let from = 0; from < wanted.length; from += PROGRAMS_PER_CALL)
-      await refresh(reader, wanted.slice(from, from + PROGRAMS_PER_CALL), asker);
+    for (let from = 0; from < wanted.length; from += PROGRAMS_PER_CALL) {
+      const part = wanted.slice(from, from + PROGRAMS_PER_CALL);
+      await recall(part);
+      const open = part.filter((program) => (published.get(program)?.checkedSlot ?? -1) < newestSlots.get(program)!);
+      if (open.length > 0) await refresh(reader, open, asker);
+    }
+  }
+
+  /** What this daemon has seen of programs before. */
+  async function recall(programs: readonly string[]): Promise<void> {
+    const unknown = programs.filter((program) => !published.has(program));
+    if (unknown.length === 0) return;
+    for (const [program, stored] of await readVersions(store(), unknown)) {
+      const newest = stored.at(-1)!;
+      published.set(program, {
+        versions: stored.map(({ from, to, text }) => ({
+          ...{ from, to: to ?? FOREVER, program: text === null ? null : readIdl(text) },
+        })),
+        ...{ hash: newest.hash, checkedSlot: newest.checkedSlot },
+        size: stored.reduce((sum, { text }) => sum + (text?.length ?? 0), 0),
+      });
+    }
   }
 
   async function refresh(reader: ChainReader, programs: readonly string[], asker: Asker): Promise<void> {
     const options = { ...asker, timeoutMs: config.upstreamTimeoutMs };
     const places = programs.map((program) => [metadataAddress(program), anchorAddress(program)] as const);
     const keys = places.flatMap((pair) => pair.map((key) => key ?? ''));
-    const answer = await reader.call<AccountsAnswer>(
+    const answer = await call<AccountsAnswer>(
+      reader,
       'getMultipleAccounts',
       [keys, { commitment: 'confirmed', encoding: 'base64' }],
       options,
@@ -128,6 +159,8 @@ export function createInterfaces({ chain, config, log }: InterfacesParts): Inter
     const read = text === null ? null : readIdl(text);
     if (text !== null && read === null) log.info({ program }, 'the program publishes an interface that cannot be read');
     const changes = known === undefined && text === null ? [] : await changesOf(reader, address, known, options);
+    // Another call may have seen the same change.
+    if (published.get(program) !== known) return;
     // The index of a node may be behind its accounts.
     const from = changes.at(-1) ?? (known === undefined ? 0 : slot);
     const before = (known?.versions ?? []).map((version) =>
@@ -138,6 +171,9 @@ export function createInterfaces({ chain, config, log }: InterfacesParts): Inter
       versions: [...before, { from, to: FOREVER, program: read }],
       ...{ hash, checkedSlot: slot, size },
     });
+    // That a program publishes nothing is no news.
+    if (known === undefined && text === null) return;
+    await writeVersion(store(), program, { from, to: null, checkedSlot: slot, hash, text }, before.at(-1) ?? null);
   }
 
   /** The slots in which the account was written after the last reading, oldest first. */
@@ -147,7 +183,8 @@ export function createInterfaces({ chain, config, log }: InterfacesParts): Inter
     known: Published | undefined,
     options: Parameters<ChainReader['call']>[2],
   ): Promise<readonly number[]> {
-    const rows = await reader.call<readonly SignatureRow[]>(
+    const rows = await call<readonly SignatureRow[]>(
+      reader,
       'getSignaturesForAddress',
       [address, { limit: CHANGES, commitment: 'confirmed' }],
       options,
@@ -196,6 +233,17 @@ export function createInterfaces({ chain, config, log }: InterfacesParts): Inter
         log.warn({ error: messageOf(error) }, 'the folder of interfaces cannot be read');
       }),
   };
+}
+
+/** Errors: RequestError 503 when the upstream refuses, else those of `ChainReader.call`. */
+async function call<T>(reader: ChainReader, ...[method, params, options]: Parameters<ChainReader['call']>): Promise<T> {
+  try {
+    return await reader.call<T>(method, params, options);
+  } catch (error) {
+    if (codeOf(error) !== 'CHAIN_RPC_ERROR') throw error;
+    // Without an answer nothing is known of the program: to leave its instructions undecoded would be a guess.
+    throw new RequestError(503, `Service unavailable: the Solana upstream refused ${method}`, { cause: error });
+  }
 }
 
 interface AccountsAnswer {

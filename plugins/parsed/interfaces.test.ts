@@ -1,0 +1,125 @@
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { deflateSync } from 'node:zlib';
+import { Value } from '@sinclair/typebox/value';
+import type { ChainReader } from '../../src/plugin/plugin.ts';
+import type { Store } from '../../src/ports/store.ts';
+import { anchorAddress } from '../../src/solana/idl/idl-accounts.ts';
+import { createMemoryLog } from '../../test/helpers/memory-log.ts';
+import { eachStore } from '../../test/helpers/store.ts';
+import { type ParsedConfig, parsedConfig } from './config.ts';
+import { createInterfaces } from './interfaces.ts';
+import { migrations } from './store.ts';
+
+const PROGRAM = 'JUP6LkbZbjS1jKKwapdHNy74zcZ3tLUZoi5QNyVTaV4';
+const OTHER = 'whirLbMiicVdio4qvUfM5KAg6Ct8VwpYzGff3uctyCc';
+const SIGNAL = new AbortController().signal;
+
+const idl = (name: string) => JSON.stringify({ name, instructions: [] });
+
+/** A chain with one IDL account. */
+function createChain() {
+  const calls: string[] = [];
+  const chain = { slot: 100, text: idl('first') as string | null, changes: [50], refuses: false, calls };
+  const account = (text: string) => {
+    const data = deflateSync(text);
+    const head = Buffer.alloc(44);
+    createHash('sha256').update('internal:IdlAccount').digest().copy(head, 0, 0, 8);
+    head.writeUInt32LE(data.length, 40);
+    return { owner: PROGRAM, data: [Buffer.concat([head, data]).toString('base64'), 'base64'] };
+  };
+  const reader = {
+    async call(method: string, [first]: readonly unknown[]) {
+      calls.push(method);
+      if (chain.refuses) throw Object.assign(new Error('refused'), { code: 'CHAIN_RPC_ERROR' });
+      if (method === 'getSignaturesForAddress') return chain.changes.map((slot) => ({ slot, err: null })).reverse();
+      const value = (first as string[]).map((key) =>
+        key === anchorAddress(PROGRAM) && chain.text !== null ? account(chain.text) : null,
+      );
+      return { context: { slot: chain.slot }, value };
+    },
+  };
+  return { chain, reader: reader as unknown as ChainReader };
+}
+
+function create(store: Store, reader: ChainReader, idls: Partial<ParsedConfig['idls']> = {}) {
+  const config = Value.Default(parsedConfig, {}) as ParsedConfig;
+  return createInterfaces({
+    ...{ chain: () => reader, store: () => store, log: createMemoryLog() },
+    config: { ...config, idls: { ...config.idls, ...idls } },
+  });
+}
+
+eachStore('interfaces of programs', ({ store: open }) => {
+  async function migrated(...[t]: Parameters<typeof open>): Promise<Store> {
+    const store = await open(t);
+    await store.write((tx) => migrations[0]!.up(tx));
+    return store;
+  }
+
+  test('each is valid from the change of its account on, also after a restart', async (t) => {
+    const store = await migrated(t);
+    const { chain, reader } = createChain();
+    const names = (of: ReturnType<typeof create>) =>
+      [49, 50, 119, 120, 149, 150, 500].map((slot) => of.find(PROGRAM, slot)?.name);
+    const interfaces = create(store, reader);
+    const learn = (of: typeof interfaces, slot: number) => of.learn(new Map([[PROGRAM, slot]]), { signal: SIGNAL });
+    await learn(interfaces, 90);
+    assert.deepEqual(names(interfaces), [undefined, 'first', 'first', 'first', 'first', 'first', 'first']);
+    // What is older than the last reading needs none.
+    await learn(interfaces, 100);
+    assert.deepEqual(chain.calls, ['getMultipleAccounts', 'getSignaturesForAddress']);
+    Object.assign(chain, { slot: 200, text: idl('second'), changes: [50, 120, 150] });
+    await Promise.all([learn(interfaces, 180), learn(interfaces, 180)]);
+    // Between two changes it is not known.
+    const expected = [undefined, 'first', 'first', undefined, undefined, 'second', 'second'];
+    assert.deepEqual(names(interfaces), expected);
+    const again = create(store, reader);
+    chain.calls.length = 0;
+    await learn(again, 180);
+    assert.deepEqual([names(again), chain.calls], [expected, []]);
+    Object.assign(chain, { slot: 300, text: null, changes: [50, 120, 150, 250] });
+    await learn(again, 290);
+    assert.deepEqual([again.find(PROGRAM, 249)?.name, again.find(PROGRAM, 250)], ['second', null]);
+    assert.deepEqual(
+      again.versionsOf(PROGRAM).map(({ name }) => name),
+      ['first', 'second'],
+    );
+  });
+
+  test('a refusal of the upstream is no answer', async (t) => {
+    const { chain, reader } = createChain();
+    const interfaces = create(await migrated(t), reader);
+    chain.refuses = true;
+    await assert.rejects(interfaces.learn(new Map([[PROGRAM, 1]]), { signal: SIGNAL }), { status: 503 });
+  });
+
+  test('the folder of the operator wins, and is read again', async (t) => {
+    const folder = mkdtempSync(join(tmpdir(), 'parhelion-idls-'));
+    t.after(() => rmSync(folder, { recursive: true, force: true }));
+    const { chain, reader } = createChain();
+    const interfaces = create(await migrated(t), reader, { folder });
+    writeFileSync(join(folder, `${PROGRAM}.json`), idl('own'));
+    writeFileSync(join(folder, `${OTHER}.json`), 'no JSON');
+    writeFileSync(join(folder, 'notes.txt'), idl('no interface'));
+    await interfaces.readFolder();
+    await interfaces.learn(new Map([[PROGRAM, 90]]), { signal: SIGNAL });
+    assert.deepEqual([interfaces.find(PROGRAM, 1)?.name, chain.calls], ['own', []]);
+    writeFileSync(join(folder, `${PROGRAM}@70.json`), idl('own_later'));
+    writeFileSync(join(folder, `${OTHER}.json`), idl('other'));
+    await interfaces.readFolder();
+    assert.deepEqual(
+      [interfaces.find(PROGRAM, 69)?.name, interfaces.find(PROGRAM, 70)?.name, interfaces.find(OTHER, 1)?.name],
+      ['own', 'own_later', 'other'],
+    );
+    rmSync(join(folder, `${PROGRAM}.json`));
+    rmSync(join(folder, `${PROGRAM}@70.json`));
+    await interfaces.readFolder();
+    await interfaces.learn(new Map([[PROGRAM, 90]]), { signal: SIGNAL });
+    assert.equal(interfaces.find(PROGRAM, 90)?.name, 'first');
+  });
+});
