@@ -5,9 +5,17 @@ import { createView, DEFAULT_OPTIONS, type ParserBlock, type TransactionView } f
 import { COMPUTE_BUDGET, MEMO, MEMO_V1 } from '../parsers/programs.ts';
 import { classify, PARSERS } from '../parsers/registry.ts';
 import { plainAmount, solAmount, type Words } from '../parsers/words.ts';
-import type { ParsedInstruction } from './parse-transaction.ts';
 
-export type SummaryType =
+/** What is read of a parsed instruction. */
+interface NamedInstruction {
+  readonly innerInstructionIndex: number | null;
+  readonly programId: string;
+  readonly programName: string | null;
+  readonly instructionName: string | null;
+  readonly decoded: { readonly accounts: readonly { readonly name: string; readonly pubkey: string }[] } | null;
+}
+
+type SummaryType =
   | 'add_liquidity'
   | 'create_account'
   | 'create_token_account'
@@ -36,7 +44,7 @@ interface SwapData extends SwapLegs {
   readonly inner_swaps: readonly SwapLegs[];
 }
 
-export interface Summaries {
+interface Summaries {
   readonly transaction: Summary | null;
   /** By `instructionKey`. */
   readonly instructions: ReadonlyMap<string, Summary>;
@@ -50,7 +58,7 @@ const NOTHING: Summaries = { transaction: null, instructions: new Map() };
 export function summarize(
   tx: NormalTransaction,
   block: ParserBlock,
-  instructions: readonly ParsedInstruction[],
+  instructions: readonly NamedInstruction[],
   words: Words,
 ): Summaries {
   if (tx.error !== null) return NOTHING;
@@ -69,7 +77,7 @@ export function summarize(
 /** Programs whose instructions say nothing about what a transaction is for. */
 const BESIDE = new Set([COMPUTE_BUDGET, MEMO, MEMO_V1]);
 
-function wholeSummary(view: TransactionView, instructions: readonly ParsedInstruction[], words: Words): Summary | null {
+function wholeSummary(view: TransactionView, instructions: readonly NamedInstruction[], words: Words): Summary | null {
   const found = classify(view, PARSERS);
   const description = found.describe?.(words) ?? '';
   if (found.type === 'SWAP') return { type: 'swap', description, parsedData: swapData(view, found, words) };
@@ -81,7 +89,7 @@ function wholeSummary(view: TransactionView, instructions: readonly ParsedInstru
 }
 
 /** A message that does nothing but create accounts. */
-function creation(view: TransactionView, outer: readonly ParsedInstruction[]): Summary | null {
+function creation(view: TransactionView, outer: readonly NamedInstruction[]): Summary | null {
   const kinds = outer.map(({ programName, instructionName }) => `${programName} ${instructionName}`);
   if (!kinds.every((kind) => CREATIONS.test(kind) || INITIALIZATIONS.test(kind))) return null;
   // One that was there before was not created.
@@ -110,7 +118,7 @@ const ADDED = /^(?:add|increase|deposit)_(?:\w+_)?liquidity(?:_|$)/;
 const REMOVED = /^(?:remove|decrease|withdraw)_(?:\w+_)?liquidity(?:_|$)/;
 
 /** As the program itself names its only such instruction. */
-function liquidity(view: TransactionView, outer: readonly ParsedInstruction[]): Summary | null {
+function liquidity(view: TransactionView, outer: readonly NamedInstruction[]): Summary | null {
   const named = outer.filter(({ instructionName: name }) => name !== null && (ADDED.test(name) || REMOVED.test(name)));
   const [{ instructionName, programName } = { instructionName: null, programName: null }] = named;
   if (named.length !== 1 || instructionName === null || view.movements.moves.length === 0) return null;
