@@ -189,6 +189,16 @@ describe('history and scan', { skip: skipWithoutFixtures }, () => {
     assert.ok(cases.calls.some(({ name }) => name === parsed!.instructions[0]!.instructionName));
   });
 
+  test('a history shows what is shown of each signature', async () => {
+    const address = cases.addresses['wallet']!;
+    for (const rawTransaction of ['none', 'json', 'jsonParsed', 'base64']) {
+      const { json } = await history({ address, status: 'any', rawTransaction });
+      assert.ok(json.data!.length > 10);
+      const transactions = json.data!.map(({ signature }) => signature);
+      assert.deepEqual((await post('transactions', { transactions, rawTransaction })).json, json.data);
+    }
+  });
+
   test('a scan finds what a look at every transaction finds', async () => {
     const [join, leave, fund] = cases.calls as [Cases['calls'][0], Cases['calls'][0], Cases['calls'][0]];
     const matches: readonly Parameters<typeof isMatch>[2][] = [
