@@ -24,7 +24,13 @@ const idl = (name: string) => JSON.stringify({ name, instructions: [] });
 /** A chain with one IDL account. */
 function createChain() {
   const calls: string[] = [];
-  const chain = { slot: 100, text: idl('first') as string | null, changes: [50], refuses: false, calls };
+  const chain = {
+    slot: 100,
+    text: idl('first') as string | null,
+    changes: [50],
+    refuses: null as number | null,
+    calls,
+  };
   const account = (text: string) => {
     const data = deflateSync(text);
     const head = Buffer.alloc(44);
@@ -35,7 +41,8 @@ function createChain() {
   const reader = {
     async call(method: string, [first]: readonly unknown[]) {
       calls.push(method);
-      if (chain.refuses) throw Object.assign(new Error('refused'), { code: 'CHAIN_RPC_ERROR' });
+      if (chain.refuses !== null)
+        throw Object.assign(new Error('refused'), { code: 'CHAIN_RPC_ERROR', facts: { rpcCode: chain.refuses } });
       if (method === 'getSignaturesForAddress') return chain.changes.map((slot) => ({ slot, err: null })).reverse();
       const value = (first as string[]).map((key) =>
         key === anchorAddress(PROGRAM) && chain.text !== null ? account(chain.text) : null,
@@ -94,8 +101,12 @@ eachStore('interfaces of programs', ({ store: open }) => {
   test('a refusal of the upstream is no answer', async (t) => {
     const { chain, reader } = createChain();
     const interfaces = create(await migrated(t), reader);
-    chain.refuses = true;
+    chain.refuses = -32_000;
     await assert.rejects(interfaces.learn(new Map([[PROGRAM, 1]]), { signal: SIGNAL }), { status: 503 });
+    // A node without the method has no accounts to show.
+    chain.refuses = -32_601;
+    await interfaces.learn(new Map([[PROGRAM, 1]]), { signal: SIGNAL });
+    assert.equal(interfaces.find(PROGRAM, 1), null);
   });
 
   test('the folder of the operator wins, and is read again', async (t) => {

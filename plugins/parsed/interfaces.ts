@@ -11,6 +11,7 @@ import { decode32 } from '../../src/lib/base58.ts';
 import {
   type CallContext,
   type ChainReader,
+  type CodedError,
   codeOf,
   type Log,
   messageOf,
@@ -135,6 +136,8 @@ export function createInterfaces({ chain, store, config, log }: InterfacesParts)
       [keys, { commitment: 'confirmed', encoding: 'base64' }],
       options,
     );
+    // A chain that shows no accounts has no interfaces.
+    if (answer === null) return;
     const { slot } = answer.context;
     for (const [at, program] of programs.entries()) {
       const [metadata, anchor] = [answer.value[at * 2] ?? null, answer.value[at * 2 + 1] ?? null];
@@ -189,7 +192,7 @@ export function createInterfaces({ chain, store, config, log }: InterfacesParts)
       [address, { limit: CHANGES, commitment: 'confirmed' }],
       options,
     );
-    const slots = rows.filter(({ err }) => err === null).map(({ slot }) => slot);
+    const slots = (rows ?? []).filter(({ err }) => err === null).map(({ slot }) => slot);
     return slots.filter((slot) => slot > (known?.checkedSlot ?? -1)).sort((left, right) => left - right);
   }
 
@@ -235,12 +238,19 @@ export function createInterfaces({ chain, store, config, log }: InterfacesParts)
   };
 }
 
-/** Errors: RequestError 503 when the upstream refuses, else those of `ChainReader.call`. */
-async function call<T>(reader: ChainReader, ...[method, params, options]: Parameters<ChainReader['call']>): Promise<T> {
+/** JSON-RPC: the node has no such method. */
+const NO_METHOD = -32601;
+
+/** Null when the upstream has no such method. Errors: RequestError 503 when it refuses, else those of `ChainReader.call`. */
+async function call<T>(
+  reader: ChainReader,
+  ...[method, params, options]: Parameters<ChainReader['call']>
+): Promise<T | null> {
   try {
     return await reader.call<T>(method, params, options);
   } catch (error) {
     if (codeOf(error) !== 'CHAIN_RPC_ERROR') throw error;
+    if ((error as Partial<CodedError>).facts?.['rpcCode'] === NO_METHOD) return null;
     // Without an answer nothing is known of the program: to leave its instructions undecoded would be a guess.
     throw new RequestError(503, `Service unavailable: the Solana upstream refused ${method}`, { cause: error });
   }
