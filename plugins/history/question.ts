@@ -308,7 +308,7 @@ const list = (options: ReturnType<typeof Type.Object>, example: unknown) =>
       { ...orNull(options), title: 'options', examples: [example] },
     ],
     minItems: 1,
-    additionalItems: false,
+    maxItems: 2,
     examples: [[EXAMPLES.address, example]],
   });
 

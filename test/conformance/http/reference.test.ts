@@ -58,6 +58,7 @@ const PLUGINS = [
     'dashboard',
     'enhanced',
     'fees',
+    'history',
     'parsed',
     'prices',
     'proxy',
