@@ -164,7 +164,7 @@ export async function compare(reader: ArchiveReader, ledger: Ledger, from: numbe
 }
 
 /** Blocks of `compareOverSeams`: an upstream has all, an archive those of the middle, and the ledger the newest. */
-const SEAMS = { first: 1_000, archiveFrom: 1_030, archiveTo: 1_066, ledgerFrom: 1_061, last: 1_090 };
+const SEAMS = { first: 1_000, archiveFrom: 1_030, archiveTo: 1_066, ledgerFrom: 1_059, last: 1_090 };
 
 export const fillMiddle = (ledger: Ledger): Promise<void> =>
   fill(ledger, SEAMS.archiveFrom, SEAMS.archiveTo, { hasVotes: false });
