@@ -86,6 +86,10 @@ const badResponse = (method: string, what: string) =>
 /** The node understood the call and refused it. */
 const isRefusal = (error: unknown): boolean => error instanceof CodedError && error.code === 'CHAIN_RPC_ERROR';
 
+const NOT_FOUND = -32_020;
+const isNotFound = (error: unknown): boolean =>
+  isRefusal(error) && (error as CodedError).facts?.['rpcCode'] === NOT_FOUND;
+
 interface ChainHistoryOptions {
   /** Calls in flight. */
   readonly concurrency: number;
@@ -133,15 +137,15 @@ export function createChainHistory(
   const fromPast = async <T>(read: () => Promise<T | null>): Promise<T | null> =>
     past === null ? null : await read().catch(() => null);
 
-  /** The entries below a final transaction, without a hole; none where nothing is known. */
-  async function keptList(address: string, before: string): Promise<readonly Listed[]> {
+  /** The entries below a final transaction, without a hole; null where it is not kept. */
+  async function keptList(address: string, before: string): Promise<readonly Listed[] | null> {
     const page = await fromPast(async () => {
       const [key, signature] = [decode32(address), decode(before)];
       const below = key === null || signature?.length !== 64 ? null : await past!.find(signature);
       if (key === null || below === null || below.slot > (await past!.finalSlot())) return null;
       return await past!.page({ address: key, reasons: 'keys', below, limit: PAGE_ENTRIES });
     });
-    if (page === null || page.inVotes) return [];
+    if (page === null || page.inVotes) return null;
     return page.rows.map(({ signature, slot, err, blockTime }) => ({
       ...{ signature, slot, hasFailed: err !== null, time: blockTime },
     }));
@@ -195,7 +199,8 @@ export function createChainHistory(
 
   return {
     async signatures(address, { before, minSlot }, { commitment, signal, lane }) {
-      const kept = before === null ? [] : await keptList(address, before);
+      const found = before === null ? null : await keptList(address, before);
+      const kept = found ?? [];
       if (kept.length === PAGE_ENTRIES) return kept;
       const last = kept.at(-1)?.signature ?? before;
       const config = {
@@ -203,7 +208,13 @@ export function createChainHistory(
         ...(last === null ? {} : { before: last }),
         ...(minSlot === undefined ? {} : { minContextSlot: minSlot }),
       };
-      const result = await call<unknown>('getSignaturesForAddress', [address, config], signal, true, lane);
+      const result = await call<unknown>('getSignaturesForAddress', [address, config], signal, true, lane).catch(
+        (error: unknown) => {
+          // A node that has pruned what is kept here has nothing older either; `missingBelow` says so.
+          if (found !== null && isNotFound(error)) return [];
+          throw error;
+        },
+      );
       if (!Array.isArray(result)) throw badResponse('getSignaturesForAddress', 'is not a list of signatures');
       return [...kept, ...result.map(listed)];
     },
