@@ -1,8 +1,8 @@
 import { API_VERSION, definePlugin, type Price, Type } from '../../src/plugin/plugin.ts';
 import { addressHistories } from '../../src/ports/address-history.ts';
 import { addressWalks } from '../../src/ports/address-walk.ts';
+import { kernelPast } from '../../src/ports/archive.ts';
 import { keptAnswers } from '../../src/ports/kept-answers.ts';
-import { kernelLedger } from '../../src/ports/ledger.ts';
 import { tokenFacts } from '../../src/ports/token-facts.ts';
 import { address, count, oneOf, orNull, signature, slot, text, unixTime } from '../../src/solana/schemas.ts';
 import { historyConfig } from './config.ts';
@@ -92,19 +92,20 @@ export default definePlugin({
   summary: 'the history of any address, over any upstream, and standard methods about the past from the ledger',
   roles: ['api'],
   config: historyConfig,
-  uses: [addressHistories, tokenFacts, kernelLedger],
+  uses: [addressHistories, tokenFacts, kernelPast],
   offers: [addressWalks, keptAnswers],
   provision(ctx) {
     const { config } = ctx;
     const open = ctx.use(addressHistories);
     const chain = ctx.chain('main');
-    const ledgers = ctx.use(kernelLedger);
+    const past = ctx.use(kernelPast)?.('main') ?? null;
     const answers = ctx.metrics.counter('ledger_answers_total', 'standard calls answered from the ledger', ['method']);
     const counters = new Map(STANDARD_METHODS.map((method) => [method, answers.with(method)]));
     ctx.provide(
       keptAnswers,
       createStandardAnswers({
-        ledger: () => (config.standard ? (ledgers?.('main') ?? null) : null),
+        past: () => (config.standard ? past : null),
+        ask: (method, params) => chain!.callText(method, params, { archive: true }),
         isFresh: () => chain !== null && keepsUp(chain.status()),
         log: ctx.log,
         answered: (method) => counters.get(method)?.add(),

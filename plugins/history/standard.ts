@@ -1,13 +1,13 @@
 /**
- * Standard methods from the ledger, byte by byte as a node answers. Only what is final in the ledger is answered, in the forms known here:
- * everything else, errors of parameters, unknown slots and skipped ones included, is left to an upstream.
+ * Standard methods from the ledger and its archive, byte by byte as a node answers. Only what is final in them is answered, in the forms
+ * known here: everything else, errors of parameters, unknown slots and skipped ones included, is left to an upstream.
  */
 import { decode, decode32 } from '../../src/lib/base58.ts';
 import { isPlainObject, stringify } from '../../src/lib/json.ts';
 import { arrayItems, objectMembers } from '../../src/lib/json-members.ts';
 import { type Log, messageOf } from '../../src/plugin/plugin.ts';
+import type { PastReader } from '../../src/ports/archive.ts';
 import type { KeptAnswers, KeptQuestion } from '../../src/ports/kept-answers.ts';
-import type { LedgerReader } from '../../src/ports/ledger.ts';
 import { decodeEntries } from '../../src/solana/decode/decode-block.ts';
 import {
   type ShowOptions,
@@ -17,7 +17,9 @@ import {
 } from '../../src/solana/show-transaction.ts';
 
 interface StandardParts {
-  readonly ledger: () => LedgerReader | null;
+  readonly past: () => PastReader | null;
+  /** The JSON text of a call to an upstream that has the whole history. */
+  readonly ask: (method: string, params: readonly unknown[]) => Promise<string>;
   /** Whether the ledger is only moments behind the chain. */
   readonly isFresh: () => boolean;
   readonly log: Log;
@@ -27,7 +29,7 @@ interface StandardParts {
 
 type Members = Readonly<Record<string, unknown>>;
 type Answer = (
-  ledger: LedgerReader,
+  past: PastReader,
   params: readonly unknown[],
   parts: StandardParts,
 ) => Promise<string | null> | string | null;
@@ -52,9 +54,9 @@ const METHODS: Readonly<Record<string, Answer>> = {
 export const STANDARD_METHODS = Object.keys(METHODS);
 
 export function createStandardAnswers(parts: StandardParts): KeptAnswers {
-  async function run(method: string, params: readonly unknown[], ledger: LedgerReader) {
+  async function run(method: string, params: readonly unknown[], past: PastReader) {
     try {
-      const resultText = (await METHODS[method]!(ledger, params, parts)) ?? null;
+      const resultText = (await METHODS[method]!(past, params, parts)) ?? null;
       if (resultText === null) return null;
       parts.answered(method);
       return { resultText };
@@ -63,7 +65,10 @@ export function createStandardAnswers(parts: StandardParts): KeptAnswers {
         parts.answered(method);
         return { errorText: JSON.stringify({ code: UNSUPPORTED_VERSION, message: error.message }) };
       }
-      parts.log.debug({ method, error: messageOf(error) }, 'the ledger cannot answer; an upstream is asked');
+      parts.log.debug(
+        { method, error: messageOf(error) },
+        'the ledger and its archive cannot answer; an upstream is asked',
+      );
       return null;
     }
   }
@@ -71,11 +76,11 @@ export function createStandardAnswers(parts: StandardParts): KeptAnswers {
   return {
     answer({ method, params }: KeptQuestion) {
       if (!Object.hasOwn(METHODS, method)) return null;
-      const ledger = parts.ledger();
-      const text = ledger === null ? null : params();
-      if (ledger === null || text === null) return null;
+      const past = parts.past();
+      const text = past === null ? null : params();
+      if (past === null || text === null) return null;
       const given: unknown = JSON.parse(text);
-      return Array.isArray(given) ? run(method, given, ledger) : null;
+      return Array.isArray(given) ? run(method, given, past) : null;
     },
   };
 }
@@ -104,22 +109,21 @@ function showOptions(config: Members): ShowOptions | undefined {
   };
 }
 
-async function isFinalBlock(ledger: LedgerReader, slot: unknown): Promise<boolean> {
-  if (!isSlot(slot)) return false;
-  await ledger.refresh();
-  return slot <= ledger.finalSlot && ledger.state(slot) === 'block';
+async function isFinalBlock(past: PastReader, slot: unknown): Promise<boolean> {
+  if (!isSlot(slot) || slot > (await past.finalSlot())) return false;
+  return (await past.states(slot, slot)).blocks.length === 1;
 }
 
 const BLOCK_MEMBERS = ['encoding', 'transactionDetails', 'rewards', 'commitment', 'maxSupportedTransactionVersion'];
 const DETAILS: readonly unknown[] = ['full', 'accounts', 'signatures', 'none'];
 
-async function getBlock(ledger: LedgerReader, [slot, given]: readonly unknown[]): Promise<string | null> {
+async function getBlock(past: PastReader, [slot, given]: readonly unknown[]): Promise<string | null> {
   const config = configOf(typeof given === 'string' ? { encoding: given } : given, BLOCK_MEMBERS);
   const options = config === undefined ? undefined : showOptions(config);
   const { transactionDetails: details = 'full', rewards = true } = config ?? {};
   if (options === undefined || !DETAILS.includes(details) || typeof rewards !== 'boolean') return null;
-  if (!(await isFinalBlock(ledger, slot))) return null;
-  const text = await ledger.text(slot as number);
+  if (!(await isFinalBlock(past, slot))) return null;
+  const text = await past.text(slot as number);
   const members = text === null ? null : objectMembers(text);
   if (text === null || members === null) return null;
   const shown: string[] = [];
@@ -156,54 +160,44 @@ function signaturesText(text: Buffer): string {
   return JSON.stringify(transactions.map(({ signature }) => signature));
 }
 
-/** Slots with a block; null where one of the range is unknown. */
-function blocksOf(ledger: LedgerReader, from: number, to: number): readonly number[] | null {
-  const { blocks, unknown } = ledger.states(from, to);
-  return unknown.length > 0 ? null : blocks;
-}
-
-async function getBlocks(ledger: LedgerReader, [start, end, given]: readonly unknown[]): Promise<string | null> {
+async function getBlocks(past: PastReader, [start, end, given]: readonly unknown[]): Promise<string | null> {
   if (configOf(given, ['commitment']) === undefined || !isSlot(start) || !isSlot(end)) return null;
-  await ledger.refresh();
-  if (end > ledger.finalSlot || end < start || end - start > MOST_SLOTS) return null;
-  const found = blocksOf(ledger, start, end);
-  return found === null ? null : JSON.stringify(found);
+  if (end < start || end - start > MOST_SLOTS || end > (await past.finalSlot())) return null;
+  const { blocks, unknown } = await past.states(start, end);
+  return unknown.length > 0 ? null : JSON.stringify(blocks);
 }
 
-async function getBlocksWithLimit(
-  ledger: LedgerReader,
-  [start, limit, given]: readonly unknown[],
-): Promise<string | null> {
+async function getBlocksWithLimit(past: PastReader, [start, limit, given]: readonly unknown[]): Promise<string | null> {
   if (configOf(given, ['commitment']) === undefined || !isSlot(start) || !isSlot(limit)) return null;
-  await ledger.refresh();
-  if (limit < 1 || limit > MOST_SLOTS || start > ledger.finalSlot) return null;
-  const { blocks, unknown } = ledger.states(start, Math.min(ledger.finalSlot, start + 2 * limit + EXTRA_SLOTS));
+  const finalSlot = await past.finalSlot();
+  if (limit < 1 || limit > MOST_SLOTS || start > finalSlot) return null;
+  const { blocks, unknown } = await past.states(start, Math.min(finalSlot, start + 2 * limit + EXTRA_SLOTS));
   const last = blocks[limit - 1];
   if (last === undefined || unknown.some((slot) => slot < last)) return null;
   return JSON.stringify(blocks.slice(0, limit));
 }
 
-async function getBlockTime(ledger: LedgerReader, [slot]: readonly unknown[]): Promise<string | null> {
-  if (!(await isFinalBlock(ledger, slot))) return null;
-  const time = (await ledger.header(slot as number))?.blockTime ?? null;
+async function getBlockTime(past: PastReader, [slot]: readonly unknown[]): Promise<string | null> {
+  if (!(await isFinalBlock(past, slot))) return null;
+  const time = (await past.header(slot as number))?.blockTime ?? null;
   return time === null ? null : String(time);
 }
 
 /** A transaction in a final block; null when it is not known as that. */
-async function finalTransaction(ledger: LedgerReader, signature: unknown) {
+async function finalTransaction(past: PastReader, signature: unknown) {
   const bytes = typeof signature === 'string' && signature.length <= 88 ? decode(signature) : null;
   if (bytes === null || bytes.length !== 64) return null;
-  const place = await ledger.find(bytes);
-  if (place === null || place.slot > ledger.finalSlot) return null;
-  return await ledger.transaction(place);
+  const place = await past.find(bytes);
+  if (place === null || place.slot > (await past.finalSlot())) return null;
+  return await past.transaction(place);
 }
 
 const TRANSACTION_MEMBERS = ['encoding', 'commitment', 'maxSupportedTransactionVersion'];
 
-async function getTransaction(ledger: LedgerReader, [signature, given]: readonly unknown[]): Promise<string | null> {
+async function getTransaction(past: PastReader, [signature, given]: readonly unknown[]): Promise<string | null> {
   const config = configOf(typeof given === 'string' ? { encoding: given } : given, TRANSACTION_MEMBERS);
   const options = config === undefined ? undefined : showOptions(config);
-  const found = options === undefined ? null : await finalTransaction(ledger, signature);
+  const found = options === undefined ? null : await finalTransaction(past, signature);
   if (options === undefined || found === null) return null;
   const entry = showEntry(found.text, options);
   if (entry === null) return null;
@@ -215,56 +209,60 @@ async function getTransaction(ledger: LedgerReader, [signature, given]: readonly
 const ADDRESS_MEMBERS = ['limit', 'before', 'until', 'commitment', 'minContextSlot'];
 
 async function getSignaturesForAddress(
-  ledger: LedgerReader,
+  past: PastReader,
   [address, given]: readonly unknown[],
-  { isFresh }: StandardParts,
+  { isFresh, ask }: StandardParts,
 ): Promise<string | null> {
   const config = configOf(given, ADDRESS_MEMBERS);
   const key = typeof address === 'string' ? decode32(address) : null;
   if (config === undefined || key === null) return null;
   const { limit = MOST_SIGNATURES, before, until, commitment, minContextSlot } = config;
   if (!isSlot(limit) || limit < 1 || limit > MOST_SIGNATURES) return null;
+  const finalSlot = await past.finalSlot();
   const placeOf = async (signature: unknown) => {
     const bytes = typeof signature === 'string' && signature.length <= 88 ? decode(signature) : null;
-    const place = bytes?.length === 64 ? await ledger.find(bytes) : null;
-    return place !== null && place.slot <= ledger.finalSlot ? place : null;
+    const place = bytes?.length === 64 ? await past.find(bytes) : null;
+    return place !== null && place.slot <= finalSlot ? place : null;
   };
   const from = before == null ? null : await placeOf(before);
   const to = until == null ? null : await placeOf(until);
-  if ((before != null && from === null) || (until != null && to === null)) return null;
-  await ledger.refresh();
-  const { finalSlot } = ledger;
+  if (before != null && from === null) return null;
   if (minContextSlot != null && !(isSlot(minContextSlot) && minContextSlot <= finalSlot)) return null;
   // Newer than a final place there may be more than the ledger knows as final.
   if (from === null && (commitment === 'confirmed' || !isFresh())) return null;
-  const page = await ledger.addressPage({
-    ...{ address: key, reasons: 'keys', order: 'newest', limit },
+  const { rows, isWhole, inVotes } = await past.page({
+    ...{ address: key, reasons: 'keys', limit },
     below: from ?? { slot: finalSlot + 1, index: -1 },
     ...(to === null ? {} : { above: to }),
   });
-  if (page === null || page.inVotes) return null;
-  const last = page.rows.at(-1);
-  if (page.to < (from?.slot ?? finalSlot)) return null;
-  // What is older than the range is unknown.
-  const isWhole = page.rows.length === limit || (to !== null && page.from <= to.slot);
-  if (!isWhole || (last !== undefined && last.slot < page.from)) return null;
-  return stringify(
-    page.rows.map(({ signature, slot, index, blockTime, err, memo }) => ({
+  const last = rows.at(-1);
+  if (inVotes || (last === undefined && !isWhole)) return null;
+  const text = stringify(
+    rows.map(({ signature, slot, index, blockTime, err, memo }) => ({
       ...{ blockTime, confirmationStatus: 'finalized', err, memo, signature, slot, transactionIndex: index },
     })),
   );
+  // A signature that is in neither of them is older than all rows, or of no transaction: then a node has to say so.
+  if (isWhole && (until == null || to !== null)) return text;
+  if (isWhole) return null;
+  const rest = await ask('getSignaturesForAddress', [
+    address,
+    { ...config, limit: limit - rows.length, before: last!.signature },
+  ]);
+  if (!/^\[.*\]$/s.test(rest)) return null;
+  return rest === '[]' ? text : `${text.slice(0, -1)},${rest.slice(1)}`;
 }
 
 const MOST_STATUSES = 256;
 
 /** With the whole history, and only where all transactions are final here: what a node does not find needs a node to say so. */
-async function getSignatureStatuses(ledger: LedgerReader, [list, given]: readonly unknown[]): Promise<string | null> {
+async function getSignatureStatuses(past: PastReader, [list, given]: readonly unknown[]): Promise<string | null> {
   const config = configOf(given, ['searchTransactionHistory']);
   if (config?.['searchTransactionHistory'] !== true || !Array.isArray(list)) return null;
   if (list.length < 1 || list.length > MOST_STATUSES) return null;
   const value: unknown[] = [];
   for (const signature of list as unknown[]) {
-    const found = await finalTransaction(ledger, signature);
+    const found = await finalTransaction(past, signature);
     if (found === null) return null;
     const { meta } = JSON.parse(found.text.toString('utf8')) as { readonly meta: { readonly err: unknown } | null };
     if (meta === null) return null;
@@ -272,5 +270,5 @@ async function getSignatureStatuses(ledger: LedgerReader, [list, given]: readonl
     const status = err === null ? { Ok: null } : { Err: err };
     value.push({ confirmationStatus: 'finalized', confirmations: null, err, slot: found.slot, status });
   }
-  return stringify({ context: { slot: ledger.newest() }, value });
+  return stringify({ context: { slot: await past.finalSlot() }, value });
 }

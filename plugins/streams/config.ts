@@ -1,5 +1,6 @@
 import { reloadable, type Static, Type } from '../../src/plugin/plugin.ts';
 
+const secret = { secret: true } as const;
 const closed = { additionalProperties: false } as const;
 const count = (value: number, description: string, minimum = 1) =>
   Type.Integer({ minimum, default: value, description });
@@ -21,6 +22,22 @@ const grpc = Type.Object(
         keyFile: file('its private key (PEM, without a passphrase)'),
       },
       { ...closed, default: {}, description: 'TLS of the gRPC listener' },
+    ),
+    upstream: Type.Object(
+      {
+        url: Type.Union([Type.String({ format: 'http-url', ...secret }), Type.Null()], {
+          default: null,
+          description:
+            'a Yellowstone server to which filters of accounts and entries are passed on; null = they are refused',
+          ...secret,
+        }),
+        token: Type.Union([Type.String(secret), Type.Null()], {
+          default: null,
+          description: 'its x-token',
+          ...secret,
+        }),
+      },
+      { ...closed, default: {}, description: 'updates that only a Yellowstone server has' },
     ),
     maxConnections: count(1_000, 'open connections; when full, a new one replaces the oldest one without a call'),
     maxQueuedBytes: reloadable(count(16_777_216, 'bytes queued for a slow reader; beyond that its subscription ends')),

@@ -29,6 +29,8 @@ export interface FilterOptions {
   readonly limits: FilterLimits;
   /** Four secret random words. */
   readonly seed: Uint32Array;
+  /** Whether a Yellowstone server gives updates of accounts and entries. */
+  readonly passesOn?: () => boolean;
 }
 
 /** An update that a block gives, with the labels of its filters. */
@@ -48,6 +50,8 @@ export interface Filters {
   matchSlot(status: number): Labels | null;
   /** Bytes that the addresses take. */
   readonly bytes: number;
+  /** Whether nothing ever matches. */
+  readonly isEmpty: boolean;
 }
 
 const CUCKOO_WEIGHT = 16;
@@ -57,21 +61,45 @@ const MAX_LABEL_BYTES = 128;
 const MAX_COMBINATIONS = 1_000;
 
 /** Number of filters: what they cost to compile, and with each block. A cuckoo filter hashes every key of the block and counts for many. */
-export function weightOf({ slots, transactions, transactionsStatus, blocks, blocksMeta }: SubscribeRequest): number {
+export function weightOf({
+  accounts,
+  entries,
+  slots,
+  transactions,
+  transactionsStatus,
+  blocks,
+  blocksMeta,
+}: SubscribeRequest): number {
   const withAddresses = [...transactions.values(), ...transactionsStatus.values(), ...blocks.values()];
   return withAddresses.reduce(
     (sum, { cuckoo }) => sum + (cuckoo === null ? 1 : CUCKOO_WEIGHT),
-    slots.size + blocksMeta.size,
+    accounts.size + entries.size + slots.size + blocksMeta.size,
   );
 }
 
 /** Throws GrpcError for filters that are not allowed. */
-export function compileFilters(request: SubscribeRequest, { limits, seed }: FilterOptions): Filters {
-  refuseUnavailable(request);
-  const { slots, blocksMeta } = request;
-  for (const { size } of [slots, request.transactions, request.transactionsStatus, request.blocks, blocksMeta])
+export function compileFilters(request: SubscribeRequest, { limits, seed, passesOn }: FilterOptions): Filters {
+  refuseUnavailable(request, passesOn?.() ?? false);
+  const { accounts, entries, slots, blocksMeta } = request;
+  for (const { size } of [
+    accounts,
+    entries,
+    slots,
+    request.transactions,
+    request.transactionsStatus,
+    request.blocks,
+    blocksMeta,
+  ])
     if (size > limits.maxFilters) throw tooMany(limits.maxFilters);
-  for (const one of [slots, request.transactions, request.transactionsStatus, request.blocks, blocksMeta])
+  for (const one of [
+    accounts,
+    entries,
+    slots,
+    request.transactions,
+    request.transactionsStatus,
+    request.blocks,
+    blocksMeta,
+  ])
     for (const label of one.keys()) demandShort(label);
   const level = levelOf(request.commitment);
   const compile = ([label, filter]: readonly [string, TransactionFilter]) =>
@@ -116,6 +144,7 @@ export function compileFilters(request: SubscribeRequest, { limits, seed }: Filt
 
   return {
     level,
+    isEmpty: slots.size + transactions.length + statuses.length + blocks.length + metas.length === 0,
     bytes: sets.reduce((sum, set) => sum + (set?.bytes ?? 0), 0),
     match(block) {
       const found: Match[] = [];
@@ -136,13 +165,13 @@ export function compileFilters(request: SubscribeRequest, { limits, seed }: Filt
   };
 }
 
-/** What RPC upstreams cannot give: it is refused by name, never silently left out. */
-function refuseUnavailable({ accounts, entries, blocks }: SubscribeRequest): void {
+/** What cannot be given: it is refused by name, never silently left out. */
+function refuseUnavailable({ accounts, entries, blocks }: SubscribeRequest, passesOn: boolean): void {
   const refuse = (what: string): never => {
     throw new GrpcError('unimplemented', `${what} are not available from this server`);
   };
-  if (accounts.size > 0) refuse('updates of accounts');
-  if (entries.size > 0) refuse('updates of entries');
+  if (accounts.size > 0 && !passesOn) refuse('updates of accounts');
+  if (entries.size > 0 && !passesOn) refuse('updates of entries');
   for (const { includeAccounts, includeEntries } of blocks.values()) {
     if (includeAccounts) refuse('blocks with accounts (include_accounts)');
     if (includeEntries) refuse('blocks with entries (include_entries)');

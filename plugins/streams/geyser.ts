@@ -15,6 +15,7 @@ import { statusOf } from './errors.ts';
 import type { FilterOptions } from './filters.ts';
 import { frame, type GrpcCall, GrpcError, readMessages, STATUS } from './grpc-server.ts';
 import type { Hub } from './hub.ts';
+import type { PassOn } from './pass-on.ts';
 import { type StreamReader, startReader } from './reader.ts';
 import { readBlockhashRequest, readCommitment, readPing } from './wire/request.ts';
 import { encodeAnswer } from './wire/updates.ts';
@@ -29,6 +30,8 @@ export interface GeyserOptions {
   readonly gate: Gate | null;
   /** Null: credits are not counted. */
   readonly charges: AccessCharges | null;
+  /** Null: updates of accounts and entries are refused. */
+  readonly passOn: PassOn | null;
   readonly tenants: Tenants;
   /** Limits that all listeners have. */
   readonly http: Pick<HostContext['core']['http'], 'minReadBytesPerSecond' | 'readWindowMs' | 'requestTimeoutMs'>;
@@ -76,6 +79,7 @@ export function createGeyser(options: GeyserOptions): Geyser {
   const filters: FilterOptions = {
     limits: grpc,
     seed: options.seed(),
+    passesOn: () => options.passOn !== null,
   };
   const unary = createUnaryMethods(options);
 
@@ -116,6 +120,7 @@ export function createGeyser(options: GeyserOptions): Geyser {
     const reader = startReader({
       ...{ call, hub, clock, log, filters, tenant, meter: counted, reading: options.http },
       limits: grpc,
+      passOn: options.passOn,
       replayedBlockCredits: () => credits.replayedBlock,
       demandRate: (size) => gate?.spend?.(caller, 'rpc', Math.max(1, Math.ceil(size / BYTES_A_TOKEN))),
       closed(cut) {

@@ -14,6 +14,7 @@ import {
   type ServerHttp2Stream,
 } from 'node:http2';
 import type { AddressInfo, Socket } from 'node:net';
+import type { Readable } from 'node:stream';
 import * as zlib from 'node:zlib';
 import { networkOf } from '../../src/lib/cidr.ts';
 import type { Clock } from '../../src/plugin/plugin.ts';
@@ -134,7 +135,12 @@ export interface MessageTaker {
   failed(error: unknown): void;
 }
 
-export function readMessages(call: GrpcCall, limits: MessageLimits, { take, ended, failed }: MessageTaker): void {
+/** The side of a call from which messages come. */
+export interface Incoming extends Pick<GrpcCall, 'headers' | 'isOver'> {
+  readonly stream: Readable;
+}
+
+export function readMessages(call: Incoming, limits: MessageLimits, { take, ended, failed }: MessageTaker): void {
   const { stream } = call;
   let hasFailed = false;
   const head = Buffer.allocUnsafe(FRAME_BYTES);
@@ -198,7 +204,7 @@ export function readMessages(call: GrpcCall, limits: MessageLimits, { take, ende
   }
 }
 
-function unpack(call: GrpcCall, bytes: Buffer, maxBytes: number): Buffer {
+function unpack(call: Incoming, bytes: Buffer, maxBytes: number): Buffer {
   const name = call.headers['grpc-encoding'];
   const codec = name === 'gzip' || name === 'zstd' ? CODECS[name] : null;
   if (codec === null) throw new GrpcError('unimplemented', `messages may be compressed with ${ENCODINGS}`);

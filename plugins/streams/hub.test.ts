@@ -9,7 +9,7 @@ import { createManualClock } from '../../test/helpers/manual-clock.ts';
 import { createMemoryLog } from '../../test/helpers/memory-log.ts';
 import { compileFilters } from './filters.ts';
 import { GrpcError } from './grpc-server.ts';
-import { createHub, type Reader } from './hub.ts';
+import { type Batch, createHub, type Feed, type Reader } from './hub.ts';
 import { createUpdateFeed } from './update-feed.ts';
 
 const TOP = 10_000;
@@ -50,24 +50,25 @@ function createBed(budgets = createBudgets()) {
     { limits: { maxFilters: 1, maxAddresses: 1, maxCuckooBytes: 1, allowFullStream: true }, seed: new Uint32Array(4) },
   );
   const feed = createUpdateFeed(filters, 'identity', createManualClock());
+  const readerOf = (project: string, more: Partial<Reader>): Reader => ({
+    tenant: budgets.tenantOf({ projectId: project, keyId: project, plan: 'p', wallet: null }, ''),
+    send: () => undefined,
+    ready: () => Promise.resolve(),
+    payForBlock: () => Promise.resolve(),
+    lagged: () => undefined,
+    refused: () => undefined,
+    ...more,
+  });
   function replay(project: string, from: number, more: Partial<Reader> = {}) {
-    const caller = { projectId: project, keyId: project, plan: 'p', wallet: null };
     let ended: GrpcError | null = null;
-    const reader: Reader = {
-      tenant: budgets.tenantOf(caller, ''),
-      send: () => undefined,
-      ready: () => Promise.resolve(),
-      payForBlock: () => Promise.resolve(),
-      lagged: () => undefined,
-      refused: (error) => {
-        ended = error;
-      },
-      ...more,
+    const refused = (error: GrpcError) => {
+      ended = error;
     };
+    const reader = readerOf(project, { refused, ...more });
     const leave = hub.join({ key: null, feed, from }, reader);
     return { leave, ended: () => ended };
   }
-  return { read, replay };
+  return { hub, read, replay, reader: (send: Reader['send']) => readerOf('one', { send }) };
 }
 
 test('replays read in turns over the projects, however many one of them has', async () => {
@@ -96,3 +97,35 @@ test('a block that is read costs something, whatever the filters take of it', as
   assert.deepEqual(read, [100, 101, 102, 103, 104]);
   assert.equal((ended() as GrpcError | null)?.status, 'resourceExhausted');
 });
+
+test('the new branch after a fork reaches readers that came after the blocks that were dropped', () => {
+  for (const level of ['confirmed', 'finalized'] as const) {
+    const { hub, reader } = createBed();
+    const feed = (name: string): Feed => ({
+      level,
+      content: ({ slot, blockhash }) => [batchOf(`${name}${slot}${blockhash}`)],
+      slot: () => [],
+    });
+    const got: string[] = [];
+    const join = (name: string) =>
+      hub.join(
+        { key: null, feed: feed(name), from: null },
+        reader(({ bytes }) => void got.push(String(bytes))),
+      );
+    const release = (from: number, to: number, branch: string) => {
+      for (let slot = from; slot <= to; slot++) hub.released({ ...blockOf(slot), blockhash: branch });
+    };
+    const early = join('a');
+    release(1, 5, 'x');
+    // Other filters of the same subscription, and a reader that is new.
+    early('after-released');
+    join('b');
+    hub.reverted([3, 4, 5].map((slot) => ({ ...blockOf(slot), blockhash: 'x' })));
+    release(3, 7, 'y');
+    hub.finalized(7);
+    const before = level === 'confirmed' ? ['a1x', 'a2x', 'a3x', 'a4x', 'a5x'] : ['a1x', 'a2x'];
+    assert.deepEqual(got, [...before, 'b3y', 'b4y', 'b5y', 'b6y', 'b7y'], level);
+  }
+});
+
+const batchOf = (text: string): Batch => ({ bytes: Buffer.from(text), updates: 1, messageBytes: text.length });

@@ -87,8 +87,8 @@ interface Pending {
 
 interface Member {
   readonly reader: Reader;
-  /** Slots from which and up to which it gets content. */
-  readonly from: number;
+  /** Slots from which and up to which it gets content. A fork that is left moves them: the new branch is news for all. */
+  from: number;
   until: number;
 }
 
@@ -362,6 +362,10 @@ export function createHub({ metrics, log, limits, blocks }: HubOptions): Hub {
         replay.turns += 1;
       }
       for (const group of groups) {
+        for (const member of group.members) {
+          member.from = Math.min(member.from, lowest);
+          if (Number.isFinite(member.until)) member.until = Math.min(member.until, lowest - 1);
+        }
         dropPending(group, (slot) => gone.has(slot));
         for (const header of gone.values()) tellSlot(group, header, SLOT_STATUS.dead);
       }

@@ -17,10 +17,13 @@ import type { FilterLimits } from './filters.ts';
 import { createGeyser } from './geyser.ts';
 import { createGrpcServer, type GrpcServer } from './grpc-server.ts';
 import { createHub } from './hub.ts';
+import { createPassOn } from './pass-on.ts';
 import { createFollowed } from './socket/followed.ts';
 import { serveSockets } from './socket/line.ts';
 
 const SESSION_PING_MS = 30_000;
+/** The data of an account is at most 10 MiB. */
+const MOST_PASSED_BYTES = 16_777_216;
 /** How long streams have to send their status before the drain goes on. */
 const DRAIN_MS = 1_000;
 const EXIT_TEMPORARY = 75;
@@ -53,8 +56,11 @@ export default defineHostPlugin({
     const blocks = () => kept?.('main') ?? null;
     const seed = new Uint32Array(random.bytes(16).slice().buffer);
     const hub = createHub({ metrics, log, limits: grpc, blocks });
+    const { url, token } = grpc.upstream;
+    const passOn = url === null ? null : createPassOn({ url, token, maxMessageBytes: MOST_PASSED_BYTES, clock });
+    ctx.onStop(() => passOn?.close());
     const geyser = createGeyser({
-      ...{ config, version, hub, chain, clock, log, metrics, tenants, http },
+      ...{ config, version, hub, chain, clock, log, metrics, tenants, http, passOn },
       seed: () => seed,
       gate: ctx.use(gateService) ?? null,
       charges: ctx.use(accessCharges) ?? null,

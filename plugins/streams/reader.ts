@@ -8,6 +8,7 @@ import { statusOf } from './errors.ts';
 import { compileFilters, type FilterOptions, type Filters, weightOf } from './filters.ts';
 import { frame, type GrpcCall, GrpcError, readMessages, type StatusName } from './grpc-server.ts';
 import type { Batch, Hub, Leave, Reader } from './hub.ts';
+import type { PassOn } from './pass-on.ts';
 import { createUpdateFeed } from './update-feed.ts';
 import { readSubscribeRequest } from './wire/request.ts';
 import { encodePing, encodePong } from './wire/updates.ts';
@@ -37,6 +38,8 @@ export interface ReaderOptions {
   /** Null: updates cost nothing. */
   readonly meter: StreamMeter | null;
   readonly replayedBlockCredits: () => number;
+  /** Null: nobody has updates of accounts and entries. */
+  readonly passOn: PassOn | null;
   /** Takes tokens of the rate for a request of this size. Throws GateRefusal. */
   demandRate(bytes: number): void;
   /** Called once, when the call has ended. */
@@ -73,6 +76,8 @@ export function startReader(options: ReaderOptions): StreamReader {
   /** Updates that wait while the credits are read. */
   let unpaid: Batch[] | null = meter === null ? null : [];
   let leave: Leave | null = null;
+  /** Ends the stream of accounts and entries. */
+  let endPassed = (): void => undefined;
   /** Continues a replay that waits until the connection has sent what it was given. */
   let resume: (() => void) | null = null;
   const held = {
@@ -169,6 +174,7 @@ export function startReader(options: ReaderOptions): StreamReader {
     if (outcome !== null || call.isOver) return;
     outcome = { status, message };
     leaveHub('at-once');
+    endPassed();
     // Without the code of an error it would wait until the client has read everything.
     cancelFarewell = clock.timeout(FAREWELL_MS, () => stream.close(constants.NGHTTP2_CANCEL));
     pump();
@@ -272,7 +278,12 @@ export function startReader(options: ReaderOptions): StreamReader {
         return;
       }
       held.weight.set(weightOf(request));
-      join(compileFilters(request, options.filters), keyOf(message), request.fromSlot);
+      const filters = compileFilters(request, options.filters);
+      const isPassed = request.accounts.size + request.entries.size > 0;
+      // Where there is nothing else, the slot is a matter of the server of accounts and entries.
+      join(filters, keyOf(message), isPassed && filters.isEmpty ? null : request.fromSlot);
+      endPassed();
+      endPassed = passed(isPassed ? message : null);
     } catch (error) {
       if (error instanceof ProtobufError)
         throw new GrpcError('invalidArgument', `not a SubscribeRequest: ${error.message}`);
@@ -292,6 +303,18 @@ export function startReader(options: ReaderOptions): StreamReader {
     leave = hub.join({ key: key === null ? null : `${encoding} ${key}`, feed, from }, reader);
   }
 
+  /** The order of these updates is that of their server; they are not tied to the statuses of slots. */
+  function passed(request: Buffer | null): () => void {
+    if (request === null || options.passOn === null) return () => undefined;
+    return options.passOn.subscribe(request, {
+      take(update) {
+        const bytes = frame(EMPTY, update, call.encoding);
+        pay({ bytes, updates: 1, messageBytes: bytes.length });
+      },
+      ended: ({ status, message }) => end(status, message),
+    });
+  }
+
   function ping(): void {
     answer(encodePing(clock.now()));
     cancelPing = clock.timeout(limits.pingIntervalMs, ping);
@@ -304,6 +327,7 @@ export function startReader(options: ReaderOptions): StreamReader {
   stream.on('drain', pump);
   stream.once('close', () => {
     leaveHub('at-once');
+    endPassed();
     wakeReplay();
     cancelPing();
     cancelFarewell();

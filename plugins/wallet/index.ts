@@ -1,6 +1,7 @@
 import { API_VERSION, CodedError, definePlugin, type PluginContext } from '../../src/plugin/plugin.ts';
 import { accessPlans, accessRemoval, storedBudgets } from '../../src/ports/access.ts';
 import { addressHistories } from '../../src/ports/address-history.ts';
+import { kernelPast } from '../../src/ports/archive.ts';
 import { kernelOutbox } from '../../src/ports/outbox.ts';
 import { tokenPrices } from '../../src/ports/prices.ts';
 import { tokenFacts } from '../../src/ports/token-facts.ts';
@@ -31,7 +32,7 @@ export default definePlugin({
   apiVersion: API_VERSION,
   summary: 'history, transfers, past and present balances, first funding and identity of wallets',
   config: walletConfig,
-  uses: [kernelOutbox, tokenFacts, tokenPrices, accessPlans, accessRemoval, storedBudgets],
+  uses: [kernelOutbox, kernelPast, tokenFacts, tokenPrices, accessPlans, accessRemoval, storedBudgets],
   offers: [addressHistories],
   migrations,
   provision: (ctx) => assembleWallet(ctx),
@@ -52,8 +53,9 @@ function assembleWallet(ctx: PluginContext<WalletConfig>): void {
   const identity = identityRoutes(ctx, config);
   const balances = balancesRoutes(ctx, config);
 
-  const upstream =
-    chain === null ? null : createChainHistory(chain, { concurrency: config.backfill.concurrency, historyFloorSlot });
+  const { concurrency } = config.backfill;
+  const past = ctx.use(kernelPast)?.('main') ?? null;
+  const upstream = chain === null ? null : createChainHistory(chain, { concurrency, historyFloorSlot, past });
   const schedule = createSchedule(outbox, ctx.jobs.add);
   const admission =
     chain === null || upstream === null

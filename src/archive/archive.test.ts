@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type TestContext, test } from 'node:test';
-import { emptyLedger, fill, startWriter, waitFor } from '../../test/helpers/archive.ts';
+import { compareOverSeams, emptyLedger, fill, fillMiddle, startWriter, waitFor } from '../../test/helpers/archive.ts';
 import { createArchiveEngine, parseArchive } from '../adapters/clickhouse/index.ts';
 import { codeOf } from '../lib/coded-error.ts';
 import type { ArchiveEngine } from '../ports/archive.ts';
@@ -61,13 +61,13 @@ const slotsOf = (inserts: Awaited<ReturnType<typeof fakeServer>>['inserts'], tab
 test('a range is written after all of its rows, and each fault is followed by the whole batch again', async (t) => {
   const server = await fakeServer(t);
   const ledger = await emptyLedger(t);
-  await fill(ledger, 100, 120, 2);
+  await fill(ledger, 100, 120, { transactions: 2 });
   const engine = engineAt(t, `clickhouse://user:s%40cret@${server.host}/a?replicated=1&quorum=3`);
   const faults: readonly Fault[] = ['refused', 'broken connection', 'lost answer'];
   for (const fault of faults) {
     const before = server.inserts.length;
     server.faults.push(fault);
-    await fill(ledger, ledger.newest() + 1, ledger.newest() + 12, 2);
+    await fill(ledger, ledger.newest() + 1, ledger.newest() + 12, { transactions: 2 });
     const run = startWriter(engine, ledger);
     await waitFor('the archive', () => run.slot === ledger.finalSlot);
     await run.stop();
@@ -93,7 +93,7 @@ test('a range is written after all of its rows, and each fault is followed by th
 
 test('a server that is away stops nothing: the writer goes on when it answers, and no error names the password', async (t) => {
   const ledger = await emptyLedger(t);
-  await fill(ledger, 1, 9, 1);
+  await fill(ledger, 1, 9, { transactions: 1 });
   const server = await fakeServer(t);
   const engine = engineAt(t, `clickhouse://u:hidden@127.0.0.1:9,${server.host}`);
   const away = engineAt(t, 'clickhouse://u:hidden@127.0.0.1:9');
@@ -105,6 +105,16 @@ test('a server that is away stops nothing: the writer goes on when it answers, a
   const second = startWriter(engine, ledger);
   t.after(() => second.stop());
   await waitFor('the second host', () => second.slot === ledger.finalSlot);
+});
+
+test('the middle part of the history comes only from the archive, over both seams', async (t) => {
+  const middle = await emptyLedger(t);
+  await fillMiddle(middle);
+  await compareOverSeams(t, {
+    ...middle,
+    ranges: async () => [[middle.firstOfRun(), middle.finalSlot]],
+    states: async (from, to) => middle.states(from, to),
+  });
 });
 
 test('addresses of an archive', () => {

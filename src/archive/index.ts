@@ -41,4 +41,5 @@ export function createArchive({ engine, clock, log, meter }: ArchiveOptions): Ar
   };
 }
 
+export { createPastReader } from './past.ts';
 export { createArchiveMeter } from './writer.ts';

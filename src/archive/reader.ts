@@ -128,9 +128,15 @@ export function createArchiveReader(engine: ArchiveEngine, clock: Clock): Archiv
 
   return {
     ...{ ranges, header, text, find, transaction, addressPage },
-    async state(slot) {
-      if ((await rangeOf(slot)) === null) return 'unknown';
-      return (await header(slot)) === null ? 'skipped' : 'block';
+    async states(from, to) {
+      const all = await ranges();
+      const rows = await engine.select<{ slot: string }>(
+        `SELECT DISTINCT slot FROM ${database}.blocks WHERE slot >= ${from} AND slot <= ${to} ORDER BY slot`,
+      );
+      const isKnown = (slot: number) => all.some(([first, last]) => slot >= first && slot <= last);
+      const unknown: number[] = [];
+      for (let slot = from; slot <= to; slot++) if (!isKnown(slot)) unknown.push(slot);
+      return { blocks: rows.map(({ slot }) => Number(slot)).filter(isKnown), unknown };
     },
   };
 }

@@ -1,3 +1,4 @@
+import { createPastReader } from '../archive/index.ts';
 import { answerRoom, type BudgetLedger, createBudgets, type Rooms } from '../budgets.ts';
 import { createGapBook } from '../chain/gaps.ts';
 import { type CoreConfig, coreConfig } from '../config/core.ts';
@@ -6,7 +7,7 @@ import type { LoadedConfig } from '../config/load.ts';
 import { createOutbox } from '../jobs/outbox.ts';
 import { CodedError } from '../lib/coded-error.ts';
 import { kernelTenants, storedBudgets } from '../ports/access.ts';
-import { type ArchiveReader, kernelArchive } from '../ports/archive.ts';
+import { type ArchiveReader, kernelPast } from '../ports/archive.ts';
 import type { BlockHeader } from '../ports/block.ts';
 import type { ChainId, ChainReader, ChainSource, ChainStatus } from '../ports/chain.ts';
 import type { Clock } from '../ports/clock.ts';
@@ -89,6 +90,10 @@ export async function assemble(options: AssembleOptions): Promise<Assembly> {
   const inject = createLate<Inject>('the listeners');
   const ledgers = new Map<ChainId, LedgerReader>();
   const archives = new Map<ChainId, ArchiveReader>();
+  const pastOf = (chain: ChainId) =>
+    config.core.ledger.retain.hours === 0
+      ? null
+      : createPastReader({ ledger: () => ledgers.get(chain) ?? null, archive: () => archives.get(chain) ?? null });
   const budgets = createBudgets(roomsOf(config.core), servesTenants(roles) ? metrics.scope('budget') : null);
   const lateStore = createLateStore(store);
   const chains = options.chains
@@ -135,7 +140,7 @@ export async function assemble(options: AssembleOptions): Promise<Assembly> {
         { token: kernelGaps, service: createGapBook(lateStore, parts.clock) },
         { token: kernelThreadLine, service: parts.openThreadLine },
         { token: kernelLedger, service: (chain: ChainId) => ledgers.get(chain) ?? null },
-        { token: kernelArchive, service: (chain: ChainId) => archives.get(chain) ?? null },
+        { token: kernelPast, service: pastOf },
         {
           token: kernelFollowing,
           service: createFollowing({ store: lateStore, follow: config.core.follow, chain: readerOf }),

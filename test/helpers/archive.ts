@@ -4,11 +4,16 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
+import { createStandardAnswers } from '../../plugins/history/standard.ts';
+import { createChainHistory } from '../../plugins/wallet/tracking/chain-history.ts';
+import { createAddressList } from '../../plugins/wallet/tracking/gather.ts';
 import { createSystemClock } from '../../src/adapters/clock.ts';
+import { createPastReader } from '../../src/archive/past.ts';
 import { createArchiveMeter, startArchiveWriter } from '../../src/archive/writer.ts';
 import { createLedgerMeter, type Ledger, openLedger } from '../../src/ledger/index.ts';
 import { encode32 } from '../../src/lib/base58.ts';
-import type { ArchiveEngine, ArchiveReader } from '../../src/ports/archive.ts';
+import type { ArchiveEngine, ArchiveReader, PastReader } from '../../src/ports/archive.ts';
+import type { ChainReader } from '../../src/ports/chain.ts';
 import type { AddressQuery } from '../../src/ports/ledger.ts';
 import { createMetricsRegistry } from '../../src/runtime/metrics.ts';
 import { decodeBlock } from '../../src/solana/decode/decode-block.ts';
@@ -37,8 +42,13 @@ export async function emptyLedger(t: TestContext): Promise<Ledger> {
 
 const hash = (slot: number) => encode32(Buffer.from(`a${slot}`.padEnd(32, '.')));
 
-/** Adds final blocks from `from` to `to`; every seventh slot is skipped. */
-export async function fill(ledger: Ledger, from: number, to: number, transactions = 6): Promise<void> {
+/** Adds final blocks from `from` to `to`; every seventh slot is skipped. A slot has the same block in every ledger. */
+export async function fill(
+  ledger: Ledger,
+  from: number,
+  to: number,
+  { transactions = 6, hasVotes = true } = {},
+): Promise<void> {
   const { decode32 } = await import('../../src/lib/base58.ts');
   const [memo, vote] = [decode32(MEMO)!, decode32(VOTE)!];
   const isBlock = (slot: number) => slot % 7 !== 3;
@@ -46,7 +56,7 @@ export async function fill(ledger: Ledger, from: number, to: number, transaction
     if (!isBlock(slot)) continue;
     const random = createSfc32(slot);
     const entries = Array.from({ length: transactions }, (_, index) => {
-      const isVote = random.below(4) === 0;
+      const isVote = random.below(4) === 0 && hasVotes;
       const first = random.below(ADDRESSES.length - 1);
       const keys = [
         ADDRESSES[first]!,
@@ -118,8 +128,8 @@ export async function waitFor(what: string, check: () => boolean | Promise<boole
 
 /** Everything that the ledger answers, the archive answers alike. */
 export async function compare(reader: ArchiveReader, ledger: Ledger, from: number, to: number): Promise<void> {
+  assert.deepEqual(await reader.states(from, to), ledger.states(from, to));
   for (let slot = from; slot <= to; slot++) {
-    assert.equal(await reader.state(slot), ledger.state(slot), `slot ${slot}`);
     assert.deepEqual(await reader.header(slot), await ledger.header(slot));
     assert.deepEqual((await reader.text(slot))?.toString(), (await ledger.text(slot))?.toString());
   }
@@ -151,6 +161,127 @@ export async function compare(reader: ArchiveReader, ledger: Ledger, from: numbe
           assert.deepEqual(ours!.rows, theirs!.rows, JSON.stringify({ ...query, address: address[0] }));
           assert.equal(ours!.hasMore, theirs!.hasMore);
         }
+}
+
+/** Blocks of `compareOverSeams`: an upstream has all, an archive those of the middle, and the ledger the newest. */
+const SEAMS = { first: 1_000, archiveFrom: 1_030, archiveTo: 1_066, ledgerFrom: 1_059, last: 1_090 };
+
+export const fillMiddle = (ledger: Ledger): Promise<void> =>
+  fill(ledger, SEAMS.archiveFrom, SEAMS.archiveTo, { hasVotes: false });
+
+/**
+ * With only the newest blocks in the ledger, and the middle in the archive, every answer is the one that the whole chain gives, and only
+ * what is older is asked of the upstream.
+ */
+export async function compareOverSeams(t: TestContext, archive: ArchiveReader): Promise<void> {
+  const [whole, newest] = [await emptyLedger(t), await emptyLedger(t)];
+  await fill(whole, SEAMS.first, SEAMS.last, { hasVotes: false });
+  await fill(newest, SEAMS.ledgerFrom, SEAMS.last, { hasVotes: false });
+  const asked: string[] = [];
+  // Below its first block this chain has nothing.
+  const upstream = answersOf(createPastReader({ ledger: () => whole, archive: () => null }), async () => '[]');
+  const ask = async (method: string, params: readonly unknown[]) => {
+    asked.push(method);
+    return (await upstream(method, params)) ?? '[]';
+  };
+  const past = createPastReader({ ledger: () => newest, archive: () => archive });
+  const ours = answersOf(past, ask);
+  const address = encode32(ADDRESSES[0]!);
+  const listed: { readonly signature: string; readonly slot: number }[] = [];
+  for (let slot = SEAMS.first; slot <= whole.finalSlot; slot++) {
+    const isKept = slot >= SEAMS.archiveFrom;
+    const block = await whole.block(slot);
+    const options = { maxSupportedTransactionVersion: 0 };
+    for (const [method, params] of [
+      ['getBlock', [slot, options]],
+      ['getBlockTime', [slot]],
+      ...(block?.transactions ?? [])
+        .slice(0, 2)
+        .map(({ signature }) => ['getTransaction', [signature, options]] as const),
+    ] as const) {
+      const wanted = isKept ? await upstream(method, params) : null;
+      assert.equal(await ours(method, params), wanted, `${method} of slot ${slot}`);
+      assert.ok(!isKept || wanted !== null || method === 'getBlockTime' || block === null, `${method} of slot ${slot}`);
+    }
+    for (const { signature, keys } of block?.transactions ?? [])
+      if ([...keys].some((id) => block!.keys.base58(id) === address)) listed.unshift({ signature, slot });
+  }
+  assert.deepEqual(asked, []);
+  assert.deepEqual(
+    await ours('getBlocks', [SEAMS.archiveFrom, whole.finalSlot]),
+    await upstream('getBlocks', [SEAMS.archiveFrom, whole.finalSlot]),
+  );
+  const oldest = listed.findIndex(({ slot }) => slot < SEAMS.archiveFrom);
+  assert.ok(oldest > 50 && listed.length > oldest + 20);
+  for (const limit of [1, 7, 60, 1_000])
+    for (let at = 0; at <= oldest; at += 1 + Math.floor(limit / 10)) {
+      asked.length = 0;
+      const params = [address, { limit, ...(at === 0 ? {} : { before: listed[at - 1]!.signature }) }];
+      const answer = await ours('getSignaturesForAddress', params);
+      // A page of which nothing is known is the upstream's as a whole.
+      const isBelow = at === oldest;
+      const wanted = await upstream('getSignaturesForAddress', params);
+      assert.equal(answer, isBelow ? null : wanted, `${limit} from ${at}`);
+      assert.equal(asked.length > 0, !isBelow && at + limit > oldest, `${limit} from ${at}`);
+    }
+  await compareLists(past, { address, listed, oldest, ask });
+}
+
+/** The lists and transactions from which the histories of addresses are made: each once. */
+async function compareLists(
+  past: PastReader,
+  chain: {
+    readonly address: string;
+    readonly listed: readonly { readonly signature: string; readonly slot: number }[];
+    readonly oldest: number;
+    readonly ask: (method: string, params: readonly unknown[]) => Promise<string>;
+  },
+): Promise<void> {
+  const { address, listed, oldest } = chain;
+  const asked: [method: string, what: unknown][] = [];
+  const reader = {
+    async callText(method: string, params: readonly unknown[]) {
+      asked.push([method, params[0]]);
+      return await chain.ask(method, params);
+    },
+    async call(method: string, params: readonly unknown[]) {
+      asked.push([method, (params[1] as { readonly before?: string }).before ?? null]);
+      return JSON.parse(await chain.ask(method, params)) as unknown;
+    },
+  } as unknown as ChainReader;
+  const history = createChainHistory(reader, { concurrency: 2, historyFloorSlot: 0, past });
+  const ask = { commitment: 'finalized', signal: AbortSignal.timeout(60_000) } as const;
+  const list = createAddressList({
+    ...{ upstream: history, address, belowSlot: Number.MAX_SAFE_INTEGER, before: listed[0]!.signature, ask },
+  });
+  const found: string[] = [];
+  for (let entry = await list.peek(); entry !== null; entry = await list.peek()) found.push(list.take().signature);
+  assert.deepEqual(
+    found,
+    listed.slice(1).map(({ signature }) => signature),
+  );
+  assert.deepEqual(asked[0], ['getSignaturesForAddress', listed[oldest - 1]!.signature]);
+  asked.length = 0;
+  for (const { signature, slot } of listed.slice(0, oldest + 3)) {
+    const one = await history.transaction(signature, ask);
+    assert.deepEqual([one!.block.slot, one!.block.transactions[0]!.signature], [slot, signature]);
+    assert.equal(one!.place, (await history.order(slot, ask))?.get(signature) ?? one!.place);
+  }
+  assert.deepEqual(
+    asked.filter(([method]) => method === 'getTransaction').map(([, signature]) => signature),
+    listed.slice(oldest, oldest + 3).map(({ signature }) => signature),
+  );
+}
+
+/** The standard methods over a past; null: an upstream has to answer. */
+function answersOf(past: PastReader, ask: (method: string, params: readonly unknown[]) => Promise<string>) {
+  const answers = createStandardAnswers({
+    ...{ past: () => past, ask, isFresh: () => true, log: createMemoryLog(), answered: () => undefined },
+  });
+  return async (method: string, params: readonly unknown[]): Promise<string | null> => {
+    const found = await answers.answer({ method, params: () => JSON.stringify(params) });
+    return found === null ? null : (found as { readonly resultText: string }).resultText;
+  };
 }
 
 /** Rows of a table, each once; and how many of them are there more than once. */

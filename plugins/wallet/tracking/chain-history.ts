@@ -1,10 +1,11 @@
 import { LRUCache } from 'lru-cache';
-import { decode32 } from '../../../src/lib/base58.ts';
+import { decode, decode32 } from '../../../src/lib/base58.ts';
 import { type ChainReader, CodedError } from '../../../src/plugin/plugin.ts';
+import type { PastReader } from '../../../src/ports/archive.ts';
 import type { ChainBlock } from '../../../src/ports/block.ts';
 import type { Commitment } from '../../../src/ports/chain.ts';
 import { createSemaphore } from '../../../src/runtime/semaphore.ts';
-import { decodeTransaction } from '../../../src/solana/decode/decode-block.ts';
+import { decodeEntries, decodeTransaction } from '../../../src/solana/decode/decode-block.ts';
 import type { OwnedAccount } from '../store/wallets.ts';
 
 /** An entry of an address's list. */
@@ -33,8 +34,8 @@ export interface AskOptions {
 }
 
 /**
- * Reads the lists and transactions of wallets from nodes. The past is read only from archives, if any are configured, so that no list ends
- * early because a node has pruned it. At most `concurrency` calls are in flight. Errors: those of `ChainReader.call`, and
+ * Reads the lists and transactions of wallets. What is final comes from the ledger and its archive as far as they go; the rest from nodes:
+ * from archive upstreams only, if any are configured, so that no list ends early because a node has pruned it. At most `concurrency` calls are in flight. Errors: those of `ChainReader.call`, and
  * CHAIN_BAD_RESPONSE.
  */
 export interface ChainHistory {
@@ -85,16 +86,22 @@ const badResponse = (method: string, what: string) =>
 /** The node understood the call and refused it. */
 const isRefusal = (error: unknown): boolean => error instanceof CodedError && error.code === 'CHAIN_RPC_ERROR';
 
+const NOT_FOUND = -32_020;
+const isNotFound = (error: unknown): boolean =>
+  isRefusal(error) && (error as CodedError).facts?.['rpcCode'] === NOT_FOUND;
+
 interface ChainHistoryOptions {
   /** Calls in flight. */
   readonly concurrency: number;
   /** An upstream whose first slot is at most this one is complete. */
   readonly historyFloorSlot: number;
+  /** Null without a ledger. */
+  readonly past?: PastReader | null;
 }
 
 export function createChainHistory(
   chain: ChainReader,
-  { concurrency, historyFloorSlot }: ChainHistoryOptions,
+  { concurrency, historyFloorSlot, past = null }: ChainHistoryOptions,
 ): ChainHistory {
   const semaphore = createSemaphore({ concurrency });
   const orders = new LRUCache<number, ReadonlyMap<string, number>>({ max: ORDERS_KEPT });
@@ -126,6 +133,46 @@ export function createChainHistory(
     return answer.value.map(ownedAccount);
   }
 
+  /** What the ledger and its archive know; null: a node has to answer, also when they fail. */
+  const fromPast = async <T>(read: () => Promise<T | null>): Promise<T | null> =>
+    past === null ? null : await read().catch(() => null);
+
+  /** The entries below a final transaction, without a hole; null where it is not kept. */
+  async function keptList(address: string, before: string): Promise<readonly Listed[] | null> {
+    const page = await fromPast(async () => {
+      const [key, signature] = [decode32(address), decode(before)];
+      const below = key === null || signature?.length !== 64 ? null : await past!.find(signature);
+      if (key === null || below === null || below.slot > (await past!.finalSlot())) return null;
+      return await past!.page({ address: key, reasons: 'keys', below, limit: PAGE_ENTRIES });
+    });
+    if (page === null || page.inVotes) return null;
+    return page.rows.map(({ signature, slot, err, blockTime }) => ({
+      ...{ signature, slot, hasFailed: err !== null, time: blockTime },
+    }));
+  }
+
+  async function keptTransaction(signature: string): Promise<FetchedTransaction | null> {
+    const bytes = decode(signature);
+    const place = bytes?.length === 64 ? await past!.find(bytes) : null;
+    if (place === null || place.slot > (await past!.finalSlot())) return null;
+    const kept = await past!.transaction(place);
+    if (kept === null) return null;
+    const head = `{"blockTime":${kept.header.blockTime},"slot":${place.slot},"transactionIndex":${place.index},`;
+    return read(`${head}${kept.text.toString('utf8').replace(/^\s*\{/, '')}`);
+  }
+
+  async function keptOrder(slot: number): Promise<ReadonlyMap<string, number> | null> {
+    if (slot > (await past!.finalSlot())) return null;
+    const text = await past!.text(slot);
+    if (text === null) return null;
+    const block = JSON.parse(text.toString('utf8')) as {
+      readonly blockhash: string;
+      readonly transactions: readonly unknown[];
+    };
+    const { transactions } = decodeEntries(slot, block.transactions, decode32(block.blockhash)!);
+    return new Map(transactions.map(({ signature, index }) => [signature, index] as const));
+  }
+
   async function firstAvailable(signal: AbortSignal): Promise<number> {
     try {
       return await call<number>('getFirstAvailableBlock', [], signal);
@@ -152,16 +199,28 @@ export function createChainHistory(
 
   return {
     async signatures(address, { before, minSlot }, { commitment, signal, lane }) {
+      const found = before === null ? null : await keptList(address, before);
+      const kept = found ?? [];
+      if (kept.length === PAGE_ENTRIES) return kept;
+      const last = kept.at(-1)?.signature ?? before;
       const config = {
-        ...{ limit: PAGE_ENTRIES, commitment },
-        ...(before === null ? {} : { before }),
+        ...{ limit: PAGE_ENTRIES - kept.length, commitment },
+        ...(last === null ? {} : { before: last }),
         ...(minSlot === undefined ? {} : { minContextSlot: minSlot }),
       };
-      const result = await call<unknown>('getSignaturesForAddress', [address, config], signal, true, lane);
+      const result = await call<unknown>('getSignaturesForAddress', [address, config], signal, true, lane).catch(
+        (error: unknown) => {
+          // A node that has pruned what is kept here has nothing older either; `missingBelow` says so.
+          if (found !== null && isNotFound(error)) return [];
+          throw error;
+        },
+      );
       if (!Array.isArray(result)) throw badResponse('getSignaturesForAddress', 'is not a list of signatures');
-      return result.map(listed);
+      return [...kept, ...result.map(listed)];
     },
     async transaction(signature, { commitment, signal, lane }) {
+      const kept = await fromPast(() => keptTransaction(signature));
+      if (kept !== null) return kept;
       const config = { encoding: 'base64', commitment, maxSupportedTransactionVersion: MOST_VERSION };
       const text = await semaphore.run(
         () => chain.callText('getTransaction', [signature, config], { signal, archive: true }),
@@ -172,6 +231,11 @@ export function createChainHistory(
     async order(slot, { commitment, signal, lane }, signatures = []) {
       const known = orders.get(slot);
       if (known !== undefined && [...signatures].every((signature) => known.has(signature))) return known;
+      const kept = await fromPast(() => keptOrder(slot));
+      if (kept !== null) {
+        orders.set(slot, kept);
+        return kept;
+      }
       const config = {
         ...{ transactionDetails: 'signatures', rewards: false, commitment },
         maxSupportedTransactionVersion: MOST_VERSION,

@@ -44,7 +44,7 @@ async function startOurs(): Promise<Fan> {
   const hub = createHub({ metrics, log: createMemoryLog(), limits: config.grpc, blocks: () => null });
   const caller = { projectId: 'bench', keyId: null, plan: 'none', wallet: null };
   const geyser = createGeyser({
-    ...{ config, version: 'bench', hub, clock, metrics, log: createMemoryLog(), charges: null },
+    ...{ config, version: 'bench', hub, clock, metrics, log: createMemoryLog(), charges: null, passOn: null },
     ...{ tenants: createBudgets(), http: { minReadBytesPerSecond: 0, readWindowMs: 30_000, requestTimeoutMs: 30_000 } },
     seed: () => new Uint32Array(randomBytes(16).buffer.slice(0, 16)),
     gate: { authenticate: () => caller, admit: () => ({ headers: {}, charge: () => 0 }) },

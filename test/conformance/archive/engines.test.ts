@@ -8,7 +8,16 @@ import { createArchiveEngine, parseArchive } from '../../../src/adapters/clickho
 import { createSystemClock } from '../../../src/adapters/clock.ts';
 import { createArchiveReader } from '../../../src/archive/reader.ts';
 import type { ArchiveEngine } from '../../../src/ports/archive.ts';
-import { compare, countOf, emptyLedger, fill, startWriter, waitFor } from '../../helpers/archive.ts';
+import {
+  compare,
+  compareOverSeams,
+  countOf,
+  emptyLedger,
+  fill,
+  fillMiddle,
+  startWriter,
+  waitFor,
+} from '../../helpers/archive.ts';
 import { chainMissing, startChain } from '../../helpers/chain.ts';
 import { CHDB_DIR, chdbMissing, serversMissing, startClickHouse } from '../../helpers/clickhouse.ts';
 import { startDaemonProcess } from '../../helpers/daemon.ts';
@@ -33,6 +42,16 @@ function suite(make: (t: TestContext) => Promise<ArchiveEngine>): void {
       await reader.addressPage({ address: Buffer.alloc(32), reasons: 'keys', order: 'newest', limit: 1 }),
       null,
     );
+  });
+
+  test('the middle part of the history comes only from the archive, over both seams', async (t) => {
+    const engine = await make(t);
+    const middle = await emptyLedger(t);
+    await fillMiddle(middle);
+    const run = startWriter(engine, middle);
+    t.after(() => run.stop());
+    await waitFor('the archive', () => run.slot === middle.finalSlot);
+    await compareOverSeams(t, createArchiveReader(engine, createSystemClock()));
   });
 
   test('a writer that is interrupted at any insert leaves nothing twice and nothing out', async (t) => {
@@ -90,7 +109,7 @@ function suite(make: (t: TestContext) => Promise<ArchiveEngine>): void {
       ranges.map(([from]) => from),
       [100, 125],
     );
-    assert.equal(await reader.state(118), 'unknown');
+    assert.deepEqual(await reader.states(118, 118), { blocks: [], unknown: [118] });
     const page = await reader.addressPage({
       ...{ address: Buffer.alloc(32, 40), reasons: 'keys', order: 'newest', limit: 1_000 },
       below: { slot: 120, index: 0 },

@@ -4,7 +4,7 @@ import { describe, test } from 'node:test';
 import { Keypair, SystemProgram, Transaction } from '@solana/web3.js';
 import { encode64 } from '../../../src/lib/base58.ts';
 import { chainMissing } from '../../helpers/chain.ts';
-import { geyserMissing } from '../../helpers/geyser.ts';
+import { geyserMissing, startGeyser } from '../../helpers/geyser.ts';
 import { createEconomy } from '../../helpers/wallet-economy.ts';
 import { type Json, type StreamBed, startBed, type Updates } from './bed.ts';
 
@@ -223,6 +223,71 @@ describe('filters', { skip }, () => {
     const [{ filters }] = await updates.of('transaction', 1);
     assert.deepEqual(filters, ['all']);
     updates.close();
+  });
+});
+
+describe('accounts and entries', { skip }, () => {
+  test('come from a Yellowstone server with its labels, beside what this server has; its end is that of the subscription', async (t) => {
+    const upstream = await startGeyser();
+    t.after(() => upstream.stop());
+    const bed = await startBed(t, { grpc: { upstream: { url: upstream.url, token: 'of-the-upstream' } } });
+    const accounts = { account: [address()], owner: [], filters: [] };
+    const updates = await bed.subscribe({
+      ...{ accounts: { mine: accounts }, entry: { all: {} }, slots: { status: {} }, commitment: 1 },
+      accountsDataSlice: [{ offset: '4', length: '8' }],
+    });
+    while (upstream.subscriptions.length === 0) await updates.settled();
+    const [one] = upstream.subscriptions;
+    assert.equal(one!.token, 'of-the-upstream');
+    const { accounts: passed, accountsDataSlice, slots, commitment } = one!.request as Json;
+    assert.deepEqual(passed.mine.account, accounts.account);
+    assert.deepEqual(accountsDataSlice, [{ offset: '4', length: '8' }]);
+    assert.deepEqual([Object.keys(slots), commitment], [[], 1]);
+    const account = {
+      pubkey: Buffer.alloc(32, 1),
+      lamports: '5',
+      owner: Buffer.alloc(32, 2),
+      data: Buffer.from('abc'),
+    };
+    one!.push({ filters: ['mine'], account: { slot: '7', isStartup: false, account } });
+    one!.push({ filters: ['all'], entry: { slot: '7', index: '3', hash: Buffer.alloc(32, 4) } });
+    // What is no account and no entry is not the matter of this server.
+    one!.push({ filters: ['mine'], slot: { slot: '7', status: 1 } });
+    one!.push({ filters: [], ping: {} });
+    await caughtUp(bed, updates);
+    const [got] = await updates.of('account', 1);
+    assert.deepEqual(
+      [got.filters, got.account.slot, Buffer.from(got.account.account.data).toString()],
+      [['mine'], '7', 'abc'],
+    );
+    assert.equal((await updates.of('entry', 1))[0].entry.index, '3');
+    assert.ok(!updates.all.some(({ slot }) => slot?.slot === '7'));
+    while (one!.later.length === 0) await updates.settled();
+    assert.equal((one!.later[0] as Json).ping.id, 1);
+
+    // Other filters replace the stream, and none end it.
+    updates.write({ accounts: { other: { ...accounts, owner: [address()] } }, slots: { status: {} } });
+    await updates.settled();
+    while (upstream.subscriptions.length < 2 || one!.isOpen()) await updates.settled();
+    assert.deepEqual(Object.keys((upstream.subscriptions[1]!.request as Json).accounts), ['other']);
+    updates.write({ slots: { status: {} } });
+    while (upstream.open().length > 0) await updates.settled();
+
+    for (const [code, message, wanted, details] of [
+      [11, 'broadcast from 1 is not available', 11, /^broadcast from 1 is not available$/],
+      [7, 'secret of the operator', 14, /^the server of accounts and entries has ended the stream/],
+    ] as const) {
+      const call = bed.raw('Subscribe', [{ entry: { a: {} }, fromSlot: '1' }]);
+      while (upstream.open().length === 0) await updates.settled();
+      const [open] = upstream.open();
+      assert.deepEqual([open!.fromSlot, Object.keys(open!.request['entry'] as object)], [1, ['a']]);
+      open!.end(code, message);
+      const status = await call.status;
+      assert.equal(status.code, wanted);
+      assert.match(status.details, details);
+    }
+    await upstream.stop();
+    assert.equal((await bed.raw('Subscribe', [{ entry: { a: {} } }]).status).code, 14);
   });
 });
 

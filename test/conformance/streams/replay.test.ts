@@ -24,6 +24,9 @@ const KEPT = { config: { ledger: { retain: { hours: 1 } } } };
 /** For long runs: how often the connection of the client breaks, and how often the daemon is killed meanwhile. */
 const BREAKS = Number(process.env['PARHELION_STREAM_BREAKS'] ?? 3);
 const KILLS = Number(process.env['PARHELION_STREAM_KILLS'] ?? 1);
+/** Of forks that are left while clients replay; with PARHELION_STREAM_FORKS=31 every one. */
+const FORKS = Number(process.env['PARHELION_STREAM_FORKS'] ?? 0);
+const DEPTHS = FORKS > 0 ? Array.from({ length: FORKS }, (_, at) => at + 1) : [3, 31];
 const LEVELS = { confirmed: 1, finalized: 2 } as const;
 
 const slotOf = (update: Json): number =>
@@ -122,23 +125,17 @@ describe('replay', { skip }, () => {
       live.close();
     });
 
-  test('at confirmed, a fork is left in the middle of a replay: dropped slots are dead, and the new branch follows', async (t) => {
+  test('at confirmed, forks are left in the middle of replays: dropped slots are dead, and the new branch follows', async (t) => {
     const bed = await startBed(t, KEPT);
     const live = await bed.subscribe({ ...EVERYTHING, commitment: 1 });
-    await bed.chain.seal(30);
+    await bed.chain.seal(34);
     const from = await firstAvailable(bed);
-    const replayed = await bed.subscribe({ ...EVERYTHING, commitment: 1, fromSlot: String(from) });
-    await bed.chain.fork({ depth: 3, replay: 'all', extraBlocks: 2, gap: 1 });
-    const end = await bed.chain.seal(3);
     const metas = (updates: Updates): [number, string][] =>
       updates.all.flatMap(({ blockMeta }) =>
         blockMeta === undefined ? [] : [[Number(blockMeta.slot), blockMeta.blockhash]],
       );
-    await until('both have the newest block', () =>
-      [live, replayed].every((updates) => metas(updates).some(([slot]) => slot === end)),
-    );
     // What stands in the end is the chain, whatever was seen between.
-    const chain = (updates: Updates) => {
+    const chain = (updates: Updates, end: number) => {
       const standing = new Map<number, string>();
       for (const { blockMeta, slot } of updates.all) {
         if (blockMeta !== undefined) standing.set(Number(blockMeta.slot), blockMeta.blockhash);
@@ -146,12 +143,19 @@ describe('replay', { skip }, () => {
       }
       return [...standing].filter(([slot]) => slot > from && slot <= end).sort(([a], [b]) => a - b);
     };
-    assert.deepEqual(
-      chain(replayed),
-      chain(live).filter(([slot]) => slot > from),
-    );
+    for (const depth of DEPTHS) {
+      await bed.chain.seal(depth);
+      const replayed = await bed.subscribe({ ...EVERYTHING, commitment: 1, fromSlot: String(from) });
+      await bed.chain.fork({ depth, replay: 'all', extraBlocks: 2, gap: depth % 3 });
+      const end = await bed.chain.seal(3);
+      await until(`both have the newest block after a fork of ${depth}`, () =>
+        [live, replayed].every((updates) => metas(updates).some(([slot]) => slot === end)),
+      );
+      assert.deepEqual(chain(replayed, end), chain(live, end), `a fork of ${depth}`);
+      assert.ok(chain(live, end).length > depth);
+      replayed.close();
+    }
     live.close();
-    replayed.close();
   });
 
   test('other filters continue a replay where it is; what is not kept is refused by its first slot', async (t) => {
@@ -220,6 +224,7 @@ describe('replay', { skip }, () => {
       await sleep(50);
     }
     const turns = Math.max(BREAKS, KILLS);
+    const all: string[] = [];
     for (let turn = 0; turn < turns; turn += 1) {
       // Kills are spread over the breaks.
       const isKilled = Math.floor(((turn + 1) * KILLS) / turns) > Math.floor((turn * KILLS) / turns);
@@ -229,8 +234,11 @@ describe('replay', { skip }, () => {
       }
       proxy.cut();
       for (let payment = 0; payment < 3; payment += 1) await pay();
+      // What a page of the node holds: a long run has more.
+      const known = new Set(all);
       const { result } = (await (await fetch(chain.rpcUrl, signaturesOf(wallet))).json()) as Json;
-      const all = (result as Json[]).map(({ signature }) => signature as string).toReversed();
+      const newest = (result as Json[]).map(({ signature }) => signature as string).toReversed();
+      all.push(...newest.filter((signature) => !known.has(signature)));
       // What came before the subscription is no part of it.
       const wanted = all.slice(all.indexOf([...got][0]!));
       await until('all transactions', () => got.size >= wanted.length);
