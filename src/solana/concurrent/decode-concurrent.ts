@@ -3,6 +3,7 @@ import { equalBytes } from '../../lib/equal-bytes.ts';
 import type { KeyTable, NormalTransaction } from '../../ports/block.ts';
 import { type ByteReader, createByteReader, LayoutError } from '../byte-reader.ts';
 import { type InstructionGroup, instructionGroups, type Step } from '../compression/programs.ts';
+import { metadataAfter, operationOf } from './leaf-metadata.ts';
 import type { ConcurrentIds } from './tree.ts';
 
 export interface ConcurrentDecoded {
@@ -42,7 +43,10 @@ export function decodeConcurrent(
       if (found === null) return;
       if ('reason' in found) faults.push(found);
       else if (found.kind === 'close') events.push(found);
-      else events.push({ ...found, asset: assetOf(found.path[0] as Uint8Array, group, at, ids) });
+      else {
+        const asset = assetOf(found.path[0] as Uint8Array, group, at, ids);
+        events.push({ ...found, asset, ...callOf(group, at, pair.bubblegum, asset, table) });
+      }
     });
   }
   return { events, faults };
@@ -53,7 +57,7 @@ function readCall(
   next: Step | undefined,
   noop: number,
   table: KeyTable,
-): Omit<ChangeEvent, 'asset'> | Extract<ConcurrentEvent, { kind: 'close' }> | ConcurrentFault | null {
+): (ChangeLog & Pick<ChangeEvent, 'kind'>) | Extract<ConcurrentEvent, { kind: 'close' }> | ConcurrentFault | null {
   const name = Buffer.from(data.buffer, data.byteOffset, Math.min(8, data.length)).toString('hex');
   const kind = CHANGES[name];
   if (kind === undefined && name !== CLOSE) return null;
@@ -70,6 +74,26 @@ function readCall(
     if (!(error instanceof LayoutError)) throw error;
     return { reason: error.message, tree };
   }
+}
+
+/** What the instruction of Bubblegum that made this call says of the leaf. */
+function callOf(
+  group: InstructionGroup,
+  call: number,
+  bubblegum: number,
+  asset: LeafSchema | null,
+  table: KeyTable,
+): Pick<ChangeEvent, 'operation' | 'metadata'> {
+  let at = call - 1;
+  while (at >= 0 && group[at]?.program !== bubblegum) at -= 1;
+  const step = bubblegum < 0 ? undefined : group[at];
+  if (step === undefined) return { operation: null, metadata: null };
+  const { data, accounts } = step;
+  const account = (position: number): Uint8Array => {
+    const id = accounts[position] ?? -1;
+    return id < 0 ? new Uint8Array(0) : table.bytes(id);
+  };
+  return { operation: operationOf(data), metadata: asset === null ? null : metadataAfter({ data, account }, asset) };
 }
 
 /** A schema emitted before the call whose hash is this leaf. The emitting program is then irrelevant. */
@@ -162,6 +186,10 @@ export interface ChangeEvent extends ChangeLog {
   readonly kind: 'start' | 'prepared' | 'change';
   /** The asset that Bubblegum stores in this leaf; null when the leaf was emptied or belongs to another program. */
   readonly asset: LeafSchema | null;
+  /** Name of the instruction of Bubblegum that made the change; null when it is unknown. */
+  readonly operation: string | null;
+  /** The metadata of the asset (`writeLeafMetadata`), if the instruction has it and the leaf its hashes. */
+  readonly metadata: Uint8Array | null;
 }
 
 /** The tree was closed. */
