@@ -91,7 +91,7 @@ function leafOf(metadata: LeafMetadata) {
 test('any metadata is read as it was written, and only for a leaf with its hashes', () => {
   fc.assert(
     fc.property(metadatas, fc.nat(1_000), (metadata, at) => {
-      const bytes = writeLeafMetadata(metadata);
+      const bytes = Uint8Array.from(writeLeafMetadata(metadata));
       assert.deepEqual(readLeafMetadata(createByteReader(bytes), metadata.version), metadata);
       const leaf = leafOf(metadata);
       assert.deepEqual(metadataOfLeaf(bytes, leaf), metadata);
