@@ -2,6 +2,7 @@
 import { keccak_256 } from '@noble/hashes/sha3.js';
 import { encode, encode32, encode64 } from '../../src/lib/base58.ts';
 import { hashLeaf, type LeafSchema } from '../../src/solana/concurrent/decode-concurrent.ts';
+import { treeAuthority } from '../../src/solana/concurrent/tree.ts';
 import { readJsonFixture } from './fixtures.ts';
 
 interface Instruction {
@@ -77,7 +78,10 @@ export interface TreeCall {
 export function treeTransaction(slot: number, number: number, calls: readonly TreeCall[]): object {
   const trees = [...new Set(calls.map(({ tree }) => encode32(tree)))];
   const payer = encode32(new Uint8Array(32).fill(5));
-  const accountKeys = [payer, ...trees, PROGRAM, NOOP, BUBBLEGUM];
+  const authority = (tree: Uint8Array): string => encode32(treeAuthority(tree));
+  const accountKeys = [
+    ...new Set([payer, ...trees, ...calls.map(({ tree }) => authority(tree)), PROGRAM, NOOP, BUBBLEGUM]),
+  ];
   const at = (key: string): number => accountKeys.indexOf(key);
   const noop = (data: Uint8Array): Instruction => ({ programIdIndex: at(NOOP), accounts: [], data: encode(data) });
   const signature = Buffer.alloc(64, 1);
@@ -93,7 +97,7 @@ export function treeTransaction(slot: number, number: number, calls: readonly Tr
         ...(schema == null ? [] : [noop(leafEvent(schema))]),
         {
           programIdIndex: at(PROGRAM),
-          accounts: [at(encode32(tree)), 0, at(NOOP)],
+          accounts: [at(encode32(tree)), at(authority(tree)), at(NOOP)],
           data: encode(Buffer.concat([Buffer.from(CALLS[call], 'hex'), Buffer.alloc(32)])),
         },
         ...(told === null ? [] : [noop(told)]),

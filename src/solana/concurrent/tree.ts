@@ -92,8 +92,20 @@ export function readConcurrentTree(data: Uint8Array): ConcurrentTreeAccount {
   };
 }
 
+const authorities = new Map<string, Uint8Array>();
+const MOST_AUTHORITIES = 10_000;
+
 /** The account that signs for Bubblegum in the tree, which the asset API calls the authority of its assets. */
-export const treeAuthority = (tree: Uint8Array): Uint8Array => programAddress([tree], knownKey(BUBBLEGUM));
+export function treeAuthority(tree: Uint8Array): Uint8Array {
+  const name = Buffer.from(tree).toString('latin1');
+  const known = authorities.get(name);
+  if (known !== undefined) return known;
+  const address = programAddress([tree], knownKey(BUBBLEGUM));
+  // Derived anew at any time, so forgetting all of them is cheap enough.
+  if (authorities.size >= MOST_AUTHORITIES) authorities.clear();
+  authorities.set(name, address);
+  return address;
+}
 
 /** The id of the asset with this number in a tree: an address derived by Bubblegum, without a private key. */
 export function assetId(tree: Uint8Array, nonce: bigint): Uint8Array {
