@@ -1,5 +1,6 @@
 import { defineHostPlugin, type HostContext } from '../../src/plugin/host.ts';
 import { API_VERSION } from '../../src/plugin/plugin.ts';
+import { compressedAssets } from '../../src/ports/compressed-assets.ts';
 import { kernelGaps } from '../../src/ports/gaps.ts';
 import { createQueueCheck, createQueueReader } from './chain/queue-check.ts';
 import { createMissingUpdates, createRepair } from './chain/repair.ts';
@@ -47,6 +48,8 @@ function assembleCompression(ctx: HostContext<CompressionConfig>): void {
 
   const proofs = createProofMethods(ctx, hashing);
   const rpc = config.serve ? createRpcFront(ctx, proofs.factories, cnft === null ? [] : [cnft.methods]) : null;
+
+  if (cnft !== null) ctx.provide(compressedAssets, cnft.assets(store));
 
   let startSlot: number | undefined;
   const createProcessor = () => {

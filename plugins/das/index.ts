@@ -7,6 +7,7 @@ import {
   RpcError,
   type RpcMethod,
 } from '../../src/plugin/plugin.ts';
+import { compressedAssets } from '../../src/ports/compressed-assets.ts';
 import { offChainDocuments } from '../../src/ports/documents.ts';
 import { tokenPrices } from '../../src/ports/prices.ts';
 import { address, count, flag, orNull, slot } from '../../src/solana/schemas.ts';
@@ -34,7 +35,7 @@ export default definePlugin({
   summary: 'getAsset, getAssetBatch and getTokenAccounts, read from the accounts of any upstream',
   roles: ['api'],
   config: dasConfig,
-  uses: [offChainDocuments, tokenPrices],
+  uses: [offChainDocuments, tokenPrices, compressedAssets],
   provision(ctx) {
     if (ctx.config.passOn || ctx.chain('main') === null) return;
     for (const name of ['getAsset', 'get_asset']) ctx.rpc.method(getAsset(ctx, name));
@@ -117,6 +118,7 @@ async function findAssets(ctx: Context, ids: readonly string[], question: Questi
   const source = createSource(ctx.chain('main')!, config, signal);
   const parts = {
     source,
+    compressed: ctx.use(compressedAssets),
     documents: ctx.use(offChainDocuments),
     prices: ctx.use(tokenPrices),
     documentWaitMs: config.documentWaitMs,
@@ -129,7 +131,7 @@ async function findAssets(ctx: Context, ids: readonly string[], question: Questi
   });
   // Compressed assets have no account. An upstream with a DAS API may know them.
   const missing = [...new Set(ids.filter((id) => !found.has(id)))];
-  const passed = await Promise.all(missing.map((id) => source.asset({ id, displayOptions: options })));
+  const passed = await Promise.all(missing.map((id) => source.passOn('getAsset', { id, displayOptions: options })));
   const others = new Map(missing.map((id, at) => [id, passed[at]]));
   return ids.map((id) => found.get(id) ?? others.get(id) ?? null);
 }

@@ -1,4 +1,6 @@
+import { decode32, encode32 } from '../../src/lib/base58.ts';
 import { RpcError } from '../../src/plugin/plugin.ts';
+import type { CompressedAsset, CompressedAssets } from '../../src/ports/compressed-assets.ts';
 import type { OffChainDocuments } from '../../src/ports/documents.ts';
 import type { Prices } from '../../src/ports/prices.ts';
 import {
@@ -14,15 +16,19 @@ import {
   type Asset,
   type AssetOptions,
   assetOfCore,
+  assetOfLeaf,
   assetOfMint,
   type MintAccounts,
   mintUri,
   needsHolder,
 } from '../../src/solana/assets/asset.ts';
+import { type LeafMetadata, metadataOfLeaf } from '../../src/solana/concurrent/leaf-metadata.ts';
 import type { AccountSource } from './source.ts';
 
-interface ReadParts {
+export interface ReadParts {
   readonly source: AccountSource;
+  /** Compressed assets of followed trees. */
+  readonly compressed: CompressedAssets | undefined;
   readonly documents: OffChainDocuments | undefined;
   readonly prices: Prices | undefined;
   readonly documentWaitMs: number;
@@ -40,15 +46,26 @@ type Found =
       readonly id: string;
       readonly asset: CoreAsset | null;
       readonly collection: CoreCollection | null;
+    }
+  | {
+      readonly kind: 'leaf';
+      readonly id: string;
+      readonly asset: CompressedAsset;
+      readonly metadata: LeafMetadata;
+      readonly slot: number;
     };
 
-/** Reads assets from their accounts as they are now, without an index. Ids that no account stands for are absent. */
+/**
+ * Reads assets from their accounts as they are now, and compressed ones from the index of their trees. Unknown ids are absent. Errors:
+ * RpcError, also for a compressed asset that is known but cannot be shown now.
+ */
 export async function readAssets(
   ids: readonly string[],
-  { source, documents, prices, documentWaitMs }: ReadParts,
+  parts: ReadParts,
   options: ReadOptions,
 ): Promise<ReadonlyMap<string, Asset>> {
-  const found = await findAccounts(ids, source);
+  const { source, compressed, documents, prices, documentWaitMs } = parts;
+  const found = await find(ids, source, compressed);
   const uris = found.map(uriOf);
   const [known, dollars] = await Promise.all([
     documents?.read(uris, documentWaitMs) ?? new Map<string, unknown>(),
@@ -64,8 +81,44 @@ export async function readAssets(
     const asset = assetOf(one, document, source.slot, options);
     if (asset !== null) assets.set(asset.id, withPrice(asset, dollars.get(asset.id) ?? null));
   });
-  return options.showCollectionMetadata ? withCollections(assets, { source, documents, documentWaitMs }) : assets;
+  return options.showCollectionMetadata ? withCollections(assets, parts) : assets;
 }
+
+/** An asset in its tree has no account, so only those that may have left it are looked for among the accounts. */
+async function find(
+  ids: readonly string[],
+  source: AccountSource,
+  compressed: CompressedAssets | undefined,
+): Promise<readonly Found[]> {
+  if (compressed === undefined) return findAccounts(ids, source);
+  const { slot, assets } = await compressed.find(ids.map((id) => decode32(id) as Uint8Array));
+  const leaves = new Map<string, Found>();
+  const outside: string[] = [];
+  for (const id of new Set(ids)) {
+    const asset = assets.get(id);
+    const leaf = asset === undefined || 'withheld' in asset ? null : leafOf(asset, slot);
+    if (leaf !== null) leaves.set(id, leaf);
+    if (leaf === null || leaf.asset.state === 'redeemed') outside.push(id);
+  }
+  const accounts = outside.length === 0 ? [] : await findAccounts(outside, source);
+  for (const one of accounts) leaves.delete(idOf(one));
+  const known = new Set(accounts.map(idOf));
+  for (const id of outside) {
+    const asset = assets.get(id);
+    if (asset === undefined || known.has(id) || leaves.has(id)) continue;
+    const why =
+      'withheld' in asset ? asset.withheld : `the metadata of the compressed asset ${id} does not fit its leaf`;
+    throw new RpcError('unavailable', { message: why, details: why });
+  }
+  return [...accounts, ...leaves.values()];
+}
+
+function leafOf(asset: CompressedAsset, slot: number): (Found & { readonly kind: 'leaf' }) | null {
+  const metadata = metadataOfLeaf(asset.metadata, asset);
+  return metadata === null ? null : { kind: 'leaf', id: encode32(asset.id), asset, metadata, slot };
+}
+
+const idOf = (found: Found): string => (found.kind === 'mint' ? found.accounts.id : found.id);
 
 async function findAccounts(ids: readonly string[], source: AccountSource): Promise<readonly Found[]> {
   const distinct = [...new Set(ids)];
@@ -145,12 +198,14 @@ async function readHolders(mints: Map<string, MintAccounts>, source: AccountSour
 }
 
 function uriOf(found: Found): string {
+  if (found.kind === 'leaf') return found.metadata.uri.replaceAll('\0', '').trim();
   if (found.kind === 'core') return (found.asset ?? found.collection)?.uri ?? '';
   return mintUri(found.accounts);
 }
 
 function assetOf(found: Found, document: unknown, slot: number, options: AssetOptions): Asset | null {
   if (found.kind === 'mint') return assetOfMint({ ...found.accounts, document, slot }, options);
+  if (found.kind === 'leaf') return assetOfLeaf(found.asset, found.metadata, { document, slot: found.slot }, options);
   const { id, asset, collection } = found;
   return assetOfCore({ id, asset, collection, document, slot }, options);
 }
@@ -175,10 +230,7 @@ async function withCollections(
     found.map((one) => {
       const document = (known.get(uriOf(one)) ?? {}) as Readonly<Record<string, unknown>>;
       const members = COLLECTION_MEMBERS.filter((name) => document[name] !== undefined);
-      return [
-        one.kind === 'core' ? one.id : one.accounts.id,
-        Object.fromEntries(members.map((name) => [name, document[name]])),
-      ];
+      return [idOf(one), Object.fromEntries(members.map((name) => [name, document[name]]))];
     }),
   );
   return new Map(

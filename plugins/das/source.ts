@@ -14,8 +14,8 @@ export interface AccountSource {
   ofMint(mint: string, program: string): Promise<readonly KeyedAccount[]>;
   /** The account that holds most of a mint; null where none holds any. */
   largest(mint: string): Promise<string | null>;
-  /** The answer of an upstream that has a DAS API; null where it knows nothing of it. */
-  asset(params: unknown): Promise<unknown>;
+  /** The answer of an upstream that has a DAS API; null when it has none, or refuses the call. */
+  passOn(method: string, params: unknown): Promise<unknown>;
   /** The oldest slot that an account was read at; 0 before the first. */
   readonly slot: number;
 }
@@ -120,16 +120,16 @@ export function createSource(chain: ChainReader, config: DasConfig, signal: Abor
       const [first] = found;
       return first === undefined || first.amount === '0' ? null : first.address;
     },
-    async asset(params) {
+    async passOn(method, params) {
       try {
         return await semaphore.run(
-          () => chain.call('getAsset', params as readonly unknown[], { signal, timeoutMs: config.upstreamTimeoutMs }),
+          () => chain.call(method, params as readonly unknown[], { signal, timeoutMs: config.upstreamTimeoutMs }),
           { signal },
         );
       } catch (cause) {
         // A plain node does not have the method, and a DAS API reports an unknown asset as an error.
         if (codeOf(cause) === 'CHAIN_RPC_ERROR') return null;
-        throw refusal('getAsset', cause, signal);
+        throw refusal(method, cause, signal);
       }
     },
   };

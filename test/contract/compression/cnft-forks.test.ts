@@ -23,7 +23,7 @@ const TABLES: readonly (keyof Tables)[] = [
   ...([
     'compression_trees',
     'compression_pages',
-    'compression_assets',
+    ...(['compression_assets', 'compression_metadata', 'compression_changes'] as const),
     'compression_pending',
     'compression_roots',
   ] as const),
