@@ -23,7 +23,7 @@ import {
   needsHolder,
 } from '../../src/solana/assets/asset.ts';
 import { type LeafMetadata, metadataOfLeaf } from '../../src/solana/concurrent/leaf-metadata.ts';
-import type { AccountSource } from './source.ts';
+import type { AccountSource, KeyedAccount } from './source.ts';
 
 export interface ReadParts {
   readonly source: AccountSource;
@@ -39,8 +39,13 @@ export interface ReadOptions extends AssetOptions {
 }
 
 /** What stands on the chain for one id. */
-type Found =
-  | { readonly kind: 'mint'; readonly accounts: MintAccounts }
+export type Found =
+  | {
+      readonly kind: 'mint';
+      readonly accounts: MintAccounts;
+      /** The owner whose assets are listed. */
+      readonly listedFor?: string;
+    }
   | {
       readonly kind: 'core';
       readonly id: string;
@@ -64,8 +69,16 @@ export async function readAssets(
   parts: ReadParts,
   options: ReadOptions,
 ): Promise<ReadonlyMap<string, Asset>> {
-  const { source, compressed, documents, prices, documentWaitMs } = parts;
-  const found = await find(ids, source, compressed);
+  return showAssets(await find(ids, parts.source, parts.compressed), parts, options);
+}
+
+/** The assets by id, with what their documents and prices add. */
+export async function showAssets(
+  found: readonly Found[],
+  parts: ReadParts,
+  options: ReadOptions,
+): Promise<ReadonlyMap<string, Asset>> {
+  const { source, documents, prices, documentWaitMs } = parts;
   const uris = found.map(uriOf);
   const [known, dollars] = await Promise.all([
     documents?.read(uris, documentWaitMs) ?? new Map<string, unknown>(),
@@ -113,14 +126,19 @@ async function find(
   return [...accounts, ...leaves.values()];
 }
 
-function leafOf(asset: CompressedAsset, slot: number): (Found & { readonly kind: 'leaf' }) | null {
+export function leafOf(asset: CompressedAsset, slot: number): (Found & { readonly kind: 'leaf' }) | null {
   const metadata = metadataOfLeaf(asset.metadata, asset);
   return metadata === null ? null : { kind: 'leaf', id: encode32(asset.id), asset, metadata, slot };
 }
 
-const idOf = (found: Found): string => (found.kind === 'mint' ? found.accounts.id : found.id);
+export const idOf = (found: Found): string => (found.kind === 'mint' ? found.accounts.id : found.id);
 
-async function findAccounts(ids: readonly string[], source: AccountSource): Promise<readonly Found[]> {
+/** Assets with accounts. `holders`: token accounts that are known to hold mints, so that they need not be looked for. */
+export async function findAccounts(
+  ids: readonly string[],
+  source: AccountSource,
+  holders: ReadonlyMap<string, NonNullable<MintAccounts['holder']>> = new Map(),
+): Promise<readonly Found[]> {
   const distinct = [...new Set(ids)];
   const first = await source.accounts(distinct);
   const mints = new Map<string, MintAccounts>();
@@ -128,7 +146,7 @@ async function findAccounts(ids: readonly string[], source: AccountSource): Prom
   for (const [id, account] of first) {
     if (account === null) continue;
     const mint = decodeMint(account).value;
-    const none = { metadata: null, edition: null, holder: null, document: null, slot: 0 };
+    const none = { metadata: null, edition: null, holder: holders.get(id) ?? null, document: null, slot: 0 };
     if (mint !== null) mints.set(id, { id, mint, ...none });
     const asset = decodeCoreAsset(account).value;
     const collection = asset === null ? decodeCoreCollection(account).value : null;
@@ -160,11 +178,24 @@ async function readMetadata(mints: Map<string, MintAccounts>, source: AccountSou
   }
 }
 
+/** Core assets and collections among accounts, with the collections of the assets. */
+export async function coreOf(accounts: readonly KeyedAccount[], source: AccountSource): Promise<readonly Found[]> {
+  const core = new Map<string, Found & { readonly kind: 'core' }>();
+  for (const { address: id, account } of accounts) {
+    const asset = decodeCoreAsset(account).value;
+    const collection = asset === null ? decodeCoreCollection(account).value : null;
+    if (asset !== null || collection !== null) core.set(id, { kind: 'core', id, asset, collection });
+  }
+  await readCollections(core, source);
+  return [...core.values()];
+}
+
 /** An asset in a collection has the authority of the collection. */
 async function readCollections(core: Map<string, Found & { kind: 'core' }>, source: AccountSource): Promise<void> {
   const collectionOf = new Map<string, string>();
   for (const [id, { asset }] of core)
     if (asset?.updateAuthority.kind === 'collection') collectionOf.set(id, asset.updateAuthority.address);
+  if (collectionOf.size === 0) return;
   const read = await source.accounts([...collectionOf.values()]);
   for (const [id, address] of collectionOf) {
     const account = read.get(address) ?? null;
@@ -178,7 +209,9 @@ const HOLDER_TRIES = 3;
 
 /** The only token of an NFT is found by asking which account holds most of its mint. */
 async function readHolders(mints: Map<string, MintAccounts>, source: AccountSource): Promise<void> {
-  let wanted = [...mints.values()].filter((accounts) => accounts.mint.supply > 0n && needsHolder(accounts));
+  let wanted = [...mints.values()].filter(
+    (accounts) => accounts.holder === null && accounts.mint.supply > 0n && needsHolder(accounts),
+  );
   for (let tries = 0; wanted.length > 0; tries += 1) {
     if (tries === HOLDER_TRIES)
       throw new RpcError('unavailable', { details: 'the owner changes too often to be read' });
@@ -203,8 +236,9 @@ function uriOf(found: Found): string {
   return mintUri(found.accounts);
 }
 
-function assetOf(found: Found, document: unknown, slot: number, options: AssetOptions): Asset | null {
-  if (found.kind === 'mint') return assetOfMint({ ...found.accounts, document, slot }, options);
+export function assetOf(found: Found, document: unknown, slot: number, options: AssetOptions): Asset | null {
+  if (found.kind === 'mint')
+    return assetOfMint({ ...found.accounts, document, slot }, options, found.listedFor ?? null);
   if (found.kind === 'leaf') return assetOfLeaf(found.asset, found.metadata, { document, slot: found.slot }, options);
   const { id, asset, collection } = found;
   return assetOfCore({ id, asset, collection, document, slot }, options);
@@ -212,7 +246,9 @@ function assetOf(found: Found, document: unknown, slot: number, options: AssetOp
 
 function withPrice(asset: Asset, dollars: number | null): Asset {
   if (dollars === null || asset.token_info === undefined) return asset;
-  const price_info = { price_per_token: dollars, currency: 'USDC' } as const;
+  const { balance, decimals } = asset.token_info;
+  const total = balance === undefined ? {} : { total_price: (Number(balance) / 10 ** decimals) * dollars };
+  const price_info = { price_per_token: dollars, ...total, currency: 'USDC' } as const;
   return { ...asset, token_info: { ...asset.token_info, price_info } };
 }
 

@@ -56,6 +56,18 @@ export interface ChangesPage {
   readonly before: Uint8Array | null;
 }
 
+/** All of an owner, all of a tree, or all. */
+export type AssetsBy = { readonly owner: Uint8Array } | { readonly tree: Uint8Array } | 'all';
+
+export interface AssetsFound {
+  readonly slot: number;
+  readonly assets: readonly (CompressedAsset | WithheldAsset)[];
+  /** Whether all trees are followed. */
+  readonly followsAll: boolean;
+  /** Whether there are no others of any tree, followed or not, nor of trees whose past is missing. */
+  readonly isComplete: boolean;
+}
+
 /** Compressed NFTs of the trees that are followed. */
 export interface CompressedAssets {
   /** By base58 id; unknown ones are absent. */
@@ -63,18 +75,13 @@ export interface CompressedAssets {
     readonly slot: number;
     readonly assets: ReadonlyMap<string, CompressedAsset | WithheldAsset>;
   }>;
-  /** Those of an owner that are in their trees, at most `most` of them and one more. */
-  ofOwner(
-    owner: Uint8Array,
-    most: number,
-  ): Promise<{ readonly slot: number; readonly assets: readonly (CompressedAsset | WithheldAsset)[] }>;
+  /** Those that are in their trees, at most `most` of them and one more. Null for a tree that is not followed. */
+  list(by: AssetsBy, most: number): Promise<AssetsFound | WithheldAsset | null>;
   /** The changes of a leaf; null when it is unknown. */
   changes(
     leaf: { readonly id: Uint8Array } | { readonly tree: Uint8Array; readonly leafIndex: number },
     page: ChangesPage,
   ): Promise<AssetChanges | WithheldAsset | null>;
-  /** Whether all trees are followed, not only some that are named. */
-  readonly followsAll: boolean;
 }
 
 /** Offered by the plugin `compression` when it follows trees of compressed NFTs. */

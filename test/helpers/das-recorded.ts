@@ -1,5 +1,6 @@
 /** Recorded scenarios of the asset API, and the chain as they leave it. */
 import type { AccountSource } from '../../plugins/das/source.ts';
+import { equalBytes } from '../../src/lib/equal-bytes.ts';
 import type { RawAccount } from '../../src/solana/accounts/decoded.ts';
 import { decodeTokenAccount } from '../../src/solana/accounts/token.ts';
 import { listFixtures, readJsonFixture, skipWithoutFixtures } from './fixtures.ts';
@@ -50,6 +51,14 @@ export function recordedSource({ accounts }: DasScenario): AccountSource {
     largest: async (mint) => held.find((one) => one.held?.mint === mint && one.held.amount > 0n)?.address ?? null,
     ofOwner: async (owner) => held.filter((one) => one.held?.owner === owner),
     ofMint: async (mint) => held.filter((one) => one.held?.mint === mint),
+    ofProgram: async (program, filters) =>
+      Array.from(chain, ([address, account]) => ({ address, account })).filter(
+        ({ account: { owner, data } }) =>
+          owner === program &&
+          filters.every(({ offset, bytes }) => equalBytes(data.subarray(offset, offset + bytes.length), bytes)),
+      ),
+    lamports: async () => 0,
+    firstTransaction: async () => [],
     passOn: async () => null,
   };
 }

@@ -7,6 +7,7 @@ import type {
   CompressedAssets,
   WithheldAsset,
 } from '../../../src/ports/compressed-assets.ts';
+import { CONCURRENT_TREE } from '../indexing/cnft.ts';
 import { type AssetRow, type Db, LEAF_STATE, readAtOneSlot, type TreeRow } from '../store/tables.ts';
 
 /** Changes behind the newest one of a tree among which holes are looked for. */
@@ -21,7 +22,6 @@ interface Row extends AssetRow {
 /** What the index knows of compressed NFTs, for the asset API. */
 export function createAssetIndex(store: Store, followsAll: boolean): CompressedAssets {
   return {
-    followsAll,
     async find(ids) {
       const { slot, value } = await readAtOneSlot(store, async (db) => {
         if (ids.length === 0) return [];
@@ -29,18 +29,27 @@ export function createAssetIndex(store: Store, followsAll: boolean): CompressedA
       });
       return { slot, assets: new Map(value.map(({ id, shown }) => [encode32(id), shown])) };
     },
-    async ofOwner(owner, most) {
+    async list(by, most) {
       const { slot, value } = await readAtOneSlot(store, async (db) => {
-        const rows = rowsOf(db).where('a.owner', '=', owner).where('a.state', '=', LEAF_STATE.present);
-        return await show(
+        const tree = by !== 'all' && 'tree' in by ? await treeOf(db, by.tree) : null;
+        if (tree === undefined) return null;
+        // What a tree that is missing changes holds is unknown. Where all are followed there are always such; what they hold is not listed.
+        const lacking = await incompleteTree(db, tree?.id);
+        if (lacking !== undefined && (tree !== null || !followsAll)) return withheld(lacking, lacking.status);
+        const present = rowsOf(db).where('a.state', '=', LEAF_STATE.present);
+        const some = tree !== null ? present.where('a.tree', '=', tree.id) : present;
+        const rows = by !== 'all' && 'owner' in by ? some.where('a.owner', '=', by.owner) : some;
+        const shown = await show(
           db,
           await rows
             .orderBy('a.id')
             .limit(most + 1)
             .execute(),
         );
+        const isComplete = tree !== null || (followsAll && lacking === undefined);
+        return { assets: shown.map((one) => one.shown), followsAll, isComplete };
       });
-      return { slot, assets: value.map(({ shown }) => shown) };
+      return value === null || 'withheld' in value ? value : { slot, ...value };
     },
     async changes(leaf, page) {
       const { slot, value } = await readAtOneSlot(store, async (db) => {
@@ -65,6 +74,25 @@ export function createAssetIndex(store: Store, followsAll: boolean): CompressedA
       return value === null || 'withheld' in value ? value : { slot, ...value };
     },
   };
+}
+
+const treeOf = (db: Db, key: Uint8Array) =>
+  db
+    .selectFrom('compression_trees')
+    .select('id')
+    .where('key', '=', key)
+    .where('type', '=', CONCURRENT_TREE)
+    .executeTakeFirst();
+
+/** A tree, or this one, whose assets are not all known. A closed tree has none. */
+async function incompleteTree(db: Db, id: number | undefined) {
+  const trees = db
+    .selectFrom('compression_trees')
+    .select(['key', 'status'])
+    .where('type', '=', CONCURRENT_TREE)
+    .where('status', 'in', ['gap', 'diverged'])
+    .where((is) => is.or([is('reason', 'is', null), is('reason', '!=', 'closed')]));
+  return await (id === undefined ? trees : trees.where('id', '=', id)).limit(1).executeTakeFirst();
 }
 
 const rowsOf = (db: Db) =>

@@ -13,7 +13,7 @@ const COMPRESSION = [
   { program: MPL_COMPRESSION, noop: 'mnoopTCrg4p8ry25e4bcWA9XZjbNjMTfgYVGGEdRsf3' },
 ];
 
-const BUBBLEGUM = 'BGUMAp9Gq7iTEuizy4pqaxsTyUCBK68MDfK752saRPUY';
+export const BUBBLEGUM = 'BGUMAp9Gq7iTEuizy4pqaxsTyUCBK68MDfK752saRPUY';
 
 /** Base58 ids of the programs with concurrent trees. */
 export const CONCURRENT_PROGRAMS: readonly string[] = [SPL_COMPRESSION, MPL_COMPRESSION];

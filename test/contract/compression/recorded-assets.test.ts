@@ -1,8 +1,11 @@
 /** Recorded compressed assets on both engines: in every order of their transactions the answer is that of the reference. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { Value } from '@sinclair/typebox/value';
 import { createAssetIndex } from '../../../plugins/compression/rpc/asset-index.ts';
 import type { Db } from '../../../plugins/compression/store/tables.ts';
+import { type DasConfig, dasConfig } from '../../../plugins/das/config.ts';
+import { searchAssets } from '../../../plugins/das/lists.ts';
 import { readQuestion } from '../../../plugins/das/params.ts';
 import { readAssets } from '../../../plugins/das/read-assets.ts';
 import type { Store } from '../../../src/ports/store.ts';
@@ -24,12 +27,11 @@ async function clear(store: Store): Promise<void> {
   });
 }
 
+const config = Value.Default(dasConfig, {}) as DasConfig;
 const scenarios = dasScenarios('compressed');
 
 eachStore('recorded compressed assets', (engine) => {
   for (const scenario of scenarios) {
-    const requests = scenario.requests.filter(({ method }) => method === 'getAsset');
-    if (requests.length === 0) continue;
     test(scenario.name, { skip: skipWithoutFixtures }, async (t) => {
       const store = await engine.store(t);
       const bed = await createCnftBed(store);
@@ -37,23 +39,29 @@ eachStore('recorded compressed assets', (engine) => {
       for (const order of engine.dialect === 'sqlite' ? all : all.slice(-1)) {
         await clear(store);
         for (const { getTransaction } of order) await bed.apply(getTransaction.slot, [getTransaction]);
-        for (const { params, expected } of requests) assert.deepEqual(await ask(store, scenario, params), expected);
+        for (const { method, params, expected } of scenario.requests)
+          assert.deepEqual(await ask(store, scenario, method, params), expected);
       }
     });
   }
 });
 
-async function ask(store: Store, scenario: DasScenario, params: Record<string, unknown>): Promise<unknown> {
-  const { options } = readQuestion(params, 'metaplex');
-  const id = params['id'] as string;
-  const parts = { documents: undefined, prices: undefined, documentWaitMs: 0, source: recordedSource(scenario) };
-  const found = await readAssets(
-    [id],
-    { ...parts, compressed: createAssetIndex(store, true) },
-    {
-      ...{ dialect: 'metaplex', showFungible: false, showCollectionMetadata: false },
-      showUnverifiedCollections: options['showUnverifiedCollections'] === true,
+async function ask(
+  store: Store,
+  scenario: DasScenario,
+  method: string,
+  params: Record<string, unknown>,
+): Promise<unknown> {
+  const question = readQuestion(params, 'metaplex');
+  const parts = {
+    ...{ source: recordedSource(scenario), compressed: createAssetIndex(store, true), documents: undefined },
+    ...{ prices: undefined, documentWaitMs: 0, config: { ...config, dialect: 'metaplex' as const } },
+    options: {
+      ...{ dialect: 'metaplex' as const, showFungible: false, showCollectionMetadata: false },
+      showUnverifiedCollections: question.options['showUnverifiedCollections'] === true,
     },
-  );
-  return plainAnswer(found.get(id) ?? null);
+  };
+  if (method === 'searchAssets') return plainAnswer(await searchAssets(question, parts));
+  const id = params['id'] as string;
+  return plainAnswer((await readAssets([id], parts, parts.options)).get(id) ?? null);
 }
