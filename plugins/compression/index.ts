@@ -28,6 +28,7 @@ export default defineHostPlugin({
   roles: ['api', 'indexer'],
   config: compressionConfig,
   uses: [kernelGaps],
+  offers: [compressedAssets],
   migrations,
   provision: (ctx) => assembleCompression(ctx),
 });
@@ -49,7 +50,7 @@ function assembleCompression(ctx: HostContext<CompressionConfig>): void {
   const proofs = createProofMethods(ctx, hashing);
   const rpc = config.serve ? createRpcFront(ctx, proofs.factories, cnft === null ? [] : [cnft.methods]) : null;
 
-  if (cnft !== null) ctx.provide(compressedAssets, cnft.assets(store));
+  ctx.provide(compressedAssets, { index: cnft?.assets(store) ?? null });
 
   let startSlot: number | undefined;
   const createProcessor = () => {

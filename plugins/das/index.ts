@@ -65,7 +65,7 @@ export default definePlugin({
       ctx.rpc.method(getAssetBatch(ctx, name));
     for (const name of ['getTokenAccounts', 'get_token_accounts']) ctx.rpc.method(getTokenAccounts(ctx, name));
     for (const list of LISTS) for (const name of list.names) ctx.rpc.method(listMethod(ctx, name, list));
-    if (ctx.use(compressedAssets) === undefined) return;
+    if (ctx.use(compressedAssets)?.index == null) return;
     for (const name of ['getSignaturesForAsset', 'getAssetSignatures', 'get_asset_signatures'])
       ctx.rpc.method(getSignaturesForAsset(ctx, name));
   },
@@ -142,7 +142,7 @@ function partsOf(ctx: Context, { options }: Question, { signal }: RpcCall): List
   return {
     config,
     source: createSource(ctx.chain('main')!, config, signal),
-    compressed: ctx.use(compressedAssets),
+    compressed: ctx.use(compressedAssets)?.index ?? undefined,
     documents: ctx.use(offChainDocuments),
     prices: ctx.use(tokenPrices),
     documentWaitMs: config.documentWaitMs,
@@ -199,7 +199,7 @@ function getSignaturesForAsset(ctx: Context, name: string): RpcMethod {
     result: signatures,
   };
   return method(ctx, texts, async (question, call) => {
-    const found = await assetSignatures(question, ctx.use(compressedAssets)!, ctx.config);
+    const found = await assetSignatures(question, ctx.use(compressedAssets)!.index!, ctx.config);
     if (found !== null) return found;
     const passed = await partsOf(ctx, question, call).source.passOn('getSignaturesForAsset', question.members);
     if (passed !== null) return passed;

@@ -84,5 +84,6 @@ export interface CompressedAssets {
   ): Promise<AssetChanges | WithheldAsset | null>;
 }
 
-/** Offered by the plugin `compression` when it follows trees of compressed NFTs. */
-export const compressedAssets: ServiceToken<CompressedAssets> = serviceToken('compression.assets');
+/** Offered by the plugin `compression`; `index` is null when it follows no trees. */
+export const compressedAssets: ServiceToken<{ readonly index: CompressedAssets | null }> =
+  serviceToken('compression.assets');
