@@ -15,6 +15,7 @@ import { assetSignatures } from './changes.ts';
 import { type DasConfig, dasConfig } from './config.ts';
 import {
   assetsByAuthority,
+  assetsByCreator,
   assetsByGroup,
   assetsByOwner,
   grouping,
@@ -171,13 +172,19 @@ interface ListMethod {
   readonly names: readonly string[];
   readonly summary: string;
   readonly params: Readonly<Record<string, TSchema>>;
+  /** Members that are not in `params` are refused. */
+  readonly isClosed?: boolean;
   readonly result: TSchema;
   readonly run: (question: Question, parts: ListParts) => Promise<object>;
 }
 
 /** A list that cannot be complete here may be so at an upstream with a DAS API; otherwise it is refused with the reason. */
-function listMethod(ctx: Context, name: string, { names, summary, params, result, run }: ListMethod): RpcMethod {
-  const texts = { name, summary, params: paramsSchema({ ...params, ...OPTIONS }), result };
+function listMethod(
+  ctx: Context,
+  name: string,
+  { names, summary, params, isClosed, result, run }: ListMethod,
+): RpcMethod {
+  const texts = { name, summary, params: paramsSchema({ ...params, ...OPTIONS }, isClosed), result };
   return method(ctx, texts, async (question, call) => {
     const parts = partsOf(ctx, question, call);
     try {
@@ -186,7 +193,7 @@ function listMethod(ctx: Context, name: string, { names, summary, params, result
       if (!(error instanceof IncompleteList)) throw error;
       const passed = await parts.source.passOn(names[0] as string, question.members);
       if (passed !== null) return passed;
-      throw question.invalid(error.message);
+      throw new RpcError('notFound', { message: error.message, details: error.message });
     }
   });
 }
@@ -321,15 +328,12 @@ const LISTS: readonly ListMethod[] = [
     summary: 'Assets of a creator, from an upstream that has an index',
     params: { ...CREATOR, onlyVerified: SEARCH.creatorVerified, ...PAGING, ...SORTING },
     result: assets,
-    run: async (question) => {
-      readKey(question.member('creatorAddress'), question);
-      throw new IncompleteList('without an index of all assets no list of a creator is complete');
-    },
+    run: assetsByCreator,
   },
   {
     names: ['searchAssets', 'search_assets'],
     summary: 'Assets of an owner, an authority or a Core collection that fit all other members',
-    ...{ params: { ...SEARCH, ...PAGING, ...SORTING }, result: assets, run: searchAssets },
+    ...{ params: { ...SEARCH, ...PAGING, ...SORTING }, result: assets, run: searchAssets, isClosed: true },
   },
   {
     names: ['getNftEditions', 'get_nft_editions'],

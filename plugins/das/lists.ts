@@ -14,7 +14,7 @@ import {
 import type { Asset, MintAccounts } from '../../src/solana/assets/asset.ts';
 import { BUBBLEGUM } from '../../src/solana/concurrent/tree.ts';
 import type { DasConfig } from './config.ts';
-import { cutPage, type Question, readKey, readPaging } from './params.ts';
+import { cutPage, type Question, readKey, readPaging, TOKEN_TYPES } from './params.ts';
 import {
   assetOf,
   coreOf,
@@ -46,6 +46,16 @@ export function assetsByGroup(question: Question, parts: ListParts): Promise<obj
   return listOf(question, parts, { group: readGroup([key, value], question) });
 }
 
+/** Refused: only an index of all assets has them. */
+export async function assetsByCreator(question: Question): Promise<object> {
+  readKey(question.member('creatorAddress'), question);
+  const verified = question.member('onlyVerified');
+  if (verified !== undefined && typeof verified !== 'boolean')
+    throw question.invalid('onlyVerified must be true or false');
+  readOrder(question);
+  throw new IncompleteList('without an index of all assets no list of a creator is complete');
+}
+
 export function assetsByAuthority(question: Question, parts: ListParts): Promise<object> {
   return listOf(question, parts, { authority: readKey(question.member('authorityAddress'), question) });
 }
@@ -56,13 +66,16 @@ export async function searchAssets(question: Question, parts: ListParts): Promis
   for (const name of Object.keys(question.members))
     if (member(name) !== undefined && !SEARCH_MEMBERS.has(name))
       throw invalid(`searchAssets: ${name} is not supported`);
-  if (member('negate') === true) throw invalid('searchAssets: negate is not supported');
+  const negate = member('negate') ?? false;
+  if (negate !== false) throw invalid('searchAssets: negate is not supported');
   const condition = member('conditionType') ?? 'all';
   if (condition !== 'all') throw invalid('searchAssets: conditionType can only be all');
   const [owner, authority, grouping] = ['ownerAddress', 'authorityAddress', 'grouping'].map((name) => member(name));
   if (owner === undefined && member('name') !== undefined)
     throw invalid('Validation Error: Owner address must be provided in order to search assets by name');
   const filter = readFilter(question);
+  readOrder(question);
+  readKind(question);
   const tree = member('tree');
   if (owner !== undefined) return await listOf(question, parts, { owner: readKey(owner, question) }, filter);
   if (tree !== undefined) return await listOf(question, parts, { tree: readKey(tree, question) }, filter);
@@ -88,10 +101,9 @@ type Base =
 type Filter = (asset: Asset) => boolean;
 
 async function listOf(question: Question, parts: ListParts, base: Base, filter: Filter = () => true): Promise<object> {
-  const { options: flags, invalid } = question;
+  const { options: flags } = question;
   const { source, options } = parts;
-  const paging = readPaging(question);
-  const sort = readSort(question, paging.before ?? paging.after ?? paging.cursor);
+  const { paging, sort } = readOrder(question);
   const kind = readKind(question);
   const found = await findBase(base, kind, question, parts);
   // Documents are read for one page only; nothing that is filtered by comes from them.
@@ -101,7 +113,9 @@ async function listOf(question: Question, parts: ListParts, base: Base, filter: 
     return asset !== null && isOfKind(asset, kind) && filter(asset);
   });
   if (listed.length > 1 && sort.field !== 'id')
-    throw invalid(`sortBy ${sort.field} is not supported: the slots of accounts are not indexed; use id or none`);
+    throw new IncompleteList(
+      `sortBy ${sort.field} is not supported: the slots of accounts are not indexed; use id or none`,
+    );
   const keyed = listed.map((item) => ({ key: decode32(idOf(item)) as Uint8Array, item }));
   const page = cutPage(keyed, paging, sort.isDescending);
   const shown = await showAssets(page.items, parts, options);
@@ -293,6 +307,11 @@ function readGroup(given: unknown, question: Question): string {
   return readKey(value, question);
 }
 
+function readOrder(question: Question) {
+  const paging = readPaging(question);
+  return { paging, sort: readSort(question, paging.before ?? paging.after ?? paging.cursor) };
+}
+
 const SORT_FIELDS = ['id', 'created', 'updated', 'recent_action', 'none'] as const;
 
 function readSort({ member, invalid }: Question, key: string | null): { field: string; isDescending: boolean } {
@@ -328,8 +347,8 @@ const KINDS: Readonly<Record<string, Kind>> = {
 function readKind({ member, options, invalid }: Question): Kind {
   const given = member('tokenType');
   if (given === undefined) return options['showFungible'] === true ? 'all' : 'nonFungible';
-  const kind = typeof given === 'string' && Object.hasOwn(KINDS, given) ? KINDS[given] : undefined;
-  if (kind === undefined) throw invalid(`tokenType must be one of ${Object.keys(KINDS).join(', ')}`);
+  const kind = (TOKEN_TYPES as readonly unknown[]).includes(given) ? KINDS[given as string] : undefined;
+  if (kind === undefined) throw invalid(`tokenType must be one of ${TOKEN_TYPES.join(', ')}`);
   return kind;
 }
 
@@ -340,22 +359,24 @@ function isOfKind({ ownership, compression }: Asset, kind: Kind): boolean {
   return kind === 'nonFungible' || compression.compressed === (kind === 'compressed');
 }
 
-/** Members by which assets are filtered, with the value that an asset has. */
-const VALUES: Readonly<Record<string, (asset: Asset) => unknown>> = {
-  delegate: ({ ownership }) => ownership.delegate,
-  frozen: ({ ownership }) => ownership.frozen,
-  ownerType: ({ ownership }) => ownership.ownership_model,
-  supply: ({ token_info }) => (token_info === undefined ? undefined : Number(token_info.supply)),
-  compressed: ({ compression }) => compression.compressed,
-  compressible: ({ compression }) => compression.eligible,
-  tree: ({ compression }) => compression.tree,
-  royaltyTargetType: ({ royalty }) => royalty.royalty_model,
-  royaltyTarget: ({ royalty }) => royalty.target,
-  royaltyAmount: ({ royalty }) => royalty.basis_points,
-  interface: (asset) => asset.interface,
-  burnt: ({ burnt }) => burnt,
-  jsonUri: ({ content }) => content.json_uri,
-  name: ({ content }) => content.metadata['name'],
+type ValueType = 'key' | 'boolean' | 'number' | 'string';
+
+/** Members by which assets are filtered: their type, and the value that an asset has. */
+const VALUES: Readonly<Record<string, readonly [ValueType, (asset: Asset) => unknown]>> = {
+  delegate: ['key', ({ ownership }) => ownership.delegate],
+  frozen: ['boolean', ({ ownership }) => ownership.frozen],
+  ownerType: ['string', ({ ownership }) => ownership.ownership_model],
+  supply: ['number', ({ token_info }) => (token_info === undefined ? undefined : Number(token_info.supply))],
+  compressed: ['boolean', ({ compression }) => compression.compressed],
+  compressible: ['boolean', ({ compression }) => compression.eligible],
+  tree: ['key', ({ compression }) => compression.tree],
+  royaltyTargetType: ['string', ({ royalty }) => royalty.royalty_model],
+  royaltyTarget: ['key', ({ royalty }) => royalty.target],
+  royaltyAmount: ['number', ({ royalty }) => royalty.basis_points],
+  interface: ['string', (asset) => asset.interface],
+  burnt: ['boolean', ({ burnt }) => burnt],
+  jsonUri: ['string', ({ content }) => content.json_uri],
+  name: ['string', ({ content }) => content.metadata['name']],
 };
 
 const SEARCH_MEMBERS = new Set<string>([
@@ -365,10 +386,11 @@ const SEARCH_MEMBERS = new Set<string>([
 
 function readFilter(question: Question): Filter {
   const { member, invalid } = question;
-  const filters: Filter[] = Object.entries(VALUES).flatMap(([name, read]) => {
+  const filters: Filter[] = Object.entries(VALUES).flatMap(([name, [type, read]]) => {
     const wanted = member(name);
     if (wanted === undefined) return [];
-    if (typeof wanted === 'object') throw invalid(`searchAssets: ${name} must be a plain value`);
+    if (type === 'key') readKey(wanted, question);
+    else if (typeof wanted !== type) throw invalid(`searchAssets: ${name} must be a ${type}`);
     return [(asset: Asset) => read(asset) === wanted];
   });
   const [creator, verified] = [member('creatorAddress'), member('creatorVerified')];

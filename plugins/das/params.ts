@@ -122,8 +122,9 @@ export function cutPage<T>(
 }
 
 /** The schema of `params`: the object, or an array that holds it. */
-export function paramsSchema(members: Readonly<Record<string, TSchema>>): TSchema {
-  const object = Type.Object(members, { description: 'Members that are null count as absent' });
+export function paramsSchema(members: Readonly<Record<string, TSchema>>, isClosed = false): TSchema {
+  const closed = isClosed ? { additionalProperties: false } : {};
+  const object = Type.Object(members, { ...closed, description: 'Members that are null count as absent' });
   return Type.Union([object, Type.Array(object, { minItems: 1, maxItems: 1 })]);
 }
 
@@ -155,12 +156,24 @@ const GROUP = Type.Tuple([Type.Literal('collection'), address('Address of the co
   description: 'Key and value of a group',
   examples: [['collection', EXAMPLES.mint]],
 });
+const word = (words: readonly string[], description: string) =>
+  optional(
+    Type.Union(
+      words.map((one) => Type.Literal(one)),
+      { description, examples: words.slice(0, 1) },
+    ),
+  );
+/** What a list is of, in the words of the hosted API and in those of Metaplex. */
+export const TOKEN_TYPES = [
+  ...['fungible', 'nonFungible', 'regularNft', 'compressedNft', 'all'],
+  ...['Fungible', 'NonFungible', 'Nft', 'Compressed', 'All'],
+] as const;
 export const SORTING = {
   sortBy: optional(
     Type.Object(
       {
-        sortBy: optional(Type.String({ description: '`id` or `none`', examples: ['id'] })),
-        sortDirection: optional(Type.String({ description: '`asc` or `desc`', examples: ['asc'] })),
+        sortBy: word(['id', 'created', 'updated', 'recent_action', 'none'], 'Only `id` and `none` order a list'),
+        sortDirection: word(['asc', 'desc'], 'Ascending or descending'),
       },
       { description: 'Order of the list; ascending ids without it' },
     ),
@@ -183,7 +196,7 @@ export const SEARCH = {
   creatorVerified: truth('Whether the creator is verified'),
   grouping: optional(GROUP),
   collections: optional(Type.Array(address('Address of a collection'), { description: 'Collections, any of them' })),
-  tokenType: text('`fungible`, `nonFungible`, `regularNft`, `compressedNft` or `all`', 'all'),
+  tokenType: word(TOKEN_TYPES, 'Kind of the assets; NFTs, compressed or not, without it'),
   interface: text('Kind of the assets', 'ProgrammableNFT'),
   name: text('Name on the chain', 'Picture #1'),
   jsonUri: text('Address of the document', 'https://example.com/1.json'),
@@ -198,8 +211,8 @@ export const SEARCH = {
   royaltyTargetType: text('Model of the royalty', 'creators'),
   royaltyTarget: key('Target of the royalty'),
   royaltyAmount: number('Royalty in basis points', 500),
-  negate: truth('Only false is supported'),
-  conditionType: text('Only `all` is supported', 'all'),
+  negate: optional(Type.Literal(false, { description: 'Only false is supported' })),
+  conditionType: word(['all'], 'Only `all` is supported'),
 } as const;
 export const EDITIONS = {
   mint: key('Mint of the master edition', EXAMPLES.mint),
@@ -209,7 +222,7 @@ export const CHANGES = {
   id: key('Id of the asset', EXAMPLES.mint),
   tree: key('Tree, with `leafIndex` instead of `id`'),
   leafIndex: optional(Type.Integer({ minimum: 0, description: 'Index of the leaf', examples: [0] })),
-  sortDirection: text('`asc` or `desc`; newest first without it', 'desc'),
+  sortDirection: word(['desc', 'asc'], 'Newest first without it'),
 } as const;
 export const TOKEN_ACCOUNTS = {
   mint: optional(address('Address of the mint', EXAMPLES.mint)),

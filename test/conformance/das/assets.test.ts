@@ -392,19 +392,27 @@ suite('assets that are read from their accounts', { skip: (await chainMissing())
     assert.equal((await ask('getNftEditions', { mint: collection })).error!.message, 'Asset Not Found');
   });
 
-  test('lists that cannot be complete are refused by name', async () => {
+  test('lists that cannot be complete are refused by name, and so are wrong params', async () => {
     const key = collection;
     for (const [method, params, why] of [
       ['getAssetsByCreator', { creatorAddress: key }, /no list of a creator is complete/],
       ['getAssetsByGroup', { groupKey: 'collection', groupValue: key }, /is no Core collection/],
-      ['getAssetsByGroup', { groupKey: 'family', groupValue: key }, /only key of a group is collection/],
       ['searchAssets', { burnt: true }, /needs ownerAddress/],
+      ['searchAssets', { tree: key }, /not all trees/],
+      ['getAssetsByOwner', { ownerAddress: key, options: { requireFullIndex: true } }, /not all trees/],
+      ['getGrouping', { groupKey: 'collection', groupValue: key }, /is no Core collection/],
+    ] as const) {
+      const { error } = await ask(method, params);
+      assert.match(String(error?.message), why, `${method} ${JSON.stringify(params)}`);
+      assert.equal(error?.code, -32000);
+    }
+    for (const [method, params, why] of [
+      ['getAssetsByCreator', { creatorAddress: key, onlyVerified: 1 }, /onlyVerified must be true or false/],
+      ['getAssetsByGroup', { groupKey: 'family', groupValue: key }, /only key of a group is collection/],
       ['searchAssets', { name: 'A' }, /^Validation Error: Owner address must be provided/],
       ['searchAssets', { ownerAddress: key, supplyMint: key }, /supplyMint is not supported/],
       ['searchAssets', { ownerAddress: key, negate: true }, /negate is not supported/],
-      ['searchAssets', { ownerAddress: key, frozen: [] }, /frozen must be a plain value/],
-      ['searchAssets', { tree: key }, /not all trees/],
-      ['getAssetsByOwner', { ownerAddress: key, options: { requireFullIndex: true } }, /not all trees/],
+      ['searchAssets', { ownerAddress: key, frozen: [] }, /frozen must be a boolean/],
       ['getAssetsByOwner', { ownerAddress: key, tokenType: 'coins' }, /tokenType must be one of/],
       ['getAssetsByOwner', { ownerAddress: key, sortBy: { sortBy: 'size' } }, /sortBy must be one of/],
       [
@@ -413,7 +421,6 @@ suite('assets that are read from their accounts', { skip: (await chainMissing())
         /^Pagination Sorting Error/,
       ],
       ['getAssetsByOwner', { ownerAddress: 'me' }, /^Pubkey Validation Err: me is invalid/],
-      ['getGrouping', { groupKey: 'collection', groupValue: key }, /is no Core collection/],
     ] as const) {
       const { error } = await ask(method, params);
       assert.match(String(error?.message), why, `${method} ${JSON.stringify(params)}`);
