@@ -67,7 +67,12 @@ export default definePlugin({
     for (const name of ['getTokenAccounts', 'get_token_accounts']) ctx.rpc.method(getTokenAccounts(ctx, name));
     for (const list of LISTS) for (const name of list.names) ctx.rpc.method(listMethod(ctx, name, list));
     if (ctx.use(compressedAssets)?.index == null) return;
-    for (const name of ['getSignaturesForAsset', 'getAssetSignatures', 'get_asset_signatures'])
+    for (const name of [
+      'getSignaturesForAsset',
+      'getAssetSignatures',
+      'get_signatures_for_asset',
+      'get_asset_signatures',
+    ])
       ctx.rpc.method(getSignaturesForAsset(ctx, name));
   },
 });

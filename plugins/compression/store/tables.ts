@@ -267,7 +267,7 @@ async function createTrees(tx: StoreTx): Promise<void> {
       slot ${int} NOT NULL, state ${int} NOT NULL, leaf_seq ${int} NOT NULL, version ${int}, owner ${blob}, delegate ${blob},
       data_hash ${blob}, creator_hash ${blob}, collection_hash ${blob}, asset_data_hash ${blob}, flags ${int})${clustered}`,
     sql`CREATE INDEX compression_assets_by_tree ON compression_assets (tree)`,
-    sql`CREATE INDEX compression_assets_by_owner ON compression_assets (owner, id) WHERE state = 0`,
+    sql`CREATE INDEX compression_assets_by_owner ON compression_assets (owner, id)`,
     sql`CREATE TABLE compression_metadata (hash ${blob} PRIMARY KEY, body ${blob} NOT NULL)`,
     sql`CREATE TABLE compression_changes (
       tree ${int} NOT NULL, seq ${int} NOT NULL, leaf_index ${int} NOT NULL, slot ${int} NOT NULL, signature ${blob} NOT NULL,
