@@ -75,16 +75,16 @@ export interface TreeCall {
   readonly schema?: LeafSchema | null;
   /** Data of the instruction of Bubblegum. */
   readonly data?: Uint8Array;
+  /** Who signs for the tree; that of Bubblegum without it. */
+  readonly authority?: Uint8Array;
 }
 
 /** A transaction with one outer instruction per call. `number` makes its signature. */
 export function treeTransaction(slot: number, number: number, calls: readonly TreeCall[]): object {
   const trees = [...new Set(calls.map(({ tree }) => encode32(tree)))];
   const payer = encode32(new Uint8Array(32).fill(5));
-  const authority = (tree: Uint8Array): string => encode32(treeAuthority(tree));
-  const accountKeys = [
-    ...new Set([payer, ...trees, ...calls.map(({ tree }) => authority(tree)), PROGRAM, NOOP, BUBBLEGUM]),
-  ];
+  const authorityOf = ({ tree, authority }: TreeCall): string => encode32(authority ?? treeAuthority(tree));
+  const accountKeys = [...new Set([payer, ...trees, ...calls.map(authorityOf), PROGRAM, NOOP, BUBBLEGUM])];
   const at = (key: string): number => accountKeys.indexOf(key);
   const noop = (data: Uint8Array): Instruction => ({ programIdIndex: at(NOOP), accounts: [], data: encode(data) });
   const signature = Buffer.alloc(64, 1);
@@ -98,13 +98,17 @@ export function treeTransaction(slot: number, number: number, calls: readonly Tr
       accounts: [0, at(encode32(tree))],
       data: encode(data),
     })),
-    innerInstructions: calls.map(({ call, tree, told, schema }, index) => ({
+    innerInstructions: calls.map(({ call, tree, told, schema, authority }, index) => ({
       index,
       instructions: [
         ...(schema == null ? [] : [noop(leafEvent(schema))]),
         {
           programIdIndex: at(PROGRAM),
-          accounts: [at(encode32(tree)), at(authority(tree)), at(NOOP)],
+          accounts: [
+            at(encode32(tree)),
+            at(authorityOf({ call, tree, told, ...(authority === undefined ? {} : { authority }) })),
+            at(NOOP),
+          ],
           data: encode(Buffer.concat([Buffer.from(CALLS[call], 'hex'), Buffer.alloc(32)])),
         },
         ...(told === null ? [] : [noop(told)]),

@@ -12,6 +12,7 @@ import {
   type TokenMetadata,
 } from '../accounts/token.ts';
 import { coreAssetSigner, SYSTEM_PROGRAM, WRAPPED_SOL_MINT } from '../addresses.ts';
+import { hashLeaf } from '../concurrent/decode-concurrent.ts';
 import type { LeafMetadata } from '../concurrent/leaf-metadata.ts';
 import { treeAuthority } from '../concurrent/tree.ts';
 import { type Content, contentOf } from './content.ts';
@@ -341,6 +342,7 @@ interface LeafAsset {
   readonly leafIndex: number;
   readonly leaf: Uint8Array;
   readonly seq: number;
+  readonly version: 1 | 2;
   /** `redeemed`: its leaf is empty, and it may be an account by now. */
   readonly state: 'present' | 'burnt' | 'redeemed';
   readonly owner: Uint8Array;
@@ -367,7 +369,7 @@ export function assetOfLeaf(
   options: AssetOptions,
 ): Asset {
   const { more, seq, leafIndex } = asset;
-  const hashes = asset.state === 'redeemed' ? NO_HASHES : asset;
+  const hashes = hashesOf(asset);
   const { collection, uses } = metadata;
   const isDelegated = !equalBytes(asset.delegate, asset.owner) && !equalBytes(asset.delegate, NO_KEY);
   const has = (...bits: readonly number[]): boolean => bits.some((bit) => ((more?.flags ?? 0) & bit) !== 0);
@@ -424,6 +426,13 @@ export function assetOfLeaf(
     burnt: asset.state === 'burnt',
     ...(options.dialect === 'hosted' ? { last_indexed_slot: slot } : {}),
   };
+}
+
+/** As in the reference: a burnt asset keeps the hash of its last leaf, and a redeemed one has none. */
+function hashesOf(asset: LeafAsset): Pick<LeafAsset, 'dataHash' | 'creatorHash' | 'leaf'> {
+  if (asset.state === 'present') return asset;
+  if (asset.state === 'redeemed') return NO_HASHES;
+  return { ...asset, leaf: hashLeaf({ ...asset, nonce: BigInt(asset.leafIndex) }) };
 }
 
 const NO_HASHES = { dataHash: NO_KEY, creatorHash: NO_KEY, leaf: NO_KEY } as const;

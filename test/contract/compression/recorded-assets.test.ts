@@ -8,11 +8,14 @@ import { type DasConfig, dasConfig } from '../../../plugins/das/config.ts';
 import { searchAssets } from '../../../plugins/das/lists.ts';
 import { readQuestion } from '../../../plugins/das/params.ts';
 import { readAssets } from '../../../plugins/das/read-assets.ts';
+import { encode32 } from '../../../src/lib/base58.ts';
 import type { Store } from '../../../src/ports/store.ts';
+import { hashLeaf } from '../../../src/solana/concurrent/decode-concurrent.ts';
+import { createModelTree, mintOf, type TreeCall, treeTransaction } from '../../helpers/bubblegum.ts';
 import { createCnftBed } from '../../helpers/cnft-bed.ts';
 import { type DasScenario, dasScenarios, plainAnswer, recordedSource } from '../../helpers/das-recorded.ts';
 import { skipWithoutFixtures } from '../../helpers/fixtures.ts';
-import { eachStore } from '../../helpers/store.ts';
+import { eachStore, sqliteStore } from '../../helpers/store.ts';
 
 function* orders<T>(list: readonly T[]): Generator<readonly T[]> {
   if (list.length <= 1) yield list;
@@ -44,6 +47,48 @@ eachStore('recorded compressed assets', (engine) => {
       }
     });
   }
+});
+
+interface Shown {
+  readonly burnt: boolean;
+  readonly compression: { readonly asset_hash: string; readonly seq: number };
+}
+
+test('a burnt asset keeps its last leaf; what does not fit a leaf, or is not of Bubblegum, is no asset', async (t) => {
+  const store = await sqliteStore(t);
+  const bed = await createCnftBed(store);
+  const tree = createModelTree(new Uint8Array(32).fill(77), 4);
+  let slot = 1;
+  const apply = (...calls: readonly TreeCall[]) => bed.apply(++slot, [treeTransaction(slot, slot, calls)]);
+  const call = { call: 'replace', tree: tree.key } as const;
+  await apply({ ...call, call: 'start', told: tree.started() });
+  const ids: string[] = [];
+  const mint = async (leaf: number, data: Uint8Array | null, authority?: Uint8Array) => {
+    const made = mintOf(tree.key, leaf, 40 + leaf, `Leaf ${leaf}`);
+    const by = authority === undefined ? {} : { authority };
+    const told = tree.set(leaf, hashLeaf(made.schema));
+    await apply({ ...call, told, schema: made.schema, data: data ?? made.data, ...by });
+    ids.push(encode32(made.schema.id));
+    return encode32(hashLeaf(made.schema));
+  };
+  const leaf = await mint(0, null);
+  await mint(1, mintOf(tree.key, 1, 41, 'Another name').data);
+  await mint(2, null, new Uint8Array(32).fill(78));
+  await apply({
+    ...{ ...call, told: tree.set(0, new Uint8Array(32)) },
+    data: Buffer.from('73d222f0e88fb710', 'hex'),
+  });
+  const scenario = { name: '', accounts: [], transactions: [], requests: [] };
+  const show = (id: string) => ask(store, scenario, 'getAsset', { id }) as Promise<Shown | null>;
+  const burnt = await show(ids[0]!);
+  assert.deepEqual([burnt?.burnt, burnt?.compression.asset_hash, burnt?.compression.seq], [true, leaf, 4]);
+  await assert.rejects(show(ids[1]!), /no indexed instruction has the metadata/);
+  assert.equal(await show(ids[2]!), null);
+  const proofs = await bed.call<Record<string, unknown>>('getAssetProofBatch', { ids });
+  assert.deepEqual(
+    ids.map((id) => proofs[id] !== null),
+    [false, true, false],
+  );
 });
 
 async function ask(
