@@ -1,5 +1,6 @@
 import { decode32 } from '../../src/lib/base58.ts';
 import type { Log, RpcMethod, Store } from '../../src/plugin/plugin.ts';
+import type { CompressedAssets } from '../../src/ports/compressed-assets.ts';
 import type { Metrics } from '../../src/ports/metrics.ts';
 import { createKeccakPairs } from '../../src/solana/concurrent/tree.ts';
 import {
@@ -10,6 +11,7 @@ import {
   createTreeHistory,
 } from './chain/repair-cnft.ts';
 import { type CnftIndexer, createCnftDecoder, createCnftIndexer, createConcurrentHashing } from './indexing/cnft.ts';
+import { createAssetIndex } from './rpc/asset-index.ts';
 import { assetMethods } from './rpc/assets.ts';
 import type { MethodParts } from './rpc/method.ts';
 import { createDamageGuard, createPageCache, createPathReader } from './rpc/path-reader.ts';
@@ -23,11 +25,12 @@ export interface CnftConfig {
   readonly verifyOnRead: boolean;
 }
 
-/** Indexing of compressed NFTs and their proofs. */
+/** Indexing of compressed NFTs, their proofs and what the asset API shows of them. */
 export interface Cnft extends CnftIndexer {
   readonly decode: ReturnType<typeof createCnftDecoder>;
   repair(parts: RepairParts): CnftRepair;
   methods(parts: Pick<MethodParts, 'store' | 'slots'>): readonly RpcMethod[];
+  assets(store: Store): CompressedAssets;
 }
 
 export interface CnftParts {
@@ -61,6 +64,7 @@ export function createCnft({ config, log, metrics }: Omit<CnftParts, 'store'>): 
         ...{ ...parts, hashing, named: namedTrees(config.cnft.trees) },
         history: createTreeHistory({ store: parts.store, log: parts.log, account, hashing, lightHashing }),
       }),
+    assets: (store) => createAssetIndex(store, config.cnft.trees === 'all'),
     methods: ({ store, slots }) => {
       const keccak = createKeccakPairs();
       const reader = createPathReader({

@@ -1,5 +1,6 @@
 import { defineHostPlugin, type HostContext } from '../../src/plugin/host.ts';
 import { API_VERSION } from '../../src/plugin/plugin.ts';
+import { compressedAssets } from '../../src/ports/compressed-assets.ts';
 import { kernelGaps } from '../../src/ports/gaps.ts';
 import { createQueueCheck, createQueueReader } from './chain/queue-check.ts';
 import { createMissingUpdates, createRepair } from './chain/repair.ts';
@@ -27,6 +28,7 @@ export default defineHostPlugin({
   roles: ['api', 'indexer'],
   config: compressionConfig,
   uses: [kernelGaps],
+  offers: [compressedAssets],
   migrations,
   provision: (ctx) => assembleCompression(ctx),
 });
@@ -47,6 +49,8 @@ function assembleCompression(ctx: HostContext<CompressionConfig>): void {
 
   const proofs = createProofMethods(ctx, hashing);
   const rpc = config.serve ? createRpcFront(ctx, proofs.factories, cnft === null ? [] : [cnft.methods]) : null;
+
+  ctx.provide(compressedAssets, { index: cnft?.assets(store) ?? null });
 
   let startSlot: number | undefined;
   const createProcessor = () => {

@@ -33,11 +33,18 @@ export const dasConfig = Type.Object(
           'longest wait for off-chain documents that were not read before; a later one is in the next answer. They are fetched as token-metadata.offChain says',
       }),
     ),
+    listCore: reloadable(
+      Type.Boolean({
+        default: true,
+        description:
+          'lists contain Core assets; the upstream must allow getProgramAccounts with filters for the Core program. If false, lists are without them',
+      }),
+    ),
     maxTokenAccounts: reloadable(
       Type.Integer({
         minimum: 1,
         default: 100_000,
-        description: 'token accounts of one owner or mint that getTokenAccounts reads; more are refused',
+        description: 'token accounts of one owner or mint, or assets of one list, that are read; more are refused',
       }),
     ),
   },

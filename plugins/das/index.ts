@@ -7,40 +7,73 @@ import {
   RpcError,
   type RpcMethod,
 } from '../../src/plugin/plugin.ts';
+import { compressedAssets } from '../../src/ports/compressed-assets.ts';
 import { offChainDocuments } from '../../src/ports/documents.ts';
 import { tokenPrices } from '../../src/ports/prices.ts';
 import { address, count, flag, orNull, slot } from '../../src/solana/schemas.ts';
+import { assetSignatures } from './changes.ts';
 import { type DasConfig, dasConfig } from './config.ts';
 import {
+  assetsByAuthority,
+  assetsByCreator,
+  assetsByGroup,
+  assetsByOwner,
+  grouping,
+  IncompleteList,
+  type ListParts,
+  nftEditions,
+  searchAssets,
+} from './lists.ts';
+import {
+  AUTHORITY,
+  CHANGES,
+  CREATOR,
+  EDITIONS,
+  GROUP_MEMBERS,
   ID,
   IDS,
   MOST_ITEMS,
   OPTIONS,
+  OWNER,
   PAGING,
   paramsSchema,
   type Question,
   readKey,
   readQuestion,
+  SEARCH,
+  SORTING,
   TOKEN_ACCOUNTS,
 } from './params.ts';
 import { readAssets } from './read-assets.ts';
 import { createSource } from './source.ts';
 import { readTokenAccounts } from './token-accounts.ts';
 
-/** The asset API for single assets and token accounts, read from the chain when they are asked for. */
+/**
+ * The asset API. Accounts are read from the chain when they are asked for; compressed assets come from the index of the trees that the plugin
+ * `compression` follows.
+ */
 export default definePlugin({
   id: 'das',
   apiVersion: API_VERSION,
-  summary: 'getAsset, getAssetBatch and getTokenAccounts, read from the accounts of any upstream',
+  summary: 'the asset API (DAS) over the accounts of any upstream and over followed trees of compressed assets',
   roles: ['api'],
   config: dasConfig,
-  uses: [offChainDocuments, tokenPrices],
+  uses: [offChainDocuments, tokenPrices, compressedAssets],
   provision(ctx) {
     if (ctx.config.passOn || ctx.chain('main') === null) return;
     for (const name of ['getAsset', 'get_asset']) ctx.rpc.method(getAsset(ctx, name));
     for (const name of ['getAssetBatch', 'getAssets', 'get_asset_batch', 'get_assets'])
       ctx.rpc.method(getAssetBatch(ctx, name));
     for (const name of ['getTokenAccounts', 'get_token_accounts']) ctx.rpc.method(getTokenAccounts(ctx, name));
+    for (const list of LISTS) for (const name of list.names) ctx.rpc.method(listMethod(ctx, name, list));
+    if (ctx.use(compressedAssets)?.index == null) return;
+    for (const name of [
+      'getSignaturesForAsset',
+      'getAssetSignatures',
+      'get_signatures_for_asset',
+      'get_asset_signatures',
+    ])
+      ctx.rpc.method(getSignaturesForAsset(ctx, name));
   },
 });
 
@@ -110,28 +143,80 @@ function getAssetBatch(ctx: Context, name: string): RpcMethod {
   });
 }
 
-/** An entry for each id, null where nothing is known by it. */
-async function findAssets(ctx: Context, ids: readonly string[], question: Question, { signal }: RpcCall) {
+function partsOf(ctx: Context, { options }: Question, { signal }: RpcCall): ListParts {
   const { config } = ctx;
-  const { options } = question;
-  const source = createSource(ctx.chain('main')!, config, signal);
-  const parts = {
-    source,
+  return {
+    config,
+    source: createSource(ctx.chain('main')!, config, signal),
+    compressed: ctx.use(compressedAssets)?.index ?? undefined,
     documents: ctx.use(offChainDocuments),
     prices: ctx.use(tokenPrices),
     documentWaitMs: config.documentWaitMs,
+    options: {
+      dialect: config.dialect,
+      showFungible: options['showFungible'] === true,
+      showUnverifiedCollections: options['showUnverifiedCollections'] === true,
+      showCollectionMetadata: options['showCollectionMetadata'] === true,
+    },
   };
-  const found = await readAssets(ids, parts, {
-    dialect: config.dialect,
-    showFungible: options['showFungible'] === true,
-    showUnverifiedCollections: options['showUnverifiedCollections'] === true,
-    showCollectionMetadata: options['showCollectionMetadata'] === true,
-  });
-  // Compressed assets have no account. An upstream with a DAS API may know them.
+}
+
+/** An entry for each id, null where nothing is known by it. */
+async function findAssets(ctx: Context, ids: readonly string[], question: Question, call: RpcCall) {
+  const parts = partsOf(ctx, question, call);
+  const found = await readAssets(ids, parts, parts.options);
+  // Compressed assets have no account. An upstream with a DAS API may know those that are not followed.
   const missing = [...new Set(ids.filter((id) => !found.has(id)))];
-  const passed = await Promise.all(missing.map((id) => source.asset({ id, displayOptions: options })));
+  const displayOptions = question.options;
+  const passed = await Promise.all(missing.map((id) => parts.source.passOn('getAsset', { id, displayOptions })));
   const others = new Map(missing.map((id, at) => [id, passed[at]]));
   return ids.map((id) => found.get(id) ?? others.get(id) ?? null);
+}
+
+interface ListMethod {
+  readonly names: readonly string[];
+  readonly summary: string;
+  readonly params: Readonly<Record<string, TSchema>>;
+  /** Members that are not in `params` are refused. */
+  readonly isClosed?: boolean;
+  readonly result: TSchema;
+  readonly run: (question: Question, parts: ListParts) => Promise<object>;
+}
+
+/** A list that cannot be complete here may be so at an upstream with a DAS API; otherwise it is refused with the reason. */
+function listMethod(
+  ctx: Context,
+  name: string,
+  { names, summary, params, isClosed, result, run }: ListMethod,
+): RpcMethod {
+  const texts = { name, summary, params: paramsSchema({ ...params, ...OPTIONS }, isClosed), result };
+  return method(ctx, texts, async (question, call) => {
+    const parts = partsOf(ctx, question, call);
+    try {
+      return await run(question, parts);
+    } catch (error) {
+      if (!(error instanceof IncompleteList)) throw error;
+      const passed = await parts.source.passOn(names[0] as string, question.members);
+      if (passed !== null) return passed;
+      throw new RpcError('notFound', { message: error.message, details: error.message });
+    }
+  });
+}
+
+function getSignaturesForAsset(ctx: Context, name: string): RpcMethod {
+  const texts = {
+    name,
+    summary: 'Transactions that changed a compressed asset, with the names of their instructions',
+    params: paramsSchema({ ...CHANGES, ...PAGING, ...OPTIONS }),
+    result: signatures,
+  };
+  return method(ctx, texts, async (question, call) => {
+    const found = await assetSignatures(question, ctx.use(compressedAssets)!.index!, ctx.config);
+    if (found !== null) return found;
+    const passed = await partsOf(ctx, question, call).source.passOn('getSignaturesForAsset', question.members);
+    if (passed !== null) return passed;
+    throw new RpcError('notFound', { message: 'Asset Not Found', details: 'no followed tree has this asset' });
+  });
 }
 
 function getTokenAccounts(ctx: Context, name: string): RpcMethod {
@@ -186,3 +271,83 @@ const tokenAccounts = Type.Object(
   },
   { ...open, title: 'TokenAccounts', description: 'A page of token accounts' },
 );
+
+const assets = Type.Object(
+  {
+    total: count('Assets of this page'),
+    limit: count('Most assets of a page', 1_000),
+    items: Type.Array(asset, { description: 'Assets of the page' }),
+  },
+  { ...open, title: 'AssetList', description: 'A page of assets' },
+);
+const signatures = Type.Object(
+  {
+    total: count('Entries of this page'),
+    limit: count('Most entries of a page', 1_000),
+    items: Type.Array(
+      Type.Array(Type.String(), { description: 'Signature and name of the instruction', examples: [['', 'Transfer']] }),
+      { description: 'Changes of the asset' },
+    ),
+  },
+  { ...open, title: 'AssetSignatures', description: 'A page of changes' },
+);
+const editions = Type.Object(
+  {
+    total: count('Prints of this page'),
+    limit: count('Most prints of a page', 1_000),
+    page: count('Page, from 1', 1),
+    master_edition_address: address('Account of the master edition'),
+    supply: count('Prints that were made'),
+    editions: Type.Array(Type.Object({}, open), { description: 'Prints by number' }),
+  },
+  { ...open, title: 'NftEditions', description: 'A page of prints' },
+);
+const group = Type.Object(
+  {
+    group_key: Type.String({ description: 'Key of the group', examples: ['collection'] }),
+    group_name: Type.String({ description: 'Name of the collection', examples: ['Pictures'] }),
+    group_size: count('Assets in the collection', 100),
+  },
+  { title: 'Grouping', description: 'Name and size of a group' },
+);
+
+const LISTS: readonly ListMethod[] = [
+  {
+    names: ['getAssetsByOwner', 'get_assets_by_owner'],
+    summary: 'Assets of an owner: tokens, NFTs, Core assets, and compressed assets of followed trees',
+    params: { ...OWNER, tokenType: SEARCH.tokenType, ...PAGING, ...SORTING },
+    ...{ result: assets, run: assetsByOwner },
+  },
+  {
+    names: ['getAssetsByGroup', 'get_assets_by_group'],
+    summary: 'Assets of a Core collection; other collections need an index',
+    ...{ params: { ...GROUP_MEMBERS, ...PAGING, ...SORTING }, result: assets, run: assetsByGroup },
+  },
+  {
+    names: ['getAssetsByAuthority', 'get_assets_by_authority'],
+    summary: 'Core assets and assets with Metaplex metadata that an authority may change',
+    ...{ params: { ...AUTHORITY, ...PAGING, ...SORTING }, result: assets, run: assetsByAuthority },
+  },
+  {
+    names: ['getAssetsByCreator', 'get_assets_by_creator'],
+    summary: 'Assets of a creator, from an upstream that has an index',
+    params: { ...CREATOR, onlyVerified: SEARCH.creatorVerified, ...PAGING, ...SORTING },
+    result: assets,
+    run: assetsByCreator,
+  },
+  {
+    names: ['searchAssets', 'search_assets'],
+    summary: 'Assets of an owner, an authority or a Core collection that fit all other members',
+    ...{ params: { ...SEARCH, ...PAGING, ...SORTING }, result: assets, run: searchAssets, isClosed: true },
+  },
+  {
+    names: ['getNftEditions', 'get_nft_editions'],
+    summary: 'Prints of a master edition',
+    ...{ params: { ...EDITIONS, ...PAGING }, result: editions, run: nftEditions },
+  },
+  {
+    names: ['getGrouping', 'get_grouping'],
+    summary: 'Name and size of a Core collection',
+    ...{ params: GROUP_MEMBERS, result: group, run: grouping },
+  },
+];

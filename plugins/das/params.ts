@@ -18,6 +18,7 @@ const FLAGS = [
 export type Options = Readonly<Partial<Record<string, boolean>>>;
 
 export interface Question {
+  readonly members: Readonly<Record<string, unknown>>;
   /** The member without null, which counts as absent. */
   member(...names: readonly string[]): unknown;
   readonly options: Options;
@@ -37,7 +38,7 @@ export function readQuestion(params: unknown, dialect: Dialect): Question {
     if (found.length > 1) throw invalid(`${found.join(' and ')} cannot be used together`);
     return found[0] === undefined ? undefined : members[found[0]];
   };
-  return { member, options: readOptions(member('options', 'displayOptions'), invalid), invalid };
+  return { members, member, options: readOptions(member('options', 'displayOptions'), invalid), invalid };
 }
 
 function readOptions(given: unknown, invalid: Question['invalid']): Options {
@@ -101,12 +102,17 @@ const ONE_METHOD = 'Pagination Error. Only one pagination parameter supported pe
 export function cutPage<T>(
   items: readonly { readonly key: Uint8Array; readonly item: T }[],
   { limit, page, before, after, cursor }: Paging,
+  isDescending = false,
 ): { readonly items: readonly T[]; readonly hasMore: boolean } {
-  const sorted = [...items].sort((a, b) => Buffer.compare(a.key, b.key));
-  const lower = after ?? cursor;
-  const [from, to] = [lower === null ? null : decode32(lower), before === null ? null : decode32(before)];
+  const sign = isDescending ? -1 : 1;
+  const sorted = [...items].sort((a, b) => sign * Buffer.compare(a.key, b.key));
+  // `before` and `after` are bounds of keys, whatever the order; a cursor goes on in the order of the list.
+  const [from, to, last] = [after, before, cursor].map((key) => (key === null ? null : decode32(key)));
   const inside = sorted.filter(
-    ({ key }) => (from === null || Buffer.compare(key, from) > 0) && (to === null || Buffer.compare(key, to) < 0),
+    ({ key }) =>
+      (from == null || Buffer.compare(key, from) > 0) &&
+      (to == null || Buffer.compare(key, to) < 0) &&
+      (last == null || sign * Buffer.compare(key, last) > 0),
   );
   const start = page === null ? 0 : (page - 1) * limit;
   return {
@@ -116,8 +122,9 @@ export function cutPage<T>(
 }
 
 /** The schema of `params`: the object, or an array that holds it. */
-export function paramsSchema(members: Readonly<Record<string, TSchema>>): TSchema {
-  const object = Type.Object(members, { description: 'Members that are null count as absent' });
+export function paramsSchema(members: Readonly<Record<string, TSchema>>, isClosed = false): TSchema {
+  const closed = isClosed ? { additionalProperties: false } : {};
+  const object = Type.Object(members, { ...closed, description: 'Members that are null count as absent' });
   return Type.Union([object, Type.Array(object, { minItems: 1, maxItems: 1 })]);
 }
 
@@ -143,6 +150,79 @@ export const PAGING = {
   before: optional(Type.String({ description: 'Only keys below this one', examples: [''] })),
   after: optional(Type.String({ description: 'Only keys above this one', examples: [''] })),
   cursor: optional(Type.String({ description: '`cursor` of the page before', examples: [''] })),
+} as const;
+const key = (description: string, example?: string) => optional(address(description, example));
+const GROUP = Type.Tuple([Type.Literal('collection'), address('Address of the collection')], {
+  description: 'Key and value of a group',
+  examples: [['collection', EXAMPLES.mint]],
+});
+const word = (words: readonly string[], description: string) =>
+  optional(
+    Type.Union(
+      words.map((one) => Type.Literal(one)),
+      { description, examples: words.slice(0, 1) },
+    ),
+  );
+/** What a list is of, in the words of the hosted API and in those of Metaplex. */
+export const TOKEN_TYPES = [
+  ...['fungible', 'nonFungible', 'regularNft', 'compressedNft', 'all'],
+  ...['Fungible', 'NonFungible', 'Nft', 'Compressed', 'All'],
+] as const;
+export const SORTING = {
+  sortBy: optional(
+    Type.Object(
+      {
+        sortBy: word(['id', 'created', 'updated', 'recent_action', 'none'], 'Only `id` and `none` order a list'),
+        sortDirection: word(['asc', 'desc'], 'Ascending or descending'),
+      },
+      { description: 'Order of the list; ascending ids without it' },
+    ),
+  ),
+} as const;
+export const OWNER = { ownerAddress: address('Address of the owner') } as const;
+export const AUTHORITY = { authorityAddress: address('Address of the authority') } as const;
+export const GROUP_MEMBERS = {
+  groupKey: Type.Literal('collection', { description: 'Key of the group' }),
+  groupValue: address('Address of the collection', EXAMPLES.mint),
+} as const;
+export const CREATOR = { creatorAddress: address('Address of the creator') } as const;
+const text = (description: string, example: string) => optional(Type.String({ description, examples: [example] }));
+const truth = (description: string) => optional(flag(description));
+const number = (description: string, example: number) => optional(Type.Number({ description, examples: [example] }));
+export const SEARCH = {
+  ownerAddress: key('Address of the owner'),
+  authorityAddress: key('Address of the authority'),
+  creatorAddress: key('Address of a creator'),
+  creatorVerified: truth('Whether the creator is verified'),
+  grouping: optional(GROUP),
+  collections: optional(Type.Array(address('Address of a collection'), { description: 'Collections, any of them' })),
+  tokenType: word(TOKEN_TYPES, 'Kind of the assets; NFTs, compressed or not, without it'),
+  interface: text('Kind of the assets', 'ProgrammableNFT'),
+  name: text('Name on the chain', 'Picture #1'),
+  jsonUri: text('Address of the document', 'https://example.com/1.json'),
+  ownerType: text('`single` or `token`', 'single'),
+  delegate: key('Address of the delegate'),
+  frozen: truth('Whether they are frozen'),
+  burnt: truth('Whether they were burnt'),
+  compressed: truth('Whether they are compressed'),
+  compressible: truth('Whether they can be compressed'),
+  tree: key('Tree of compressed assets'),
+  supply: number('Supply in raw units', 1),
+  royaltyTargetType: text('Model of the royalty', 'creators'),
+  royaltyTarget: key('Target of the royalty'),
+  royaltyAmount: number('Royalty in basis points', 500),
+  negate: optional(Type.Literal(false, { description: 'Only false is supported' })),
+  conditionType: word(['all'], 'Only `all` is supported'),
+} as const;
+export const EDITIONS = {
+  mint: key('Mint of the master edition', EXAMPLES.mint),
+  mintAddress: key('`mint`, as Metaplex calls it', EXAMPLES.mint),
+} as const;
+export const CHANGES = {
+  id: key('Id of the asset', EXAMPLES.mint),
+  tree: key('Tree, with `leafIndex` instead of `id`'),
+  leafIndex: optional(Type.Integer({ minimum: 0, description: 'Index of the leaf', examples: [0] })),
+  sortDirection: word(['desc', 'asc'], 'Newest first without it'),
 } as const;
 export const TOKEN_ACCOUNTS = {
   mint: optional(address('Address of the mint', EXAMPLES.mint)),

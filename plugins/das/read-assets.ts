@@ -1,4 +1,6 @@
+import { decode32, encode32 } from '../../src/lib/base58.ts';
 import { RpcError } from '../../src/plugin/plugin.ts';
+import type { CompressedAsset, CompressedAssets } from '../../src/ports/compressed-assets.ts';
 import type { OffChainDocuments } from '../../src/ports/documents.ts';
 import type { Prices } from '../../src/ports/prices.ts';
 import {
@@ -14,15 +16,19 @@ import {
   type Asset,
   type AssetOptions,
   assetOfCore,
+  assetOfLeaf,
   assetOfMint,
   type MintAccounts,
   mintUri,
   needsHolder,
 } from '../../src/solana/assets/asset.ts';
-import type { AccountSource } from './source.ts';
+import { type LeafMetadata, metadataOfLeaf } from '../../src/solana/concurrent/leaf-metadata.ts';
+import type { AccountSource, KeyedAccount } from './source.ts';
 
-interface ReadParts {
+export interface ReadParts {
   readonly source: AccountSource;
+  /** Compressed assets of followed trees. */
+  readonly compressed: CompressedAssets | undefined;
   readonly documents: OffChainDocuments | undefined;
   readonly prices: Prices | undefined;
   readonly documentWaitMs: number;
@@ -33,22 +39,46 @@ export interface ReadOptions extends AssetOptions {
 }
 
 /** What stands on the chain for one id. */
-type Found =
-  | { readonly kind: 'mint'; readonly accounts: MintAccounts }
+export type Found =
+  | {
+      readonly kind: 'mint';
+      readonly accounts: MintAccounts;
+      /** The owner whose assets are listed. */
+      readonly listedFor?: string;
+    }
   | {
       readonly kind: 'core';
       readonly id: string;
       readonly asset: CoreAsset | null;
       readonly collection: CoreCollection | null;
+    }
+  | {
+      readonly kind: 'leaf';
+      readonly id: string;
+      readonly asset: CompressedAsset;
+      readonly metadata: LeafMetadata;
+      readonly slot: number;
     };
 
-/** Reads assets from their accounts as they are now, without an index. Ids that no account stands for are absent. */
+/**
+ * Reads assets from their accounts as they are now, and compressed ones from the index of their trees. Unknown ids are absent. Errors:
+ * RpcError, also for a compressed asset that is known but cannot be shown now.
+ */
 export async function readAssets(
   ids: readonly string[],
-  { source, documents, prices, documentWaitMs }: ReadParts,
+  parts: ReadParts,
   options: ReadOptions,
 ): Promise<ReadonlyMap<string, Asset>> {
-  const found = await findAccounts(ids, source);
+  return showAssets(await find(ids, parts.source, parts.compressed), parts, options);
+}
+
+/** The assets by id, with what their documents and prices add. */
+export async function showAssets(
+  found: readonly Found[],
+  parts: ReadParts,
+  options: ReadOptions,
+): Promise<ReadonlyMap<string, Asset>> {
+  const { source, documents, prices, documentWaitMs } = parts;
   const uris = found.map(uriOf);
   const [known, dollars] = await Promise.all([
     documents?.read(uris, documentWaitMs) ?? new Map<string, unknown>(),
@@ -64,10 +94,51 @@ export async function readAssets(
     const asset = assetOf(one, document, source.slot, options);
     if (asset !== null) assets.set(asset.id, withPrice(asset, dollars.get(asset.id) ?? null));
   });
-  return options.showCollectionMetadata ? withCollections(assets, { source, documents, documentWaitMs }) : assets;
+  return options.showCollectionMetadata ? withCollections(assets, parts) : assets;
 }
 
-async function findAccounts(ids: readonly string[], source: AccountSource): Promise<readonly Found[]> {
+/** An asset in its tree has no account, so only those that may have left it are looked for among the accounts. */
+async function find(
+  ids: readonly string[],
+  source: AccountSource,
+  compressed: CompressedAssets | undefined,
+): Promise<readonly Found[]> {
+  if (compressed === undefined) return findAccounts(ids, source);
+  const { slot, assets } = await compressed.find(ids.map((id) => decode32(id) as Uint8Array));
+  const leaves = new Map<string, Found>();
+  const outside: string[] = [];
+  for (const id of new Set(ids)) {
+    const asset = assets.get(id);
+    const leaf = asset === undefined || 'withheld' in asset ? null : leafOf(asset, slot);
+    if (leaf !== null) leaves.set(id, leaf);
+    if (leaf === null || leaf.asset.state === 'redeemed') outside.push(id);
+  }
+  const accounts = outside.length === 0 ? [] : await findAccounts(outside, source);
+  for (const one of accounts) leaves.delete(idOf(one));
+  const known = new Set(accounts.map(idOf));
+  for (const id of outside) {
+    const asset = assets.get(id);
+    if (asset === undefined || known.has(id) || leaves.has(id)) continue;
+    const why =
+      'withheld' in asset ? asset.withheld : `the metadata of the compressed asset ${id} does not fit its leaf`;
+    throw new RpcError('unavailable', { message: why, details: why });
+  }
+  return [...accounts, ...leaves.values()];
+}
+
+export function leafOf(asset: CompressedAsset, slot: number): (Found & { readonly kind: 'leaf' }) | null {
+  const metadata = metadataOfLeaf(asset.metadata, asset);
+  return metadata === null ? null : { kind: 'leaf', id: encode32(asset.id), asset, metadata, slot };
+}
+
+export const idOf = (found: Found): string => (found.kind === 'mint' ? found.accounts.id : found.id);
+
+/** Assets with accounts. `holders`: token accounts that are known to hold mints, so that they need not be looked for. */
+export async function findAccounts(
+  ids: readonly string[],
+  source: AccountSource,
+  holders: ReadonlyMap<string, NonNullable<MintAccounts['holder']>> = new Map(),
+): Promise<readonly Found[]> {
   const distinct = [...new Set(ids)];
   const first = await source.accounts(distinct);
   const mints = new Map<string, MintAccounts>();
@@ -75,7 +146,7 @@ async function findAccounts(ids: readonly string[], source: AccountSource): Prom
   for (const [id, account] of first) {
     if (account === null) continue;
     const mint = decodeMint(account).value;
-    const none = { metadata: null, edition: null, holder: null, document: null, slot: 0 };
+    const none = { metadata: null, edition: null, holder: holders.get(id) ?? null, document: null, slot: 0 };
     if (mint !== null) mints.set(id, { id, mint, ...none });
     const asset = decodeCoreAsset(account).value;
     const collection = asset === null ? decodeCoreCollection(account).value : null;
@@ -107,11 +178,24 @@ async function readMetadata(mints: Map<string, MintAccounts>, source: AccountSou
   }
 }
 
+/** Core assets and collections among accounts, with the collections of the assets. */
+export async function coreOf(accounts: readonly KeyedAccount[], source: AccountSource): Promise<readonly Found[]> {
+  const core = new Map<string, Found & { readonly kind: 'core' }>();
+  for (const { address: id, account } of accounts) {
+    const asset = decodeCoreAsset(account).value;
+    const collection = asset === null ? decodeCoreCollection(account).value : null;
+    if (asset !== null || collection !== null) core.set(id, { kind: 'core', id, asset, collection });
+  }
+  await readCollections(core, source);
+  return [...core.values()];
+}
+
 /** An asset in a collection has the authority of the collection. */
 async function readCollections(core: Map<string, Found & { kind: 'core' }>, source: AccountSource): Promise<void> {
   const collectionOf = new Map<string, string>();
   for (const [id, { asset }] of core)
     if (asset?.updateAuthority.kind === 'collection') collectionOf.set(id, asset.updateAuthority.address);
+  if (collectionOf.size === 0) return;
   const read = await source.accounts([...collectionOf.values()]);
   for (const [id, address] of collectionOf) {
     const account = read.get(address) ?? null;
@@ -125,7 +209,9 @@ const HOLDER_TRIES = 3;
 
 /** The only token of an NFT is found by asking which account holds most of its mint. */
 async function readHolders(mints: Map<string, MintAccounts>, source: AccountSource): Promise<void> {
-  let wanted = [...mints.values()].filter((accounts) => accounts.mint.supply > 0n && needsHolder(accounts));
+  let wanted = [...mints.values()].filter(
+    (accounts) => accounts.holder === null && accounts.mint.supply > 0n && needsHolder(accounts),
+  );
   for (let tries = 0; wanted.length > 0; tries += 1) {
     if (tries === HOLDER_TRIES)
       throw new RpcError('unavailable', { details: 'the owner changes too often to be read' });
@@ -145,19 +231,24 @@ async function readHolders(mints: Map<string, MintAccounts>, source: AccountSour
 }
 
 function uriOf(found: Found): string {
+  if (found.kind === 'leaf') return found.metadata.uri.replaceAll('\0', '').trim();
   if (found.kind === 'core') return (found.asset ?? found.collection)?.uri ?? '';
   return mintUri(found.accounts);
 }
 
-function assetOf(found: Found, document: unknown, slot: number, options: AssetOptions): Asset | null {
-  if (found.kind === 'mint') return assetOfMint({ ...found.accounts, document, slot }, options);
+export function assetOf(found: Found, document: unknown, slot: number, options: AssetOptions): Asset | null {
+  if (found.kind === 'mint')
+    return assetOfMint({ ...found.accounts, document, slot }, options, found.listedFor ?? null);
+  if (found.kind === 'leaf') return assetOfLeaf(found.asset, found.metadata, { document, slot: found.slot }, options);
   const { id, asset, collection } = found;
   return assetOfCore({ id, asset, collection, document, slot }, options);
 }
 
 function withPrice(asset: Asset, dollars: number | null): Asset {
   if (dollars === null || asset.token_info === undefined) return asset;
-  const price_info = { price_per_token: dollars, currency: 'USDC' } as const;
+  const { balance, decimals } = asset.token_info;
+  const total = balance === undefined ? {} : { total_price: (Number(balance) / 10 ** decimals) * dollars };
+  const price_info = { price_per_token: dollars, ...total, currency: 'USDC' } as const;
   return { ...asset, token_info: { ...asset.token_info, price_info } };
 }
 
@@ -175,10 +266,7 @@ async function withCollections(
     found.map((one) => {
       const document = (known.get(uriOf(one)) ?? {}) as Readonly<Record<string, unknown>>;
       const members = COLLECTION_MEMBERS.filter((name) => document[name] !== undefined);
-      return [
-        one.kind === 'core' ? one.id : one.accounts.id,
-        Object.fromEntries(members.map((name) => [name, document[name]])),
-      ];
+      return [idOf(one), Object.fromEntries(members.map((name) => [name, document[name]]))];
     }),
   );
   return new Map(

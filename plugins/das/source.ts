@@ -1,3 +1,4 @@
+import { encode } from '../../src/lib/base58.ts';
 import { type ChainReader, codeOf, RpcError } from '../../src/plugin/plugin.ts';
 import { createSemaphore } from '../../src/runtime/semaphore.ts';
 import type { RawAccount } from '../../src/solana/accounts/decoded.ts';
@@ -12,12 +13,22 @@ export interface AccountSource {
   ofOwner(owner: string): Promise<readonly KeyedAccount[]>;
   /** The token accounts of a mint; `program` is that of the mint. */
   ofMint(mint: string, program: string): Promise<readonly KeyedAccount[]>;
+  /** The accounts of a program whose bytes stand at the given places. */
+  ofProgram(program: string, filters: readonly AccountFilter[]): Promise<readonly KeyedAccount[]>;
+  lamports(owner: string): Promise<number>;
+  /** The keys that the oldest transaction of an address names; empty when the upstream has none. */
+  firstTransaction(address: string): Promise<readonly string[]>;
   /** The account that holds most of a mint; null where none holds any. */
   largest(mint: string): Promise<string | null>;
-  /** The answer of an upstream that has a DAS API; null where it knows nothing of it. */
-  asset(params: unknown): Promise<unknown>;
+  /** The answer of an upstream that has a DAS API; null when it has none, or refuses the call. */
+  passOn(method: string, params: unknown): Promise<unknown>;
   /** The oldest slot that an account was read at; 0 before the first. */
   readonly slot: number;
+}
+
+export interface AccountFilter {
+  readonly offset: number;
+  readonly bytes: Uint8Array;
 }
 
 export interface KeyedAccount {
@@ -30,6 +41,17 @@ export interface KeyedAccount {
 const ACCOUNTS_PER_CALL = 100;
 const MINT_AT = 0;
 const COMMITMENT = 'confirmed';
+
+const SIGNATURES_PER_CALL = 1_000;
+/** A print that is traded more often than this has its mint in none of the transactions that are read. */
+const MOST_PAGES = 10;
+
+interface NodeTransaction {
+  readonly transaction: { readonly message: { readonly accountKeys: readonly string[] } };
+  readonly meta: {
+    readonly loadedAddresses?: { readonly writable?: readonly string[]; readonly readonly?: readonly string[] };
+  } | null;
+}
 
 interface NodeAccount {
   readonly owner: string;
@@ -111,6 +133,31 @@ export function createSource(chain: ChainReader, config: DasConfig, signal: Abor
       const options = { encoding: 'base64', filters, withContext: true };
       return keyed(await slotted<Parameters<typeof keyed>[0]>('getProgramAccounts', [program], options));
     },
+    async ofProgram(program, filters) {
+      const memcmp = filters.map(({ offset, bytes }) => ({ memcmp: { offset, bytes: encode(bytes) } }));
+      const options = { encoding: 'base64', filters: memcmp, withContext: true };
+      return keyed(await slotted<Parameters<typeof keyed>[0]>('getProgramAccounts', [program], options));
+    },
+    lamports: (owner) => slotted<number>('getBalance', [owner], {}),
+    async firstTransaction(address) {
+      let oldest: string | null = null;
+      for (let pages = 0; pages < MOST_PAGES; pages += 1) {
+        const before = oldest === null ? {} : { before: oldest };
+        const found: readonly { readonly signature: string }[] = await call('getSignaturesForAddress', [
+          address,
+          { commitment: COMMITMENT, limit: SIGNATURES_PER_CALL, ...before },
+        ]);
+        oldest = found.at(-1)?.signature ?? oldest;
+        if (found.length < SIGNATURES_PER_CALL) break;
+      }
+      if (oldest === null) return [];
+      const transaction = await call<NodeTransaction | null>('getTransaction', [
+        oldest,
+        { commitment: COMMITMENT, encoding: 'json', maxSupportedTransactionVersion: 0 },
+      ]);
+      const { writable = [], readonly = [] } = transaction?.meta?.loadedAddresses ?? {};
+      return [...(transaction?.transaction.message.accountKeys ?? []), ...writable, ...readonly];
+    },
     async largest(mint) {
       const found = await slotted<readonly { readonly address: string; readonly amount: string }[]>(
         'getTokenLargestAccounts',
@@ -120,16 +167,16 @@ export function createSource(chain: ChainReader, config: DasConfig, signal: Abor
       const [first] = found;
       return first === undefined || first.amount === '0' ? null : first.address;
     },
-    async asset(params) {
+    async passOn(method, params) {
       try {
         return await semaphore.run(
-          () => chain.call('getAsset', params as readonly unknown[], { signal, timeoutMs: config.upstreamTimeoutMs }),
+          () => chain.call(method, params as readonly unknown[], { signal, timeoutMs: config.upstreamTimeoutMs }),
           { signal },
         );
       } catch (cause) {
         // A plain node does not have the method, and a DAS API reports an unknown asset as an error.
         if (codeOf(cause) === 'CHAIN_RPC_ERROR') return null;
-        throw refusal('getAsset', cause, signal);
+        throw refusal(method, cause, signal);
       }
     },
   };

@@ -2,6 +2,8 @@
 import { keccak_256 } from '@noble/hashes/sha3.js';
 import { encode, encode32, encode64 } from '../../src/lib/base58.ts';
 import { hashLeaf, type LeafSchema } from '../../src/solana/concurrent/decode-concurrent.ts';
+import { writeLeafMetadata } from '../../src/solana/concurrent/leaf-metadata.ts';
+import { assetId, treeAuthority } from '../../src/solana/concurrent/tree.ts';
 import { readJsonFixture } from './fixtures.ts';
 
 interface Instruction {
@@ -71,13 +73,18 @@ export interface TreeCall {
   /** Data of the noop that the call makes; null when it makes none. */
   readonly told: Uint8Array | null;
   readonly schema?: LeafSchema | null;
+  /** Data of the instruction of Bubblegum. */
+  readonly data?: Uint8Array;
+  /** Who signs for the tree; that of Bubblegum without it. */
+  readonly authority?: Uint8Array;
 }
 
 /** A transaction with one outer instruction per call. `number` makes its signature. */
 export function treeTransaction(slot: number, number: number, calls: readonly TreeCall[]): object {
   const trees = [...new Set(calls.map(({ tree }) => encode32(tree)))];
   const payer = encode32(new Uint8Array(32).fill(5));
-  const accountKeys = [payer, ...trees, PROGRAM, NOOP, BUBBLEGUM];
+  const authorityOf = ({ tree, authority }: TreeCall): string => encode32(authority ?? treeAuthority(tree));
+  const accountKeys = [...new Set([payer, ...trees, ...calls.map(authorityOf), PROGRAM, NOOP, BUBBLEGUM])];
   const at = (key: string): number => accountKeys.indexOf(key);
   const noop = (data: Uint8Array): Instruction => ({ programIdIndex: at(NOOP), accounts: [], data: encode(data) });
   const signature = Buffer.alloc(64, 1);
@@ -86,14 +93,22 @@ export function treeTransaction(slot: number, number: number, calls: readonly Tr
     signature: encode64(signature),
     slot,
     accountKeys,
-    instructions: calls.map(() => ({ programIdIndex: at(BUBBLEGUM), accounts: [0], data: encode(Uint8Array.of(1)) })),
-    innerInstructions: calls.map(({ call, tree, told, schema }, index) => ({
+    instructions: calls.map(({ tree, data = Uint8Array.of(1) }) => ({
+      programIdIndex: at(BUBBLEGUM),
+      accounts: [0, at(encode32(tree))],
+      data: encode(data),
+    })),
+    innerInstructions: calls.map(({ call, tree, told, schema, authority }, index) => ({
       index,
       instructions: [
         ...(schema == null ? [] : [noop(leafEvent(schema))]),
         {
           programIdIndex: at(PROGRAM),
-          accounts: [at(encode32(tree)), 0, at(NOOP)],
+          accounts: [
+            at(encode32(tree)),
+            at(authorityOf({ call, tree, told, ...(authority === undefined ? {} : { authority }) })),
+            at(NOOP),
+          ],
           data: encode(Buffer.concat([Buffer.from(CALLS[call], 'hex'), Buffer.alloc(32)])),
         },
         ...(told === null ? [] : [noop(told)]),
@@ -182,6 +197,35 @@ export function schemaOf(id: Uint8Array, nonce: bigint, owner: number, version: 
     ...{ version, id, nonce, owner: key(owner), delegate: key(owner), dataHash: key(7), creatorHash: key(8) },
     more: version === 1 ? null : { collectionHash: key(9), assetDataHash: key(10), flags: 0 },
   };
+}
+
+/** An asset with metadata, and the data of the instruction that mints it. */
+export function mintOf(
+  tree: Uint8Array,
+  leaf: number,
+  owner: number,
+  name: string,
+): { readonly schema: LeafSchema; readonly data: Uint8Array } {
+  const bytes = writeLeafMetadata({
+    ...{
+      version: 2,
+      name,
+      symbol: 'C',
+      uri: '',
+      sellerFeeBasisPoints: 250,
+      primarySaleHappened: true,
+      isMutable: true,
+    },
+    ...{ editionNonce: null, tokenStandard: 0, collection: null, uses: null, tokenProgram: 0, creators: [] },
+  });
+  const hashes = {
+    dataHash: keccak(keccak_256(bytes), Buffer.of(250, 0)),
+    creatorHash: keccak_256(new Uint8Array(0)),
+    more: { collectionHash: keccak_256(new Uint8Array(32)), assetDataHash: keccak_256(new Uint8Array(0)), flags: 0 },
+  };
+  const schema = { ...schemaOf(assetId(tree, BigInt(leaf)), BigInt(leaf), owner, 2), ...hashes };
+  // Without asset data and without its schema.
+  return { schema, data: Buffer.concat([Buffer.from('78791792ad6ec7cd', 'hex'), bytes, Buffer.of(0, 0)]) };
 }
 
 /** What the account of a tree begins with when it remembers only its newest root. */

@@ -57,18 +57,21 @@ export async function createCnftBed(store: Store, trees: readonly string[] | 'al
       await store.write(async (tx) => {
         const [treeRows, leaves] = [createRowBook(tx, shapes.TREES), createRowBook(tx, shapes.INDEXED_LEAVES)];
         const [pending, assets] = [createRowBook(tx, shapes.PENDING), createRowBook(tx, shapes.ASSETS)];
+        const [metadata, changes] = [createRowBook(tx, shapes.METADATA), createRowBook(tx, shapes.CHANGES)];
         const pages = createPageBook(tx);
         const books = {
           tx,
           pages,
           pending,
           assets,
+          metadata,
+          changes,
           trees: createTreeBook({ tx, hashing, trees: treeRows, leaves, pages }),
         };
         const found = blocks.filter((block) => block !== null);
         const block = found.length === 0 ? null : joined(slot, found);
         await cnft.apply(books, block, { slot });
-        for (const book of [treeRows, leaves, pending, assets, pages]) await book.flush();
+        for (const book of [treeRows, leaves, pending, assets, metadata, changes, pages]) await book.flush();
       });
       highest = Math.max(highest, slot);
       await setHead(store, highest);
@@ -78,6 +81,7 @@ export async function createCnftBed(store: Store, trees: readonly string[] | 'al
       const all = await db.selectFrom('compression_trees').selectAll().where('type', '=', CONCURRENT_TREE).execute();
       const pages = await db.selectFrom('compression_pages').selectAll().orderBy('id').execute();
       const assets = await db.selectFrom('compression_assets').selectAll().execute();
+      const changes = await db.selectFrom('compression_changes').selectAll().execute();
       const pending = await db.selectFrom('compression_pending').selectAll().execute();
       const name = (id: number): string => encode32(all.find((tree) => tree.id === id)!.key);
       const ofTree = ({ id }: { readonly id: number }) => {
@@ -88,6 +92,8 @@ export async function createCnftBed(store: Store, trees: readonly string[] | 'al
         trees: sorted(all.map(({ id: _, ...tree }) => tree)),
         pages: sorted(pages.map((page) => ({ ...ofTree(page), bytes: page.bytes }))),
         assets: sorted(assets.map((asset) => ({ ...asset, tree: name(asset.tree) }))),
+        metadata: sorted(await db.selectFrom('compression_metadata').selectAll().execute()),
+        changes: sorted(changes.map((row) => ({ ...row, tree: name(row.tree) }))),
         pending: sorted(pending.map((row) => ({ ...row, tree: name(row.tree) }))),
       };
     },
@@ -107,6 +113,7 @@ type Block = NonNullable<ReturnType<NonNullable<ReturnType<typeof createCnft>>['
 const joined = (slot: number, blocks: readonly Block[]): Block => ({
   slot,
   steps: blocks.flatMap(({ steps }) => steps),
+  changes: blocks.flatMap(({ changes }) => changes),
   trees: blocks.flatMap(({ trees }) => trees),
   suspects: blocks.flatMap(({ suspects }) => suspects),
   faults: blocks.flatMap(({ faults }) => faults),

@@ -159,6 +159,7 @@ export async function resetTree(
   const { from, to } = pageRange(tree.id);
   await db.deleteFrom('compression_pages').where('id', '>=', from).where('id', '<=', to).execute();
   await db.deleteFrom('compression_assets').where('tree', '=', tree.id).execute();
+  await db.deleteFrom('compression_changes').where('tree', '=', tree.id).execute();
   await db
     .updateTable('compression_trees')
     .set({

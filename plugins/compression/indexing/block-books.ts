@@ -35,6 +35,8 @@ export interface BlockBooks {
   readonly blocks: Book<'compression_blocks'>;
   readonly head: Book<'compression_head'>;
   readonly assets: Book<'compression_assets'>;
+  readonly metadata: Book<'compression_metadata'>;
+  readonly changes: Book<'compression_changes'>;
   /** Indexed like `UNDONE`. */
   readonly all: readonly RowBook<object>[];
   flush(): Promise<void>;
@@ -62,6 +64,8 @@ export function openBooks(tx: StoreTx, hashing: Hashing): BlockBooks {
     blocks: createRowBook(tx, shapes.BLOCKS),
     head: createRowBook(tx, shapes.HEAD),
     assets: createRowBook(tx, shapes.ASSETS),
+    metadata: createRowBook(tx, shapes.METADATA),
+    changes: createRowBook(tx, shapes.CHANGES),
   };
   // In the order of UNDONE.
   const all = Object.values(rows) as unknown as RowBook<object>[];
@@ -123,7 +127,7 @@ export interface Undo {
 /** Tables whose rows belong to one slot alone: no other block depends on them. */
 const OWN_ROWS = new Set<string>([
   ...['compression_transactions', 'compression_subjects', 'compression_recent', 'compression_blocks'],
-  'compression_head',
+  ...['compression_head', 'compression_changes'],
 ]);
 
 export async function writeUndo(tx: StoreTx, block: DecodedBlock, books: BlockBooks): Promise<void> {

@@ -8,26 +8,24 @@ import {
   type ConcurrentEvent,
   decodeConcurrent,
 } from '../../../src/solana/concurrent/decode-concurrent.ts';
-import {
-  assetId,
-  type ConcurrentIds,
-  createConcurrentFinder,
-  createKeccakPairs,
-} from '../../../src/solana/concurrent/tree.ts';
+import { type ConcurrentIds, createConcurrentFinder, createKeccakPairs } from '../../../src/solana/concurrent/tree.ts';
 import { HASH_BYTES, zeroHashes } from '../../../src/solana/merkle/path.ts';
 import { type LeafChange, type UpdatedTree, updateTrees } from '../../../src/solana/merkle/update-trees.ts';
 import type { RowBook } from '../store/row-book.ts';
-import type { AssetRow, Db, Tables, TreeRow } from '../store/tables.ts';
+import type { Db, Tables, TreeRow } from '../store/tables.ts';
 import { HISTORY } from '../trees/hashing.ts';
 import type { PageBook } from '../trees/page-book.ts';
 import type { TreeBook } from '../trees/tree-book.ts';
 import type { NewTree } from '../trees/tree-update.ts';
+import { type AssetBooks, applyLeafChanges, type LeafChangeRecord, leafChange } from './leaf-assets.ts';
 
 /** Changes of concurrent trees in a block. */
 export interface CnftBlock {
   readonly slot: number;
   /** In order of execution. */
   readonly steps: readonly { readonly key: Uint8Array; readonly step: LeafStep }[];
+  /** The same changes, and what they say of assets. */
+  readonly changes: readonly LeafChangeRecord[];
   /** Every tree that a change names, as described by the change. */
   readonly trees: readonly NewTree[];
   /** Trees that can no longer be followed, and why. */
@@ -42,14 +40,15 @@ export function createCnftDecoder(isWanted: (tree: Uint8Array) => boolean): (blo
   return ({ slot, keys, transactions }) => {
     const ids = findPrograms(keys);
     if (ids.length === 0) return null;
-    const found = { steps: [], trees: [], suspects: [], faults: [] } as Mutable<Omit<CnftBlock, 'slot'>>;
+    const found = { steps: [], changes: [], trees: [], suspects: [], faults: [] } as Mutable<Omit<CnftBlock, 'slot'>>;
     for (const transaction of transactions) {
       const { events, faults } = readOne(transaction, keys, ids);
-      for (const event of events) if (isWanted(event.tree)) addEvent(found, event, slot);
+      const signature = transaction.signatures[0] ?? new Uint8Array(64);
+      for (const event of events) if (isWanted(event.tree)) addEvent(found, event, slot, signature);
       for (const { tree, reason } of faults) {
         if (tree === null || !isWanted(tree)) continue;
         found.suspects.push({ key: tree, reason: 'decode' });
-        found.faults.push({ signature: encode64(transaction.signatures[0] ?? new Uint8Array(64)), reason });
+        found.faults.push({ signature: encode64(signature), reason });
       }
     }
     return found.trees.length + found.suspects.length === 0 ? null : { slot, ...found };
@@ -68,22 +67,25 @@ function readOne(transaction: NormalTransaction, keys: KeyTable, ids: Concurrent
 
 type Mutable<T> = { [Name in keyof T]: T[Name] extends readonly (infer Item)[] ? Item[] : T[Name] };
 
-function addEvent(found: Mutable<Omit<CnftBlock, 'slot'>>, event: ConcurrentEvent, slot: number): void {
+function addEvent(
+  found: Mutable<Omit<CnftBlock, 'slot'>>,
+  event: ConcurrentEvent,
+  slot: number,
+  signature: Uint8Array,
+): void {
   const key = event.tree;
   if (event.kind === 'close') {
     found.suspects.push({ key, reason: 'closed' });
     return;
   }
-  const { height, seq, leafIndex, path, root, asset } = event;
+  const { height, seq, leafIndex, path, root } = event;
   found.trees.push({ key, type: CONCURRENT_TREE, queue: null, height, rootCapacity: null, nextTree: null });
   if (event.kind === 'prepared') found.suspects.push({ key, reason: 'prepared' });
   // Every tree starts empty.
   if (event.kind !== 'change') return;
   const leaf = path[0] as Uint8Array;
-  found.steps.push({
-    key,
-    step: { seq, slot, leafIndex, leaf, root, asset: asset === null ? null : { id: asset.id, nonce: asset.nonce } },
-  });
+  found.steps.push({ key, step: { seq, slot, leafIndex, leaf, root } });
+  found.changes.push(leafChange(event, signature));
 }
 
 /** One change of a concurrent tree. Steps of a tree are consecutive, from 1. */
@@ -95,8 +97,6 @@ export interface LeafStep {
   readonly leaf: Uint8Array;
   /** Root of the tree after it. */
   readonly root: Uint8Array;
-  /** The asset that the leaf claims to be. */
-  readonly asset: { readonly id: Uint8Array; readonly nonce: bigint } | null;
 }
 
 type PendingRow = Tables['compression_pending'];
@@ -104,28 +104,18 @@ type PendingRow = Tables['compression_pending'];
 /** Kind of pending rows of concurrent trees. */
 const STEP_KIND = 'concurrent';
 
-function pendingStep(tree: number, { seq, slot, leafIndex, leaf, root, asset }: LeafStep): PendingRow {
-  const body = {
-    leafIndex,
-    leaf: base64(leaf),
-    root: base64(root),
-    ...(asset === null ? {} : { asset: base64(asset.id), nonce: String(asset.nonce) }),
-  };
+function pendingStep(tree: number, { seq, slot, leafIndex, leaf, root }: LeafStep): PendingRow {
+  const body = { leafIndex, leaf: base64(leaf), root: base64(root) };
   return { tree, seq, kind: STEP_KIND, slot, body: JSON.stringify(body) };
 }
 
 function stepOf({ seq, slot, body }: PendingRow): LeafStep {
-  const { leafIndex, leaf, root, asset, nonce } = JSON.parse(body) as {
+  const { leafIndex, leaf, root } = JSON.parse(body) as {
     readonly leafIndex: number;
     readonly leaf: string;
     readonly root: string;
-    readonly asset?: string;
-    readonly nonce?: string;
   };
-  return {
-    ...{ seq, slot, leafIndex, leaf: bytes(leaf), root: bytes(root) },
-    asset: asset === undefined || nonce === undefined ? null : { id: bytes(asset), nonce: BigInt(nonce) },
-  };
+  return { seq, slot, leafIndex, leaf: bytes(leaf), root: bytes(root) };
 }
 
 const base64 = (value: Uint8Array): string => Buffer.from(value).toString('base64');
@@ -248,7 +238,10 @@ export function createCnftIndexer({ hashing, log, faults, changes }: CnftIndexer
 
   return {
     async apply(books, block, options) {
-      if (block !== null) await admit(books, block, options.ids);
+      if (block !== null) {
+        await admit(books, block, options.ids);
+        await applyLeafChanges(books, block.slot, block.changes);
+      }
       const fresh = block === null ? new Map<number, readonly LeafStep[]>() : newSteps(books, block);
       const due = new Map<number, readonly LeafStep[]>();
       for (const id of new Set([...fresh.keys(), ...(await ready(books, options))]))
@@ -291,7 +284,7 @@ const isOver = ({ status, reason }: TreeRow): boolean =>
   status === 'diverged' && (reason === 'closed' || reason === 'prepared');
 
 async function loadFor(books: CnftBooks, due: ReadonlyMap<number, readonly LeafStep[]>): Promise<void> {
-  const { trees, pages, assets, pending } = books;
+  const { trees, pages, pending } = books;
   const lists = [...due];
   const damaged = await pages.load(
     lists.map(([id, steps]) => ({
@@ -301,7 +294,6 @@ async function loadFor(books: CnftBooks, due: ReadonlyMap<number, readonly LeafS
   );
   for (const id of damaged)
     if (due.has(id) && trees.byId(id).status !== 'diverged') trees.change(id, { status: 'diverged', reason: 'page' });
-  await assets.load(lists.flatMap(([, steps]) => steps.flatMap(({ asset }) => (asset === null ? [] : [[asset.id]]))));
   await pending.load(lists.flatMap(([id, steps]) => steps.map(({ seq }) => [id, seq, STEP_KIND])));
 }
 
@@ -369,12 +361,11 @@ function createTreeAdmission({ hashing, log, faults }: AdmissionParts) {
 interface StepBooks {
   readonly trees: TreeBook;
   readonly pages: PageBook;
-  readonly assets: RowBook<AssetRow>;
 }
 
 /**
  * Applies consecutive steps from the tree's current state, up to the first whose root does not match, which makes
- * the tree diverge. Returns the number of applied steps. Pages and assets of the steps must be loaded.
+ * the tree diverge. Returns the number of applied steps. Pages of the steps must be loaded.
  */
 function applySteps(books: StepBooks, hashing: ConcurrentHashing, id: number, steps: readonly LeafStep[]): number {
   const update = (part: readonly LeafStep[]): UpdatedTree => {
@@ -411,17 +402,6 @@ function accept(books: StepBooks, id: number, steps: readonly LeafStep[], update
     ...{ seq: last.seq, root: Uint8Array.from(updated.root), verified_seq: last.seq, verified_slot: last.slot },
     next_index: steps.reduce((next, { leafIndex }) => Math.max(next, leafIndex + 1), tree.next_index),
   });
-  for (const step of steps) keepAsset(books, tree, step);
-}
-
-/** A leaf may claim to be any asset; the claim holds only when Bubblegum derives the id from this tree. */
-function keepAsset({ assets }: StepBooks, tree: TreeRow, { asset, leafIndex, leaf, seq }: LeafStep): void {
-  if (asset === null) return;
-  const known = assets.get(asset.id);
-  // A known asset was derived before, and no other tree can have its id.
-  if (known?.tree !== tree.id && !equalBytes(assetId(tree.key, asset.nonce), asset.id)) return;
-  const [id, copy] = [Uint8Array.from(asset.id), Uint8Array.from(leaf)];
-  assets.put({ id, tree: tree.id, leaf_index: leafIndex, leaf: copy, seq });
 }
 
 /** Pending steps that follow `seq` without a gap, at most `most`. */
@@ -465,7 +445,7 @@ async function treesThatAreReady({ db }: StoreTx, most: number): Promise<Uint8Ar
 }
 
 /** The books of a block for concurrent trees. */
-interface CnftBooks extends StepBooks {
+interface CnftBooks extends StepBooks, AssetBooks {
   readonly tx: StoreTx;
   readonly pending: RowBook<Tables['compression_pending']>;
 }

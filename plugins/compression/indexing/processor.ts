@@ -110,7 +110,7 @@ function withoutEvents(decoded: DecodedBlock): DecodedBlock {
   const suspects = concurrent?.trees.map(({ key }) => ({ key, reason: 'decode' })) ?? [];
   return {
     ...decoded,
-    concurrent: concurrent === null ? null : { slot, suspects, steps: [], trees: [], faults: [] },
+    concurrent: concurrent === null ? null : { slot, suspects, steps: [], changes: [], trees: [], faults: [] },
     transactions: decoded.transactions.map((transaction) => ({
       signature: transaction.signature,
       events: [],

@@ -3,7 +3,7 @@ import { encode32 } from '../../../src/lib/base58.ts';
 import type { Price, RpcCall, RpcMethod } from '../../../src/plugin/plugin.ts';
 import { eachSibling } from '../../../src/solana/merkle/path.ts';
 import * as s from '../../../src/solana/schemas.ts';
-import { type AssetRow, type Db, readAtOneSlot, type TreeRow } from '../store/tables.ts';
+import { type AssetRow, type Db, LEAF_STATE, readAtOneSlot, type TreeRow } from '../store/tables.ts';
 import type { PathPages } from '../trees/path.ts';
 import { isLeaf } from '../trees/path.ts';
 import { type Fields, key32, listOf, notFound } from './fields.ts';
@@ -144,16 +144,23 @@ async function findAssets(db: Db, reader: PathReader, ids: readonly Uint8Array[]
   const rows = await db
     .selectFrom('compression_assets as a')
     .innerJoin('compression_trees as t', 't.id', 'a.tree')
-    .select(['a.id as asset', 'a.leaf_index', 'a.leaf'])
+    .select(['a.id as asset', 'a.leaf_index', 'a.leaf', 'a.state'])
     .select(['t.id', 't.key', 't.height', 't.seq', 't.root', 't.status', 't.reason'])
     .where('a.id', 'in', distinct)
     .execute();
   for (const row of rows) requireProvable(row);
+  const present = rows.filter(({ state }) => state === LEAF_STATE.present);
   const pages = await reader.paths(
     db,
-    rows.map((row) => ({ tree: row, leafIndex: row.leaf_index })),
+    present.map((row) => ({ tree: row, leafIndex: row.leaf_index })),
   );
-  return rows
-    .map(({ asset, leaf_index, leaf, ...tree }, i) => ({ id: asset, leaf_index, leaf, tree, pages: pages[i] ?? [] }))
+  return present
+    .map(({ asset, leaf_index, leaf, state: _, ...tree }, i) => ({
+      id: asset,
+      leaf_index,
+      leaf,
+      tree,
+      pages: pages[i] ?? [],
+    }))
     .filter((path) => isLeaf(path.pages, path.leaf_index, path.leaf));
 }

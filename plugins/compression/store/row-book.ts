@@ -220,7 +220,18 @@ export const INDEXED_LEAVES = shape(
 );
 export const ADDRESS_QUEUE = shape('compression_address_queue', ['tree', 'queue_index'], ['address']);
 export const PENDING = shape('compression_pending', ['tree', 'seq', 'kind'], ['slot', 'body']);
-export const ASSETS = shape('compression_assets', ['id'], ['tree', 'leaf_index', 'leaf', 'seq']);
+export const ASSETS = shape(
+  'compression_assets',
+  ['id'],
+  [
+    ...(['tree', 'leaf_index', 'leaf', 'seq', 'slot', 'state', 'leaf_seq', 'version', 'owner', 'delegate'] as const),
+    ...(['data_hash', 'creator_hash', 'collection_hash', 'asset_data_hash', 'flags'] as const),
+  ],
+);
+export const METADATA = shape('compression_metadata', ['hash'], ['body']);
+export const CHANGES = blind(
+  shape('compression_changes', ['tree', 'seq'], ['leaf_index', 'slot', 'signature', 'operation']),
+);
 export const ROOTS = shape('compression_roots', ['tree', 'seq'], ['root', 'slot']);
 export const TRANSACTIONS = blind(shape('compression_transactions', ['slot', 'signature'], ['error']));
 export const SUBJECTS = blind(shape('compression_subjects', ['kind', 'subject', 'slot', 'signature'], []));
@@ -232,6 +243,7 @@ export const HEAD = shape('compression_head', ['id'], ['slot', 'block_time']);
 export const UNDONE: readonly TableShape<never>[] = [
   ...[TREES, FOREIGN, ACCOUNTS, TOKEN_ACCOUNTS, BALANCES, TOKEN_BALANCES, EARLY_SPENDS, INDEXED_LEAVES],
   ...[ADDRESS_QUEUE, PENDING, ROOTS, TRANSACTIONS, SUBJECTS, RECENT, BLOCKS, HEAD, ASSETS],
+  ...[METADATA, CHANGES],
 ] as unknown as readonly TableShape<never>[];
 
 /** Rows per statement: few distinct statement texts, within the limits of the engines. */

@@ -82,16 +82,35 @@ export interface TokenAccountRow {
   ata_owner: Uint8Array | null;
 }
 
-/** Position of the asset of a concurrent tree. */
+/**
+ * What became of the leaf of an asset. `redeemed`: emptied, for the asset to become an account. `unknown`: another leaf is there, of a kind
+ * that cannot be read.
+ */
+export const LEAF_STATE = { present: 0, burnt: 1, redeemed: 2, unknown: 3 } as const;
+
+/** The asset of a concurrent tree. Hashes and keys are 32 bytes. */
 export interface AssetRow {
-  /** 32 bytes. */
   id: Uint8Array;
   tree: number;
   leaf_index: number;
   /** Its leaf at the last change; if the tree now has another leaf there, the asset is no longer in it. */
   leaf: Uint8Array;
-  /** Sequence number of that change. */
+  /** Sequence number and slot of that change. */
   seq: number;
+  slot: number;
+  /** `LEAF_STATE`. */
+  state: number;
+  /** Sequence number of the last change that left a leaf, which the columns below are of; 0: none was indexed, and they are null. */
+  leaf_seq: number;
+  version: number | null;
+  owner: Uint8Array | null;
+  delegate: Uint8Array | null;
+  data_hash: Uint8Array | null;
+  creator_hash: Uint8Array | null;
+  /** The last three: version 2 only. */
+  collection_hash: Uint8Array | null;
+  asset_data_hash: Uint8Array | null;
+  flags: number | null;
 }
 
 /** The kind of key that a list of signatures belongs to. */
@@ -123,6 +142,17 @@ export interface Tables {
   /** Events of a tree that cannot be applied yet: an earlier one is missing, or the tree is diverged. `body` is JSON. */
   compression_pending: { tree: number; seq: number; kind: string; slot: number; body: string };
   compression_assets: AssetRow;
+  /** Metadata of assets by their data hash, in the bytes that have it. Many assets may share it. */
+  compression_metadata: { hash: Uint8Array; body: Uint8Array };
+  /** Changes of leaves. `operation`: the instruction of Bubblegum, empty when it is unknown. */
+  compression_changes: {
+    tree: number;
+    seq: number;
+    leaf_index: number;
+    slot: number;
+    signature: Uint8Array;
+    operation: string;
+  };
   /** Transactions with compression. `error` is the text of its JSON. */
   compression_transactions: { slot: number; signature: Uint8Array; error: string | null };
   compression_subjects: { kind: number; subject: Uint8Array; slot: number; signature: Uint8Array };
@@ -233,8 +263,16 @@ async function createTrees(tx: StoreTx): Promise<void> {
       PRIMARY KEY (tree, seq, kind))${clustered}`,
     // Assets of concurrent trees.
     sql`CREATE TABLE compression_assets (
-      id ${blob} PRIMARY KEY, tree ${int} NOT NULL, leaf_index ${int} NOT NULL, leaf ${blob} NOT NULL, seq ${int} NOT NULL)${clustered}`,
+      id ${blob} PRIMARY KEY, tree ${int} NOT NULL, leaf_index ${int} NOT NULL, leaf ${blob} NOT NULL, seq ${int} NOT NULL,
+      slot ${int} NOT NULL, state ${int} NOT NULL, leaf_seq ${int} NOT NULL, version ${int}, owner ${blob}, delegate ${blob},
+      data_hash ${blob}, creator_hash ${blob}, collection_hash ${blob}, asset_data_hash ${blob}, flags ${int})${clustered}`,
     sql`CREATE INDEX compression_assets_by_tree ON compression_assets (tree)`,
+    sql`CREATE INDEX compression_assets_by_owner ON compression_assets (owner, id)`,
+    sql`CREATE TABLE compression_metadata (hash ${blob} PRIMARY KEY, body ${blob} NOT NULL)`,
+    sql`CREATE TABLE compression_changes (
+      tree ${int} NOT NULL, seq ${int} NOT NULL, leaf_index ${int} NOT NULL, slot ${int} NOT NULL, signature ${blob} NOT NULL,
+      operation TEXT NOT NULL, PRIMARY KEY (tree, seq))${clustered}`,
+    sql`CREATE INDEX compression_changes_by_leaf ON compression_changes (tree, leaf_index, seq)`,
   ];
   for (const statement of statements) await statement.execute(tx.db);
 }

@@ -1,3 +1,5 @@
+import { encode32 } from '../../lib/base58.ts';
+import { equalBytes } from '../../lib/equal-bytes.ts';
 import type { CoreAsset, CoreCollection } from '../accounts/core.ts';
 import type { CorePlugins } from '../accounts/core-plugins.ts';
 import type { Edition, Metadata } from '../accounts/metaplex.ts';
@@ -10,6 +12,9 @@ import {
   type TokenMetadata,
 } from '../accounts/token.ts';
 import { coreAssetSigner, SYSTEM_PROGRAM, WRAPPED_SOL_MINT } from '../addresses.ts';
+import { hashLeaf } from '../concurrent/decode-concurrent.ts';
+import type { LeafMetadata } from '../concurrent/leaf-metadata.ts';
+import { treeAuthority } from '../concurrent/tree.ts';
 import { type Content, contentOf } from './content.ts';
 
 /**
@@ -40,7 +45,7 @@ export interface Asset {
   readonly id: string;
   readonly content: Content;
   readonly authorities: readonly { readonly address: string; readonly scopes: readonly ['full'] }[];
-  readonly compression: typeof NOT_COMPRESSED;
+  readonly compression: Compression;
   readonly grouping: readonly Grouping[];
   readonly royalty: Royalty;
   readonly creators: readonly AssetCreator[];
@@ -90,6 +95,8 @@ interface AssetCreator {
 
 interface Ownership {
   readonly frozen: boolean;
+  /** Compressed assets of version 2 only. */
+  readonly non_transferable?: boolean;
   readonly delegated: boolean;
   readonly delegate: string | null;
   readonly ownership_model: 'single' | 'token';
@@ -117,7 +124,21 @@ interface TokenInfo {
   readonly freeze_authority?: string;
 }
 
-const NOT_COMPRESSED = {
+interface Compression {
+  readonly eligible: boolean;
+  readonly compressed: boolean;
+  readonly data_hash: string;
+  readonly creator_hash: string;
+  readonly collection_hash?: string;
+  readonly asset_data_hash?: string;
+  readonly flags?: number;
+  readonly asset_hash: string;
+  readonly tree: string;
+  readonly seq: number;
+  readonly leaf_id: number;
+}
+
+const NOT_COMPRESSED: Compression = {
   ...{
     eligible: false,
     compressed: false,
@@ -128,7 +149,7 @@ const NOT_COMPRESSED = {
     seq: 0,
     leaf_id: 0,
   },
-} as const;
+};
 
 /** What the accounts of a mint hold. */
 export interface MintAccounts {
@@ -313,6 +334,108 @@ function tokenInfoOf(
     ...(mint.freezeAuthority === null ? {} : { freeze_authority: mint.freezeAuthority }),
   };
 }
+
+/** A compressed asset in its tree, with its proven metadata. Keys and hashes are 32 bytes. */
+interface LeafAsset {
+  readonly id: Uint8Array;
+  readonly tree: Uint8Array;
+  readonly leafIndex: number;
+  readonly leaf: Uint8Array;
+  readonly seq: number;
+  readonly version: 1 | 2;
+  /** `redeemed`: its leaf is empty, and it may be an account by now. */
+  readonly state: 'present' | 'burnt' | 'redeemed';
+  readonly owner: Uint8Array;
+  readonly delegate: Uint8Array;
+  readonly dataHash: Uint8Array;
+  readonly creatorHash: Uint8Array;
+  /** Version 2 only. */
+  readonly more: {
+    readonly collectionHash: Uint8Array;
+    readonly assetDataHash: Uint8Array;
+    readonly flags: number;
+  } | null;
+}
+
+const NO_KEY = new Uint8Array(32);
+/** Bits of the flags of a leaf. */
+const FLAG = { frozen: 1, frozenByCollection: 2, nonTransferable: 4 } as const;
+const USE_METHODS = ['Burn', 'Multiple', 'Single'] as const;
+
+export function assetOfLeaf(
+  asset: LeafAsset,
+  metadata: LeafMetadata,
+  { document, slot }: { readonly document: unknown; readonly slot: number },
+  options: AssetOptions,
+): Asset {
+  const { more, seq, leafIndex } = asset;
+  const hashes = hashesOf(asset);
+  const { collection, uses } = metadata;
+  const isDelegated = !equalBytes(asset.delegate, asset.owner) && !equalBytes(asset.delegate, NO_KEY);
+  const has = (...bits: readonly number[]): boolean => bits.some((bit) => ((more?.flags ?? 0) & bit) !== 0);
+  return {
+    interface: 'V1_NFT',
+    id: encode32(asset.id),
+    content: contentOf({
+      ...{ uri: metadata.uri, name: metadata.name, symbol: metadata.symbol, document },
+      // Bubblegum has no other kind, and older mints leave it out.
+      tokenStandard: 'NonFungible',
+    }),
+    authorities: [{ address: encode32(treeAuthority(asset.tree)), scopes: ['full'] }],
+    compression: {
+      ...{ eligible: false, compressed: true },
+      ...{ data_hash: encode32(hashes.dataHash), creator_hash: encode32(hashes.creatorHash) },
+      ...(more === null
+        ? {}
+        : {
+            collection_hash: encode32(more.collectionHash),
+            asset_data_hash: encode32(more.assetDataHash),
+            flags: more.flags,
+          }),
+      ...{ asset_hash: encode32(hashes.leaf), tree: encode32(asset.tree), seq, leaf_id: leafIndex },
+    },
+    grouping: groupingOf(
+      collection === null ? null : { key: encode32(collection.key), verified: collection.verified },
+      options,
+    ),
+    royalty: royaltyOf(metadata.sellerFeeBasisPoints, metadata.primarySaleHappened),
+    creators: metadata.creators.map(({ address, share, verified }) => ({
+      address: encode32(address),
+      share,
+      verified,
+    })),
+    ownership: {
+      frozen: has(FLAG.frozen, FLAG.frozenByCollection),
+      ...(more === null ? {} : { non_transferable: has(FLAG.nonTransferable) }),
+      delegated: isDelegated,
+      delegate: isDelegated ? encode32(asset.delegate) : null,
+      ownership_model: 'single',
+      owner: encode32(asset.owner),
+    },
+    ...(uses === null
+      ? {}
+      : {
+          uses: {
+            use_method: USE_METHODS[uses.method] ?? 'Burn',
+            remaining: uses.remaining,
+            total: uses.total,
+          },
+        }),
+    supply: { print_max_supply: 0, print_current_supply: 0, edition_nonce: metadata.editionNonce },
+    mutable: metadata.isMutable,
+    burnt: asset.state === 'burnt',
+    ...(options.dialect === 'hosted' ? { last_indexed_slot: slot } : {}),
+  };
+}
+
+/** As in the reference: a burnt asset keeps the hash of its last leaf, and a redeemed one has none. */
+function hashesOf(asset: LeafAsset): Pick<LeafAsset, 'dataHash' | 'creatorHash' | 'leaf'> {
+  if (asset.state === 'present') return asset;
+  if (asset.state === 'redeemed') return NO_HASHES;
+  return { ...asset, leaf: hashLeaf({ ...asset, nonce: BigInt(asset.leafIndex) }) };
+}
+
+const NO_HASHES = { dataHash: NO_KEY, creatorHash: NO_KEY, leaf: NO_KEY } as const;
 
 /** A Core asset or collection, with the collection that an asset is in, if it was read. */
 interface CoreAccounts {

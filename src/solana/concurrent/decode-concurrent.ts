@@ -3,7 +3,8 @@ import { equalBytes } from '../../lib/equal-bytes.ts';
 import type { KeyTable, NormalTransaction } from '../../ports/block.ts';
 import { type ByteReader, createByteReader, LayoutError } from '../byte-reader.ts';
 import { type InstructionGroup, instructionGroups, type Step } from '../compression/programs.ts';
-import type { ConcurrentIds } from './tree.ts';
+import { metadataAfter, operationOf } from './leaf-metadata.ts';
+import { type ConcurrentIds, treeAuthority } from './tree.ts';
 
 export interface ConcurrentDecoded {
   /** In order of execution. */
@@ -42,7 +43,7 @@ export function decodeConcurrent(
       if (found === null) return;
       if ('reason' in found) faults.push(found);
       else if (found.kind === 'close') events.push(found);
-      else events.push({ ...found, asset: assetOf(found.path[0] as Uint8Array, group, at, ids) });
+      else events.push({ ...found, ...leafOf(found, group, at, pair, table) });
     });
   }
   return { events, faults };
@@ -53,7 +54,7 @@ function readCall(
   next: Step | undefined,
   noop: number,
   table: KeyTable,
-): Omit<ChangeEvent, 'asset'> | Extract<ConcurrentEvent, { kind: 'close' }> | ConcurrentFault | null {
+): (ChangeLog & Pick<ChangeEvent, 'kind'>) | Extract<ConcurrentEvent, { kind: 'close' }> | ConcurrentFault | null {
   const name = Buffer.from(data.buffer, data.byteOffset, Math.min(8, data.length)).toString('hex');
   const kind = CHANGES[name];
   if (kind === undefined && name !== CLOSE) return null;
@@ -72,12 +73,46 @@ function readCall(
   }
 }
 
+/**
+ * What Bubblegum says of the leaf. It signs for its trees with an account of its own, so no other program can set a leaf of them; leaves of
+ * other trees are no assets, whatever they claim.
+ */
+function leafOf(
+  { tree, path }: ChangeLog,
+  group: InstructionGroup,
+  call: number,
+  { noop, bubblegum }: ConcurrentIds[number],
+  table: KeyTable,
+): Pick<ChangeEvent, 'asset' | 'operation' | 'metadata'> {
+  const { accounts } = group[call] as Step;
+  if (!equalBytes(keyAt(accounts, AUTHORITY_AT, table), treeAuthority(tree)))
+    return { asset: null, operation: null, metadata: null };
+  const asset = assetOf(path[0] as Uint8Array, group, call, noop);
+  // Its instruction is the last one before the call that names the tree.
+  const [named = -1] = accounts;
+  let at = call - 1;
+  while (at >= 0 && !(group[at]?.program === bubblegum && group[at]?.accounts.includes(named))) at -= 1;
+  const step = bubblegum < 0 ? undefined : group[at];
+  if (step === undefined) return { asset, operation: '', metadata: null };
+  const { data } = step;
+  const account = (position: number): Uint8Array => keyAt(step.accounts, position, table);
+  const metadata = asset === null ? null : metadataAfter({ data, account }, asset);
+  return { asset, operation: operationOf(data) ?? '', metadata };
+}
+
+const AUTHORITY_AT = 1;
+
+function keyAt(accounts: readonly number[], position: number, table: KeyTable): Uint8Array {
+  const id = accounts[position] ?? -1;
+  return id < 0 ? new Uint8Array(0) : table.bytes(id);
+}
+
 /** A schema emitted before the call whose hash is this leaf. The emitting program is then irrelevant. */
-function assetOf(leaf: Uint8Array, group: InstructionGroup, call: number, ids: ConcurrentIds): LeafSchema | null {
+function assetOf(leaf: Uint8Array, group: InstructionGroup, call: number, noop: number): LeafSchema | null {
   if (leaf.every((byte) => byte === 0)) return null;
   for (let at = call - 1; at >= 0; at -= 1) {
     const { program, data } = group[at] as Step;
-    if (!ids.some(({ noop }) => noop === program)) continue;
+    if (program !== noop) continue;
     const schema = tryRead(data);
     if (schema !== null && equalBytes(hashLeaf(schema), leaf)) return schema;
   }
@@ -162,6 +197,10 @@ export interface ChangeEvent extends ChangeLog {
   readonly kind: 'start' | 'prepared' | 'change';
   /** The asset that Bubblegum stores in this leaf; null when the leaf was emptied or belongs to another program. */
   readonly asset: LeafSchema | null;
+  /** Name of the instruction of Bubblegum that made the change; empty when it is unknown, null when another program made it. */
+  readonly operation: string | null;
+  /** The metadata of the asset (`writeLeafMetadata`), if the instruction has it and the leaf its hashes. */
+  readonly metadata: Uint8Array | null;
 }
 
 /** The tree was closed. */

@@ -13,18 +13,30 @@ const COMPRESSION = [
   { program: MPL_COMPRESSION, noop: 'mnoopTCrg4p8ry25e4bcWA9XZjbNjMTfgYVGGEdRsf3' },
 ];
 
+export const BUBBLEGUM = 'BGUMAp9Gq7iTEuizy4pqaxsTyUCBK68MDfK752saRPUY';
+
 /** Base58 ids of the programs with concurrent trees. */
 export const CONCURRENT_PROGRAMS: readonly string[] = [SPL_COMPRESSION, MPL_COMPRESSION];
 
-/** Ids of these programs in the key table of one block, each with the noop through which it emits changes. */
-export type ConcurrentIds = readonly { readonly program: number; readonly noop: number }[];
+/**
+ * Ids of these programs in the key table of one block, each with the noop through which it emits changes, and with Bubblegum, which may call
+ * it; -1 when absent.
+ */
+export type ConcurrentIds = readonly {
+  readonly program: number;
+  readonly noop: number;
+  readonly bubblegum: number;
+}[];
 
 /** Finds the programs in a block; omits those that do not occur. */
 export function createConcurrentFinder(): (keys: KeyTable) => ConcurrentIds {
   const known = COMPRESSION.map(({ program, noop }) => ({ program: keyOf(program), noop: keyOf(noop) }));
+  const bubblegum = keyOf(BUBBLEGUM);
   return (keys) =>
     known
-      .map(({ program, noop }) => ({ program: keys.find(program), noop: keys.find(noop) }))
+      .map(({ program, noop }) => ({
+        ...{ program: keys.find(program), noop: keys.find(noop), bubblegum: keys.find(bubblegum) },
+      }))
       .filter(({ program }) => program >= 0);
 }
 
@@ -80,7 +92,20 @@ export function readConcurrentTree(data: Uint8Array): ConcurrentTreeAccount {
   };
 }
 
-const BUBBLEGUM = 'BGUMAp9Gq7iTEuizy4pqaxsTyUCBK68MDfK752saRPUY';
+const authorities = new Map<string, Uint8Array>();
+const MOST_AUTHORITIES = 10_000;
+
+/** The account that signs for Bubblegum in the tree, which the asset API calls the authority of its assets. */
+export function treeAuthority(tree: Uint8Array): Uint8Array {
+  const name = Buffer.from(tree).toString('latin1');
+  const known = authorities.get(name);
+  if (known !== undefined) return known;
+  const address = programAddress([tree], knownKey(BUBBLEGUM));
+  // Derived anew at any time, so forgetting all of them is cheap enough.
+  if (authorities.size >= MOST_AUTHORITIES) authorities.clear();
+  authorities.set(name, address);
+  return address;
+}
 
 /** The id of the asset with this number in a tree: an address derived by Bubblegum, without a private key. */
 export function assetId(tree: Uint8Array, nonce: bigint): Uint8Array {

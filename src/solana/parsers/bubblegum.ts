@@ -7,6 +7,7 @@ import {
   readChangeLog,
   readLeafEvent,
 } from '../concurrent/decode-concurrent.ts';
+import { type LeafMetadata, readLeafMetadata, readMetadataUpdate } from '../concurrent/leaf-metadata.ts';
 import { assetId } from '../concurrent/tree.ts';
 import { u32At, u64At } from '../movements/instructions.ts';
 import { discriminatorOf, type TransactionParser, type TransactionView, type ViewStep } from './parser.ts';
@@ -205,63 +206,44 @@ function readMintMetadata(data: Uint8Array, layout: 1 | 2): Readonly<Record<stri
   }
 }
 
-const text = (reader: ByteReader): string => Buffer.from(reader.blob()).toString('utf8');
-
-function head(reader: ByteReader) {
-  return {
-    name: text(reader),
-    symbol: text(reader),
-    uri: text(reader),
-    sellerFeeBasisPoints: reader.u16(),
-    primarySaleHappened: reader.bool(),
-    isMutable: reader.bool(),
-  };
-}
-
 function readV1(reader: ByteReader): Readonly<Record<string, unknown>> {
-  const { name, symbol, uri, sellerFeeBasisPoints, primarySaleHappened, isMutable } = head(reader);
-  const editionNonce = reader.option(() => reader.u8());
-  const standard = reader.option(() => reader.u8());
-  const collection = reader.option(() => ({ verified: reader.bool(), key: encode32(reader.key()) }));
-  const uses = reader.option(() => ({
-    useMethod: nameOf(USE_METHODS, reader.u8()),
-    remaining: Number(reader.u64()),
-    total: Number(reader.u64()),
-  }));
-  const tokenProgramVersion = nameOf(TOKEN_PROGRAMS, reader.u8());
+  const { collection, editionNonce, tokenStandard, uses, tokenProgram, ...given } = readLeafMetadata(reader, 1);
   return {
-    ...(collection === null ? {} : { collection: { key: collection.key, verified: collection.verified } }),
-    creators: creators(reader),
+    ...(collection === null ? {} : { collection: { key: encode32(collection.key), verified: collection.verified } }),
+    creators: creatorsOf(given),
     ...(editionNonce === null ? {} : { editionNonce }),
-    ...{ isMutable, name, primarySaleHappened, sellerFeeBasisPoints, symbol, tokenProgramVersion },
-    ...(standard === null ? {} : { tokenStandard: nameOf(STANDARDS, standard) }),
-    uri,
-    ...(uses === null ? {} : { uses }),
+    ...{ isMutable: given.isMutable, name: given.name, primarySaleHappened: given.primarySaleHappened },
+    ...{ sellerFeeBasisPoints: given.sellerFeeBasisPoints, symbol: given.symbol },
+    tokenProgramVersion: nameOf(TOKEN_PROGRAMS, tokenProgram),
+    ...(tokenStandard === null ? {} : { tokenStandard: nameOf(STANDARDS, tokenStandard) }),
+    uri: given.uri,
+    ...(uses === null
+      ? {}
+      : {
+          uses: {
+            useMethod: nameOf(USE_METHODS, uses.method),
+            remaining: Number(uses.remaining),
+            total: Number(uses.total),
+          },
+        }),
   };
 }
 
 function readV2(reader: ByteReader): Readonly<Record<string, unknown>> {
-  const { name, symbol, uri, sellerFeeBasisPoints, primarySaleHappened, isMutable } = head(reader);
-  const standard = reader.option(() => reader.u8());
-  const list = creators(reader);
-  const collection = reader.option(() => encode32(reader.key()));
+  const { collection, tokenStandard, ...given } = readLeafMetadata(reader, 2);
   return {
     // A mint of this version fails unless the collection signs.
-    ...(collection === null ? {} : { collection: { key: collection, verified: true } }),
-    creators: list,
-    ...{ isMutable, name, primarySaleHappened, sellerFeeBasisPoints, symbol },
-    ...(standard === null ? {} : { tokenStandard: nameOf(STANDARDS, standard) }),
-    uri,
+    ...(collection === null ? {} : { collection: { key: encode32(collection.key), verified: true } }),
+    creators: creatorsOf(given),
+    ...{ isMutable: given.isMutable, name: given.name, primarySaleHappened: given.primarySaleHappened },
+    ...{ sellerFeeBasisPoints: given.sellerFeeBasisPoints, symbol: given.symbol },
+    ...(tokenStandard === null ? {} : { tokenStandard: nameOf(STANDARDS, tokenStandard) }),
+    uri: given.uri,
   };
 }
 
-function creators(reader: ByteReader) {
-  return reader.list(() => {
-    const address = encode32(reader.key());
-    const verified = reader.bool();
-    return { address, share: reader.u8(), verified };
-  }, 34);
-}
+const creatorsOf = ({ creators }: Pick<LeafMetadata, 'creators'>) =>
+  creators.map(({ address, share, verified }) => ({ address: encode32(address), share, verified }));
 
 function nameOf(names: readonly string[], at: number): string {
   const name = names[at];
@@ -278,40 +260,16 @@ const HEAD_BYTES = 8 + 32 + 8 + 4;
 function readUpdateArgs(data: Uint8Array): Readonly<Record<string, unknown>> | null {
   try {
     const reader = createByteReader(data, HEAD_BYTES);
-    const text = (): string => Buffer.from(reader.blob()).toString('utf8');
-    const creator = () => {
-      const address = encode32(reader.key());
-      const verified = reader.bool();
-      return { address, share: reader.u8(), verified };
-    };
-    skipMetadata(reader);
-    const args = {
-      name: reader.option(text),
-      symbol: reader.option(text),
-      uri: reader.option(text),
-      creators: reader.option(() => reader.list(creator, 34)),
-      sellerFeeBasisPoints: reader.option(() => reader.u16()),
-      primarySaleHappened: reader.option(() => reader.bool()),
-      isMutable: reader.option(() => reader.bool()),
-    };
+    // The previous metadata.
+    readLeafMetadata(reader, 1);
+    const update = readMetadataUpdate(reader);
+    const args = { ...update, creators: update.creators === null ? null : creatorsOf({ creators: update.creators }) };
     const given = Object.entries(args).filter(([, value]) => value !== null);
     return Object.fromEntries(given.sort(([left], [right]) => (left < right ? -1 : 1)));
   } catch (error) {
     if (error instanceof LayoutError) return null;
     throw error;
   }
-}
-
-/** The previous metadata. */
-function skipMetadata(reader: ReturnType<typeof createByteReader>): void {
-  for (let part = 0; part < 3; part++) reader.blob();
-  reader.bytes(4);
-  reader.option(() => reader.u8());
-  reader.option(() => reader.u8());
-  reader.option(() => reader.bytes(33));
-  reader.option(() => reader.bytes(17));
-  reader.u8();
-  reader.list(() => reader.bytes(34), 34);
 }
 
 const NOOPS = ['noopb9bkMVfRPU8AsbpTUg8AQkHtKwMYZiFUjNRtMmV', 'mnoopTCrg4p8ry25e4bcWA9XZjbNjMTfgYVGGEdRsf3'];

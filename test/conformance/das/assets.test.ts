@@ -23,7 +23,7 @@ import {
   Transaction,
 } from '@solana/web3.js';
 import { createHelius } from 'helius-sdk';
-import { CORE_PROGRAM, METADATA_PROGRAM, metadataAddress } from '../../../src/solana/addresses.ts';
+import { CORE_PROGRAM, editionAddress, METADATA_PROGRAM, metadataAddress } from '../../../src/solana/addresses.ts';
 import { chainMissing, startChain, type TestChain } from '../../helpers/chain.ts';
 import { type DaemonInProcess, startDaemon } from '../../helpers/daemon.ts';
 import { redirectHostedClients } from '../../helpers/hosted-client.ts';
@@ -285,6 +285,147 @@ suite('assets that are read from their accounts', { skip: (await chainMissing())
     }
     // Some clients always send a page, 0 when they page in another way.
     assert.equal((await ask('getTokenAccounts', { owner, page: 0, after: held.toBase58() })).error, undefined);
+  });
+
+  test('assets of an owner: NFTs and Core assets, tokens too when asked for, in pages by id', async () => {
+    const { connection } = chain;
+    const wallet = Keypair.generate().publicKey;
+    const [one, many] = [
+      await createMint(connection, payer, payer.publicKey, null, 0),
+      await createMint(connection, payer, payer.publicKey, null, 3),
+    ];
+    for (const [mint, amount] of [
+      [one, 1],
+      [many, 2_500],
+    ] as const)
+      await mintTo(connection, payer, mint, await createAccount(connection, payer, mint, wallet), payer, amount);
+    await setAuthority(connection, payer, one, payer, AuthorityType.MintTokens, null);
+    await setMetadata(one.toBase58(), { name: 'Owned' });
+    const [core, group] = [Keypair.generate().publicKey, Keypair.generate().publicKey];
+    const text = (value: string) => Buffer.concat([Buffer.from([value.length, 0, 0, 0]), Buffer.from(value)]);
+    const set = (address: PublicKey, data: Buffer) =>
+      chain.setAccount(address.toBase58(), { lamports: 1_000_000, owner: CORE_PROGRAM, data });
+    const authority = payer.publicKey.toBuffer();
+    await set(
+      core,
+      Buffer.concat([
+        Buffer.of(1),
+        wallet.toBuffer(),
+        Buffer.of(2),
+        group.toBuffer(),
+        text('A'),
+        text(''),
+        Buffer.of(0),
+      ]),
+    );
+    const collectionOf = (size: number) =>
+      Buffer.concat([Buffer.of(5), authority, text('Group'), text(''), Buffer.of(size, 0, 0, 0, size, 0, 0, 0)]);
+    await set(group, collectionOf(1));
+    const ids = async (method: string, params: object): Promise<string[]> => {
+      const { result, error } = await ask(method, params);
+      assert.equal(error, undefined, error?.message);
+      return result.items.map(({ id }: { id: string }) => id);
+    };
+    const sorted = (list: readonly PublicKey[]) =>
+      [...list].sort((a, b) => Buffer.compare(a.toBuffer(), b.toBuffer())).map((key) => key.toBase58());
+    const ownerAddress = wallet.toBase58();
+    assert.deepEqual(await ids('getAssetsByOwner', { ownerAddress }), sorted([one, core]));
+    assert.deepEqual(
+      await ids('getAssetsByOwner', { ownerAddress, displayOptions: { showFungible: true } }),
+      sorted([one, many, core]),
+    );
+    assert.deepEqual(
+      await ids('getAssetsByOwner', { ownerAddress, sortBy: { sortBy: 'id', sortDirection: 'desc' } }),
+      sorted([one, core]).reverse(),
+    );
+    const first = await ask('getAssetsByOwner', { ownerAddress, limit: 1, options: { showNativeBalance: true } });
+    assert.deepEqual(first.result.nativeBalance, { lamports: 0, price_per_sol: 0, total_price: 0 });
+    const { cursor } = first.result;
+    assert.deepEqual(await ids('getAssetsByOwner', { ownerAddress, cursor }), sorted([one, core]).slice(1));
+    assert.deepEqual(await ids('searchAssets', { ownerAddress, tokenType: 'fungible' }), [many.toBase58()]);
+    assert.deepEqual(await ids('searchAssets', { ownerAddress, name: 'Owned', sortBy: null }), [one.toBase58()]);
+    assert.deepEqual(await ids('searchAssets', { ownerAddress, grouping: ['collection', collection] }), [
+      one.toBase58(),
+    ]);
+    const { result } = await ask('getAssetsByOwner', { ownerAddress, tokenType: 'fungible' });
+    assert.deepEqual([result.items[0].token_info.balance, result.items[0].ownership.owner], [2_500, ownerAddress]);
+    // A Core collection counts its assets.
+    const groupParams = { groupKey: 'collection', groupValue: group.toBase58() };
+    assert.deepEqual(await ids('getAssetsByGroup', groupParams), [core.toBase58()]);
+    assert.deepEqual((await ask('getGrouping', groupParams)).result, {
+      ...{ group_key: 'collection', group_name: 'Group', group_size: 1 },
+    });
+    assert.deepEqual(
+      await ids('getAssetsByAuthority', { authorityAddress: payer.publicKey.toBase58() }),
+      sorted([core, group]),
+    );
+    await set(group, collectionOf(2));
+    assert.match(
+      (await ask('getAssetsByGroup', groupParams)).error!.message,
+      /has 2 assets, of which 1 have an account/,
+    );
+  });
+
+  test('prints of a master edition, with the mints that only their transactions name', async () => {
+    const [master, mint] = [Keypair.generate().publicKey.toBase58(), nft.toBase58()];
+    const u64 = (value: number) => Buffer.from(BigUint64Array.of(BigInt(value)).buffer);
+    const set = (address: string, data: Buffer) =>
+      chain.setAccount(address, { lamports: 1_000_000, owner: METADATA_PROGRAM, data });
+    await set(editionAddress(master), Buffer.concat([Buffer.of(6), u64(1), Buffer.of(1), u64(10)]));
+    await set(
+      editionAddress(mint),
+      Buffer.concat([Buffer.of(1), new PublicKey(editionAddress(master)).toBuffer(), u64(4)]),
+    );
+    // The transaction that made it names both.
+    const printed = SystemProgram.transfer({ fromPubkey: payer.publicKey, toPubkey: payer.publicKey, lamports: 1 });
+    for (const key of [mint, editionAddress(mint)])
+      printed.keys.push({ pubkey: new PublicKey(key), isSigner: false, isWritable: false });
+    await sendAndConfirmTransaction(chain.connection, new Transaction().add(printed), [payer]);
+    const { result } = await ask('getNftEditions', { mint: master, limit: 5 });
+    assert.deepEqual(
+      [result.supply, result.max_supply, result.master_edition_address],
+      [1, 10, editionAddress(master)],
+    );
+    assert.deepEqual(result.editions, [{ mint, edition_address: editionAddress(mint), edition: 4 }]);
+    assert.deepEqual((await ask('getNftEditions', { mint: master, page: 2 })).result.editions, []);
+    assert.match((await ask('getNftEditions', { mint: master, after: mint })).error!.message, /has pages only/);
+    assert.equal((await ask('getNftEditions', { mint: collection })).error!.message, 'Asset Not Found');
+  });
+
+  test('lists that cannot be complete are refused by name, and so are wrong params', async () => {
+    const key = collection;
+    for (const [method, params, why] of [
+      ['getAssetsByCreator', { creatorAddress: key }, /no list of a creator is complete/],
+      ['getAssetsByGroup', { groupKey: 'collection', groupValue: key }, /is no Core collection/],
+      ['searchAssets', { burnt: true }, /needs ownerAddress/],
+      ['searchAssets', { tree: key }, /not all trees/],
+      ['getAssetsByOwner', { ownerAddress: key, options: { requireFullIndex: true } }, /not all trees/],
+      ['getGrouping', { groupKey: 'collection', groupValue: key }, /is no Core collection/],
+    ] as const) {
+      const { error } = await ask(method, params);
+      assert.match(String(error?.message), why, `${method} ${JSON.stringify(params)}`);
+      assert.equal(error?.code, -32000);
+    }
+    for (const [method, params, why] of [
+      ['getAssetsByCreator', { creatorAddress: key, onlyVerified: 1 }, /onlyVerified must be true or false/],
+      ['getAssetsByGroup', { groupKey: 'family', groupValue: key }, /only key of a group is collection/],
+      ['searchAssets', { name: 'A' }, /^Validation Error: Owner address must be provided/],
+      ['searchAssets', { ownerAddress: key, supplyMint: key }, /supplyMint is not supported/],
+      ['searchAssets', { ownerAddress: key, negate: true }, /negate is not supported/],
+      ['searchAssets', { ownerAddress: key, frozen: [] }, /frozen must be a boolean/],
+      ['getAssetsByOwner', { ownerAddress: key, tokenType: 'coins' }, /tokenType must be one of/],
+      ['getAssetsByOwner', { ownerAddress: key, sortBy: { sortBy: 'size' } }, /sortBy must be one of/],
+      [
+        'getAssetsByOwner',
+        { ownerAddress: key, before: key, sortBy: { sortBy: 'created' } },
+        /^Pagination Sorting Error/,
+      ],
+      ['getAssetsByOwner', { ownerAddress: 'me' }, /^Pubkey Validation Err: me is invalid/],
+    ] as const) {
+      const { error } = await ask(method, params);
+      assert.match(String(error?.message), why, `${method} ${JSON.stringify(params)}`);
+      assert.equal(error?.code, -32602);
+    }
   });
 
   test('helius-sdk reads them', async () => {

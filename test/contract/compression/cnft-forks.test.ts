@@ -11,8 +11,7 @@ import type { Db, Tables } from '../../../plugins/compression/store/tables.ts';
 import type { ChainBlock } from '../../../src/plugin/plugin.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { hashLeaf } from '../../../src/solana/concurrent/decode-concurrent.ts';
-import { assetId } from '../../../src/solana/concurrent/tree.ts';
-import { createModelTree, schemaOf, treeTransaction } from '../../helpers/bubblegum.ts';
+import { createModelTree, mintOf, treeTransaction } from '../../helpers/bubblegum.ts';
 import { blockWith, readEverything } from '../../helpers/compression.ts';
 import { createCompressionTables } from '../../helpers/compression-rows.ts';
 import { createMemoryLog } from '../../helpers/memory-log.ts';
@@ -23,7 +22,7 @@ const TABLES: readonly (keyof Tables)[] = [
   ...([
     'compression_trees',
     'compression_pages',
-    'compression_assets',
+    ...(['compression_assets', 'compression_metadata', 'compression_changes'] as const),
     'compression_pending',
     'compression_roots',
   ] as const),
@@ -66,10 +65,11 @@ function chainOf(choices: readonly number[], seed: number): ChainBlock[] {
     const entries = Array.from({ length: 1 + (choice % 3) }, (_, i) => {
       const tree = trees[(choice + i) % 3]!;
       const leaf = (choice * 7 + i + seed) % 2 ** tree.height;
-      const schema =
-        choice % 4 === 0 ? null : schemaOf(assetId(tree.key, BigInt(leaf)), BigInt(leaf), (seed + choice) % 200, 2);
+      // Names repeat, so that assets share their metadata.
+      const made = choice % 4 === 0 ? null : mintOf(tree.key, leaf, (seed + choice) % 200, `Leaf ${choice % 5}`);
+      const schema = made?.schema ?? null;
       const told = tree.set(leaf, schema === null ? new Uint8Array(32).fill(choice % 5) : hashLeaf(schema));
-      return treeTransaction(slot, slot * 10 + i + seed * 1_000, [{ call: 'replace', tree: tree.key, told, schema }]);
+      return treeTransaction(slot, slot * 10 + i + seed * 1_000, [{ call: 'replace', tree: tree.key, told, ...made }]);
     });
     blocks.push(blockWith(slot, entries));
   });

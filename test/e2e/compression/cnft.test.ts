@@ -5,8 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { createHelius } from 'helius-sdk';
 import { encode32 } from '../../../src/lib/base58.ts';
 import { hashLeaf } from '../../../src/solana/concurrent/decode-concurrent.ts';
-import { assetId } from '../../../src/solana/concurrent/tree.ts';
-import { createModelTree, type ModelTree, schemaOf, treeAccount, treeTransaction } from '../../helpers/bubblegum.ts';
+import { createModelTree, type ModelTree, mintOf, treeAccount, treeTransaction } from '../../helpers/bubblegum.ts';
 import { chainMissing, startChain, type TestChain } from '../../helpers/chain.ts';
 import { type AssetProof, foldProof } from '../../helpers/cnft-bed.ts';
 import { type StartDaemonOptions, startDaemon } from '../../helpers/daemon.ts';
@@ -22,11 +21,10 @@ let number = 0;
 
 /** The event of the program for a new asset in this leaf. */
 async function mint(chain: TestChain, tree: ModelTree, leaf: number, owner: number): Promise<string> {
-  const id = assetId(tree.key, BigInt(leaf));
-  const schema = schemaOf(id, BigInt(leaf), owner, 2);
+  const { schema, data } = mintOf(tree.key, leaf, owner, `Leaf ${leaf}`);
   const told = tree.set(leaf, hashLeaf(schema));
-  await append(chain, treeTransaction(1, ++number, [{ call: 'replace', tree: tree.key, told, schema }]));
-  return encode32(id);
+  await append(chain, treeTransaction(1, ++number, [{ call: 'replace', tree: tree.key, told, schema, data }]));
+  return encode32(schema.id);
 }
 
 const append = (chain: TestChain, transaction: object): Promise<void> => chain.appendRecorded(transaction as never);
@@ -37,7 +35,8 @@ async function startBed(
   const chain = await startChain();
   const tree = createModelTree(KEY, 6);
   await append(chain, treeTransaction(1, ++number, [{ call: 'start', tree: KEY, told: tree.started() }]));
-  const options = { chain, config: { ...followAll, compression: { verifyChain: false, ...compression } } };
+  const plugins = ['access', 'proxy', 'token-metadata', 'compression', 'das'];
+  const options = { chain, config: { ...followAll, plugins, compression: { verifyChain: false, ...compression } } };
   return { chain, options, tree };
 }
 
@@ -73,6 +72,28 @@ test('assets are proved, also after a fork', { skip, timeout: 120_000 }, async (
     }
     const many = await helius.getAssetProofBatch({ ids });
     assert.deepEqual(Object.keys(many).sort(), ids.toSorted());
+    const batch = await helius.getAssetBatch({ ids });
+    assert.deepEqual(
+      batch.map((asset: { content?: { metadata: { name?: string } } } | null) => asset?.content?.metadata.name),
+      ids.map((_, leaf) => `Leaf ${leaf}`),
+    );
+    for (const [leaf, id] of ids.entries()) {
+      const asset = await helius.getAsset({ id });
+      const ownerAddress = asset.ownership.owner;
+      assert.deepEqual(
+        [asset.compression?.compressed, asset.compression?.asset_hash, asset.compression?.leaf_id],
+        [true, encode32(tree.leaf(leaf)), leaf],
+      );
+      const { items } = await helius.getAssetsByOwner({ ownerAddress });
+      assert.deepEqual([items.length, items[0]?.id], [1, id]);
+      const changes = await helius.getSignaturesForAsset({ id, page: 1 });
+      assert.deepEqual(
+        (changes.items as unknown as string[][]).map(([, operation]) => operation),
+        ['MintV2'],
+      );
+    }
+    const found = await helius.searchAssets({ tree: encode32(KEY) } as never);
+    assert.deepEqual((found.items as { id: string }[]).map(({ id }) => id).sort(), ids.toSorted());
   };
   await check();
   // The newest three change places with others, and come again.

@@ -1,0 +1,475 @@
+import { decode32 } from '../../src/lib/base58.ts';
+import { RpcError } from '../../src/plugin/plugin.ts';
+import type { AssetsBy } from '../../src/ports/compressed-assets.ts';
+import { CORE_KEY } from '../../src/solana/accounts/core.ts';
+import { decodeEdition, decodeMetadata } from '../../src/solana/accounts/metaplex.ts';
+import { decodeTokenAccount } from '../../src/solana/accounts/token.ts';
+import {
+  CORE_PROGRAM,
+  editionAddress,
+  METADATA_PROGRAM,
+  SYSTEM_PROGRAM,
+  WRAPPED_SOL_MINT,
+} from '../../src/solana/addresses.ts';
+import type { Asset, MintAccounts } from '../../src/solana/assets/asset.ts';
+import { BUBBLEGUM } from '../../src/solana/concurrent/tree.ts';
+import type { DasConfig } from './config.ts';
+import { cutPage, type Question, readKey, readPaging, TOKEN_TYPES } from './params.ts';
+import {
+  assetOf,
+  coreOf,
+  type Found,
+  findAccounts,
+  idOf,
+  leafOf,
+  type ReadOptions,
+  type ReadParts,
+  showAssets,
+} from './read-assets.ts';
+
+export interface ListParts extends ReadParts {
+  readonly config: Pick<DasConfig, 'dialect' | 'maxTokenAccounts' | 'listCore'>;
+  readonly options: ReadOptions;
+}
+
+/** Thrown for a list that cannot be complete: an upstream with a DAS API may have it. */
+export class IncompleteList extends Error {}
+
+/** The assets of an owner. */
+export function assetsByOwner(question: Question, parts: ListParts): Promise<object> {
+  return listOf(question, parts, { owner: readKey(question.member('ownerAddress'), question) });
+}
+
+/** The Core assets of a collection. */
+export function assetsByGroup(question: Question, parts: ListParts): Promise<object> {
+  const [key, value] = [question.member('groupKey'), question.member('groupValue')];
+  return listOf(question, parts, { group: readGroup([key, value], question) });
+}
+
+/** Refused: only an index of all assets has them. */
+export async function assetsByCreator(question: Question): Promise<object> {
+  readKey(question.member('creatorAddress'), question);
+  const verified = question.member('onlyVerified');
+  if (verified !== undefined && typeof verified !== 'boolean')
+    throw question.invalid('onlyVerified must be true or false');
+  readOrder(question);
+  throw new IncompleteList('without an index of all assets no list of a creator is complete');
+}
+
+export function assetsByAuthority(question: Question, parts: ListParts): Promise<object> {
+  return listOf(question, parts, { authority: readKey(question.member('authorityAddress'), question) });
+}
+
+/** The assets of an owner, an authority, a tree or a Core collection, or all compressed ones, that all other members fit. */
+export async function searchAssets(question: Question, parts: ListParts): Promise<object> {
+  const { member, invalid } = question;
+  for (const name of Object.keys(question.members))
+    if (member(name) !== undefined && !SEARCH_MEMBERS.has(name))
+      throw invalid(`searchAssets: ${name} is not supported`);
+  const negate = member('negate') ?? false;
+  if (negate !== false) throw invalid('searchAssets: negate is not supported');
+  const condition = member('conditionType') ?? 'all';
+  if (condition !== 'all') throw invalid('searchAssets: conditionType can only be all');
+  const [owner, authority, grouping] = ['ownerAddress', 'authorityAddress', 'grouping'].map((name) => member(name));
+  if (owner === undefined && member('name') !== undefined)
+    throw invalid('Validation Error: Owner address must be provided in order to search assets by name');
+  const filter = readFilter(question);
+  readOrder(question);
+  readKind(question);
+  const tree = member('tree');
+  if (owner !== undefined) return await listOf(question, parts, { owner: readKey(owner, question) }, filter);
+  if (tree !== undefined) return await listOf(question, parts, { tree: readKey(tree, question) }, filter);
+  if (authority !== undefined)
+    return await listOf(question, parts, { authority: readKey(authority, question) }, filter);
+  if (grouping !== undefined) return await listOf(question, parts, { group: readGroup(grouping, question) }, filter);
+  if (member('compressed') === true) return await listOf(question, parts, { compressed: true }, filter);
+  throw new IncompleteList(
+    'searchAssets needs ownerAddress, authorityAddress, grouping, tree or compressed: without an index no other list is complete',
+  );
+}
+
+const PAGE_MEMBERS = ['page', 'limit', 'before', 'after', 'cursor', 'sortBy', 'options', 'displayOptions'] as const;
+
+type Base =
+  | { readonly owner: string }
+  | { readonly authority: string }
+  | { readonly group: string }
+  | { readonly tree: string }
+  | { readonly compressed: true };
+
+/** Which assets of the base are in the list. */
+type Filter = (asset: Asset) => boolean;
+
+async function listOf(question: Question, parts: ListParts, base: Base, filter: Filter = () => true): Promise<object> {
+  const { options: flags } = question;
+  const { source, options } = parts;
+  const { paging, sort } = readOrder(question);
+  const kind = readKind(question);
+  const found = await findBase(base, kind, question, parts);
+  // Documents are read for one page only; nothing that is filtered by comes from them.
+  const facts = { ...options, dialect: 'hosted', showFungible: true, showUnverifiedCollections: true } as const;
+  const listed = found.filter((one) => {
+    const asset = assetOf(one, null, source.slot, facts);
+    return asset !== null && isOfKind(asset, kind) && filter(asset);
+  });
+  if (listed.length > 1 && sort.field !== 'id')
+    throw new IncompleteList(
+      `sortBy ${sort.field} is not supported: the slots of accounts are not indexed; use id or none`,
+    );
+  const keyed = listed.map((item) => ({ key: decode32(idOf(item)) as Uint8Array, item }));
+  const page = cutPage(keyed, paging, sort.isDescending);
+  const shown = await showAssets(page.items, parts, options);
+  const items = page.items.flatMap((one) => shown.get(idOf(one)) ?? []);
+  const usesCursor = paging.page === null && paging.before === null && paging.after === null;
+  const last = items.at(-1)?.id;
+  return {
+    ...(options.dialect === 'hosted' ? { last_indexed_slot: source.slot } : {}),
+    ...(flags['showGrandTotal'] === true ? { grand_total: listed.length } : {}),
+    ...{ total: items.length, limit: paging.limit },
+    ...(paging.page === null ? {} : { page: paging.page }),
+    ...(paging.before === null ? {} : { before: paging.before }),
+    ...(paging.after === null ? {} : { after: paging.after }),
+    ...(usesCursor && last !== undefined ? { cursor: last } : {}),
+    items,
+    ...(flags['showNativeBalance'] === true && 'owner' in base ? await nativeBalance(base.owner, parts) : {}),
+  };
+}
+
+async function findBase(base: Base, kind: Kind, question: Question, parts: ListParts): Promise<readonly Found[]> {
+  if ('owner' in base) return ofOwner(base.owner, kind, question, parts);
+  if ('authority' in base) return ofAuthority(base.authority, parts);
+  if ('group' in base) return ofGroup(base.group, parts);
+  const isFull = question.options['requireFullIndex'] === true;
+  if ('tree' in base) return leavesOf({ tree: decode32(base.tree) as Uint8Array }, 'complete', parts);
+  return leavesOf('all', isFull ? 'complete' : 'all', parts);
+}
+
+/**
+ * Compressed assets. `needs`: `some` those of followed trees, `all` those of all trees whose past is known, `complete` those of all trees.
+ */
+async function leavesOf(
+  by: AssetsBy,
+  needs: 'some' | 'all' | 'complete',
+  { compressed, config }: ListParts,
+): Promise<readonly Found[]> {
+  const most = config.maxTokenAccounts;
+  const found = (await compressed?.list(by, most)) ?? null;
+  if (found !== null && 'withheld' in found) throw unavailable(found.withheld);
+  if ((needs === 'all' && found?.followsAll !== true) || (needs === 'complete' && found?.isComplete !== true))
+    throw new IncompleteList('not all trees of compressed assets that the list could be of are followed');
+  if (found === null) return [];
+  if (found.assets.length > most) throw tooMany(most);
+  return found.assets.map((asset) => {
+    if ('withheld' in asset) throw unavailable(asset.withheld);
+    const leaf = leafOf(asset, found.slot);
+    if (leaf === null) throw unavailable('the metadata of a compressed asset does not fit its leaf');
+    return leaf;
+  });
+}
+
+const unavailable = (why: string) => new RpcError('unavailable', { message: why, details: why });
+
+const tooMany = (most: number) =>
+  new IncompleteList(`the list is longer than ${most} assets, which is das.maxTokenAccounts`);
+
+async function nativeBalance(owner: string, { source, prices }: ListParts): Promise<object> {
+  const [lamports, dollars] = await Promise.all([source.lamports(owner), prices?.prices([WRAPPED_SOL_MINT])]);
+  const price = dollars?.get(WRAPPED_SOL_MINT) ?? 0;
+  return { nativeBalance: { lamports, price_per_sol: price, total_price: (lamports / 1e9) * price } };
+}
+
+/** Tokens, NFTs and Core assets by their accounts, and the compressed assets of followed trees. */
+async function ofOwner(owner: string, kind: Kind, { options }: Question, parts: ListParts): Promise<Found[]> {
+  const { source, config } = parts;
+  const key = decode32(owner) as Uint8Array;
+  const wantsTokens = kind === 'fungible' || kind === 'all';
+  const wantsAccounts = kind !== 'compressed';
+  const [accounts, core, leaves] = await Promise.all([
+    wantsAccounts ? source.ofOwner(owner) : [],
+    wantsAccounts && kind !== 'fungible' && config.listCore
+      ? source.ofProgram(CORE_PROGRAM, [
+          { offset: 0, bytes: Uint8Array.of(CORE_KEY.asset) },
+          { offset: CORE_OWNER_AT, bytes: key },
+        ])
+      : [],
+    kind === 'fungible' || kind === 'regular'
+      ? []
+      : leavesOf({ owner: key }, options['requireFullIndex'] === true ? 'complete' : 'some', parts),
+  ]);
+  if (accounts.length > config.maxTokenAccounts) throw tooMany(config.maxTokenAccounts);
+  const holders = new Map<string, NonNullable<MintAccounts['holder']>>();
+  for (const { address, account } of accounts) {
+    const held = decodeTokenAccount(account).value;
+    if (held === null || (held.amount === 0n && !(wantsTokens && options['showZeroBalance'] === true))) continue;
+    // An NFT is one token.
+    if (!wantsTokens && held.amount !== 1n) continue;
+    const before = holders.get(held.mint);
+    const { amount, delegate, isFrozen } = held;
+    const largest = before !== undefined && before.amount > amount ? before : { address, owner, delegate, isFrozen };
+    holders.set(held.mint, { ...largest, amount: amount + (before?.amount ?? 0n) });
+  }
+  const mints = await findAccounts([...holders.keys()], source, holders);
+  return [
+    ...mints.map((one): Found => (one.kind === 'mint' ? { ...one, listedFor: owner } : one)),
+    ...(await coreOf(core, source)),
+    ...leaves,
+  ];
+}
+
+const CORE_OWNER_AT = 1;
+const CORE_AUTHORITY_AT = 33;
+const CORE_AUTHORITY = { address: 1, collection: 2 } as const;
+const METADATA_KEY = 4;
+
+function coreAssets(by: number, key: Uint8Array, { source }: ListParts) {
+  return source.ofProgram(CORE_PROGRAM, [
+    { offset: 0, bytes: Uint8Array.of(CORE_KEY.asset) },
+    { offset: CORE_AUTHORITY_AT, bytes: Uint8Array.of(by, ...key) },
+  ]);
+}
+
+/** Core assets and collections, the assets in these collections, and all that has Metaplex metadata. */
+async function ofAuthority(authority: string, parts: ListParts): Promise<Found[]> {
+  const { source, config, options } = parts;
+  const key = decode32(authority) as Uint8Array;
+  if (authority === SYSTEM_PROGRAM) throw new IncompleteList('the System program is no authority');
+  if (!config.listCore) throw new IncompleteList('assets of an authority need das.listCore');
+  const account = (await source.accounts([authority])).get(authority) ?? null;
+  if (account?.owner === BUBBLEGUM)
+    throw new IncompleteList('the authority is that of a tree of compressed assets, which are listed by owner only');
+  const [own, collections, metadata] = await Promise.all([
+    coreAssets(CORE_AUTHORITY.address, key, parts),
+    source.ofProgram(CORE_PROGRAM, [
+      { offset: 0, bytes: Uint8Array.of(CORE_KEY.collection) },
+      { offset: CORE_OWNER_AT, bytes: key },
+    ]),
+    source.ofProgram(METADATA_PROGRAM, [
+      { offset: 0, bytes: Uint8Array.of(METADATA_KEY) },
+      { offset: 1, bytes: key },
+    ]),
+  ]);
+  const inside = await Promise.all(
+    collections.map(({ address }) => coreAssets(CORE_AUTHORITY.collection, decode32(address) as Uint8Array, parts)),
+  );
+  const core = [...own, ...collections, ...inside.flat()];
+  if (core.length + metadata.length > config.maxTokenAccounts) throw tooMany(config.maxTokenAccounts);
+  const mints = metadata.flatMap(({ account: bytes }) => decodeMetadata(bytes).value?.mint ?? []);
+  const found = await findAccounts(mints, source);
+  return [
+    ...(await coreOf(core, source)),
+    // The reference shows the token account of an NFT in every list, the hosted API in those of an owner.
+    ...(options.dialect === 'hosted'
+      ? found
+      : found.map((one): Found => {
+          const holder = one.kind === 'mint' ? one.accounts.holder : null;
+          return one.kind === 'mint' && holder !== null ? { ...one, listedFor: holder.owner } : one;
+        })),
+  ];
+}
+
+/** A Core collection counts its assets, compressed ones too, so it shows whether the list is complete. */
+async function ofGroup(collection: string, parts: ListParts): Promise<Found[]> {
+  const { source, config } = parts;
+  const [found] = await coreOf(
+    Array.from(await source.accounts([collection]), ([address, account]) => ({ address, account })).flatMap(
+      ({ address, account }) => (account === null ? [] : [{ address, account }]),
+    ),
+    source,
+  );
+  const group = found?.kind === 'core' ? found.collection : null;
+  if (found?.kind !== 'core' || found.asset !== null || group === null)
+    throw new IncompleteList(`${collection} is no Core collection: without an index no other group is complete`);
+  if (!config.listCore) throw new IncompleteList('assets of a collection need das.listCore');
+  const accounts = await coreAssets(CORE_AUTHORITY.collection, decode32(collection) as Uint8Array, parts);
+  const assets = await coreOf(accounts, source);
+  if (assets.length < group.currentSize)
+    throw new IncompleteList(
+      `the collection ${collection} has ${group.currentSize} assets, of which ${assets.length} have an account: compressed ones are listed by owner only`,
+    );
+  return [...assets];
+}
+
+/** Name and size of a Core collection. */
+export async function grouping(question: Question, { source }: Pick<ListParts, 'source'>): Promise<object> {
+  const collection = readGroup([question.member('groupKey'), question.member('groupValue')], question);
+  const account = (await source.accounts([collection])).get(collection) ?? null;
+  const [found] = account === null ? [] : await coreOf([{ address: collection, account }], source);
+  if (found?.kind !== 'core' || found.asset !== null || found.collection === null)
+    throw new IncompleteList(`${collection} is no Core collection: without an index no other group is counted`);
+  const { name, currentSize } = found.collection;
+  return { group_key: 'collection', group_name: name, group_size: currentSize };
+}
+
+function readGroup(given: unknown, question: Question): string {
+  if (!Array.isArray(given) || given.length !== 2) throw question.invalid('grouping must be a pair of key and value');
+  const [key, value] = given as readonly unknown[];
+  if (key !== 'collection') throw question.invalid('the only key of a group is collection');
+  return readKey(value, question);
+}
+
+function readOrder(question: Question) {
+  const paging = readPaging(question);
+  return { paging, sort: readSort(question, paging.before ?? paging.after ?? paging.cursor) };
+}
+
+const SORT_FIELDS = ['id', 'created', 'updated', 'recent_action', 'none'] as const;
+
+function readSort({ member, invalid }: Question, key: string | null): { field: string; isDescending: boolean } {
+  const given = member('sortBy');
+  if (given === undefined) return { field: 'id', isDescending: false };
+  if (typeof given !== 'object' || Array.isArray(given)) throw invalid('sortBy must be an object');
+  const { sortBy, sortDirection } = given as { readonly sortBy?: unknown; readonly sortDirection?: unknown };
+  const field = sortBy ?? 'id';
+  if (!(SORT_FIELDS as readonly unknown[]).includes(field))
+    throw invalid(`sortBy must be one of ${SORT_FIELDS.join(', ')}`);
+  const direction = sortDirection ?? (field === 'none' ? 'asc' : 'desc');
+  if (direction !== 'asc' && direction !== 'desc') throw invalid('sortDirection must be asc or desc');
+  if (key !== null && field !== 'id')
+    throw invalid('Pagination Sorting Error. Only sorting based on id is supported for this pagination option.');
+  return { field: field === 'none' ? 'id' : (field as string), isDescending: direction === 'desc' };
+}
+
+/** What the list is of; without `tokenType` the NFTs, compressed or not. */
+type Kind = 'fungible' | 'nonFungible' | 'regular' | 'compressed' | 'all';
+
+const KINDS: Readonly<Record<string, Kind>> = {
+  ...{
+    fungible: 'fungible',
+    nonFungible: 'nonFungible',
+    regularNft: 'regular',
+    compressedNft: 'compressed',
+    all: 'all',
+  },
+  // The words of Metaplex.
+  ...{ Fungible: 'fungible', NonFungible: 'nonFungible', Nft: 'regular', Compressed: 'compressed', All: 'all' },
+};
+
+function readKind({ member, options, invalid }: Question): Kind {
+  const given = member('tokenType');
+  if (given === undefined) return options['showFungible'] === true ? 'all' : 'nonFungible';
+  const kind = (TOKEN_TYPES as readonly unknown[]).includes(given) ? KINDS[given as string] : undefined;
+  if (kind === undefined) throw invalid(`tokenType must be one of ${TOKEN_TYPES.join(', ')}`);
+  return kind;
+}
+
+function isOfKind({ ownership, compression }: Asset, kind: Kind): boolean {
+  if (kind === 'all') return true;
+  if (kind === 'fungible') return ownership.ownership_model === 'token';
+  if (ownership.ownership_model === 'token') return false;
+  return kind === 'nonFungible' || compression.compressed === (kind === 'compressed');
+}
+
+type ValueType = 'key' | 'boolean' | 'number' | 'string';
+
+/** Members by which assets are filtered: their type, and the value that an asset has. */
+const VALUES: Readonly<Record<string, readonly [ValueType, (asset: Asset) => unknown]>> = {
+  delegate: ['key', ({ ownership }) => ownership.delegate],
+  frozen: ['boolean', ({ ownership }) => ownership.frozen],
+  ownerType: ['string', ({ ownership }) => ownership.ownership_model],
+  supply: ['number', ({ token_info }) => (token_info === undefined ? undefined : Number(token_info.supply))],
+  compressed: ['boolean', ({ compression }) => compression.compressed],
+  compressible: ['boolean', ({ compression }) => compression.eligible],
+  tree: ['key', ({ compression }) => compression.tree],
+  royaltyTargetType: ['string', ({ royalty }) => royalty.royalty_model],
+  royaltyTarget: ['key', ({ royalty }) => royalty.target],
+  royaltyAmount: ['number', ({ royalty }) => royalty.basis_points],
+  interface: ['string', (asset) => asset.interface],
+  burnt: ['boolean', ({ burnt }) => burnt],
+  jsonUri: ['string', ({ content }) => content.json_uri],
+  name: ['string', ({ content }) => content.metadata['name']],
+};
+
+const SEARCH_MEMBERS = new Set<string>([
+  ...[...PAGE_MEMBERS, 'ownerAddress', 'authorityAddress', 'grouping', 'tokenType', 'creatorAddress'],
+  ...['creatorVerified', 'collections', 'negate', 'conditionType', ...Object.keys(VALUES)],
+]);
+
+function readFilter(question: Question): Filter {
+  const { member, invalid } = question;
+  const filters: Filter[] = Object.entries(VALUES).flatMap(([name, [type, read]]) => {
+    const wanted = member(name);
+    if (wanted === undefined) return [];
+    if (type === 'key') readKey(wanted, question);
+    else if (typeof wanted !== type) throw invalid(`searchAssets: ${name} must be a ${type}`);
+    return [(asset: Asset) => read(asset) === wanted];
+  });
+  const [creator, verified] = [member('creatorAddress'), member('creatorVerified')];
+  if (verified !== undefined && typeof verified !== 'boolean')
+    throw invalid('searchAssets: creatorVerified must be true or false');
+  if (creator !== undefined || verified !== undefined) {
+    const address = creator === undefined ? null : readKey(creator, question);
+    filters.push(({ creators }) =>
+      creators.some(
+        (one) => (address === null || one.address === address) && (verified === undefined || one.verified === verified),
+      ),
+    );
+  }
+  const authority = member('authorityAddress');
+  if (authority !== undefined) {
+    const address = readKey(authority, question);
+    filters.push(({ authorities }) => authorities.some((one) => one.address === address));
+  }
+  const group = member('grouping');
+  const collections = member('collections');
+  if (collections !== undefined && !Array.isArray(collections)) throw invalid('collections must be a list');
+  const lists = [
+    ...(group === undefined ? [] : [[readGroup(group, question)]]),
+    ...(collections === undefined ? [] : [(collections as readonly unknown[]).map((key) => readKey(key, question))]),
+  ];
+  for (const list of lists)
+    filters.push((asset) =>
+      asset.grouping.some(({ group_value, verified: holds }) => holds !== false && list.includes(group_value)),
+    );
+  return (asset) => filters.every((holds) => holds(asset));
+}
+
+const PRINT_KEY = 1;
+const PARENT_AT = 1;
+
+/** The prints of a master edition, by number. */
+export async function nftEditions(question: Question, parts: ListParts): Promise<object> {
+  const { source, config } = parts;
+  const mint = readKey(question.member('mint', 'mintAddress'), question);
+  const paging = readPaging(question);
+  if (paging.before !== null || paging.after !== null || paging.cursor !== null)
+    throw question.invalid('getNftEditions has pages only: use page and limit');
+  const edition = editionAddress(mint);
+  const account = (await source.accounts([edition])).get(edition) ?? null;
+  const master = account === null ? null : decodeEdition(account).value;
+  if (master?.kind !== 'master')
+    throw new RpcError('notFound', { message: 'Asset Not Found', details: `${mint} has no master edition` });
+  const accounts = await source.ofProgram(METADATA_PROGRAM, [
+    { offset: 0, bytes: Uint8Array.of(PRINT_KEY) },
+    { offset: PARENT_AT, bytes: decode32(edition) as Uint8Array },
+  ]);
+  const prints = accounts
+    .flatMap(({ address, account: bytes }) => {
+      const print = decodeEdition(bytes).value;
+      return print?.kind === 'print' ? [{ address, number: print.edition }] : [];
+    })
+    .sort((a, b) => (a.number < b.number ? -1 : a.number > b.number ? 1 : 0));
+  const start = ((paging.page ?? 1) - 1) * paging.limit;
+  const page = prints.slice(start, start + paging.limit);
+  const mints = await Promise.all(page.map(({ address }) => mintOfPrint(address, parts)));
+  const isHosted = config.dialect === 'hosted';
+  return {
+    ...(isHosted ? { last_indexed_slot: source.slot } : {}),
+    ...{ total: page.length, limit: paging.limit, page: paging.page ?? 1, master_edition_address: edition },
+    ...{ supply: master.supply, max_supply: master.maxSupply },
+    editions: page.map(({ address, number }, at) =>
+      isHosted
+        ? { mint: mints[at], edition_address: address, edition: number }
+        : { mint_address: mints[at], edition_address: address, edition_number: number },
+    ),
+  };
+}
+
+/** The account of a print does not name its mint; the transaction that made it does. */
+async function mintOfPrint(address: string, { source }: ListParts): Promise<string> {
+  const keys = await source.firstTransaction(address);
+  const mint = keys.find((key) => editionAddress(key) === address);
+  if (mint !== undefined) return mint;
+  throw new RpcError('unavailable', {
+    details: `the upstream no longer has the transaction that made the print ${address}, which names its mint`,
+  });
+}

@@ -1,0 +1,89 @@
+import { type ServiceToken, serviceToken } from './service.ts';
+
+/** A compressed NFT in its tree. Keys and hashes are 32 bytes. */
+export interface CompressedAsset {
+  readonly id: Uint8Array;
+  readonly tree: Uint8Array;
+  readonly leafIndex: number;
+  readonly leaf: Uint8Array;
+  /** Sequence number and slot of its last change. */
+  readonly seq: number;
+  readonly slot: number;
+  /** `redeemed`: its leaf was emptied, for it to become an account. The members below are of its last leaf. */
+  readonly state: 'present' | 'burnt' | 'redeemed';
+  readonly version: 1 | 2;
+  readonly owner: Uint8Array;
+  readonly delegate: Uint8Array;
+  readonly dataHash: Uint8Array;
+  readonly creatorHash: Uint8Array;
+  /** Version 2 only. */
+  readonly more: {
+    readonly collectionHash: Uint8Array;
+    readonly assetDataHash: Uint8Array;
+    readonly flags: number;
+  } | null;
+  /** The bytes of its metadata, which have the data hash. */
+  readonly metadata: Uint8Array;
+}
+
+/** A known asset that cannot be shown now, and why. */
+export interface WithheldAsset {
+  readonly withheld: string;
+}
+
+export interface AssetChanges {
+  /** Newest indexed slot. */
+  readonly slot: number;
+  /** Newest first, or oldest first. */
+  readonly items: readonly {
+    readonly seq: number;
+    /** 64 bytes. */
+    readonly signature: Uint8Array;
+    /** Name of the instruction of Bubblegum, empty when it is unknown. */
+    readonly operation: string;
+  }[];
+}
+
+/** Which changes of a leaf, after the first `skip` of them. */
+export interface ChangesPage {
+  readonly ascending: boolean;
+  readonly limit: number;
+  readonly skip: number;
+  /** Sequence number that the changes come after in the order of the list; null: no bound. */
+  readonly cursor: number | null;
+  /** Signatures that the changes come after, or before, in the order of the list; null: no bound. */
+  readonly after: Uint8Array | null;
+  readonly before: Uint8Array | null;
+}
+
+/** All of an owner, all of a tree, or all. */
+export type AssetsBy = { readonly owner: Uint8Array } | { readonly tree: Uint8Array } | 'all';
+
+export interface AssetsFound {
+  readonly slot: number;
+  readonly assets: readonly (CompressedAsset | WithheldAsset)[];
+  /** Whether all trees are followed. */
+  readonly followsAll: boolean;
+  /** Whether there are no others of any tree, followed or not, nor of trees whose past is missing. */
+  readonly isComplete: boolean;
+}
+
+/** Compressed NFTs of the trees that are followed. */
+export interface CompressedAssets {
+  /** By base58 id; unknown ones are absent. */
+  find(ids: readonly Uint8Array[]): Promise<{
+    readonly slot: number;
+    readonly assets: ReadonlyMap<string, CompressedAsset | WithheldAsset>;
+  }>;
+  /** Those that are in their trees, at most `most` of them and one more. Null for a tree that is not followed. */
+  list(by: AssetsBy, most: number): Promise<AssetsFound | WithheldAsset | null>;
+  /** The changes of a leaf; null when it is unknown. */
+  changes(
+    leaf: { readonly id: Uint8Array } | { readonly tree: Uint8Array; readonly leafIndex: number },
+    page: ChangesPage,
+  ): Promise<AssetChanges | WithheldAsset | null>;
+}
+
+/** Offered by the plugin `compression`; `index` is null when it follows no trees. */
+export const compressedAssets: ServiceToken<{ readonly index: CompressedAssets | null }> =
+  serviceToken('compression.assets');

@@ -1,0 +1,75 @@
+/** Recorded scenarios of the asset API, and the chain as they leave it. */
+import type { AccountSource } from '../../plugins/das/source.ts';
+import { equalBytes } from '../../src/lib/equal-bytes.ts';
+import type { RawAccount } from '../../src/solana/accounts/decoded.ts';
+import { decodeTokenAccount } from '../../src/solana/accounts/token.ts';
+import { listFixtures, readJsonFixture, skipWithoutFixtures } from './fixtures.ts';
+
+export interface DasScenario {
+  readonly name: string;
+  readonly accounts: readonly {
+    readonly pubkey: string;
+    readonly slot: number;
+    readonly owner: string;
+    readonly lamports: number;
+    readonly dataBase64: string;
+  }[];
+  readonly transactions: readonly { readonly signature: string; readonly getTransaction: { readonly slot: number } }[];
+  readonly requests: readonly {
+    readonly method: string;
+    readonly params: Record<string, unknown>;
+    readonly expected: unknown;
+  }[];
+}
+
+/** All scenarios, or those of the files whose name has the word. */
+export function dasScenarios(word = ''): readonly DasScenario[] {
+  if (skipWithoutFixtures !== false) return [];
+  return listFixtures('das')
+    .filter((file) => !file.endsWith('manifest.json') && file.includes(word))
+    .flatMap((file) => readJsonFixture<DasScenario[]>(file));
+}
+
+/** The chain as the scenario leaves it. */
+export function recordedSource({ accounts }: DasScenario): AccountSource {
+  const newest = new Map<string, DasScenario['accounts'][number]>();
+  for (const one of accounts) if ((newest.get(one.pubkey)?.slot ?? -1) <= one.slot) newest.set(one.pubkey, one);
+  const chain = new Map<string, RawAccount>(
+    Array.from(newest, ([key, { owner, lamports, dataBase64 }]) => [
+      key,
+      { owner, lamports: BigInt(lamports), data: Buffer.from(dataBase64, 'base64') },
+    ]),
+  );
+  const held = Array.from(chain, ([address, account]) => ({
+    address,
+    account,
+    held: decodeTokenAccount(account).value,
+  }));
+  return {
+    slot: 1,
+    accounts: async (keys) => new Map(keys.map((key) => [key, chain.get(key) ?? null])),
+    largest: async (mint) => held.find((one) => one.held?.mint === mint && one.held.amount > 0n)?.address ?? null,
+    ofOwner: async (owner) => held.filter((one) => one.held?.owner === owner),
+    ofMint: async (mint) => held.filter((one) => one.held?.mint === mint),
+    ofProgram: async (program, filters) =>
+      Array.from(chain, ([address, account]) => ({ address, account })).filter(
+        ({ account: { owner, data } }) =>
+          owner === program &&
+          filters.every(({ offset, bytes }) => equalBytes(data.subarray(offset, offset + bytes.length), bytes)),
+      ),
+    lamports: async () => 0,
+    firstTransaction: async () => [],
+    passOn: async () => null,
+  };
+}
+
+/** As a client reads the answer. */
+export const plainAnswer = (value: unknown): unknown =>
+  JSON.parse(JSON.stringify(value, (_, member) => (typeof member === 'bigint' ? Number(member) : member)));
+
+/** The later branch of the reference leaves an absent owner out. */
+export function withOwner(expected: unknown): unknown {
+  const copy = structuredClone(expected) as { ownership?: { owner?: string } };
+  if (copy?.ownership !== undefined) copy.ownership.owner ??= '';
+  return copy;
+}
