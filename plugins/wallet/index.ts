@@ -2,6 +2,7 @@ import { API_VERSION, CodedError, definePlugin, type PluginContext } from '../..
 import { accessPlans, accessRemoval, storedBudgets } from '../../src/ports/access.ts';
 import { addressHistories } from '../../src/ports/address-history.ts';
 import { kernelPast } from '../../src/ports/archive.ts';
+import { compressedAssets } from '../../src/ports/compressed-assets.ts';
 import { kernelOutbox } from '../../src/ports/outbox.ts';
 import { tokenPrices } from '../../src/ports/prices.ts';
 import { tokenFacts } from '../../src/ports/token-facts.ts';
@@ -32,7 +33,16 @@ export default definePlugin({
   apiVersion: API_VERSION,
   summary: 'history, transfers, past and present balances, first funding and identity of wallets',
   config: walletConfig,
-  uses: [kernelOutbox, kernelPast, tokenFacts, tokenPrices, accessPlans, accessRemoval, storedBudgets],
+  uses: [
+    compressedAssets,
+    kernelOutbox,
+    kernelPast,
+    tokenFacts,
+    tokenPrices,
+    accessPlans,
+    accessRemoval,
+    storedBudgets,
+  ],
   offers: [addressHistories],
   migrations,
   provision: (ctx) => assembleWallet(ctx),

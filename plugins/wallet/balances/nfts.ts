@@ -1,12 +1,14 @@
-import { decode32, encode } from '../../../src/lib/base58.ts';
+import { decode32, encode, encode32 } from '../../../src/lib/base58.ts';
 import { CodedError } from '../../../src/lib/coded-error.ts';
 import { isPlainObject } from '../../../src/lib/json.ts';
 import { rpcReplyOf, rpcRequest } from '../../../src/lib/json-rpc.ts';
 import { codeOf, type Log, type Metrics } from '../../../src/plugin/plugin.ts';
+import type { CompressedAssets } from '../../../src/ports/compressed-assets.ts';
 import type { OutboundClient } from '../../../src/ports/outbound.ts';
 import type { MintFacts, TokenFacts } from '../../../src/ports/token-facts.ts';
 import { CORE_KEY, decodeCoreAsset, decodeCoreCollection } from '../../../src/solana/accounts/core.ts';
 import { CORE_PROGRAM } from '../../../src/solana/addresses.ts';
+import { metadataOfLeaf } from '../../../src/solana/concurrent/leaf-metadata.ts';
 import { WALLET_ERRORS } from '../errors.ts';
 import type { ChainCall } from '../wallet-route.ts';
 import type { LookUpFacts } from './holdings.ts';
@@ -90,8 +92,29 @@ function tokenNft(mint: string, facts: MintFacts | null): FoundNft {
 const TIMEOUT_MS = 5_000;
 const MAX_BYTES = 4_194_304;
 
-/** Compressed NFTs have no account: they are read from an asset API (`searchAssets`) configured by the operator. */
-export function compressedAssets(client: OutboundClient, url: string): NftSource {
+/** Compressed NFTs of the trees that the plugin `compression` follows. */
+export function followedTrees(index: CompressedAssets): NftSource {
+  return {
+    name: 'trees',
+    async read(wallet) {
+      const found = await index.list({ owner: decode32(wallet) as Uint8Array }, MOST_NFTS);
+      if (found === null || 'withheld' in found) return [];
+      return found.assets.flatMap((asset) => {
+        const metadata = 'withheld' in asset ? null : metadataOfLeaf(asset.metadata, asset);
+        if ('withheld' in asset || metadata === null) return [];
+        const { collection, name, uri } = metadata;
+        return {
+          ...{ mint: encode32(asset.id), name: name || null, imageUri: null, uri: uri || null, collectionName: null },
+          collectionAddress: collection?.verified === true ? encode32(collection.key) : null,
+          compressed: true,
+        };
+      });
+    },
+  };
+}
+
+/** Compressed NFTs of any tree, from an asset API (`searchAssets`) that the operator named. */
+export function assetApi(client: OutboundClient, url: string): NftSource {
   return {
     name: 'compressed',
     async read(wallet) {
@@ -228,7 +251,7 @@ export interface FoundNft extends Nft {
 
 /** A source of such NFTs. When it refuses, only its own rows are missing. */
 export interface NftSource {
-  readonly name: 'core' | 'compressed';
+  readonly name: 'core' | 'compressed' | 'trees';
   /** Of a wallet in base58. Errors: those of its upstream. */
   read(wallet: string): Promise<readonly FoundNft[]>;
 }

@@ -1,5 +1,6 @@
 import { Type } from '@sinclair/typebox';
 import { defineRoute, type PluginContext, type Route } from '../../../src/plugin/plugin.ts';
+import { compressedAssets } from '../../../src/ports/compressed-assets.ts';
 import { tokenPrices } from '../../../src/ports/prices.ts';
 import { type MintFacts, type TokenFacts, tokenFacts } from '../../../src/ports/token-facts.ts';
 import { plainAmount } from '../../../src/solana/accounts/amounts.ts';
@@ -16,7 +17,7 @@ import {
   type Tables,
   type TokenProgramName,
 } from './holdings.ts';
-import { compressedAssets, coreAssets, createNftReader, type NftReader } from './nfts.ts';
+import { assetApi, coreAssets, createNftReader, followedTrees, type NftReader } from './nfts.ts';
 
 const ASSET_CONNECTIONS = 4;
 
@@ -29,8 +30,10 @@ export function balancesRoutes(ctx: PluginContext<WalletConfig>, { balances, com
   const prices = ctx.use(tokenPrices) ?? null;
   const tables = createTables({ chain, lookUp, prices, clock, log, metrics, commitment, config: balances });
   const assets = balances.dasUrl === null ? null : openAssets(ctx, balances.dasUrl);
+  const trees = ctx.use(compressedAssets)?.index ?? null;
   const sources = [
     ...(balances.core ? [coreAssets(chain, commitment)] : []),
+    ...(trees === null ? [] : [followedTrees(trees)]),
     ...(assets === null ? [] : [assets.source]),
   ];
   const images: TokenFacts['images'] = async (uris) => (await facts?.images(uris)) ?? new Map();
@@ -47,7 +50,7 @@ function openAssets({ outbound, id }: PluginContext<WalletConfig>, url: string) 
     ...{ allowCidrs: ['0.0.0.0/0', '::/0'], allowHttp: true, allowPorts: null, caFile: null },
     ...{ maxConnections: ASSET_CONNECTIONS, section: `${id}.balances` },
   });
-  return { source: compressedAssets(client, url), close: () => client.close() };
+  return { source: assetApi(client, url), close: () => client.close() };
 }
 
 interface BalancesContext {

@@ -35,7 +35,7 @@ async function startBed(
   const chain = await startChain();
   const tree = createModelTree(KEY, 6);
   await append(chain, treeTransaction(1, ++number, [{ call: 'start', tree: KEY, told: tree.started() }]));
-  const plugins = ['access', 'proxy', 'token-metadata', 'compression', 'das'];
+  const plugins = ['access', 'proxy', 'token-metadata', 'compression', 'das', 'wallet'];
   const options = { chain, config: { ...followAll, plugins, compression: { verifyChain: false, ...compression } } };
   return { chain, options, tree };
 }
@@ -86,6 +86,10 @@ test('assets are proved, also after a fork', { skip, timeout: 120_000 }, async (
       );
       const { items } = await helius.getAssetsByOwner({ ownerAddress });
       assert.deepEqual([items.length, items[0]?.id], [1, id]);
+      const balances = `${daemon.apiUrl}/v1/wallet/${ownerAddress}/balances?showNfts=true&api-key=${daemon.key}`;
+      const { nfts } = (await (await fetch(balances)).json()) as { nfts: object[] };
+      const shown = { mint: id, name: `Leaf ${leaf}`, imageUri: null, collectionName: null, collectionAddress: null };
+      assert.deepEqual(nfts, [{ ...shown, compressed: true }]);
       const changes = await helius.getSignaturesForAsset({ id, page: 1 });
       assert.deepEqual(
         (changes.items as unknown as string[][]).map(([, operation]) => operation),
