@@ -19,7 +19,8 @@ const balancesKeys = {
       }),
       dasUrl: Type.Union([Type.String({ format: 'http-url', secret: true }), Type.Null()], {
         default: null,
-        description: 'asset API with searchAssets, for compressed NFTs of trees that are not followed; null = they are not returned',
+        description:
+          'asset API with searchAssets, for compressed NFTs of trees that are not followed; null = they are not returned',
         secret: true,
       }),
     },
