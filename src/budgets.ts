@@ -170,6 +170,8 @@ class Holder implements Tenant {
   }
 
   hold(name: BudgetName, amount: number): void {
+    // Nothing always fits, also where there is no room.
+    if (amount === 0) return;
     const account = this.#account(name);
     const limit = this.limit(name);
     const isOver = limit !== null && account.held + amount > limit;

@@ -2,7 +2,7 @@ import { decode, decode32, encode64 } from '../../src/lib/base58.ts';
 import { RpcError } from '../../src/plugin/plugin.ts';
 import type { CompressedAssets } from '../../src/ports/compressed-assets.ts';
 import type { DasConfig } from './config.ts';
-import { MOST_ITEMS, type Question, readKey } from './params.ts';
+import { MOST_ITEMS, type Question, readKey, shown } from './params.ts';
 
 /** The transactions that changed a compressed asset, with the names of their instructions. Null when the asset is not in a followed tree. */
 export async function assetSignatures(
@@ -60,7 +60,7 @@ function readPage({ member, invalid }: Question) {
   const [after, before] = [signature('after'), signature('before')];
   const given = member('cursor');
   if (given !== undefined && given !== '' && (typeof given !== 'string' || !/^\d{1,15}$/.test(given)))
-    throw invalid(`Cursor Validation Err: ${String(given).slice(0, 64)} is invalid`);
+    throw invalid(`Cursor Validation Err: ${shown(given)} is invalid`);
   const cursor = given === undefined || given === '' ? null : Number(given);
   const page = member('page') === undefined ? null : whole('page', member('page'));
   const hasKeys = after !== null || before !== null || cursor !== null;

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { decode32 } from '../../src/lib/base58.ts';
 import { RpcError } from '../../src/plugin/plugin.ts';
 import type { AssetsBy } from '../../src/ports/compressed-assets.ts';
@@ -159,13 +160,23 @@ async function leavesOf(
     throw new IncompleteList('not all trees of compressed assets that the list could be of are followed');
   if (found === null) return [];
   if (found.assets.length > most) throw tooMany(most);
-  return found.assets.map((asset) => {
+  // Of all trees of the chain, those whose past is missing are left out, as the others are that the index does not know: anybody can send an
+  // asset of such a tree to an owner.
+  const isOfTree = by !== 'all' && 'tree' in by;
+  const listed = found.followsAll && !isOfTree ? found.assets.filter((one) => !('withheld' in one)) : found.assets;
+  const leaves: Found[] = [];
+  for (const [at, asset] of listed.entries()) {
+    // Each is hashed: other requests come in between.
+    if (at % LEAVES_PER_TURN === LEAVES_PER_TURN - 1) await nextTurn();
     if ('withheld' in asset) throw unavailable(asset.withheld);
     const leaf = leafOf(asset, found.slot);
     if (leaf === null) throw unavailable('the metadata of a compressed asset does not fit its leaf');
-    return leaf;
-  });
+    leaves.push(leaf);
+  }
+  return leaves;
 }
+
+const LEAVES_PER_TURN = 100;
 
 const unavailable = (why: string) => new RpcError('unavailable', { message: why, details: why });
 
@@ -228,6 +239,8 @@ function coreAssets(by: number, key: Uint8Array, { source }: ListParts) {
   ]);
 }
 
+const MOST_SEARCHES = 100;
+
 /** Core assets and collections, the assets in these collections, and all that has Metaplex metadata. */
 async function ofAuthority(authority: string, parts: ListParts): Promise<Found[]> {
   const { source, config, options } = parts;
@@ -248,6 +261,8 @@ async function ofAuthority(authority: string, parts: ListParts): Promise<Found[]
       { offset: 1, bytes: key },
     ]),
   ]);
+  // Each collection is a search of its own at the upstream.
+  if (collections.length > MOST_SEARCHES) throw tooMany(MOST_SEARCHES);
   const inside = await Promise.all(
     collections.map(({ address }) => coreAssets(CORE_AUTHORITY.collection, decode32(address) as Uint8Array, parts)),
   );
@@ -412,17 +427,21 @@ function readFilter(question: Question): Filter {
   const group = member('grouping');
   const collections = member('collections');
   if (collections !== undefined && !Array.isArray(collections)) throw invalid('collections must be a list');
+  if ((collections?.length ?? 0) > MOST_COLLECTIONS) throw invalid(`collections must be at most ${MOST_COLLECTIONS}`);
   const lists = [
     ...(group === undefined ? [] : [[readGroup(group, question)]]),
     ...(collections === undefined ? [] : [(collections as readonly unknown[]).map((key) => readKey(key, question))]),
   ];
-  for (const list of lists)
+  for (const list of lists) {
+    const wanted = new Set(list);
     filters.push((asset) =>
-      asset.grouping.some(({ group_value, verified: holds }) => holds !== false && list.includes(group_value)),
+      asset.grouping.some(({ group_value, verified: holds }) => holds !== false && wanted.has(group_value)),
     );
+  }
   return (asset) => filters.every((holds) => holds(asset));
 }
 
+const MOST_COLLECTIONS = 1_000;
 const PRINT_KEY = 1;
 const PARENT_AT = 1;
 

@@ -55,9 +55,13 @@ function readOptions(given: unknown, invalid: Question['invalid']): Options {
 }
 
 /** 32 bytes in base58. */
+/** A value of a request in an error; lists and objects have no text of their own. */
+export const shown = (value: unknown): string =>
+  typeof value === 'object' && value !== null ? 'it' : String(value).slice(0, 64);
+
 export function readKey(value: unknown, { invalid }: Question): string {
   if (typeof value === 'string' && value.length <= 44 && decode32(value) !== null) return value;
-  throw invalid(`Pubkey Validation Err: ${String(value).slice(0, 64)} is invalid`);
+  throw invalid(`Pubkey Validation Err: ${shown(value)} is invalid`);
 }
 
 /** A page of a list that is ordered by the bytes of its keys. */
@@ -85,7 +89,7 @@ export function readPaging(question: Question): Paging {
   };
   const cursor = member('cursor');
   if (cursor !== undefined && cursor !== '' && (typeof cursor !== 'string' || decode32(cursor) === null))
-    throw invalid(`Cursor Validation Err: ${String(cursor).slice(0, 64)} is invalid`);
+    throw invalid(`Cursor Validation Err: ${shown(cursor)} is invalid`);
   const keys = { before: key('before'), after: key('after'), cursor: cursor ? (cursor as string) : null };
   const hasKeys = keys.before !== null || keys.after !== null || keys.cursor !== null;
   const given = member('page');

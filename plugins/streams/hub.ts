@@ -107,8 +107,12 @@ export function createHub({ metrics, log, limits, blocks }: HubOptions): Hub {
   const named = new Map<string, Group>();
   /** Released and not final yet, ascending. */
   let open: BlockHeader[] = [];
-  /** Blocks up to it were released, and are final; -1: not known since the start. */
+  /** Blocks up to it were released; -1: not known before the first release of this process. */
   let releasedTo = -1;
+  let noteFirstRelease = (): void => undefined;
+  const firstRelease = new Promise<void>((resolve) => {
+    noteFirstRelease = resolve;
+  });
   let finalTo = -1;
   const replays = new Set<Replay>();
   const reads = createSemaphore({ concurrency: 1 });
@@ -203,7 +207,13 @@ export function createHub({ metrics, log, limits, blocks }: HubOptions): Hub {
     const own = group;
     const member: Member = { reader, from, until: Number.POSITIVE_INFINITY };
     own.members.add(member);
-    settle(own);
+    try {
+      settle(own);
+    } catch (error) {
+      own.members.delete(member);
+      settle(own);
+      throw error;
+    }
     return (how) => {
       const last = open.at(-1)?.slot;
       if (how === 'after-released' && feed.level === 'finalized' && last !== undefined && last >= member.from)
@@ -260,6 +270,11 @@ export function createHub({ metrics, log, limits, blocks }: HubOptions): Hub {
       const final = finalUpTo(kept);
       const top = Math.max(releasedTo, final);
       const slot = nextKept(kept, replay.position, top);
+      if (slot === null && releasedTo < 0) {
+        // An earlier process may have released blocks that are not final yet. The first release tells that the ledger has them.
+        await firstRelease;
+        continue;
+      }
       if (slot === null) {
         replays.delete(replay);
         replay.lease.release();
@@ -339,6 +354,7 @@ export function createHub({ metrics, log, limits, blocks }: HubOptions): Hub {
       const header = headerOf(block);
       open.push(header);
       releasedTo = slot;
+      noteFirstRelease();
       if (open.length > MAX_OPEN_BLOCKS) open.shift();
       for (const group of [...groups]) {
         const batches = group.feed.content(block);

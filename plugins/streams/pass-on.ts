@@ -42,8 +42,18 @@ export function createPassOn({ url, token, maxMessageBytes, clock }: PassOnOptio
     const opened = connect(url);
     session = opened;
     let cancel = clock.timeout(CONNECT_TIMEOUT_MS, () => opened.destroy());
+    let isAnswered = true;
     const ping = () => {
-      opened.ping(() => undefined);
+      if (opened.destroyed) return;
+      // A server that has not answered the last one is gone, whatever TCP knows of it.
+      if (!isAnswered) {
+        opened.destroy();
+        return;
+      }
+      isAnswered = false;
+      opened.ping(() => {
+        isAnswered = true;
+      });
       cancel = clock.timeout(KEEP_ALIVE_MS, ping);
     };
     opened.once('connect', () => {

@@ -6,7 +6,7 @@ import type { Clock, Log } from '../../src/plugin/plugin.ts';
 import type { StreamMeter, Tenant } from '../../src/ports/access.ts';
 import { statusOf } from './errors.ts';
 import { compileFilters, type FilterOptions, type Filters, weightOf } from './filters.ts';
-import { frame, type GrpcCall, GrpcError, readMessages, type StatusName } from './grpc-server.ts';
+import { frame, frameBytes, type GrpcCall, GrpcError, readMessages, type StatusName } from './grpc-server.ts';
 import type { Batch, Hub, Leave, Reader } from './hub.ts';
 import type { PassOn } from './pass-on.ts';
 import { createUpdateFeed } from './update-feed.ts';
@@ -309,7 +309,7 @@ export function startReader(options: ReaderOptions): StreamReader {
     return options.passOn.subscribe(request, {
       take(update) {
         const bytes = frame(EMPTY, update, call.encoding);
-        pay({ bytes, updates: 1, messageBytes: bytes.length });
+        pay({ bytes, updates: 1, messageBytes: frameBytes(EMPTY, update) });
       },
       ended: ({ status, message }) => end(status, message),
     });

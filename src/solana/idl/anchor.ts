@@ -8,11 +8,13 @@ import {
   errorOf,
   type InterfaceParts,
   MAX_ACCOUNTS,
+  MAX_INSTRUCTIONS,
   nameOf,
   type ProgramError,
 } from './interface.ts';
 import {
   bool,
+  compileBudget,
   type Field,
   key,
   list,
@@ -24,6 +26,7 @@ import {
   type ReadValue,
   restText,
   struct,
+  textOf,
   type Variant,
   variants,
 } from './read-values.ts';
@@ -33,13 +36,15 @@ type Members = Readonly<Record<string, unknown>>;
 const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
 const membersOf = (value: unknown): Members => (isPlainObject(value) ? value : misfit());
 
-export function readAnchor(idl: Members): InterfaceParts {
+export function readAnchor(idl: Members): InterfaceParts | null {
+  const instructions = listOf(idl['instructions']);
+  if (instructions.length > MAX_INSTRUCTIONS) return null;
   const metadata = isPlainObject(idl['metadata']) ? idl['metadata'] : {};
   const types = createTypes(idl);
   return {
     name: idl['name'] ?? metadata['name'],
     address: idl['address'] ?? metadata['address'],
-    calls: listOf(idl['instructions']).flatMap((item) => {
+    calls: instructions.flatMap((item) => {
       const call = isPlainObject(item) ? callOf(item, types) : null;
       return call === null ? [] : [call];
     }),
@@ -68,6 +73,8 @@ function callOf(item: Members, types: Types): CallShape | null {
     argsAt: bytes.length,
     args: () => types.fields(listOf(item['args']), NO_GENERICS, 0),
     accounts: () => accountsOf(listOf(item['accounts']), '', 0),
+    // Of Shank.
+    omitsAccounts: item['legacyOptionalAccountsStrategy'] === true,
   };
 }
 
@@ -146,6 +153,7 @@ const SIMPLE: ReadonlyMap<string, ReadValue> = new Map([
 
 function createTypes(idl: Members): Types {
   const compiled = new Map<string, ReadValue>();
+  const pay = compileBudget();
   let definitions: Map<string, Members> | null = null;
 
   function definitionOf(name: string): Members {
@@ -161,6 +169,7 @@ function createTypes(idl: Members): Types {
 
   function typeOf(type: unknown, generics: Generics, depth: number): ReadValue {
     if (depth > MAX_TYPE_DEPTH) misfit();
+    pay();
     if (typeof type === 'string') return SIMPLE.get(type) ?? number(type) ?? misfit();
     const members = membersOf(type);
     const inner = (item: unknown) => typeOf(item, generics, depth + 1);
@@ -185,7 +194,7 @@ function createTypes(idl: Members): Types {
       case 'bTreeSet':
         return list(u32, inner(value));
       case 'generic':
-        return generics.reads.get(String(value)) ?? misfit();
+        return generics.reads.get(textOf(value)) ?? misfit();
       case 'defined':
         return definedType(value, members['generics'], generics, depth);
       default:
@@ -224,9 +233,9 @@ function createTypes(idl: Members): Types {
     const reads = new Map<string, ReadValue>();
     const counts = new Map<string, number>();
     for (const [at, parameter] of listOf(definition['generics']).entries()) {
-      const name = String(membersOf(parameter)['name']);
+      const name = textOf(membersOf(parameter)['name']);
       const { kind, type, value } = membersOf(args[at]);
-      if (kind === 'const') counts.set(name, countOf(isPlainObject(value) ? value : Number(value), outer));
+      if (kind === 'const') counts.set(name, countOf(typeof value === 'string' ? Number(value) : value, outer));
       else reads.set(name, typeOf(type, outer, depth + 1));
     }
     return { key: id, reads, counts };
@@ -278,6 +287,6 @@ function createTypes(idl: Members): Types {
 }
 
 function countOf(count: unknown, { counts }: Generics): number {
-  const found = isPlainObject(count) ? counts.get(String(count['generic'])) : count;
+  const found = isPlainObject(count) ? counts.get(textOf(count['generic'])) : count;
   return Number.isSafeInteger(found) && (found as number) >= 0 ? (found as number) : misfit();
 }

@@ -8,11 +8,13 @@ import {
   errorOf,
   type InterfaceParts,
   MAX_ACCOUNTS,
+  MAX_INSTRUCTIONS,
   type ProgramError,
 } from './interface.ts';
 import {
   between,
   bool,
+  compileBudget,
   type Field,
   key,
   type ListCount,
@@ -29,6 +31,7 @@ import {
   restText,
   sized,
   struct,
+  textOf,
   until,
   type Variant,
   variants,
@@ -44,12 +47,14 @@ const nodeOf = (value: unknown): Node => (isPlainObject(value) ? value : misfit(
 export function readCodama(root: Node): InterfaceParts | null {
   const program = root['kind'] === 'rootNode' ? root['program'] : root;
   if (!isPlainObject(program)) return null;
+  const instructions = listOf(program['instructions']);
+  if (instructions.length > MAX_INSTRUCTIONS) return null;
   const others = listOf(root['additionalPrograms']).filter(isPlainObject);
   const types = createTypes(program, others);
   return {
     name: program['name'],
     address: program['publicKey'],
-    calls: listOf(program['instructions']).flatMap((item) => {
+    calls: instructions.flatMap((item) => {
       const call = isPlainObject(item) ? callOf(item, types) : null;
       return call === null ? [] : [call];
     }),
@@ -68,25 +73,32 @@ function errorsOf(items: readonly unknown[]): ReadonlyMap<number, ProgramError> 
   return errors;
 }
 
+/** Public interfaces have one or two. */
+const MAX_DISCRIMINATORS = 16;
+
 function callOf(item: Node, types: Types): CallShape | null {
   const args = listOf(item['arguments']).filter(isPlainObject);
+  const byName = new Map(args.toReversed().map((argument) => [argument['name'], argument]));
+  const discriminators = listOf(item['discriminators']);
+  if (discriminators.length > MAX_DISCRIMINATORS) return null;
   const conditions: { offset: number; bytes: Uint8Array }[] = [];
   let size: number | null = null;
-  for (const node of listOf(item['discriminators'])) {
+  for (const node of discriminators) {
     if (!isPlainObject(node)) return null;
-    const offset = Number(node['offset'] ?? 0);
+    const { offset = 0 } = node;
     if (node['kind'] === 'sizeDiscriminatorNode') {
-      size = Number(node['size']);
+      if (!Number.isSafeInteger(node['size'])) return null;
+      size = node['size'] as number;
       continue;
     }
-    const argument = args.find(({ name }) => name === node['name']);
+    const argument = byName.get(node['name']);
     const constant = isPlainObject(node['constant']) ? node['constant'] : {};
     const bytes =
       node['kind'] === 'fieldDiscriminatorNode'
         ? constantBytes(argument?.['type'], argument?.['defaultValue'])
         : constantBytes(constant['type'], constant['value']);
-    if (bytes === null || !Number.isSafeInteger(offset) || offset < 0) return null;
-    conditions.push({ offset, bytes });
+    if (bytes === null || !Number.isSafeInteger(offset) || (offset as number) < 0) return null;
+    conditions.push({ offset: offset as number, bytes });
   }
   if (typeof item['name'] !== 'string') return null;
   return {
@@ -96,12 +108,13 @@ function callOf(item: Node, types: Types): CallShape | null {
         args.map(
           ({ name, type, defaultValueStrategy }): Field => ({
             name: demandName(name),
-            read: types.read(type, 0),
+            read: types.read(type),
             isHidden: defaultValueStrategy === 'omitted',
           }),
         ),
       ),
     accounts: () => accountsOf(listOf(item['accounts'])),
+    omitsAccounts: item['optionalAccountStrategy'] === 'omitted',
   };
 }
 
@@ -121,7 +134,7 @@ function constantBytes(type: unknown, value: unknown): Uint8Array | null {
     if (typeof data !== 'string' || data.length > MAX_CONSTANT * 4) return null;
     return textBytes(data, value['kind'] === 'stringValueNode' ? 'utf8' : value['encoding']);
   }
-  if (value['kind'] === 'publicKeyValueNode') return decode(String(value['publicKey']).slice(0, 44));
+  if (value['kind'] === 'publicKeyValueNode') return decode(textOf(value['publicKey']).slice(0, 44));
   if (value['kind'] === 'arrayValueNode') {
     const items = listOf(value['items']);
     if (items.length > MAX_CONSTANT) return null;
@@ -129,9 +142,9 @@ function constantBytes(type: unknown, value: unknown): Uint8Array | null {
     return parts.includes(null) ? null : Buffer.concat(parts as Uint8Array[]);
   }
   const plain = type['kind'] === 'booleanTypeNode' ? (type['size'] as Node | undefined) : type;
-  const given = value['kind'] === 'booleanValueNode' ? Number(value['boolean']) : value['number'];
+  const given = value['kind'] === 'booleanValueNode' ? Number(value['boolean'] === true) : value['number'];
   if (!isPlainObject(plain) || !Number.isSafeInteger(given)) return null;
-  const bits = /^[ui](8|16|32|64|128)$/.exec(String(plain['format']))?.[1];
+  const bits = /^[ui](8|16|32|64|128)$/.exec(textOf(plain['format']))?.[1];
   if (bits === undefined) return null;
   const bytes = new Uint8Array(Number(bits) / 8);
   let rest = BigInt.asUintN(bytes.length * 8, BigInt(given as number));
@@ -154,7 +167,8 @@ const constantOf = (node: unknown): Uint8Array => {
 // -------------------------------------------------------------------------------------------------------------------- types
 
 interface Types {
-  read(type: unknown, depth: number): ReadValue;
+  /** A type of the program. */
+  read(type: unknown): ReadValue;
 }
 
 const MAX_TYPE_DEPTH = 32;
@@ -163,6 +177,7 @@ const NOTHING = new Uint8Array(0);
 function createTypes(program: Node, others: readonly Node[]): Types {
   const compiled = new Map<string, ReadValue>();
   const definitions = new Map<Node, Map<string, unknown>>();
+  const pay = compileBudget();
 
   function definitionOf(owner: Node, name: string): unknown {
     let own = definitions.get(owner);
@@ -175,17 +190,22 @@ function createTypes(program: Node, others: readonly Node[]): Types {
     return own.get(name);
   }
 
-  /** A type by name, of this program or of one that comes with it; compiled when a value of it is first read. */
-  function link({ name, program: owner }: Node): ReadValue {
-    if (typeof name !== 'string') return misfit();
-    const wanted = isPlainObject(owner) ? owner['name'] : program['name'];
-    const home = [program, ...others].find((one) => one['name'] === wanted) ?? misfit();
-    const id = `${String(wanted)}/${name}`;
+  /** What a link leads to: a type of the program with the link, or of the one that it names. */
+  function target({ name, program: owner }: Node, home: Node): { readonly home: Node; readonly name: string } {
+    if (!isPlainObject(owner)) return { home, name: textOf(name) };
+    const wanted = textOf(owner['name']);
+    return { home: [program, ...others].find((one) => one['name'] === wanted) ?? misfit(), name: textOf(name) };
+  }
+
+  /** A type by name, compiled when a value of it is first read. */
+  function link(node: Node, from: Node): ReadValue {
+    const { home, name } = target(node, from);
+    const id = `${others.indexOf(home)}/${name}`;
     const known = compiled.get(id);
     if (known !== undefined) return known;
     let inner: ReadValue = (from) => {
       inner = misfit;
-      inner = read(definitionOf(home, name), 0);
+      inner = read(definitionOf(home, name), 0, home);
       return inner(from);
     };
     const again: ReadValue = (from) => from.nested(inner);
@@ -193,10 +213,11 @@ function createTypes(program: Node, others: readonly Node[]): Types {
     return again;
   }
 
-  function read(type: unknown, depth: number): ReadValue {
+  function read(type: unknown, depth: number, home: Node): ReadValue {
     if (depth > MAX_TYPE_DEPTH) misfit();
+    pay();
     const node = nodeOf(type);
-    const inner = (item: unknown) => read(item, depth + 1);
+    const inner = (item: unknown) => read(item, depth + 1, home);
     const { item, prefix } = node;
     switch (node['kind']) {
       case 'numberTypeNode':
@@ -210,19 +231,19 @@ function createTypes(program: Node, others: readonly Node[]): Types {
       case 'publicKeyTypeNode':
         return key;
       case 'stringTypeNode':
-        return restText(String(node['encoding'] ?? 'utf8'));
+        return restText(textOf(node['encoding'] ?? 'utf8'));
       case 'bytesTypeNode':
         return restBytes;
       case 'definedTypeLinkNode':
-        return link(node);
+        return link(node, home);
       case 'structTypeNode':
-        return fieldsOf(listOf(node['fields']), depth);
+        return fieldsOf(listOf(node['fields']), depth, home);
       case 'tupleTypeNode':
         return struct(listOf(node['items']).map((one, at) => ({ name: String(at), read: inner(one) })));
       case 'enumTypeNode':
-        return enumOf(node);
+        return enumOf(node, home);
       case 'optionTypeNode': {
-        const size = node['fixed'] === true ? fixedSize(item, 0) : 0;
+        const size = node['fixed'] === true ? fixedSize(item, 0, home) : 0;
         return option(prefix === undefined ? number('u8')! : inner(prefix), inner(item), size);
       }
       case 'remainderOptionTypeNode':
@@ -231,9 +252,9 @@ function createTypes(program: Node, others: readonly Node[]): Types {
         return zeroableOption(inner(item), node['zeroValue'] === undefined ? null : constantOf(node['zeroValue']));
       case 'arrayTypeNode':
       case 'setTypeNode':
-        return list(countOf(node['count'], depth), inner(item));
+        return list(countOf(node['count'], depth, home), inner(item));
       case 'mapTypeNode':
-        return map(countOf(node['count'], depth), inner(node['key']), inner(node['value']));
+        return map(countOf(node['count'], depth, home), inner(node['key']), inner(node['value']));
       case 'fixedSizeTypeNode':
         return sized(sizeOf(node['size']), inner(node['type']));
       case 'sizePrefixTypeNode':
@@ -252,13 +273,13 @@ function createTypes(program: Node, others: readonly Node[]): Types {
     }
   }
 
-  function fieldsOf(items: readonly unknown[], depth: number): ReadValue {
+  function fieldsOf(items: readonly unknown[], depth: number, home: Node): ReadValue {
     return struct(
       items.map((field): Field => {
         const { name, type, defaultValueStrategy } = nodeOf(field);
         return {
           name: demandName(name),
-          read: read(type, depth + 1),
+          read: read(type, depth + 1, home),
           isHidden: defaultValueStrategy === 'omitted',
         };
       }),
@@ -266,8 +287,9 @@ function createTypes(program: Node, others: readonly Node[]): Types {
   }
 
   /** Variants are compiled when they first occur. */
-  function enumOf(node: Node): ReadValue {
+  function enumOf(node: Node, home: Node): ReadValue {
     const items = listOf(node['variants']);
+    pay(items.length);
     const tags = new Map<number, number>();
     let tag = 0;
     for (const [at, item] of items.entries()) {
@@ -276,42 +298,45 @@ function createTypes(program: Node, others: readonly Node[]): Types {
       tags.set(tag++, at);
     }
     const known: (Variant | undefined)[] = [];
-    return variants(node['size'] === undefined ? number('u8')! : read(node['size'], 0), (found) => {
+    return variants(node['size'] === undefined ? number('u8')! : read(node['size'], 0, home), (found) => {
       const at = tags.get(found);
       if (at === undefined) return undefined;
-      known[at] ??= variantOf(nodeOf(items[at]));
+      known[at] ??= variantOf(nodeOf(items[at]), home);
       return known[at];
     });
   }
 
-  function variantOf(node: Node): Variant {
-    const body = node['kind'] === 'enumEmptyVariantTypeNode' ? null : read(node['struct'] ?? node['tuple'], 0);
+  function variantOf(node: Node, home: Node): Variant {
+    const body = node['kind'] === 'enumEmptyVariantTypeNode' ? null : read(node['struct'] ?? node['tuple'], 0, home);
     return { name: demandName(node['name']), body };
   }
 
-  function countOf(node: unknown, depth: number): ListCount {
+  function countOf(node: unknown, depth: number, home: Node): ListCount {
     const count = nodeOf(node);
     if (count['kind'] === 'remainderCountNode') return 'rest';
-    if (count['kind'] === 'prefixedCountNode') return read(count['prefix'], depth + 1);
+    if (count['kind'] === 'prefixedCountNode') return read(count['prefix'], depth + 1, home);
     return sizeOf(count['value']);
   }
 
   /** Bytes of a type that always has as many. */
-  function fixedSize(type: unknown, depth: number): number {
+  function fixedSize(type: unknown, depth: number, home: Node): number {
     if (depth > MAX_TYPE_DEPTH) misfit();
+    // Links make a tree of exponential size out of a short text.
+    pay();
     const node = nodeOf(type);
-    const sum = (items: readonly unknown[]) => items.reduce<number>((size, one) => size + fixedSize(one, depth + 1), 0);
+    const inner = (one: unknown) => fixedSize(one, depth + 1, home);
+    const sum = (items: readonly unknown[]) => items.reduce<number>((size, one) => size + inner(one), 0);
     switch (node['kind']) {
       case 'numberTypeNode': {
-        const bits = /^[uif](8|16|32|64|128)$/.exec(String(node['format']))?.[1];
+        const bits = /^[uif](8|16|32|64|128)$/.exec(textOf(node['format']))?.[1];
         return bits === undefined ? misfit() : Number(bits) / 8;
       }
       case 'booleanTypeNode':
-        return node['size'] === undefined ? 1 : fixedSize(node['size'], depth + 1);
+        return node['size'] === undefined ? 1 : inner(node['size']);
       case 'amountTypeNode':
       case 'solAmountTypeNode':
       case 'dateTimeTypeNode':
-        return fixedSize(node['number'], depth + 1);
+        return inner(node['number']);
       case 'publicKeyTypeNode':
         return 32;
       case 'fixedSizeTypeNode':
@@ -320,19 +345,21 @@ function createTypes(program: Node, others: readonly Node[]): Types {
         return sum(listOf(node['fields']).map((field) => nodeOf(field)['type']));
       case 'tupleTypeNode':
         return sum(listOf(node['items']));
-      case 'definedTypeLinkNode':
-        return fixedSize(definitionOf(program, String(node['name'])), depth + 1);
+      case 'definedTypeLinkNode': {
+        const linked = target(node, home);
+        return fixedSize(definitionOf(linked.home, linked.name), depth + 1, linked.home);
+      }
       case 'arrayTypeNode':
-        return sizeOf(nodeOf(node['count'])['value']) * fixedSize(node['item'], depth + 1);
+        return sizeOf(nodeOf(node['count'])['value']) * inner(node['item']);
       default:
         return misfit();
     }
   }
 
-  return { read };
+  return { read: (type) => read(type, 0, program) };
 }
 
-const numberOf = ({ format, endian }: Node): ReadValue => number(String(format), endian === 'be') ?? misfit();
+const numberOf = ({ format, endian }: Node): ReadValue => number(textOf(format), endian === 'be') ?? misfit();
 
 const sizeOf = (size: unknown): number =>
   Number.isSafeInteger(size) && (size as number) >= 0 ? (size as number) : misfit();

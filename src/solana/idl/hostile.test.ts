@@ -239,3 +239,149 @@ test('nothing that is called a tree of Codama makes a decoder throw', () => {
     { numRuns: 2_000 },
   );
 });
+
+const codama = (definedTypes: readonly unknown[], ...args: readonly unknown[]) => ({
+  kind: 'rootNode',
+  program: {
+    ...{ kind: 'programNode', name: 'hostile', publicKey: 'x', definedTypes },
+    instructions: [
+      {
+        ...{ kind: 'instructionNode', name: 'call', accounts: [], arguments: args },
+        discriminators: [
+          {
+            kind: 'constantDiscriminatorNode',
+            constant: {
+              type: { kind: 'bytesTypeNode' },
+              value: { kind: 'bytesValueNode', data: '01', encoding: 'base16' },
+            },
+          },
+        ],
+      },
+    ],
+  },
+});
+const tag = {
+  ...{ name: 'tag', type: { kind: 'numberTypeNode', format: 'u8', endian: 'le' } },
+  defaultValueStrategy: 'omitted',
+};
+
+test('links of Codama that multiply are not followed to their end', () => {
+  const link = (name: string) => ({ kind: 'definedTypeLinkNode', name });
+  const types = Array.from({ length: 15 }, (_, at) => ({
+    name: `t${at}`,
+    type: {
+      kind: 'structTypeNode',
+      fields: Array.from({ length: 10 }, (__, field) => ({
+        name: `f${field}`,
+        type: at === 14 ? { kind: 'numberTypeNode', format: 'u8', endian: 'le' } : link(`t${at + 1}`),
+      })),
+    },
+  }));
+  const type = {
+    kind: 'optionTypeNode',
+    fixed: true,
+    item: link('t0'),
+    prefix: { kind: 'numberTypeNode', format: 'u8' },
+  };
+  assert.equal(decode(JSON.stringify(codama(types, tag, { name: 'value', type })), [0]), null);
+});
+
+test('bytes that are read again and again are paid for each time', () => {
+  const bytes = { kind: 'postOffsetTypeNode', strategy: 'preOffset', offset: 0, type: { kind: 'bytesTypeNode' } };
+  const type = { kind: 'arrayTypeNode', item: bytes, count: { kind: 'fixedCountNode', value: 9_000 } };
+  const text = JSON.stringify(codama([], tag, { name: 'value', type }));
+  assert.equal(decode(text, new Uint8Array(10_000)), null);
+  const base58 = { ...bytes, type: { kind: 'stringTypeNode', encoding: 'base58' } };
+  assert.equal(decode(text.replace(JSON.stringify(bytes), JSON.stringify(base58)), new Uint8Array(10_000)), null);
+});
+
+test('a long name costs more than a short one', () => {
+  const fields = (name: string) => Array.from({ length: 100 }, (_, at) => ({ name: `${name}${at}`, type: 'bool' }));
+  const list = (name: string) =>
+    idlOf({ vec: { defined: { name: 'S' } } }, [{ name: 'S', type: { kind: 'struct', fields: fields(name) } }]);
+  const data = new Uint8Array(4 + 10_000);
+  data[0] = 100;
+  assert.notEqual(decode(list('is_open_'), data), null);
+  assert.equal(decode(list('x'.repeat(120)), data), null);
+});
+
+test('values that have no text of their own are no reason to throw', () => {
+  const odd = { toString: 1, valueOf: 1 };
+  const u8 = { kind: 'numberTypeNode', format: 'u8', endian: 'le' };
+  const texts = [
+    JSON.stringify(codama([], { name: 'value', type: { kind: 'numberTypeNode', format: odd } })),
+    JSON.stringify(codama([], { name: 'value', type: { kind: 'stringTypeNode', encoding: odd } })),
+    JSON.stringify(
+      codama([], { name: 'value', type: { kind: 'definedTypeLinkNode', name: 'a', program: { name: odd } } }),
+    ),
+    JSON.stringify(codama([], { name: 'value', type: u8 })).replace('"data":"01"', `"data":${JSON.stringify(odd)}`),
+    JSON.stringify(codama([], { name: 'value', type: u8 })).replace(
+      /"discriminators":\[.*?\]/,
+      `"discriminators":[{"kind":"sizeDiscriminatorNode","size":${JSON.stringify(odd)},"offset":${JSON.stringify(odd)}}]`,
+    ),
+    idlOf({ generic: odd }),
+    idlOf({ array: ['u8', { generic: odd }] }),
+    idlOf({ defined: { name: 'G', generics: [{ kind: 'const', value: odd }] } }, [
+      { ...struct('G', 'u8'), generics: [{ kind: 'const', name: odd }] },
+    ]),
+  ];
+  for (const text of texts) assert.equal(decode(text, [1, 2, 3]), null, text);
+});
+
+test('more instructions or discriminators than any program has', () => {
+  const one = { name: 'a', accounts: [], args: [] };
+  assert.equal(readIdl(JSON.stringify({ instructions: Array.from({ length: 5_000 }, () => one) })), null);
+  const many = codama([], tag);
+  const [call] = many.program.instructions;
+  Object.assign(call!, { discriminators: Array.from({ length: 17 }, () => call!.discriminators[0]) });
+  assert.equal(readIdl(JSON.stringify(many))?.hasInstruction('call'), false);
+});
+
+test('two fields of one name: neither is lost', () => {
+  const fields = [
+    { name: 'fooBar', type: 'u8' },
+    { name: 'foo_bar', type: 'u8' },
+  ];
+  assert.equal(
+    decode(idlOf({ defined: { name: 'S' } }, [{ name: 'S', type: { kind: 'struct', fields } }]), [1, 2]),
+    null,
+  );
+});
+
+test('optional accounts that are left out: those after them move up, and none has the name of another', () => {
+  const use = (pubkey: string) => ({ pubkey, isSigner: false, isWritable: false });
+  const accounts = [{ name: 'a' }, { name: 'b', isOptional: true }, { name: 'c' }, { name: 'd', isOptional: true }];
+  const namesOf = (text: string, count: number) =>
+    readIdl(text)
+      ?.decode(Uint8Array.of(1), ['A', 'B', 'C', 'D'].slice(0, count).map(use), 'P')
+      ?.accounts.map(({ name }) => name);
+  const instruction = { name: 'call', discriminant: { type: 'u8', value: 1 }, accounts, args: [] };
+  const shank = JSON.stringify({ instructions: [{ ...instruction, legacyOptionalAccountsStrategy: true }] });
+  const root = codama([], tag);
+  Object.assign(root.program.instructions[0]!, { accounts, optionalAccountStrategy: 'omitted' });
+  for (const text of [shank, JSON.stringify(root)]) {
+    assert.deepEqual(namesOf(text, 4), ['a', 'b', 'c', 'd']);
+    assert.deepEqual(namesOf(text, 2), ['a', 'c']);
+    // One of the two is missing, and nobody knows which.
+    assert.deepEqual(namesOf(text, 3), ['a', 'remaining_0', 'remaining_1']);
+  }
+});
+
+test('a link within a program that comes along leads to the types of that program', () => {
+  const u32 = { kind: 'numberTypeNode', format: 'u32', endian: 'le' };
+  const u8 = { kind: 'numberTypeNode', format: 'u8', endian: 'le' };
+  const outer = { kind: 'definedTypeLinkNode', name: 'outer', program: { kind: 'programLinkNode', name: 'other' } };
+  const root = {
+    ...codama([{ name: 'inner', type: u8 }], tag, { name: 'value', type: outer }),
+    additionalPrograms: [
+      {
+        ...{ kind: 'programNode', name: 'other' },
+        definedTypes: [
+          { name: 'outer', type: { kind: 'definedTypeLinkNode', name: 'inner' } },
+          { name: 'inner', type: u32 },
+        ],
+      },
+    ],
+  };
+  assert.equal(decode(JSON.stringify(root), [1, 1, 0, 0]), 257);
+});

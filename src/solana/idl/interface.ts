@@ -62,6 +62,8 @@ export interface CallShape {
   readonly argsAt: number;
   readonly args: () => ReadValue;
   readonly accounts: () => readonly AccountName[];
+  /** Optional accounts that are not given are left out, and those after them move up; else the program stands in their place. */
+  readonly omitsAccounts: boolean;
 }
 
 export interface InterfaceParts {
@@ -109,7 +111,7 @@ export function createInterface({ name, address, calls: shapes, errors }: Interf
       const { compiled } = call;
       const args = reader.run(data, call.shape.argsAt, compiled.args);
       if (args === undefined) return null;
-      return { name: call.name, args, accounts: nameAccounts(compiled.accounts, accounts, programId) };
+      return { name: call.name, args, accounts: nameAccounts(call.shape, compiled.accounts, accounts, programId) };
     },
     errorOf: (code) => errorsByCode().get(code) ?? null,
     hasInstruction: (wanted) => names().has(wanted),
@@ -124,16 +126,31 @@ function compile({ args, accounts }: CallShape): NonNullable<Call['compiled']> {
   };
 }
 
-function nameAccounts(names: readonly AccountName[], uses: readonly AccountUse[], programId: string): NamedAccount[] {
+function nameAccounts(
+  { omitsAccounts }: CallShape,
+  all: readonly AccountName[],
+  uses: readonly AccountUse[],
+  programId: string,
+): NamedAccount[] {
+  const names = omitsAccounts ? givenNames(all, uses.length) : all;
   const named: NamedAccount[] = [];
   for (let at = 0; at < uses.length; at++) {
     const { pubkey, isSigner, isWritable } = uses[at]!;
     const one = names[at];
     // The program stands in the place of an account that is not given.
-    if (one?.isOptional === true && pubkey === programId) continue;
+    if (one?.isOptional === true && pubkey === programId && !omitsAccounts) continue;
     named.push({ name: one?.name ?? `remaining_${at - names.length}`, pubkey, isSigner, isWritable });
   }
   return named;
+}
+
+/** The names of so many accounts, as far as they are certain. */
+function givenNames(names: readonly AccountName[], count: number): readonly AccountName[] {
+  if (count >= names.length) return names;
+  const demanded = names.filter(({ isOptional }) => !isOptional);
+  if (count === demanded.length) return demanded;
+  const first = names.findIndex(({ isOptional }) => isOptional);
+  return first < 0 ? names : names.slice(0, first);
 }
 
 /** Bytes of a discriminator that the first look-up uses; a number holds them. */
@@ -196,7 +213,7 @@ export const demandName = (text: unknown): string => nameOf(text) ?? misfit();
 
 export function errorOf(name: unknown, message: unknown): ProgramError {
   return {
-    name: String(name).slice(0, MAX_NAME),
+    name: typeof name === 'string' ? name.slice(0, MAX_NAME) : '',
     msg: typeof message === 'string' ? message.slice(0, MAX_MESSAGE) : null,
   };
 }

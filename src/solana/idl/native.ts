@@ -397,6 +397,7 @@ function callOf(line: string, tag: NativeProgram['tag']): CallShape {
     .filter(Boolean);
   return {
     name,
+    omitsAccounts: false,
     conditions: bytes === null ? [] : [{ offset: 0, bytes }],
     // Only an instruction without data has no tag.
     size: bytes === null && tag !== 'none' ? 0 : null,

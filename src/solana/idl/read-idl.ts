@@ -3,7 +3,7 @@ import { isPlainObject } from '../../lib/json.ts';
 import { deeperThan } from '../../lib/json-members.ts';
 import { readAnchor } from './anchor.ts';
 import { readCodama } from './codama.ts';
-import { createInterface, MAX_INSTRUCTIONS, type ProgramInterface } from './interface.ts';
+import { createInterface, type InterfaceParts, type ProgramInterface } from './interface.ts';
 
 export type { AccountUse, DecodedInstruction, NamedAccount, ProgramError, ProgramInterface } from './interface.ts';
 export { nameOf } from './interface.ts';
@@ -17,16 +17,17 @@ const MAX_JSON_DEPTH = 64;
 /** Null for what is no interface. Never throws. */
 export function readIdl(text: string): ProgramInterface | null {
   if (text.length > MAX_IDL_BYTES || deeperThan(Buffer.from(text), MAX_JSON_DEPTH)) return null;
-  let idl: unknown;
   try {
-    idl = JSON.parse(text);
+    const idl: unknown = JSON.parse(text);
+    const parts = isPlainObject(idl) ? partsOf(idl) : null;
+    return parts === null ? null : createInterface(parts);
   } catch {
+    // No JSON, or JSON that no interface has.
     return null;
   }
-  if (!isPlainObject(idl)) return null;
-  const isCodama = idl['kind'] === 'rootNode' || idl['kind'] === 'programNode';
-  if (!isCodama && !Array.isArray(idl['instructions'])) return null;
-  const parts = isCodama ? readCodama(idl) : readAnchor(idl);
-  if (parts === null || parts.calls.length > MAX_INSTRUCTIONS) return null;
-  return createInterface(parts);
+}
+
+function partsOf(idl: Record<string, unknown>): InterfaceParts | null {
+  if (idl['kind'] === 'rootNode' || idl['kind'] === 'programNode') return readCodama(idl);
+  return Array.isArray(idl['instructions']) ? readAnchor(idl) : null;
 }

@@ -7,6 +7,21 @@ import { encode, encode32 } from '../../lib/base58.ts';
 
 export type ReadValue = (from: DataReader) => unknown;
 
+/** What compiling the types of one interface may cost; generic types and links make more of them than the text has. */
+const MAX_COMPILED_NODES = 250_000;
+
+/** Returns a function that pays for compiling `count` nodes of one interface. */
+export function compileBudget(): (count?: number) => void {
+  let left = MAX_COMPILED_NODES;
+  return (count = 1) => {
+    left -= count;
+    if (left < 0) misfit();
+  };
+}
+
+/** A text of an interface; anything else never decodes. */
+export const textOf = (value: unknown): string => (typeof value === 'string' ? value : misfit());
+
 /** The data does not fit the type. Made once: it says nothing about the place, and costs nothing to throw. */
 class Misfit extends Error {}
 const MISFIT = new Misfit('the data does not fit the interface');
@@ -19,8 +34,11 @@ export function misfit(): never {
 const MAX_DEPTH = 128;
 /** Values without a byte of their own, such as empty structs, that one instruction may hold. */
 const FREE_VALUES = 1_024;
-/** Values for each byte. */
+/** Values for each byte. Each byte that is read counts as one, and so do eight characters of a name. */
 const VALUES_PER_BYTE = 8;
+const NAME_PER_VALUE = 8;
+/** The time of base58 grows with the square of the size: as many bytes of it cost as many values. */
+const BASE58_BYTES = 4_096;
 
 /** The place in the data of one instruction, with what it may still cost. */
 export class DataReader {
@@ -39,17 +57,19 @@ export class DataReader {
     this.depth = 0;
     try {
       return read(this);
-    } catch (error) {
-      if (error instanceof Misfit) return undefined;
-      throw error;
+    } catch {
+      // Besides `Misfit`: a hostile interface finds values that no reader expects.
+      return undefined;
     }
   }
 
-  /** The start of the next `size` bytes, which are then behind. */
+  /** The start of the next `size` bytes, which are then behind. They are paid for each time: offsets lead back to bytes already read. */
   take(size: number): number {
     const start = this.at;
     if (!(size >= 0 && start + size <= this.end)) misfit();
     this.at = start + size;
+    this.values -= size;
+    if (this.values < 0) misfit();
     return start;
   }
 
@@ -205,7 +225,10 @@ export function restText(encoding: string): ReadValue {
     const size = from.end - from.at;
     const start = from.take(size);
     const bytes = from.bytes.subarray(start, start + size);
-    if (encoding === 'base58') return encode(bytes);
+    if (encoding === 'base58') {
+      from.spend(Math.ceil((size * size) / BASE58_BYTES));
+      return encode(bytes);
+    }
     const form = encoding === 'base16' ? 'hex' : encoding === 'base64' ? 'base64' : 'utf8';
     return Buffer.from(bytes.buffer, bytes.byteOffset, size).toString(form);
   };
@@ -289,8 +312,12 @@ export function struct(fields: readonly Field[]): ReadValue {
   const hidden = fields.map(({ isHidden }) => isHidden === true);
   const isPlain = !names.includes('__proto__') && !hidden.includes(true);
   const { length } = fields;
+  const shown = names.filter((_, at) => !hidden[at]);
+  // Of two with one name, one value would be lost.
+  if (new Set(shown).size < shown.length) misfit();
+  const cost = shown.reduce((sum, name) => sum + costOf(name), length - shown.length);
   return (from) => {
-    from.spend(length);
+    from.spend(cost);
     const value: Record<string, unknown> = {};
     for (let at = 0; at < length; at++) {
       const found = from.nested(reads[at]!);
@@ -300,6 +327,9 @@ export function struct(fields: readonly Field[]): ReadValue {
     return value;
   };
 }
+
+/** Of a value with a name. */
+const costOf = (name: string): number => 1 + Math.ceil(name.length / NAME_PER_VALUE);
 
 /** A member of any name. */
 function put(target: Record<string, unknown>, name: string, value: unknown): Record<string, unknown> {
@@ -317,8 +347,8 @@ export interface Variant {
 /** `variantOf` gives the variant of a tag; undefined for an unknown one. */
 export function variants(tag: ReadValue, variantOf: (tag: number) => Variant | undefined): ReadValue {
   return (from) => {
-    from.spend(1);
     const variant = variantOf(countOf(tag, from)) ?? misfit();
+    from.spend(costOf(variant.name));
     return put({}, variant.name, variant.body === null ? {} : from.nested(variant.body));
   };
 }

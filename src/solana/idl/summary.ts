@@ -1,5 +1,6 @@
 /** What a transaction and its instructions did, in one sentence: only what balances, movements and names of instructions prove. */
 import type { NormalTransaction } from '../../ports/block.ts';
+import { ASSOCIATED_TOKEN_PROGRAM, SYSTEM_PROGRAM, TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../addresses.ts';
 import type { Movement } from '../movements/movement.ts';
 import { createView, DEFAULT_OPTIONS, type ParserBlock, type TransactionView } from '../parsers/parser.ts';
 import { COMPUTE_BUDGET, MEMO, MEMO_V1 } from '../parsers/programs.ts';
@@ -90,7 +91,7 @@ function wholeSummary(view: TransactionView, instructions: readonly NamedInstruc
 
 /** A message that does nothing but create accounts. */
 function creation(view: TransactionView, outer: readonly NamedInstruction[]): Summary | null {
-  const kinds = outer.map(({ programName, instructionName }) => `${programName} ${instructionName}`);
+  const kinds = outer.map(({ programId, instructionName }) => `${CREATORS.get(programId)} ${instructionName}`);
   if (!kinds.every((kind) => CREATIONS.test(kind) || INITIALIZATIONS.test(kind))) return null;
   // One that was there before was not created.
   const before = new Map(Array.from(view.tx.keys, (_, at) => [view.account(at), view.tx.preBalances[at] ?? 0]));
@@ -109,6 +110,14 @@ function creation(view: TransactionView, outer: readonly NamedInstruction[]): Su
     parsedData: null,
   };
 }
+
+/** By address: anybody can publish an interface that calls its program `associated_token`. */
+const CREATORS: ReadonlyMap<string, string> = new Map([
+  [SYSTEM_PROGRAM, 'system'],
+  [ASSOCIATED_TOKEN_PROGRAM, 'associated_token'],
+  [TOKEN_PROGRAM, 'token'],
+  [TOKEN_2022_PROGRAM, 'token_2022'],
+]);
 
 const CREATIONS = /^(?:system create_account(?:_with_seed)?|associated_token create_associated_token(?:_idempotent)?)$/;
 const INITIALIZATIONS = /^(?:token|token_2022) initialize_(?:account[23]?|immutable_owner)$/;
