@@ -65,8 +65,7 @@ export function assetsByAuthority(question: Question, parts: ListParts): Promise
 export async function searchAssets(question: Question, parts: ListParts): Promise<object> {
   const { member, invalid } = question;
   for (const name of Object.keys(question.members))
-    if (member(name) !== undefined && !SEARCH_MEMBERS.has(name))
-      throw invalid(`searchAssets: ${name} is not supported`);
+    if (!SEARCH_MEMBERS.has(name)) throw invalid(`searchAssets: ${name} is not supported`);
   const negate = member('negate') ?? false;
   if (negate !== false) throw invalid('searchAssets: negate is not supported');
   const condition = member('conditionType') ?? 'all';

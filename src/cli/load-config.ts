@@ -143,7 +143,9 @@ function whyUnwritable(path: string): string | null {
     if (statfsSync(path).blocks === 0) rmdirSync(mkdtempSync(join(path, '.parhelion-')));
     return null;
   } catch (error) {
-    return codeOf(error) ?? messageOf(error);
+    const code = codeOf(error);
+    // Of the disk, not of the configuration: a start that waits for it to be mended can come again.
+    return code === 'EROFS' || code === 'ENOSPC' || code === 'EDQUOT' ? null : (code ?? messageOf(error));
   }
 }
 
@@ -171,7 +173,9 @@ function whyUnreadable(path: string): string | null {
     accessSync(path, constants.R_OK);
     return statSync(path).isDirectory() ? 'it is a folder' : null;
   } catch (error) {
-    return codeOf(error) ?? messageOf(error);
+    const code = codeOf(error);
+    // Of the disk, not of the configuration: a start that waits for it to be mended can come again.
+    return code === 'EROFS' || code === 'ENOSPC' || code === 'EDQUOT' ? null : (code ?? messageOf(error));
   }
 }
 

@@ -113,7 +113,12 @@ export function asJsonSchema2020<T extends object>(document: T): T {
           : { description }),
       ...rest,
       ...(Array.isArray(items) ? { prefixItems: items, items: {} } : items === undefined ? {} : { items }),
-      ...(additionalItems === undefined ? {} : { items: additionalItems }),
+      // Linters take `items: false` for no `items`.
+      ...(additionalItems === false && Array.isArray(items)
+        ? { maxItems: items.length }
+        : additionalItems === undefined
+          ? {}
+          : { items: additionalItems }),
     };
   }) as T;
 }

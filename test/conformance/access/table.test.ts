@@ -48,7 +48,7 @@ const all = (rate: number) => Object.fromEntries(GROUPS.map((group) => [group, r
 const ADMIN = '/v0/admin/projects/{id}/usage';
 /** Routes whose calls cost credits; the others go on when there are none left. */
 const PAID =
-  /^POST \/v0\/webhooks$|^PUT \/v0\/webhooks|webhooks.*addresses$|^POST \/$|^POST \/v0\/(token-metadata|transactions)$|^GET \/v0\/addresses\/|^\w+ \/v1\/wallet\//;
+  /^POST \/v0\/webhooks$|^PUT \/v0\/webhooks|webhooks.*addresses$|^POST \/$|^POST \/v0\/(token-metadata|transactions)$|^GET \/v0\/addresses\/|^\w+ \/v1\/(wallet|parsed-events)\//;
 const ADMIN_TEXT: Partial<Record<Refusal['name'], string>> = {
   'no key': 'Missing or invalid API key',
   'unknown key': 'Missing or invalid API key',
@@ -93,6 +93,9 @@ function send({ method, path }: Endpoint, key: string | undefined, suffix = ''):
   return bed.request(url + suffix, key, { method, ...(method === 'GET' || method === 'DELETE' ? {} : { body }) });
 }
 
+/** These routes have the errors of the wallet API. */
+const hasDetails = ({ path }: Endpoint): boolean => /^\/v1\/(wallet|parsed-events)\//.test(path);
+
 async function assertRefused(endpoint: Endpoint, refusal: Refusal, response: Response): Promise<void> {
   const where = `${endpoint.method} ${endpoint.path}: ${refusal.name}`;
   const text = await response.text();
@@ -113,15 +116,12 @@ async function assertRefused(endpoint: Endpoint, refusal: Refusal, response: Res
     const known = ADMIN_TEXT[refusal.name];
     if (known === undefined) assert.match(String(answer['message']), refusal.plain);
     else assert.equal(answer['message'], known);
-  } else if (endpoint.path.startsWith('/v1/wallet/') && refusal.status === 403) {
+  } else if (hasDetails(endpoint) && refusal.status === 403) {
     assert.deepEqual([answer['error'], answer['code']], ['Forbidden', 403], where);
     assert.match(answer['details'] as string, refusal.plain, where);
   } else {
     const { details, ...rest } = answer;
-    assert.equal(
-      typeof details,
-      endpoint.path.startsWith('/v1/wallet/') && refusal.status === 429 ? 'string' : 'undefined',
-    );
+    assert.equal(typeof details, hasDetails(endpoint) && refusal.status === 429 ? 'string' : 'undefined');
     assert.deepEqual(Object.keys(rest), ['error', 'code'], where);
     assert.match(answer['error'] as string, refusal.plain, where);
     assert.equal(answer['code'], refusal.status);
