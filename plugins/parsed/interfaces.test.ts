@@ -9,6 +9,7 @@ import { Value } from '@sinclair/typebox/value';
 import type { ChainReader } from '../../src/plugin/plugin.ts';
 import type { Store } from '../../src/ports/store.ts';
 import { anchorAddress } from '../../src/solana/idl/idl-accounts.ts';
+import { MAX_IDL_BYTES } from '../../src/solana/idl/read-idl.ts';
 import { createMemoryLog } from '../../test/helpers/memory-log.ts';
 import { eachStore } from '../../test/helpers/store.ts';
 import { type ParsedConfig, parsedConfig } from './config.ts';
@@ -95,6 +96,27 @@ eachStore('interfaces of programs', ({ store: open }) => {
     assert.deepEqual(
       again.versionsOf(PROGRAM).map(({ name }) => name),
       ['first', 'second'],
+    );
+  });
+
+  test('a stored version that cannot be read does not fail other programs, and is read again', async (t) => {
+    const store = await migrated(t);
+    const columns = ['program', 'from_slot', 'to_slot', 'checked_slot', 'hash', 'idl'];
+    const rows = [
+      [PROGRAM, 20, 50, 30, 'x', deflateSync(idl('oldest'))],
+      [PROGRAM, 50, null, 60, 'y', deflateSync(Buffer.alloc(MAX_IDL_BYTES + 1, ' '))],
+      [OTHER, 20, null, 500, 'z', deflateSync(idl('other'))],
+    ];
+    await store.write((tx) => tx.insertMany('parsed_interfaces', columns, rows, 'ignore'));
+    const { reader } = createChain();
+    const interfaces = create(store, reader);
+    await interfaces.learn(
+      new Map([PROGRAM, OTHER].map((program) => [program, 90])),
+      { signal: SIGNAL },
+    );
+    assert.deepEqual(
+      [interfaces.find(OTHER, 90), interfaces.find(PROGRAM, 49), interfaces.find(PROGRAM, 90)].map((one) => one?.name),
+      ['other', 'oldest', 'first'],
     );
   });
 

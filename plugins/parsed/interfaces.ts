@@ -69,6 +69,8 @@ interface InterfacesParts {
 }
 
 const FOREVER = Number.MAX_SAFE_INTEGER;
+/** Of no text, and not that of none. */
+const NO_HASH = '?';
 /** What one entry costs beside its texts. */
 const ENTRY_BYTES = 2_048;
 /** A parsed interface takes several times the memory of its text. */
@@ -120,7 +122,8 @@ export function createInterfaces({ chain, store, config, log }: InterfacesParts)
         versions: stored.map(({ from, to, text }) => ({
           ...{ from, to: to ?? FOREVER, program: text === null ? null : readIdl(text) },
         })),
-        ...{ hash: newest.hash, checkedSlot: newest.checkedSlot },
+        // Where the newest row cannot be read, any content is news.
+        ...{ hash: newest.to === null ? newest.hash : NO_HASH, checkedSlot: newest.checkedSlot },
         size: stored.reduce((sum, { text }) => sum + (text?.length ?? 0), 0),
       });
     }

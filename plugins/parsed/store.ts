@@ -47,7 +47,7 @@ export const migrations: readonly Migration[] = [
   },
 ];
 
-/** The known versions of programs, oldest first. */
+/** The known versions of programs, oldest first, without rows that cannot be read: their slots are unknown. */
 export async function readVersions(
   { read }: Store,
   programs: readonly string[],
@@ -60,12 +60,22 @@ export async function readVersions(
     .execute();
   const found = new Map<string, StoredVersion[]>();
   for (const { program, from_slot, to_slot, checked_slot, hash, idl } of rows) {
-    const text = idl === null ? null : inflateSync(idl, { maxOutputLength: MAX_IDL_BYTES }).toString('utf8');
+    const text = idl === null ? null : textOf(idl);
+    if (text === undefined) continue;
     const list = found.get(program) ?? [];
     list.push({ from: from_slot, to: to_slot, checkedSlot: checked_slot, hash, text });
     found.set(program, list);
   }
   return found;
+}
+
+/** Undefined for what cannot be read: it must not fail the other programs of a call. */
+function textOf(idl: Uint8Array): string | undefined {
+  try {
+    return inflateSync(idl, { maxOutputLength: MAX_IDL_BYTES }).toString('utf8');
+  } catch {
+    return undefined;
+  }
 }
 
 /** Ends the version before, if there is one, and adds the newest. Another process may have written the same. */
