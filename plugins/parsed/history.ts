@@ -14,7 +14,7 @@ import {
   type ScanRequest,
   wrong,
 } from './requests.ts';
-import { type Asker, type ElementParts, elementText, type Found, learnFor } from './transactions.ts';
+import { type Asker, type ElementParts, elementTexts, type Found, pause } from './transactions.ts';
 
 export interface HistoryParts {
   readonly open: OpenAddressWalk;
@@ -80,19 +80,17 @@ export async function historyOf(parts: HistoryParts, request: HistoryRequest, ca
   return new JsonText(`{"data":[${data.join()}]${token === null ? '' : `,"paginationToken":"${token}"`}}`);
 }
 
-async function texts(
+const texts = (
   { elements }: HistoryParts,
   walk: AddressWalk,
   rows: readonly Loaded[],
   { rawTransaction }: HistoryRequest,
   asker: Asker,
-): Promise<readonly string[]> {
-  const found = rows.map((row) => foundOf(walk, row));
-  await learnFor(found, elements, asker);
-  const shown: string[] = [];
-  for (const one of found) shown.push(await elementText(one.signature, one, rawTransaction, elements));
-  return shown;
-}
+): Promise<readonly string[]> =>
+  elementTexts(
+    rows.map((row) => ({ signature: row.signature, found: foundOf(walk, row) })),
+    ...([rawTransaction, elements, asker] as const),
+  );
 
 const foundOf = (walk: AddressWalk, row: Loaded): Found => ({
   ...{ signature: row.signature, slot: row.slot, blockTime: row.time, tx: row.tx, keys: row.block.keys },
@@ -127,7 +125,8 @@ export async function scanOf(parts: HistoryParts, request: ScanRequest, call: Hi
     const range = { mask: MASKS[request.tokenAccounts], most: Number.MAX_SAFE_INTEGER, expected };
     for await (const page of walk.pages(range)) {
       await learnPrograms(page.rows, programs, interfaces, call);
-      for (const row of page.rows) {
+      for (const [at, row] of page.rows.entries()) {
+        if (at % PAUSE_ROWS === 0) await pause(call);
         if (!isWithin(row, request)) continue;
         if (scanned >= request.budget) return 'budget';
         scanned += 1;
@@ -168,6 +167,8 @@ export async function scanOf(parts: HistoryParts, request: ScanRequest, call: Hi
 }
 
 const EXPECTED = 100;
+/** Rows that are compared without a pause. */
+const PAUSE_ROWS = 100;
 
 const signatureRow = (walk: AddressWalk, { signature, slot, n, time }: Loaded) => ({
   ...{ signature, slot, transactionIndex: walk.placeOf(n), blockTime: time },

@@ -1,4 +1,5 @@
 /** Transactions of the main chain by signature, from the ledger or else from an upstream, and what answers show of them. */
+import { setImmediate as yieldToOthers } from 'node:timers/promises';
 import { decode } from '../../src/lib/base58.ts';
 import { stringify } from '../../src/lib/json.ts';
 import {
@@ -139,17 +140,65 @@ export interface ElementParts {
 }
 
 /** Reads the interfaces that all of these transactions need. */
-export async function learnFor(found: readonly Found[], { interfaces }: ElementParts, asker: Asker): Promise<void> {
+async function learnFor(found: readonly Found[], { interfaces }: ElementParts, asker: Asker): Promise<void> {
   const newest = new Map<string, number>();
   for (const one of found)
     for (const program of programsOf(one)) newest.set(program, Math.max(newest.get(program) ?? 0, one.slot));
   await interfaces.learn(newest, asker);
 }
 
-/** An element of an answer as JSON text; `null`: the chain does not have the transaction. */
-export async function elementText(
+export interface Wanted {
+  readonly signature: string;
+  /** `null`: the chain does not have it. */
+  readonly found: Found | UnreadableTransaction | null;
+}
+
+/** About 670 KB for each of a hundred elements. */
+export const MAX_ANSWER_BYTES = 64 * 1_024 * 1_024;
+
+/**
+ * Elements of an answer as JSON texts, in order. A signature that is given twice is parsed once. Errors: those of `Interfaces.learn`, and
+ * RequestError 400 for an answer above `MAX_ANSWER_BYTES`, charged because the work is done.
+ */
+export async function elementTexts(
+  wanted: readonly Wanted[],
+  rawForm: RawForm,
+  parts: ElementParts,
+  asker: Asker,
+): Promise<readonly string[]> {
+  const readable = wanted.map(({ found }) => found).filter((one): one is Found => one !== null && 'tx' in one);
+  await learnFor(readable, parts, asker);
+  const bySignature = new Map<string, { readonly text: string; readonly bytes: number }>();
+  const texts: string[] = [];
+  let total = 0;
+  for (const { signature, found } of wanted) {
+    let element = bySignature.get(signature);
+    if (element === undefined) {
+      await pause(asker);
+      const text = await elementText(signature, found, rawForm, parts);
+      element = { text, bytes: Buffer.byteLength(text) };
+      bySignature.set(signature, element);
+    }
+    total += element.bytes;
+    if (total > MAX_ANSWER_BYTES)
+      throw new RequestError(400, `the answer has more than ${MAX_ANSWER_BYTES} bytes; ask for fewer transactions`, {
+        isCharged: true,
+      });
+    texts.push(element.text);
+  }
+  return texts;
+}
+
+/** Between parts of long work: other calls have their turn, and work that nobody waits for ends. Errors: the reason of the signal. */
+export async function pause({ signal }: Asker): Promise<void> {
+  await yieldToOthers();
+  signal.throwIfAborted();
+}
+
+/** An element of an answer as JSON text. */
+async function elementText(
   signature: string,
-  found: Found | UnreadableTransaction | null,
+  found: Wanted['found'],
   rawForm: RawForm,
   { interfaces, words }: ElementParts,
 ): Promise<string> {
