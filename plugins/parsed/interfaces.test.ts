@@ -7,14 +7,14 @@ import { test } from 'node:test';
 import { deflateSync } from 'node:zlib';
 import { Value } from '@sinclair/typebox/value';
 import type { ChainReader } from '../../src/plugin/plugin.ts';
-import type { Store } from '../../src/ports/store.ts';
+import type { Queries, Store } from '../../src/ports/store.ts';
 import { anchorAddress } from '../../src/solana/idl/idl-accounts.ts';
 import { MAX_IDL_BYTES } from '../../src/solana/idl/read-idl.ts';
 import { createMemoryLog } from '../../test/helpers/memory-log.ts';
 import { eachStore } from '../../test/helpers/store.ts';
 import { type ParsedConfig, parsedConfig } from './config.ts';
 import { createInterfaces } from './interfaces.ts';
-import { migrations } from './store.ts';
+import { MAX_VERSIONS, migrations, readVersions } from './store.ts';
 
 const PROGRAM = 'JUP6LkbZbjS1jKKwapdHNy74zcZ3tLUZoi5QNyVTaV4';
 const OTHER = 'whirLbMiicVdio4qvUfM5KAg6Ct8VwpYzGff3uctyCc';
@@ -118,6 +118,55 @@ eachStore('interfaces of programs', ({ store: open }) => {
       [interfaces.find(OTHER, 90), interfaces.find(PROGRAM, 49), interfaces.find(PROGRAM, 90)].map((one) => one?.name),
       ['other', 'oldest', 'first'],
     );
+  });
+
+  test('of a program that changes often only the newest versions are kept, in memory and in the store', async (t) => {
+    const store = await migrated(t);
+    const { chain, reader } = createChain();
+    const interfaces = create(store, reader);
+    for (let at = 0; at < MAX_VERSIONS + 8; at++) {
+      const slot = 100 + at * 10;
+      Object.assign(chain, { slot, text: idl(`version_${at}`), changes: [slot - 5] });
+      await interfaces.learn(new Map([[PROGRAM, slot]]), { signal: SIGNAL });
+    }
+    const wanted = Array.from({ length: MAX_VERSIONS }, (_, at) => `version_${at + 8}`);
+    assert.deepEqual(
+      interfaces.versionsOf(PROGRAM).map(({ name }) => name),
+      wanted,
+    );
+    assert.equal((await readVersions(store, [PROGRAM], 1_000_000)).get(PROGRAM)?.length, MAX_VERSIONS);
+    const rows = await (store.read as unknown as Queries<{ parsed_interfaces: object }>)
+      .selectFrom('parsed_interfaces')
+      .selectAll()
+      .execute();
+    assert.equal(rows.length, MAX_VERSIONS);
+    // The newest ones that fit.
+    assert.deepEqual(
+      (await readVersions(store, [PROGRAM], 100)).get(PROGRAM)?.map(({ from }) => from),
+      [475, 485],
+    );
+  });
+
+  test('an interface of 300 KB fits into the smallest cache; one that does not fit is not read again and again', async (t) => {
+    const padded = (characters: number) => {
+      const text = idl('first');
+      return text.padEnd(characters, ' ');
+    };
+    const store = await migrated(t);
+    const smallest = parsedConfig.properties.idls.properties.cacheBytes.minimum!;
+    for (const [size, name] of [
+      [307_200, 'first'],
+      [1_000_000, undefined],
+    ] as const) {
+      const { chain, reader } = createChain();
+      chain.text = padded(size);
+      const interfaces = create(store, reader, { cacheBytes: smallest });
+      chain.slot = size;
+      await interfaces.learn(new Map([[PROGRAM, size]]), { signal: SIGNAL });
+      await interfaces.learn(new Map([[PROGRAM, size]]), { signal: SIGNAL });
+      assert.equal(interfaces.find(PROGRAM, size)?.name, name);
+      assert.equal(chain.calls.filter((method) => method === 'getMultipleAccounts').length, 1);
+    }
   });
 
   test('a refusal of the upstream is no answer', async (t) => {

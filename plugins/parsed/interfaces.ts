@@ -23,7 +23,7 @@ import { nativeInterfaces } from '../../src/solana/idl/native.ts';
 import type { FindInterface } from '../../src/solana/idl/parse-transaction.ts';
 import { MAX_IDL_BYTES, type ProgramInterface, readIdl } from '../../src/solana/idl/read-idl.ts';
 import type { ParsedConfig } from './config.ts';
-import { readVersions, writeVersion } from './store.ts';
+import { MAX_VERSIONS, readVersions, writeVersion } from './store.ts';
 
 type Asker = Pick<CallContext, 'signal' | 'tenant'>;
 
@@ -34,16 +34,19 @@ interface Version {
   readonly program: ProgramInterface | null;
 }
 
+interface PublishedVersion extends Version {
+  /** Characters of its text; 0 without an interface. */
+  readonly size: number;
+}
+
 /** What is known of a program on the chain. Slots between two versions are unknown. */
 interface Published {
   /** Oldest first. */
-  readonly versions: readonly Version[];
+  readonly versions: readonly PublishedVersion[];
   /** Of the newest version; empty without one. */
   readonly hash: string;
   /** The newest version is valid up to this slot. */
   readonly checkedSlot: number;
-  /** Characters of the texts of all versions. */
-  readonly size: number;
 }
 
 export interface Interfaces {
@@ -71,10 +74,10 @@ interface InterfacesParts {
 const FOREVER = Number.MAX_SAFE_INTEGER;
 /** Of no text, and not that of none. */
 const NO_HASH = '?';
-/** What one entry costs beside its texts. */
+/** What an entry costs beside its versions, and a version beside its text. */
 const ENTRY_BYTES = 2_048;
-/** A parsed interface takes several times the memory of its text. */
-const MEMORY_PER_CHARACTER = 4;
+/** A parsed interface takes many times the memory of its text. */
+const MEMORY_PER_CHARACTER = 24;
 const ACCOUNTS_PER_CALL = 100;
 const PROGRAMS_PER_CALL = ACCOUNTS_PER_CALL / 2;
 /** Changes of an account that one look-up sees. */
@@ -83,8 +86,11 @@ const CHANGES = 1_000;
 export function createInterfaces({ chain, store, config, log }: InterfacesParts): Interfaces {
   const published = new LRUCache<string, Published>({
     maxSize: config.idls.cacheBytes,
-    sizeCalculation: ({ size }) => ENTRY_BYTES + size * MEMORY_PER_CHARACTER,
+    sizeCalculation: ({ versions }) =>
+      ENTRY_BYTES * (1 + versions.length) + sum(versions.map(({ size }) => size)) * MEMORY_PER_CHARACTER,
   });
+  /** Of one program: the cache refuses larger entries without a word. */
+  const mostCharacters = Math.floor((config.idls.cacheBytes - ENTRY_BYTES * (1 + MAX_VERSIONS)) / MEMORY_PER_CHARACTER);
   let folder: ReadonlyMap<string, readonly Version[]> = new Map();
   let folderState = '';
 
@@ -112,19 +118,22 @@ export function createInterfaces({ chain, store, config, log }: InterfacesParts)
     }
   }
 
+  /** A text that alone is too large for the cache counts as none that can be read. */
+  function readable(text: string | null): Pick<PublishedVersion, 'program' | 'size'> {
+    const program = text === null || text.length > mostCharacters ? null : readIdl(text);
+    return { program, size: program === null ? 0 : text!.length };
+  }
+
   /** What this daemon has seen of programs before. */
   async function recall(programs: readonly string[]): Promise<void> {
     const unknown = programs.filter((program) => !published.has(program));
     if (unknown.length === 0) return;
-    for (const [program, stored] of await readVersions(store(), unknown)) {
+    for (const [program, stored] of await readVersions(store(), unknown, mostCharacters)) {
       const newest = stored.at(-1)!;
       published.set(program, {
-        versions: stored.map(({ from, to, text }) => ({
-          ...{ from, to: to ?? FOREVER, program: text === null ? null : readIdl(text) },
-        })),
+        versions: stored.map(({ from, to, text }) => ({ ...{ from, to: to ?? FOREVER }, ...readable(text) })),
         // Where the newest row cannot be read, any content is news.
         ...{ hash: newest.to === null ? newest.hash : NO_HASH, checkedSlot: newest.checkedSlot },
-        size: stored.reduce((sum, { text }) => sum + (text?.length ?? 0), 0),
       });
     }
   }
@@ -162,8 +171,8 @@ export function createInterfaces({ chain, store, config, log }: InterfacesParts)
       if (known.checkedSlot < slot) published.set(program, { ...known, checkedSlot: slot });
       return;
     }
-    const read = text === null ? null : readIdl(text);
-    if (text !== null && read === null) log.info({ program }, 'the program publishes an interface that cannot be read');
+    const read = readable(text);
+    if (text !== null && read.program === null) log.info({ program }, 'the program publishes an interface that cannot be read');
     const changes = known === undefined && text === null ? [] : await changesOf(reader, address, known, options);
     // Another call may have seen the same change.
     if (published.get(program) !== known) return;
@@ -172,11 +181,8 @@ export function createInterfaces({ chain, store, config, log }: InterfacesParts)
     const before = (known?.versions ?? []).map((version) =>
       version.to === FOREVER ? { ...version, to: changes[0] ?? known!.checkedSlot + 1 } : version,
     );
-    const size = (known?.size ?? 0) + (text?.length ?? 0);
-    published.set(program, {
-      versions: [...before, { from, to: FOREVER, program: read }],
-      ...{ hash, checkedSlot: slot, size },
-    });
+    const versions = newestOf([...before, { from, to: FOREVER, ...read }], mostCharacters);
+    published.set(program, { versions, hash, checkedSlot: slot });
     // That a program publishes nothing is no news.
     if (known === undefined && text === null) return;
     await writeVersion(store(), program, { from, to: null, checkedSlot: slot, hash, text }, before.at(-1) ?? null);
@@ -279,6 +285,15 @@ const bytesOf = ({ data }: NodeAccount): Uint8Array => Buffer.from(data[0], 'bas
 /** Null where no version is known to be valid. */
 function at(versions: readonly Version[], slot: number): ProgramInterface | null {
   return versions.findLast(({ from, to }) => slot >= from && slot < to)?.program ?? null;
+}
+
+const sum = (numbers: readonly number[]): number => numbers.reduce((total, one) => total + one, 0);
+
+/** As many of the newest versions as are kept: anyone can publish more at little cost. */
+function newestOf(versions: readonly PublishedVersion[], mostCharacters: number): readonly PublishedVersion[] {
+  const kept = versions.slice(-MAX_VERSIONS);
+  while (sum(kept.map(({ size }) => size)) > mostCharacters) kept.shift();
+  return kept;
 }
 
 const FILE = /^([1-9A-HJ-NP-Za-km-z]{32,44})(?:@(\d{1,15}))?\.json$/;
