@@ -25,12 +25,20 @@ const idl = (name: string) => JSON.stringify({ name, instructions: [] });
 /** A chain with one IDL account. */
 function createChain() {
   const calls: string[] = [];
+  const minSlots: number[] = [];
+  const lacks = new Set<string>();
   const chain = {
     slot: 100,
     text: idl('first') as string | null,
-    changes: [50],
+    changes: [50] as readonly number[],
+    /** Of the account of Program Metadata. */
+    otherChanges: [] as readonly number[],
+    firstSlot: 0,
     refuses: null as number | null,
     calls,
+    minSlots,
+    /** Methods that the node does not have. */
+    lacks,
   };
   const account = (text: string) => {
     const data = deflateSync(text);
@@ -40,11 +48,18 @@ function createChain() {
     return { owner: PROGRAM, data: [Buffer.concat([head, data]).toString('base64'), 'base64'] };
   };
   const reader = {
-    async call(method: string, [first]: readonly unknown[]) {
+    async call(method: string, [first, options]: readonly unknown[]) {
       calls.push(method);
+      const { minContextSlot = 0 } = (options ?? {}) as { minContextSlot?: number };
+      minSlots.push(minContextSlot);
+      if (lacks.has(method)) throw Object.assign(new Error('no method'), { code: 'CHAIN_RPC_ERROR', facts: { rpcCode: -32_601 } });
       if (chain.refuses !== null)
         throw Object.assign(new Error('refused'), { code: 'CHAIN_RPC_ERROR', facts: { rpcCode: chain.refuses } });
-      if (method === 'getSignaturesForAddress') return chain.changes.map((slot) => ({ slot, err: null })).reverse();
+      if (method === 'getSignaturesForAddress') {
+        const changes = first === anchorAddress(PROGRAM) ? chain.changes : chain.otherChanges;
+        return changes.map((slot) => ({ slot, err: null })).reverse();
+      }
+      if (method === 'getFirstAvailableBlock') return chain.firstSlot;
       const value = (first as string[]).map((key) =>
         key === anchorAddress(PROGRAM) && chain.text !== null ? account(chain.text) : null,
       );
@@ -73,18 +88,21 @@ eachStore('interfaces of programs', ({ store: open }) => {
     const store = await migrated(t);
     const { chain, reader } = createChain();
     const names = (of: ReturnType<typeof create>) =>
-      [49, 50, 119, 120, 149, 150, 500].map((slot) => of.find(PROGRAM, slot)?.name);
+      [49, 50, 99, 119, 120, 149, 150, 200, 500].map((slot) => of.find(PROGRAM, slot)?.name);
     const interfaces = create(store, reader);
     const learn = (of: typeof interfaces, slot: number) => of.learn(new Map([[PROGRAM, slot]]), { signal: SIGNAL });
     await learn(interfaces, 90);
-    assert.deepEqual(names(interfaces), [undefined, 'first', 'first', 'first', 'first', 'first', 'first']);
+    assert.deepEqual(names(interfaces), [
+      ...[undefined, 'first', 'first'],
+      ...[undefined, undefined, undefined, undefined, undefined, undefined],
+    ]);
     // What is older than the last reading needs none.
     await learn(interfaces, 100);
-    assert.deepEqual(chain.calls, ['getMultipleAccounts', 'getSignaturesForAddress']);
+    assert.deepEqual(chain.calls, ['getMultipleAccounts', 'getSignaturesForAddress', 'getSignaturesForAddress']);
     Object.assign(chain, { slot: 200, text: idl('second'), changes: [50, 120, 150] });
     await Promise.all([learn(interfaces, 180), learn(interfaces, 180)]);
     // Between two changes it is not known.
-    const expected = [undefined, 'first', 'first', undefined, undefined, 'second', 'second'];
+    const expected = [undefined, 'first', 'first', 'first', undefined, undefined, 'second', 'second', undefined];
     assert.deepEqual(names(interfaces), expected);
     const again = create(store, reader);
     chain.calls.length = 0;
@@ -167,6 +185,67 @@ eachStore('interfaces of programs', ({ store: open }) => {
       assert.equal(interfaces.find(PROGRAM, size)?.name, name);
       assert.equal(chain.calls.filter((method) => method === 'getMultipleAccounts').length, 1);
     }
+  });
+
+  test('an account without a history is valid from the first slot of the node on', async (t) => {
+    const store = await migrated(t);
+    for (const [lacks, wanted] of [
+      [[], [undefined, 'first', 'first']],
+      [['getFirstAvailableBlock'], [undefined, undefined, 'first']],
+      [['getSignaturesForAddress'], [undefined, undefined, 'first']],
+    ] as const) {
+      await store.write(async ({ db }) => {
+        await (db as Queries<{ parsed_interfaces: object }>).deleteFrom('parsed_interfaces').execute();
+      });
+      const { chain, reader } = createChain();
+      Object.assign(chain, { changes: [], firstSlot: 70 });
+      for (const method of lacks) chain.lacks.add(method);
+      const interfaces = create(store, reader);
+      await interfaces.learn(new Map([[PROGRAM, 90]]), { signal: SIGNAL });
+      assert.deepEqual(
+        [69, 70, 100].map((slot) => interfaces.find(PROGRAM, slot)?.name),
+        wanted,
+        lacks.join(),
+      );
+    }
+  });
+
+  /** The names in slots, after a first reading in slot 100 and a second one in 200. */
+  async function afterChange(
+    t: Parameters<typeof open>[0],
+    change: object,
+    slots: readonly number[],
+  ): Promise<readonly (string | null | undefined)[]> {
+    const { chain, reader } = createChain();
+    const interfaces = create(await migrated(t), reader);
+    await interfaces.learn(new Map([[PROGRAM, 90]]), { signal: SIGNAL });
+    Object.assign(chain, { slot: 200, text: idl('second'), ...change });
+    await interfaces.learn(new Map([[PROGRAM, 180]]), { signal: SIGNAL });
+    return slots.map((slot) => interfaces.find(PROGRAM, slot)?.name);
+  }
+
+  test('changes of both accounts count', async (t) => {
+    const names = await afterChange(t, { changes: [50, 160], otherChanges: [120, 150] }, [119, 120, 155, 160]);
+    assert.deepEqual(names, ['first', undefined, undefined, 'second']);
+  });
+
+  test('a change behind the end of a list is unknown', async (t) => {
+    const changes = Array.from({ length: 1_000 }, (_, at) => (at < 500 ? 150 : 160));
+    assert.deepEqual(await afterChange(t, { changes }, [100, 101, 149, 160]), ['first', undefined, undefined, 'second']);
+  });
+
+  test('a change after the accounts were read belongs to the next reading', async (t) => {
+    const names = await afterChange(t, { changes: [50, 120, 210] }, [119, 120, 200, 210]);
+    assert.deepEqual(names, ['first', 'second', 'second', undefined]);
+  });
+
+  test('an upstream that is behind says nothing of later slots', async (t) => {
+    const { chain, reader } = createChain();
+    const interfaces = create(await migrated(t), reader);
+    await interfaces.learn(new Map([[PROGRAM, 130]]), { signal: SIGNAL });
+    assert.deepEqual([interfaces.find(PROGRAM, 100)?.name, interfaces.find(PROGRAM, 101)], ['first', null]);
+    // The accounts have to include the transaction, and the history what the accounts show.
+    assert.deepEqual(chain.minSlots, [130, 100, 100]);
   });
 
   test('a refusal of the upstream is no answer', async (t) => {

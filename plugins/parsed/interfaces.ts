@@ -99,7 +99,12 @@ export function createInterfaces({ chain, store, config, log }: InterfacesParts)
   function find(program: string, slot: number): ProgramInterface | null {
     const versions = own(program);
     if (versions !== undefined) return at(versions, slot);
-    return nativeInterfaces().get(program) ?? at(published.get(program)?.versions ?? [], slot);
+    const known = published.get(program);
+    // Above the last reading nothing is known, whatever the newest version was.
+    return (
+      nativeInterfaces().get(program) ??
+      (known === undefined || slot > known.checkedSlot ? null : at(known.versions, slot))
+    );
   }
 
   async function learn(newestSlots: ReadonlyMap<string, number>, asker: Asker): Promise<void> {
@@ -114,7 +119,7 @@ export function createInterfaces({ chain, store, config, log }: InterfacesParts)
       const part = wanted.slice(from, from + PROGRAMS_PER_CALL);
       await recall(part);
       const open = part.filter((program) => (published.get(program)?.checkedSlot ?? -1) < newestSlots.get(program)!);
-      if (open.length > 0) await refresh(reader, open, asker);
+      if (open.length > 0) await refresh(reader, open, newestSlots, asker);
     }
   }
 
@@ -138,14 +143,19 @@ export function createInterfaces({ chain, store, config, log }: InterfacesParts)
     }
   }
 
-  async function refresh(reader: ChainReader, programs: readonly string[], asker: Asker): Promise<void> {
+  async function refresh(
+    reader: ChainReader,
+    programs: readonly string[],
+    newestSlots: ReadonlyMap<string, number>,
+    asker: Asker,
+  ): Promise<void> {
     const options = { ...asker, timeoutMs: config.upstreamTimeoutMs };
-    const places = programs.map((program) => [metadataAddress(program), anchorAddress(program)] as const);
-    const keys = places.flatMap((pair) => pair.map((key) => key ?? ''));
+    const places = programs.map((program) => [metadataAddress(program) ?? '', anchorAddress(program) ?? ''] as const);
+    const newest = Math.max(...programs.map((program) => newestSlots.get(program)!));
     const answer = await call<AccountsAnswer>(
       reader,
       'getMultipleAccounts',
-      [keys, { commitment: 'confirmed', encoding: 'base64' }],
+      [places.flat(), { commitment: 'confirmed', encoding: 'base64', ...(newest > 0 && { minContextSlot: newest }) }],
       options,
     );
     // A chain that shows no accounts has no interfaces.
@@ -153,16 +163,16 @@ export function createInterfaces({ chain, store, config, log }: InterfacesParts)
     const { slot } = answer.context;
     for (const [at, program] of programs.entries()) {
       const [metadata, anchor] = [answer.value[at * 2] ?? null, answer.value[at * 2 + 1] ?? null];
-      const fromMetadata = metadata === null ? null : metadataText(metadata.owner, bytesOf(metadata));
-      const text = fromMetadata ?? (anchor === null ? null : anchorText(anchor.owner, bytesOf(anchor), program));
-      const address = places[at]![fromMetadata === null ? 1 : 0]!;
-      await note(reader, { program, address, text, slot }, options);
+      const text =
+        (metadata === null ? null : metadataText(metadata.owner, bytesOf(metadata))) ??
+        (anchor === null ? null : anchorText(anchor.owner, bytesOf(anchor), program));
+      await note(reader, { program, addresses: places[at]!, text, slot }, options);
     }
   }
 
   async function note(
     reader: ChainReader,
-    { program, address, text, slot }: { program: string; address: string; text: string | null; slot: number },
+    { program, addresses, text, slot }: Seen,
     options: Parameters<ChainReader['call']>[2],
   ): Promise<void> {
     const hash = text === null ? '' : createHash('sha256').update(text).digest('base64');
@@ -172,37 +182,50 @@ export function createInterfaces({ chain, store, config, log }: InterfacesParts)
       return;
     }
     const read = readable(text);
-    if (text !== null && read.program === null) log.info({ program }, 'the program publishes an interface that cannot be read');
-    const changes = known === undefined && text === null ? [] : await changesOf(reader, address, known, options);
+    if (text !== null && read.program === null)
+      log.info({ program }, 'the program publishes an interface that cannot be read');
+    // That a program publishes nothing is no news.
+    const isNews = known !== undefined || text !== null;
+    const changes = isNews ? await changesOf(reader, addresses, slot, options) : { slots: [], since: slot - 1 };
     // Another call may have seen the same change.
     if (published.get(program) !== known) return;
-    // The index of a node may be behind its accounts.
-    const from = changes.at(-1) ?? (known === undefined ? 0 : slot);
-    const before = (known?.versions ?? []).map((version) =>
-      version.to === FOREVER ? { ...version, to: changes[0] ?? known!.checkedSlot + 1 } : version,
-    );
+    const { from, before } = placeOf(known, changes, slot);
     const versions = newestOf([...before, { from, to: FOREVER, ...read }], mostCharacters);
     published.set(program, { versions, hash, checkedSlot: slot });
-    // That a program publishes nothing is no news.
-    if (known === undefined && text === null) return;
-    await writeVersion(store(), program, { from, to: null, checkedSlot: slot, hash, text }, before.at(-1) ?? null);
+    if (isNews)
+      await writeVersion(store(), program, { from, to: null, checkedSlot: slot, hash, text }, before.at(-1) ?? null);
   }
 
-  /** The slots in which the account was written after the last reading, oldest first. */
+  /**
+   * When the two accounts of a program were written to, up to a slot. Both count: a program may begin to publish in the other one. What
+   * comes after the slot in which the accounts were read belongs to the next reading.
+   */
   async function changesOf(
     reader: ChainReader,
-    address: string,
-    known: Published | undefined,
-    options: Parameters<ChainReader['call']>[2],
-  ): Promise<readonly number[]> {
-    const rows = await call<readonly SignatureRow[]>(
-      reader,
-      'getSignaturesForAddress',
-      [address, { limit: CHANGES, commitment: 'confirmed' }],
-      options,
+    addresses: readonly string[],
+    slot: number,
+    callOptions: Parameters<ChainReader['call']>[2],
+  ): Promise<Changes> {
+    // Changes may be as old as the program.
+    const options = { ...callOptions, archive: true };
+    const params = { limit: CHANGES, commitment: 'confirmed', minContextSlot: slot };
+    const lists = await Promise.all(
+      addresses.map((address) =>
+        call<readonly SignatureRow[]>(reader, 'getSignaturesForAddress', [address, params], options),
+      ),
     );
-    const slots = (rows ?? []).filter(({ err }) => err === null).map(({ slot }) => slot);
-    return slots.filter((slot) => slot > (known?.checkedSlot ?? -1)).sort((left, right) => left - right);
+    const slots = lists
+      .flatMap((rows) => rows ?? [])
+      .filter((row) => row.err === null && row.slot <= slot)
+      .map((row) => row.slot)
+      .sort((left, right) => left - right);
+    // Without the method all before this slot is unknown; a list that is cut ends in its last slot.
+    const ends = lists.map((rows) => (rows === null ? slot - 1 : rows.length < CHANGES ? -1 : rows.at(-1)!.slot));
+    const since = Math.max(...ends);
+    if (since >= 0 || slots.length > 0) return { slots, since };
+    // The node has pruned the last change, and everything else before its first block.
+    const first = await call<number>(reader, 'getFirstAvailableBlock', [], options);
+    return { slots, since: Math.min(first ?? slot, slot) - 1 };
   }
 
   async function readFolder(): Promise<void> {
@@ -275,6 +298,21 @@ interface NodeAccount {
   readonly data: readonly [base64: string, encoding: string];
 }
 
+/** What the accounts of a program show in a slot. */
+interface Seen {
+  readonly program: string;
+  readonly addresses: readonly string[];
+  readonly text: string | null;
+  readonly slot: number;
+}
+
+interface Changes {
+  /** Oldest first. */
+  readonly slots: readonly number[];
+  /** There are no others after this slot. */
+  readonly since: number;
+}
+
 interface SignatureRow {
   readonly slot: number;
   readonly err: unknown;
@@ -285,6 +323,23 @@ const bytesOf = ({ data }: NodeAccount): Uint8Array => Buffer.from(data[0], 'bas
 /** Null where no version is known to be valid. */
 function at(versions: readonly Version[], slot: number): ProgramInterface | null {
   return versions.findLast(({ from, to }) => slot >= from && slot < to)?.program ?? null;
+}
+
+/** Since when the content that was read in `slot` is valid, and the versions before it with their ends. */
+function placeOf(
+  known: Published | undefined,
+  { slots, since }: Changes,
+  slot: number,
+): { readonly from: number; readonly before: readonly PublishedVersion[] } {
+  if (known === undefined) return { from: Math.min(Math.max(slots.at(-1) ?? 0, since + 1), slot), before: [] };
+  const { checkedSlot } = known;
+  const later = slots.filter((change) => change > checkedSlot);
+  // The index of a node may be behind its accounts.
+  const last = later.at(-1) ?? slot;
+  // Where not all changes since the last reading are known, the first of them is not.
+  const end = (since <= checkedSlot ? later[0] : undefined) ?? checkedSlot + 1;
+  const before = known.versions.map((version) => (version.to === FOREVER ? { ...version, to: end } : version));
+  return { from: Math.min(Math.max(last, since + 1), slot), before };
 }
 
 const sum = (numbers: readonly number[]): number => numbers.reduce((total, one) => total + one, 0);
