@@ -5,14 +5,13 @@ import type { AddressWalk, OpenAddressWalk } from '../../src/ports/address-walk.
 import type { NormalInstruction } from '../../src/ports/block.ts';
 import { nameOf } from '../../src/solana/idl/read-idl.ts';
 import type { ParsedConfig } from './config.ts';
-import type { Interfaces } from './interfaces.ts';
+import { type Interfaces, type Learned, NOW } from './interfaces.ts';
 import {
   type HistoryRequest,
   type MintFilter,
   NATIVE_MINT,
   type ProgramFilter,
   type ScanRequest,
-  wrong,
 } from './requests.ts';
 import { type Asker, type ElementParts, elementTexts, type Found, pause } from './transactions.ts';
 
@@ -124,7 +123,7 @@ export async function scanOf(parts: HistoryParts, request: ScanRequest, call: Hi
     const expected = Math.min(request.budget, EXPECTED);
     const range = { mask: MASKS[request.tokenAccounts], most: Number.MAX_SAFE_INTEGER, expected };
     for await (const page of walk.pages(range)) {
-      await learnPrograms(page.rows, programs, interfaces, call);
+      const learned = await learnPrograms(page.rows, programs, interfaces, call);
       for (const [at, row] of page.rows.entries()) {
         if (at % PAUSE_ROWS === 0) await pause(call);
         if (!isWithin(row, request)) continue;
@@ -132,7 +131,7 @@ export async function scanOf(parts: HistoryParts, request: ScanRequest, call: Hi
         scanned += 1;
         last = row;
         n = row.n;
-        if (!isMatch(row, { programs, mints: request.mints, address: request.address }, interfaces)) continue;
+        if (!isMatch(row, { programs, mints: request.mints, address: request.address }, learned)) continue;
         count += 1;
         if (request.returnShape === 'signatures') signatures.push(signatureRow(walk, row));
         if (request.returnShape !== 'transactions') continue;
@@ -179,20 +178,32 @@ interface NamedFilter extends ProgramFilter {
   readonly names: readonly string[];
 }
 
-/** Errors: RequestError 400 for a name that no interface of its program has. */
+/** Errors: RequestError 400 for a name that no interface of its program has, charged because the chain was asked again. */
 async function namedFilters(
   { programs }: ScanRequest,
   interfaces: Interfaces,
   asker: Asker,
 ): Promise<readonly NamedFilter[]> {
-  const named = programs.filter(({ instructions }) => instructions.length > 0);
-  await interfaces.learn(new Map(named.map(({ programId }) => [programId, 0])), asker);
-  for (const { programId, instructions } of named) {
-    const versions = interfaces.versionsOf(programId);
-    for (const name of instructions)
-      if (!versions.some((version) => version.hasInstruction(name)))
-        throw wrong(`no interface of ${programId} has an instruction \`${name}\``);
-  }
+  const missing = async (filters: readonly ProgramFilter[], slot: number): Promise<readonly ProgramFilter[]> => {
+    const { versionsOf } = await interfaces.learn(new Map(filters.map(({ programId }) => [programId, slot])), asker);
+    return filters.flatMap((filter) => {
+      const versions = versionsOf(filter.programId);
+      const instructions = filter.instructions.filter((name) => !versions.some((one) => one.hasInstruction(name)));
+      return instructions.length === 0 ? [] : [{ ...filter, instructions }];
+    });
+  };
+  // What is kept may be older than an upgrade that brought the name.
+  const suspect = await missing(
+    programs.filter(({ instructions }) => instructions.length > 0),
+    0,
+  );
+  const [wrongOne] = suspect.length === 0 ? [] : await missing(suspect, NOW);
+  if (wrongOne !== undefined)
+    throw new RequestError(
+      400,
+      `no interface of ${wrongOne.programId} has an instruction \`${wrongOne.instructions[0]}\``,
+      { isCharged: true },
+    );
   return programs.map((filter) => ({ ...filter, names: filter.instructions.map((name) => nameOf(name) ?? name) }));
 }
 
@@ -201,10 +212,10 @@ async function learnPrograms(
   programs: readonly NamedFilter[],
   interfaces: Interfaces,
   asker: Asker,
-): Promise<void> {
+): Promise<Learned> {
   const named = programs.filter(({ names }) => names.length > 0);
   const newest = rows.reduce((slot, row) => Math.max(slot, row.slot), 0);
-  await interfaces.learn(new Map(named.map(({ programId }) => [programId, newest])), asker);
+  return interfaces.learn(new Map(named.map(({ programId }) => [programId, newest])), asker);
 }
 
 interface Match {
@@ -214,10 +225,10 @@ interface Match {
 }
 
 /** One of the programs and one of the mints, as far as either is given. */
-function isMatch(row: Loaded, { programs, mints, address }: Match, interfaces: Interfaces): boolean {
+function isMatch(row: Loaded, { programs, mints, address }: Match, learned: Learned): boolean {
   const near = nearOf(row, address);
   return (
-    (programs.length === 0 || programs.some((filter) => usesProgram(row, filter, near, interfaces))) &&
+    (programs.length === 0 || programs.some((filter) => usesProgram(row, filter, near, learned))) &&
     (mints.length === 0 || mints.some((filter) => holdsMint(row, filter, near)))
   );
 }
@@ -248,8 +259,11 @@ function usesProgram(
   { tx, block, slot }: Loaded,
   { programId, names, discriminators, scope }: NamedFilter,
   { id, accounts }: Near,
-  interfaces: Interfaces,
+  { find, versionsOf }: Learned,
 ): boolean {
+  // Where none is known for the slot, an instruction that any version has by the name is better found than missed.
+  const valid = names.length === 0 ? null : find(programId, slot);
+  const versions = valid !== null ? [valid] : names.length === 0 ? [] : versionsOf(programId);
   const isHit = (item: NormalInstruction): boolean => {
     const program = tx.keys[item.programIndex];
     if (program === undefined || block.keys.base58(program) !== programId) return false;
@@ -258,8 +272,10 @@ function usesProgram(
     const data = Buffer.from(item.data.buffer, item.data.byteOffset, item.data.length);
     if (discriminators.some((prefix) => data.subarray(0, prefix.length).equals(prefix))) return true;
     if (names.length === 0) return false;
-    const found = interfaces.find(programId, slot)?.decode(item.data, [], programId)?.name;
-    return found !== undefined && names.includes(found);
+    return versions.some((version) => {
+      const found = version.decode(item.data, [], programId)?.name;
+      return found !== undefined && names.includes(found);
+    });
   };
   return tx.instructions.some(isHit) || tx.innerInstructions.some(({ instructions: inner }) => inner.some(isHit));
 }

@@ -13,7 +13,7 @@ import { MAX_IDL_BYTES } from '../../src/solana/idl/read-idl.ts';
 import { createMemoryLog } from '../../test/helpers/memory-log.ts';
 import { eachStore } from '../../test/helpers/store.ts';
 import { type ParsedConfig, parsedConfig } from './config.ts';
-import { createInterfaces } from './interfaces.ts';
+import { createInterfaces, type Learned } from './interfaces.ts';
 import { MAX_VERSIONS, migrations, readVersions } from './store.ts';
 
 const PROGRAM = 'JUP6LkbZbjS1jKKwapdHNy74zcZ3tLUZoi5QNyVTaV4';
@@ -22,7 +22,7 @@ const SIGNAL = new AbortController().signal;
 
 const idl = (name: string) => JSON.stringify({ name, instructions: [] });
 
-/** A chain with one IDL account. */
+/** A chain with one IDL account, or with two. */
 function createChain() {
   const calls: string[] = [];
   const minSlots: number[] = [];
@@ -34,18 +34,20 @@ function createChain() {
     /** Of the account of Program Metadata. */
     otherChanges: [] as readonly number[],
     firstSlot: 0,
+    /** Of `OTHER`. */
+    otherText: null as string | null,
     refuses: null as number | null,
     calls,
     minSlots,
     /** Methods that the node does not have. */
     lacks,
   };
-  const account = (text: string) => {
+  const account = (owner: string, text: string) => {
     const data = deflateSync(text);
     const head = Buffer.alloc(44);
     createHash('sha256').update('internal:IdlAccount').digest().copy(head, 0, 0, 8);
     head.writeUInt32LE(data.length, 40);
-    return { owner: PROGRAM, data: [Buffer.concat([head, data]).toString('base64'), 'base64'] };
+    return { owner, data: [Buffer.concat([head, data]).toString('base64'), 'base64'] };
   };
   const reader = {
     async call(method: string, [first, options]: readonly unknown[]) {
@@ -60,9 +62,10 @@ function createChain() {
         return changes.map((slot) => ({ slot, err: null })).reverse();
       }
       if (method === 'getFirstAvailableBlock') return chain.firstSlot;
-      const value = (first as string[]).map((key) =>
-        key === anchorAddress(PROGRAM) && chain.text !== null ? account(chain.text) : null,
-      );
+      const value = (first as string[]).map((key) => {
+        if (key === anchorAddress(PROGRAM) && chain.text !== null) return account(PROGRAM, chain.text);
+        return key === anchorAddress(OTHER) && chain.otherText !== null ? account(OTHER, chain.otherText) : null;
+      });
       return { context: { slot: chain.slot }, value };
     },
   };
@@ -71,10 +74,21 @@ function createChain() {
 
 function create(store: Store, reader: ChainReader, idls: Partial<ParsedConfig['idls']> = {}) {
   const config = Value.Default(parsedConfig, {}) as ParsedConfig;
-  return createInterfaces({
+  const interfaces = createInterfaces({
     ...{ chain: () => reader, store: () => store, log: createMemoryLog() },
     config: { ...config, idls: { ...config.idls, ...idls } },
   });
+  let learned: Learned;
+  return {
+    ...interfaces,
+    async learn(...args: Parameters<typeof interfaces.learn>) {
+      learned = await interfaces.learn(...args);
+      return learned;
+    },
+    /** As the last call learned them. */
+    find: (program: string, slot: number) => learned.find(program, slot),
+    versionsOf: (program: string) => learned.versionsOf(program),
+  };
 }
 
 eachStore('interfaces of programs', ({ store: open }) => {
@@ -248,6 +262,42 @@ eachStore('interfaces of programs', ({ store: open }) => {
     assert.deepEqual(chain.minSlots, [130, 100, 100]);
   });
 
+  test('a call keeps what it learned, whatever the cache drops', async (t) => {
+    const { chain, reader } = createChain();
+    Object.assign(chain, { text: idl('first').padEnd(100_000), otherText: idl('other').padEnd(300_000) });
+    chain.otherChanges = [50];
+    const interfaces = create(await migrated(t), reader, { cacheBytes: 8_388_608 });
+    const both = (slot: number) => new Map([PROGRAM, OTHER].map((program) => [program, slot]));
+    const first = await interfaces.learn(both(90), { signal: SIGNAL });
+    await interfaces.learn(new Map([[OTHER, 90]]), { signal: SIGNAL });
+    assert.deepEqual([first.find(PROGRAM, 60)?.name, first.find(OTHER, 60)?.name], ['first', 'other']);
+    // The version before is not lost when the entry is dropped between two steps.
+    Object.assign(chain, { slot: 200, text: idl('second').padEnd(100_000), changes: [50, 120] });
+    const second = await interfaces.learn(both(180), { signal: SIGNAL });
+    assert.deepEqual(
+      [second.find(PROGRAM, 60), second.find(PROGRAM, 130), second.find(OTHER, 60)].map((one) => one?.name),
+      ['first', 'second', 'other'],
+    );
+  });
+
+  test('calls that see two changes at the same time lose neither', async (t) => {
+    const { chain, reader } = createChain();
+    const interfaces = create(await migrated(t), reader);
+    await interfaces.learn(new Map([[PROGRAM, 90]]), { signal: SIGNAL });
+    Object.assign(chain, { slot: 150, text: idl('second'), changes: [50, 120] });
+    const one = interfaces.learn(new Map([[PROGRAM, 150]]), { signal: SIGNAL });
+    // The second call reads the accounts before the first one has their history.
+    while (chain.calls.filter((method) => method === 'getMultipleAccounts').length < 2) await Promise.resolve();
+    Object.assign(chain, { slot: 200, text: idl('third'), changes: [50, 120, 170] });
+    const two = interfaces.learn(new Map([[PROGRAM, 200]]), { signal: SIGNAL });
+    await Promise.all([one, two]);
+    const { find } = await two;
+    assert.deepEqual(
+      [60, 119, 120, 150, 160, 170].map((slot) => find(PROGRAM, slot)?.name),
+      ['first', 'first', 'second', 'second', 'second', 'third'],
+    );
+  });
+
   test('a refusal of the upstream is no answer', async (t) => {
     const { chain, reader } = createChain();
     const interfaces = create(await migrated(t), reader);
@@ -273,6 +323,7 @@ eachStore('interfaces of programs', ({ store: open }) => {
     writeFileSync(join(folder, `${PROGRAM}@70.json`), idl('own_later'));
     writeFileSync(join(folder, `${OTHER}.json`), idl('other'));
     await interfaces.readFolder();
+    await interfaces.learn(new Map(), { signal: SIGNAL });
     assert.deepEqual(
       [interfaces.find(PROGRAM, 69)?.name, interfaces.find(PROGRAM, 70)?.name, interfaces.find(OTHER, 1)?.name],
       ['own', 'own_later', 'other'],

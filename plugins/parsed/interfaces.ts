@@ -6,6 +6,7 @@
 import { createHash } from 'node:crypto';
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setImmediate as yieldToOthers } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
 import { decode32 } from '../../src/lib/base58.ts';
 import {
@@ -49,19 +50,28 @@ interface Published {
   readonly checkedSlot: number;
 }
 
-export interface Interfaces {
-  /**
-   * Reads the interfaces of programs as far as transactions up to these slots need them. Errors: RequestError
-   * 503, and those of `ChainReader.call` and of the store.
-   */
-  learn(newestSlots: ReadonlyMap<string, number>, asker: Asker): Promise<void>;
+/** Interfaces as they were learned for one call: what other calls push out of the cache stays here. */
+export interface Learned {
   /** As far as `learn` has read. */
   readonly find: FindInterface;
   /** All known versions of a program. */
   versionsOf(program: string): readonly ProgramInterface[];
+}
+
+/** What a call uses of programs on the chain. */
+type Used = Map<string, Published>;
+
+export interface Interfaces {
+  /**
+   * Reads the interfaces of programs as far as transactions up to these slots need them; `NOW`: as of now. Errors: RequestError
+   * 503, and those of `ChainReader.call` and of the store.
+   */
+  learn(newestSlots: ReadonlyMap<string, number>, asker: Asker): Promise<Learned>;
   /** Reads the folder again if it has changed. */
   readFolder(): Promise<void>;
 }
+
+export const NOW = Number.POSITIVE_INFINITY;
 
 interface InterfacesParts {
   readonly chain: () => ChainReader | null;
@@ -94,33 +104,52 @@ export function createInterfaces({ chain, store, config, log }: InterfacesParts)
   let folder: ReadonlyMap<string, readonly Version[]> = new Map();
   let folderState = '';
 
-  const own = (program: string): readonly Version[] | undefined => folder.get(program);
+  const isGiven = (program: string): boolean => folder.has(program) || nativeInterfaces().has(program);
 
-  function find(program: string, slot: number): ProgramInterface | null {
-    const versions = own(program);
-    if (versions !== undefined) return at(versions, slot);
-    const known = published.get(program);
-    // Above the last reading nothing is known, whatever the newest version was.
-    return (
-      nativeInterfaces().get(program) ??
-      (known === undefined || slot > known.checkedSlot ? null : at(known.versions, slot))
-    );
-  }
-
-  async function learn(newestSlots: ReadonlyMap<string, number>, asker: Asker): Promise<void> {
+  async function learn(newestSlots: ReadonlyMap<string, number>, asker: Asker): Promise<Learned> {
+    const used: Used = new Map();
     const reader = config.idls.chain ? chain() : null;
-    if (reader === null) return;
-    const wanted: string[] = [];
-    for (const [program, slot] of newestSlots) {
-      if (own(program) !== undefined || nativeInterfaces().has(program)) continue;
-      if ((published.get(program)?.checkedSlot ?? -1) < slot) wanted.push(program);
+    if (reader === null) return learnedOf(used);
+    const isOpen = (program: string): boolean => (used.get(program)?.checkedSlot ?? -1) < newestSlots.get(program)!;
+    const programs = [...newestSlots.keys()].filter((program) => !isGiven(program));
+    for (const program of programs) {
+      const known = published.get(program);
+      if (known !== undefined) used.set(program, known);
     }
+    const wanted = programs.filter(isOpen);
     for (let from = 0; from < wanted.length; from += PROGRAMS_PER_CALL) {
       const part = wanted.slice(from, from + PROGRAMS_PER_CALL);
-      await recall(part);
-      const open = part.filter((program) => (published.get(program)?.checkedSlot ?? -1) < newestSlots.get(program)!);
-      if (open.length > 0) await refresh(reader, open, newestSlots, asker);
+      await recall(part, used);
+      const open = part.filter(isOpen);
+      if (open.length > 0) await refresh(reader, open, { newestSlots, used }, asker);
     }
+    return learnedOf(used);
+  }
+
+  function learnedOf(used: Used): Learned {
+    const own = folder;
+    return {
+      find(program, slot) {
+        const versions = own.get(program);
+        if (versions !== undefined) return at(versions, slot);
+        const native = nativeInterfaces().get(program);
+        if (native !== undefined) return native;
+        const known = used.get(program);
+        // Above the last reading nothing is known, whatever the newest version was.
+        return known === undefined || slot > known.checkedSlot ? null : at(known.versions, slot);
+      },
+      versionsOf(program) {
+        const native = own.has(program) ? undefined : nativeInterfaces().get(program);
+        if (native !== undefined) return [native];
+        const versions = own.get(program) ?? used.get(program)?.versions ?? [];
+        return versions.flatMap((version) => version.program ?? []);
+      },
+    };
+  }
+
+  function keep(program: string, known: Published, used: Used): void {
+    used.set(program, known);
+    published.set(program, known);
   }
 
   /** A text that alone is too large for the cache counts as none that can be read. */
@@ -130,28 +159,35 @@ export function createInterfaces({ chain, store, config, log }: InterfacesParts)
   }
 
   /** What this daemon has seen of programs before. */
-  async function recall(programs: readonly string[]): Promise<void> {
-    const unknown = programs.filter((program) => !published.has(program));
+  async function recall(programs: readonly string[], used: Used): Promise<void> {
+    const unknown = programs.filter((program) => !used.has(program));
     if (unknown.length === 0) return;
     for (const [program, stored] of await readVersions(store(), unknown, mostCharacters)) {
+      // To read the texts of many programs takes long.
+      await yieldToOthers();
+      // Another call may have read it in the meantime, and more.
+      const known = published.get(program);
+      if (known !== undefined) {
+        used.set(program, known);
+        continue;
+      }
       const newest = stored.at(-1)!;
-      published.set(program, {
-        versions: stored.map(({ from, to, text }) => ({ ...{ from, to: to ?? FOREVER }, ...readable(text) })),
-        // Where the newest row cannot be read, any content is news.
-        ...{ hash: newest.to === null ? newest.hash : NO_HASH, checkedSlot: newest.checkedSlot },
-      });
+      const versions = stored.map(({ from, to, text }) => ({ ...{ from, to: to ?? FOREVER }, ...readable(text) }));
+      // Where the newest row cannot be read, any content is news.
+      const hash = newest.to === null ? newest.hash : NO_HASH;
+      keep(program, { versions, hash, checkedSlot: newest.checkedSlot }, used);
     }
   }
 
   async function refresh(
     reader: ChainReader,
     programs: readonly string[],
-    newestSlots: ReadonlyMap<string, number>,
+    { newestSlots, used }: { readonly newestSlots: ReadonlyMap<string, number>; readonly used: Used },
     asker: Asker,
   ): Promise<void> {
     const options = { ...asker, timeoutMs: config.upstreamTimeoutMs };
     const places = programs.map((program) => [metadataAddress(program) ?? '', anchorAddress(program) ?? ''] as const);
-    const newest = Math.max(...programs.map((program) => newestSlots.get(program)!));
+    const newest = Math.max(0, ...programs.map((program) => newestSlots.get(program)!).filter(Number.isFinite));
     const answer = await call<AccountsAnswer>(
       reader,
       'getMultipleAccounts',
@@ -166,32 +202,38 @@ export function createInterfaces({ chain, store, config, log }: InterfacesParts)
       const text =
         (metadata === null ? null : metadataText(metadata.owner, bytesOf(metadata))) ??
         (anchor === null ? null : anchorText(anchor.owner, bytesOf(anchor), program));
-      await note(reader, { program, addresses: places[at]!, text, slot }, options);
+      await note(reader, { program, addresses: places[at]!, text, slot }, used, options);
     }
   }
 
   async function note(
     reader: ChainReader,
     { program, addresses, text, slot }: Seen,
+    used: Used,
     options: Parameters<ChainReader['call']>[2],
   ): Promise<void> {
     const hash = text === null ? '' : createHash('sha256').update(text).digest('base64');
-    const known = published.get(program);
-    if (known !== undefined && (known.hash === hash || known.checkedSlot >= slot)) {
-      if (known.checkedSlot < slot) published.set(program, { ...known, checkedSlot: slot });
-      return;
-    }
+    /** Whether the reading adds no version to what is known. */
+    const isKnown = (known: Published | undefined): boolean => {
+      if (known === undefined || (known.hash !== hash && known.checkedSlot < slot)) return false;
+      keep(program, known.checkedSlot < slot ? { ...known, checkedSlot: slot } : known, used);
+      return true;
+    };
+    const newest = () => published.get(program) ?? used.get(program);
+    const first = newest();
+    if (isKnown(first)) return;
     const read = readable(text);
     if (text !== null && read.program === null)
       log.info({ program }, 'the program publishes an interface that cannot be read');
     // That a program publishes nothing is no news.
-    const isNews = known !== undefined || text !== null;
+    const isNews = first !== undefined || text !== null;
     const changes = isNews ? await changesOf(reader, addresses, slot, options) : { slots: [], since: slot - 1 };
-    // Another call may have seen the same change.
-    if (published.get(program) !== known) return;
+    // Another call may have seen the same change, or one before it.
+    const known = newest();
+    if (isKnown(known)) return;
     const { from, before } = placeOf(known, changes, slot);
     const versions = newestOf([...before, { from, to: FOREVER, ...read }], mostCharacters);
-    published.set(program, { versions, hash, checkedSlot: slot });
+    keep(program, { versions, hash, checkedSlot: slot }, used);
     if (isNews)
       await writeVersion(store(), program, { from, to: null, checkedSlot: slot, hash, text }, before.at(-1) ?? null);
   }
@@ -255,14 +297,6 @@ export function createInterfaces({ chain, store, config, log }: InterfacesParts)
 
   return {
     learn,
-    find,
-    versionsOf(program) {
-      const native = nativeInterfaces().get(program);
-      const versions = own(program) ?? (native === undefined ? published.get(program)?.versions : undefined) ?? [];
-      return native !== undefined && versions.length === 0
-        ? [native]
-        : versions.flatMap((version) => version.program ?? []);
-    },
     readFolder: () =>
       readFolder().catch((error: unknown) => {
         log.warn({ error: messageOf(error) }, 'the folder of interfaces cannot be read');

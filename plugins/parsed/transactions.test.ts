@@ -12,9 +12,7 @@ const SLOT = 100;
 function create(logBytes = 0) {
   const reads: string[] = [];
   const interfaces: Interfaces = {
-    learn: async () => {},
-    find: () => null,
-    versionsOf: () => [],
+    learn: async () => ({ find: () => null, versionsOf: () => [] }),
     readFolder: async () => {},
   };
   const made = (seed: number): Found => {

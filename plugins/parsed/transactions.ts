@@ -18,7 +18,7 @@ import { decodeEntries } from '../../src/solana/decode/decode-block.ts';
 import { type ParseParts, parseTransaction } from '../../src/solana/idl/parse-transaction.ts';
 import { showEntry, type TransactionEncoding, withStatus } from '../../src/solana/show-transaction.ts';
 import type { ParsedConfig } from './config.ts';
-import type { Interfaces } from './interfaces.ts';
+import type { Interfaces, Learned } from './interfaces.ts';
 
 export type Asker = Pick<CallContext, 'signal' | 'tenant'>;
 
@@ -140,11 +140,11 @@ export interface ElementParts {
 }
 
 /** Reads the interfaces that all of these transactions need. */
-async function learnFor(found: readonly Found[], { interfaces }: ElementParts, asker: Asker): Promise<void> {
+function learnFor(found: readonly Found[], { interfaces }: ElementParts, asker: Asker): Promise<Learned> {
   const newest = new Map<string, number>();
   for (const one of found)
     for (const program of programsOf(one)) newest.set(program, Math.max(newest.get(program) ?? 0, one.slot));
-  await interfaces.learn(newest, asker);
+  return interfaces.learn(newest, asker);
 }
 
 export interface Wanted {
@@ -167,7 +167,7 @@ export async function elementTexts(
   asker: Asker,
 ): Promise<readonly string[]> {
   const readable = wanted.map(({ found }) => found).filter((one): one is Found => one !== null && 'tx' in one);
-  await learnFor(readable, parts, asker);
+  const { find } = await learnFor(readable, parts, asker);
   const bySignature = new Map<string, { readonly text: string; readonly bytes: number }>();
   const texts: string[] = [];
   let total = 0;
@@ -175,7 +175,7 @@ export async function elementTexts(
     let element = bySignature.get(signature);
     if (element === undefined) {
       await pause(asker);
-      const text = await elementText(signature, found, rawForm, parts);
+      const text = await elementText(signature, found, rawForm, { find, words: parts.words });
       element = { text, bytes: Buffer.byteLength(text) };
       bySignature.set(signature, element);
     }
@@ -200,12 +200,12 @@ async function elementText(
   signature: string,
   found: Wanted['found'],
   rawForm: RawForm,
-  { interfaces, words }: ElementParts,
+  parts: ParseParts,
 ): Promise<string> {
   if (found === null) return failed(signature, 'transaction_not_found', 'transaction not found');
   if (found instanceof UnreadableTransaction) return failed(signature, 'parse_failed', found.message);
   const { tx, keys, slot, blockTime } = found;
-  const parsed = parseTransaction(tx, { slot, blockTime, keys }, { find: interfaces.find, words });
+  const parsed = parseTransaction(tx, { slot, blockTime, keys }, parts);
   const raw = rawForm === 'none' ? '' : `,"rawTransaction":${await rawText(found, rawForm)}`;
   return `{"signature":"${signature}","parserStatus":"OK","parsed":${stringify(parsed)}${raw}}`;
 }
