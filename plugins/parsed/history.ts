@@ -1,7 +1,7 @@
 /** The history of an address in pages, and searches of it: transactions, signatures or a count of what matches. */
 import { type Caller, type Clock, JsonText, RequestError, RpcError } from '../../src/plugin/plugin.ts';
 import { CHANGED, type Loaded, NAMED, TOUCHED } from '../../src/ports/address-history.ts';
-import type { AddressWalk, OpenAddressWalk } from '../../src/ports/address-walk.ts';
+import type { AddressWalk, OpenAddressWalk, WalkPage } from '../../src/ports/address-walk.ts';
 import type { NormalInstruction } from '../../src/ports/block.ts';
 import { nameOf } from '../../src/solana/idl/read-idl.ts';
 import type { ParsedConfig } from './config.ts';
@@ -57,12 +57,12 @@ export async function historyOf(parts: HistoryParts, request: HistoryRequest, ca
   const walk = await openWalk(parts, request, call);
   const { limit, tokenAccounts } = request;
   const found: Loaded[] = [];
-  let lastN: number | null = null;
+  let read: Place | null = null;
   let isEnd = false;
   const most = Math.max(parts.config.historyLimit, limit + 1);
   for await (const page of walk.pages({ mask: MASKS[tokenAccounts], most, expected: limit + 1 })) {
     found.push(...page.rows.filter((row) => isWithin(row, request)));
-    lastN = page.lastN;
+    read = lastOf(page);
     isEnd = page.end === 'complete';
     if (found.length > limit) break;
   }
@@ -72,9 +72,9 @@ export async function historyOf(parts: HistoryParts, request: HistoryRequest, ca
   const token =
     found.length > limit && last !== undefined
       ? walk.placeText(last.n, last.signature)
-      : isEnd || lastN === null
+      : isEnd || read === null
         ? null
-        : walk.placeText(lastN);
+        : walk.placeText(read.n, read.signature);
   const data = await texts(parts, walk, shown, request, call);
   return new JsonText(`{"data":[${data.join()}]${token === null ? '' : `,"paginationToken":"${token}"`}}`);
 }
@@ -90,6 +90,18 @@ const texts = (
     rows.map((row) => ({ signature: row.signature, found: foundOf(walk, row) })),
     ...([rawTransaction, elements, asker] as const),
   );
+
+/** Where a token goes on. A fork can move a transaction; with its signature the token moves along. */
+interface Place {
+  readonly n: number;
+  readonly signature: string | undefined;
+}
+
+/** Also of rows that are not shown. */
+function lastOf({ rows, lastN }: WalkPage): Place | null {
+  const last = rows.at(-1);
+  return lastN === null ? null : { n: lastN, signature: last?.n === lastN ? last.signature : undefined };
+}
 
 const foundOf = (walk: AddressWalk, row: Loaded): Found => ({
   ...{ signature: row.signature, slot: row.slot, blockTime: row.time, tx: row.tx, keys: row.block.keys },
@@ -117,7 +129,7 @@ export async function scanOf(parts: HistoryParts, request: ScanRequest, call: Hi
   let [count, scanned] = [0, 0];
   let last: Loaded | null = null;
   /** Behind it the next call goes on. */
-  let n: number | null = null;
+  let read: Place | null = null;
 
   async function search(): Promise<'windowEnd' | 'limit' | 'budget' | 'deadline'> {
     const expected = Math.min(request.budget, EXPECTED);
@@ -130,7 +142,7 @@ export async function scanOf(parts: HistoryParts, request: ScanRequest, call: Hi
         if (scanned >= request.budget) return 'budget';
         scanned += 1;
         last = row;
-        n = row.n;
+        read = row;
         if (!isMatch(row, { programs, mints: request.mints, address: request.address }, learned)) continue;
         count += 1;
         if (request.returnShape === 'signatures') signatures.push(signatureRow(walk, row));
@@ -138,7 +150,7 @@ export async function scanOf(parts: HistoryParts, request: ScanRequest, call: Hi
         matched.push(row);
         if (matched.length >= request.limit) return 'limit';
       }
-      n = page.lastN;
+      read = lastOf(page);
       if (page.end === 'complete') return 'windowEnd';
       // Where an upstream has pruned what comes next, the call after this one says so.
       if (page.end === 'scanned' || scanned >= request.budget) return 'budget';
@@ -149,13 +161,14 @@ export async function scanOf(parts: HistoryParts, request: ScanRequest, call: Hi
 
   const stoppedOn = await search();
   const through = last as Loaded | null;
+  const place = read as Place | null;
   const creditsCharged = scanCredits(config, scanned);
   const members: string[] = [];
   if (request.returnShape === 'transactions')
     members.push(`"data":[${(await texts(parts, walk, matched, request, call)).join()}]`);
   if (request.returnShape === 'signatures') members.push(`"data":${JSON.stringify(signatures)}`);
-  if (stoppedOn !== 'windowEnd' && n !== null)
-    members.push(`"paginationToken":"${walk.placeText(n, through?.n === n ? through.signature : undefined)}"`);
+  if (stoppedOn !== 'windowEnd' && place !== null)
+    members.push(`"paginationToken":"${walk.placeText(place.n, place.signature)}"`);
   const scan = {
     ...{ stoppedOn, scannedTransactions: scanned, matchedTransactions: count },
     ...(through === null ? {} : { scannedThrough: { slot: through.slot, blockTime: through.time } }),
