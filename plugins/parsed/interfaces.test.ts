@@ -13,7 +13,7 @@ import { MAX_IDL_BYTES } from '../../src/solana/idl/read-idl.ts';
 import { createMemoryLog } from '../../test/helpers/memory-log.ts';
 import { eachStore } from '../../test/helpers/store.ts';
 import { type ParsedConfig, parsedConfig } from './config.ts';
-import { createInterfaces, type Learned } from './interfaces.ts';
+import { createInterfaces, type Learned, NOW } from './interfaces.ts';
 import { MAX_VERSIONS, migrations, readVersions } from './store.ts';
 
 const PROGRAM = 'JUP6LkbZbjS1jKKwapdHNy74zcZ3tLUZoi5QNyVTaV4';
@@ -54,9 +54,9 @@ function createChain() {
       calls.push(method);
       const { minContextSlot = 0 } = (options ?? {}) as { minContextSlot?: number };
       minSlots.push(minContextSlot);
-      if (lacks.has(method)) throw Object.assign(new Error('no method'), { code: 'CHAIN_RPC_ERROR', facts: { rpcCode: -32_601 } });
-      if (chain.refuses !== null)
-        throw Object.assign(new Error('refused'), { code: 'CHAIN_RPC_ERROR', facts: { rpcCode: chain.refuses } });
+      const refusal = lacks.has(method) ? -32_601 : chain.refuses;
+      if (refusal !== null)
+        throw Object.assign(new Error('refused'), { code: 'CHAIN_RPC_ERROR', facts: { rpcCode: refusal } });
       if (method === 'getSignaturesForAddress') {
         const changes = first === anchorAddress(PROGRAM) ? chain.changes : chain.otherChanges;
         return changes.map((slot) => ({ slot, err: null })).reverse();
@@ -180,10 +180,6 @@ eachStore('interfaces of programs', ({ store: open }) => {
   });
 
   test('an interface of 300 KB fits into the smallest cache; one that does not fit is not read again and again', async (t) => {
-    const padded = (characters: number) => {
-      const text = idl('first');
-      return text.padEnd(characters, ' ');
-    };
     const store = await migrated(t);
     const smallest = parsedConfig.properties.idls.properties.cacheBytes.minimum!;
     for (const [size, name] of [
@@ -191,7 +187,7 @@ eachStore('interfaces of programs', ({ store: open }) => {
       [1_000_000, undefined],
     ] as const) {
       const { chain, reader } = createChain();
-      chain.text = padded(size);
+      chain.text = idl('first').padEnd(size);
       const interfaces = create(store, reader, { cacheBytes: smallest });
       chain.slot = size;
       await interfaces.learn(new Map([[PROGRAM, size]]), { signal: SIGNAL });
@@ -245,7 +241,8 @@ eachStore('interfaces of programs', ({ store: open }) => {
 
   test('a change behind the end of a list is unknown', async (t) => {
     const changes = Array.from({ length: 1_000 }, (_, at) => (at < 500 ? 150 : 160));
-    assert.deepEqual(await afterChange(t, { changes }, [100, 101, 149, 160]), ['first', undefined, undefined, 'second']);
+    const names = await afterChange(t, { changes }, [100, 101, 149, 160]);
+    assert.deepEqual(names, ['first', undefined, undefined, 'second']);
   });
 
   test('a change after the accounts were read belongs to the next reading', async (t) => {
@@ -260,20 +257,25 @@ eachStore('interfaces of programs', ({ store: open }) => {
     assert.deepEqual([interfaces.find(PROGRAM, 100)?.name, interfaces.find(PROGRAM, 101)], ['first', null]);
     // The accounts have to include the transaction, and the history what the accounts show.
     assert.deepEqual(chain.minSlots, [130, 100, 100]);
+    chain.slot = 140;
+    await interfaces.learn(new Map([[PROGRAM, NOW]]), { signal: SIGNAL });
+    assert.deepEqual([interfaces.find(PROGRAM, 140)?.name, chain.minSlots.at(-1)], ['first', 0]);
   });
 
   test('a call keeps what it learned, whatever the cache drops', async (t) => {
     const { chain, reader } = createChain();
     Object.assign(chain, { text: idl('first').padEnd(100_000), otherText: idl('other').padEnd(300_000) });
-    chain.otherChanges = [50];
-    const interfaces = create(await migrated(t), reader, { cacheBytes: 8_388_608 });
+    chain.otherChanges = [40];
+    const store = await migrated(t);
+    const interfaces = create(store, reader, { cacheBytes: 8_388_608 });
     const both = (slot: number) => new Map([PROGRAM, OTHER].map((program) => [program, slot]));
     const first = await interfaces.learn(both(90), { signal: SIGNAL });
     await interfaces.learn(new Map([[OTHER, 90]]), { signal: SIGNAL });
     assert.deepEqual([first.find(PROGRAM, 60)?.name, first.find(OTHER, 60)?.name], ['first', 'other']);
     // The version before is not lost when the entry is dropped between two steps.
     Object.assign(chain, { slot: 200, text: idl('second').padEnd(100_000), changes: [50, 120] });
-    const second = await interfaces.learn(both(180), { signal: SIGNAL });
+    const again = create(store, reader, { cacheBytes: 8_388_608 });
+    const second = await again.learn(both(180), { signal: SIGNAL });
     assert.deepEqual(
       [second.find(PROGRAM, 60), second.find(PROGRAM, 130), second.find(OTHER, 60)].map((one) => one?.name),
       ['first', 'second', 'other'],

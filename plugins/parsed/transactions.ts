@@ -147,7 +147,7 @@ function learnFor(found: readonly Found[], { interfaces }: ElementParts, asker: 
   return interfaces.learn(newest, asker);
 }
 
-export interface Wanted {
+interface Wanted {
   readonly signature: string;
   /** `null`: the chain does not have it. */
   readonly found: Found | UnreadableTransaction | null;
