@@ -34,6 +34,9 @@ function createChain() {
     /** Of the account of Program Metadata. */
     otherChanges: [] as readonly number[],
     firstSlot: 0,
+    /** The newest slot of the archive, and the first one of the other upstream. */
+    archiveSlot: Number.MAX_SAFE_INTEGER,
+    prunedBelow: 0,
     /** Of `OTHER`. */
     otherText: null as string | null,
     refuses: null as number | null,
@@ -50,16 +53,18 @@ function createChain() {
     return { owner, data: [Buffer.concat([head, data]).toString('base64'), 'base64'] };
   };
   const reader = {
-    async call(method: string, [first, options]: readonly unknown[]) {
+    async call(method: string, [first, options]: readonly unknown[], { archive = false }: { archive?: boolean }) {
       calls.push(method);
       const { minContextSlot = 0 } = (options ?? {}) as { minContextSlot?: number };
       minSlots.push(minContextSlot);
-      const refusal = lacks.has(method) ? -32_601 : chain.refuses;
+      const isBehind = archive && minContextSlot > chain.archiveSlot;
+      const refusal = lacks.has(method) ? -32_601 : isBehind ? -32_016 : chain.refuses;
       if (refusal !== null)
         throw Object.assign(new Error('refused'), { code: 'CHAIN_RPC_ERROR', facts: { rpcCode: refusal } });
       if (method === 'getSignaturesForAddress') {
         const changes = first === anchorAddress(PROGRAM) ? chain.changes : chain.otherChanges;
-        return changes.map((slot) => ({ slot, err: null })).reverse();
+        const isKept = (slot: number) => (archive ? slot <= chain.archiveSlot : slot >= chain.prunedBelow);
+        return changes.filter(isKept).map((slot) => ({ slot, err: null })).reverse();
       }
       if (method === 'getFirstAvailableBlock') return chain.firstSlot;
       const value = (first as string[]).map((key) => {
@@ -248,6 +253,11 @@ eachStore('interfaces of programs', ({ store: open }) => {
   test('a change after the accounts were read belongs to the next reading', async (t) => {
     const names = await afterChange(t, { changes: [50, 120, 210] }, [119, 120, 200, 210]);
     assert.deepEqual(names, ['first', 'second', 'second', undefined]);
+  });
+
+  test('an archive that is behind is completed by another upstream', async (t) => {
+    const change = { changes: [50, 120, 195], archiveSlot: 190, prunedBelow: 130 };
+    assert.deepEqual(await afterChange(t, change, [119, 120, 194, 195]), ['first', undefined, undefined, 'second']);
   });
 
   test('an upstream that is behind says nothing of later slots', async (t) => {

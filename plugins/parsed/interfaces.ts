@@ -250,12 +250,19 @@ export function createInterfaces({ chain, store, config, log }: InterfacesParts)
   ): Promise<Changes> {
     // Changes may be as old as the program.
     const options = { ...callOptions, archive: true };
-    const params = { limit: CHANGES, commitment: 'confirmed', minContextSlot: slot };
-    const lists = await Promise.all(
-      addresses.map((address) =>
-        call<readonly SignatureRow[]>(reader, 'getSignaturesForAddress', [address, params], options),
-      ),
-    );
+    const range = { limit: CHANGES, commitment: 'confirmed' };
+    const including = { ...range, minContextSlot: slot };
+    const read = (params: object, how: typeof callOptions) =>
+      Promise.all(
+        addresses.map((address) =>
+          call<readonly SignatureRow[]>(reader, 'getSignaturesForAddress', [address, params], how),
+        ),
+      );
+    const lists = await read(including, options).catch(async (error: unknown) => {
+      if (!isBehind(error)) throw error;
+      // Archives may always be some slots behind; what they lack yet is in the short histories of other upstreams.
+      return [...(await read(range, options)), ...(await read(including, callOptions))];
+    });
     const slots = lists
       .flatMap((rows) => rows ?? [])
       .filter((row) => row.err === null && row.slot <= slot)
@@ -321,6 +328,12 @@ async function call<T>(
     throw new RequestError(503, `Service unavailable: the Solana upstream refused ${method}`, { cause: error });
   }
 }
+
+/** JSON-RPC: the node has not reached the slot. */
+const BEHIND = -32016;
+
+const isBehind = (error: unknown): boolean =>
+  ((error as Error).cause as Partial<CodedError> | undefined)?.facts?.['rpcCode'] === BEHIND;
 
 interface AccountsAnswer {
   readonly context: { readonly slot: number };
