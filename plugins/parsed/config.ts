@@ -40,7 +40,8 @@ export const parsedConfig = Type.Object(
           Type.Boolean({ default: true, description: 'read interfaces that programs publish on the chain' }),
         ),
         cacheBytes: Type.Integer({
-          minimum: 1_048_576,
+          // One interface of 300 KB has to fit, at 24 bytes a character.
+          minimum: 8_388_608,
           default: 134_217_728,
           description: 'memory for interfaces of the chain, counted as their texts',
         }),

@@ -1,20 +1,19 @@
 /** The history of an address in pages, and searches of it: transactions, signatures or a count of what matches. */
 import { type Caller, type Clock, JsonText, RequestError, RpcError } from '../../src/plugin/plugin.ts';
 import { CHANGED, type Loaded, NAMED, TOUCHED } from '../../src/ports/address-history.ts';
-import type { AddressWalk, OpenAddressWalk } from '../../src/ports/address-walk.ts';
+import type { AddressWalk, OpenAddressWalk, WalkPage } from '../../src/ports/address-walk.ts';
 import type { NormalInstruction } from '../../src/ports/block.ts';
 import { nameOf } from '../../src/solana/idl/read-idl.ts';
 import type { ParsedConfig } from './config.ts';
-import type { Interfaces } from './interfaces.ts';
+import { type Interfaces, type Learned, NOW } from './interfaces.ts';
 import {
   type HistoryRequest,
   type MintFilter,
   NATIVE_MINT,
   type ProgramFilter,
   type ScanRequest,
-  wrong,
 } from './requests.ts';
-import { type Asker, type ElementParts, elementText, type Found, learnFor } from './transactions.ts';
+import { type Asker, type ElementParts, elementTexts, type Found, pause } from './transactions.ts';
 
 export interface HistoryParts {
   readonly open: OpenAddressWalk;
@@ -58,12 +57,12 @@ export async function historyOf(parts: HistoryParts, request: HistoryRequest, ca
   const walk = await openWalk(parts, request, call);
   const { limit, tokenAccounts } = request;
   const found: Loaded[] = [];
-  let lastN: number | null = null;
+  let read: Place | null = null;
   let isEnd = false;
   const most = Math.max(parts.config.historyLimit, limit + 1);
   for await (const page of walk.pages({ mask: MASKS[tokenAccounts], most, expected: limit + 1 })) {
     found.push(...page.rows.filter((row) => isWithin(row, request)));
-    lastN = page.lastN;
+    read = lastOf(page);
     isEnd = page.end === 'complete';
     if (found.length > limit) break;
   }
@@ -73,25 +72,35 @@ export async function historyOf(parts: HistoryParts, request: HistoryRequest, ca
   const token =
     found.length > limit && last !== undefined
       ? walk.placeText(last.n, last.signature)
-      : isEnd || lastN === null
+      : isEnd || read === null
         ? null
-        : walk.placeText(lastN);
+        : walk.placeText(read.n, read.signature);
   const data = await texts(parts, walk, shown, request, call);
   return new JsonText(`{"data":[${data.join()}]${token === null ? '' : `,"paginationToken":"${token}"`}}`);
 }
 
-async function texts(
+const texts = (
   { elements }: HistoryParts,
   walk: AddressWalk,
   rows: readonly Loaded[],
   { rawTransaction }: HistoryRequest,
   asker: Asker,
-): Promise<readonly string[]> {
-  const found = rows.map((row) => foundOf(walk, row));
-  await learnFor(found, elements, asker);
-  const shown: string[] = [];
-  for (const one of found) shown.push(await elementText(one.signature, one, rawTransaction, elements));
-  return shown;
+): Promise<readonly string[]> =>
+  elementTexts(
+    rows.map((row) => ({ signature: row.signature, found: foundOf(walk, row) })),
+    ...([rawTransaction, elements, asker] as const),
+  );
+
+/** Where a token goes on. A fork can move a transaction; with its signature the token moves along. */
+interface Place {
+  readonly n: number;
+  readonly signature: string | undefined;
+}
+
+/** Also of rows that are not shown. */
+function lastOf({ rows, lastN }: WalkPage): Place | null {
+  const last = rows.at(-1);
+  return lastN === null ? null : { n: lastN, signature: last?.n === lastN ? last.signature : undefined };
 }
 
 const foundOf = (walk: AddressWalk, row: Loaded): Found => ({
@@ -120,27 +129,28 @@ export async function scanOf(parts: HistoryParts, request: ScanRequest, call: Hi
   let [count, scanned] = [0, 0];
   let last: Loaded | null = null;
   /** Behind it the next call goes on. */
-  let n: number | null = null;
+  let read: Place | null = null;
 
   async function search(): Promise<'windowEnd' | 'limit' | 'budget' | 'deadline'> {
     const expected = Math.min(request.budget, EXPECTED);
     const range = { mask: MASKS[request.tokenAccounts], most: Number.MAX_SAFE_INTEGER, expected };
     for await (const page of walk.pages(range)) {
-      await learnPrograms(page.rows, programs, interfaces, call);
-      for (const row of page.rows) {
+      const learned = await learnPrograms(page.rows, programs, interfaces, call);
+      for (const [at, row] of page.rows.entries()) {
+        if (at % PAUSE_ROWS === 0) await pause(call);
         if (!isWithin(row, request)) continue;
         if (scanned >= request.budget) return 'budget';
         scanned += 1;
         last = row;
-        n = row.n;
-        if (!isMatch(row, { programs, mints: request.mints, address: request.address }, interfaces)) continue;
+        read = row;
+        if (!isMatch(row, { programs, mints: request.mints, address: request.address }, learned)) continue;
         count += 1;
         if (request.returnShape === 'signatures') signatures.push(signatureRow(walk, row));
         if (request.returnShape !== 'transactions') continue;
         matched.push(row);
         if (matched.length >= request.limit) return 'limit';
       }
-      n = page.lastN;
+      read = lastOf(page);
       if (page.end === 'complete') return 'windowEnd';
       // Where an upstream has pruned what comes next, the call after this one says so.
       if (page.end === 'scanned' || scanned >= request.budget) return 'budget';
@@ -151,13 +161,14 @@ export async function scanOf(parts: HistoryParts, request: ScanRequest, call: Hi
 
   const stoppedOn = await search();
   const through = last as Loaded | null;
+  const place = read as Place | null;
   const creditsCharged = scanCredits(config, scanned);
   const members: string[] = [];
   if (request.returnShape === 'transactions')
     members.push(`"data":[${(await texts(parts, walk, matched, request, call)).join()}]`);
   if (request.returnShape === 'signatures') members.push(`"data":${JSON.stringify(signatures)}`);
-  if (stoppedOn !== 'windowEnd' && n !== null)
-    members.push(`"paginationToken":"${walk.placeText(n, through?.n === n ? through.signature : undefined)}"`);
+  if (stoppedOn !== 'windowEnd' && place !== null)
+    members.push(`"paginationToken":"${walk.placeText(place.n, place.signature)}"`);
   const scan = {
     ...{ stoppedOn, scannedTransactions: scanned, matchedTransactions: count },
     ...(through === null ? {} : { scannedThrough: { slot: through.slot, blockTime: through.time } }),
@@ -168,6 +179,8 @@ export async function scanOf(parts: HistoryParts, request: ScanRequest, call: Hi
 }
 
 const EXPECTED = 100;
+/** Rows that are compared without a pause. */
+const PAUSE_ROWS = 100;
 
 const signatureRow = (walk: AddressWalk, { signature, slot, n, time }: Loaded) => ({
   ...{ signature, slot, transactionIndex: walk.placeOf(n), blockTime: time },
@@ -178,20 +191,32 @@ interface NamedFilter extends ProgramFilter {
   readonly names: readonly string[];
 }
 
-/** Errors: RequestError 400 for a name that no interface of its program has. */
+/** Errors: RequestError 400 for a name that no interface of its program has, charged because the chain was asked again. */
 async function namedFilters(
   { programs }: ScanRequest,
   interfaces: Interfaces,
   asker: Asker,
 ): Promise<readonly NamedFilter[]> {
-  const named = programs.filter(({ instructions }) => instructions.length > 0);
-  await interfaces.learn(new Map(named.map(({ programId }) => [programId, 0])), asker);
-  for (const { programId, instructions } of named) {
-    const versions = interfaces.versionsOf(programId);
-    for (const name of instructions)
-      if (!versions.some((version) => version.hasInstruction(name)))
-        throw wrong(`no interface of ${programId} has an instruction \`${name}\``);
-  }
+  const missing = async (filters: readonly ProgramFilter[], slot: number): Promise<readonly ProgramFilter[]> => {
+    const { versionsOf } = await interfaces.learn(new Map(filters.map(({ programId }) => [programId, slot])), asker);
+    return filters.flatMap((filter) => {
+      const versions = versionsOf(filter.programId);
+      const instructions = filter.instructions.filter((name) => !versions.some((one) => one.hasInstruction(name)));
+      return instructions.length === 0 ? [] : [{ ...filter, instructions }];
+    });
+  };
+  // What is kept may be older than an upgrade that brought the name.
+  const suspect = await missing(
+    programs.filter(({ instructions }) => instructions.length > 0),
+    0,
+  );
+  const [wrongOne] = suspect.length === 0 ? [] : await missing(suspect, NOW);
+  if (wrongOne !== undefined)
+    throw new RequestError(
+      400,
+      `no interface of ${wrongOne.programId} has an instruction \`${wrongOne.instructions[0]}\``,
+      { isCharged: true },
+    );
   return programs.map((filter) => ({ ...filter, names: filter.instructions.map((name) => nameOf(name) ?? name) }));
 }
 
@@ -200,10 +225,10 @@ async function learnPrograms(
   programs: readonly NamedFilter[],
   interfaces: Interfaces,
   asker: Asker,
-): Promise<void> {
+): Promise<Learned> {
   const named = programs.filter(({ names }) => names.length > 0);
   const newest = rows.reduce((slot, row) => Math.max(slot, row.slot), 0);
-  await interfaces.learn(new Map(named.map(({ programId }) => [programId, newest])), asker);
+  return interfaces.learn(new Map(named.map(({ programId }) => [programId, newest])), asker);
 }
 
 interface Match {
@@ -213,10 +238,10 @@ interface Match {
 }
 
 /** One of the programs and one of the mints, as far as either is given. */
-function isMatch(row: Loaded, { programs, mints, address }: Match, interfaces: Interfaces): boolean {
+function isMatch(row: Loaded, { programs, mints, address }: Match, learned: Learned): boolean {
   const near = nearOf(row, address);
   return (
-    (programs.length === 0 || programs.some((filter) => usesProgram(row, filter, near, interfaces))) &&
+    (programs.length === 0 || programs.some((filter) => usesProgram(row, filter, near, learned))) &&
     (mints.length === 0 || mints.some((filter) => holdsMint(row, filter, near)))
   );
 }
@@ -247,8 +272,11 @@ function usesProgram(
   { tx, block, slot }: Loaded,
   { programId, names, discriminators, scope }: NamedFilter,
   { id, accounts }: Near,
-  interfaces: Interfaces,
+  { find, versionsOf }: Learned,
 ): boolean {
+  // Where none is known for the slot, an instruction that any version has by the name is better found than missed.
+  const valid = names.length === 0 ? null : find(programId, slot);
+  const versions = valid !== null ? [valid] : names.length === 0 ? [] : versionsOf(programId);
   const isHit = (item: NormalInstruction): boolean => {
     const program = tx.keys[item.programIndex];
     if (program === undefined || block.keys.base58(program) !== programId) return false;
@@ -257,8 +285,10 @@ function usesProgram(
     const data = Buffer.from(item.data.buffer, item.data.byteOffset, item.data.length);
     if (discriminators.some((prefix) => data.subarray(0, prefix.length).equals(prefix))) return true;
     if (names.length === 0) return false;
-    const found = interfaces.find(programId, slot)?.decode(item.data, [], programId)?.name;
-    return found !== undefined && names.includes(found);
+    return versions.some((version) => {
+      const found = version.decode(item.data, [], programId)?.name;
+      return found !== undefined && names.includes(found);
+    });
   };
   return tx.instructions.some(isHit) || tx.innerInstructions.some(({ instructions: inner }) => inner.some(isHit));
 }

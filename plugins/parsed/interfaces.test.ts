@@ -7,13 +7,14 @@ import { test } from 'node:test';
 import { deflateSync } from 'node:zlib';
 import { Value } from '@sinclair/typebox/value';
 import type { ChainReader } from '../../src/plugin/plugin.ts';
-import type { Store } from '../../src/ports/store.ts';
+import type { Queries, Store } from '../../src/ports/store.ts';
 import { anchorAddress } from '../../src/solana/idl/idl-accounts.ts';
+import { MAX_IDL_BYTES } from '../../src/solana/idl/read-idl.ts';
 import { createMemoryLog } from '../../test/helpers/memory-log.ts';
 import { eachStore } from '../../test/helpers/store.ts';
 import { type ParsedConfig, parsedConfig } from './config.ts';
-import { createInterfaces } from './interfaces.ts';
-import { migrations } from './store.ts';
+import { createInterfaces, type Learned, NOW } from './interfaces.ts';
+import { MAX_VERSIONS, migrations, readVersions } from './store.ts';
 
 const PROGRAM = 'JUP6LkbZbjS1jKKwapdHNy74zcZ3tLUZoi5QNyVTaV4';
 const OTHER = 'whirLbMiicVdio4qvUfM5KAg6Ct8VwpYzGff3uctyCc';
@@ -21,32 +22,55 @@ const SIGNAL = new AbortController().signal;
 
 const idl = (name: string) => JSON.stringify({ name, instructions: [] });
 
-/** A chain with one IDL account. */
+/** A chain with one IDL account, or with two. */
 function createChain() {
   const calls: string[] = [];
+  const minSlots: number[] = [];
+  const lacks = new Set<string>();
   const chain = {
     slot: 100,
     text: idl('first') as string | null,
-    changes: [50],
+    changes: [50] as readonly number[],
+    /** Of the account of Program Metadata. */
+    otherChanges: [] as readonly number[],
+    firstSlot: 0,
+    /** The newest slot of the archive, and the first one of the other upstream. */
+    archiveSlot: Number.MAX_SAFE_INTEGER,
+    prunedBelow: 0,
+    /** Of `OTHER`. */
+    otherText: null as string | null,
     refuses: null as number | null,
     calls,
+    minSlots,
+    /** Methods that the node does not have. */
+    lacks,
   };
-  const account = (text: string) => {
+  const account = (owner: string, text: string) => {
     const data = deflateSync(text);
     const head = Buffer.alloc(44);
     createHash('sha256').update('internal:IdlAccount').digest().copy(head, 0, 0, 8);
     head.writeUInt32LE(data.length, 40);
-    return { owner: PROGRAM, data: [Buffer.concat([head, data]).toString('base64'), 'base64'] };
+    return { owner, data: [Buffer.concat([head, data]).toString('base64'), 'base64'] };
   };
   const reader = {
-    async call(method: string, [first]: readonly unknown[]) {
+    async call(method: string, [first, options]: readonly unknown[], { archive = false }: { archive?: boolean }) {
       calls.push(method);
-      if (chain.refuses !== null)
-        throw Object.assign(new Error('refused'), { code: 'CHAIN_RPC_ERROR', facts: { rpcCode: chain.refuses } });
-      if (method === 'getSignaturesForAddress') return chain.changes.map((slot) => ({ slot, err: null })).reverse();
-      const value = (first as string[]).map((key) =>
-        key === anchorAddress(PROGRAM) && chain.text !== null ? account(chain.text) : null,
-      );
+      const { minContextSlot = 0 } = (options ?? {}) as { minContextSlot?: number };
+      minSlots.push(minContextSlot);
+      const isBehind = archive && minContextSlot > chain.archiveSlot;
+      const refusal = lacks.has(method) ? -32_601 : isBehind ? -32_016 : chain.refuses;
+      if (refusal !== null)
+        throw Object.assign(new Error('refused'), { code: 'CHAIN_RPC_ERROR', facts: { rpcCode: refusal } });
+      if (method === 'getSignaturesForAddress') {
+        const changes = first === anchorAddress(PROGRAM) ? chain.changes : chain.otherChanges;
+        const isKept = (slot: number) => (archive ? slot <= chain.archiveSlot : slot >= chain.prunedBelow);
+        return changes.filter(isKept).map((slot) => ({ slot, err: null })).reverse();
+      }
+      if (method === 'getFirstAvailableBlock') return chain.firstSlot;
+      const value = (first as string[]).map((key) => {
+        if (key === anchorAddress(PROGRAM) && chain.text !== null) return account(PROGRAM, chain.text);
+        return key === anchorAddress(OTHER) && chain.otherText !== null ? account(OTHER, chain.otherText) : null;
+      });
       return { context: { slot: chain.slot }, value };
     },
   };
@@ -55,10 +79,21 @@ function createChain() {
 
 function create(store: Store, reader: ChainReader, idls: Partial<ParsedConfig['idls']> = {}) {
   const config = Value.Default(parsedConfig, {}) as ParsedConfig;
-  return createInterfaces({
+  const interfaces = createInterfaces({
     ...{ chain: () => reader, store: () => store, log: createMemoryLog() },
     config: { ...config, idls: { ...config.idls, ...idls } },
   });
+  let learned: Learned;
+  return {
+    ...interfaces,
+    async learn(...args: Parameters<typeof interfaces.learn>) {
+      learned = await interfaces.learn(...args);
+      return learned;
+    },
+    /** As the last call learned them. */
+    find: (program: string, slot: number) => learned.find(program, slot),
+    versionsOf: (program: string) => learned.versionsOf(program),
+  };
 }
 
 eachStore('interfaces of programs', ({ store: open }) => {
@@ -72,18 +107,21 @@ eachStore('interfaces of programs', ({ store: open }) => {
     const store = await migrated(t);
     const { chain, reader } = createChain();
     const names = (of: ReturnType<typeof create>) =>
-      [49, 50, 119, 120, 149, 150, 500].map((slot) => of.find(PROGRAM, slot)?.name);
+      [49, 50, 99, 119, 120, 149, 150, 200, 500].map((slot) => of.find(PROGRAM, slot)?.name);
     const interfaces = create(store, reader);
     const learn = (of: typeof interfaces, slot: number) => of.learn(new Map([[PROGRAM, slot]]), { signal: SIGNAL });
     await learn(interfaces, 90);
-    assert.deepEqual(names(interfaces), [undefined, 'first', 'first', 'first', 'first', 'first', 'first']);
+    assert.deepEqual(names(interfaces), [
+      ...[undefined, 'first', 'first'],
+      ...[undefined, undefined, undefined, undefined, undefined, undefined],
+    ]);
     // What is older than the last reading needs none.
     await learn(interfaces, 100);
-    assert.deepEqual(chain.calls, ['getMultipleAccounts', 'getSignaturesForAddress']);
+    assert.deepEqual(chain.calls, ['getMultipleAccounts', 'getSignaturesForAddress', 'getSignaturesForAddress']);
     Object.assign(chain, { slot: 200, text: idl('second'), changes: [50, 120, 150] });
     await Promise.all([learn(interfaces, 180), learn(interfaces, 180)]);
     // Between two changes it is not known.
-    const expected = [undefined, 'first', 'first', undefined, undefined, 'second', 'second'];
+    const expected = [undefined, 'first', 'first', 'first', undefined, undefined, 'second', 'second', undefined];
     assert.deepEqual(names(interfaces), expected);
     const again = create(store, reader);
     chain.calls.length = 0;
@@ -95,6 +133,180 @@ eachStore('interfaces of programs', ({ store: open }) => {
     assert.deepEqual(
       again.versionsOf(PROGRAM).map(({ name }) => name),
       ['first', 'second'],
+    );
+  });
+
+  test('a stored version that cannot be read does not fail other programs, and is read again', async (t) => {
+    const store = await migrated(t);
+    const columns = ['program', 'from_slot', 'to_slot', 'checked_slot', 'hash', 'idl'];
+    const rows = [
+      [PROGRAM, 20, 50, 30, 'x', deflateSync(idl('oldest'))],
+      [PROGRAM, 50, null, 60, 'y', deflateSync(Buffer.alloc(MAX_IDL_BYTES + 1, ' '))],
+      [OTHER, 20, null, 500, 'z', deflateSync(idl('other'))],
+    ];
+    await store.write((tx) => tx.insertMany('parsed_interfaces', columns, rows, 'ignore'));
+    const { reader } = createChain();
+    const interfaces = create(store, reader);
+    await interfaces.learn(
+      new Map([PROGRAM, OTHER].map((program) => [program, 90])),
+      { signal: SIGNAL },
+    );
+    assert.deepEqual(
+      [interfaces.find(OTHER, 90), interfaces.find(PROGRAM, 49), interfaces.find(PROGRAM, 90)].map((one) => one?.name),
+      ['other', 'oldest', 'first'],
+    );
+  });
+
+  test('of a program that changes often only the newest versions are kept, in memory and in the store', async (t) => {
+    const store = await migrated(t);
+    const { chain, reader } = createChain();
+    const interfaces = create(store, reader);
+    for (let at = 0; at < MAX_VERSIONS + 8; at++) {
+      const slot = 100 + at * 10;
+      Object.assign(chain, { slot, text: idl(`version_${at}`), changes: [slot - 5] });
+      await interfaces.learn(new Map([[PROGRAM, slot]]), { signal: SIGNAL });
+    }
+    const wanted = Array.from({ length: MAX_VERSIONS }, (_, at) => `version_${at + 8}`);
+    assert.deepEqual(
+      interfaces.versionsOf(PROGRAM).map(({ name }) => name),
+      wanted,
+    );
+    assert.equal((await readVersions(store, [PROGRAM], 1_000_000)).get(PROGRAM)?.length, MAX_VERSIONS);
+    const rows = await (store.read as unknown as Queries<{ parsed_interfaces: object }>)
+      .selectFrom('parsed_interfaces')
+      .selectAll()
+      .execute();
+    assert.equal(rows.length, MAX_VERSIONS);
+    // The newest ones that fit.
+    assert.deepEqual(
+      (await readVersions(store, [PROGRAM], 100)).get(PROGRAM)?.map(({ from }) => from),
+      [475, 485],
+    );
+  });
+
+  test('an interface of 300 KB fits into the smallest cache; one that does not fit is not read again and again', async (t) => {
+    const store = await migrated(t);
+    const smallest = parsedConfig.properties.idls.properties.cacheBytes.minimum!;
+    for (const [size, name] of [
+      [307_200, 'first'],
+      [1_000_000, undefined],
+    ] as const) {
+      const { chain, reader } = createChain();
+      chain.text = idl('first').padEnd(size);
+      const interfaces = create(store, reader, { cacheBytes: smallest });
+      chain.slot = size;
+      await interfaces.learn(new Map([[PROGRAM, size]]), { signal: SIGNAL });
+      await interfaces.learn(new Map([[PROGRAM, size]]), { signal: SIGNAL });
+      assert.equal(interfaces.find(PROGRAM, size)?.name, name);
+      assert.equal(chain.calls.filter((method) => method === 'getMultipleAccounts').length, 1);
+    }
+  });
+
+  test('an account without a history is valid from the first slot of the node on', async (t) => {
+    const store = await migrated(t);
+    for (const [lacks, wanted] of [
+      [[], [undefined, 'first', 'first']],
+      [['getFirstAvailableBlock'], [undefined, undefined, 'first']],
+      [['getSignaturesForAddress'], [undefined, undefined, 'first']],
+    ] as const) {
+      await store.write(async ({ db }) => {
+        await (db as Queries<{ parsed_interfaces: object }>).deleteFrom('parsed_interfaces').execute();
+      });
+      const { chain, reader } = createChain();
+      Object.assign(chain, { changes: [], firstSlot: 70 });
+      for (const method of lacks) chain.lacks.add(method);
+      const interfaces = create(store, reader);
+      await interfaces.learn(new Map([[PROGRAM, 90]]), { signal: SIGNAL });
+      assert.deepEqual(
+        [69, 70, 100].map((slot) => interfaces.find(PROGRAM, slot)?.name),
+        wanted,
+        lacks.join(),
+      );
+    }
+  });
+
+  /** The names in slots, after a first reading in slot 100 and a second one in 200. */
+  async function afterChange(
+    t: Parameters<typeof open>[0],
+    change: object,
+    slots: readonly number[],
+  ): Promise<readonly (string | null | undefined)[]> {
+    const { chain, reader } = createChain();
+    const interfaces = create(await migrated(t), reader);
+    await interfaces.learn(new Map([[PROGRAM, 90]]), { signal: SIGNAL });
+    Object.assign(chain, { slot: 200, text: idl('second'), ...change });
+    await interfaces.learn(new Map([[PROGRAM, 180]]), { signal: SIGNAL });
+    return slots.map((slot) => interfaces.find(PROGRAM, slot)?.name);
+  }
+
+  test('changes of both accounts count', async (t) => {
+    const names = await afterChange(t, { changes: [50, 160], otherChanges: [120, 150] }, [119, 120, 155, 160]);
+    assert.deepEqual(names, ['first', undefined, undefined, 'second']);
+  });
+
+  test('a change behind the end of a list is unknown', async (t) => {
+    const changes = Array.from({ length: 1_000 }, (_, at) => (at < 500 ? 150 : 160));
+    const names = await afterChange(t, { changes }, [100, 101, 149, 160]);
+    assert.deepEqual(names, ['first', undefined, undefined, 'second']);
+  });
+
+  test('a change after the accounts were read belongs to the next reading', async (t) => {
+    const names = await afterChange(t, { changes: [50, 120, 210] }, [119, 120, 200, 210]);
+    assert.deepEqual(names, ['first', 'second', 'second', undefined]);
+  });
+
+  test('an archive that is behind is completed by another upstream', async (t) => {
+    const change = { changes: [50, 120, 195], archiveSlot: 190, prunedBelow: 130 };
+    assert.deepEqual(await afterChange(t, change, [119, 120, 194, 195]), ['first', undefined, undefined, 'second']);
+  });
+
+  test('an upstream that is behind says nothing of later slots', async (t) => {
+    const { chain, reader } = createChain();
+    const interfaces = create(await migrated(t), reader);
+    await interfaces.learn(new Map([[PROGRAM, 130]]), { signal: SIGNAL });
+    assert.deepEqual([interfaces.find(PROGRAM, 100)?.name, interfaces.find(PROGRAM, 101)], ['first', null]);
+    // The accounts have to include the transaction, and the history what the accounts show.
+    assert.deepEqual(chain.minSlots, [130, 100, 100]);
+    chain.slot = 140;
+    await interfaces.learn(new Map([[PROGRAM, NOW]]), { signal: SIGNAL });
+    assert.deepEqual([interfaces.find(PROGRAM, 140)?.name, chain.minSlots.at(-1)], ['first', 0]);
+  });
+
+  test('a call keeps what it learned, whatever the cache drops', async (t) => {
+    const { chain, reader } = createChain();
+    Object.assign(chain, { text: idl('first').padEnd(100_000), otherText: idl('other').padEnd(300_000) });
+    chain.otherChanges = [40];
+    const store = await migrated(t);
+    const interfaces = create(store, reader, { cacheBytes: 8_388_608 });
+    const both = (slot: number) => new Map([PROGRAM, OTHER].map((program) => [program, slot]));
+    const first = await interfaces.learn(both(90), { signal: SIGNAL });
+    await interfaces.learn(new Map([[OTHER, 90]]), { signal: SIGNAL });
+    assert.deepEqual([first.find(PROGRAM, 60)?.name, first.find(OTHER, 60)?.name], ['first', 'other']);
+    // The version before is not lost when the entry is dropped between two steps.
+    Object.assign(chain, { slot: 200, text: idl('second').padEnd(100_000), changes: [50, 120] });
+    const again = create(store, reader, { cacheBytes: 8_388_608 });
+    const second = await again.learn(both(180), { signal: SIGNAL });
+    assert.deepEqual(
+      [second.find(PROGRAM, 60), second.find(PROGRAM, 130), second.find(OTHER, 60)].map((one) => one?.name),
+      ['first', 'second', 'other'],
+    );
+  });
+
+  test('calls that see two changes at the same time lose neither', async (t) => {
+    const { chain, reader } = createChain();
+    const interfaces = create(await migrated(t), reader);
+    await interfaces.learn(new Map([[PROGRAM, 90]]), { signal: SIGNAL });
+    Object.assign(chain, { slot: 150, text: idl('second'), changes: [50, 120] });
+    const one = interfaces.learn(new Map([[PROGRAM, 150]]), { signal: SIGNAL });
+    // The second call reads the accounts before the first one has their history.
+    while (chain.calls.filter((method) => method === 'getMultipleAccounts').length < 2) await Promise.resolve();
+    Object.assign(chain, { slot: 200, text: idl('third'), changes: [50, 120, 170] });
+    const two = interfaces.learn(new Map([[PROGRAM, 200]]), { signal: SIGNAL });
+    await Promise.all([one, two]);
+    const { find } = await two;
+    assert.deepEqual(
+      [60, 119, 120, 150, 160, 170].map((slot) => find(PROGRAM, slot)?.name),
+      ['first', 'first', 'second', 'second', 'second', 'third'],
     );
   });
 
@@ -123,6 +335,7 @@ eachStore('interfaces of programs', ({ store: open }) => {
     writeFileSync(join(folder, `${PROGRAM}@70.json`), idl('own_later'));
     writeFileSync(join(folder, `${OTHER}.json`), idl('other'));
     await interfaces.readFolder();
+    await interfaces.learn(new Map(), { signal: SIGNAL });
     assert.deepEqual(
       [interfaces.find(PROGRAM, 69)?.name, interfaces.find(PROGRAM, 70)?.name, interfaces.find(OTHER, 1)?.name],
       ['own', 'own_later', 'other'],

@@ -6,6 +6,7 @@
 import { createHash } from 'node:crypto';
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setImmediate as yieldToOthers } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
 import { decode32 } from '../../src/lib/base58.ts';
 import {
@@ -23,7 +24,7 @@ import { nativeInterfaces } from '../../src/solana/idl/native.ts';
 import type { FindInterface } from '../../src/solana/idl/parse-transaction.ts';
 import { MAX_IDL_BYTES, type ProgramInterface, readIdl } from '../../src/solana/idl/read-idl.ts';
 import type { ParsedConfig } from './config.ts';
-import { readVersions, writeVersion } from './store.ts';
+import { MAX_VERSIONS, readVersions, writeVersion } from './store.ts';
 
 type Asker = Pick<CallContext, 'signal' | 'tenant'>;
 
@@ -34,31 +35,43 @@ interface Version {
   readonly program: ProgramInterface | null;
 }
 
+interface PublishedVersion extends Version {
+  /** Characters of its text; 0 without an interface. */
+  readonly size: number;
+}
+
 /** What is known of a program on the chain. Slots between two versions are unknown. */
 interface Published {
   /** Oldest first. */
-  readonly versions: readonly Version[];
+  readonly versions: readonly PublishedVersion[];
   /** Of the newest version; empty without one. */
   readonly hash: string;
   /** The newest version is valid up to this slot. */
   readonly checkedSlot: number;
-  /** Characters of the texts of all versions. */
-  readonly size: number;
 }
 
-export interface Interfaces {
-  /**
-   * Reads the interfaces of programs as far as transactions up to these slots need them. Errors: RequestError
-   * 503, and those of `ChainReader.call` and of the store.
-   */
-  learn(newestSlots: ReadonlyMap<string, number>, asker: Asker): Promise<void>;
+/** Interfaces as they were learned for one call: what other calls push out of the cache stays here. */
+export interface Learned {
   /** As far as `learn` has read. */
   readonly find: FindInterface;
   /** All known versions of a program. */
   versionsOf(program: string): readonly ProgramInterface[];
+}
+
+/** What a call uses of programs on the chain. */
+type Used = Map<string, Published>;
+
+export interface Interfaces {
+  /**
+   * Reads the interfaces of programs as far as transactions up to these slots need them; `NOW`: as of now. Errors: RequestError
+   * 503, and those of `ChainReader.call` and of the store.
+   */
+  learn(newestSlots: ReadonlyMap<string, number>, asker: Asker): Promise<Learned>;
   /** Reads the folder again if it has changed. */
   readFolder(): Promise<void>;
 }
+
+export const NOW = Number.POSITIVE_INFINITY;
 
 interface InterfacesParts {
   readonly chain: () => ChainReader | null;
@@ -69,10 +82,12 @@ interface InterfacesParts {
 }
 
 const FOREVER = Number.MAX_SAFE_INTEGER;
-/** What one entry costs beside its texts. */
+/** Of no text, and not that of none. */
+const NO_HASH = '?';
+/** What an entry costs beside its versions, and a version beside its text. */
 const ENTRY_BYTES = 2_048;
-/** A parsed interface takes several times the memory of its text. */
-const MEMORY_PER_CHARACTER = 4;
+/** A parsed interface takes many times the memory of its text. */
+const MEMORY_PER_CHARACTER = 24;
 const ACCOUNTS_PER_CALL = 100;
 const PROGRAMS_PER_CALL = ACCOUNTS_PER_CALL / 2;
 /** Changes of an account that one look-up sees. */
@@ -81,59 +96,102 @@ const CHANGES = 1_000;
 export function createInterfaces({ chain, store, config, log }: InterfacesParts): Interfaces {
   const published = new LRUCache<string, Published>({
     maxSize: config.idls.cacheBytes,
-    sizeCalculation: ({ size }) => ENTRY_BYTES + size * MEMORY_PER_CHARACTER,
+    sizeCalculation: ({ versions }) =>
+      ENTRY_BYTES * (1 + versions.length) + sum(versions.map(({ size }) => size)) * MEMORY_PER_CHARACTER,
   });
+  /** Of one program: the cache refuses larger entries without a word. */
+  const mostCharacters = Math.floor((config.idls.cacheBytes - ENTRY_BYTES * (1 + MAX_VERSIONS)) / MEMORY_PER_CHARACTER);
   let folder: ReadonlyMap<string, readonly Version[]> = new Map();
   let folderState = '';
 
-  const own = (program: string): readonly Version[] | undefined => folder.get(program);
+  const isGiven = (program: string): boolean => folder.has(program) || nativeInterfaces().has(program);
 
-  function find(program: string, slot: number): ProgramInterface | null {
-    const versions = own(program);
-    if (versions !== undefined) return at(versions, slot);
-    return nativeInterfaces().get(program) ?? at(published.get(program)?.versions ?? [], slot);
-  }
-
-  async function learn(newestSlots: ReadonlyMap<string, number>, asker: Asker): Promise<void> {
+  async function learn(newestSlots: ReadonlyMap<string, number>, asker: Asker): Promise<Learned> {
+    const used: Used = new Map();
     const reader = config.idls.chain ? chain() : null;
-    if (reader === null) return;
-    const wanted: string[] = [];
-    for (const [program, slot] of newestSlots) {
-      if (own(program) !== undefined || nativeInterfaces().has(program)) continue;
-      if ((published.get(program)?.checkedSlot ?? -1) < slot) wanted.push(program);
+    if (reader === null) return learnedOf(used);
+    const isOpen = (program: string): boolean => (used.get(program)?.checkedSlot ?? -1) < newestSlots.get(program)!;
+    const programs = [...newestSlots.keys()].filter((program) => !isGiven(program));
+    for (const program of programs) {
+      const known = published.get(program);
+      if (known !== undefined) used.set(program, known);
     }
+    const wanted = programs.filter(isOpen);
     for (let from = 0; from < wanted.length; from += PROGRAMS_PER_CALL) {
       const part = wanted.slice(from, from + PROGRAMS_PER_CALL);
-      await recall(part);
-      const open = part.filter((program) => (published.get(program)?.checkedSlot ?? -1) < newestSlots.get(program)!);
-      if (open.length > 0) await refresh(reader, open, asker);
+      await recall(part, used);
+      const open = part.filter(isOpen);
+      if (open.length > 0) await refresh(reader, open, { newestSlots, used }, asker);
     }
+    return learnedOf(used);
+  }
+
+  function learnedOf(used: Used): Learned {
+    const own = folder;
+    return {
+      find(program, slot) {
+        const versions = own.get(program);
+        if (versions !== undefined) return at(versions, slot);
+        const native = nativeInterfaces().get(program);
+        if (native !== undefined) return native;
+        const known = used.get(program);
+        // Above the last reading nothing is known, whatever the newest version was.
+        return known === undefined || slot > known.checkedSlot ? null : at(known.versions, slot);
+      },
+      versionsOf(program) {
+        const native = own.has(program) ? undefined : nativeInterfaces().get(program);
+        if (native !== undefined) return [native];
+        const versions = own.get(program) ?? used.get(program)?.versions ?? [];
+        return versions.flatMap((version) => version.program ?? []);
+      },
+    };
+  }
+
+  function keep(program: string, known: Published, used: Used): void {
+    used.set(program, known);
+    published.set(program, known);
+  }
+
+  /** A text that alone is too large for the cache counts as none that can be read. */
+  function readable(text: string | null): Pick<PublishedVersion, 'program' | 'size'> {
+    const program = text === null || text.length > mostCharacters ? null : readIdl(text);
+    return { program, size: program === null ? 0 : text!.length };
   }
 
   /** What this daemon has seen of programs before. */
-  async function recall(programs: readonly string[]): Promise<void> {
-    const unknown = programs.filter((program) => !published.has(program));
+  async function recall(programs: readonly string[], used: Used): Promise<void> {
+    const unknown = programs.filter((program) => !used.has(program));
     if (unknown.length === 0) return;
-    for (const [program, stored] of await readVersions(store(), unknown)) {
+    for (const [program, stored] of await readVersions(store(), unknown, mostCharacters)) {
+      // To read the texts of many programs takes long.
+      await yieldToOthers();
+      // Another call may have read it in the meantime, and more.
+      const known = published.get(program);
+      if (known !== undefined) {
+        used.set(program, known);
+        continue;
+      }
       const newest = stored.at(-1)!;
-      published.set(program, {
-        versions: stored.map(({ from, to, text }) => ({
-          ...{ from, to: to ?? FOREVER, program: text === null ? null : readIdl(text) },
-        })),
-        ...{ hash: newest.hash, checkedSlot: newest.checkedSlot },
-        size: stored.reduce((sum, { text }) => sum + (text?.length ?? 0), 0),
-      });
+      const versions = stored.map(({ from, to, text }) => ({ ...{ from, to: to ?? FOREVER }, ...readable(text) }));
+      // Where the newest row cannot be read, any content is news.
+      const hash = newest.to === null ? newest.hash : NO_HASH;
+      keep(program, { versions, hash, checkedSlot: newest.checkedSlot }, used);
     }
   }
 
-  async function refresh(reader: ChainReader, programs: readonly string[], asker: Asker): Promise<void> {
+  async function refresh(
+    reader: ChainReader,
+    programs: readonly string[],
+    { newestSlots, used }: { readonly newestSlots: ReadonlyMap<string, number>; readonly used: Used },
+    asker: Asker,
+  ): Promise<void> {
     const options = { ...asker, timeoutMs: config.upstreamTimeoutMs };
-    const places = programs.map((program) => [metadataAddress(program), anchorAddress(program)] as const);
-    const keys = places.flatMap((pair) => pair.map((key) => key ?? ''));
+    const places = programs.map((program) => [metadataAddress(program) ?? '', anchorAddress(program) ?? ''] as const);
+    const newest = Math.max(0, ...programs.map((program) => newestSlots.get(program)!).filter(Number.isFinite));
     const answer = await call<AccountsAnswer>(
       reader,
       'getMultipleAccounts',
-      [keys, { commitment: 'confirmed', encoding: 'base64' }],
+      [places.flat(), { commitment: 'confirmed', encoding: 'base64', ...(newest > 0 && { minContextSlot: newest }) }],
       options,
     );
     // A chain that shows no accounts has no interfaces.
@@ -141,59 +199,82 @@ export function createInterfaces({ chain, store, config, log }: InterfacesParts)
     const { slot } = answer.context;
     for (const [at, program] of programs.entries()) {
       const [metadata, anchor] = [answer.value[at * 2] ?? null, answer.value[at * 2 + 1] ?? null];
-      const fromMetadata = metadata === null ? null : metadataText(metadata.owner, bytesOf(metadata));
-      const text = fromMetadata ?? (anchor === null ? null : anchorText(anchor.owner, bytesOf(anchor), program));
-      const address = places[at]![fromMetadata === null ? 1 : 0]!;
-      await note(reader, { program, address, text, slot }, options);
+      const text =
+        (metadata === null ? null : metadataText(metadata.owner, bytesOf(metadata))) ??
+        (anchor === null ? null : anchorText(anchor.owner, bytesOf(anchor), program));
+      await note(reader, { program, addresses: places[at]!, text, slot }, used, options);
     }
   }
 
   async function note(
     reader: ChainReader,
-    { program, address, text, slot }: { program: string; address: string; text: string | null; slot: number },
+    { program, addresses, text, slot }: Seen,
+    used: Used,
     options: Parameters<ChainReader['call']>[2],
   ): Promise<void> {
     const hash = text === null ? '' : createHash('sha256').update(text).digest('base64');
-    const known = published.get(program);
-    if (known !== undefined && (known.hash === hash || known.checkedSlot >= slot)) {
-      if (known.checkedSlot < slot) published.set(program, { ...known, checkedSlot: slot });
-      return;
-    }
-    const read = text === null ? null : readIdl(text);
-    if (text !== null && read === null) log.info({ program }, 'the program publishes an interface that cannot be read');
-    const changes = known === undefined && text === null ? [] : await changesOf(reader, address, known, options);
-    // Another call may have seen the same change.
-    if (published.get(program) !== known) return;
-    // The index of a node may be behind its accounts.
-    const from = changes.at(-1) ?? (known === undefined ? 0 : slot);
-    const before = (known?.versions ?? []).map((version) =>
-      version.to === FOREVER ? { ...version, to: changes[0] ?? known!.checkedSlot + 1 } : version,
-    );
-    const size = (known?.size ?? 0) + (text?.length ?? 0);
-    published.set(program, {
-      versions: [...before, { from, to: FOREVER, program: read }],
-      ...{ hash, checkedSlot: slot, size },
-    });
+    /** Whether the reading adds no version to what is known. */
+    const isKnown = (known: Published | undefined): boolean => {
+      if (known === undefined || (known.hash !== hash && known.checkedSlot < slot)) return false;
+      keep(program, known.checkedSlot < slot ? { ...known, checkedSlot: slot } : known, used);
+      return true;
+    };
+    const newest = () => published.get(program) ?? used.get(program);
+    const first = newest();
+    if (isKnown(first)) return;
+    const read = readable(text);
+    if (text !== null && read.program === null)
+      log.info({ program }, 'the program publishes an interface that cannot be read');
     // That a program publishes nothing is no news.
-    if (known === undefined && text === null) return;
-    await writeVersion(store(), program, { from, to: null, checkedSlot: slot, hash, text }, before.at(-1) ?? null);
+    const isNews = first !== undefined || text !== null;
+    const changes = isNews ? await changesOf(reader, addresses, slot, options) : { slots: [], since: slot - 1 };
+    // Another call may have seen the same change, or one before it.
+    const known = newest();
+    if (isKnown(known)) return;
+    const { from, before } = placeOf(known, changes, slot);
+    const versions = newestOf([...before, { from, to: FOREVER, ...read }], mostCharacters);
+    keep(program, { versions, hash, checkedSlot: slot }, used);
+    if (isNews)
+      await writeVersion(store(), program, { from, to: null, checkedSlot: slot, hash, text }, before.at(-1) ?? null);
   }
 
-  /** The slots in which the account was written after the last reading, oldest first. */
+  /**
+   * When the two accounts of a program were written to, up to a slot. Both count: a program may begin to publish in the other one. What
+   * comes after the slot in which the accounts were read belongs to the next reading.
+   */
   async function changesOf(
     reader: ChainReader,
-    address: string,
-    known: Published | undefined,
-    options: Parameters<ChainReader['call']>[2],
-  ): Promise<readonly number[]> {
-    const rows = await call<readonly SignatureRow[]>(
-      reader,
-      'getSignaturesForAddress',
-      [address, { limit: CHANGES, commitment: 'confirmed' }],
-      options,
-    );
-    const slots = (rows ?? []).filter(({ err }) => err === null).map(({ slot }) => slot);
-    return slots.filter((slot) => slot > (known?.checkedSlot ?? -1)).sort((left, right) => left - right);
+    addresses: readonly string[],
+    slot: number,
+    callOptions: Parameters<ChainReader['call']>[2],
+  ): Promise<Changes> {
+    // Changes may be as old as the program.
+    const options = { ...callOptions, archive: true };
+    const range = { limit: CHANGES, commitment: 'confirmed' };
+    const including = { ...range, minContextSlot: slot };
+    const read = (params: object, how: typeof callOptions) =>
+      Promise.all(
+        addresses.map((address) =>
+          call<readonly SignatureRow[]>(reader, 'getSignaturesForAddress', [address, params], how),
+        ),
+      );
+    const lists = await read(including, options).catch(async (error: unknown) => {
+      if (!isBehind(error)) throw error;
+      // Archives may always be some slots behind; what they lack yet is in the short histories of other upstreams.
+      return [...(await read(range, options)), ...(await read(including, callOptions))];
+    });
+    const slots = lists
+      .flatMap((rows) => rows ?? [])
+      .filter((row) => row.err === null && row.slot <= slot)
+      .map((row) => row.slot)
+      .sort((left, right) => left - right);
+    // Without the method all before this slot is unknown; a list that is cut ends in its last slot.
+    const ends = lists.map((rows) => (rows === null ? slot - 1 : rows.length < CHANGES ? -1 : rows.at(-1)!.slot));
+    const since = Math.max(...ends);
+    if (since >= 0 || slots.length > 0) return { slots, since };
+    // The node has pruned the last change, and everything else before its first block.
+    const first = await call<number>(reader, 'getFirstAvailableBlock', [], options);
+    return { slots, since: Math.min(first ?? slot, slot) - 1 };
   }
 
   async function readFolder(): Promise<void> {
@@ -223,14 +304,6 @@ export function createInterfaces({ chain, store, config, log }: InterfacesParts)
 
   return {
     learn,
-    find,
-    versionsOf(program) {
-      const native = nativeInterfaces().get(program);
-      const versions = own(program) ?? (native === undefined ? published.get(program)?.versions : undefined) ?? [];
-      return native !== undefined && versions.length === 0
-        ? [native]
-        : versions.flatMap((version) => version.program ?? []);
-    },
     readFolder: () =>
       readFolder().catch((error: unknown) => {
         log.warn({ error: messageOf(error) }, 'the folder of interfaces cannot be read');
@@ -256,6 +329,12 @@ async function call<T>(
   }
 }
 
+/** JSON-RPC: the node has not reached the slot. */
+const BEHIND = -32016;
+
+const isBehind = (error: unknown): boolean =>
+  ((error as Error).cause as Partial<CodedError> | undefined)?.facts?.['rpcCode'] === BEHIND;
+
 interface AccountsAnswer {
   readonly context: { readonly slot: number };
   readonly value: readonly (NodeAccount | null)[];
@@ -264,6 +343,21 @@ interface AccountsAnswer {
 interface NodeAccount {
   readonly owner: string;
   readonly data: readonly [base64: string, encoding: string];
+}
+
+/** What the accounts of a program show in a slot. */
+interface Seen {
+  readonly program: string;
+  readonly addresses: readonly string[];
+  readonly text: string | null;
+  readonly slot: number;
+}
+
+interface Changes {
+  /** Oldest first. */
+  readonly slots: readonly number[];
+  /** There are no others after this slot. */
+  readonly since: number;
 }
 
 interface SignatureRow {
@@ -276,6 +370,32 @@ const bytesOf = ({ data }: NodeAccount): Uint8Array => Buffer.from(data[0], 'bas
 /** Null where no version is known to be valid. */
 function at(versions: readonly Version[], slot: number): ProgramInterface | null {
   return versions.findLast(({ from, to }) => slot >= from && slot < to)?.program ?? null;
+}
+
+/** Since when the content that was read in `slot` is valid, and the versions before it with their ends. */
+function placeOf(
+  known: Published | undefined,
+  { slots, since }: Changes,
+  slot: number,
+): { readonly from: number; readonly before: readonly PublishedVersion[] } {
+  if (known === undefined) return { from: Math.min(Math.max(slots.at(-1) ?? 0, since + 1), slot), before: [] };
+  const { checkedSlot } = known;
+  const later = slots.filter((change) => change > checkedSlot);
+  // The index of a node may be behind its accounts.
+  const last = later.at(-1) ?? slot;
+  // Where not all changes since the last reading are known, the first of them is not.
+  const end = (since <= checkedSlot ? later[0] : undefined) ?? checkedSlot + 1;
+  const before = known.versions.map((version) => (version.to === FOREVER ? { ...version, to: end } : version));
+  return { from: Math.min(Math.max(last, since + 1), slot), before };
+}
+
+const sum = (numbers: readonly number[]): number => numbers.reduce((total, one) => total + one, 0);
+
+/** As many of the newest versions as are kept: anyone can publish more at little cost. */
+function newestOf(versions: readonly PublishedVersion[], mostCharacters: number): readonly PublishedVersion[] {
+  const kept = versions.slice(-MAX_VERSIONS);
+  while (sum(kept.map(({ size }) => size)) > mostCharacters) kept.shift();
+  return kept;
 }
 
 const FILE = /^([1-9A-HJ-NP-Za-km-z]{32,44})(?:@(\d{1,15}))?\.json$/;

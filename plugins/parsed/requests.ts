@@ -30,7 +30,7 @@ const TRANSACTIONS_MEMBERS = ['transactions', 'commitment', 'rawTransaction', 'i
 export const COMMITMENTS = ['confirmed', 'finalized'] as const;
 export const RAW_FORMS = ['none', 'json', 'jsonParsed', 'base64'] as const;
 
-export const wrong = (message: string): RequestError => new RequestError(400, message);
+const wrong = (message: string): RequestError => new RequestError(400, message);
 
 type Members = Readonly<Record<string, unknown>>;
 

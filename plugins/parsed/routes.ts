@@ -19,7 +19,7 @@ import {
   STATUSES,
   TOKEN_ACCOUNTS,
 } from './requests.ts';
-import { type ElementParts, elementText, type FetchTransactions, type Found, learnFor } from './transactions.ts';
+import { type ElementParts, elementTexts, type FetchTransactions } from './transactions.ts';
 
 export interface RouteParts {
   readonly config: ParsedConfig;
@@ -187,14 +187,8 @@ export function transactionsRoute({ config, fetch, elements }: RouteParts): Rout
       const { signatures, commitment, rawTransaction } = readTransactions(body);
       const asker = { signal, tenant };
       const found = await fetch(signatures, commitment, asker);
-      await learnFor(
-        [...found.values()].filter((one): one is Found => one !== null && 'tx' in one),
-        elements,
-        asker,
-      );
-      const texts: string[] = [];
-      for (const one of signatures)
-        texts.push(await elementText(one, found.get(one) ?? null, rawTransaction, elements));
+      const wanted = signatures.map((one) => ({ signature: one, found: found.get(one) ?? null }));
+      const texts = await elementTexts(wanted, rawTransaction, elements, asker);
       return json(new JsonText(`[${texts.join()}]`));
     },
   });

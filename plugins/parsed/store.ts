@@ -47,28 +47,59 @@ export const migrations: readonly Migration[] = [
   },
 ];
 
-/** The known versions of programs, oldest first. */
+/** Newest versions that are kept of a program. */
+export const MAX_VERSIONS = 32;
+
+/**
+ * The newest known versions of programs, oldest first, as many as have no more than `mostCharacters` together, at least one. Rows that
+ * cannot be read are left out: their slots are unknown.
+ */
 export async function readVersions(
   { read }: Store,
   programs: readonly string[],
+  mostCharacters: number,
 ): Promise<ReadonlyMap<string, readonly StoredVersion[]>> {
-  const rows = await tables(read)
+  const ranked = tables(read)
     .selectFrom('parsed_interfaces')
     .selectAll()
-    .where('program', 'in', programs)
-    .orderBy('from_slot')
+    .select(({ fn }) =>
+      fn
+        .agg<number>('row_number')
+        .over((over) => over.partitionBy('program').orderBy('from_slot', 'desc'))
+        .as('age'),
+    )
+    .where('program', 'in', programs);
+  const rows = await tables(read)
+    .selectFrom(ranked.as('ranked'))
+    .selectAll()
+    .where('age', '<=', MAX_VERSIONS)
+    .orderBy('from_slot', 'desc')
     .execute();
-  const found = new Map<string, StoredVersion[]>();
+  const found = new Map<string, { readonly versions: StoredVersion[]; left: number }>();
   for (const { program, from_slot, to_slot, checked_slot, hash, idl } of rows) {
-    const text = idl === null ? null : inflateSync(idl, { maxOutputLength: MAX_IDL_BYTES }).toString('utf8');
-    const list = found.get(program) ?? [];
-    list.push({ from: from_slot, to: to_slot, checkedSlot: checked_slot, hash, text });
-    found.set(program, list);
+    const entry = found.get(program) ?? { versions: [], left: mostCharacters };
+    // Older ones are not even decompressed.
+    if (entry.left < 0) continue;
+    const text = idl === null ? null : textOf(idl);
+    if (text === undefined) continue;
+    entry.left -= text?.length ?? 0;
+    if (entry.left < 0 && entry.versions.length > 0) continue;
+    entry.versions.unshift({ from: from_slot, to: to_slot, checkedSlot: checked_slot, hash, text });
+    found.set(program, entry);
   }
-  return found;
+  return new Map(Array.from(found, ([program, { versions }]) => [program, versions]));
 }
 
-/** Ends the version before, if there is one, and adds the newest. Another process may have written the same. */
+/** Undefined for what cannot be read: it must not fail the other programs of a call. */
+function textOf(idl: Uint8Array): string | undefined {
+  try {
+    return inflateSync(idl, { maxOutputLength: MAX_IDL_BYTES }).toString('utf8');
+  } catch {
+    return undefined;
+  }
+}
+
+/** Ends the version before, if there is one, adds the newest and removes the oldest ones. Another process may have written the same. */
 export async function writeVersion(
   store: Store,
   program: string,
@@ -87,5 +118,19 @@ export async function writeVersion(
         .execute();
     const columns = ['program', 'from_slot', 'to_slot', 'checked_slot', 'hash', 'idl'];
     await tx.insertMany('parsed_interfaces', columns, [[program, from, null, checkedSlot, hash, idl]], 'ignore');
+    const oldest = await tables(db)
+      .selectFrom('parsed_interfaces')
+      .select('from_slot')
+      .where('program', '=', program)
+      .orderBy('from_slot', 'desc')
+      .offset(MAX_VERSIONS - 1)
+      .limit(1)
+      .executeTakeFirst();
+    if (oldest !== undefined)
+      await tables(db)
+        .deleteFrom('parsed_interfaces')
+        .where('program', '=', program)
+        .where('from_slot', '<', oldest.from_slot)
+        .execute();
   });
 }

@@ -1,4 +1,5 @@
 /** Transactions of the main chain by signature, from the ledger or else from an upstream, and what answers show of them. */
+import { setImmediate as yieldToOthers } from 'node:timers/promises';
 import { decode } from '../../src/lib/base58.ts';
 import { stringify } from '../../src/lib/json.ts';
 import {
@@ -17,7 +18,7 @@ import { decodeEntries } from '../../src/solana/decode/decode-block.ts';
 import { type ParseParts, parseTransaction } from '../../src/solana/idl/parse-transaction.ts';
 import { showEntry, type TransactionEncoding, withStatus } from '../../src/solana/show-transaction.ts';
 import type { ParsedConfig } from './config.ts';
-import type { Interfaces } from './interfaces.ts';
+import type { Interfaces, Learned } from './interfaces.ts';
 
 export type Asker = Pick<CallContext, 'signal' | 'tenant'>;
 
@@ -139,24 +140,72 @@ export interface ElementParts {
 }
 
 /** Reads the interfaces that all of these transactions need. */
-export async function learnFor(found: readonly Found[], { interfaces }: ElementParts, asker: Asker): Promise<void> {
+function learnFor(found: readonly Found[], { interfaces }: ElementParts, asker: Asker): Promise<Learned> {
   const newest = new Map<string, number>();
   for (const one of found)
     for (const program of programsOf(one)) newest.set(program, Math.max(newest.get(program) ?? 0, one.slot));
-  await interfaces.learn(newest, asker);
+  return interfaces.learn(newest, asker);
 }
 
-/** An element of an answer as JSON text; `null`: the chain does not have the transaction. */
-export async function elementText(
-  signature: string,
-  found: Found | UnreadableTransaction | null,
+interface Wanted {
+  readonly signature: string;
+  /** `null`: the chain does not have it. */
+  readonly found: Found | UnreadableTransaction | null;
+}
+
+/** About 670 KB for each of a hundred elements. */
+export const MAX_ANSWER_BYTES = 64 * 1_024 * 1_024;
+
+/**
+ * Elements of an answer as JSON texts, in order. A signature that is given twice is parsed once. Errors: those of `Interfaces.learn`, and
+ * RequestError 400 for an answer above `MAX_ANSWER_BYTES`, charged because the work is done.
+ */
+export async function elementTexts(
+  wanted: readonly Wanted[],
   rawForm: RawForm,
-  { interfaces, words }: ElementParts,
+  parts: ElementParts,
+  asker: Asker,
+): Promise<readonly string[]> {
+  const readable = wanted.map(({ found }) => found).filter((one): one is Found => one !== null && 'tx' in one);
+  const { find } = await learnFor(readable, parts, asker);
+  const bySignature = new Map<string, { readonly text: string; readonly bytes: number }>();
+  const texts: string[] = [];
+  let total = 0;
+  for (const { signature, found } of wanted) {
+    let element = bySignature.get(signature);
+    if (element === undefined) {
+      await pause(asker);
+      const text = await elementText(signature, found, rawForm, { find, words: parts.words });
+      element = { text, bytes: Buffer.byteLength(text) };
+      bySignature.set(signature, element);
+    }
+    total += element.bytes;
+    if (total > MAX_ANSWER_BYTES)
+      throw new RequestError(400, `the answer has more than ${MAX_ANSWER_BYTES} bytes; ask for fewer transactions`, {
+        isCharged: true,
+      });
+    texts.push(element.text);
+  }
+  return texts;
+}
+
+/** Between parts of long work: other calls have their turn, and work that nobody waits for ends. Errors: the reason of the signal. */
+export async function pause({ signal }: Asker): Promise<void> {
+  await yieldToOthers();
+  signal.throwIfAborted();
+}
+
+/** An element of an answer as JSON text. */
+async function elementText(
+  signature: string,
+  found: Wanted['found'],
+  rawForm: RawForm,
+  parts: ParseParts,
 ): Promise<string> {
   if (found === null) return failed(signature, 'transaction_not_found', 'transaction not found');
   if (found instanceof UnreadableTransaction) return failed(signature, 'parse_failed', found.message);
   const { tx, keys, slot, blockTime } = found;
-  const parsed = parseTransaction(tx, { slot, blockTime, keys }, { find: interfaces.find, words });
+  const parsed = parseTransaction(tx, { slot, blockTime, keys }, parts);
   const raw = rawForm === 'none' ? '' : `,"rawTransaction":${await rawText(found, rawForm)}`;
   return `{"signature":"${signature}","parserStatus":"OK","parsed":${stringify(parsed)}${raw}}`;
 }

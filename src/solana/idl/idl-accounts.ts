@@ -38,21 +38,27 @@ export function metadataText(owner: string, data: Uint8Array): string | null {
   const length = Buffer.from(data.buffer, data.byteOffset, data.length).readUInt32LE(LENGTH_AT);
   if (HEADER_BYTES + length > data.length) return null;
   // The encoding only says how clients show bytes that are no text.
-  return (
-    uncompressed(data.subarray(HEADER_BYTES, HEADER_BYTES + length), data[COMPRESSION_AT]!)?.toString('utf8') ?? null
-  );
+  return textOf(data.subarray(HEADER_BYTES, HEADER_BYTES + length), data[COMPRESSION_AT]!);
 }
 
-/** Null for what does not decompress, or to more than an interface may have. */
-function uncompressed(bytes: Uint8Array, compression: number): Buffer | null {
-  const options = { maxOutputLength: MAX_IDL_BYTES };
+/** Null for what does not decompress, or to more than an interface may have, and for what is not UTF-8: no text is longer than its bytes. */
+function textOf(bytes: Uint8Array, compression: number): string | null {
   try {
-    if (compression === 0) return Buffer.from(bytes);
-    if (compression === 1) return gunzipSync(bytes, options);
-    return compression === 2 ? inflateSync(bytes, options) : null;
+    const plain = uncompressed(bytes, compression);
+    return plain === null || plain.length > MAX_IDL_BYTES ? null : UTF8.decode(plain);
   } catch {
     return null;
   }
+}
+
+/** A replacement character would have three bytes in the place of one. */
+const UTF8 = new TextDecoder('utf-8', { fatal: true });
+
+function uncompressed(bytes: Uint8Array, compression: number): Uint8Array | null {
+  const options = { maxOutputLength: MAX_IDL_BYTES };
+  if (compression === 0) return bytes;
+  if (compression === 1) return gunzipSync(bytes, options);
+  return compression === 2 ? inflateSync(bytes, options) : null;
 }
 
 const ANCHOR_HEADER_BYTES = 8 + 32 + 4;
@@ -64,5 +70,5 @@ export function anchorText(owner: string, data: Uint8Array, program: string): st
   const bytes = Buffer.from(data.buffer, data.byteOffset, data.length);
   const length = bytes.readUInt32LE(ANCHOR_HEADER_BYTES - 4);
   if (!bytes.subarray(0, 8).equals(IDL_ACCOUNT) || ANCHOR_HEADER_BYTES + length > bytes.length) return null;
-  return uncompressed(bytes.subarray(ANCHOR_HEADER_BYTES, ANCHOR_HEADER_BYTES + length), 2)?.toString('utf8') ?? null;
+  return textOf(bytes.subarray(ANCHOR_HEADER_BYTES, ANCHOR_HEADER_BYTES + length), 2);
 }
