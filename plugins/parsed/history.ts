@@ -6,13 +6,7 @@ import type { NormalInstruction } from '../../src/ports/block.ts';
 import { nameOf } from '../../src/solana/idl/read-idl.ts';
 import type { ParsedConfig } from './config.ts';
 import { type Interfaces, type Learned, NOW } from './interfaces.ts';
-import {
-  type HistoryRequest,
-  type MintFilter,
-  NATIVE_MINT,
-  type ProgramFilter,
-  type ScanRequest,
-} from './requests.ts';
+import { type HistoryRequest, type MintFilter, NATIVE_MINT, type ProgramFilter, type ScanRequest } from './requests.ts';
 import { type Asker, type ElementParts, elementTexts, type Found, pause } from './transactions.ts';
 
 export interface HistoryParts {

@@ -64,7 +64,10 @@ function createChain() {
       if (method === 'getSignaturesForAddress') {
         const changes = first === anchorAddress(PROGRAM) ? chain.changes : chain.otherChanges;
         const isKept = (slot: number) => (archive ? slot <= chain.archiveSlot : slot >= chain.prunedBelow);
-        return changes.filter(isKept).map((slot) => ({ slot, err: null })).reverse();
+        return changes
+          .filter(isKept)
+          .map((slot) => ({ slot, err: null }))
+          .reverse();
       }
       if (method === 'getFirstAvailableBlock') return chain.firstSlot;
       const value = (first as string[]).map((key) => {
@@ -147,10 +150,7 @@ eachStore('interfaces of programs', ({ store: open }) => {
     await store.write((tx) => tx.insertMany('parsed_interfaces', columns, rows, 'ignore'));
     const { reader } = createChain();
     const interfaces = create(store, reader);
-    await interfaces.learn(
-      new Map([PROGRAM, OTHER].map((program) => [program, 90])),
-      { signal: SIGNAL },
-    );
+    await interfaces.learn(new Map([PROGRAM, OTHER].map((program) => [program, 90])), { signal: SIGNAL });
     assert.deepEqual(
       [interfaces.find(OTHER, 90), interfaces.find(PROGRAM, 49), interfaces.find(PROGRAM, 90)].map((one) => one?.name),
       ['other', 'oldest', 'first'],
