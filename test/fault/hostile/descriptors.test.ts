@@ -10,8 +10,9 @@ import { BOOTSTRAP_KEY, startBuiltDaemon } from '../../helpers/built-daemon.ts';
 import { until } from '../../helpers/raw-http.ts';
 import { startUpstream } from '../../helpers/upstream.ts';
 
-const LIMIT = 128;
-const CONNECTIONS = 150;
+/** Three threads load the pieces of the program at once. */
+const LIMIT = 160;
+const CONNECTIONS = 190;
 /** What has to stay free for the files of the store. */
 const LEAST_FREE = 8;
 
