@@ -29,15 +29,11 @@ export default definePlugin({
     const rebroadcast = pool === null || !config.rebroadcast.enabled ? null : makeRebroadcast(ctx);
     const protection = createProtection(config.urls.length === 0 ? null : pool, config.urls, config);
     const bundles = bundlePool === null ? null : makeBundles(bundlePool, config);
-    let draining = false;
     const { clock, metrics } = ctx;
     const fast = createFastRoute({ config, pool, bundles, protection, clock, metrics, rebroadcast });
     ctx.provide(sendRoutes, createSendRoutes({ bundles, protection, config }));
-    ctx.http.route(pingRoute(() => !draining && isUp(pool)));
+    ctx.http.route(pingRoute(() => isUp(pool)));
     if (config.enabled) ctx.http.route(fast);
-    ctx.onDrain(() => {
-      draining = true;
-    });
     ctx.onStop(() => rebroadcast?.stop());
   },
 });
