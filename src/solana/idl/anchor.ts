@@ -5,12 +5,11 @@ import {
   type AccountName,
   type CallShape,
   demandName,
-  errorOf,
+  errorsOf,
   type InterfaceParts,
   MAX_ACCOUNTS,
   MAX_INSTRUCTIONS,
   nameOf,
-  type ProgramError,
 } from './interface.ts';
 import {
   bool,
@@ -48,18 +47,8 @@ export function readAnchor(idl: Members): InterfaceParts | null {
       const call = isPlainObject(item) ? callOf(item, types) : null;
       return call === null ? [] : [call];
     }),
-    errors: () => errorsOf(listOf(idl['errors'])),
+    errors: () => errorsOf(listOf(idl['errors']), 'msg'),
   };
-}
-
-function errorsOf(items: readonly unknown[]): ReadonlyMap<number, ProgramError> {
-  const errors = new Map<number, ProgramError>();
-  for (const item of items) {
-    if (!isPlainObject(item)) continue;
-    const { code, name, msg } = item as { code?: unknown; name?: unknown; msg?: unknown };
-    if (typeof code === 'number' && typeof name === 'string' && !errors.has(code)) errors.set(code, errorOf(name, msg));
-  }
-  return errors;
 }
 
 function callOf(item: Members, types: Types): CallShape | null {

@@ -5,11 +5,10 @@ import {
   type AccountName,
   type CallShape,
   demandName,
-  errorOf,
+  errorsOf,
   type InterfaceParts,
   MAX_ACCOUNTS,
   MAX_INSTRUCTIONS,
-  type ProgramError,
 } from './interface.ts';
 import {
   between,
@@ -58,19 +57,8 @@ export function readCodama(root: Node): InterfaceParts | null {
       const call = isPlainObject(item) ? callOf(item, types) : null;
       return call === null ? [] : [call];
     }),
-    errors: () => errorsOf(listOf(program['errors'])),
+    errors: () => errorsOf(listOf(program['errors']), 'message'),
   };
-}
-
-function errorsOf(items: readonly unknown[]): ReadonlyMap<number, ProgramError> {
-  const errors = new Map<number, ProgramError>();
-  for (const item of items) {
-    if (!isPlainObject(item)) continue;
-    const { code, name, message } = item as { code?: unknown; name?: unknown; message?: unknown };
-    if (typeof code === 'number' && typeof name === 'string' && !errors.has(code))
-      errors.set(code, errorOf(name, message));
-  }
-  return errors;
 }
 
 /** Public interfaces have one or two. */

@@ -1,4 +1,5 @@
 /** The instructions of one program as its interface (IDL) describes them, found by their first bytes and decoded with names. */
+import { isPlainObject } from '../../lib/json.ts';
 import { lazy } from '../../lib/lru.ts';
 import { DataReader, misfit, type ReadValue } from './read-values.ts';
 
@@ -211,9 +212,21 @@ export function nameOf(text: unknown): string | null {
 /** The same; what is no name makes its instruction undecodable. */
 export const demandName = (text: unknown): string => nameOf(text) ?? misfit();
 
-export function errorOf(name: unknown, message: unknown): ProgramError {
+/** The errors of an interface by code, the first of each; `text` is the member that holds the message. */
+export function errorsOf(items: readonly unknown[], text: 'msg' | 'message'): ReadonlyMap<number, ProgramError> {
+  const errors = new Map<number, ProgramError>();
+  for (const item of items) {
+    if (!isPlainObject(item)) continue;
+    const { code, name } = item;
+    if (typeof code === 'number' && typeof name === 'string' && !errors.has(code))
+      errors.set(code, errorOf(name, item[text]));
+  }
+  return errors;
+}
+
+function errorOf(name: string, message: unknown): ProgramError {
   return {
-    name: typeof name === 'string' ? name.slice(0, MAX_NAME) : '',
+    name: name.slice(0, MAX_NAME),
     msg: typeof message === 'string' ? message.slice(0, MAX_MESSAGE) : null,
   };
 }
