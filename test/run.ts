@@ -128,8 +128,8 @@ function grouped(files: readonly string[], folder: string): string[] {
 }
 
 function runNode(files: readonly string[], env: Record<string, string>): Promise<number> {
-  // Many tests wait for a lease, a poll or a page half of their time.
-  const concurrency = 2 * availableParallelism();
+  // Many tests wait for a lease or a poll half of their time.
+  const concurrency = Math.max(2, Math.ceil(1.5 * availableParallelism()));
   const child = spawn(
     process.execPath,
     [
