@@ -11,7 +11,7 @@ import {
   createTreeHistory,
 } from './chain/repair-cnft.ts';
 import { type CnftIndexer, createCnftDecoder, createCnftIndexer, createConcurrentHashing } from './indexing/cnft.ts';
-import { createAssetIndex } from './rpc/asset-index.ts';
+import { type AssetIndexParts, createAssetIndex } from './rpc/asset-index.ts';
 import { assetMethods } from './rpc/assets.ts';
 import type { MethodParts } from './rpc/method.ts';
 import { createDamageGuard, createPageCache, createPathReader } from './rpc/path-reader.ts';
@@ -30,7 +30,7 @@ export interface Cnft extends CnftIndexer {
   readonly decode: ReturnType<typeof createCnftDecoder>;
   repair(parts: RepairParts): CnftRepair;
   methods(parts: Pick<MethodParts, 'store' | 'slots'>): readonly RpcMethod[];
-  assets(store: Store): CompressedAssets;
+  assets(store: Store, missingTo: AssetIndexParts['missingTo']): CompressedAssets;
 }
 
 export interface CnftParts {
@@ -55,16 +55,17 @@ export function createCnft({ config, log, metrics }: Omit<CnftParts, 'store'>): 
   const isWanted = wantedTrees(config.cnft.trees);
   if (isWanted === null) return null;
   const hashing = createConcurrentHashing();
-  const indexer = createCnftIndexer({ hashing, log, faults, changes });
+  const trees = config.cnft.trees === 'all' ? 'all' : namedTrees(config.cnft.trees);
+  const indexer = createCnftIndexer({ hashing, log, faults, changes, followsAll: trees === 'all' });
   return {
     ...indexer,
     decode: createCnftDecoder(isWanted),
     repair: ({ account, lightHashing, ...parts }) =>
       createCnftRepair({
-        ...{ ...parts, hashing, named: namedTrees(config.cnft.trees) },
+        ...{ ...parts, hashing, named: trees === 'all' ? [] : trees },
         history: createTreeHistory({ store: parts.store, log: parts.log, account, hashing, lightHashing }),
       }),
-    assets: (store) => createAssetIndex(store, config.cnft.trees === 'all'),
+    assets: (store, missingTo) => createAssetIndex({ store, missingTo, trees }),
     methods: ({ store, slots }) => {
       const keccak = createKeccakPairs();
       const reader = createPathReader({
@@ -84,8 +85,8 @@ function wantedTrees(trees: CnftConfig['cnft']['trees']): ((tree: Uint8Array) =>
   return (tree) => wanted.has(keyText([tree]));
 }
 
-function namedTrees(trees: CnftConfig['cnft']['trees']): readonly Uint8Array[] {
-  return (trees === 'all' ? [] : trees).map((text) => {
+function namedTrees(trees: readonly string[]): readonly Uint8Array[] {
+  return trees.map((text) => {
     const key = decode32(text);
     if (key === null) throw new TypeError(`compression.cnft.trees: ${text} is no key`);
     return key;

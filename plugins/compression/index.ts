@@ -1,5 +1,5 @@
 import { defineHostPlugin, type HostContext } from '../../src/plugin/host.ts';
-import { API_VERSION } from '../../src/plugin/plugin.ts';
+import { API_VERSION, type Store } from '../../src/plugin/plugin.ts';
 import { compressedAssets } from '../../src/ports/compressed-assets.ts';
 import { kernelGaps } from '../../src/ports/gaps.ts';
 import { createQueueCheck, createQueueReader } from './chain/queue-check.ts';
@@ -14,7 +14,7 @@ import { createCompressionIndexer, createCompressionProcessor } from './indexing
 import { createProofMethods, createRpcFront } from './rpc/methods.ts';
 import { snapshotCommands } from './snapshot/commands.ts';
 import { createSnapshotKeeper } from './snapshot/save.ts';
-import { type Db, migrations, NOTES, readNote, type TreeRow } from './store/tables.ts';
+import { type Db, dropNote, migrations, NOTES, readNote, type TreeRow } from './store/tables.ts';
 import { createHashing } from './trees/hashing.ts';
 import { rebuildTree } from './trees/rebuild.ts';
 import { knownTrees, seedTrees } from './trees/tree-book.ts';
@@ -50,7 +50,8 @@ function assembleCompression(ctx: HostContext<CompressionConfig>): void {
   const proofs = createProofMethods(ctx, hashing);
   const rpc = config.serve ? createRpcFront(ctx, proofs.factories, cnft === null ? [] : [cnft.methods]) : null;
 
-  ctx.provide(compressedAssets, { index: cnft?.assets(store) ?? null });
+  const missingTo = async (db: Store['read']) => (await gaps?.missingTo(db, 'main', PROCESSOR.name)) ?? null;
+  ctx.provide(compressedAssets, { index: cnft?.assets(store, missingTo) ?? null });
 
   let startSlot: number | undefined;
   const createProcessor = () => {
@@ -118,7 +119,10 @@ function assembleCompression(ctx: HostContext<CompressionConfig>): void {
     if (indexes) {
       watch.start();
       keeper.start();
-      await store.write((tx) => seedTrees(tx, hashing, known));
+      await store.write(async (tx) => {
+        await seedTrees(tx, hashing, known);
+        if (cnft === null) await dropNote(tx, NOTES.allTreesFrom);
+      });
     }
     if (ctx.roles.has('api')) rpc?.start();
   });

@@ -2,7 +2,7 @@ import { decode, decode32, encode64 } from '../../src/lib/base58.ts';
 import { RpcError } from '../../src/plugin/plugin.ts';
 import type { CompressedAssets } from '../../src/ports/compressed-assets.ts';
 import type { DasConfig } from './config.ts';
-import { MOST_ITEMS, type Question, readKey, shown } from './params.ts';
+import { badCursor, type Question, readKey, readPaging } from './params.ts';
 
 /** The transactions that changed a compressed asset, with the names of their instructions. Null when the asset is not in a followed tree. */
 export async function assetSignatures(
@@ -42,32 +42,16 @@ export async function assetSignatures(
 }
 
 /** As the paging of lists, but keys are signatures, and a cursor is a sequence number of the tree. */
-function readPage({ member, invalid }: Question) {
-  const whole = (name: string, value: unknown): number => {
-    if (Number.isSafeInteger(value) && (value as number) >= 0) return value as number;
-    throw invalid(`${name} must be a whole number`);
-  };
-  const limit = whole('limit', member('limit') ?? MOST_ITEMS);
-  if (limit > MOST_ITEMS) throw invalid(`Pagination Error. Limit should not be greater than ${MOST_ITEMS}.`);
-  if (limit === 0) throw invalid('Pagination Error. Limit should be greater than 0.');
-  const signature = (name: string): string | null => {
-    const value = member(name);
-    if (value === undefined || value === '') return null;
-    if (typeof value !== 'string' || value.length > 88 || decode(value)?.length !== 64)
+function readPage(question: Question) {
+  const { member, invalid } = question;
+  const { cursor, ...page } = readPaging(question, {
+    key: (value, name) => {
+      if (typeof value === 'string' && value.length <= 88 && decode(value)?.length === 64) return value;
       throw invalid(`${name} must be a signature`);
-    return value;
-  };
-  const [after, before] = [signature('after'), signature('before')];
-  const given = member('cursor');
-  if (given !== undefined && given !== '' && (typeof given !== 'string' || !/^\d{1,15}$/.test(given)))
-    throw invalid(`Cursor Validation Err: ${shown(given)} is invalid`);
-  const cursor = given === undefined || given === '' ? null : Number(given);
-  const page = member('page') === undefined ? null : whole('page', member('page'));
-  const hasKeys = after !== null || before !== null || cursor !== null;
-  if (page === 0 && !hasKeys) throw invalid('Pagination Error. No Pagination Method Selected');
-  if (((page ?? 0) > 0 && hasKeys) || (cursor !== null && (after !== null || before !== null)))
-    throw invalid('Pagination Error. Only one pagination parameter supported per query.');
+    },
+    cursor: (value) => (typeof value === 'string' && /^\d{1,15}$/.test(value) ? value : badCursor(value, question)),
+  });
   const direction = member('sortDirection') ?? 'desc';
   if (direction !== 'asc' && direction !== 'desc') throw invalid('sortDirection must be asc or desc');
-  return { limit, page: page === 0 ? null : page, after, before, cursor, ascending: direction === 'asc' };
+  return { ...page, cursor: cursor === null ? null : Number(cursor), ascending: direction === 'asc' };
 }

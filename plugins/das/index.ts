@@ -45,7 +45,7 @@ import {
   TOKEN_ACCOUNTS,
 } from './params.ts';
 import { readAssets } from './read-assets.ts';
-import { createSource } from './source.ts';
+import { createLackedMethods, createSource, type LackedMethods } from './source.ts';
 import { readTokenAccounts } from './token-accounts.ts';
 
 /**
@@ -143,11 +143,20 @@ function getAssetBatch(ctx: Context, name: string): RpcMethod {
   });
 }
 
+/** Methods that the upstreams of a daemon do not have are not asked for again for a while. */
+const lacked = new WeakMap<object, LackedMethods>();
+
+function upstreamMethods({ config, clock }: Context): LackedMethods {
+  const known = lacked.get(config) ?? createLackedMethods(clock);
+  lacked.set(config, known);
+  return known;
+}
+
 function partsOf(ctx: Context, { options }: Question, { signal }: RpcCall): ListParts {
   const { config } = ctx;
   return {
     config,
-    source: createSource(ctx.chain('main')!, config, signal),
+    source: createSource(ctx.chain('main')!, config, signal, upstreamMethods(ctx)),
     compressed: ctx.use(compressedAssets)?.index ?? undefined,
     documents: ctx.use(offChainDocuments),
     prices: ctx.use(tokenPrices),
@@ -164,13 +173,14 @@ function partsOf(ctx: Context, { options }: Question, { signal }: RpcCall): List
 /** An entry for each id, null where nothing is known by it. */
 async function findAssets(ctx: Context, ids: readonly string[], question: Question, call: RpcCall) {
   const parts = partsOf(ctx, question, call);
-  const found = await readAssets(ids, parts, parts.options);
+  const { assets, lacking } = await readAssets(ids, parts, parts.options);
   // Compressed assets have no account. An upstream with a DAS API may know those that are not followed.
-  const missing = [...new Set(ids.filter((id) => !found.has(id)))];
-  const displayOptions = question.options;
-  const passed = await Promise.all(missing.map((id) => parts.source.passOn('getAsset', { id, displayOptions })));
-  const others = new Map(missing.map((id, at) => [id, passed[at]]));
-  return ids.map((id) => found.get(id) ?? others.get(id) ?? null);
+  const missing = [...new Set(ids.filter((id) => !assets.has(id)))];
+  const others = await parts.source.assetsElsewhere(missing, question.options);
+  // One that is asked for alone may be of a tree that is being read.
+  const isUnknown = ids.length === 1 && missing.length === 1 && others.size === 0;
+  if (isUnknown && lacking !== null) throw new RpcError('unavailable', { message: lacking, details: lacking });
+  return ids.map((id) => assets.get(id) ?? others.get(id) ?? null);
 }
 
 interface ListMethod {
@@ -227,7 +237,7 @@ function getTokenAccounts(ctx: Context, name: string): RpcMethod {
     result: tokenAccounts,
   };
   return method(ctx, texts, (question, call) =>
-    readTokenAccounts(question, createSource(ctx.chain('main')!, ctx.config, call.signal), ctx.config),
+    readTokenAccounts(question, partsOf(ctx, question, call).source, ctx.config),
   );
 }
 

@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { decode32 } from '../../src/lib/base58.ts';
+import { decode32, encode32 } from '../../src/lib/base58.ts';
 import { RpcError } from '../../src/plugin/plugin.ts';
-import type { AssetsBy } from '../../src/ports/compressed-assets.ts';
+import type { AssetsBy, AssetsPart, CompressedAsset } from '../../src/ports/compressed-assets.ts';
 import { CORE_KEY } from '../../src/solana/accounts/core.ts';
 import { decodeEdition, decodeMetadata } from '../../src/solana/accounts/metaplex.ts';
 import { decodeTokenAccount } from '../../src/solana/accounts/token.ts';
@@ -15,7 +15,7 @@ import {
 import type { Asset, MintAccounts } from '../../src/solana/assets/asset.ts';
 import { BUBBLEGUM } from '../../src/solana/concurrent/tree.ts';
 import type { DasConfig } from './config.ts';
-import { cutPage, type Question, readKey, readPaging, TOKEN_TYPES } from './params.ts';
+import { cutPage, type Paging, type Question, readKey, readPaging, TOKEN_TYPES } from './params.ts';
 import {
   assetOf,
   coreOf,
@@ -73,10 +73,12 @@ export async function searchAssets(question: Question, parts: ListParts): Promis
   const [owner, authority, grouping] = ['ownerAddress', 'authorityAddress', 'grouping'].map((name) => member(name));
   if (owner === undefined && member('name') !== undefined)
     throw invalid('Validation Error: Owner address must be provided in order to search assets by name');
-  const filter = readFilter(question);
+  const tree = member('tree');
+  // What the base of the list says already needs no filter.
+  const known = owner === undefined && tree !== undefined ? ['tree', 'compressed'] : [];
+  const filter = readFilter(question, member('compressed') === false ? [] : known);
   readOrder(question);
   readKind(question);
-  const tree = member('tree');
   if (owner !== undefined) return await listOf(question, parts, { owner: readKey(owner, question) }, filter);
   if (tree !== undefined) return await listOf(question, parts, { tree: readKey(tree, question) }, filter);
   if (authority !== undefined)
@@ -100,31 +102,44 @@ type Base =
 /** Which assets of the base are in the list. */
 type Filter = (asset: Asset) => boolean;
 
-async function listOf(question: Question, parts: ListParts, base: Base, filter: Filter = () => true): Promise<object> {
+async function listOf(question: Question, parts: ListParts, base: Base, filter: Filter | null = null): Promise<object> {
   const { options: flags } = question;
   const { source, options } = parts;
   const { paging, sort } = readOrder(question);
   const kind = readKind(question);
-  const found = await findBase(base, kind, question, parts);
-  // Documents are read for one page only; nothing that is filtered by comes from them.
-  const facts = { ...options, dialect: 'hosted', showFungible: true, showUnverifiedCollections: true } as const;
-  const listed = found.filter((one) => {
-    const asset = assetOf(one, null, source.slot, facts);
-    return asset !== null && isOfKind(asset, kind) && filter(asset);
-  });
+  const isCounted = flags['showGrandTotal'] === true;
+  // Without filters, compressed assets of other pages need not be read: there can be many.
+  const isBurnt = question.member('burnt') === true;
+  const part = filter !== null || isCounted || sort.field !== 'id' ? null : leavesOfPage(paging, sort.isDescending);
+  const { found, leafSlot } = await findBase(base, kind, question, parts, { ...ALL_LEAVES, isBurnt, ...part });
+  const isListed = (one: Found): boolean => {
+    const asset = assetOf(one, null, source.slot, FACTS);
+    return asset !== null && isOfKind(asset, kind) && (filter === null || filter(asset));
+  };
+  const listed: (Found | UnreadLeaf)[] = [];
+  for (const [at, one] of found.entries()) {
+    // Each leaf is hashed: other requests come in between.
+    if (filter !== null && at % LEAVES_PER_TURN === LEAVES_PER_TURN - 1) await nextTurn();
+    if (one.kind === 'unread' && filter === null) listed.push(one);
+    else {
+      const read = one.kind === 'unread' ? readLeaf(one) : one;
+      if (isListed(read)) listed.push(read);
+    }
+  }
   if (listed.length > 1 && sort.field !== 'id')
     throw new IncompleteList(
       `sortBy ${sort.field} is not supported: the slots of accounts are not indexed; use id or none`,
     );
   const keyed = listed.map((item) => ({ key: decode32(idOf(item)) as Uint8Array, item }));
   const page = cutPage(keyed, paging, sort.isDescending);
-  const shown = await showAssets(page.items, parts, options);
-  const items = page.items.flatMap((one) => shown.get(idOf(one)) ?? []);
+  const read = page.items.map((one) => (one.kind === 'unread' ? readLeaf(one) : one));
+  const shown = await showAssets(read, parts, options);
+  const items = read.flatMap((one) => shown.get(idOf(one)) ?? []);
   const usesCursor = paging.page === null && paging.before === null && paging.after === null;
   const last = items.at(-1)?.id;
   return {
-    ...(options.dialect === 'hosted' ? { last_indexed_slot: source.slot } : {}),
-    ...(flags['showGrandTotal'] === true ? { grand_total: listed.length } : {}),
+    ...(options.dialect === 'hosted' ? { last_indexed_slot: slotOf(source.slot, leafSlot) } : {}),
+    ...(isCounted ? { grand_total: listed.length } : {}),
     ...{ total: items.length, limit: paging.limit },
     ...(paging.page === null ? {} : { page: paging.page }),
     ...(paging.before === null ? {} : { before: paging.before }),
@@ -135,13 +150,65 @@ async function listOf(question: Question, parts: ListParts, base: Base, filter: 
   };
 }
 
-async function findBase(base: Base, kind: Kind, question: Question, parts: ListParts): Promise<readonly Found[]> {
-  if ('owner' in base) return ofOwner(base.owner, kind, question, parts);
-  if ('authority' in base) return ofAuthority(base.authority, parts);
-  if ('group' in base) return ofGroup(base.group, parts);
+/** Documents are read for one page only; nothing that is filtered by comes from them. */
+const FACTS: ReadOptions = {
+  ...{ dialect: 'hosted', showFungible: true, showUnverifiedCollections: true, showCollectionMetadata: false },
+};
+
+/** The oldest slot of the accounts and of the index of trees. */
+function slotOf(ofAccounts: number, leafSlot: number): number {
+  return ofAccounts === 0 || leafSlot === 0 ? Math.max(ofAccounts, leafSlot) : Math.min(ofAccounts, leafSlot);
+}
+
+/** A compressed asset whose metadata was not compared with its leaf yet. */
+interface UnreadLeaf {
+  readonly kind: 'unread';
+  readonly id: string;
+  readonly asset: CompressedAsset;
+  readonly slot: number;
+}
+
+function readLeaf({ asset, slot }: UnreadLeaf): Found {
+  const leaf = leafOf(asset, slot);
+  if (leaf === null) throw unavailable('the metadata of a compressed asset does not fit its leaf');
+  return leaf;
+}
+
+/** Which compressed assets a list needs; null: all. */
+interface LeafPart extends Omit<AssetsPart, 'most'> {
+  readonly most: number | null;
+}
+
+const ALL_LEAVES: LeafPart = { most: null };
+
+/** Those of the page and of the ones before it that it is counted from, and one more. */
+function leavesOfPage({ limit, page, before, after, cursor }: Paging, isDescending: boolean): LeafPart {
+  const [from, to] = isDescending ? [after, before ?? cursor] : [after ?? cursor, before];
+  return {
+    ...{ most: (page ?? 1) * limit + 1, isDescending },
+    ...{ above: from === null ? null : decode32(from), below: to === null ? null : decode32(to) },
+  };
+}
+
+interface FoundList {
+  readonly found: readonly (Found | UnreadLeaf)[];
+  /** Slot of the index of trees; 0 where it has no part in the list. */
+  readonly leafSlot: number;
+}
+
+async function findBase(
+  base: Base,
+  kind: Kind,
+  question: Question,
+  parts: ListParts,
+  part: LeafPart,
+): Promise<FoundList> {
+  if ('owner' in base) return ofOwner(base.owner, kind, question, parts, part);
+  if ('authority' in base) return { found: await ofAuthority(base.authority, parts), leafSlot: 0 };
+  if ('group' in base) return { found: await ofGroup(base.group, parts), leafSlot: 0 };
   const isFull = question.options['requireFullIndex'] === true;
-  if ('tree' in base) return leavesOf({ tree: decode32(base.tree) as Uint8Array }, 'complete', parts);
-  return leavesOf('all', isFull ? 'complete' : 'all', parts);
+  if ('tree' in base) return leavesOf({ tree: decode32(base.tree) as Uint8Array }, 'complete', parts, part);
+  return leavesOf('all', isFull ? 'complete' : 'all', parts, part);
 }
 
 /**
@@ -151,28 +218,23 @@ async function leavesOf(
   by: AssetsBy,
   needs: 'some' | 'all' | 'complete',
   { compressed, config }: ListParts,
-): Promise<readonly Found[]> {
-  const most = config.maxTokenAccounts;
-  const found = (await compressed?.list(by, most)) ?? null;
-  if (found !== null && 'withheld' in found) throw unavailable(found.withheld);
-  if ((needs === 'all' && found?.followsAll !== true) || (needs === 'complete' && found?.isComplete !== true))
+  part: LeafPart,
+): Promise<FoundList> {
+  const longest = config.maxTokenAccounts;
+  const most = part.most ?? longest + 1;
+  if (most > longest + 1) throw tooMany(longest);
+  const answer = (await compressed?.list(by, { ...part, most })) ?? null;
+  if (answer !== null && 'withheld' in answer) throw unavailable(answer.withheld);
+  if ((needs === 'all' && answer?.followsAll !== true) || (needs === 'complete' && answer?.isComplete !== true))
     throw new IncompleteList('not all trees of compressed assets that the list could be of are followed');
-  if (found === null) return [];
-  if (found.assets.length > most) throw tooMany(most);
-  // Of all trees of the chain, those whose past is missing are left out, as the others are that the index does not know: anybody can send an
-  // asset of such a tree to an owner.
-  const isOfTree = by !== 'all' && 'tree' in by;
-  const listed = found.followsAll && !isOfTree ? found.assets.filter((one) => !('withheld' in one)) : found.assets;
-  const leaves: Found[] = [];
-  for (const [at, asset] of listed.entries()) {
-    // Each is hashed: other requests come in between.
-    if (at % LEAVES_PER_TURN === LEAVES_PER_TURN - 1) await nextTurn();
+  if (answer === null) return { found: [], leafSlot: 0 };
+  const { assets, slot } = answer;
+  if (assets.length > longest) throw tooMany(longest);
+  const found = assets.map((asset): UnreadLeaf => {
     if ('withheld' in asset) throw unavailable(asset.withheld);
-    const leaf = leafOf(asset, found.slot);
-    if (leaf === null) throw unavailable('the metadata of a compressed asset does not fit its leaf');
-    leaves.push(leaf);
-  }
-  return leaves;
+    return { kind: 'unread', id: encode32(asset.id), asset, slot };
+  });
+  return { found, leafSlot: slot };
 }
 
 const LEAVES_PER_TURN = 100;
@@ -189,7 +251,13 @@ async function nativeBalance(owner: string, { source, prices }: ListParts): Prom
 }
 
 /** Tokens, NFTs and Core assets by their accounts, and the compressed assets of followed trees. */
-async function ofOwner(owner: string, kind: Kind, { options }: Question, parts: ListParts): Promise<Found[]> {
+async function ofOwner(
+  owner: string,
+  kind: Kind,
+  { options }: Question,
+  parts: ListParts,
+  part: LeafPart,
+): Promise<FoundList> {
   const { source, config } = parts;
   const key = decode32(owner) as Uint8Array;
   const wantsTokens = kind === 'fungible' || kind === 'all';
@@ -203,8 +271,8 @@ async function ofOwner(owner: string, kind: Kind, { options }: Question, parts: 
         ])
       : [],
     kind === 'fungible' || kind === 'regular'
-      ? []
-      : leavesOf({ owner: key }, options['requireFullIndex'] === true ? 'complete' : 'some', parts),
+      ? NO_LEAVES
+      : leavesOf({ owner: key }, options['requireFullIndex'] === true ? 'complete' : 'some', parts, part),
   ]);
   if (accounts.length > config.maxTokenAccounts) throw tooMany(config.maxTokenAccounts);
   const holders = new Map<string, NonNullable<MintAccounts['holder']>>();
@@ -219,12 +287,15 @@ async function ofOwner(owner: string, kind: Kind, { options }: Question, parts: 
     holders.set(held.mint, { ...largest, amount: amount + (before?.amount ?? 0n) });
   }
   const mints = await findAccounts([...holders.keys()], source, holders);
-  return [
+  const found = [
     ...mints.map((one): Found => (one.kind === 'mint' ? { ...one, listedFor: owner } : one)),
     ...(await coreOf(core, source)),
-    ...leaves,
+    ...leaves.found,
   ];
+  return { found, leafSlot: leaves.leafSlot };
 }
+
+const NO_LEAVES: FoundList = { found: [], leafSlot: 0 };
 
 const CORE_OWNER_AT = 1;
 const CORE_AUTHORITY_AT = 33;
@@ -398,14 +469,15 @@ const SEARCH_MEMBERS = new Set<string>([
   ...['creatorVerified', 'collections', 'negate', 'conditionType', ...Object.keys(VALUES)],
 ]);
 
-function readFilter(question: Question): Filter {
+/** Null without filters; those of `known` members are left out. */
+function readFilter(question: Question, known: readonly string[]): Filter | null {
   const { member, invalid } = question;
   const filters: Filter[] = Object.entries(VALUES).flatMap(([name, [type, read]]) => {
     const wanted = member(name);
     if (wanted === undefined) return [];
     if (type === 'key') readKey(wanted, question);
     else if (typeof wanted !== type) throw invalid(`searchAssets: ${name} must be a ${type}`);
-    return [(asset: Asset) => read(asset) === wanted];
+    return known.includes(name) ? [] : [(asset: Asset) => read(asset) === wanted];
   });
   const [creator, verified] = [member('creatorAddress'), member('creatorVerified')];
   if (verified !== undefined && typeof verified !== 'boolean')
@@ -437,7 +509,7 @@ function readFilter(question: Question): Filter {
       asset.grouping.some(({ group_value, verified: holds }) => holds !== false && wanted.has(group_value)),
     );
   }
-  return (asset) => filters.every((holds) => holds(asset));
+  return filters.length === 0 ? null : (asset) => filters.every((holds) => holds(asset));
 }
 
 const MOST_COLLECTIONS = 1_000;

@@ -54,11 +54,11 @@ function readOptions(given: unknown, invalid: Question['invalid']): Options {
   return options;
 }
 
-/** 32 bytes in base58. */
 /** A value of a request in an error; lists and objects have no text of their own. */
-export const shown = (value: unknown): string =>
+const shown = (value: unknown): string =>
   typeof value === 'object' && value !== null ? 'it' : String(value).slice(0, 64);
 
+/** 32 bytes in base58. */
 export function readKey(value: unknown, { invalid }: Question): string {
   if (typeof value === 'string' && value.length <= 44 && decode32(value) !== null) return value;
   throw invalid(`Pubkey Validation Err: ${shown(value)} is invalid`);
@@ -73,7 +73,23 @@ export interface Paging {
   readonly cursor: string | null;
 }
 
-export function readPaging(question: Question): Paging {
+/** What pages are cut by: the texts of keys, which `before` and `after` take, and of cursors. Both throw for others. */
+export interface PageKeys {
+  key(value: unknown, name: string): string;
+  cursor(value: unknown): string;
+}
+
+/** Lists are cut by the ids of their items. */
+const idKeys = (question: Question): PageKeys => ({
+  key: (value) => readKey(value, question),
+  cursor: (value) => (typeof value === 'string' && decode32(value) !== null ? value : badCursor(value, question)),
+});
+
+export function badCursor(value: unknown, { invalid }: Question): never {
+  throw invalid(`Cursor Validation Err: ${shown(value)} is invalid`);
+}
+
+export function readPaging(question: Question, { key, cursor }: PageKeys = idKeys(question)): Paging {
   const { member, invalid } = question;
   const whole = (name: string, value: unknown): number => {
     if (Number.isSafeInteger(value) && (value as number) >= 0) return value as number;
@@ -82,18 +98,15 @@ export function readPaging(question: Question): Paging {
   const limit = whole('limit', member('limit') ?? MOST_ITEMS);
   if (limit > MOST_ITEMS) throw invalid(`Pagination Error. Limit should not be greater than ${MOST_ITEMS}.`);
   if (limit === 0) throw invalid('Pagination Error. Limit should be greater than 0.');
-  const key = (name: string): string | null => {
-    const value = member(name);
-    // Clients send empty texts for what is not set.
-    return value === undefined || value === '' ? null : readKey(value, question);
+  // Clients send empty texts for what is not set.
+  const given = (name: string): unknown => (member(name) === '' ? undefined : member(name));
+  const read = (name: string): string | null => (given(name) === undefined ? null : key(given(name), name));
+  const keys = {
+    ...{ before: read('before'), after: read('after') },
+    cursor: given('cursor') === undefined ? null : cursor(given('cursor')),
   };
-  const cursor = member('cursor');
-  if (cursor !== undefined && cursor !== '' && (typeof cursor !== 'string' || decode32(cursor) === null))
-    throw invalid(`Cursor Validation Err: ${shown(cursor)} is invalid`);
-  const keys = { before: key('before'), after: key('after'), cursor: cursor ? (cursor as string) : null };
   const hasKeys = keys.before !== null || keys.after !== null || keys.cursor !== null;
-  const given = member('page');
-  const page = given === undefined ? null : whole('page', given);
+  const page = member('page') === undefined ? null : whole('page', member('page'));
   if (page === 0 && !hasKeys) throw invalid('Pagination Error. No Pagination Method Selected');
   if ((page ?? 0) > 0 && hasKeys) throw invalid(ONE_METHOD);
   if (keys.cursor !== null && (keys.before !== null || keys.after !== null)) throw invalid(ONE_METHOD);

@@ -68,8 +68,13 @@ export async function readAssets(
   ids: readonly string[],
   parts: ReadParts,
   options: ReadOptions,
-): Promise<ReadonlyMap<string, Asset>> {
-  return showAssets(await find(ids, parts.source, parts.compressed), parts, options);
+): Promise<{
+  readonly assets: ReadonlyMap<string, Asset>;
+  /** Why an id that is absent may be a compressed asset all the same; null if it is not. */
+  readonly lacking: string | null;
+}> {
+  const { found, lacking } = await find(ids, parts.source, parts.compressed);
+  return { assets: await showAssets(found, parts, options), lacking };
 }
 
 /** The assets by id, with what their documents and prices add. */
@@ -102,9 +107,9 @@ async function find(
   ids: readonly string[],
   source: AccountSource,
   compressed: CompressedAssets | undefined,
-): Promise<readonly Found[]> {
-  if (compressed === undefined) return findAccounts(ids, source);
-  const { slot, assets } = await compressed.find(ids.map((id) => decode32(id) as Uint8Array));
+): Promise<{ readonly found: readonly Found[]; readonly lacking: string | null }> {
+  if (compressed === undefined) return { found: await findAccounts(ids, source), lacking: null };
+  const { slot, assets, lacking } = await compressed.find(ids.map((id) => decode32(id) as Uint8Array));
   const leaves = new Map<string, Found>();
   const outside: string[] = [];
   for (const id of new Set(ids)) {
@@ -123,7 +128,7 @@ async function find(
       'withheld' in asset ? asset.withheld : `the metadata of the compressed asset ${id} does not fit its leaf`;
     throw new RpcError('unavailable', { message: why, details: why });
   }
-  return [...accounts, ...leaves.values()];
+  return { found: [...accounts, ...leaves.values()], lacking: lacking?.withheld ?? null };
 }
 
 export function leafOf(asset: CompressedAsset, slot: number): (Found & { readonly kind: 'leaf' }) | null {
@@ -131,7 +136,8 @@ export function leafOf(asset: CompressedAsset, slot: number): (Found & { readonl
   return metadata === null ? null : { kind: 'leaf', id: encode32(asset.id), asset, metadata, slot };
 }
 
-export const idOf = (found: Found): string => (found.kind === 'mint' ? found.accounts.id : found.id);
+export const idOf = (found: Found | { readonly kind: 'unread'; readonly id: string }): string =>
+  found.kind === 'mint' ? found.accounts.id : found.id;
 
 /** Assets with accounts. `holders`: token accounts that are known to hold mints, so that they need not be looked for. */
 export async function findAccounts(

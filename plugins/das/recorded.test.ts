@@ -73,7 +73,7 @@ suite('recorded assets, from accounts', { skip: skipWithoutFixtures }, () => {
       if (method !== 'getAsset' && method !== 'getAssetBatch') continue;
       test(`${scenario.name} ${at}`, async () => {
         const ids = (params['ids'] ?? [params['id']]) as string[];
-        const found = await readAssets(
+        const { assets: found } = await readAssets(
           ids,
           { source, compressed: undefined, documents: undefined, prices: undefined, documentWaitMs: 0 },
           {

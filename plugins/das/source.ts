@@ -1,5 +1,6 @@
 import { encode } from '../../src/lib/base58.ts';
-import { type ChainReader, codeOf, RpcError } from '../../src/plugin/plugin.ts';
+import { isPlainObject } from '../../src/lib/json.ts';
+import { type ChainReader, type Clock, CodedError, codeOf, RpcError } from '../../src/plugin/plugin.ts';
 import { createSemaphore } from '../../src/runtime/semaphore.ts';
 import type { RawAccount } from '../../src/solana/accounts/decoded.ts';
 import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../src/solana/addresses.ts';
@@ -20,6 +21,8 @@ export interface AccountSource {
   firstTransaction(address: string): Promise<readonly string[]>;
   /** The account that holds most of a mint; null where none holds any. */
   largest(mint: string): Promise<string | null>;
+  /** What an upstream that has a DAS API knows by these ids, in one call. */
+  assetsElsewhere(ids: readonly string[], options: object): Promise<ReadonlyMap<string, unknown>>;
   /** The answer of an upstream that has a DAS API; null when it has none, or refuses the call. */
   passOn(method: string, params: unknown): Promise<unknown>;
   /** The oldest slot that an account was read at; 0 before the first. */
@@ -68,7 +71,12 @@ interface Slotted<T> {
  * Calls after the first ask for a node that is at least as far as the one that answered before, so that what belongs together is not read
  * from an older state.
  */
-export function createSource(chain: ChainReader, config: DasConfig, signal: AbortSignal): AccountSource {
+export function createSource(
+  chain: ChainReader,
+  config: DasConfig,
+  signal: AbortSignal,
+  lacked: LackedMethods,
+): AccountSource {
   const semaphore = createSemaphore({ concurrency: config.upstreamConcurrency });
   let slot = 0;
   let newest = 0;
@@ -97,7 +105,37 @@ export function createSource(chain: ChainReader, config: DasConfig, signal: Abor
   const keyed = (list: readonly { readonly pubkey: string; readonly account: NodeAccount }[]): KeyedAccount[] =>
     list.map(({ pubkey, account }) => ({ address: pubkey, account: rawOf(account) }));
 
+  async function passOn(method: string, params: unknown): Promise<unknown> {
+    if (lacked.has(method)) return null;
+    try {
+      return await semaphore.run(
+        () => chain.call(method, params as readonly unknown[], { signal, timeoutMs: config.upstreamTimeoutMs }),
+        { signal },
+      );
+    } catch (cause) {
+      if (codeOf(cause) !== 'CHAIN_RPC_ERROR') throw refusal(method, cause, signal);
+      // A plain node does not have the method, and a DAS API reports an unknown asset as an error.
+      if (cause instanceof CodedError && cause.facts['rpcCode'] === METHOD_NOT_FOUND) lacked.add(method);
+      return null;
+    }
+  }
+
   return {
+    passOn,
+    async assetsElsewhere(ids, displayOptions) {
+      if (ids.length === 0) return new Map();
+      const answer =
+        ids.length === 1
+          ? [await passOn('getAsset', { id: ids[0], displayOptions })]
+          : await passOn('getAssetBatch', { ids, displayOptions });
+      const found = Array.isArray(answer) ? (answer as readonly unknown[]) : [];
+      // Some leave out what they do not know, so the place says nothing.
+      return new Map(
+        found.flatMap((asset) =>
+          isPlainObject(asset) && typeof asset['id'] === 'string' ? [[asset['id'], asset] as const] : [],
+        ),
+      );
+    },
     get slot() {
       return slot;
     },
@@ -167,18 +205,24 @@ export function createSource(chain: ChainReader, config: DasConfig, signal: Abor
       const [first] = found;
       return first === undefined || first.amount === '0' ? null : first.address;
     },
-    async passOn(method, params) {
-      try {
-        return await semaphore.run(
-          () => chain.call(method, params as readonly unknown[], { signal, timeoutMs: config.upstreamTimeoutMs }),
-          { signal },
-        );
-      } catch (cause) {
-        // A plain node does not have the method, and a DAS API reports an unknown asset as an error.
-        if (codeOf(cause) === 'CHAIN_RPC_ERROR') return null;
-        throw refusal(method, cause, signal);
-      }
-    },
+  };
+}
+
+const METHOD_NOT_FOUND = -32_601;
+/** An upstream may get the method, or another one may be configured. */
+const LACKED_MS = 300_000;
+
+/** Methods that the upstreams lately did not have. */
+export interface LackedMethods {
+  has(method: string): boolean;
+  add(method: string): void;
+}
+
+export function createLackedMethods(clock: Pick<Clock, 'monotonic'>): LackedMethods {
+  const since = new Map<string, number>();
+  return {
+    has: (method) => clock.monotonic() - (since.get(method) ?? Number.NEGATIVE_INFINITY) < LACKED_MS,
+    add: (method) => void since.set(method, clock.monotonic()),
   };
 }
 

@@ -1,5 +1,6 @@
 /** Coded errors of this plugin. */
 export const WALLET_ERRORS = {
+  WALLET_ASSETS_WITHHELD: 'compressed NFTs are withheld while a tree of them is read',
   WALLET_ASSETS_BAD_ANSWER: 'the asset API of wallet.balances.dasUrl returned an invalid response',
   WALLET_BEHIND: 'the upstream has not reached a slot that was already returned',
   WALLET_BUDGET: 'the plan of the project has no room for another wallet, or for its transactions',

@@ -292,6 +292,20 @@ export async function isInGap(db: Queries, chain: ChainId, slot: number): Promis
 /** Reads the gap records of a store, and adds to them. */
 export const createGapBook = (store: Store, clock: Pick<Clock, 'now'>): GapBook => ({
   list: async (filter) => (await readGaps(store.read, filter)).map(gapView),
+  async missingTo(db, chain, processor) {
+    const newest = await followTables(db)
+      .selectFrom('follow_gaps as g')
+      .innerJoin('follow_gap_fills as f', 'f.gap_id', 'g.id')
+      .select((is) => is.fn.max('g.to_slot').as('slot'))
+      .where('g.chain', '=', chain)
+      .where('f.processor', '=', processor)
+      .where('f.is_done', '=', 0)
+      .where('g.status', '!=', 'filled')
+      // One that was skipped has a cursor of its own, and nothing above it.
+      .where('g.reason', 'not in', ['manual', 'skipped'])
+      .executeTakeFirst();
+    return newest?.slot == null ? null : Number(newest.slot);
+  },
   async request(tx, { chain, processor, fromSlot, toSlot, addresses }) {
     const open = await readGaps(tx.db, { chain, processor: processor.name, isOpen: true, limit: 1_000 });
     const same = open.find(

@@ -59,8 +59,21 @@ export interface ChangesPage {
 /** All of an owner, all of a tree, or all. */
 export type AssetsBy = { readonly owner: Uint8Array } | { readonly tree: Uint8Array } | 'all';
 
+/** A part of a list, which is in the order of the bytes of the ids. */
+export interface AssetsPart {
+  /** Most assets of the part. */
+  readonly most: number;
+  readonly isDescending?: boolean;
+  /** Only ids above, or below, these ones. */
+  readonly above?: Uint8Array | null;
+  readonly below?: Uint8Array | null;
+  /** Burnt assets, of their last owners, instead of those that are in their trees. */
+  readonly isBurnt?: boolean;
+}
+
 export interface AssetsFound {
   readonly slot: number;
+  /** Of all trees of the chain, without those that are withheld: anybody can send an asset of such a tree to an owner. */
   readonly assets: readonly (CompressedAsset | WithheldAsset)[];
   /** Whether all trees are followed. */
   readonly followsAll: boolean;
@@ -70,13 +83,14 @@ export interface AssetsFound {
 
 /** Compressed NFTs of the trees that are followed. */
 export interface CompressedAssets {
-  /** By base58 id; unknown ones are absent. */
+  /** By base58 id; unknown ones are absent, also those of a named tree that is being read, which is `lacking` then. */
   find(ids: readonly Uint8Array[]): Promise<{
     readonly slot: number;
     readonly assets: ReadonlyMap<string, CompressedAsset | WithheldAsset>;
+    readonly lacking: WithheldAsset | null;
   }>;
-  /** Those that are in their trees, at most `most` of them and one more. Null for a tree that is not followed. */
-  list(by: AssetsBy, most: number): Promise<AssetsFound | WithheldAsset | null>;
+  /** Null for a tree that is not followed. */
+  list(by: AssetsBy, part: AssetsPart): Promise<AssetsFound | WithheldAsset | null>;
   /** The changes of a leaf; null when it is unknown. */
   changes(
     leaf: { readonly id: Uint8Array } | { readonly tree: Uint8Array; readonly leafIndex: number },

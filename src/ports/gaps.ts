@@ -1,6 +1,6 @@
 import type { ChainId } from './block.ts';
 import { type ServiceToken, serviceToken } from './service.ts';
-import type { StoreTx } from './store.ts';
+import type { Queries, StoreTx } from './store.ts';
 
 /**
  * `pruned`: no upstream had the blocks; `too_old`: older than the catch-up limit; `hole`: given up by `follow.holePolicy`;
@@ -58,6 +58,11 @@ export interface GapRequest {
 export interface GapBook {
   /** Newest first. */
   list(filter?: GapFilter): Promise<readonly ChainGap[]>;
+  /**
+   * The newest slot of a range that the chain passed over and whose blocks the processor still lacks, also for good; null: none. `db` may be
+   * a snapshot of the reader, so that it fits its rows. Ranges that were only requested again do not count.
+   */
+  missingTo(db: Queries, chain: ChainId, processor: string): Promise<number | null>;
   /**
    * Requests a range of blocks, or the transactions of some addresses in it, for a processor that accepts blocks out of order. The range is
    * read concurrently with the follower once its last slot is final, whatever the configuration says about gaps; progress survives a

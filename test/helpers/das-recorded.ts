@@ -60,6 +60,7 @@ export function recordedSource({ accounts }: DasScenario): AccountSource {
     lamports: async () => 0,
     firstTransaction: async () => [],
     passOn: async () => null,
+    assetsElsewhere: async () => new Map(),
   };
 }
 

@@ -107,6 +107,7 @@ export const ADVICE: Readonly<Record<string, string>> = {
   TOKEN_METADATA_TOO_MANY_MINTS: 'Request fewer at once, or raise `token-metadata.maxMintsPerLookUp`.',
   UPSTREAM_: 'Check the upstreams with `parhelion doctor`. Another one is used meanwhile.',
   WALLET_: 'The request can be repeated; if it keeps failing, report it.',
+  WALLET_ASSETS_WITHHELD: 'The log names the tree; it is read again by itself.',
   WALLET_BEHIND: 'Repeat the request; check for upstreams that lag.',
   WALLET_BUDGET:
     'Raise the `budgets` of the project (plans file, `projects set-plan`); unused wallets are deleted after `wallet.idleDays`.',

@@ -18,7 +18,7 @@ import {
 import { canBeReverted } from '../indexing/block-books.ts';
 import { CONCURRENT_TREE, type ConcurrentHashing } from '../indexing/cnft.ts';
 import { createRowBook, INDEXED_LEAVES, TREES } from '../store/row-book.ts';
-import type { Db, TreeRow } from '../store/tables.ts';
+import { absentNote, type Db, LEAF_STATE, type TreeRow, writeNote } from '../store/tables.ts';
 import { type Hashing, HISTORY } from '../trees/hashing.ts';
 import { createPageBook, pageRange } from '../trees/page-book.ts';
 import { createTreeBook } from '../trees/tree-book.ts';
@@ -100,6 +100,8 @@ export function createCnftRepair(parts: CnftRepairParts): CnftRepair {
     async pass(signal) {
       const db = store.read as Db;
       await plantNamed(signal);
+      const missingTo = await gaps.missingTo(store.read, 'main', parts.processor.name);
+      if (missingTo !== null) await parts.history.verifyIdle(missingTo, signal);
       const trees = await refusedTrees(db);
       for (const id of tries.keys()) if (!trees.some((tree) => tree.id === id)) tries.delete(id);
       const head = await db.selectFrom('compression_head').select('slot').executeTakeFirst();
@@ -158,7 +160,12 @@ export async function resetTree(
   const db = queries as Db;
   const { from, to } = pageRange(tree.id);
   await db.deleteFrom('compression_pages').where('id', '>=', from).where('id', '<=', to).execute();
-  await db.deleteFrom('compression_assets').where('tree', '=', tree.id).execute();
+  // Known ids stay, so that they are withheld and not unknown until their changes have been read again.
+  await db
+    .updateTable('compression_assets')
+    .set({ state: LEAF_STATE.unknown, seq: 0, leaf_seq: 0 })
+    .where('tree', '=', tree.id)
+    .execute();
   await db.deleteFrom('compression_changes').where('tree', '=', tree.id).execute();
   await db
     .updateTable('compression_trees')
@@ -182,6 +189,11 @@ interface TreeHistoryParts {
 export interface TreeHistory {
   /** Adds trees that no block has named yet, from the chain. Errors: those of the store; an unreachable chain is retried. */
   plant(keys: readonly Uint8Array[], signal: AbortSignal): Promise<void>;
+  /**
+   * Looks up the trees whose newest known change lies below `missing`, the newest slot of a missing block: one that the chain shows with the
+   * same sequence number is known up to now, and one with a greater one lacks changes. Errors: those of the store.
+   */
+  verifyIdle(missing: number, signal: AbortSignal): Promise<void>;
   /** The sequence number at which the past of a tree ends; null when the chain does not report it. */
   goal(tree: TreeRow, signal: AbortSignal): Promise<number | null>;
   /** The past of the tree has been read: its proofs are available again. */
@@ -192,17 +204,18 @@ export function createTreeHistory({ store, account, hashing, lightHashing, log }
   /** By key: the sequence number of the account at the first look-up. */
   const goals = new Map<string, number>();
 
-  async function ask(key: Uint8Array, signal: AbortSignal) {
+  /** Undefined while the chain cannot be asked. */
+  async function ask(key: Uint8Array, signal: AbortSignal): Promise<TreeNow | undefined> {
     try {
       return await account(key, signal);
     } catch (error) {
       signal.throwIfAborted();
       log.warn({ tree: encode32(key), error: messageOf(error) }, 'the account of a concurrent tree cannot be read');
-      return null;
+      return undefined;
     }
   }
 
-  async function plantOne(key: Uint8Array, height: number, seq: number): Promise<void> {
+  async function plantOne(key: Uint8Array, { height, seq }: TreeState, slot: number): Promise<void> {
     await store.write(async (tx) => {
       const [treeRows, leaves, pages] = [
         createRowBook(tx, TREES),
@@ -214,7 +227,7 @@ export function createTreeHistory({ store, account, hashing, lightHashing, log }
       if (trees.find(key) !== null) return;
       await trees.insert([{ key, type: CONCURRENT_TREE, queue: null, height, rootCapacity: null, nextTree: null }]);
       const { id } = trees.find(key) as TreeRow;
-      const status = seq === 0 ? { status: 'unverified' } : { status: 'gap', reason: HISTORY };
+      const status = seq === 0 ? { status: 'unverified', verified_slot: slot } : { status: 'gap', reason: HISTORY };
       trees.change(id, { root: hashing.emptyRoot(height), ...status });
       await treeRows.flush();
     });
@@ -230,61 +243,118 @@ export function createTreeHistory({ store, account, hashing, lightHashing, log }
         .execute();
       const known = new Set(rows.map((row) => encode32(row.key)));
       for (const key of keys) {
-        const found = known.has(encode32(key)) ? null : await ask(key, signal);
-        if (found !== null) await plantOne(key, found.height, found.seq);
+        const found = known.has(encode32(key)) ? undefined : await ask(key, signal);
+        if (found === undefined) continue;
+        const { state, slot } = found;
+        if (state !== null) await plantOne(key, state, slot);
+        else await store.write((tx) => writeNote(tx, absentNote(key), String(slot)));
+      }
+    },
+    async verifyIdle(missing, signal) {
+      const trees = await idleTrees(store.read as Db, missing);
+      for (const tree of trees) {
+        const found = await ask(tree.key, signal);
+        if (found?.state == null) continue;
+        const { slot, seq } = { slot: found.slot, seq: found.state.seq };
+        await store.write(async (tx) => {
+          const db = tx.db as Db;
+          const head = await db.selectFrom('compression_head').select('slot').executeTakeFirst();
+          // What the account shows may not have been indexed yet.
+          if (head === undefined || head.slot < slot) return;
+          const same = db
+            .updateTable('compression_trees')
+            .where('id', '=', tree.id)
+            .where('status', 'in', ['ok', 'unverified']);
+          if (await same.set({ verified_slot: slot }).where('seq', '=', seq).executeTakeFirst().then(wasUpdated))
+            return;
+          const isBehind = await same.set({ status: 'gap', reason: HISTORY }).where('seq', '<', seq).executeTakeFirst();
+          if (wasUpdated(isBehind))
+            log.warn(
+              { tree: encode32(tree.key), seq: tree.seq, onChain: seq },
+              'changes of a concurrent tree are missing',
+            );
+        });
       }
     },
     async goal(tree, signal) {
       const name = encode32(tree.key);
       const known = goals.get(name);
       if (known !== undefined) return known;
-      const found = await ask(tree.key, signal);
-      if (found !== null) goals.set(name, found.seq);
-      return found?.seq ?? null;
+      const state = (await ask(tree.key, signal))?.state ?? null;
+      if (state !== null) goals.set(name, state.seq);
+      return state?.seq ?? null;
     },
     async complete({ id, key, seq }) {
-      const { numUpdatedRows } = await store.write((tx) =>
-        (tx.db as Db)
+      const { numUpdatedRows } = await store.write(async (tx) => {
+        const updated = await (tx.db as Db)
           .updateTable('compression_trees')
           .set({ status: 'ok', reason: null })
           .where('id', '=', id)
           .where('status', '=', 'gap')
           .where('reason', '=', HISTORY)
           .where('seq', '>=', seq)
-          .executeTakeFirst(),
-      );
+          .executeTakeFirst();
+        // Assets that were known before a reset, and that no change has named since.
+        if (wasUpdated(updated))
+          await (tx.db as Db).deleteFrom('compression_assets').where('tree', '=', id).where('seq', '=', 0).execute();
+        return updated;
+      });
       goals.delete(encode32(key));
       if (numUpdatedRows > 0n) log.info({ tree: encode32(key), seq }, 'the past of a concurrent tree is complete');
     },
   };
 }
 
+const wasUpdated = ({ numUpdatedRows }: { readonly numUpdatedRows: bigint }): boolean => numUpdatedRows > 0n;
+
+/** Trees whose newest known change lies below a block that is missing. */
+async function idleTrees(db: Db, missing: number): Promise<TreeRow[]> {
+  return await db
+    .selectFrom('compression_trees')
+    .selectAll()
+    .where('type', '=', CONCURRENT_TREE)
+    .where('status', 'in', ['ok', 'unverified'])
+    .where((is) => is.or([is('verified_slot', 'is', null), is('verified_slot', '<', missing)]))
+    .orderBy('id')
+    .limit(TREES_PER_PASS)
+    .execute();
+}
+
 /** Current contents of a concurrent tree account. */
-interface TreeNow {
+interface TreeState {
   readonly height: number;
   readonly seq: number;
 }
 
-/** Null when the tree does not exist. Errors: CHAIN_RPC_ERROR, CHAIN_UNREACHABLE, CHAIN_TIMEOUT. */
-export type AccountReader = (key: Uint8Array, signal: AbortSignal) => Promise<TreeNow | null>;
+interface TreeNow {
+  /** Slot at which the account was read. */
+  readonly slot: number;
+  /** Null when the tree does not exist. */
+  readonly state: TreeState | null;
+}
+
+/** Errors: CHAIN_RPC_ERROR, CHAIN_UNREACHABLE, CHAIN_TIMEOUT. */
+export type AccountReader = (key: Uint8Array, signal: AbortSignal) => Promise<TreeNow>;
 
 const TIMEOUT_MS = 10_000;
 
 export function createAccountReader(chain: ChainReader, commitment: 'confirmed' | 'finalized'): AccountReader {
   const dataSlice = { offset: 0, length: CONCURRENT_HEADER_BYTES };
   return async (key, signal) => {
-    const { value } = await chain.call<{
+    const { context, value } = await chain.call<{
+      readonly context: { readonly slot: number };
       readonly value: { readonly data: [string, string]; readonly owner: string } | null;
     }>('getAccountInfo', [encode32(key), { encoding: 'base64', commitment, dataSlice }], {
       signal,
       timeoutMs: TIMEOUT_MS,
     });
-    if (value === null || !CONCURRENT_PROGRAMS.includes(value.owner)) return null;
+    const { slot } = context;
+    if (value === null || !CONCURRENT_PROGRAMS.includes(value.owner)) return { slot, state: null };
     try {
       const { height, seq } = readConcurrentTree(Buffer.from(value.data[0], 'base64'));
-      return { height, seq: Number(seq) };
+      return { slot, state: { height, seq: Number(seq) } };
     } catch (error) {
-      if (error instanceof LayoutError) return null;
+      if (error instanceof LayoutError) return { slot, state: null };
       throw error;
     }
   };

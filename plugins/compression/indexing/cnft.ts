@@ -12,7 +12,7 @@ import { type ConcurrentIds, createConcurrentFinder, createKeccakPairs } from '.
 import { HASH_BYTES, zeroHashes } from '../../../src/solana/merkle/path.ts';
 import { type LeafChange, type UpdatedTree, updateTrees } from '../../../src/solana/merkle/update-trees.ts';
 import type { RowBook } from '../store/row-book.ts';
-import type { Db, Tables, TreeRow } from '../store/tables.ts';
+import { type Db, dropNote, NOTES, readNote, type Tables, type TreeRow, writeNote } from '../store/tables.ts';
 import { HISTORY } from '../trees/hashing.ts';
 import type { PageBook } from '../trees/page-book.ts';
 import type { TreeBook } from '../trees/tree-book.ts';
@@ -175,6 +175,8 @@ interface CnftIndexerParts {
   readonly faults: Pick<Counter, 'add'>;
   /** Counts changes that were applied. */
   readonly changes: Pick<Counter, 'add'>;
+  /** Whether every tree is followed. */
+  readonly followsAll: boolean;
 }
 
 /** Pending steps of one tree applied per block. */
@@ -183,7 +185,8 @@ const MOST_READY = 4;
 /** Another process may have filled a gap: slots between searches for ready steps. */
 const LOOK_SLOTS = 64;
 
-export function createCnftIndexer({ hashing, log, faults, changes }: CnftIndexerParts): CnftIndexer {
+export function createCnftIndexer({ hashing, log, faults, changes, followsAll }: CnftIndexerParts): CnftIndexer {
+  const noteStart = createStartNote(followsAll);
   const admit = createTreeAdmission({ hashing, log, faults });
   /** Whether the next step of a tree may be pending, as far as this thread knows. */
   let mayBeReady = true;
@@ -238,6 +241,7 @@ export function createCnftIndexer({ hashing, log, faults, changes }: CnftIndexer
 
   return {
     async apply(books, block, options) {
+      await noteStart(books.tx, options.slot);
       if (block !== null) {
         await admit(books, block, options.ids);
         await applyLeafChanges(books, block.slot, block.changes);
@@ -250,6 +254,20 @@ export function createCnftIndexer({ hashing, log, faults, changes }: CnftIndexer
       await loadFor(books, due);
       for (const [id, steps] of due) await finish(books, id, steps);
     },
+  };
+}
+
+/** Notes the first block since when all trees are followed, and forgets it when they no longer are. */
+function createStartNote(followsAll: boolean): (tx: StoreTx, slot: number) => Promise<void> {
+  let isNoted = false;
+  return async (tx, slot) => {
+    if (isNoted) return;
+    const noted = await readNote(tx.db as Db, NOTES.allTreesFrom);
+    if (followsAll && noted === null) await writeNote(tx, NOTES.allTreesFrom, String(slot));
+    if (!followsAll && noted !== null) await dropNote(tx, NOTES.allTreesFrom);
+    tx.onCommit(() => {
+      isNoted = true;
+    });
   };
 }
 

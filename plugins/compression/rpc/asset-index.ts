@@ -1,98 +1,220 @@
 import { sql } from 'kysely';
 import { encode32 } from '../../../src/lib/base58.ts';
-import type { Store } from '../../../src/plugin/plugin.ts';
+import { equalBytes } from '../../../src/lib/equal-bytes.ts';
+import { RpcError, type Store } from '../../../src/plugin/plugin.ts';
 import type {
+  AssetsBy,
+  AssetsPart,
   ChangesPage,
   CompressedAsset,
   CompressedAssets,
   WithheldAsset,
 } from '../../../src/ports/compressed-assets.ts';
 import { CONCURRENT_TREE } from '../indexing/cnft.ts';
-import { type AssetRow, type Db, LEAF_STATE, readAtOneSlot, type TreeRow } from '../store/tables.ts';
+import {
+  type AssetRow,
+  absentNote,
+  type Db,
+  LEAF_STATE,
+  NOTES,
+  readAtOneSlot,
+  readNote,
+  type TreeRow,
+} from '../store/tables.ts';
 
-/** Changes behind the newest one of a tree among which holes are looked for. */
+/** Changes behind the newest one of a tree among which holes are looked for, and how many are read at once. */
 const MOST_CHANGES = 50_000;
+const CHANGES_PER_READ = 1_000;
+/** Assets of one list that are looked at, shown or not, and how many are read at once. */
+const MOST_LOOKED_AT = 200_000;
+const ASSETS_PER_READ = 1_000;
 
 interface Row extends AssetRow {
   readonly key: Uint8Array;
   readonly status: string;
+  readonly verified_slot: number | null;
   readonly body: Uint8Array | null;
 }
 
-/** What the index knows of compressed NFTs, for the asset API. */
-export function createAssetIndex(store: Store, followsAll: boolean): CompressedAssets {
+export interface AssetIndexParts {
+  readonly store: Store;
+  /** The trees that are followed. */
+  readonly trees: readonly Uint8Array[] | 'all';
+  /** The newest slot whose block was passed over and is not indexed; null: none. */
+  readonly missingTo: (db: Db) => Promise<number | null>;
+}
+
+/**
+ * What the index knows of compressed NFTs, for the asset API. A tree is known up to the slot of its newest change, or of its last look-up
+ * on the chain: while a block above that slot is missing, it may have changed there, and its assets are withheld.
+ */
+export function createAssetIndex({ store, trees: followed, missingTo }: AssetIndexParts): CompressedAssets {
+  const followsAll = followed === 'all';
   return {
     async find(ids) {
       const { slot, value } = await readAtOneSlot(store, async (db) => {
-        if (ids.length === 0) return [];
-        return await show(db, await rowsOf(db).where('a.id', 'in', distinct(ids)).execute());
+        if (ids.length === 0) return { shown: [], lacking: null };
+        const missing = await missingTo(db);
+        const shown = await show(db, await rowsOf(db).where('a.id', 'in', distinct(ids)).execute(), missing);
+        if (followsAll || shown.length === distinct(ids).length) return { shown, lacking: null };
+        const lacking = await lackingTree(db, followed, missing);
+        return { shown, lacking: lacking === null ? null : withheld(lacking) };
       });
-      return { slot, assets: new Map(value.map(({ id, shown }) => [encode32(id), shown])) };
+      return {
+        ...{ slot, lacking: value.lacking },
+        assets: new Map(value.shown.map(({ id, shown }) => [encode32(id), shown])),
+      };
     },
-    async list(by, most) {
+    async list(by, part) {
       const { slot, value } = await readAtOneSlot(store, async (db) => {
-        const tree = by !== 'all' && 'tree' in by ? await treeOf(db, by.tree) : null;
-        if (tree === undefined) return null;
+        const missing = await missingTo(db);
+        const ofTree = by !== 'all' && 'tree' in by;
+        const tree = ofTree ? await treeOf(db, by.tree) : null;
+        if (ofTree && tree == null && !followsAll && !followed.some((key) => equalBytes(key, by.tree))) return null;
         // What a tree that is missing changes holds is unknown. Where all are followed there are always such; what they hold is not listed.
-        const lacking = await incompleteTree(db, tree?.id);
-        if (lacking !== undefined && (tree !== null || !followsAll)) return withheld(lacking, lacking.status);
-        const present = rowsOf(db).where('a.state', '=', LEAF_STATE.present);
-        const some = tree !== null ? present.where('a.tree', '=', tree.id) : present;
-        const rows = by !== 'all' && 'owner' in by ? some.where('a.owner', '=', by.owner) : some;
-        const shown = await show(
-          db,
-          await rows
-            .orderBy('a.id')
-            .limit(most + 1)
-            .execute(),
-        );
-        const isComplete = tree !== null || (followsAll && lacking === undefined);
-        return { assets: shown.map((one) => one.shown), followsAll, isComplete };
+        const lacking = await lackingTree(db, ofTree ? [by.tree] : followed, missing);
+        if (lacking !== null && (ofTree || !followsAll)) return withheld(lacking);
+        if (tree === undefined) return null;
+        const isWhole = followsAll && lacking === null && missing === null && (await startsWithChain(db));
+        const assets = await partOf(db, by, tree?.id ?? null, part, missing, followsAll && !ofTree);
+        return { assets, followsAll, isComplete: ofTree || isWhole };
       });
       return value === null || 'withheld' in value ? value : { slot, ...value };
     },
     async changes(leaf, page) {
       const { slot, value } = await readAtOneSlot(store, async (db) => {
-        const found = await ('id' in leaf
-          ? db
-              .selectFrom('compression_assets as a')
-              .innerJoin('compression_trees as t', 't.id', 'a.tree')
-              .select(['t.id', 't.key', 't.status', 'a.leaf_index'])
-              .where('a.id', '=', leaf.id)
-              .executeTakeFirst()
-          : db
-              .selectFrom('compression_changes as c')
-              .innerJoin('compression_trees as t', 't.id', 'c.tree')
-              .select(['t.id', 't.key', 't.status', 'c.leaf_index'])
-              .where('t.key', '=', leaf.tree)
-              .where('c.leaf_index', '=', leaf.leafIndex)
-              .executeTakeFirst());
-        if (found === undefined) return null;
-        if (found.status === 'gap' || found.status === 'diverged') return withheld(found, found.status);
-        return { items: await changesOf(db, found, page) };
+        const missing = await missingTo(db);
+        const asset = 'id' in leaf ? await rowsOf(db).where('a.id', '=', leaf.id).executeTakeFirst() : undefined;
+        const key = 'id' in leaf ? asset?.key : leaf.tree;
+        if (key === undefined) return null;
+        const tree = await treeOf(db, key);
+        const lacking = await withheldTree(db, [key], missing);
+        if (lacking !== null) return withheld(lacking);
+        if (tree === undefined) {
+          const isNamed = !followsAll && followed.some((one) => equalBytes(one, key));
+          const unplanted = isNamed ? await unplantedTree(db, [key], missing) : null;
+          return unplanted === null ? null : withheld(unplanted);
+        }
+        // A closed tree that lacked changes lacks them for good.
+        if (tree.status === 'diverged') return withheld({ key, status: tree.status });
+        const place = { id: tree.id, leaf_index: 'id' in leaf ? (asset?.leaf_index ?? 0) : leaf.leafIndex };
+        if (asset === undefined && (await changesOf(db, place, FIRST_CHANGE)).length === 0) return null;
+        return { items: await changesOf(db, place, page) };
       });
       return value === null || 'withheld' in value ? value : { slot, ...value };
     },
   };
 }
 
+const FIRST_CHANGE = { ascending: true, limit: 1, skip: 0, cursor: null, after: null, before: null } as const;
+
+/** A part of a list, in the order of the ids. Withheld assets count, unless they are left out. */
+async function partOf(
+  db: Db,
+  by: AssetsBy,
+  tree: number | null,
+  { most, isDescending = false, above = null, below = null, isBurnt = false }: AssetsPart,
+  missing: number | null,
+  leavesOut: boolean,
+): Promise<readonly (CompressedAsset | WithheldAsset)[]> {
+  const assets: (CompressedAsset | WithheldAsset)[] = [];
+  let [from, to, lookedAt] = [above, below, 0];
+  while (assets.length < most && lookedAt < MOST_LOOKED_AT) {
+    let query = rowsOf(db).where('a.state', '=', sql.lit(isBurnt ? LEAF_STATE.burnt : LEAF_STATE.present));
+    if (tree !== null) query = query.where('a.tree', '=', tree);
+    if (by !== 'all' && 'owner' in by) query = query.where('a.owner', '=', by.owner);
+    if (from !== null) query = query.where('a.id', '>', from);
+    if (to !== null) query = query.where('a.id', '<', to);
+    const limit = Math.min(ASSETS_PER_READ, most - assets.length);
+    const rows = await query
+      .orderBy('a.id', isDescending ? 'desc' : 'asc')
+      .limit(limit)
+      .execute();
+    lookedAt += rows.length;
+    for (const { shown } of await show(db, rows, missing)) if (!leavesOut || !('withheld' in shown)) assets.push(shown);
+    const last = rows.at(-1)?.id;
+    if (rows.length < limit || last === undefined) return assets;
+    if (isDescending) to = last;
+    else from = last;
+  }
+  if (assets.length < most) throw new RpcError('unavailable', { details: 'too many assets of the list are withheld' });
+  return assets;
+}
+
 const treeOf = (db: Db, key: Uint8Array) =>
   db
     .selectFrom('compression_trees')
-    .select('id')
+    .select(['id', 'status'])
     .where('key', '=', key)
     .where('type', '=', CONCURRENT_TREE)
     .executeTakeFirst();
 
-/** A tree, or this one, whose assets are not all known. A closed tree has none. */
-async function incompleteTree(db: Db, id: number | undefined) {
+type Lacking = Pick<TreeRow, 'key' | 'status'>;
+
+/** A tree of these whose assets are not all known, or not all readable. */
+async function lackingTree(
+  db: Db,
+  keys: readonly Uint8Array[] | 'all',
+  missing: number | null,
+): Promise<Lacking | null> {
+  const one = await withheldTree(db, keys, missing);
+  if (one !== null) return one;
+  const unreadable = await treesOf(db, keys)
+    .innerJoin('compression_assets as a', 'a.tree', 't.id')
+    .where('a.state', '=', sql.lit(LEAF_STATE.unknown))
+    .limit(1)
+    .executeTakeFirst();
+  if (unreadable !== undefined) return { ...unreadable, status: 'unreadable' };
+  return keys === 'all' ? null : await unplantedTree(db, keys, missing);
+}
+
+/** Trees that may have assets: a closed one has none. */
+function treesOf(db: Db, keys: readonly Uint8Array[] | 'all') {
   const trees = db
+    .selectFrom('compression_trees as t')
+    .select(['t.key', 't.status'])
+    .where('t.type', '=', CONCURRENT_TREE)
+    .where((is) => is.or([is('t.reason', 'is', null), is('t.reason', '!=', 'closed')]));
+  return keys === 'all' ? trees : trees.where('t.key', 'in', [...keys]);
+}
+
+async function withheldTree(
+  db: Db,
+  keys: readonly Uint8Array[] | 'all',
+  missing: number | null,
+): Promise<Lacking | null> {
+  if (keys.length === 0) return null;
+  const trees = treesOf(db, keys);
+  const broken = await trees.where('t.status', 'in', ['gap', 'diverged']).limit(1).executeTakeFirst();
+  if (broken !== undefined) return broken;
+  if (missing === null) return null;
+  const behind = await trees
+    .where((is) => is.or([is('t.verified_slot', 'is', null), is('t.verified_slot', '<', missing)]))
+    .limit(1)
+    .executeTakeFirst();
+  return behind === undefined ? null : { ...behind, status: 'gap' };
+}
+
+/** A named tree that was not looked up yet. Where the chain had none, there are no assets until a block makes it. */
+async function unplantedTree(db: Db, keys: readonly Uint8Array[], missing: number | null): Promise<Lacking | null> {
+  const rows = await db
     .selectFrom('compression_trees')
-    .select(['key', 'status'])
-    .where('type', '=', CONCURRENT_TREE)
-    .where('status', 'in', ['gap', 'diverged'])
-    .where((is) => is.or([is('reason', 'is', null), is('reason', '!=', 'closed')]));
-  return await (id === undefined ? trees : trees.where('id', '=', id)).limit(1).executeTakeFirst();
+    .select('key')
+    .where('key', 'in', [...keys])
+    .execute();
+  const known = new Set(rows.map(({ key }) => encode32(key)));
+  for (const key of keys) {
+    if (known.has(encode32(key))) continue;
+    const absent = await readNote(db, absentNote(key));
+    if (absent === null || Number(absent) < (missing ?? 0)) return { key, status: 'unplanted' };
+  }
+  return null;
+}
+
+/** Whether all trees were followed from the first block of the chain on: others may have assets that no block has named since. */
+async function startsWithChain(db: Db): Promise<boolean> {
+  const from = await readNote(db, NOTES.allTreesFrom);
+  return from !== null && Number(from) <= 1;
 }
 
 const rowsOf = (db: Db) =>
@@ -101,7 +223,7 @@ const rowsOf = (db: Db) =>
     .innerJoin('compression_trees as t', 't.id', 'a.tree')
     .leftJoin('compression_metadata as m', 'm.hash', 'a.data_hash')
     .selectAll('a')
-    .select(['t.key', 't.status', 'm.body']);
+    .select(['t.key', 't.status', 't.verified_slot', 'm.body']);
 
 const distinct = (ids: readonly Uint8Array[]): Uint8Array[] => [
   ...new Map(ids.map((id) => [encode32(id), id])).values(),
@@ -110,49 +232,60 @@ const distinct = (ids: readonly Uint8Array[]): Uint8Array[] => [
 async function show(
   db: Db,
   rows: readonly Row[],
+  missing: number | null,
 ): Promise<readonly { readonly id: Uint8Array; readonly shown: CompressedAsset | WithheldAsset }[]> {
   const since = new Map<number, number>();
-  for (const { tree, status } of rows)
-    if (status === 'gap' && !since.has(tree)) since.set(tree, await knownSince(db, tree));
+  for (const { tree, status, verified_slot } of rows) {
+    if (since.has(tree)) continue;
+    const least = Math.min(...rows.flatMap((row) => (row.tree === tree ? [row.seq] : [])));
+    if (status === 'gap') since.set(tree, await knownSince(db, tree, least, missing));
+    else since.set(tree, missing !== null && (verified_slot ?? 0) < missing ? UNKNOWN : 0);
+  }
   return rows.map((row) => {
     const isCurrent = row.status !== 'diverged' && row.seq >= (since.get(row.tree) ?? 0);
-    return { id: row.id, shown: isCurrent ? assetOf(row) : withheld(row, row.status) };
+    const status = row.status === 'diverged' ? 'diverged' : 'gap';
+    return { id: row.id, shown: isCurrent ? assetOf(row) : withheld({ key: row.key, status }) };
   });
 }
 
+const UNKNOWN = Number.MAX_SAFE_INTEGER;
+
 /**
- * The sequence number from which on every change of a tree up to the newest is known. An asset that changed last behind it has not changed
- * since, also when the past of the tree is missing.
+ * The sequence number from which on every change of a tree up to the newest is known, or one that is not above `least`. An asset that
+ * changed last behind it has not changed since, also when the past of the tree is missing.
  */
-async function knownSince(db: Db, tree: number): Promise<number> {
-  const newest = db
-    .selectFrom('compression_changes')
-    .select('seq')
-    .where('tree', '=', tree)
-    .orderBy('seq', 'desc')
-    .limit(MOST_CHANGES)
-    .as('newest');
-  const rows = db
-    .selectFrom(newest)
-    // The same number for all rows up to the first hole.
-    .select(['seq', sql<number>`seq + row_number() over (order by seq desc)`.as('run')])
-    .as('runs');
-  const found = await db
-    .selectFrom(rows)
-    .select((is) => is.fn.min('seq').as('seq'))
-    .groupBy('run')
-    .orderBy('run', 'desc')
-    .executeTakeFirst();
-  return found?.seq === undefined ? Number.MAX_SAFE_INTEGER : Number(found.seq);
+async function knownSince(db: Db, tree: number, least: number, missing: number | null): Promise<number> {
+  let since = UNKNOWN;
+  for (let read = 0; read < MOST_CHANGES && since > least; read += CHANGES_PER_READ) {
+    const changes = await db
+      .selectFrom('compression_changes')
+      .select(['seq', 'slot'])
+      .where('tree', '=', tree)
+      .where('seq', '<', since)
+      .orderBy('seq', 'desc')
+      .limit(CHANGES_PER_READ)
+      .execute();
+    for (const { seq, slot } of changes) {
+      if (since === UNKNOWN) {
+        if (missing !== null && slot < missing) return UNKNOWN;
+      } else if (seq !== since - 1) return since;
+      since = seq;
+    }
+    if (changes.length < CHANGES_PER_READ) return since;
+  }
+  return since;
 }
 
-function withheld({ key }: Pick<TreeRow, 'key'>, status: string): WithheldAsset {
-  const why =
-    status === 'diverged'
-      ? 'has diverged from the chain; its assets are withheld'
-      : 'is missing changes; assets that they may have changed are withheld while they are fetched';
-  return { withheld: `Merkle tree ${encode32(key)} ${why}` };
-}
+const WHY: Readonly<Record<string, string>> = {
+  diverged: 'has diverged from the chain; its assets are withheld',
+  gap: 'is missing changes; assets that they may have changed are withheld while they are fetched',
+  unreadable: 'has a leaf that cannot be read; lists that it may belong to are withheld',
+  unplanted: 'was not read yet; its assets are withheld until then',
+};
+
+const withheld = ({ key, status }: Lacking): WithheldAsset => ({
+  withheld: `Merkle tree ${encode32(key)} ${WHY[status] ?? WHY['gap']}`,
+});
 
 const STATES = Object.fromEntries(Object.entries(LEAF_STATE).map(([name, state]) => [state, name]));
 

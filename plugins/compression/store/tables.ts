@@ -1,4 +1,5 @@
 import { sql } from 'kysely';
+import { encode32 } from '../../../src/lib/base58.ts';
 import type { Migration, Queries, Store, StoreTx } from '../../../src/ports/store.ts';
 
 /** A known tree. Keys and hashes are 32 bytes. */
@@ -204,7 +205,12 @@ export const NOTES = {
   /** Newest slot of the loaded snapshot: later slots are indexed from blocks. */
   snapshotSlot: 'snapshot',
   genesisHash: 'genesis',
+  /** Slot of the first block that was indexed while all concurrent trees are followed. */
+  allTreesFrom: 'cnft-all-from',
 } as const;
+
+/** Note of a named concurrent tree that has no account: its value is a slot at which the chain had none. */
+export const absentNote = (tree: Uint8Array): string => `absent:${encode32(tree)}`;
 
 /** Prefix of notes for trees with unverified spends. */
 export const DOUBT = 'doubt:';
@@ -225,6 +231,10 @@ export async function writeNote({ db }: StoreTx, name: string, value: string): P
     .values({ name, value })
     .onConflict((conflict) => conflict.column('name').doUpdateSet({ value }))
     .execute();
+}
+
+export async function dropNote({ db }: StoreTx, name: string): Promise<void> {
+  await (db as Db).deleteFrom('compression_notes').where('name', '=', name).execute();
 }
 
 /** Names of types that differ between the engines. */
@@ -266,8 +276,10 @@ async function createTrees(tx: StoreTx): Promise<void> {
       id ${blob} PRIMARY KEY, tree ${int} NOT NULL, leaf_index ${int} NOT NULL, leaf ${blob} NOT NULL, seq ${int} NOT NULL,
       slot ${int} NOT NULL, state ${int} NOT NULL, leaf_seq ${int} NOT NULL, version ${int}, owner ${blob}, delegate ${blob},
       data_hash ${blob}, creator_hash ${blob}, collection_hash ${blob}, asset_data_hash ${blob}, flags ${int})${clustered}`,
-    sql`CREATE INDEX compression_assets_by_tree ON compression_assets (tree)`,
+    sql`CREATE INDEX compression_assets_by_tree ON compression_assets (tree, id)`,
     sql`CREATE INDEX compression_assets_by_owner ON compression_assets (owner, id)`,
+    sql`CREATE INDEX compression_assets_burnt ON compression_assets (id) WHERE state = 1`,
+    sql`CREATE INDEX compression_assets_unreadable ON compression_assets (tree) WHERE state = 3`,
     sql`CREATE TABLE compression_metadata (hash ${blob} PRIMARY KEY, body ${blob} NOT NULL)`,
     sql`CREATE TABLE compression_changes (
       tree ${int} NOT NULL, seq ${int} NOT NULL, leaf_index ${int} NOT NULL, slot ${int} NOT NULL, signature ${blob} NOT NULL,

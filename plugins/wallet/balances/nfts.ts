@@ -97,8 +97,12 @@ export function followedTrees(index: CompressedAssets): NftSource {
   return {
     name: 'trees',
     async read(wallet) {
-      const found = await index.list({ owner: decode32(wallet) as Uint8Array }, MOST_NFTS);
-      if (found === null || 'withheld' in found) return [];
+      const found = await index.list({ owner: decode32(wallet) as Uint8Array }, { most: MOST_NFTS });
+      if (found === null) return [];
+      if ('withheld' in found)
+        throw new CodedError('WALLET_ASSETS_WITHHELD', WALLET_ERRORS.WALLET_ASSETS_WITHHELD, {
+          facts: { reason: found.withheld },
+        });
       return found.assets.flatMap((asset) => {
         const metadata = 'withheld' in asset ? null : metadataOfLeaf(asset.metadata, asset);
         if ('withheld' in asset || metadata === null) return [];

@@ -1,5 +1,6 @@
 import { encode32 } from '../../lib/base58.ts';
 import { equalBytes } from '../../lib/equal-bytes.ts';
+import type { CompressedAsset } from '../../ports/compressed-assets.ts';
 import type { CoreAsset, CoreCollection } from '../accounts/core.ts';
 import type { CorePlugins } from '../accounts/core-plugins.ts';
 import type { Edition, Metadata } from '../accounts/metaplex.ts';
@@ -335,27 +336,7 @@ function tokenInfoOf(
   };
 }
 
-/** A compressed asset in its tree, with its proven metadata. Keys and hashes are 32 bytes. */
-interface LeafAsset {
-  readonly id: Uint8Array;
-  readonly tree: Uint8Array;
-  readonly leafIndex: number;
-  readonly leaf: Uint8Array;
-  readonly seq: number;
-  readonly version: 1 | 2;
-  /** `redeemed`: its leaf is empty, and it may be an account by now. */
-  readonly state: 'present' | 'burnt' | 'redeemed';
-  readonly owner: Uint8Array;
-  readonly delegate: Uint8Array;
-  readonly dataHash: Uint8Array;
-  readonly creatorHash: Uint8Array;
-  /** Version 2 only. */
-  readonly more: {
-    readonly collectionHash: Uint8Array;
-    readonly assetDataHash: Uint8Array;
-    readonly flags: number;
-  } | null;
-}
+type LeafAsset = Omit<CompressedAsset, 'metadata' | 'slot'>;
 
 const NO_KEY = new Uint8Array(32);
 /** Bits of the flags of a leaf. */

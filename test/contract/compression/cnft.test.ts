@@ -220,7 +220,7 @@ eachStore('concurrent trees', (engine) => {
     );
     const history = createTreeHistory({
       ...{ store, hashing: createConcurrentHashing(), lightHashing: createHashing({ add: () => undefined }) },
-      ...{ account: () => Promise.resolve({ height: 3, seq: 12 }), log: createMemoryLog() },
+      ...{ account: () => Promise.resolve({ slot: 12, state: { height: 3, seq: 12 } }), log: createMemoryLog() },
     });
     assert.equal(await history.goal(row, new AbortController().signal), 12);
     await history.complete({ ...row, seq: 13 });

@@ -99,7 +99,11 @@ async function ask(
 ): Promise<unknown> {
   const question = readQuestion(params, 'metaplex');
   const parts = {
-    ...{ source: recordedSource(scenario), compressed: createAssetIndex(store, true), documents: undefined },
+    ...{
+      source: recordedSource(scenario),
+      compressed: createAssetIndex({ store, trees: 'all', missingTo: async () => null }),
+      documents: undefined,
+    },
     ...{ prices: undefined, documentWaitMs: 0, config: { ...config, dialect: 'metaplex' as const } },
     options: {
       ...{ dialect: 'metaplex' as const, showFungible: false, showCollectionMetadata: false },
@@ -108,5 +112,5 @@ async function ask(
   };
   if (method === 'searchAssets') return plainAnswer(await searchAssets(question, parts));
   const id = params['id'] as string;
-  return plainAnswer((await readAssets([id], parts, parts.options)).get(id) ?? null);
+  return plainAnswer((await readAssets([id], parts, parts.options)).assets.get(id) ?? null);
 }

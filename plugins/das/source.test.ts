@@ -1,0 +1,39 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Value } from '@sinclair/typebox/value';
+import { type ChainReader, CodedError } from '../../src/plugin/plugin.ts';
+import { type DasConfig, dasConfig } from './config.ts';
+import { createLackedMethods, createSource } from './source.ts';
+
+test('unknown ids cost one upstream call, and none for a while after an upstream had no such method', async () => {
+  const calls: string[] = [];
+  const answers: (() => unknown)[] = [];
+  const chain = {
+    call: async (method: string, params: unknown) => {
+      calls.push(`${method} ${(params as { ids?: readonly string[] }).ids?.length ?? ''}`);
+      return answers.shift()?.();
+    },
+  } as unknown as ChainReader;
+  let now = 0;
+  const lacked = createLackedMethods({ monotonic: () => now });
+  const config = Value.Default(dasConfig, {}) as DasConfig;
+  const ask = (ids: readonly string[]) =>
+    createSource(chain, config, new AbortController().signal, lacked).assetsElsewhere(ids, {});
+  const refusal = (rpcCode: number) => () => {
+    throw new CodedError('CHAIN_RPC_ERROR', 'refused', { facts: { rpcCode } });
+  };
+  const many = Array.from({ length: 1_000 }, (_, at) => `id ${at}`);
+  answers.push(() => [null, { id: 'id 7' }], refusal(-32_000), refusal(-32_601));
+  assert.deepEqual([...(await ask(many)).keys()], ['id 7']);
+  assert.equal((await ask(many)).size, 0);
+  assert.equal((await ask(many)).size, 0);
+  assert.equal((await ask(many)).size, 0);
+  assert.deepEqual(calls.splice(0), Array(3).fill('getAssetBatch 1000'));
+  answers.push(() => ({ id: 'id 1' }));
+  assert.equal((await ask(['id 1'])).size, 1);
+  assert.deepEqual(calls.splice(0), ['getAsset ']);
+  now = 300_000;
+  answers.push(() => []);
+  await ask(many);
+  assert.deepEqual(calls, ['getAssetBatch 1000']);
+});
