@@ -57,7 +57,7 @@ export function createAssetIndex({ store, trees: followed, missingTo }: AssetInd
         const missing = await missingTo(db);
         const shown = await show(db, await rowsOf(db).where('a.id', 'in', distinct(ids)).execute(), missing);
         if (followsAll || shown.length === distinct(ids).length) return { shown, lacking: null };
-        const lacking = await lackingTree(db, followed, missing);
+        const lacking = (await withheldTree(db, followed, missing)) ?? (await unplantedTree(db, followed, missing));
         return { shown, lacking: lacking === null ? null : withheld(lacking) };
       });
       return {

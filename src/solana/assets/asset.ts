@@ -1,6 +1,5 @@
 import { encode32 } from '../../lib/base58.ts';
 import { equalBytes } from '../../lib/equal-bytes.ts';
-import type { CompressedAsset } from '../../ports/compressed-assets.ts';
 import type { CoreAsset, CoreCollection } from '../accounts/core.ts';
 import type { CorePlugins } from '../accounts/core-plugins.ts';
 import type { Edition, Metadata } from '../accounts/metaplex.ts';
@@ -13,7 +12,7 @@ import {
   type TokenMetadata,
 } from '../accounts/token.ts';
 import { coreAssetSigner, SYSTEM_PROGRAM, WRAPPED_SOL_MINT } from '../addresses.ts';
-import { hashLeaf } from '../concurrent/decode-concurrent.ts';
+import { hashLeaf, type LeafSchema } from '../concurrent/decode-concurrent.ts';
 import type { LeafMetadata } from '../concurrent/leaf-metadata.ts';
 import { treeAuthority } from '../concurrent/tree.ts';
 import { type Content, contentOf } from './content.ts';
@@ -336,7 +335,15 @@ function tokenInfoOf(
   };
 }
 
-type LeafAsset = Omit<CompressedAsset, 'metadata' | 'slot'>;
+/** A compressed asset in its tree, with the members of its last leaf. Keys and hashes are 32 bytes. */
+interface LeafAsset extends Omit<LeafSchema, 'nonce'> {
+  readonly tree: Uint8Array;
+  readonly leafIndex: number;
+  readonly leaf: Uint8Array;
+  readonly seq: number;
+  /** `redeemed`: its leaf is empty, and it may be an account by now. */
+  readonly state: 'present' | 'burnt' | 'redeemed';
+}
 
 const NO_KEY = new Uint8Array(32);
 /** Bits of the flags of a leaf. */

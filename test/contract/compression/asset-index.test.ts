@@ -259,6 +259,7 @@ eachStore('the index of compressed assets', (engine) => {
     const call = { call: 'replace', tree: tree.key, told, data: Buffer.from('a334c8e78c0345ba', 'hex') } as const;
     await bed.apply(9, [treeTransaction(9, 99, [call])]);
     assert.match(why(await list()), /has a leaf that cannot be read/);
+    assert.equal((await index.find([keyOf(3)])).lacking, null, 'it is the leaf of a known id');
     assert.match(why(await index.list({ tree: tree.key }, { most: 9 })), /has a leaf that cannot be read/);
     const all = createAssetIndex({ store, trees: 'all', missingTo: async () => null });
     const found = await all.list('all', { most: 9 });
