@@ -102,7 +102,7 @@ function create(store: Store, reader: ChainReader, idls: Partial<ParsedConfig['i
 eachStore('interfaces of programs', ({ store: open }) => {
   async function migrated(...[t]: Parameters<typeof open>): Promise<Store> {
     const store = await open(t);
-    await store.write((tx) => migrations[0]!.up(tx));
+    for (const { up } of migrations) await store.write((tx) => up(tx));
     return store;
   }
 

@@ -62,6 +62,13 @@ export const migrations: readonly Migration[] = [
         .addColumn('idl', tx.dialect === 'sqlite' ? 'blob' : 'bytea')
         .addPrimaryKeyConstraint('parsed_interfaces_pkey', ['program', 'from_slot'])
         .execute();
+    },
+  },
+  {
+    version: 2,
+    name: 'create interfaces that projects upload',
+    breaking: false,
+    async up(tx) {
       await tx.db.schema
         .createTable('parsed_uploads')
         .addColumn('project_id', 'text', (column) => column.notNull())

@@ -225,10 +225,12 @@ function createRuled({ clock, outlet }: Pick<SubscriptionsParts, 'clock' | 'outl
     const now = clock.monotonic();
     const isAlone = all() === ids.size;
     const waits = [notifiedAt + rules.quietMs - now, heardAt + rules.silentMs - now];
-    if (isAlone && waits[0]! <= 0) return outlet.close(1000, `no match for ${rules.quietMs / 1_000} s`);
-    if (isAlone && waits[1]! <= 0) return outlet.close(1000, `no message for ${rules.silentMs / 1_000} s`);
-    const next = isAlone ? Math.min(...waits) : Math.min(rules.quietMs, rules.silentMs);
-    cancelWatch = clock.timeout(next, () => watch(rules, all));
+    if (isAlone && waits[0]! <= 0) outlet.close(1000, `no match for ${rules.quietMs / 1_000} s`);
+    else if (isAlone && waits[1]! <= 0) outlet.close(1000, `no message for ${rules.silentMs / 1_000} s`);
+    else {
+      const next = isAlone ? Math.min(...waits) : Math.min(rules.quietMs, rules.silentMs);
+      cancelWatch = clock.timeout(next, () => watch(rules, all));
+    }
   }
 
   return {
