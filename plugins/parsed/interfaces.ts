@@ -159,10 +159,7 @@ export function createInterfaces({ chain, store, config, log }: InterfacesParts)
     const { slot, blockhash, previousBlockhash } = block;
     if (run.hashes.get(slot) === blockhash) return;
     const isNext = slot > run.to && run.hashes.get(run.to) === previousBlockhash;
-    // What was read on a fork that the chain has left is read again.
-    if (slot <= run.to)
-      for (const [program, { checkedSlot }] of published.entries())
-        if (checkedSlot >= slot) watchedOf(program).writtenIn = checkedSlot + 1;
+    if (slot <= run.to) forgetFrom(slot);
     if (!isNext) {
       run.hashes.clear();
       run.from = slot;
@@ -173,6 +170,18 @@ export function createInterfaces({ chain, store, config, log }: InterfacesParts)
     for (const program of published.keys()) {
       const own = watchedOf(program);
       if (own.keys.some((key) => isWritten(block, key))) own.writtenIn = slot;
+    }
+  }
+
+  /** Of a fork that the chain has left nothing is known: a change that was seen on it is read again. */
+  function forgetFrom(slot: number): void {
+    for (const [program, known] of [...published.entries()]) {
+      if (known.checkedSlot < slot) continue;
+      const left = known.versions.filter(({ from }) => from < slot);
+      const isChanged = left.length < known.versions.length;
+      const versions = left.map((one) => (one.to >= slot ? { ...one, to: FOREVER } : one));
+      published.set(program, { versions, hash: isChanged ? NO_HASH : known.hash, checkedSlot: slot - 1 });
+      if (isChanged) watchedOf(program).writtenIn = slot;
     }
   }
 
