@@ -23,8 +23,7 @@ import {
   parseTransaction,
 } from '../../src/solana/idl/parse-transaction.ts';
 import { type CompiledFilter, compileFilter, placesOf, readFilter } from './filter.ts';
-import type { Interfaces } from './interfaces.ts';
-import type { OwnOf } from './uploads.ts';
+import type { Interfaces, OwnOf } from './interfaces.ts';
 
 export interface BoardParts {
   readonly interfaces: Pick<Interfaces, 'learn' | 'follow'>;

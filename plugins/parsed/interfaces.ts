@@ -54,6 +54,9 @@ interface Published {
 /** The interfaces that a project has uploaded, by program. */
 export type OwnInterfaces = ReadonlyMap<string, readonly Version[]>;
 
+/** Reads the interfaces of a project; null: it has none. `mayBeOld`: what was read within the last second will do. */
+export type OwnOf = (project: string, how?: { readonly mayBeOld: boolean }) => Promise<OwnInterfaces | null>;
+
 /** Interfaces as they were learned for one call: what other calls push out of the cache stays here. */
 export interface Learned {
   /** As far as `learn` has read. */

@@ -18,8 +18,7 @@ import { decodeEntries } from '../../src/solana/decode/decode-block.ts';
 import { type ParseParts, parseTransaction } from '../../src/solana/idl/parse-transaction.ts';
 import { showEntry, type TransactionEncoding, withStatus } from '../../src/solana/show-transaction.ts';
 import type { ParsedConfig } from './config.ts';
-import type { Interfaces, Learned } from './interfaces.ts';
-import type { OwnOf } from './uploads.ts';
+import type { Interfaces, Learned, OwnOf } from './interfaces.ts';
 
 export interface Asker extends Pick<CallContext, 'signal' | 'tenant'> {
   /** Whose own interfaces are preferred; absent or null: nobody's. */
@@ -60,7 +59,7 @@ export type FetchTransactions = (
 ) => Promise<ReadonlyMap<string, Found | UnreadableTransaction | null>>;
 
 /** The chain has the transaction, in a form that cannot be decoded. */
-export class UnreadableTransaction extends Error {}
+class UnreadableTransaction extends Error {}
 
 /** Fetches transactions; null for those that the chain does not have. Errors: RequestError 503, else those of `ChainReader.call`. */
 export function createFetch({ chain, ledger, random, log, config }: SourceParts): FetchTransactions {

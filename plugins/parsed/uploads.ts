@@ -17,7 +17,7 @@ import {
 import { readIdl } from '../../src/solana/idl/read-idl.ts';
 import { address, count, orNull, slot, text, time } from '../../src/solana/schemas.ts';
 import type { ParsedConfig } from './config.ts';
-import type { OwnInterfaces, Version } from './interfaces.ts';
+import type { OwnInterfaces, OwnOf, Version } from './interfaces.ts';
 import { REFUSALS, TAG } from './routes.ts';
 import {
   deleteUploads,
@@ -28,9 +28,6 @@ import {
   type Upload,
   uploadChanges,
 } from './store.ts';
-
-/** Reads the interfaces of a project; null: it has none. `mayBeOld`: what was read within the last second will do. */
-export type OwnOf = (project: string, how?: { readonly mayBeOld: boolean }) => Promise<OwnInterfaces | null>;
 
 interface UploadParts {
   readonly store: () => Store;
