@@ -9,7 +9,7 @@ import { createManualClock } from '../../test/helpers/manual-clock.ts';
 import { madeTransaction, PAYER } from '../../test/helpers/parsed-found.ts';
 import { type ParsedConfig, parsedConfig } from './config.ts';
 import { type HistoryParts, historyOf, scanOf } from './history.ts';
-import { type Interfaces, NOW } from './interfaces.ts';
+import { type Interfaces, type Learned, NOW } from './interfaces.ts';
 import { readHistory, readScan } from './requests.ts';
 
 const PROGRAM = 'JUP6LkbZbjS1jKKwapdHNy74zcZ3tLUZoi5QNyVTaV4';
@@ -36,14 +36,14 @@ function rowOf(slot: number, data: number, isFailed = false): Loaded {
 function create(pages: readonly WalkPage[], versions: readonly ProgramInterface[] = []) {
   const tokens: (readonly [number, string | undefined])[] = [];
   const state = { versions, learned: [] as number[], tokens };
-  const interfaces: Interfaces = {
+  const interfaces: Pick<Interfaces, 'learn'> = {
     async learn(slots) {
       const slot = slots.get(PROGRAM);
       if (slot !== undefined) state.learned.push(slot);
       const kept = slot === NOW ? state.versions : state.versions.slice(0, 1);
-      return { find: () => null, versionsOf: () => kept };
+      const learned: Learned = { find: () => null, versionsOf: () => kept, with: () => learned };
+      return learned;
     },
-    readFolder: async () => {},
   };
   const parts: HistoryParts = {
     async open() {
@@ -61,7 +61,7 @@ function create(pages: readonly WalkPage[], versions: readonly ProgramInterface[
     },
     clock: createManualClock(),
     config: Value.Default(parsedConfig, {}) as ParsedConfig,
-    elements: { interfaces, words: createWords(null) },
+    elements: { interfaces, ownOf: async () => null, words: createWords(null) },
   };
   return { state, parts };
 }

@@ -5,9 +5,9 @@ import type { AddressWalk, OpenAddressWalk, WalkPage } from '../../src/ports/add
 import type { NormalInstruction } from '../../src/ports/block.ts';
 import { nameOf } from '../../src/solana/idl/read-idl.ts';
 import type { ParsedConfig } from './config.ts';
-import { type Interfaces, type Learned, NOW } from './interfaces.ts';
+import { type Learned, NOW } from './interfaces.ts';
 import { type HistoryRequest, type MintFilter, NATIVE_MINT, type ProgramFilter, type ScanRequest } from './requests.ts';
-import { type Asker, type ElementParts, elementTexts, type Found, pause } from './transactions.ts';
+import { type Asker, type ElementParts, elementTexts, type Found, learnAs, pause } from './transactions.ts';
 
 export interface HistoryParts {
   readonly open: OpenAddressWalk;
@@ -114,9 +114,8 @@ export const scanCredits = ({ credits }: ParsedConfig, scanned: number): number 
 /** Searches the history of an address. */
 export async function scanOf(parts: HistoryParts, request: ScanRequest, call: HistoryCall): Promise<JsonText> {
   const { clock, config, elements } = parts;
-  const { interfaces } = elements;
   const started = clock.monotonic();
-  const programs = await namedFilters(request, interfaces, call);
+  const programs = await namedFilters(request, elements, call);
   const walk = await openWalk(parts, request, call);
   const matched: Loaded[] = [];
   const signatures: object[] = [];
@@ -129,7 +128,7 @@ export async function scanOf(parts: HistoryParts, request: ScanRequest, call: Hi
     const expected = Math.min(request.budget, EXPECTED);
     const range = { mask: MASKS[request.tokenAccounts], most: Number.MAX_SAFE_INTEGER, expected };
     for await (const page of walk.pages(range)) {
-      const learned = await learnPrograms(page.rows, programs, interfaces, call);
+      const learned = await learnPrograms(page.rows, programs, elements, call);
       for (const [at, row] of page.rows.entries()) {
         if (at % PAUSE_ROWS === 0) await pause(call);
         if (!isWithin(row, request)) continue;
@@ -188,11 +187,11 @@ interface NamedFilter extends ProgramFilter {
 /** Errors: RequestError 400 for a name that no interface of its program has, charged because the chain was asked again. */
 async function namedFilters(
   { programs }: ScanRequest,
-  interfaces: Interfaces,
+  elements: ElementParts,
   asker: Asker,
 ): Promise<readonly NamedFilter[]> {
   const missing = async (filters: readonly ProgramFilter[], slot: number): Promise<readonly ProgramFilter[]> => {
-    const { versionsOf } = await interfaces.learn(new Map(filters.map(({ programId }) => [programId, slot])), asker);
+    const { versionsOf } = await learnAs(new Map(filters.map(({ programId }) => [programId, slot])), elements, asker);
     return filters.flatMap((filter) => {
       const versions = versionsOf(filter.programId);
       const instructions = filter.instructions.filter((name) => !versions.some((one) => one.hasInstruction(name)));
@@ -217,12 +216,12 @@ async function namedFilters(
 async function learnPrograms(
   rows: readonly Loaded[],
   programs: readonly NamedFilter[],
-  interfaces: Interfaces,
+  elements: ElementParts,
   asker: Asker,
 ): Promise<Learned> {
   const named = programs.filter(({ names }) => names.length > 0);
   const newest = rows.reduce((slot, row) => Math.max(slot, row.slot), 0);
-  return interfaces.learn(new Map(named.map(({ programId }) => [programId, newest])), asker);
+  return learnAs(new Map(named.map(({ programId }) => [programId, newest])), elements, asker);
 }
 
 interface Match {

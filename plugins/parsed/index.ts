@@ -1,13 +1,17 @@
 import { API_VERSION, definePlugin } from '../../src/plugin/plugin.ts';
+import { accessRemoval } from '../../src/ports/access.ts';
 import { addressWalks } from '../../src/ports/address-walk.ts';
 import { kernelLedger } from '../../src/ports/ledger.ts';
+import { parsedTransactions } from '../../src/ports/parsed-transactions.ts';
 import { tokenNames } from '../../src/ports/token-names.ts';
 import { createWords } from '../../src/solana/parsers/words.ts';
+import { createParsedTransactions } from './board.ts';
 import { parsedConfig } from './config.ts';
 import { createInterfaces } from './interfaces.ts';
 import { historyRoute, scanRoute, transactionsRoute } from './routes.ts';
-import { migrations } from './store.ts';
+import { forgetUploads, migrations } from './store.ts';
 import { createFetch } from './transactions.ts';
+import { createOwnOf, uploadRoutes } from './uploads.ts';
 
 /** How often the folder of interfaces is looked at. */
 const FOLDER_MS = 2_000;
@@ -17,30 +21,36 @@ export default definePlugin({
   id: 'parsed',
   apiVersion: API_VERSION,
   summary: 'decodes transactions of any program by its IDL',
-  roles: ['api'],
+  roles: ['api', 'indexer'],
   config: parsedConfig,
   migrations,
-  uses: [addressWalks, kernelLedger, tokenNames],
+  uses: [accessRemoval, addressWalks, kernelLedger, tokenNames],
+  offers: [parsedTransactions],
   provision(ctx) {
-    const { config } = ctx;
+    const { clock, config, random } = ctx;
+    const store = () => ctx.store;
+    ctx.use(accessRemoval)?.onDelete(forgetUploads);
     if (ctx.chain('main') === null) return;
     const chain = () => ctx.chain('main');
     const ledgers = ctx.use(kernelLedger);
-    const interfaces = createInterfaces({ chain, config, log: ctx.log, store: () => ctx.store });
+    const interfaces = createInterfaces({ chain, config, log: ctx.log, store });
+    const ownOf = createOwnOf({ store, clock, config });
     if (config.idls.folder !== null) {
       ctx.onStart(() => interfaces.readFolder());
       ctx.every(FOLDER_MS, () => interfaces.readFolder());
     }
     const words = createWords(ctx.use(tokenNames) ?? null);
     const fetch = createFetch({
-      ...{ chain, config, log: ctx.log, random: ctx.random },
+      ...{ chain, config, log: ctx.log, random },
       ledger: () => ledgers?.('main') ?? null,
     });
-    const elements = { interfaces, words };
+    ctx.provide(parsedTransactions, createParsedTransactions({ interfaces, ownOf, words, random }));
+    const elements = { interfaces, ownOf, words };
+    for (const route of uploadRoutes({ store, clock, config })) ctx.http.route(route);
     ctx.http.route(transactionsRoute({ config, fetch, elements }));
     const open = ctx.use(addressWalks);
     if (open === undefined) return;
-    const parts = { open, config, elements, clock: ctx.clock };
+    const parts = { open, config, elements, clock };
     ctx.http.route(historyRoute({ config }, parts));
     ctx.http.route(scanRoute({ config }, parts));
   },

@@ -6,7 +6,9 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { deflateSync } from 'node:zlib';
 import { Value } from '@sinclair/typebox/value';
+import { encode32 } from '../../src/lib/base58.ts';
 import type { ChainReader } from '../../src/plugin/plugin.ts';
+import type { ChainBlock } from '../../src/ports/block.ts';
 import type { Queries, Store } from '../../src/ports/store.ts';
 import { anchorAddress } from '../../src/solana/idl/idl-accounts.ts';
 import { MAX_IDL_BYTES } from '../../src/solana/idl/read-idl.ts';
@@ -102,7 +104,7 @@ function create(store: Store, reader: ChainReader, idls: Partial<ParsedConfig['i
 eachStore('interfaces of programs', ({ store: open }) => {
   async function migrated(...[t]: Parameters<typeof open>): Promise<Store> {
     const store = await open(t);
-    await store.write((tx) => migrations[0]!.up(tx));
+    for (const { up } of migrations) await store.write((tx) => up(tx));
     return store;
   }
 
@@ -319,6 +321,49 @@ eachStore('interfaces of programs', ({ store: open }) => {
     chain.refuses = -32_601;
     await interfaces.learn(new Map([[PROGRAM, 1]]), { signal: SIGNAL });
     assert.equal(interfaces.find(PROGRAM, 1), null);
+  });
+
+  test('while blocks follow each other, an interface is read again only when one writes its account, or did on a fork that was left', async (t) => {
+    const { chain, reader } = createChain();
+    const interfaces = create(await migrated(t), reader);
+    const block = (slot: number, write: string | null = null, hash = String(slot), before = String(slot - 1)) => {
+      const isIt = (key: Uint8Array) => write !== null && encode32(key) === write;
+      const tx = {
+        ...{ error: null, keys: [0], staticKeyCount: 1, loadedWritableCount: 0 },
+        header: { numRequiredSignatures: 1, numReadonlySignedAccounts: 0, numReadonlyUnsignedAccounts: 0 },
+      };
+      const keys = { find: (key: Uint8Array) => (isIt(key) ? 0 : -1) };
+      return { slot, blockhash: hash, previousBlockhash: before, transactions: [tx], keys } as unknown as ChainBlock;
+    };
+    const readings = () => chain.calls.filter((one) => one === 'getMultipleAccounts').length;
+    const at = async (one: ChainBlock) => {
+      chain.slot = Math.max(chain.slot, one.slot);
+      interfaces.follow(one);
+      await interfaces.learn(new Map([[PROGRAM, one.slot]]), { signal: SIGNAL });
+      return [readings(), interfaces.find(PROGRAM, one.slot)?.name];
+    };
+    assert.deepEqual(await at(block(200)), [1, 'first']);
+    for (const slot of [201, 202, 203]) assert.deepEqual(await at(block(slot)), [1, 'first'], String(slot));
+    // Those who compare the same blocks a little later change nothing.
+    interfaces.follow(block(201));
+    assert.deepEqual(await at(block(204)), [1, 'first']);
+    chain.text = idl('second');
+    chain.changes = [50, 205];
+    assert.deepEqual(await at(block(205, anchorAddress(PROGRAM))), [2, 'second']);
+    assert.equal(interfaces.find(PROGRAM, 204)?.name, 'first');
+    assert.deepEqual(await at(block(206)), [2, 'second']);
+    // A block is missing: it may have written the account.
+    assert.deepEqual(await at(block(208)), [3, 'second']);
+    assert.deepEqual(await at(block(209)), [3, 'second']);
+    // The chain has left a branch on which nothing changed, then one on which something did.
+    assert.deepEqual(await at(block(209, null, 'other', '208')), [3, 'second']);
+    chain.text = idl('third');
+    chain.changes = [50, 205, 210];
+    assert.deepEqual(await at(block(210, anchorAddress(PROGRAM), '210', 'other')), [4, 'third']);
+    chain.text = idl('second');
+    chain.changes = [50, 205];
+    assert.deepEqual(await at(block(210, null, 'another', 'other')), [5, 'second']);
+    assert.deepEqual(await at(block(211, null, '211', 'another')), [5, 'second']);
   });
 
   test('the folder of the operator wins, and is read again', async (t) => {

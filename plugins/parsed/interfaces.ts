@@ -19,9 +19,10 @@ import {
   RequestError,
   type Store,
 } from '../../src/plugin/plugin.ts';
+import type { ChainBlock } from '../../src/ports/block.ts';
 import { anchorAddress, anchorText, metadataAddress, metadataText } from '../../src/solana/idl/idl-accounts.ts';
 import { nativeInterfaces } from '../../src/solana/idl/native.ts';
-import type { FindInterface } from '../../src/solana/idl/parse-transaction.ts';
+import { type FindInterface, isWritableAt } from '../../src/solana/idl/parse-transaction.ts';
 import { MAX_IDL_BYTES, type ProgramInterface, readIdl } from '../../src/solana/idl/read-idl.ts';
 import type { ParsedConfig } from './config.ts';
 import { MAX_VERSIONS, readVersions, writeVersion } from './store.ts';
@@ -29,7 +30,7 @@ import { MAX_VERSIONS, readVersions, writeVersion } from './store.ts';
 type Asker = Pick<CallContext, 'signal' | 'tenant'>;
 
 /** Valid in the slots from `from` up to and without `to`; null: the program publishes none. */
-interface Version {
+export interface Version {
   readonly from: number;
   readonly to: number;
   readonly program: ProgramInterface | null;
@@ -50,12 +51,20 @@ interface Published {
   readonly checkedSlot: number;
 }
 
+/** The interfaces that a project has uploaded, by program. */
+export type OwnInterfaces = ReadonlyMap<string, readonly Version[]>;
+
+/** Reads the interfaces of a project; null: it has none. `mayBeOld`: what was read within the last second will do. */
+export type OwnOf = (project: string, how?: { readonly mayBeOld: boolean }) => Promise<OwnInterfaces | null>;
+
 /** Interfaces as they were learned for one call: what other calls push out of the cache stays here. */
 export interface Learned {
   /** As far as `learn` has read. */
   readonly find: FindInterface;
   /** All known versions of a program. */
   versionsOf(program: string): readonly ProgramInterface[];
+  /** The same, with those of a project before all others. */
+  with(own: OwnInterfaces): Learned;
 }
 
 /** What a call uses of programs on the chain. */
@@ -67,6 +76,11 @@ export interface Interfaces {
    * 503, and those of `ChainReader.call` and of the store.
    */
   learn(newestSlots: ReadonlyMap<string, number>, asker: Asker): Promise<Learned>;
+  /**
+   * Notes what a released block changes. While blocks follow each other, the interfaces of programs are valid in each of them until one
+   * writes their accounts, and are not read again. Blocks may be named twice, also after later ones.
+   */
+  follow(block: ChainBlock): void;
   /** Reads the folder again if it has changed. */
   readFolder(): Promise<void>;
 }
@@ -98,11 +112,18 @@ export function createInterfaces({ chain, store, config, log }: InterfacesParts)
     maxSize: config.idls.cacheBytes,
     sizeCalculation: ({ versions }) =>
       ENTRY_BYTES * (1 + versions.length) + sum(versions.map(({ size }) => size)) * MEMORY_PER_CHARACTER,
+    dispose(_, program, reason) {
+      if (reason !== 'set') watched.delete(program);
+    },
   });
+  /** Of those that are kept, as far as blocks are followed. */
+  const watched = new Map<string, Watched>();
   /** Of one program: the cache refuses larger entries without a word. */
   const mostCharacters = Math.floor((config.idls.cacheBytes - ENTRY_BYTES * (1 + MAX_VERSIONS)) / MEMORY_PER_CHARACTER);
   let folder: ReadonlyMap<string, readonly Version[]> = new Map();
   let folderState = '';
+  /** Blocks that followed each other: slots and hashes of the newest ones. */
+  const run = { from: Number.POSITIVE_INFINITY, to: -1, hashes: new Map<number, string>() };
 
   const isGiven = (program: string): boolean => folder.has(program) || nativeInterfaces().has(program);
 
@@ -110,7 +131,7 @@ export function createInterfaces({ chain, store, config, log }: InterfacesParts)
     const used: Used = new Map();
     const reader = config.idls.chain ? chain() : null;
     if (reader === null) return learnedOf(used);
-    const isOpen = (program: string): boolean => (used.get(program)?.checkedSlot ?? -1) < newestSlots.get(program)!;
+    const isOpen = (program: string): boolean => !isValid(program, newestSlots.get(program)!, used);
     const programs = [...newestSlots.keys()].filter((program) => !isGiven(program));
     for (const program of programs) {
       const known = published.get(program);
@@ -126,11 +147,69 @@ export function createInterfaces({ chain, store, config, log }: InterfacesParts)
     return learnedOf(used);
   }
 
-  function learnedOf(used: Used): Learned {
-    const own = folder;
+  /** Whether nothing has changed up to a slot, by the last reading or by the blocks since then. */
+  function isValid(program: string, slot: number, used: Used): boolean {
+    const known = used.get(program);
+    if (known === undefined) return false;
+    if (known.checkedSlot >= slot) return true;
+    const isFollowed = slot <= run.to && known.checkedSlot >= run.from - 1;
+    if (!isFollowed || (watched.get(program)?.writtenIn ?? -1) > known.checkedSlot) return false;
+    keep(program, { ...known, checkedSlot: slot }, used);
+    return true;
+  }
+
+  function follow(block: ChainBlock): void {
+    const { slot, blockhash, previousBlockhash } = block;
+    if (run.hashes.get(slot) === blockhash) return;
+    const isNext = slot > run.to && run.hashes.get(run.to) === previousBlockhash;
+    if (slot <= run.to) forgetFrom(slot);
+    if (!isNext) {
+      run.hashes.clear();
+      run.from = slot;
+    }
+    run.to = slot;
+    run.hashes.set(slot, blockhash);
+    if (run.hashes.size > RUN_HASHES) run.hashes.delete(run.hashes.keys().next().value!);
+    for (const program of published.keys()) {
+      const own = watchedOf(program);
+      if (own.keys.some((key) => isWritten(block, key))) own.writtenIn = slot;
+    }
+  }
+
+  /** Of a fork that the chain has left nothing is known: a change that was seen on it is read again. */
+  function forgetFrom(slot: number): void {
+    for (const [program, known] of [...published.entries()]) {
+      if (known.checkedSlot < slot) continue;
+      const left = known.versions.filter(({ from }) => from < slot);
+      const isChanged = left.length < known.versions.length;
+      const versions = left.map((one) => (one.to >= slot ? { ...one, to: FOREVER } : one));
+      published.set(program, { versions, hash: isChanged ? NO_HASH : known.hash, checkedSlot: slot - 1 });
+      if (isChanged) watchedOf(program).writtenIn = slot;
+    }
+  }
+
+  function watchedOf(program: string): Watched {
+    let own = watched.get(program);
+    if (own === undefined) {
+      const addresses = [metadataAddress(program), anchorAddress(program)];
+      own = {
+        keys: addresses.flatMap((address) => (address === null ? [] : (decode32(address) ?? []))),
+        writtenIn: -1,
+      };
+      watched.set(program, own);
+    }
+    return own;
+  }
+
+  function learnedOf(used: Used, own: OwnInterfaces = new Map(), files = folder): Learned {
     return {
+      with: (others) => learnedOf(used, others, files),
       find(program, slot) {
-        const versions = own.get(program);
+        // Before its first upload a project sees what all see.
+        const mine = own.get(program);
+        const uploaded = mine === undefined ? null : at(mine, slot);
+        if (uploaded !== null) return uploaded;
+        const versions = files.get(program);
         if (versions !== undefined) return at(versions, slot);
         const native = nativeInterfaces().get(program);
         if (native !== undefined) return native;
@@ -139,10 +218,13 @@ export function createInterfaces({ chain, store, config, log }: InterfacesParts)
         return known === undefined || slot > known.checkedSlot ? null : at(known.versions, slot);
       },
       versionsOf(program) {
-        const native = own.has(program) ? undefined : nativeInterfaces().get(program);
-        if (native !== undefined) return [native];
-        const versions = own.get(program) ?? used.get(program)?.versions ?? [];
-        return versions.flatMap((version) => version.program ?? []);
+        const native = files.has(program) ? undefined : nativeInterfaces().get(program);
+        const others = files.get(program) ?? (native === undefined ? used.get(program)?.versions : undefined) ?? [];
+        return [
+          ...(own.get(program) ?? []).flatMap((version) => version.program ?? []),
+          ...(native === undefined ? [] : [native]),
+          ...others.flatMap((version) => version.program ?? []),
+        ];
       },
     };
   }
@@ -304,11 +386,28 @@ export function createInterfaces({ chain, store, config, log }: InterfacesParts)
 
   return {
     learn,
+    follow,
     readFolder: () =>
       readFolder().catch((error: unknown) => {
         log.warn({ error: messageOf(error) }, 'the folder of interfaces cannot be read');
       }),
   };
+}
+
+/** Accounts of a program with its interface. */
+interface Watched {
+  readonly keys: readonly Uint8Array[];
+  /** The newest followed slot in which one was written; -1: none. */
+  writtenIn: number;
+}
+
+/** Those who name blocks are not further apart. */
+const RUN_HASHES = 256;
+
+/** Whether a transaction of the block may have changed the account. */
+function isWritten({ keys, transactions }: ChainBlock, key: Uint8Array): boolean {
+  const id = keys.find(key);
+  return id >= 0 && transactions.some((tx) => tx.error === null && isWritableAt(tx, tx.keys.indexOf(id)));
 }
 
 /** JSON-RPC: the node has no such method. */

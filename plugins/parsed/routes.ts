@@ -27,13 +27,13 @@ export interface RouteParts {
   readonly elements: ElementParts;
 }
 
-const TAG: Tag = {
+export const TAG: Tag = {
   name: 'Parsed Events',
   description: 'Transactions with instructions decoded by the IDLs of programs',
 };
 
 const refusal = Type.Object({ error: Type.String(), code: Type.Integer(), details: Type.Optional(Type.String()) });
-const REFUSALS = { 400: refusal, 401: refusal, 403: refusal, 429: refusal, 503: refusal, 504: refusal } as const;
+export const REFUSALS = { 400: refusal, 401: refusal, 403: refusal, 429: refusal, 503: refusal, 504: refusal } as const;
 
 const nullable = (description: string) => orNull(address(description));
 
@@ -183,9 +183,9 @@ export function transactionsRoute({ config, fetch, elements }: RouteParts): Rout
     ),
     explain: readTransactions,
     replies: { 200: Type.Array(result, { description: 'The transactions' }), ...REFUSALS },
-    async handler({ body, signal, tenant }) {
+    async handler({ body, caller, signal, tenant }) {
       const { signatures, commitment, rawTransaction } = readTransactions(body);
-      const asker = { signal, tenant };
+      const asker = { signal, tenant, project: caller?.projectId ?? null };
       const found = await fetch(signatures, commitment, asker);
       const wanted = signatures.map((one) => ({ signature: one, found: found.get(one) ?? null }));
       const texts = await elementTexts(wanted, rawTransaction, elements, asker);
@@ -258,7 +258,7 @@ export function historyRoute({ config }: Pick<RouteParts, 'config'>, parts: Hist
       ...REFUSALS,
     },
     handler: async ({ body, caller, signal, tenant }) =>
-      json(await historyOf(parts, readHistory(body), { caller, signal, tenant })),
+      json(await historyOf(parts, readHistory(body), { caller, signal, tenant, project: caller?.projectId ?? null })),
   });
 }
 
@@ -392,6 +392,6 @@ export function scanRoute({ config }: Pick<RouteParts, 'config'>, parts: History
       ...REFUSALS,
     },
     handler: async ({ body, caller, signal, tenant }) =>
-      json(await scanOf(parts, readScan(body), { caller, signal, tenant })),
+      json(await scanOf(parts, readScan(body), { caller, signal, tenant, project: caller?.projectId ?? null })),
   });
 }

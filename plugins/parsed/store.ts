@@ -1,5 +1,5 @@
 import { deflateSync, inflateSync } from 'node:zlib';
-import type { Migration, Queries, Store } from '../../src/ports/store.ts';
+import type { Migration, Queries, Store, StoreTx } from '../../src/ports/store.ts';
 import { MAX_IDL_BYTES } from '../../src/solana/idl/read-idl.ts';
 
 /** An interface that a program published, valid from one slot to another. */
@@ -25,7 +25,26 @@ interface Row {
   idl: Uint8Array | null;
 }
 
-const tables = (db: Queries): Queries<{ parsed_interfaces: Row }> => db as Queries<{ parsed_interfaces: Row }>;
+interface Tables {
+  parsed_interfaces: Row;
+  parsed_uploads: {
+    project_id: string;
+    program: string;
+    /** From 1 on, never used again. */
+    version: number;
+    from_slot: number;
+    name: string | null;
+    hash: string;
+    bytes: number;
+    /** zlib */
+    idl: Uint8Array;
+    created_at: number;
+  };
+  /** Counts the changes of a project's uploads. */
+  parsed_upload_states: { project_id: string; changes: number };
+}
+
+const tables = (db: Queries): Queries<Tables> => db as Queries<Tables>;
 
 export const migrations: readonly Migration[] = [
   {
@@ -42,6 +61,31 @@ export const migrations: readonly Migration[] = [
         .addColumn('hash', 'text', (column) => column.notNull())
         .addColumn('idl', tx.dialect === 'sqlite' ? 'blob' : 'bytea')
         .addPrimaryKeyConstraint('parsed_interfaces_pkey', ['program', 'from_slot'])
+        .execute();
+    },
+  },
+  {
+    version: 2,
+    name: 'create interfaces that projects upload',
+    breaking: false,
+    async up(tx) {
+      await tx.db.schema
+        .createTable('parsed_uploads')
+        .addColumn('project_id', 'text', (column) => column.notNull())
+        .addColumn('program', 'text', (column) => column.notNull())
+        .addColumn('version', 'bigint', (column) => column.notNull())
+        .addColumn('from_slot', 'bigint', (column) => column.notNull())
+        .addColumn('name', 'text')
+        .addColumn('hash', 'text', (column) => column.notNull())
+        .addColumn('bytes', 'bigint', (column) => column.notNull())
+        .addColumn('idl', tx.dialect === 'sqlite' ? 'blob' : 'bytea', (column) => column.notNull())
+        .addColumn('created_at', 'bigint', (column) => column.notNull())
+        .addPrimaryKeyConstraint('parsed_uploads_pkey', ['project_id', 'program', 'version'])
+        .execute();
+      await tx.db.schema
+        .createTable('parsed_upload_states')
+        .addColumn('project_id', 'text', (column) => column.notNull().primaryKey())
+        .addColumn('changes', 'bigint', (column) => column.notNull())
         .execute();
     },
   },
@@ -133,4 +177,96 @@ export async function writeVersion(
         .where('from_slot', '<', oldest.from_slot)
         .execute();
   });
+}
+
+// ------------------------------------------------------------------------------------------------------------- uploads
+
+/** An interface that a project has uploaded, without its text. */
+export interface Upload {
+  readonly program: string;
+  readonly version: number;
+  readonly fromSlot: number;
+  readonly name: string | null;
+  /** SHA-256 of its text in hex. */
+  readonly hash: string;
+  /** Of its text. */
+  readonly bytes: number;
+  /** Unix milliseconds. */
+  readonly createdAt: number;
+}
+
+/** The changes of a project's uploads so far; 0 without any. */
+export async function uploadChanges(db: Queries, project: string): Promise<number> {
+  const row = await tables(db)
+    .selectFrom('parsed_upload_states')
+    .select('changes')
+    .where('project_id', '=', project)
+    .executeTakeFirst();
+  return row?.changes ?? 0;
+}
+
+/** The uploads of a project, or of one of its programs, oldest first. */
+export async function listUploads(db: Queries, project: string, program?: string): Promise<readonly Upload[]> {
+  let query = tables(db)
+    .selectFrom('parsed_uploads')
+    .select(['program', 'version', 'from_slot', 'name', 'hash', 'bytes', 'created_at'])
+    .where('project_id', '=', project);
+  if (program !== undefined) query = query.where('program', '=', program);
+  const rows = await query.orderBy('program').orderBy('version').execute();
+  return rows.map(({ from_slot, created_at, ...row }) => ({ ...row, fromSlot: from_slot, createdAt: created_at }));
+}
+
+/** Those with their texts. */
+export async function readUploads(
+  db: Queries,
+  project: string,
+): Promise<readonly { readonly program: string; readonly fromSlot: number; readonly text: string }[]> {
+  const rows = await tables(db)
+    .selectFrom('parsed_uploads')
+    .select(['program', 'from_slot', 'idl'])
+    .where('project_id', '=', project)
+    .orderBy('program')
+    .orderBy('version')
+    .execute();
+  return rows.flatMap(({ program, from_slot, idl }) => {
+    const text = textOf(idl);
+    return text === undefined ? [] : [{ program, fromSlot: from_slot, text }];
+  });
+}
+
+/** Counts a change; other changes of the project wait until this transaction ends. To be called first. */
+export async function noteUploadChange(tx: StoreTx, project: string): Promise<void> {
+  await tables(tx.db)
+    .insertInto('parsed_upload_states')
+    .values({ project_id: project, changes: 1 })
+    .onConflict((conflict) =>
+      conflict.column('project_id').doUpdateSet((eb) => ({ changes: eb('parsed_upload_states.changes', '+', 1) })),
+    )
+    .execute();
+}
+
+export async function insertUpload(tx: StoreTx, project: string, upload: Upload, text: string): Promise<void> {
+  const { fromSlot, createdAt, ...row } = upload;
+  await tables(tx.db)
+    .insertInto('parsed_uploads')
+    .values({ ...row, project_id: project, from_slot: fromSlot, created_at: createdAt, idl: deflateSync(text) })
+    .execute();
+}
+
+/** Deletes the uploads of a project, of a program, or one version. Returns how many there were. */
+export async function deleteUploads(
+  tx: StoreTx,
+  project: string,
+  { program, version }: { readonly program?: string; readonly version?: number } = {},
+): Promise<number> {
+  let query = tables(tx.db).deleteFrom('parsed_uploads').where('project_id', '=', project);
+  if (program !== undefined) query = query.where('program', '=', program);
+  if (version !== undefined) query = query.where('version', '=', version);
+  return Number((await query.executeTakeFirst()).numDeletedRows);
+}
+
+/** Everything of a project that is deleted. */
+export async function forgetUploads(tx: StoreTx, project: string): Promise<void> {
+  await deleteUploads(tx, project);
+  await tables(tx.db).deleteFrom('parsed_upload_states').where('project_id', '=', project).execute();
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createWords } from '../../src/solana/parsers/words.ts';
 import { madeTransaction } from '../../test/helpers/parsed-found.ts';
-import type { Interfaces } from './interfaces.ts';
+import type { Learned } from './interfaces.ts';
 import { elementTexts, type Found, MAX_ANSWER_BYTES } from './transactions.ts';
 
 const PROGRAM = 'JUP6LkbZbjS1jKKwapdHNy74zcZ3tLUZoi5QNyVTaV4';
@@ -11,10 +11,8 @@ const SLOT = 100;
 /** How often the transaction was looked at is in `reads`. */
 function create(logBytes = 0) {
   const reads: string[] = [];
-  const interfaces: Interfaces = {
-    learn: async () => ({ find: () => null, versionsOf: () => [] }),
-    readFolder: async () => {},
-  };
+  const learned: Learned = { find: () => null, versionsOf: () => [], with: () => learned };
+  const interfaces = { learn: async () => learned };
   const made = (seed: number): Found => {
     const { signature, tx, keys, entry } = madeTransaction(SLOT, seed, PROGRAM, [1]);
     const meta = { ...entry.meta, logMessages: ['x'.repeat(logBytes)] };
@@ -26,7 +24,7 @@ function create(logBytes = 0) {
       },
     };
   };
-  return { reads, made, parts: { interfaces, words: createWords(null) } };
+  return { reads, made, parts: { interfaces, ownOf: async () => null, words: createWords(null) } };
 }
 
 const wanted = (found: Found) => ({ signature: found.signature, found });

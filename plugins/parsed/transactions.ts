@@ -18,9 +18,12 @@ import { decodeEntries } from '../../src/solana/decode/decode-block.ts';
 import { type ParseParts, parseTransaction } from '../../src/solana/idl/parse-transaction.ts';
 import { showEntry, type TransactionEncoding, withStatus } from '../../src/solana/show-transaction.ts';
 import type { ParsedConfig } from './config.ts';
-import type { Interfaces, Learned } from './interfaces.ts';
+import type { Interfaces, Learned, OwnOf } from './interfaces.ts';
 
-export type Asker = Pick<CallContext, 'signal' | 'tenant'>;
+export interface Asker extends Pick<CallContext, 'signal' | 'tenant'> {
+  /** Whose own interfaces are preferred; absent or null: nobody's. */
+  readonly project?: string | null;
+}
 
 export type RawForm = 'none' | 'json' | 'jsonParsed' | 'base64';
 
@@ -56,7 +59,7 @@ export type FetchTransactions = (
 ) => Promise<ReadonlyMap<string, Found | UnreadableTransaction | null>>;
 
 /** The chain has the transaction, in a form that cannot be decoded. */
-export class UnreadableTransaction extends Error {}
+class UnreadableTransaction extends Error {}
 
 /** Fetches transactions; null for those that the chain does not have. Errors: RequestError 503, else those of `ChainReader.call`. */
 export function createFetch({ chain, ledger, random, log, config }: SourceParts): FetchTransactions {
@@ -135,16 +138,28 @@ function programsOf({ tx, keys }: Pick<Found, 'tx' | 'keys'>): readonly string[]
 }
 
 export interface ElementParts {
-  readonly interfaces: Interfaces;
+  readonly interfaces: Pick<Interfaces, 'learn'>;
+  readonly ownOf: OwnOf;
   readonly words: ParseParts['words'];
 }
 
 /** Reads the interfaces that all of these transactions need. */
-function learnFor(found: readonly Found[], { interfaces }: ElementParts, asker: Asker): Promise<Learned> {
+function learnFor(found: readonly Found[], parts: ElementParts, asker: Asker): Promise<Learned> {
   const newest = new Map<string, number>();
   for (const one of found)
     for (const program of programsOf(one)) newest.set(program, Math.max(newest.get(program) ?? 0, one.slot));
-  return interfaces.learn(newest, asker);
+  return learnAs(newest, parts, asker);
+}
+
+/** The interfaces as the caller sees them. Errors: those of `Interfaces.learn`. */
+export async function learnAs(
+  newestSlots: ReadonlyMap<string, number>,
+  { interfaces, ownOf }: ElementParts,
+  asker: Asker,
+): Promise<Learned> {
+  const learned = await interfaces.learn(newestSlots, asker);
+  const own = asker.project == null ? null : await ownOf(asker.project);
+  return own === null ? learned : learned.with(own);
 }
 
 interface Wanted {

@@ -681,6 +681,18 @@ const subscriptions: readonly Row[] = [
     subscription,
   ],
   [
+    'parsedTransactionSubscribe',
+    'Transactions with a decoded instruction that a filter chooses; needs the plugins streams and parsed',
+    [
+      ...required({ filter: anything('Which instructions', { programs: [EXAMPLES.address] }) }),
+      ...options({
+        details: oneOf(['full', 'matched', 'raw'], 'What is sent; default full', 'full'),
+        fromSlot: slot('First slot of a replay'),
+      }),
+    ],
+    subscription,
+  ],
+  [
     'blockSubscribe',
     'Each new block',
     [
@@ -693,7 +705,7 @@ const subscriptions: readonly Row[] = [
   ],
   ['slotSubscribe', 'Each new slot', [], subscription],
   ['rootSubscribe', 'Each new root', [], subscription],
-  ...['account', 'logs', 'program', 'signature', 'transaction', 'block', 'slot', 'root'].map(
+  ...['account', 'logs', 'program', 'signature', 'transaction', 'parsedTransaction', 'block', 'slot', 'root'].map(
     (name): Row => [
       `${name}Unsubscribe`,
       `Ends a ${name}Subscribe`,

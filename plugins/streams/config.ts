@@ -83,6 +83,26 @@ const websocket = Type.Object(
         description: 'whether transactionSubscribe may have no condition, which asks for all transactions',
       }),
     ),
+    parsed: Type.Object(
+      {
+        maxSubscriptions: reloadable(count(25, 'subscriptions of parsed transactions on one connection')),
+        maxCallsPerSecond: reloadable(count(10, 'calls about them that one connection may make in a second')),
+        maxBehind: reloadable(
+          count(2_048, 'notifications that may wait for a client; with more it is closed with 1008'),
+        ),
+        quietMs: reloadable(
+          count(600_000, 'time without a match after which a connection with nothing else is closed with 1000', 1_000),
+        ),
+        silentMs: reloadable(
+          count(
+            300_000,
+            'time without a message or ping of its client after which such a connection is closed with 1000',
+            1_000,
+          ),
+        ),
+      },
+      { ...closed, default: {}, description: 'connections with subscriptions of parsed transactions' },
+    ),
   },
   { ...closed, default: {}, description: 'subscriptions over the websockets of the API listener' },
 );
@@ -95,6 +115,7 @@ export const streamsConfig = Type.Object(
       {
         data: reloadable(count(2, 'each 0.1 MB (100,000 bytes) of updates before compression, counted by the byte', 0)),
         unary: reloadable(count(1, 'a unary call', 0)),
+        parsedEvent: reloadable(count(1, 'a notification of parsedTransactionSubscribe, of any size', 0)),
         replayedBlock: reloadable(count(1, 'a block that is read from the ledger for a replay', 0)),
       },
       { ...closed, default: {}, description: 'prices' },

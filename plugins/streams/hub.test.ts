@@ -9,7 +9,7 @@ import { createManualClock } from '../../test/helpers/manual-clock.ts';
 import { createMemoryLog } from '../../test/helpers/memory-log.ts';
 import { compileFilters } from './filters.ts';
 import { GrpcError } from './grpc-server.ts';
-import { type Batch, createHub, type Feed, type Reader } from './hub.ts';
+import { type Batch, type Board, createHub, type Feed, type Reader } from './hub.ts';
 import { createUpdateFeed } from './update-feed.ts';
 
 const TOP = 10_000;
@@ -129,3 +129,49 @@ test('the new branch after a fork reaches readers that came after the blocks tha
 });
 
 const batchOf = (text: string): Batch => ({ bytes: Buffer.from(text), updates: 1, messageBytes: text.length });
+
+test('blocks wait for a board in their order; a fork takes out what waits, and one that falls behind ends its subscriptions', async () => {
+  const { hub, reader } = createBed();
+  const asked: number[] = [];
+  let answer: ((batches: readonly Batch[]) => void) | null = null;
+  const feeds = new Set<Feed>();
+  const batchOf = (slot: number): Batch => ({ bytes: Buffer.from(String(slot)), updates: 1, messageBytes: 1 });
+  const board: Board = {
+    add: (one) => void feeds.add(one),
+    remove: (one) => void feeds.delete(one),
+    async content({ slot }) {
+      asked.push(slot);
+      const batches = await new Promise<readonly Batch[]>((resolve) => {
+        answer = resolve;
+      });
+      return new Map([...feeds].map((one) => [one, batches]));
+    },
+  };
+  const feed: Feed = { level: 'confirmed', board, content: () => [], slot: () => [] };
+  const got: string[] = [];
+  const lagged: string[] = [];
+  const first = { ...reader(({ bytes }) => void got.push(String(bytes))), lagged: () => void lagged.push('first') };
+  hub.released(blockOf(99));
+  hub.join({ key: null, feed, from: null }, first);
+  const next = async () => {
+    await turn();
+    answer!([batchOf(asked.at(-1)!)]);
+    await turn();
+  };
+  for (const slot of [100, 101, 102]) hub.released(blockOf(slot));
+  await next();
+  hub.reverted([blockOf(102), blockOf(101)]);
+  // What was being compared when its block was left is dropped.
+  await next();
+  hub.released({ ...blockOf(103), blockhash: 'new' });
+  await next();
+  assert.deepEqual(
+    [asked, got],
+    [
+      [100, 101, 103],
+      ['100', '103'],
+    ],
+  );
+  for (let slot = 104; slot < 104 + 33; slot++) hub.released(blockOf(slot));
+  assert.deepEqual([lagged, feeds.size], [['first'], 0]);
+});

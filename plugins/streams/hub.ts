@@ -24,10 +24,20 @@ export interface Batch {
 /** What a subscription wants of each block, in the form in which it is sent. */
 export interface Feed {
   readonly level: Level;
-  /** What a block gives it. Kept with the block, so that equal content is made once. */
-  content(block: ChainBlock): readonly Batch[];
+  /** What a block gives it. Kept with the block, so that equal content is made once. A replay waits for a promise. */
+  content(block: ChainBlock): readonly Batch[] | Promise<readonly Batch[]>;
   /** What it is told of the status of a slot. */
   slot(header: BlockHeader, status: number): readonly Batch[];
+  /** Feeds with a board are not asked for their content of live blocks: the board says which of them have any. They are not told of slots. */
+  readonly board?: Board;
+}
+
+/** Compares blocks with many feeds at once; it may need something for it that is read first. Blocks wait for it in their order. */
+export interface Board {
+  add(feed: Feed): void;
+  remove(feed: Feed): void;
+  /** What a block gives the feeds that it gives anything. Errors: that cannot be known now, and all of its subscriptions end. */
+  content(block: ChainBlock): Promise<ReadonlyMap<Feed, readonly Batch[]>>;
 }
 
 export interface Reader {
@@ -78,6 +88,16 @@ const MAX_OPEN_BLOCKS = 16_384;
 /** A block of mainnet takes some MB. */
 const RECENT_BLOCKS = 8;
 
+/** Blocks that wait for a board; with more its subscriptions end. */
+const MAX_BOARD_BLOCKS = 32;
+
+interface BoardWork {
+  readonly groups: Map<Feed, Group>;
+  /** Released blocks in their order; the first one is being compared. */
+  waiting: ChainBlock[];
+  isBusy: boolean;
+}
+
 /** Updates of a block that wait for its finality. */
 interface Pending {
   readonly slot: number;
@@ -103,7 +123,9 @@ interface Group {
 }
 
 export function createHub({ metrics, log, limits, blocks }: HubOptions): Hub {
+  /** Those without a board. */
   const groups = new Set<Group>();
+  const boards = new Map<Board, BoardWork>();
   const named = new Map<string, Group>();
   /** Released and not final yet, ascending. */
   let open: BlockHeader[] = [];
@@ -119,7 +141,10 @@ export function createHub({ metrics, log, limits, blocks }: HubOptions): Hub {
   /** Blocks that replays read last, by slot: equal replays share a read. */
   const recent = new Map<number, Promise<ChainBlock | null>>();
   const sent = metrics.counter('updates_total', 'updates of blocks, transactions and slots that were sent to readers');
-  metrics.observe('groups', 'different subscriptions', () => groups.size);
+  const allGroups = () => [...groups, ...[...boards.values()].flatMap((work) => [...work.groups.values()])];
+  metrics.observe('groups', 'different subscriptions', () =>
+    [...boards.values()].reduce((sum, work) => sum + work.groups.size, groups.size),
+  );
   metrics.observe('pending_bytes', 'updates that wait until their block is final', () =>
     [...groups].reduce((sum, group) => sum + group.pendingBytes, 0),
   );
@@ -150,8 +175,65 @@ export function createHub({ metrics, log, limits, blocks }: HubOptions): Hub {
     settle(group);
   }
 
+  function add(group: Group): void {
+    const { feed } = group;
+    if (feed.board === undefined) {
+      groups.add(group);
+      return;
+    }
+    const work = boards.get(feed.board) ?? { groups: new Map(), waiting: [], isBusy: false };
+    boards.set(feed.board, work);
+    work.groups.set(feed, group);
+    feed.board.add(feed);
+  }
+
+  /** Hands a block to the boards. */
+  function ask(block: ChainBlock): void {
+    for (const [board, work] of boards) {
+      if (work.groups.size === 0) {
+        boards.delete(board);
+        continue;
+      }
+      work.waiting.push(block);
+      if (work.waiting.length > MAX_BOARD_BLOCKS) giveUp(work);
+      else if (!work.isBusy) void compare(board, work);
+    }
+  }
+
+  async function compare(board: Board, work: BoardWork): Promise<void> {
+    work.isBusy = true;
+    for (let block = work.waiting[0]; block !== undefined; block = work.waiting[0]) {
+      try {
+        const found = await board.content(block);
+        // A fork was left meanwhile, or its subscriptions have ended.
+        if (work.waiting[0] !== block) continue;
+        work.waiting.shift();
+        for (const [feed, batches] of found) {
+          const group = work.groups.get(feed);
+          if (group !== undefined) deliver(group, batches, block.slot, true);
+        }
+      } catch (error) {
+        log.warn({ slot: block.slot, error: messageOf(error) }, 'a block cannot be compared with its subscriptions');
+        giveUp(work);
+      }
+    }
+    work.isBusy = false;
+  }
+
+  function giveUp(work: BoardWork): void {
+    work.waiting = [];
+    for (const group of [...work.groups.values()]) {
+      const members = [...group.members];
+      remove(group);
+      group.members.clear();
+      for (const { reader } of members) reader.lagged();
+    }
+  }
+
   function remove(group: Group): void {
+    const { board } = group.feed;
     groups.delete(group);
+    if (board !== undefined && boards.get(board)?.groups.delete(group.feed) === true) board.remove(group.feed);
     if (group.name !== null && named.get(group.name) === group) named.delete(group.name);
     group.payer?.lease.release();
     group.payer = null;
@@ -201,7 +283,7 @@ export function createHub({ metrics, log, limits, blocks }: HubOptions): Hub {
     let group = name === null ? undefined : named.get(name);
     if (group === undefined) {
       group = { name, feed, members: new Set(), pending: held, pendingBytes: 0, payer: null };
-      groups.add(group);
+      add(group);
       if (name !== null) named.set(name, group);
     }
     const own = group;
@@ -291,7 +373,9 @@ export function createHub({ metrics, log, limits, blocks }: HubOptions): Hub {
       if (turns !== replay.turns) continue;
       if (block === null) throw outOfRange(kept, slot);
       const isFinal = slot <= finalUpTo(kept);
-      const batches = feed.content(block);
+      const batches = await feed.content(block);
+      if (replay.isOver) return;
+      if (turns !== replay.turns) continue;
       replay.position = slot + 1;
       if (feed.level !== 'finalized' || isFinal) sendAll(reader, batches);
       else if (batches.length > 0) holdFor(replay, slot, batches);
@@ -356,8 +440,9 @@ export function createHub({ metrics, log, limits, blocks }: HubOptions): Hub {
       releasedTo = slot;
       noteFirstRelease();
       if (open.length > MAX_OPEN_BLOCKS) open.shift();
+      ask(block);
       for (const group of [...groups]) {
-        const batches = group.feed.content(block);
+        const batches = group.feed.content(block) as readonly Batch[];
         if (group.feed.level === 'finalized') hold(group, slot, batches);
         else deliver(group, batches, slot, true);
         tellSlot(group, header, SLOT_STATUS.processed);
@@ -377,7 +462,8 @@ export function createHub({ metrics, log, limits, blocks }: HubOptions): Hub {
         replay.position = Math.min(replay.position, lowest);
         replay.turns += 1;
       }
-      for (const group of groups) {
+      for (const work of boards.values()) work.waiting = work.waiting.filter(({ slot }) => !gone.has(slot));
+      for (const group of allGroups()) {
         for (const member of group.members) {
           member.from = Math.min(member.from, lowest);
           if (Number.isFinite(member.until)) member.until = Math.min(member.until, lowest - 1);

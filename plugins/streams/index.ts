@@ -10,6 +10,7 @@ import {
 import { API_VERSION, type ChainReader, CodedError, codeOf, derived } from '../../src/plugin/plugin.ts';
 import { accessCharges, kernelTenants } from '../../src/ports/access.ts';
 import { kernelLedger } from '../../src/ports/ledger.ts';
+import { parsedTransactions } from '../../src/ports/parsed-transactions.ts';
 import { kernelThreadLine } from '../../src/ports/thread-line.ts';
 import { createRemoteAddress, createTrust } from '../../src/runtime/remote-address.ts';
 import { type StreamsConfig, streamsConfig } from './config.ts';
@@ -18,6 +19,7 @@ import { createGeyser } from './geyser.ts';
 import { createGrpcServer, type GrpcServer } from './grpc-server.ts';
 import { createHub } from './hub.ts';
 import { createPassOn } from './pass-on.ts';
+import { createParsedFeeds } from './socket/feed.ts';
 import { createFollowed } from './socket/followed.ts';
 import { serveSockets } from './socket/line.ts';
 
@@ -40,7 +42,7 @@ export default defineHostPlugin({
     'streams of transactions, blocks and slots over gRPC and websockets, for Yellowstone and LaserStream clients',
   roles: ['api', 'indexer'],
   config: streamsConfig,
-  uses: [accessCharges, gateService, kernelLedger, kernelTenants, kernelThreadLine],
+  uses: [accessCharges, gateService, kernelLedger, kernelTenants, kernelThreadLine, parsedTransactions],
   offers: [followedSubscriptions],
   provision(ctx) {
     ctx.checkConfig(() => void readTls(ctx.config));
@@ -69,12 +71,14 @@ export default defineHostPlugin({
     metrics.observe('connections', 'open gRPC connections', () => server?.connections() ?? 0);
     ctx.listen({ chain: 'main', ...hub });
     const openLine = ctx.use(kernelThreadLine);
+    const parsed = ctx.use(parsedTransactions);
     let closeLine = () => {};
     ctx.onStart(() => {
       if (openLine === undefined) return;
       const { websocket } = config;
       closeLine = serveSockets({
         ...{ openLine, hub, log, metrics, tenants, limits: websocket },
+        parsed: parsed === undefined ? null : createParsedFeeds(parsed, { clock, log }),
         charges: ctx.use(accessCharges) ?? null,
         replayedBlockCredits: () => config.credits.replayedBlock,
         filters: { limits: socketLimits(websocket), seed },
@@ -118,6 +122,27 @@ function answerSockets(ctx: HostContext<StreamsConfig>, chain: ChainReader | nul
   if (openLine === undefined || chain === null || !ctx.roles.has('api')) return NOTHING_FOLLOWED;
   const followed = createFollowed({
     ...{ openLine, chain, clock, log, limits: config.websocket },
+    parsed: ctx.use(parsedTransactions) ?? null,
+    parsedRules: {
+      get creditsPerNotification() {
+        return config.credits.parsedEvent;
+      },
+      get maxSubscriptions() {
+        return config.websocket.parsed.maxSubscriptions;
+      },
+      get maxCallsPerSecond() {
+        return config.websocket.parsed.maxCallsPerSecond;
+      },
+      get maxBehind() {
+        return config.websocket.parsed.maxBehind;
+      },
+      get quietMs() {
+        return config.websocket.parsed.quietMs;
+      },
+      get silentMs() {
+        return config.websocket.parsed.silentMs;
+      },
+    },
     idle: () => (core.follow.enabled ? null : 'the daemon does not follow the chain (follow.enabled)'),
   });
   ctx.onStart(() => followed.start());
@@ -128,6 +153,7 @@ function answerSockets(ctx: HostContext<StreamsConfig>, chain: ChainReader | nul
 const NOTHING_FOLLOWED: FollowedSubscriptions = {
   serves: () => null,
   maxParamsBytes: () => 0,
+  rules: () => null,
   subscribe: () => () => undefined,
 };
 

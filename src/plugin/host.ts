@@ -198,12 +198,30 @@ export interface FollowedSubscriber {
   ready(): Promise<void>;
 }
 
+/** What a kind of subscription demands of its connection. */
+export interface SocketRules {
+  /** Price of a notification, instead of a price of its bytes. */
+  readonly creditsPerNotification: number;
+  /** On one connection. */
+  readonly maxSubscriptions: number;
+  /** Calls about this kind of subscription. */
+  readonly maxCallsPerSecond: number;
+  /** Notifications that may wait for the client. */
+  readonly maxBehind: number;
+  /** Without a notification a connection is closed after this time, if it has no other kind of subscription. */
+  readonly quietMs: number;
+  /** Without a message or ping of the client. */
+  readonly silentMs: number;
+}
+
 /** Subscriptions of websockets that need no upstream. */
 export interface FollowedSubscriptions {
   /** `always`: it is answered here; `otherwise`: if no upstream does; null: never. */
   serves(call: SocketCall): 'always' | 'otherwise' | null;
   /** The largest size of the parameters of one. */
   maxParamsBytes(): number;
+  /** Null: only the rules of all subscriptions. */
+  rules(call: Pick<SocketCall, 'method'>): SocketRules | null;
   /** Calls back synchronously or later. The returned function unsubscribes. */
   subscribe(call: SocketCall, subscriber: FollowedSubscriber, tenant: Tenant | undefined): () => void;
 }

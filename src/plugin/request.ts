@@ -131,6 +131,11 @@ export const RPC_CODES = {
   tooManyRequests: { code: -32005, message: 'Too many requests', status: 429 },
   unavailable: { code: -32002, message: 'Service unavailable', status: 503 },
   timeout: { code: -32003, message: 'Gateway timeout', status: 504 },
+  // Of subscriptions of parsed transactions, whose clients read these codes only.
+  streamLimit: { code: -32000, message: 'The filter exceeds a limit', status: 200 },
+  streamNotReady: { code: -32001, message: 'Server not ready', status: 200 },
+  streamRate: { code: -32002, message: 'Rate limited', status: 200 },
+  streamCount: { code: -32006, message: 'Too many subscriptions on this connection', status: 200 },
 } as const;
 
 export type RpcCodeName = keyof typeof RPC_CODES;

@@ -161,6 +161,10 @@ export const RPC_ADVICE: Readonly<Record<string, string>> = {
   tooManyRequests: 'wait for `Retry-After`; `max usage reached` means that there are no credits left',
   unavailable: 'wait for `Retry-After` and send it again',
   timeout: 'send it again; request less data',
+  streamLimit: 'only of `parsedTransactionSubscribe`: use several subscriptions',
+  streamNotReady: 'only of `parsedTransactionSubscribe`: send it again',
+  streamRate: 'only of `parsedTransactionSubscribe` and `parsedTransactionUnsubscribe`: send it again after a second',
+  streamCount: 'only of `parsedTransactionSubscribe`: open another connection',
 };
 
 export const REFUSAL_ADVICE = {

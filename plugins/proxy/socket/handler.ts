@@ -192,7 +192,12 @@ function createClient(parts: ClientParts): Client {
   cancelPing = clock.timeout(config.pingIntervalMs, ping);
   socket.on('message', (data: Buffer | ArrayBuffer | Buffer[]) => {
     alive = true;
+    subscriptions.heard();
     void take(Array.isArray(data) ? Buffer.concat(data) : Buffer.isBuffer(data) ? data : Buffer.from(data));
+  });
+  socket.on('ping', () => {
+    alive = true;
+    subscriptions.heard();
   });
   socket.on('pong', () => {
     alive = true;

@@ -1,7 +1,13 @@
 import type { WebSocket } from 'ws';
 import { type JsonMember, withoutBlanks } from '../../../src/lib/json-members.ts';
-import type { FollowedSubscriptions, SocketCall, SocketCalls, SocketOutcome } from '../../../src/plugin/host.ts';
-import { type Clock, type Price, RPC_CODES, RpcError } from '../../../src/plugin/plugin.ts';
+import type {
+  FollowedSubscriptions,
+  SocketCall,
+  SocketCalls,
+  SocketOutcome,
+  SocketRules,
+} from '../../../src/plugin/host.ts';
+import { type Clock, GateRefusal, type Price, RPC_CODES, RpcError } from '../../../src/plugin/plugin.ts';
 import type { Lease, StreamMeter, Tenant } from '../../../src/ports/access.ts';
 import type { Hub, Subscriber } from './hub.ts';
 
@@ -19,12 +25,15 @@ export interface SubscriptionsParts {
   readonly tenant: Tenant | undefined;
   /** Bytes of notifications that may wait for the answer to their subscription. */
   readonly maxHeldBytes: number;
+  readonly clock: Clock;
 }
 
 /** The subscriptions of one client, with ids per client. */
 export interface Subscriptions {
   /** Starts the calls of one message. */
   calls(): MessageCalls;
+  /** The client has sent a message or a ping. */
+  heard(): void;
   end(): void;
 }
 
@@ -35,6 +44,7 @@ export interface MessageCalls extends SocketCalls {
 
 export function createSubscriptions(parts: SubscriptionsParts): Subscriptions {
   const { outlet } = parts;
+  const ruled = createRuled(parts);
   /** Functions that end each subscription. */
   const own = new Map<number, () => void>();
   /** By method and params: a node gives the same call on the same socket the same number, and notifies it once. */
@@ -59,8 +69,10 @@ export function createSubscriptions(parts: SubscriptionsParts): Subscriptions {
     const follows = parts.followed?.serves(asked) ?? null;
     const paramsText = written.paramsText === null ? null : withoutBlanks(written.paramsText);
     const key = `${method} ${paramsText ?? '[]'}`;
-    const same = outcomes.get(key);
+    const rules = follows === null ? null : parts.followed!.rules(asked);
+    const same = rules === null ? outcomes.get(key) : undefined;
     if (same !== undefined) return same;
+    if (rules !== null) ruled.demandPlace(rules);
     if (own.size >= parts.maxSubscriptions) {
       throw new RpcError('tooManyRequests', {
         details: `at most ${parts.maxSubscriptions} subscriptions per connection`,
@@ -68,8 +80,13 @@ export function createSubscriptions(parts: SubscriptionsParts): Subscriptions {
     }
     const isOurs = follows === 'always';
     const most = isOurs ? parts.followed!.maxParamsBytes() : parts.maxParamsBytes;
-    const release = holdPlace(Buffer.byteLength(paramsText ?? ''), most);
+    const free = holdPlace(Buffer.byteLength(paramsText ?? ''), most);
     const id = nextId++;
+    const release = () => {
+      free();
+      ruled.remove(id);
+    };
+    if (rules !== null) ruled.add(id, rules, () => own.size);
     const idBytes = Buffer.from(String(id));
     const drop = () => {
       own.delete(id);
@@ -100,7 +117,8 @@ export function createSubscriptions(parts: SubscriptionsParts): Subscriptions {
         },
         notified: (bytes, at, last) => {
           if (last) drop();
-          held.send(withSubscriptionId(bytes, at, idBytes));
+          held.send(withSubscriptionId(bytes, at, idBytes), rules?.creditsPerNotification);
+          if (rules !== null) ruled.notified(rules);
         },
         lost: ({ code, reason } = { code: 1012, reason: 'the subscription was lost' }) => {
           drop();
@@ -124,7 +142,7 @@ export function createSubscriptions(parts: SubscriptionsParts): Subscriptions {
       leave = parts.hub.subscribe(call, follows === null ? subscriber : orFollow, parts.tenant?.id);
       if (gone) leave();
     });
-    if (own.has(id)) outcomes.set(key, outcome);
+    if (own.has(id) && rules === null) outcomes.set(key, outcome);
     return outcome;
   }
 
@@ -148,27 +166,102 @@ export function createSubscriptions(parts: SubscriptionsParts): Subscriptions {
     };
   }
 
+  const rulesOf = (method: string): SocketRules | null =>
+    parts.followed?.rules({ method: method.replace(/Unsubscribe$/, 'Subscribe') }) ?? null;
+
   return {
+    heard: ruled.heard,
     calls() {
       const held = holdBack(outlet, parts.maxHeldBytes);
       return {
-        price: parts.price,
+        price(method) {
+          const price = parts.price(method);
+          // Its rules have a rate of their own, with an answer that its clients know.
+          return rulesOf(method) === null ? price : { product: price.product, credits: price.credits, groups: [] };
+        },
         maxAnswerBytes: parts.maxHeldBytes,
         run: async (call) => {
-          if (call.method.endsWith('Unsubscribe')) return unsubscribe(call);
+          const isUnsubscribe = call.method.endsWith('Unsubscribe');
+          const rules = rulesOf(call.method);
+          if (rules !== null) ruled.demandTurn(rules);
+          if (isUnsubscribe) return unsubscribe(call);
           if (ended) throw new RpcError('unavailable');
           if (parts.hub === null && (parts.followed?.serves(call) ?? null) === null)
             throw new RpcError('methodNotFound', { details: 'no Solana upstream is configured' });
-          return subscribe(call, held);
+          if (rules === null) return subscribe(call, held);
+          try {
+            return await subscribe(call, held);
+          } catch (error) {
+            // Its clients end a subscription for good on the code of all others.
+            if (!(error instanceof GateRefusal)) throw error;
+            throw new RpcError('streamRate', { details: error.details ?? 'the project has too many subscriptions' });
+          }
         },
         answered: held.release,
       };
     },
     end() {
       ended = true;
+      ruled.end();
       const leaving = [...own.values()];
       for (const leave of leaving) leave();
     },
+  };
+}
+
+/** The subscriptions of a connection that have rules of their own: how many, how often, and when the connection ends. */
+function createRuled({ clock, outlet }: Pick<SubscriptionsParts, 'clock' | 'outlet'>) {
+  const ids = new Set<number>();
+  /** Monotonic milliseconds. */
+  let heardAt = clock.monotonic();
+  let notifiedAt = heardAt;
+  /** Calls that are left, as of a time. */
+  let turns = { left: Number.POSITIVE_INFINITY, at: heardAt };
+  let cancelWatch: (() => void) | null = null;
+
+  function watch(rules: SocketRules, all: () => number): void {
+    cancelWatch = null;
+    if (ids.size === 0) return;
+    const now = clock.monotonic();
+    const isAlone = all() === ids.size;
+    const waits = [notifiedAt + rules.quietMs - now, heardAt + rules.silentMs - now];
+    if (isAlone && waits[0]! <= 0) outlet.close(1000, `no match for ${rules.quietMs / 1_000} s`);
+    else if (isAlone && waits[1]! <= 0) outlet.close(1000, `no message for ${rules.silentMs / 1_000} s`);
+    else {
+      const next = isAlone ? Math.min(...waits) : Math.min(rules.quietMs, rules.silentMs);
+      cancelWatch = clock.timeout(next, () => watch(rules, all));
+    }
+  }
+
+  return {
+    heard() {
+      heardAt = clock.monotonic();
+    },
+    /** Throws RpcError. */
+    demandTurn({ maxCallsPerSecond }: SocketRules): void {
+      const now = clock.monotonic();
+      const left = Math.min(maxCallsPerSecond, turns.left + ((now - turns.at) * maxCallsPerSecond) / 1_000);
+      turns = { left: Math.max(0, left - 1), at: now };
+      if (left < 1)
+        throw new RpcError('streamRate', { message: `Rate limited: ${maxCallsPerSecond} calls per second` });
+    },
+    /** Throws RpcError. */
+    demandPlace({ maxSubscriptions }: SocketRules): void {
+      if (ids.size < maxSubscriptions) return;
+      throw new RpcError('streamCount', { message: `at most ${maxSubscriptions} subscriptions per connection` });
+    },
+    add(id: number, rules: SocketRules, all: () => number): void {
+      ids.add(id);
+      notifiedAt = clock.monotonic();
+      if (cancelWatch === null)
+        cancelWatch = clock.timeout(Math.min(rules.quietMs, rules.silentMs), () => watch(rules, all));
+    },
+    remove: (id: number) => void ids.delete(id),
+    notified({ maxBehind }: SocketRules): void {
+      notifiedAt = clock.monotonic();
+      if (outlet.behind() > maxBehind) outlet.close(1008, `more than ${maxBehind} notifications behind`);
+    },
+    end: () => cancelWatch?.(),
   };
 }
 
@@ -180,23 +273,23 @@ function isLacking(reason: Parameters<Subscriber['refused']>[0]): boolean {
 }
 
 interface Held {
-  send(notification: Buffer): void;
+  send(notification: Buffer, credits?: number): void;
   release(): void;
 }
 
 /** Holds notifications until they are released, and forwards later ones. */
 function holdBack(outlet: Outlet, maxBytes: number): Held {
-  let waiting: Buffer[] | null = [];
+  let waiting: (() => void)[] | null = [];
   let bytes = 0;
   return {
-    send(notification) {
+    send(notification, credits) {
       bytes += notification.length;
-      if (waiting === null) outlet.send(notification);
-      else if (bytes <= maxBytes) waiting.push(notification);
+      if (waiting === null) outlet.send(notification, credits);
+      else if (bytes <= maxBytes) waiting.push(() => void outlet.send(notification, credits));
       else outlet.close(1013, 'too slow');
     },
     release() {
-      for (const notification of waiting ?? []) outlet.send(notification);
+      for (const send of waiting ?? []) send();
       waiting = null;
     },
   };
@@ -208,8 +301,10 @@ function withSubscriptionId(bytes: Buffer, at: Pick<JsonMember, 'start' | 'end'>
 
 /** The output to one client: a bounded queue. */
 export interface Outlet {
-  /** False when the client is too slow or closing; nothing more is sent then. */
-  send(message: Buffer | string): boolean;
+  /** False when the client is too slow or closing; nothing more is sent then. `credits`: its price; absent: that of its bytes. */
+  send(message: Buffer | string, credits?: number): boolean;
+  /** Messages that the client has not taken yet. */
+  behind(): number;
   /** Resolves when little waits for the client, or it has gone. */
   ready(): Promise<void>;
   close(code: number, reason: string): void;
@@ -231,6 +326,7 @@ export function createOutlet(socket: WebSocket, clock: Clock, maxQueuedBytes: nu
   const lease = tenant?.take('answerBytes', 0);
   let closing = false;
   const waiting: (() => void)[] = [];
+  let behind = 0;
   let cancelFarewell = () => {};
 
   function close(code: number, reason: string): void {
@@ -259,6 +355,7 @@ export function createOutlet(socket: WebSocket, clock: Clock, maxQueuedBytes: nu
   }
 
   function sent(): void {
+    behind -= 1;
     wake();
     if (lease !== undefined && socket.bufferedAmount < lease.amount) lease.set(socket.bufferedAmount);
   }
@@ -271,6 +368,7 @@ export function createOutlet(socket: WebSocket, clock: Clock, maxQueuedBytes: nu
         close(1013, 'too slow');
         return false;
       }
+      behind += 1;
       socket.send(message, { binary: false }, sent);
       if (lease !== undefined && lease.amount !== socket.bufferedAmount) mayHold(socket.bufferedAmount, 0);
       return true;
@@ -280,6 +378,7 @@ export function createOutlet(socket: WebSocket, clock: Clock, maxQueuedBytes: nu
         if (isReady()) resolve();
         else waiting.push(resolve);
       }),
+    behind: () => behind,
     close,
     end() {
       closing = true;
@@ -293,13 +392,15 @@ export function createOutlet(socket: WebSocket, clock: Clock, maxQueuedBytes: nu
 /** Output for notifications, which cost credits by their bytes. A client without credits is closed with 1008. */
 export function createPaidOutlet(outlet: Outlet, meter: StreamMeter, maxHeldBytes: number): Outlet {
   /** Notifications that wait while credits are charged; null: no charge is in flight. */
-  let held: Buffer[] | null = null;
+  let held: { readonly message: Buffer; readonly credits: number | undefined }[] | null = null;
   let heldBytes = 0;
   const waiting: (() => void)[] = [];
+  const priceOf = (message: Buffer | string, credits: number | undefined): readonly [bytes: number, credits: number] =>
+    credits === undefined ? [Buffer.byteLength(message), 0] : [0, credits];
 
-  function sendPaid(message: Buffer | string): boolean {
+  function sendPaid(message: Buffer | string, credits: number | undefined): boolean {
     const isSent = outlet.send(message);
-    if (isSent) meter.count(Buffer.byteLength(message));
+    if (isSent) meter.count(...priceOf(message, credits));
     return isSent;
   }
 
@@ -322,12 +423,12 @@ export function createPaidOutlet(outlet: Outlet, meter: StreamMeter, maxHeldByte
     const messages = held ?? [];
     held = null;
     heldBytes = 0;
-    for (const message of messages) {
-      if (!meter.affords(message.length)) {
+    for (const { message, credits } of messages) {
+      if (!meter.affords(...priceOf(message, credits))) {
         outlet.close(1008, 'max usage reached');
         return;
       }
-      sendPaid(message);
+      sendPaid(message, credits);
     }
   }
 
@@ -337,8 +438,9 @@ export function createPaidOutlet(outlet: Outlet, meter: StreamMeter, maxHeldByte
       if (held !== null) await new Promise<void>((resolve) => waiting.push(resolve));
       await outlet.ready();
     },
-    send(message) {
-      if (held === null && meter.affords(Buffer.byteLength(message))) return sendPaid(message);
+    behind: () => outlet.behind() + (held?.length ?? 0),
+    send(message, credits) {
+      if (held === null && meter.affords(...priceOf(message, credits))) return sendPaid(message, credits);
       const bytes = Buffer.from(message);
       heldBytes += bytes.length;
       if (heldBytes > maxHeldBytes) {
@@ -346,10 +448,10 @@ export function createPaidOutlet(outlet: Outlet, meter: StreamMeter, maxHeldByte
         return false;
       }
       if (held !== null) {
-        held.push(bytes);
+        held.push({ message: bytes, credits });
         return true;
       }
-      held = [bytes];
+      held = [{ message: bytes, credits }];
       void sendHeld();
       return true;
     },

@@ -4,7 +4,14 @@ import { decode32 } from '../../../src/lib/base58.ts';
 import { parseExact, stringify } from '../../../src/lib/json.ts';
 import { objectMembers } from '../../../src/lib/json-members.ts';
 import { zstdFrame } from '../../../src/lib/zstd.ts';
+import { type Clock, type Log, messageOf } from '../../../src/plugin/plugin.ts';
 import type { ChainBlock, KeyTable, NormalTransaction } from '../../../src/ports/block.ts';
+import type {
+  ParsedDetails,
+  ParsedMatch,
+  ParsedTransactions,
+  ParsedWanted,
+} from '../../../src/ports/parsed-transactions.ts';
 import { base64 } from '../../../src/solana/json-parsed/layout.ts';
 import {
   memoOf,
@@ -15,7 +22,8 @@ import {
   showTransaction,
 } from '../../../src/solana/show-transaction.ts';
 import { compileTransactionFilter, type FilterOptions } from '../filters.ts';
-import type { Batch, Feed } from '../hub.ts';
+import { GrpcError } from '../grpc-server.ts';
+import type { Batch, Board, Feed } from '../hub.ts';
 import { SLOT_STATUS } from '../wire/updates.ts';
 import { type SocketRequest, ZSTD } from './request.ts';
 
@@ -23,6 +31,7 @@ export interface SocketFeedOptions {
   readonly filters: FilterOptions;
   /** The newest final slot. */
   readonly root: () => number;
+  readonly parsed: ParsedFeeds | null;
 }
 
 export interface SocketFeed {
@@ -35,7 +44,20 @@ export interface SocketFeed {
 const BATCH_BYTES = 131_072;
 
 /** Throws GrpcError for a filter that is not allowed. */
-export function createSocketFeed(request: SocketRequest, options: SocketFeedOptions): SocketFeed {
+export function createSocketFeed(
+  request: SocketRequest,
+  project: string | null,
+  options: SocketFeedOptions,
+): SocketFeed {
+  if (request.kind === 'parsed') {
+    if (options.parsed === null) throw new GrpcError('unimplemented', 'transactions are not decoded here');
+    const { programs, instructionNames, include, roles } = request.filter;
+    const addresses = programs.length + instructionNames.length + include.length + roles.length;
+    return {
+      feed: options.parsed(request, project),
+      filterBytes: PARSED_FILTER_BYTES + addresses * PARSED_ENTRY_BYTES,
+    };
+  }
   if (request.kind !== 'transaction') return { feed: feedOf(request, options), filterBytes: 0 };
   const { level } = request;
   const matcher = compileTransactionFilter(request.filter, options.filters);
@@ -48,7 +70,7 @@ export function createSocketFeed(request: SocketRequest, options: SocketFeedOpti
   return { feed, filterBytes: matcher.bytes };
 }
 
-function feedOf(request: Exclude<SocketRequest, { kind: 'transaction' }>, options: SocketFeedOptions): Feed {
+function feedOf(request: Exclude<SocketRequest, { kind: 'transaction' | 'parsed' }>, options: SocketFeedOptions): Feed {
   const { level } = request;
   switch (request.kind) {
     case 'slot':
@@ -89,6 +111,66 @@ function feedOf(request: Exclude<SocketRequest, { kind: 'transaction' }>, option
       });
     }
   }
+}
+
+/** What a filter of parsed transactions takes in memory, about, and each address or name of it. */
+const PARSED_FILTER_BYTES = 1_024;
+const PARSED_ENTRY_BYTES = 256;
+
+type ParsedRequest = Extract<SocketRequest, { kind: 'parsed' }>;
+
+/** Makes the feeds of parsed transactions, all with the same board. */
+export type ParsedFeeds = (request: ParsedRequest, project: string | null) => Feed;
+
+const TRIES = 6;
+const RETRY_MS = 250;
+
+export function createParsedFeeds(parsed: ParsedTransactions, { clock, log }: { clock: Clock; log: Log }): ParsedFeeds {
+  const board = parsed.openBoard<Feed>();
+  const requests = new WeakMap<Feed, { readonly wanted: ParsedWanted; readonly details: ParsedDetails }>();
+
+  /** Upstreams that give interfaces may fail for a moment, or be behind the block. */
+  async function patiently<T>(slot: number, work: () => Promise<T>): Promise<T> {
+    for (let tries = 1; ; tries++) {
+      try {
+        return await work();
+      } catch (error) {
+        if (tries === TRIES) throw error;
+        log.debug({ slot, error: messageOf(error) }, 'interfaces of programs cannot be read; trying again');
+        await clock.sleep(RETRY_MS * 2 ** (tries - 1));
+      }
+    }
+  }
+
+  const batchesOf = (slot: number, matches: readonly ParsedMatch[], details: ParsedDetails) =>
+    join(matches.map((match) => notice('parsedTransaction', inSlot(slot, match.text(details)))));
+
+  const shared: Board = {
+    add(feed) {
+      board.set(feed, requests.get(feed)!.wanted);
+    },
+    remove: (feed) => board.remove(feed),
+    async content(block) {
+      const found = await patiently(block.slot, () => board.match(block, { isLive: true }));
+      const made = new Map<Feed, readonly Batch[]>();
+      for (const [feed, matches] of found) made.set(feed, batchesOf(block.slot, matches, requests.get(feed)!.details));
+      return made;
+    },
+  };
+  return ({ filter, details }, project) => {
+    const wanted = { filter, project };
+    const feed: Feed = {
+      ...{ level: 'confirmed', board: shared, slot: () => [] },
+      async content(block) {
+        const own = parsed.openBoard<Feed>();
+        own.set(feed, wanted);
+        const found = await patiently(block.slot, () => own.match(block, { isLive: false }));
+        return batchesOf(block.slot, found.get(feed) ?? [], details);
+      },
+    };
+    requests.set(feed, { wanted, details });
+    return feed;
+  };
 }
 
 type Form = Pick<Extract<SocketRequest, { kind: 'block' }>, 'encoding' | 'details' | 'rewards' | 'maxVersion'>;

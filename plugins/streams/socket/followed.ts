@@ -1,15 +1,20 @@
 /** Subscriptions of websockets, in the thread that has the sockets. Equal ones of all clients are one subscription of the other thread. */
-import type { FollowedSubscriber, FollowedSubscriptions, SocketCall } from '../../../src/plugin/host.ts';
+import type { FollowedSubscriber, FollowedSubscriptions, SocketCall, SocketRules } from '../../../src/plugin/host.ts';
 import { type ChainReader, type Clock, type Log, messageOf, RpcError } from '../../../src/plugin/plugin.ts';
 import { BUDGETS, type BudgetName, type Budgets, type Tenant } from '../../../src/ports/access.ts';
+import type { ParsedTransactions } from '../../../src/ports/parsed-transactions.ts';
 import type { OpenThreadLine } from '../../../src/ports/thread-line.ts';
 import { placeOfNumber } from './feed.ts';
 import { type Ask, ENDED, LINE, type Payer, type Tell, TRY_AGAIN } from './line.ts';
-import { readSocketRequest, type SocketRequest, servesFollowed } from './request.ts';
+import { PARSED, readSocketRequest, type SocketRequest, servesFollowed } from './request.ts';
 
 export interface FollowedOptions {
   readonly openLine: OpenThreadLine;
   readonly limits: { readonly maxAddresses: number; readonly maxParamsBytes: number };
+  /** Null: no transactions are decoded. */
+  readonly parsed: ParsedTransactions | null;
+  /** Rules of the sockets that have subscriptions of parsed transactions. */
+  readonly parsedRules: SocketRules;
   /** Why no block will come, or null. */
   readonly idle: () => string | null;
   readonly chain: ChainReader;
@@ -38,7 +43,16 @@ interface Shared {
   cancelTimeout: () => void;
 }
 
-export function createFollowed({ openLine, limits, idle, chain, clock, log }: FollowedOptions): Followed {
+export function createFollowed({
+  openLine,
+  limits,
+  parsed,
+  parsedRules,
+  idle,
+  chain,
+  clock,
+  log,
+}: FollowedOptions): Followed {
   const all = new Map<number, Shared>();
   const named = new Map<string, Shared>();
   let nextId = 1;
@@ -135,6 +149,7 @@ export function createFollowed({ openLine, limits, idle, chain, clock, log }: Fo
   return {
     serves: ({ method, params }) => servesFollowed(method, params),
     maxParamsBytes: () => limits.maxParamsBytes,
+    rules: ({ method }) => (method === PARSED ? parsedRules : null),
     subscribe(call: SocketCall, subscriber, tenant) {
       const refuse = (error: RpcError) => {
         subscriber.refused({ error });
@@ -144,18 +159,13 @@ export function createFollowed({ openLine, limits, idle, chain, clock, log }: Fo
       if (why !== null) return refuse(new RpcError('unavailable', { details: why }));
       let request: SocketRequest;
       try {
-        request = readSocketRequest(call.method, call.params, limits);
+        request = readSocketRequest(call.method, call.params, { maxAddresses: limits.maxAddresses, parsed });
       } catch (error) {
         if (error instanceof RpcError) return refuse(error);
         throw error;
       }
       if (request.kind !== 'account')
-        return join(
-          request.from === null ? `${call.method} ${call.paramsText ?? '[]'}` : null,
-          request,
-          subscriber,
-          tenant,
-        );
+        return join(request.from === null ? keyOf(call, request, tenant) : null, request, subscriber, tenant);
       const account = watchAccount({ request, subscriber, tenant, chain, clock, log });
       const leave = join(null, request, account, tenant);
       return () => {
@@ -175,6 +185,12 @@ export function createFollowed({ openLine, limits, idle, chain, clock, log }: Fo
       line?.close();
     },
   };
+}
+
+/** Equal for equal subscriptions. A project may have interfaces of its own, and then decodes other than the rest. */
+function keyOf({ method, paramsText }: SocketCall, { kind }: SocketRequest, tenant: Tenant | undefined): string {
+  const who = kind === 'parsed' ? (tenant?.id ?? '') : '';
+  return `${method} ${who} ${paramsText ?? '[]'}`;
 }
 
 /** As plain data. */

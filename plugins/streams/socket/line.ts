@@ -9,7 +9,7 @@ import type { OpenThreadLine } from '../../../src/ports/thread-line.ts';
 import type { FilterOptions } from '../filters.ts';
 import { GrpcError } from '../grpc-server.ts';
 import type { Batch, Hub, Leave, Reader } from '../hub.ts';
-import { createSocketFeed } from './feed.ts';
+import { createSocketFeed, type ParsedFeeds } from './feed.ts';
 import type { SocketRequest } from './request.ts';
 
 /** The project, or the address of a client without a key, that a subscription is for. */
@@ -49,6 +49,8 @@ export interface BlockSideOptions {
   readonly openLine: OpenThreadLine;
   readonly hub: Hub;
   readonly filters: FilterOptions;
+  /** Null: no transactions are decoded. */
+  readonly parsed: ParsedFeeds | null;
   readonly tenants: Tenants;
   /** Null: credits are not counted. */
   readonly charges: AccessCharges | null;
@@ -139,7 +141,9 @@ export function serveSockets(options: BlockSideOptions): () => void {
       ...{ waiting: 0, mayBegin: request.from === null, isOver: false, leave: null, resume: null, tenant, lease },
     };
     try {
-      const { feed, filterBytes } = createSocketFeed(request, { filters, root: hub.finalSlot });
+      const { feed, filterBytes } = createSocketFeed(request, payer?.id ?? null, {
+        ...{ filters, root: hub.finalSlot, parsed: options.parsed },
+      });
       lease.set(filterBytes);
       // Its first block may come at once.
       seats.set(id, seat);

@@ -1,6 +1,7 @@
 /** The parameters of subscriptions over a websocket, as plain data that crosses threads. */
 import { isPlainObject } from '../../../src/lib/json.ts';
 import { RpcError } from '../../../src/plugin/plugin.ts';
+import type { ParsedDetails, ParsedFilter, ParsedTransactions } from '../../../src/ports/parsed-transactions.ts';
 import type { TransactionEncoding } from '../../../src/solana/show-transaction.ts';
 import type { Level } from '../filters.ts';
 import type { TransactionFilter } from '../wire/request.ts';
@@ -32,6 +33,13 @@ export type SocketRequest =
     }
   | { readonly kind: 'slot'; readonly level: Level; readonly from: null }
   | {
+      readonly kind: 'parsed';
+      readonly level: 'confirmed';
+      readonly filter: ParsedFilter;
+      readonly details: ParsedDetails;
+      readonly from: number | null;
+    }
+  | {
       readonly kind: 'account';
       readonly level: Level;
       readonly address: string;
@@ -41,12 +49,13 @@ export type SocketRequest =
     };
 
 /** Subscriptions that only this daemon has, and those that nodes may have. */
-const ALWAYS = 'transactionSubscribe';
+export const PARSED = 'parsedTransactionSubscribe';
+const ALWAYS: readonly string[] = ['transactionSubscribe', PARSED];
 const OTHERWISE: readonly string[] = ['blockSubscribe', 'logsSubscribe', 'slotSubscribe'];
 
 /** Null for a subscription that is not served from blocks. */
 export function servesFollowed(method: string, params: unknown): 'always' | 'otherwise' | null {
-  if (method === ALWAYS) return 'always';
+  if (ALWAYS.includes(method)) return 'always';
   if (OTHERWISE.includes(method)) return 'otherwise';
   if (method !== 'accountSubscribe' || !Array.isArray(params)) return null;
   const options: unknown = params[1];
@@ -56,6 +65,8 @@ export function servesFollowed(method: string, params: unknown): 'always' | 'oth
 export interface RequestLimits {
   /** Addresses in each list of a filter. */
   readonly maxAddresses: number;
+  /** Null: transactions are not decoded here. */
+  readonly parsed: Pick<ParsedTransactions, 'readFilter'> | null;
 }
 
 /** Throws RpcError. */
@@ -66,6 +77,8 @@ export function readSocketRequest(method: string, params: unknown, limits: Reque
   switch (method) {
     case 'transactionSubscribe':
       return readTransactions(first, second, limits);
+    case PARSED:
+      return readParsed(first, second, limits);
     case 'blockSubscribe':
       return readBlocks(first, optionsOf(second));
     case 'logsSubscribe':
@@ -189,6 +202,34 @@ function addressesOf(
 
 /** 32 bytes in base58; whether they are is found when the filter is made. */
 const ADDRESS = /^[1-9A-HJ-NP-Za-km-z]{32,44}$/;
+
+// -------------------------------------------------------------------------------------------------------------- parsed
+
+const PARSED_DETAILS: readonly ParsedDetails[] = ['full', 'matched', 'raw'];
+const PARSED_OPTIONS = ['commitment', 'details', 'fromSlot'];
+
+/** Clients show the message of an error, and nothing else of it. Unknown members and members that are null are refused. */
+function readParsed(filter: unknown, given: unknown, { parsed }: RequestLimits): SocketRequest {
+  if (parsed === null)
+    throw new RpcError('methodNotFound', { details: 'the plugin parsed, which decodes transactions, is not enabled' });
+  const read = parsed.readFilter(filter);
+  if ('problem' in read) throw new RpcError(read.isLimit ? 'streamLimit' : 'invalidParams', { message: read.problem });
+  const refuse = (message: string) => new RpcError('invalidParams', { message });
+  if (given !== undefined && !isPlainObject(given)) throw refuse('options must be an object');
+  const options = given ?? {};
+  for (const [name, value] of Object.entries(options)) {
+    if (!PARSED_OPTIONS.includes(name)) throw refuse(`unknown field \`${name.slice(0, 64)}\` in options`);
+    if (value === null) throw refuse(`${name} must not be null; leave it out`);
+  }
+  const { commitment = 'confirmed', details = 'full', fromSlot } = options;
+  if (commitment !== 'confirmed') throw refuse('commitment must be confirmed');
+  if (!PARSED_DETAILS.includes(details as ParsedDetails)) throw refuse('details must be one of full, matched, raw');
+  if (fromSlot !== undefined && !isInteger(fromSlot, Number.MAX_SAFE_INTEGER)) throw refuse('fromSlot must be a slot');
+  return {
+    ...{ kind: 'parsed', level: 'confirmed', filter: read.filter, details: details as ParsedDetails },
+    from: (fromSlot ?? null) as number | null,
+  };
+}
 
 // ---------------------------------------------------------------------------------------------------- those of nodes
 

@@ -96,17 +96,18 @@ export function parseTransaction(tx: NormalTransaction, block: BlockFacts, parts
 
 /** The accounts of a transaction with their rights in the message. */
 function usesOf(tx: NormalTransaction, keys: KeyTable): readonly AccountUse[] {
-  const { numRequiredSignatures: signers, numReadonlySignedAccounts, numReadonlyUnsignedAccounts } = tx.header;
-  const loadedWritableEnd = tx.staticKeyCount + tx.loadedWritableCount;
+  const { numRequiredSignatures: signers } = tx.header;
   return Array.from(tx.keys, (id, at): AccountUse => {
-    const isWritable =
-      at >= tx.staticKeyCount
-        ? at < loadedWritableEnd
-        : at < signers
-          ? at < signers - numReadonlySignedAccounts
-          : at < tx.staticKeyCount - numReadonlyUnsignedAccounts;
-    return { pubkey: keys.base58(id), isSigner: at < signers, isWritable };
+    return { pubkey: keys.base58(id), isSigner: at < signers, isWritable: isWritableAt(tx, at) };
   });
+}
+
+/** Whether the message lets the transaction write the account at a position of its keys; false at -1. */
+export function isWritableAt(tx: NormalTransaction, at: number): boolean {
+  const { numRequiredSignatures: signers, numReadonlySignedAccounts, numReadonlyUnsignedAccounts } = tx.header;
+  if (at < 0 || at >= tx.keys.length) return false;
+  if (at >= tx.staticKeyCount) return at < tx.staticKeyCount + tx.loadedWritableCount;
+  return at < signers ? at < signers - numReadonlySignedAccounts : at < tx.staticKeyCount - numReadonlyUnsignedAccounts;
 }
 
 const UNKNOWN: AccountUse = { pubkey: '', isSigner: false, isWritable: false };

@@ -3,7 +3,13 @@ import assert from 'node:assert/strict';
 import { parseInstructionData } from '@codama/dynamic-parsers';
 import { rootNodeFromAnchor } from '@codama/nodes-from-anchor';
 import anchor, { type Idl } from '@coral-xyz/anchor';
+import { createParsedTransactions } from '../../../plugins/parsed/board.ts';
+import { encode32 } from '../../../src/lib/base58.ts';
+import type { ChainBlock } from '../../../src/ports/block.ts';
+import { decodeEntries } from '../../../src/solana/decode/decode-block.ts';
 import { type AccountUse, readIdl } from '../../../src/solana/idl/read-idl.ts';
+import { createWords } from '../../../src/solana/parsers/words.ts';
+import { createSfc32 } from '../../helpers/sfc32.ts';
 import { paired, ratioOf } from '../paired.ts';
 import type { Row, RowResult, RunOptions } from '../row.ts';
 
@@ -149,4 +155,90 @@ async function run({ size, seed, say }: RunOptions): Promise<RowResult[]> {
   });
 }
 
-export const row: Row = { id: 'parsed', name: 'instructions decoded by an IDL', run };
+const FILTERS = 100_000;
+const TRANSACTIONS = 1_000;
+const PER_TRANSACTION = 8;
+const KEYS = 20;
+/** For an instruction that nobody asked for. */
+const GOAL_US = 2;
+
+/** A block of transactions that share no program or account with the filters. */
+function strangers(random: ReturnType<typeof createSfc32>, count: number): ChainBlock {
+  const keys = Array.from({ length: count * 4 }, () => randomKey(random));
+  const entries = Array.from({ length: count }, () => {
+    const own = Array.from({ length: KEYS }, () => keys[random.below(keys.length)]!);
+    const calls = Array.from({ length: PER_TRANSACTION }, () => [
+      KEYS - 1 - random.below(4),
+      ...[ACCOUNTS, ...Array.from({ length: ACCOUNTS }, () => random.below(KEYS))],
+      ...[8, ...randomKey(random).subarray(0, 8)],
+    ]);
+    const signature = Buffer.concat([randomKey(random), randomKey(random)]);
+    const head = [1, ...signature, 1, 0, 4, KEYS];
+    const wire = Buffer.from([
+      ...head,
+      ...own.flatMap((key) => [...key]),
+      ...randomKey(random),
+      calls.length,
+      ...calls.flat(),
+    ]);
+    const balances = Array.from({ length: KEYS }, () => 1);
+    const meta = { err: null, fee: 5_000, preBalances: balances, postBalances: balances, innerInstructions: [] };
+    return { transaction: [wire.toString('base64'), 'base64'], meta, version: 'legacy' };
+  });
+  const block = decodeEntries(1, entries, new Uint8Array(32));
+  return { ...block, slot: 1, blockTime: null } as unknown as ChainBlock;
+}
+
+const randomKey = (random: ReturnType<typeof createSfc32>): Buffer =>
+  Buffer.from(Array.from({ length: 32 }, () => random.below(256)));
+
+/** Subscriptions with a program, an account, or both, compared with a block that has nothing for them. */
+async function matching({ size, seed, say }: RunOptions): Promise<RowResult> {
+  const filters = size === 'smoke' ? 100 : FILTERS;
+  const count = size === 'smoke' ? 20 : TRANSACTIONS;
+  const random = createSfc32(seed);
+  const never = () => Promise.reject(new Error('nobody asked for it'));
+  const parsed = createParsedTransactions({
+    interfaces: { learn: never, follow: () => undefined },
+    ownOf: never,
+    words: createWords(null),
+    random: { bytes: (bytes) => randomKey(random).subarray(0, bytes), float: random.float, uuid: () => '' },
+  });
+  const board = parsed.openBoard<number>();
+  for (let at = 0; at < filters; at++) {
+    const [programs, include] = [at % 3 === 1 ? [] : [1], at % 3 === 0 ? [] : [1, 2]].map((list) =>
+      list.map(() => encode32(randomKey(random))),
+    );
+    const filter = { programs: programs!, include: include!, instructionNames: [], roles: [] };
+    board.set(at, { filter: { ...filter, includeFailed: false, includeCpi: true }, project: null });
+  }
+  const block = strangers(random, count);
+  say(`${filters} filters of parsed transactions`);
+  const instructions = count * PER_TRANSACTION;
+  const ours: number[] = [];
+  for (let turn = 0; turn < 20; turn++) {
+    const from = performance.now();
+    assert.equal((await board.match(block, { isLive: true })).size, 0);
+    ours.push(((performance.now() - from) * 1_000) / instructions);
+  }
+  const median = [...ours].sort((left, right) => left - right)[ours.length >> 1]!;
+  return {
+    row: 'parsed/matching',
+    name: 'an instruction that no subscription wants',
+    unit: 'µs',
+    ours,
+    baseline: [],
+    ratio: null,
+    goal: `< ${GOAL_US} µs`,
+    verdict: size === 'smoke' ? 'not assessed' : median < GOAL_US ? 'met' : 'missed',
+    sizes: { filters, instructions, accounts: ACCOUNTS },
+    seed,
+    notes: ['filters with a program, accounts, or both; the look-up of all keys of the block counts'],
+  };
+}
+
+export const row: Row = {
+  id: 'parsed',
+  name: 'instructions decoded by an IDL',
+  run: async (options) => [...(await run(options)), await matching(options)],
+};

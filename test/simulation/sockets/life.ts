@@ -190,13 +190,14 @@ export async function socketLife(seed: number): Promise<string | null> {
         mine?.seen.add(number);
         return true;
       },
+      behind: () => 0,
       ready: async () => undefined,
       close: () => leave(),
       end: () => {},
     };
     const price = () => ({ product: 'rpc', credits: 1, groups: [] }) as const;
     const subscriptions = createSubscriptions({
-      ...{ hub, followed: null },
+      ...{ hub, followed: null, clock },
       outlet,
       price,
       maxSubscriptions: 5,

@@ -1,0 +1,366 @@
+/**
+ * Filters of subscriptions and webhooks, compared with blocks. Addresses are looked up once per distinct key of a block; only transactions
+ * with an instruction that could be wanted are decoded, and each is written once for all who want the same.
+ */
+import { setImmediate as yieldToOthers } from 'node:timers/promises';
+import { decode32 } from '../../src/lib/base58.ts';
+import { stringify } from '../../src/lib/json.ts';
+import type { Random } from '../../src/plugin/plugin.ts';
+import type { ChainBlock, NormalInstruction, NormalTransaction } from '../../src/ports/block.ts';
+import type {
+  ParsedBoard,
+  ParsedDetails,
+  ParsedMatch,
+  ParsedTransactions,
+  ParsedWanted,
+} from '../../src/ports/parsed-transactions.ts';
+import { type AddressIndex, createAddressIndex } from '../../src/solana/address-set.ts';
+import {
+  type FindInterface,
+  type ParsedInstruction,
+  type ParsedTransaction,
+  type ParseParts,
+  parseTransaction,
+} from '../../src/solana/idl/parse-transaction.ts';
+import { type CompiledFilter, compileFilter, placesOf, readFilter } from './filter.ts';
+import type { Interfaces, OwnOf } from './interfaces.ts';
+
+export interface BoardParts {
+  readonly interfaces: Pick<Interfaces, 'learn' | 'follow'>;
+  readonly ownOf: OwnOf;
+  readonly words: ParseParts['words'];
+  readonly random: Random;
+}
+
+/** How long blocks are compared and decoded without a pause. */
+const TURN_MS = 5;
+const SEED_BYTES = 16;
+
+export function createParsedTransactions(parts: BoardParts): ParsedTransactions {
+  /** What was decoded of the blocks of late, for all boards. */
+  const known = new WeakMap<ChainBlock, BlockWords>();
+  return {
+    readFilter,
+    openBoard: () =>
+      createBoard(parts, (block) => {
+        const words = known.get(block) ?? createBlockWords(block, parts);
+        known.set(block, words);
+        return words;
+      }),
+  };
+}
+
+interface Entry<Owner> {
+  readonly owner: Owner;
+  readonly number: number;
+  readonly project: string | null;
+  readonly filter: CompiledFilter;
+  readonly index: AddressIndex;
+  readonly keys: readonly Uint8Array[];
+}
+
+function createBoard<Owner>(
+  { interfaces, random }: BoardParts,
+  wordsOf: (block: ChainBlock) => BlockWords,
+): ParsedBoard<Owner> {
+  const newIndex = () =>
+    createAddressIndex({ seed: new Uint32Array(Uint8Array.from(random.bytes(SEED_BYTES)).buffer) });
+  const indexes = { program: newIndex(), account: newIndex() };
+  const byOwner = new Map<Owner, Entry<Owner>>();
+  const entries: (Entry<Owner> | undefined)[] = [];
+  const free: number[] = [];
+
+  function remove(owner: Owner): void {
+    const entry = byOwner.get(owner);
+    if (entry === undefined) return;
+    byOwner.delete(owner);
+    for (const key of entry.keys) entry.index.remove(key, entry.number);
+    entries[entry.number] = undefined;
+    free.push(entry.number);
+  }
+
+  function set(owner: Owner, { filter, project }: ParsedWanted): void {
+    remove(owner);
+    const { where, addresses } = placesOf(filter);
+    const number = free.pop() ?? entries.length;
+    const [index, keys] = [indexes[where], addresses.map((address) => decode32(address)!)];
+    const entry = { owner, number, project, filter: compileFilter(filter), index, keys };
+    for (const key of keys) index.add(key, number);
+    entries[number] = entry;
+    byOwner.set(owner, entry);
+  }
+
+  return {
+    set,
+    remove,
+    async match(block, { isLive }) {
+      const found = new Map<Owner, ParsedMatch[]>();
+      if (isLive) interfaces.follow(block);
+      if (byOwner.size === 0) return found;
+      const turn = createTurn();
+      const looks = { program: marksOf(block, indexes.program), account: marksOf(block, indexes.account) };
+      if (looks.program === null && looks.account === null) return found;
+      const candidates: (readonly [NormalTransaction, Hits<Owner>])[] = [];
+      for (const tx of block.transactions) {
+        if (tx.isVote || !hasMark(tx.keys, looks)) continue;
+        const hits = hitsOf(block, tx, looks, { indexes, entries });
+        if (hits.size > 0) candidates.push([tx, hits]);
+        if (turn.isOver()) await turn.next();
+      }
+      if (candidates.length === 0) return found;
+      const words = wordsOf(block);
+      await words.learn(candidates.map(([tx]) => tx));
+      for (const [tx, hits] of candidates)
+        for (const [entry, positions] of hits) {
+          // It may have left while the interfaces were read.
+          if (byOwner.get(entry.owner) !== entry) continue;
+          const match = (await words.of(tx, entry.project)).match(entry.filter, positions);
+          if (turn.isOver()) await turn.next();
+          if (match === null) continue;
+          const list = found.get(entry.owner);
+          if (list === undefined) found.set(entry.owner, [match]);
+          else list.push(match);
+        }
+      return found;
+    },
+  };
+}
+
+function createTurn() {
+  let end = performance.now() + TURN_MS;
+  return {
+    isOver: () => performance.now() > end,
+    async next() {
+      await yieldToOthers();
+      end = performance.now() + TURN_MS;
+    },
+  };
+}
+
+/** The entry + 1 of each key of the block, 0 for one that is in no filter; null where none is. */
+function marksOf({ keys }: ChainBlock, index: AddressIndex): Uint32Array | null {
+  if (index.size === 0) return null;
+  const marks = new Uint32Array(keys.size);
+  index.findAll(keys.words, keys.size, marks);
+  return marks.some((mark) => mark !== 0) ? marks : null;
+}
+
+interface Looks {
+  readonly program: Uint32Array | null;
+  readonly account: Uint32Array | null;
+}
+
+function hasMark(ids: Uint32Array, { program, account }: Looks): boolean {
+  for (let at = 0; at < ids.length; at++) {
+    const id = ids[at]!;
+    if ((program !== null && program[id] !== 0) || (account !== null && account[id] !== 0)) return true;
+  }
+  return false;
+}
+
+/** Filters with the instructions that they may want, by their positions in the order of execution. */
+type Hits<Owner> = Map<Entry<Owner>, number[]>;
+
+interface Filters<Owner> {
+  readonly indexes: { readonly program: AddressIndex; readonly account: AddressIndex };
+  readonly entries: readonly (Entry<Owner> | undefined)[];
+}
+
+function hitsOf<Owner>(
+  { keys }: ChainBlock,
+  tx: NormalTransaction,
+  looks: Looks,
+  { indexes, entries }: Filters<Owner>,
+): Hits<Owner> {
+  const hits: Hits<Owner> = new Map();
+  const hasFailed = tx.error !== null;
+  const addressAt = (at: number) => {
+    const id = tx.keys[at];
+    return id === undefined ? '' : keys.base58(id);
+  };
+
+  function consider(entry: Entry<Owner>, item: NormalInstruction, position: number, isInner: boolean): void {
+    const { includeFailed, includeCpi, programs, include } = entry.filter;
+    if ((hasFailed && !includeFailed) || (isInner && !includeCpi)) return;
+    const positions = hits.get(entry);
+    // Found before, by another of its accounts.
+    if (positions?.at(-1) === position) return;
+    if (programs !== null && !programs.has(addressAt(item.programIndex))) return;
+    if (include !== null && !item.accounts.some((at) => include.has(addressAt(at)))) return;
+    if (positions === undefined) hits.set(entry, [position]);
+    else positions.push(position);
+  }
+
+  function lookUp(where: keyof Looks, at: number, item: NormalInstruction, position: number, isInner: boolean): void {
+    const marks = looks[where];
+    const id = tx.keys[at];
+    if (marks === null || id === undefined || marks[id] === 0) return;
+    const [index, mark] = [indexes[where], marks[id]! - 1];
+    const count = index.ownerCount(mark);
+    for (let one = 0; one < count; one++) {
+      const entry = entries[index.ownerAt(mark, one)];
+      if (entry !== undefined) consider(entry, item, position, isInner);
+    }
+  }
+
+  let position = 0;
+  const look = (item: NormalInstruction, isInner: boolean) => {
+    lookUp('program', item.programIndex, item, position, isInner);
+    if (looks.account !== null) for (const at of item.accounts) lookUp('account', at, item, position, isInner);
+    position += 1;
+  };
+  // In the order of `parseTransaction`.
+  tx.instructions.forEach((item, at) => {
+    look(item, false);
+    for (const group of tx.innerInstructions) {
+      if (group.index !== at) continue;
+      for (const inner of group.instructions) look(inner, true);
+    }
+  });
+  return hits;
+}
+
+// ------------------------------------------------------------------------------------------------------- what is sent
+
+interface BlockWords {
+  /** Reads the interfaces that these transactions need. Errors: they cannot be read now. */
+  learn(transactions: readonly NormalTransaction[]): Promise<void>;
+  /** A transaction as a project sees it; it was learned. */
+  of(tx: NormalTransaction, project: string | null): Promise<TransactionWords>;
+}
+
+interface TransactionWords {
+  /** Null when none of the instructions at these positions is wanted. */
+  match(filter: CompiledFilter, positions: readonly number[]): ParsedMatch | null;
+}
+
+/** Nobody waits for it in a call, and no project is charged for it. */
+const NEVER = new AbortController().signal;
+
+function createBlockWords(block: ChainBlock, { interfaces, ownOf, words }: BoardParts): BlockWords {
+  const { slot, keys } = block;
+  const learned = new Set<string>();
+  const finds = new Map<string | null, FindInterface>();
+  let find: Awaited<ReturnType<Interfaces['learn']>> | null = null;
+  const made = new Map<string | null, Map<number, TransactionWords>>();
+
+  async function findFor(project: string | null): Promise<FindInterface> {
+    const existing = finds.get(project);
+    if (existing !== undefined) return existing;
+    const own = project === null ? null : await ownOf(project, { mayBeOld: true });
+    const one = own === null ? find!.find : find!.with(own).find;
+    finds.set(project, one);
+    return one;
+  }
+
+  return {
+    async learn(transactions) {
+      const programs = new Set(transactions.flatMap((tx) => programsOf(tx).map((id) => keys.base58(id))));
+      if (find !== null && [...programs].every((program) => learned.has(program))) return;
+      for (const program of programs) learned.add(program);
+      find = await interfaces.learn(new Map(Array.from(learned, (program) => [program, slot])), { signal: NEVER });
+      finds.clear();
+    },
+    async of(tx, project) {
+      const found = await findFor(project);
+      // Where a project has no interfaces of its own, it sees what all see.
+      const who = found === find!.find ? null : project;
+      const byIndex = made.get(who) ?? new Map<number, TransactionWords>();
+      made.set(who, byIndex);
+      let one = byIndex.get(tx.index);
+      if (one === undefined) {
+        const parsed = parseTransaction(tx, { slot, blockTime: block.blockTime, keys }, { find: found, words });
+        one = createTransactionWords(
+          tx,
+          parsed,
+          who,
+          Array.from(tx.keys, (id) => keys.base58(id)),
+        );
+        byIndex.set(tx.index, one);
+      }
+      return one;
+    },
+  };
+}
+
+/** Ids of the programs that a transaction calls. */
+function programsOf(tx: NormalTransaction): readonly number[] {
+  const positions = new Set(tx.instructions.map(({ programIndex }) => programIndex));
+  for (const { instructions } of tx.innerInstructions)
+    for (const { programIndex } of instructions) positions.add(programIndex);
+  return Array.from(positions, (at) => tx.keys[at]).filter((id) => id !== undefined);
+}
+
+function createTransactionWords(
+  { signature, index }: NormalTransaction,
+  parsed: ParsedTransaction,
+  project: string | null,
+  accountKeys: readonly string[],
+): TransactionWords {
+  const { instructions } = parsed;
+  const texts = new Map<string, string>();
+  const once = (key: string, make: () => string): string => {
+    let text = texts.get(key);
+    if (text === undefined) {
+      text = make();
+      texts.set(key, text);
+    }
+    return text;
+  };
+  const facts = {
+    ...{ signature, slot: parsed.slot, blockTime: null, feePayer: parsed.feePayer, fee: parsed.fee },
+  };
+  const outcome = {
+    status: parsed.transactionStatus === 'OK' ? 'ok' : 'error',
+    error: parsed.error ?? null,
+    summary: parsed.summary,
+  };
+  const { nativeTransfers, tokenTransfers } = parsed;
+  const whole = () =>
+    once('transaction', () => stringify({ ...facts, accountKeys, ...outcome, nativeTransfers, tokenTransfers }));
+  const bare = () => once('bare', () => stringify({ ...facts, ...outcome }));
+  const shown = (at: number) => once(`instruction ${at}`, () => stringify(shownOf(instructions[at]!)));
+  const raw = (at: number) => once(`raw ${at}`, () => stringify(rawOf(instructions[at]!)));
+  const all = () => once('instructions', () => instructions.map((_, at) => shown(at)).join());
+
+  function textOf(details: ParsedDetails, hits: readonly number[]): string {
+    switch (details) {
+      case 'full':
+        return `{"transaction":${whole()},"instructions":[${all()}],"matchedIndexes":[${hits.join()}]}`;
+      case 'matched':
+        return `{"transaction":${whole()},"instructions":[${hits.map(shown).join()}]}`;
+      case 'raw':
+        return `{"transaction":${bare()},"instructions":[${hits.map(raw).join()}]}`;
+    }
+  }
+
+  return {
+    match({ takes }, positions) {
+      const hits = positions.filter((at) => takes(instructions[at]!));
+      if (hits.length === 0) return null;
+      const key = (details: ParsedDetails) => `${details} ${hits.join()} ${project ?? ''}`;
+      return { index, signature, key, text: (details) => once(key(details), () => textOf(details, hits)) };
+    },
+  };
+}
+
+const shownOf = ({ rawAccounts, rawData, decoded, ...rest }: ParsedInstruction) => ({
+  instructionIndex: rest.instructionIndex,
+  innerInstructionIndex: rest.innerInstructionIndex,
+  stackHeight: rest.stackHeight,
+  programId: rest.programId,
+  programName: rest.programName,
+  instructionName: rest.instructionName,
+  summary: rest.summary,
+  decoded,
+  // What was not decoded is there as it is.
+  ...(decoded === null && { rawData, rawAccounts }),
+});
+
+const rawOf = ({
+  instructionIndex,
+  innerInstructionIndex,
+  stackHeight,
+  programId,
+  rawData: data,
+}: ParsedInstruction) => ({ instructionIndex, innerInstructionIndex, stackHeight, programId, data });
