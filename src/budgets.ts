@@ -35,7 +35,7 @@ export type Rooms = Partial<Record<BudgetName, number>>;
 /** The budgets that are counted in memory; the others are counted in the database. */
 const HELD = [
   ...(['requestBytes', 'answerBytes', 'upstreamCalls', 'sockets', 'subscriptions', 'subscriptionBytes'] as const),
-  ...(['streams', 'streamFilters', 'streamFilterBytes'] as const),
+  ...(['streams', 'streamFilters', 'streamFilterBytes', 'passedStreams'] as const),
 ] as const;
 
 /** Part of a shared limit that is reserved for tenants below their fair share. */

@@ -28,7 +28,7 @@ const grpc = Type.Object(
         url: Type.Union([Type.String({ format: 'http-url', ...secret }), Type.Null()], {
           default: null,
           description:
-            'a Yellowstone server to which filters of accounts and entries are passed on; null = they are refused',
+            'a Yellowstone server to which subscriptions with accounts or entries are passed on; null = they are refused',
           ...secret,
         }),
         token: Type.Union([Type.String(secret), Type.Null()], {
@@ -36,8 +36,11 @@ const grpc = Type.Object(
           description: 'its x-token',
           ...secret,
         }),
+        maxMessageBytes: reloadable(
+          count(134_217_728, 'largest update of it; counts as answerBytes of the project while it arrives'),
+        ),
       },
-      { ...closed, default: {}, description: 'updates that only a Yellowstone server has' },
+      { ...closed, default: {}, description: 'subscriptions that only a Yellowstone server can answer' },
     ),
     maxConnections: count(1_000, 'open connections; when full, a new one replaces the oldest one without a call'),
     maxQueuedBytes: reloadable(count(16_777_216, 'bytes queued for a slow reader; beyond that its subscription ends')),

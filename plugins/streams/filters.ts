@@ -29,7 +29,7 @@ export interface FilterOptions {
   readonly limits: FilterLimits;
   /** Four secret random words. */
   readonly seed: Uint32Array;
-  /** Whether a Yellowstone server gives updates of accounts and entries. */
+  /** Whether there is a Yellowstone server that answers what only such a one has. */
   readonly passesOn?: () => boolean;
 }
 
@@ -50,8 +50,6 @@ export interface Filters {
   matchSlot(status: number): Labels | null;
   /** Bytes that the addresses take. */
   readonly bytes: number;
-  /** Whether nothing ever matches. */
-  readonly isEmpty: boolean;
 }
 
 const CUCKOO_WEIGHT = 16;
@@ -79,7 +77,7 @@ export function weightOf({
 
 /** Throws GrpcError for filters that are not allowed. */
 export function compileFilters(request: SubscribeRequest, { limits, seed, passesOn }: FilterOptions): Filters {
-  refuseUnavailable(request, passesOn?.() ?? false);
+  if (passesOn?.() !== true) refuseUnavailable(request);
   const { accounts, entries, slots, blocksMeta } = request;
   for (const { size } of [
     accounts,
@@ -144,7 +142,6 @@ export function compileFilters(request: SubscribeRequest, { limits, seed, passes
 
   return {
     level,
-    isEmpty: slots.size + transactions.length + statuses.length + blocks.length + metas.length === 0,
     bytes: sets.reduce((sum, set) => sum + (set?.bytes ?? 0), 0),
     match(block) {
       const found: Match[] = [];
@@ -165,13 +162,18 @@ export function compileFilters(request: SubscribeRequest, { limits, seed, passes
   };
 }
 
-/** What cannot be given: it is refused by name, never silently left out. */
-function refuseUnavailable({ accounts, entries, blocks }: SubscribeRequest, passesOn: boolean): void {
+/** Whether the request asks for something that blocks of an RPC upstream do not have. */
+export const needsYellowstone = ({ accounts, entries, blocks }: SubscribeRequest): boolean =>
+  accounts.size + entries.size > 0 ||
+  [...blocks.values()].some(({ includeAccounts, includeEntries }) => includeAccounts || includeEntries);
+
+/** What cannot be given is refused by name, never silently left out. */
+function refuseUnavailable({ accounts, entries, blocks }: SubscribeRequest): void {
   const refuse = (what: string): never => {
     throw new GrpcError('unimplemented', `${what} are not available from this server`);
   };
-  if (accounts.size > 0 && !passesOn) refuse('updates of accounts');
-  if (entries.size > 0 && !passesOn) refuse('updates of entries');
+  if (accounts.size > 0) refuse('updates of accounts');
+  if (entries.size > 0) refuse('updates of entries');
   for (const { includeAccounts, includeEntries } of blocks.values()) {
     if (includeAccounts) refuse('blocks with accounts (include_accounts)');
     if (includeEntries) refuse('blocks with entries (include_entries)');

@@ -30,7 +30,7 @@ export interface GeyserOptions {
   readonly gate: Gate | null;
   /** Null: credits are not counted. */
   readonly charges: AccessCharges | null;
-  /** Null: updates of accounts and entries are refused. */
+  /** Null: what only a Yellowstone server has is refused. */
   readonly passOn: PassOn | null;
   readonly tenants: Tenants;
   /** Limits that all listeners have. */

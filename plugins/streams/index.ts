@@ -24,8 +24,6 @@ import { createFollowed } from './socket/followed.ts';
 import { serveSockets } from './socket/line.ts';
 
 const SESSION_PING_MS = 30_000;
-/** The data of an account is at most 10 MiB. */
-const MOST_PASSED_BYTES = 16_777_216;
 /** How long streams have to send their status before the drain goes on. */
 const DRAIN_MS = 1_000;
 const EXIT_TEMPORARY = 75;
@@ -59,7 +57,8 @@ export default defineHostPlugin({
     const seed = new Uint32Array(random.bytes(16).slice().buffer);
     const hub = createHub({ metrics, log, limits: grpc, blocks });
     const { url, token } = grpc.upstream;
-    const passOn = url === null ? null : createPassOn({ url, token, maxMessageBytes: MOST_PASSED_BYTES, clock });
+    const maxMessageBytes = () => grpc.upstream.maxMessageBytes;
+    const passOn = url === null ? null : createPassOn({ url, token, maxMessageBytes, clock, log });
     ctx.onStop(() => passOn?.close());
     const geyser = createGeyser({
       ...{ config, version, hub, chain, clock, log, metrics, tenants, http, passOn },

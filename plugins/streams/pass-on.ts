@@ -1,126 +1,245 @@
-/** Updates of accounts and entries, which only a Yellowstone server has: one stream there for each subscription here, over one connection. */
-import { type ClientHttp2Session, connect, constants } from 'node:http2';
+/**
+ * Subscriptions that only a Yellowstone server can answer: one stream there for each stream here, over as few connections as it allows.
+ * They are passed on whole, so that one server decides the order of everything that is in them.
+ */
+import { type ClientHttp2Session, type ClientHttp2Stream, connect, constants } from 'node:http2';
 import { ProtobufReader, ProtobufWriter } from '../../src/lib/protobuf.ts';
-import { type Clock, messageOf } from '../../src/plugin/plugin.ts';
+import { type Clock, type Log, messageOf } from '../../src/plugin/plugin.ts';
+import type { Tenant } from '../../src/ports/access.ts';
 import { frame, GrpcError, readMessages, STATUS, type StatusName } from './grpc-server.ts';
 
 export interface PassOnOptions {
   readonly url: string;
   /** Its `x-token`; null: none. */
   readonly token: string | null;
-  readonly maxMessageBytes: number;
+  readonly maxMessageBytes: () => number;
   readonly clock: Clock;
+  readonly log: Log;
 }
 
 export interface PassedTaker {
-  /** An update as the server sent it: its labels are those of the client. */
-  take(update: Buffer): void;
-  ended(error: GrpcError): void;
+  /** Updates as the server sent them, in order: all that arrived together. */
+  take(updates: readonly Buffer[]): void;
+  /** Nothing follows. Not called after `close`. */
+  ended(error: unknown): void;
 }
 
-export interface PassOn {
-  /** `request`: bytes of the client's SubscribeRequest. The returned function ends the stream there. */
-  subscribe(request: Buffer, taker: PassedTaker): () => void;
+export interface PassedStream {
+  /** `request`: bytes of a SubscribeRequest without a ping; it replaces the filters on the same stream. Throws GateRefusal. */
+  request(request: Buffer): void;
   close(): void;
 }
 
-const FIELDS = { accounts: 1, commitment: 6, slices: 7, entries: 8, ping: 9, fromSlot: 11 } as const;
-const UPDATE = { account: 2, ping: 6, entry: 8 } as const;
+export interface PassOn {
+  /** Throws GateRefusal when the tenant may not have another one. */
+  open(tenant: Tenant, taker: PassedTaker): PassedStream;
+  close(): void;
+}
+
+interface Connection {
+  readonly session: ClientHttp2Session;
+  /** Resolves when it is known how many streams the server allows; rejects when it cannot be reached. */
+  readonly ready: Promise<void>;
+  streams: number;
+}
+
+const UPDATE = { ping: 6, pong: 9 } as const;
+const REQUEST_PING = 9;
 const EMPTY = Buffer.alloc(0);
 const CONNECT_TIMEOUT_MS = 10_000;
 const KEEP_ALIVE_MS = 15_000;
+/** 80 MB/s, all accounts of mainnet, at 50 ms to the server and back. */
+const STREAM_WINDOW_BYTES = 4_194_304;
+const CONNECTION_WINDOW_BYTES = 16_777_216;
+/** Larger messages count for the tenant while they arrive. */
+const LARGE_BYTES = 65_536;
+/** Of a request that waits, besides its bytes. */
+const WAITING_BYTES = 256;
 /** Of a status text that is passed on. */
 const MOST_TEXT = 200;
 /** Of these the client can do something about the reason. All else of the server is its own matter: the client comes again. */
 const PASSED: readonly StatusName[] = ['invalidArgument', 'outOfRange', 'internal'];
 
-export function createPassOn({ url, token, maxMessageBytes, clock }: PassOnOptions): PassOn {
-  let session: ClientHttp2Session | null = null;
+export function createPassOn({ url, token, maxMessageBytes, clock, log }: PassOnOptions): PassOn {
+  const connections = new Set<Connection>();
 
-  function connected(): ClientHttp2Session {
-    if (session !== null && !session.closed && !session.destroyed) return session;
-    const opened = connect(url);
-    session = opened;
-    let cancel = clock.timeout(CONNECT_TIMEOUT_MS, () => opened.destroy());
+  function connectAgain(): Connection {
+    const settings = { initialWindowSize: STREAM_WINDOW_BYTES, enablePush: false };
+    const session = connect(url, { settings });
+    let cancel = clock.timeout(CONNECT_TIMEOUT_MS, () => session.destroy());
     let isAnswered = true;
     const ping = () => {
-      if (opened.destroyed) return;
+      if (session.destroyed) return;
       // A server that has not answered the last one is gone, whatever TCP knows of it.
       if (!isAnswered) {
-        opened.destroy();
+        session.destroy();
         return;
       }
       isAnswered = false;
-      opened.ping(() => {
+      session.ping(() => {
         isAnswered = true;
       });
       cancel = clock.timeout(KEEP_ALIVE_MS, ping);
     };
-    opened.once('connect', () => {
-      cancel();
-      cancel = clock.timeout(KEEP_ALIVE_MS, ping);
+    session.once('connect', () => session.setLocalWindowSize(CONNECTION_WINDOW_BYTES));
+    const ready = new Promise<void>((resolve, reject) => {
+      session.once('remoteSettings', () => {
+        cancel();
+        cancel = clock.timeout(KEEP_ALIVE_MS, ping);
+        resolve();
+      });
+      session.once('close', () => reject(new GrpcError('unavailable', LOST)));
     });
+    ready.catch(() => undefined);
+    const made = { session, ready, streams: 0 };
+    connections.add(made);
     // Its streams end with it.
-    opened.on('error', () => undefined);
-    opened.once('close', () => cancel());
-    return opened;
+    session.on('error', () => undefined);
+    session.once('goaway', () => connections.delete(made));
+    session.once('close', () => {
+      cancel();
+      connections.delete(made);
+    });
+    return made;
+  }
+
+  /** A connection with room for one more stream, which is counted. */
+  async function connected(): Promise<Connection> {
+    for (;;) {
+      const usable = [...connections].filter(({ session }) => !session.closed && !session.destroyed);
+      const chosen = usable.find(hasRoom) ?? connectAgain();
+      await chosen.ready;
+      // Others may have taken the room meanwhile.
+      if (!hasRoom(chosen)) {
+        if (chosen.streams === 0) throw new GrpcError('unavailable', LOST);
+        continue;
+      }
+      chosen.streams += 1;
+      return chosen;
+    }
   }
 
   return {
-    subscribe(request, { take, ended }) {
+    open(tenant, { take, ended }) {
+      const place = tenant.take('passedStreams', 1);
+      const requested = tenant.take('streamFilterBytes', 0);
+      const arriving = tenant.take('answerBytes', 0);
+      let stream: ClientHttp2Stream | null = null;
+      /** Requests before the stream is open. */
+      let early: Buffer[] = [];
+      /** Updates of this turn. */
+      let arrived: Buffer[] = [];
       let isOver = false;
-      const finish = (status: StatusName, message: string) => {
+
+      function close(): void {
+        isOver = true;
+        early = [];
+        arrived = [];
+        for (const lease of [place, requested, arriving]) lease.release();
+        stream?.close(constants.NGHTTP2_CANCEL);
+      }
+
+      function finish(error: unknown): void {
         if (isOver) return;
-        isOver = true;
-        ended(new GrpcError(status, message));
-      };
-      const stream = connected().request({
-        ...{ ':method': 'POST', ':path': '/geyser.Geyser/Subscribe' },
-        ...{ 'content-type': 'application/grpc', te: 'trailers' },
-        ...(token === null ? {} : { 'x-token': token }),
-      });
-      const told = (headers: Readonly<Record<string, unknown>>) => {
+        flush();
+        close();
+        ended(error);
+      }
+
+      function flush(): void {
+        const updates = arrived;
+        arrived = [];
+        if (updates.length > 0 && !isOver) take(updates);
+      }
+
+      function write(request: Buffer): void {
+        stream?.write(frame(EMPTY, request, 'identity'), () =>
+          requested.set(Math.max(0, requested.amount - request.length - WAITING_BYTES)),
+        );
+      }
+
+      function status(headers: Readonly<Record<string, unknown>>): void {
         const code = headers['grpc-status'];
-        if (code === undefined) return;
-        const [status] = Object.entries(STATUS).find(([, value]) => String(value) === String(code)) ?? [];
-        const text = textOf(headers['grpc-message']);
-        if (PASSED.includes(status as StatusName)) finish(status as StatusName, text);
-        else finish('unavailable', LOST);
-      };
-      stream.on('response', told);
-      stream.on('trailers', told);
-      stream.on('error', () => finish('unavailable', LOST));
-      stream.once('close', () => finish('unavailable', LOST));
-      readMessages(
-        {
-          stream,
-          headers: {},
-          get isOver() {
-            return isOver;
+        if (code === undefined || isOver) return;
+        const [name] = Object.entries(STATUS).find(([, value]) => String(value) === String(code)) ?? [];
+        log.warn({ status: name ?? null }, 'the Yellowstone server has ended a stream');
+        const isPassed = PASSED.includes(name as StatusName);
+        finish(
+          isPassed
+            ? new GrpcError(name as StatusName, textOf(headers['grpc-message']))
+            : new GrpcError('unavailable', LOST),
+        );
+      }
+
+      function update(bytes: Buffer): void {
+        arriving.set(0);
+        const kind = pingOf(bytes);
+        // Both sides keep their own stream alive.
+        if (kind === UPDATE.ping && stream?.writableNeedDrain === false) stream.write(frame(EMPTY, PING, 'identity'));
+        if (kind !== null) return;
+        if (arrived.length === 0) queueMicrotask(flush);
+        arrived.push(bytes);
+      }
+
+      async function start(): Promise<void> {
+        const connection = await connected();
+        if (isOver) {
+          connection.streams -= 1;
+          return;
+        }
+        const opened = connection.session.request({
+          ...{ ':method': 'POST', ':path': '/geyser.Geyser/Subscribe' },
+          ...{ 'content-type': 'application/grpc', te: 'trailers' },
+          ...(token === null ? {} : { 'x-token': token }),
+        });
+        stream = opened;
+        opened.on('response', status);
+        opened.on('trailers', status);
+        opened.on('error', () => finish(new GrpcError('unavailable', LOST)));
+        opened.once('close', () => {
+          connection.streams -= 1;
+          finish(new GrpcError('unavailable', LOST));
+        });
+        readMessages(
+          {
+            stream: opened,
+            headers: {},
+            get isOver() {
+              return isOver;
+            },
           },
+          { maxBytes: maxMessageBytes(), reserve: (bytes) => arriving.set(bytes > LARGE_BYTES ? bytes : 0) },
+          { take: update, ended: () => undefined, failed: finish },
+        );
+        for (const request of early) write(request);
+        early = [];
+      }
+
+      start().catch((error: unknown) => {
+        log.warn({ error: messageOf(error) }, 'the Yellowstone server cannot be reached');
+        finish(new GrpcError('unavailable', LOST));
+      });
+      return {
+        request(request) {
+          if (isOver) return;
+          requested.set(requested.amount + request.length + WAITING_BYTES);
+          if (stream === null) early.push(request);
+          else write(request);
         },
-        { maxBytes: maxMessageBytes },
-        {
-          take(update) {
-            const kind = kindOf(update);
-            if (kind === UPDATE.ping) stream.write(frame(EMPTY, PING, 'identity'));
-            else if (kind !== null) take(update);
-          },
-          ended: () => undefined,
-          failed: (error) => finish('unavailable', `${LOST}: ${messageOf(error)}`),
-        },
-      );
-      stream.write(frame(EMPTY, passedOf(request), 'identity'));
-      return () => {
-        isOver = true;
-        stream.close(constants.NGHTTP2_CANCEL);
+        close,
       };
     },
-    close: () => session?.destroy(),
+    close() {
+      for (const { session } of connections) session.destroy();
+    },
   };
 }
 
-const LOST = 'the server of accounts and entries has ended the stream, try again later';
+const LOST =
+  'the Yellowstone server behind this one has ended the stream: updates may be missing from here on, subscribe again';
+
+const hasRoom = ({ session, streams }: Connection): boolean =>
+  streams < (session.remoteSettings?.maxConcurrentStreams ?? Number.POSITIVE_INFINITY);
 
 const PING = pingRequest();
 
@@ -129,27 +248,15 @@ function pingRequest(): Buffer {
   const id = new ProtobufWriter();
   id.always(1, 1);
   const request = new ProtobufWriter();
-  request.raw(FIELDS.ping, id.take());
+  request.raw(REQUEST_PING, id.take());
   return Buffer.from(request.take());
 }
 
-/** Of a request what only a Yellowstone server answers. */
-function passedOf(request: Buffer): Buffer {
-  const out = new ProtobufWriter();
-  const reader = new ProtobufReader(request);
-  for (let field = reader.next(); field !== 0; field = reader.next()) {
-    if (field === FIELDS.accounts || field === FIELDS.slices || field === FIELDS.entries) out.raw(field, reader.view());
-    else if (field === FIELDS.commitment || field === FIELDS.fromSlot) out.always(field, reader.uint64());
-    else reader.skip();
-  }
-  return Buffer.from(out.take());
-}
-
-/** Null for what the subscription here has by itself. */
-function kindOf(update: Buffer): number | null {
+/** Null for an update with content. */
+function pingOf(update: Buffer): number | null {
   const reader = new ProtobufReader(update);
   for (let field = reader.next(); field !== 0; field = reader.next()) {
-    if (field === UPDATE.account || field === UPDATE.entry || field === UPDATE.ping) return field;
+    if (field === UPDATE.ping || field === UPDATE.pong) return field;
     reader.skip();
   }
   return null;

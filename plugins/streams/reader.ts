@@ -5,10 +5,10 @@ import { ProtobufError } from '../../src/lib/protobuf.ts';
 import type { Clock, Log } from '../../src/plugin/plugin.ts';
 import type { StreamMeter, Tenant } from '../../src/ports/access.ts';
 import { statusOf } from './errors.ts';
-import { compileFilters, type FilterOptions, type Filters, weightOf } from './filters.ts';
+import { compileFilters, type FilterOptions, type Filters, needsYellowstone, weightOf } from './filters.ts';
 import { frame, frameBytes, type GrpcCall, GrpcError, readMessages, type StatusName } from './grpc-server.ts';
 import type { Batch, Hub, Leave, Reader } from './hub.ts';
-import type { PassOn } from './pass-on.ts';
+import type { PassedStream, PassOn } from './pass-on.ts';
 import { createUpdateFeed } from './update-feed.ts';
 import { readSubscribeRequest } from './wire/request.ts';
 import { encodePing, encodePong } from './wire/updates.ts';
@@ -38,7 +38,7 @@ export interface ReaderOptions {
   /** Null: updates cost nothing. */
   readonly meter: StreamMeter | null;
   readonly replayedBlockCredits: () => number;
-  /** Null: nobody has updates of accounts and entries. */
+  /** Null: what only a Yellowstone server has is refused. */
   readonly passOn: PassOn | null;
   /** Takes tokens of the rate for a request of this size. Throws GateRefusal. */
   demandRate(bytes: number): void;
@@ -76,8 +76,8 @@ export function startReader(options: ReaderOptions): StreamReader {
   /** Updates that wait while the credits are read. */
   let unpaid: Batch[] | null = meter === null ? null : [];
   let leave: Leave | null = null;
-  /** Ends the stream of accounts and entries. */
-  let endPassed = (): void => undefined;
+  /** The stream of a Yellowstone server, while the subscription is passed on to it. */
+  let passed: PassedStream | null = null;
   /** Continues a replay that waits until the connection has sent what it was given. */
   let resume: (() => void) | null = null;
   const held = {
@@ -279,11 +279,8 @@ export function startReader(options: ReaderOptions): StreamReader {
       }
       held.weight.set(weightOf(request));
       const filters = compileFilters(request, options.filters);
-      const isPassed = request.accounts.size + request.entries.size > 0;
-      // Where there is nothing else, the slot is a matter of the server of accounts and entries.
-      join(filters, keyOf(message), isPassed && filters.isEmpty ? null : request.fromSlot);
-      endPassed();
-      endPassed = passed(isPassed ? message : null);
+      if (needsYellowstone(request)) pass(message);
+      else join(filters, keyOf(message), request.fromSlot);
     } catch (error) {
       if (error instanceof ProtobufError)
         throw new GrpcError('invalidArgument', `not a SubscribeRequest: ${error.message}`);
@@ -294,6 +291,7 @@ export function startReader(options: ReaderOptions): StreamReader {
   }
 
   function join(filters: Filters, key: string | null, fromSlot: bigint | null): void {
+    endPassed();
     held.filters.set(filters.bytes);
     // Other filters do not end a replay: it goes on where it is.
     const goesOnFrom = leaveHub('after-released');
@@ -303,16 +301,32 @@ export function startReader(options: ReaderOptions): StreamReader {
     leave = hub.join({ key: key === null ? null : `${encoding} ${key}`, feed, from }, reader);
   }
 
-  /** The order of these updates is that of their server; they are not tied to the statuses of slots. */
-  function passed(request: Buffer | null): () => void {
-    if (request === null || options.passOn === null) return () => undefined;
-    return options.passOn.subscribe(request, {
-      take(update) {
-        const bytes = frame(EMPTY, update, call.encoding);
-        pay({ bytes, updates: 1, messageBytes: frameBytes(EMPTY, update) });
-      },
-      ended: ({ status, message }) => end(status, message),
-    });
+  /** All of the subscription, so that a status of a slot comes after everything of the slot: clients resume from there. */
+  function pass(request: Buffer): void {
+    leaveHub('at-once');
+    held.filters.set(0);
+    passed ??=
+      options.passOn?.open(tenant, {
+        take(updates) {
+          const frames = updates.map((update) => frame(EMPTY, update, call.encoding));
+          pay({
+            bytes: frames.length === 1 ? frames[0]! : Buffer.concat(frames),
+            updates: updates.length,
+            messageBytes: updates.reduce((sum, update) => sum + frameBytes(EMPTY, update), 0),
+          });
+        },
+        ended(error) {
+          passed = null;
+          const { status, message } = statusOf(error);
+          end(status, message);
+        },
+      }) ?? null;
+    passed?.request(request);
+  }
+
+  function endPassed(): void {
+    passed?.close();
+    passed = null;
   }
 
   function ping(): void {

@@ -202,7 +202,7 @@ async function searchFunding(
   const finalSlot = await parts.upstream.slot({ commitment: 'finalized', signal });
   const entries = await readList(parts, address, progress, ask);
   if (entries === null) return { kind: 'too-long' };
-  const firstSlot = await parts.upstream.missingBelow(signal);
+  const firstSlot = await parts.upstream.missingBelow(address, signal);
   if (firstSlot !== null) return { kind: 'pruned', firstSlot };
   for (const entry of entries.reverse()) {
     if (entry.hasFailed) continue;

@@ -56,9 +56,7 @@ export function createPastReader({ ledger: ledgerOf, archive: archiveOf }: PastP
     let below = endBelow(query.below);
     let inVotes = false;
     for (;;) {
-      // Between the oldest block of the ledger and its parent there is nothing, whether or not the archive knows it.
-      while (below.index === Number.POSITIVE_INFINITY && ledgerOf()?.state(below.slot) === 'skipped')
-        below = { slot: below.slot - 1, index: below.index };
+      if (below.index === Number.POSITIVE_INFINITY) below = belowSkipped(below.slot);
       const left = query.limit - rows.length;
       const isDone = left === 0 || (query.above !== undefined && below.slot < query.above.slot);
       const found = isDone ? null : await part({ ...query, below, limit: left });
@@ -70,9 +68,28 @@ export function createPastReader({ ledger: ledgerOf, archive: archiveOf }: PastP
     }
   }
 
+  async function knownFrom(query: Parameters<PastReader['knownFrom']>[0], slot: number): Promise<number> {
+    for (let from = slot + 1; ; ) {
+      const below = belowSkipped(from - 1);
+      const found = await part({ ...query, below, limit: 1 });
+      if (found?.inVotes === true) return slot + 1;
+      if (found === null) return Math.min(from, below.slot + 1);
+      from = found.from;
+    }
+  }
+
+  /** The end of the newest slot from this one down that may have transactions. */
+  function belowSkipped(slot: number): Place {
+    let below = slot;
+    // Between the oldest block of the ledger and its parent there is nothing, whether or not the archive knows it.
+    while (ledgerOf()?.state(below) === 'skipped') below -= 1;
+    return { slot: below, index: Number.POSITIVE_INFINITY };
+  }
+
   return {
     finalSlot,
     page,
+    knownFrom,
     async states(from, to) {
       const [ledger, archive] = [ledgerOf(), archiveOf()];
       const known = ledger?.states(from, to) ?? { blocks: [], unknown: slotsOf(from, to) };

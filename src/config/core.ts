@@ -352,6 +352,7 @@ export const coreConfig = Type.Object(
         streams: count(1_000, 'open gRPC streams'),
         streamFilters: count(4_096, 'filters of gRPC streams; a cuckoo filter counts as 16'),
         streamFilterBytes: count(268_435_456, 'bytes of requests and filters of gRPC streams'),
+        passedStreams: count(100, 'gRPC streams that are passed on to a Yellowstone server'),
       },
       {
         ...closed,

@@ -30,6 +30,7 @@ export const BUDGETS = {
   streams: 'open gRPC streams',
   streamFilters: 'filters of gRPC streams, where a cuckoo filter counts as 16',
   streamFilterBytes: 'bytes of requests and filters of gRPC streams',
+  passedStreams: 'gRPC streams that are passed on to a Yellowstone server',
 } as const;
 
 export type BudgetName = keyof typeof BUDGETS;

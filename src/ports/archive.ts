@@ -38,6 +38,8 @@ export interface PastReader extends Pick<LedgerReader, 'header' | 'text' | 'find
   states(from: number, to: number): Promise<SlotRange>;
   /** Transactions of an address, newest first, over all seams: none is missing among the rows, and none comes twice. */
   page(query: Omit<AddressQuery, 'order' | 'below'> & { readonly below: Place }): Promise<PastPage>;
+  /** The slot from which on every transaction of an address is known, up to `slot`; `slot + 1` when those of `slot` are not. */
+  knownFrom(query: Pick<AddressQuery, 'address' | 'reasons'>, slot: number): Promise<number>;
 }
 
 /** Null without `ledger.retain`. */

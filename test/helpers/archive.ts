@@ -224,7 +224,57 @@ export async function compareOverSeams(t: TestContext, archive: ArchiveReader): 
       assert.equal(answer, isBelow ? null : wanted, `${limit} from ${at}`);
       assert.equal(asked.length > 0, !isBelow && at + limit > oldest, `${limit} from ${at}`);
     }
-  await compareLists(past, { address, listed, oldest, ask });
+  await compareLists(past, { address, listed, oldest, ask, upstreamFrom: SEAMS.first });
+  await comparePruned(past, { address, listed, oldest, whole });
+}
+
+/** An upstream that has less than the archive: lists go on below its first slot, down to where the archive begins. */
+async function comparePruned(
+  past: PastReader,
+  {
+    address,
+    listed,
+    oldest,
+    whole,
+  }: {
+    readonly address: string;
+    readonly listed: readonly { readonly signature: string; readonly slot: number }[];
+    readonly oldest: number;
+    readonly whole: Ledger;
+  },
+): Promise<void> {
+  const options = { commitment: 'finalized', signal: AbortSignal.timeout(60_000) } as const;
+  const read = async (from: number, historyFloorSlot: number, isFirst = false) => {
+    const kept = listed.filter(({ slot }) => slot >= from);
+    const reader = {
+      async call(method: string, params: readonly unknown[]) {
+        if (method === 'getFirstAvailableBlock') return from;
+        if (method === 'getBlock') return { blockHeight: isFirst ? 1 : 1_000 };
+        const { before } = params[1] as { readonly before?: string };
+        const at = before === undefined ? 0 : kept.findIndex(({ signature }) => signature === before) + 1;
+        return at === 0 && before !== undefined ? [] : kept.slice(at, at + 5);
+      },
+    } as unknown as ChainReader;
+    const history = createChainHistory(reader, { concurrency: 2, historyFloorSlot, past });
+    const list = createAddressList({
+      ...{ upstream: history, address, belowSlot: Number.MAX_SAFE_INTEGER, before: null, ask: options },
+    });
+    const found: string[] = [];
+    for (let entry = await list.peek(); entry !== null; entry = await list.peek()) found.push(list.take().signature);
+    return { found, below: await history.missingBelow(address, options.signal) };
+  };
+  const all = listed.map(({ signature }) => signature);
+  // Within the ledger, in the archive, above everything that was listed: the past of this daemon goes on below it.
+  for (const from of [SEAMS.ledgerFrom + 10, SEAMS.ledgerFrom, SEAMS.archiveFrom + 10, whole.finalSlot]) {
+    const { found, below } = await read(from, 0);
+    assert.deepEqual(found, all.slice(0, oldest), `from ${from}`);
+    assert.equal(below, SEAMS.archiveFrom, `from ${from}`);
+    assert.equal((await read(from, SEAMS.archiveFrom)).below, null, 'the archive begins where histories begin');
+  }
+  // What neither has is missing: the archive does not reach the first slot of the upstream.
+  const gap = await read(SEAMS.archiveFrom - 1, 0);
+  assert.equal(gap.below, SEAMS.archiveFrom - 1);
+  assert.equal((await read(SEAMS.archiveFrom - 1, 0, true)).below, null);
 }
 
 /** The lists and transactions from which the histories of addresses are made: each once. */
@@ -235,6 +285,8 @@ async function compareLists(
     readonly listed: readonly { readonly signature: string; readonly slot: number }[];
     readonly oldest: number;
     readonly ask: (method: string, params: readonly unknown[]) => Promise<string>;
+    /** Its first slot. */
+    readonly upstreamFrom: number;
   },
 ): Promise<void> {
   const { address, listed, oldest } = chain;
@@ -245,6 +297,7 @@ async function compareLists(
       return await chain.ask(method, params);
     },
     async call(method: string, params: readonly unknown[]) {
+      if (method === 'getFirstAvailableBlock') return chain.upstreamFrom;
       asked.push([method, (params[1] as { readonly before?: string }).before ?? null]);
       return JSON.parse(await chain.ask(method, params)) as unknown;
     },

@@ -199,7 +199,7 @@ async function extendDown(run: Run, deadlineMs: number): Promise<boolean> {
     // The run ends on time, or at once when the wallet has become too large.
     if (clock.monotonic() >= deadlineMs || !(await mayContinue(run))) return false;
   }
-  const prunedBelow = await upstream.missingBelow(ask.signal);
+  const prunedBelow = await upstream.missingBelow(wallet.address, ask.signal);
   await store.write(async (tx) => {
     await (tx.db as Db)
       .updateTable('wallet_wallets')

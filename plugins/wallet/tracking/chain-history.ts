@@ -4,6 +4,7 @@ import { type ChainReader, CodedError } from '../../../src/plugin/plugin.ts';
 import type { PastReader } from '../../../src/ports/archive.ts';
 import type { ChainBlock } from '../../../src/ports/block.ts';
 import type { Commitment } from '../../../src/ports/chain.ts';
+import type { AddressRow } from '../../../src/ports/ledger.ts';
 import { createSemaphore } from '../../../src/runtime/semaphore.ts';
 import { decodeEntries, decodeTransaction } from '../../../src/solana/decode/decode-block.ts';
 import type { OwnedAccount } from '../store/wallets.ts';
@@ -45,6 +46,12 @@ export interface ChainHistory {
     page: { readonly before: string | null; readonly minSlot?: number },
     options: AskOptions,
   ): Promise<readonly Listed[]>;
+  /**
+   * Where the lists of the upstream have ended: what the ledger and its archive have below the first slot of the upstream. Never an
+   * entry from `belowSlot` on; `signatures` continues after the last one. Errors: also those of `PastReader`, because no node can answer
+   * instead.
+   */
+  keptBelow(address: string, belowSlot: number, options: AskOptions): Promise<readonly Listed[]>;
   /** Null when no upstream has it. */
   transaction(signature: string, options: AskOptions): Promise<FetchedTransaction | null>;
   /**
@@ -57,10 +64,10 @@ export interface ChainHistory {
   /** The first slot that the upstream has. */
   firstSlot(signal: AbortSignal): Promise<number>;
   /**
-   * The same, when data is missing below it; null when the upstream is complete. A chain may start at any slot:
-   * an upstream with the first block of its chain is complete.
+   * The slot below which transactions of an address are missing; null when nothing is. What the ledger and its archive have below the
+   * first slot of the upstream counts. A chain may start at any slot: whoever has its first block has everything.
    */
-  missingBelow(signal: AbortSignal): Promise<number | null>;
+  missingBelow(address: string, signal: AbortSignal): Promise<number | null>;
   blockTime(slot: number, signal: AbortSignal): Promise<number | null>;
   /** Whether an address is a program, and who owns it; null for an account that does not exist. */
   account(
@@ -139,16 +146,24 @@ export function createChainHistory(
 
   /** The entries below a final transaction, without a hole; null where it is not kept. */
   async function keptList(address: string, before: string): Promise<readonly Listed[] | null> {
-    const page = await fromPast(async () => {
+    return await fromPast(async () => {
       const [key, signature] = [decode32(address), decode(before)];
       const below = key === null || signature?.length !== 64 ? null : await past!.find(signature);
       if (key === null || below === null || below.slot > (await past!.finalSlot())) return null;
-      return await past!.page({ address: key, reasons: 'keys', below, limit: PAGE_ENTRIES });
+      const { rows, inVotes } = await past!.page({ address: key, reasons: 'keys', below, limit: PAGE_ENTRIES });
+      return inVotes ? null : rows.map(listedRow);
     });
-    if (page === null || page.inVotes) return null;
-    return page.rows.map(({ signature, slot, err, blockTime }) => ({
-      ...{ signature, slot, hasFailed: err !== null, time: blockTime },
-    }));
+  }
+
+  /** Where an address has been complete since, of what is kept from `slot` down; null when `slot` itself is not. */
+  async function keptFrom(address: string, slot: number): Promise<{ slot: number; isFirst: boolean } | null> {
+    const key = decode32(address);
+    return await fromPast(async () => {
+      if (key === null || slot < 0 || slot > (await past!.finalSlot())) return null;
+      const from = await past!.knownFrom({ address: key, reasons: 'keys' }, slot);
+      if (from > slot) return null;
+      return { slot: from, isFirst: isFirstHeight((await past!.header(from))?.blockHeight) };
+    });
   }
 
   async function keptTransaction(signature: string): Promise<FetchedTransaction | null> {
@@ -173,12 +188,17 @@ export function createChainHistory(
     return new Map(transactions.map(({ signature, index }) => [signature, index] as const));
   }
 
-  async function firstAvailable(signal: AbortSignal): Promise<number> {
+  async function firstAvailable(signal: AbortSignal, lane?: string): Promise<number> {
+    const ask = async (method: string) => {
+      const slot = await call<unknown>(method, [], signal, true, lane);
+      if (!Number.isSafeInteger(slot)) throw badResponse(method, 'is not a slot');
+      return slot as number;
+    };
     try {
-      return await call<number>('getFirstAvailableBlock', [], signal);
+      return await ask('getFirstAvailableBlock');
     } catch (error) {
       if (!isRefusal(error)) throw error;
-      return await call<number>('minimumLedgerSlot', [], signal);
+      return await ask('minimumLedgerSlot');
     }
   }
 
@@ -189,8 +209,7 @@ export function createChainHistory(
     };
     try {
       const block = await call<{ blockHeight?: unknown } | null>('getBlock', [slot, config], signal);
-      const height = block?.blockHeight;
-      return typeof height === 'number' && height <= 1;
+      return isFirstHeight(block?.blockHeight);
     } catch (error) {
       if (isRefusal(error)) return false;
       throw error;
@@ -210,13 +229,23 @@ export function createChainHistory(
       };
       const result = await call<unknown>('getSignaturesForAddress', [address, config], signal, true, lane).catch(
         (error: unknown) => {
-          // A node that has pruned what is kept here has nothing older either; `missingBelow` says so.
+          // A node that has pruned what is kept here has nothing older either.
           if (found !== null && isNotFound(error)) return [];
           throw error;
         },
       );
       if (!Array.isArray(result)) throw badResponse('getSignaturesForAddress', 'is not a list of signatures');
       return [...kept, ...result.map(listed)];
+    },
+    async keptBelow(address, belowSlot, { signal, lane }) {
+      const key = decode32(address);
+      if (past === null || key === null) return [];
+      // Read after the list: the node may have removed its oldest entries meanwhile.
+      const slot = Math.min(belowSlot, await firstAvailable(signal, lane));
+      if (slot > (await past.finalSlot())) return [];
+      const query = { address: key, reasons: 'keys', below: { slot, index: -1 }, limit: PAGE_ENTRIES } as const;
+      const { rows, inVotes } = await past.page(query);
+      return inVotes ? [] : rows.map(listedRow);
     },
     async transaction(signature, { commitment, signal, lane }) {
       const kept = await fromPast(() => keptTransaction(signature));
@@ -253,9 +282,12 @@ export function createChainHistory(
     },
     slot: ({ commitment, signal, lane }) => call<number>('getSlot', [{ commitment }], signal, true, lane),
     firstSlot: firstAvailable,
-    async missingBelow(signal) {
+    async missingBelow(address, signal) {
       const first = await firstAvailable(signal);
-      return first <= historyFloorSlot || (await isFirstBlock(first, signal)) ? null : first;
+      if (first <= historyFloorSlot || (await isFirstBlock(first, signal))) return null;
+      const kept = await keptFrom(address, first - 1);
+      if (kept === null) return first;
+      return kept.isFirst || kept.slot <= historyFloorSlot ? null : kept.slot;
     },
     async blockTime(slot, signal) {
       try {
@@ -285,6 +317,12 @@ export function createChainHistory(
     },
   };
 }
+
+const isFirstHeight = (height: unknown): boolean => typeof height === 'number' && height <= 1;
+
+const listedRow = ({ signature, slot, err, blockTime }: AddressRow): Listed => ({
+  ...{ signature, slot, hasFailed: err !== null, time: blockTime },
+});
 
 function listed(value: unknown): Listed {
   const { signature, slot, err, blockTime } = (value ?? {}) as Readonly<Record<string, unknown>>;

@@ -217,19 +217,23 @@ export function createAddressList({ upstream, address, belowSlot, before, minSlo
   let cursor = before;
   /** A node that has not reached the cursor does not know it, and would answer as at the end of the list. */
   let cursorSlot = -1;
+  let lowestSlot = Number.POSITIVE_INFINITY;
   let hasEnded = false;
 
   async function fill(): Promise<void> {
     while (at >= pending.length && !hasEnded) {
       const from = Math.max(minSlot ?? -1, cursorSlot);
-      const page = await upstream.signatures(address, { before: cursor, ...(from < 0 ? {} : { minSlot: from }) }, ask);
-      const fresh = page.filter(({ signature }) => !taken.has(signature) && signature !== cursor);
+      const isFresh = ({ signature }: Listed) => !taken.has(signature) && signature !== cursor;
+      let page = await upstream.signatures(address, { before: cursor, ...(from < 0 ? {} : { minSlot: from }) }, ask);
+      if (!page.some(isFresh)) page = await upstream.keptBelow(address, Math.min(belowSlot, lowestSlot), ask);
+      const fresh = page.filter(isFresh);
       const last = fresh.at(-1);
       if (last === undefined) hasEnded = true;
       else {
         const next = fresh.findLast(({ slot }) => slot > last.slot) ?? last;
         cursor = next.signature;
         cursorSlot = next.slot;
+        lowestSlot = last.slot;
         for (const { signature, slot } of page) taken.set(signature, slot);
         taken = new Map([...taken].filter(([, slot]) => slot <= next.slot));
       }

@@ -59,6 +59,8 @@ export interface RawOptions {
 
 export interface RawCall {
   readonly stream: Duplex & { cancel(): void };
+  /** A request as it is written to the stream. */
+  bytesOf(request: Json): Buffer;
   /** Messages as they came. */
   readonly messages: Buffer[];
   readonly status: Promise<{ readonly code: number; readonly details: string }>;
@@ -93,7 +95,7 @@ function rawCall(url: string, method: string, requests: readonly Json[], options
   );
   for (const request of requests) stream.write(bytesOf(request));
   if (method !== 'Subscribe') stream.end();
-  return { stream, messages, status };
+  return { stream, bytesOf, messages, status };
 }
 
 export async function freePort(): Promise<number> {

@@ -1,5 +1,8 @@
 /** Filters: what they choose, how they are replaced, and which are refused. */
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer as createHttp2Server } from 'node:http2';
+import { createServer, type Socket } from 'node:net';
 import { describe, test } from 'node:test';
 import { Keypair, SystemProgram, Transaction } from '@solana/web3.js';
 import { encode64 } from '../../../src/lib/base58.ts';
@@ -226,59 +229,81 @@ describe('filters', { skip }, () => {
   });
 });
 
-describe('accounts and entries', { skip }, () => {
-  test('come from a Yellowstone server with its labels, beside what this server has; its end is that of the subscription', async (t) => {
+describe('what only a Yellowstone server has', { skip }, () => {
+  const accounts = { account: [address()], owner: [], filters: [] };
+
+  test('a subscription is passed on whole; other filters are written to the same stream there', async (t) => {
     const upstream = await startGeyser();
     t.after(() => upstream.stop());
     const bed = await startBed(t, { grpc: { upstream: { url: upstream.url, token: 'of-the-upstream' } } });
-    const accounts = { account: [address()], owner: [], filters: [] };
     const updates = await bed.subscribe({
-      ...{ accounts: { mine: accounts }, entry: { all: {} }, slots: { status: {} }, commitment: 1 },
+      ...{ accounts: { mine: accounts }, entry: { all: {} }, slots: { status: { filterByCommitment: true } }, commitment: 1 },
       accountsDataSlice: [{ offset: '4', length: '8' }],
     });
     while (upstream.subscriptions.length === 0) await updates.settled();
-    const [one] = upstream.subscriptions;
-    assert.equal(one!.token, 'of-the-upstream');
-    const { accounts: passed, accountsDataSlice, slots, commitment } = one!.request as Json;
+    const one = upstream.subscriptions[0]!;
+    assert.equal(one.token, 'of-the-upstream');
+    const { accounts: passed, accountsDataSlice, slots, commitment } = one.request as Json;
     assert.deepEqual(passed.mine.account, accounts.account);
     assert.deepEqual(accountsDataSlice, [{ offset: '4', length: '8' }]);
-    assert.deepEqual([Object.keys(slots), commitment], [[], 1]);
+    assert.deepEqual([Object.keys(slots), commitment], [['status'], 1]);
     const account = {
       pubkey: Buffer.alloc(32, 1),
       lamports: '5',
       owner: Buffer.alloc(32, 2),
       data: Buffer.from('abc'),
     };
-    one!.push({ filters: ['mine'], account: { slot: '7', isStartup: false, account } });
-    one!.push({ filters: ['all'], entry: { slot: '7', index: '3', hash: Buffer.alloc(32, 4) } });
-    // What is no account and no entry is not the matter of this server.
-    one!.push({ filters: ['mine'], slot: { slot: '7', status: 1 } });
-    one!.push({ filters: [], ping: {} });
-    await caughtUp(bed, updates);
-    const [got] = await updates.of('account', 1);
+    one.push({ filters: ['mine'], account: { slot: '7', isStartup: false, account } });
+    one.push({ filters: ['all'], entry: { slot: '7', index: '3', hash: Buffer.alloc(32, 4) } });
+    one.push({ filters: ['status'], slot: { slot: '7', status: 1 } });
+    one.push({ filters: [], ping: {} });
+    await updates.of('slot', 1);
+    const sent = updates.all.filter(({ filters }) => filters.length > 0);
     assert.deepEqual(
-      [got.filters, got.account.slot, Buffer.from(got.account.account.data).toString()],
-      [['mine'], '7', 'abc'],
+      sent.map((update) => [update.filters, Object.keys(update).find((name) => update[name]?.slot !== undefined)]),
+      [
+        [['mine'], 'account'],
+        [['all'], 'entry'],
+        [['status'], 'slot'],
+      ],
+      'in the order of that server, and no slot of this one between them',
     );
-    assert.equal((await updates.of('entry', 1))[0].entry.index, '3');
-    assert.ok(!updates.all.some(({ slot }) => slot?.slot === '7'));
-    while (one!.later.length === 0) await updates.settled();
-    assert.equal((one!.later[0] as Json).ping.id, 1);
+    assert.equal(Buffer.from(sent[0].account.account.data).toString(), 'abc');
+    while (one.later.length === 0) await updates.settled();
+    assert.equal((one.later[0] as Json).ping.id, 1);
 
-    // Other filters replace the stream, and none end it.
     updates.write({ accounts: { other: { ...accounts, owner: [address()] } }, slots: { status: {} } });
-    await updates.settled();
-    while (upstream.subscriptions.length < 2 || one!.isOpen()) await updates.settled();
-    assert.deepEqual(Object.keys((upstream.subscriptions[1]!.request as Json).accounts), ['other']);
-    updates.write({ slots: { status: {} } });
-    while (upstream.open().length > 0) await updates.settled();
+    updates.write({ blocks: { whole: { includeAccounts: true } } });
+    while (one.later.length < 3) await updates.settled();
+    assert.deepEqual(Object.keys((one.later[1] as Json).accounts), ['other']);
+    assert.equal((one.later[2] as Json).blocks.whole.includeAccounts, true);
+    one.push({
+      filters: ['whole'],
+      block: { slot: '8', blockhash: 'b', updatedAccountCount: '1', accounts: [account] },
+    });
+    const [{ block }] = await updates.of('block', 1);
+    assert.deepEqual([block.slot, block.accounts.length], ['8', 1]);
+    assert.equal(upstream.subscriptions.length, 1);
 
+    // What this server has by itself ends the stream there.
+    updates.write({ slots: { own: {} } });
+    while (upstream.open().length > 0) await updates.settled();
+    await caughtUp(bed, updates);
+    assert.equal(updates.error, null);
+  });
+
+  test('its end is that of the subscription, with what the client can do about it', async (t) => {
+    const upstream = await startGeyser();
+    t.after(() => upstream.stop());
+    const bed = await startBed(t, { grpc: { upstream: { url: upstream.url } } });
+    const lost = /^the Yellowstone server behind this one has ended the stream: updates may be missing/;
     for (const [code, message, wanted, details] of [
       [11, 'broadcast from 1 is not available', 11, /^broadcast from 1 is not available$/],
-      [7, 'secret of the operator', 14, /^the server of accounts and entries has ended the stream/],
+      [7, 'secret of the operator', 14, lost],
+      [undefined, '', 14, lost],
     ] as const) {
       const call = bed.raw('Subscribe', [{ entry: { a: {} }, fromSlot: '1' }]);
-      while (upstream.open().length === 0) await updates.settled();
+      while (upstream.open().length === 0) await new Promise((resolve) => setTimeout(resolve, 5));
       const [open] = upstream.open();
       assert.deepEqual([open!.fromSlot, Object.keys(open!.request['entry'] as object)], [1, ['a']]);
       open!.end(code, message);
@@ -288,6 +313,62 @@ describe('accounts and entries', { skip }, () => {
     }
     await upstream.stop();
     assert.equal((await bed.raw('Subscribe', [{ entry: { a: {} } }]).status).code, 14);
+  });
+
+  test('a project has so many streams there and no more; what waits for that server counts for it', async (t) => {
+    // It takes the connection and nothing else: what is written waits.
+    const sockets = new Set<Socket>();
+    const silent = createServer((socket) => void sockets.add(socket)).listen(0, '127.0.0.1');
+    await once(silent, 'listening');
+    t.after(() => {
+      for (const socket of sockets) socket.destroy();
+      silent.close();
+    });
+    const { port } = silent.address() as { port: number };
+    const bed = await startBed(t, {
+      grpc: { upstream: { url: `http://127.0.0.1:${port}` } },
+      config: { budgets: { passedStreams: 1, streamFilterBytes: 400_000 } },
+    });
+    const large = {
+      accounts: { a: { ...accounts, account: Array.from({ length: 2_000 }, () => accounts.account[0]) } },
+    };
+    const first = bed.raw('Subscribe', [large]);
+    while (sockets.size === 0) await new Promise((resolve) => setTimeout(resolve, 5));
+    const refused = await bed.raw('Subscribe', [{ entry: { a: {} } }]).status;
+    assert.equal(refused.code, 8);
+    assert.match(refused.details, /gRPC streams that are passed on to a Yellowstone server/);
+    for (let more = 0; more < 8; more += 1) first.stream.write(first.bytesOf(large));
+    const status = await first.status;
+    assert.equal(status.code, 8);
+    assert.match(status.details, /bytes of requests and filters/);
+    // Its place is free again.
+    const next = bed.raw('Subscribe', [{ entry: { a: {} } }]);
+    await Promise.race([
+      next.status.then(({ details }) => assert.fail(details)),
+      new Promise((r) => setTimeout(r, 200)),
+    ]);
+    next.stream.cancel();
+  });
+
+  test('a second connection where the server allows no more streams on the first', async (t) => {
+    const server = createHttp2Server({ settings: { maxConcurrentStreams: 2 } }).listen(0, '127.0.0.1');
+    let sessions = 0;
+    let streams = 0;
+    server.on('session', () => {
+      sessions += 1;
+    });
+    server.on('stream', (stream) => {
+      streams += 1;
+      stream.on('error', () => undefined);
+    });
+    await once(server, 'listening');
+    const { port } = server.address() as { port: number };
+    const bed = await startBed(t, { grpc: { upstream: { url: `http://127.0.0.1:${port}` } } });
+    t.after(() => void server.close());
+    const calls = Array.from({ length: 5 }, () => bed.raw('Subscribe', [{ entry: { a: {} } }]));
+    while (streams < 5) await new Promise((resolve) => setTimeout(resolve, 5));
+    assert.equal(sessions, 3);
+    for (const { stream } of calls) stream.cancel();
   });
 });
 
