@@ -237,7 +237,12 @@ describe('what only a Yellowstone server has', { skip }, () => {
     t.after(() => upstream.stop());
     const bed = await startBed(t, { grpc: { upstream: { url: upstream.url, token: 'of-the-upstream' } } });
     const updates = await bed.subscribe({
-      ...{ accounts: { mine: accounts }, entry: { all: {} }, slots: { status: { filterByCommitment: true } }, commitment: 1 },
+      ...{
+        accounts: { mine: accounts },
+        entry: { all: {} },
+        slots: { status: { filterByCommitment: true } },
+        commitment: 1,
+      },
       accountsDataSlice: [{ offset: '4', length: '8' }],
     });
     while (upstream.subscriptions.length === 0) await updates.settled();
