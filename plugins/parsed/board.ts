@@ -1,5 +1,5 @@
 /**
- * Filters of subscriptions and webhooks, compared with blocks. Addresses are looked up once per distinct key of a block; only transactions
+ * Filters of subscriptions, compared with blocks. Addresses are looked up once per distinct key of a block; only transactions
  * with an instruction that could be wanted are decoded, and each is written once for all who want the same.
  */
 import { setImmediate as yieldToOthers } from 'node:timers/promises';

@@ -1,9 +1,10 @@
-/** The filter of a subscription or webhook: what it may contain, and which instructions it wants. */
+/** The filter of a subscription: what it may contain, and which instructions it wants. */
 import { decode32 } from '../../src/lib/base58.ts';
 import { isPlainObject } from '../../src/lib/json.ts';
 import type { ParsedFilter, ReadFilter } from '../../src/ports/parsed-transactions.ts';
 import type { ParsedInstruction } from '../../src/solana/idl/parse-transaction.ts';
 
+const FILTER_MEMBERS = ['programs', 'instructionNames', 'accounts', 'includeFailed', 'includeCpi'];
 const MAX_PROGRAMS = 10;
 const MAX_NAMES = 50;
 const MAX_INCLUDE = 100;
@@ -29,9 +30,7 @@ export function readFilter(value: unknown): ReadFilter {
 }
 
 function filterOf(value: unknown): ParsedFilter {
-  const given = membersOf(value, 'filter', [
-    ...['programs', 'instructionNames', 'accounts', 'includeFailed', 'includeCpi'],
-  ]);
+  const given = membersOf(value, 'filter', FILTER_MEMBERS);
   const accounts =
     given['accounts'] === undefined ? {} : membersOf(given['accounts'], 'accounts', ['include', 'roles']);
   const filter = {

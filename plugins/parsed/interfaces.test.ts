@@ -101,6 +101,21 @@ function create(store: Store, reader: ChainReader, idls: Partial<ParsedConfig['i
   };
 }
 
+/** A block in which the account of this address is written. */
+function block(
+  slot: number,
+  write: string | null = null,
+  blockhash = String(slot),
+  previousBlockhash = String(slot - 1),
+): ChainBlock {
+  const tx = {
+    ...{ error: null, keys: [0], staticKeyCount: 1, loadedWritableCount: 0 },
+    header: { numRequiredSignatures: 1, numReadonlySignedAccounts: 0, numReadonlyUnsignedAccounts: 0 },
+  };
+  const keys = { find: (key: Uint8Array) => (write !== null && encode32(key) === write ? 0 : -1) };
+  return { slot, blockhash, previousBlockhash, transactions: [tx], keys } as unknown as ChainBlock;
+}
+
 eachStore('interfaces of programs', ({ store: open }) => {
   async function migrated(...[t]: Parameters<typeof open>): Promise<Store> {
     const store = await open(t);
@@ -326,15 +341,6 @@ eachStore('interfaces of programs', ({ store: open }) => {
   test('while blocks follow each other, an interface is read again only when one writes its account, or did on a fork that was left', async (t) => {
     const { chain, reader } = createChain();
     const interfaces = create(await migrated(t), reader);
-    const block = (slot: number, write: string | null = null, hash = String(slot), before = String(slot - 1)) => {
-      const isIt = (key: Uint8Array) => write !== null && encode32(key) === write;
-      const tx = {
-        ...{ error: null, keys: [0], staticKeyCount: 1, loadedWritableCount: 0 },
-        header: { numRequiredSignatures: 1, numReadonlySignedAccounts: 0, numReadonlyUnsignedAccounts: 0 },
-      };
-      const keys = { find: (key: Uint8Array) => (isIt(key) ? 0 : -1) };
-      return { slot, blockhash: hash, previousBlockhash: before, transactions: [tx], keys } as unknown as ChainBlock;
-    };
     const readings = () => chain.calls.filter((one) => one === 'getMultipleAccounts').length;
     const at = async (one: ChainBlock) => {
       chain.slot = Math.max(chain.slot, one.slot);
@@ -364,6 +370,24 @@ eachStore('interfaces of programs', ({ store: open }) => {
     chain.changes = [50, 205];
     assert.deepEqual(await at(block(210, null, 'another', 'other')), [5, 'second']);
     assert.deepEqual(await at(block(211, null, '211', 'another')), [5, 'second']);
+  });
+
+  test('what another process has stored is read again when a followed block has written the account since', async (t) => {
+    const { chain, reader } = createChain();
+    const store = await migrated(t);
+    chain.slot = 200;
+    await create(store, reader).learn(new Map([[PROGRAM, 200]]), { signal: SIGNAL });
+    const interfaces = create(store, reader);
+    for (const slot of [199, 200, 201]) interfaces.follow(block(slot));
+    interfaces.follow(block(202, anchorAddress(PROGRAM)));
+    chain.slot = 202;
+    chain.text = idl('second');
+    chain.changes = [50, 202];
+    await interfaces.learn(new Map([[PROGRAM, 202]]), { signal: SIGNAL });
+    assert.deepEqual(
+      [201, 202].map((slot) => interfaces.find(PROGRAM, slot)?.name),
+      ['first', 'second'],
+    );
   });
 
   test('the folder of the operator wins, and is read again', async (t) => {

@@ -95,13 +95,13 @@ interface InterfacesParts {
   readonly log: Log;
 }
 
-const FOREVER = Number.MAX_SAFE_INTEGER;
+export const FOREVER = Number.MAX_SAFE_INTEGER;
 /** Of no text, and not that of none. */
 const NO_HASH = '?';
 /** What an entry costs beside its versions, and a version beside its text. */
 const ENTRY_BYTES = 2_048;
 /** A parsed interface takes many times the memory of its text. */
-const MEMORY_PER_CHARACTER = 24;
+export const MEMORY_PER_CHARACTER = 24;
 const ACCOUNTS_PER_CALL = 100;
 const PROGRAMS_PER_CALL = ACCOUNTS_PER_CALL / 2;
 /** Changes of an account that one look-up sees. */
@@ -152,8 +152,9 @@ export function createInterfaces({ chain, store, config, log }: InterfacesParts)
     const known = used.get(program);
     if (known === undefined) return false;
     if (known.checkedSlot >= slot) return true;
-    const isFollowed = slot <= run.to && known.checkedSlot >= run.from - 1;
-    if (!isFollowed || (watched.get(program)?.writtenIn ?? -1) > known.checkedSlot) return false;
+    const { since, writtenIn } = watchedOf(program);
+    const isFollowed = slot <= run.to && known.checkedSlot >= Math.max(since, run.from - 1);
+    if (!isFollowed || writtenIn > known.checkedSlot) return false;
     keep(program, { ...known, checkedSlot: slot }, used);
     return true;
   }
@@ -194,7 +195,7 @@ export function createInterfaces({ chain, store, config, log }: InterfacesParts)
       const addresses = [metadataAddress(program), anchorAddress(program)];
       own = {
         keys: addresses.flatMap((address) => (address === null ? [] : (decode32(address) ?? []))),
-        writtenIn: -1,
+        ...{ since: run.to, writtenIn: -1 },
       };
       watched.set(program, own);
     }
@@ -231,6 +232,8 @@ export function createInterfaces({ chain, store, config, log }: InterfacesParts)
 
   function keep(program: string, known: Published, used: Used): void {
     used.set(program, known);
+    // Writes are noted from now on, not from when the accounts were read.
+    watchedOf(program);
     published.set(program, known);
   }
 
@@ -397,6 +400,8 @@ export function createInterfaces({ chain, store, config, log }: InterfacesParts)
 /** Accounts of a program with its interface. */
 interface Watched {
   readonly keys: readonly Uint8Array[];
+  /** The followed slot up to which writes were not noted; -1: none was followed. */
+  readonly since: number;
   /** The newest followed slot in which one was written; -1: none. */
   writtenIn: number;
 }

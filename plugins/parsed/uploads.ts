@@ -17,7 +17,7 @@ import {
 import { readIdl } from '../../src/solana/idl/read-idl.ts';
 import { address, count, orNull, slot, text, time } from '../../src/solana/schemas.ts';
 import type { ParsedConfig } from './config.ts';
-import type { OwnInterfaces, OwnOf, Version } from './interfaces.ts';
+import { FOREVER, MEMORY_PER_CHARACTER, type OwnInterfaces, type OwnOf, type Version } from './interfaces.ts';
 import { REFUSALS, TAG } from './routes.ts';
 import {
   deleteUploads,
@@ -46,7 +46,6 @@ interface Kept {
 
 const FRESH_MS = 1_000;
 const ENTRY_BYTES = 512;
-const MEMORY_PER_CHARACTER = 24;
 
 export function createOwnOf({ store, clock, config }: UploadParts): OwnOf {
   const kept = new LRUCache<string, Kept>({
@@ -81,8 +80,6 @@ export function createOwnOf({ store, clock, config }: UploadParts): OwnOf {
     return one.own;
   };
 }
-
-const FOREVER = Number.MAX_SAFE_INTEGER;
 
 /** A later upload replaces the earlier ones from its first slot on. */
 function over(earlier: readonly Version[], next: Version): readonly Version[] {
@@ -155,7 +152,7 @@ export function uploadRoutes({ store, clock, config }: RouteParts): readonly Rou
     ...common,
     ...{ method: 'PUT', path: `${PATH}/:programId`, summary: 'Upload an interface of a program', params },
     description:
-      'The interface is used in all answers, streams and webhooks of the project, before those of the chain and of the operator. A further upload is a new version, which replaces the earlier ones from `fromSlot` on. A text that is equal to that of the newest version makes no new one.',
+      'The interface is used in all answers and streams of the project, before those of the chain and of the operator. A further upload is a new version, which replaces the earlier ones from `fromSlot` on. A text that is equal to that of the newest version makes no new one.',
     price: priced(() => config.credits.request),
     body: Type.Object(
       {
