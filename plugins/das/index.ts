@@ -59,25 +59,29 @@ export default definePlugin({
   roles: ['api'],
   config: dasConfig,
   uses: [offChainDocuments, tokenPrices, compressedAssets],
-  provision(ctx) {
-    if (ctx.config.passOn || ctx.chain('main') === null) return;
-    for (const name of ['getAsset', 'get_asset']) ctx.rpc.method(getAsset(ctx, name));
+  provision({ config, clock, chain, use, rpc }) {
+    if (config.passOn || chain('main') === null) return;
+    const ctx: Context = { config, chain, use, lacked: createLackedMethods(clock) };
+    for (const name of ['getAsset', 'get_asset']) rpc.method(getAsset(ctx, name));
     for (const name of ['getAssetBatch', 'getAssets', 'get_asset_batch', 'get_assets'])
-      ctx.rpc.method(getAssetBatch(ctx, name));
-    for (const name of ['getTokenAccounts', 'get_token_accounts']) ctx.rpc.method(getTokenAccounts(ctx, name));
-    for (const list of LISTS) for (const name of list.names) ctx.rpc.method(listMethod(ctx, name, list));
-    if (ctx.use(compressedAssets)?.index == null) return;
+      rpc.method(getAssetBatch(ctx, name));
+    for (const name of ['getTokenAccounts', 'get_token_accounts']) rpc.method(getTokenAccounts(ctx, name));
+    for (const list of LISTS) for (const name of list.names) rpc.method(listMethod(ctx, name, list));
+    if (use(compressedAssets)?.index == null) return;
     for (const name of [
       'getSignaturesForAsset',
       'getAssetSignatures',
       'get_signatures_for_asset',
       'get_asset_signatures',
     ])
-      ctx.rpc.method(getSignaturesForAsset(ctx, name));
+      rpc.method(getSignaturesForAsset(ctx, name));
   },
 });
 
-type Context = PluginContext<DasConfig>;
+interface Context extends Pick<PluginContext<DasConfig>, 'config' | 'chain' | 'use'> {
+  /** Methods that the upstreams lately did not have. */
+  readonly lacked: LackedMethods;
+}
 
 const TAG = { name: 'Digital assets', description: 'Tokens, NFTs and Core assets; proofs of compressed NFTs' };
 
@@ -143,20 +147,11 @@ function getAssetBatch(ctx: Context, name: string): RpcMethod {
   });
 }
 
-/** Methods that the upstreams of a daemon do not have are not asked for again for a while. */
-const lacked = new WeakMap<object, LackedMethods>();
-
-function upstreamMethods({ config, clock }: Context): LackedMethods {
-  const known = lacked.get(config) ?? createLackedMethods(clock);
-  lacked.set(config, known);
-  return known;
-}
-
 function partsOf(ctx: Context, { options }: Question, { signal }: RpcCall): ListParts {
   const { config } = ctx;
   return {
     config,
-    source: createSource(ctx.chain('main')!, config, signal, upstreamMethods(ctx)),
+    source: createSource(ctx.chain('main')!, config, signal, ctx.lacked),
     compressed: ctx.use(compressedAssets)?.index ?? undefined,
     documents: ctx.use(offChainDocuments),
     prices: ctx.use(tokenPrices),
