@@ -6,6 +6,7 @@ import { createHelius } from 'helius-sdk';
 import { parseExact, stringify } from '../../../src/lib/json.ts';
 import { chainMissing, startChain, type TestChain } from '../../helpers/chain.ts';
 import { type DaemonInProcess, startDaemon } from '../../helpers/daemon.ts';
+import { until } from '../../helpers/jobs.ts';
 import { createSfc32 } from '../../helpers/sfc32.ts';
 import { signVersion1 } from '../../helpers/version-1.ts';
 import { createEconomy, type Economy } from '../../helpers/wallet-economy.ts';
@@ -393,6 +394,10 @@ suite('history of addresses', { skip: missing ?? false }, () => {
     };
     const items = await pages('getTransactionsForAddress', address, options, [5, 2], undefined, grow);
     await chain.seal(40);
+    // The daemon hears a moment later what is final.
+    const minContextSlot = await node('getSlot', [{ commitment: 'finalized' }]);
+    const first = [address, { minContextSlot, limit: 1 }];
+    await until(async () => (await call('getTransactionsForAddress', first)).error?.code !== -32016);
     const rest = await pages(
       'getTransactionsForAddress',
       address,
