@@ -18,7 +18,7 @@ import { describeFault, faultOfProcessor, stackOf } from './faults.ts';
 import { createBlockBuffer, createFetcher, type Held } from './fetch.ts';
 import { countGaps, isInGap, recordProcessorGap } from './gaps.ts';
 import type { Run } from './run.ts';
-import type { FollowState, Lane } from './state.ts';
+import { type FollowState, type Lane, LEDGER } from './state.ts';
 
 /** Small, so that processors at the tip are never delayed. */
 const LANE_BLOCKS = 8;
@@ -101,7 +101,9 @@ function createLane(run: Run, processor: BlockProcessor, firstFloor: number) {
 
   /** Only slots up to the chain's own cursor are of interest. */
   async function list(): Promise<void> {
-    const from = Math.max((position?.slot ?? -1) + 1, floor, listedTo + 1, state.listFrom);
+    const kept = state.ledger?.firstOfRun() ?? -1;
+    const available = kept < 0 ? state.listFrom : Math.min(state.listFrom, kept);
+    const from = Math.max((position?.slot ?? -1) + 1, floor, listedTo + 1, available);
     const to = Math.min(state.cursor?.slot ?? -1, from + follow.window - 1);
     // A long run of slots without blocks must not hide what follows.
     const hasWork = buffer.size > 0 || fetcher.nextDueAt() !== null;
@@ -155,6 +157,15 @@ function createLane(run: Run, processor: BlockProcessor, firstFloor: number) {
     return oldest !== null && block.slot < oldest;
   }
 
+  /** Blocks that filled a gap have no stored header: what is final is of the chain. */
+  async function isFinal({ block, upstream }: Held): Promise<boolean> {
+    if (upstream === LEDGER && block.slot <= (state.ledger?.finalSlot ?? -1)) return true;
+    if (block.slot > (state.finalizedSlot ?? -1) || (await isOfChain(block))) return false;
+    if ((await readHeader(store.read, chain, block.slot)) !== null) return false;
+    const final = await source.header(block.slot, { commitment: 'finalized', signal });
+    return final?.blockhash === block.blockhash;
+  }
+
   /** As `isSameChain`, for what this lane holds. */
   async function isTrusted(): Promise<boolean> {
     const isSame = await source.confirmChain(signal);
@@ -165,10 +176,11 @@ function createLane(run: Run, processor: BlockProcessor, firstFloor: number) {
     const { block } = held;
     const isUnlinked = position === null || position.slot < floor;
     if (isUnlinked && !(await isTrusted())) return;
+    const isOurs = await isFinal(held);
     await run.exclusive(async () => {
       const main = state.cursor;
       // Only blocks of the branch of the chain's cursor, and never beyond it.
-      if (main === null || block.slot > main.slot || !(await isOfChain(block))) {
+      if (main === null || block.slot > main.slot || !(isOurs || (await isOfChain(block)))) {
         fetcher.again(block.slot, held.upstream);
         return;
       }

@@ -96,7 +96,12 @@ function createRun(options: FollowerOptions, signal: AbortSignal, onReleased: (h
   const meter = createFollowMeter(options.metrics, state, clock);
   const wake = createWakeup(clock);
   const kept = readLedgerFirst(options.source, {
-    ...{ ledger: () => state.ledger, log: options.log, served: () => meter.fromLedger.add() },
+    ...{
+      ledger: () => state.ledger,
+      cursor: () => state.cursor,
+      log: options.log,
+      served: () => meter.fromLedger.add(),
+    },
   });
   const shared = createSharedBlocks({
     ...{ source: { ...options.source, ...kept }, signal, readers: (slot) => readersOf(state, slot) },

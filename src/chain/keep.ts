@@ -58,16 +58,23 @@ export async function keepReleased(
 }
 
 /**
- * Final blocks come from the ledger where it has them, so that lanes, gaps and plugins that read a range again do not ask upstreams for
- * them. A damaged one is asked of an upstream.
+ * Final blocks, and those up to the chain's cursor, come from the ledger where it has them, so that lanes, gaps and plugins that read a
+ * range again do not ask upstreams for them. What is not final may be left by a fork that the ledger does not know yet: whoever applies
+ * it compares its hash with the stored header. A damaged block is asked of an upstream.
  */
 export function readLedgerFirst(
   source: ChainSource,
-  run: { readonly ledger: () => Ledger | null; readonly log: Run['log']; readonly served: () => void },
+  run: {
+    readonly ledger: () => Ledger | null;
+    readonly cursor: () => Position | null;
+    readonly log: Run['log'];
+    readonly served: () => void;
+  },
 ): Pick<ChainSource, 'block' | 'produced'> {
   const ledgerAt = (slot: number, avoid: readonly string[] = []) => {
     const ledger = run.ledger();
-    return ledger !== null && slot <= ledger.finalSlot && !avoid.includes(LEDGER) ? ledger : null;
+    if (ledger === null || avoid.includes(LEDGER)) return null;
+    return slot <= Math.max(ledger.finalSlot, run.cursor()?.slot ?? -1) ? ledger : null;
   };
   const failed = (error: unknown) => {
     run.log.warn({ error: messageOf(error) }, 'a block cannot be read from the ledger; an upstream is asked');

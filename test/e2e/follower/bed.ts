@@ -47,6 +47,8 @@ export interface BedOptions {
   readonly follow?: Partial<CoreConfig['follow']>;
   readonly upstream?: Partial<CoreConfig['upstream']>;
   readonly processors?: readonly BlockProcessor[];
+  /** Default: SQLite. */
+  readonly store?: Store;
   /** Opens the ledger; absent for none. */
   readonly openLedger?: NonNullable<FollowerOptions['openLedger']>;
   /** Address of a stream of blocks. */
@@ -88,7 +90,7 @@ export async function createBed(t: TestContext, options: BedOptions = {}) {
     nodes.push(node);
     stops.push(() => node.server.stop());
   }
-  const store = await sqliteStore(t);
+  const store = options.store ?? (await sqliteStore(t));
   await migrate(store, [
     { scope: 'kernel.follower', migrations: followerMigrations },
     { scope: 'test.ledger', migrations: ledgerMigrations },

@@ -10,7 +10,7 @@ export function createFastClock(factor: number): Clock {
     return () => clearTimeout(timer);
   };
   return {
-    now: () => 1_700_000_000_000 + monotonic(),
+    now: () => Math.floor(1_700_000_000_000 + monotonic()),
     monotonic,
     timeout,
     sleep: sleepBy(timeout),
