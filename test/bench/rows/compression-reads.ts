@@ -56,6 +56,8 @@ const CALLS: readonly Call[] = [
 
 async function run(options: RunOptions): Promise<RowResult[]> {
   const results = await onEngine('sqlite', 'sqlite:', options);
+  // The tests of the methods run on both engines.
+  if (options.size === 'smoke') return results;
   const server = await startPostgresServer();
   try {
     return [...results, ...(await onEngine('postgres', server.url, options))];
@@ -104,7 +106,7 @@ async function measure(
   assert.equal(call.count(result?.value as never), call.items, text);
   const bare = await startBenchServer(siblingModule(import.meta.url, '../samples/proof-server.ts'), ['bare', text]);
   try {
-    const options = { pairs, seconds: 1, connections: CONNECTIONS };
+    const options = { pairs, seconds: size === 'smoke' ? 0.25 : 1, connections: CONNECTIONS };
     const { cpuNote, latencyNote, ...samples } = await measureServers(
       { server: daemon, request },
       { server: bare, request },
