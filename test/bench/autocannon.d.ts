@@ -13,6 +13,8 @@ declare module 'autocannon' {
   }
   interface Result {
     readonly requests: { readonly total: number; readonly average: number };
+    /** Milliseconds. */
+    readonly latency: { readonly p50: number; readonly p99: number };
     readonly duration: number;
     readonly non2xx: number;
     readonly errors: number;

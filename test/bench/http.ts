@@ -71,6 +71,8 @@ export interface LoadSamples {
   readonly baseline: number[];
   /** CPU time of a request on both sides, which the load of the machine changes less than their rates. */
   readonly cpuNote: string;
+  /** How long ours took. */
+  readonly latencyNote: string;
 }
 
 interface Target {
@@ -82,14 +84,16 @@ interface Target {
 export async function measureServers(ours: Target, baseline: Target, options: LoadOptions): Promise<LoadSamples> {
   const targets = { ours, baseline };
   const cpu = { ours: [] as number[], baseline: [] as number[] };
+  const latencies: { readonly p50: number; readonly p99: number }[] = [];
   const samples = { ours: [] as number[], baseline: [] as number[] };
   for (const target of [ours, baseline]) await warmUp(target, options);
   for (let pair = 0; pair < options.pairs; pair += 1) {
     const order = pair % 2 === 0 ? (['ours', 'baseline'] as const) : (['baseline', 'ours'] as const);
     for (const who of order) {
-      const { rate, cpuUs } = await load(targets[who], options);
+      const { rate, cpuUs, p50, p99 } = await load(targets[who], options);
       samples[who].push(rate);
       cpu[who].push(cpuUs);
+      if (who === 'ours') latencies.push({ p50, p99 });
     }
   }
   const ratio = ratioOf(cpu.baseline, cpu.ours);
@@ -97,7 +101,8 @@ export async function measureServers(ours: Target, baseline: Target, options: Lo
     list.sort((a, b) => a - b)[list.length >> 1]!.toFixed(0),
   );
   const cpuNote = `CPU time of a request: ours ${mine} us, baseline ${theirs} us, by that ${ratio.median.toFixed(2)}x (${ratio.min.toFixed(2)}-${ratio.max.toFixed(2)})`;
-  return { ...samples, cpuNote };
+  const latencyNote = `p50 and p99 of ours in ms: ${latencies.map(({ p50, p99 }) => `${p50}/${p99}`).join(', ')}`;
+  return { ...samples, cpuNote, latencyNote };
 }
 
 /** Until two rounds differ by less than 5 %: compiling is part of no goal. A smoke run only looks whether all is right. */
@@ -124,7 +129,8 @@ async function load({ server, request }: Target, { connections, seconds }: LoadO
   if (result.non2xx > 0 || result.errors > 0)
     throw new Error(`${request.path}: ${result.non2xx} answers were not 2xx, ${result.errors} errors`);
   const spent = before === null ? Number.NaN : (server.cpuUs() ?? Number.NaN) - before;
-  return { rate: result.requests.total / result.duration, cpuUs: spent / result.requests.total };
+  const { p50, p99 } = result.latency;
+  return { rate: result.requests.total / result.duration, cpuUs: spent / result.requests.total, p50, p99 };
 }
 
 /** One list for all connections: lists of their own, all from the beginning, would have them ask the same at the same time. */

@@ -1,7 +1,9 @@
 import { Type } from '@sinclair/typebox';
 import { type RawBuilder, type SqlBool, sql } from 'kysely';
 import { decode, encode32 } from '../../../src/lib/base58.ts';
-import type { Db } from '../store/tables.ts';
+import { JsonText, type Store } from '../../../src/plugin/plugin.ts';
+import { keysQuery, packedRows, rawQuery } from '../../../src/ports/raw-query.ts';
+import { type Db, readAtOneSlot, type Seen } from '../store/tables.ts';
 import {
   after,
   cursor,
@@ -17,68 +19,118 @@ import {
   pageText,
   unspent,
 } from './fields.ts';
-import { compressionMethod, type MethodFactory } from './method.ts';
+import { compressionMethod, type MethodFactory, requireIndexed, requireSlot, seenMethod } from './method.ts';
+import { createGather } from './path-reader.ts';
 import {
-  accountRecord,
   accountSchema,
   type ByBytes,
   byBytes,
   distinctBytes,
   type FullAccount,
-  findListed,
-  LISTED_COLUMNS,
-  type ListedAccount,
   orNull,
   pageSchema,
+  type RecordRow,
   type RecordVersion,
+  recordColumns,
   recordTexts,
+  recordTrees,
+  type SeenRows,
+  seenRows,
   selectAccounts,
   u64,
   u64Json,
 } from './records.ts';
 
 /** getCompressedAccount and its V2. */
-export const getCompressedAccount = (version: RecordVersion): MethodFactory =>
-  compressionMethod({
-    name: version === 1 ? 'getCompressedAccount' : 'getCompressedAccountV2',
-    summary: 'The unspent compressed account with an address or a hash',
-    fields: oneAccountFields(),
-    result: orNull(accountSchema(version)),
-    async run(params, { db }) {
-      const { column, key } = whichOne(params);
-      const row = (await findUnspent(db, column, [key])).get(key);
-      return row === undefined ? null : accountRecord(row, version);
-    },
-  });
+export const getCompressedAccount =
+  (version: RecordVersion): MethodFactory =>
+  ({ store, slots }) => {
+    const find = createAccountFinder(store, version);
+    return seenMethod(slots, {
+      name: version === 1 ? 'getCompressedAccount' : 'getCompressedAccountV2',
+      summary: 'The unspent compressed account with an address or a hash',
+      fields: oneAccountFields(),
+      result: orNull(accountSchema(version)),
+      async run(params) {
+        const { column, key } = whichOne(params);
+        const { slot, value: row } = await find.one[column](key);
+        return { slot, value: row === null ? null : new JsonText(recordTexts(version).account(row)) };
+      },
+    });
+  };
 
 /** getMultipleCompressedAccounts and its V2. */
-export const getMultipleCompressedAccounts = (version: RecordVersion): MethodFactory =>
-  compressionMethod({
-    name: version === 1 ? 'getMultipleCompressedAccounts' : 'getMultipleCompressedAccountsV2',
-    summary: 'Unspent compressed accounts by hash or by address, in the requested order; null for missing ones',
-    fields: manyAccountsFields(),
-    result: Type.Object({
-      items: Type.Array(orNull(accountSchema(version)), { description: 'the accounts in the requested order' }),
-    }),
-    async run(params, { db }) {
-      const { column, keys } = whichMany(params);
-      const rows = await findUnspent(db, column, distinctBytes(keys));
-      return {
-        items: keys.map((key) => {
+export const getMultipleCompressedAccounts =
+  (version: RecordVersion): MethodFactory =>
+  ({ store, slots }) => {
+    const find = createAccountFinder(store, version);
+    return seenMethod(slots, {
+      name: version === 1 ? 'getMultipleCompressedAccounts' : 'getMultipleCompressedAccountsV2',
+      summary: 'Unspent compressed accounts by hash or by address, in the requested order; null for missing ones',
+      fields: manyAccountsFields(),
+      result: Type.Object({
+        items: Type.Array(orNull(accountSchema(version)), { description: 'the accounts in the requested order' }),
+      }),
+      async run(params) {
+        const { column, keys } = whichMany(params);
+        const { slot, value: rows } = await find.many(column, keys);
+        const texts = recordTexts(version);
+        const items = keys.map((key) => {
           const row = rows.get(key);
-          return row === undefined ? null : accountRecord(row, version);
-        }),
-      };
-    },
-  });
+          return row === undefined ? 'null' : texts.account(row);
+        });
+        return { slot, value: new JsonText(`{"items":[${items.join(',')}]}`) };
+      },
+    });
+  };
+
+type FindOne = (key: Uint8Array) => Promise<Seen<RecordRow | null>>;
+
+/** Unspent accounts by hash or address, with one statement. */
+interface AccountFinder {
+  /** Calls of the same turn share a statement. */
+  readonly one: Readonly<Record<Column, FindOne>>;
+  many(column: Column, keys: readonly Uint8Array[]): Promise<Seen<ByBytes<RecordRow>>>;
+}
+
+const MOST_TOGETHER = 64;
+
+function createAccountFinder(store: Store, version: RecordVersion): AccountFinder {
+  const packed = packedRows<RecordRow>(store, recordColumns(version));
+  const queryBy = (column: Column) =>
+    keysQuery<SeenRows>(
+      store,
+      (isIn) =>
+        `SELECT h.slot, (SELECT ${packed.sql()} FROM compression_accounts a ${recordTrees(version)} ` +
+        `WHERE a.${column} ${isIn} AND a.spent = 0) AS rows FROM compression_head h`,
+    );
+  const queries = { hash: queryBy('hash'), address: queryBy('address') };
+
+  async function many(column: Column, keys: readonly Uint8Array[]): Promise<Seen<ByBytes<RecordRow>>> {
+    const { slot, value } = seenRows(packed, await queries[column](store.read, distinctBytes(keys)));
+    // The address is set, because rows were selected by it.
+    return { slot, value: byBytes(value, (row) => row[column]!) };
+  }
+
+  const oneBy = (column: Column): FindOne =>
+    createGather({
+      most: MOST_TOGETHER,
+      many: async (keys: readonly Uint8Array[]) => {
+        const { slot, value } = await many(column, keys);
+        return keys.map((key) => ({ slot, value: value.get(key) ?? null }));
+      },
+    });
+  return { one: { hash: oneBy('hash'), address: oneBy('address') }, many };
+}
 
 const HASH_BYTES = 32;
 
 /** getCompressedAccountsByOwner and its V2. */
 export const getCompressedAccountsByOwner =
   (version: RecordVersion): MethodFactory =>
-  (parts) =>
-    compressionMethod({
+  ({ store, slots, clock }) => {
+    const pages = createOwnerPages(store, version);
+    return seenMethod(slots, {
       name: version === 1 ? 'getCompressedAccountsByOwner' : 'getCompressedAccountsByOwnerV2',
       summary: 'Unspent compressed accounts of an owner, by leaf index',
       fields: {
@@ -91,17 +143,24 @@ export const getCompressedAccountsByOwner =
         limit: limit(),
       },
       result: pageSchema(accountSchema(version)),
-      async run({ owner, filters, dataSlice, cursor: given, limit: most }, { db }, call) {
-        const from = given === null ? null : await placeOf(db, owner, given);
+      async run({ owner, filters, dataSlice, cursor: from, limit: most, minContextSlot }, call) {
+        const page = { owner, filters, from, count: most + 1 };
         const breathe = async () => {
-          await parts.clock.sleep(0, call.signal);
+          await clock.sleep(0, call.signal);
         };
-        const found = await ownerPage(db, { owner, filters, from, count: most + 1 }, breathe);
-        const page = pageOf(found, most, ({ hash }) => encode32(hash));
-        const texts = await recordTexts(db, page.rows, version, dataSlice);
-        return pageText(page.rows.map(texts.account), page.cursor);
+        const { slot, value: found } =
+          from === null && filters.length === 0
+            ? await pages.first(page)
+            : await readAtOneSlot(store, (db, slot) => {
+                requireIndexed(slot);
+                requireSlot(slot, minContextSlot);
+                return pages.later(db, page, breathe);
+              });
+        const { rows, cursor: next } = pageOf(found, most, ({ hash }) => encode32(hash));
+        return { slot, value: pageText(rows.map(recordTexts(version, dataSlice).account), next) };
       },
-    })(parts);
+    });
+  };
 
 /** The place of an account, also of a spent one. */
 async function placeOf(db: Db, owner: Uint8Array, hash: Uint8Array): Promise<OwnerPlace> {
@@ -116,23 +175,22 @@ async function placeOf(db: Db, owner: Uint8Array, hash: Uint8Array): Promise<Own
 }
 
 /** getCompressedBalance, which has a second name. */
-export const getCompressedBalance = (name: 'getCompressedBalance' | 'getCompressedAccountBalance'): MethodFactory =>
-  compressionMethod({
-    name,
-    summary: 'Lamports of the unspent compressed account with an address or a hash; 0 when it does not exist',
-    fields: oneAccountFields(),
-    result: u64('lamports'),
-    async run(params, { db }) {
-      const { column, key } = whichOne(params);
-      const row = await db
-        .selectFrom('compression_accounts')
-        .select('lamports')
-        .where(column, '=', key)
-        .where(unspent('spent'))
-        .executeTakeFirst();
-      return row === undefined ? 0 : u64Json(row.lamports);
-    },
-  });
+export const getCompressedBalance =
+  (name: 'getCompressedBalance' | 'getCompressedAccountBalance'): MethodFactory =>
+  ({ store, slots }) => {
+    const find = createAccountFinder(store, 1);
+    return seenMethod(slots, {
+      name,
+      summary: 'Lamports of the unspent compressed account with an address or a hash; 0 when it does not exist',
+      fields: oneAccountFields(),
+      result: u64('lamports'),
+      async run(params) {
+        const { column, key } = whichOne(params);
+        const { slot, value: row } = await find.one[column](key);
+        return { slot, value: row === null ? 0 : u64Json(row.lamports) };
+      },
+    });
+  };
 
 /** getCompressedBalanceByOwner */
 export const getCompressedBalanceByOwner = (): MethodFactory =>
@@ -160,33 +218,67 @@ interface OwnerPlace {
 
 interface OwnerPage {
   readonly owner: Uint8Array;
-  readonly from: OwnerPlace | null;
+  /** Hash of the last account of the page before. */
+  readonly from: Uint8Array | null;
   /** Rows to find. */
   readonly count: number;
   readonly filters: readonly DataFilter[];
 }
 
+/** Unspent accounts of an owner in the order of (leaf index, hash). */
+interface OwnerPages {
+  /** A first page without filters: one statement. */
+  first(page: OwnerPage): Promise<Seen<readonly RecordRow[]>>;
+  /**
+   * Any page. `breathe` is called between long queries and may throw to end the search. Errors: -32602 for an unknown cursor.
+   */
+  later(db: Db, page: OwnerPage, breathe: () => Promise<void>): Promise<readonly RecordRow[]>;
+}
+
+function createOwnerPages(store: Store, version: RecordVersion): OwnerPages {
+  const packed = packedRows<RecordRow>(store, recordColumns(version, 'page'));
+  const select = (isLater: boolean) =>
+    rawQuery<SeenRows>(store, (place) => {
+      const own = `SELECT * FROM compression_accounts WHERE owner = ${place()} AND spent = 0`;
+      const rest = isLater ? `${own} AND (leaf_index, hash) > (${place()}, ${place()})` : own;
+      const page = `SELECT ${packed.sql()} FROM (${rest} ORDER BY leaf_index, hash LIMIT ${place()}) page ${recordTrees(version, 'page')}`;
+      return `SELECT h.slot, (${page}) AS rows FROM compression_head h`;
+    });
+  const [selectFirst, selectLater] = [select(false), select(true)];
+  const selectByHash = keysQuery<Omit<SeenRows, 'slot'>>(
+    store,
+    (isIn) =>
+      `SELECT ${packed.sql()} AS rows FROM compression_accounts page ${recordTrees(version, 'page')} WHERE page.hash ${isIn}`,
+  );
+  const inOrder = ({ slot, value }: Seen<RecordRow[]>) => ({ slot, value: value.sort(byPlace) });
+  return {
+    first: async ({ owner, count }) => inOrder(seenRows(packed, await selectFirst(store.read, [owner, count]))),
+    async later(db, page, breathe) {
+      const { owner, count, filters } = page;
+      const from = page.from === null ? null : await placeOf(db, owner, page.from);
+      if (filters.length === 0 && from !== null)
+        return inOrder(seenRows(packed, await selectLater(db, [owner, from.leaf_index, from.hash, count]))).value;
+      const hashes = (await search(db, page, from, breathe)).map(({ hash }) => hash);
+      const [found] = await selectByHash(db, hashes);
+      return packed.read(found?.rows ?? null).sort(byPlace);
+    },
+  };
+}
+
+const byPlace = (a: OwnerPlace, b: OwnerPlace): number => a.leaf_index - b.leaf_index || Buffer.compare(a.hash, b.hash);
+
 /** Rows checked per query: filters with few matches would otherwise block everything else. */
 const WINDOW = 4_096;
 
-/**
- * Unspent accounts of an owner in the order of (leaf index, hash). `breathe` is called between long queries and may throw to end the
- * search.
- */
-async function ownerPage(db: Db, page: OwnerPage, breathe: () => Promise<void>): Promise<ListedAccount[]> {
-  const { filters, count } = page;
-  if (filters.length === 0) return await places(db, page, page.from).select(LISTED_COLUMNS).limit(count).execute();
-  const found = await search(db, page, breathe);
-  const hashes = found.map(({ hash }) => hash);
-  const rows = await findListed(db, hashes);
-  return hashes.flatMap((hash) => rows.get(hash) ?? []);
-}
-
-async function search(db: Db, page: OwnerPage, breathe: () => Promise<void>): Promise<OwnerPlace[]> {
-  const { filters, count } = page;
+async function search(
+  db: Db,
+  { owner, filters, count }: OwnerPage,
+  start: OwnerPlace | null,
+  breathe: () => Promise<void>,
+): Promise<OwnerPlace[]> {
   const found: OwnerPlace[] = [];
-  for (let from = page.from; ; await breathe()) {
-    const window = places(db, page, from).select('data').limit(WINDOW).as('looked_at');
+  for (let from = start; ; await breathe()) {
+    const window = places(db, owner, from).select('data').limit(WINDOW).as('looked_at');
     let query = db.selectFrom(window).select(['leaf_index', 'hash']);
     for (const filter of filters) query = query.where(matches('data', filter));
     found.push(
@@ -197,7 +289,7 @@ async function search(db: Db, page: OwnerPage, breathe: () => Promise<void>): Pr
         .execute()),
     );
     if (found.length >= count) return found;
-    const end = await places(db, page, from)
+    const end = await places(db, owner, from)
       .offset(WINDOW - 1)
       .limit(1)
       .executeTakeFirst();
@@ -206,7 +298,7 @@ async function search(db: Db, page: OwnerPage, breathe: () => Promise<void>): Pr
   }
 }
 
-function places(db: Db, { owner }: OwnerPage, from: OwnerPlace | null) {
+function places(db: Db, owner: Uint8Array, from: OwnerPlace | null) {
   const query = db
     .selectFrom('compression_accounts')
     .select(['leaf_index', 'hash'])
@@ -306,19 +398,6 @@ function whichMany(given: {
 }
 
 type Column = 'hash' | 'address';
-
-/** Unspent accounts by hash or address. */
-async function findUnspent(db: Db, column: Column, keys: readonly Uint8Array[]): Promise<ByBytes<FullAccount>> {
-  const rows =
-    keys.length === 0
-      ? []
-      : await selectAccounts(db)
-          .where(`a.${column}`, 'in', [...keys])
-          .where(unspent('a.spent'))
-          .execute();
-  // The address is set, because rows were selected by it.
-  return byBytes(rows, (row) => row[column]!);
-}
 
 /** Accounts by hash, including spent ones. */
 export async function findAccounts(db: Db, hashes: readonly Uint8Array[]): Promise<ByBytes<FullAccount>> {

@@ -10,7 +10,7 @@ import {
   type RpcMethod,
   type Store,
 } from '../../../src/plugin/plugin.ts';
-import { type Db, readAtOneSlot } from '../store/tables.ts';
+import { type Db, readAtOneSlot, type Seen } from '../store/tables.ts';
 import { type Fields, integer, invalid, optional, readFields, schemaOf, unavailable, type Values } from './fields.ts';
 
 /** Dependencies of all methods. */
@@ -80,22 +80,40 @@ export function plainMethod<F extends Fields>(slots: SlotWatch, method: PlainMet
   };
 }
 
-/** A method that returns `{context: {slot}, value}` from one snapshot of the store. Additional errors: -32002 while nothing is indexed. */
+interface SeenMethod<F extends Fields> extends MethodTexts, ParamsForm<F> {
+  /** Schema of `value`. */
+  readonly result: TSchema;
+  /** Returns `value`, or its text, with the slot: of one statement, or of one transaction. */
+  run(params: Read<F>, call: RpcCall): Promise<Seen>;
+}
+
+/** A method that returns `{context: {slot}, value}`. Additional errors: -32002 while nothing is indexed. */
+export function seenMethod<F extends Fields>(slots: SlotWatch, method: SeenMethod<F>): RpcMethod {
+  return plainMethod(slots, {
+    ...method,
+    result: enveloped(method.result),
+    run: async (params, call) => {
+      const { slot, value } = await method.run(params, call);
+      requireIndexed(slot);
+      requireSlot(slot, params.minContextSlot);
+      slots.saw(slot);
+      if (value instanceof JsonText) return new JsonText(`{"context":{"slot":${slot}},"value":${value.text}}`);
+      return { context: { slot }, value };
+    },
+  });
+}
+
+/** The same, with several queries on one snapshot of the store. */
 export function compressionMethod<F extends Fields>(method: EnvelopedMethod<F>): MethodFactory {
   return ({ store, slots }) =>
-    plainMethod(slots, {
+    seenMethod(slots, {
       ...method,
-      result: enveloped(method.result),
-      run: async (params, call) => {
-        const { slot, value } = await readAtOneSlot(store, async (db, slot) => {
+      run: (params, call) =>
+        readAtOneSlot(store, async (db, slot) => {
           requireIndexed(slot);
           requireSlot(slot, params.minContextSlot);
           return await method.run(params, { db, slot }, call);
-        });
-        slots.saw(slot);
-        if (value instanceof JsonText) return new JsonText(`{"context":{"slot":${slot}},"value":${value.text}}`);
-        return { context: { slot }, value };
-      },
+        }),
     });
 }
 

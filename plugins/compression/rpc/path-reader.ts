@@ -3,13 +3,13 @@ import { encode32 } from '../../../src/lib/base58.ts';
 import { equalBytes } from '../../../src/lib/equal-bytes.ts';
 import { lazy } from '../../../src/lib/lru.ts';
 import { type Log, messageOf, type Store } from '../../../src/plugin/plugin.ts';
-import { type RawQuery, rawQuery } from '../../../src/ports/raw-query.ts';
+import { keysQuery, packedRows } from '../../../src/ports/raw-query.ts';
 import { pathPages } from '../../../src/solana/merkle/path.ts';
 import { type Db, readAtOneSlot, type TreeRow } from '../store/tables.ts';
 import { DAMAGED, openPage, pageId, readPages } from '../trees/page-book.ts';
 import type { LeafPlace, PageNodes, PathPages, PathTree } from '../trees/path.ts';
 import { withheld } from './fields.ts';
-import { byBytes, distinctBytes } from './records.ts';
+import { type ByBytes, byBytes } from './records.ts';
 
 /** A stored page differs from what was written. */
 class DamagedPage extends Error {
@@ -29,11 +29,14 @@ export interface PathReader {
    */
   paths(db: Db, places: readonly LeafPlace[]): Promise<readonly PathPages[]>;
   /**
-   * The pages of one path, also outside of a transaction, with at most one statement. Null when the root of the tree has changed.
-   * Errors as above.
+   * The same outside of a transaction: no statement while all pages are in memory, else one per tree. Null when the root of a tree has
+   * changed, or when a transaction is cheaper because pages of many trees are missing.
    */
-  path(db: Db, place: LeafPlace): Promise<PathPages | null>;
+  pathsNow(db: Db, places: readonly LeafPlace[]): Promise<readonly PathPages[] | null>;
 }
+
+/** Trees whose pages are read one by one. */
+const MOST_SINGLE_TREES = 4;
 
 interface PageRow {
   readonly id: number | null;
@@ -49,66 +52,76 @@ interface PathReaderParts {
 }
 
 export function createPathReader({ store, cache, verify }: PathReaderParts): PathReader {
-  const queries = new Map<number, RawQuery<PageRow>>();
-  const queryFor = (count: number): RawQuery<PageRow> => {
-    const query = queries.get(count) ?? pagesWithRoot(store, count);
-    queries.set(count, query);
-    return query;
-  };
+  // One statement sees one state: pages read with a root belong to that root.
+  const pagesWithRoot = keysQuery<PageRow>(
+    store,
+    (isIn, place) =>
+      'SELECT p.id, p.bytes, t.root FROM compression_trees t ' +
+      `LEFT JOIN compression_pages p ON p.id ${isIn} WHERE t.id = ${place()}`,
+  );
 
-  const requireVerified = (place: LeafPlace, pages: PathPages): void => {
-    if (verify?.(place, pages) === false) throw new DamagedPage(place.tree);
-  };
+  /** The pages of a set of paths: those in memory, and those that have to be read. */
+  function collect(places: readonly LeafPlace[]) {
+    const known = new Map<number, PageNodes>();
+    const missing = new Map<PathTree['id'], { readonly tree: PathTree; readonly ids: Set<number> }>();
+    const keys = places.map(({ tree, leafIndex }) => {
+      const state = cache.state(tree.id, tree.root);
+      return pathPages(tree.height, leafIndex).map((key) => {
+        const id = pageId(tree.id, key);
+        if (known.has(id)) return id;
+        const nodes = cache.get(id, state);
+        if (nodes !== undefined) known.set(id, nodes);
+        else {
+          const others = missing.get(tree.id) ?? { tree, ids: new Set() };
+          missing.set(tree.id, others);
+          others.ids.add(id);
+        }
+        return id;
+      });
+    });
+    return {
+      missing: [...missing.values()],
+      accept(tree: PathTree, ids: Iterable<number>, read: ReadonlyMap<number, Uint8Array | typeof DAMAGED>): void {
+        const state = cache.state(tree.id, tree.root);
+        for (const id of ids) {
+          const nodes = checked(read.get(id) ?? null, tree);
+          cache.set(id, state, nodes);
+          known.set(id, nodes);
+        }
+      },
+      paths(): readonly PathPages[] {
+        const paths = keys.map((ids) => ids.map((id) => known.get(id) ?? null));
+        for (const [i, place] of places.entries())
+          if (verify?.(place, paths[i] ?? []) === false) throw new DamagedPage(place.tree);
+        return paths;
+      },
+    };
+  }
 
   return {
     async paths(db, places) {
-      const known = new Map<number, PageNodes>();
-      const missing = new Map<number, { readonly tree: PathTree; readonly state: TreeState }>();
-      const keys = places.map(({ tree, leafIndex }) => {
-        const state = cache.state(tree.id, tree.root);
-        return pathPages(tree.height, leafIndex).map((key) => {
-          const id = pageId(tree.id, key);
-          const nodes = cache.get(id, state);
-          if (nodes === undefined) missing.set(id, { tree, state });
-          else known.set(id, nodes);
-          return id;
-        });
-      });
-      const read = await readPages(db, [...missing.keys()]);
-      for (const [id, { tree, state }] of missing) {
-        const nodes = checked(read.get(id) ?? null, tree);
-        cache.set(id, state, nodes);
-        known.set(id, nodes);
-      }
-      const paths = keys.map((ids) => ids.map((id) => known.get(id) ?? null));
-      for (const [i, place] of places.entries()) requireVerified(place, paths[i] ?? []);
-      return paths;
+      const { missing, accept, paths } = collect(places);
+      const read = await readPages(
+        db,
+        missing.flatMap(({ ids }) => [...ids]),
+      );
+      for (const { tree, ids } of missing) accept(tree, ids, read);
+      return paths();
     },
 
-    async path(db, place) {
-      const { tree, leafIndex } = place;
-      const state = cache.state(tree.id, tree.root);
-      const ids = pathPages(tree.height, leafIndex).map((key) => pageId(tree.id, key));
-      const pages = ids.map((id) => cache.get(id, state));
-      if (pages.every((nodes) => nodes !== undefined)) {
-        requireVerified(place, pages);
-        return pages;
+    async pathsNow(db, places) {
+      const { missing, accept, paths } = collect(places);
+      if (missing.length > MOST_SINGLE_TREES) return null;
+      for (const { tree, ids } of missing) {
+        const rows = await pagesWithRoot(db, [...ids], [tree.id]);
+        if (rows[0] === undefined || !equalBytes(rows[0].root, tree.root)) return null;
+        accept(
+          tree,
+          ids,
+          new Map(rows.flatMap(({ id, bytes }) => (id === null || bytes === null ? [] : [[id, openPage(bytes)]]))),
+        );
       }
-      const missing = ids.filter((_, i) => pages[i] === undefined);
-      // Few statement texts, each prepared once: ids may repeat.
-      const rows = await queryFor(ids.length)(db, [...ids.map((_, i) => missing[i] ?? missing[0]), tree.id]);
-      if (rows[0] === undefined || Buffer.compare(rows[0].root, tree.root) !== 0) return null;
-      const read = new Map(rows.map(({ id, bytes }) => [id, bytes]));
-      const path = ids.map((id, i) => {
-        const cached = pages[i];
-        if (cached !== undefined) return cached;
-        const bytes = read.get(id) ?? null;
-        const nodes = checked(bytes === null ? null : openPage(bytes), tree);
-        cache.set(id, state, nodes);
-        return nodes;
-      });
-      requireVerified(place, path);
-      return path;
+      return paths();
     },
   };
 }
@@ -116,14 +129,6 @@ export function createPathReader({ store, cache, verify }: PathReaderParts): Pat
 function checked(nodes: PageNodes | typeof DAMAGED, tree: PathTree): PageNodes {
   if (nodes === DAMAGED) throw new DamagedPage(tree);
   return nodes;
-}
-
-/** One statement sees one state: pages read with a root belong to that root. */
-function pagesWithRoot(store: Pick<Store, 'dialect'>, count: number): RawQuery<PageRow> {
-  return rawQuery(store, (place) => {
-    const ids = Array.from({ length: count }, () => place()).join(', ');
-    return `SELECT p.id, p.bytes, t.root FROM compression_trees t LEFT JOIN compression_pages p ON p.id IN (${ids}) WHERE t.id = ${place()}`;
-  });
 }
 
 /**
@@ -215,6 +220,10 @@ export function createDamageGuard(store: Store, log: Log): DamageGuard {
   };
 }
 
+function isProvable({ status }: Pick<TreeRow, 'status'>): boolean {
+  return status !== 'diverged' && status !== 'gap';
+}
+
 /** Throws when the proofs of the tree could be wrong. Errors: -32603 that names it. */
 export function requireProvable({
   key,
@@ -234,91 +243,125 @@ function diverged(key: Uint8Array, seq: number, reason: string) {
   return withheld(`Merkle tree ${encode32(key)} ${why}`);
 }
 
-/** Finds one account by its hash, for frequently called methods. */
+/** Finds accounts with their paths by hash, for frequently called methods. */
 export interface LeafFinder {
-  /**
-   * One statement for a single request with cached pages, few for requests that are combined. Slot 0: nothing is indexed.
-   * Errors: -32603 for a tree whose proofs are withheld; DamagedPage; those of the store.
-   */
+  /** One account. Calls of the same turn share their statements. Errors as below, and -32603 for a tree whose proofs are withheld. */
   find(hash: Uint8Array): Promise<Found>;
+  /**
+   * One statement while the pages are in memory. Accounts in trees whose proofs are withheld have no pages. Errors: DamagedPage; those of
+   * the store.
+   */
+  findAll(hashes: readonly Uint8Array[]): Promise<FoundLeaves>;
 }
 
 interface Found {
+  /** 0: nothing is indexed. */
   readonly slot: number;
   readonly leaf: FoundLeaf | null;
 }
 
-interface LeafRow {
+export interface FoundLeaves {
   readonly slot: number;
-  readonly leaf_index: number;
-  readonly queued: number;
-  readonly id: number;
-  readonly key: Uint8Array;
-  readonly type: number;
-  readonly queue: Uint8Array | null;
-  readonly height: number;
-  readonly seq: number;
-  readonly root: Uint8Array;
-  readonly status: string;
-  readonly reason: string | null;
+  readonly leaves: ByBytes<FoundLeaf>;
 }
 
-const TRIES = 3;
-/** A transaction costs as much as several statements. */
-const FEWEST_TOGETHER = 4;
+type LeafTree = Pick<TreeRow, 'id' | 'key' | 'type' | 'queue' | 'height' | 'seq' | 'root' | 'status' | 'reason'>;
+
+/** An account, its tree, and the path at its leaf. Whether the leaf matches the account is not checked yet. */
+export interface FoundLeaf {
+  readonly hash: Uint8Array;
+  readonly leafIndex: number;
+  /** In the output queue. */
+  readonly queued: boolean;
+  readonly tree: LeafTree;
+  readonly pages: PathPages;
+}
+
+interface Leaf {
+  readonly hash: Uint8Array;
+  readonly leafIndex: number;
+  readonly queued: number;
+}
+
+/** A tree with its packed leaves; without, where none was found. */
+type TreeRowWithLeaves = { readonly slot: number } & (
+  | (LeafTree & { readonly leaves: string })
+  | { readonly leaves: null }
+);
+
+/** The tree may change between two statements. */
+const TRIES = 2;
 const MOST_TOGETHER = 64;
 
 export function createLeafFinder(store: Store, reader: PathReader): LeafFinder {
-  const select = rawQuery<LeafRow>(
+  const packed = packedRows<Leaf>(store, {
+    numbers: { leafIndex: 'leaf_index', queued: 'queued' },
+    bytes: { hash: 'hash' },
+  });
+  const select = keysQuery<TreeRowWithLeaves>(
     store,
-    (place) =>
-      'SELECT h.slot, a.leaf_index, a.queued, t.id, t.key, t.type, t.queue, t.height, t.seq, t.root, t.status, t.reason ' +
-      'FROM compression_accounts a JOIN compression_trees t ON t.id = a.tree CROSS JOIN compression_head h ' +
-      `WHERE a.hash = ${place()}`,
+    (isIn) =>
+      'SELECT h.slot, found.leaves, t.id, t.key, t.type, t.queue, t.height, t.seq, t.root, t.status, t.reason ' +
+      `FROM compression_head h LEFT JOIN (SELECT tree, ${packed.sql()} AS leaves FROM compression_accounts ` +
+      `WHERE hash ${isIn} GROUP BY tree) found ON TRUE LEFT JOIN compression_trees t ON t.id = found.tree`,
   );
 
-  /** Null leaf pages: the tree changed between the two statements. */
-  async function once(db: Db, hash: Uint8Array) {
-    const [row] = await select(db, [hash]);
-    if (row === undefined) return { slot: await headOf(db), leaf: null };
-    requireProvable(row);
-    const pages = await reader.path(db, { tree: row, leafIndex: row.leaf_index });
-    if (pages === null) return null;
-    return { slot: row.slot, leaf: { leafIndex: row.leaf_index, queued: row.queued === 1, tree: row, pages } };
+  /** Null: a tree has changed since its row was read. */
+  async function once(
+    db: Db,
+    hashes: readonly Uint8Array[],
+    pathsOf: PathReader['pathsNow'],
+  ): Promise<FoundLeaves | null> {
+    const rows = await select(db, hashes);
+    const places = rows.flatMap((tree) =>
+      tree.leaves === null
+        ? []
+        : packed.read(tree.leaves).map((leaf) => ({ ...leaf, queued: leaf.queued === 1, tree })),
+    );
+    const provable = places.filter(({ tree }) => isProvable(tree));
+    const paths = await pathsOf(db, provable);
+    if (paths === null) return null;
+    const pages = new Map(provable.map((place, i) => [place, paths[i] ?? []]));
+    const leaves = byBytes(
+      places.map((place) => ({ ...place, pages: pages.get(place) ?? [] })),
+      ({ hash }) => hash,
+    );
+    return { slot: rows[0]?.slot ?? 0, leaves };
   }
 
-  async function findOne(hash: Uint8Array): Promise<Found> {
+  async function findAll(hashes: readonly Uint8Array[]): Promise<FoundLeaves> {
     for (let tries = 0; tries < TRIES; tries += 1) {
-      const found = await once(store.read as Db, hash);
+      const found = await once(store.read as Db, hashes, reader.pathsNow);
       if (found !== null) return found;
     }
-    const { slot, value } = await readAtOneSlot(store, (db) => once(db, hash));
-    return { slot, leaf: value?.leaf ?? null };
+    const { value } = await readAtOneSlot(store, (db) => once(db, hashes, reader.paths));
+    // In a transaction nothing changes.
+    return value!;
   }
 
-  async function findMany(hashes: readonly Uint8Array[]): Promise<readonly Found[]> {
-    const { slot, value } = await readAtOneSlot(store, (db) => findLeaves(db, reader, hashes));
-    return value.map((leaf) => ({ slot, leaf }));
+  async function findTogether(hashes: readonly Uint8Array[]): Promise<readonly Found[]> {
+    const { slot, leaves } = await findAll(hashes);
+    return hashes.map((hash) => ({ slot, leaf: leaves.get(hash) ?? null }));
   }
 
-  return { find: createGather({ most: MOST_TOGETHER, fewest: FEWEST_TOGETHER, one: findOne, many: findMany }) };
+  const find = createGather({ most: MOST_TOGETHER, many: findTogether });
+  return {
+    findAll,
+    async find(hash) {
+      const found = await find(hash);
+      if (found.leaf !== null) requireProvable(found.leaf.tree);
+      return found;
+    },
+  };
 }
 
-async function headOf(db: Db): Promise<number> {
-  const head = await db.selectFrom('compression_head').select('slot').executeTakeFirst();
-  return head?.slot ?? 0;
-}
-
-/** Batches requests of the same event-loop turn. */
+/** Combines the questions of one turn of the event loop. */
 type Gather<Question, Answer> = (question: Question) => Promise<Answer>;
 
 interface GatherParts<Question, Answer> {
   /** Maximum number of questions per batch. */
   readonly most: number;
-  /** Fewer questions are asked individually. */
-  readonly fewest: number;
-  one(question: Question): Promise<Answer>;
-  /** In the order of the questions. When it fails, each question is asked individually and gets its own error. */
+  /** In the order of the questions. When it fails for several, each question is asked individually and gets its own error. */
   many(questions: readonly Question[]): Promise<readonly Answer[]>;
 }
 
@@ -331,15 +374,19 @@ interface Waiting<Question, Answer> {
  * Requests that arrive together are read from the sockets in one turn of the event loop. Their look-up runs at the end of that turn,
  * so it never sees a state older than a request.
  */
-export function createGather<Question, Answer>(parts: GatherParts<Question, Answer>): Gather<Question, Answer> {
+export function createGather<Question, Answer>({
+  most,
+  many,
+}: GatherParts<Question, Answer>): Gather<Question, Answer> {
   let waiting: Waiting<Question, Answer>[] = [];
+
+  const one = async (question: Question): Promise<Answer> => (await many([question]))[0] as Answer;
 
   async function answer(asked: readonly Waiting<Question, Answer>[]): Promise<void> {
     let answers: readonly Answer[] | null = null;
-    if (asked.length >= parts.fewest)
-      answers = await parts.many(asked.map(({ question }) => question)).catch(() => null);
+    if (asked.length > 1) answers = await many(asked.map(({ question }) => question)).catch(() => null);
     for (const [i, { question, resolve }] of asked.entries()) {
-      if (answers === null) resolve(parts.one(question));
+      if (answers === null) resolve(one(question));
       else resolve(answers[i] as Answer);
     }
   }
@@ -347,55 +394,11 @@ export function createGather<Question, Answer>(parts: GatherParts<Question, Answ
   function flush(): void {
     const all = waiting;
     waiting = [];
-    for (let at = 0; at < all.length; at += parts.most) void answer(all.slice(at, at + parts.most));
+    for (let at = 0; at < all.length; at += most) void answer(all.slice(at, at + most));
   }
 
   return (question) =>
     new Promise((resolve) => {
       if (waiting.push({ question, resolve }) === 1) setImmediate(flush);
     });
-}
-
-type FoundTree = Pick<TreeRow, 'id' | 'key' | 'type' | 'queue' | 'height' | 'seq' | 'root' | 'status' | 'reason'>;
-
-/** An account, its tree, and the path at its leaf. Whether the leaf matches the account is not checked yet. */
-interface FoundLeaf {
-  readonly leafIndex: number;
-  /** In the output queue. */
-  readonly queued: boolean;
-  readonly tree: FoundTree;
-  readonly pages: PathPages;
-}
-
-const TREE_COLUMNS = ['id', 'key', 'type', 'queue', 'height', 'seq', 'root', 'status', 'reason'] as const;
-
-/**
- * `LeafFinder.find` for many hashes in one state of the store, with at most three statements. Errors: those of a single hash;
- * the others are then unknown.
- */
-async function findLeaves(
-  db: Db,
-  reader: PathReader,
-  hashes: readonly Uint8Array[],
-): Promise<readonly (FoundLeaf | null)[]> {
-  const accounts = await db
-    .selectFrom('compression_accounts')
-    .select(['hash', 'tree', 'leaf_index', 'queued'])
-    .where('hash', 'in', distinctBytes(hashes))
-    .execute();
-  if (accounts.length === 0) return hashes.map(() => null);
-  const ids = [...new Set(accounts.map(({ tree }) => tree))];
-  const rows = await db.selectFrom('compression_trees').select(TREE_COLUMNS).where('id', 'in', ids).execute();
-  for (const row of rows) requireProvable(row);
-  const trees = new Map<number, FoundTree>(rows.map((row) => [row.id, row]));
-  const places = accounts.flatMap(({ hash, tree, leaf_index: leafIndex, queued }) => {
-    const row = trees.get(tree);
-    return row === undefined ? [] : [{ hash, tree: row, leafIndex, queued: queued === 1 }];
-  });
-  const pages = await reader.paths(db, places);
-  const found = byBytes(
-    places.map((place, i) => ({ ...place, pages: pages[i] ?? [] })),
-    ({ hash }) => hash,
-  );
-  return hashes.map((hash) => found.get(hash) ?? null);
 }

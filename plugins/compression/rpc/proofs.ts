@@ -1,7 +1,7 @@
 import { type TSchema, Type } from '@sinclair/typebox';
-import { decode32, encode32, encode32Into } from '../../../src/lib/base58.ts';
+import { decode32, encode32 } from '../../../src/lib/base58.ts';
 import { JsonText, type Log, type RpcMethod, type Store } from '../../../src/plugin/plugin.ts';
-import { eachSibling } from '../../../src/solana/merkle/path.ts';
+import { eachSibling, GROUP_LEVELS } from '../../../src/solana/merkle/path.ts';
 import { type AccountRow, type Db, readAtOneSlot, type TreeRow } from '../store/tables.ts';
 import type { Hashing } from '../trees/hashing.ts';
 import { isLeaf, leadsToRoot, type PathPages } from '../trees/path.ts';
@@ -15,14 +15,13 @@ import {
 } from './address-paths.ts';
 import { type Fields, key32, listOf, notFound, objectOf } from './fields.ts';
 import {
-  enveloped,
   type MethodTexts,
   type ParamsForm,
-  plainMethod,
   type Read,
   requireIndexed,
   requireSlot,
   type SlotWatch,
+  seenMethod,
 } from './method.ts';
 import {
   createDamageGuard,
@@ -30,6 +29,7 @@ import {
   createPageCache,
   createPathReader,
   type DamageGuard,
+  type FoundLeaf,
   type LeafFinder,
   type PathReader,
   requireProvable,
@@ -77,66 +77,65 @@ interface TextMethod<F extends Fields> extends MethodTexts, ParamsForm<F> {
 
 /** A method that returns a list of proofs as text. */
 function textMethod<F extends Fields>(parts: ProofParts, method: TextMethod<F>): RpcMethod {
-  return plainMethod(parts.slots, {
+  return seenMethod(parts.slots, {
     ...method,
-    result: enveloped(method.result),
     run: async (params) => {
       const { slot, value } = await provenAtOneSlot(parts, params.minContextSlot, (db) => method.run(params, db));
-      return new JsonText(`{"context":{"slot":${slot}},"value":[${value.join(',')}]}`);
+      return { slot, value: new JsonText(`[${value.join(',')}]`) };
     },
   });
 }
 
 /** getCompressedAccountProof and its V2: the siblings of one leaf. Mostly one statement, without hashing. */
 export const getCompressedAccountProof = (slots: SlotWatch, proofs: Proofs, version: RecordVersion): RpcMethod =>
-  plainMethod(slots, {
+  seenMethod(slots, {
     name: version === 1 ? 'getCompressedAccountProof' : 'getCompressedAccountProofV2',
     summary: 'Merkle proof of a compressed account: all siblings from its leaf to the newest root of its tree',
     fields: { hash: key32('hash of the account') },
     tolerant: true,
-    result: enveloped(accountProofSchema(version)),
-    run: ({ hash, minContextSlot }) => proofs.guarded(() => proofOf(slots, proofs, version, hash, minContextSlot)),
+    result: accountProofSchema(version),
+    run: ({ hash }) =>
+      proofs.guarded(async () => {
+        const { slot, leaf } = await proofs.finder.find(hash);
+        requireIndexed(slot);
+        if (leaf === null) throw version === 1 ? noLeaves(0, 1) : notFound('Account not found');
+        if (!isProven(leaf, PROVABLE[version])) throw noLeaves(0, 1);
+        return { slot, value: new JsonText(proofText(proofs, leaf, version)) };
+      }),
   });
 
-async function proofOf(
-  slots: SlotWatch,
-  { finder, texts }: Proofs,
-  version: RecordVersion,
-  hash: Uint8Array,
-  minContextSlot: number | null,
-) {
-  const { slot, leaf } = await finder.find(hash);
-  requireIndexed(slot);
-  requireSlot(slot, minContextSlot);
-  slots.saw(slot);
-  if (leaf === null) throw version === 1 ? noLeaves(0, 1) : notFound('Account not found');
-  // An account in the output queue is proven by its index, with the current path.
-  const isWaiting = version === 2 && leaf.queued;
-  if (!isWaiting && !isLeaf(leaf.pages, leaf.leafIndex, hash)) throw noLeaves(0, 1);
-  const proof = { ...leaf, hash };
-  const value = version === 1 ? texts.plain(proof) : texts.inContext(proof, isWaiting);
-  return new JsonText(`{"context":{"slot":${slot}},"value":${value}}`);
-}
-
 /** getMultipleCompressedAccountProofs and its V2. */
-export const getMultipleCompressedAccountProofs = (parts: ProofParts, version: RecordVersion): RpcMethod =>
-  textMethod(parts, {
+export const getMultipleCompressedAccountProofs = ({ slots, proofs }: ProofParts, version: RecordVersion): RpcMethod =>
+  seenMethod(slots, {
     name: version === 1 ? 'getMultipleCompressedAccountProofs' : 'getMultipleCompressedAccountProofsV2',
     summary: 'Merkle proofs of up to 1000 compressed accounts, in the requested order',
     fields: { hashes: listOf(key32('hash'), { items: 'hashes', empty: 'No hashes provided' }) },
     bare: 'hashes',
     result: Type.Array(accountProofSchema(version)),
-    run: async ({ hashes }, db) => {
-      const { reader, texts } = parts.proofs;
-      const paths = await pathsOfAccounts(db, reader, hashes, version === 1 ? 'leaf' : 'account');
-      return hashes.map((hash) => {
+    run: ({ hashes }) =>
+      proofs.guarded(async () => {
+        const distinct = distinctBytes(hashes);
+        const { slot, leaves } = await proofs.finder.findAll(distinct);
+        requireIndexed(slot);
+        const found = distinct.flatMap((hash) => leaves.get(hash) ?? []);
+        if (version === 2 && found.length < distinct.length) throw notFound('Account not found');
+        for (const { tree } of found) requireProvable(tree);
+        const proven = found.filter((leaf) => isProven(leaf, PROVABLE[version])).length;
+        if (proven < distinct.length) throw noLeaves(proven, distinct.length);
         // Each has one, otherwise the request was refused.
-        const { account, pages } = paths.get(hash)!;
-        const proof = { hash, leafIndex: account.leaf_index, tree: account, pages };
-        return version === 1 ? texts.plain(proof) : texts.inContext(proof, account.queued === 1);
-      });
-    },
+        const items = hashes.map((hash) => proofText(proofs, leaves.get(hash)!, version));
+        return { slot, value: new JsonText(`[${items.join(',')}]`) };
+      }),
   });
+
+/** An account in the output queue is proven by its index, with the current path, from the second version on. */
+const PROVABLE = { 1: 'leaf', 2: 'account' } as const;
+
+const isProven = ({ pages, leafIndex, hash, queued }: FoundLeaf, provable: Provable): boolean =>
+  (provable === 'account' && queued) || isLeaf(pages, leafIndex, hash);
+
+const proofText = ({ texts }: Proofs, leaf: FoundLeaf, version: RecordVersion): string =>
+  version === 1 ? texts.plain(leaf) : texts.inContext(leaf, leaf.queued);
 
 /** Default tree of methods without a tree parameter. */
 const FIRST_ADDRESS_TREE = 'amt1Ayt45jfbdw5YSo7iz6WZxUmnZsQTYXy82hVwyC2';
@@ -231,7 +230,7 @@ export interface AccountPath {
  * Which hashes have a proof. `leaf`: leaves of a tree. `account`: also accounts in the output queue,
  * whose path is that of the empty leaf.
  */
-export type Provable = 'leaf' | 'account';
+type Provable = 'leaf' | 'account';
 
 /** Existing accounts with their trees. The hashes must be distinct. */
 export async function findProvable(db: Db, hashes: readonly Uint8Array[]): Promise<readonly ProvableAccount[]> {
@@ -249,18 +248,16 @@ export async function findProvable(db: Db, hashes: readonly Uint8Array[]): Promi
 }
 
 /**
- * The paths of accounts, all in one state of the store. Errors: -32000 when a hash has no proof, -32603 for a tree whose proofs are
- * withheld; DamagedPage; those of the store.
+ * The paths of accounts that are leaves, all in one state of the store. Errors: -32000 when a hash has none, -32603 for a tree whose
+ * proofs are withheld; DamagedPage; those of the store.
  */
 export async function pathsOfAccounts(
   db: Db,
   reader: PathReader,
   hashes: readonly Uint8Array[],
-  provable: Provable,
 ): Promise<ByBytes<AccountPath>> {
   const accounts = await findProvable(db, hashes);
   const expected = distinctBytes(hashes).length;
-  if (provable === 'account' && accounts.length < expected) throw notFound('Account not found');
   for (const account of accounts) requireProvable(account);
   const pages = await reader.paths(
     db,
@@ -268,10 +265,7 @@ export async function pathsOfAccounts(
   );
   const paths = accounts
     .map((account, i) => ({ account, pages: pages[i] ?? [] }))
-    .filter(
-      ({ account, pages }) =>
-        (provable === 'account' && account.queued === 1) || isLeaf(pages, account.leaf_index, account.hash),
-    );
+    .filter(({ account, pages }) => isLeaf(pages, account.leaf_index, account.hash));
   if (paths.length < expected) throw noLeaves(paths.length, expected);
   return byBytes(paths, ({ account }) => account.hash);
 }
@@ -316,12 +310,6 @@ export function createProofs({ store, log, config, hashing, known }: ProofsParts
   };
 }
 
-/** Longest base58 of 32 bytes, with quotes and comma. */
-const HASH_CHARACTERS = 47;
-/** No tree has more levels. */
-const MOST_LEVELS = 40;
-const [QUOTE, COMMA] = [0x22, 0x2c];
-
 /** Contents of a proof without its siblings. */
 interface ProofHead {
   readonly hash: Uint8Array;
@@ -331,8 +319,8 @@ interface ProofHead {
 }
 
 /**
- * JSON of proofs. These are the hot responses, so no intermediate value is built: all base58 of the siblings is written to one buffer and
- * copied out at once. One instance per thread: calls never overlap.
+ * JSON of proofs. These are the hot responses, and base58 is most of their cost. Proofs share the nodes above the pages of the leaves, and
+ * the hashes of empty subtrees, so the texts of those are kept with their page.
  */
 interface ProofTexts {
   /** Form of the first version. */
@@ -344,17 +332,23 @@ interface ProofTexts {
 }
 
 function createProofTexts(zeros: () => Uint8Array): ProofTexts {
-  const target = Buffer.alloc(MOST_LEVELS * HASH_CHARACTERS);
+  const kept = new WeakMap<Uint8Array, Map<number, string>>();
 
+  const keptText = (bytes: Uint8Array, offset: number): string => {
+    const texts = kept.get(bytes) ?? new Map<number, string>();
+    if (texts.size === 0) kept.set(bytes, texts);
+    const text = texts.get(offset) ?? encode32(bytes, offset);
+    texts.set(offset, text);
+    return text;
+  };
   const siblings = (height: number, leafIndex: number, pages: PathPages): string => {
-    let at = 0;
-    eachSibling(height, leafIndex, pages, zeros(), (bytes, offset) => {
-      if (at > 0) target[at++] = COMMA;
-      target[at++] = QUOTE;
-      at += encode32Into(bytes, offset, target, at);
-      target[at++] = QUOTE;
+    const empty = zeros();
+    const texts: string[] = [];
+    eachSibling(height, leafIndex, pages, empty, (bytes, offset) => {
+      const isShared = texts.length >= GROUP_LEVELS || bytes === empty;
+      texts.push(isShared ? keptText(bytes, offset) : encode32(bytes, offset));
     });
-    return target.toString('latin1', 0, at);
+    return texts.length === 0 ? '' : `"${texts.join('","')}"`;
   };
   const start = ({ leafIndex, tree, pages }: Pick<ProofHead, 'leafIndex' | 'tree' | 'pages'>): string =>
     `{"proof":[${siblings(tree.height, leafIndex, pages)}],"root":"${encode32(tree.root)}","rootSeq":${tree.seq}`;

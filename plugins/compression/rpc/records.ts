@@ -1,8 +1,9 @@
 import { type TSchema, Type } from '@sinclair/typebox';
 import { encode32 } from '../../../src/lib/base58.ts';
 import { equalBytes } from '../../../src/lib/equal-bytes.ts';
+import type { PackedRows } from '../../../src/ports/raw-query.ts';
 import { EXAMPLES } from '../../../src/solana/schemas.ts';
-import { type AccountRow, type Db, type TokenAccountRow, u64Of } from '../store/tables.ts';
+import { type AccountRow, type Db, type Seen, type TokenAccountRow, u64Of } from '../store/tables.ts';
 
 /** 1: methods without a suffix; 2: methods that end in V2. */
 export type RecordVersion = 1 | 2;
@@ -143,19 +144,56 @@ export function selectAccounts(db: Db) {
     ]);
 }
 
-/** Columns of an account in lists: fewer than the single methods read, because a page has a thousand accounts. */
-export const LISTED_COLUMNS = [
-  ...(['hash', 'tree', 'leaf_index', 'owner', 'lamports', 'address', 'discriminator', 'data'] as const),
-  ...(['data_hash', 'seq', 'slot_created', 'queued'] as const),
-] as const;
+/** An account with what its record says of its tree: `tree_key`, and from the second version on all others. */
+export interface RecordRow
+  extends Pick<
+    AccountRow,
+    | 'hash'
+    | 'leaf_index'
+    | 'owner'
+    | 'lamports'
+    | 'address'
+    | 'discriminator'
+    | 'data'
+    | 'data_hash'
+    | 'seq'
+    | 'slot_created'
+    | 'queued'
+  > {
+  readonly tree_key: Uint8Array;
+  readonly tree_type?: number;
+  readonly tree_queue?: Uint8Array | null;
+  readonly next_tree?: Uint8Array | null;
+  readonly next_type?: number | null;
+  readonly next_queue?: Uint8Array | null;
+}
 
-export type ListedAccount = Pick<AccountRow, (typeof LISTED_COLUMNS)[number]>;
+/** The columns of a `RecordRow`, of an account with this alias and its joined trees. */
+export const recordColumns = (version: RecordVersion, a = 'a') => ({
+  numbers: {
+    ...{ leaf_index: `${a}.leaf_index`, seq: `${a}.seq`, slot_created: `${a}.slot_created`, queued: `${a}.queued` },
+    ...(version === 1 ? {} : { tree_type: 't.type', next_type: 'n.type' }),
+  },
+  bytes: {
+    ...{ hash: `${a}.hash`, owner: `${a}.owner`, lamports: `${a}.lamports`, address: `${a}.address` },
+    ...{ discriminator: `${a}.discriminator`, data: `${a}.data`, data_hash: `${a}.data_hash`, tree_key: 't.key' },
+    ...(version === 1 ? {} : { tree_queue: 't.queue', next_tree: 't.next_tree', next_queue: 'n.queue' }),
+  },
+});
 
-/** Accounts by hash, including spent ones. */
-export async function findListed(db: Db, hashes: readonly Uint8Array[]): Promise<ByBytes<ListedAccount>> {
-  const query = db.selectFrom('compression_accounts').select(LISTED_COLUMNS);
-  const rows = hashes.length === 0 ? [] : await query.where('hash', 'in', [...hashes]).execute();
-  return byBytes(rows, ({ hash }) => hash);
+/** The joins for these columns. */
+export const recordTrees = (version: RecordVersion, a = 'a'): string =>
+  `LEFT JOIN compression_trees t ON t.id = ${a}.tree${version === 1 ? '' : ' LEFT JOIN compression_trees n ON n.key = t.next_tree'}`;
+
+/** A row of a statement that reads the head, and packed rows with it: one state of the store. */
+export interface SeenRows {
+  readonly slot: number;
+  readonly rows: string | null;
+}
+
+/** No row: nothing is indexed. */
+export function seenRows<Row>({ read }: PackedRows<Row>, [seen]: readonly SeenRows[]): Seen<Row[]> {
+  return { slot: seen?.slot ?? 0, value: read(seen?.rows ?? null) };
 }
 
 /**
@@ -163,28 +201,21 @@ export async function findListed(db: Db, hashes: readonly Uint8Array[]): Promise
  * as much. Common parts of adjacent rows (owner, mint and tree) are encoded once.
  */
 interface RecordTexts {
-  account(row: ListedAccount): string;
+  account(row: RecordRow): string;
   tokens(row: RecordedTokens): string;
 }
 
-/** For several rows: their trees are read once. Errors: those of the store. */
-export async function recordTexts(
-  db: Db,
-  rows: readonly ListedAccount[],
-  version: RecordVersion,
-  slice: DataSlice | null = null,
-): Promise<RecordTexts> {
-  const homes = await readHomes(db, [...new Set(rows.map(({ tree }) => tree))], version);
+export function recordTexts(version: RecordVersion, slice: DataSlice | null = null): RecordTexts {
   const [owner, holder, mint] = [lastKey(), lastKey(), lastKey()];
+  const home = lastText<RecordRow>(({ tree_key: key }) => key, version === 1 ? treeText : contextText);
   return {
     account(row) {
       const start = `{"hash":"${encode32(row.hash)}","address":${keyText(row.address)},"data":${dataText(row, slice)}`;
       const middle = `,"owner":"${owner(row.owner)}","lamports":${bigEndian(row.lamports)}`;
-      const home = homes.get(row.tree) ?? '';
       const place = `"leafIndex":${row.leaf_index},"seq":${row.seq},"slotCreated":${row.slot_created}`;
       return version === 1
-        ? `${start}${middle},${home},${place}}`
-        : `${start}${middle},${place},"proveByIndex":${row.queued === 1},${home}}`;
+        ? `${start}${middle},${home(row)},${place}}`
+        : `${start}${middle},${place},"proveByIndex":${row.queued === 1},${home(row)}}`;
     },
     tokens({ mint: of, owner: by, amount, delegate, state, tlv }) {
       const tail = `"state":"${state === 1 ? 'frozen' : 'initialized'}","tlv":${tlv === null ? null : `"${base64(tlv)}"`}}`;
@@ -193,40 +224,33 @@ export async function recordTexts(
   };
 }
 
-/** The fields of a record that describe its tree, by id. */
-async function readHomes(db: Db, ids: readonly number[], version: RecordVersion): Promise<ReadonlyMap<number, string>> {
-  if (ids.length === 0) return new Map();
-  const trees = await db
-    .selectFrom('compression_trees as t')
-    .leftJoin('compression_trees as n', 'n.key', 't.next_tree')
-    .select(['t.id', 't.key as tree_key', 't.type as tree_type', 't.queue as tree_queue', 't.next_tree'])
-    .select(['n.type as next_type', 'n.queue as next_queue'])
-    .where('t.id', 'in', [...ids])
-    .execute();
-  return new Map(
-    trees.map((tree) => [
-      tree.id,
-      version === 1 ? `"tree":"${encode32(tree.tree_key)}"` : `"merkleContext":${JSON.stringify(merkleContext(tree))}`,
-    ]),
-  );
+const treeText = ({ tree_key: tree }: RecordRow): string => `"tree":"${encode32(tree)}"`;
+
+function contextText(row: RecordRow): string {
+  const { tree_key, tree_type = 0, tree_queue = null, next_tree = null, next_type = null, next_queue = null } = row;
+  const context = merkleContext({ tree_key, tree_type, tree_queue, next_tree, next_type, next_queue });
+  return `"merkleContext":${JSON.stringify(context)}`;
 }
 
-/** base58, cached for consecutive equal keys. */
-function lastKey(): (key: Uint8Array) => string {
+/** The text of a value, cached for consecutive ones with equal keys. */
+function lastText<T>(keyOf: (value: T) => Uint8Array, textOf: (value: T) => string): (value: T) => string {
   let last: Uint8Array | null = null;
   let text = '';
-  return (key) => {
+  return (value) => {
+    const key = keyOf(value);
     if (last === null || !equalBytes(last, key)) {
       last = key;
-      text = encode32(key);
+      text = textOf(value);
     }
     return text;
   };
 }
 
+const lastKey = () => lastText<Uint8Array>((key) => key, encode32);
+
 const keyText = (key: Uint8Array | null): string => (key === null ? 'null' : `"${encode32(key)}"`);
 
-function dataText({ discriminator, data, data_hash: hash }: ListedAccount, slice: DataSlice | null): string {
+function dataText({ discriminator, data, data_hash: hash }: RecordRow, slice: DataSlice | null): string {
   if (discriminator === null || data === null || hash === null) return 'null';
   const shown = slice === null ? data : data.subarray(slice.offset, slice.offset + slice.length);
   return `{"discriminator":${littleEndian(discriminator)},"data":"${base64(shown)}","dataHash":"${encode32(hash)}"}`;

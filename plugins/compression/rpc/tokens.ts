@@ -1,16 +1,23 @@
 import { Type } from '@sinclair/typebox';
 import { encode, encode32 } from '../../../src/lib/base58.ts';
-import { type Db, type TokenAccountRow, U64_MOST, u64Bytes, u64Of } from '../store/tables.ts';
+import type { Store } from '../../../src/plugin/plugin.ts';
+import { packedRows, type RawQuery, rawQuery } from '../../../src/ports/raw-query.ts';
+import { type Db, type Seen, U64_MOST, u64Bytes, u64Of } from '../store/tables.ts';
 import { oneAccountFields, whichOne } from './accounts.ts';
 import { after, cursor, key32, limit, optional, pageOf, pageText, unspent, withheld } from './fields.ts';
-import { compressionMethod, type MethodFactory } from './method.ts';
+import { compressionMethod, type MethodFactory, seenMethod } from './method.ts';
 import {
-  findListed,
   key,
   numberJson,
   pageSchema,
+  type RecordedTokens,
+  type RecordRow,
   type RecordVersion,
+  recordColumns,
   recordTexts,
+  recordTrees,
+  type SeenRows,
+  seenRows,
   tokenAccountSchema,
   u64,
   u64Json,
@@ -20,8 +27,38 @@ const KEY_BYTES = 32;
 
 type Who = 'owner' | 'delegate';
 
+/** getCompressedTokenAccountsByOwner and …ByDelegate, and their V2. */
+export function getCompressedTokenAccounts(who: Who, version: RecordVersion): MethodFactory {
+  const name = who === 'owner' ? 'getCompressedTokenAccountsByOwner' : 'getCompressedTokenAccountsByDelegate';
+  return ({ store, slots }) => {
+    const pageOfTokens = createTokenPages(store, who, version);
+    return seenMethod(slots, {
+      name: version === 1 ? name : `${name}V2`,
+      summary: `Unspent compressed token accounts of ${who === 'owner' ? 'an owner' : 'a delegate'}, by mint`,
+      fields: {
+        ...(who === 'owner' ? { owner: key32('owner of the tokens') } : { delegate: key32('delegate of the tokens') }),
+        mint: optional(key32('only this mint')),
+        cursor: cursor(2 * KEY_BYTES),
+        limit: limit(),
+      },
+      result: pageSchema(tokenAccountSchema(version)),
+      async run(params) {
+        const { mint, cursor: from, limit: most } = params;
+        const key = 'owner' in params ? params.owner : params.delegate;
+        const { slot, value: found } = await pageOfTokens({ key, mint, from, count: most + 1 });
+        const page = pageOf(found, most, (last) => encode(Buffer.concat([last.mint, last.hash])));
+        const texts = recordTexts(version);
+        const items = page.rows.map((row) => {
+          const tokens = { ...row, owner: row.token_owner };
+          return `{"account":${texts.account(row)},"tokenData":${texts.tokens(tokens)}}`;
+        });
+        return { slot, value: pageText(items, page.cursor) };
+      },
+    });
+  };
+}
+
 interface TokenPage {
-  readonly who: Who;
   readonly key: Uint8Array;
   readonly mint: Uint8Array | null;
   /** Mint and hash of the last row of the page before. */
@@ -29,67 +66,57 @@ interface TokenPage {
   readonly count: number;
 }
 
-/** getCompressedTokenAccountsByOwner and …ByDelegate, and their V2. */
-export function getCompressedTokenAccounts(who: Who, version: RecordVersion): MethodFactory {
-  const name = who === 'owner' ? 'getCompressedTokenAccountsByOwner' : 'getCompressedTokenAccountsByDelegate';
-  return compressionMethod({
-    name: version === 1 ? name : `${name}V2`,
-    summary: `Unspent compressed token accounts of ${who === 'owner' ? 'an owner' : 'a delegate'}, by mint`,
-    fields: {
-      ...(who === 'owner' ? { owner: key32('owner of the tokens') } : { delegate: key32('delegate of the tokens') }),
-      mint: optional(key32('only this mint')),
-      cursor: cursor(2 * KEY_BYTES),
-      limit: limit(),
-    },
-    result: pageSchema(tokenAccountSchema(version)),
-    async run(params, { db }) {
-      const { mint, cursor: from, limit: most } = params;
-      const key = 'owner' in params ? params.owner : params.delegate;
-      const found = await tokenPage(db, { who, key, mint, from, count: most + 1 });
-      const page = pageOf(found, most, (last) => encode(Buffer.concat([last.mint, last.hash])));
-      return pageText(await tokenAccountTexts(db, page.rows, version), page.cursor);
-    },
-  });
+interface TokenRow extends RecordRow, Omit<RecordedTokens, 'owner'> {
+  readonly token_owner: Uint8Array;
 }
 
-async function tokenPage(db: Db, { who, key, mint, from, count }: TokenPage): Promise<TokenAccountRow[]> {
-  let query = db
-    .selectFrom('compression_token_accounts')
-    .selectAll()
-    .where(who, '=', key)
-    .where(unspent('spent'))
-    .orderBy('mint')
-    .orderBy('hash')
-    .limit(count);
-  if (mint !== null) query = query.where('mint', '=', mint);
-  if (from === null) return await query.execute();
-  const hash = from.subarray(KEY_BYTES);
-  return await (mint === null
-    ? query.where(after(['mint', 'hash'], 'asc', [from.subarray(0, KEY_BYTES), hash]))
-    : query.where('hash', '>', hash)
-  ).execute();
-}
-
-/** With their accounts, in the same order. */
-async function tokenAccountTexts(
-  db: Db,
-  tokens: readonly TokenAccountRow[],
-  version: RecordVersion,
-): Promise<string[]> {
-  const found = await findListed(
-    db,
-    tokens.map(({ hash }) => hash),
-  );
-  const rows = tokens.flatMap((token) => {
-    const account = found.get(token.hash);
-    return account === undefined ? [] : [{ account, token }];
+/** Token accounts with their accounts, by mint and hash: one statement for each form of the question. */
+function createTokenPages(store: Store, who: Who, version: RecordVersion) {
+  const { numbers, bytes } = recordColumns(version);
+  const packed = packedRows<TokenRow>(store, {
+    numbers: { ...numbers, state: 'page.state' },
+    bytes: {
+      ...bytes,
+      ...{
+        mint: 'page.mint',
+        token_owner: 'page.owner',
+        amount: 'page.amount',
+        delegate: 'page.delegate',
+        tlv: 'page.tlv',
+      },
+    },
   });
-  const texts = await recordTexts(
-    db,
-    rows.map(({ account }) => account),
-    version,
-  );
-  return rows.map(({ account, token }) => `{"account":${texts.account(account)},"tokenData":${texts.tokens(token)}}`);
+  const forms = new Map<string, RawQuery<SeenRows>>();
+
+  const queryWhere = (conditions: readonly string[]): RawQuery<SeenRows> => {
+    const form = conditions.join(' ');
+    const query =
+      forms.get(form) ??
+      rawQuery<SeenRows>(store, (place) => {
+        const where = [`${who} = ?`, 'spent = 0', ...conditions].join(' AND ').replace(/\?/g, place);
+        const page = `SELECT * FROM compression_token_accounts WHERE ${where} ORDER BY mint, hash LIMIT ${place()}`;
+        const rows = `FROM (${page}) page JOIN compression_accounts a ON a.hash = page.hash ${recordTrees(version)}`;
+        return `SELECT h.slot, (SELECT ${packed.sql()} ${rows}) AS rows FROM compression_head h`;
+      });
+    forms.set(form, query);
+    return query;
+  };
+
+  return async ({ key, mint, from, count }: TokenPage): Promise<Seen<readonly TokenRow[]>> => {
+    const last = from === null ? null : { mint: from.subarray(0, KEY_BYTES), hash: from.subarray(KEY_BYTES) };
+    const conditions: readonly (readonly [string, ...Uint8Array[]])[] = [
+      ...(mint === null ? [] : [['mint = ?', mint] as const]),
+      ...(last !== null && mint !== null ? [['hash > ?', last.hash] as const] : []),
+      ...(last !== null && mint === null ? [['(mint, hash) > (?, ?)', last.mint, last.hash] as const] : []),
+    ];
+    const query = queryWhere(conditions.map(([text]) => text));
+    const parameters = [key, ...conditions.flatMap(([, ...keys]) => keys), count];
+    const { slot, value } = seenRows(packed, await query(store.read, parameters));
+    return {
+      slot,
+      value: value.sort((a, b) => Buffer.compare(a.mint, b.mint) || Buffer.compare(a.hash, b.hash)),
+    };
+  };
 }
 
 /** Rows read per query. */

@@ -63,7 +63,7 @@ async function prepareV1(
   hashes: readonly Uint8Array[],
   addresses: readonly AskedAddress[],
 ) {
-  const accounts = await pathsOfAccounts(db, proofs.reader, hashes, 'leaf');
+  const accounts = await pathsOfAccounts(db, proofs.reader, hashes);
   const free = await pathsOfAddresses(db, proofs, addresses);
   const entries = [
     // Each has one, otherwise the request was refused.
@@ -153,7 +153,7 @@ async function prepareV2(
 ) {
   const accounts = await unspentAccounts(db, hashes);
   const proved = distinctBytes(hashes.filter((hash) => accounts.get(hash)?.queued === 0));
-  const paths = await pathsOfAccounts(db, proofs.reader, proved, 'leaf');
+  const paths = await pathsOfAccounts(db, proofs.reader, proved);
   const free = await pathsOfAddresses(db, proofs, addresses);
   const nextOf = await nextTrees(db, free);
   return {

@@ -171,7 +171,8 @@ export interface Tables {
 /** Query handle with the tables of the plugin. */
 export type Db = Queries<Tables>;
 
-interface Seen<T> {
+/** What was read, and the slot of the state of the store that it was read in. */
+export interface Seen<T = unknown> {
   /** Newest indexed slot, 0 before the first. */
   readonly slot: number;
   readonly value: T;

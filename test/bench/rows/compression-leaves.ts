@@ -85,7 +85,7 @@ async function measureReads(
     const us: number[] = [];
     for (const [at, leaf] of leaves.entries()) {
       const start = performance.now();
-      const pages = await reader.path(store.read as Db, place(leaf));
+      const pages = (await reader.pathsNow(store.read as Db, [place(leaf)]))?.[0] ?? null;
       us.push((performance.now() - start) * 1_000);
       if (at % 100 === 0) checkPath(pages, place(leaf), hashing);
     }

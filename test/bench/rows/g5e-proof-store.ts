@@ -43,7 +43,7 @@ async function run({ size, seed, say }: RunOptions): Promise<RowResult[]> {
     const ours: Prove = async (leaves) => {
       let sink = 0;
       for (const leafIndex of leaves) {
-        const pages = (await reader.path(store.read as Db, { tree, leafIndex }))!;
+        const pages = (await reader.pathsNow(store.read as Db, [{ tree, leafIndex }]))![0]!;
         eachSibling(PROOF_TREE_HEIGHT, leafIndex, pages, zeros, (bytes, offset) => {
           sink += bytes[offset + 31] as number;
         });

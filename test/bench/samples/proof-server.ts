@@ -1,22 +1,24 @@
 /**
- * The two sides of row G5a, each in a process of its own: `daemon FOLDER LEAVES SEED` is a whole daemon over a planted tree, `bare TEXT`
- * is node:http that reads the request and sends a ready answer.
+ * The two sides of the rows about reads of compressed accounts, each in a process of its own: `daemon FOLDER LEAVES SEED [STORE]` is a whole
+ * daemon over a planted tree, in SQLite or in the empty database at the address STORE; `bare TEXT` is node:http that reads the request and
+ * sends a ready answer.
  */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { join } from 'node:path';
-import { openSqliteStore } from '../../../src/store/sqlite.ts';
+import { sql } from 'kysely';
+import { openStore } from '../../../src/store/index.ts';
 import { startDaemon } from '../../helpers/daemon.ts';
 import { plantWorld } from './proof-world.ts';
 import { PROXY_KEY } from './proxy-answers.ts';
 
-async function serveDaemon(folder: string, leaves: number, seed: number): Promise<number> {
-  const path = join(folder, 'parhelion.db');
-  const store = openSqliteStore({ path, busyTimeoutMs: 5_000 });
+async function serveDaemon(folder: string, leaves: number, seed: number, url = 'sqlite:'): Promise<number> {
+  const store = await openStore({ url, poolSize: 4, busyTimeoutMs: 5_000, statementTimeoutMs: 60_000 }, folder);
   await plantWorld(store, leaves, seed);
+  // A server does this by itself sooner or later.
+  if (store.dialect === 'postgres') await store.write(({ db }) => sql`analyze`.execute(db));
   await store.close();
   const config = { follow: { enabled: false } };
-  const daemon = await startDaemon({ key: PROXY_KEY, dataDir: folder, store: `sqlite:${path}`, config });
+  const daemon = await startDaemon({ key: PROXY_KEY, dataDir: folder, store: url, config });
   return Number(new URL(daemon.apiUrl).port);
 }
 
@@ -43,7 +45,7 @@ async function serveBare(text: string): Promise<number> {
   return (server.address() as AddressInfo).port;
 }
 
-const [kind, first, leaves, seed] = process.argv.slice(2);
-const port = kind === 'daemon' ? await serveDaemon(first!, Number(leaves), Number(seed)) : await serveBare(first!);
+const [kind, first, leaves, seed, url] = process.argv.slice(2);
+const port = kind === 'daemon' ? await serveDaemon(first!, Number(leaves), Number(seed), url) : await serveBare(first!);
 process.once('disconnect', () => process.exit(0));
 process.send?.({ port });

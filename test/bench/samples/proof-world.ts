@@ -17,6 +17,13 @@ export const PROOF_TREE_HEIGHT = 26;
 export const PROOF_HEAD = 312_345_678;
 const TREE = 1;
 const LEAVES_PER_PIECE = 8_192;
+/** Accounts of one owner, by leaf index. */
+export const OWNED = 32;
+/** Of each account. */
+const DATA_BYTES = 96;
+
+/** Owner of the account at a leaf index. */
+export const ownerOf = (leafIndex: number): Uint8Array => keyOf(10, Math.floor(leafIndex / OWNED));
 
 export interface ProofWorld {
   readonly root: Buffer;
@@ -73,8 +80,17 @@ export async function plantWorld(
 type Tx = Parameters<Parameters<Store['write']>[0]>[0];
 
 async function insertAccounts(tx: Tx, changes: readonly { readonly index: number; readonly hash: Buffer }[]) {
-  const shared = { owner: keyOf(10), lamports: u64Bytes(1_000n), created_by: signatureOf(1) };
-  const rows = changes.map(({ index, hash }) => accountRow(hash, { ...shared, leaf_index: index, seq: index + 1 }));
+  const data = { discriminator: Buffer.alloc(8, 7), data: Buffer.alloc(DATA_BYTES, 8), data_hash: keyOf(11) };
+  const shared = { ...data, lamports: u64Bytes(1_000n), created_by: signatureOf(1) };
+  const rows = changes.map(({ index, hash }) =>
+    accountRow(hash, {
+      ...shared,
+      owner: ownerOf(index),
+      address: keyOf(12, index),
+      leaf_index: index,
+      seq: index + 1,
+    }),
+  );
   const columns = Object.keys(rows[0]!) as (keyof (typeof rows)[0])[];
   await tx.insertMany(
     'compression_accounts',

@@ -1,11 +1,19 @@
-/** The texts of listed accounts are, character for character, those of the records that the single methods give. */
+/** The texts of accounts, read as packed rows, are, character for character, those of the records of their columns. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { findAccounts } from '../../../plugins/compression/rpc/accounts.ts';
-import { accountRecord, findListed, recordTexts, tokenRecord } from '../../../plugins/compression/rpc/records.ts';
+import {
+  accountRecord,
+  type RecordRow,
+  recordColumns,
+  recordTexts,
+  recordTrees,
+  tokenRecord,
+} from '../../../plugins/compression/rpc/records.ts';
 import type { Db } from '../../../plugins/compression/store/tables.ts';
 import { stringify } from '../../../src/lib/json.ts';
+import { keysQuery, packedRows } from '../../../src/ports/raw-query.ts';
 import { accountRow, createCompressionTables, insertRows, keyOf, treeRow } from '../../helpers/compression-rows.ts';
 import { eachStore } from '../../helpers/store.ts';
 
@@ -59,15 +67,26 @@ eachStore('texts of listed accounts', (engine) => {
     await insertRows(store, { compression_trees: trees, compression_accounts: rows });
     const db = store.read as Db;
     const hashes = rows.map(({ hash }) => hash);
-    const [full, listed] = [await findAccounts(db, hashes), await findListed(db, hashes)];
-    const list = hashes.map((hash) => listed.get(hash)!);
-    for (const version of [1, 2] as const)
+    const full = await findAccounts(db, hashes);
+    for (const version of [1, 2] as const) {
+      const packed = packedRows<RecordRow>(store, recordColumns(version));
+      const select = keysQuery<{ readonly rows: string | null }>(
+        store,
+        (isIn) =>
+          `SELECT ${packed.sql()} AS rows FROM compression_accounts a ${recordTrees(version)} WHERE a.hash ${isIn}`,
+      );
+      const [none] = await select(db, []);
+      assert.deepEqual(packed.read(none!.rows), []);
+      const [some] = await select(db, hashes);
+      const list = packed.read(some!.rows);
+      assert.equal(list.length, hashes.length);
       for (const slice of fc.sample(slices, 10)) {
-        const texts = await recordTexts(db, list, version, slice);
+        const texts = recordTexts(version, slice);
         for (const row of list)
           assert.equal(texts.account(row), stringify(accountRecord(full.get(row.hash)!, version, slice)));
       }
-    const texts = await recordTexts(db, [], 2);
+    }
+    const texts = recordTexts(2);
     fc.assert(fc.property(tokens, (row) => assert.equal(texts.tokens(row), stringify(tokenRecord(row)))));
   });
 });
