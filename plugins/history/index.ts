@@ -10,7 +10,7 @@ import { MOST_FULL, transactionsParams, transfersParams } from './question.ts';
 import { createStandardAnswers, STANDARD_METHODS } from './standard.ts';
 import { FULL_LOT, transactionsOf } from './transactions.ts';
 import { transfersOf } from './transfers.ts';
-import { createOpenWalk, createShownPlaces, keepsUp } from './walk.ts';
+import { createNewestSlot, createOpenWalk, createShownPlaces, keepsUp } from './walk.ts';
 
 const TAG = { name: 'History', description: 'Transactions and transfers of any address, with filters, in both orders' };
 
@@ -113,7 +113,7 @@ export default definePlugin({
     );
     if (chain === null || open === undefined) return;
     const parts = {
-      ...{ open, chain, shown: createShownPlaces(), facts: ctx.use(tokenFacts) ?? null },
+      ...{ open, newestSlot: createNewestSlot(chain), shown: createShownPlaces(), facts: ctx.use(tokenFacts) ?? null },
       scanLimit: () => config.scanLimit,
     };
     ctx.provide(addressWalks, createOpenWalk(parts));

@@ -17,7 +17,7 @@ import { type Bounds, type Cursor, isWithin, positionOfPlace } from './question.
 
 export interface HistoryParts {
   readonly open: OpenAddressHistory;
-  readonly chain: ChainReader;
+  readonly newestSlot: NewestSlot;
   readonly scanLimit: () => number;
   readonly shown: ShownPlaces;
 }
@@ -69,16 +69,16 @@ export function createShownPlaces(): ShownPlaces {
 
 /** Opens the history of an address for a call. Errors: RequestError and RpcError. */
 export async function openReading(
-  { open, chain, shown }: HistoryParts,
+  { open, newestSlot, shown }: HistoryParts,
   asked: Asked,
   call: { readonly caller: Caller | null; readonly signal: AbortSignal },
 ): Promise<Reading> {
   // Before any row is read: a row up to this slot cannot be of a branch that is abandoned later.
-  const finalSlot = await newestSlot(chain, 'finalized', call.signal);
+  const finalSlot = await newestSlot('finalized', call.signal);
   const newest = asked.commitment === 'finalized' ? finalSlot : null;
   const minSlot = asked.minContextSlot ?? null;
   if (minSlot !== null) {
-    const contextSlot = newest ?? (await newestSlot(chain, 'confirmed', call.signal));
+    const contextSlot = newest ?? (await newestSlot('confirmed', call.signal));
     if (minSlot > contextSlot) throw new RpcError('minContextSlot', { data: { contextSlot } });
   }
   const view = await open(asked.key, asked.address, call);
@@ -87,12 +87,21 @@ export async function openReading(
   return { view, finalSlot, ...bounds, below: Math.min(bounds.below, newest === null ? EVERYTHING : endOf(newest)) };
 }
 
-/** From the follower while it keeps up, else from an upstream. */
-async function newestSlot(chain: ChainReader, commitment: Asked['commitment'], signal: AbortSignal): Promise<number> {
-  const status = chain.status();
-  const known = commitment === 'finalized' ? status.finalizedSlot : status.cursorSlot;
-  if (known !== null && keepsUp(status)) return known;
-  return await chain.call<number>('getSlot', [{ commitment }], { signal });
+/** Newest slot of a commitment. What one call was told is final stays final for the next. */
+export type NewestSlot = (commitment: Asked['commitment'], signal: AbortSignal) => Promise<number>;
+
+/** From the follower while it keeps up, else from an upstream, which may know of a later final slot than the follower then hears of. */
+export function createNewestSlot(chain: ChainReader): NewestSlot {
+  let finalSlot = -1;
+  return async (commitment, signal) => {
+    const status = chain.status();
+    const known = commitment === 'finalized' ? status.finalizedSlot : status.cursorSlot;
+    const slot =
+      known !== null && keepsUp(status) ? known : await chain.call<number>('getSlot', [{ commitment }], { signal });
+    if (commitment === 'confirmed') return slot;
+    finalSlot = Math.max(finalSlot, slot);
+    return finalSlot;
+  };
 }
 
 /** Whether the follower is only moments behind the chain. */
