@@ -128,8 +128,7 @@ function grouped(files: readonly string[], folder: string): string[] {
 }
 
 function runNode(files: readonly string[], env: Record<string, string>): Promise<number> {
-  // Many tests wait for a lease or a poll half of their time.
-  const concurrency = Math.max(2, Math.ceil(1.5 * availableParallelism()));
+  const least = Math.max(2, Math.ceil(1.5 * availableParallelism()));
   const child = spawn(
     process.execPath,
     [
@@ -138,7 +137,7 @@ function runNode(files: readonly string[], env: Record<string, string>): Promise
       '--conditions=parhelion-source',
       '--expose-gc',
       './test/helpers/run-files.mjs',
-      `${concurrency}`,
+      `${least}`,
       process.env['PARHELION_TEST_TIMEOUT_MS'] ?? '600000',
       ...files,
     ],
