@@ -98,7 +98,7 @@ function inSources(text, path) {
 }
 
 /** Packages of hundreds of small files, which nothing outside of the built tests loads as well. */
-const TAKEN_IN = /^(kysely|@sinclair\/typebox)(\/|$)/;
+const TAKEN_IN = /^(kysely|@sinclair\/typebox|@solana\/spl-token|yaml|ajv|commander|uuid)(\/|$)/;
 
 /** A test and what it runs in its process share one copy of each other package, where npm put it. */
 const sharedPackages = {
@@ -151,7 +151,7 @@ const engineLoader = {
 
 const packages =
   tests.length > 0
-    ? { sourcemap: true }
+    ? { sourcemap: true, sourcesContent: false }
     : { external: ['better-sqlite3', 'bufferutil', 'litesvm-*', 'pg-native', 'pino-pretty', 'tsx', 'utf-8-validate'], minifySyntax: true, legalComments: 'linked', metafile: true };
 const bundledRequire = [
   "import { createRequire as createBuiltRequire } from 'node:module';",
@@ -204,7 +204,7 @@ const { metafile } = await build({
   plugins: tests.length > 0 ? [ownPlace, sharedPackages] : [ownPlace, withoutWeb3Sockets, engineLoader],
   banner: {
     js: [
-      ...(tests.length > 0 ? [] : bundledRequire),
+      ...bundledRequire,
       `const builtTree = import.meta.url.slice(0, import.meta.url.lastIndexOf('/${out}/') + ${out.length + 2});`,
     ].join(' '),
   },
