@@ -13,7 +13,7 @@ import { type Position, readCursor, readHeaders, readMarks, writeFirstFloor } fr
 import { fatalOf, guardProcessor, reasonOf } from './faults.ts';
 import { createBlockBuffer, createFetcher, createSharedBlocks } from './fetch.ts';
 import { countGaps, recordGap } from './gaps.ts';
-import { openKeptBlocks, readLedgerFirst } from './keep.ts';
+import { type KeptFirst, openKeptBlocks, readLedgerFirst } from './keep.ts';
 import { missedBy, readPlacement } from './processors.ts';
 import { followFork, rewind } from './reorg.ts';
 import { createReleaseListeners, type FollowerOptions, type Run, type TraceBlock } from './run.ts';
@@ -107,7 +107,7 @@ function createRun(options: FollowerOptions, signal: AbortSignal, onReleased: (h
     ...{ source: { ...options.source, ...kept }, signal, readers: (slot) => readersOf(state, slot) },
     maxBytes: follow.bufferBytes / 2,
   });
-  const source: ChainSource = { ...options.source, ...kept, block: shared.block };
+  const source: ChainSource & KeptFirst = { ...options.source, ...kept, block: shared.block };
   const buffer = createBlockBuffer(follow.bufferBlocks, follow.bufferBytes);
   const fetcher = createFetcher({
     ...{ source, buffer, clock, random, signal, commitment: follow.commitment, forget: shared.forget },
