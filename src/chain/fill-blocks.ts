@@ -9,9 +9,8 @@ import type { Store } from '../ports/store.ts';
 import { createWakeup } from '../runtime/wakeup.ts';
 import { prepareBlock } from './commit.ts';
 import { decide, type Position } from './cursor.ts';
-import { type BlockBuffer, createBlockBuffer, createFetcher, type Fetcher } from './fetch.ts';
+import { type BlockBuffer, createBlockBuffer, createFetcher, type Fetcher, type KeptFirst } from './fetch.ts';
 import { finishFills, type GapEnd, type GapFill, type GapRecord, moveFills } from './gaps.ts';
-import type { KeptFirst } from './keep.ts';
 
 export interface FillOptions {
   readonly chain: ChainId;

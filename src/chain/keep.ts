@@ -4,6 +4,7 @@ import type { ChainBlock } from '../ports/block.ts';
 import type { AddressEntry, ChainSource, HistoryRange, KeptHistory } from '../ports/chain.ts';
 import type { LedgerReader } from '../ports/ledger.ts';
 import { type Position, readHeaders, readMarks } from './cursor.ts';
+import type { KeptFirst } from './fetch.ts';
 import type { Run } from './run.ts';
 import { LEDGER } from './state.ts';
 
@@ -60,14 +61,6 @@ export async function keepReleased(
 
 /** Entries of an address that are read at once. */
 const PAGE_ENTRIES = 1_000;
-
-/** A source that asks the ledger first. */
-export interface KeptFirst extends Pick<ChainSource, 'block' | 'produced' | 'history'> {
-  /** As `header`, for what needs no upstream to confirm it. */
-  headerFirst: ChainSource['header'];
-  /** The first slot from which on the ledger knows every slot; infinite without one. */
-  firstKept(): number;
-}
 
 /**
  * Final blocks, and those up to the chain's cursor, come from the ledger where it has them, so that lanes, gaps and plugins that read a

@@ -10,8 +10,7 @@ import type { Log } from '../ports/log.ts';
 import type { Metrics } from '../ports/metrics.ts';
 import type { Store } from '../ports/store.ts';
 import type { Wakeup } from '../runtime/wakeup.ts';
-import type { BlockBuffer, Fetcher, SharedBlocks } from './fetch.ts';
-import type { KeptFirst } from './keep.ts';
+import type { BlockBuffer, Fetcher, KeptFirst, SharedBlocks } from './fetch.ts';
 import type { FollowMeter, FollowState } from './state.ts';
 
 export interface FollowerOptions {
