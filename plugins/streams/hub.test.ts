@@ -11,6 +11,7 @@ import { compileFilters } from './filters.ts';
 import { GrpcError } from './grpc-server.ts';
 import { type Batch, type Board, createHub, type Feed, type Reader } from './hub.ts';
 import { createUpdateFeed } from './update-feed.ts';
+import { SLOT_STATUS } from './wire/updates.ts';
 
 const TOP = 10_000;
 
@@ -23,17 +24,20 @@ const blockOf = (slot: number) =>
     keys: { size: 0, words: new Uint32Array(0) },
   }) as unknown as ChainBlock;
 
-function createBed(budgets = createBudgets()) {
+function createBed(budgets = createBudgets(), ledger = { finalSlot: TOP, newest: TOP, branch: '' }) {
   const read: number[] = [];
   const kept = {
-    finalSlot: TOP,
-    newest: () => TOP,
+    get finalSlot() {
+      return ledger.finalSlot;
+    },
+    newest: () => ledger.newest,
     firstOfRun: () => 0,
-    state: (slot: number) => (slot <= TOP ? ('block' as const) : ('unknown' as const)),
+    state: (slot: number) => (slot <= ledger.newest ? ('block' as const) : ('unknown' as const)),
     async block(slot: number) {
       await turn();
+      if (slot > ledger.newest) return null;
       read.push(slot);
-      return blockOf(slot);
+      return { ...blockOf(slot), blockhash: ledger.branch };
     },
   };
   const hub = createHub({
@@ -126,6 +130,61 @@ test('the new branch after a fork reaches readers that came after the blocks tha
     const before = level === 'confirmed' ? ['a1x', 'a2x', 'a3x', 'a4x', 'a5x'] : ['a1x', 'a2x'];
     assert.deepEqual(got, [...before, 'b3y', 'b4y', 'b5y', 'b6y', 'b7y'], level);
   }
+});
+
+test('a fork that is cut off the ledger before the hub is told holds replays up, and ends none', async () => {
+  for (const level of ['confirmed', 'finalized'] as const)
+    for (const atCut of [2, 6, 9]) {
+      const ledger = { finalSlot: 3, newest: 10, branch: 'x' };
+      const { hub, reader } = createBed(undefined, ledger);
+      const got: string[] = [];
+      const ended: string[] = [];
+      const feed: Feed = {
+        level,
+        content: ({ slot, blockhash }) => [batchOf(`${slot}${blockhash}`)],
+        slot: ({ slot }, status) => (status === SLOT_STATUS.dead ? [batchOf(`-${slot}`)] : []),
+      };
+      for (let slot = 1; slot <= 10; slot++) hub.released({ ...blockOf(slot), blockhash: 'x' });
+      hub.finalized(3);
+      let room = atCut;
+      const one: Reader = {
+        ...reader(({ bytes }) => void got.push(String(bytes))),
+        refused: ({ message }) => void ended.push(message),
+        async ready() {
+          while (room <= 0) await turn();
+          room -= 1;
+        },
+      };
+      hub.join({ key: null, feed, from: 1 }, one);
+      while (room > 0) await turn();
+      // What is in flight is finished before the cut, or after it.
+      if (atCut !== 6) for (let count = 0; count < 5; count++) await turn();
+      ledger.newest = 5;
+      room = 1_000;
+      for (let count = 0; count < 40; count++) await turn();
+      hub.reverted([10, 9, 8, 7, 6].map((slot) => ({ ...blockOf(slot), blockhash: 'x' })));
+      ledger.branch = 'y';
+      for (let slot = 6; slot <= 12; slot++) {
+        ledger.newest = slot;
+        hub.released({ ...blockOf(slot), blockhash: 'y' });
+      }
+      for (let count = 0; count < 40; count++) await turn();
+      hub.finalized(12);
+      const chain = got.filter((text) => !text.startsWith('-'));
+      const standing = chain.filter((text) => !(text.endsWith('x') && Number.parseInt(text, 10) > 5));
+      assert.deepEqual([ended, level], [[], level]);
+      assert.deepEqual(standing.map(Number.parseFloat), [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12], `${level} ${atCut}`);
+      // Only what was sent of the branch that was left is dead.
+      const left = chain.filter((text) => !standing.includes(text)).map((text) => Number.parseInt(text, 10));
+      if (level === 'confirmed')
+        assert.deepEqual(
+          got
+            .filter((text) => text.startsWith('-'))
+            .map(Number)
+            .map(Math.abs),
+          left.toReversed(),
+        );
+    }
 });
 
 const batchOf = (text: string): Batch => ({ bytes: Buffer.from(text), updates: 1, messageBytes: text.length });

@@ -131,10 +131,8 @@ export function createHub({ metrics, log, limits, blocks }: HubOptions): Hub {
   let open: BlockHeader[] = [];
   /** Blocks up to it were released; -1: not known before the first release of this process. */
   let releasedTo = -1;
-  let noteFirstRelease = (): void => undefined;
-  const firstRelease = new Promise<void>((resolve) => {
-    noteFirstRelease = resolve;
-  });
+  /** Resolves with the next block that is released or reverted. */
+  let news = createNews();
   let finalTo = -1;
   const replays = new Set<Replay>();
   const reads = createSemaphore({ concurrency: 1 });
@@ -351,10 +349,12 @@ export function createHub({ metrics, log, limits, blocks }: HubOptions): Hub {
       if (replay.isOver) return;
       const final = finalUpTo(kept);
       const top = Math.max(releasedTo, final);
-      const slot = nextKept(kept, replay.position, top);
-      if (slot === null && releasedTo < 0) {
-        // An earlier process may have released blocks that are not final yet. The first release tells that the ledger has them.
-        await firstRelease;
+      const newest = kept.newest();
+      const slot = nextKept(kept, replay.position, Math.min(top, newest));
+      // An earlier process may have released blocks that are not final yet: the first release tells that the ledger has them. And a fork
+      // that is left is cut off the ledger before the hub is told.
+      if (slot === null && (releasedTo < 0 || newest < top)) {
+        await news.promise;
         continue;
       }
       if (slot === null) {
@@ -371,6 +371,7 @@ export function createHub({ metrics, log, limits, blocks }: HubOptions): Hub {
       if (replay.isOver) return;
       // A fork was left meanwhile: the slot may have another block, or none.
       if (turns !== replay.turns) continue;
+      if (block === null && slot > kept.newest()) continue;
       if (block === null) throw outOfRange(kept, slot);
       const isFinal = slot <= finalUpTo(kept);
       const batches = await feed.content(block);
@@ -392,10 +393,15 @@ export function createHub({ metrics, log, limits, blocks }: HubOptions): Hub {
     if (known !== undefined) return known;
     const made = reads.run(() => kept.block(slot), { group });
     recent.set(slot, made);
-    made.catch(() => recent.delete(slot));
+    made.then((block) => block === null && recent.delete(slot)).catch(() => recent.delete(slot));
     const [oldest] = recent.keys();
     if (recent.size > RECENT_BLOCKS && oldest !== undefined) recent.delete(oldest);
     return made;
+  }
+
+  function tellNews(): void {
+    news.tell();
+    news = createNews();
   }
 
   /** The ledger may know of finality before the hub has told of it. */
@@ -438,7 +444,7 @@ export function createHub({ metrics, log, limits, blocks }: HubOptions): Hub {
       const header = headerOf(block);
       open.push(header);
       releasedTo = slot;
-      noteFirstRelease();
+      tellNews();
       if (open.length > MAX_OPEN_BLOCKS) open.shift();
       ask(block);
       for (const group of [...groups]) {
@@ -454,6 +460,7 @@ export function createHub({ metrics, log, limits, blocks }: HubOptions): Hub {
       open = open.filter(({ slot }) => !gone.has(slot));
       const lowest = Math.min(...gone.keys());
       releasedTo = Math.min(releasedTo, lowest - 1);
+      tellNews();
       for (const slot of gone.keys()) recent.delete(slot);
       for (const replay of replays) {
         for (const header of gone.values())
@@ -504,6 +511,14 @@ export function createHub({ metrics, log, limits, blocks }: HubOptions): Hub {
     },
     finalSlot: () => Math.max(0, finalTo, finalTo < 0 ? (blocks()?.finalSlot ?? 0) : 0),
   };
+}
+
+function createNews() {
+  let tell = (): void => undefined;
+  const promise = new Promise<void>((resolve) => {
+    tell = resolve;
+  });
+  return { promise, tell };
 }
 
 /** A subscription that reads the ledger until it has caught up. */

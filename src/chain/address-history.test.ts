@@ -80,6 +80,24 @@ test('paging ends below the range and its overlap, not at its edge', async () =>
   assert.ok(seen.length < 10);
 });
 
+test('what the ledger has of the upper part of a range is not listed again, and nothing is missing below it', async () => {
+  const all = Array.from({ length: 400 }, (_, at) => ({ signature: `s${at}`, slot: 10_000 - (at >> 1) }));
+  for (const from of [9_990, 9_900, 9_803, 9_802]) {
+    const { history, seen } = fakeHistory([all], () => 0, 20);
+    const within = (low: number, high: number) => all.filter(({ slot }) => slot >= low && slot <= high);
+    const kept = { ...history, kept: async () => ({ from, entries: within(from, 9_995) }) };
+    const { found } = await collect(kept, 1, 9_802, 9_995);
+    assert.deepEqual(
+      [...found.keys()].sort(),
+      within(9_802, 9_995)
+        .map(({ signature }) => signature)
+        .sort(),
+    );
+    const least = from <= 9_802 ? 0 : Math.ceil(within(9_802, from - 1).length / 20);
+    assert.ok(seen.length <= (least === 0 ? 0 : least + 10), `${seen.length} pages from ${from}`);
+  }
+});
+
 test('too many transactions end it', async () => {
   const all = Array.from({ length: 500 }, (_, index) => ({ signature: `s${index}`, slot: 10_000 - index }));
   const { history } = fakeHistory([all], () => 0, 50);

@@ -60,7 +60,11 @@ function fillOptions(run: Run): FillOptions {
     forget: run.shared.forget,
     keep: async (block) => await run.state.ledger?.append(block),
     concurrency: () => follow.gapBackfill.concurrency,
-    finalSlot: async () => await source.tip({ commitment: 'finalized', signal }),
+    async finalSlot() {
+      const slot = await source.tip({ commitment: 'finalized', signal });
+      // The ledger gives what it knows to be final.
+      return state.ledger === null ? slot : Math.min(slot, state.finalizedSlot ?? -1);
+    },
     hindrance() {
       if (!state.started || state.draining || state.halted !== null) return 'the chain is not followed now';
       if (source.isLimited?.() === true) return 'an upstream asks for fewer calls';
@@ -233,7 +237,8 @@ async function applyBlocks(
 
 async function askEnd(options: FillOptions, gap: GapRecord, finalSlot: number): Promise<GapEnd | null> {
   const { source, store, exclusive, follow, signal } = options;
-  const end = await findEnd(source, gap.toSlot, { finalSlot, window: follow.window, signal });
+  const { produced, headerFirst: header } = source;
+  const end = await findEnd({ produced, header }, gap.toSlot, { finalSlot, window: follow.window, signal });
   if (end !== null) await exclusive(() => store.write((tx) => setAskedEnd(tx, gap, end)));
   return end;
 }

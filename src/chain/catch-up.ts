@@ -101,8 +101,7 @@ function createLane(run: Run, processor: BlockProcessor, firstFloor: number) {
 
   /** Only slots up to the chain's own cursor are of interest. */
   async function list(): Promise<void> {
-    const kept = state.ledger?.firstOfRun() ?? -1;
-    const available = kept < 0 ? state.listFrom : Math.min(state.listFrom, kept);
+    const available = Math.min(state.listFrom, source.firstKept());
     const from = Math.max((position?.slot ?? -1) + 1, floor, listedTo + 1, available);
     const to = Math.min(state.cursor?.slot ?? -1, from + follow.window - 1);
     // A long run of slots without blocks must not hide what follows.

@@ -6,6 +6,14 @@ import { backoffMs } from '../runtime/backoff.ts';
 import { orAborted } from '../runtime/deadline.ts';
 import { LEDGER, STREAM } from './state.ts';
 
+/** A source that asks the ledger first. */
+export interface KeptFirst extends Pick<ChainSource, 'block' | 'produced' | 'history'> {
+  /** As `header`, for what needs no upstream to confirm it. */
+  headerFirst: ChainSource['header'];
+  /** The first slot from which on the ledger knows every slot; infinite without one. */
+  firstKept(): number;
+}
+
 /** What is known of a slot whose block is wanted. */
 export interface Ask {
   readonly slot: number;

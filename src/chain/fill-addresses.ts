@@ -1,5 +1,5 @@
 import type { ChainBlock } from '../ports/block.ts';
-import type { AddressEntry, AddressHistory, AskOptions } from '../ports/chain.ts';
+import type { AddressEntry, AddressHistory, AskOptions, HistoryRange, KeptHistory } from '../ports/chain.ts';
 import { prepareBlock } from './commit.ts';
 import type { FillMember, FillOptions, FillOutcome } from './fill-blocks.ts';
 import { finishFills, type GapRecord, moveFills } from './gaps.ts';
@@ -133,21 +133,14 @@ async function unhindered({ hindrance, clock, signal }: FillOptions): Promise<vo
   signal.throwIfAborted();
 }
 
-interface HistoryRange {
-  readonly fromSlot: number;
-  /** Inclusive. */
-  readonly toSlot: number;
-  /** Signatures of the range beyond which it is given up. */
-  readonly most: number;
-}
-
 /** Nodes order the transactions of one slot differently, and late ones come in below: so many slots are read twice. */
 const OVERLAP_SLOTS = 32;
 const PAGE_ENTRIES = 1_000;
 
 /**
- * Adds the transactions of a range that mention an address to `found`, by signature. Pages are read from the newest down until one is
- * empty at every upstream, or lies wholly below the range. False when there are too many. Errors: those of `page`.
+ * Adds the transactions of a range that mention an address to `found`, by signature: first what is known without an upstream, then pages,
+ * from the newest down until one is empty at every upstream, or lies wholly below the range. False when there are more than `most`.
+ * Errors: those of `page`.
  */
 export async function collectHistory(
   history: AddressHistory,
@@ -158,12 +151,16 @@ export async function collectHistory(
   found: Map<string, number>,
 ): Promise<boolean> {
   const used = new Set<string | null>();
-  let before: string | null = null;
+  const kept = (await history.kept?.(address, range)) ?? null;
+  for (const { signature, slot } of kept?.entries ?? []) found.set(signature, slot);
+  if (found.size > range.most) return false;
+  if (kept !== null && kept.from <= range.fromSlot) return true;
+  let before = kept === null ? null : startBelow(kept);
   for (;;) {
     used.add(before);
     const entries = await pageOf(history, upstreamCount, address, before, ask);
     for (const { signature, slot } of entries)
-      if (slot >= range.fromSlot && slot <= range.toSlot) found.set(signature, slot);
+      if (slot >= range.fromSlot && slot < (kept?.from ?? range.toSlot + 1)) found.set(signature, slot);
     if (found.size > range.most) return false;
     if (entries.every(({ slot }) => slot < range.fromSlot - OVERLAP_SLOTS)) return true;
     const next = nextBefore(entries, used);
@@ -171,6 +168,9 @@ export async function collectHistory(
     before = next;
   }
 }
+
+const startBelow = ({ from, entries }: KeptHistory): string | null =>
+  entries.findLast(({ slot }) => slot >= from + OVERLAP_SLOTS)?.signature ?? null;
 
 /** An empty page is the end only when every upstream says so: a node without the history behind `before` answers the same. */
 async function pageOf(

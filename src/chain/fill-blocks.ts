@@ -9,12 +9,12 @@ import type { Store } from '../ports/store.ts';
 import { createWakeup } from '../runtime/wakeup.ts';
 import { prepareBlock } from './commit.ts';
 import { decide, type Position } from './cursor.ts';
-import { type BlockBuffer, createBlockBuffer, createFetcher, type Fetcher } from './fetch.ts';
+import { type BlockBuffer, createBlockBuffer, createFetcher, type Fetcher, type KeptFirst } from './fetch.ts';
 import { finishFills, type GapEnd, type GapFill, type GapRecord, moveFills } from './gaps.ts';
 
 export interface FillOptions {
   readonly chain: ChainId;
-  readonly source: ChainSource;
+  readonly source: ChainSource & KeptFirst;
   readonly store: Store;
   /** Those of this chain. */
   readonly processors: readonly BlockProcessor[];
@@ -139,7 +139,8 @@ function createPiece(options: FillOptions, gap: GapRecord, end: GapEnd, members:
 
   /** Whether there was progress. */
   async function list(): Promise<boolean> {
-    const from = Math.max(listedTo + 1, await source.firstAvailable(signal));
+    const available = Math.min(await source.firstAvailable(signal), source.firstKept());
+    const from = Math.max(listedTo + 1, available);
     const to = Math.min(end.parentSlot, from + follow.window - 1);
     // One block alone is none: its child may be behind a long stretch without blocks.
     const hasWork = buffer.size > 1 || fetcher.openBelow(from);
@@ -308,7 +309,7 @@ const LONGEST_REACH_SLOTS = 100_000;
  * available now. Errors: those of the source.
  */
 export async function findEnd(
-  source: ChainSource,
+  source: Pick<ChainSource, 'produced' | 'header'>,
   slot: number,
   limits: { readonly finalSlot: number; readonly window: number; readonly signal: AbortSignal },
 ): Promise<GapEnd | null> {

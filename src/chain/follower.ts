@@ -11,7 +11,7 @@ import { catchUp, readersOf } from './catch-up.ts';
 import { isSameChain, verifyCommit } from './commit.ts';
 import { type Position, readCursor, readHeaders, readMarks, writeFirstFloor } from './cursor.ts';
 import { fatalOf, guardProcessor, reasonOf } from './faults.ts';
-import { createBlockBuffer, createFetcher, createSharedBlocks } from './fetch.ts';
+import { createBlockBuffer, createFetcher, createSharedBlocks, type KeptFirst } from './fetch.ts';
 import { countGaps, recordGap } from './gaps.ts';
 import { openKeptBlocks, readLedgerFirst } from './keep.ts';
 import { missedBy, readPlacement } from './processors.ts';
@@ -107,7 +107,7 @@ function createRun(options: FollowerOptions, signal: AbortSignal, onReleased: (h
     ...{ source: { ...options.source, ...kept }, signal, readers: (slot) => readersOf(state, slot) },
     maxBytes: follow.bufferBytes / 2,
   });
-  const source: ChainSource = { ...options.source, ...kept, block: shared.block };
+  const source: ChainSource & KeptFirst = { ...options.source, ...kept, block: shared.block };
   const buffer = createBlockBuffer(follow.bufferBlocks, follow.bufferBytes);
   const fetcher = createFetcher({
     ...{ source, buffer, clock, random, signal, commitment: follow.commitment, forget: shared.forget },

@@ -1,8 +1,10 @@
-import type { Ledger } from '../ledger/index.ts';
+import { decode32 } from '../lib/base58.ts';
 import { messageOf } from '../lib/coded-error.ts';
 import type { ChainBlock } from '../ports/block.ts';
-import type { ChainSource } from '../ports/chain.ts';
+import type { AddressEntry, ChainSource, HistoryRange, KeptHistory } from '../ports/chain.ts';
+import type { LedgerReader } from '../ports/ledger.ts';
 import { type Position, readHeaders, readMarks } from './cursor.ts';
+import type { KeptFirst } from './fetch.ts';
 import type { Run } from './run.ts';
 import { LEDGER } from './state.ts';
 
@@ -57,6 +59,9 @@ export async function keepReleased(
   await ledger.append(block);
 }
 
+/** Entries of an address that are read at once. */
+const PAGE_ENTRIES = 1_000;
+
 /**
  * Final blocks, and those up to the chain's cursor, come from the ledger where it has them, so that lanes, gaps and plugins that read a
  * range again do not ask upstreams for them. What is not final may be left by a fork that the ledger does not know yet: whoever applies
@@ -65,22 +70,32 @@ export async function keepReleased(
 export function readLedgerFirst(
   source: ChainSource,
   run: {
-    readonly ledger: () => Ledger | null;
+    readonly ledger: () => LedgerReader | null;
     readonly cursor: () => Position | null;
     readonly log: Run['log'];
     readonly served: () => void;
   },
-): Pick<ChainSource, 'block' | 'produced'> {
-  const ledgerAt = (slot: number, avoid: readonly string[] = []) => {
+): KeptFirst {
+  const finalLedgerAt = (slot: number, avoid: readonly string[] = []) => {
     const ledger = run.ledger();
-    if (ledger === null || avoid.includes(LEDGER)) return null;
-    return slot <= Math.max(ledger.finalSlot, run.cursor()?.slot ?? -1) ? ledger : null;
+    return ledger === null || avoid.includes(LEDGER) || slot > ledger.finalSlot ? null : ledger;
   };
+  const ledgerAt = (slot: number, avoid: readonly string[] = []) =>
+    slot <= (run.cursor()?.slot ?? -1) && !avoid.includes(LEDGER) ? run.ledger() : finalLedgerAt(slot, avoid);
   const failed = (error: unknown) => {
-    run.log.warn({ error: messageOf(error) }, 'a block cannot be read from the ledger; an upstream is asked');
+    run.log.warn({ error: messageOf(error) }, 'the ledger cannot be read; an upstream is asked');
     return null;
   };
+  const { history } = source;
   return {
+    async headerFirst(slot, options) {
+      const header = await finalLedgerAt(slot, options.avoid)?.header(slot).catch(failed);
+      return header ?? (await source.header(slot, options));
+    },
+    firstKept() {
+      const first = run.ledger()?.firstOfRun() ?? -1;
+      return first < 0 ? Number.POSITIVE_INFINITY : first;
+    },
     async block(slot, options) {
       const block = (await ledgerAt(slot, options.avoid)?.block(slot).catch(failed)) ?? null;
       if (block === null) return await source.block(slot, options);
@@ -98,5 +113,47 @@ export function readLedgerFirst(
       }
       return slots;
     },
+    ...(history === undefined
+      ? {}
+      : {
+          history: {
+            page: history.page,
+            async partialBlock(slot, signatures, options) {
+              const part = (await finalLedgerAt(slot, options.avoid)?.part(slot, signatures).catch(failed)) ?? null;
+              if (part === null) return await history.partialBlock(slot, signatures, options);
+              run.served();
+              return part;
+            },
+            async kept(address, range) {
+              const ledger = finalLedgerAt(range.toSlot);
+              return ledger === null ? null : await keptHistory(ledger, address, range).catch(failed);
+            },
+          },
+        }),
   };
+}
+
+/** What the index of the ledger has of an address in a range of final slots; null when it does not reach to its end. Errors: as `addressPage`. */
+async function keptHistory(
+  ledger: LedgerReader,
+  address: string,
+  { fromSlot, toSlot, most }: HistoryRange,
+): Promise<KeptHistory | null> {
+  const key = decode32(address);
+  if (key === null) return null;
+  const entries: AddressEntry[] = [];
+  const above = { slot: fromSlot, index: -1 };
+  let below = { slot: toSlot + 1, index: -1 };
+  let from = fromSlot;
+  for (let hasMore = true; hasMore && entries.length <= most; ) {
+    const asked = { address: key, reasons: 'keys', order: 'newest', above, below, limit: PAGE_ENTRIES } as const;
+    const page = await ledger.addressPage(asked);
+    if (page === null || page.inVotes || page.to < toSlot) return null;
+    entries.push(...page.rows);
+    below = page.rows.at(-1) ?? below;
+    hasMore = page.hasMore && page.rows.length > 0;
+    // The retention may have removed the lowest blocks since.
+    from = Math.max(from, page.from, ledger.firstOfRun());
+  }
+  return from > toSlot ? null : { from, entries: entries.filter(({ slot }) => slot >= from) };
 }

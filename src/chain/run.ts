@@ -10,7 +10,7 @@ import type { Log } from '../ports/log.ts';
 import type { Metrics } from '../ports/metrics.ts';
 import type { Store } from '../ports/store.ts';
 import type { Wakeup } from '../runtime/wakeup.ts';
-import type { BlockBuffer, Fetcher, SharedBlocks } from './fetch.ts';
+import type { BlockBuffer, Fetcher, KeptFirst, SharedBlocks } from './fetch.ts';
 import type { FollowMeter, FollowState } from './state.ts';
 
 export interface FollowerOptions {
@@ -40,6 +40,7 @@ export interface FollowerOptions {
 export type TraceBlock = <T>(slot: number, work: () => Promise<T>, failed: (error: unknown) => T) => Promise<T>;
 
 export interface Run extends FollowerOptions {
+  readonly source: ChainSource & KeptFirst;
   readonly traceBlock: TraceBlock;
   readonly follow: FollowerOptions['core']['follow'];
   readonly signal: AbortSignal;

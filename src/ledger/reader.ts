@@ -1,4 +1,5 @@
 import { type FileHandle, open } from 'node:fs/promises';
+import { decode32 } from '../lib/base58.ts';
 import { CodedError, codeOf } from '../lib/coded-error.ts';
 import { JsonCursor, Unusual } from '../lib/json-cursor.ts';
 import type { BlockHeader, ChainBlock } from '../ports/block.ts';
@@ -6,7 +7,7 @@ import type { ChainId } from '../ports/chain.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { KeptTransaction, LedgerReader, Place } from '../ports/ledger.ts';
 import type { Log } from '../ports/log.ts';
-import { decodeBlock, decodeTransaction } from '../solana/decode/decode-block.ts';
+import { decodeBlock, decodeEntries, decodeTransaction } from '../solana/decode/decode-block.ts';
 import { scanBlockAnswer } from '../solana/decode/scan-block.ts';
 import { type Dictionary, emptyDictionary, readDictionary } from './dictionary.ts';
 import { ledgerFailed, listSegments } from './files.ts';
@@ -321,6 +322,18 @@ export function createSegmentReader({ chain, log, damaged, refresh, ...parts }: 
       await refresh();
       const found = await readText(slot);
       return found === null ? null : decodedBlock(slot, found.text);
+    },
+    async part(slot, signatures) {
+      await refresh();
+      const found = await readText(slot);
+      if (found === null) return null;
+      const wanted = new Set(signatures);
+      const whole = decodedBlock(slot, found.text);
+      const indexes = whole.transactions.filter(({ signature }) => wanted.has(signature)).map(({ index: at }) => at);
+      if (indexes.length < wanted.size) return null;
+      const texts = elementsOf(found.text);
+      const entries = indexes.map((at) => JSON.parse(texts[at]!.toString()) as unknown);
+      return { ...found.frame.header, ...decodeEntries(slot, entries, decode32(whole.blockhash)!) };
     },
     async find(signature) {
       await refresh();

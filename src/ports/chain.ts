@@ -41,6 +41,24 @@ export interface AddressHistory {
    * hashes and parent are placeholders. Null if an upstream does not have one of the transactions in this slot.
    */
   partialBlock(slot: number, signatures: readonly string[], options: AskOptions): Promise<ChainBlock | null>;
+  /**
+   * What is known without an upstream: every transaction of an address from slot `from` to the end of a range, newest first, `most` at
+   * least where there are more. Null where nothing is. Absent without a ledger.
+   */
+  kept?(address: string, range: HistoryRange): Promise<KeptHistory | null>;
+}
+
+export interface HistoryRange {
+  readonly fromSlot: number;
+  /** Inclusive. */
+  readonly toSlot: number;
+  /** Entries beyond which nobody wants to know more. */
+  readonly most: number;
+}
+
+export interface KeptHistory {
+  readonly from: number;
+  readonly entries: readonly AddressEntry[];
 }
 
 /**

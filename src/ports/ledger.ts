@@ -94,6 +94,8 @@ export interface LedgerReader {
   header(slot: number): Promise<BlockHeader | null>;
   /** The block, decoded; null when it is unknown or damaged on disk. Errors: LEDGER_IO. */
   block(slot: number): Promise<ChainBlock | null>;
+  /** A block with these transactions alone (base58), in their order; null when one is not there. Errors: as `block`. */
+  part(slot: number, signatures: readonly string[]): Promise<ChainBlock | null>;
   /** The JSON text of the block as a node answered it in base64, rewards included; null when it is unknown, damaged, or came in another form. */
   text(slot: number): Promise<Buffer | null>;
   /** The place of a transaction; null when no block that the ledger has contains it. `signature`: 64 bytes. */

@@ -1,4 +1,5 @@
 import { setMaxListeners } from 'node:events';
+import { join } from 'node:path';
 import { createLog } from '../../adapters/log.ts';
 import { createFillSchedule } from '../../chain/backfill.ts';
 import type { FillOptions } from '../../chain/fill-blocks.ts';
@@ -13,15 +14,18 @@ import {
   recordManualGap,
   wantGaps,
 } from '../../chain/gaps.ts';
+import { readLedgerFirst } from '../../chain/keep.ts';
 import { type AssembledChain, type Assembly, assemble } from '../../daemon/assemble.ts';
 import { bindStoreToChain } from '../../daemon/chains.ts';
 import { createLifecycle } from '../../daemon/lifecycle.ts';
 import type { DaemonParts } from '../../daemon/parts.ts';
 import { createRemoteRunner } from '../../daemon/remote.ts';
+import { createLedgerReader } from '../../ledger/index.ts';
 import { CodedError } from '../../lib/coded-error.ts';
 import type { BlockProcessor } from '../../plugin/plugin.ts';
 import type { ChainId } from '../../ports/chain.ts';
 import type { Clock } from '../../ports/clock.ts';
+import type { LedgerReader } from '../../ports/ledger.ts';
 import type { Store } from '../../ports/store.ts';
 import { EXIT } from '../../runtime/errors.ts';
 import { createSemaphore } from '../../runtime/semaphore.ts';
@@ -215,9 +219,11 @@ async function fillHere(options: FillHereOptions): Promise<void> {
 
 async function fillChain(options: FillHereOptions, chain: AssembledChain): Promise<void> {
   const { signal, parts } = options;
-  const schedule = createFillSchedule(fillOptions(options, chain), options.isOurs);
+  const ledger = ledgerOf(options, chain);
+  const schedule = createFillSchedule(fillOptions(options, chain, ledger), options.isOurs);
   while (!signal.aborted) {
     try {
+      await ledger?.refresh();
       if (!(await schedule.pass())) await parts.clock.sleep(PAUSE_MS, signal);
     } catch (error) {
       if (!signal.aborted) throw error;
@@ -225,14 +231,27 @@ async function fillChain(options: FillHereOptions, chain: AssembledChain): Promi
   }
 }
 
+/** Only read: what is filled here is not added to it. */
+function ledgerOf({ assembly, parts }: FillHereOptions, { setup: { id } }: AssembledChain): LedgerReader | null {
+  const { dataDir, ledger } = assembly.config.core;
+  if (ledger.retain.hours === 0) return null;
+  return createLedgerReader({
+    ...{ dir: join(dataDir, 'ledger', id), chain: id, clock: parts.clock, log: parts.log },
+    ...{ hasIndex: ledger.index === 'window', damaged: () => undefined },
+  });
+}
+
 function fillOptions(
   { assembly, parts, store, signal }: FillHereOptions,
   { setup, source }: AssembledChain,
+  ledger: LedgerReader | null,
 ): FillOptions {
   const { follow } = assembly.config.core;
   const { clock, random, log } = parts;
+  const kept = { ledger: () => ledger, cursor: () => null, log, served: () => undefined };
   return {
-    ...{ chain: setup.id, source, store, follow, clock, random, log, signal },
+    ...{ chain: setup.id, store, follow, clock, random, log, signal },
+    source: { ...source, ...readLedgerFirst(source, kept) },
     processors: assembly.merged.processors.filter(({ chains }) => chains.includes(setup.id)),
     exclusive: createSemaphore({ concurrency: 1 }).run,
     concurrency: () => follow.catchUpConcurrency,

@@ -105,6 +105,8 @@ eachStore('one call for a block', (engine) => {
     const { finalizedSlot } = bed.world;
     await until(() => third.follower.status().finalizedSlot === finalizedSlot);
     const before = new Map(asked);
+    // Not even where it has them no more.
+    node!.view.prunedBelow = finalizedSlot;
     const book = createGapBook(store, { now: () => Date.now() });
     const range = { chain: 'main', fromSlot: FIRST_SLOT + 3, addresses: null } as const;
     for (const toSlot of [finalizedSlot - 8, finalizedSlot - 4])
