@@ -52,6 +52,16 @@ test('any length agrees with bs58 both ways', () => {
   );
 });
 
+test('long texts agree with bs58 both ways, whatever their length', () => {
+  for (let length = 100; length < 1_400; length += 13)
+    for (const value of randomValues(length, 6, length)) assert.deepEqual(decode(bs58.encode(value)), value);
+  for (const value of [new Uint8Array(300).fill(255), Uint8Array.from({ length: 300 }, (_, at) => (at === 20 ? 1 : 0))])
+    assert.deepEqual(decode(bs58.encode(value)), value);
+  const text = bs58.encode(new Uint8Array(300).fill(9));
+  for (const at of [0, 4, 5, 8, 9, 200, text.length - 1])
+    for (const char of ['0', 'l', 'é', ' ']) assert.equal(decode(text.slice(0, at) + char + text.slice(at + 1)), null);
+});
+
 test('values inside a larger buffer are read at their offset, and never behind its end', () => {
   const bytes = randomValues(256, 1, 3)[0]!;
   for (let offset = 0; offset <= 192; offset++) {
