@@ -90,21 +90,34 @@ function createBoard<Owner>(
     byOwner.set(owner, entry);
   }
 
+  /** Transactions with the instructions that filters may want; null for one that was looked at in vain. */
+  function* candidatesOf(block: ChainBlock): Generator<readonly [NormalTransaction, Hits<Owner>] | null> {
+    const looks = { program: marksOf(block, indexes.program), account: marksOf(block, indexes.account) };
+    if (looks.program === null && looks.account === null) return;
+    for (const tx of block.transactions) {
+      if (tx.isVote || !hasMark(tx.keys, looks)) continue;
+      const hits = hitsOf(block, tx, looks, { indexes, entries });
+      yield hits.size > 0 ? [tx, hits] : null;
+    }
+  }
+
   return {
     set,
     remove,
+    candidates(block) {
+      const counts = new Map<Owner, number>();
+      for (const candidate of candidatesOf(block))
+        for (const { owner } of candidate?.[1].keys() ?? []) counts.set(owner, (counts.get(owner) ?? 0) + 1);
+      return counts;
+    },
     async match(block, { isLive }) {
       const found = new Map<Owner, ParsedMatch[]>();
       if (isLive) interfaces.follow(block);
       if (byOwner.size === 0) return found;
       const turn = createTurn();
-      const looks = { program: marksOf(block, indexes.program), account: marksOf(block, indexes.account) };
-      if (looks.program === null && looks.account === null) return found;
       const candidates: (readonly [NormalTransaction, Hits<Owner>])[] = [];
-      for (const tx of block.transactions) {
-        if (tx.isVote || !hasMark(tx.keys, looks)) continue;
-        const hits = hitsOf(block, tx, looks, { indexes, entries });
-        if (hits.size > 0) candidates.push([tx, hits]);
+      for (const candidate of candidatesOf(block)) {
+        if (candidate !== null) candidates.push(candidate);
         if (turn.isOver()) await turn.next();
       }
       if (candidates.length === 0) return found;

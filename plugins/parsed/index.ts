@@ -30,7 +30,6 @@ export default definePlugin({
     const { clock, config, random } = ctx;
     const store = () => ctx.store;
     ctx.use(accessRemoval)?.onDelete(forgetUploads);
-    if (ctx.chain('main') === null) return;
     const chain = () => ctx.chain('main');
     const ledgers = ctx.use(kernelLedger);
     const interfaces = createInterfaces({ chain, config, log: ctx.log, store });
@@ -45,6 +44,7 @@ export default definePlugin({
       ledger: () => ledgers?.('main') ?? null,
     });
     ctx.provide(parsedTransactions, createParsedTransactions({ interfaces, ownOf, words, random }));
+    if (chain() === null) return;
     const elements = { interfaces, ownOf, words };
     for (const route of uploadRoutes({ store, clock, config })) ctx.http.route(route);
     ctx.http.route(transactionsRoute({ config, fetch, elements }));

@@ -16,20 +16,20 @@ import { PARSERS } from '../../src/solana/parsers/registry.ts';
 import { solAmount } from '../../src/solana/parsers/words.ts';
 import { rawTransaction } from '../../src/solana/raw-transaction.ts';
 import type { WebhooksConfig } from './config.ts';
-import { BODY_FORMS, type BodyForm } from './model.ts';
+import { type BodyForm, type BodyKind, PLAIN_FORMS, type PlainForm } from './model.ts';
 
 /** The transactions of one block as elements of request bodies. Each is built once, on first use. */
 export interface BlockBodies {
   /** Type that `transactionTypes` of enhanced and discord webhooks is compared with. */
   typeOf(transaction: NormalTransaction): string;
   /** The JSON text of an element: a raw or enhanced transaction, or one embed of a Discord message. */
-  element(transaction: NormalTransaction, form: BodyForm): string;
+  element(transaction: NormalTransaction, form: PlainForm): string;
 }
 
 /** Builds the elements of request bodies: pure, without look-ups. */
 export interface BodyBuilder {
   /** The forms that can be built; webhooks of other forms are refused. */
-  readonly forms: ReadonlySet<BodyForm>;
+  readonly forms: ReadonlySet<PlainForm>;
   ofBlock(block: ChainBlock, chain: ChainId): BlockBodies;
 }
 
@@ -48,7 +48,7 @@ interface BodyBuilderOptions {
 
 export function createBodyBuilder(options: BodyBuilderOptions): BodyBuilder {
   return {
-    forms: new Set(BODY_FORMS),
+    forms: new Set(PLAIN_FORMS),
     ofBlock: (block, chain) => bodiesOf(block, chain, options),
   };
 }
@@ -133,10 +133,10 @@ const MESSAGE: Frame = {
 };
 const COMMA = Buffer.from(',');
 
-const frameOf = (form: BodyForm): Frame => (form === 'discord' ? MESSAGE : ARRAY);
+const frameOf = (form: BodyForm | BodyKind): Frame => (form === 'discord' ? MESSAGE : ARRAY);
 
 /** The request body of one element, given as JSON text. */
-export function wrapElement(form: BodyForm, element: string): Buffer {
+export function wrapElement(form: BodyForm | BodyKind, element: string): Buffer {
   const { before, after } = frameOf(form);
   return Buffer.concat([before, Buffer.from(element), after]);
 }

@@ -2,6 +2,7 @@ import { tableLines, timeText } from '../../src/lib/table-lines.ts';
 import { CodedError, type Command, type CommandIo, RequestError } from '../../src/plugin/plugin.ts';
 import type { AccessCharges } from '../../src/ports/access.ts';
 import type { Clock } from '../../src/ports/clock.ts';
+import type { ParsedTransactions } from '../../src/ports/parsed-transactions.ts';
 import type { Store } from '../../src/ports/store.ts';
 import type { BodyBuilder } from './bodies.ts';
 import type { DeliveryQueue } from './delivery/queue.ts';
@@ -57,6 +58,7 @@ function createCommand({ context }: CommandParts): Command {
       { flags: '--addresses <list>', description: 'watched addresses, with commas between them' },
       { flags: '--type <type>', description: `${WEBHOOK_TYPES.join(', ')}; default: enhanced` },
       { flags: '--transaction-types <list>', description: 'only transactions of these types; default: all' },
+      { flags: '--parsed-filter <json>', description: 'which transactions a webhook of type parsed gets' },
       { flags: '--auth-header <text>', description: 'sent as Authorization with each request' },
       JSON_OPTION,
     ],
@@ -74,6 +76,7 @@ function createCommand({ context }: CommandParts): Command {
           ...member('webhookType', textOf(options, 'type')),
           ...member('transactionTypes', listOf(options, 'transactionTypes')),
           ...member('authHeader', textOf(options, 'authHeader')),
+          ...member('parsedFilter', jsonOf(options, 'parsedFilter')),
         },
       );
       if (options['json'] === true) return io.json({ ...summaryOf(hook), signingSecret });
@@ -97,7 +100,7 @@ function deleteCommand({ context }: CommandParts): Command {
   };
 }
 
-function testCommand({ context, send, bodies }: CommandParts): Command {
+function testCommand({ context, send, bodies, parsed }: CommandParts): Command {
   return {
     path: ['webhooks', 'test'],
     summary: 'send a test event to a webhook and print the answer',
@@ -105,7 +108,7 @@ function testCommand({ context, send, bodies }: CommandParts): Command {
     async run(options, io) {
       const hook = await hookOf(io, options);
       const { clock, random } = context;
-      const parts = { store: io.store, clock, random, send, builder: bodies };
+      const parts = { store: io.store, clock, random, send, builder: bodies, parsed };
       const result = await sendTestEvent(parts, hook, new AbortController().signal);
       if (options['json'] === true) io.json(result);
       const { delivered, statusCode, durationMs, failure } = result;
@@ -441,6 +444,7 @@ export interface CommandParts {
   readonly queue: DeliveryQueue;
   readonly send: Send;
   readonly bodies: BodyBuilder;
+  readonly parsed: ParsedTransactions | null;
   readonly replays: Replays | null;
   readonly charges: AccessCharges | null;
 }
@@ -458,6 +462,17 @@ const usage = (message: string): CodedError => new CodedError('WEBHOOKS_USAGE', 
 function textOf(options: Options, name: string): string | undefined {
   const value = options[name];
   return typeof value === 'string' ? value : undefined;
+}
+
+/** The value of an option that is given as JSON; undefined when it was not given. Errors: WEBHOOKS_USAGE. */
+function jsonOf(options: Options, name: string): unknown {
+  const text = textOf(options, name);
+  if (text === undefined) return undefined;
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw usage(`--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)} must be JSON`);
+  }
 }
 
 /** The items of an option; undefined when it was not given. */

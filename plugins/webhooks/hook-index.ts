@@ -1,8 +1,9 @@
 import type { ChainId } from '../../src/ports/chain.ts';
 import type { Random } from '../../src/ports/clock.ts';
-import type { StoreTx } from '../../src/ports/store.ts';
+import type { ParsedBoard, ParsedTransactions } from '../../src/ports/parsed-transactions.ts';
+import type { Store, StoreTx } from '../../src/ports/store.ts';
 import { type AddressIndex, createAddressIndex } from '../../src/solana/address-set.ts';
-import { chainOf, type Webhook } from './model.ts';
+import { chainOf, takesEvents, type Webhook } from './model.ts';
 import { type Change, changesSince, currentVersion, lockChanges } from './store/changes.ts';
 import { allHooks, hooksByNumber, readAddresses } from './store/hooks.ts';
 import type { Db } from './store/tables.ts';
@@ -11,6 +12,8 @@ import type { Db } from './store/tables.ts';
 export interface HookSync {
   /** The current index; reads the version, and changes only when it moved. */
   current(tx: StoreTx): Promise<HookIndex>;
+  /** The same outside of a transaction: it has at least what was committed before the call. */
+  committed(store: Store): Promise<HookIndex>;
 }
 
 interface Loaded {
@@ -25,24 +28,32 @@ interface Loaded {
 export function createHookSync(create: () => HookIndex): HookSync {
   let loaded: Loaded | null = null;
 
-  return {
-    async current(tx) {
-      const db = tx.db as Db;
-      const known = loaded;
-      if (known !== null) {
-        const version = await currentVersion(db);
-        if (version === known.version) return known.index;
-        const changes = await changesSince(db, known.version, version);
-        if (changes !== null) {
-          const hooks = await changedHooks(db, changes);
-          // From here on nothing waits or fails: the index and its version change together.
-          replay(known.index, changes, hooks);
-          loaded = { version, index: known.index };
-          return known.index;
-        }
+  async function current(tx: StoreTx): Promise<HookIndex> {
+    const db = tx.db as Db;
+    const known = loaded;
+    if (known !== null) {
+      const version = await currentVersion(db);
+      if (version === known.version) return known.index;
+      const changes = await changesSince(db, known.version, version);
+      if (changes !== null) {
+        const hooks = await changedHooks(db, changes);
+        // From here on nothing waits or fails: the index and its version change together.
+        replay(known.index, changes, hooks);
+        loaded = { version, index: known.index };
+        return known.index;
       }
-      loaded = await load(tx, create());
-      return loaded.index;
+    }
+    loaded = await load(tx, create());
+    return loaded.index;
+  }
+
+  return {
+    current,
+    async committed(store) {
+      const known = loaded;
+      if (known !== null && known.version === (await currentVersion(store.read as Db))) return known.index;
+      // Changes are read in one state of the store.
+      return await store.write(current);
     },
   };
 }
@@ -96,6 +107,8 @@ export interface HookIndex {
   /** The webhook with this number; undefined when it was deleted. */
   hook(number: number): Webhook | undefined;
   addresses(chain: ChainId): AddressIndex;
+  /** Filters of the parsed webhooks that take events, by their numbers; null when transactions cannot be parsed. */
+  readonly filters: ParsedBoard<number> | null;
   /** Stores the new state of a webhook (null: deleted) and moves its addresses. */
   apply(number: number, hook: Webhook | null, removed: readonly Uint8Array[], added: readonly Uint8Array[]): void;
   /** Number of webhooks. */
@@ -104,21 +117,26 @@ export interface HookIndex {
 
 const SEED_BYTES = 32;
 
-export function createHookIndex(random: Random): HookIndex {
+export function createHookIndex(random: Random, parsed: ParsedTransactions | null = null): HookIndex {
   const hooks = new Map<number, Webhook>();
   const newIndex = () => {
     const bytes = Uint8Array.from(random.bytes(SEED_BYTES));
     return createAddressIndex({ seed: new Uint32Array(bytes.buffer) });
   };
   const indexes: Readonly<Record<ChainId, AddressIndex>> = { main: newIndex(), devnet: newIndex() };
+  const filters = parsed?.openBoard<number>() ?? null;
 
   return {
     hook: (number) => hooks.get(number),
     addresses: (chain) => indexes[chain],
+    filters,
     size: () => hooks.size,
     apply(number, hook, removed, added) {
       const before = hooks.get(number);
       if (before !== undefined) for (const key of removed) indexes[chainOf(before.type)].remove(key, number);
+      const selection = hook !== null && takesEvents(hook) ? hook.parsed : null;
+      if (selection === null) filters?.remove(number);
+      else filters?.set(number, { filter: selection.filter, project: hook!.projectId });
       if (hook === null) {
         hooks.delete(number);
         return;

@@ -14,6 +14,7 @@ import { type GapBook, kernelGaps } from '../../src/ports/gaps.ts';
 import type { OutboundClient } from '../../src/ports/outbound.ts';
 import { kernelOutbox, type Outbox } from '../../src/ports/outbox.ts';
 import { kernelParsers } from '../../src/ports/parsers.ts';
+import { parsedTransactions } from '../../src/ports/parsed-transactions.ts';
 import { tokenNames } from '../../src/ports/token-names.ts';
 import { createBodies } from './bodies.ts';
 import { webhookCommands } from './commands.ts';
@@ -27,7 +28,7 @@ import { WEBHOOKS_ERRORS } from './errors.ts';
 import { createHookIndex, createHookSync } from './hook-index.ts';
 import { createInputRules } from './input.ts';
 import { createEnsureFollowed, type ManageContext, removeHooksOf } from './manage.ts';
-import { createDepth, createHookRoom, createWebhooksProcessor, PROCESSOR_NAME, storedOf } from './match.ts';
+import { createDepth, createHookRoom, createParsedMatcher, createWebhooksProcessor, PROCESSOR_NAME, storedOf } from './match.ts';
 import { deliveryKind } from './model.ts';
 import { createOperationalKind, createOperatorAlerts } from './operational.ts';
 import { countReplays, createReplayProcessor, createReplays } from './replay.ts';
@@ -47,6 +48,7 @@ export default defineHostPlugin({
     kernelOutbox,
     kernelGaps,
     kernelParsers,
+    parsedTransactions,
     tokenNames,
     kernelFollowing,
     accessPlans,
@@ -95,6 +97,7 @@ function assembleWebhooks(ctx: HostContext<WebhooksConfig>, services: WebhookSer
   const post = createPost(client, clock);
   const send = createSend({ post, clock, config, userAgent });
   const bodies = createBodies(ctx);
+  const parsed = ctx.use(parsedTransactions) ?? null;
   const context: ManageContext = {
     ...{
       store,
@@ -107,7 +110,7 @@ function assembleWebhooks(ctx: HostContext<WebhooksConfig>, services: WebhookSer
       waiting,
       ensureFollowed: createEnsureFollowed(following, log),
     },
-    rules: createInputRules(client.refusal, chains.includes('devnet'), bodies.forms),
+    rules: createInputRules(client.refusal, chains.includes('devnet'), bodies.forms, parsed),
   };
   const operator = createOperatorAlerts(ctx, { outbox, gaps, chains, charges, processor: PROCESSOR_NAME });
   const { alerts, gapAlerts, stallAlerts, reverted } = operator;
@@ -141,13 +144,14 @@ function assembleWebhooks(ctx: HostContext<WebhooksConfig>, services: WebhookSer
       replays: { used: await countReplays(store.read, project, clock.now()), limit: limits?.replays ?? null },
     };
   });
-  const sync = createHookSync(() => createHookIndex(random));
-  const matchParts = { queue, clock, chains, bodies, room, sync };
+  const sync = createHookSync(() => createHookIndex(random, parsed));
+  const matcher = parsed === null ? null : createParsedMatcher({ sync, store, clock, log });
+  const matchParts = { queue, clock, chains, bodies, room, sync, store, parsed: matcher };
   const routes = [
     ...hookRoutes(context),
     ...addressRoutes(context),
     rotateRoute(context),
-    testEventRoute(context, send, bodies),
+    testEventRoute(context, send, { bodies, parsed }),
     ...deliveryRoutes({ context, queue, charges, userAgent }),
     ...recoverRoutes({ context, replays, store, queue, charges }),
     ...(gaps === null ? [] : [gapsRoute(gaps, PROCESSOR_NAME)]),
@@ -157,7 +161,7 @@ function assembleWebhooks(ctx: HostContext<WebhooksConfig>, services: WebhookSer
   ctx.blocks.on(createReplayProcessor(matchParts));
   for (const chain of chains) ctx.jobs.define(createDeliveryKind(deliveryKind(chain), jobParts));
   ctx.jobs.define(createOperationalKind({ post, clock, random, config, userAgent }));
-  for (const command of webhookCommands({ context, queue, send, bodies, replays, charges })) ctx.command(command);
+  for (const command of webhookCommands({ context, queue, send, bodies, parsed, replays, charges })) ctx.command(command);
   ctx.onStart(() => upkeep.start(ctx.roles));
   ctx.onStop(() => {
     upkeep.stop();

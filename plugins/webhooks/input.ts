@@ -1,15 +1,20 @@
 import { decode32, encode32 } from '../../src/lib/base58.ts';
 import { RequestError } from '../../src/plugin/request.ts';
+import type { ParsedTransactions } from '../../src/ports/parsed-transactions.ts';
 import { transactionTypes } from '../../src/solana/transaction-types.ts';
 import {
-  type BodyForm,
+  type BodyKind,
+  effectiveStatus,
   formOf,
   ON_INACTIVE,
   type OnInactive,
+  PARSED_DETAILS,
+  type ParsedSelection,
   RETRY_PRESETS,
   type RetryPreset,
   TXN_STATUSES,
   type TxnStatus,
+  type Webhook,
   WEBHOOK_TYPES,
   type WebhookType,
 } from './model.ts';
@@ -29,6 +34,8 @@ export interface WebhookInput {
   batchSize?: number;
   ordered?: boolean;
   onInactive?: OnInactive;
+  parsedFilter?: ParsedSelection['filter'];
+  parsedDetails?: ParsedSelection['details'];
 }
 
 export interface InputRules {
@@ -38,7 +45,9 @@ export interface InputRules {
   readonly typeNames: ReadonlyMap<string, string>;
   readonly hasDevnet: boolean;
   /** Forms that can be built. */
-  readonly forms: ReadonlySet<BodyForm>;
+  readonly forms: ReadonlySet<BodyKind>;
+  /** Absent where transactions cannot be parsed. */
+  readonly readFilter?: ParsedTransactions['readFilter'];
 }
 
 const MAX_URL_CHARS = 2_048;
@@ -72,6 +81,8 @@ export function parseInput(body: unknown, rules: InputRules): WebhookInput {
   if (isSet(given.batchSize)) input.batchSize = parseBatchSize(given.batchSize);
   if (isSet(given.ordered)) input.ordered = parseBoolean('ordered', given.ordered);
   if (isSet(given.onInactive)) input.onInactive = oneOf('onInactive', given.onInactive, ON_INACTIVE);
+  if (isSet(given.parsedFilter)) input.parsedFilter = parseFilter(given.parsedFilter, rules);
+  if (isSet(given.parsedDetails)) input.parsedDetails = oneOf('parsedDetails', given.parsedDetails, PARSED_DETAILS);
   if (given.accountAddresses !== undefined) input.addresses = parseAddresses(given.accountAddresses);
   return input;
 }
@@ -97,7 +108,54 @@ function parseType(value: unknown, rules: InputRules): WebhookType {
 /** A webhook that cannot fire is not stored. */
 export function refuseUnavailable(type: WebhookType, { forms }: InputRules): WebhookType {
   const form = formOf(type);
-  return forms.has(form) ? type : refuse(`webhookType: ${form} webhooks are not available yet`);
+  return forms.has(form) ? type : refuse(`webhookType: ${form} webhooks are not available`);
+}
+
+function parseFilter(value: unknown, { readFilter }: InputRules): ParsedSelection['filter'] {
+  if (readFilter === undefined) return refuse('parsedFilter: parsed webhooks are not available');
+  const read = readFilter(value);
+  return 'filter' in read ? read.filter : refuse(`parsedFilter: ${read.problem}`);
+}
+
+/**
+ * What a parsed webhook gets after a request; null for other types. `before` is the webhook that is edited, `type` its new type. Errors: 400
+ * for members that have no meaning for the type, so that nobody waits for transactions that never come.
+ */
+export function parsedSelection(
+  input: WebhookInput,
+  type: WebhookType,
+  before: Pick<Webhook, 'type' | 'txnStatus' | 'parsed' | 'addressCount'> | null,
+): ParsedSelection | null {
+  const { parsedFilter, parsedDetails } = input;
+  if (type !== 'parsed') {
+    if (parsedFilter !== undefined || parsedDetails !== undefined)
+      refuse('parsedFilter and parsedDetails are only for webhooks of type parsed');
+    return null;
+  }
+  const filter = parsedFilter ?? before?.parsed?.filter ?? refuse('parsedFilter is required for webhooks of type parsed');
+  if ((input.addresses?.length ?? before?.addressCount ?? 0) > 0)
+    refuse('accountAddresses must be empty for webhooks of type parsed: use parsedFilter.accounts.include');
+  if (input.transactionTypes?.some((name) => name !== 'ANY') === true)
+    refuse('transactionTypes must be ANY for webhooks of type parsed: use parsedFilter.instructionNames');
+  const selection = { filter, details: parsedDetails ?? before?.parsed?.details ?? 'full' };
+  if (!filter.includeFailed && statusOf(input, before, selection) === 'failed')
+    refuse('txnStatus: failed transactions need parsedFilter.includeFailed');
+  return selection;
+}
+
+/**
+ * The outcomes that a parsed webhook is limited to. Clients send whole objects back: the status that was shown for want of a given one is
+ * not taken for one, so that `includeFailed` keeps its meaning.
+ */
+export function statusOf(
+  { txnStatus }: WebhookInput,
+  before: Pick<Webhook, 'type' | 'txnStatus' | 'parsed'> | null,
+  parsed: ParsedSelection | null,
+): TxnStatus | null {
+  const stored = before?.txnStatus ?? null;
+  if (txnStatus === undefined) return stored;
+  const isShown = parsed !== null && before !== null && stored === null && txnStatus === effectiveStatus(before);
+  return isShown ? null : txnStatus;
 }
 
 function parseTransactionTypes(value: unknown, names: ReadonlyMap<string, string>): readonly string[] {
@@ -179,12 +237,14 @@ function shown(value: unknown): string {
 export function createInputRules(
   urlRefusal: (url: string) => string | null,
   hasDevnet: boolean,
-  forms: ReadonlySet<BodyForm>,
+  plainForms: ReadonlySet<BodyKind>,
+  parsed: Pick<ParsedTransactions, 'readFilter'> | null = null,
 ): InputRules {
   return {
     urlRefusal,
     hasDevnet,
-    forms,
+    forms: parsed === null ? plainForms : new Set([...plainForms, 'parsed']),
+    ...(parsed !== null && { readFilter: parsed.readFilter }),
     typeNames: new Map(transactionTypes().map((name) => [name.toLowerCase(), name])),
   };
 }

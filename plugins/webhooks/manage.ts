@@ -9,8 +9,16 @@ import type { Store, StoreTx } from '../../src/ports/store.ts';
 import type { WebhooksConfig } from './config.ts';
 import type { WaitingDeliveries } from './delivery/queue.ts';
 import { newSecret } from './delivery/send.ts';
-import { type InputRules, parseInput, refuseTooMany, refuseUnavailable, type WebhookInput } from './input.ts';
-import { chainOf, REASONS, type Webhook, type WebhookType } from './model.ts';
+import {
+  type InputRules,
+  parsedSelection,
+  parseInput,
+  refuseTooMany,
+  refuseUnavailable,
+  statusOf,
+  type WebhookInput,
+} from './input.ts';
+import { chainOf, type ParsedSelection, REASONS, type Webhook, type WebhookType } from './model.ts';
 import { beginChange, recordChange, takeNumber } from './store/changes.ts';
 import { resetHealth } from './store/health.ts';
 import {
@@ -113,6 +121,7 @@ export async function createHook(
   refuseUnavailable(input.type ?? 'enhanced', rules);
   const addresses = input.addresses ?? [];
   refuseTooMany(addresses.length, config.maxAddresses);
+  const parsed = parsedSelection(input, input.type ?? 'enhanced', null);
   await context.ensureFollowed(chainOf(input.type ?? 'enhanced'));
   const id = random.uuid();
   const signingSecret = newSecret(random);
@@ -126,7 +135,9 @@ export async function createHook(
     refuseTooMany(addresses.length, await maxAddresses(context, db, projectId));
     const now = clock.now();
     const number = await takeNumber(tx);
-    const made = newHook({ ...input, url }, context, { number, id, projectId, wallet, count: addresses.length, now });
+    const made = newHook({ ...input, url }, context, {
+      ...{ number, id, projectId, wallet, count: addresses.length, now, parsed },
+    });
     await insertHook(db, made);
     await insertAddresses(tx, number, addresses, 0);
     await insertSecret(db, number, signingSecret, now);
@@ -143,12 +154,13 @@ interface NewHook {
   readonly wallet: string | null;
   readonly count: number;
   readonly now: number;
+  readonly parsed: ParsedSelection | null;
 }
 
 function newHook(
   input: WebhookInput & { url: string },
   { config }: ManageContext,
-  { number, id, projectId, wallet, count, now }: NewHook,
+  { number, id, projectId, wallet, count, now, parsed }: NewHook,
 ): Webhook {
   const type = input.type ?? 'enhanced';
   const active = input.active ?? true;
@@ -176,6 +188,7 @@ function newHook(
     createdAt: now,
     updatedAt: now,
     wallet,
+    parsed,
   };
 }
 
@@ -249,15 +262,19 @@ function togglePatchOf({ config }: ManageContext, { hook, now }: HookWrite, { ac
 
 function fieldPatch(hook: Webhook, input: WebhookInput): WebhookPatch {
   const type = input.type ?? hook.type;
-  const types = input.transactionTypes ?? hook.transactionTypes;
+  const isParsed = type === 'parsed';
+  const types = isParsed ? ['ANY'] : (input.transactionTypes ?? hook.transactionTypes);
+  const parsed = parsedSelection(input, type, hook);
+  const txnStatus = statusOf(input, hook, parsed);
   return {
+    ...(parsed === hook.parsed ? {} : { parsed }),
     ...(input.url === undefined ? {} : { url: input.url }),
     ...(input.type === undefined ? {} : { type }),
     ...(input.transactionTypes === undefined && input.type === undefined
       ? {}
       : { transactionTypes: storedTypes(type, types) }),
     ...(input.authHeader === undefined ? {} : { authHeader: input.authHeader }),
-    ...(input.txnStatus === undefined ? {} : { txnStatus: input.txnStatus }),
+    ...(txnStatus === null || txnStatus === hook.txnStatus ? {} : { txnStatus }),
     ...(input.encoding === undefined ? {} : { encoding: input.encoding }),
     ...(input.matchTokenOwners === undefined ? {} : { matchTokenOwners: input.matchTokenOwners }),
     ...(input.retryPreset === undefined ? {} : { retryPreset: input.retryPreset }),
@@ -362,6 +379,8 @@ export function addAddresses(
 ): Promise<AddressChange> {
   return writeHook(context, projectId, id, async ({ tx, db, hook, now, record }) => {
     const present = await presentAddresses(db, hook.number, keys);
+    if (hook.type === 'parsed' && keys.length > 0)
+      throw new RequestError(400, 'a webhook of type parsed has no addresses: use parsedFilter.accounts.include');
     const fresh = keys.filter((key) => !present.has(keyText(key)));
     const addressCount = hook.addressCount + fresh.length;
     refuseTooMany(addressCount, await maxAddresses(context, db, projectId));

@@ -1,9 +1,11 @@
+import { createHash } from 'node:crypto';
 import { createLru } from '../../src/lib/lru.ts';
-import type { BlockProcessor, NewJob } from '../../src/plugin/plugin.ts';
+import { type BlockProcessor, type Log, messageOf, type NewJob, type Store } from '../../src/plugin/plugin.ts';
 import type { AccessPlans, StoredBudgets } from '../../src/ports/access.ts';
 import type { ChainBlock, NormalTransaction } from '../../src/ports/block.ts';
 import type { ChainId } from '../../src/ports/chain.ts';
 import type { Clock } from '../../src/ports/clock.ts';
+import type { ParsedDetails, ParsedMatch } from '../../src/ports/parsed-transactions.ts';
 import type { StoreTx } from '../../src/ports/store.ts';
 import { matchBlock, type TransactionMatch } from '../../src/solana/match-block.ts';
 import type { BlockBodies, BodyBuilder } from './bodies.ts';
@@ -16,6 +18,7 @@ import {
   deliveryKey,
   deliveryKind,
   formOf,
+  type PlainForm,
   REASONS,
   takesEvents,
   type Webhook,
@@ -34,6 +37,8 @@ export const PROCESSOR_NAME = 'webhooks';
 
 interface ProcessorParts extends QueueEventsParts {
   readonly sync: HookSync;
+  /** Null: transactions cannot be parsed. */
+  readonly parsed: ParsedMatcher | null;
   readonly queue: DeliveryQueue;
   readonly chains: readonly ChainId[];
   readonly bodies: BodyBuilder;
@@ -45,15 +50,26 @@ interface ProcessorParts extends QueueEventsParts {
 
 /** Turns the transactions of a block into deliveries, one per webhook and transaction, in the transaction of the block. */
 export function createWebhooksProcessor(parts: ProcessorParts): BlockProcessor {
+  /** Blocks come one after another above this slot. */
+  let top = -1;
   return {
     name: PROCESSOR_NAME,
     version: 1,
     chains: parts.chains,
+    ...(parts.parsed !== null && {
+      async prepare(block: ChainBlock, chain: ChainId) {
+        if (chain !== 'main') return;
+        const isLive = block.slot > top;
+        await parts.parsed!.prepare(block, { isLive });
+        if (isLive) top = block.slot;
+      },
+    }),
     async apply(tx, block, chain) {
       const index = await parts.sync.current(tx);
       const found = matchBlock(block, index.addresses(chain), { owners: true });
-      if (found.length === 0) return;
-      const events = matchedEvents(block, chain, index, found, parts.bodies);
+      const parsed = chain === 'main' ? (parts.parsed?.of(block) ?? NOTHING) : NOTHING;
+      await noteUnread(tx, { chain, slot: block.slot, now: parts.clock.now() }, index, parsed.unread);
+      const events = matchedEvents(block, chain, index, { found, parsed: parsed.events }, parts.bodies);
       if (events.length === 0) return;
       const added = await queueEvents(parts, tx, chain, block.slot, events);
       tx.onCommit(() => {
@@ -62,6 +78,7 @@ export function createWebhooksProcessor(parts: ProcessorParts): BlockProcessor {
       });
     },
     async revert(tx, header, chain) {
+      if (chain === 'main') top = Math.min(top, header.slot - 1);
       parts.reverted?.(tx, chain, header.slot);
       await parts.queue.forget(tx, chain, header.slot);
     },
@@ -70,6 +87,103 @@ export function createWebhooksProcessor(parts: ProcessorParts): BlockProcessor {
     addresses: (db, chain, limit) => watchedAddresses(db as Db, chain, limit),
     pressure: parts.depth.pressure,
   };
+}
+
+interface ParsedEvent {
+  /** Of the webhook. */
+  readonly number: number;
+  readonly match: ParsedMatch;
+}
+
+/** What the filters of parsed webhooks found in a block. */
+interface ParsedFound {
+  readonly events: readonly ParsedEvent[];
+  /** Transactions that were not compared, because the interfaces of their programs could not be read, by number of the webhook. */
+  readonly unread: ReadonlyMap<number, number>;
+}
+
+const NOTHING: ParsedFound = { events: [], unread: new Map() };
+
+/** Compares blocks with the filters of parsed webhooks, before their transactions: it may have to read interfaces from an upstream. */
+export interface ParsedMatcher {
+  /** Errors: for blocks that are not live, the interfaces of programs cannot be read now. */
+  prepare(block: ChainBlock, how: { readonly isLive: boolean }): Promise<void>;
+  /** What `prepare` found. Errors: the block was not prepared. */
+  of(block: ChainBlock): ParsedFound;
+}
+
+interface ParsedMatcherParts {
+  readonly sync: HookSync;
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** How often interfaces are asked for before the chain goes on without them, and the pause before each further time. */
+const READ_PAUSES_MS = [1_000, 4_000];
+/** Not asked for again after this time: the deadline of a block processor is not far. */
+const READ_MS = 15_000;
+
+export function createParsedMatcher({ sync, store, clock, log }: ParsedMatcherParts): ParsedMatcher {
+  const prepared = new WeakMap<ChainBlock, ParsedFound>();
+  let isDown = false;
+
+  /**
+   * Interfaces that cannot be read must not stop the chain for all: what a live block may contain for a webhook becomes a missed range,
+   * which a replay reads. While it lasts, a block waits for one attempt only.
+   */
+  async function compare(block: ChainBlock, isLive: boolean): Promise<ParsedFound> {
+    const { filters } = await sync.committed(store);
+    if (filters === null) return NOTHING;
+    const pauses = isDown || !isLive ? [] : READ_PAUSES_MS;
+    const startedAt = clock.monotonic();
+    for (let attempt = 0; ; attempt++) {
+      try {
+        const found = await filters.match(block, { isLive });
+        if (isLive) isDown = false;
+        return { events: [...found].flatMap(([number, list]) => list.map((match) => ({ number, match }))), unread: new Map() };
+      } catch (error) {
+        if (!isLive) throw error;
+        const pause = pauses[attempt];
+        if (pause !== undefined && clock.monotonic() - startedAt < READ_MS) {
+          await clock.sleep(pause);
+          continue;
+        }
+        if (!isDown)
+          log.warn(
+            { slot: block.slot, error: messageOf(error) },
+            'interfaces of programs cannot be read: events of parsed webhooks are recorded as missed',
+          );
+        isDown = true;
+        return { events: [], unread: filters.candidates(block) };
+      }
+    }
+  }
+
+  return {
+    async prepare(block, { isLive }) {
+      prepared.set(block, await compare(block, isLive));
+    },
+    of(block) {
+      const found = prepared.get(block);
+      if (found === undefined) throw new Error(`block ${block.slot} was not prepared`);
+      return found;
+    },
+  };
+}
+
+/** A webhook that was edited since then takes what it wanted before. */
+async function noteUnread(
+  tx: StoreTx,
+  place: Parameters<typeof addMissed>[1],
+  index: HookIndex,
+  unread: ParsedFound['unread'],
+): Promise<void> {
+  const missed = [...unread].flatMap(([number, events]) => {
+    const hook = index.hook(number);
+    return hook === undefined || !takesEvents(hook) ? [] : [{ number, events, reason: 'interfaces_unread' as const }];
+  });
+  if (missed.length > 0) await addMissed(tx, place, missed);
 }
 
 export interface Depth {
@@ -234,14 +348,21 @@ interface MatchedEvent {
   readonly json: string;
 }
 
+interface FoundInBlock {
+  readonly found: readonly TransactionMatch[];
+  readonly parsed: readonly ParsedEvent[];
+}
+
+/** The events of a block, in its order. */
 export function matchedEvents(
   block: ChainBlock,
   chain: ChainId,
   index: HookIndex,
-  found: readonly TransactionMatch[],
+  { found, parsed }: FoundInBlock,
   builder: BodyBuilder,
 ): readonly MatchedEvent[] {
-  const events: MatchedEvent[] = [];
+  if (found.length + parsed.length === 0) return [];
+  const events: MatchedEvent[] = parsedEvents(block, index, parsed);
   const bodies = builder.ofBlock(block, chain);
   for (const match of found) {
     const transaction = block.transactions[match.index];
@@ -253,13 +374,38 @@ export function matchedEvents(
       events.push({ signature, index: match.index, form, hooks: wanting, json });
     }
   }
-  return events;
+  return events.sort((left, right) => left.index - right.index);
 }
 
-function byForm(hooks: readonly Webhook[]): ReadonlyMap<BodyForm, readonly Webhook[]> {
-  const groups = new Map<BodyForm, Webhook[]>();
+/** Webhooks that want the same of a transaction share its element. */
+function parsedEvents(block: ChainBlock, index: HookIndex, parsed: readonly ParsedEvent[]): MatchedEvent[] {
+  const groups = new Map<string, { readonly match: ParsedMatch; readonly details: ParsedDetails; readonly hooks: Webhook[] }>();
+  for (const { number, match } of parsed) {
+    const hook = index.hook(number);
+    if (hook?.parsed == null || !takesEvents(hook)) continue;
+    if (!wantsOutcome(hook, block.transactions[match.index]?.error !== null)) continue;
+    const { details } = hook.parsed;
+    const key = `${match.index} ${match.key(details)}`;
+    const group = groups.get(key);
+    if (group === undefined) groups.set(key, { match, details, hooks: [hook] });
+    else group.hooks.push(hook);
+  }
+  return Array.from(groups.values(), ({ match, details, hooks }) => {
+    const { signature, index: at } = match;
+    const hash = createHash('sha256').update(match.key(details)).digest('hex').slice(0, FORM_HASH_DIGITS);
+    return { signature, index: at, form: `parsed/${hash}` as const, hooks, json: match.text(details) };
+  });
+}
+
+/** Enough for the few contents that are shown of one transaction. */
+const FORM_HASH_DIGITS = 32;
+
+function byForm(hooks: readonly Webhook[]): ReadonlyMap<PlainForm, readonly Webhook[]> {
+  const groups = new Map<PlainForm, Webhook[]>();
   for (const hook of hooks) {
     const form = formOf(hook.type);
+    // Their filters are compared otherwise.
+    if (form === 'parsed') continue;
     const group = groups.get(form);
     if (group === undefined) groups.set(form, [hook]);
     else group.push(hook);

@@ -1,6 +1,10 @@
 import type { ChainId } from '../../src/ports/chain.ts';
+import type { ParsedDetails, ParsedFilter } from '../../src/ports/parsed-transactions.ts';
 
-export const WEBHOOK_TYPES = ['enhanced', 'raw', 'discord', 'enhancedDevnet', 'rawDevnet', 'discordDevnet'] as const;
+export const WEBHOOK_TYPES = [
+  ...(['enhanced', 'raw', 'discord', 'parsed'] as const),
+  ...(['enhancedDevnet', 'rawDevnet', 'discordDevnet'] as const),
+] as const;
 export type WebhookType = (typeof WEBHOOK_TYPES)[number];
 
 export const TXN_STATUSES = ['all', 'success', 'failed'] as const;
@@ -14,6 +18,14 @@ export const ON_INACTIVE = ['drop', 'hold'] as const;
 export type OnInactive = (typeof ON_INACTIVE)[number];
 
 export type DisabledReason = 'user' | 'failure_rate' | 'gone';
+
+/** What a parsed webhook gets: which transactions, and how much of them. */
+export interface ParsedSelection {
+  readonly filter: ParsedFilter;
+  readonly details: ParsedDetails;
+}
+
+export const PARSED_DETAILS = ['full', 'matched', 'raw'] as const satisfies readonly ParsedDetails[];
 
 /** A webhook without its addresses, as stored. Times are unix milliseconds. */
 export interface Webhook {
@@ -46,6 +58,8 @@ export interface Webhook {
   readonly updatedAt: number;
   /** Wallet of the key that created it; null when unknown. */
   readonly wallet: string | null;
+  /** Of parsed webhooks, which have no addresses; null for all others. */
+  readonly parsed: ParsedSelection | null;
 }
 
 export const chainOf = (type: WebhookType): ChainId => (type.endsWith('Devnet') ? 'devnet' : 'main');
@@ -53,12 +67,14 @@ export const chainOf = (type: WebhookType): ChainId => (type.endsWith('Devnet') 
 /** Network name for receivers and the operator. */
 export const networkName = (chain: ChainId): 'devnet' | 'mainnet' => (chain === 'devnet' ? 'devnet' : 'mainnet');
 
-/** Raw webhooks get every transaction, others only successful ones, unless configured otherwise. */
-function effectiveStatus(hook: Pick<Webhook, 'type' | 'txnStatus'>): TxnStatus {
-  return hook.txnStatus ?? (hook.type.startsWith('raw') ? 'all' : 'success');
+type WithStatus = Pick<Webhook, 'type' | 'txnStatus' | 'parsed'>;
+
+/** Raw webhooks get every transaction, parsed ones what their filter says, others only successful ones, unless configured otherwise. */
+export function effectiveStatus({ type, txnStatus, parsed }: WithStatus): TxnStatus {
+  return txnStatus ?? (type.startsWith('raw') || parsed?.filter.includeFailed === true ? 'all' : 'success');
 }
 
-export function wantsOutcome(hook: Pick<Webhook, 'type' | 'txnStatus'>, failed: boolean): boolean {
+export function wantsOutcome(hook: WithStatus, failed: boolean): boolean {
   const status = effectiveStatus(hook);
   return status === 'all' || (status === 'failed') === failed;
 }
@@ -102,6 +118,7 @@ export function webhookView(
     addressCount: hook.addressCount,
     txnStatus: effectiveStatus(hook),
     ...(hook.encoding === null ? {} : { encoding: hook.encoding }),
+    ...(hook.parsed !== null && { parsedFilter: filterView(hook.parsed.filter), parsedDetails: hook.parsed.details }),
     matchTokenOwners: hook.matchTokenOwners,
     retryPreset: hook.retryPreset,
     batchSize: hook.batchSize,
@@ -113,15 +130,29 @@ export function webhookView(
   };
 }
 
+/** In the form in which it is given. */
+const filterView = ({ programs, instructionNames, include, roles, ...flags }: ParsedFilter) => ({
+  ...{ programs, instructionNames, accounts: { include, roles: Object.fromEntries(roles) }, ...flags },
+});
+
 export const isoTime = (ms: number): string => new Date(ms).toISOString();
 
 /** Forms of the elements of a body. */
-export const BODY_FORMS = ['raw', 'enhanced', 'discord'] as const;
+export const PLAIN_FORMS = ['raw', 'enhanced', 'discord'] as const;
 
-export type BodyForm = (typeof BODY_FORMS)[number];
+/** Forms that a transaction has once. */
+export type PlainForm = (typeof PLAIN_FORMS)[number];
 
-/** The form of a type; the same on all chains. */
-export function formOf(type: WebhookType): BodyForm {
+export type BodyKind = PlainForm | 'parsed';
+
+/** What is shown of a parsed transaction depends on the filter: each content has a form of its own, named by a hash. */
+export type BodyForm = PlainForm | `parsed/${string}`;
+
+export const kindOf = (form: BodyForm): BodyKind => (form.startsWith('parsed') ? 'parsed' : (form as PlainForm));
+
+/** The forms of a type; the same on all chains. */
+export function formOf(type: WebhookType): BodyKind {
+  if (type === 'parsed') return 'parsed';
   if (type.startsWith('enhanced')) return 'enhanced';
   return type.startsWith('discord') ? 'discord' : 'raw';
 }

@@ -1,6 +1,7 @@
 import { slotsIn } from '../../src/lib/chain-lag.ts';
 import type { BlockProcessor } from '../../src/plugin/plugin.ts';
 import { RequestError } from '../../src/plugin/request.ts';
+import type { ChainBlock } from '../../src/ports/block.ts';
 import type { ChainId } from '../../src/ports/chain.ts';
 import type { Clock, Random } from '../../src/ports/clock.ts';
 import type { GapBook } from '../../src/ports/gaps.ts';
@@ -9,7 +10,7 @@ import { matchBlock } from '../../src/solana/match-block.ts';
 import type { BodyBuilder } from './bodies.ts';
 import type { HookSync } from './hook-index.ts';
 import { type ManageContext, notFound, writeHook } from './manage.ts';
-import { matchedEvents, type QueueEventsParts, queueEvents } from './match.ts';
+import { matchedEvents, type ParsedMatcher, type QueueEventsParts, queueEvents } from './match.ts';
 import { chainOf, deliveryKey, type Webhook } from './model.ts';
 import { findHook } from './store/hooks.ts';
 import { forgetMissed } from './store/missed.ts';
@@ -124,23 +125,34 @@ interface ReplayProcessorParts extends QueueEventsParts {
   readonly sync: HookSync;
   readonly chains: readonly ChainId[];
   readonly bodies: BodyBuilder;
+  readonly store: Store;
+  /** Null: transactions cannot be parsed. */
+  readonly parsed: ParsedMatcher | null;
 }
 
 /** Matches blocks again only for the webhooks that requested them. Other blocks cost one look-up. */
 export function createReplayProcessor(parts: ReplayProcessorParts): BlockProcessor {
-  const { queue } = parts;
+  const { queue, store, parsed: matcher } = parts;
   return {
     ...REPLAY_PROCESSOR,
     chains: parts.chains,
     outOfOrder: true,
     // It gets only requested ranges.
     wantsGaps: false,
+    ...(matcher !== null && {
+      async prepare(block: ChainBlock, chain: ChainId) {
+        if (chain !== 'main') return;
+        const replays = await openReplays(store.read, { chain, slot: block.slot });
+        if (replays.length > 0) await matcher.prepare(block, { isLive: false });
+      },
+    }),
     async apply(tx, block, chain) {
       const replays = await openReplays(tx.db, { chain, slot: block.slot });
       if (replays.length === 0) return;
       const index = await parts.sync.current(tx);
       const found = matchBlock(block, index.addresses(chain), { owners: true });
-      const all = matchedEvents(block, chain, index, found, parts.bodies);
+      const parsed = chain === 'main' ? (matcher?.of(block).events ?? []) : [];
+      const all = matchedEvents(block, chain, index, { found, parsed }, parts.bodies);
       for (const { id, number, force } of replays) {
         const events = all
           .map((event) => ({ ...event, hooks: event.hooks.filter((hook) => hook.number === number) }))

@@ -40,6 +40,8 @@ export interface ParsedBoard<Owner> {
   /** Adds the filter of an owner, or replaces it. */
   set(owner: Owner, wanted: ParsedWanted): void;
   remove(owner: Owner): void;
+  /** How many transactions each owner may want, by what is known without interfaces: at least as many as `match` finds. */
+  candidates(block: ChainBlock): ReadonlyMap<Owner, number>;
   /**
    * The matches of those owners that have any, in the order of the block. `isLive`: blocks come one after another, as they are released;
    * what a block changes of the interfaces is then known from it. Errors: the interfaces of programs cannot be read now.

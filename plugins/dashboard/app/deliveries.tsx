@@ -145,7 +145,7 @@ export function DeliveriesPage({
                 title={`${count(events, 'event')} of slots ${number(fromSlot)} to ${number(toSlot)} ${events === 1 ? 'was' : 'were'} not stored`}
               >
                 <p class="soft">
-                  {reason === 'queue_full' ? 'Too many were waiting.' : 'The plan has no room for more.'} A replay reads
+                  {MISS_REASONS[reason]} A replay reads
                   them again:{' '}
                   <code>{`parhelion webhooks replay --id ${hookId} --from ${fromSlot} --to ${toSlot}`}</code>
                 </p>

@@ -6,7 +6,7 @@ import type { Store } from '../../../src/ports/store.ts';
 import { retryAfterMs } from '../../../src/runtime/retry-after.ts';
 import { createBodyRoom, mergeBodies, wrapElement } from '../bodies.ts';
 import type { WebhooksConfig } from '../config.ts';
-import { batchLimit, type DeliveryPayload, REASONS, type RetryPreset, type Webhook } from '../model.ts';
+import { batchLimit, type DeliveryPayload, kindOf, REASONS, type RetryPreset, type Webhook } from '../model.ts';
 import { elementKey, endBatches, insertBatch, type Member, readBatches, readElements } from '../store/deliveries.ts';
 import { pausedProjects } from '../store/health.ts';
 import { hooksById, readSecrets } from '../store/hooks.ts';
@@ -272,7 +272,7 @@ function gatherBatch({ store, queue, clock }: BatchParts, job: Job, hook: Webhoo
     for (const [at, payload] of payloads.entries()) {
       const id = taken[at]?.id ?? 0;
       const element = elements.get(elementKey(payload));
-      if (element === undefined || payload.form !== form || leading.has(id)) break;
+      if (element === undefined || kindOf(payload.form) !== kindOf(form) || leading.has(id)) break;
       const body = wrapElement(form, element);
       if (!fits(body)) break;
       bodies.push(body);

@@ -1,10 +1,11 @@
 import { createHash } from 'node:crypto';
 import { encode } from '../../../src/lib/base58.ts';
+import { RequestError } from '../../../src/plugin/request.ts';
 import type { Clock, Random } from '../../../src/ports/clock.ts';
+import type { ParsedTransactions } from '../../../src/ports/parsed-transactions.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { decodeBlock } from '../../../src/solana/decode/decode-block.ts';
 import { type BodyBuilder, wrapElement } from '../bodies.ts';
-
 import { chainOf, formOf, type Webhook } from '../model.ts';
 import { readSecrets } from '../store/hooks.ts';
 import type { Db } from '../store/tables.ts';
@@ -24,6 +25,8 @@ export interface TestEventParts {
   readonly random: Random;
   readonly send: Send;
   readonly builder: BodyBuilder;
+  /** Null: transactions cannot be parsed. */
+  readonly parsed: ParsedTransactions | null;
 }
 
 const ID_BYTES = 16;
@@ -31,15 +34,20 @@ const SYSTEM_PROGRAM = '1'.repeat(32);
 /** Base58 of 64 zero bytes. */
 const SIGNATURE = '1'.repeat(64);
 
+const SAMPLE_FILTER = {
+  ...{ programs: [SYSTEM_PROGRAM], instructionNames: [], include: [], roles: [] },
+  ...{ includeFailed: false, includeCpi: false },
+};
+
 /** Sends a test transaction to a webhook, active or not: one attempt, neither stored nor counted. */
 export async function sendTestEvent(parts: TestEventParts, hook: Webhook, signal: AbortSignal): Promise<TestResult> {
-  const { store, clock, random, send, builder } = parts;
+  const { store, clock, random, send } = parts;
   const now = clock.now();
   const secrets = (await readSecrets(store.read as Db, store.dialect, [hook.number], now)).get(hook.number) ?? [];
   const id = Buffer.from(random.bytes(ID_BYTES)).toString('hex');
   const message = {
     id: `tst_${id}`,
-    body: wrapElement(formOf(hook.type), sampleElement(builder, hook, now)),
+    body: wrapElement(formOf(hook.type), await sampleElement(parts, hook, now)),
     attempt: 1,
     createdAt: now,
     test: true,
@@ -55,11 +63,19 @@ export async function sendTestEvent(parts: TestEventParts, hook: Webhook, signal
 }
 
 /** A transfer of one lamport between two unused addresses, as a node reports it, in the form of the webhook. */
-function sampleElement(builder: BodyBuilder, hook: Webhook, now: number): string {
+async function sampleElement({ builder, parsed }: TestEventParts, hook: Webhook, now: number): Promise<string> {
   const block = decodeBlock(0, sampleBlock(hook, now));
   const [transaction] = block.transactions;
   if (transaction === undefined) throw new Error('the sample is not a transaction');
-  const element = builder.ofBlock(block, chainOf(hook.type)).element(transaction, formOf(hook.type));
+  const form = formOf(hook.type);
+  if (form === 'parsed') {
+    const board = parsed?.openBoard<0>();
+    if (board === undefined) throw new RequestError(400, 'parsed webhooks are not available');
+    board.set(0, { filter: SAMPLE_FILTER, project: hook.projectId });
+    const [match] = (await board.match(block, { isLive: false })).get(0) ?? [];
+    return match!.text(hook.parsed?.details ?? 'full');
+  }
+  const element = builder.ofBlock(block, chainOf(hook.type)).element(transaction, form);
   const value = JSON.parse(element) as Record<string, unknown>;
   return 'description' in value ? JSON.stringify({ ...value, description: 'Test event' }) : element;
 }

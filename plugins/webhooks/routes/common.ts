@@ -3,9 +3,11 @@ import { encode32 } from '../../../src/lib/base58.ts';
 import type { Caller, Price, Route, Tag } from '../../../src/plugin/plugin.ts';
 import { RequestError, type RouteRequest } from '../../../src/plugin/request.ts';
 import { address, count, flag, oneOf, orNull, signature, slot, text, time } from '../../../src/solana/schemas.ts';
+import { MISS_REASONS } from '../store/missed.ts';
 import {
   DELIVERY_STATUSES,
   ON_INACTIVE,
+  PARSED_DETAILS,
   RETRY_PRESETS,
   TXN_STATUSES,
   WEBHOOK_TYPES,
@@ -48,6 +50,32 @@ const transactionTypes = Type.Array(text('Name of a transaction type, in any cas
   maxItems: 1_000,
   description: 'Types that enhanced and Discord webhooks deliver; none or `ANY`: all',
 });
+const instructionName = text('Name, without regard to case and separators', 'transfer', { minLength: 1, maxLength: 128 });
+/** As of subscriptions to parsed transactions. */
+const parsedFilter = Type.Partial(
+  Type.Object({
+    programs: Type.Array(address('A program'), { maxItems: 10, description: 'One of them is its program' }),
+    instructionNames: Type.Array(instructionName, { maxItems: 50, description: 'One of them is its name' }),
+    accounts: Type.Partial(
+      Type.Object({
+        include: Type.Array(address('An account'), { maxItems: 100, description: 'One of them is among its accounts' }),
+        roles: Type.Record(Type.String(), address('The account in this role'), {
+          description: 'At most 20 accounts by their names in the interface: all have to hold',
+        }),
+      }),
+      { additionalProperties: false, description: 'Accounts of the instruction' },
+    ),
+    includeFailed: flag('Also failed transactions; default false'),
+    includeCpi: flag('Also calls of other instructions; default true', true),
+  }),
+  {
+    additionalProperties: false,
+    description:
+      'Which transactions a parsed webhook delivers: all members have to hold for one and the same instruction. `programs` or `accounts.include` is required',
+    examples: [{ programs: ['11111111111111111111111111111111'], instructionNames: ['transfer'] }],
+  },
+);
+
 const fields = {
   webhookType: oneOf(WEBHOOK_TYPES, 'Form of the deliveries, and the chain'),
   transactionTypes,
@@ -70,6 +98,8 @@ const fields = {
   ),
   ordered: orNull(flag('Deliver one after the other, in the order of the chain')),
   onInactive: orNull(oneOf(ON_INACTIVE, 'What happens to events while the webhook is inactive')),
+  parsedFilter: orNull(parsedFilter),
+  parsedDetails: orNull(oneOf(PARSED_DETAILS, 'How much of a transaction a parsed webhook delivers; default full')),
 };
 const EXAMPLE = {
   webhookURL: 'https://example.org/hook',
@@ -175,6 +205,8 @@ export const webhookReply = Type.Object(
     addressCount: count('Number of watched accounts'),
     txnStatus: oneOf(TXN_STATUSES, 'Which transactions are delivered, by their outcome'),
     encoding: Type.Optional(text('As it was given', 'jsonParsed')),
+    parsedFilter: Type.Optional(parsedFilter),
+    parsedDetails: Type.Optional(oneOf(PARSED_DETAILS, 'How much of a transaction a parsed webhook delivers')),
     matchTokenOwners: flag('Whether owners of token accounts match too'),
     retryPreset: oneOf(RETRY_PRESETS, 'How failed deliveries are repeated'),
     batchSize: count('Most events in one request'),
@@ -230,7 +262,7 @@ export const missedReply = Type.Object(
     fromSlot: slot('First slot'),
     toSlot: slot('Last slot, inclusive; a replay of the range delivers its events'),
     events: count('Events that were not stored; those of a block that was read twice count twice', 120),
-    reason: oneOf(['queue_full', 'plan_full'], 'Why they were not stored'),
+    reason: oneOf(MISS_REASONS, 'Why they were not stored'),
     since: time('Time of the first one'),
   },
   { title: 'MissedRange', description: 'Slots whose events were counted and not stored' },
@@ -246,7 +278,7 @@ export const deliveryReply = Type.Object(
     status: oneOf(DELIVERY_STATUSES, 'State of the delivery', 'delivered'),
     signature: signature('The transaction'),
     slot: slot('Its slot'),
-    type: Type.Optional(orNull(text('Type of the transaction; null for raw and discord', 'TRANSFER'))),
+    type: Type.Optional(orNull(text('Type of the transaction; null unless the webhook is enhanced', 'TRANSFER'))),
     createdAt: time('When it was queued'),
     nextAttemptAt: orNull(time('When it is tried again')),
     reason: orNull(text('Of the last failure, or why it was discarded', 'the receiver answered 500')),

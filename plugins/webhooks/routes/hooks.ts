@@ -4,7 +4,7 @@ import { empty, json, RequestError } from '../../../src/plugin/request.ts';
 import { count, flag, orNull, text, time } from '../../../src/solana/schemas.ts';
 import type { BodyBuilder } from '../bodies.ts';
 import type { Send } from '../delivery/send.ts';
-import { sendTestEvent } from '../delivery/test-event.ts';
+import { sendTestEvent, type TestEventParts } from '../delivery/test-event.ts';
 import { busyPrograms, parseAddresses, parseInput } from '../input.ts';
 import {
   addAddresses,
@@ -252,7 +252,11 @@ function overlapOf(body: unknown, standard: number): number {
   return given;
 }
 
-export function testEventRoute(context: ManageContext, send: Send, builder: BodyBuilder): Route {
+export function testEventRoute(
+  context: ManageContext,
+  send: Send,
+  { bodies: builder, parsed }: Pick<TestEventParts, 'parsed'> & { readonly bodies: BodyBuilder },
+): Route {
   return defineRoute({
     ...COMMON,
     method: 'POST',
@@ -280,7 +284,7 @@ export function testEventRoute(context: ManageContext, send: Send, builder: Body
       const { store, clock, random } = context;
       const hook = await findHook(store.read as Db, callerOf(request).projectId, hookIdOf(request));
       if (hook === null) throw notFound();
-      return json(await sendTestEvent({ store, clock, random, send, builder }, hook, request.signal));
+      return json(await sendTestEvent({ store, clock, random, send, builder, parsed }, hook, request.signal));
     },
   });
 }

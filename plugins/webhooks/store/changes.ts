@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import { encode32 } from '../../../src/lib/base58.ts';
 import type { ChainId } from '../../../src/ports/chain.ts';
 import type { StoreTx } from '../../../src/ports/store.ts';
-import { chainOf, WEBHOOK_TYPES } from '../model.ts';
+import { chainOf, type ParsedSelection, WEBHOOK_TYPES } from '../model.ts';
 import type { Db } from './tables.ts';
 
 /** The effect of one write on the addresses of a webhook. A change without addresses means that the webhook itself changed. */
@@ -93,6 +93,13 @@ export async function pruneChanges(db: Db, changedBefore: number): Promise<void>
   await db.deleteFrom('webhook_changes').where('changed_at', '<', changedBefore).execute();
 }
 
+/** Accounts are rarer in transactions than programs. */
+const addressesOf = ({ programs, include, roles }: ParsedSelection['filter']): readonly string[] => {
+  const [role] = roles;
+  if (role !== undefined) return [role[1]];
+  return include.length > 0 ? include : programs;
+};
+
 const KEY_BYTES = 32;
 
 const pack = (keys: readonly Uint8Array[]): Buffer | null => (keys.length === 0 ? null : Buffer.concat(keys));
@@ -104,8 +111,19 @@ function unpack(bytes: Uint8Array | null): Uint8Array[] {
   return keys;
 }
 
-/** Base58 addresses that active webhooks of a chain watch, without duplicates, at most `limit`. */
+/**
+ * Base58 addresses that active webhooks of a chain watch, without duplicates, at most `limit`. Of parsed ones those by which each
+ * transaction can be found that they may want.
+ */
 export async function watchedAddresses(db: Db, chain: ChainId, limit: number): Promise<readonly string[]> {
+  const filters = await db
+    .selectFrom('webhooks')
+    .select('parsed_filter')
+    .where('active', '=', 1)
+    .where('parsed_filter', 'is not', null)
+    .limit(chain === 'main' ? limit : 0)
+    .execute();
+  const wanted = new Set(filters.flatMap((row) => addressesOf((JSON.parse(row.parsed_filter!) as ParsedSelection).filter)));
   const rows = await db
     .selectFrom('webhook_addresses')
     .innerJoin('webhooks', 'webhooks.number', 'webhook_addresses.number')
@@ -119,5 +137,6 @@ export async function watchedAddresses(db: Db, chain: ChainId, limit: number): P
     )
     .limit(limit)
     .execute();
-  return rows.map(({ address }) => encode32(address));
+  for (const { address } of rows) wanted.add(encode32(address));
+  return [...wanted].slice(0, limit);
 }

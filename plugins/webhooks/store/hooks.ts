@@ -1,6 +1,6 @@
 import { inList } from '../../../src/lib/in-list.ts';
 import type { Dialect, StoreTx } from '../../../src/ports/store.ts';
-import type { DisabledReason, OnInactive, RetryPreset, TxnStatus, Webhook, WebhookType } from '../model.ts';
+import type { DisabledReason, OnInactive, ParsedSelection, RetryPreset, TxnStatus, Webhook, WebhookType } from '../model.ts';
 import type { Db, WebhookRow } from './tables.ts';
 
 /** Columns that callers may write; this folder maintains the others. */
@@ -111,6 +111,7 @@ function fromRow(row: WebhookRow): Webhook {
     createdAt: row.created_at,
     updatedAt: row.updated_at,
     wallet: row.wallet,
+    parsed: row.parsed_filter === null ? null : (JSON.parse(row.parsed_filter) as ParsedSelection),
   };
 }
 
@@ -133,6 +134,7 @@ function toRow(patch: WebhookPatch): Partial<WebhookRow> {
   if (patch.disabledReason !== undefined) row.disabled_reason = patch.disabledReason;
   if (patch.disabledAt !== undefined) row.disabled_at = patch.disabledAt;
   if (patch.graceUntil !== undefined) row.grace_until = patch.graceUntil;
+  if (patch.parsed !== undefined) row.parsed_filter = patch.parsed === null ? null : JSON.stringify(patch.parsed);
   if (patch.updatedAt !== undefined) row.updated_at = patch.updatedAt;
   return row;
 }

@@ -2,8 +2,12 @@ import type { ChainId } from '../../../src/ports/chain.ts';
 import type { StoreTx } from '../../../src/ports/store.ts';
 import type { Db } from './tables.ts';
 
-/** Why an event was not stored: its webhook had too many waiting events, or the plan of its project has no room. */
-export type MissReason = 'queue_full' | 'plan_full';
+/**
+ * Why an event was not stored: its webhook had too many waiting events, the plan of its project has no room, or the interfaces of
+ * programs could not be read; then each transaction counts that the webhook may have wanted.
+ */
+export const MISS_REASONS = ['queue_full', 'plan_full', 'interfaces_unread'] as const;
+export type MissReason = (typeof MISS_REASONS)[number];
 
 /** Events of a webhook that were not stored. Their blocks can be replayed. */
 export interface MissedRange {

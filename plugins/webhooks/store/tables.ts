@@ -25,6 +25,8 @@ export interface WebhookRow {
   created_at: number;
   updated_at: number;
   wallet: string | null;
+  /** JSON of `ParsedSelection`; null: the webhook is not of type parsed. */
+  parsed_filter: string | null;
 }
 
 interface Tables {
@@ -178,4 +180,10 @@ async function createTables(tx: StoreTx): Promise<void> {
 
 export const migrations: readonly Migration[] = [
   { version: 1, name: 'create webhooks, deliveries and attempts', breaking: false, up: createTables },
+  {
+    version: 2,
+    name: 'add filters of parsed webhooks',
+    breaking: false,
+    up: async (tx) => void (await tx.db.schema.alterTable('webhooks').addColumn('parsed_filter', 'text').execute()),
+  },
 ];

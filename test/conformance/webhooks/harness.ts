@@ -21,6 +21,7 @@ import type { Clock, Random } from '../../../src/ports/clock.ts';
 import { kernelGaps } from '../../../src/ports/gaps.ts';
 import type { Outbound } from '../../../src/ports/outbound.ts';
 import { kernelOutbox, type Outbox } from '../../../src/ports/outbox.ts';
+import { type ParsedTransactions, parsedTransactions } from '../../../src/ports/parsed-transactions.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { createMetricsRegistry } from '../../../src/runtime/metrics.ts';
 import { migrate } from '../../../src/store/migrate.ts';
@@ -62,6 +63,8 @@ export interface HarnessOptions {
   readonly isDead?: () => boolean;
   /** What is known of a chain; default nothing. */
   readonly status?: () => Partial<ChainStatus>;
+  /** Default: transactions cannot be parsed. */
+  readonly parsed?: ParsedTransactions;
   /** Who calls; default `p`. */
   readonly projectId?: string;
 }
@@ -89,6 +92,7 @@ export async function startHarness(t: Pick<TestContext, 'after'>, options: Harne
   const outbox = createOutbox({ store, clock, wake: () => runner?.wake() });
   const services = new Map<string, unknown>([
     [kernelOutbox.id, outbox],
+    [parsedTransactions.id, options.parsed],
     [kernelGaps.id, createGapBook(store, clock)],
     [accessCharges.id, options.charges],
     [accessPlans.id, options.plans === undefined ? undefined : { ...NO_PLANS, ...options.plans }],
@@ -121,12 +125,16 @@ export async function startHarness(t: Pick<TestContext, 'after'>, options: Harne
   const processor = parts.processors?.[0];
   const replay = parts.processors?.find(({ name }) => name === 'webhooks-replay');
   if (processor === undefined || replay === undefined) throw new Error('the plugin has no processor');
+  const give = async (one: BlockProcessor, block: ChainBlock): Promise<void> => {
+    await one.prepare?.(block, 'main');
+    await store.write((tx) => one.apply(tx, block, 'main'));
+  };
   return {
     ...{ store, runner: started, outbox, processor, log },
     start: async () => parts.start?.(AbortSignal.timeout(1_000)),
     call: (method, path, body) => callRoute(parts.routes ?? [], options.projectId ?? 'p', method, path, body),
-    apply: (block) => store.write((tx) => processor.apply(tx, block, 'main')),
-    replay: (block) => store.write((tx) => replay.apply(tx, block, 'main')),
+    apply: (block) => give(processor, block),
+    replay: (block) => give(replay, block),
     revert: (...blocks) =>
       store.write(async (tx) => {
         for (const block of blocks) await processor.revert(tx, block, 'main');

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { createBodyBuilder } from '../../../plugins/webhooks/bodies.ts';
 import { createOutboxQueue } from '../../../plugins/webhooks/delivery/queue.ts';
 import { createHookIndex, createHookSync } from '../../../plugins/webhooks/hook-index.ts';
-import { createDepth, createWebhooksProcessor } from '../../../plugins/webhooks/match.ts';
+import { createParsedTransactions } from '../../../plugins/parsed/board.ts';
+import { createDepth, createParsedMatcher, createWebhooksProcessor } from '../../../plugins/webhooks/match.ts';
 import { deliveryKey } from '../../../plugins/webhooks/model.ts';
 import { insertAddresses, insertHook } from '../../../plugins/webhooks/store/hooks.ts';
 import { type Db, migrations } from '../../../plugins/webhooks/store/tables.ts';
@@ -11,10 +12,17 @@ import { jobMigrations } from '../../../src/jobs/table.ts';
 import type { BlockProcessor } from '../../../src/plugin/plugin.ts';
 import type { Clock, Random } from '../../../src/ports/clock.ts';
 import type { Store } from '../../../src/ports/store.ts';
-import type { Sfc32 } from '../../helpers/sfc32.ts';
+import { encode32 } from '../../../src/lib/base58.ts';
+import { CodedError } from '../../../src/plugin/plugin.ts';
+import { createWords } from '../../../src/solana/parsers/words.ts';
+import { createMemoryLog } from '../../helpers/memory-log.ts';
+import { createSfc32, type Sfc32 } from '../../helpers/sfc32.ts';
 import { KEYS, keyOf, type World } from './world.ts';
 
-/** The real webhooks in the simulation: two of them over the made-up transactions, and somebody who delivers now and then. */
+/**
+ * The real webhooks in the simulation: three of them over the made-up transactions, one of which has a filter over instructions, and
+ * somebody who delivers now and then.
+ */
 
 const CHAINS = ['main'] as const;
 const RAW_BODIES = createBodyBuilder({
@@ -24,11 +32,15 @@ const RAW_BODIES = createBodyBuilder({
   enhance: () => assert.fail('only raw webhooks'),
 });
 const MANY = 1_000_000;
+const PARSED = 'hook-parsed';
 /** Which of the made-up keys each webhook watches. */
 const HOOKS = [
   { id: 'hook-a', keys: [0] },
   { id: 'hook-b', keys: [0, 1] },
+  { id: PARSED, keys: [1, 2] },
 ] as const;
+/** How often interfaces cannot be read. */
+const UNREAD = 0.15;
 
 export const deliveryScopes = [
   { scope: 'kernel.jobs', migrations: jobMigrations },
@@ -39,13 +51,18 @@ export async function addHooks(store: Store): Promise<void> {
   for (const [index, { id, keys }] of HOOKS.entries())
     await store.write(async (tx) => {
       const number = index + 1;
+      const isParsed = id === PARSED;
+      const include = keys.map((key) => encode32(KEYS[key]!));
+      const filter = { programs: [], instructionNames: [], include, roles: [], includeFailed: false, includeCpi: true };
       await insertHook(tx.db as Db, {
-        ...{ number, id, projectId: 'project', url: 'https://receiver.example/', type: 'raw', transactionTypes: [] },
+        ...{ number, id, projectId: 'project', url: 'https://receiver.example/', type: isParsed ? 'parsed' : 'raw', transactionTypes: [] },
         ...{ authHeader: null, active: true, txnStatus: null, encoding: null, matchTokenOwners: false },
         ...{ batchSize: 1, ordered: false, onInactive: 'drop' },
         ...{ retryPreset: 'durable', addressCount: keys.length, nextPosition: keys.length },
         ...{ disabledReason: null, disabledAt: null, graceUntil: null, createdAt: 0, updatedAt: 0, wallet: null },
+        parsed: isParsed ? { filter, details: 'full' } : null,
       });
+      if (isParsed) return;
       await insertAddresses(
         tx,
         number,
@@ -60,11 +77,25 @@ export function createDeliveries(store: Store, clock: Clock, random: Random): Bl
   const outbox = createOutbox({ store, clock, wake: () => {} });
   const enqueue: Parameters<typeof createOutboxQueue>[0]['enqueue'] = (tx, jobs) => insertJobs(tx, jobs, clock.now());
   const queue = createOutboxQueue({ outbox, enqueue, chains: CHAINS });
+  const draw = createSfc32(clock.now());
+  const parsed = createParsedTransactions({
+    interfaces: {
+      async learn() {
+        if (draw.float() < UNREAD) throw new CodedError('UPSTREAM_TIMEOUT', 'the upstream did not answer');
+        const learned = { find: () => null, versionsOf: () => [], with: () => learned };
+        return learned;
+      },
+      follow: () => {},
+    },
+    ...{ ownOf: async () => null, words: createWords(null), random },
+  });
+  const sync = createHookSync(() => createHookIndex(random, parsed));
   return createWebhooksProcessor({
     ...{ queue, clock, chains: CHAINS, depth: createDepth({ maxRows: MANY }), bodies: RAW_BODIES, matched: () => {} },
     // Never full: the real one keeps counts of a hundred thousand webhooks.
     room: { reserveRoom: async () => new Map() },
-    sync: createHookSync(() => createHookIndex(random)),
+    sync,
+    parsed: createParsedMatcher({ sync, store, clock, log: createMemoryLog() }),
   });
 }
 
@@ -107,6 +138,14 @@ export async function outboxFault(store: Store, world: World): Promise<string | 
     if (expected !== undefined && expected !== slot) return `a delivery at ${slot} and not at ${expected}: ${key}`;
     if (expected !== undefined && state === 'discarded') return `a delivery of the chain is discarded: ${key}`;
   }
-  const [missing] = wanted.keys();
-  return missing === undefined ? null : `no delivery for ${missing}`;
+  const missed = await store.read
+    .selectFrom('webhook_missed')
+    .select(['from_slot', 'to_slot', 'reason'])
+    .where('number', '=', HOOKS.length)
+    .execute();
+  // What was not compared can be replayed.
+  const isMissed = (slot: number) =>
+    missed.some((row) => row.from_slot <= slot && slot <= row.to_slot && row.reason === 'interfaces_unread');
+  const lost = [...wanted].find(([key, slot]) => !(key.startsWith(`${PARSED}:`) && isMissed(slot)));
+  return lost === undefined ? null : `no delivery for ${lost[0]}`;
 }
