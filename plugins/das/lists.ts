@@ -337,7 +337,7 @@ async function ofIndex(
   if (index === null || state === null) return null;
   if (state === 'filling') {
     if (follow !== 'creator') return null;
-    throw unavailable(`the ${follow} ${key} is followed, and its assets are still being read`);
+    throw beingRead(follow, key);
   }
   if (kind === 'compressed') return NO_LEAVES;
   const longest = config.maxTokenAccounts;
@@ -352,6 +352,9 @@ async function ofIndex(
   if (ids.length > longest) throw tooMany(longest);
   return { found: ids.map((id) => ({ kind: 'row', id })), slot };
 }
+
+const beingRead = (follow: string, key: string) =>
+  unavailable(`the ${follow} ${key} is followed, and its assets are still being read`);
 
 const NO_LEAVES: FoundList = { found: [], slot: 0 };
 const LEAVES_PER_TURN = 100;
@@ -475,10 +478,12 @@ async function ofGroup(collection: string, parts: ListParts): Promise<Found[]> {
     source,
   );
   const group = found?.kind === 'core' ? found.collection : null;
-  if (found?.kind !== 'core' || found.asset !== null || group === null)
+  if (found?.kind !== 'core' || found.asset !== null || group === null) {
+    if ((await parts.index?.stateOf('collection', collection)) === 'filling') throw beingRead('collection', collection);
     throw new IncompleteList(
       `${collection} is no Core collection, and not followed (das.follow.collections): without an index no other group is complete`,
     );
+  }
   if (!config.listCore) throw new IncompleteList('assets of a collection need das.listCore');
   const accounts = await coreAssets(CORE_AUTHORITY.collection, decode32(collection) as Uint8Array, parts);
   const assets = await coreOf(accounts, source);
