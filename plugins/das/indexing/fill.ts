@@ -357,6 +357,11 @@ export function createFillJobs(
           .where('parent', 'is not', null)
           .where(inBytes(tx.dialect, 'key', collections))
           .execute();
+        // The index starts anew with the first block of what is followed later.
+        if (wanted.length === 0) {
+          await db.updateTable('das_state').set({ slot: null }).where('id', '=', 1).execute();
+          await db.deleteFrom('das_undo').execute();
+        }
         const added = wanted.map(({ kind, key }) => [kind, key, 'filling', null]);
         await tx.insertMany('das_followed', ['kind', 'key', 'state', 'parent'], added, 'ignore');
         await start(tx);

@@ -28,14 +28,14 @@ import { type AccountRow, type Db, FLAG, type FollowKind, LIST, readListed } fro
 import { keepUndo, recheck, revertBlock, writeReads } from './write.ts';
 
 /** What is followed, by kind, in base58. */
-export type FollowedSets = Readonly<Record<FollowKind, ReadonlySet<string>>> & {
+type FollowedSets = Readonly<Record<FollowKind, ReadonlySet<string>>> & {
   readonly version: number;
   readonly isEmpty: boolean;
   /** Everything that is followed is stored. */
   readonly isFilled: boolean;
 };
 
-export async function readFollowed(db: Db, version: number): Promise<FollowedSets> {
+async function readFollowed(db: Db, version: number): Promise<FollowedSets> {
   const rows = await db.selectFrom('das_followed').selectAll().execute();
   const of = (kind: FollowKind) => new Set(rows.filter((row) => row.kind === kind).map(({ key }) => encode32(key)));
   return {
@@ -46,7 +46,7 @@ export async function readFollowed(db: Db, version: number): Promise<FollowedSet
 }
 
 /** The asset that an account makes one of ours; null if it does not. */
-export function followedAsset(address: string, account: RawAccount, followed: FollowedSets): string | null {
+function followedAsset(address: string, account: RawAccount, followed: FollowedSets): string | null {
   const { collection, creator, authority, owner, mint, program } = followed;
   const isAll = program.has(account.owner);
   switch (account.owner) {
@@ -148,7 +148,7 @@ interface Prepared {
 /** Accounts that are read again with one block besides its own. */
 const MOST_RECHECKS = 1_000;
 
-export interface ProcessorParts {
+interface ProcessorParts {
   readonly store: Pick<Store, 'read' | 'dialect'>;
   /** Reads accounts at or above a slot. */
   readonly source: (atLeast: number) => AccountSource;
@@ -161,9 +161,8 @@ export interface ProcessorParts {
  * An answer may be of a later slot than the block; the blocks up to there change nothing then.
  */
 export function createDasProcessor({ store, source: sourceAt, fill }: ProcessorParts): BlockProcessor {
-  const { dialect } = store;
-  const read = store.read as Db;
-  const prepared = new WeakMap<ChainBlock, Prepared>();
+  /** Null: nothing was followed. */
+  const prepared = new WeakMap<ChainBlock, Prepared | null>();
   let latest: FollowedSets | null = null;
 
   async function followedAt(db: Db, version: number): Promise<FollowedSets> {
@@ -178,7 +177,7 @@ export function createDasProcessor({ store, source: sourceAt, fill }: ProcessorP
       .selectFrom('das_assets')
       .select('id')
       .where('wants_holder', '=', 1)
-      .where(inBytes(dialect, 'id', mints.map(bytesOf)))
+      .where(inBytes(store.dialect, 'id', mints.map(bytesOf)))
       .execute();
     return new Set([...rows.map(({ id }) => encode32(id)), ...mints.filter((one) => mint.has(one))]);
   }
@@ -192,6 +191,8 @@ export function createDasProcessor({ store, source: sourceAt, fill }: ProcessorP
 
   async function prepareBlock(block: ChainBlock): Promise<Prepared | null> {
     const { slot } = block;
+    const { dialect } = store;
+    const read = store.read as Db;
     const { version } = await readState(read);
     const followed = await followedAt(read, version);
     if (followed.isEmpty) return null;
@@ -249,7 +250,7 @@ export function createDasProcessor({ store, source: sourceAt, fill }: ProcessorP
     const db = tx.db as Db;
     const touched = touchedBy(block, followed);
     const isRead = (key: string) => before?.book.reads.has(key) === true;
-    const known = await accountRows(db, dialect, [...touched.writable]);
+    const known = await accountRows(db, tx.dialect, [...touched.writable]);
     const names = new Set(known.map(({ address }) => encode32(address)));
     const old = known.filter(({ slot, address }) => slot < block.slot && !isRead(encode32(address)));
     await recheck(
@@ -275,7 +276,7 @@ export function createDasProcessor({ store, source: sourceAt, fill }: ProcessorP
     const rows = await db
       .selectFrom('das_assets')
       .select(['id', 'listed'])
-      .where(inBytes(dialect, 'id', ids))
+      .where(inBytes(tx.dialect, 'id', ids))
       .execute();
     const added: [string, Uint8Array, string, Uint8Array][] = [];
     for (const { id, listed } of rows)
@@ -292,10 +293,11 @@ export function createDasProcessor({ store, source: sourceAt, fill }: ProcessorP
     // What was passed over is read from the upstream like everything before the first block.
     wantsGaps: false,
     async prepare(block) {
-      const ready = await unwrapped(() => prepareBlock(block));
-      if (ready !== null) prepared.set(block, ready);
+      prepared.set(block, await unwrapped(() => prepareBlock(block)));
     },
     async apply(tx, block, _chain, how) {
+      // What is followed from now on starts with the next block.
+      if (prepared.get(block) === null) return;
       const db = tx.db as Db;
       // Locks the row, as those do who write between blocks.
       const state = await db
@@ -306,10 +308,7 @@ export function createDasProcessor({ store, source: sourceAt, fill }: ProcessorP
         .executeTakeFirstOrThrow();
       const before = prepared.get(block) ?? null;
       const followed = await followedAt(db, state.version);
-      if (followed.isEmpty) {
-        if (state.slot !== null) await db.updateTable('das_state').set({ slot: null }).where('id', '=', 1).execute();
-        return;
-      }
+      if (followed.isEmpty) return;
       if (before?.version !== state.version) await noteLate(tx, block, before, followed);
       let version = state.version;
       const isCut = state.slot === null || block.parentSlot > state.slot;
@@ -345,6 +344,7 @@ export function createDasProcessor({ store, source: sourceAt, fill }: ProcessorP
       await (tx.db as Db).updateTable('das_state').set({ slot: parentSlot }).where('id', '=', 1).execute();
     },
     async finalized(tx, slot) {
+      if (latest?.isEmpty !== false) return;
       await (tx.db as Db).deleteFrom('das_undo').where('slot', '<=', slot).execute();
     },
   };

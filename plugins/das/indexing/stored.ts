@@ -51,7 +51,7 @@ export async function assetRows(db: Db, dialect: Dialect, ids: readonly string[]
 }
 
 /** Null where there is none. */
-export function accountOf({ program, data }: Pick<AccountRow, 'program' | 'data'>): RawAccount | null {
+function accountOf({ program, data }: Pick<AccountRow, 'program' | 'data'>): RawAccount | null {
   const owner = programName(program);
   return owner === null ? null : { owner, lamports: 1n, data: unpack(data) };
 }

@@ -446,7 +446,7 @@ suite('assets that are read from their accounts', { skip: (await chainMissing())
       await sendAndConfirmTransaction(chain.connection, new Transaction().add(mintOne), [payer]);
       return mint.toBase58();
     };
-    const [first, second] = [await make(payer.publicKey.toBase58()), await make(owner)];
+    const [first, second] = [await make(payer.publicKey.toBase58()), await make(creator)];
     const plugins = ['access', 'proxy', 'das'];
     const following = await startDaemon({ chain, config: { plugins, das: { follow: { collections: [family] } } } });
     t.after(() => following.stop());
