@@ -1,4 +1,9 @@
 import { reloadable, type Static, Type } from '../../src/plugin/plugin.ts';
+import { CORE_PROGRAM, METADATA_PROGRAM, TOKEN_2022_PROGRAM } from '../../src/solana/addresses.ts';
+
+const MOST_FOLLOWED = 10_000;
+const keys = (description: string) =>
+  Type.Array(Type.String({ format: 'address' }), { default: [], maxItems: MOST_FOLLOWED, description });
 
 export const dasConfig = Type.Object(
   {
@@ -6,6 +11,27 @@ export const dasConfig = Type.Object(
       default: false,
       description: 'leave all methods of this plugin to the upstreams, for one that has a DAS API of its own',
     }),
+    follow: Type.Object(
+      {
+        collections: keys('Metaplex and Core collections: their assets'),
+        creators: keys('creators: the assets with Metaplex metadata that name them, verified or not'),
+        authorities: keys(
+          'update authorities: assets with Metaplex metadata, Core assets and collections, and the assets in these collections',
+        ),
+        owners: keys('owners: their token accounts, NFTs and Core assets'),
+        mints: keys('mints: all their token accounts'),
+        programs: Type.Array(
+          Type.Union([METADATA_PROGRAM, CORE_PROGRAM, TOKEN_2022_PROGRAM].map((program) => Type.Literal(program))),
+          { default: [], description: 'all assets of Token Metadata, Core or Token-2022, for small clusters' },
+        ),
+      },
+      {
+        additionalProperties: false,
+        default: {},
+        description:
+          'whose assets are stored and kept current by the blocks; they are read once from the upstream, which must allow getProgramAccounts with filters. Compressed NFTs are those of compression.cnft.trees',
+      },
+    ),
     dialect: reloadable(
       Type.Union([Type.Literal('hosted'), Type.Literal('metaplex')], {
         default: 'hosted',

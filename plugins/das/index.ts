@@ -1,18 +1,17 @@
 import { type TSchema, Type } from '@sinclair/typebox';
-import {
-  API_VERSION,
-  definePlugin,
-  type PluginContext,
-  type RpcCall,
-  RpcError,
-  type RpcMethod,
-} from '../../src/plugin/plugin.ts';
+import { defineHostPlugin, type HostContext } from '../../src/plugin/host.ts';
+import { API_VERSION, type PluginContext, type RpcCall, RpcError, type RpcMethod } from '../../src/plugin/plugin.ts';
 import { compressedAssets } from '../../src/ports/compressed-assets.ts';
 import { offChainDocuments } from '../../src/ports/documents.ts';
+import { kernelOutbox } from '../../src/ports/outbox.ts';
 import { tokenPrices } from '../../src/ports/prices.ts';
 import { address, count, flag, orNull, slot } from '../../src/solana/schemas.ts';
 import { assetSignatures } from './changes.ts';
 import { type DasConfig, dasConfig } from './config.ts';
+import { createFillJobs } from './indexing/fill.ts';
+import { createDasProcessor } from './indexing/processor.ts';
+import { type AssetIndex, createAssetIndex } from './indexing/stored.ts';
+import { migrations } from './indexing/tables.ts';
 import {
   assetsByAuthority,
   assetsByCreator,
@@ -49,19 +48,29 @@ import { createLackedMethods, createSource, type LackedMethods } from './source.
 import { readTokenAccounts } from './token-accounts.ts';
 
 /**
- * The asset API. Accounts are read from the chain when they are asked for; compressed assets come from the index of the trees that the plugin
- * `compression` follows.
+ * The asset API. Accounts are read from the chain when they are asked for, or come from the index of what is followed; compressed assets come
+ * from the index of the trees that the plugin `compression` follows.
  */
-export default definePlugin({
+export default defineHostPlugin({
   id: 'das',
   apiVersion: API_VERSION,
   summary: 'the asset API (DAS) over the accounts of any upstream and over followed trees of compressed assets',
-  roles: ['api'],
   config: dasConfig,
-  uses: [offChainDocuments, tokenPrices, compressedAssets],
-  provision({ config, clock, chain, use, rpc }) {
+  uses: [offChainDocuments, tokenPrices, compressedAssets, kernelOutbox],
+  migrations,
+  provision(host) {
+    const { config, clock, chain, use, rpc, store } = host;
     if (config.passOn || chain('main') === null) return;
-    const ctx: Context = { config, chain, use, lacked: createLackedMethods(clock) };
+    const lacked = createLackedMethods(clock);
+    const isFollowing = Object.values(config.follow).some((keys) => keys.length > 0);
+    provisionIndex(host, lacked);
+    const ctx: Context = {
+      config,
+      chain,
+      use,
+      lacked,
+      index: isFollowing ? () => createAssetIndex(store) : () => null,
+    };
     for (const name of ['getAsset', 'get_asset']) rpc.method(getAsset(ctx, name));
     for (const name of ['getAssetBatch', 'getAssets', 'get_asset_batch', 'get_assets'])
       rpc.method(getAssetBatch(ctx, name));
@@ -78,7 +87,34 @@ export default definePlugin({
   },
 });
 
+/** The index of what is followed: its blocks, and what is read once. Without anything to follow, blocks leave no trace. */
+function provisionIndex(host: HostContext<DasConfig>, lacked: LackedMethods): void {
+  const { config, core, store, clock, log, roles, blocks, jobs, use } = host;
+  const chain = host.chain('main');
+  const outbox = use(kernelOutbox);
+  if (chain === null || outbox === undefined) return;
+  const stopped = new AbortController();
+  const { commitment } = core.follow;
+  const source = (atLeast: number, signal: AbortSignal = stopped.signal) =>
+    createSource(chain, config, signal, lacked, { commitment, atLeast });
+  const fills = createFillJobs(
+    { store, clock, log, source, isFinal: commitment === 'finalized' },
+    outbox,
+    (tx, added) => jobs.add(tx, added),
+  );
+  jobs.define(fills.kind);
+  blocks.on(createDasProcessor({ store, source, fill: fills.start }));
+  host.onStart(async () => {
+    const { collections, creators, authorities, owners, mints, programs } = config.follow;
+    const named = { collection: collections, creator: creators, authority: authorities, owner: owners, mint: mints };
+    if (roles.has('indexer')) await fills.follow({ ...named, program: programs });
+  });
+  host.onStop(() => stopped.abort(new Error('the plugin is stopping')));
+}
+
 interface Context extends Pick<PluginContext<DasConfig>, 'config' | 'chain' | 'use'> {
+  /** Null: nothing is followed. */
+  readonly index: () => AssetIndex | null;
   /** Methods that the upstreams lately did not have. */
   readonly lacked: LackedMethods;
 }
@@ -149,9 +185,11 @@ function getAssetBatch(ctx: Context, name: string): RpcMethod {
 
 function partsOf(ctx: Context, { options }: Question, { signal }: RpcCall): ListParts {
   const { config } = ctx;
+  const chain = createSource(ctx.chain('main')!, config, signal, ctx.lacked);
+  const index = ctx.index();
   return {
-    config,
-    source: createSource(ctx.chain('main')!, config, signal, ctx.lacked),
+    ...{ config, index },
+    source: index === null ? chain : index.source(chain),
     compressed: ctx.use(compressedAssets)?.index ?? undefined,
     documents: ctx.use(offChainDocuments),
     prices: ctx.use(tokenPrices),

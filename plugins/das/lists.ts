@@ -15,6 +15,9 @@ import {
 import type { Asset, MintAccounts } from '../../src/solana/assets/asset.ts';
 import { BUBBLEGUM } from '../../src/solana/concurrent/tree.ts';
 import type { DasConfig } from './config.ts';
+import type { AssetIndex } from './indexing/stored.ts';
+import { FLAG, LIST } from './indexing/tables.ts';
+import { FACTS } from './indexing/write.ts';
 import { cutPage, type Paging, type Question, readKey, readPaging, TOKEN_TYPES } from './params.ts';
 import {
   assetOf,
@@ -29,6 +32,8 @@ import {
 } from './read-assets.ts';
 
 export interface ListParts extends ReadParts {
+  /** Null: nothing is followed. */
+  readonly index: AssetIndex | null;
   readonly config: Pick<DasConfig, 'dialect' | 'maxTokenAccounts' | 'listCore'>;
   readonly options: ReadOptions;
 }
@@ -47,21 +52,19 @@ export function assetsByGroup(question: Question, parts: ListParts): Promise<obj
   return listOf(question, parts, { group: readGroup([key, value], question) });
 }
 
-/** Refused: only an index of all assets has them. */
-export async function assetsByCreator(question: Question): Promise<object> {
-  readKey(question.member('creatorAddress'), question);
-  const verified = question.member('onlyVerified');
-  if (verified !== undefined && typeof verified !== 'boolean')
-    throw question.invalid('onlyVerified must be true or false');
-  readOrder(question);
-  throw new IncompleteList('without an index of all assets no list of a creator is complete');
+/** The assets of a creator, which only an index has. */
+export function assetsByCreator(question: Question, parts: ListParts): Promise<object> {
+  const creator = readKey(question.member('creatorAddress'), question);
+  const verified = question.member('onlyVerified') ?? false;
+  if (typeof verified !== 'boolean') throw question.invalid('onlyVerified must be true or false');
+  return listOf(question, parts, { creator, isVerified: verified });
 }
 
 export function assetsByAuthority(question: Question, parts: ListParts): Promise<object> {
   return listOf(question, parts, { authority: readKey(question.member('authorityAddress'), question) });
 }
 
-/** The assets of an owner, an authority, a tree or a Core collection, or all compressed ones, that all other members fit. */
+/** The assets of an owner, a tree, an authority, a collection or a creator, or all compressed ones, that all other members fit. */
 export async function searchAssets(question: Question, parts: ListParts): Promise<object> {
   const { member, invalid } = question;
   for (const name of Object.keys(question.members))
@@ -70,7 +73,9 @@ export async function searchAssets(question: Question, parts: ListParts): Promis
   if (negate !== false) throw invalid('searchAssets: negate is not supported');
   const condition = member('conditionType') ?? 'all';
   if (condition !== 'all') throw invalid('searchAssets: conditionType can only be all');
-  const [owner, authority, grouping] = ['ownerAddress', 'authorityAddress', 'grouping'].map((name) => member(name));
+  const [owner, authority, grouping, creator] = [
+    ...['ownerAddress', 'authorityAddress', 'grouping', 'creatorAddress'],
+  ].map((name) => member(name));
   if (owner === undefined && member('name') !== undefined)
     throw invalid('Validation Error: Owner address must be provided in order to search assets by name');
   const tree = member('tree');
@@ -84,9 +89,11 @@ export async function searchAssets(question: Question, parts: ListParts): Promis
   if (authority !== undefined)
     return await listOf(question, parts, { authority: readKey(authority, question) }, filter);
   if (grouping !== undefined) return await listOf(question, parts, { group: readGroup(grouping, question) }, filter);
+  if (creator !== undefined)
+    return await listOf(question, parts, { creator: readKey(creator, question), isVerified: false }, filter);
   if (member('compressed') === true) return await listOf(question, parts, { compressed: true }, filter);
   throw new IncompleteList(
-    'searchAssets needs ownerAddress, authorityAddress, grouping, tree or compressed: without an index no other list is complete',
+    'searchAssets needs ownerAddress, authorityAddress, grouping, creatorAddress, tree or compressed: no other list is complete',
   );
 }
 
@@ -96,6 +103,7 @@ type Base =
   | { readonly owner: string }
   | { readonly authority: string }
   | { readonly group: string }
+  | { readonly creator: string; readonly isVerified: boolean }
   | { readonly tree: string }
   | { readonly compressed: true };
 
@@ -111,53 +119,90 @@ async function listOf(question: Question, parts: ListParts, base: Base, filter: 
   // Without filters, compressed assets of other pages need not be read: there can be many.
   const isBurnt = question.member('burnt') === true;
   const part = filter !== null || isCounted || sort.field !== 'id' ? null : leavesOfPage(paging, sort.isDescending);
-  const { found, leafSlot } = await findBase(base, kind, question, parts, { ...ALL_LEAVES, isBurnt, ...part });
+  const { found, slot } = await findBase(base, kind, question, parts, { ...ALL_LEAVES, isBurnt, ...part });
   const isListed = (one: Found): boolean => {
     const asset = assetOf(one, null, source.slot, FACTS);
     return asset !== null && isOfKind(asset, kind) && (filter === null || filter(asset));
   };
-  const listed: (Found | UnreadLeaf)[] = [];
-  for (const [at, one] of found.entries()) {
+  const listed: Item[] = [];
+  const items = filter === null ? found : await readRows(found, parts);
+  for (const [at, one] of items.entries()) {
     // Each leaf is hashed: other requests come in between.
     if (filter !== null && at % LEAVES_PER_TURN === LEAVES_PER_TURN - 1) await nextTurn();
-    if (one.kind === 'unread' && filter === null) listed.push(one);
+    if (one.kind === 'row' || (one.kind === 'unread' && filter === null)) listed.push(one);
     else {
       const read = one.kind === 'unread' ? readLeaf(one) : one;
       if (isListed(read)) listed.push(read);
     }
   }
-  if (listed.length > 1 && sort.field !== 'id')
-    throw new IncompleteList(
-      `sortBy ${sort.field} is not supported: the slots of accounts are not indexed; use id or none`,
-    );
-  const keyed = listed.map((item) => ({ key: decode32(idOf(item)) as Uint8Array, item }));
+  const order = sort.field === 'id' || listed.length < 2 ? null : await slotsOf(listed, sort.field, parts);
+  const keyed = listed.map((item) => {
+    const id = idOf(item);
+    return { key: decode32(id) as Uint8Array, item, order: order?.get(id) ?? 0 };
+  });
   const page = cutPage(keyed, paging, sort.isDescending);
-  const read = page.items.map((one) => (one.kind === 'unread' ? readLeaf(one) : one));
+  const read = (await readRows(page.items, parts)).map((one) => (one.kind === 'unread' ? readLeaf(one) : one));
   const shown = await showAssets(read, parts, options);
-  const items = read.flatMap((one) => shown.get(idOf(one)) ?? []);
+  const assets = read.flatMap((one) => shown.get(idOf(one)) ?? []);
   const usesCursor = paging.page === null && paging.before === null && paging.after === null;
-  const last = items.at(-1)?.id;
+  const last = sort.field === 'id' ? assets.at(-1)?.id : undefined;
   return {
-    ...(options.dialect === 'hosted' ? { last_indexed_slot: slotOf(source.slot, leafSlot) } : {}),
+    ...(options.dialect === 'hosted' ? { last_indexed_slot: oldestSlot(source.slot, slot) } : {}),
     ...(isCounted ? { grand_total: listed.length } : {}),
-    ...{ total: items.length, limit: paging.limit },
+    ...{ total: assets.length, limit: paging.limit },
     ...(paging.page === null ? {} : { page: paging.page }),
     ...(paging.before === null ? {} : { before: paging.before }),
     ...(paging.after === null ? {} : { after: paging.after }),
     ...(usesCursor && last !== undefined ? { cursor: last } : {}),
-    items,
+    items: assets,
     ...(flags['showNativeBalance'] === true && 'owner' in base ? await nativeBalance(base.owner, parts) : {}),
   };
 }
 
-/** Documents are read for one page only; nothing that is filtered by comes from them. */
-const FACTS: ReadOptions = {
-  ...{ dialect: 'hosted', showFungible: true, showUnverifiedCollections: true, showCollectionMetadata: false },
-};
+/** An asset of the index whose accounts were not read yet. */
+interface UnreadRow {
+  readonly kind: 'row';
+  readonly id: string;
+}
 
-/** The oldest slot of the accounts and of the index of trees. */
-function slotOf(ofAccounts: number, leafSlot: number): number {
-  return ofAccounts === 0 || leafSlot === 0 ? Math.max(ofAccounts, leafSlot) : Math.min(ofAccounts, leafSlot);
+type Item = Found | UnreadLeaf | UnreadRow;
+
+/** The same with the accounts of those that were not read. */
+async function readRows(items: readonly Item[], { source, options }: ListParts): Promise<(Found | UnreadLeaf)[]> {
+  const ids = items.flatMap((one) => (one.kind === 'row' ? [one.id] : []));
+  if (ids.length === 0) return items as (Found | UnreadLeaf)[];
+  const found = new Map((await findAccounts(ids, source)).map((one) => [idOf(one), withHolder(one, options)]));
+  return items.flatMap((one) => (one.kind === 'row' ? (found.get(one.id) ?? []) : one));
+}
+
+/** The reference shows the token account of an NFT in every list, the hosted API in those of an owner. */
+function withHolder(one: Found, { dialect }: Pick<ReadOptions, 'dialect'>): Found {
+  const holder = one.kind === 'mint' ? one.accounts.holder : null;
+  return dialect === 'hosted' || one.kind !== 'mint' || holder === null ? one : { ...one, listedFor: holder.owner };
+}
+
+/** The slots that a list is ordered by. `updated` and `recent_action` are the same; that of a leaf is the slot of its last change. */
+async function slotsOf(items: readonly Item[], field: string, { index }: ListParts): Promise<Map<string, number>> {
+  const ofLeaves = items.flatMap((one) =>
+    field !== 'created' && (one.kind === 'leaf' || one.kind === 'unread') ? [[idOf(one), one.asset.slot] as const] : [],
+  );
+  const slots = new Map(ofLeaves);
+  const others = items.flatMap((one) => (slots.has(idOf(one)) ? [] : [idOf(one)]));
+  const stored = await index?.slotsOf(others);
+  for (const id of others) {
+    const found = stored?.get(id);
+    if (found === undefined)
+      throw new IncompleteList(
+        `sortBy ${field} is not supported for this list: ${id} is not indexed, so its slots are not known; use id or none`,
+      );
+    slots.set(id, field === 'created' ? found.created : found.updated);
+  }
+  return slots;
+}
+
+/** The oldest slot of accounts and of an index; 0 where it has no part. */
+function oldestSlot(a: number, b: number): number {
+  return a === 0 || b === 0 ? Math.max(a, b) : Math.min(a, b);
 }
 
 /** A compressed asset whose metadata was not compared with its leaf yet. */
@@ -191,9 +236,9 @@ function leavesOfPage({ limit, page, before, after, cursor }: Paging, isDescendi
 }
 
 interface FoundList {
-  readonly found: readonly (Found | UnreadLeaf)[];
-  /** Slot of the index of trees; 0 where it has no part in the list. */
-  readonly leafSlot: number;
+  readonly found: readonly Item[];
+  /** The oldest slot of the indexes that the list is of; 0 where none has a part in it. */
+  readonly slot: number;
 }
 
 async function findBase(
@@ -204,8 +249,33 @@ async function findBase(
   part: LeafPart,
 ): Promise<FoundList> {
   if ('owner' in base) return ofOwner(base.owner, kind, question, parts, part);
-  if ('authority' in base) return { found: await ofAuthority(base.authority, parts), leafSlot: 0 };
-  if ('group' in base) return { found: await ofGroup(base.group, parts), leafSlot: 0 };
+  const hidden = question.options['showUnverifiedCollections'] === true ? 0 : FLAG.unverified;
+  if ('authority' in base) {
+    const rows = await ofIndex('authority', base.authority, { kind, part, without: 0 }, parts);
+    return rows === null ? { found: await ofAuthority(base.authority, parts), slot: 0 } : rows;
+  }
+  if ('group' in base) {
+    const rows = await ofIndex('collection', base.group, { kind, part, without: hidden }, parts);
+    if (rows === null) return { found: await ofGroup(base.group, parts), slot: 0 };
+    const leaves =
+      kind === 'fungible' || kind === 'regular' ? NO_LEAVES : await leavesOf('all', 'some', parts, ALL_LEAVES);
+    return joined(rows, leaves, ({ grouping }) =>
+      grouping.some((one) => one.group_value === base.group && (hidden === 0 || one.verified !== false)),
+    );
+  }
+  if ('creator' in base) {
+    const without = base.isVerified ? FLAG.unverified : 0;
+    const rows = await ofIndex('creator', base.creator, { kind, part, without }, parts);
+    if (rows === null)
+      throw new IncompleteList(
+        `the creator ${base.creator} is not followed (das.follow.creators): without an index no list of a creator is complete`,
+      );
+    const leaves =
+      kind === 'fungible' || kind === 'regular' ? NO_LEAVES : await leavesOf('all', 'some', parts, ALL_LEAVES);
+    return joined(rows, leaves, ({ creators }) =>
+      creators.some((one) => one.address === base.creator && (!base.isVerified || one.verified)),
+    );
+  }
   const isFull = question.options['requireFullIndex'] === true;
   if ('tree' in base) return leavesOf({ tree: decode32(base.tree) as Uint8Array }, 'complete', parts, part);
   return leavesOf('all', isFull ? 'complete' : 'all', parts, part);
@@ -227,16 +297,66 @@ async function leavesOf(
   if (answer !== null && 'withheld' in answer) throw unavailable(answer.withheld);
   if ((needs === 'all' && answer?.followsAll !== true) || (needs === 'complete' && answer?.isComplete !== true))
     throw new IncompleteList('not all trees of compressed assets that the list could be of are followed');
-  if (answer === null) return { found: [], leafSlot: 0 };
+  if (answer === null) return { found: [], slot: 0 };
   const { assets, slot } = answer;
   if (assets.length > longest) throw tooMany(longest);
   const found = assets.map((asset): UnreadLeaf => {
     if ('withheld' in asset) throw unavailable(asset.withheld);
     return { kind: 'unread', id: encode32(asset.id), asset, slot };
   });
-  return { found, leafSlot: slot };
+  return { found, slot };
 }
 
+/** The assets of the index, and those of the leaves that fit. */
+async function joined(rows: FoundList, leaves: FoundList, holds: Filter): Promise<FoundList> {
+  const fitting: Item[] = [];
+  for (const [at, one] of leaves.found.entries()) {
+    if (at % LEAVES_PER_TURN === LEAVES_PER_TURN - 1) await nextTurn();
+    const leaf = one.kind === 'unread' ? leafOf(one.asset, one.slot) : null;
+    const asset = leaf === null ? null : assetOf(leaf, null, 0, FACTS);
+    if (leaf !== null && asset !== null && holds(asset)) fitting.push(leaf);
+  }
+  return { found: [...rows.found, ...fitting], slot: oldestSlot(rows.slot, leaves.slot) };
+}
+
+const LISTS_OF = {
+  collection: LIST.group,
+  creator: LIST.creator,
+  authority: LIST.authority,
+  owner: LIST.owner,
+} as const;
+
+/** The list of a key that is followed. Null where none is, or it is still being read and the chain can be asked instead. */
+async function ofIndex(
+  follow: keyof typeof LISTS_OF,
+  key: string,
+  { kind, part, without }: { readonly kind: Kind; readonly part: LeafPart; readonly without: number },
+  { index, config }: ListParts,
+): Promise<FoundList | null> {
+  const state = (await index?.stateOf(follow, key)) ?? null;
+  if (index === null || state === null) return null;
+  if (state === 'filling') {
+    if (follow !== 'creator') return null;
+    throw beingRead(follow, key);
+  }
+  if (kind === 'compressed') return NO_LEAVES;
+  const longest = config.maxTokenAccounts;
+  const most = Math.min(part.most ?? longest + 1, longest + 1);
+  // Read before the list, which may be newer.
+  const slot = await index.slot();
+  const ids = await index.list(LISTS_OF[follow], key, {
+    ...{ most, isDescending: part.isDescending === true, above: part.above ?? null, below: part.below ?? null },
+    without: without | (kind === 'fungible' || kind === 'all' ? 0 : FLAG.fungible),
+    having: kind === 'fungible' ? FLAG.fungible : 0,
+  });
+  if (ids.length > longest) throw tooMany(longest);
+  return { found: ids.map((id) => ({ kind: 'row', id })), slot };
+}
+
+const beingRead = (follow: string, key: string) =>
+  unavailable(`the ${follow} ${key} is followed, and its assets are still being read`);
+
+const NO_LEAVES: FoundList = { found: [], slot: 0 };
 const LEAVES_PER_TURN = 100;
 
 const unavailable = (why: string) => new RpcError('unavailable', { message: why, details: why });
@@ -262,19 +382,25 @@ async function ofOwner(
   const key = decode32(owner) as Uint8Array;
   const wantsTokens = kind === 'fungible' || kind === 'all';
   const wantsAccounts = kind !== 'compressed';
-  const [accounts, core, leaves] = await Promise.all([
+  const wantsCore = wantsAccounts && kind !== 'fungible' && config.listCore;
+  const isFollowed = (await parts.index?.stateOf('owner', owner)) === 'ready';
+  const indexSlot = isFollowed ? ((await parts.index?.slot()) ?? 0) : 0;
+  const [accounts, core, rows, leaves] = await Promise.all([
     wantsAccounts ? source.ofOwner(owner) : [],
-    wantsAccounts && kind !== 'fungible' && config.listCore
+    wantsCore && !isFollowed
       ? source.ofProgram(CORE_PROGRAM, [
           { offset: 0, bytes: Uint8Array.of(CORE_KEY.asset) },
           { offset: CORE_OWNER_AT, bytes: key },
         ])
       : [],
+    wantsCore && isFollowed
+      ? parts.index?.list(LIST.owner, owner, { most: config.maxTokenAccounts + 1, having: FLAG.core })
+      : [],
     kind === 'fungible' || kind === 'regular'
       ? NO_LEAVES
       : leavesOf({ owner: key }, options['requireFullIndex'] === true ? 'complete' : 'some', parts, part),
   ]);
-  if (accounts.length > config.maxTokenAccounts) throw tooMany(config.maxTokenAccounts);
+  if (accounts.length + (rows?.length ?? 0) > config.maxTokenAccounts) throw tooMany(config.maxTokenAccounts);
   const holders = new Map<string, NonNullable<MintAccounts['holder']>>();
   for (const { address, account } of accounts) {
     const held = decodeTokenAccount(account).value;
@@ -287,15 +413,14 @@ async function ofOwner(
     holders.set(held.mint, { ...largest, amount: amount + (before?.amount ?? 0n) });
   }
   const mints = await findAccounts([...holders.keys()], source, holders);
-  const found = [
+  const found: Item[] = [
     ...mints.map((one): Found => (one.kind === 'mint' ? { ...one, listedFor: owner } : one)),
     ...(await coreOf(core, source)),
+    ...(await findAccounts(rows ?? [], source)),
     ...leaves.found,
   ];
-  return { found, leafSlot: leaves.leafSlot };
+  return { found, slot: oldestSlot(indexSlot, leaves.slot) };
 }
-
-const NO_LEAVES: FoundList = { found: [], leafSlot: 0 };
 
 const CORE_OWNER_AT = 1;
 const CORE_AUTHORITY_AT = 33;
@@ -340,16 +465,7 @@ async function ofAuthority(authority: string, parts: ListParts): Promise<Found[]
   if (core.length + metadata.length > config.maxTokenAccounts) throw tooMany(config.maxTokenAccounts);
   const mints = metadata.flatMap(({ account: bytes }) => decodeMetadata(bytes).value?.mint ?? []);
   const found = await findAccounts(mints, source);
-  return [
-    ...(await coreOf(core, source)),
-    // The reference shows the token account of an NFT in every list, the hosted API in those of an owner.
-    ...(options.dialect === 'hosted'
-      ? found
-      : found.map((one): Found => {
-          const holder = one.kind === 'mint' ? one.accounts.holder : null;
-          return one.kind === 'mint' && holder !== null ? { ...one, listedFor: holder.owner } : one;
-        })),
-  ];
+  return [...(await coreOf(core, source)), ...found.map((one) => withHolder(one, options))];
 }
 
 /** A Core collection counts its assets, compressed ones too, so it shows whether the list is complete. */
@@ -362,8 +478,12 @@ async function ofGroup(collection: string, parts: ListParts): Promise<Found[]> {
     source,
   );
   const group = found?.kind === 'core' ? found.collection : null;
-  if (found?.kind !== 'core' || found.asset !== null || group === null)
-    throw new IncompleteList(`${collection} is no Core collection: without an index no other group is complete`);
+  if (found?.kind !== 'core' || found.asset !== null || group === null) {
+    if ((await parts.index?.stateOf('collection', collection)) === 'filling') throw beingRead('collection', collection);
+    throw new IncompleteList(
+      `${collection} is no Core collection, and not followed (das.follow.collections): without an index no other group is complete`,
+    );
+  }
   if (!config.listCore) throw new IncompleteList('assets of a collection need das.listCore');
   const accounts = await coreAssets(CORE_AUTHORITY.collection, decode32(collection) as Uint8Array, parts);
   const assets = await coreOf(accounts, source);
@@ -374,15 +494,21 @@ async function ofGroup(collection: string, parts: ListParts): Promise<Found[]> {
   return [...assets];
 }
 
-/** Name and size of a Core collection. */
-export async function grouping(question: Question, { source }: Pick<ListParts, 'source'>): Promise<object> {
+/** Name and size of a collection. */
+export async function grouping(question: Question, parts: ListParts): Promise<object> {
+  const { source, index } = parts;
   const collection = readGroup([question.member('groupKey'), question.member('groupValue')], question);
-  const account = (await source.accounts([collection])).get(collection) ?? null;
-  const [found] = account === null ? [] : await coreOf([{ address: collection, account }], source);
-  if (found?.kind !== 'core' || found.asset !== null || found.collection === null)
-    throw new IncompleteList(`${collection} is no Core collection: without an index no other group is counted`);
-  const { name, currentSize } = found.collection;
-  return { group_key: 'collection', group_name: name, group_size: currentSize };
+  const [found] = await findAccounts([collection], source);
+  if (found?.kind === 'core' && found.asset === null && found.collection !== null)
+    return { group_key: 'collection', group_name: found.collection.name, group_size: found.collection.currentSize };
+  if ((await index?.stateOf('collection', collection)) !== 'ready')
+    throw new IncompleteList(
+      `${collection} is no Core collection, and not followed (das.follow.collections): without an index no other group is counted`,
+    );
+  const members = await findBase({ group: collection }, 'nonFungible', question, parts, ALL_LEAVES);
+  const asset = found === undefined ? null : assetOf(found, null, source.slot, FACTS);
+  const name = asset?.content.metadata['name'];
+  return { group_key: 'collection', group_name: name ?? '', group_size: members.found.length };
 }
 
 function readGroup(given: unknown, question: Question): string {

@@ -115,14 +115,14 @@ export function readPaging(question: Question, { key, cursor }: PageKeys = idKey
 
 const ONE_METHOD = 'Pagination Error. Only one pagination parameter supported per query.';
 
-/** One page of items, in the order of the bytes of their keys; and whether more follow. */
+/** One page of items, in their order, else that of the bytes of their keys; and whether more follow. */
 export function cutPage<T>(
-  items: readonly { readonly key: Uint8Array; readonly item: T }[],
+  items: readonly { readonly key: Uint8Array; readonly item: T; readonly order?: number }[],
   { limit, page, before, after, cursor }: Paging,
   isDescending = false,
 ): { readonly items: readonly T[]; readonly hasMore: boolean } {
   const sign = isDescending ? -1 : 1;
-  const sorted = [...items].sort((a, b) => sign * Buffer.compare(a.key, b.key));
+  const sorted = [...items].sort((a, b) => sign * ((a.order ?? 0) - (b.order ?? 0) || Buffer.compare(a.key, b.key)));
   // `before` and `after` are bounds of keys, whatever the order; a cursor goes on in the order of the list.
   const [from, to, last] = [after, before, cursor].map((key) => (key === null ? null : decode32(key)));
   const inside = sorted.filter(

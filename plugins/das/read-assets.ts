@@ -11,7 +11,6 @@ import {
 } from '../../src/solana/accounts/core.ts';
 import { decodeEdition, decodeMetadata } from '../../src/solana/accounts/metaplex.ts';
 import { decodeMint, decodeTokenAccount } from '../../src/solana/accounts/token.ts';
-import { editionAddress, metadataAddress } from '../../src/solana/addresses.ts';
 import {
   type Asset,
   type AssetOptions,
@@ -136,7 +135,7 @@ export function leafOf(asset: CompressedAsset, slot: number): (Found & { readonl
   return metadata === null ? null : { kind: 'leaf', id: encode32(asset.id), asset, metadata, slot };
 }
 
-export const idOf = (found: Found | { readonly kind: 'unread'; readonly id: string }): string =>
+export const idOf = (found: Found | { readonly kind: 'unread' | 'row'; readonly id: string }): string =>
   found.kind === 'mint' ? found.accounts.id : found.id;
 
 /** Assets with accounts. `holders`: token accounts that are known to hold mints, so that they need not be looked for. */
@@ -169,7 +168,7 @@ export async function findAccounts(
 }
 
 async function readMetadata(mints: Map<string, MintAccounts>, source: AccountSource): Promise<void> {
-  const places = Array.from(mints.keys(), (id) => ({ id, metadata: metadataAddress(id), edition: editionAddress(id) }));
+  const places = Array.from(mints.keys(), (id) => ({ id, ...source.places(id) }));
   const read = await source.accounts(places.flatMap(({ metadata, edition }) => [metadata, edition]));
   for (const place of places) {
     const accounts = mints.get(place.id) as MintAccounts;

@@ -3,10 +3,10 @@ import { isPlainObject } from '../../src/lib/json.ts';
 import { type ChainReader, type Clock, CodedError, codeOf, RpcError } from '../../src/plugin/plugin.ts';
 import { createSemaphore } from '../../src/runtime/semaphore.ts';
 import type { RawAccount } from '../../src/solana/accounts/decoded.ts';
-import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../src/solana/addresses.ts';
+import { editionAddress, metadataAddress, TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../src/solana/addresses.ts';
 import type { DasConfig } from './config.ts';
 
-/** Accounts of the chain, read now, for one request. Errors: RpcError. */
+/** Accounts of the chain, read now or from the index, for one request. Errors: RpcError. */
 export interface AccountSource {
   /** An entry for each key; null where there is no account. */
   accounts(keys: readonly string[]): Promise<ReadonlyMap<string, RawAccount | null>>;
@@ -14,8 +14,10 @@ export interface AccountSource {
   ofOwner(owner: string): Promise<readonly KeyedAccount[]>;
   /** The token accounts of a mint; `program` is that of the mint. */
   ofMint(mint: string, program: string): Promise<readonly KeyedAccount[]>;
-  /** The accounts of a program whose bytes stand at the given places. */
-  ofProgram(program: string, filters: readonly AccountFilter[]): Promise<readonly KeyedAccount[]>;
+  /** The accounts of a program whose bytes stand at the given places; `slice`: only this part of their data. */
+  ofProgram(program: string, filters: readonly AccountFilter[], slice?: DataSlice): Promise<readonly KeyedAccount[]>;
+  /** Addresses of the metadata and of the edition of a mint. */
+  places(mint: string): AssetPlaces;
   lamports(owner: string): Promise<number>;
   /** The keys that the oldest transaction of an address names; empty when the upstream has none. */
   firstTransaction(address: string): Promise<readonly string[]>;
@@ -27,12 +29,27 @@ export interface AccountSource {
   passOn(method: string, params: unknown): Promise<unknown>;
   /** The oldest slot that an account was read at; 0 before the first. */
   readonly slot: number;
+  /** The slot that this account was read at last; 0 if it was not. */
+  slotOf(address: string): number;
 }
 
-export interface AccountFilter {
+/** Bytes at a place, or the size of an account. */
+export type AccountFilter = { readonly offset: number; readonly bytes: Uint8Array } | { readonly dataSize: number };
+
+export interface DataSlice {
   readonly offset: number;
-  readonly bytes: Uint8Array;
+  readonly length: number;
 }
+
+export interface AssetPlaces {
+  readonly metadata: string;
+  readonly edition: string;
+}
+
+export const placesOf = (mint: string): AssetPlaces => ({
+  metadata: metadataAddress(mint),
+  edition: editionAddress(mint),
+});
 
 export interface KeyedAccount {
   /** Base58. */
@@ -43,7 +60,6 @@ export interface KeyedAccount {
 /** The most that nodes answer in one call. */
 const ACCOUNTS_PER_CALL = 100;
 const MINT_AT = 0;
-const COMMITMENT = 'confirmed';
 
 const SIGNATURES_PER_CALL = 1_000;
 /** A print that is traded more often than this has its mint in none of the transactions that are read. */
@@ -62,9 +78,20 @@ interface NodeAccount {
   readonly data: readonly [base64: string, encoding: string];
 }
 
+interface Answered<T> {
+  readonly at: number;
+  readonly value: T;
+}
+
 interface Slotted<T> {
   readonly context: { readonly slot: number };
   readonly value: T;
+}
+
+interface SourceOptions {
+  readonly commitment?: 'confirmed' | 'finalized';
+  /** Nodes that have not reached this slot are not asked. */
+  readonly atLeast?: number;
 }
 
 /**
@@ -76,10 +103,12 @@ export function createSource(
   config: DasConfig,
   signal: AbortSignal,
   lacked: LackedMethods,
+  { commitment = 'confirmed', atLeast = 0 }: SourceOptions = {},
 ): AccountSource {
   const semaphore = createSemaphore({ concurrency: config.upstreamConcurrency });
+  const readAt = new Map<string, number>();
   let slot = 0;
-  let newest = 0;
+  let newest = atLeast;
 
   async function call<T>(method: string, params: readonly unknown[]): Promise<T> {
     const options = { signal, timeoutMs: config.upstreamTimeoutMs };
@@ -91,19 +120,29 @@ export function createSource(
   }
 
   async function slotted<T>(method: string, first: readonly unknown[], options: object): Promise<T> {
+    return (await withSlot<T>(method, first, options)).value;
+  }
+
+  async function withSlot<T>(method: string, first: readonly unknown[], options: object): Promise<Answered<T>> {
     const minContextSlot = newest === 0 ? {} : { minContextSlot: newest };
-    const answer = await call<Slotted<T>>(method, [
-      ...first,
-      { commitment: COMMITMENT, ...options, ...minContextSlot },
-    ]);
+    const answer = await call<Slotted<T>>(method, [...first, { commitment, ...options, ...minContextSlot }]);
     const at = answer.context.slot;
     slot = slot === 0 ? at : Math.min(slot, at);
     newest = Math.max(newest, at);
-    return answer.value;
+    return { at, value: answer.value };
   }
 
-  const keyed = (list: readonly { readonly pubkey: string; readonly account: NodeAccount }[]): KeyedAccount[] =>
-    list.map(({ pubkey, account }) => ({ address: pubkey, account: rawOf(account) }));
+  async function keyed(method: string, first: readonly unknown[], options: object): Promise<KeyedAccount[]> {
+    const { at, value } = await withSlot<readonly { readonly pubkey: string; readonly account: NodeAccount }[]>(
+      method,
+      first,
+      { encoding: 'base64', ...options },
+    );
+    return value.map(({ pubkey, account }) => {
+      readAt.set(pubkey, at);
+      return { address: pubkey, account: rawOf(account) };
+    });
+  }
 
   async function passOn(method: string, params: unknown): Promise<unknown> {
     if (lacked.has(method)) return null;
@@ -139,28 +178,34 @@ export function createSource(
     get slot() {
       return slot;
     },
+    slotOf: (address) => readAt.get(address) ?? 0,
+    places: placesOf,
     async accounts(keys) {
       const distinct = [...new Set(keys)];
       const chunks: string[][] = [];
       for (let at = 0; at < distinct.length; at += ACCOUNTS_PER_CALL)
         chunks.push(distinct.slice(at, at + ACCOUNTS_PER_CALL));
       const read = await Promise.all(
-        chunks.map((chunk) =>
-          slotted<readonly (NodeAccount | null)[]>('getMultipleAccounts', [chunk], { encoding: 'base64' }),
-        ),
+        chunks.map(async (chunk) => {
+          const options = { encoding: 'base64' };
+          const { at, value } = await withSlot<readonly (NodeAccount | null)[]>(
+            'getMultipleAccounts',
+            [chunk],
+            options,
+          );
+          for (const key of chunk) readAt.set(key, at);
+          return value;
+        }),
       );
       const all = read.flat();
       return new Map(distinct.map((key, at) => [key, all[at] == null ? null : rawOf(all[at])]));
     },
     async ofOwner(owner) {
+      const programs = [TOKEN_PROGRAM, TOKEN_2022_PROGRAM];
       const lists = await Promise.all(
-        [TOKEN_PROGRAM, TOKEN_2022_PROGRAM].map((programId) =>
-          slotted<Parameters<typeof keyed>[0]>('getTokenAccountsByOwner', [owner, { programId }], {
-            encoding: 'base64',
-          }),
-        ),
+        programs.map((programId) => keyed('getTokenAccountsByOwner', [owner, { programId }], {})),
       );
-      return lists.flatMap(keyed);
+      return lists.flat();
     },
     async ofMint(mint, program) {
       const filters = [
@@ -168,13 +213,14 @@ export function createSource(
         // Accounts of Token-2022 have any size from this on.
         ...(program === TOKEN_PROGRAM ? [{ dataSize: 165 }] : []),
       ];
-      const options = { encoding: 'base64', filters, withContext: true };
-      return keyed(await slotted<Parameters<typeof keyed>[0]>('getProgramAccounts', [program], options));
+      return await keyed('getProgramAccounts', [program], { filters, withContext: true });
     },
-    async ofProgram(program, filters) {
-      const memcmp = filters.map(({ offset, bytes }) => ({ memcmp: { offset, bytes: encode(bytes) } }));
-      const options = { encoding: 'base64', filters: memcmp, withContext: true };
-      return keyed(await slotted<Parameters<typeof keyed>[0]>('getProgramAccounts', [program], options));
+    async ofProgram(program, wanted, slice) {
+      const filters = wanted.map((one) =>
+        'dataSize' in one ? one : { memcmp: { offset: one.offset, bytes: encode(one.bytes) } },
+      );
+      const dataSlice = slice === undefined ? {} : { dataSlice: slice };
+      return await keyed('getProgramAccounts', [program], { filters, withContext: true, ...dataSlice });
     },
     lamports: (owner) => slotted<number>('getBalance', [owner], {}),
     async firstTransaction(address) {
@@ -183,7 +229,7 @@ export function createSource(
         const before = oldest === null ? {} : { before: oldest };
         const found: readonly { readonly signature: string }[] = await call('getSignaturesForAddress', [
           address,
-          { commitment: COMMITMENT, limit: SIGNATURES_PER_CALL, ...before },
+          { commitment, limit: SIGNATURES_PER_CALL, ...before },
         ]);
         oldest = found.at(-1)?.signature ?? oldest;
         if (found.length < SIGNATURES_PER_CALL) break;
@@ -191,7 +237,7 @@ export function createSource(
       if (oldest === null) return [];
       const transaction = await call<NodeTransaction | null>('getTransaction', [
         oldest,
-        { commitment: COMMITMENT, encoding: 'json', maxSupportedTransactionVersion: 0 },
+        { commitment, encoding: 'json', maxSupportedTransactionVersion: 0 },
       ]);
       const { writable = [], readonly = [] } = transaction?.meta?.loadedAddresses ?? {};
       return [...(transaction?.transaction.message.accountKeys ?? []), ...writable, ...readonly];

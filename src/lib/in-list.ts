@@ -13,3 +13,16 @@ export function inList(
     ? sql<boolean>`${sql.ref(column)} in (select value from json_each(${JSON.stringify(values)}))`
     : sql<boolean>`${sql.ref(column)} = any(${[...values]})`;
 }
+
+/** The same for a column of bytes. */
+export function inBytes(
+  dialect: 'sqlite' | 'postgres',
+  column: string,
+  values: readonly Uint8Array[],
+): RawBuilder<boolean> {
+  const buffers = values.map((bytes) => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length));
+  return dialect === 'sqlite'
+    ? sql<boolean>`${sql.ref(column)} in
+        (select unhex(value) from json_each(${JSON.stringify(buffers.map((bytes) => bytes.toString('hex')))}))`
+    : sql<boolean>`${sql.ref(column)} = any(${buffers}::bytea[])`;
+}

@@ -1,5 +1,5 @@
 /** Recorded scenarios of the asset API, and the chain as they leave it. */
-import type { AccountSource } from '../../plugins/das/source.ts';
+import { type AccountSource, placesOf } from '../../plugins/das/source.ts';
 import { equalBytes } from '../../src/lib/equal-bytes.ts';
 import type { RawAccount } from '../../src/solana/accounts/decoded.ts';
 import { decodeTokenAccount } from '../../src/solana/accounts/token.ts';
@@ -51,12 +51,23 @@ export function recordedSource({ accounts }: DasScenario): AccountSource {
     largest: async (mint) => held.find((one) => one.held?.mint === mint && one.held.amount > 0n)?.address ?? null,
     ofOwner: async (owner) => held.filter((one) => one.held?.owner === owner),
     ofMint: async (mint) => held.filter((one) => one.held?.mint === mint),
-    ofProgram: async (program, filters) =>
-      Array.from(chain, ([address, account]) => ({ address, account })).filter(
-        ({ account: { owner, data } }) =>
-          owner === program &&
-          filters.every(({ offset, bytes }) => equalBytes(data.subarray(offset, offset + bytes.length), bytes)),
-      ),
+    ofProgram: async (program, filters, slice) =>
+      Array.from(chain, ([address, account]) => ({ address, account }))
+        .filter(
+          ({ account: { owner, data } }) =>
+            owner === program &&
+            filters.every((one) =>
+              'dataSize' in one
+                ? data.length === one.dataSize
+                : equalBytes(data.subarray(one.offset, one.offset + one.bytes.length), one.bytes),
+            ),
+        )
+        .map(({ address, account }) => {
+          const { offset, length } = slice ?? { offset: 0, length: account.data.length };
+          return { address, account: { ...account, data: account.data.subarray(offset, offset + length) } };
+        }),
+    places: placesOf,
+    slotOf: (address) => newest.get(address)?.slot ?? 1,
     lamports: async () => 0,
     firstTransaction: async () => [],
     passOn: async () => null,

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import {
   AuthorityType,
   createAccount,
@@ -7,6 +8,7 @@ import {
   createInitializeMintInstruction,
   createInitializePermanentDelegateInstruction,
   createMint,
+  createMintToInstruction,
   ExtensionType,
   getMintLen,
   mintTo,
@@ -426,6 +428,71 @@ suite('assets that are read from their accounts', { skip: (await chainMissing())
       assert.match(String(error?.message), why, `${method} ${JSON.stringify(params)}`);
       assert.equal(error?.code, -32602);
     }
+  });
+
+  test('what is followed is filled by a job and kept current by the blocks, in every order and with every paging', async (t) => {
+    const family = Keypair.generate().publicKey.toBase58();
+    const make = async (to: string) => {
+      const mint = await createMint(chain.connection, payer, payer.publicKey, null, 0);
+      const account = await createAccount(chain.connection, payer, mint, new PublicKey(to), Keypair.generate());
+      await setMetadata(mint.toBase58(), { collection: { key: family, verified: true }, uri: '' });
+      const mintOne = createMintToInstruction(mint, account, payer.publicKey, 1);
+      // As the transaction that made it would, it names the metadata and its program.
+      for (const [key, isWritable] of [
+        [metadataAddress(mint.toBase58()), true] as const,
+        [METADATA_PROGRAM, false] as const,
+      ])
+        mintOne.keys.push({ pubkey: new PublicKey(key), isSigner: false, isWritable });
+      await sendAndConfirmTransaction(chain.connection, new Transaction().add(mintOne), [payer]);
+      return mint.toBase58();
+    };
+    const [first, second] = [await make(payer.publicKey.toBase58()), await make(creator)];
+    const plugins = ['access', 'proxy', 'das'];
+    const following = await startDaemon({ chain, config: { plugins, das: { follow: { collections: [family] } } } });
+    t.after(() => following.stop());
+    const list = async (more: object = {}): Promise<Answer> => {
+      const params = { groupKey: 'collection', groupValue: family, ...more };
+      const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'getAssetsByGroup', params });
+      const url = `${following.apiUrl}/?api-key=${following.key}`;
+      return (await (await fetch(url, { method: 'POST', body })).json()) as Answer;
+    };
+    const ids = async (more: object = {}): Promise<string[]> =>
+      (await list(more)).result?.items.map(({ id }: { id: string }) => id) ?? [];
+    const until = async (holds: () => Promise<boolean>): Promise<void> => {
+      while (!(await holds())) {
+        await chain.seal(1);
+        await sleep(50);
+      }
+    };
+    await until(async () => (await ids()).length === 2);
+    const third = await make(buyer);
+    await until(async () => (await ids()).length === 3);
+    const bytes = (id: string) => new PublicKey(id).toBuffer();
+    const byId = [first, second, third].sort((a, b) => Buffer.compare(bytes(a), bytes(b)));
+    assert.deepEqual(await ids(), byId);
+    assert.deepEqual(
+      await ids({ sortBy: { sortBy: 'id', sortDirection: 'desc' }, limit: 2 }),
+      byId.toReversed().slice(0, 2),
+    );
+    assert.deepEqual(await ids({ after: byId[0], before: byId[2] }), [byId[1]]);
+    assert.deepEqual(await ids({ cursor: byId[1] }), [byId[2]]);
+    assert.deepEqual(await ids({ sortBy: { sortBy: 'created' }, limit: 1, page: 1 }), [third]);
+    // Its owner changes: it is the one that changed last.
+    const held = (await chain.connection.getTokenLargestAccounts(new PublicKey(first))).value[0]!.address;
+    const to = await createAccount(
+      chain.connection,
+      payer,
+      new PublicKey(first),
+      new PublicKey(buyer),
+      Keypair.generate(),
+    );
+    await transfer(chain.connection, payer, held, to, payer, 1);
+    const sortBy = { sortBy: 'recent_action', sortDirection: 'desc' };
+    await until(async () => (await ids({ sortBy, page: 1, limit: 1 }))[0] === first);
+    const { result } = await list({ sortBy, page: 1, limit: 1, options: { showGrandTotal: true } });
+    assert.deepEqual([result.items[0].ownership.owner, result.grand_total], [buyer, 3]);
+    assert.ok(result.last_indexed_slot > 0);
+    assert.deepEqual((await ids({ sortBy: { ...sortBy, sortDirection: 'asc' }, page: 3, limit: 1 }))[0], first);
   });
 
   test('helius-sdk reads them', async () => {

@@ -349,7 +349,7 @@ eachStore('the index of compressed assets', (engine) => {
     const parts = {
       ...{ source: { ...recordedSource({ name: '', accounts: [], transactions: [], requests: [] }), slot: 0 } },
       ...{ compressed: createAssetIndex({ store, trees: 'all', missingTo: async () => null }), documents: undefined },
-      ...{ prices: undefined, documentWaitMs: 0, config },
+      ...{ prices: undefined, documentWaitMs: 0, config, index: null },
       options: {
         ...{ dialect: 'hosted' as const, showFungible: false, showCollectionMetadata: false },
         showUnverifiedCollections: false,

@@ -103,6 +103,7 @@ async function ask(
       source: recordedSource(scenario),
       compressed: createAssetIndex({ store, trees: 'all', missingTo: async () => null }),
       documents: undefined,
+      index: null,
     },
     ...{ prices: undefined, documentWaitMs: 0, config: { ...config, dialect: 'metaplex' as const } },
     options: {

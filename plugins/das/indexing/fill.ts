@@ -1,0 +1,391 @@
+import { encode32 } from '../../../src/lib/base58.ts';
+import { inBytes } from '../../../src/lib/in-list.ts';
+import {
+  type Clock,
+  type JobKind,
+  type Log,
+  messageOf,
+  type NewJob,
+  type Store,
+  type StoreTx,
+} from '../../../src/plugin/plugin.ts';
+import type { Outbox } from '../../../src/ports/outbox.ts';
+import { backoffMs } from '../../../src/runtime/backoff.ts';
+import { CORE_KEY } from '../../../src/solana/accounts/core.ts';
+import { decodeTokenAccount } from '../../../src/solana/accounts/token.ts';
+import { CORE_PROGRAM, METADATA_PROGRAM, TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../../src/solana/addresses.ts';
+import { type AccountFilter, type AccountSource, placesOf } from '../source.ts';
+import { closeOver } from './processor.ts';
+import { accountRows, assetRows, bytesOf, createReadBook, createStoredSource, readState } from './stored.ts';
+import { type Db, FOLLOW_KINDS, type FollowKind, LIST } from './tables.ts';
+import { keepRechecks, writeReads } from './write.ts';
+
+const JOB_KIND = 'das.fill';
+/** Assets that are read and written at once. */
+const BATCH = 200;
+/** Progress is stored: an attempt that takes longer goes on where it was. */
+const TIMEOUT_MS = 3_600_000;
+const LEASE_MS = 30_000;
+/** Until the first block is indexed. */
+const WAIT_MS = 500;
+/** Longest wait for the block up to which accounts were read, and how often it is looked for. */
+const REACH_MS = 5_000;
+const REACH_EVERY_MS = 100;
+const FIRST_PAUSE_MS = 1_000;
+const MOST_PAUSE_MS = 300_000;
+
+export interface Followed {
+  readonly kind: FollowKind;
+  /** Base58. */
+  readonly key: string;
+}
+
+export interface FillParts {
+  readonly store: Pick<Store, 'read' | 'write' | 'dialect'>;
+  readonly clock: Pick<Clock, 'now' | 'monotonic' | 'sleep'>;
+  readonly log: Log;
+  /** Reads accounts at or above a slot. */
+  readonly source: (atLeast: number, signal: AbortSignal) => AccountSource;
+  /** No block that is followed is ever taken back. */
+  readonly isFinal: boolean;
+}
+
+/**
+ * Stores everything of one followed key: asks which assets there are, then reads them in batches. Each batch is first registered, so that blocks
+ * that touch it from then on have it read again, then read at or above the registered slot, then written where nothing newer is stored.
+ * What is stored already is not read again, so it can be stopped at any moment. `later`: no block was indexed yet.
+ */
+export async function fill(parts: FillParts, { kind, key }: Followed, signal: AbortSignal): Promise<'done' | 'later'> {
+  const { store } = parts;
+  const db = store.read as Db;
+  const { slot, current_from } = await readState(db);
+  if (slot === null) return 'later';
+  const row = await db
+    .selectFrom('das_followed')
+    .selectAll()
+    .where('kind', '=', kind)
+    .where('key', '=', bytesOf(key))
+    .executeTakeFirst();
+  if (row === undefined || row.state === 'ready') return 'done';
+  const roots = await findRoots(parts, { kind, key }, row.parent !== null, slot, signal);
+  const ids = [...new Set([...roots, ...(await listedIds(db, kind, key))])];
+  if (kind === 'mint' || kind === 'owner') await fillBatch(parts, [], { kind, key }, current_from, signal);
+  for (let at = 0; at < ids.length; at += BATCH) {
+    signal.throwIfAborted();
+    await fillBatch(parts, ids.slice(at, at + BATCH), null, current_from, signal);
+  }
+  await store.write(async (tx) => {
+    const state = await lockState(tx);
+    // Blocks were passed over meanwhile: what was read may be older than them.
+    if (state.current_from !== current_from) return;
+    await (tx.db as Db)
+      .updateTable('das_followed')
+      .set({ state: 'ready' })
+      .where('kind', '=', kind)
+      .where('key', '=', bytesOf(key))
+      .execute();
+  });
+  const done = await db
+    .selectFrom('das_followed')
+    .select('state')
+    .where('kind', '=', kind)
+    .where('key', '=', bytesOf(key))
+    .executeTakeFirst();
+  return done?.state === 'filling' ? 'later' : 'done';
+}
+
+/** Locks the row, and lets the next block see that something was written besides blocks. */
+async function lockState({ db }: StoreTx) {
+  return await (db as Db)
+    .updateTable('das_state')
+    .set((eb) => ({ version: eb('version', '+', 1) }))
+    .where('id', '=', 1)
+    .returningAll()
+    .executeTakeFirstOrThrow();
+}
+
+/** What is listed by it may have left it in blocks that were passed over. */
+async function listedIds(db: Db, kind: FollowKind, key: string): Promise<string[]> {
+  const list = { collection: LIST.group, creator: LIST.creator, authority: LIST.authority, owner: LIST.owner };
+  if (kind === 'mint' || kind === 'program') return [];
+  const rows = await db
+    .selectFrom('das_rows')
+    .select('id')
+    .where('kind', '=', list[kind])
+    .where('key', '=', bytesOf(key))
+    .execute();
+  return rows.map(({ id }) => encode32(id));
+}
+
+const METADATA_KEY = 4;
+const MINT_OF_METADATA = { offset: 33, length: 32 } as const;
+const CORE_OWNER_AT = 1;
+const CORE_AUTHORITY_AT = 33;
+const CORE_AUTHORITY = { address: 1, collection: 2 } as const;
+const MINT_BYTES = 82;
+const ACCOUNT_TYPE_AT = 165;
+const MINT_TYPE = 1;
+const CREATORS_AT = 326;
+const CREATOR_BYTES = 34;
+const MOST_CREATORS = 5;
+/** Where metadata without creators goes on. */
+const NO_CREATORS_AT = 322;
+/** Bytes between the creators and the key of the collection: with edition nonce and token standard, or without one or both. */
+const TO_COLLECTION = [8, 7, 6] as const;
+
+/** Ids of the assets, of the upstream. */
+async function findRoots(
+  { store, source: sourceAt }: FillParts,
+  { kind, key }: Followed,
+  isCoreOnly: boolean,
+  slot: number,
+  signal: AbortSignal,
+): Promise<string[]> {
+  const source = sourceAt(slot, signal);
+  const bytes = bytesOf(key);
+  const metadata = async (filters: readonly AccountFilter[]): Promise<string[]> => {
+    const isMetadata = { offset: 0, bytes: Uint8Array.of(METADATA_KEY) };
+    const found = await source.ofProgram(METADATA_PROGRAM, [isMetadata, ...filters], MINT_OF_METADATA);
+    return found.map(({ account }) => encode32(account.data));
+  };
+  const core = async (type: number, filters: readonly AccountFilter[]): Promise<string[]> => {
+    const isOfType = { offset: 0, bytes: Uint8Array.of(type) };
+    const found = await source.ofProgram(CORE_PROGRAM, [isOfType, ...filters], { offset: 0, length: 0 });
+    return found.map(({ address }) => address);
+  };
+  const ofCollection = (collection: Uint8Array) => {
+    const authority = Uint8Array.of(CORE_AUTHORITY.collection, ...collection);
+    return core(CORE_KEY.asset, [{ offset: CORE_AUTHORITY_AT, bytes: authority }]);
+  };
+  const all = async (lists: readonly Promise<readonly string[]>[]) => (await Promise.all(lists)).flat();
+  switch (kind) {
+    case 'collection': {
+      const places = Array.from({ length: MOST_CREATORS + 1 }, (_, count) => CREATORS_AT + count * CREATOR_BYTES);
+      const offsets = [NO_CREATORS_AT, ...places].flatMap((at) => TO_COLLECTION.map((more) => at + more));
+      return await all([
+        Promise.resolve([key]),
+        ofCollection(bytes),
+        ...(isCoreOnly ? [] : offsets.map((offset) => metadata([{ offset, bytes }]))),
+      ]);
+    }
+    case 'creator':
+      return await all(
+        Array.from({ length: MOST_CREATORS }, (_, at) =>
+          metadata([{ offset: CREATORS_AT + at * CREATOR_BYTES, bytes }]),
+        ),
+      );
+    case 'authority': {
+      const own = Uint8Array.of(CORE_AUTHORITY.address, ...bytes);
+      const collections = await core(CORE_KEY.collection, [{ offset: CORE_OWNER_AT, bytes }]);
+      await followCollections(store, collections, bytes);
+      return await all([
+        Promise.resolve(collections),
+        core(CORE_KEY.asset, [{ offset: CORE_AUTHORITY_AT, bytes: own }]),
+        metadata([{ offset: 1, bytes }]),
+        ...collections.map((collection) => ofCollection(bytesOf(collection))),
+      ]);
+    }
+    case 'owner':
+      return await all([
+        core(CORE_KEY.asset, [{ offset: CORE_OWNER_AT, bytes }]),
+        source.ofOwner(key).then((accounts) =>
+          accounts.flatMap(({ account }) => {
+            const held = decodeTokenAccount(account).value;
+            return held === null || held.amount === 0n ? [] : [held.mint];
+          }),
+        ),
+      ]);
+    case 'mint':
+      return [key];
+    case 'program':
+      if (key === METADATA_PROGRAM) return await metadata([]);
+      if (key === CORE_PROGRAM) return await all([core(CORE_KEY.asset, []), core(CORE_KEY.collection, [])]);
+      return (
+        await Promise.all(
+          [{ offset: ACCOUNT_TYPE_AT, bytes: Uint8Array.of(MINT_TYPE) }, { dataSize: MINT_BYTES }].map((filter) =>
+            source.ofProgram(TOKEN_2022_PROGRAM, [filter], { offset: 0, length: 0 }),
+          ),
+        )
+      )
+        .flat()
+        .map(({ address }) => address);
+  }
+}
+
+/** From the next block on, new assets of these collections are found. Their assets are read here. */
+async function followCollections(
+  store: FillParts['store'],
+  collections: readonly string[],
+  parent: Uint8Array,
+): Promise<void> {
+  if (collections.length === 0) return;
+  await store.write(async (tx) => {
+    await lockState(tx);
+    const rows = collections.map((key) => ['collection', bytesOf(key), 'ready', parent]);
+    await tx.insertMany('das_followed', ['kind', 'key', 'state', 'parent'], rows, 'ignore');
+  });
+}
+
+async function fillBatch(
+  parts: FillParts,
+  given: readonly string[],
+  holders: Followed | null,
+  from: number,
+  signal: AbortSignal,
+): Promise<void> {
+  const { store, source: sourceAt, isFinal } = parts;
+  const { dialect } = store;
+  const db = store.read as Db;
+  const wanted = await unread(parts, given, from);
+  if (wanted.length === 0 && holders === null) return;
+  const slot = await register(parts, wanted);
+  const source = sourceAt(slot, signal);
+  const book = createReadBook();
+  const kept = new Map<string, string | null>();
+  if (holders !== null)
+    for (const { address, account } of await holdersOf(source, holders)) {
+      book.note(address, { account, slot: source.slotOf(address) });
+      kept.set(address, decodeTokenAccount(account).value?.mint ?? null);
+    }
+  const ids = new Set(wanted);
+  for (const [key, id] of await closeOver(ids, createStoredSource({ db, dialect, others: source, book })))
+    kept.set(key, id);
+  const newest = Math.max(slot, ...Array.from(book.reads.values(), (one) => one.slot));
+  await reach(parts, newest, signal);
+  await store.write(async (tx) => {
+    const state = await lockState(tx);
+    if (state.current_from !== from || state.slot === null) return;
+    // Accounts that hold nothing stay until all is filled: they say that what was read earlier is old.
+    await writeReads(tx, { slot: state.slot, book, kept, ids, isSpare: () => false });
+    const stored = [...kept.keys()].filter((key) => book.reads.has(key));
+    if (!isFinal) await keepRechecks(tx, { slot: newest, version: state.version }, stored);
+  });
+}
+
+async function holdersOf(source: AccountSource, { kind, key }: Followed) {
+  if (kind === 'owner') return await source.ofOwner(key);
+  const program = (await source.accounts([key])).get(key)?.owner;
+  return program === TOKEN_PROGRAM || program === TOKEN_2022_PROGRAM ? await source.ofMint(key, program) : [];
+}
+
+/** Those that are not stored, or were read before blocks were passed over. */
+async function unread({ store }: FillParts, ids: readonly string[], from: number): Promise<readonly string[]> {
+  const db = store.read as Db;
+  const assets = new Set(
+    (await assetRows(db, store.dialect, ids)).flatMap((row) => (row.created > 0 ? encode32(row.id) : [])),
+  );
+  const rows = await accountRows(db, store.dialect, ids);
+  const known = new Set(rows.flatMap((row) => (row.slot >= from ? encode32(row.address) : [])));
+  return ids.filter((id) => !assets.has(id) || !known.has(id));
+}
+
+/** From the next block on, whatever touches these assets has them read again. Returns the newest indexed slot. */
+async function register({ store }: FillParts, ids: readonly string[]): Promise<number> {
+  const empty = new Uint8Array();
+  return await store.write(async (tx) => {
+    const { slot } = await lockState(tx);
+    const places = ids.map((id) => ({ id: bytesOf(id), ...placesOf(id) }));
+    const accounts = places.flatMap(({ id, metadata, edition }) =>
+      [id, bytesOf(metadata), bytesOf(edition)].map((address) => [address, 0, id, 0, empty, null, null]),
+    );
+    await tx.insertMany(
+      'das_accounts',
+      ['address', 'slot', 'asset', 'program', 'data', 'token_owner', 'recheck'],
+      accounts,
+      'ignore',
+    );
+    await tx.insertMany(
+      'das_assets',
+      ['id', 'metadata', 'edition', 'wants_holder', 'created', 'updated', 'listed'],
+      places.map(({ id, metadata, edition }) => [id, bytesOf(metadata), bytesOf(edition), 1, 0, 0, empty]),
+      'ignore',
+    );
+    return slot ?? 0;
+  });
+}
+
+/** Waits for the block that accounts were read at, so that they need not be read again because of it. */
+async function reach({ store, clock }: FillParts, slot: number, signal: AbortSignal): Promise<void> {
+  const until = clock.monotonic() + REACH_MS;
+  while (((await readState(store.read as Db)).slot ?? 0) < slot && clock.monotonic() < until)
+    await clock.sleep(REACH_EVERY_MS, signal);
+}
+
+interface FillJobs {
+  readonly kind: JobKind;
+  /** Stores what the configuration names, and has it filled. */
+  follow(named: Readonly<Partial<Record<FollowKind, readonly string[]>>>): Promise<void>;
+  /** Has everything that is not stored yet filled after the transaction. */
+  start(tx: StoreTx): Promise<void>;
+}
+
+export function createFillJobs(
+  parts: FillParts,
+  outbox: Pick<Outbox, 'requeue'>,
+  enqueue: (tx: StoreTx, jobs: readonly NewJob[]) => Promise<number>,
+): FillJobs {
+  const { store, clock, log } = parts;
+
+  async function start(tx: StoreTx): Promise<void> {
+    const rows = await (tx.db as Db).selectFrom('das_followed').selectAll().where('state', '=', 'filling').execute();
+    const jobs = rows.map(({ kind, key }) => {
+      const payload = { kind, key: encode32(key) };
+      return { kind: JOB_KIND, key: `${kind} ${payload.key}`, group: 'das', payload };
+    });
+    await enqueue(tx, jobs);
+    if (jobs.length > 0) await outbox.requeue(tx, { kind: JOB_KIND, keys: jobs.map(({ key }) => key) });
+  }
+
+  return {
+    start,
+    async follow(named) {
+      const wanted = FOLLOW_KINDS.flatMap((kind) => (named[kind] ?? []).map((key) => ({ kind, key: bytesOf(key) })));
+      await store.write(async (tx) => {
+        const db = tx.db as Db;
+        await lockState(tx);
+        const rows = await db.selectFrom('das_followed').selectAll().where('parent', 'is', null).execute();
+        const isNamed = (one: { readonly kind: string; readonly key: Uint8Array }) =>
+          wanted.some(({ kind, key }) => kind === one.kind && Buffer.compare(key, one.key) === 0);
+        for (const row of rows.filter((one) => !isNamed(one))) {
+          await db.deleteFrom('das_followed').where('kind', '=', row.kind).where('key', '=', row.key).execute();
+          if (row.kind === 'authority') await db.deleteFrom('das_followed').where('parent', '=', row.key).execute();
+        }
+        // A collection may have been followed for the sake of its authority until now.
+        const collections = wanted.filter(({ kind }) => kind === 'collection').map(({ key }) => key);
+        await db
+          .deleteFrom('das_followed')
+          .where('parent', 'is not', null)
+          .where(inBytes(tx.dialect, 'key', collections))
+          .execute();
+        // The index starts anew with the first block of what is followed later.
+        if (wanted.length === 0) {
+          await db.updateTable('das_state').set({ slot: null }).where('id', '=', 1).execute();
+          await db.deleteFrom('das_undo').execute();
+        }
+        const added = wanted.map(({ kind, key }) => [kind, key, 'filling', null]);
+        await tx.insertMany('das_followed', ['kind', 'key', 'state', 'parent'], added, 'ignore');
+        await start(tx);
+      });
+    },
+    kind: {
+      kind: JOB_KIND,
+      summary: 'reads the assets of what is followed from the upstream',
+      concurrency: 1,
+      timeoutMs: TIMEOUT_MS,
+      leaseMs: LEASE_MS,
+      async run(job, _prepared, signal) {
+        const followed = job.payload as Followed;
+        try {
+          if ((await fill(parts, followed, signal)) === 'done') return { kind: 'done' };
+          return { kind: 'retry', runAt: clock.now() + WAIT_MS, error: 'waits for a block', uncounted: true };
+        } catch (error) {
+          signal.throwIfAborted();
+          const err = messageOf(error);
+          log.warn({ ...followed, err }, 'the index of assets could not be filled');
+          const pauseMs = backoffMs(job.attempts + 1, null, { firstMs: FIRST_PAUSE_MS, longestMs: MOST_PAUSE_MS });
+          return { kind: 'retry', runAt: clock.now() + pauseMs, error: err };
+        }
+      },
+    },
+  };
+}

@@ -1,0 +1,327 @@
+import { sql } from 'kysely';
+import { decode32, encode32 } from '../../../src/lib/base58.ts';
+import { inBytes } from '../../../src/lib/in-list.ts';
+import type { Store } from '../../../src/plugin/plugin.ts';
+import type { RawAccount } from '../../../src/solana/accounts/decoded.ts';
+import { decodeTokenAccount } from '../../../src/solana/accounts/token.ts';
+import { CORE_PROGRAM, METADATA_PROGRAM } from '../../../src/solana/addresses.ts';
+import { type AccountSource, type KeyedAccount, placesOf } from '../source.ts';
+import {
+  type AccountRow,
+  type AssetRow,
+  type Db,
+  FLAG,
+  type FollowKind,
+  LIST,
+  programName,
+  type Tables,
+  unpack,
+} from './tables.ts';
+
+/** An account, or that there is none, and the slot at which that was so. */
+export interface Read {
+  readonly account: RawAccount | null;
+  readonly slot: number;
+}
+
+export const bytesOf = (key: string): Uint8Array => decode32(key) as Uint8Array;
+
+export async function readState(db: Db): Promise<Tables['das_state']> {
+  return await db.selectFrom('das_state').selectAll().where('id', '=', 1).executeTakeFirstOrThrow();
+}
+
+type Dialect = Store['dialect'];
+
+export async function accountRows(db: Db, dialect: Dialect, keys: readonly string[]): Promise<AccountRow[]> {
+  if (keys.length === 0) return [];
+  return await db
+    .selectFrom('das_accounts')
+    .selectAll()
+    .where(inBytes(dialect, 'address', keys.map(bytesOf)))
+    .execute();
+}
+
+export async function assetRows(db: Db, dialect: Dialect, ids: readonly string[]): Promise<AssetRow[]> {
+  if (ids.length === 0) return [];
+  return await db
+    .selectFrom('das_assets')
+    .selectAll()
+    .where(inBytes(dialect, 'id', ids.map(bytesOf)))
+    .execute();
+}
+
+/** Null where there is none. */
+function accountOf({ program, data }: Pick<AccountRow, 'program' | 'data'>): RawAccount | null {
+  const owner = programName(program);
+  return owner === null ? null : { owner, lamports: 1n, data: unpack(data) };
+}
+
+/** Accounts that were read for the index and are not stored yet. */
+export interface ReadBook {
+  readonly reads: ReadonlyMap<string, Read>;
+  note(address: string, read: Read): void;
+  /** Token accounts among them, by mint. */
+  ofMint(mint: string): readonly string[];
+  /** Mints of which no account holds anything. */
+  readonly unheld: Set<string>;
+}
+
+export function createReadBook(): ReadBook {
+  const reads = new Map<string, Read>();
+  const byMint = new Map<string, string[]>();
+  return {
+    reads,
+    note(address, read) {
+      const held = read.account === null ? null : decodeTokenAccount(read.account).value;
+      if (held !== null && !(byMint.get(held.mint) ?? []).includes(address))
+        byMint.set(held.mint, [...(byMint.get(held.mint) ?? []), address]);
+      reads.set(address, read);
+    },
+    ofMint: (mint) => byMint.get(mint) ?? [],
+    unheld: new Set(),
+  };
+}
+
+export interface StoredSource extends AccountSource {
+  /** Accounts that were asked for. */
+  readonly asked: ReadonlySet<string>;
+  /** Accounts that are not known, and mints whose holder is not, where there is nobody to ask. */
+  readonly lacking: ReadonlySet<string>;
+}
+
+interface StoredParts {
+  readonly db: Db;
+  readonly dialect: Dialect;
+  /** Who is asked for what is not stored; null: nobody. */
+  readonly others: AccountSource | null;
+  /** What was read newer than it is stored; what `others` answers is added. */
+  readonly book?: ReadBook;
+  readonly isReady?: (kind: FollowKind, key: string) => Promise<boolean>;
+}
+
+const nobody = (): never => {
+  throw new Error('the index has no such question');
+};
+
+/** The accounts of the index, as one of the chain answers them. */
+export function createStoredSource({ db, dialect, others, book, isReady }: StoredParts): StoredSource {
+  const asked = new Set<string>();
+  const lacking = new Set<string>();
+  const assets = new Map<string, AssetRow>();
+  /** The account that holds most of a mint, of those whose holder is stored. */
+  const holders = new Map<string, Map<string, bigint>>();
+  let state: Promise<Tables['das_state']> | null = null;
+  let oldest = 0;
+
+  async function current(): Promise<{ readonly from: number }> {
+    state ??= readState(db);
+    const { slot, current_from } = await state;
+    return { from: slot === null ? Number.MAX_SAFE_INTEGER : current_from };
+  }
+
+  async function stored(keys: readonly string[]): Promise<Map<string, RawAccount | null>> {
+    const { from } = await current();
+    const rows = await accountRows(db, dialect, keys);
+    const known = rows.filter(({ slot }) => slot >= from);
+    if (known.length > 0) await used();
+    const ids = known.flatMap(({ address, asset }) => (asset !== null && sameBytes(address, asset) ? [address] : []));
+    await loadAssets(ids, from);
+    return new Map(known.map((row) => [encode32(row.address), accountOf(row)]));
+  }
+
+  /** An answer is as old as the index, whenever its accounts were read. */
+  async function used(): Promise<void> {
+    const slot = (await state)?.slot ?? 0;
+    oldest = oldest === 0 ? slot : Math.min(oldest, slot);
+  }
+
+  async function loadAssets(ids: readonly Uint8Array[], from: number): Promise<void> {
+    if (ids.length === 0) return;
+    const rows = await db
+      .selectFrom('das_assets')
+      .selectAll()
+      .where(inBytes(dialect, 'id', ids))
+      .execute();
+    for (const row of rows) assets.set(encode32(row.id), row);
+    // Where nobody can be asked, all that is stored counts.
+    const wanted = others === null ? ids : rows.filter(({ wants_holder }) => wants_holder === 1).map(({ id }) => id);
+    if (wanted.length === 0) return;
+    for (const id of wanted) holders.set(encode32(id), new Map());
+    const held = await db
+      .selectFrom('das_accounts')
+      .selectAll()
+      .where('token_owner', 'is not', null)
+      .where(inBytes(dialect, 'asset', wanted))
+      .where('slot', '>=', from)
+      .execute();
+    for (const row of held) {
+      const account = accountOf(row);
+      const amount = account === null ? 0n : (decodeTokenAccount(account).value?.amount ?? 0n);
+      holders.get(encode32(row.asset as Uint8Array))?.set(encode32(row.address), amount);
+    }
+  }
+
+  async function listed(column: 'token_owner' | 'asset', key: string): Promise<KeyedAccount[]> {
+    const { from } = await current();
+    await used();
+    const rows = await db
+      .selectFrom('das_accounts')
+      .selectAll()
+      .where('token_owner', 'is not', null)
+      .where(column, '=', bytesOf(key))
+      .where('slot', '>=', from)
+      .execute();
+    return rows.flatMap((row) => {
+      const account = accountOf(row);
+      return account === null ? [] : [{ address: encode32(row.address), account }];
+    });
+  }
+
+  return {
+    asked,
+    lacking,
+    async accounts(keys) {
+      const found = new Map<string, RawAccount | null>();
+      for (const key of keys) {
+        asked.add(key);
+        const read = book?.reads.get(key);
+        if (read !== undefined) found.set(key, read.account);
+      }
+      const absent = [...new Set(keys)].filter((key) => !found.has(key));
+      if (absent.length === 0) return found;
+      for (const [key, account] of await stored(absent)) found.set(key, account);
+      const missing = absent.filter((key) => !found.has(key));
+      if (missing.length === 0) return found;
+      if (others === null) for (const key of missing) lacking.add(key);
+      else
+        for (const [key, account] of await others.accounts(missing)) {
+          found.set(key, account);
+          book?.note(key, { account, slot: others.slotOf(key) });
+        }
+      return found;
+    },
+    async largest(mint) {
+      const amounts = new Map(holders.get(mint) ?? []);
+      for (const address of book?.ofMint(mint) ?? []) {
+        const account = book?.reads.get(address)?.account ?? null;
+        amounts.set(address, account === null ? 0n : (decodeTokenAccount(account).value?.amount ?? 0n));
+      }
+      // One that was read again may be closed.
+      for (const address of amounts.keys()) if (book?.reads.get(address)?.account === null) amounts.delete(address);
+      const [first] = [...amounts].filter(([, amount]) => amount > 0n).sort(([, a], [, b]) => (a < b ? 1 : -1));
+      if (first !== undefined) return first[0];
+      if (book?.unheld.has(mint) === true) return null;
+      const address = (await others?.largest(mint)) ?? null;
+      if (others === null) lacking.add(mint);
+      else if (address === null) book?.unheld.add(mint);
+      return address;
+    },
+    async ofOwner(owner) {
+      if (others === null || (await isReady?.('owner', owner)) === true) return await listed('token_owner', owner);
+      return await others.ofOwner(owner);
+    },
+    async ofMint(mint, program) {
+      if (others === null || (await isReady?.('mint', mint)) === true) return await listed('asset', mint);
+      return await others.ofMint(mint, program);
+    },
+    places(mint) {
+      const row = assets.get(mint);
+      if (row?.metadata == null || row.edition === null) return placesOf(mint);
+      return { metadata: encode32(row.metadata), edition: encode32(row.edition) };
+    },
+    get slot() {
+      const other = others?.slot ?? 0;
+      return oldest === 0 || other === 0 ? Math.max(oldest, other) : Math.min(oldest, other);
+    },
+    slotOf: (address) => book?.reads.get(address)?.slot ?? others?.slotOf(address) ?? 0,
+    ofProgram: (program, filters) => (others ?? nobody()).ofProgram(program, filters),
+    lamports: (owner) => (others ?? nobody()).lamports(owner),
+    firstTransaction: (address) => (others ?? nobody()).firstTransaction(address),
+    assetsElsewhere: (ids, options) => (others ?? nobody()).assetsElsewhere(ids, options),
+    passOn: (method, params) => (others ?? nobody()).passOn(method, params),
+  };
+}
+
+const sameBytes = (a: Uint8Array, b: Uint8Array): boolean => Buffer.compare(a, b) === 0;
+
+/** Which rows of a list; ids are bounds of their bytes. */
+export interface ListPart {
+  readonly most: number;
+  readonly isDescending?: boolean;
+  readonly above?: Uint8Array | null;
+  readonly below?: Uint8Array | null;
+  /** Flags that rows must not, or must, have one of. */
+  readonly without?: number;
+  readonly having?: number;
+}
+
+/** What the index of followed assets answers. */
+export interface AssetIndex {
+  /** Null: not followed. */
+  stateOf(kind: FollowKind, key: string): Promise<'ready' | 'filling' | null>;
+  /** Ids of assets, in the order of their bytes. */
+  list(kind: number, key: string, part: ListPart): Promise<readonly string[]>;
+  /** Slots at which assets came and changed; those that are not stored are absent. */
+  slotsOf(ids: readonly string[]): Promise<ReadonlyMap<string, { readonly created: number; readonly updated: number }>>;
+  /** Accounts of the index, and of `others` for all that is not stored. */
+  source(others: AccountSource): AccountSource;
+  /** The newest indexed block. */
+  slot(): Promise<number>;
+}
+
+export function createAssetIndex({ read, dialect }: Pick<Store, 'read' | 'dialect'>): AssetIndex {
+  const db = read as Db;
+
+  async function stateOf(kind: FollowKind, key: string): Promise<'ready' | 'filling' | null> {
+    const rows = await db
+      .selectFrom('das_followed')
+      .select(['kind', 'key', 'state', 'parent'])
+      .where(({ or, eb, and }) =>
+        or([
+          eb('kind', '=', 'program'),
+          and([eb('kind', '=', kind), eb('key', '=', bytesOf(key))]),
+          eb('parent', '=', bytesOf(key)),
+        ]),
+      )
+      .execute();
+    const own = rows.filter(({ kind: one, parent }) => one === kind && parent === null);
+    const parts = kind === 'authority' ? rows.filter(({ parent }) => parent !== null) : [];
+    if (own.length > 0 && [...own, ...parts].every(({ state }) => state === 'ready')) return 'ready';
+    const programs = rows.filter(({ kind: one, state }) => one === 'program' && state === 'ready');
+    const isWhole = [METADATA_PROGRAM, CORE_PROGRAM].every((name) =>
+      programs.some(({ key: one }) => encode32(one) === name),
+    );
+    if (isWhole && (kind === 'collection' || kind === 'creator' || kind === 'authority')) return 'ready';
+    return own.length > 0 ? 'filling' : null;
+  }
+
+  const isReady = async (kind: FollowKind, key: string) => (await stateOf(kind, key)) === 'ready';
+
+  return {
+    stateOf,
+    async list(kind, key, { most, isDescending = false, above = null, below = null, without = 0, having = 0 }) {
+      const bytes = bytesOf(key);
+      const own = sql`select id, flags from das_rows where kind = ${kind} and key = ${bytes}`;
+      // Core assets have the authority of their collection.
+      const inherited = sql`union select r.id, r.flags from das_rows c join das_rows r on r.kind = ${LIST.group} and r.key = c.id
+        where c.kind = ${kind} and c.key = ${bytes} and c.flags & ${FLAG.coreCollection} <> 0 and r.flags & ${FLAG.core} <> 0`;
+      const wanted = [
+        ...(above === null ? [] : [sql`id > ${above}`]),
+        ...(below === null ? [] : [sql`id < ${below}`]),
+        ...(without === 0 ? [] : [sql`flags & ${without} = 0`]),
+        ...(having === 0 ? [] : [sql`flags & ${having} <> 0`]),
+      ];
+      const { rows } = await sql<{ id: Uint8Array }>`select id from
+        (${own} ${kind === LIST.authority ? inherited : sql``}) as l
+        ${wanted.length === 0 ? sql`` : sql`where ${sql.join(wanted, sql` and `)}`}
+        order by id ${isDescending ? sql`desc` : sql`asc`} limit ${most}`.execute(db);
+      return rows.map(({ id }) => encode32(id));
+    },
+    async slotsOf(ids) {
+      const rows = await assetRows(db, dialect, ids);
+      return new Map(rows.map(({ id, created, updated }) => [encode32(id), { created, updated }]));
+    },
+    source: (others) => createStoredSource({ db, dialect, others, isReady }),
+    slot: async () => (await readState(db)).slot ?? 0,
+  };
+}

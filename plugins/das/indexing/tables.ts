@@ -1,0 +1,162 @@
+import { sql } from 'kysely';
+import type { Migration, Queries, StoreTx } from '../../../src/ports/store.ts';
+import { CORE_PROGRAM, METADATA_PROGRAM, TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../../src/solana/addresses.ts';
+
+/** An account of an asset, or one that has to be read to know whether it is of one. Keys are 32 bytes. */
+export interface AccountRow {
+  address: Uint8Array;
+  /** The slot that it was read at; 0: not yet. */
+  slot: number;
+  /** The asset that it belongs to: the mint of a token account, of its metadata and of its edition; null: not known. */
+  asset: Uint8Array | null;
+  /** Number of its program, see `programOf`; 0 where there is no account, or one of no concern here. */
+  program: number;
+  /** Packed, see `pack`. */
+  data: Uint8Array;
+  /** Of a token account. */
+  token_owner: Uint8Array | null;
+  /** It has to be read again when a block at or above this slot is indexed. */
+  recheck: number | null;
+}
+
+export interface AssetRow {
+  id: Uint8Array;
+  /** Addresses of the metadata and the edition of a mint; null for Core. */
+  metadata: Uint8Array | null;
+  edition: Uint8Array | null;
+  /** Whether the token account that holds it belongs to it. */
+  wants_holder: number;
+  /** Slots of the block that brought it, or of its first reading, and of its last change. */
+  created: number;
+  updated: number;
+  /** Its rows of `das_rows`, see `packListed`. */
+  listed: Uint8Array;
+}
+
+/** What can be followed. */
+export const FOLLOW_KINDS = ['collection', 'creator', 'authority', 'owner', 'mint', 'program'] as const;
+export type FollowKind = (typeof FOLLOW_KINDS)[number];
+
+export interface FollowedRow {
+  kind: FollowKind;
+  key: Uint8Array;
+  /** `ready`: everything of it is stored. */
+  state: 'filling' | 'ready';
+  /** The authority of a Core collection that is followed for its sake; null for what the configuration names. */
+  parent: Uint8Array | null;
+}
+
+export interface Tables {
+  das_accounts: AccountRow;
+  das_assets: AssetRow;
+  das_rows: { kind: number; key: Uint8Array; id: Uint8Array; flags: number };
+  das_followed: FollowedRow;
+  /**
+   * One row. `slot`: the newest indexed block. `version` changes with everything that is written besides blocks. Accounts that were read below
+   * `current_from` may have changed in blocks that were passed over.
+   */
+  das_state: { id: number; slot: number | null; version: number; current_from: number };
+  /** What a block changed, or accounts that were read between blocks at this slot: JSON. */
+  das_undo: { slot: number; part: number; body: string };
+}
+
+export type Db = Queries<Tables>;
+
+/** Kinds of lists. */
+export const LIST = { owner: 1, group: 2, creator: 3, authority: 4 } as const;
+/** `unverified`: of the collection or the creator. `core`, `coreCollection`: not of a mint. */
+export const FLAG = { unverified: 1, fungible: 2, core: 4, coreCollection: 8 } as const;
+
+const PROGRAMS = [TOKEN_PROGRAM, TOKEN_2022_PROGRAM, METADATA_PROGRAM, CORE_PROGRAM] as const;
+
+export const programOf = (owner: string): number => (PROGRAMS as readonly string[]).indexOf(owner) + 1;
+export const programName = (number: number): string | null => PROGRAMS[number - 1] ?? null;
+
+export interface Listed {
+  readonly kind: number;
+  readonly flags: number;
+  readonly key: Uint8Array;
+}
+
+const LISTED_BYTES = 34;
+
+export function packListed(rows: readonly Listed[]): Uint8Array {
+  const bytes = new Uint8Array(rows.length * LISTED_BYTES);
+  rows.forEach(({ kind, flags, key }, at) => {
+    bytes.set([kind, flags], at * LISTED_BYTES);
+    bytes.set(key, at * LISTED_BYTES + 2);
+  });
+  return bytes;
+}
+
+export function readListed(bytes: Uint8Array): Listed[] {
+  return Array.from({ length: bytes.length / LISTED_BYTES }, (_, at) => {
+    const start = at * LISTED_BYTES;
+    const key = bytes.subarray(start + 2, start + LISTED_BYTES);
+    return { kind: bytes[start] as number, flags: bytes[start + 1] as number, key };
+  });
+}
+
+const MOST_ZEROS = 255;
+
+/** Accounts are padded with zeros: each run of them becomes a zero and its length. */
+export function pack(data: Uint8Array): Uint8Array {
+  const packed = new Uint8Array(data.length * 2);
+  let size = 0;
+  for (let at = 0; at < data.length; ) {
+    let zeros = 0;
+    while (zeros < MOST_ZEROS && data[at + zeros] === 0) zeros += 1;
+    if (zeros === 0) packed[size++] = data[at++] as number;
+    else {
+      size += 1;
+      packed[size++] = zeros;
+      at += zeros;
+    }
+  }
+  return packed.slice(0, size);
+}
+
+export function unpack(packed: Uint8Array): Uint8Array {
+  let length = 0;
+  for (let at = 0; at < packed.length; at += 1) length += packed[at] === 0 ? (packed[++at] ?? 0) : 1;
+  const data = new Uint8Array(length);
+  let size = 0;
+  for (let at = 0; at < packed.length; at += 1) {
+    const byte = packed[at] as number;
+    if (byte === 0) size += packed[++at] ?? 0;
+    else data[size++] = byte;
+  }
+  return data;
+}
+
+async function createTables(tx: StoreTx): Promise<void> {
+  const isSqlite = tx.dialect === 'sqlite';
+  const int = sql.raw(isSqlite ? 'INTEGER' : 'BIGINT');
+  const blob = sql.raw(isSqlite ? 'BLOB' : 'BYTEA');
+  const clustered = sql.raw(isSqlite ? ' WITHOUT ROWID' : '');
+  const statements = [
+    sql`CREATE TABLE das_accounts (
+      address ${blob} PRIMARY KEY, slot ${int} NOT NULL, asset ${blob}, program ${int} NOT NULL, data ${blob} NOT NULL,
+      token_owner ${blob}, recheck ${int})${clustered}`,
+    sql`CREATE INDEX das_accounts_of_mint ON das_accounts (asset) WHERE token_owner IS NOT NULL`,
+    sql`CREATE INDEX das_accounts_of_owner ON das_accounts (token_owner) WHERE token_owner IS NOT NULL`,
+    sql`CREATE INDEX das_accounts_recheck ON das_accounts (recheck) WHERE recheck IS NOT NULL`,
+    sql`CREATE TABLE das_assets (
+      id ${blob} PRIMARY KEY, metadata ${blob}, edition ${blob}, wants_holder ${int} NOT NULL, created ${int} NOT NULL,
+      updated ${int} NOT NULL, listed ${blob} NOT NULL)${clustered}`,
+    sql`CREATE TABLE das_rows (
+      kind ${int} NOT NULL, key ${blob} NOT NULL, id ${blob} NOT NULL, flags ${int} NOT NULL,
+      PRIMARY KEY (kind, key, id))${clustered}`,
+    sql`CREATE TABLE das_followed (
+      kind TEXT NOT NULL, key ${blob} NOT NULL, state TEXT NOT NULL, parent ${blob}, PRIMARY KEY (kind, key))`,
+    sql`CREATE TABLE das_state (
+      id ${int} PRIMARY KEY, slot ${int}, version ${int} NOT NULL, current_from ${int} NOT NULL)`,
+    sql`INSERT INTO das_state (id, slot, version, current_from) VALUES (1, NULL, 0, 1)`,
+    sql`CREATE TABLE das_undo (slot ${int} NOT NULL, part ${int} NOT NULL, body TEXT NOT NULL, PRIMARY KEY (slot, part))`,
+  ];
+  for (const statement of statements) await statement.execute(tx.db);
+}
+
+export const migrations: readonly Migration[] = [
+  { version: 1, name: 'create the index of assets', breaking: false, up: createTables },
+];

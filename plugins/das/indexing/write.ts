@@ -1,0 +1,330 @@
+import { decode32, encode32 } from '../../../src/lib/base58.ts';
+import { inBytes } from '../../../src/lib/in-list.ts';
+import type { StoreTx } from '../../../src/plugin/plugin.ts';
+import type { SqlValue } from '../../../src/ports/store.ts';
+import { decodeTokenAccount } from '../../../src/solana/accounts/token.ts';
+import { SYSTEM_PROGRAM } from '../../../src/solana/addresses.ts';
+import { type Asset, needsHolder } from '../../../src/solana/assets/asset.ts';
+import { assetOf, type Found, findAccounts, idOf, type ReadOptions } from '../read-assets.ts';
+import { accountRows, assetRows, bytesOf, createStoredSource, type ReadBook } from './stored.ts';
+import {
+  type AccountRow,
+  type AssetRow,
+  type Db,
+  FLAG,
+  LIST,
+  type Listed,
+  pack,
+  packListed,
+  programOf,
+  readListed,
+} from './tables.ts';
+
+/** What an asset is listed by; nothing of it comes from documents. */
+export const FACTS: ReadOptions = {
+  ...{ dialect: 'hosted', showFungible: true, showUnverifiedCollections: true, showCollectionMetadata: false },
+};
+
+export interface Writing {
+  /** Slot of the block, or of the newest one where the accounts were read between blocks. */
+  readonly slot: number;
+  readonly book: ReadBook;
+  /** Which of its accounts are stored, and the asset that each belongs to, where that is known. */
+  readonly kept: ReadonlyMap<string, string | null>;
+  /** Assets whose rows are derived again besides those of accounts that changed. */
+  readonly ids: Iterable<string>;
+  /** Whether an account that holds nothing, or is none, is stored no longer. `old`: how it is stored. */
+  isSpare(address: string, old: AccountRow | null): boolean;
+}
+
+/** Rows as they were; null: absent. */
+interface Before {
+  readonly accounts: readonly (readonly [address: Uint8Array, row: AccountRow | null])[];
+  readonly assets: readonly (readonly [id: Uint8Array, row: AssetRow | null])[];
+}
+
+/** Stores what was read, unless what is stored was read later, and lists the assets by what they are now. */
+export async function writeReads(tx: StoreTx, writing: Writing): Promise<Before> {
+  const { slot, book, kept, isSpare } = writing;
+  const db = tx.db as Db;
+  const keys = [...kept.keys()].filter((key) => book.reads.has(key));
+  const before = new Map((await accountRows(db, tx.dialect, keys)).map((row) => [encode32(row.address), row]));
+  const changed = new Map<string, AccountRow | null>();
+  const touched = new Set<string>();
+  for (const address of keys) {
+    const { account, slot: at } = book.reads.get(address)!;
+    const old = before.get(address) ?? null;
+    if (old !== null && old.slot > at) continue;
+    const program = account === null ? 0 : programOf(account.owner);
+    const held = account === null ? null : decodeTokenAccount(account).value;
+    const data = account === null || program === 0 ? new Uint8Array() : pack(account.data);
+    const isSame = old !== null && old.slot > 0 && old.program === program && Buffer.compare(old.data, data) === 0;
+    const assetKey = old?.asset ?? null;
+    const asset = assetKey === null ? (kept.get(address) ?? held?.mint ?? null) : encode32(assetKey);
+    if (!isSame && asset !== null) touched.add(asset);
+    const isEmpty = held === null ? program === 0 : held.amount === 0n;
+    // Read ahead of the blocks: the branch that it was read on may not become ours.
+    const recheck = at > slot && !(isSame && old?.recheck !== null) ? at : null;
+    changed.set(
+      address,
+      (isEmpty && isSpare(address, old)) || asset === null
+        ? null
+        : {
+            ...{ address: bytesOf(address), slot: at, asset: bytesOf(asset), program, data, recheck },
+            token_owner: held === null ? null : bytesOf(held.owner),
+          },
+    );
+  }
+  await putAccounts(tx, changed);
+  const ids = new Set([...writing.ids, ...touched]);
+  const assets = await derive(tx, ids, touched, writing);
+  return {
+    accounts: Array.from(changed.keys(), (address) => [bytesOf(address), before.get(address) ?? null] as const),
+    assets,
+  };
+}
+
+const ACCOUNT_COLUMNS = ['address', 'slot', 'asset', 'program', 'data', 'token_owner', 'recheck'] as const;
+const ASSET_COLUMNS = ['id', 'metadata', 'edition', 'wants_holder', 'created', 'updated', 'listed'] as const;
+
+async function putAccounts(tx: StoreTx, changed: ReadonlyMap<string, AccountRow | null>): Promise<void> {
+  if (changed.size === 0) return;
+  await (tx.db as Db)
+    .deleteFrom('das_accounts')
+    .where(inBytes(tx.dialect, 'address', [...changed.keys()].map(bytesOf)))
+    .execute();
+  const rows = inOrder(
+    [...changed.values()].filter((row) => row !== null),
+    'address',
+  );
+  await tx.insertMany(
+    'das_accounts',
+    ACCOUNT_COLUMNS,
+    rows.map((row) => valuesOf(row, ACCOUNT_COLUMNS)),
+  );
+}
+
+const valuesOf = <Row>(row: Row, columns: readonly (keyof Row)[]): SqlValue[] =>
+  columns.map((column) => row[column] as SqlValue);
+
+/** Sorted rows are inserted into an index several times faster. */
+const inOrder = <Row>(rows: readonly Row[], key: keyof Row): Row[] =>
+  [...rows].sort((a, b) => Buffer.compare(a[key] as Uint8Array, b[key] as Uint8Array));
+
+async function putAssets(
+  tx: StoreTx,
+  before: ReadonlyMap<string, AssetRow>,
+  changed: ReadonlyMap<string, AssetRow | null>,
+): Promise<void> {
+  if (changed.size === 0) return;
+  const db = tx.db as Db;
+  await db
+    .deleteFrom('das_assets')
+    .where(inBytes(tx.dialect, 'id', [...changed.keys()].map(bytesOf)))
+    .execute();
+  const rows = inOrder(
+    [...changed.values()].filter((row) => row !== null),
+    'id',
+  );
+  await tx.insertMany(
+    'das_assets',
+    ASSET_COLUMNS,
+    rows.map((row) => valuesOf(row, ASSET_COLUMNS)),
+  );
+  const added: SqlValue[][] = [];
+  for (const [id, row] of changed) {
+    const [old, now] = [before.get(id)?.listed ?? new Uint8Array(), row?.listed ?? new Uint8Array()];
+    if (Buffer.compare(old, now) === 0) continue;
+    for (const { kind, key } of readListed(old))
+      await db
+        .deleteFrom('das_rows')
+        .where('kind', '=', kind)
+        .where('key', '=', key)
+        .where('id', '=', bytesOf(id))
+        .execute();
+    for (const { kind, key, flags } of readListed(now)) added.push([kind, key, bytesOf(id), flags]);
+  }
+  await tx.insertMany('das_rows', ['kind', 'key', 'id', 'flags'], added);
+}
+
+/** Lists assets by what their stored accounts are. What is not known yet of one is read before the next block. */
+async function derive(
+  tx: StoreTx,
+  ids: ReadonlySet<string>,
+  touched: ReadonlySet<string>,
+  { slot, book }: Writing,
+): Promise<Before['assets']> {
+  if (ids.size === 0) return [];
+  const db = tx.db as Db;
+  const source = createStoredSource({ db, dialect: tx.dialect, others: null });
+  const found = new Map((await findAccounts([...ids], source)).map((one) => [idOf(one), one]));
+  const before = new Map((await assetRows(db, tx.dialect, [...ids])).map((row) => [encode32(row.id), row]));
+  const changed = new Map<string, AssetRow | null>();
+  const incomplete: string[] = [];
+  for (const id of ids) {
+    const one = found.get(id);
+    const old = before.get(id);
+    if (one === undefined && old === undefined) continue;
+    if (isIncomplete(id, one, source.lacking, source.places, book)) incomplete.push(id);
+    const places = one?.kind === 'mint' ? source.places(id) : null;
+    changed.set(id, {
+      id: bytesOf(id),
+      metadata: places === null ? (old?.metadata ?? null) : bytesOf(places.metadata),
+      edition: places === null ? (old?.edition ?? null) : bytesOf(places.edition),
+      wants_holder: one?.kind === 'mint' && needsHolder(one.accounts) ? 1 : 0,
+      created: old === undefined || old.created === 0 ? slot : old.created,
+      updated: old === undefined || old.updated === 0 || touched.has(id) ? slot : old.updated,
+      listed: packListed(one === undefined ? [] : listedOf(one)),
+    });
+  }
+  await putAssets(tx, before, changed);
+  if (incomplete.length > 0) await recheck(tx, incomplete, slot);
+  return Array.from(changed.keys(), (id) => [bytesOf(id), before.get(id) ?? null] as const);
+}
+
+function isIncomplete(
+  id: string,
+  found: Found | undefined,
+  lacking: ReadonlySet<string>,
+  placesOf: (id: string) => { readonly metadata: string; readonly edition: string },
+  { unheld }: ReadBook,
+): boolean {
+  if (lacking.size === 0) return false;
+  if (found?.kind === 'core') {
+    const authority = found.asset?.updateAuthority;
+    return authority?.kind === 'collection' && lacking.has(authority.address);
+  }
+  if (found?.kind !== 'mint') return false;
+  const { metadata, edition } = placesOf(id);
+  return lacking.has(metadata) || lacking.has(edition) || (lacking.has(id) && !unheld.has(id));
+}
+
+/** By what an asset is listed. A Core asset has the authority of its collection, and is found by that. */
+function listedOf(found: Found): Listed[] {
+  const asset = assetOf(found, null, 0, FACTS) as Asset;
+  const { ownership, grouping, creators, authorities } = asset;
+  const isFungible = ownership.ownership_model === 'token';
+  const core = found.kind === 'core' ? (found.asset === null ? FLAG.coreCollection : FLAG.core) : 0;
+  const base = core | (isFungible ? FLAG.fungible : 0);
+  const inherits = found.kind === 'core' && found.asset?.updateAuthority.kind === 'collection';
+  const unverified = (isVerified: boolean | undefined) => (isVerified === false ? FLAG.unverified : 0);
+  const listed: [kind: number, key: string, flags: number][] = [
+    ...(isFungible || ownership.owner === '' ? [] : [[LIST.owner, ownership.owner, base] as [number, string, number]]),
+    ...grouping.map(({ group_value, verified }): [number, string, number] => [
+      ...([LIST.group, group_value, base | unverified(verified)] as [number, string, number]),
+    ]),
+    ...creators.map(({ address, verified }): [number, string, number] => [
+      ...([LIST.creator, address, base | unverified(verified)] as [number, string, number]),
+    ]),
+    ...(inherits ? [] : authorities).map(({ address }): [number, string, number] => [LIST.authority, address, base]),
+  ];
+  const distinct = new Map<string, Listed>();
+  for (const [kind, address, flags] of listed) {
+    const key = decode32(address);
+    const name = `${kind} ${address}`;
+    // A creator may be named twice.
+    if (key === null || address === SYSTEM_PROGRAM || (distinct.get(name)?.flags ?? 255) < flags) continue;
+    distinct.set(name, { kind, key, flags });
+  }
+  return [...distinct.values()];
+}
+
+const base64 = (bytes: Uint8Array): string =>
+  Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('base64');
+const fromBase64 = (text: string): Uint8Array => Buffer.from(text, 'base64');
+
+/** A row as JSON, with bytes as `{ b: base64 }`. */
+const plain = (row: object | null): Record<string, unknown> | null =>
+  row === null
+    ? null
+    : Object.fromEntries(
+        Object.entries(row).map(([name, value]) => [name, value instanceof Uint8Array ? { b: base64(value) } : value]),
+      );
+
+const unplain = <Row>(row: Record<string, unknown> | null): Row | null =>
+  row === null
+    ? null
+    : (Object.fromEntries(
+        Object.entries(row).map(([name, value]) => [
+          name,
+          typeof value === 'object' && value !== null ? fromBase64((value as { b: string }).b) : value,
+        ]),
+      ) as Row);
+
+type PackedRows = readonly (readonly [key: string, row: Record<string, unknown> | null])[];
+
+/** What is kept of a block until it is final, or of accounts that were read between blocks: these are only read again. */
+type Undo = BlockUndo | { readonly recheck: readonly string[] };
+
+interface BlockUndo {
+  readonly version: number;
+  readonly accounts: PackedRows;
+  readonly assets: PackedRows;
+}
+
+/** `version` is that of the state that the block was written in. */
+export async function keepUndo(
+  tx: StoreTx,
+  at: { readonly slot: number; readonly version: number },
+  { accounts, assets }: Before,
+): Promise<void> {
+  const rows = (list: readonly (readonly [Uint8Array, object | null])[]): PackedRows =>
+    list.map(([key, row]) => [encode32(key), plain(row)]);
+  await insertUndo(tx, at.slot, 0, { version: at.version, accounts: rows(accounts), assets: rows(assets) });
+}
+
+export async function keepRechecks(
+  tx: StoreTx,
+  { slot, version }: { readonly slot: number; readonly version: number },
+  addresses: readonly string[],
+): Promise<void> {
+  await insertUndo(tx, slot, version, { recheck: addresses });
+}
+
+async function insertUndo(tx: StoreTx, slot: number, part: number, undo: Undo): Promise<void> {
+  await tx.insertMany('das_undo', ['slot', 'part', 'body'], [[slot, part, JSON.stringify(undo)]]);
+}
+
+/**
+ * Takes a block back: its rows become what they were. If accounts were read between blocks since then, those of the block are read again
+ * instead, as is everything that was read above the parent.
+ */
+export async function revertBlock(tx: StoreTx, slot: number, parentSlot: number, version: number): Promise<void> {
+  const db = tx.db as Db;
+  const kept = await db
+    .selectFrom('das_undo')
+    .select(['slot', 'part', 'body'])
+    .where('slot', '>', parentSlot)
+    .execute();
+  const doubtful: string[] = [];
+  for (const { slot: at, part, body } of kept) {
+    const undo = JSON.parse(body) as Undo;
+    if ('recheck' in undo) doubtful.push(...undo.recheck);
+    else if (part !== 0 || at !== slot) continue;
+    else if (undo.version !== version) doubtful.push(...undo.accounts.map(([key]) => key));
+    else await restore(tx, undo);
+  }
+  await db
+    .deleteFrom('das_undo')
+    .where('slot', '>', parentSlot)
+    .where(({ or, eb }) => or([eb('part', '<>', 0), eb('slot', '=', slot)]))
+    .execute();
+  if (doubtful.length > 0) await recheck(tx, doubtful, parentSlot);
+  await db.updateTable('das_accounts').set({ recheck: parentSlot }).where('recheck', '>', parentSlot).execute();
+}
+
+/** These accounts are read again with the next block. */
+export async function recheck({ db, dialect }: StoreTx, addresses: readonly string[], slot: number): Promise<void> {
+  await (db as Db)
+    .updateTable('das_accounts')
+    .set({ recheck: slot })
+    .where(inBytes(dialect, 'address', addresses.map(bytesOf)))
+    .execute();
+}
+
+async function restore(tx: StoreTx, { accounts, assets }: BlockUndo): Promise<void> {
+  await putAccounts(tx, new Map(accounts.map(([key, row]) => [key, unplain<AccountRow>(row)])));
+  const ids = assets.map(([key]) => key);
+  const now = new Map((await assetRows(tx.db as Db, tx.dialect, ids)).map((row) => [encode32(row.id), row]));
+  await putAssets(tx, now, new Map(assets.map(([key, row]) => [key, unplain<AssetRow>(row)])));
+}
