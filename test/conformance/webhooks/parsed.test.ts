@@ -94,8 +94,8 @@ eachStore('parsed webhooks', (engine) => {
     });
     await it.finished(hooks.program.webhookID);
     const body = async (name: keyof typeof hooks) => {
-      const [{ deliveryId }] = (await it.deliveries(hooks[name].webhookID)) as [{ deliveryId: string }];
-      const { body } = await it.call('GET', `/v0/webhooks/${hooks[name].webhookID}/deliveries/${deliveryId}`);
+      const [first] = await it.deliveries(hooks[name].webhookID);
+      const { body } = await it.call('GET', `/v0/webhooks/${hooks[name].webhookID}/deliveries/${first!.deliveryId}`);
       return body.body as Shape[];
     };
     const [full] = await body('program');
