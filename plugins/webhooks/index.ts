@@ -13,8 +13,8 @@ import { type Following, kernelFollowing } from '../../src/ports/following.ts';
 import { type GapBook, kernelGaps } from '../../src/ports/gaps.ts';
 import type { OutboundClient } from '../../src/ports/outbound.ts';
 import { kernelOutbox, type Outbox } from '../../src/ports/outbox.ts';
-import { kernelParsers } from '../../src/ports/parsers.ts';
 import { parsedTransactions } from '../../src/ports/parsed-transactions.ts';
+import { kernelParsers } from '../../src/ports/parsers.ts';
 import { tokenNames } from '../../src/ports/token-names.ts';
 import { createBodies } from './bodies.ts';
 import { webhookCommands } from './commands.ts';
@@ -28,7 +28,14 @@ import { WEBHOOKS_ERRORS } from './errors.ts';
 import { createHookIndex, createHookSync } from './hook-index.ts';
 import { createInputRules } from './input.ts';
 import { createEnsureFollowed, type ManageContext, removeHooksOf } from './manage.ts';
-import { createDepth, createHookRoom, createParsedMatcher, createWebhooksProcessor, PROCESSOR_NAME, storedOf } from './match.ts';
+import {
+  createDepth,
+  createHookRoom,
+  createParsedMatcher,
+  createWebhooksProcessor,
+  PROCESSOR_NAME,
+  storedOf,
+} from './match.ts';
 import { deliveryKind } from './model.ts';
 import { createOperationalKind, createOperatorAlerts } from './operational.ts';
 import { countReplays, createReplayProcessor, createReplays } from './replay.ts';
@@ -161,7 +168,8 @@ function assembleWebhooks(ctx: HostContext<WebhooksConfig>, services: WebhookSer
   ctx.blocks.on(createReplayProcessor(matchParts));
   for (const chain of chains) ctx.jobs.define(createDeliveryKind(deliveryKind(chain), jobParts));
   ctx.jobs.define(createOperationalKind({ post, clock, random, config, userAgent }));
-  for (const command of webhookCommands({ context, queue, send, bodies, parsed, replays, charges })) ctx.command(command);
+  for (const command of webhookCommands({ context, queue, send, bodies, parsed, replays, charges }))
+    ctx.command(command);
   ctx.onStart(() => upkeep.start(ctx.roles));
   ctx.onStop(() => {
     upkeep.stop();

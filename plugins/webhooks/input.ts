@@ -14,8 +14,8 @@ import {
   type RetryPreset,
   TXN_STATUSES,
   type TxnStatus,
-  type Webhook,
   WEBHOOK_TYPES,
+  type Webhook,
   type WebhookType,
 } from './model.ts';
 
@@ -132,7 +132,8 @@ export function parsedSelection(
       refuse('parsedFilter and parsedDetails are only for webhooks of type parsed');
     return null;
   }
-  const filter = parsedFilter ?? before?.parsed?.filter ?? refuse('parsedFilter is required for webhooks of type parsed');
+  const filter =
+    parsedFilter ?? before?.parsed?.filter ?? refuse('parsedFilter is required for webhooks of type parsed');
   if ((input.addresses?.length ?? before?.addressCount ?? 0) > 0)
     refuse('accountAddresses must be empty for webhooks of type parsed: use parsedFilter.accounts.include');
   if (input.transactionTypes?.some((name) => name !== 'ANY') === true)

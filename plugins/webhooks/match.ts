@@ -141,7 +141,10 @@ export function createParsedMatcher({ sync, store, clock, log }: ParsedMatcherPa
       try {
         const found = await filters.match(block, { isLive });
         if (isLive) isDown = false;
-        return { events: [...found].flatMap(([number, list]) => list.map((match) => ({ number, match }))), unread: new Map() };
+        return {
+          events: [...found].flatMap(([number, list]) => list.map((match) => ({ number, match }))),
+          unread: new Map(),
+        };
       } catch (error) {
         if (!isLive) throw error;
         const pause = pauses[attempt];
@@ -379,7 +382,10 @@ export function matchedEvents(
 
 /** Webhooks that want the same of a transaction share its element. */
 function parsedEvents(block: ChainBlock, index: HookIndex, parsed: readonly ParsedEvent[]): MatchedEvent[] {
-  const groups = new Map<string, { readonly match: ParsedMatch; readonly details: ParsedDetails; readonly hooks: Webhook[] }>();
+  const groups = new Map<
+    string,
+    { readonly match: ParsedMatch; readonly details: ParsedDetails; readonly hooks: Webhook[] }
+  >();
   for (const { number, match } of parsed) {
     const hook = index.hook(number);
     if (hook?.parsed == null || !takesEvents(hook)) continue;

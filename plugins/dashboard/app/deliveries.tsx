@@ -37,6 +37,11 @@ import {
 } from './ui.tsx';
 import { failureText, HookState, toHooks, transactionText, typeName, useHookActions } from './webhooks.tsx';
 
+const MISS_REASONS: Readonly<Record<string, string>> = {
+  queue_full: 'Too many were waiting.',
+  plan_full: 'The plan has no room for more.',
+  interfaces_unread: 'The interfaces of programs could not be read.',
+};
 const WATCH_MS = 2_000;
 const PAGE = 25;
 
@@ -145,8 +150,7 @@ export function DeliveriesPage({
                 title={`${count(events, 'event')} of slots ${number(fromSlot)} to ${number(toSlot)} ${events === 1 ? 'was' : 'were'} not stored`}
               >
                 <p class="soft">
-                  {MISS_REASONS[reason]} A replay reads
-                  them again:{' '}
+                  {MISS_REASONS[reason]} A replay reads them again:{' '}
                   <code>{`parhelion webhooks replay --id ${hookId} --from ${fromSlot} --to ${toSlot}`}</code>
                 </p>
               </Notice>

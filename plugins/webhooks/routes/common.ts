@@ -3,7 +3,6 @@ import { encode32 } from '../../../src/lib/base58.ts';
 import type { Caller, Price, Route, Tag } from '../../../src/plugin/plugin.ts';
 import { RequestError, type RouteRequest } from '../../../src/plugin/request.ts';
 import { address, count, flag, oneOf, orNull, signature, slot, text, time } from '../../../src/solana/schemas.ts';
-import { MISS_REASONS } from '../store/missed.ts';
 import {
   DELIVERY_STATUSES,
   ON_INACTIVE,
@@ -14,6 +13,7 @@ import {
   type Webhook,
   webhookView,
 } from '../model.ts';
+import { MISS_REASONS } from '../store/missed.ts';
 
 const orAbsent = <S extends TSchema>(schema: S) => Type.Optional(orNull(schema));
 
@@ -50,7 +50,10 @@ const transactionTypes = Type.Array(text('Name of a transaction type, in any cas
   maxItems: 1_000,
   description: 'Types that enhanced and Discord webhooks deliver; none or `ANY`: all',
 });
-const instructionName = text('Name, without regard to case and separators', 'transfer', { minLength: 1, maxLength: 128 });
+const instructionName = text('Name, without regard to case and separators', 'transfer', {
+  minLength: 1,
+  maxLength: 128,
+});
 /** As of subscriptions to parsed transactions. */
 const parsedFilter = Type.Partial(
   Type.Object({

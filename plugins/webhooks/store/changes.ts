@@ -123,7 +123,9 @@ export async function watchedAddresses(db: Db, chain: ChainId, limit: number): P
     .where('parsed_filter', 'is not', null)
     .limit(chain === 'main' ? limit : 0)
     .execute();
-  const wanted = new Set(filters.flatMap((row) => addressesOf((JSON.parse(row.parsed_filter!) as ParsedSelection).filter)));
+  const wanted = new Set(
+    filters.flatMap((row) => addressesOf((JSON.parse(row.parsed_filter!) as ParsedSelection).filter)),
+  );
   const rows = await db
     .selectFrom('webhook_addresses')
     .innerJoin('webhooks', 'webhooks.number', 'webhook_addresses.number')

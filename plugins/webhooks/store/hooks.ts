@@ -1,6 +1,14 @@
 import { inList } from '../../../src/lib/in-list.ts';
 import type { Dialect, StoreTx } from '../../../src/ports/store.ts';
-import type { DisabledReason, OnInactive, ParsedSelection, RetryPreset, TxnStatus, Webhook, WebhookType } from '../model.ts';
+import type {
+  DisabledReason,
+  OnInactive,
+  ParsedSelection,
+  RetryPreset,
+  TxnStatus,
+  Webhook,
+  WebhookType,
+} from '../model.ts';
 import type { Db, WebhookRow } from './tables.ts';
 
 /** Columns that callers may write; this folder maintains the others. */

@@ -102,12 +102,7 @@ eachStore('parsed webhooks', (engine) => {
     assert.deepEqual([full!.transaction.slot, full!.transaction.status, full!.matchedIndexes], [10, 'ok', [0]]);
     assert.deepEqual(
       full!.instructions.map(({ instructionName, decoded }) => [instructionName, decoded]),
-      [
-        [
-          'increment',
-          { args: {}, accounts: [{ name: 'authority', pubkey: PAYER, isSigner: true, isWritable: true }] },
-        ],
-      ],
+      [['increment', { args: {}, accounts: [{ name: 'authority', pubkey: PAYER, isSigner: true, isWritable: true }] }]],
     );
     // Equal texts are stored once.
     const rows = await it.store.read.selectFrom('webhook_elements').select(['form', 'signature']).execute();
@@ -128,7 +123,11 @@ eachStore('parsed webhooks', (engine) => {
     const it = await start(t, { deliver: false });
     const good = { webhookURL: 'http://127.0.0.1:9/', webhookType: 'parsed', parsedFilter: { programs: [PROGRAM] } };
     const refused = async (patch: object, path = '', method = 'POST') => {
-      const { status, body } = await it.call(method, `/v0/webhooks${path}`, path === '' ? { ...good, ...patch } : patch);
+      const { status, body } = await it.call(
+        method,
+        `/v0/webhooks${path}`,
+        path === '' ? { ...good, ...patch } : patch,
+      );
       assert.equal(status, 400, JSON.stringify(body));
       return body.error as string;
     };
@@ -163,7 +162,10 @@ eachStore('parsed webhooks', (engine) => {
     const changed = await edit({ ...view, parsedFilter: { ...filter, includeFailed: true } });
     assert.deepEqual([changed.parsedFilter.includeFailed, changed.txnStatus], [true, 'all']);
     assert.equal((await edit({ parsedDetails: 'raw' })).parsedFilter.includeFailed, true);
-    assert.match(await refused({ accountAddresses: [PAYER] }, `/${webhookID}`, 'PUT'), /^accountAddresses must be empty/);
+    assert.match(
+      await refused({ accountAddresses: [PAYER] }, `/${webhookID}`, 'PUT'),
+      /^accountAddresses must be empty/,
+    );
     assert.match(
       await refused({ accountAddresses: [PAYER] }, `/${webhookID}/addresses`),
       /^a webhook of type parsed has no addresses/,
@@ -248,7 +250,10 @@ eachStore('parsed webhooks', (engine) => {
 
   test('batches hold events of different contents; a test event has the form of the webhook', async (t) => {
     const it = await start(t);
-    const { webhookID } = await it.create({ programs: [PROGRAM], includeFailed: true }, { batchSize: 10, ordered: true });
+    const { webhookID } = await it.create(
+      { programs: [PROGRAM], includeFailed: true },
+      { batchSize: 10, ordered: true },
+    );
     await it.apply(makeBlock({ slot: 10, transactions: [{ name: 'a' }, { name: 'b', failed: true }, { name: 'c' }] }));
     await it.finished(webhookID);
     assert.equal(it.receiver.received.length, 1);

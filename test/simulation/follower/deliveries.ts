@@ -1,19 +1,19 @@
 import assert from 'node:assert/strict';
+import { createParsedTransactions } from '../../../plugins/parsed/board.ts';
 import { createBodyBuilder } from '../../../plugins/webhooks/bodies.ts';
 import { createOutboxQueue } from '../../../plugins/webhooks/delivery/queue.ts';
 import { createHookIndex, createHookSync } from '../../../plugins/webhooks/hook-index.ts';
-import { createParsedTransactions } from '../../../plugins/parsed/board.ts';
 import { createDepth, createParsedMatcher, createWebhooksProcessor } from '../../../plugins/webhooks/match.ts';
 import { deliveryKey } from '../../../plugins/webhooks/model.ts';
 import { insertAddresses, insertHook } from '../../../plugins/webhooks/store/hooks.ts';
 import { type Db, migrations } from '../../../plugins/webhooks/store/tables.ts';
 import { createOutbox, insertJobs } from '../../../src/jobs/outbox.ts';
 import { jobMigrations } from '../../../src/jobs/table.ts';
+import { encode32 } from '../../../src/lib/base58.ts';
 import type { BlockProcessor } from '../../../src/plugin/plugin.ts';
+import { CodedError } from '../../../src/plugin/plugin.ts';
 import type { Clock, Random } from '../../../src/ports/clock.ts';
 import type { Store } from '../../../src/ports/store.ts';
-import { encode32 } from '../../../src/lib/base58.ts';
-import { CodedError } from '../../../src/plugin/plugin.ts';
 import { createWords } from '../../../src/solana/parsers/words.ts';
 import { createMemoryLog } from '../../helpers/memory-log.ts';
 import { createSfc32, type Sfc32 } from '../../helpers/sfc32.ts';
@@ -55,7 +55,14 @@ export async function addHooks(store: Store): Promise<void> {
       const include = keys.map((key) => encode32(KEYS[key]!));
       const filter = { programs: [], instructionNames: [], include, roles: [], includeFailed: false, includeCpi: true };
       await insertHook(tx.db as Db, {
-        ...{ number, id, projectId: 'project', url: 'https://receiver.example/', type: isParsed ? 'parsed' : 'raw', transactionTypes: [] },
+        ...{
+          number,
+          id,
+          projectId: 'project',
+          url: 'https://receiver.example/',
+          type: isParsed ? 'parsed' : 'raw',
+          transactionTypes: [],
+        },
         ...{ authHeader: null, active: true, txnStatus: null, encoding: null, matchTokenOwners: false },
         ...{ batchSize: 1, ordered: false, onInactive: 'drop' },
         ...{ retryPreset: 'durable', addressCount: keys.length, nextPosition: keys.length },
