@@ -137,6 +137,7 @@ export async function startBed(t: Pick<TestContext, 'after'>, options: BedOption
     await daemon.stop();
     await chain.stop();
   });
+  await hasReleased(daemon);
   return {
     ...{ chain, daemon, url, port, yellowstone, connect },
     raw: (method, requests, given = {}) => rawCall(url, method, requests, { token: daemon.key, ...given }),
@@ -145,6 +146,16 @@ export async function startBed(t: Pick<TestContext, 'after'>, options: BedOption
       return await readUpdates(await client.subscribe(), requestOf(request));
     },
   };
+}
+
+/** The follower starts with the newest block that there is when it starts: what happens before comes to nobody. */
+async function hasReleased({ adminUrl }: DaemonInProcess): Promise<void> {
+  for (const startedMs = performance.now(); performance.now() - startedMs < WAIT_MS; ) {
+    const { chain } = (await (await fetch(`${adminUrl}/readyz`)).json()) as { chain: { cursorSlot: number | null }[] };
+    if (chain[0]?.cursorSlot != null) return;
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+  throw new Error('the daemon has released no block');
 }
 
 const LISTS = { accountInclude: [], accountExclude: [], accountRequired: [] };
