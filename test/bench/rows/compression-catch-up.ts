@@ -96,7 +96,7 @@ async function catchUp(folder: string, upstream: string, url: string | null, blo
       }
     };
     // The first blocks compile, and spend nothing.
-    const first = await reached(Math.floor(blocks / 8));
+    const first = Math.min(await reached(Math.floor(blocks / 8)), blocks - 1);
     const start = { ms: performance.now(), cpuMs: indexer.cpuMs() ?? Number.NaN };
     await reached(blocks);
     const seconds = (performance.now() - start.ms) / 1_000;
