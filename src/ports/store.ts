@@ -45,26 +45,16 @@ export interface StoreTx {
   readonly db: Queries;
   /**
    * Inserts many rows with as few statements as the engine allows. Values are in the order of `columns`. With `onConflict` `ignore`, rows
-   * that violate a unique key are skipped; with an `Update`, the row of that key gets the new values. Returns the number of rows written.
+   * that violate a unique key are skipped. Returns the number of rows written.
    */
   insertMany(
     table: string,
     columns: readonly string[],
     rows: readonly (readonly SqlValue[])[],
-    onConflict?: OnConflict,
+    onConflict?: 'fail' | 'ignore',
   ): Promise<number>;
   /** Runs `fn` after the commit, in the order of registration; not on rollback. Must not throw. */
   onCommit(fn: () => void): void;
-}
-
-export type OnConflict = 'fail' | 'ignore' | Update;
-
-/** What happens to a row that is there already. */
-export interface Update {
-  /** Columns of a unique key. */
-  readonly key: readonly string[];
-  /** Columns that get the new values, at least one. */
-  readonly set: readonly string[];
 }
 
 /** One step of a schema. The versions of a scope are 1, 2, 3, … without holes; a released step never changes. */

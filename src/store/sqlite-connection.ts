@@ -95,13 +95,13 @@ const ROWS_PER_STATEMENT = 32;
 const MAX_PARAMETERS = 32_000;
 
 export function sqliteInsert(connection: SqliteConnection): InsertRows {
-  return async (table, columns, rows, onConflict) => {
+  return async (table, columns, rows, ignoreConflicts) => {
     const most = Math.max(1, Math.min(ROWS_PER_STATEMENT, Math.floor(MAX_PARAMETERS / columns.length)));
     let written = 0;
     let index = 0;
     for (let size = most; size >= 1 && index < rows.length; size = Math.floor(size / 2)) {
       if (rows.length - index < size) continue;
-      const text = insertText(table, columns, size, onConflict, () => '?');
+      const text = insertText(table, columns, size, ignoreConflicts, () => '?');
       for (; index + size <= rows.length; index += size) {
         written += connection.run(text, size === 1 ? rows[index]! : rows.slice(index, index + size).flat());
       }
