@@ -29,12 +29,16 @@ export function createSchemaReader(document: SchemaDocument) {
   /** Values of a schema. Of a text with a pattern only its examples are known. */
   function valuesOf(given: Schema): fc.Arbitrary<unknown> {
     const schema = resolve(given);
-    const { anyOf, type, properties, items, prefixItems, examples, format, pattern } = schema;
+    const { anyOf, type, properties, patternProperties, items, prefixItems, examples, format, pattern } = schema;
     if ('const' in schema) return fc.constant(schema['const']);
     if (Array.isArray(schema['enum'])) return fc.constantFrom(...(schema['enum'] as unknown[]));
     if (Array.isArray(anyOf)) return fc.oneof(...(anyOf as Schema[]).map(valuesOf));
     if (Array.isArray(type)) return fc.jsonValue({ maxDepth: 1 });
     if (properties !== undefined) return objectsOf(properties as Record<string, Schema>, schema['required']);
+    if (patternProperties !== undefined) {
+      const [of] = Object.values(patternProperties as Record<string, Schema>) as [Schema];
+      return fc.dictionary(fc.stringMatching(/^[a-z]{1,10}$/), valuesOf(of), { maxKeys: 4, noNullPrototype: true });
+    }
     if (Array.isArray(prefixItems)) return fc.tuple(...(prefixItems as Schema[]).map(valuesOf));
     if (type === 'array')
       return fc.array(valuesOf(items as Schema), {

@@ -19,8 +19,8 @@ const CALLS = ['/', '/fast'];
 /** Refusals that are about the state of the daemon or about what a value stands for, and not about the form of the body. */
 const MEANING: Readonly<Record<string, RegExp>> = {
   'post /v0/signup': /is no address|is no signature|must be a UUID/,
-  'post /v0/webhooks': /no devnet upstream/,
-  'put /v0/webhooks/{webhookID}': /no devnet upstream/,
+  'post /v0/webhooks': /no devnet upstream|parsed webhooks are not available|for webhooks of type parsed/,
+  'put /v0/webhooks/{webhookID}': /no devnet upstream|parsed webhooks are not available|for webhooks of type parsed/,
   'post /v0/webhooks/{webhookID}/secret/rotate': /too many active secrets/,
   'post /v0/webhooks/{webhookID}/replay':
     /before since|cannot be read again|must not be below|kept for|future|must be at least|too|slots/,
