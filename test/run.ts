@@ -128,7 +128,8 @@ function grouped(files: readonly string[], folder: string): string[] {
 }
 
 function runNode(files: readonly string[], env: Record<string, string>): Promise<number> {
-  const least = Math.max(2, Math.ceil(1.5 * availableParallelism()));
+  // Many tests wait for a lease or a poll half of their time.
+  const concurrency = Math.max(2, Math.ceil(1.5 * availableParallelism()));
   const child = spawn(
     process.execPath,
     [
@@ -137,7 +138,7 @@ function runNode(files: readonly string[], env: Record<string, string>): Promise
       '--conditions=parhelion-source',
       '--expose-gc',
       './test/helpers/run-files.mjs',
-      `${least}`,
+      `${concurrency}`,
       process.env['PARHELION_TEST_TIMEOUT_MS'] ?? '600000',
       ...files,
     ],
