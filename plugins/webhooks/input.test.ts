@@ -83,8 +83,8 @@ test('authHeader: text allowed in a header', () => {
 test('types that cannot fire and unknown types are refused', () => {
   assert.equal(parseInput({ webhookType: 'raw' }, rules).type, 'raw');
   assert.equal(parseInput({ webhookType: 'rawDevnet' }, rules).type, 'rawDevnet');
-  assert.match(refusal({ webhookType: 'enhanced' }), /^webhookType: enhanced webhooks are not available yet$/);
-  assert.match(refusal({ webhookType: 'discordDevnet' }), /^webhookType: discord webhooks are not available yet$/);
+  assert.match(refusal({ webhookType: 'enhanced' }), /^webhookType: enhanced webhooks are not available$/);
+  assert.match(refusal({ webhookType: 'discordDevnet' }), /^webhookType: discord webhooks are not available$/);
   assert.match(refusal({ webhookType: 'account' }), /^webhookType: must be one of enhanced, raw, /);
   const mainOnly = createInputRules(() => null, false, RAW);
   assert.equal(refusal({ webhookType: 'rawDevnet' }, mainOnly), 'webhookType: no devnet upstream is configured');
