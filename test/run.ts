@@ -87,19 +87,29 @@ function foldersInMemory(): string | null {
   return Math.min(bavail * bsize, freemem(), limit) >= MEMORY_FOR_FOLDERS ? folder : null;
 }
 
+interface ProcessRow {
+  readonly file: string;
+  readonly seconds: number;
+  readonly cpu: number;
+  /** Of a process that took too long. */
+  readonly waitedFor?: readonly string[];
+}
+
 /** What each process wrote at its end (`test-process.mjs`): its file, and seconds by the clock and of CPU, its children included. */
 function printSlowest(times: string, folder: string): void {
   if (!existsSync(times)) return;
   const rows = readFileSync(times, 'utf8')
     .trim()
     .split('\n')
-    .map((line) => JSON.parse(line) as { file: string; seconds: number; cpu: number });
+    .map((line) => JSON.parse(line) as ProcessRow);
   const sum = (of: 'seconds' | 'cpu') => rows.reduce((all, row) => all + row[of], 0).toFixed(0);
   const slow = rows.filter(({ seconds }) => seconds >= 5).toSorted((one, other) => other.seconds - one.seconds);
   const lines = slow.slice(0, MOST_SLOW).map(({ file, seconds, cpu }) => {
     const name = file.startsWith(folder) ? relative(folder, file).replace(/\.js$/, '.ts') : file;
     return `${seconds.toFixed(0).padStart(5)} s  ${cpu.toFixed(0).padStart(4)} s of CPU  ${name}`;
   });
+  for (const { file, waitedFor } of rows)
+    if (waitedFor !== undefined) console.log(`\nENDED: ${file} waited for\n  ${waitedFor.join('\n  ')}`);
   if (slow.length === 0) return;
   console.log(
     `\nSLOWEST FILES (all ${rows.length} processes: ${sum('seconds')} s, ${sum('cpu')} s of CPU):\n${lines.join('\n')}`,
@@ -128,8 +138,7 @@ function grouped(files: readonly string[], folder: string): string[] {
 }
 
 function runNode(files: readonly string[], env: Record<string, string>): Promise<number> {
-  // Many tests wait for a lease or a poll half of their time.
-  const concurrency = Math.max(2, Math.ceil(1.5 * availableParallelism()));
+  const least = Math.max(2, Math.ceil(1.5 * availableParallelism()));
   const child = spawn(
     process.execPath,
     [
@@ -138,7 +147,7 @@ function runNode(files: readonly string[], env: Record<string, string>): Promise
       '--conditions=parhelion-source',
       '--expose-gc',
       './test/helpers/run-files.mjs',
-      `${concurrency}`,
+      `${least}`,
       process.env['PARHELION_TEST_TIMEOUT_MS'] ?? '600000',
       ...files,
     ],

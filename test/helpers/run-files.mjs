@@ -1,17 +1,81 @@
 /**
- * Runs test files in the order given, each in a process of its own: `node FLAGS run-files.mjs CONCURRENCY TIMEOUT_MS FILE...`. The files
- * inherit the flags. `node --test` would sort them by name. Exit code 1 when a test failed.
+ * Runs test files in the order given, each in a process of its own: `node FLAGS run-files.mjs LEAST TIMEOUT_MS FILE...`. The files inherit
+ * the flags. `node --test` would sort them by name. Exit code 1 when a test failed.
+ *
+ * LEAST files work at once. Many tests wait for a lease or a poll, so one more begins whenever the machine has had time to spare, up to
+ * twice as many: the runner starts all of these processes, and `test-process.mjs` waits at the gate for its turn.
  */
+import { rmSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { cpus, tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { run } from 'node:test';
 import { spec } from 'node:test/reporters';
 import summary from './summary-reporter.mjs';
 
-const [concurrency, timeout, ...files] = process.argv.slice(2);
-const events = run({ files, concurrency: Number(concurrency), timeout: Number(timeout) });
+const SAMPLE_MS = 2_000;
+/** Share of the time of all cores. */
+const TO_SPARE = 0.2;
+
+const [leastText, timeoutText, ...files] = process.argv.slice(2);
+const least = Number(leastText);
+const timeout = Number(timeoutText);
+
+const gate = openGate();
+const events = run({ files, concurrency: 2 * least, timeout });
 events.on('test:fail', ({ todo }) => {
   if (todo === undefined || todo === false) process.exitCode = 1;
 });
+events.once('end', () => gate.close());
 const reporters = [spec, summary].map((reporter) => events.compose(reporter));
 reporters[0].pipe(process.stdout, { end: false });
 // The list of skipped tests comes after all else.
 reporters[0].once('end', () => reporters[1].pipe(process.stdout));
+
+/** A process asks by connecting, begins with the first byte, and has ended when its connection has. */
+function openGate() {
+  const path = join(tmpdir(), `gate-${process.pid}.sock`);
+  const waiting = new Set();
+  let working = 0;
+  const letIn = () => {
+    const [socket] = waiting;
+    if (socket === undefined) return;
+    waiting.delete(socket);
+    working += 1;
+    socket.write('1');
+  };
+  const server = createServer((socket) => {
+    socket.on('error', () => {});
+    socket.once('close', () => {
+      if (!waiting.delete(socket)) working -= 1;
+      if (working < least) letIn();
+    });
+    socket.resume();
+    waiting.add(socket);
+    if (working < least) letIn();
+  }).listen(path);
+  process.env.PARHELION_TEST_GATE = path;
+  let sampled = coreTimes();
+  const sampling = setInterval(() => {
+    const now = coreTimes();
+    const idle = (now.idle - sampled.idle) / (now.all - sampled.all);
+    sampled = now;
+    if (idle >= TO_SPARE) letIn();
+  }, SAMPLE_MS);
+  return {
+    close() {
+      clearInterval(sampling);
+      server.close();
+      rmSync(path, { force: true });
+    },
+  };
+}
+
+function coreTimes() {
+  let [idle, all] = [0, 0];
+  for (const { times } of cpus()) {
+    idle += times.idle;
+    all += times.user + times.nice + times.sys + times.idle + times.irq;
+  }
+  return { idle, all };
+}

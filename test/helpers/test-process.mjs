@@ -1,7 +1,21 @@
 /** Loaded into each test process before its test file. */
 import { appendFileSync, existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { connect } from 'node:net';
 import { isMainThread } from 'node:worker_threads';
+
+const file = process.argv[1] ?? '';
+const isTestFile = isMainThread && /\.test\.|unit-\d+\.mjs$/.test(file);
+
+/** `run-files.mjs` says when this process may begin. What the test starts itself asks nobody. */
+const gate = process.env.PARHELION_TEST_GATE;
+delete process.env.PARHELION_TEST_GATE;
+if (isTestFile && gate !== undefined) {
+  const socket = connect(gate);
+  await new Promise((resolve, reject) => socket.once('data', resolve).once('error', reject));
+  socket.unref();
+}
+const began = performance.now();
 
 /**
  * Node 20 can spin for ever while it frees the handles of sockets that were reset in mid-flight, after everything is done. A test process
@@ -18,12 +32,34 @@ process.on('beforeExit', () => {
 
 /** How long the process took, for the list at the end of the run. */
 const times = process.env.PARHELION_TEST_TIMES;
-const file = process.argv[1] ?? '';
-if (isMainThread && times !== undefined && /\.test\.|unit-\d+\.mjs$/.test(file)) {
+let waitedFor;
+if (isTestFile && times !== undefined) {
   process.once('exit', () => {
     const { user, system } = process.cpuUsage();
     const cpu = (user + system) / 1e6 + childSeconds();
-    appendFileSync(times, `${JSON.stringify({ file, seconds: process.uptime(), cpu })}\n`);
+    const seconds = (performance.now() - began) / 1000;
+    appendFileSync(times, `${JSON.stringify({ file, seconds, cpu, waitedFor })}\n`);
+  });
+  // The runner ends a file that takes too long by this signal.
+  process.once('SIGTERM', () => {
+    waitedFor = [...unfinishedTests(), ...activeHandles()];
+    process.exit(143);
+  });
+}
+
+function unfinishedTests() {
+  return tests
+    .filter(({ startTime, endTime }) => startTime !== null && endTime === null)
+    .map(({ name }) => `test: ${name}`);
+}
+
+/** What keeps this process alive: sockets with their other end, children, timers. */
+function activeHandles() {
+  const handles = process.report.getReport().libuv.filter((handle) => handle.is_active && handle.is_referenced);
+  return handles.map(({ type, remoteEndpoint, localEndpoint, pid, firesInMsFromNow }) => {
+    const place = remoteEndpoint ?? localEndpoint;
+    const where = place ? ` ${place.ip4 ?? place.ip6 ?? place}:${place.port ?? ''}` : '';
+    return `${type}${where}${pid ? ` ${pid}` : ''}${firesInMsFromNow ? ` in ${firesInMsFromNow} ms` : ''}`;
   });
 }
 
@@ -44,6 +80,7 @@ function childSeconds() {
 const hooks = createRequire(import.meta.url)('node:async_hooks');
 const { AsyncResource, createHook } = hooks;
 let tellRunner = null;
+const tests = [];
 hooks.createHook = (callbacks) => {
   if (!new Error('asked').stack.includes('node:internal/test_runner/')) return createHook(callbacks);
   tellRunner = callbacks.init;
@@ -52,6 +89,8 @@ hooks.createHook = (callbacks) => {
 hooks.AsyncResource = class extends AsyncResource {
   constructor(type, options) {
     super(type, options);
-    if (type === 'Test') tellRunner?.(this.asyncId(), type, this.triggerAsyncId(), this);
+    if (type !== 'Test') return;
+    tests.push(this);
+    tellRunner?.(this.asyncId(), type, this.triggerAsyncId(), this);
   }
 };
