@@ -27,7 +27,7 @@ import { isKeyForm, keyName } from './keys.ts';
 import type { Meter } from './meter.ts';
 import type { BatchLimits, Limits } from './plans.ts';
 import type { ProjectMetrics } from './project-metrics.ts';
-import { type Buckets, createGuessBrake, type Demand, type RateLimits, takeTokens } from './rates.ts';
+import { type Buckets, createGuessBrake, type Demand, type RateLimits, type RatePeers, takeTokens } from './rates.ts';
 import { countCall } from './write-batch.ts';
 
 interface GateParts {
@@ -39,6 +39,8 @@ interface GateParts {
   readonly perProject: Pick<ProjectMetrics, 'rateLimited'>;
   readonly log: Log;
   readonly config: AccessConfig;
+  /** Null: no other process of this daemon serves the API. */
+  readonly peers: RatePeers | null;
 }
 
 /** The limits of a caller. */
@@ -284,9 +286,13 @@ export function createGate(parts: GateParts): AccessGate {
     if (limits.ratePerSecond.size === 0) return {};
     const demand = own === null ? demandOf(items) : OWN_DEMAND;
     const buckets = own === null ? account.buckets : own.buckets;
-    const headers = takeTokens(buckets, limits, demand, { nowMs: clock.monotonic(), unixMs });
+    const time = { nowMs: clock.monotonic(), unixMs };
+    const headers = takeTokens(buckets, limits, demand, time, sharingOf(account, own));
     return headers instanceof GateRefusal ? refuseRate(account, headers) : headers;
   }
+
+  const sharingOf = ({ projectId }: Account, own: Anonymous | null) =>
+    parts.peers === null ? null : { owner: own === null ? projectId : own.network, peers: parts.peers };
 
   function spend(caller: Caller, group: string, tokens: number): void {
     const session = sessions.get(caller);
@@ -295,7 +301,8 @@ export function createGate(parts: GateParts): AccessGate {
     const name = own === null ? group : (OWN_DEMAND.groups[0] as string);
     const demand: Demand = { groups: [name], counts: new Map([[name, tokens]]) };
     const [buckets, limits] = own === null ? [account.buckets, account.limits] : [own.buckets, own.limits];
-    const taken = takeTokens(buckets, limits, demand, { nowMs: clock.monotonic(), unixMs: clock.now() });
+    const time = { nowMs: clock.monotonic(), unixMs: clock.now() };
+    const taken = takeTokens(buckets, limits, demand, time, sharingOf(account, own));
     if (taken instanceof GateRefusal) refuseRate(account, taken);
     if (tokens > 0 && account.buckets.size > 0) parts.meter.note(account);
   }
@@ -402,6 +409,7 @@ interface Anonymous {
   readonly account: Account;
   readonly limits: RateLimits;
   readonly buckets: Buckets;
+  readonly network: string;
 }
 
 const MAX_ADDRESSES = 10_000;
@@ -432,7 +440,7 @@ function createAnonymous(
       wallet: null,
       budgets: account.limits.budgets,
     };
-    return { caller, account, limits: rate(), buckets };
+    return { caller, account, limits: rate(), buckets, network };
   };
 }
 

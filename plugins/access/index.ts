@@ -10,6 +10,7 @@ import {
   accessRemoval,
 } from '../../src/ports/access.ts';
 import { kernelView } from '../../src/ports/daemon-view.ts';
+import { kernelApiLine } from '../../src/ports/thread-line.ts';
 import { createAdmin } from './admin.ts';
 import { createCharges } from './charges.ts';
 import {
@@ -28,6 +29,7 @@ import { createMeter } from './meter.ts';
 import { checkStoredPlans, createAllowance, loadPlans } from './plans.ts';
 import { createProjectMetrics } from './project-metrics.ts';
 import { createAccounts, createBootstrap, createProjects, createRemoval } from './projects.ts';
+import { createRatePeers } from './rates.ts';
 import { migrations } from './tables.ts';
 import { usageRoute } from './usage.ts';
 import { createProjectChanges, createWallets } from './wallets.ts';
@@ -37,7 +39,7 @@ export default defineHostPlugin({
   apiVersion: API_VERSION,
   summary: 'projects, API keys, plans, credits and rates; the gate of every call that needs a key',
   config: accessConfig,
-  uses: [kernelView],
+  uses: [kernelApiLine, kernelView],
   offers: [accessAccounts, accessAdmin, accessBootstrap, accessCharges, accessPlans, accessRemoval, gateService],
   migrations,
   provision: assembleAccess,
@@ -68,7 +70,9 @@ function assembleAccess(ctx: HostContext<AccessConfig>): void {
     plans,
     defaultPlan: config.defaultPlan,
   };
-  const gate = createGate({ store, directory, meter, clock, metrics, perProject, log, config });
+  const openApiLine = ctx.use(kernelApiLine)?.open ?? null;
+  const peers = openApiLine === null ? null : createRatePeers(openApiLine, clock);
+  const gate = createGate({ store, directory, meter, clock, metrics, perProject, log, config, peers });
   let off = (): void => {};
   ctx.host.gate(gate);
   ctx.provide(gateService, gate);
@@ -110,6 +114,7 @@ function assembleAccess(ctx: HostContext<AccessConfig>): void {
   ctx.onStop(async () => {
     off();
     gate.stop();
+    peers?.close();
     await meter.stop();
   });
 }

@@ -1,6 +1,7 @@
 import { networkOf } from '../../src/lib/cidr.ts';
 import { createLru } from '../../src/lib/lru.ts';
 import { type Clock, GateRefusal } from '../../src/plugin/plugin.ts';
+import type { OpenThreadLine } from '../../src/ports/thread-line.ts';
 import type { Limits } from './plans.ts';
 
 export type Buckets = Map<string, Bucket>;
@@ -26,11 +27,12 @@ export function takeTokens(
   limits: RateLimits,
   demand: Demand,
   time: { readonly nowMs: number; readonly unixMs: number },
+  sharing: Sharing | null = null,
 ): Headers | GateRefusal {
   let scarcest: Bucket | null = null;
   let empty: Bucket | null = null;
   for (const group of demand.groups) {
-    const bucket = bucketOf(buckets, limits, group, time.nowMs);
+    const bucket = bucketOf(buckets, limits, group, time.nowMs, sharing);
     if (bucket === null) continue;
     fill(bucket, time.nowMs);
     if (scarcest === null || bucket.tokens < scarcest.tokens) scarcest = bucket;
@@ -41,19 +43,33 @@ export function takeTokens(
   if (scarcest === null) return NO_HEADERS;
   for (const group of demand.groups) {
     const bucket = buckets.get(group);
-    if (bucket !== undefined && limits.ratePerSecond.has(group)) take(bucket, demand.counts?.get(group) ?? 1);
+    if (bucket === undefined || !limits.ratePerSecond.has(group)) continue;
+    const count = demand.counts?.get(group) ?? 1;
+    take(bucket, count);
+    sharing?.peers.took(`${sharing.owner} ${group}`, count, bucket.tokens);
   }
   return headersOf(scarcest, time.unixMs);
 }
 
 /** Null: the group has no limit. */
-function bucketOf(buckets: Buckets, limits: RateLimits, group: string, nowMs: number): Bucket | null {
+function bucketOf(
+  buckets: Buckets,
+  limits: RateLimits,
+  group: string,
+  nowMs: number,
+  sharing: Sharing | null,
+): Bucket | null {
   const rate = limits.ratePerSecond.get(group);
   if (rate === undefined) return null;
   const known = buckets.get(group);
   if (known === undefined) {
     const made = createBucket(rate, limits.burstFactor, nowMs);
     buckets.set(group, made);
+    const left = sharing?.peers.join(`${sharing.owner} ${group}`, nowMs, (count) => {
+      made.tokens -= count;
+      made.heard += count;
+    });
+    if (left != null) made.tokens = Math.min(made.capacity, left.tokens + (left.ageMs / 1_000) * rate);
     return made;
   }
   if (known.ratePerSecond !== rate) {
@@ -85,6 +101,8 @@ export interface Bucket {
   overflow: number;
   /** Taken here and not yet written. */
   unwritten: number;
+  /** Taken by other processes of this daemon, and not yet found in the store. */
+  heard: number;
   /** Total taken by all processes at the last read; null before the first. */
   seen: number | null;
 }
@@ -96,7 +114,7 @@ function capacityOf(ratePerSecond: number, burstFactor: number): number {
 
 export function createBucket(ratePerSecond: number, burstFactor: number, nowMs: number): Bucket {
   const capacity = capacityOf(ratePerSecond, burstFactor);
-  return { tokens: capacity, atMs: nowMs, ratePerSecond, capacity, overflow: 0, unwritten: 0, seen: null };
+  return { tokens: capacity, atMs: nowMs, ratePerSecond, capacity, overflow: 0, unwritten: 0, heard: 0, seen: null };
 }
 
 /** Changes the rate; the tokens in the bucket stay, up to the new capacity. */
@@ -127,10 +145,73 @@ export function take(bucket: Bucket, count: number): void {
  * by the others, first from the tokens that overflowed here.
  */
 export function learn(bucket: Bucket, all: number, written: number): void {
-  const others = bucket.seen === null ? 0 : Math.max(0, all - bucket.seen - written);
+  const found = bucket.seen === null ? 0 : Math.max(0, all - bucket.seen - written);
+  const others = Math.max(0, found - bucket.heard);
+  bucket.heard = bucket.seen === null ? 0 : Math.max(0, bucket.heard - found);
   bucket.seen = all;
   bucket.tokens -= Math.max(0, others - bucket.overflow);
   bucket.overflow = 0;
+}
+
+/** Whose buckets these are, and who else takes from them. */
+interface Sharing {
+  readonly owner: string;
+  readonly peers: RatePeers;
+}
+
+/** The other processes of the API of this daemon: they hear within milliseconds what was taken here, long before it is in the store. */
+export interface RatePeers {
+  took(name: string, count: number, left: number): void;
+  /**
+   * `heard` is called with what others take from now on. Returns the tokens that they left at last, and how long ago; null: they have taken
+   * nothing lately.
+   */
+  join(
+    name: string,
+    nowMs: number,
+    heard: (count: number) => void,
+  ): { readonly tokens: number; readonly ageMs: number } | null;
+  close(): void;
+}
+
+/** Buckets that peers know of. */
+const MAX_SHARED = 50_000;
+const TELL_MS = 5;
+
+/** Name, count, tokens left. */
+type Taken = readonly [string, number, number];
+
+export function createRatePeers(open: OpenThreadLine, clock: Clock): RatePeers {
+  const listeners = createLru<string, (count: number) => void>({ max: MAX_SHARED });
+  const last = createLru<string, { readonly tokens: number; readonly atMs: number }>({ max: MAX_SHARED });
+  const untold = new Map<string, Taken>();
+  let cancel: (() => void) | null = null;
+  const line = open('rates', (message) => {
+    for (const [name, count, tokens] of (message as { readonly taken: readonly Taken[] }).taken) {
+      last.set(name, { tokens, atMs: clock.monotonic() });
+      listeners.get(name)?.(count);
+    }
+  });
+  const tell = () => {
+    cancel = null;
+    line.post({ taken: [...untold.values()] });
+    untold.clear();
+  };
+  return {
+    took(name, count, left) {
+      untold.set(name, [name, count + (untold.get(name)?.[1] ?? 0), left]);
+      cancel ??= clock.timeout(TELL_MS, tell);
+    },
+    join(name, nowMs, heard) {
+      listeners.set(name, heard);
+      const known = last.get(name);
+      return known === undefined ? null : { tokens: known.tokens, ageMs: nowMs - known.atMs };
+    },
+    close() {
+      cancel?.();
+      line.close();
+    },
+  };
 }
 
 /** Whole seconds until the next call may pass; at least 1. */

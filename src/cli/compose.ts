@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { dirname } from 'node:path';
 import { openBus, threadLines } from '../adapters/bus/index.ts';
+import type { Line } from '../adapters/bus/postgres-line.ts';
 import { createYellowstoneStream } from '../adapters/chain/geyser/block-stream.ts';
 import {
   createChainReader,
@@ -20,6 +21,7 @@ import { CodedError } from '../lib/coded-error.ts';
 import { derived } from '../lib/reloadable.ts';
 import type { Bus } from '../ports/bus.ts';
 import type { BlockStream, ChainId } from '../ports/chain.ts';
+import type { OpenThreadLine } from '../ports/thread-line.ts';
 import type { UpstreamConfig } from '../ports/upstream.ts';
 import { EXIT } from '../runtime/errors.ts';
 import { openStore } from '../store/index.ts';
@@ -34,21 +36,25 @@ export interface SharedParts {
   readonly isConnected: boolean;
   /** Lock of the embedded database. */
   readonly lock: WriteLock | null;
+  /** Lines of the bus to other processes of this daemon. */
+  readonly lines: readonly Line[];
+  /** To the other processes of the API of this daemon; null: there is one. */
+  readonly openApiLine: OpenThreadLine | null;
 }
 
-const ALONE: SharedParts = { channel: null, isConnected: false, lock: null };
+const ALONE: SharedParts = { channel: null, isConnected: false, lock: null, lines: [], openApiLine: null };
 
 /** The adapters of a real daemon; `configFile` is the source of its configuration. The caller must close the bus. */
 export function composeParts(
   core: CoreConfig,
   log: RootLog = createLog(core.log),
-  { channel, isConnected, lock }: SharedParts = ALONE,
+  { channel, isConnected, lock, lines, openApiLine }: SharedParts = ALONE,
   configFile: string | null = null,
 ): DaemonParts {
   const clock = createSystemClock();
   const random = createSystemRandom();
   const shared = { clock, random, log, core };
-  const bus = openBus({ channel, storeUrl: isConnected ? core.store.url : null, clock, random, log });
+  const bus = openBus({ channel, storeUrl: isConnected ? core.store.url : null, lines, clock, random, log });
   const outages = outageBook(bus);
   const archives = archiveAddresses(core);
   const packages = configFile === null ? process.cwd() : dirname(configFile);
@@ -64,6 +70,7 @@ export function composeParts(
     openStore: (config, dataDir) => openStore(config, dataDir, lock ?? undefined),
     bus,
     openThreadLine: threadLines(channel ?? `parhelion-${process.pid}-${randomUUID()}`),
+    openApiLine,
     ...(archives === null
       ? {}
       : { archiveEngine: (chain, owns) => createArchiveEngine({ address: archives[chain], packages, owns }) }),

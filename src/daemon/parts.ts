@@ -47,6 +47,8 @@ export interface DaemonParts {
   readonly bus: Bus;
   /** Connects the threads of this process. */
   readonly openThreadLine: OpenThreadLine;
+  /** To the other processes of the API of this daemon; null: there is one. */
+  readonly openApiLine: OpenThreadLine | null;
   /** Shared by the daemons of one process, so that each schema is compiled once; default: a new one. */
   readonly validator?: Validator;
   /** Changes the minimum level of `log`, for reloads. */

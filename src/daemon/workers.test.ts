@@ -23,6 +23,7 @@ interface FakeMember extends WorkerHandle {
 function fakeMember(role: Role, commands: Partial<WorkerCommands>): FakeMember {
   let fail: (reason: unknown) => void = () => undefined;
   const worker: FakeMember = {
+    name: role,
     role,
     asked: [],
     ended: 0,

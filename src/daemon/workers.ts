@@ -1,6 +1,5 @@
 import type { CoreConfig } from '../config/core.ts';
 import { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
-import type { Role } from '../ports/daemon-view.ts';
 import type { Log } from '../ports/log.ts';
 import type { Metrics } from '../ports/metrics.ts';
 import type { CheckResult, ConfigValues, MetricFamily, WorkerCommands, WorkerHandle } from '../ports/workers.ts';
@@ -23,7 +22,7 @@ export interface Workers {
   /** The checks of all workers, prefixed with their role, and whether each worker answers. */
   checks(): Promise<readonly CheckResult[]>;
   /** Metrics of the workers that answer within a second. */
-  metrics(): Promise<readonly { readonly role: Role; readonly families: readonly MetricFamily[] }[]>;
+  metrics(): Promise<readonly { readonly role: string; readonly families: readonly MetricFamily[] }[]>;
   /** All workers or none: if one refuses, the others go back to `before`. Errors: PLUGIN_RELOAD_REFUSED, ROLE_SILENT. */
   takeConfig(next: ConfigValues, before: ConfigValues): Promise<void>;
   /** Drains all workers within the time limit of drains. Never rejects. */
@@ -59,14 +58,14 @@ export function createWorkers({ handles, lifecycle, metrics, log }: WorkersOptio
       return { value: await worker.ask(command, timeoutMs, ...args) };
     } catch (error) {
       if (hasEnded(error)) return { error };
-      silent.with(worker.role, command).add();
-      log.warn({ worker: worker.role, command, code: codeOf(error), error: messageOf(error) }, 'a role did not answer');
+      silent.with(worker.name, command).add();
+      log.warn({ worker: worker.name, command, code: codeOf(error), error: messageOf(error) }, 'a role did not answer');
       return { error };
     }
   }
 
   async function checksOf(worker: WorkerHandle): Promise<readonly CheckResult[]> {
-    const { role } = worker;
+    const { name: role } = worker;
     if (!isStarted) return [{ name: `role ${role}`, ok: false, detail: 'starts' }];
     const found = await tryAsk(worker, 'checks', CHECKS_TIMEOUT_MS);
     if (!('value' in found)) return [{ name: `role ${role}`, ok: false, detail: whyNot(found.error) }];
@@ -78,7 +77,7 @@ export function createWorkers({ handles, lifecycle, metrics, log }: WorkersOptio
     await tryAsk(worker, 'stop', lifecycle.stopTimeoutMs + WAY_MS);
     await worker
       .end()
-      .catch((error: unknown) => log.error({ worker: worker.role, error: messageOf(error) }, 'not ended'));
+      .catch((error: unknown) => log.error({ worker: worker.name, error: messageOf(error) }, 'not ended'));
   }
 
   return {
@@ -96,7 +95,7 @@ export function createWorkers({ handles, lifecycle, metrics, log }: WorkersOptio
         handles.map(async (worker) => ({ worker, found: await tryAsk(worker, 'metrics', METRICS_TIMEOUT_MS) })),
       );
       return answers.flatMap(({ worker, found }) =>
-        'value' in found ? [{ role: worker.role, families: found.value as readonly MetricFamily[] }] : [],
+        'value' in found ? [{ role: worker.name, families: found.value as readonly MetricFamily[] }] : [],
       );
     },
     async takeConfig(next, before) {
@@ -109,7 +108,7 @@ export function createWorkers({ handles, lifecycle, metrics, log }: WorkersOptio
           // A worker that refused has changed nothing; a silent one may have.
           const changed = asked.filter((other) => other !== worker || codeOf(error) === 'ROLE_SILENT');
           for (const other of changed.toReversed()) await tryAsk(other, 'takeConfig', RELOAD_TIMEOUT_MS, before);
-          throw refusedBy(worker.role, error);
+          throw refusedBy(worker.name, error);
         }
       }
     },
@@ -125,7 +124,7 @@ export function createWorkers({ handles, lifecycle, metrics, log }: WorkersOptio
   };
 }
 
-function refusedBy(role: Role, error: unknown): CodedError {
+function refusedBy(role: string, error: unknown): CodedError {
   return new CodedError(
     'PLUGIN_RELOAD_REFUSED',
     `the role ${role} refused the new configuration: ${messageOf(error)}`,

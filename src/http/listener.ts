@@ -6,7 +6,7 @@ import {
   type ServerResponse,
   STATUS_CODES,
 } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Server as NetServer } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
 import type { HttpMeter } from './meter.ts';
@@ -106,14 +106,23 @@ function malformedStatus(error: Error & { rawPacket?: Buffer }, targetLimitBytes
   return isTarget ? [414, 'Request target too long'] : [431, 'Request headers too large'];
 }
 
-type ListenTarget = { readonly host: string; readonly port: number } | { readonly fd: number };
+type ListenTarget =
+  | { readonly host: string; readonly port: number }
+  | { readonly fd: number }
+  /** A listener of the main process: both accept. */
+  | { readonly shared: NetServer };
 
 /** Binds a server. Throws HTTP_PORT_TAKEN or HTTP_LISTEN_FAILED. */
 export function listenOn(server: Server, target: ListenTarget): Promise<AddressInfo> {
   return new Promise((resolve, reject) => {
     const onError = (error: Error) => {
       server.off('listening', onListening);
-      const where = 'fd' in target ? `descriptor ${target.fd}` : `${target.host}:${target.port}`;
+      const where =
+        'fd' in target
+          ? `descriptor ${target.fd}`
+          : 'shared' in target
+            ? 'a listener of the main process'
+            : `${target.host}:${target.port}`;
       const taken = codeOf(error) === 'EADDRINUSE';
       const text = taken ? `${where} is in use by another process` : `cannot listen on ${where}: ${messageOf(error)}`;
       reject(new CodedError(taken ? 'HTTP_PORT_TAKEN' : 'HTTP_LISTEN_FAILED', text, { cause: error, exitCode: 75 }));
@@ -127,7 +136,8 @@ export function listenOn(server: Server, target: ListenTarget): Promise<AddressI
     };
     server.once('error', onError);
     server.once('listening', onListening);
-    server.listen('fd' in target ? { ...target, backlog: INHERITED_BACKLOG } : target);
+    if ('shared' in target) server.listen(target.shared, INHERITED_BACKLOG);
+    else server.listen('fd' in target ? { ...target, backlog: INHERITED_BACKLOG } : target);
   });
 }
 

@@ -1,3 +1,4 @@
+import type { Server, Socket } from 'node:net';
 import type { Role } from './daemon-view.ts';
 
 /** One metric with its samples, as passed between threads. */
@@ -29,12 +30,14 @@ export interface ConfigValues {
   readonly values: Readonly<Record<string, unknown>>;
 }
 
-/** Commands of the main thread to a role in another thread. Arguments and answers are plain data. */
+/** Commands of the main thread to a role in another thread or process. Arguments and answers are plain data. */
 export interface WorkerCommands {
   /** Runs all start stages. Errors: those of the stage that failed. */
   start(): Promise<void>;
   /** Answers as soon as the event loop runs. */
   ping(): Promise<void>;
+  /** Only processes of the API: opens the listeners that were passed before. */
+  listen(): Promise<void>;
   checks(): Promise<readonly CheckResult[]>;
   metrics(): Promise<readonly MetricFamily[]>;
   /** Assigns all values: those of the keys that need a restart have not changed. */
@@ -45,8 +48,10 @@ export interface WorkerCommands {
   stop(): Promise<void>;
 }
 
-/** A role in another thread, as seen by the main thread. */
+/** A role in another thread or process, as seen by the main thread. */
 export interface WorkerHandle {
+  /** Unique in the daemon: the role, or `api-2` for the second process of the API. */
+  readonly name: string;
   readonly role: Role;
   /** Errors: ROLE_SILENT after `timeoutMs` (null: no time limit), ROLE_ENDED, and the errors of the command. */
   ask<D extends keyof WorkerCommands>(
@@ -56,6 +61,26 @@ export interface WorkerHandle {
   ): Promise<Awaited<ReturnType<WorkerCommands[D]>>>;
   /** Resolves with the reason when the worker cannot continue, or ended unexpectedly. */
   readonly failed: Promise<unknown>;
-  /** Terminates the thread, whatever it is doing. */
+  /** Terminates the thread or process, whatever it is doing. */
   end(): Promise<void>;
+}
+
+/** A connection that asks for a websocket, with the bytes of its request. `listener` is the place of its listener in the list. */
+export interface HandedSocket {
+  readonly listener: number;
+  readonly socket: Socket;
+  readonly bytes: Buffer;
+}
+
+/** A further process of the API: it accepts connections of the same listeners, and hands websockets to the main process. */
+export interface ApiProcess extends WorkerHandle {
+  /** Lets it accept connections of these listeners. `release`: whether it has to leave them as soon as it drains. */
+  listen(listeners: readonly Server[], release: boolean): Promise<void>;
+  onSocket(take: (handed: HandedSocket) => void): void;
+}
+
+/** What a further process of the API gets from the main process. */
+export interface SharedListeners {
+  readonly listeners: readonly Server[];
+  readonly release: boolean;
 }

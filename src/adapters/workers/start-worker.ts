@@ -1,18 +1,21 @@
+import { fork } from 'node:child_process';
+import { type Server, Socket } from 'node:net';
 import { extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
 import { CodedError, messageOf } from '../../lib/coded-error.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { Role } from '../../ports/daemon-view.ts';
-import type { WorkerHandle } from '../../ports/workers.ts';
+import type { ApiProcess, HandedSocket, WorkerHandle } from '../../ports/workers.ts';
 import { EXIT } from '../../runtime/errors.ts';
-import { fromErrorData, type LogWritten, type WorkerCommand, type WorkerMessage } from './wire.ts';
+import { fromErrorData, type LogWritten, type ToApiProcess, type WorkerCommand, type WorkerMessage } from './wire.ts';
 
-export interface WorkerOptions {
+interface WorkerOptions {
+  readonly name: string;
   readonly role: Role;
-  /** Module that the thread runs. */
+  /** Module that the worker runs. */
   readonly entry: URL;
-  /** Plain data for it, read there as `workerData`. */
+  /** Plain data for it: `workerData` of a thread, the first message of a process. */
   readonly data: unknown;
   readonly clock: Clock;
   /** Receives complete lines of its log. */
@@ -21,53 +24,121 @@ export interface WorkerOptions {
   readonly gone?: () => void;
 }
 
+/** Starts a thread for a role. It loads its modules at once and opens nothing before the command `start`. */
+export function startWorker(options: WorkerOptions): WorkerHandle {
+  const worker = startThread(options.entry, options.data);
+  const exited = new Promise<void>((resolve) => void worker.once('exit', () => resolve()));
+  const { ended, take, handle } = superviseWorker(
+    options,
+    (message) => worker.postMessage(message),
+    async () => {
+      await Promise.all([exited, worker.terminate()]);
+    },
+  );
+  worker.on('message', take);
+  worker.on('error', (error) => ended(crashed(options.name, error)));
+  worker.on('exit', (code) => {
+    ended(endedWith(`the thread of the role ${options.name}`, code));
+    options.gone?.();
+  });
+  return handle;
+}
+
+export interface ApiProcessOptions extends WorkerOptions {
+  /** Messages of the bus and of the line between the processes of the API. */
+  readonly onParcel: (parcel: unknown) => void;
+  readonly onLine: (name: string, message: unknown) => void;
+}
+
+/** As `ApiProcess`, with what the lines of the main process need. */
+export interface StartedApiProcess extends ApiProcess {
+  send(message: ToApiProcess): void;
+}
+
+/** Starts a further process of the API, as `startWorker` does a thread. It ends with this process. */
+export function startApiProcess(options: ApiProcessOptions): StartedApiProcess {
+  const child = fork(options.entry, { serialization: 'advanced', stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
+  const exited = new Promise<void>((resolve) => void child.once('exit', () => resolve()));
+  // A message to a process that has just ended is lost, as its answer is.
+  const post = (message: object, handle?: Server) =>
+    void (child.connected && child.send(message, handle, () => undefined));
+  let onSocket: (handed: HandedSocket) => void = ({ socket }) => socket.destroy();
+  const { ended, take, handle } = superviseWorker(options, post, async () => {
+    child.kill('SIGKILL');
+    await exited;
+  });
+  child.on('message', (message, passed) => {
+    const sent = message as WorkerMessage;
+    if (sent.kind === 'parcel') options.onParcel(sent.parcel);
+    else if (sent.kind === 'line') options.onLine(sent.name, sent.message);
+    else if (sent.kind !== 'socket') take(sent);
+    // Without one the client had gone before it was sent.
+    else if (passed instanceof Socket)
+      onSocket({ listener: sent.listener, socket: passed, bytes: Buffer.from(sent.bytes) });
+  });
+  child.once('error', (error) => ended(crashed(options.name, error)));
+  child.once('exit', (code, signal) => ended(endedWith(`the process ${options.name}`, code ?? signal)));
+  post({ data: options.data } satisfies ToApiProcess);
+  return {
+    ...handle,
+    send: post,
+    async listen(listeners, release) {
+      listeners.forEach((listener, place) => {
+        post({ listener: place, of: listeners.length, release } satisfies ToApiProcess, listener);
+      });
+      await handle.ask('listen', LISTEN_TIMEOUT_MS);
+    },
+    onSocket(fn) {
+      onSocket = fn;
+    },
+  };
+}
+
+const LISTEN_TIMEOUT_MS = 10_000;
+
 interface Waiting {
   resolve(value: unknown): void;
   reject(error: unknown): void;
 }
 
-/** Starts a thread for a role. It loads its modules at once and opens nothing before the command `start`. */
-export function startWorker(options: WorkerOptions): WorkerHandle {
-  const { role, clock } = options;
-  const worker = startThread(options.entry, options.data);
-  const exited = new Promise<void>((resolve) => void worker.once('exit', () => resolve()));
+/** Commands and answers of a worker, whatever it runs in. */
+function superviseWorker(
+  { name, role, clock, writeLog }: WorkerOptions,
+  post: (message: WorkerCommand | LogWritten) => void,
+  terminate: () => Promise<void>,
+) {
   const waiting = new Map<number, Waiting>();
   const failure = createFailure();
   let nextId = 1;
-  let ended: CodedError | null = null;
+  let over: CodedError | null = null;
   let isEnding = false;
 
-  const end = (reason: CodedError): void => {
-    if (ended !== null) return;
-    ended = reason;
+  const ended = (reason: CodedError): void => {
+    if (over !== null) return;
+    over = reason;
     for (const { reject } of waiting.values()) reject(reason);
     waiting.clear();
     if (!isEnding) failure.report(reason);
   };
-  worker.on('message', (message: WorkerMessage) => {
+  const take = (message: WorkerMessage): void => {
     if (message.kind === 'log') {
-      options.writeLog(message.lines);
-      worker.postMessage({ taken: message.lines.length } satisfies LogWritten);
+      writeLog(message.lines);
+      post({ taken: message.lines.length });
     } else if (message.kind === 'fatal') failure.report(fromErrorData(message.error));
-    else {
+    else if (message.kind === 'answer' || message.kind === 'error') {
       const asker = waiting.get(message.id);
       waiting.delete(message.id);
       if (message.kind === 'answer') asker?.resolve(message.value);
       else asker?.reject(fromErrorData(message.error));
     }
-  });
-  worker.on('error', (error) => end(crashed(role, error)));
-  worker.on('exit', (code) => {
-    end(new CodedError('ROLE_ENDED', `the thread of the role ${role} ended with ${code}`, { exitCode: EXIT.bug }));
-    options.gone?.();
-  });
+  };
 
-  return {
-    role,
+  const handle: WorkerHandle = {
+    ...{ name, role },
     failed: failure.reported,
     ask(command, timeoutMs, ...args) {
       return new Promise((resolve, reject) => {
-        if (ended !== null) return reject(ended);
+        if (over !== null) return reject(over);
         const id = nextId++;
         const cancel = timeoutMs === null ? () => undefined : clock.timeout(timeoutMs, () => giveUp(id));
         const finish = () => {
@@ -84,19 +155,23 @@ export function startWorker(options: WorkerOptions): WorkerHandle {
             reject(error as Error);
           },
         });
-        worker.postMessage({ id, command, args } satisfies WorkerCommand);
+        post({ id, command, args });
       });
       function giveUp(id: number): void {
-        const text = `the role ${role} did not do "${command}" within ${timeoutMs} ms`;
-        waiting.get(id)?.reject(new CodedError('ROLE_SILENT', text, { facts: { role, command } }));
+        const text = `the role ${name} did not do "${command}" within ${timeoutMs} ms`;
+        waiting.get(id)?.reject(new CodedError('ROLE_SILENT', text, { facts: { role: name, command } }));
       }
     },
     async end() {
       isEnding = true;
-      await Promise.all([exited, worker.terminate()]);
+      await terminate();
     },
   };
+  return { ended, take, handle };
 }
+
+const endedWith = (what: string, code: number | string | null): CodedError =>
+  new CodedError('ROLE_ENDED', `${what} ended with ${code}`, { exitCode: EXIT.bug });
 
 /** The first reason counts; an unobserved rejection is harmless. */
 function createFailure() {
@@ -107,7 +182,7 @@ function createFailure() {
   return { reported, report };
 }
 
-function crashed(role: Role, error: unknown): CodedError {
+function crashed(role: string, error: unknown): CodedError {
   const isMemory = (error as { readonly code?: unknown } | null)?.code === 'ERR_WORKER_OUT_OF_MEMORY';
   const exitCode = isMemory ? EXIT.temporary : EXIT.bug;
   return new CodedError('ROLE_CRASHED', `the role ${role} crashed: ${messageOf(error)}`, { exitCode, cause: error });
