@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import { totalmem } from 'node:os';
 import { networkOf } from './lib/cidr.ts';
 import { GateRefusal } from './plugin/request.ts';
@@ -16,7 +15,7 @@ import {
 } from './ports/access.ts';
 import type { Clock } from './ports/clock.ts';
 import type { Counter, Gauge, Metrics } from './ports/metrics.ts';
-import type { OpenThreadLine } from './ports/thread-line.ts';
+import type { ApiPeers } from './ports/workers.ts';
 
 /**
  * Shared resources that one project could exhaust: bytes, sockets, subscriptions, calls. Each project has the limits of its plan; all
@@ -79,8 +78,7 @@ export function answerRoom(memoryBytes = process.constrainedMemory?.() || totalm
 }
 
 /** The other processes of the API of this daemon, which hold for the same tenants. */
-export interface BudgetPeers {
-  readonly open: OpenThreadLine;
+interface BudgetPeers extends Pick<ApiPeers, 'name' | 'answer' | 'askOthers'> {
   readonly clock: Clock;
 }
 
@@ -180,18 +178,20 @@ interface Elsewhere {
 /** A holding that lasts is known everywhere after this time; most are over before. */
 const TELL_MS = 10;
 
-function createElsewhere({ open, clock }: BudgetPeers): Elsewhere {
+function createElsewhere({ name, answer, askOthers, clock }: BudgetPeers): Elsewhere {
   const totals = new Map<string, number>();
   const bySender = new Map<string, Map<string, number>>();
   const changed = new Set<Account>();
   const told = new Map<string, number>();
-  const own = randomUUID();
   let isScheduled = false;
-  const line = open('budgets', (message) => {
-    const { from, held } = message as { readonly from: string; readonly held: readonly (readonly [string, number])[] };
+  /** The first message of a process that was started again replaces what its earlier life held. */
+  let isFirst = true;
+  answer('budgets', (message) => {
+    const { from, first, held } = message as HeldElsewhere;
     const known = bySender.get(from) ?? new Map<string, number>();
     bySender.set(from, known);
-    for (const [key, amount] of held) {
+    const gone = first ? [...known.keys()].map((key) => [key, 0] as const) : [];
+    for (const [key, amount] of [...gone, ...held]) {
       const total = (totals.get(key) ?? 0) - (known.get(key) ?? 0) + amount;
       setOrDrop(known, key, amount);
       setOrDrop(totals, key, total);
@@ -206,7 +206,9 @@ function createElsewhere({ open, clock }: BudgetPeers): Elsewhere {
       setOrDrop(told, account.key, account.held);
     }
     changed.clear();
-    if (held.length > 0) line.post({ from: own, held });
+    if (held.length === 0) return;
+    void askOthers('budgets', { from: name, first: isFirst, held } satisfies HeldElsewhere).catch(() => undefined);
+    isFirst = false;
   };
   return {
     heldOf: ({ key }) => totals.get(key) ?? 0,
@@ -217,6 +219,12 @@ function createElsewhere({ open, clock }: BudgetPeers): Elsewhere {
       clock.timeout(TELL_MS, tell);
     },
   };
+}
+
+interface HeldElsewhere {
+  readonly from: string;
+  readonly first: boolean;
+  readonly held: readonly (readonly [string, number])[];
 }
 
 function setOrDrop(amounts: Map<string, number>, key: string, amount: number): void {

@@ -1,7 +1,7 @@
 import { networkOf } from '../../src/lib/cidr.ts';
 import { createLru } from '../../src/lib/lru.ts';
 import { type Clock, GateRefusal } from '../../src/plugin/plugin.ts';
-import type { OpenThreadLine } from '../../src/ports/thread-line.ts';
+import type { ApiPeers } from '../../src/ports/workers.ts';
 import type { Limits } from './plans.ts';
 
 export type Buckets = Map<string, Bucket>;
@@ -27,12 +27,11 @@ export function takeTokens(
   limits: RateLimits,
   demand: Demand,
   time: { readonly nowMs: number; readonly unixMs: number },
-  sharing: Sharing | null = null,
 ): Headers | GateRefusal {
   let scarcest: Bucket | null = null;
   let empty: Bucket | null = null;
   for (const group of demand.groups) {
-    const bucket = bucketOf(buckets, limits, group, time.nowMs, sharing);
+    const bucket = bucketOf(buckets, limits, group, time.nowMs);
     if (bucket === null) continue;
     fill(bucket, time.nowMs);
     if (scarcest === null || bucket.tokens < scarcest.tokens) scarcest = bucket;
@@ -43,33 +42,19 @@ export function takeTokens(
   if (scarcest === null) return NO_HEADERS;
   for (const group of demand.groups) {
     const bucket = buckets.get(group);
-    if (bucket === undefined || !limits.ratePerSecond.has(group)) continue;
-    const count = demand.counts?.get(group) ?? 1;
-    take(bucket, count);
-    sharing?.peers.took(`${sharing.owner} ${group}`, count, bucket.tokens);
+    if (bucket !== undefined && limits.ratePerSecond.has(group)) take(bucket, demand.counts?.get(group) ?? 1);
   }
   return headersOf(scarcest, time.unixMs);
 }
 
 /** Null: the group has no limit. */
-function bucketOf(
-  buckets: Buckets,
-  limits: RateLimits,
-  group: string,
-  nowMs: number,
-  sharing: Sharing | null,
-): Bucket | null {
+function bucketOf(buckets: Buckets, limits: RateLimits, group: string, nowMs: number): Bucket | null {
   const rate = limits.ratePerSecond.get(group);
   if (rate === undefined) return null;
   const known = buckets.get(group);
   if (known === undefined) {
     const made = createBucket(rate, limits.burstFactor, nowMs);
     buckets.set(group, made);
-    const left = sharing?.peers.join(`${sharing.owner} ${group}`, nowMs, (count) => {
-      made.tokens -= count;
-      made.heard += count;
-    });
-    if (left != null) made.tokens = Math.min(made.capacity, left.tokens + (left.ageMs / 1_000) * rate);
     return made;
   }
   if (known.ratePerSecond !== rate) {
@@ -101,8 +86,6 @@ export interface Bucket {
   overflow: number;
   /** Taken here and not yet written. */
   unwritten: number;
-  /** Taken by other processes of this daemon, and not yet found in the store. */
-  heard: number;
   /** Total taken by all processes at the last read; null before the first. */
   seen: number | null;
 }
@@ -114,7 +97,7 @@ function capacityOf(ratePerSecond: number, burstFactor: number): number {
 
 export function createBucket(ratePerSecond: number, burstFactor: number, nowMs: number): Bucket {
   const capacity = capacityOf(ratePerSecond, burstFactor);
-  return { tokens: capacity, atMs: nowMs, ratePerSecond, capacity, overflow: 0, unwritten: 0, heard: 0, seen: null };
+  return { tokens: capacity, atMs: nowMs, ratePerSecond, capacity, overflow: 0, unwritten: 0, seen: null };
 }
 
 /** Changes the rate; the tokens in the bucket stay, up to the new capacity. */
@@ -145,72 +128,189 @@ export function take(bucket: Bucket, count: number): void {
  * by the others, first from the tokens that overflowed here.
  */
 export function learn(bucket: Bucket, all: number, written: number): void {
-  const found = bucket.seen === null ? 0 : Math.max(0, all - bucket.seen - written);
-  const others = Math.max(0, found - bucket.heard);
-  bucket.heard = bucket.seen === null ? 0 : Math.max(0, bucket.heard - found);
+  const others = bucket.seen === null ? 0 : Math.max(0, all - bucket.seen - written);
   bucket.seen = all;
   bucket.tokens -= Math.max(0, others - bucket.overflow);
   bucket.overflow = 0;
 }
 
-/** Whose buckets these are, and who else takes from them. */
-interface Sharing {
-  readonly owner: string;
-  readonly peers: RatePeers;
+/** Whose buckets: a project's, or those of a client address without a key. */
+export interface RateOwner {
+  readonly projectId: string;
+  readonly network: string | null;
 }
 
-/** The other processes of the API of this daemon: they hear within milliseconds what was taken here, long before it is in the store. */
-export interface RatePeers {
-  took(name: string, count: number, left: number): void;
-  /**
-   * `heard` is called with what others take from now on. Returns the tokens that they left at last, and how long ago; null: they have taken
-   * nothing lately.
-   */
-  join(
-    name: string,
-    nowMs: number,
-    heard: (count: number) => void,
-  ): { readonly tokens: number; readonly ageMs: number } | null;
-  close(): void;
+/** Rates of a daemon with several processes of the API: the main process has the buckets, and the others ask it. */
+export interface RateLoan {
+  /** As `takeTokens`, in the main process unless an advance suffices. */
+  take(owner: RateOwner, limits: RateLimits, demand: Demand): Headers | GateRefusal | Promise<Headers | GateRefusal>;
+  /** As `take` for work that cannot wait: it is refused only when the last answer of the main process refuses it. */
+  takeNow(owner: RateOwner, limits: RateLimits, demand: Demand): Headers | GateRefusal;
+  stop(): void;
 }
 
-/** Buckets that peers know of. */
-const MAX_SHARED = 50_000;
-const TELL_MS = 5;
+/** Where the main process finds buckets; null: the owner does not exist. */
+export type FindBuckets = (owner: RateOwner) => Promise<{
+  readonly buckets: Buckets;
+  readonly limits: RateLimits;
+  /** To be called when tokens were taken. */
+  taken(): void;
+} | null>;
 
-/** Name, count, tokens left. */
-type Taken = readonly [string, number, number];
+/** A bucket with less than this has no advance: there every call is counted where it is decided. */
+const LEAST_FOR_ADVANCE = 100;
+/** All advances of a bucket are at most about one eighth of it. */
+const ADVANCE_PART = 8;
+/** What is left of an advance goes back after this time. */
+const ADVANCE_MS = 100;
+/** Buckets that a process keeps the last answer of. */
+const MAX_LOANS = 50_000;
 
-export function createRatePeers(open: OpenThreadLine, clock: Clock): RatePeers {
-  const listeners = createLru<string, (count: number) => void>({ max: MAX_SHARED });
-  const last = createLru<string, { readonly tokens: number; readonly atMs: number }>({ max: MAX_SHARED });
-  const untold = new Map<string, Taken>();
-  let cancel: (() => void) | null = null;
-  const line = open('rates', (message) => {
-    for (const [name, count, tokens] of (message as { readonly taken: readonly Taken[] }).taken) {
-      last.set(name, { tokens, atMs: clock.monotonic() });
-      listeners.get(name)?.(count);
+/** A question of a further process; `back` returns tokens of advances that were not used. */
+type RateQuestion =
+  | { readonly owner: RateOwner; readonly groups: readonly (readonly [string, number])[] }
+  | { readonly back: readonly { readonly owner: RateOwner; readonly group: string; readonly tokens: number }[] };
+
+/** The buckets after it, and the refusal if there is one. */
+interface RateAnswer {
+  readonly groups: readonly (readonly [group: string, tokens: number, advance: number])[];
+  readonly refusal: { readonly retryAfterS: number; readonly headers: Headers } | null;
+  readonly headers: Headers;
+}
+
+/** In the main process: answers the others. */
+export function lendRates(
+  { answer, count }: Pick<ApiPeers, 'answer' | 'count'>,
+  clock: Clock,
+  find: FindBuckets,
+): void {
+  async function lend(owner: RateOwner, groups: readonly (readonly [string, number])[]): Promise<RateAnswer> {
+    const found = await find(owner);
+    if (found === null) return { groups: [], refusal: null, headers: {} };
+    const { buckets, limits } = found;
+    const demand = { groups: groups.map(([group]) => group), counts: new Map(groups) };
+    const headers = takeTokens(buckets, limits, demand, { nowMs: clock.monotonic(), unixMs: clock.now() });
+    const isRefused = headers instanceof GateRefusal;
+    const after = demand.groups.flatMap((group): RateAnswer['groups'] => {
+      const bucket = buckets.get(group);
+      if (bucket === undefined) return [];
+      const isFull = !isRefused && bucket.tokens >= LEAST_FOR_ADVANCE;
+      const advance = isFull ? Math.floor(bucket.tokens / (ADVANCE_PART * (count - 1))) : 0;
+      take(bucket, advance);
+      return [[group, bucket.tokens, advance]];
+    });
+    found.taken();
+    if (!isRefused) return { groups: after, refusal: null, headers };
+    const { retryAfterS = 1, headers: shown = {} } = headers;
+    return { groups: after, refusal: { retryAfterS, headers: shown }, headers: {} };
+  }
+  answer('rates', async (message) => {
+    const question = message as RateQuestion;
+    if ('owner' in question) return await lend(question.owner, question.groups);
+    for (const { owner, group, tokens } of question.back) {
+      const bucket = (await find(owner))?.buckets.get(group);
+      if (bucket !== undefined) take(bucket, -tokens);
     }
+    return null;
   });
-  const tell = () => {
+}
+
+/** What a further process knows of a bucket of the main process. */
+interface Loan {
+  readonly owner: RateOwner;
+  readonly group: string;
+  /** As the main process described it, with the advance in it. */
+  readonly bucket: Bucket;
+  advance: number;
+  /** Whether the advance was used since the last look. */
+  isUsed: boolean;
+}
+
+/** In a further process. */
+export function borrowRates({ askMain }: Pick<ApiPeers, 'askMain'>, clock: Clock): RateLoan {
+  const loans = createLru<string, Loan>({ max: MAX_LOANS });
+  const advanced = new Set<Loan>();
+  let cancel: (() => void) | null = null;
+  const nameOf = ({ projectId, network }: RateOwner, group: string) => `${projectId} ${network ?? ''} ${group}`;
+
+  /** Null: the main process has to be asked. */
+  function takeHere(owner: RateOwner, limits: RateLimits, { groups, counts }: Demand): Headers | GateRefusal | null {
+    const nowMs = clock.monotonic();
+    const found: (readonly [Loan, number])[] = [];
+    let canTake = true;
+    for (const group of groups) {
+      if (!limits.ratePerSecond.has(group)) continue;
+      const loan = loans.get(nameOf(owner, group));
+      if (loan === undefined) return null;
+      fill(loan.bucket, nowMs);
+      // The others may have taken more since, never less.
+      if (loan.bucket.tokens < 1)
+        return new GateRefusal('rate', {
+          retryAfterS: waitS(loan.bucket),
+          headers: headersOf(loan.bucket, clock.now()),
+        });
+      const count = counts?.get(group) ?? 1;
+      canTake &&= loan.advance >= count;
+      found.push([loan, count]);
+    }
+    if (!canTake) return null;
+    let scarcest: Bucket | null = null;
+    for (const [loan, count] of found) {
+      loan.bucket.tokens -= count;
+      loan.advance -= count;
+      loan.isUsed = true;
+      if (scarcest === null || loan.bucket.tokens < scarcest.tokens) scarcest = loan.bucket;
+    }
+    return scarcest === null ? NO_HEADERS : headersOf(scarcest, clock.now());
+  }
+
+  async function ask(owner: RateOwner, limits: RateLimits, { groups, counts }: Demand): Promise<Headers | GateRefusal> {
+    const asked = groups.map((group) => [group, counts?.get(group) ?? 1] as const);
+    const answered = (await askMain('rates', { owner, groups: asked } satisfies RateQuestion)) as RateAnswer;
+    const nowMs = clock.monotonic();
+    for (const [group, tokens, advance] of answered.groups) {
+      const rate = limits.ratePerSecond.get(group);
+      if (rate === undefined) continue;
+      const name = nameOf(owner, group);
+      const before = loans.get(name)?.advance ?? 0;
+      const bucket = createBucket(rate, limits.burstFactor, nowMs);
+      const loan = { owner, group, bucket, advance: before + advance, isUsed: true };
+      bucket.tokens = tokens + loan.advance;
+      const earlier = loans.get(name);
+      if (earlier !== undefined) advanced.delete(earlier);
+      loans.set(name, loan);
+      if (loan.advance > 0) advanced.add(loan);
+    }
+    if (advanced.size > 0) cancel ??= clock.timeout(ADVANCE_MS, giveBack);
+    const { refusal, headers } = answered;
+    return refusal === null ? headers : new GateRefusal('rate', refusal);
+  }
+
+  function giveBack(): void {
     cancel = null;
-    line.post({ taken: [...untold.values()] });
-    untold.clear();
-  };
+    const back: { owner: RateOwner; group: string; tokens: number }[] = [];
+    for (const loan of advanced) {
+      if (loan.isUsed && loan.advance > 0) {
+        loan.isUsed = false;
+        continue;
+      }
+      advanced.delete(loan);
+      if (loan.advance > 0) back.push({ owner: loan.owner, group: loan.group, tokens: loan.advance });
+      loan.advance = 0;
+    }
+    if (back.length > 0) void askMain('rates', { back } satisfies RateQuestion).catch(() => undefined);
+    if (advanced.size > 0) cancel = clock.timeout(ADVANCE_MS, giveBack);
+  }
+
   return {
-    took(name, count, left) {
-      untold.set(name, [name, count + (untold.get(name)?.[1] ?? 0), left]);
-      cancel ??= clock.timeout(TELL_MS, tell);
+    take: (owner, limits, demand) => takeHere(owner, limits, demand) ?? ask(owner, limits, demand),
+    takeNow(owner, limits, demand) {
+      const here = takeHere(owner, limits, demand);
+      if (here !== null) return here;
+      void ask(owner, limits, demand).catch(() => undefined);
+      return NO_HEADERS;
     },
-    join(name, nowMs, heard) {
-      listeners.set(name, heard);
-      const known = last.get(name);
-      return known === undefined ? null : { tokens: known.tokens, ageMs: nowMs - known.atMs };
-    },
-    close() {
-      cancel?.();
-      line.close();
-    },
+    stop: () => cancel?.(),
   };
 }
 

@@ -46,8 +46,7 @@ async function makeDaemon(): Promise<Daemon> {
       log,
       {
         ...{ channel: data.channel, isConnected: false, lock },
-        lines: api === null ? [] : [api.busLine],
-        openApiLine: api?.openLine ?? null,
+        peers: api?.peersOf(data.processes, data.name) ?? null,
       },
       data.config.file,
     ),

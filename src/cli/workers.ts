@@ -3,8 +3,8 @@ import { extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { createSystemClock } from '../adapters/clock.ts';
 import type { RootLog } from '../adapters/log.ts';
-import { createApiLines } from '../adapters/workers/api-process.ts';
-import { type StartedApiProcess, startApiProcess, startWorker } from '../adapters/workers/start-worker.ts';
+import { createApiHub } from '../adapters/workers/api-process.ts';
+import { startApiProcess, startWorker } from '../adapters/workers/start-worker.ts';
 import type { LoadedConfig } from '../config/load.ts';
 import { type FoundPlugin, runsIn } from '../daemon/registry.ts';
 import { CodedError } from '../lib/coded-error.ts';
@@ -31,8 +31,7 @@ interface WorkersPlan {
 }
 
 interface StartedWorkers {
-  readonly handles: readonly WorkerHandle[];
-  /** Those of the handles that are processes. */
+  readonly threads: readonly WorkerHandle[];
   readonly apiProcesses: readonly ApiProcess[];
   /** Parts for the main thread. */
   readonly shared: SharedParts;
@@ -53,7 +52,7 @@ export function startWorkers({ roles, furtherProcesses, config, log, ...rest }: 
   const clock = createSystemClock();
   const { file, core, values, productionEnv } = config;
   const dataOf = (role: Role, name: string): RoleData => ({
-    ...{ role, name, ...rest, channel: null, lock: null },
+    ...{ role, name, ...rest, channel: null, lock: null, processes: 1 },
     config: { file, core, values, productionEnv },
     leaveOut: config.plugins
       .filter((plugin) => !plugin.enabled || !runsIn(plugin, new Set([role])))
@@ -70,27 +69,23 @@ export function startWorkers({ roles, furtherProcesses, config, log, ...rest }: 
       },
     });
   });
-  const apiProcesses: StartedApiProcess[] = [];
-  const lines = furtherProcesses === 0 ? null : createApiLines(() => apiProcesses);
-  for (let index = 0; lines !== null && index < furtherProcesses; index += 1) {
-    const name = `api-${index + 2}`;
-    apiProcesses.push(
-      startApiProcess({
-        ...{ name, role: 'api', clock, entry, writeLog, data: dataOf('api', name) },
-        onParcel: (parcel) => lines.parcelFrom(index, parcel),
-        onLine: (line, message) => lines.messageFrom(index, line, message),
-      }),
-    );
+  const count = 1 + furtherProcesses;
+  const hub = count === 1 ? null : createApiHub(count, 'api');
+  const apiProcesses: ApiProcess[] = [];
+  for (let number = 2; hub !== null && number <= count; number += 1) {
+    const name = `api-${number}`;
+    // Read at each start: a reload changes the values in place.
+    const data = () => ({ ...dataOf('api', name), processes: count });
+    apiProcesses.push(startApiProcess({ name, role: 'api', clock, entry, writeLog, data, hub }));
   }
-  const handles = [...threads, ...apiProcesses];
   return {
-    ...{ handles, apiProcesses },
+    ...{ threads, apiProcesses },
     shared: {
       ...{ channel, isConnected: true, lock: memory === null ? null : createWriteLock(memory, MAIN) },
-      ...{ lines: lines === null ? [] : [lines.busLine], openApiLine: lines?.openLine ?? null },
+      peers: hub?.peers ?? null,
     },
     async end() {
-      await Promise.all(handles.map((worker) => worker.end()));
+      await Promise.all([...threads, ...apiProcesses].map((worker) => worker.end()));
     },
   };
 }
@@ -113,6 +108,8 @@ export interface RoleData {
   readonly version: string;
   /** Name of the channel between the threads. */
   readonly channel: string | null;
+  /** Processes that serve the API, if this is one of them. */
+  readonly processes: number;
   /** Lock of the embedded database. */
   readonly lock: { readonly memory: LockMemory; readonly place: number } | null;
 }

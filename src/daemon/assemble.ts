@@ -18,8 +18,9 @@ import { kernelLedger, type LedgerReader } from '../ports/ledger.ts';
 import { kernelOutbox, type Outbox } from '../ports/outbox.ts';
 import { kernelParsers, type ParserBook } from '../ports/parsers.ts';
 import type { Store } from '../ports/store.ts';
-import { kernelApiLine, kernelThreadLine } from '../ports/thread-line.ts';
+import { kernelThreadLine } from '../ports/thread-line.ts';
 import { configuredNow, type UpstreamPool } from '../ports/upstream.ts';
+import { kernelApiPeers } from '../ports/workers.ts';
 import { createMetricsRegistry, type MetricsRegistry, type StockMetrics } from '../runtime/metrics.ts';
 import type { ChainSetup, DaemonParts, FollowerView, OutboxParts } from './parts.ts';
 import { type Merged, mergeContributions, type ProvisionedPlugin, provisionPlugins } from './provision.ts';
@@ -97,7 +98,7 @@ export async function assemble(options: AssembleOptions): Promise<Assembly> {
   const budgets = createBudgets(
     roomsOf(config.core),
     servesTenants(roles) ? metrics.scope('budget') : null,
-    parts.openApiLine === null ? null : { open: parts.openApiLine, clock: parts.clock },
+    parts.peers === null ? null : { ...parts.peers, clock: parts.clock },
   );
   const lateStore = createLateStore(store);
   const chains = options.chains
@@ -143,7 +144,7 @@ export async function assemble(options: AssembleOptions): Promise<Assembly> {
         { token: kernelOutbox, service: lateOutbox(lateStore, parts.clock, outbox) },
         { token: kernelGaps, service: createGapBook(lateStore, parts.clock) },
         { token: kernelThreadLine, service: parts.openThreadLine },
-        { token: kernelApiLine, service: { open: parts.openApiLine } },
+        { token: kernelApiPeers, service: { peers: parts.peers } },
         { token: kernelLedger, service: (chain: ChainId) => ledgers.get(chain) ?? null },
         { token: kernelPast, service: pastOf },
         {

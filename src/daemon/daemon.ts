@@ -118,7 +118,7 @@ export async function createDaemon(options: DaemonOptions): Promise<Daemon> {
         // A further process of the API gets the listeners once the main process has them.
         if (options.isMember === true) return;
         await fronts?.listenApi();
-        await fronts?.shareApi(options.apiProcesses ?? []);
+        await workers.listen();
       },
       stop: () => fronts?.closeApi(drain.deadline),
     },
@@ -221,9 +221,9 @@ export interface MachineryOptions extends AssembleOptions {
   readonly commit?: string | null;
   /** Listeners that the service manager holds open. */
   readonly sockets?: InheritedSockets;
-  /** Workers of this process; they start and stop with the daemon. */
+  /** Threads of this process; they start and stop with the daemon. */
   readonly workers?: readonly WorkerHandle[];
-  /** Those of the workers that share the listeners of this process. */
+  /** Processes that share the listeners of this one; they start and stop with the daemon too. */
   readonly apiProcesses?: readonly ApiProcess[];
   /** Whether this daemon runs in a worker: then it does not migrate, and opens no listener of its own. */
   readonly isMember?: boolean;
@@ -244,7 +244,10 @@ async function makeMachinery(options: MachineryOptions) {
   const { metrics, merged } = assembly;
   const end = createEnd();
   const workers = createWorkers({
-    ...{ handles: options.workers ?? [], lifecycle: core.lifecycle, metrics: metrics.scope('roles'), log },
+    ...{ handles: options.workers ?? [], apiProcesses: options.apiProcesses ?? [] },
+    ...{ lifecycle: core.lifecycle, metrics: metrics.scope('roles'), clock, log },
+    // Nothing is shared before the listeners exist.
+    share: async (processes) => await fronts?.shareApi(processes),
   });
   void workers.failed.then(end.fail);
   const storeCheck = createStoreCheck(() => assembly.store.get().probe());

@@ -12,8 +12,5 @@ export interface ThreadLine {
 
 export type OpenThreadLine = (name: string, take: (message: unknown) => void) => ThreadLine;
 
-/** A line to the other processes of the API of this daemon, which share its listeners. Null: this one is alone. Offered by the kernel. */
-export const kernelApiLine: ServiceToken<{ readonly open: OpenThreadLine | null }> = serviceToken('kernel.api-line');
-
 /** Offered by the kernel. */
 export const kernelThreadLine: ServiceToken<OpenThreadLine> = serviceToken('kernel.thread-line');

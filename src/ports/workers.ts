@@ -1,5 +1,6 @@
 import type { Server, Socket } from 'node:net';
 import type { Role } from './daemon-view.ts';
+import { type ServiceToken, serviceToken } from './service.ts';
 
 /** One metric with its samples, as passed between threads. */
 export interface MetricFamily {
@@ -72,8 +73,32 @@ export interface HandedSocket {
   readonly bytes: Buffer;
 }
 
-/** A further process of the API: it accepts connections of the same listeners, and hands websockets to the main process. */
+/** The other processes that serve the API of this daemon. A process that ends, or does not know the topic, gives no answer. */
+export interface ApiPeers {
+  /** Number of processes, this one included. */
+  readonly count: number;
+  /** Of this process. */
+  readonly name: string;
+  /** The main process decides what has to be decided once. */
+  readonly isMain: boolean;
+  /** Answers the questions of the others. */
+  answer(topic: string, fn: (message: unknown) => unknown): void;
+  /** Returns when all others have answered. Errors: the first one of theirs. */
+  askOthers(topic: string, message: unknown): Promise<readonly unknown[]>;
+  /** Only from a further process. Errors: those of the answer. */
+  askMain(topic: string, message: unknown): Promise<unknown>;
+}
+
+/** Null: this process serves the API alone. Offered by the kernel. */
+export const kernelApiPeers: ServiceToken<{ readonly peers: ApiPeers | null }> = serviceToken('kernel.api-peers');
+
+/**
+ * A further process of the API: it accepts connections of the same listeners, and hands websockets to the main process. After its end it
+ * can be started again; `failed` is of its present life.
+ */
 export interface ApiProcess extends WorkerHandle {
+  /** Starts it again. */
+  restart(): void;
   /** Lets it accept connections of these listeners. `release`: whether it has to leave them as soon as it drains. */
   listen(listeners: readonly Server[], release: boolean): Promise<void>;
   onSocket(take: (handed: HandedSocket) => void): void;

@@ -97,7 +97,7 @@ async function runOnce<T>(writers: ConnectionPool, work: (tx: StoreTx) => Promis
     throw error;
   }
   writers.release(client);
-  transaction.committed();
+  await Promise.all(transaction.committed());
   return result;
 }
 

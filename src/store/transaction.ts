@@ -14,13 +14,14 @@ import {
 } from 'kysely';
 import { CodedError } from '../lib/coded-error.ts';
 import type { Dialect, Queries, SqlValue, Store, StoreTx } from '../ports/store.ts';
+import { isPromise } from '../runtime/is-promise.ts';
 
 /** One transaction as seen by its engine, which begins and ends it. */
 export interface Transaction {
   /** Runs the work; its handle is unusable afterwards. Rejects with the error of a failed statement even if the work caught it. */
   run<T>(work: (tx: StoreTx) => Promise<T>): Promise<T>;
-  /** Runs the callbacks registered with `onCommit`. */
-  committed(): void;
+  /** Runs the callbacks registered with `onCommit`; returns the promises of theirs. */
+  committed(): readonly Promise<unknown>[];
 }
 
 /** Inserts rows on the connection of the transaction; returns the number of rows written. */
@@ -36,7 +37,7 @@ export type InsertRows = (
  * on both engines: SQLite may already have rolled it back, and PostgreSQL would answer a later commit with a rollback but no error.
  */
 export function createTransaction(dialect: Dialect, connection: Connection, insertRows: InsertRows): Transaction {
-  const afterCommit: (() => void)[] = [];
+  const afterCommit: (() => unknown)[] = [];
   let isOpen = true;
   let spoiled: { readonly error: unknown } | null = null;
 
@@ -93,7 +94,7 @@ export function createTransaction(dialect: Dialect, connection: Connection, inse
       }
     },
     committed() {
-      for (const fn of afterCommit) fn();
+      return afterCommit.map((fn) => fn()).filter(isPromise);
     },
   };
 }

@@ -8,6 +8,7 @@ import type { Clock } from '../../ports/clock.ts';
 import type { Role } from '../../ports/daemon-view.ts';
 import type { ApiProcess, HandedSocket, WorkerHandle } from '../../ports/workers.ts';
 import { EXIT } from '../../runtime/errors.ts';
+import type { ApiHub } from './api-process.ts';
 import { fromErrorData, type LogWritten, type ToApiProcess, type WorkerCommand, type WorkerMessage } from './wire.ts';
 
 interface WorkerOptions {
@@ -15,7 +16,7 @@ interface WorkerOptions {
   readonly role: Role;
   /** Module that the worker runs. */
   readonly entry: URL;
-  /** Plain data for it: `workerData` of a thread, the first message of a process. */
+  /** Plain data for it. */
   readonly data: unknown;
   readonly clock: Clock;
   /** Receives complete lines of its log. */
@@ -44,54 +45,66 @@ export function startWorker(options: WorkerOptions): WorkerHandle {
   return handle;
 }
 
-export interface ApiProcessOptions extends WorkerOptions {
-  /** Messages of the bus and of the line between the processes of the API. */
-  readonly onParcel: (parcel: unknown) => void;
-  readonly onLine: (name: string, message: unknown) => void;
-}
-
-/** As `ApiProcess`, with what the lines of the main process need. */
-export interface StartedApiProcess extends ApiProcess {
-  send(message: ToApiProcess): void;
+interface ApiProcessOptions extends Omit<WorkerOptions, 'data' | 'gone'> {
+  /** Its input, at each start. */
+  readonly data: () => unknown;
+  readonly hub: Pick<ApiHub, 'join'>;
 }
 
 /** Starts a further process of the API, as `startWorker` does a thread. It ends with this process. */
-export function startApiProcess(options: ApiProcessOptions): StartedApiProcess {
-  const child = fork(options.entry, { serialization: 'advanced', stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
+export function startApiProcess(options: ApiProcessOptions): ApiProcess {
+  let onSocket: (handed: HandedSocket) => void = ({ socket }) => socket.destroy();
+  let life = startLife(options, (handed) => onSocket(handed));
+  const { name, role } = options;
+  return {
+    ...{ name, role },
+    get failed() {
+      return life.handle.failed;
+    },
+    ask: (...args) => life.handle.ask(...args),
+    end: () => life.handle.end(),
+    restart() {
+      life = startLife(options, (handed) => onSocket(handed));
+    },
+    async listen(listeners, release) {
+      listeners.forEach((listener, place) => {
+        life.post({ listener: place, of: listeners.length, release } satisfies ToApiProcess, listener);
+      });
+      await life.handle.ask('listen', LISTEN_TIMEOUT_MS);
+    },
+    onSocket(fn) {
+      onSocket = fn;
+    },
+  };
+}
+
+/** One process, from its start to its end. */
+function startLife({ data, hub, entry, ...options }: ApiProcessOptions, onSocket: (handed: HandedSocket) => void) {
+  const child = fork(entry, { serialization: 'advanced', stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
   const exited = new Promise<void>((resolve) => void child.once('exit', () => resolve()));
   // A message to a process that has just ended is lost, as its answer is.
   const post = (message: object, handle?: Server) =>
     void (child.connected && child.send(message, handle, () => undefined));
-  let onSocket: (handed: HandedSocket) => void = ({ socket }) => socket.destroy();
+  const peer = hub.join((peers) => post({ peers } satisfies ToApiProcess));
   const { ended, take, handle } = superviseWorker(options, post, async () => {
     child.kill('SIGKILL');
     await exited;
   });
   child.on('message', (message, passed) => {
     const sent = message as WorkerMessage;
-    if (sent.kind === 'parcel') options.onParcel(sent.parcel);
-    else if (sent.kind === 'line') options.onLine(sent.name, sent.message);
+    if (sent.kind === 'peers') peer.take(sent.peers);
     else if (sent.kind !== 'socket') take(sent);
     // Without one the client had gone before it was sent.
     else if (passed instanceof Socket)
       onSocket({ listener: sent.listener, socket: passed, bytes: Buffer.from(sent.bytes) });
   });
   child.once('error', (error) => ended(crashed(options.name, error)));
-  child.once('exit', (code, signal) => ended(endedWith(`the process ${options.name}`, code ?? signal)));
-  post({ data: options.data } satisfies ToApiProcess);
-  return {
-    ...handle,
-    send: post,
-    async listen(listeners, release) {
-      listeners.forEach((listener, place) => {
-        post({ listener: place, of: listeners.length, release } satisfies ToApiProcess, listener);
-      });
-      await handle.ask('listen', LISTEN_TIMEOUT_MS);
-    },
-    onSocket(fn) {
-      onSocket = fn;
-    },
-  };
+  child.once('exit', (code, signal) => {
+    peer.lost();
+    ended(endedWith(`the process ${options.name}`, code ?? signal));
+  });
+  post({ data: data() } satisfies ToApiProcess);
+  return { post, handle };
 }
 
 const LISTEN_TIMEOUT_MS = 10_000;
@@ -103,7 +116,7 @@ interface Waiting {
 
 /** Commands and answers of a worker, whatever it runs in. */
 function superviseWorker(
-  { name, role, clock, writeLog }: WorkerOptions,
+  { name, role, clock, writeLog }: Pick<WorkerOptions, 'name' | 'role' | 'clock' | 'writeLog'>,
   post: (message: WorkerCommand | LogWritten) => void,
   terminate: () => Promise<void>,
 ) {

@@ -34,10 +34,15 @@ export interface LogWritten {
 export type ToApiProcess =
   /** The first message: its input. */
   | { readonly data: unknown }
-  | { readonly parcel: unknown }
-  | { readonly line: string; readonly message: unknown }
+  | { readonly peers: readonly PeerMessage[] }
   /** Comes with a listener, the one at this place of so many. */
   | { readonly listener: number; readonly of: number; readonly release: boolean };
+
+/** A question between processes of the API, or its answer. */
+export type PeerMessage =
+  | { readonly ask: number; readonly to: 'main' | 'others'; readonly topic: string; readonly message: unknown }
+  | { readonly answered: number; readonly value: unknown }
+  | { readonly refused: number; readonly error: ErrorData };
 
 /** From the worker. */
 export type WorkerMessage =
@@ -47,10 +52,8 @@ export type WorkerMessage =
   | { readonly kind: 'fatal'; readonly error: ErrorData }
   /** Complete lines of its log. */
   | { readonly kind: 'log'; readonly lines: string }
-  /** Only processes: a message of the bus. */
-  | { readonly kind: 'parcel'; readonly parcel: unknown }
-  /** Only processes: a message of a thread line. */
-  | { readonly kind: 'line'; readonly name: string; readonly message: unknown }
+  /** Only processes. */
+  | { readonly kind: 'peers'; readonly peers: readonly PeerMessage[] }
   /** Only processes: comes with a socket. */
   | { readonly kind: 'socket'; readonly listener: number; readonly bytes: Uint8Array };
 
@@ -63,7 +66,7 @@ interface ErrorData {
   readonly facts: Readonly<Record<string, unknown>>;
 }
 
-function toErrorData(error: unknown): ErrorData {
+export function toErrorData(error: unknown): ErrorData {
   const coded = error instanceof CodedError ? error : null;
   return {
     code: codeOf(error) ?? null,

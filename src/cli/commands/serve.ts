@@ -118,7 +118,7 @@ async function serve(serving: Serving): Promise<number> {
         ...place,
         commit,
         roles: new Set(main),
-        workers: workers.handles,
+        workers: workers.threads,
         apiProcesses: workers.apiProcesses,
       },
       chains: chainSetups(config.core, local),
