@@ -34,6 +34,7 @@ const failed = made.then(
   () => new Promise<never>(() => undefined),
 );
 serveCommands(port, lateCommands(made), failed);
+api?.loaded();
 
 async function makeDaemon(): Promise<Daemon> {
   const { core } = data.config;

@@ -127,6 +127,8 @@ export function peersLine({ askOthers, answer }: Pick<ApiPeers, 'askOthers' | 'a
 /** In a further process: its input and its lines to the main process. */
 export interface Parent {
   readonly data: Promise<unknown>;
+  /** To be called when this process listens to commands. */
+  loaded(): void;
   peersOf(count: number, name: string): ApiPeers;
   /** Once the main process has passed them. */
   readonly listeners: Promise<SharedListeners>;
@@ -163,6 +165,7 @@ export function joinParent(): Parent {
   });
   return {
     data,
+    loaded: () => send({ kind: 'loaded' }),
     listeners: given,
     peersOf: (count, name) => ({
       ...{ count, name, isMain: false },
@@ -173,6 +176,8 @@ export function joinParent(): Parent {
     handOver({ listener, socket, bytes }) {
       // Node would otherwise ask the main process for this connection when the listener closes.
       (socket as { server?: unknown }).server = undefined;
+      // What this process read from now on would be lost: Node goes on reading until the main process has the connection.
+      (socket as { readonly _handle?: { readStop?(): void } | null })._handle?.readStop?.();
       const message = { kind: 'socket', listener, bytes } satisfies WorkerMessage;
       // Only the object is left here; it counts as a connection until it is destroyed.
       process.send?.(message, socket, {}, () => socket.destroy());

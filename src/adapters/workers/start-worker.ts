@@ -82,17 +82,28 @@ export function startApiProcess(options: ApiProcessOptions): ApiProcess {
 function startLife({ data, hub, entry, ...options }: ApiProcessOptions, onSocket: (handed: HandedSocket) => void) {
   const child = fork(entry, { serialization: 'advanced', stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
   const exited = new Promise<void>((resolve) => void child.once('exit', () => resolve()));
+  /** Until it has loaded: nothing listens there before. */
+  let held: (readonly [object, Server | undefined])[] | null = [];
   // A message to a process that has just ended is lost, as its answer is.
-  const post = (message: object, handle?: Server) =>
-    void (child.connected && child.send(message, handle, () => undefined));
-  const peer = hub.join((peers) => post({ peers } satisfies ToApiProcess));
+  const send = (message: object, passed?: Server) =>
+    void (child.connected && child.send(message, passed, () => undefined));
+  const post = (message: object, passed?: Server) =>
+    held === null ? send(message, passed) : void held.push([message, passed]);
+  let peer: ReturnType<ApiHub['join']> | null = null;
   const { ended, take, handle } = superviseWorker(options, post, async () => {
     child.kill('SIGKILL');
     await exited;
   });
+  const loaded = (): void => {
+    // What it does not know yet it cannot have kept: no question has to wait for its start.
+    peer = hub.join((peers) => post({ peers } satisfies ToApiProcess));
+    for (const [message, passed] of held ?? []) send(message, passed);
+    held = null;
+  };
   child.on('message', (message, passed) => {
     const sent = message as WorkerMessage;
-    if (sent.kind === 'peers') peer.take(sent.peers);
+    if (sent.kind === 'loaded') loaded();
+    else if (sent.kind === 'peers') peer?.take(sent.peers);
     else if (sent.kind !== 'socket') take(sent);
     // Without one the client had gone before it was sent.
     else if (passed instanceof Socket)
@@ -100,10 +111,10 @@ function startLife({ data, hub, entry, ...options }: ApiProcessOptions, onSocket
   });
   child.once('error', (error) => ended(crashed(options.name, error)));
   child.once('exit', (code, signal) => {
-    peer.lost();
+    peer?.lost();
     ended(endedWith(`the process ${options.name}`, code ?? signal));
   });
-  post({ data: data() } satisfies ToApiProcess);
+  send({ data: data() } satisfies ToApiProcess);
   return { post, handle };
 }
 

@@ -52,6 +52,8 @@ export type WorkerMessage =
   | { readonly kind: 'fatal'; readonly error: ErrorData }
   /** Complete lines of its log. */
   | { readonly kind: 'log'; readonly lines: string }
+  /** Only processes: it listens to commands. */
+  | { readonly kind: 'loaded' }
   /** Only processes. */
   | { readonly kind: 'peers'; readonly peers: readonly PeerMessage[] }
   /** Only processes: comes with a socket. */
