@@ -15,7 +15,7 @@ import type { HandedSocket, SharedListeners } from '../ports/workers.ts';
 import { createTrust } from '../runtime/remote-address.ts';
 import { apiConnections, createAddressLimit, createReadingRate, lingerFor, readDescriptors } from './connections.ts';
 import type { RpcFront } from './json-rpc/front.ts';
-import { closeListener, createListener, listenOn, setTimeouts } from './listener.ts';
+import { closeListener, createListener, handleOf, listenOn, setTimeouts } from './listener.ts';
 import { createPipeline, slowestMs } from './pipeline.ts';
 import { documentRoutes } from './reference/index.ts';
 import { createListenerTls } from './tls.ts';
@@ -202,7 +202,10 @@ export function createHttpFront(options: HttpFrontOptions): HttpFront {
       return addresses;
     },
     addresses: () => addresses,
-    shared: () => ({ listeners: [api, twin].filter(({ listening }) => listening), release: inherited.length > 0 }),
+    shared: () => ({
+      listeners: [api, twin].filter(({ listening }) => listening).map(handleOf),
+      release: inherited.length > 0,
+    }),
     take({ listener, socket, bytes }) {
       // In front of what the client may have sent since.
       socket.unshift(bytes);

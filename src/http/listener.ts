@@ -6,9 +6,10 @@ import {
   type ServerResponse,
   STATUS_CODES,
 } from 'node:http';
-import type { AddressInfo, Server as NetServer } from 'node:net';
+import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
+import type { ListenHandle } from '../ports/workers.ts';
 import type { HttpMeter } from './meter.ts';
 import { JSON_TYPE } from './respond.ts';
 
@@ -110,6 +111,11 @@ function behindArrivals(server: Server, onRequest: RequestListener): RequestList
   };
 }
 
+/** What another process needs to accept as well. */
+export function handleOf(server: Server): ListenHandle {
+  return (server as Server & { readonly _handle: ListenHandle })._handle;
+}
+
 /** For requests that come from now on; `timeout` for connections. */
 export function setTimeouts(server: Server, limits: ListenerTimeouts): void {
   server.headersTimeout = Math.min(limits.headerTimeoutMs, limits.requestTimeoutMs);
@@ -149,7 +155,7 @@ type ListenTarget =
   | { readonly host: string; readonly port: number }
   | { readonly fd: number }
   /** A listener of the main process: both accept. */
-  | { readonly shared: NetServer };
+  | { readonly shared: ListenHandle };
 
 /** Binds a server. Throws HTTP_PORT_TAKEN or HTTP_LISTEN_FAILED. */
 export function listenOn(server: Server, target: ListenTarget): Promise<AddressInfo> {

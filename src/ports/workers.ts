@@ -1,4 +1,4 @@
-import type { Server, Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import type { Role } from './daemon-view.ts';
 import { type ServiceToken, serviceToken } from './service.ts';
 
@@ -100,12 +100,18 @@ export interface ApiProcess extends WorkerHandle {
   /** Starts it again. */
   restart(): void;
   /** Lets it accept connections of these listeners. `release`: whether it has to leave them as soon as it drains. */
-  listen(listeners: readonly Server[], release: boolean): Promise<void>;
+  listen(listeners: readonly ListenHandle[], release: boolean): Promise<void>;
   onSocket(take: (handed: HandedSocket) => void): void;
 }
 
+/**
+ * The handle below a `Server` of node:net. A `Server` that comes from another process accepts at once, before anybody answers its
+ * connections; a handle accepts nothing before a server takes it over.
+ */
+export type ListenHandle = object;
+
 /** What a further process of the API gets from the main process. */
 export interface SharedListeners {
-  readonly listeners: readonly Server[];
+  readonly listeners: readonly ListenHandle[];
   readonly release: boolean;
 }

@@ -2,8 +2,7 @@
  * The lines between the main process and further processes of the API. Both ends are here. All of it goes over the channel that Node opens
  * between parent and child.
  */
-import { Server } from 'node:net';
-import type { ApiPeers, HandedSocket, SharedListeners } from '../../ports/workers.ts';
+import type { ApiPeers, HandedSocket, ListenHandle, SharedListeners } from '../../ports/workers.ts';
 import type { Line } from '../bus/postgres-line.ts';
 import { fromErrorData, type PeerMessage, type ToApiProcess, toErrorData, type WorkerMessage } from './wire.ts';
 
@@ -138,7 +137,7 @@ export interface Parent {
 /** It ends this process when the main process has ended. */
 export function joinParent(): Parent {
   const answers = createAnswers();
-  const listeners: Server[] = [];
+  const listeners: ListenHandle[] = [];
   let giveData: (data: unknown) => void = () => undefined;
   let giveListeners: (shared: SharedListeners) => void = () => undefined;
   const data = new Promise<unknown>((resolve) => {
@@ -158,7 +157,7 @@ export function joinParent(): Parent {
   process.on('message', (message: ToApiProcess, handle: unknown) => {
     if ('data' in message) giveData(message.data);
     else if ('peers' in message) end.take(message.peers);
-    else if ('listener' in message && handle instanceof Server) {
+    else if ('listener' in message && typeof handle === 'object' && handle !== null) {
       listeners[message.listener] = handle;
       if (Object.keys(listeners).length === message.of) giveListeners({ listeners, release: message.release });
     }

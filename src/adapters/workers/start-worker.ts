@@ -1,12 +1,12 @@
-import { fork } from 'node:child_process';
-import { type Server, Socket } from 'node:net';
+import { fork, type SendHandle } from 'node:child_process';
+import { Socket } from 'node:net';
 import { extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
 import { CodedError, messageOf } from '../../lib/coded-error.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { Role } from '../../ports/daemon-view.ts';
-import type { ApiProcess, HandedSocket, WorkerHandle } from '../../ports/workers.ts';
+import type { ApiProcess, HandedSocket, ListenHandle, WorkerHandle } from '../../ports/workers.ts';
 import { EXIT } from '../../runtime/errors.ts';
 import type { ApiHub } from './api-process.ts';
 import { fromErrorData, type LogWritten, type ToApiProcess, type WorkerCommand, type WorkerMessage } from './wire.ts';
@@ -83,11 +83,11 @@ function startLife({ data, hub, entry, ...options }: ApiProcessOptions, onSocket
   const child = fork(entry, { serialization: 'advanced', stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
   const exited = new Promise<void>((resolve) => void child.once('exit', () => resolve()));
   /** Until it has loaded: nothing listens there before. */
-  let held: (readonly [object, Server | undefined])[] | null = [];
+  let held: (readonly [object, ListenHandle | undefined])[] | null = [];
   // A message to a process that has just ended is lost, as its answer is.
-  const send = (message: object, passed?: Server) =>
-    void (child.connected && child.send(message, passed, () => undefined));
-  const post = (message: object, passed?: Server) =>
+  const send = (message: object, passed?: ListenHandle) =>
+    void (child.connected && child.send(message, passed as SendHandle | undefined, () => undefined));
+  const post = (message: object, passed?: ListenHandle) =>
     held === null ? send(message, passed) : void held.push([message, passed]);
   let peer: ReturnType<ApiHub['join']> | null = null;
   const { ended, take, handle } = superviseWorker(options, post, async () => {
