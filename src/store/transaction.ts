@@ -24,8 +24,12 @@ export interface Transaction {
   committed(): readonly Promise<unknown>[];
 }
 
-/** Inserts rows on the connection of the transaction; returns the number of rows written. */
+/**
+ * Inserts rows; returns the number of rows written. Statements after the first one go over `connection`, which refuses them when the
+ * transaction has ended meanwhile: the server would commit each of them by itself.
+ */
 export type InsertRows = (
+  connection: Connection,
   table: string,
   columns: readonly string[],
   rows: readonly (readonly SqlValue[])[],
@@ -73,7 +77,7 @@ export function createTransaction(dialect: Dialect, connection: Connection, inse
       checkOpen();
       if (rows.length === 0) return 0;
       try {
-        return await insertRows(table, columns, rows, onConflict === 'ignore');
+        return await insertRows(guarded, table, columns, rows, onConflict === 'ignore');
       } catch (error) {
         throw spoil(error);
       }
