@@ -184,7 +184,7 @@ if (tests.length === 0) await rm(STAMP, { force: true });
 const { metafile } = await build({
   entryPoints: [
     'src/cli/main.ts',
-    'src/cli/role-thread.ts',
+    'src/cli/worker.ts',
     'src/local-chain/child.ts',
     'src/adapters/clickhouse/chdb-child.ts',
     ...Object.values(PUBLIC),

@@ -13,7 +13,9 @@ import {
   type Tenant,
   type Tenants,
 } from './ports/access.ts';
+import type { Clock } from './ports/clock.ts';
 import type { Counter, Gauge, Metrics } from './ports/metrics.ts';
+import type { ApiPeers } from './ports/workers.ts';
 
 /**
  * Shared resources that one project could exhaust: bytes, sockets, subscriptions, calls. Each project has the limits of its plan; all
@@ -75,7 +77,17 @@ export function answerRoom(memoryBytes = process.constrainedMemory?.() || totalm
   return Math.round(Math.min(MOST_ANSWER_BYTES, Math.max(LEAST_ANSWER_BYTES, quarter)));
 }
 
-export function createBudgets(rooms: Rooms = {}, metrics: Metrics | null = null): BudgetLedger {
+/** The other processes of the API of this daemon, which hold for the same tenants. */
+interface BudgetPeers extends Pick<ApiPeers, 'name' | 'answer' | 'askOthers'> {
+  readonly clock: Clock;
+}
+
+export function createBudgets(
+  rooms: Rooms = {},
+  metrics: Metrics | null = null,
+  peers: BudgetPeers | null = null,
+): BudgetLedger {
+  const elsewhere = peers === null ? null : createElsewhere(peers);
   const refusals =
     metrics?.counter('refused_total', 'requests refused because a budget was used up', ['budget']) ?? null;
   const used = metrics?.gauge('used', 'total that all projects hold', ['budget']) ?? null;
@@ -97,7 +109,7 @@ export function createBudgets(rooms: Rooms = {}, metrics: Metrics | null = null)
     const known = tenants.get(id);
     if (known !== undefined) return known;
     if (tenants.size >= MAX_TENANTS) for (const [name, one] of tenants) if (one.isIdle()) tenants.delete(name);
-    const made = new Holder(id, pots);
+    const made = new Holder(id, pots, elsewhere);
     tenants.set(id, made);
     return made;
   }
@@ -117,7 +129,7 @@ export function createBudgets(rooms: Rooms = {}, metrics: Metrics | null = null)
       return tenant;
     },
     async useOf(projectId) {
-      const holder = tenants.get(projectId) ?? new Holder(projectId, pots);
+      const holder = tenants.get(projectId) ?? new Holder(projectId, pots, elsewhere);
       const stored = await Promise.all(providers.map((use) => use(projectId)));
       const found = stored.flatMap((uses) => Object.entries(uses) as [BudgetName, StoredUse][]);
       return [...holder.use(), ...found.map(([budget, use]) => ({ budget, ...use, refused: holder.refusals(budget) }))];
@@ -147,17 +159,94 @@ export function createBudgets(rooms: Rooms = {}, metrics: Metrics | null = null)
   };
 }
 
+/** What a tenant holds of one budget in this process. */
+interface Account {
+  /** Unique name of tenant and budget. */
+  readonly key: string;
+  held: number;
+  refused: number;
+  readonly pot: Pot;
+}
+
+/** What the tenants hold in the other processes. */
+interface Elsewhere {
+  heldOf(account: Account): number;
+  /** It has changed here. */
+  changed(account: Account): void;
+}
+
+/** A holding that lasts is known everywhere after this time; most are over before. */
+const TELL_MS = 10;
+
+function createElsewhere({ name, answer, askOthers, clock }: BudgetPeers): Elsewhere {
+  const totals = new Map<string, number>();
+  const bySender = new Map<string, Map<string, number>>();
+  const changed = new Set<Account>();
+  const told = new Map<string, number>();
+  let isScheduled = false;
+  /** The first message of a process that was started again replaces what its earlier life held. */
+  let isFirst = true;
+  answer('budgets', (message) => {
+    const { from, first, held } = message as HeldElsewhere;
+    const known = bySender.get(from) ?? new Map<string, number>();
+    bySender.set(from, known);
+    const gone = first ? [...known.keys()].map((key) => [key, 0] as const) : [];
+    for (const [key, amount] of [...gone, ...held]) {
+      const total = (totals.get(key) ?? 0) - (known.get(key) ?? 0) + amount;
+      setOrDrop(known, key, amount);
+      setOrDrop(totals, key, total);
+    }
+  });
+  const tell = () => {
+    isScheduled = false;
+    const held: (readonly [string, number])[] = [];
+    for (const account of changed) {
+      if (account.held === (told.get(account.key) ?? 0)) continue;
+      held.push([account.key, account.held]);
+      setOrDrop(told, account.key, account.held);
+    }
+    changed.clear();
+    if (held.length === 0) return;
+    void askOthers('budgets', { from: name, first: isFirst, held } satisfies HeldElsewhere).catch(() => undefined);
+    isFirst = false;
+  };
+  return {
+    heldOf: ({ key }) => totals.get(key) ?? 0,
+    changed(account) {
+      changed.add(account);
+      if (isScheduled) return;
+      isScheduled = true;
+      clock.timeout(TELL_MS, tell);
+    },
+  };
+}
+
+interface HeldElsewhere {
+  readonly from: string;
+  readonly first: boolean;
+  readonly held: readonly (readonly [string, number])[];
+}
+
+function setOrDrop(amounts: Map<string, number>, key: string, amount: number): void {
+  if (amount === 0) amounts.delete(key);
+  else amounts.set(key, amount);
+}
+
 /** A tenant with its accounts. */
 class Holder implements Tenant {
   readonly id: string;
   limits: Budgets | null = null;
-  readonly #accounts: Map<BudgetName, { held: number; refused: number; readonly pot: Pot }>;
+  readonly #accounts: Map<BudgetName, Account>;
+  readonly #elsewhere: Elsewhere | null;
   /** Refusals of stored budgets. */
   readonly #refusals = new Map<BudgetName, number>();
 
-  constructor(id: string, pots: ReadonlyMap<BudgetName, Pot>) {
+  constructor(id: string, pots: ReadonlyMap<BudgetName, Pot>, elsewhere: Elsewhere | null) {
     this.id = id;
-    this.#accounts = new Map([...pots].map(([name, pot]) => [name, { held: 0, refused: 0, pot }]));
+    this.#elsewhere = elsewhere;
+    this.#accounts = new Map(
+      [...pots].map(([name, pot]) => [name, { key: `${id} ${name}`, held: 0, refused: 0, pot }]),
+    );
   }
 
   limit(name: BudgetName): number | null {
@@ -174,7 +263,7 @@ class Holder implements Tenant {
     if (amount === 0) return;
     const account = this.#account(name);
     const limit = this.limit(name);
-    const isOver = limit !== null && account.held + amount > limit;
+    const isOver = limit !== null && account.held + (this.#elsewhere?.heldOf(account) ?? 0) + amount > limit;
     if (isOver || !admits(account.pot, account.held, amount)) throw this.refusal(name, isOver ? 'budget' : 'room');
     this.#add(account, amount);
   }
@@ -227,7 +316,7 @@ class Holder implements Tenant {
     return account;
   }
 
-  #add(account: { held: number; readonly pot: Pot }, amount: number): void {
+  #add(account: Account, amount: number): void {
     if (amount === 0) return;
     const { pot } = account;
     if (account.held === 0) pot.holders += 1;
@@ -235,6 +324,7 @@ class Holder implements Tenant {
     if (account.held === 0) pot.holders -= 1;
     pot.used += amount;
     pot.gauge?.set(pot.used);
+    this.#elsewhere?.changed(account);
   }
 }
 

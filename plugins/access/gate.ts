@@ -12,6 +12,8 @@ import {
   type Price,
   type Store,
 } from '../../src/plugin/plugin.ts';
+import type { ApiPeers } from '../../src/ports/workers.ts';
+import { isPromise } from '../../src/runtime/is-promise.ts';
 import { type Account, affordable, turnDay } from './account.ts';
 import type { AccessConfig } from './config.ts';
 import {
@@ -27,7 +29,16 @@ import { isKeyForm, keyName } from './keys.ts';
 import type { Meter } from './meter.ts';
 import type { BatchLimits, Limits } from './plans.ts';
 import type { ProjectMetrics } from './project-metrics.ts';
-import { type Buckets, createGuessBrake, type Demand, type RateLimits, takeTokens } from './rates.ts';
+import {
+  type Buckets,
+  borrowRates,
+  createGuessBrake,
+  type Demand,
+  type FindBuckets,
+  lendRates,
+  type RateLimits,
+  takeTokens,
+} from './rates.ts';
 import { countCall } from './write-batch.ts';
 
 interface GateParts {
@@ -39,6 +50,8 @@ interface GateParts {
   readonly perProject: Pick<ProjectMetrics, 'rateLimited'>;
   readonly log: Log;
   readonly config: AccessConfig;
+  /** The other processes of the API; null: there are none. */
+  readonly peers: ApiPeers | null;
 }
 
 /** The limits of a caller. */
@@ -81,7 +94,10 @@ export function createGate(parts: GateParts): AccessGate {
     () => config.badKeysPerMinute,
     () => slowed.add(),
   );
-  const anonymous = createAnonymous(config.anonymous, directory);
+  const strangers = createAnonymous(config.anonymous, directory);
+  const anonymous = strangers.find;
+  const { peers } = parts;
+  const loan = peers === null || peers.isMain ? null : borrowRates(peers, clock);
   const sessions = new WeakMap<Caller, Session>();
   const rights = createRightsWatch<KeyRights>({
     clock,
@@ -256,7 +272,7 @@ export function createGate(parts: GateParts): AccessGate {
     return caller;
   }
 
-  function admitNow(session: Session, items: readonly GateItem[]): Admission {
+  function admitNow(session: Session, items: readonly GateItem[]): Admission | Promise<Admission> {
     const { account, rules } = session;
     const { limits } = account;
     const refused = items.length > 1 ? batchRefusal(items, limits.batch) : null;
@@ -267,26 +283,44 @@ export function createGate(parts: GateParts): AccessGate {
     }
     const first = items[0]?.price;
     if (first !== undefined && first.groups[0] === ADMIN_GROUP) return admitAdmin(session);
-    const unixMs = clock.now();
-    turnDay(account, unixMs);
     const credits = items.length === 1 ? (first?.credits ?? 0) : creditsOf(items);
-    const isShort = credits > 0 && credits > affordable(account);
-    const isWaived = isShort && items.length === 1 && first?.neverRefused === true;
-    if (isShort && !isWaived)
+    const checkCredits = (): boolean => {
+      const unixMs = clock.now();
+      turnDay(account, unixMs);
+      if (credits === 0 || credits <= affordable(account)) return false;
+      if (items.length === 1 && first?.neverRefused === true) return true;
       return refuse(new GateRefusal('credits', { retryAfterS: secondsUntil(account.cycle.endMs, unixMs) }));
-    const headers = takeRate(session, items, unixMs);
-    const ticket = { account, items, headers, reserved: isWaived ? 0 : credits, isWaived };
-    return createAdmission(ticket, clock.now, parts.meter.note);
+    };
+    const finish = (headers: Admission['headers'], isWaived: boolean): Admission =>
+      createAdmission(
+        { account, items, headers, reserved: isWaived ? 0 : credits, isWaived },
+        clock.now,
+        parts.meter.note,
+      );
+    const isWaived = checkCredits();
+    const headers = takeRate(session, items);
+    // The credits may be used up after the main process was asked.
+    return isPromise(headers) ? headers.then((given) => finish(given, checkCredits())) : finish(headers, isWaived);
   }
 
-  function takeRate({ account, own }: Session, items: readonly GateItem[], unixMs: number): Admission['headers'] {
+  function takeRate(
+    session: Session,
+    items: readonly GateItem[],
+  ): Admission['headers'] | Promise<Admission['headers']> {
+    const { account, own } = session;
     const limits: RateLimits = own === null ? account.limits : own.limits;
     if (limits.ratePerSecond.size === 0) return {};
     const demand = own === null ? demandOf(items) : OWN_DEMAND;
-    const buckets = own === null ? account.buckets : own.buckets;
-    const headers = takeTokens(buckets, limits, demand, { nowMs: clock.monotonic(), unixMs });
-    return headers instanceof GateRefusal ? refuseRate(account, headers) : headers;
+    const admitted = (taken: Admission['headers'] | GateRefusal) =>
+      taken instanceof GateRefusal ? refuseRate(account, taken) : taken;
+    if (loan === null) return admitted(takeTokens(bucketsOf(session), limits, demand, timeNow()));
+    const taken = loan.take(ownerOf(session), limits, demand);
+    return isPromise(taken) ? taken.then(admitted) : admitted(taken);
   }
+
+  const timeNow = () => ({ nowMs: clock.monotonic(), unixMs: clock.now() });
+  const bucketsOf = ({ account, own }: Session) => (own === null ? account.buckets : own.buckets);
+  const ownerOf = ({ account, own }: Session) => ({ projectId: account.projectId, network: own?.network ?? null });
 
   function spend(caller: Caller, group: string, tokens: number): void {
     const session = sessions.get(caller);
@@ -294,18 +328,38 @@ export function createGate(parts: GateParts): AccessGate {
     const { account, own } = session;
     const name = own === null ? group : (OWN_DEMAND.groups[0] as string);
     const demand: Demand = { groups: [name], counts: new Map([[name, tokens]]) };
-    const [buckets, limits] = own === null ? [account.buckets, account.limits] : [own.buckets, own.limits];
-    const taken = takeTokens(buckets, limits, demand, { nowMs: clock.monotonic(), unixMs: clock.now() });
+    const limits = own === null ? account.limits : own.limits;
+    const taken =
+      loan === null
+        ? takeTokens(bucketsOf(session), limits, demand, timeNow())
+        : loan.takeNow(ownerOf(session), limits, demand);
     if (taken instanceof GateRefusal) refuseRate(account, taken);
     if (tokens > 0 && account.buckets.size > 0) parts.meter.note(account);
   }
 
+  const findBuckets: FindBuckets = async ({ projectId, network }) => {
+    const account = await directory.project(projectId);
+    if (account === null) return null;
+    if (network !== null) return { ...strangers.ratesOf(network), taken: () => undefined };
+    return { buckets: account.buckets, limits: account.limits, taken: () => parts.meter.note(account) };
+  };
+  if (peers?.isMain === true) {
+    lendRates(peers, clock, findBuckets);
+    peers.answer('admin-rate', async (projectId) => {
+      const account = await directory.project(String(projectId));
+      return account?.adminWindow.take(clock.monotonic()) ?? false;
+    });
+  }
+
   /** The usage endpoint: a sliding window without burst, on every plan; it is free and not counted. */
-  function admitAdmin({ account, key }: Session): Admission {
+  function admitAdmin({ account, key }: Session): Admission | Promise<Admission> {
     if (key === null) return refuse(new GateRefusal('no-key'));
-    if (!account.adminWindow.take(clock.monotonic()))
-      return refuseRate(account, new GateRefusal('rate', { retryAfterS: 1 }));
-    return { headers: {}, charge: () => 0 };
+    const admitted = (hasRoom: unknown): Admission =>
+      hasRoom === true
+        ? { headers: {}, charge: () => 0 }
+        : refuseRate(account, new GateRefusal('rate', { retryAfterS: 1 }));
+    if (peers === null || peers.isMain) return admitted(account.adminWindow.take(clock.monotonic()));
+    return peers.askMain('admin-rate', account.projectId).then(admitted);
   }
 
   return {
@@ -314,7 +368,10 @@ export function createGate(parts: GateParts): AccessGate {
       directory.forget(projectId);
       rights.lookNow();
     },
-    stop: rights.stop,
+    stop() {
+      rights.stop();
+      loan?.stop();
+    },
   };
 }
 
@@ -402,37 +459,42 @@ interface Anonymous {
   readonly account: Account;
   readonly limits: RateLimits;
   readonly buckets: Buckets;
+  readonly network: string;
 }
 
 const MAX_ADDRESSES = 10_000;
 
-/** Calls without a key count for one project and have a rate per client address, without burst. Null: not allowed. */
-function createAnonymous(
-  config: AccessConfig['anonymous'],
-  directory: Pick<Directory, 'project'>,
-): (address: string) => Promise<Anonymous | null> {
+/** Calls without a key count for one project and have a rate per client address, without burst. */
+function createAnonymous(config: AccessConfig['anonymous'], directory: Pick<Directory, 'project'>) {
   const networks = derived(() => config.cidrs, createNetworks);
   const rate = derived(
     () => config.ratePerSecondPerIp,
     (perSecond): RateLimits => ({ ratePerSecond: new Map([['address', perSecond]]), burstFactor: 1 }),
   );
   const known = createLru<string, { readonly buckets: Buckets }>({ max: MAX_ADDRESSES });
-  return async (address) => {
-    if (config.projectId === null || !networks()(address)) return null;
-    const account = await directory.project(config.projectId);
-    if (account === null || account.isDisabled) return null;
-    const network = networkOf(address);
+  const ratesOf = (network: string): { readonly limits: RateLimits; readonly buckets: Buckets } => {
     const { buckets } = known.get(network) ?? { buckets: new Map() };
     known.set(network, { buckets });
-    const { projectId } = account;
-    const caller: Caller = {
-      projectId,
-      keyId: null,
-      plan: account.limits.plan,
-      wallet: null,
-      budgets: account.limits.budgets,
-    };
-    return { caller, account, limits: rate(), buckets };
+    return { limits: rate(), buckets };
+  };
+  return {
+    ratesOf,
+    /** Null: not allowed. */
+    async find(address: string): Promise<Anonymous | null> {
+      if (config.projectId === null || !networks()(address)) return null;
+      const account = await directory.project(config.projectId);
+      if (account === null || account.isDisabled) return null;
+      const network = networkOf(address);
+      const { projectId } = account;
+      const caller: Caller = {
+        projectId,
+        keyId: null,
+        plan: account.limits.plan,
+        wallet: null,
+        budgets: account.limits.budgets,
+      };
+      return { caller, account, network, ...ratesOf(network) };
+    },
   };
 }
 

@@ -10,6 +10,7 @@ import {
   accessRemoval,
 } from '../../src/ports/access.ts';
 import { kernelView } from '../../src/ports/daemon-view.ts';
+import { kernelApiPeers } from '../../src/ports/workers.ts';
 import { createAdmin } from './admin.ts';
 import { createCharges } from './charges.ts';
 import {
@@ -37,7 +38,7 @@ export default defineHostPlugin({
   apiVersion: API_VERSION,
   summary: 'projects, API keys, plans, credits and rates; the gate of every call that needs a key',
   config: accessConfig,
-  uses: [kernelView],
+  uses: [kernelApiPeers, kernelView],
   offers: [accessAccounts, accessAdmin, accessBootstrap, accessCharges, accessPlans, accessRemoval, gateService],
   migrations,
   provision: assembleAccess,
@@ -46,9 +47,10 @@ export default defineHostPlugin({
 /** Registers the parts of the plugin; everything is opened later. */
 function assembleAccess(ctx: HostContext<AccessConfig>): void {
   const { store, clock, random, metrics, log, config } = ctx;
+  const peers = ctx.use(kernelApiPeers)?.peers ?? null;
   // The plans file is read on first use: by `start`, or by a command.
   const plans = lazy(() => loadPlans(config.plansFile));
-  const changes = createProjectChanges(ctx.hints);
+  const changes = createProjectChanges(ctx.hints, peers, clock);
   const removal = createRemoval();
   const projects = createProjects(clock, random, plans, changes, removal);
   const keys = createKeys(clock, random, changes);
@@ -68,13 +70,16 @@ function assembleAccess(ctx: HostContext<AccessConfig>): void {
     plans,
     defaultPlan: config.defaultPlan,
   };
-  const gate = createGate({ store, directory, meter, clock, metrics, perProject, log, config });
+  const gate = createGate({ store, directory, meter, clock, metrics, perProject, log, config, peers });
+  peers?.answer('flush', () => meter.flush());
+  /** Usage counted in any process of the API. */
+  const flush = async () => void (await Promise.all([meter.flush(), peers?.askOthers('flush', null)]));
   let off = (): void => {};
   ctx.host.gate(gate);
   ctx.provide(gateService, gate);
-  ctx.http.route(usageRoute({ store, clock, plans, meter }));
+  ctx.http.route(usageRoute({ store, clock, plans, meter: { flush } }));
   ctx.provide(accessBootstrap, bootstrap);
-  ctx.provide(accessAdmin, createAdmin({ store, clock, plans, projects, keys, meter }));
+  ctx.provide(accessAdmin, createAdmin({ store, clock, plans, projects, keys, meter: { flush } }));
   ctx.provide(accessAccounts, createAccounts(projects, keys, plans));
   ctx.provide(accessPlans, createAllowance(plans));
   ctx.provide(accessRemoval, { onDelete: removal.onDelete });

@@ -1,6 +1,7 @@
 import { networkOf } from '../../src/lib/cidr.ts';
 import { createLru } from '../../src/lib/lru.ts';
 import { type Clock, GateRefusal } from '../../src/plugin/plugin.ts';
+import type { ApiPeers } from '../../src/ports/workers.ts';
 import type { Limits } from './plans.ts';
 
 export type Buckets = Map<string, Bucket>;
@@ -131,6 +132,186 @@ export function learn(bucket: Bucket, all: number, written: number): void {
   bucket.seen = all;
   bucket.tokens -= Math.max(0, others - bucket.overflow);
   bucket.overflow = 0;
+}
+
+/** Whose buckets: a project's, or those of a client address without a key. */
+export interface RateOwner {
+  readonly projectId: string;
+  readonly network: string | null;
+}
+
+/** Rates of a daemon with several processes of the API: the main process has the buckets, and the others ask it. */
+export interface RateLoan {
+  /** As `takeTokens`, in the main process unless an advance suffices. */
+  take(owner: RateOwner, limits: RateLimits, demand: Demand): Headers | GateRefusal | Promise<Headers | GateRefusal>;
+  /** As `take` for work that cannot wait: it is refused only when the last answer of the main process refuses it. */
+  takeNow(owner: RateOwner, limits: RateLimits, demand: Demand): Headers | GateRefusal;
+  stop(): void;
+}
+
+/** Where the main process finds buckets; null: the owner does not exist. */
+export type FindBuckets = (owner: RateOwner) => Promise<{
+  readonly buckets: Buckets;
+  readonly limits: RateLimits;
+  /** To be called when tokens were taken. */
+  taken(): void;
+} | null>;
+
+/** A bucket with less than this has no advance: there every call is counted where it is decided. */
+const LEAST_FOR_ADVANCE = 100;
+/** All advances of a bucket are at most about one eighth of it. */
+const ADVANCE_PART = 8;
+/** What is left of an advance goes back after this time. */
+const ADVANCE_MS = 100;
+/** Buckets that a process keeps the last answer of. */
+const MAX_LOANS = 50_000;
+
+/** A question of a further process; `back` returns tokens of advances that were not used. */
+type RateQuestion =
+  | { readonly owner: RateOwner; readonly groups: readonly (readonly [string, number])[] }
+  | { readonly back: readonly { readonly owner: RateOwner; readonly group: string; readonly tokens: number }[] };
+
+/** The buckets after it, and the refusal if there is one. */
+interface RateAnswer {
+  readonly groups: readonly (readonly [group: string, tokens: number, advance: number])[];
+  readonly refusal: { readonly retryAfterS: number; readonly headers: Headers } | null;
+  readonly headers: Headers;
+}
+
+/** In the main process: answers the others. */
+export function lendRates(
+  { answer, count }: Pick<ApiPeers, 'answer' | 'count'>,
+  clock: Clock,
+  find: FindBuckets,
+): void {
+  async function lend(owner: RateOwner, groups: readonly (readonly [string, number])[]): Promise<RateAnswer> {
+    const found = await find(owner);
+    if (found === null) return { groups: [], refusal: null, headers: {} };
+    const { buckets, limits } = found;
+    const demand = { groups: groups.map(([group]) => group), counts: new Map(groups) };
+    const headers = takeTokens(buckets, limits, demand, { nowMs: clock.monotonic(), unixMs: clock.now() });
+    const isRefused = headers instanceof GateRefusal;
+    const after = demand.groups.flatMap((group): RateAnswer['groups'] => {
+      const bucket = buckets.get(group);
+      if (bucket === undefined) return [];
+      const isFull = !isRefused && bucket.tokens >= LEAST_FOR_ADVANCE;
+      const advance = isFull ? Math.floor(bucket.tokens / (ADVANCE_PART * (count - 1))) : 0;
+      take(bucket, advance);
+      return [[group, bucket.tokens, advance]];
+    });
+    found.taken();
+    if (!isRefused) return { groups: after, refusal: null, headers };
+    const { retryAfterS = 1, headers: shown = {} } = headers;
+    return { groups: after, refusal: { retryAfterS, headers: shown }, headers: {} };
+  }
+  answer('rates', async (message) => {
+    const question = message as RateQuestion;
+    if ('owner' in question) return await lend(question.owner, question.groups);
+    for (const { owner, group, tokens } of question.back) {
+      const bucket = (await find(owner))?.buckets.get(group);
+      if (bucket !== undefined) take(bucket, -tokens);
+    }
+    return null;
+  });
+}
+
+/** What a further process knows of a bucket of the main process. */
+interface Loan {
+  readonly owner: RateOwner;
+  readonly group: string;
+  /** As the main process described it, with the advance in it. */
+  readonly bucket: Bucket;
+  advance: number;
+  /** Whether the advance was used since the last look. */
+  isUsed: boolean;
+}
+
+/** In a further process. */
+export function borrowRates({ askMain }: Pick<ApiPeers, 'askMain'>, clock: Clock): RateLoan {
+  const loans = createLru<string, Loan>({ max: MAX_LOANS });
+  const advanced = new Set<Loan>();
+  let cancel: (() => void) | null = null;
+  const nameOf = ({ projectId, network }: RateOwner, group: string) => `${projectId} ${network ?? ''} ${group}`;
+
+  /** Null: the main process has to be asked. */
+  function takeHere(owner: RateOwner, limits: RateLimits, { groups, counts }: Demand): Headers | GateRefusal | null {
+    const nowMs = clock.monotonic();
+    const found: (readonly [Loan, number])[] = [];
+    let canTake = true;
+    for (const group of groups) {
+      if (!limits.ratePerSecond.has(group)) continue;
+      const loan = loans.get(nameOf(owner, group));
+      if (loan === undefined) return null;
+      fill(loan.bucket, nowMs);
+      // The others may have taken more since, never less.
+      if (loan.bucket.tokens < 1)
+        return new GateRefusal('rate', {
+          retryAfterS: waitS(loan.bucket),
+          headers: headersOf(loan.bucket, clock.now()),
+        });
+      const count = counts?.get(group) ?? 1;
+      canTake &&= loan.advance >= count;
+      found.push([loan, count]);
+    }
+    if (!canTake) return null;
+    let scarcest: Bucket | null = null;
+    for (const [loan, count] of found) {
+      loan.bucket.tokens -= count;
+      loan.advance -= count;
+      loan.isUsed = true;
+      if (scarcest === null || loan.bucket.tokens < scarcest.tokens) scarcest = loan.bucket;
+    }
+    return scarcest === null ? NO_HEADERS : headersOf(scarcest, clock.now());
+  }
+
+  async function ask(owner: RateOwner, limits: RateLimits, { groups, counts }: Demand): Promise<Headers | GateRefusal> {
+    const asked = groups.map((group) => [group, counts?.get(group) ?? 1] as const);
+    const answered = (await askMain('rates', { owner, groups: asked } satisfies RateQuestion)) as RateAnswer;
+    const nowMs = clock.monotonic();
+    for (const [group, tokens, advance] of answered.groups) {
+      const rate = limits.ratePerSecond.get(group);
+      if (rate === undefined) continue;
+      const name = nameOf(owner, group);
+      const before = loans.get(name)?.advance ?? 0;
+      const bucket = createBucket(rate, limits.burstFactor, nowMs);
+      const loan = { owner, group, bucket, advance: before + advance, isUsed: true };
+      bucket.tokens = tokens + loan.advance;
+      const earlier = loans.get(name);
+      if (earlier !== undefined) advanced.delete(earlier);
+      loans.set(name, loan);
+      if (loan.advance > 0) advanced.add(loan);
+    }
+    if (advanced.size > 0) cancel ??= clock.timeout(ADVANCE_MS, giveBack);
+    const { refusal, headers } = answered;
+    return refusal === null ? headers : new GateRefusal('rate', refusal);
+  }
+
+  function giveBack(): void {
+    cancel = null;
+    const back: { owner: RateOwner; group: string; tokens: number }[] = [];
+    for (const loan of advanced) {
+      if (loan.isUsed && loan.advance > 0) {
+        loan.isUsed = false;
+        continue;
+      }
+      advanced.delete(loan);
+      if (loan.advance > 0) back.push({ owner: loan.owner, group: loan.group, tokens: loan.advance });
+      loan.advance = 0;
+    }
+    if (back.length > 0) void askMain('rates', { back } satisfies RateQuestion).catch(() => undefined);
+    if (advanced.size > 0) cancel = clock.timeout(ADVANCE_MS, giveBack);
+  }
+
+  return {
+    take: (owner, limits, demand) => takeHere(owner, limits, demand) ?? ask(owner, limits, demand),
+    takeNow(owner, limits, demand) {
+      const here = takeHere(owner, limits, demand);
+      if (here !== null) return here;
+      void ask(owner, limits, demand).catch(() => undefined);
+      return NO_HEADERS;
+    },
+    stop: () => cancel?.(),
+  };
 }
 
 /** Whole seconds until the next call may pass; at least 1. */

@@ -2,6 +2,7 @@ import { decode32 } from '../../src/lib/base58.ts';
 import type { Hints, StoreTx } from '../../src/plugin/plugin.ts';
 import type { Clock } from '../../src/ports/clock.ts';
 import type { Store } from '../../src/ports/store.ts';
+import type { ApiPeers } from '../../src/ports/workers.ts';
 import { usageError } from './errors.ts';
 import { tables } from './tables.ts';
 
@@ -108,14 +109,27 @@ export interface ProjectChanges {
 }
 
 const TOPIC = 'project';
+/** A write does not wait longer for a process of the API that does not answer. */
+const HEARD_MS = 1_000;
 
-export function createProjectChanges(hints: Hints): ProjectChanges {
+/** With `peers`, a write returns when all processes of the API have heard of it: none of them answers by what was before. */
+export function createProjectChanges(hints: Hints, peers: ApiPeers | null, clock: Clock): ProjectChanges {
+  async function tell(projectId: string): Promise<void> {
+    const heard = peers?.askOthers(TOPIC, projectId);
+    hints.publish(TOPIC, { projectId });
+    if (heard === undefined) return;
+    const late = new AbortController();
+    await Promise.race([heard, clock.sleep(HEARD_MS, late.signal)]).catch(() => undefined);
+    late.abort();
+  }
   return {
-    note: (tx, projectId) => tx.onCommit(() => hints.publish(TOPIC, { projectId })),
-    listen: (forget) =>
-      hints.subscribe(TOPIC, (message) => {
+    note: (tx, projectId) => tx.onCommit(() => tell(projectId)),
+    listen(forget) {
+      peers?.answer(TOPIC, (projectId) => forget(String(projectId)));
+      return hints.subscribe(TOPIC, (message) => {
         const { projectId } = message as { readonly projectId?: unknown };
         if (typeof projectId === 'string') forget(projectId);
-      }),
+      });
+    },
   };
 }

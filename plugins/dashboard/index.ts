@@ -6,6 +6,7 @@ import { type AccessAdmin, accessAdmin, accessRemoval } from '../../src/ports/ac
 import { type DaemonView, kernelView } from '../../src/ports/daemon-view.ts';
 import { operatorBootstrap } from '../../src/ports/dashboard.ts';
 import { kernelGaps } from '../../src/ports/gaps.ts';
+import { kernelApiPeers } from '../../src/ports/workers.ts';
 import { dashboardCommands } from './commands.ts';
 import { type DashboardConfig, dashboardConfig } from './config.ts';
 import { createRecentRequests } from './requests.ts';
@@ -39,7 +40,7 @@ export default defineHostPlugin({
   apiVersion: API_VERSION,
   summary: 'web pages for operators and owners of projects, on the admin listener',
   config: dashboardConfig,
-  uses: [accessAdmin, accessRemoval, kernelGaps, kernelView],
+  uses: [accessAdmin, accessRemoval, kernelApiPeers, kernelGaps, kernelView],
   offers: [operatorBootstrap],
   migrations,
   provision(ctx) {
@@ -79,7 +80,7 @@ function registerPages(ctx: HostContext<DashboardConfig>, { access, daemon, oper
   const sessions = createSessions(clock, random, config, rights);
   ctx.metrics.observe('sessions', 'logged-in sessions', sessions.count);
   const audit = createAuditLog(store, clock, random);
-  const requests = createRecentRequests(store);
+  const requests = createRecentRequests(store, ctx.use(kernelApiPeers)?.peers ?? null);
   const context: PageContext = {
     access,
     audit,

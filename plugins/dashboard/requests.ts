@@ -3,13 +3,14 @@ import { inList } from '../../src/lib/in-list.ts';
 import { createLru } from '../../src/lib/lru.ts';
 import type { Store } from '../../src/plugin/plugin.ts';
 import type { AnsweredRequest } from '../../src/ports/daemon-view.ts';
+import type { ApiPeers } from '../../src/ports/workers.ts';
 import { tables } from './store.ts';
 
-/** The last requests of each project, in the memory of this process, and when each key was last used, in the store. */
+/** The last requests of each project, in the memory of the processes of the API, and when each key was last used, in the store. */
 export interface RecentRequests {
   note(request: AnsweredRequest): void;
-  /** Newest first. */
-  list(projectId: string): readonly AnsweredRequest[];
+  /** Those that all processes of the API have answered, newest first. */
+  list(projectId: string): Promise<readonly AnsweredRequest[]>;
   /** Unix milliseconds of the last use, by key id. */
   lastUses(keyIds: readonly string[]): Promise<ReadonlyMap<string, number>>;
   /** Writes the uses that are not stored yet. */
@@ -21,9 +22,15 @@ const MAX_PROJECTS = 200;
 /** Keys whose use is not written yet; a flush is due long before. */
 const MAX_KEYS = 10_000;
 
-export function createRecentRequests(store: Store): RecentRequests {
+export function createRecentRequests(store: Store, peers: ApiPeers | null = null): RecentRequests {
   const byProject = createLru<string, { readonly ring: AnsweredRequest[]; next: number }>({ max: MAX_PROJECTS });
   let unwritten = new Map<string, number>();
+  const listHere = (projectId: string): readonly AnsweredRequest[] => {
+    const kept = byProject.get(projectId);
+    if (kept === undefined) return [];
+    return [...kept.ring.slice(kept.next), ...kept.ring.slice(0, kept.next)].reverse();
+  };
+  peers?.answer('requests', (projectId) => listHere(String(projectId)));
   return {
     note(request) {
       const kept = byProject.get(request.projectId) ?? { ring: [], next: 0 };
@@ -33,10 +40,14 @@ export function createRecentRequests(store: Store): RecentRequests {
       const { keyId, at } = request;
       if (keyId !== null && (unwritten.size < MAX_KEYS || unwritten.has(keyId))) unwritten.set(keyId, at);
     },
-    list(projectId) {
-      const kept = byProject.get(projectId);
-      if (kept === undefined) return [];
-      return [...kept.ring.slice(kept.next), ...kept.ring.slice(0, kept.next)].reverse();
+    async list(projectId) {
+      const here = listHere(projectId);
+      if (peers === null) return here;
+      const others = (await peers.askOthers('requests', projectId)) as readonly (readonly AnsweredRequest[])[];
+      return [here, ...others]
+        .flat()
+        .sort((a, b) => b.at - a.at)
+        .slice(0, PER_PROJECT);
     },
     async lastUses(keyIds) {
       const rows = await tables(store.read)

@@ -14,6 +14,7 @@ import { createSystemClock } from '../adapters/clock.ts';
 import { createLog, type RootLog } from '../adapters/log.ts';
 import { createOutbound } from '../adapters/outbound/index.ts';
 import { createSystemRandom } from '../adapters/random.ts';
+import { peersLine } from '../adapters/workers/api-process.ts';
 import type { CoreConfig, UpstreamEntry } from '../config/core.ts';
 import type { ChainSetup, DaemonParts } from '../daemon/parts.ts';
 import { CodedError } from '../lib/coded-error.ts';
@@ -21,6 +22,7 @@ import { derived } from '../lib/reloadable.ts';
 import type { Bus } from '../ports/bus.ts';
 import type { BlockStream, ChainId } from '../ports/chain.ts';
 import type { UpstreamConfig } from '../ports/upstream.ts';
+import type { ApiPeers } from '../ports/workers.ts';
 import { EXIT } from '../runtime/errors.ts';
 import { openStore } from '../store/index.ts';
 import { openOwner } from '../store/owner.ts';
@@ -34,21 +36,30 @@ export interface SharedParts {
   readonly isConnected: boolean;
   /** Lock of the embedded database. */
   readonly lock: WriteLock | null;
+  /** The other processes of the API of this daemon; null: there is one. */
+  readonly peers: ApiPeers | null;
 }
 
-const ALONE: SharedParts = { channel: null, isConnected: false, lock: null };
+const ALONE: SharedParts = { channel: null, isConnected: false, lock: null, peers: null };
 
 /** The adapters of a real daemon; `configFile` is the source of its configuration. The caller must close the bus. */
 export function composeParts(
   core: CoreConfig,
   log: RootLog = createLog(core.log),
-  { channel, isConnected, lock }: SharedParts = ALONE,
+  { channel, isConnected, lock, peers }: SharedParts = ALONE,
   configFile: string | null = null,
 ): DaemonParts {
   const clock = createSystemClock();
   const random = createSystemRandom();
   const shared = { clock, random, log, core };
-  const bus = openBus({ channel, storeUrl: isConnected ? core.store.url : null, clock, random, log });
+  const bus = openBus({
+    channel,
+    storeUrl: isConnected ? core.store.url : null,
+    lines: peers === null ? [] : [peersLine(peers)],
+    clock,
+    random,
+    log,
+  });
   const outages = outageBook(bus);
   const archives = archiveAddresses(core);
   const packages = configFile === null ? process.cwd() : dirname(configFile);
@@ -64,6 +75,7 @@ export function composeParts(
     openStore: (config, dataDir) => openStore(config, dataDir, lock ?? undefined),
     bus,
     openThreadLine: threadLines(channel ?? `parhelion-${process.pid}-${randomUUID()}`),
+    peers,
     ...(archives === null
       ? {}
       : { archiveEngine: (chain, owns) => createArchiveEngine({ address: archives[chain], packages, owns }) }),

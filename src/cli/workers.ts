@@ -3,13 +3,14 @@ import { extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { createSystemClock } from '../adapters/clock.ts';
 import type { RootLog } from '../adapters/log.ts';
-import { startWorker } from '../adapters/workers/start-worker.ts';
+import { createApiHub } from '../adapters/workers/api-process.ts';
+import { startApiProcess, startWorker } from '../adapters/workers/start-worker.ts';
 import type { LoadedConfig } from '../config/load.ts';
 import { type FoundPlugin, runsIn } from '../daemon/registry.ts';
 import { CodedError } from '../lib/coded-error.ts';
 import { ROLES, type Role } from '../ports/daemon-view.ts';
 import type { UpstreamConfig } from '../ports/upstream.ts';
-import type { WorkerHandle } from '../ports/workers.ts';
+import type { ApiProcess, WorkerHandle } from '../ports/workers.ts';
 import { EXIT } from '../runtime/errors.ts';
 import { createWriteLock, forgetLockMember, type LockMemory, makeLockMemory } from '../store/write-lock.ts';
 import type { CliIo, CommandValues } from './command.ts';
@@ -17,6 +18,8 @@ import type { SharedParts } from './compose.ts';
 
 interface WorkersPlan {
   readonly roles: readonly Role[];
+  /** Processes of the API besides this one. */
+  readonly furtherProcesses: number;
   readonly config: LoadedConfig<FoundPlugin>;
   /** The local chain; null: none. */
   readonly local: UpstreamConfig | null;
@@ -28,7 +31,8 @@ interface WorkersPlan {
 }
 
 interface StartedWorkers {
-  readonly handles: readonly WorkerHandle[];
+  readonly threads: readonly WorkerHandle[];
+  readonly apiProcesses: readonly ApiProcess[];
   /** Parts for the main thread. */
   readonly shared: SharedParts;
   /** Terminates the workers that still run. */
@@ -38,43 +42,61 @@ interface StartedWorkers {
 /** Index of the main thread in the lock; the workers follow. */
 const MAIN = 0;
 
-/** Starts a worker per role; they load in parallel with the main thread. All share the lock of the database. */
-export function startWorkers({ roles, config, log, ...rest }: WorkersPlan): StartedWorkers {
+/**
+ * Starts a thread per role, and the further processes of the API; they load in parallel with the main thread. The threads share the lock of
+ * the database; a process queues at its file.
+ */
+export function startWorkers({ roles, furtherProcesses, config, log, ...rest }: WorkersPlan): StartedWorkers {
   const channel = roles.length === 0 ? null : `parhelion-${process.pid}-${randomUUID()}`;
   const memory = roles.length === 0 ? null : makeLockMemory(1 + roles.length);
   const clock = createSystemClock();
   const { file, core, values, productionEnv } = config;
-  const handles = roles.map((role, index) => {
+  const dataOf = (role: Role, name: string): RoleData => ({
+    ...{ role, name, ...rest, channel: null, lock: null, processes: 1 },
+    config: { file, core, values, productionEnv },
+    leaveOut: config.plugins
+      .filter((plugin) => !plugin.enabled || !runsIn(plugin, new Set([role])))
+      .map(({ use }) => use),
+  });
+  const writeLog = (lines: string) => log.writeLines(lines);
+  const threads = roles.map((role, index) => {
     const place = MAIN + 1 + index;
-    const data: RoleData = {
-      ...{ role, ...rest, channel, lock: memory === null ? null : { memory, place } },
-      config: { file, core, values, productionEnv },
-      leaveOut: config.plugins
-        .filter((plugin) => !plugin.enabled || !runsIn(plugin, new Set([role])))
-        .map(({ use }) => use),
-    };
     return startWorker({
-      ...{ role, data, clock, entry },
-      writeLog: (lines) => log.writeLines(lines),
+      ...{ name: role, role, clock, entry, writeLog },
+      data: { ...dataOf(role, role), channel, lock: memory === null ? null : { memory, place } },
       gone: () => {
         if (memory !== null) forgetLockMember(memory, place);
       },
     });
   });
+  const count = 1 + furtherProcesses;
+  const hub = count === 1 ? null : createApiHub(count, 'api');
+  const apiProcesses: ApiProcess[] = [];
+  for (let number = 2; hub !== null && number <= count; number += 1) {
+    const name = `api-${number}`;
+    // Read at each start: a reload changes the values in place.
+    const data = () => ({ ...dataOf('api', name), processes: count });
+    apiProcesses.push(startApiProcess({ name, role: 'api', clock, entry, writeLog, data, hub }));
+  }
   return {
-    handles,
-    shared: { channel, isConnected: true, lock: memory === null ? null : createWriteLock(memory, MAIN) },
+    ...{ threads, apiProcesses },
+    shared: {
+      ...{ channel, isConnected: true, lock: memory === null ? null : createWriteLock(memory, MAIN) },
+      peers: hub?.peers ?? null,
+    },
     async end() {
-      await Promise.all(handles.map((worker) => worker.end()));
+      await Promise.all([...threads, ...apiProcesses].map((worker) => worker.end()));
     },
   };
 }
 
-const entry = new URL(`./role-thread${extname(fileURLToPath(import.meta.url))}`, import.meta.url);
+const entry = new URL(`./worker${extname(fileURLToPath(import.meta.url))}`, import.meta.url);
 
 /** Input of a worker. The configuration is the one that the main thread has read; the file may have changed since. */
 export interface RoleData {
   readonly role: Role;
+  /** Unique among the threads and processes of the daemon. */
+  readonly name: string;
   readonly config: Pick<LoadedConfig, 'file' | 'core' | 'values' | 'productionEnv'>;
   /** Plugins that the worker does not need, by their configured names. */
   readonly leaveOut: readonly string[];
@@ -86,6 +108,8 @@ export interface RoleData {
   readonly version: string;
   /** Name of the channel between the threads. */
   readonly channel: string | null;
+  /** Processes that serve the API, if this is one of them. */
+  readonly processes: number;
   /** Lock of the embedded database. */
   readonly lock: { readonly memory: LockMemory; readonly place: number } | null;
 }

@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os';
 import { type Static, Type } from '@sinclair/typebox';
 import { reloadable, reloadableWhenSet } from '../lib/reloadable.ts';
 
@@ -255,6 +256,11 @@ export const coreConfig = Type.Object(
           default: null,
           description: 'second listener for websockets; null = port + 1, because web3.js derives it that way',
         }),
+        processes: Type.Union([Type.Integer({ minimum: 1, maximum: 256 }), Type.Literal('auto')], {
+          default: 1,
+          description:
+            'processes that serve the API listeners together; auto = one per core; more than one needs a proxy in front for TLS',
+        }),
         bodyLimitBytes: reloadable(count(1_048_576, 'largest request body')),
         headerTimeoutMs: reloadable(count(10_000, 'time for the request line and headers')),
         requestTimeoutMs: reloadable(count(30_000, 'time for the whole request to arrive')),
@@ -485,3 +491,8 @@ export const coreConfig = Type.Object(
 );
 
 export type CoreConfig = Static<typeof coreConfig>;
+
+/** Processes that serve the API listeners. */
+export function apiProcesses({ http: { processes } }: Pick<CoreConfig, 'http'>): number {
+  return processes === 'auto' ? availableParallelism() : processes;
+}

@@ -1,7 +1,7 @@
 import { createPastReader } from '../archive/index.ts';
 import { answerRoom, type BudgetLedger, createBudgets, type Rooms } from '../budgets.ts';
 import { createGapBook } from '../chain/gaps.ts';
-import { type CoreConfig, coreConfig } from '../config/core.ts';
+import { apiProcesses, type CoreConfig, coreConfig } from '../config/core.ts';
 import { maskedView } from '../config/dump.ts';
 import type { LoadedConfig } from '../config/load.ts';
 import { createOutbox } from '../jobs/outbox.ts';
@@ -20,6 +20,7 @@ import { kernelParsers, type ParserBook } from '../ports/parsers.ts';
 import type { Store } from '../ports/store.ts';
 import { kernelThreadLine } from '../ports/thread-line.ts';
 import { configuredNow, type UpstreamPool } from '../ports/upstream.ts';
+import { kernelApiPeers } from '../ports/workers.ts';
 import { createMetricsRegistry, type MetricsRegistry, type StockMetrics } from '../runtime/metrics.ts';
 import type { ChainSetup, DaemonParts, FollowerView, OutboxParts } from './parts.ts';
 import { type Merged, mergeContributions, type ProvisionedPlugin, provisionPlugins } from './provision.ts';
@@ -94,7 +95,11 @@ export async function assemble(options: AssembleOptions): Promise<Assembly> {
     config.core.ledger.retain.hours === 0
       ? null
       : createPastReader({ ledger: () => ledgers.get(chain) ?? null, archive: () => archives.get(chain) ?? null });
-  const budgets = createBudgets(roomsOf(config.core), servesTenants(roles) ? metrics.scope('budget') : null);
+  const budgets = createBudgets(
+    roomsOf(config.core),
+    servesTenants(roles) ? metrics.scope('budget') : null,
+    parts.peers === null ? null : { ...parts.peers, clock: parts.clock },
+  );
   const lateStore = createLateStore(store);
   const chains = options.chains
     .filter(({ upstreams }) => configuredNow(upstreams).length > 0)
@@ -139,6 +144,7 @@ export async function assemble(options: AssembleOptions): Promise<Assembly> {
         { token: kernelOutbox, service: lateOutbox(lateStore, parts.clock, outbox) },
         { token: kernelGaps, service: createGapBook(lateStore, parts.clock) },
         { token: kernelThreadLine, service: parts.openThreadLine },
+        { token: kernelApiPeers, service: { peers: parts.peers } },
         { token: kernelLedger, service: (chain: ChainId) => ledgers.get(chain) ?? null },
         { token: kernelPast, service: pastOf },
         {
@@ -162,9 +168,15 @@ export async function assemble(options: AssembleOptions): Promise<Assembly> {
 const servesTenants = (roles: Roles) => roles.has('api') || roles.has('indexer');
 
 /** The shared limits. Calls to upstreams are not among them: they wait in the queue of their upstream. */
-function roomsOf({ http, budgets }: CoreConfig): Rooms {
-  const { answerBytes, ...others } = budgets;
-  return { requestBytes: http.maxBodyBytesInFlight, answerBytes: answerBytes ?? answerRoom(), ...others };
+function roomsOf(core: CoreConfig): Rooms {
+  const { answerBytes, ...others } = core.budgets;
+  // Memory is of all processes of the API together; the others are counted in the main process alone.
+  const share = (bytes: number) => Math.floor(bytes / apiProcesses(core));
+  return {
+    requestBytes: share(core.http.maxBodyBytesInFlight),
+    answerBytes: share(answerBytes ?? answerRoom()),
+    ...others,
+  };
 }
 
 /** Upstream pools and outbound clients, traced if a plugin provides a tracer. */

@@ -10,7 +10,14 @@ import type { Log } from '../ports/log.ts';
 import type { InheritedSockets } from '../ports/notify.ts';
 import type { ServiceToken } from '../ports/service.ts';
 import type { Store } from '../ports/store.ts';
-import type { ConfigValues, WorkerCommands, WorkerHandle } from '../ports/workers.ts';
+import type {
+  ApiProcess,
+  ConfigValues,
+  HandedSocket,
+  SharedListeners,
+  WorkerCommands,
+  WorkerHandle,
+} from '../ports/workers.ts';
 import { wordsOf } from '../runtime/errors.ts';
 import type { MetricsRegistry } from '../runtime/metrics.ts';
 import { createSchemaWatch, ensureSchema } from '../store/migrate.ts';
@@ -47,7 +54,9 @@ export interface Daemon {
   /** Resolves when the daemon cannot continue; the caller still has to call `stop`. */
   readonly failed: Promise<unknown>;
   /** Commands of the main thread to a worker. */
-  readonly commands: WorkerCommands;
+  readonly commands: Omit<WorkerCommands, 'listen'>;
+  /** Only in a further process of the API, after its start. */
+  listen(shared: SharedListeners): Promise<void>;
 }
 
 /** Creates a daemon; nothing is open before `start`. Errors: those of `assemble`. */
@@ -103,7 +112,16 @@ export async function createDaemon(options: DaemonOptions): Promise<Daemon> {
     { name: 'start the other roles', start: () => workers.start(), stop: () => workers.stop() },
     { name: 'run jobs', start: () => work.startJobs(), stop: () => work.stopJobs() },
     { name: 'follow the chains', start: () => work.startFollowing(), stop: () => work.stopFollowing() },
-    { name: 'listen', start: () => fronts?.listenApi(), stop: () => fronts?.closeApi(drain.deadline) },
+    {
+      name: 'listen',
+      async start() {
+        // A further process of the API gets the listeners once the main process has them.
+        if (options.isMember === true) return;
+        await fronts?.listenApi();
+        await workers.listen();
+      },
+      stop: () => fronts?.closeApi(drain.deadline),
+    },
   ];
   const runner = createStageRunner(stages, log, clock);
 
@@ -119,13 +137,16 @@ export async function createDaemon(options: DaemonOptions): Promise<Daemon> {
     async start() {
       await runner.start();
       health.setStarted();
-      log.info(fronts?.addresses() ?? {}, 'ready');
+      log.info(options.isMember === true ? {} : (fronts?.addresses() ?? {}), 'ready');
     },
     addresses() {
       if (fronts === null) throw new Error('a worker does not listen');
       return fronts.addresses();
     },
     first: () => first,
+    async listen(shared) {
+      await fronts?.listenApi(shared);
+    },
     reload: reloader.reload,
     load: () => ({
       chains: assembly.chains.map(({ reader }) => reader.status()),
@@ -183,7 +204,7 @@ interface CommandsOptions {
 }
 
 /** Answers the commands of the main thread in a worker. */
-function createCommands({ daemon, drain, health, metrics, reloader }: CommandsOptions): WorkerCommands {
+function createCommands({ daemon, drain, health, metrics, reloader }: CommandsOptions): Daemon['commands'] {
   return {
     start: daemon.start,
     async ping() {},
@@ -200,10 +221,14 @@ export interface MachineryOptions extends AssembleOptions {
   readonly commit?: string | null;
   /** Listeners that the service manager holds open. */
   readonly sockets?: InheritedSockets;
-  /** Workers of this process; they start and stop with the daemon. */
+  /** Threads of this process; they start and stop with the daemon. */
   readonly workers?: readonly WorkerHandle[];
-  /** Whether this daemon runs in a worker: then it neither listens nor migrates. */
+  /** Processes that share the listeners of this one; they start and stop with the daemon too. */
+  readonly apiProcesses?: readonly ApiProcess[];
+  /** Whether this daemon runs in a worker: then it does not migrate, and opens no listener of its own. */
   readonly isMember?: boolean;
+  /** Only in a further process of the API: takes requests for websockets. */
+  readonly handOver?: (handed: HandedSocket) => void;
 }
 
 /** The parts that the stages start and stop; nothing is open yet. Errors: those of `assemble`. */
@@ -211,7 +236,7 @@ async function makeMachinery(options: MachineryOptions) {
   const isMember = options.isMember ?? false;
   const assembly = await assemble({
     ...options,
-    stockMetrics: options.stockMetrics ?? (isMember ? 'thread' : 'process'),
+    stockMetrics: options.stockMetrics ?? (isMember && options.handOver === undefined ? 'thread' : 'process'),
   });
   const { parts, config } = options;
   const { clock, log } = parts;
@@ -219,7 +244,10 @@ async function makeMachinery(options: MachineryOptions) {
   const { metrics, merged } = assembly;
   const end = createEnd();
   const workers = createWorkers({
-    ...{ handles: options.workers ?? [], lifecycle: core.lifecycle, metrics: metrics.scope('roles'), log },
+    ...{ handles: options.workers ?? [], apiProcesses: options.apiProcesses ?? [] },
+    ...{ lifecycle: core.lifecycle, metrics: metrics.scope('roles'), clock, log },
+    // Nothing is shared before the listeners exist.
+    share: async (processes) => await fronts?.shareApi(processes),
   });
   void workers.failed.then(end.fail);
   const storeCheck = createStoreCheck(() => assembly.store.get().probe());
@@ -238,13 +266,16 @@ async function makeMachinery(options: MachineryOptions) {
     await renderMetrics([{ role: null, families: await metrics.families() }, ...(await workers.metrics())]);
   exposeChainKinds(assembly);
   if (!isMember) exposeBuild(assembly, options.commit ?? null);
-  const fronts = isMember
-    ? null
-    : (await loadFronts())({
-        ...{ assembly, parts, health, metricsText, sockets: options.sockets },
-        // Nothing is asked before the reloader exists.
-        lastReload: () => reloader.last(),
-      });
+  const { handOver } = options;
+  const fronts =
+    isMember && handOver === undefined
+      ? null
+      : (await loadFronts())({
+          ...{ assembly, parts, health, metricsText, sockets: options.sockets },
+          ...(handOver === undefined ? {} : { handOver }),
+          // Nothing is asked before the reloader exists.
+          lastReload: () => reloader.last(),
+        });
   if (fronts !== null) assembly.inject.set(fronts.inject);
   const reloader = createReloader({
     ...{ config, workers, setLogLevel: parts.setLogLevel, metrics, clock, log },

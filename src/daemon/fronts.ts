@@ -8,7 +8,7 @@ import { RequestError } from '../plugin/plugin.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Inject } from '../ports/daemon-view.ts';
 import type { InheritedSockets } from '../ports/notify.ts';
-import type { CheckResult } from '../ports/workers.ts';
+import type { ApiProcess, CheckResult, HandedSocket, SharedListeners } from '../ports/workers.ts';
 import type { MetricsRegistry } from '../runtime/metrics.ts';
 import type { Assembly } from './assemble.ts';
 import type { DaemonParts } from './parts.ts';
@@ -30,12 +30,17 @@ export interface FrontsOptions {
   readonly metricsText: () => Promise<string>;
   readonly lastReload: () => ReloadReport | null;
   readonly sockets: InheritedSockets | undefined;
+  /** Only in a further process of the API, which has no admin listener: takes requests for websockets. */
+  readonly handOver?: (handed: HandedSocket) => void;
 }
 
 /** The listeners of a process: the admin listener, and the API listeners if the process has the role `api`. */
 export interface DaemonFronts {
   listenAdmin(): Promise<void>;
-  listenApi(): Promise<void>;
+  /** `shared`: listeners of the main process. */
+  listenApi(shared?: SharedListeners): Promise<void>;
+  /** Lets further processes of the API serve the same listeners, and serves the websockets that they accept. */
+  shareApi(processes: readonly ApiProcess[]): Promise<void>;
   /** Throws if nothing listens. */
   addresses(): DaemonAddresses;
   /** Calls a route of the API listener for a caller, or of the admin listener without one. */
@@ -57,33 +62,44 @@ export function createFronts({
   metricsText,
   lastReload,
   sockets,
+  handOver,
 }: FrontsOptions): DaemonFronts {
   const { merged, metrics, version } = assembly;
   const { core } = assembly.config;
   const { clock, random, log, validator = createValidator() } = parts;
   const isApi = assembly.roles.has('api');
   const secure = (section: TlsSection) => (core[section].tls.certFile === null ? '' : 's');
-  const http = isApi ? createApi(assembly, parts, validator) : null;
+  const http = isApi ? createApi(assembly, parts, validator, handOver) : null;
   health.show(() => proxyNotice(http?.undeclaredProxy() ?? null));
-  const admin = createAdminFront({
-    ...{ core, clock, random, log, health, version, validator },
-    routes: isApi ? merged.routes : [],
-    budgets: isApi ? assembly.budgets : null,
-    registry: { text: metricsText, contentType: metrics.contentType },
-    lastReload,
-    metrics: metrics.scope('admin'),
-    expiry: expiryGauge(metrics),
-  });
+  const admin =
+    handOver !== undefined
+      ? null
+      : createAdminFront({
+          ...{ core, clock, random, log, health, version, validator },
+          routes: isApi ? merged.routes : [],
+          budgets: isApi ? assembly.budgets : null,
+          registry: { text: metricsText, contentType: metrics.contentType },
+          lastReload,
+          metrics: metrics.scope('admin'),
+          expiry: expiryGauge(metrics),
+        });
   return {
     async listenAdmin() {
-      await admin.listen(sockets?.admin);
+      await admin?.listen(sockets?.admin);
     },
-    async listenApi() {
-      await http?.listen({ fd: sockets?.api ?? null, websocketFd: sockets?.websocket ?? null });
+    async listenApi(shared) {
+      const inherited = { fd: sockets?.api ?? null, websocketFd: sockets?.websocket ?? null };
+      await http?.listen(shared === undefined ? inherited : { shared });
+    },
+    async shareApi(processes) {
+      if (http === null || processes.length === 0) return;
+      for (const { onSocket } of processes) onSocket(http.take);
+      const { listeners, release } = http.shared();
+      await Promise.all(processes.map((process) => process.listen(listeners, release)));
     },
     addresses() {
       const api = http?.addresses() ?? null;
-      const operations = admin.address();
+      const operations = admin?.address() ?? null;
       if ((isApi && api === null) || operations === null) throw new Error('the daemon does not listen yet');
       return {
         api: api === null ? null : baseUrl(`http${secure('http')}`, api.host, api.port),
@@ -97,7 +113,7 @@ export function createFronts({
       return await front.inject(call);
     },
     prepareReload(next) {
-      const prepared = [admin.prepareReload(next), http?.prepareReload(next)];
+      const prepared = [admin?.prepareReload(next), http?.prepareReload(next)];
       return () => {
         for (const serve of prepared) serve?.();
       };
@@ -107,11 +123,18 @@ export function createFronts({
     async closeApi(deadline) {
       await http?.close(deadline);
     },
-    closeAdmin: () => untilDeadline(clock, core.lifecycle.stopTimeoutMs, admin.close),
+    async closeAdmin() {
+      if (admin !== null) await untilDeadline(clock, core.lifecycle.stopTimeoutMs, admin.close);
+    },
   };
 }
 
-function createApi(assembly: Assembly, { clock, random, log }: DaemonParts, validator: Validator) {
+function createApi(
+  assembly: Assembly,
+  { clock, random, log }: DaemonParts,
+  validator: Validator,
+  handOver: FrontsOptions['handOver'],
+) {
   const { merged, metrics, version } = assembly;
   const { core } = assembly.config;
   const { gate, sockets, routes, tracer } = merged;
@@ -129,6 +152,7 @@ function createApi(assembly: Assembly, { clock, random, log }: DaemonParts, vali
     chainLabel: () => main?.setup.kind ?? null,
     budgets: assembly.budgets,
     answered: assembly.requests,
+    ...(handOver === undefined ? {} : { handOver }),
   });
 }
 

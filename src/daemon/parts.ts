@@ -13,6 +13,7 @@ import type { Owner } from '../ports/owner.ts';
 import type { Store } from '../ports/store.ts';
 import type { OpenThreadLine } from '../ports/thread-line.ts';
 import type { UpstreamList, UpstreamPool } from '../ports/upstream.ts';
+import type { ApiPeers } from '../ports/workers.ts';
 
 /** A configured chain. */
 export interface ChainSetup {
@@ -47,6 +48,8 @@ export interface DaemonParts {
   readonly bus: Bus;
   /** Connects the threads of this process. */
   readonly openThreadLine: OpenThreadLine;
+  /** The other processes of the API of this daemon; null: there is one. */
+  readonly peers: ApiPeers | null;
   /** Shared by the daemons of one process, so that each schema is compiled once; default: a new one. */
   readonly validator?: Validator;
   /** Changes the minimum level of `log`, for reloads. */

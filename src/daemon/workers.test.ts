@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
+import { createManualClock } from '../../test/helpers/manual-clock.ts';
 import { createMemoryLog } from '../../test/helpers/memory-log.ts';
 import { CodedError, codeOf } from '../lib/coded-error.ts';
 import type { Role } from '../ports/daemon-view.ts';
@@ -23,6 +24,7 @@ interface FakeMember extends WorkerHandle {
 function fakeMember(role: Role, commands: Partial<WorkerCommands>): FakeMember {
   let fail: (reason: unknown) => void = () => undefined;
   const worker: FakeMember = {
+    name: role,
     role,
     asked: [],
     ended: 0,
@@ -45,7 +47,10 @@ function fakeMember(role: Role, commands: Partial<WorkerCommands>): FakeMember {
 function setUp(handles: readonly FakeMember[]) {
   const metrics = createMetricsRegistry();
   const log = createMemoryLog();
-  const workers = createWorkers({ handles, lifecycle: LIFECYCLE, metrics: metrics.scope('roles'), log });
+  const workers = createWorkers({
+    ...{ handles, lifecycle: LIFECYCLE, metrics: metrics.scope('roles'), log },
+    clock: createManualClock(),
+  });
   return { workers, metrics, log };
 }
 

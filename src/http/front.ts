@@ -1,7 +1,7 @@
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { BudgetLedger } from '../budgets.ts';
-import type { CoreConfig } from '../config/core.ts';
+import { apiProcesses, type CoreConfig } from '../config/core.ts';
 import { codeOf, messageOf } from '../lib/coded-error.ts';
 import { derived } from '../lib/reloadable.ts';
 import type { Gate, SocketHandler } from '../plugin/host.ts';
@@ -11,10 +11,11 @@ import type { AnsweredRequest, Inject } from '../ports/daemon-view.ts';
 import type { Log } from '../ports/log.ts';
 import type { Gauge, Metrics } from '../ports/metrics.ts';
 import type { Tracer } from '../ports/tracing.ts';
+import type { HandedSocket, SharedListeners } from '../ports/workers.ts';
 import { createTrust } from '../runtime/remote-address.ts';
 import { apiConnections, createAddressLimit, createReadingRate, lingerFor, readDescriptors } from './connections.ts';
 import type { RpcFront } from './json-rpc/front.ts';
-import { closeListener, createListener, listenOn, setTimeouts } from './listener.ts';
+import { closeListener, createListener, handleOf, listenOn, setTimeouts } from './listener.ts';
 import { createPipeline, slowestMs } from './pipeline.ts';
 import { documentRoutes } from './reference/index.ts';
 import { createListenerTls } from './tls.ts';
@@ -44,6 +45,8 @@ export interface HttpFrontOptions {
   readonly budgets?: BudgetLedger | null;
   /** Listeners for the answered requests of projects. */
   readonly answered?: ReadonlySet<(request: AnsweredRequest) => void>;
+  /** Only in a further process of the API: takes requests for websockets. */
+  readonly handOver?: (handed: HandedSocket) => void;
 }
 
 export interface HttpAddresses {
@@ -57,6 +60,8 @@ export interface ListenOptions {
   /** Inherited sockets (socket activation); null or absent: bind. */
   readonly fd?: number | null;
   readonly websocketFd?: number | null;
+  /** Listeners of the main process, which this one serves as well. */
+  readonly shared?: SharedListeners;
 }
 
 export interface HttpFront {
@@ -64,6 +69,10 @@ export interface HttpFront {
   listen(options?: ListenOptions): Promise<HttpAddresses>;
   /** Null before `listen`. */
   addresses(): HttpAddresses | null;
+  /** What further processes of the API serve as well. */
+  shared(): SharedListeners;
+  /** Serves a connection that a further process has accepted. */
+  take(handed: HandedSocket): void;
   /**
    * Reads the certificate of a configuration; the returned function activates it, and the limits of connections. Call it after the values
    * were assigned. Errors: TLS_UNREADABLE, TLS_INVALID, PLUGIN_RELOAD_REFUSED (TLS cannot be switched on or off while the daemon listens).
@@ -97,6 +106,7 @@ export function createHttpFront(options: HttpFrontOptions): HttpFront {
   );
   const pipeline = createPipeline({ ...options, routes: [...publicRoutes, ...documents], home: TO_DOCS, cors: true });
   const upgrader = createUpgrader({ ...options, pipeline, targetLimitBytes: core.http.targetLimitBytes });
+  const processes = apiProcesses(core);
   const limits = () => ({ ...core.http, handlerTimeoutMs: slowestMs(core, [...publicRoutes, ...options.rpc.methods]) });
   const trust = derived(() => core.http.trustedProxies, createTrust);
   const perAddress = createAddressLimit(
@@ -110,16 +120,17 @@ export function createHttpFront(options: HttpFrontOptions): HttpFront {
     limits: core.http,
     cut: pipeline.meter.slowReaders,
   });
-  const makeServer = () => {
+  const { handOver } = options;
+  const makeServer = (listener: number) => {
     const server = createListener(limits(), pipeline.meter, pipeline.handle, tls.makeServer);
     pipeline.connections.attach(server);
-    upgrader.attach(server);
+    upgrader.attach(server, handOver === undefined ? null : (socket, bytes) => handOver({ listener, socket, bytes }));
     perAddress.attach(server);
     readingRate.attach(server);
     return server;
   };
-  const api = makeServer();
-  const twin = makeServer();
+  const api = makeServer(0);
+  const twin = makeServer(1);
   let addresses: HttpAddresses | null = null;
 
   const inherited: Server[] = [];
@@ -151,7 +162,7 @@ export function createHttpFront(options: HttpFrontOptions): HttpFront {
   };
 
   function limitConnections(): void {
-    const { maxConnections } = core.http;
+    const maxConnections = Math.ceil(core.http.maxConnections / processes);
     const descriptors = readDescriptors();
     const connections = apiConnections(maxConnections, descriptors);
     pipeline.connections.setMost(connections);
@@ -162,12 +173,23 @@ export function createHttpFront(options: HttpFrontOptions): HttpFront {
       );
   }
 
+  async function listenShared({ listeners, release }: SharedListeners): Promise<HttpAddresses> {
+    const [bound, twinBound] = await Promise.all(
+      listeners.map((shared, place) => listenOn(place === 0 ? api : twin, { shared })),
+    );
+    if (release) inherited.push(api, twin);
+    const { address, port } = bound as AddressInfo;
+    addresses = { host: address, port, websocketPort: twinBound?.port ?? null };
+    return addresses;
+  }
+
   return {
     listen: async (given = {}) => {
       const { host, port } = core.http;
       const { fd } = given;
       tls.prepare(core)();
       limitConnections();
+      if (given.shared !== undefined) return await listenShared(given.shared);
       const bound = await listenOn(api, typeof fd === 'number' ? { fd } : { host, port });
       if (typeof fd === 'number') inherited.push(api);
       try {
@@ -180,6 +202,15 @@ export function createHttpFront(options: HttpFrontOptions): HttpFront {
       return addresses;
     },
     addresses: () => addresses,
+    shared: () => ({
+      listeners: [api, twin].filter(({ listening }) => listening).map(handleOf),
+      release: inherited.length > 0,
+    }),
+    take({ listener, socket, bytes }) {
+      // In front of what the client may have sent since.
+      socket.unshift(bytes);
+      (listener === 0 ? api : twin).emit('connection', socket);
+    },
     prepareReload(next) {
       const serve = tls.prepare(next);
       const isRoom = next.http.maxConnections !== core.http.maxConnections;

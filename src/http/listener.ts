@@ -9,6 +9,7 @@ import {
 import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
+import type { ListenHandle } from '../ports/workers.ts';
 import type { HttpMeter } from './meter.ts';
 import { JSON_TYPE } from './respond.ts';
 
@@ -50,10 +51,11 @@ export function createListener(
   // Above a number node:http silently drops headers, including X-Forwarded-For; `checkHead` refuses such requests.
   server.maxHeadersCount = 0;
   setTimeouts(server, limits);
-  server.on('request', (request, response) => onRequest(request, response, false));
-  server.on('checkContinue', (request, response) => onRequest(request, response, true));
+  const take = behindArrivals(server, onRequest);
+  server.on('request', (request, response) => take(request, response, false));
+  server.on('checkContinue', (request, response) => take(request, response, true));
   // Other expectations may be ignored; the default answer would not be JSON.
-  server.on('checkExpectation', (request, response) => onRequest(request, response, false));
+  server.on('checkExpectation', (request, response) => take(request, response, false));
   const refused = new WeakSet<Duplex>();
   server.on('clientError', (error, socket) => {
     // Ignore bytes after a malformed request.
@@ -69,6 +71,49 @@ export function createListener(
     socket.end(rawAnswer(405, body, { Allow: 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS' }), () => socket.destroy());
   });
   return server;
+}
+
+/** Longest time that requests wait while connections come in. */
+const ARRIVALS_MS = 25;
+
+/**
+ * Node accepts one connection per turn of the event loop, and a turn under load handles a request of each open connection: of many clients
+ * that connect at once, the last would wait for all rounds of the others. So while each turn accepts one, requests wait, which makes the
+ * turns short.
+ */
+function behindArrivals(server: Server, onRequest: RequestListener): RequestListener {
+  const waiting: Parameters<RequestListener>[] = [];
+  let isHolding = false;
+  /** Whether a connection came in since the last look. */
+  let hasArrived = false;
+  let sinceMs = 0;
+
+  function look(): void {
+    if (hasArrived && performance.now() - sinceMs < ARRIVALS_MS) {
+      hasArrived = false;
+      setImmediate(look);
+      return;
+    }
+    isHolding = false;
+    // A closed connection has no further event that would end its request.
+    for (const one of waiting.splice(0)) if (!one[0].socket.destroyed) onRequest(...one);
+  }
+  server.on('connection', () => {
+    hasArrived = true;
+    if (isHolding) return;
+    isHolding = true;
+    sinceMs = performance.now();
+    setImmediate(look);
+  });
+  return (...one) => {
+    if (isHolding) waiting.push(one);
+    else onRequest(...one);
+  };
+}
+
+/** What another process needs to accept as well. */
+export function handleOf(server: Server): ListenHandle {
+  return (server as Server & { readonly _handle: ListenHandle })._handle;
 }
 
 /** For requests that come from now on; `timeout` for connections. */
@@ -106,14 +151,23 @@ function malformedStatus(error: Error & { rawPacket?: Buffer }, targetLimitBytes
   return isTarget ? [414, 'Request target too long'] : [431, 'Request headers too large'];
 }
 
-type ListenTarget = { readonly host: string; readonly port: number } | { readonly fd: number };
+type ListenTarget =
+  | { readonly host: string; readonly port: number }
+  | { readonly fd: number }
+  /** A listener of the main process: both accept. */
+  | { readonly shared: ListenHandle };
 
 /** Binds a server. Throws HTTP_PORT_TAKEN or HTTP_LISTEN_FAILED. */
 export function listenOn(server: Server, target: ListenTarget): Promise<AddressInfo> {
   return new Promise((resolve, reject) => {
     const onError = (error: Error) => {
       server.off('listening', onListening);
-      const where = 'fd' in target ? `descriptor ${target.fd}` : `${target.host}:${target.port}`;
+      const where =
+        'fd' in target
+          ? `descriptor ${target.fd}`
+          : 'shared' in target
+            ? 'a listener of the main process'
+            : `${target.host}:${target.port}`;
       const taken = codeOf(error) === 'EADDRINUSE';
       const text = taken ? `${where} is in use by another process` : `cannot listen on ${where}: ${messageOf(error)}`;
       reject(new CodedError(taken ? 'HTTP_PORT_TAKEN' : 'HTTP_LISTEN_FAILED', text, { cause: error, exitCode: 75 }));
@@ -127,7 +181,8 @@ export function listenOn(server: Server, target: ListenTarget): Promise<AddressI
     };
     server.once('error', onError);
     server.once('listening', onListening);
-    server.listen('fd' in target ? { ...target, backlog: INHERITED_BACKLOG } : target);
+    if ('shared' in target) server.listen(target.shared, INHERITED_BACKLOG);
+    else server.listen('fd' in target ? { ...target, backlog: INHERITED_BACKLOG } : target);
   });
 }
 

@@ -4,7 +4,7 @@ import type { Server, ServerOptions } from 'node:http';
 import { createServer, type ServerOptions as HttpsOptions, type Server as TlsServer } from 'node:https';
 import type { Socket } from 'node:net';
 import { createSecureContext, type TLSSocket } from 'node:tls';
-import type { CoreConfig, TlsSection } from '../config/core.ts';
+import { apiProcesses, type CoreConfig, type TlsSection } from '../config/core.ts';
 import { CodedError, codeOf } from '../lib/coded-error.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Log } from '../ports/log.ts';
@@ -169,6 +169,9 @@ export function readTlsFiles(core: Pick<CoreConfig, TlsSection>, section: TlsSec
   const name = `${section}.tls`;
   if (certFile === null && keyFile === null) return null;
   if (certFile === null || keyFile === null) throw invalid(`${name} needs both certFile and keyFile, or neither`);
+  // A process cannot hand an encrypted connection to another one.
+  if (section === 'http' && apiProcesses(core) > 1)
+    throw invalid(`${name} works with one process: set http.processes to 1, or let a proxy in front end TLS`);
   const cert = readFile(`${name}.certFile`, certFile);
   const key = readFile(`${name}.keyFile`, keyFile);
   const certificate = parse(() => new X509Certificate(cert), `${name}.certFile: ${certFile} holds no PEM certificate`);

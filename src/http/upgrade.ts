@@ -31,7 +31,8 @@ export interface UpgradeOptions {
 }
 
 export interface Upgrader {
-  attach(server: Server): void;
+  /** With `handOver`, websockets belong to another process: it gets the connection and the bytes of its request. */
+  attach(server: Server, handOver: ((socket: Socket, bytes: Buffer) => void) | null): void;
   /** Closes all upgraded sockets. */
   destroyAll(): void;
 }
@@ -102,10 +103,14 @@ export function createUpgrader(options: UpgradeOptions): Upgrader {
   };
 
   return {
-    attach: (server) => {
+    attach: (server, handOver) => {
       server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
         if (request.headers.upgrade?.toLowerCase() !== 'websocket') {
           replay(server, request, socket, head);
+          return;
+        }
+        if (handOver !== null) {
+          handOver(socket as Socket, bytesOf(request, head, true));
           return;
         }
         options.pipeline.connections.busy(socket as Socket);
@@ -152,19 +157,23 @@ function track(options: UpgradeOptions, open: Set<Duplex>, socket: Duplex, onClo
  * already released the socket, so the request is put back into it without the offer.
  */
 function replay(server: Server, request: IncomingMessage, socket: Duplex, head: Buffer): void {
+  socket.unshift(bytesOf(request, head, false));
+  // On `connection` a TLS server would start another handshake.
+  server.emit(socket instanceof TLSSocket ? 'secureConnection' : 'connection', socket);
+}
+
+/** The request as it came, or without its offer. */
+function bytesOf(request: IncomingMessage, head: Buffer, withOffer: boolean): Buffer {
   const lines = [`${request.method} ${request.url} HTTP/${request.httpVersion}`];
   for (let i = 0; i + 1 < request.rawHeaders.length; i += 2) {
     const name = request.rawHeaders[i] as string;
-    const dropped = /^(upgrade|http2-settings)$/i.test(name);
+    const given = request.rawHeaders[i + 1] as string;
+    const dropped = !withOffer && /^(upgrade|http2-settings)$/i.test(name);
     // Drops `Upgrade` from the Connection header and keeps its other values.
-    const value = /^connection$/i.test(name)
-      ? withoutUpgrade(request.rawHeaders[i + 1] as string)
-      : request.rawHeaders[i + 1];
-    if (!dropped && value !== '') lines.push(`${name}: ${value}`);
+    const value = !withOffer && /^connection$/i.test(name) ? withoutUpgrade(given) : given;
+    if (!dropped && (withOffer || value !== '')) lines.push(`${name}: ${value}`);
   }
-  socket.unshift(Buffer.concat([Buffer.from(`${lines.join('\r\n')}\r\n\r\n`, 'latin1'), head]));
-  // On `connection` a TLS server would start another handshake.
-  server.emit(socket instanceof TLSSocket ? 'secureConnection' : 'connection', socket);
+  return Buffer.concat([Buffer.from(`${lines.join('\r\n')}\r\n\r\n`, 'latin1'), head]);
 }
 
 function withoutUpgrade(value: string): string {

@@ -53,8 +53,11 @@ export interface StoreTx {
     rows: readonly (readonly SqlValue[])[],
     onConflict?: 'fail' | 'ignore',
   ): Promise<number>;
-  /** Runs `fn` after the commit, in the order of registration; not on rollback. Must not throw. */
-  onCommit(fn: () => void): void;
+  /**
+   * Runs `fn` after the commit, in the order of registration; not on rollback. Must not throw. `write` returns when the promise of `fn`, if
+   * it returns one, is resolved; other writes do not wait for it.
+   */
+  onCommit(fn: () => unknown): void;
 }
 
 /** One step of a schema. The versions of a scope are 1, 2, 3, … without holes; a released step never changes. */

@@ -82,7 +82,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
 async function runOnce<T>(writers: ConnectionPool, work: (tx: StoreTx) => Promise<T>): Promise<T> {
   const client = await writers.acquire();
   const connection = createPostgresConnection(client);
-  const transaction = createTransaction('postgres', connection, postgresInsert(connection));
+  const transaction = createTransaction('postgres', connection, postgresInsert);
   let result: T;
   try {
     await connection.query('begin isolation level read committed read write', []);
@@ -97,7 +97,7 @@ async function runOnce<T>(writers: ConnectionPool, work: (tx: StoreTx) => Promis
     throw error;
   }
   writers.release(client);
-  transaction.committed();
+  await Promise.all(transaction.committed());
   return result;
 }
 
@@ -213,19 +213,17 @@ async function* cursorRows(connection: Connection, sql: string, parameters: read
 const MAX_PARAMETERS = 65_535;
 const MAX_ROWS = 1_000;
 
-function postgresInsert(connection: PostgresConnection): InsertRows {
-  return async (table, columns, rows, ignoreConflicts) => {
-    const perStatement = Math.max(1, Math.min(MAX_ROWS, Math.floor(MAX_PARAMETERS / columns.length)));
-    let written = 0;
-    for (let start = 0; start < rows.length; start += perStatement) {
-      const piece = rows.slice(start, start + perStatement);
-      const text = insertText(table, columns, piece.length, ignoreConflicts, (position) => `$${position}`);
-      const { numAffectedRows } = await connection.query(text, piece.flat());
-      written += Number(numAffectedRows ?? 0n);
-    }
-    return written;
-  };
-}
+const postgresInsert: InsertRows = async (connection, table, columns, rows, ignoreConflicts) => {
+  const perStatement = Math.max(1, Math.min(MAX_ROWS, Math.floor(MAX_PARAMETERS / columns.length)));
+  let written = 0;
+  for (let start = 0; start < rows.length; start += perStatement) {
+    const piece = rows.slice(start, start + perStatement);
+    const text = insertText(table, columns, piece.length, ignoreConflicts, (position) => `$${position}`);
+    const { numAffectedRows } = await connection.query(text, piece.flat());
+    written += Number(numAffectedRows ?? 0n);
+  }
+  return written;
+};
 
 type TypeId = Parameters<typeof pg.types.getTypeParser>[0];
 

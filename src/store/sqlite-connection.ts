@@ -94,8 +94,9 @@ const ROWS_PER_STATEMENT = 32;
 /** SQLite allows 32,766 parameters per statement. */
 const MAX_PARAMETERS = 32_000;
 
+/** It never waits, so that its transaction cannot end between two statements. */
 export function sqliteInsert(connection: SqliteConnection): InsertRows {
-  return async (table, columns, rows, ignoreConflicts) => {
+  return async (_connection, table, columns, rows, ignoreConflicts) => {
     const most = Math.max(1, Math.min(ROWS_PER_STATEMENT, Math.floor(MAX_PARAMETERS / columns.length)));
     let written = 0;
     let index = 0;

@@ -56,8 +56,8 @@ export function openSqliteStore(options: SqliteStoreOptions): Store {
   });
   const insertRows = sqliteInsert(connection);
 
-  const write = <T>(work: (tx: StoreTx) => Promise<T>): Promise<T> =>
-    queue.run(async () => {
+  async function write<T>(work: (tx: StoreTx) => Promise<T>): Promise<T> {
+    const { result, after } = await queue.run(async () => {
       const transaction = createTransaction('sqlite', connection, insertRows);
       const result = await locked(options.lock, queueTimeoutMs, async () => {
         await writer.begin();
@@ -70,9 +70,11 @@ export function openSqliteStore(options: SqliteStoreOptions): Store {
           throw error;
         }
       });
-      transaction.committed();
-      return result;
+      return { result, after: transaction.committed() };
     });
+    if (after.length > 0) await Promise.all(after);
+    return result;
+  }
 
   let closing: Promise<void> | null = null;
   const close = async () => {

@@ -14,17 +14,22 @@ import {
 } from 'kysely';
 import { CodedError } from '../lib/coded-error.ts';
 import type { Dialect, Queries, SqlValue, Store, StoreTx } from '../ports/store.ts';
+import { isPromise } from '../runtime/is-promise.ts';
 
 /** One transaction as seen by its engine, which begins and ends it. */
 export interface Transaction {
   /** Runs the work; its handle is unusable afterwards. Rejects with the error of a failed statement even if the work caught it. */
   run<T>(work: (tx: StoreTx) => Promise<T>): Promise<T>;
-  /** Runs the callbacks registered with `onCommit`. */
-  committed(): void;
+  /** Runs the callbacks registered with `onCommit`; returns the promises of theirs. */
+  committed(): readonly Promise<unknown>[];
 }
 
-/** Inserts rows on the connection of the transaction; returns the number of rows written. */
+/**
+ * Inserts rows; returns the number of rows written. Statements after the first one go over `connection`, which refuses them when the
+ * transaction has ended meanwhile: the server would commit each of them by itself.
+ */
 export type InsertRows = (
+  connection: Connection,
   table: string,
   columns: readonly string[],
   rows: readonly (readonly SqlValue[])[],
@@ -36,7 +41,7 @@ export type InsertRows = (
  * on both engines: SQLite may already have rolled it back, and PostgreSQL would answer a later commit with a rollback but no error.
  */
 export function createTransaction(dialect: Dialect, connection: Connection, insertRows: InsertRows): Transaction {
-  const afterCommit: (() => void)[] = [];
+  const afterCommit: (() => unknown)[] = [];
   let isOpen = true;
   let spoiled: { readonly error: unknown } | null = null;
 
@@ -72,7 +77,7 @@ export function createTransaction(dialect: Dialect, connection: Connection, inse
       checkOpen();
       if (rows.length === 0) return 0;
       try {
-        return await insertRows(table, columns, rows, onConflict === 'ignore');
+        return await insertRows(guarded, table, columns, rows, onConflict === 'ignore');
       } catch (error) {
         throw spoil(error);
       }
@@ -93,7 +98,7 @@ export function createTransaction(dialect: Dialect, connection: Connection, inse
       }
     },
     committed() {
-      for (const fn of afterCommit) fn();
+      return afterCommit.map((fn) => fn()).filter(isPromise);
     },
   };
 }

@@ -41,7 +41,17 @@ export function startAccess(store: Store, clock: Clock, config: Partial<AccessCo
   const perProject = createProjectMetrics(metrics, filled.metricsProjects);
   const meter = createMeter({ store, clock, log, metrics, perProject, plans: () => plans, flushMs, writerId });
   const directory = createDirectory({ store, clock, plans: () => plans, ...filled });
-  const gate: Gate = createGate({ store, directory, meter, clock, metrics, perProject, log, config: filled });
+  const gate: Gate = createGate({
+    store,
+    directory,
+    meter,
+    clock,
+    metrics,
+    perProject,
+    log,
+    config: filled,
+    peers: null,
+  });
   const ask = async (credentials: Partial<Credentials>, address = '127.0.0.1') =>
     await gate.authenticate({ ...none, ...credentials }, address);
   return { gate, meter, directory, plans, log, registry, ask };

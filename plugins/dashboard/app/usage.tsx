@@ -212,7 +212,7 @@ export function RequestsPage({ project }: { project: Project }) {
     <>
       <Head
         title="Requests"
-        note={`The last 200 calls of ${project.name} that this process answered. Bodies, queries and addresses are not kept; a restart empties the list.`}
+        note={`The last 200 calls of ${project.name} that this daemon answered. Bodies, queries and addresses are not kept; a restart empties the list.`}
       />
       <div class="filters">
         <SelectField label="Status" value={state} options={STATES} onValue={setState} />

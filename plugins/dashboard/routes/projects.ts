@@ -70,13 +70,13 @@ function requestsRoute({ guard, requests }: PageContext): Route {
     ...PAGE_ROUTE,
     method: 'GET',
     path: `${API}/projects/:project/requests`,
-    summary: 'The last requests of a project that this process answered, newest first; without bodies and queries',
+    summary: 'The last requests of a project that this daemon answered, newest first; without bodies and queries',
     params: projectParams,
     replies: { 200: Type.Object({ requests: Type.Array(Type.Unknown()) }), ...REFUSALS },
-    handler(request) {
+    async handler(request) {
       const { project } = request.params;
       demandProject(guard.enter(request), project);
-      return json({ requests: requests.list(project).map(({ projectId: _projectId, ...shown }) => shown) });
+      return json({ requests: (await requests.list(project)).map(({ projectId: _projectId, ...shown }) => shown) });
     },
   });
 }

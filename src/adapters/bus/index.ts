@@ -11,6 +11,8 @@ interface BusOptions {
   readonly channel: string | null;
   /** `store.url` when other processes can be reached through the store: only PostgreSQL carries messages. */
   readonly storeUrl: string | null;
+  /** To other processes of this daemon. */
+  readonly lines?: readonly Line[];
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Log;
@@ -19,8 +21,8 @@ interface BusOptions {
 const CARRIES = /^postgres(ql)?:/;
 
 /** The bus of one thread, over all available lines. */
-export function openBus({ channel, storeUrl, clock, random, log }: BusOptions): Bus {
-  const lines: Line[] = channel === null ? [] : [broadcastLine(channel)];
+export function openBus({ channel, storeUrl, clock, random, log, ...given }: BusOptions): Bus {
+  const lines: Line[] = [...(channel === null ? [] : [broadcastLine(channel)]), ...(given.lines ?? [])];
   if (storeUrl !== null && CARRIES.test(storeUrl)) lines.push(postgresLine({ url: storeUrl, clock, random, log }));
   return createBus(lines, log);
 }

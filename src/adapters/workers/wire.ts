@@ -2,6 +2,22 @@ import type { MessagePort } from 'node:worker_threads';
 import { CodedError, codeOf, messageOf } from '../../lib/coded-error.ts';
 import type { WorkerCommands } from '../../ports/workers.ts';
 
+/** The channel of a process to its parent, as the port of a thread. */
+export interface ParentChannel {
+  postMessage(message: unknown): void;
+  on(event: 'message', take: (message: never) => void): void;
+}
+
+export function parentChannel(): ParentChannel {
+  return {
+    postMessage: (message) => void process.send?.(message),
+    on: (_event, take) => void process.on('message', take as (message: unknown) => void),
+  };
+}
+
+/** The end of a worker. */
+type WorkerPort = MessagePort | ParentChannel;
+
 /** To the worker: a command. */
 export interface WorkerCommand {
   readonly id: number;
@@ -14,6 +30,20 @@ export interface LogWritten {
   readonly taken: number;
 }
 
+/** To a process of the API, besides commands. */
+export type ToApiProcess =
+  /** The first message: its input. */
+  | { readonly data: unknown }
+  | { readonly peers: readonly PeerMessage[] }
+  /** Comes with a listener, the one at this place of so many. */
+  | { readonly listener: number; readonly of: number; readonly release: boolean };
+
+/** A question between processes of the API, or its answer. */
+export type PeerMessage =
+  | { readonly ask: number; readonly to: 'main' | 'others'; readonly topic: string; readonly message: unknown }
+  | { readonly answered: number; readonly value: unknown }
+  | { readonly refused: number; readonly error: ErrorData };
+
 /** From the worker. */
 export type WorkerMessage =
   | { readonly kind: 'answer'; readonly id: number; readonly value: unknown }
@@ -21,7 +51,13 @@ export type WorkerMessage =
   /** The worker cannot continue. */
   | { readonly kind: 'fatal'; readonly error: ErrorData }
   /** Complete lines of its log. */
-  | { readonly kind: 'log'; readonly lines: string };
+  | { readonly kind: 'log'; readonly lines: string }
+  /** Only processes: it listens to commands. */
+  | { readonly kind: 'loaded' }
+  /** Only processes. */
+  | { readonly kind: 'peers'; readonly peers: readonly PeerMessage[] }
+  /** Only processes: comes with a socket. */
+  | { readonly kind: 'socket'; readonly listener: number; readonly bytes: Uint8Array };
 
 /** An error as plain data: an Error instance loses its code on the way. */
 interface ErrorData {
@@ -32,7 +68,7 @@ interface ErrorData {
   readonly facts: Readonly<Record<string, unknown>>;
 }
 
-function toErrorData(error: unknown): ErrorData {
+export function toErrorData(error: unknown): ErrorData {
   const coded = error instanceof CodedError ? error : null;
   return {
     code: codeOf(error) ?? null,
@@ -57,7 +93,7 @@ const MAX_WAITING = 4_194_304;
  * Sends the log of a worker to the main thread, which alone writes to the output, so that lines of several threads never mix. Lines of
  * one turn of the event loop are sent together.
  */
-export function createLogRelay(port: MessagePort): { write(line: string): void } {
+export function createLogRelay(port: WorkerPort): { write(line: string): void } {
   let lines = '';
   let waiting = 0;
   let isScheduled = false;
@@ -70,7 +106,7 @@ export function createLogRelay(port: MessagePort): { write(line: string): void }
     port.postMessage({ kind: 'log', lines } satisfies WorkerMessage);
     lines = '';
   };
-  port.on('message', (message: WorkerCommand | LogWritten) => {
+  (port as ParentChannel).on('message', (message: WorkerCommand | LogWritten) => {
     if ('taken' in message) waiting -= message.taken;
   });
   return {
@@ -92,7 +128,7 @@ export function createLogRelay(port: MessagePort): { write(line: string): void }
 }
 
 /** Executes the commands of the main thread, which has the other end of `port`; `fatal` is the error that ends the daemon. */
-export function serveCommands(port: MessagePort, commands: WorkerCommands, fatal: Promise<unknown>): void {
+export function serveCommands(port: WorkerPort, commands: WorkerCommands, fatal: Promise<unknown>): void {
   const send = (message: WorkerMessage) => port.postMessage(message);
 
   async function answer({ id, command, args }: WorkerCommand): Promise<void> {
@@ -103,7 +139,7 @@ export function serveCommands(port: MessagePort, commands: WorkerCommands, fatal
       send({ kind: 'error', id, error: toErrorData(error) });
     }
   }
-  port.on('message', (message: WorkerCommand | LogWritten) => {
+  (port as ParentChannel).on('message', (message: WorkerCommand | LogWritten) => {
     if ('command' in message) void answer(message);
   });
   void fatal.then((error) => send({ kind: 'fatal', error: toErrorData(error) }));

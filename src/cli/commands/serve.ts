@@ -3,7 +3,7 @@ import { createLog } from '../../adapters/log.ts';
 import { createNotify, inheritedSockets } from '../../adapters/notify.ts';
 
 import { shrinkHeap } from '../../adapters/shrink-heap.ts';
-import type { CoreConfig } from '../../config/core.ts';
+import { apiProcesses, type CoreConfig } from '../../config/core.ts';
 import type { LoadedConfig } from '../../config/load.ts';
 import { createDaemon, type Daemon } from '../../daemon/daemon.ts';
 import type { DaemonParts } from '../../daemon/parts.ts';
@@ -101,11 +101,26 @@ async function serve(serving: Serving): Promise<number> {
     dataDir: chain?.storeDir ?? serving.dataDir,
     version,
   };
-  const workers = startWorkers({ roles: threads, config, local, cwd: io.cwd, log, ...place });
+  const workers = startWorkers({
+    ...{ roles: threads, furtherProcesses: main.includes('api') ? apiProcesses(config.core) - 1 : 0 },
+    config,
+    local,
+    cwd: io.cwd,
+    log,
+    ...place,
+  });
   const parts = composeParts(config.core, log, workers.shared, config.file);
   try {
     const daemon = await createDaemon({
-      ...{ config, parts, ...place, commit, roles: new Set(main), workers: workers.handles },
+      ...{
+        config,
+        parts,
+        ...place,
+        commit,
+        roles: new Set(main),
+        workers: workers.threads,
+        apiProcesses: workers.apiProcesses,
+      },
       chains: chainSetups(config.core, local),
       firstProject: main.includes('api') ? firstProject(config, io) : null,
       firstOperator: main.includes('api') && config.file === null && !config.productionEnv,

@@ -218,9 +218,9 @@ eachStore('what the dashboard keeps', (engine) => {
     await other.flush();
     assert.deepEqual(Object.fromEntries(await one.lastUses(['a', 'b', 'c'])), { a: 2_000, b: 5 });
     for (let n = 0; n < 250; n += 1) one.note({ ...use('a', 3_000 + n), requestId: String(n) });
-    const list = one.list('p');
+    const list = await one.list('p');
     assert.deepEqual([list.length, list[0]?.requestId, list.at(-1)?.requestId], [200, '249', '50']);
-    assert.deepEqual(one.list('q'), []);
+    assert.deepEqual(await one.list('q'), []);
     assert.equal((await one.lastUses(['a'])).get('a'), 3_249, 'before it is written');
   });
 });

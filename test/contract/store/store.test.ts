@@ -125,6 +125,21 @@ eachStore('store contract', (engine) => {
     );
   });
 
+  test('nothing of an insertion is stored when its transaction ends before it', async (t) => {
+    const store = await engine.store(t);
+    await createTable(store);
+    // Several statements: the others are sent after the work has failed.
+    const many = Array.from({ length: 3_000 }, (_, index) => rowOf(index));
+    let inserting: Promise<unknown> = Promise.resolve();
+    const write = store.write(async (tx) => {
+      inserting = tx.insertMany('things', COLUMNS, many).catch(() => 0);
+      throw new Error('given up');
+    });
+    await assert.rejects(write, /given up/);
+    await inserting;
+    assert.deepEqual(await ids(store), []);
+  });
+
   test('insertMany leaves out what exists, counts what it wrote, and takes many rows', async (t) => {
     const store = await engine.store(t);
     await createTable(store);

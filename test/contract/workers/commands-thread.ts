@@ -22,6 +22,7 @@ serveCommands(
       });
     },
     async ping() {},
+    async listen() {},
     async checks() {
       return [{ name: 'a', ok: true, detail: 'ä' }];
     },

@@ -10,7 +10,7 @@ function hire(t: TestContext, entry = ENTRY) {
   const lines: string[] = [];
   let gone = 0;
   const member = startWorker({
-    ...{ role: 'indexer', entry, data: {}, clock: createSystemClock() },
+    ...{ name: 'indexer', role: 'indexer', entry, data: {}, clock: createSystemClock() },
     writeLog: (text) => void lines.push(text),
     gone: () => {
       gone += 1;

@@ -5,7 +5,7 @@ import { Agent, get } from 'node:http';
 import { connect } from 'node:net';
 import { createInterface } from 'node:readline';
 import { buffer } from 'node:stream/consumers';
-import { test } from 'node:test';
+import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startDaemon } from '../../helpers/daemon.ts';
 import {
@@ -78,10 +78,9 @@ test('the first connection starts the daemon, and is answered', { skip }, async 
   assert.equal(await service.ended, 0);
 });
 
-test('a restart refuses nobody: connections wait in the sockets until the next process takes them', {
-  skip,
-}, async (t) => {
+const restarts = async (t: TestContext, processes: number) => {
   const config = await makeConfig(t);
+  config.write({ http: { port: config.port, processes } });
   const [websocketPort, adminPort] = [await freePort(), await freePort()];
   const manager = await startReceiver(t);
   const command = [process.execPath, ...mainArguments, 'serve', '--config', config.file];
@@ -118,7 +117,7 @@ test('a restart refuses nobody: connections wait in the sockets until the next p
       await sleep(5);
     }
   });
-  for (let restarts = 1; restarts <= 3; restarts++) {
+  for (let restart = 1; restart <= 3; restart++) {
     const taken = connect(config.port, '127.0.0.1');
     await once(taken, 'connect');
     // A whole exchange on another connection: the daemon has taken the first one by then.
@@ -130,7 +129,7 @@ test('a restart refuses nobody: connections wait in the sockets until the next p
     assert.match(String(await buffer(taken)), /^HTTP\/1\.1 200 .*\r\nconnection: close\r\n/is);
     await eventually(
       'READY again',
-      () => manager.count('READY=1') === restarts + 1,
+      () => manager.count('READY=1') === restart + 1,
       () => lines.join('\n'),
     );
     const answered = statuses.get(200) ?? 0;
@@ -148,7 +147,16 @@ test('a restart refuses nobody: connections wait in the sockets until the next p
   );
   const failed = [...statuses].filter(([status]) => status !== 200);
   assert.deepEqual(failed, [], 'a request was lost');
-});
+};
+
+for (const processes of [1, 2])
+  test(
+    `a restart refuses nobody: connections wait in the sockets until the next daemon takes them, processes ${processes}`,
+    {
+      skip,
+    },
+    (t) => restarts(t, processes),
+  );
 
 test('a connection that was taken just before the end is answered, not reset', async (t) => {
   const daemon = await startDaemon({ config: { plugins: ['access', 'proxy', 'sender'] } });

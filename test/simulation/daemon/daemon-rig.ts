@@ -149,6 +149,7 @@ function makeParts({
     ...{ processName: 'simulated', clock, random, log, setLogLevel: () => undefined, setLogContext: () => undefined },
     outbound: outboundOf(life, network.outbound(life)),
     bus: createBus([], log),
+    peers: null,
     openThreadLine: () => ({ post: () => undefined, close: () => undefined }),
     openOwner: () => null,
     openStore: async () => storeOf(life, faults, store, draw, clock),

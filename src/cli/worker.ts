@@ -3,7 +3,8 @@ import { parentPort, workerData } from 'node:worker_threads';
 import { createSystemClock } from '../adapters/clock.ts';
 import { createLog } from '../adapters/log.ts';
 import { shrinkHeap } from '../adapters/shrink-heap.ts';
-import { createLogRelay, serveCommands } from '../adapters/workers/wire.ts';
+import { joinParent } from '../adapters/workers/api-process.ts';
+import { createLogRelay, parentChannel, serveCommands } from '../adapters/workers/wire.ts';
 import { type LoadedConfig, pluginEntries } from '../config/load.ts';
 import { assembleSchema } from '../config/schema.ts';
 import { createDaemon, type Daemon } from '../daemon/daemon.ts';
@@ -14,15 +15,15 @@ import { chainSetups, composeParts } from './compose.ts';
 import { builtInDir, packageDirs } from './package-files.ts';
 import type { RoleData } from './workers.ts';
 
-/** Entry file of a worker. It loads at once and opens nothing before the command `start`. */
+/** Entry file of a worker: of a thread, or of a further process of the API. It loads at once and opens nothing before the command `start`. */
 
-const port = parentPort;
-if (port === null) throw new Error('this module is the entry of a thread');
-const data = workerData as RoleData;
+const port = parentPort ?? parentChannel();
+const api = parentPort === null ? joinParent() : null;
+const data = (api === null ? workerData : await api.data) as RoleData;
 const log = createLog({
   level: data.config.core.log.level,
   format: 'json',
-  role: data.role,
+  role: data.name,
   destination: createLogRelay(port),
 });
 const made = makeDaemon();
@@ -33,6 +34,7 @@ const failed = made.then(
   () => new Promise<never>(() => undefined),
 );
 serveCommands(port, lateCommands(made), failed);
+api?.loaded();
 
 async function makeDaemon(): Promise<Daemon> {
   const { core } = data.config;
@@ -40,13 +42,22 @@ async function makeDaemon(): Promise<Daemon> {
   return await createDaemon({
     config: await restoreConfig(data.config, data.cwd, data.leaveOut),
     // The main thread relays messages to other processes.
-    parts: composeParts(core, log, { channel: data.channel, isConnected: false, lock }, data.config.file),
+    parts: composeParts(
+      core,
+      log,
+      {
+        ...{ channel: data.channel, isConnected: false, lock },
+        peers: api?.peersOf(data.processes, data.name) ?? null,
+      },
+      data.config.file,
+    ),
     version: data.version,
     chains: chainSetups(core, data.local),
     dataDir: data.dataDir,
     firstProject: null,
     roles: new Set([data.role]),
     isMember: true,
+    ...(api === null ? {} : { handOver: api.handOver }),
   });
 }
 
@@ -61,6 +72,9 @@ function lateCommands(daemon: Promise<Daemon>): WorkerCommands {
       void shrinkHeap(clock, ended.signal);
     },
     ping: async () => undefined,
+    async listen() {
+      if (api !== null) await (await daemon).listen(await api.listeners);
+    },
     checks: async () => (await commands()).checks(),
     metrics: async () => (await commands()).metrics(),
     takeConfig: async (next) => (await commands()).takeConfig(next),
