@@ -122,6 +122,8 @@ export async function deliverSome(store: Store, draw: Sfc32): Promise<void> {
       .updateTable('outbox')
       .set({ claims: 1, attempts: 1, state: isOver ? 'done' : 'pending', finished_at: isOver ? 1 : null })
       .where('id', 'in', tried)
+      // A fork may have taken one back since they were read; a deliverer asks for the same.
+      .where('state', '=', 'pending')
       .execute();
   });
 }
