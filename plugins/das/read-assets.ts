@@ -220,7 +220,7 @@ async function readHolders(mints: Map<string, MintAccounts>, source: AccountSour
   for (let tries = 0; wanted.length > 0; tries += 1) {
     if (tries === HOLDER_TRIES)
       throw new RpcError('unavailable', { details: 'the owner changes too often to be read' });
-    const addresses = await Promise.all(wanted.map(({ id }) => source.largest(id)));
+    const addresses = await Promise.all(wanted.map(({ id, mint }) => source.largest(id, mint.supply)));
     const read = await source.accounts(addresses.filter((address) => address !== null));
     wanted = wanted.filter((accounts, at) => {
       const address = addresses[at] ?? null;

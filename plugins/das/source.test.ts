@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { Value } from '@sinclair/typebox/value';
 import { type ChainReader, CodedError } from '../../src/plugin/plugin.ts';
 import { type DasConfig, dasConfig } from './config.ts';
-import { createLackedMethods, createSource } from './source.ts';
+import { createLackedMethods, createSource, mostHeld } from './source.ts';
 
 test('unknown ids cost one upstream call, and none for a while after an upstream had no such method', async () => {
   const calls: string[] = [];
@@ -36,4 +36,12 @@ test('unknown ids cost one upstream call, and none for a while after an upstream
   answers.push(() => []);
   await ask(many);
   assert.deepEqual(calls, ['getAssetBatch 1000']);
+});
+
+test('the owner of an asset holds most of it, and of equal amounts the highest address counts, in any order', () => {
+  const [low, high] = ['11111111111111111111111111111112', 'So11111111111111111111111111111111111111112'];
+  for (const accounts of [[low, high] as const, [high, low] as const])
+    assert.equal(mostHeld(accounts.map((address) => [address, 2n])), high);
+  assert.equal(mostHeld([[low, 3n] as const, [high, 2n] as const]), low);
+  assert.equal(mostHeld([[low, 0n]]), null);
 });

@@ -1,4 +1,4 @@
-import { encode } from '../../src/lib/base58.ts';
+import { decode32, encode } from '../../src/lib/base58.ts';
 import { isPlainObject } from '../../src/lib/json.ts';
 import { type ChainReader, type Clock, CodedError, codeOf, RpcError } from '../../src/plugin/plugin.ts';
 import { createSemaphore } from '../../src/runtime/semaphore.ts';
@@ -21,8 +21,8 @@ export interface AccountSource {
   lamports(owner: string): Promise<number>;
   /** The keys that the oldest transaction of an address names; empty when the upstream has none. */
   firstTransaction(address: string): Promise<readonly string[]>;
-  /** The account that holds most of a mint; null where none holds any. */
-  largest(mint: string): Promise<string | null>;
+  /** The account that holds most of a mint, see `mostHeld`; null where none holds any. */
+  largest(mint: string, supply: bigint): Promise<string | null>;
   /** What an upstream that has a DAS API knows by these ids, in one call. */
   assetsElsewhere(ids: readonly string[], options: object): Promise<ReadonlyMap<string, unknown>>;
   /** The answer of an upstream that has a DAS API; null when it has none, or refuses the call. */
@@ -56,6 +56,22 @@ export interface KeyedAccount {
   readonly address: string;
   readonly account: RawAccount;
 }
+
+/**
+ * Of the accounts of a mint, the one whose owner is the owner of the asset: that with the largest amount; of equal ones that with the highest
+ * address, in whatever order a node lists them. Null where all are empty.
+ */
+export function mostHeld(amounts: Iterable<readonly [address: string, amount: bigint]>): string | null {
+  let best: readonly [string, bigint] | null = null;
+  for (const one of amounts) {
+    if (one[1] === 0n || (best !== null && one[1] < best[1])) continue;
+    if (best === null || one[1] > best[1] || isAbove(one[0], best[0])) best = one;
+  }
+  return best?.[0] ?? null;
+}
+
+const isAbove = (a: string, b: string): boolean =>
+  Buffer.compare(decode32(a) ?? new Uint8Array(), decode32(b) ?? new Uint8Array()) > 0;
 
 /** The most that nodes answer in one call. */
 const ACCOUNTS_PER_CALL = 100;
@@ -248,8 +264,7 @@ export function createSource(
         [mint],
         {},
       );
-      const [first] = found;
-      return first === undefined || first.amount === '0' ? null : first.address;
+      return mostHeld(found.map(({ address, amount }) => [address, BigInt(amount)]));
     },
   };
 }

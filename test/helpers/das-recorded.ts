@@ -1,5 +1,5 @@
 /** Recorded scenarios of the asset API, and the chain as they leave it. */
-import { type AccountSource, placesOf } from '../../plugins/das/source.ts';
+import { type AccountSource, mostHeld, placesOf } from '../../plugins/das/source.ts';
 import { equalBytes } from '../../src/lib/equal-bytes.ts';
 import type { RawAccount } from '../../src/solana/accounts/decoded.ts';
 import { decodeTokenAccount } from '../../src/solana/accounts/token.ts';
@@ -48,7 +48,8 @@ export function recordedSource({ accounts }: DasScenario): AccountSource {
   return {
     slot: 1,
     accounts: async (keys) => new Map(keys.map((key) => [key, chain.get(key) ?? null])),
-    largest: async (mint) => held.find((one) => one.held?.mint === mint && one.held.amount > 0n)?.address ?? null,
+    largest: async (mint) =>
+      mostHeld(held.flatMap((one) => (one.held?.mint === mint ? [[one.address, one.held.amount] as const] : []))),
     ofOwner: async (owner) => held.filter((one) => one.held?.owner === owner),
     ofMint: async (mint) => held.filter((one) => one.held?.mint === mint),
     ofProgram: async (program, filters, slice) =>

@@ -1,11 +1,11 @@
 import { sql } from 'kysely';
 import { decode32, encode32 } from '../../../src/lib/base58.ts';
 import { inBytes } from '../../../src/lib/in-list.ts';
-import type { Store } from '../../../src/plugin/plugin.ts';
+import { CodedError, RpcError, type Store } from '../../../src/plugin/plugin.ts';
 import type { RawAccount } from '../../../src/solana/accounts/decoded.ts';
 import { decodeTokenAccount } from '../../../src/solana/accounts/token.ts';
 import { CORE_PROGRAM, METADATA_PROGRAM } from '../../../src/solana/addresses.ts';
-import { type AccountSource, type KeyedAccount, placesOf } from '../source.ts';
+import { type AccountSource, type KeyedAccount, mostHeld, placesOf } from '../source.ts';
 import {
   type AccountRow,
   type AssetRow,
@@ -62,8 +62,8 @@ export interface ReadBook {
   note(address: string, read: Read): void;
   /** Token accounts among them, by mint. */
   ofMint(mint: string): readonly string[];
-  /** Mints of which no account holds anything. */
-  readonly unheld: Set<string>;
+  /** Mints for which the chain was asked which account holds most. */
+  readonly asked: Set<string>;
 }
 
 export function createReadBook(): ReadBook {
@@ -78,7 +78,7 @@ export function createReadBook(): ReadBook {
       reads.set(address, read);
     },
     ofMint: (mint) => byMint.get(mint) ?? [],
-    unheld: new Set(),
+    asked: new Set(),
   };
 }
 
@@ -108,7 +108,7 @@ export function createStoredSource({ db, dialect, others, book, isReady }: Store
   const asked = new Set<string>();
   const lacking = new Set<string>();
   const assets = new Map<string, AssetRow>();
-  /** The account that holds most of a mint, of those whose holder is stored. */
+  /** Amounts of the stored accounts of mints. */
   const holders = new Map<string, Map<string, bigint>>();
   let state: Promise<Tables['das_state']> | null = null;
   let oldest = 0;
@@ -145,6 +145,10 @@ export function createStoredSource({ db, dialect, others, book, isReady }: Store
     for (const row of rows) assets.set(encode32(row.id), row);
     // Where nobody can be asked, all that is stored counts.
     const wanted = others === null ? ids : rows.filter(({ wants_holder }) => wants_holder === 1).map(({ id }) => id);
+    await loadHolders(wanted, from);
+  }
+
+  async function loadHolders(wanted: readonly Uint8Array[], from: number): Promise<void> {
     if (wanted.length === 0) return;
     for (const id of wanted) holders.set(encode32(id), new Map());
     const held = await db
@@ -159,6 +163,20 @@ export function createStoredSource({ db, dialect, others, book, isReady }: Store
       const amount = account === null ? 0n : (decodeTokenAccount(account).value?.amount ?? 0n);
       holders.get(encode32(row.asset as Uint8Array))?.set(encode32(row.address), amount);
     }
+  }
+
+  /** Accounts of a mint that hold something, as far as they are known. */
+  function amountsOf(mint: string): Map<string, bigint> {
+    const amounts = new Map(holders.get(mint) ?? []);
+    for (const address of [...amounts.keys(), ...(book?.ofMint(mint) ?? [])]) {
+      const read = book?.reads.get(address);
+      if (read === undefined) continue;
+      const held = read.account === null ? null : decodeTokenAccount(read.account).value;
+      // It may be closed, or an account of another mint by now.
+      amounts.set(address, held?.mint === mint ? held.amount : 0n);
+    }
+    for (const [address, amount] of amounts) if (amount === 0n) amounts.delete(address);
+    return amounts;
   }
 
   async function listed(column: 'token_owner' | 'asset', key: string): Promise<KeyedAccount[]> {
@@ -200,20 +218,30 @@ export function createStoredSource({ db, dialect, others, book, isReady }: Store
         }
       return found;
     },
-    async largest(mint) {
-      const amounts = new Map(holders.get(mint) ?? []);
-      for (const address of book?.ofMint(mint) ?? []) {
-        const account = book?.reads.get(address)?.account ?? null;
-        amounts.set(address, account === null ? 0n : (decodeTokenAccount(account).value?.amount ?? 0n));
+    async largest(mint, supply) {
+      let amounts = amountsOf(mint);
+      // What a request is answered from is complete: blocks and fills asked where they had to.
+      if (others !== null && book === undefined && amounts.size > 0) return mostHeld(amounts);
+      if (isSettled(amounts, supply)) return mostHeld(amounts);
+      if (!holders.has(mint)) {
+        await loadHolders([bytesOf(mint)], (await current()).from);
+        amounts = amountsOf(mint);
+        if (isSettled(amounts, supply)) return mostHeld(amounts);
       }
-      // One that was read again may be closed.
-      for (const address of amounts.keys()) if (book?.reads.get(address)?.account === null) amounts.delete(address);
-      const [first] = [...amounts].filter(([, amount]) => amount > 0n).sort(([, a], [, b]) => (a < b ? 1 : -1));
-      if (first !== undefined) return first[0];
-      if (book?.unheld.has(mint) === true) return null;
-      const address = (await others?.largest(mint)) ?? null;
-      if (others === null) lacking.add(mint);
-      else if (address === null) book?.unheld.add(mint);
+      if (others === null) {
+        lacking.add(mint);
+        return mostHeld(amounts);
+      }
+      const address = await others.largest(mint, supply).catch((error: unknown) => {
+        // The block is older than the chain, on which the mint may be closed.
+        if (book === undefined || !isNoMint(error)) throw error;
+        return null;
+      });
+      book?.asked.add(mint);
+      // What is stored of it may be older than the answer.
+      if (address !== null && book !== undefined)
+        for (const [key, account] of await others.accounts([address]))
+          book.note(key, { account, slot: others.slotOf(key) });
       return address;
     },
     async ofOwner(owner) {
@@ -240,6 +268,21 @@ export function createStoredSource({ db, dialect, others, book, isReady }: Store
     assetsElsewhere: (ids, options) => (others ?? nobody()).assetsElsewhere(ids, options),
     passOn: (method, params) => (others ?? nobody()).passOn(method, params),
   };
+}
+
+const INVALID_PARAMS = -32_602;
+
+const isNoMint = (error: unknown): boolean =>
+  error instanceof RpcError && error.cause instanceof CodedError && error.cause.facts['rpcCode'] === INVALID_PARAMS;
+
+/** Whether no other account can hold more than the largest of these. */
+function isSettled(amounts: ReadonlyMap<string, bigint>, supply: bigint): boolean {
+  let [sum, most] = [0n, 0n];
+  for (const amount of amounts.values()) {
+    sum += amount;
+    if (amount > most) most = amount;
+  }
+  return most > 0n && most > supply - sum;
 }
 
 const sameBytes = (a: Uint8Array, b: Uint8Array): boolean => Buffer.compare(a, b) === 0;

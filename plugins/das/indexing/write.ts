@@ -2,8 +2,9 @@ import { decode32, encode32 } from '../../../src/lib/base58.ts';
 import { inBytes } from '../../../src/lib/in-list.ts';
 import type { StoreTx } from '../../../src/plugin/plugin.ts';
 import type { SqlValue } from '../../../src/ports/store.ts';
-import { decodeTokenAccount } from '../../../src/solana/accounts/token.ts';
-import { SYSTEM_PROGRAM } from '../../../src/solana/addresses.ts';
+import type { RawAccount } from '../../../src/solana/accounts/decoded.ts';
+import { decodeMint, decodeTokenAccount } from '../../../src/solana/accounts/token.ts';
+import { CORE_PROGRAM, SYSTEM_PROGRAM } from '../../../src/solana/addresses.ts';
 import { type Asset, needsHolder } from '../../../src/solana/assets/asset.ts';
 import { assetOf, type Found, findAccounts, idOf, type ReadOptions } from '../read-assets.ts';
 import { accountRows, assetRows, bytesOf, createStoredSource, type ReadBook } from './stored.ts';
@@ -59,9 +60,9 @@ export async function writeReads(tx: StoreTx, writing: Writing): Promise<Before>
     const held = account === null ? null : decodeTokenAccount(account).value;
     const data = account === null || program === 0 ? new Uint8Array() : pack(account.data);
     const isSame = old !== null && old.slot > 0 && old.program === program && Buffer.compare(old.data, data) === 0;
-    const assetKey = old?.asset ?? null;
-    const asset = assetKey === null ? (kept.get(address) ?? held?.mint ?? null) : encode32(assetKey);
-    if (!isSame && asset !== null) touched.add(asset);
+    const oldAsset = old?.asset == null ? null : encode32(old.asset);
+    const asset = ownAsset(address, account, held?.mint ?? null) ?? oldAsset ?? kept.get(address) ?? null;
+    if (!isSame) for (const id of [asset, oldAsset]) if (id !== null) touched.add(id);
     const isEmpty = held === null ? program === 0 : held.amount === 0n;
     // Read ahead of the blocks: the branch that it was read on may not become ours.
     const recheck = at > slot && !(isSame && old?.recheck !== null) ? at : null;
@@ -82,6 +83,12 @@ export async function writeReads(tx: StoreTx, writing: Writing): Promise<Before>
     accounts: Array.from(changed.keys(), (address) => [bytesOf(address), before.get(address) ?? null] as const),
     assets,
   };
+}
+
+/** What an account belongs to by itself: an address that was closed may come back as something else. Null where only its address says it. */
+function ownAsset(address: string, account: RawAccount | null, mint: string | null): string | null {
+  if (account === null || mint !== null) return mint;
+  return account.owner === CORE_PROGRAM || decodeMint(account).value !== null ? address : null;
 }
 
 const ACCOUNT_COLUMNS = ['address', 'slot', 'asset', 'program', 'data', 'token_owner', 'recheck'] as const;
@@ -187,7 +194,7 @@ function isIncomplete(
   found: Found | undefined,
   lacking: ReadonlySet<string>,
   placesOf: (id: string) => { readonly metadata: string; readonly edition: string },
-  { unheld }: ReadBook,
+  { asked }: ReadBook,
 ): boolean {
   if (lacking.size === 0) return false;
   if (found?.kind === 'core') {
@@ -196,7 +203,7 @@ function isIncomplete(
   }
   if (found?.kind !== 'mint') return false;
   const { metadata, edition } = placesOf(id);
-  return lacking.has(metadata) || lacking.has(edition) || (lacking.has(id) && !unheld.has(id));
+  return lacking.has(metadata) || lacking.has(edition) || (lacking.has(id) && !asked.has(id));
 }
 
 /** By what an asset is listed. A Core asset has the authority of its collection, and is found by that. */

@@ -61,7 +61,7 @@ import { createSfc32, type Sfc32 } from '../../helpers/sfc32.ts';
 import { eachStore } from '../../helpers/store.ts';
 
 const STEPS = 40;
-const SEEDS = [1, 2];
+const SEEDS = [15, 16];
 const config = { ...(Value.Default(dasConfig, {}) as DasConfig), dialect: 'metaplex' } as const;
 const signal = new AbortController().signal;
 
@@ -143,7 +143,7 @@ async function createWorld(chain: TestChain, random: Sfc32) {
     readonly mint: Keypair;
     readonly program: PublicKey;
     readonly isNft: boolean;
-    accounts: { readonly key: Keypair; owner: Keypair }[];
+    accounts: { readonly key: Keypair; owner: Keypair; amount: number }[];
   }
   const tokens: Token[] = [];
   const cores: string[] = [];
@@ -214,19 +214,20 @@ async function createWorld(chain: TestChain, random: Sfc32) {
       ],
       [mint, account],
     );
-    tokens.push({ mint, program, isNft, accounts: [{ key: account, owner }] });
+    tokens.push({ mint, program, isNft, accounts: [{ key: account, owner, amount: isNft ? 1 : 1_000 }] });
     if (random.below(4) > 0) await writeMetadata(mint.publicKey.toBase58());
   }
   async function move(): Promise<void> {
     const token = pick(tokens);
-    const from = token?.accounts.at(-1);
+    const from = token?.isNft === true ? token.accounts.at(-1) : token === undefined ? undefined : pick(token.accounts);
     if (token === undefined || from === undefined) return await mintOne();
     const { program, isNft } = token;
     const [to, owner] = [newKey(random), pick(wallets)];
     const { publicKey: mint } = token.mint;
-    const amount = isNft ? 1 : 1 + random.below(3);
+    // Halves are equal to what is left.
+    const amount = isNft ? 1 : pick([1 + random.below(3), from.amount >> 1, from.amount - 1, from.amount]) || 1;
     const signers = [from.owner];
-    switch (random.below(6)) {
+    switch (random.below(9)) {
       case 0:
         await send(
           [
@@ -251,7 +252,44 @@ async function createWorld(chain: TestChain, random: Sfc32) {
           [createBurnInstruction(from.key.publicKey, mint, from.owner.publicKey, amount, [], program)],
           signers,
         );
+        from.amount -= amount;
         if (isNft) token.accounts = [];
+        return;
+      case 4: {
+        // Of another asset from the middle of the transaction on.
+        const other = pick(tokens.filter((one) => one.program === program));
+        const more = other.isNft ? 0 : 1 + random.below(500);
+        await send(
+          [
+            createBurnInstruction(from.key.publicKey, mint, from.owner.publicKey, from.amount, [], program),
+            createCloseAccountInstruction(from.key.publicKey, payer.publicKey, from.owner.publicKey, [], program),
+            open(165, from.key, program),
+            createInitializeAccount3Instruction(from.key.publicKey, other.mint.publicKey, owner.publicKey, program),
+            createMintToInstruction(other.mint.publicKey, from.key.publicKey, payer.publicKey, more, [], program),
+          ].slice(0, other.isNft ? 4 : 5),
+          [from.owner, from.key],
+        );
+        token.accounts.splice(token.accounts.indexOf(from), 1);
+        if (!other.isNft) other.accounts.push({ key: from.key, owner, amount: more });
+        return;
+      }
+      case 5:
+        await send(
+          [
+            [from.owner, owner],
+            [owner, from.owner],
+          ].map(([one, next]) =>
+            createSetAuthorityInstruction(
+              from.key.publicKey,
+              one!.publicKey,
+              AuthorityType.AccountOwner,
+              next!.publicKey,
+              [],
+              program,
+            ),
+          ),
+          [from.owner, owner],
+        );
         return;
       case 3:
         await send(
@@ -281,7 +319,8 @@ async function createWorld(chain: TestChain, random: Sfc32) {
           ],
           [to, from.owner],
         );
-        token.accounts.push({ key: to, owner });
+        from.amount -= amount;
+        token.accounts.push({ key: to, owner, amount });
     }
   }
   async function writeCore(address: string): Promise<void> {
@@ -416,17 +455,24 @@ eachStore('the index of followed assets', (engine) => {
 
       /** Reads what is followed, with stops: each upstream call may be the last of its process, and blocks come in between. */
       async function fillAll(mayStop: boolean): Promise<void> {
+        let last: Promise<unknown> = Promise.resolve();
         const busy = (atLeast: number) => {
           const inner = source(atLeast);
           return new Proxy(inner, {
             get(target, name) {
               const member = target[name as keyof AccountSource];
               if (typeof member !== 'function' || name === 'places' || name === 'slotOf') return member;
-              return async (...args: never[]) => {
+              const one = async (...args: never[]) => {
                 if (mayStop && random.below(60) === 0) throw new Error('killed');
                 if (random.below(12) === 0) await inTurn(() => world.act());
                 const answer = await (member as (...all: never[]) => Promise<unknown>)(...args);
                 if (random.below(10) === 0) await sync({ most: 1 + random.below(2) });
+                return answer;
+              };
+              // In the order of the calls, whichever answer is faster: a seed is one run.
+              return (...args: never[]) => {
+                const answer = last.then(() => one(...args));
+                last = answer.catch(() => undefined);
                 return answer;
               };
             },
