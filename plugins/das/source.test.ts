@@ -45,3 +45,13 @@ test('the owner of an asset holds most of it, and of equal amounts the highest a
   assert.equal(mostHeld([[low, 3n] as const, [high, 2n] as const]), low);
   assert.equal(mostHeld([[low, 0n]]), null);
 });
+
+test('an answer of an older slot than was asked for is refused', async () => {
+  const chain = { call: async () => ({ context: { slot: 99 }, value: [null] }) } as unknown as ChainReader;
+  const config = Value.Default(dasConfig, {}) as DasConfig;
+  const lacked = createLackedMethods({ monotonic: () => 0 });
+  const read = (atLeast: number) =>
+    createSource(chain, config, new AbortController().signal, lacked, { atLeast }).accounts(['a']);
+  assert.equal((await read(99)).size, 1);
+  await assert.rejects(read(100), (error: Error) => (error.cause as CodedError).facts['rpcCode'] === -32_016);
+});

@@ -143,6 +143,8 @@ export function createSource(
     const minContextSlot = newest === 0 ? {} : { minContextSlot: newest };
     const answer = await call<Slotted<T>>(method, [...first, { commitment, ...options, ...minContextSlot }]);
     const at = answer.context.slot;
+    // An index must not be written from an older state, whatever a node makes of `minContextSlot`.
+    if (at < atLeast) throw refusal(method, olderThanAsked(method), signal);
     slot = slot === 0 ? at : Math.min(slot, at);
     newest = Math.max(newest, at);
     return { at, value: answer.value };
@@ -286,6 +288,14 @@ export function createLackedMethods(clock: Pick<Clock, 'monotonic'>): LackedMeth
     add: (method) => void since.set(method, clock.monotonic()),
   };
 }
+
+const BEHIND = -32_016;
+
+const olderThanAsked = (method: string) =>
+  new CodedError('CHAIN_RPC_ERROR', `${method}: the node answered an older slot than it was asked for`, {
+    facts: { method, rpcCode: BEHIND },
+    retryable: true,
+  });
 
 function refusal(method: string, cause: unknown, signal: AbortSignal): unknown {
   if (signal.aborted) return new RpcError('unavailable');

@@ -1,3 +1,4 @@
+import { sql } from 'kysely';
 import { encode32 } from '../../../src/lib/base58.ts';
 import { inBytes } from '../../../src/lib/in-list.ts';
 import {
@@ -15,14 +16,24 @@ import { CORE_KEY } from '../../../src/solana/accounts/core.ts';
 import { decodeTokenAccount } from '../../../src/solana/accounts/token.ts';
 import { CORE_PROGRAM, METADATA_PROGRAM, TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../../src/solana/addresses.ts';
 import { type AccountFilter, type AccountSource, placesOf } from '../source.ts';
-import { closeOver } from './processor.ts';
+import { closeOver, type FollowedSets, readFollowed } from './processor.ts';
 import { accountRows, assetRows, bytesOf, createReadBook, createStoredSource, readState } from './stored.ts';
-import { type Db, FOLLOW_KINDS, type FollowKind, LIST } from './tables.ts';
-import { keepRechecks, writeReads } from './write.ts';
+import {
+  type AssetRow,
+  type Db,
+  FLAG,
+  FOLLOW_KINDS,
+  type FollowKind,
+  LIST,
+  programName,
+  readListed,
+} from './tables.ts';
+import { keepRechecks, removeAssets, writeReads } from './write.ts';
 
 const JOB_KIND = 'das.fill';
 /** Assets that are read and written at once. */
 const BATCH = 200;
+const SWEPT_ACCOUNTS = 1_000;
 /** Progress is stored: an attempt that takes longer goes on where it was. */
 const TIMEOUT_MS = 3_600_000;
 const LEASE_MS = 30_000;
@@ -39,6 +50,9 @@ export interface Followed {
   /** Base58. */
   readonly key: string;
 }
+
+/** Instead of a key: what is followed no longer is taken out. */
+const SWEEP = { kind: 'sweep', key: '' } as const;
 
 export interface FillParts {
   readonly store: Pick<Store, 'read' | 'write' | 'dialect'>;
@@ -311,6 +325,123 @@ async function reach({ store, clock }: FillParts, slot: number, signal: AbortSig
     await clock.sleep(REACH_EVERY_MS, signal);
 }
 
+/**
+ * Takes out the assets that nothing followed names any more, then the accounts of no asset, a batch in each transaction. A Core collection stays
+ * while one of its assets does, so it may go only with the second look. It can be stopped at any moment and begins anew.
+ */
+export async function sweep({ store }: Pick<FillParts, 'store'>, signal: AbortSignal): Promise<void> {
+  for (const batch of [sweepAssets, sweepAssets, sweepAccounts]) {
+    let above: Uint8Array | null = new Uint8Array();
+    while (above !== null) {
+      signal.throwIfAborted();
+      const from: Uint8Array = above;
+      above = await store.write((tx) => batch(tx, from));
+    }
+  }
+}
+
+/** Returns the last id that it looked at; null after all. */
+async function sweepAssets(tx: StoreTx, above: Uint8Array): Promise<Uint8Array | null> {
+  const db = tx.db as Db;
+  const { version } = await lockState(tx);
+  const followed = await readFollowed(db, version);
+  const rows = await db
+    .selectFrom('das_assets')
+    .selectAll()
+    .where('id', '>', above)
+    .orderBy('id')
+    .limit(BATCH)
+    .execute();
+  const needed = await neededOf(tx, rows, followed);
+  await removeAssets(
+    tx,
+    rows.filter(({ id }) => !needed.has(encode32(id))),
+  );
+  return rows.at(-1)?.id ?? null;
+}
+
+async function sweepAccounts(tx: StoreTx, above: Uint8Array): Promise<Uint8Array | null> {
+  const db = tx.db as Db;
+  const { version } = await lockState(tx);
+  const { owner } = await readFollowed(db, version);
+  const rows = await db
+    .selectFrom('das_accounts')
+    .select(['address', 'asset', 'token_owner'])
+    .where('address', '>', above)
+    .orderBy('address')
+    .limit(SWEPT_ACCOUNTS)
+    .execute();
+  const ids = [...new Set(rows.flatMap(({ asset }) => (asset === null ? [] : encode32(asset))))];
+  const known = new Set((await assetRows(db, tx.dialect, ids)).map(({ id }) => encode32(id)));
+  // What is yet to be read has no asset either.
+  const left = rows.filter(
+    ({ asset, token_owner }) =>
+      asset !== null && !known.has(encode32(asset)) && !(token_owner !== null && owner.has(encode32(token_owner))),
+  );
+  await db
+    .deleteFrom('das_accounts')
+    .where(
+      inBytes(
+        tx.dialect,
+        'address',
+        left.map(({ address }) => address),
+      ),
+    )
+    .execute();
+  return rows.at(-1)?.address ?? null;
+}
+
+async function neededOf(tx: StoreTx, rows: readonly AssetRow[], followed: FollowedSets): Promise<ReadonlySet<string>> {
+  if (rows.length === 0) return new Set();
+  const db = tx.db as Db;
+  const ids = rows.map(({ id }) => id);
+  const isListed = (row: AssetRow) =>
+    readListed(row.listed).some(
+      ({ kind, key }) => LISTED_AS[kind] !== undefined && followed[LISTED_AS[kind]].has(encode32(key)),
+    );
+  const named = rows.filter((row) => {
+    const id = encode32(row.id);
+    return followed.mint.has(id) || followed.collection.has(id) || isListed(row);
+  });
+  const groups = await db
+    .selectFrom('das_rows')
+    .select('key')
+    .distinct()
+    .where('kind', '=', LIST.group)
+    .where(inBytes(tx.dialect, 'key', ids))
+    .where(sql<boolean>`flags & ${FLAG.core} <> 0`)
+    .execute();
+  const held =
+    followed.owner.size === 0
+      ? []
+      : await db
+          .selectFrom('das_accounts')
+          .select(['asset', 'token_owner'])
+          .where('token_owner', 'is not', null)
+          .where(inBytes(tx.dialect, 'asset', ids))
+          .execute();
+  const places = rows.flatMap(({ id, metadata }) => [id, metadata]).filter((one) => one !== null);
+  const accounts =
+    followed.program.size === 0
+      ? []
+      : await db
+          .selectFrom('das_accounts')
+          .select(['asset', 'program'])
+          .where(inBytes(tx.dialect, 'address', places))
+          .execute();
+  const needed = [
+    ...named.map(({ id }) => id),
+    ...groups.map(({ key }) => key),
+    ...held.flatMap(({ asset, token_owner }) => (followed.owner.has(encode32(token_owner!)) ? asset! : [])),
+    ...accounts.flatMap(({ asset, program }) => (followed.program.has(programName(program) ?? '') ? asset! : [])),
+  ];
+  return new Set(needed.map((id) => encode32(id)));
+}
+
+const LISTED_AS: Readonly<Record<number, FollowKind>> = {
+  ...{ [LIST.group]: 'collection', [LIST.creator]: 'creator', [LIST.authority]: 'authority', [LIST.owner]: 'owner' },
+};
+
 interface FillJobs {
   readonly kind: JobKind;
   /** Stores what the configuration names, and has it filled. */
@@ -328,9 +459,15 @@ export function createFillJobs(
 
   async function start(tx: StoreTx): Promise<void> {
     const rows = await (tx.db as Db).selectFrom('das_followed').selectAll().where('state', '=', 'filling').execute();
-    const jobs = rows.map(({ kind, key }) => {
-      const payload = { kind, key: encode32(key) };
-      return { kind: JOB_KIND, key: `${kind} ${payload.key}`, group: 'das', payload };
+    await startJobs(
+      tx,
+      rows.map(({ kind, key }) => ({ kind, key: encode32(key) })),
+    );
+  }
+
+  async function startJobs(tx: StoreTx, payloads: readonly (Followed | typeof SWEEP)[]): Promise<void> {
+    const jobs = payloads.map((payload) => {
+      return { kind: JOB_KIND, key: `${payload.kind} ${payload.key}`, group: 'das', payload };
     });
     await enqueue(tx, jobs);
     if (jobs.length > 0) await outbox.requeue(tx, { kind: JOB_KIND, keys: jobs.map(({ key }) => key) });
@@ -346,7 +483,8 @@ export function createFillJobs(
         const rows = await db.selectFrom('das_followed').selectAll().where('parent', 'is', null).execute();
         const isNamed = (one: { readonly kind: string; readonly key: Uint8Array }) =>
           wanted.some(({ kind, key }) => kind === one.kind && Buffer.compare(key, one.key) === 0);
-        for (const row of rows.filter((one) => !isNamed(one))) {
+        const left = rows.filter((one) => !isNamed(one));
+        for (const row of left) {
           await db.deleteFrom('das_followed').where('kind', '=', row.kind).where('key', '=', row.key).execute();
           if (row.kind === 'authority') await db.deleteFrom('das_followed').where('parent', '=', row.key).execute();
         }
@@ -365,17 +503,23 @@ export function createFillJobs(
         const added = wanted.map(({ kind, key }) => [kind, key, 'filling', null]);
         await tx.insertMany('das_followed', ['kind', 'key', 'state', 'parent'], added, 'ignore');
         await start(tx);
+        if (left.length > 0) await startJobs(tx, [SWEEP]);
       });
     },
     kind: {
       kind: JOB_KIND,
-      summary: 'reads the assets of what is followed from the upstream',
+      summary:
+        'reads the assets of what is followed from the upstream, and takes out those that are followed no longer',
       concurrency: 1,
       timeoutMs: TIMEOUT_MS,
       leaseMs: LEASE_MS,
       async run(job, _prepared, signal) {
-        const followed = job.payload as Followed;
+        const followed = job.payload as Followed | typeof SWEEP;
         try {
+          if (followed.kind === 'sweep') {
+            await sweep(parts, signal);
+            return { kind: 'done' };
+          }
           if ((await fill(parts, followed, signal)) === 'done') return { kind: 'done' };
           return { kind: 'retry', runAt: clock.now() + WAIT_MS, error: 'waits for a block', uncounted: true };
         } catch (error) {

@@ -4,6 +4,7 @@ import {
   type BlockProcessor,
   type ChainBlock,
   CodedError,
+  messageOf,
   RpcError,
   type Store,
   type StoreTx,
@@ -28,14 +29,14 @@ import { type AccountRow, type Db, FLAG, type FollowKind, LIST, readListed } fro
 import { keepUndo, recheck, revertBlock, writeReads } from './write.ts';
 
 /** What is followed, by kind, in base58. */
-type FollowedSets = Readonly<Record<FollowKind, ReadonlySet<string>>> & {
+export type FollowedSets = Readonly<Record<FollowKind, ReadonlySet<string>>> & {
   readonly version: number;
   readonly isEmpty: boolean;
   /** Everything that is followed is stored. */
   readonly isFilled: boolean;
 };
 
-async function readFollowed(db: Db, version: number): Promise<FollowedSets> {
+export async function readFollowed(db: Db, version: number): Promise<FollowedSets> {
   const rows = await db.selectFrom('das_followed').selectAll().execute();
   const of = (kind: FollowKind) => new Set(rows.filter((row) => row.kind === kind).map(({ key }) => encode32(key)));
   return {
@@ -381,12 +382,13 @@ const collectionOf = (found: Found): string | null =>
     ? found.asset.updateAuthority.address
     : null;
 
-/** Errors of the upstream as they are: the follower knows them. */
+/** Errors of the upstream as they are: the follower knows them. What cannot be read now is read again later. */
 async function unwrapped<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
-    if (error instanceof RpcError && error.cause instanceof CodedError) throw error.cause;
-    throw error;
+    if (!(error instanceof RpcError)) throw error;
+    if (error.cause instanceof CodedError) throw error.cause;
+    throw new CodedError('CHAIN_RPC_ERROR', messageOf(error), { cause: error, retryable: true });
   }
 }

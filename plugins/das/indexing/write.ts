@@ -65,13 +65,23 @@ export async function writeReads(tx: StoreTx, writing: Writing): Promise<Before>
     if (!isSame) for (const id of [asset, oldAsset]) if (id !== null) touched.add(id);
     const isEmpty = held === null ? program === 0 : held.amount === 0n;
     // Read ahead of the blocks: the branch that it was read on may not become ours.
-    const recheck = at > slot && !(isSame && old?.recheck !== null) ? at : null;
+    const isAhead = at > slot;
+    const isSettled = isAhead && isSame && old.recheck !== null;
+    const recheck = isAhead && !isSettled ? at : null;
     changed.set(
       address,
       (isEmpty && isSpare(address, old)) || asset === null
         ? null
         : {
-            ...{ address: bytesOf(address), slot: at, asset: bytesOf(asset), program, data, recheck },
+            // What did not change is known as of this block; those between here and the answer may be of another branch.
+            ...{
+              address: bytesOf(address),
+              slot: isSettled ? slot : at,
+              asset: bytesOf(asset),
+              program,
+              data,
+              recheck,
+            },
             token_owner: held === null ? null : bytesOf(held.owner),
           },
     );
@@ -152,6 +162,12 @@ async function putAssets(
     for (const { kind, key, flags } of readListed(now)) added.push([kind, key, bytesOf(id), flags]);
   }
   await tx.insertMany('das_rows', ['kind', 'key', 'id', 'flags'], added);
+}
+
+/** Takes out assets and what they are listed by. */
+export async function removeAssets(tx: StoreTx, assets: readonly AssetRow[]): Promise<void> {
+  const keyed = assets.map((row) => [encode32(row.id), row] as const);
+  await putAssets(tx, new Map(keyed), new Map(keyed.map(([id]) => [id, null])));
 }
 
 /** Lists assets by what their stored accounts are. What is not known yet of one is read before the next block. */

@@ -29,10 +29,17 @@ import {
   type TransactionInstruction,
 } from '@solana/web3.js';
 import { type DasConfig, dasConfig } from '../../../plugins/das/config.ts';
-import { createFillJobs, fill } from '../../../plugins/das/indexing/fill.ts';
+import { createFillJobs, fill, sweep } from '../../../plugins/das/indexing/fill.ts';
 import { createDasProcessor } from '../../../plugins/das/indexing/processor.ts';
 import { createAssetIndex } from '../../../plugins/das/indexing/stored.ts';
-import { type Db, FOLLOW_KINDS, type FollowKind, migrations } from '../../../plugins/das/indexing/tables.ts';
+import {
+  type Db,
+  FOLLOW_KINDS,
+  type FollowKind,
+  LIST,
+  migrations,
+  readListed,
+} from '../../../plugins/das/indexing/tables.ts';
 import { FACTS } from '../../../plugins/das/indexing/write.ts';
 import { assetsByAuthority, assetsByCreator, assetsByGroup, assetsByOwner } from '../../../plugins/das/lists.ts';
 import { readQuestion } from '../../../plugins/das/params.ts';
@@ -40,10 +47,10 @@ import { readAssets } from '../../../plugins/das/read-assets.ts';
 import { type AccountSource, createLackedMethods, createSource } from '../../../plugins/das/source.ts';
 import { readTokenAccounts } from '../../../plugins/das/token-accounts.ts';
 import { decode32, encode32 } from '../../../src/lib/base58.ts';
-import { type ChainReader, CodedError } from '../../../src/plugin/plugin.ts';
+import { type ChainReader, CodedError, type NewJob, type StoreTx } from '../../../src/plugin/plugin.ts';
 import type { ChainBlock } from '../../../src/ports/block.ts';
 import type { Store } from '../../../src/ports/store.ts';
-import { decodeMint } from '../../../src/solana/accounts/token.ts';
+import { decodeMint, decodeTokenAccount } from '../../../src/solana/accounts/token.ts';
 import {
   CORE_PROGRAM,
   METADATA_PROGRAM,
@@ -383,7 +390,7 @@ const missing = await chainMissing();
 
 eachStore('the index of followed assets', (engine) => {
   for (const seed of SEEDS)
-    test(`random runs with forks, seed ${seed}`, { skip: missing ?? false, timeout: 60_000 }, async (t) => {
+    test(`random runs with forks, seed ${seed}`, { skip: missing ?? false, timeout: 180_000 }, async (t) => {
       const store = await engine.store(t);
       await migrate(store, [{ scope: 'das', migrations }]);
       const chain = await startChain();
@@ -575,9 +582,14 @@ eachStore('the index of followed assets', (engine) => {
           );
       }
 
-      const follow = async (what: Partial<Record<FollowKind, readonly string[]>>) => {
-        const jobs = createFillJobs({ store, log } as never, { requeue: async () => 0 }, async () => 0);
+      /** Returns the jobs that it has started. */
+      const follow = async (what: Partial<Record<FollowKind, readonly string[]>>): Promise<string[]> => {
+        const started: string[] = [];
+        const enqueue = async (_tx: StoreTx, jobs: readonly NewJob[]) =>
+          started.push(...jobs.map(({ key }) => key as string));
+        const jobs = createFillJobs({ store, log } as never, { requeue: async () => 0 }, enqueue);
         await jobs.follow(what);
+        return started;
       };
       await follow(named);
       await chain.seal(1);
@@ -606,5 +618,29 @@ eachStore('the index of followed assets', (engine) => {
       await check();
       const states = await (store.read as Db).selectFrom('das_followed').select('state').execute();
       assert.ok(states.every(({ state }) => state === 'ready') && states.length >= FOLLOW_KINDS.length - 1);
+
+      // Keys that are taken out leave nothing, the others stay complete; keys that come back are read again.
+      const { mint, owner: owners } = named;
+      assert.deepEqual(await follow({ mint, owner: owners }), ['sweep ']);
+      assert.equal(await index.stateOf('creator', named.creator[0]!), null);
+      await sweep({ store }, signal);
+      const listed = await (store.read as Db).selectFrom('das_assets').selectAll().execute();
+      for (const { id, listed: by } of listed)
+        assert.ok(
+          encode32(id) === mint[0] ||
+            readListed(by).some(({ kind, key }) => kind === LIST.owner && encode32(key) === owner) ||
+            (await index.list(LIST.group, encode32(id), { most: 1 })).length > 0 ||
+            (await index.source(nobody).ofOwner(owner!)).some(
+              ({ account }) => decodeTokenAccount(account).value?.mint === encode32(id),
+            ),
+          encode32(id),
+        );
+      await world.act();
+      await follow(named);
+      await fillAll(true);
+      await check();
+      assert.deepEqual(await follow({}), ['sweep ']);
+      await sweep({ store }, signal);
+      assert.deepEqual(JSON.parse(await dump(store)), [[], [], []]);
     });
 });
