@@ -45,19 +45,29 @@ export interface StoreTx {
   readonly db: Queries;
   /**
    * Inserts many rows with as few statements as the engine allows. Values are in the order of `columns`. With `onConflict` `ignore`, rows
-   * that violate a unique key are skipped. Returns the number of rows written.
+   * that violate a unique key are skipped; with an `Update`, the row of that key gets the new values. Returns the number of rows written.
    */
   insertMany(
     table: string,
     columns: readonly string[],
     rows: readonly (readonly SqlValue[])[],
-    onConflict?: 'fail' | 'ignore',
+    onConflict?: OnConflict,
   ): Promise<number>;
   /**
    * Runs `fn` after the commit, in the order of registration; not on rollback. Must not throw. `write` returns when the promise of `fn`, if
    * it returns one, is resolved; other writes do not wait for it.
    */
   onCommit(fn: () => unknown): void;
+}
+
+export type OnConflict = 'fail' | 'ignore' | Update;
+
+/** What happens to a row that is there already. */
+export interface Update {
+  /** Columns of a unique key. */
+  readonly key: readonly string[];
+  /** Columns that get the new values, at least one. */
+  readonly set: readonly string[];
 }
 
 /** One step of a schema. The versions of a scope are 1, 2, 3, … without holes; a released step never changes. */

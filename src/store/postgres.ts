@@ -2,11 +2,21 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Kysely, type QueryResult } from 'kysely';
 import type pg from 'pg';
 import { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
-import type { Store, StoreTx } from '../ports/store.ts';
+import type { SqlValue, Store, StoreTx } from '../ports/store.ts';
 import { backoffMs } from '../runtime/backoff.ts';
 import { EXIT } from '../runtime/errors.ts';
 import { isDescriptorCode, outOfDescriptors } from './descriptors.ts';
-import { beat, type Connection, createDialect, createTransaction, type InsertRows, insertText } from './transaction.ts';
+import {
+  beat,
+  type Connection,
+  conflictText,
+  createDialect,
+  createTransaction,
+  type InsertRows,
+  insertInto,
+  insertText,
+  quote,
+} from './transaction.ts';
 
 export interface PostgresStoreOptions {
   /** postgres://user:password@host:port/database; never logged. */
@@ -55,10 +65,11 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
     }),
   });
   const running = new Set<Promise<unknown>>();
+  const columnTypes: ColumnTypes = new Map();
   let closing: Promise<void> | null = null;
   const write = async <T>(work: (tx: StoreTx) => Promise<T>): Promise<T> => {
     if (closing !== null) throw new CodedError('STORE_CLOSED', 'the store is closed');
-    const run = runWithReruns(() => runOnce(writers, work));
+    const run = runWithReruns(() => runOnce(writers, columnTypes, work));
     running.add(run);
     try {
       return await run;
@@ -79,10 +90,14 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   };
 }
 
-async function runOnce<T>(writers: ConnectionPool, work: (tx: StoreTx) => Promise<T>): Promise<T> {
+async function runOnce<T>(
+  writers: ConnectionPool,
+  columnTypes: ColumnTypes,
+  work: (tx: StoreTx) => Promise<T>,
+): Promise<T> {
   const client = await writers.acquire();
   const connection = createPostgresConnection(client);
-  const transaction = createTransaction('postgres', connection, postgresInsert);
+  const transaction = createTransaction('postgres', connection, postgresInsert(columnTypes));
   let result: T;
   try {
     await connection.query('begin isolation level read committed read write', []);
@@ -213,17 +228,112 @@ async function* cursorRows(connection: Connection, sql: string, parameters: read
 const MAX_PARAMETERS = 65_535;
 const MAX_ROWS = 1_000;
 
-const postgresInsert: InsertRows = async (connection, table, columns, rows, ignoreConflicts) => {
-  const perStatement = Math.max(1, Math.min(MAX_ROWS, Math.floor(MAX_PARAMETERS / columns.length)));
-  let written = 0;
-  for (let start = 0; start < rows.length; start += perStatement) {
-    const piece = rows.slice(start, start + perStatement);
-    const text = insertText(table, columns, piece.length, ignoreConflicts, (position) => `$${position}`);
-    const { numAffectedRows } = await connection.query(text, piece.flat());
-    written += Number(numAffectedRows ?? 0n);
+/** Types of the columns of a table by name; of the tables that rows were inserted into. */
+type ColumnTypes = Map<string, ReadonlyMap<string, number>>;
+
+/**
+ * Inserts several rows as one array per column: the server parses and plans a short text instead of one with a placeholder per value,
+ * and bytes travel as they are. Values that are not of the type of their column, and types without an array here, go as single values.
+ */
+function postgresInsert(known: ColumnTypes): InsertRows {
+  async function readTypes(connection: Connection, table: string): Promise<ReadonlyMap<string, number>> {
+    const { rows } = await connection.query(COLUMN_TYPES, [quote(table)]);
+    const types = new Map((rows as { name: string; type: number }[]).map(({ name, type }) => [name, Number(type)]));
+    known.set(table, types);
+    return types;
   }
-  return written;
-};
+  return async (connection, table, columns, rows, onConflict) => {
+    const perStatement = Math.max(1, Math.min(MAX_ROWS, Math.floor(MAX_PARAMETERS / columns.length)));
+    // Not waited for when it is known: the statement keeps its place among the others of the transaction.
+    const types = rows.length === 1 ? null : (known.get(table) ?? (await readTypes(connection, table)));
+    let written = 0;
+    for (let start = 0; start < rows.length; start += perStatement) {
+      const piece = rows.slice(start, start + perStatement);
+      const arrays = types === null ? null : encodeColumns(types, columns, piece);
+      const places = arrays?.map(({ name }, at) => `$${at + 1}::${name}[]`).join(',');
+      const text =
+        places === undefined
+          ? insertText(table, columns, piece.length, onConflict, (position) => `$${position}`)
+          : `${insertInto(table, columns)} select * from unnest(${places})${conflictText(onConflict)}`;
+      const values = arrays === null ? piece.flat() : arrays.map(({ bytes }) => bytes);
+      const { numAffectedRows } = await connection.query(text, values);
+      written += Number(numAffectedRows ?? 0n);
+    }
+    return written;
+  };
+}
+
+/** Null: a column or a value has no array form. */
+function encodeColumns(
+  types: ReadonlyMap<string, number>,
+  columns: readonly string[],
+  rows: readonly (readonly SqlValue[])[],
+): readonly { readonly name: string; readonly bytes: Buffer }[] | null {
+  const arrays: { name: string; bytes: Buffer }[] = [];
+  for (const [at, column] of columns.entries()) {
+    const type = ARRAY_TYPES.get(types.get(column) ?? 0);
+    if (type === undefined) return null;
+    const bytes = encodeArray(
+      type,
+      rows.map((row) => row[at] ?? null),
+    );
+    if (bytes === null) return null;
+    arrays.push({ name: type.name, bytes });
+  }
+  return arrays;
+}
+
+const COLUMN_TYPES = `select attname as name, atttypid as type from pg_attribute
+  where attrelid = to_regclass($1) and attnum > 0 and not attisdropped`;
+
+/** A type whose arrays are encoded as the server stores them. */
+interface ArrayType {
+  readonly id: number;
+  readonly name: string;
+  /** Bytes of a value; null: it has another type. */
+  encode(value: SqlValue): Uint8Array | null;
+}
+
+const BYTEA: ArrayType = { id: 17, name: 'bytea', encode: (value) => (value instanceof Uint8Array ? value : null) };
+const ARRAY_TYPES: ReadonlyMap<number, ArrayType> = new Map(
+  [
+    BYTEA,
+    { id: 20, name: 'bigint', encode: (value: SqlValue) => encodeInteger(value) },
+    { id: 25, name: 'text', encode: (value: SqlValue) => (typeof value === 'string' ? Buffer.from(value) : null) },
+  ].map((type) => [type.id, type]),
+);
+
+function encodeInteger(value: SqlValue): Uint8Array | null {
+  if (!Number.isSafeInteger(value) && typeof value !== 'boolean') return null;
+  const bytes = Buffer.allocUnsafe(8);
+  bytes.writeBigInt64BE(BigInt(value as number | boolean));
+  return bytes;
+}
+
+/** The binary form: number of dimensions, whether there are nulls, type, length, first index; then each value after its length. */
+const ARRAY_HEADER = 20;
+const NULL_LENGTH = -1;
+
+function encodeArray({ id, encode }: ArrayType, values: readonly SqlValue[]): Buffer | null {
+  const encoded: (Uint8Array | null)[] = [];
+  let size = ARRAY_HEADER;
+  for (const value of values) {
+    const bytes = value === null ? null : encode(value);
+    if (bytes === null && value !== null) return null;
+    size += 4 + (bytes?.length ?? 0);
+    encoded.push(bytes);
+  }
+  const array = Buffer.allocUnsafe(size);
+  let at = 0;
+  for (const word of [1, Number(values.includes(null)), id, values.length, 1]) at = array.writeInt32BE(word, at);
+  for (const bytes of encoded) {
+    at = array.writeInt32BE(bytes?.length ?? NULL_LENGTH, at);
+    if (bytes === null) continue;
+    array.set(bytes, at);
+    at += bytes.length;
+  }
+  return array;
+}
 
 type TypeId = Parameters<typeof pg.types.getTypeParser>[0];
 
@@ -252,11 +362,18 @@ function sameValues(defaults: Parsers): Parsers {
   };
 }
 
-/** Booleans are integers in our tables. */
+/** Booleans are integers in our tables. Lists of bytes are sent as bytes: the library would write them as hexadecimal text. */
 function bindable(parameters: readonly unknown[]): unknown[] {
-  if (!parameters.some((value) => typeof value === 'boolean')) return parameters as unknown[];
-  return parameters.map((value) => (typeof value === 'boolean' ? Number(value) : value));
+  const isChanged = (value: unknown) => typeof value === 'boolean' || isListOfBytes(value);
+  if (!parameters.some(isChanged)) return parameters as unknown[];
+  return parameters.map((value) => {
+    if (typeof value === 'boolean') return Number(value);
+    return isListOfBytes(value) ? (encodeArray(BYTEA, value) ?? value) : value;
+  });
 }
+
+const isListOfBytes = (value: unknown): value is readonly SqlValue[] =>
+  Array.isArray(value) && value[0] instanceof Uint8Array;
 
 const SQLSTATE = /^[0-9A-Z]{5}$/;
 /** The server is starting or stopping, has no free connection, or ended an idle one. */

@@ -96,13 +96,13 @@ const MAX_PARAMETERS = 32_000;
 
 /** It never waits, so that its transaction cannot end between two statements. */
 export function sqliteInsert(connection: SqliteConnection): InsertRows {
-  return async (_connection, table, columns, rows, ignoreConflicts) => {
+  return async (_connection, table, columns, rows, onConflict) => {
     const most = Math.max(1, Math.min(ROWS_PER_STATEMENT, Math.floor(MAX_PARAMETERS / columns.length)));
     let written = 0;
     let index = 0;
     for (let size = most; size >= 1 && index < rows.length; size = Math.floor(size / 2)) {
       if (rows.length - index < size) continue;
-      const text = insertText(table, columns, size, ignoreConflicts, () => '?');
+      const text = insertText(table, columns, size, onConflict, () => '?');
       for (; index + size <= rows.length; index += size) {
         written += connection.run(text, size === 1 ? rows[index]! : rows.slice(index, index + size).flat());
       }

@@ -13,7 +13,7 @@ import {
   sql,
 } from 'kysely';
 import { CodedError } from '../lib/coded-error.ts';
-import type { Dialect, Queries, SqlValue, Store, StoreTx } from '../ports/store.ts';
+import type { Dialect, OnConflict, Queries, SqlValue, Store, StoreTx } from '../ports/store.ts';
 import { isPromise } from '../runtime/is-promise.ts';
 
 /** One transaction as seen by its engine, which begins and ends it. */
@@ -33,7 +33,7 @@ export type InsertRows = (
   table: string,
   columns: readonly string[],
   rows: readonly (readonly SqlValue[])[],
-  ignoreConflicts: boolean,
+  onConflict: OnConflict,
 ) => Promise<number>;
 
 /**
@@ -77,7 +77,7 @@ export function createTransaction(dialect: Dialect, connection: Connection, inse
       checkOpen();
       if (rows.length === 0) return 0;
       try {
-        return await insertRows(guarded, table, columns, rows, onConflict === 'ignore');
+        return await insertRows(guarded, table, columns, rows, onConflict);
       } catch (error) {
         throw spoil(error);
       }
@@ -167,7 +167,7 @@ export function insertText(
   table: string,
   columns: readonly string[],
   rowCount: number,
-  ignoreConflicts: boolean,
+  onConflict: OnConflict,
   placeholder: (position: number) => string,
 ): string {
   let position = 0;
@@ -178,11 +178,21 @@ export function insertText(
     });
     return `(${values.join(',')})`;
   });
-  const names = columns.map(quote).join(',');
-  return `insert into ${quote(table)} (${names}) values ${rows.join(',')}${ignoreConflicts ? ' on conflict do nothing' : ''}`;
+  return `${insertInto(table, columns)} values ${rows.join(',')}${conflictText(onConflict)}`;
 }
 
-function quote(name: string): string {
+export const insertInto = (table: string, columns: readonly string[]): string =>
+  `insert into ${quote(table)} (${columns.map(quote).join(',')})`;
+
+/** What follows the rows. */
+export function conflictText(onConflict: OnConflict): string {
+  if (onConflict === 'fail') return '';
+  if (onConflict === 'ignore') return ' on conflict do nothing';
+  const set = onConflict.set.map((column) => `${quote(column)} = excluded.${quote(column)}`);
+  return ` on conflict (${onConflict.key.map(quote).join(',')}) do update set ${set.join(',')}`;
+}
+
+export function quote(name: string): string {
   return `"${name.replaceAll('"', '""')}"`;
 }
 

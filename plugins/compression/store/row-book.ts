@@ -1,7 +1,7 @@
-import { type RawBuilder, sql } from 'kysely';
+import { CompiledQuery } from 'kysely';
 import type { StoreTx } from '../../../src/plugin/plugin.ts';
-import type { Dialect, SqlValue } from '../../../src/ports/store.ts';
-import type { AccountRow, Db, Tables, TokenAccountRow, TreeRow } from './tables.ts';
+import type { SqlValue } from '../../../src/ports/store.ts';
+import type { AccountRow, Tables, TokenAccountRow, TreeRow } from './tables.ts';
 
 /** The row before this transaction; null: it did not exist. */
 export interface RowChange<Row> {
@@ -74,13 +74,7 @@ export function createRowBook<Row extends object>(tx: StoreTx, shape: TableShape
         const name = keyText(key);
         if (!entries.has(name)) missing.set(name, key);
       }
-      for (const piece of pieces([...missing.values()])) {
-        const query = (tx.db as Db)
-          .selectFrom(shape.name)
-          .selectAll()
-          .where(isOneOf(tx.dialect, shape.key, piece));
-        adopt((await query.execute()) as unknown as Row[]);
-      }
+      adopt(await withKeys<Row>(tx, shape, 'select *', [...missing.values()]));
       for (const [name, key] of missing) if (!entries.has(name)) entries.set(name, { key, before: null, now: null });
     },
     adopt,
@@ -115,35 +109,12 @@ export async function writeChanges<Row extends object>(
   const columns = [...shape.key, ...shape.mutable, ...shape.fixed];
   const values = (row: Row) => columns.map((column) => row[column] as SqlValue);
   const gone = changes.flatMap(({ key, before, now }) => (before !== null && now === null ? [key] : []));
-  for (const piece of pieces(gone))
-    await (tx.db as Db)
-      .deleteFrom(shape.name)
-      .where(isOneOf(tx.dialect, shape.key, piece))
-      .execute();
+  await withKeys(tx, shape, 'delete', gone);
   const changed = changes.flatMap(({ before, now }) => (before !== null && now !== null ? [values(now)] : []));
-  await replaceRows(tx, shape, columns, inOrder(changed));
+  const update = { key: shape.key, set: shape.mutable };
+  await tx.insertMany(shape.name, columns, inOrder(changed), update);
   const added = changes.flatMap(({ before, now }) => (before === null && now !== null ? [values(now)] : []));
   await tx.insertMany(shape.name, columns, inOrder(added), shape.blind === true ? 'ignore' : 'fail');
-}
-
-/** SQLite accepts 32,766 values per statement, and most tables have fewer columns than this allows. */
-const MOST_VALUES = 16_000;
-
-async function replaceRows<Row>(
-  tx: StoreTx,
-  shape: TableShape<Row>,
-  columns: readonly string[],
-  rows: readonly (readonly SqlValue[])[],
-): Promise<void> {
-  const names = sql.join(columns.map((column) => sql.ref(column)));
-  const changes = sql.join(shape.mutable.map((column) => sql`${sql.ref(column)} = ${sql.ref(`excluded.${column}`)}`));
-  const most = Math.min(KEYS_PER_STATEMENT, 2 ** Math.floor(Math.log2(MOST_VALUES / columns.length)));
-  for (const piece of pieces(rows, most)) {
-    const tuples = sql.join(piece.map((row) => sql`(${sql.join(row.map((value) => sql`${value}`))})`));
-    const keys = sql.join(shape.key.map((column) => sql.ref(column)));
-    await sql`insert into ${sql.table(shape.name)} (${names}) values ${tuples}
-      on conflict (${keys}) do update set ${changes}`.execute(tx.db);
-  }
 }
 
 /** Sorted rows are inserted into an index several times faster. */
@@ -249,22 +220,64 @@ export const UNDONE: readonly TableShape<never>[] = [
 /** Rows per statement: few distinct statement texts, within the limits of the engines. */
 export const KEYS_PER_STATEMENT = 500;
 
-/** Condition that the key columns equal one of these; `keys` is not empty. */
-function isOneOf(
-  dialect: Dialect,
-  columns: readonly string[],
+/** Runs a statement on the rows with these keys. */
+async function withKeys<Row>(
+  tx: StoreTx,
+  shape: TableShape<Row>,
+  action: 'select *' | 'delete',
   keys: readonly (readonly SqlValue[])[],
-): RawBuilder<boolean> {
-  const [first] = columns;
-  if (columns.length === 1 && first !== undefined)
-    return sql<boolean>`${sql.ref(first)} in (${sql.join(keys.map(([value]) => sql`${value}`))})`;
-  const names = sql.join(columns.map((column) => sql.ref(column)));
-  const tuples = sql.join(keys.map((key) => sql`(${sql.join(key.map((value) => sql`${value}`))})`));
-  // PostgreSQL types the values of a VALUES list as text; SQLite has no other list of rows.
-  return dialect === 'sqlite'
-    ? sql<boolean>`(${names}) in (values ${tuples})`
-    : sql<boolean>`(${names}) in (${tuples})`;
+): Promise<Row[]> {
+  const found: Row[] = [];
+  const run = async (text: string, parameters: readonly unknown[]) => {
+    const { rows } = await tx.db.executeQuery<Row>(CompiledQuery.raw(text, [...parameters]));
+    for (const row of rows) found.push(row);
+  };
+  if (tx.dialect === 'sqlite')
+    for (const piece of pieces(keys)) await run(listText(shape, action, piece.length), piece.flat());
+  else
+    for (let at = 0; at < keys.length; at += KEYS_PER_ARRAY) {
+      const piece = keys.slice(at, at + KEYS_PER_ARRAY);
+      const columns = shape.key.map((_, column) => piece.map((key) => key[column]));
+      await run(arrayText(shape, action, piece[0] ?? []), columns);
+    }
+  return found;
 }
+
+/** Each text is built once. */
+const texts = new Map<string, string>();
+
+function textOf(name: string, make: () => string): string {
+  const known = texts.get(name);
+  if (known !== undefined) return known;
+  const made = make();
+  texts.set(name, made);
+  return made;
+}
+
+function listText({ name, key }: TableShape<never>, action: string, count: number): string {
+  return textOf(`${action} ${name} ${count}`, () => {
+    const one = key.length === 1 ? '?' : `(${key.map(() => '?').join(',')})`;
+    const list = Array.from({ length: count }, () => one).join(',');
+    return key.length === 1
+      ? `${action} from ${name} where ${key[0]} in (${list})`
+      : `${action} from ${name} where (${key.join(',')}) in (values ${list})`;
+  });
+}
+
+/** PostgreSQL takes one array per column of the key: one text for any number of keys. */
+function arrayText({ name, key }: TableShape<never>, action: string, first: readonly SqlValue[]): string {
+  return textOf(`${action} ${name}`, () => {
+    const arrays = key.map((_, at) => `$${at + 1}::${TYPES[typeof first[at]] ?? 'bytea'}[]`);
+    return key.length === 1
+      ? `${action} from ${name} where ${key[0]} = any(${arrays[0]})`
+      : `${action} from ${name} where (${key.join(',')}) in (select * from unnest(${arrays.join(',')}))`;
+  });
+}
+
+const TYPES: Readonly<Record<string, string>> = { number: 'bigint', string: 'text' };
+
+/** Keys per statement where the text is the same for any number. */
+const KEYS_PER_ARRAY = 4_096;
 
 /** Pieces whose sizes below the maximum are powers of two, so that few texts are prepared. */
 export function* pieces<T>(list: readonly T[], most = KEYS_PER_STATEMENT): Generator<readonly T[]> {

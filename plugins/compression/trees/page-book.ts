@@ -1,5 +1,4 @@
 import { crc32 } from 'node:zlib';
-import { sql } from 'kysely';
 import type { StoreTx } from '../../../src/plugin/plugin.ts';
 import { pathPages } from '../../../src/solana/merkle/path.ts';
 import type { LeafChange, UpdatedTree } from '../../../src/solana/merkle/update-trees.ts';
@@ -36,8 +35,6 @@ interface OpenPage {
   readonly isNew: boolean;
   readonly before: Map<number, Uint8Array>;
 }
-
-const PAGES_PER_STATEMENT = 64;
 
 export function createPageBook(tx: StoreTx): PageBook {
   const pages = new Map<number, OpenPage>();
@@ -90,11 +87,8 @@ export async function writePages(
   pages: readonly { readonly id: number; readonly nodes: Uint8Array }[],
 ): Promise<void> {
   const rows = pages.map(({ id, nodes }) => ({ id, bytes: sealPage(nodes) })).sort((a, b) => a.id - b.id);
-  for (const piece of pieces(rows, PAGES_PER_STATEMENT)) {
-    const tuples = sql.join(piece.map(({ id, bytes }) => sql`(${id}, ${bytes})`));
-    await sql`insert into compression_pages (id, bytes) values ${tuples}
-      on conflict (id) do update set bytes = excluded.bytes`.execute(tx.db);
-  }
+  const values = rows.map(({ id, bytes }) => [id, bytes]);
+  await tx.insertMany('compression_pages', ['id', 'bytes'], values, { key: ['id'], set: ['bytes'] });
 }
 
 /**

@@ -160,6 +160,33 @@ eachStore('store contract', (engine) => {
     assert.equal(await store.write((tx) => tx.insertMany('things', COLUMNS, many)), many.length);
   });
 
+  test('insertMany gives rows that exist their new values, of one or of many, and leaves the other columns', async (t) => {
+    const store = await engine.store(t);
+    await createTable(store);
+    await store.write((tx) => tx.insertMany('things', COLUMNS, [1, 2, 3, 4].map(rowOf)));
+    const update = { key: ['id'], set: ['text', 'bytes'] };
+    const change = (rows: SqlValue[][]) => store.write((tx) => tx.insertMany('things', COLUMNS, rows, update));
+    assert.equal(await change([[4, 'four', 0, null]]), 1);
+    // In the second one a value is not of the type of its column, as the engines allow.
+    for (const number of [9, '9'])
+      assert.equal(
+        await change([
+          [2, 'two', number, Buffer.from('b')],
+          [3, null, number, Buffer.alloc(0)],
+          [5, 'five', number, new Uint8Array(2)],
+        ]),
+        3,
+      );
+    const { rows } = await sql`select * from things order by id`.execute(store.read);
+    assert.deepEqual(rows, [
+      { id: 1, text: 'text 1', number: 2, bytes: Buffer.of(1) },
+      { id: 2, text: 'two', number: 4, bytes: Buffer.from('b') },
+      { id: 3, text: null, number: 6, bytes: Buffer.alloc(0) },
+      { id: 4, text: 'four', number: 8, bytes: null },
+      { id: 5, text: 'five', number: 9, bytes: Buffer.alloc(2) },
+    ]);
+  });
+
   test('concurrent writers of one and of several openings lose no update', async (t) => {
     const database = await engine.database(t);
     const stores = await Promise.all([database.open(), database.open(), database.open()]);
