@@ -373,6 +373,8 @@ async function sweepAccounts(tx: StoreTx, above: Uint8Array): Promise<Uint8Array
     .execute();
   const ids = [...new Set(rows.flatMap(({ asset }) => (asset === null ? [] : encode32(asset))))];
   const known = new Set((await assetRows(db, tx.dialect, ids)).map(({ id }) => encode32(id)));
+  // Of a group without an account, that is what is known.
+  for (const key of await coreGroupsOf(tx, ids.map(bytesOf))) known.add(encode32(key));
   // What is yet to be read has no asset either.
   const left = rows.filter(
     ({ asset, token_owner }) =>
@@ -403,14 +405,7 @@ async function neededOf(tx: StoreTx, rows: readonly AssetRow[], followed: Follow
     const id = encode32(row.id);
     return followed.mint.has(id) || followed.collection.has(id) || isListed(row);
   });
-  const groups = await db
-    .selectFrom('das_rows')
-    .select('key')
-    .distinct()
-    .where('kind', '=', LIST.group)
-    .where(inBytes(tx.dialect, 'key', ids))
-    .where(sql<boolean>`flags & ${FLAG.core} <> 0`)
-    .execute();
+  const groups = await coreGroupsOf(tx, ids);
   const held =
     followed.owner.size === 0
       ? []
@@ -431,11 +426,25 @@ async function neededOf(tx: StoreTx, rows: readonly AssetRow[], followed: Follow
           .execute();
   const needed = [
     ...named.map(({ id }) => id),
-    ...groups.map(({ key }) => key),
+    ...groups,
     ...held.flatMap(({ asset, token_owner }) => (followed.owner.has(encode32(token_owner!)) ? asset! : [])),
     ...accounts.flatMap(({ asset, program }) => (followed.program.has(programName(program) ?? '') ? asset! : [])),
   ];
   return new Set(needed.map((id) => encode32(id)));
+}
+
+/** Those of the keys that a stored Core asset is in. */
+async function coreGroupsOf(tx: StoreTx, keys: readonly Uint8Array[]): Promise<Uint8Array[]> {
+  if (keys.length === 0) return [];
+  const rows = await (tx.db as Db)
+    .selectFrom('das_rows')
+    .select('key')
+    .distinct()
+    .where('kind', '=', LIST.group)
+    .where(inBytes(tx.dialect, 'key', keys))
+    .where(sql<boolean>`flags & ${FLAG.core} <> 0`)
+    .execute();
+  return rows.map(({ key }) => key);
 }
 
 const LISTED_AS: Readonly<Record<number, FollowKind>> = {

@@ -68,7 +68,7 @@ import { createSfc32, type Sfc32 } from '../../helpers/sfc32.ts';
 import { eachStore } from '../../helpers/store.ts';
 
 const STEPS = 40;
-const SEEDS = [15, 16];
+const SEEDS = [16, 203];
 const config = { ...(Value.Default(dasConfig, {}) as DasConfig), dialect: 'metaplex' } as const;
 const signal = new AbortController().signal;
 
