@@ -5,6 +5,7 @@ import { API_VERSION, type ChainId } from '../../src/plugin/plugin.ts';
 import { type AccessAdmin, accessAdmin, accessRemoval } from '../../src/ports/access.ts';
 import { type DaemonView, kernelView } from '../../src/ports/daemon-view.ts';
 import { operatorBootstrap } from '../../src/ports/dashboard.ts';
+import { offChainDocuments } from '../../src/ports/documents.ts';
 import { kernelGaps } from '../../src/ports/gaps.ts';
 import { kernelApiPeers } from '../../src/ports/workers.ts';
 import { dashboardCommands } from './commands.ts';
@@ -12,11 +13,12 @@ import { type DashboardConfig, dashboardConfig } from './config.ts';
 import { createRecentRequests } from './requests.ts';
 import type { PageContext } from './routes/common.ts';
 import { loginRoutes } from './routes/login.ts';
+import { lookUpRoutes } from './routes/look-up.ts';
 import { createLive, operationRoutes } from './routes/operation.ts';
 import { pageRoutes, readPages } from './routes/pages.ts';
 import { keyRoutes, projectRoutes, usageRoutes, webhookRoute } from './routes/projects.ts';
 import { createSampler, withOtherThreads } from './series.ts';
-import { createGuard, createOwnerPace, createSessions } from './sessions.ts';
+import { CHANGES, createGuard, createOwnerPace, createSessions, PICTURES } from './sessions.ts';
 import {
   createAuditLog,
   createOperatorToken,
@@ -40,7 +42,7 @@ export default defineHostPlugin({
   apiVersion: API_VERSION,
   summary: 'web pages for operators and owners of projects, on the admin listener',
   config: dashboardConfig,
-  uses: [accessAdmin, accessRemoval, kernelApiPeers, kernelGaps, kernelView],
+  uses: [accessAdmin, accessRemoval, kernelApiPeers, kernelGaps, kernelView, offChainDocuments],
   offers: [operatorBootstrap],
   migrations,
   provision(ctx) {
@@ -88,7 +90,8 @@ function registerPages(ctx: HostContext<DashboardConfig>, { access, daemon, oper
     config,
     daemon,
     guard: createGuard(sessions),
-    pace: createOwnerPace(clock),
+    pace: createOwnerPace(clock, CHANGES),
+    picturePace: createOwnerPace(clock, PICTURES),
     isSecure: config.secureCookie || daemon.isSecure,
     operatorToken,
     requests,
@@ -114,6 +117,7 @@ function registerPages(ctx: HostContext<DashboardConfig>, { access, daemon, oper
     ...keyRoutes(context),
     ...usageRoutes(context),
     webhookRoute(context),
+    ...lookUpRoutes(context, { documents: ctx.use(offChainDocuments), random }),
     ...operationRoutes(context, ctx.use(kernelGaps)),
     live.route,
   ];

@@ -198,25 +198,33 @@ export function sameText(a: string, b: string): boolean {
   return timingSafeEqual(hash(a), hash(b));
 }
 
-/** Takes a token for what leaves entries in the audit log. Throws 429 for project owners without one; operators have no limit. */
+/** Takes a token for what nobody pays for. Throws 429 for project owners without one; operators have no limit. */
 export type OwnerPace = (identity: Identity) => void;
 
-const CHANGES_BURST = 100;
-const CHANGES_PER_MINUTE = 30;
+/** What one owner can do: `burst` at once, `perMinute` in the long run. */
+export interface PaceLimits {
+  readonly what: string;
+  readonly burst: number;
+  readonly perMinute: number;
+}
 
-/** Nobody pays for changes on the pages, and each is written down: what one owner can have written is bounded. */
-export function createOwnerPace(clock: Clock): OwnerPace {
+/** Changes are written down. */
+export const CHANGES: PaceLimits = { what: 'changes', burst: 100, perMinute: 30 };
+/** Pictures are fetched from elsewhere. */
+export const PICTURES: PaceLimits = { what: 'pictures', burst: 1_000, perMinute: 300 };
+
+export function createOwnerPace(clock: Clock, { what, burst, perMinute }: PaceLimits): OwnerPace {
   const buckets = createLru<string, { tokens: number; at: number }>({ max: MAX_ADDRESSES });
   return (identity) => {
     if (identity.role === 'operator') return;
     const now = clock.monotonic();
-    const bucket = buckets.get(identity.projectId) ?? { tokens: CHANGES_BURST, at: now };
-    const perMs = CHANGES_PER_MINUTE / MINUTE_MS;
-    bucket.tokens = Math.min(CHANGES_BURST, bucket.tokens + (now - bucket.at) * perMs);
+    const bucket = buckets.get(identity.projectId) ?? { tokens: burst, at: now };
+    const perMs = perMinute / MINUTE_MS;
+    bucket.tokens = Math.min(burst, bucket.tokens + (now - bucket.at) * perMs);
     bucket.at = now;
     buckets.set(identity.projectId, bucket);
     if (bucket.tokens < 1)
-      throw new RequestError(429, 'Too many changes', {
+      throw new RequestError(429, `Too many ${what}`, {
         retryAfterS: Math.max(1, Math.ceil((1 - bucket.tokens) / perMs / 1_000)),
       });
     bucket.tokens -= 1;

@@ -24,6 +24,9 @@ const offChain = Type.Object(
       count(15_000, 'how long a request waits for all its documents; late ones return TIMEOUT'),
     ),
     maxBytes: reloadable(count(1_048_576, 'largest document')),
+    maxPictureBytes: reloadable(
+      count(5_242_880, 'largest picture that the dashboard shows; 0 = pictures are not fetched', 0),
+    ),
     maxRedirects: reloadable(count(3, 'redirects that are followed; each new address is checked again', 0)),
     concurrency: count(16, 'concurrent fetches of documents'),
     concurrencyPerHost: count(4, 'concurrent fetches of documents from one host'),

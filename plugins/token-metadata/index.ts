@@ -1,13 +1,14 @@
 import { API_VERSION, definePlugin, type PluginContext } from '../../src/plugin/plugin.ts';
-import { offChainDocuments } from '../../src/ports/documents.ts';
+import { offChainDocuments, type PictureOptions } from '../../src/ports/documents.ts';
 import { tokenFacts } from '../../src/ports/token-facts.ts';
 import { tokenNames } from '../../src/ports/token-names.ts';
+import { createSemaphore } from '../../src/runtime/semaphore.ts';
 import { metadataAddress } from '../../src/solana/addresses.ts';
 import { createAccountSource, readAccounts } from './accounts.ts';
 import { type TokenMetadataConfig, tokenMetadataConfig } from './config.ts';
 import { createDocuments } from './documents.ts';
 import { createFacts, createNames } from './facts.ts';
-import { fetchDocument } from './fetch-document.ts';
+import { fetchDocument, fetchPicture } from './fetch-document.ts';
 import { createRecordLoader } from './records.ts';
 import { createAnswers, tokenMetadataRoute } from './route.ts';
 import { createDocumentStore, createMintStore, createUpkeep, migrations } from './store.ts';
@@ -38,7 +39,7 @@ function assembleTokenMetadata(ctx: Context): void {
   const load = source === null ? null : createRecordLoader(source);
   const documentStore = createDocumentStore({ store, clock, log, maxKept: config.offChain.maxKept });
   const mintStore = createMintStore({ store, clock, log, maxMints: config.maxMints });
-  const { documents, close } = openDocuments(ctx, documentStore, cacheBytes);
+  const { documents, picture, close } = openDocuments(ctx, documentStore, cacheBytes);
   const list = createTokenList({ config: config.tokenList, chain, log });
   const answers = createAnswers(clock, cacheBytes);
   const changed = createChangedSlots();
@@ -74,6 +75,7 @@ function assembleTokenMetadata(ctx: Context): void {
         [...answers].flatMap(([uri, { document }]) => (document === null ? [] : [[uri, document.original] as const])),
       );
     },
+    picture,
   });
   if (config.watch) ctx.blocks.on(createWatchProcessor(index, slotMs));
   ctx.onStart(async () => {
@@ -113,28 +115,51 @@ function createSource({ config, clock, metrics, chain }: Context, cacheBytes: nu
   });
 }
 
+/** Bounds the memory: each may have `maxPictureBytes`. */
+const PICTURES = { concurrency: 12, perGroup: 6, maxWaiting: 500 } as const;
+
 function openDocuments(ctx: Context, store: ReturnType<typeof createDocumentStore>, cacheBytes: number) {
   const { clock, metrics } = ctx;
   const config = ctx.config.offChain;
   const shared = { allowPorts: null, caFile: null, maxConnections: config.concurrencyPerHost };
-  const gatewayClient = ctx.outbound.open({
-    ...shared,
-    // Wherever the operator has them, but for the metadata of clouds.
-    ...{ allowCidrs: ['0.0.0.0/0', '::/0'], allowHttp: true },
-    onlyOrigins: [...config.ipfsGateways, ...config.arweaveGateways].map((gateway) => new URL(gateway).origin),
+  const openClients = () => ({
+    gatewayClient: ctx.outbound.open({
+      ...shared,
+      // Wherever the operator has them, but for the metadata of clouds.
+      ...{ allowCidrs: ['0.0.0.0/0', '::/0'], allowHttp: true },
+      onlyOrigins: [...config.ipfsGateways, ...config.arweaveGateways].map((gateway) => new URL(gateway).origin),
+    }),
+    client: ctx.outbound.open({
+      ...shared,
+      allowCidrs: config.allowCidrs,
+      allowHttp: config.allowHttp,
+      section: `${ctx.id}.offChain`,
+    }),
   });
-  const client = ctx.outbound.open({
-    ...shared,
-    allowCidrs: config.allowCidrs,
-    allowHttp: config.allowHttp,
-    section: `${ctx.id}.offChain`,
-  });
+  const parts = { ...openClients(), clock, config };
+  // Pictures take long: documents do not wait for their connections.
+  const pictureParts = { ...parts, ...openClients() };
   const fetched = metrics.counter('documents_total', 'Fetched documents, by outcome', ['outcome']);
+  const pictures = createSemaphore(PICTURES);
   const documents = createDocuments({
-    fetch: (uri) => fetchDocument(uri, { client, gatewayClient, clock, config }),
+    fetch: (uri) => fetchDocument(uri, parts),
     ...{ store, clock, config, cacheBytes },
     onFetched: (error) => fetched.with(error === '' ? 'ok' : error.toLowerCase()).add(),
   });
   metrics.observe('documents_waiting', 'Documents waiting to be fetched', documents.waiting);
-  return { documents, close: async () => void (await Promise.all([client.close(), gatewayClient.close()])) };
+  return {
+    documents,
+    async picture(uri: string, { group, signal }: PictureOptions) {
+      try {
+        return await pictures.run(() => fetchPicture(uri, signal, pictureParts), { group, signal });
+      } catch {
+        // Too many wait, or the caller has gone.
+        return null;
+      }
+    },
+    async close() {
+      const clients = [parts, pictureParts].flatMap(({ client, gatewayClient }) => [client, gatewayClient]);
+      await Promise.all(clients.map((client) => client.close()));
+    },
+  };
 }

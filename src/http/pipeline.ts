@@ -21,7 +21,7 @@ import type { RpcAnswer, RpcFront } from './json-rpc/front.ts';
 import { createHttpMeter, type HttpMeter } from './meter.ts';
 import { credentialsOf } from './query.ts';
 import { checkHead, createResponder, JSON_TYPE, preflightHeaders, type Responder, shapeOfPath } from './respond.ts';
-import { handleRest, injectCall, peekCall, takeBody } from './rest.ts';
+import { handleRest, injectCall, injectRpc, peekCall, takeBody } from './rest.ts';
 import { compileRoute, createRouter, type Match, parseTarget } from './router.ts';
 import { createValidator, type Validator } from './validation.ts';
 
@@ -51,7 +51,7 @@ interface PipelineOptions {
 
 export interface Pipeline {
   handle(request: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void;
-  /** See `injectCall`. */
+  /** See `injectCall` and `injectRpc`. */
   readonly inject: Inject;
   /** From now on every answer closes its connection; `refuses`: new requests are answered with 503. */
   beginDrain(refuses: boolean): void;
@@ -194,7 +194,10 @@ export function createPipeline(options: PipelineOptions): Pipeline {
       if (options.tracer == null) accept(exchange);
       else beginTrace(options.tracer, exchange, accept);
     },
-    inject: (call) => injectCall(router, options.gate, call),
+    inject: (call) =>
+      options.rpc !== null && call.path === '/'
+        ? injectRpc(options.rpc, options, call)
+        : injectCall(router, options.gate, call),
     beginDrain: (refuses) => {
       draining = true;
       refusing = refuses;

@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import type { BudgetLedger } from '../budgets.ts';
 import { stringify } from '../lib/json.ts';
 import type { Admission, Gate } from '../plugin/host.ts';
 import {
@@ -15,6 +16,7 @@ import { BodyAborted, checkBodyEncoding, checkDeclaredLength, parseJsonBody, rea
 import { faultOf, timeoutFault } from './errors.ts';
 import type { Chargeable, Exchange } from './exchange.ts';
 import type { InFlight } from './in-flight.ts';
+import type { RpcFront } from './json-rpc/front.ts';
 import { recoverCall } from './json-rpc/scan.ts';
 import { HandlerContext } from './lazy-signal.ts';
 import { credentialsOf, parseQuery, typeQuery } from './query.ts';
@@ -162,9 +164,24 @@ function checkedBody({ route, checkBody }: CompiledRoute, rawBody: Buffer): unkn
   return body;
 }
 
+/** Calls `POST /` without a socket. Errors of the call are in its answer. Throws GateRefusal for a project that cannot call. */
+export async function injectRpc(
+  rpc: RpcFront,
+  { gate, budgets }: { readonly gate: Gate | null; readonly budgets?: BudgetLedger | null },
+  { method, body, ...call }: InjectedCall,
+): Promise<InjectedReply> {
+  if (method !== 'POST') throw new RequestError(405, 'Method not allowed');
+  const project = call.caller?.projectId;
+  const caller = gate?.callerOf === undefined || project === undefined ? null : await gate.callerOf(project);
+  const tenant = budgets?.tenantOf(caller, call.remoteAddress);
+  const answer = await rpc.dispatch(Buffer.from(stringify(body)), { ...call, caller, tenant });
+  return { status: 200, text: answer?.toString() ?? '' };
+}
+
 /**
- * Calls a route without a socket: the same routes and checks as over HTTP, without authentication. Calls that change data of a project
- * pass the gate like calls with its key. Throws the errors of the handler, GateRefusal, and RequestError 400, 404 and 405.
+ * Calls a route without a socket: the same routes and checks as over HTTP, without authentication. Calls that change data of a project,
+ * and those with `isCharged`, pass the gate like calls with its key. Throws the errors of the handler, GateRefusal, and RequestError 400,
+ * 404 and 405.
  */
 export async function injectCall(router: Router, gate: Gate | null, call: InjectedCall): Promise<InjectedReply> {
   const target = parseTarget(call.path);
@@ -192,10 +209,10 @@ export async function injectCall(router: Router, gate: Gate | null, call: Inject
 async function admitInjected(
   gate: Gate | null,
   compiled: CompiledRoute,
-  { caller, method }: InjectedCall,
+  { caller, method, isCharged = method !== 'GET' }: InjectedCall,
 ): Promise<Admission | null> {
   // Pages are polled; reads must not use up the credits of the project.
-  if (gate?.callerOf === undefined || caller === null || method === 'GET') return null;
+  if (gate?.callerOf === undefined || caller === null || !isCharged) return null;
   return await gate.admit(await gate.callerOf(caller.projectId), compiled.items);
 }
 

@@ -19,12 +19,14 @@ export interface PluginView {
 /** A call of a route from inside the daemon. */
 export interface InjectedCall {
   readonly method: string;
-  /** Including the query: `/v0/webhooks?limit=10`. */
+  /** Including the query: `/v0/webhooks?limit=10`. `/`: a JSON-RPC call. */
   readonly path: string;
   /** The parsed JSON body; undefined: no body. */
   readonly body?: unknown;
   /** Null: a route of the admin listener; otherwise one of the API listener. */
   readonly caller: Caller | null;
+  /** Whether it uses credits and rates of the project. Default: all but reads of routes; JSON-RPC calls always do. */
+  readonly isCharged?: boolean;
   readonly requestId: string;
   readonly log: Log;
   readonly signal: AbortSignal;
@@ -106,9 +108,8 @@ export interface DaemonView {
   /** In-memory budgets of this thread by project: those that it holds, or was refused since the start. A bounded number of projects. */
   heldBudgets(): ReadonlyMap<string, readonly BudgetUse[]>;
   /**
-   * Calls a route as its listener would, without authentication, which is the duty of the calling code. For a project, calls other than
-   * reads use the credits and rates of the project. Throws the errors of the handler, GateRefusal, RequestError 404 for an unknown path,
-   * and 405 and 400 as over HTTP.
+   * Calls a route as its listener would, without authentication, which is the duty of the calling code. Throws the errors of the handler,
+   * GateRefusal, RequestError 404 for an unknown path, and 405 and 400 as over HTTP. Errors of a JSON-RPC call are in its answer.
    */
   readonly call: Inject;
 }

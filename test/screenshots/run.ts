@@ -183,6 +183,8 @@ async function pagesOf(id: string): Promise<readonly Picture[]> {
     { name: 'key-new', path: `${ofProject}/keys`, prepare: press('New key') },
     { name: 'usage', path: `${ofProject}/usage` },
     { name: 'requests', path: `${ofProject}/requests` },
+    { name: 'look-up-wallet', path: `${ofProject}/look-up/${payer.publicKey.toBase58()}` },
+    { name: 'look-up-asset', path: `${ofProject}/look-up/${encode32(assetId(TREE, 3n))}` },
     { name: 'projects', path: 'projects' },
     { name: 'projects-menu', path: 'projects', prepare: press(/^Actions for An internal/) },
     ...['gaps', 'wallets', 'trees', 'plugins', 'config', 'audit'].map((path) => ({ name: path, path })),

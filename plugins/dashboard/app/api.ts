@@ -115,6 +115,22 @@ export const hookCall = <T>(project: string, method: string, path: string, body?
     ...(body === undefined ? {} : { body }),
   });
 
+/** The answer to a look-up, and proofs of the pictures that it names, by URI. */
+export interface Answer<T> {
+  readonly result: T;
+  readonly pictures: Readonly<Record<string, string>>;
+}
+
+/** A call of the API on behalf of a project, at its credits. */
+export const lookUp = <T>(project: string, wanted: object): Promise<Answer<T>> =>
+  post(`/projects/${project}/look-up`, wanted);
+
+/** Where the daemon serves the picture behind a URI; null without a proof. */
+export function pictureAddress(uri: string | null | undefined, proofs: Answer<unknown>['pictures']): string | null {
+  const proof = uri ? proofs[uri] : undefined;
+  return uri && proof !== undefined ? `${BASE}/picture?${new URLSearchParams({ uri, proof })}` : null;
+}
+
 export const liveAddress = `${BASE}/live`;
 export const csvAddress = (project: string, from: string, to: string): string =>
   `${BASE}/projects/${project}/usage.csv?from=${from}&to=${to}`;
@@ -308,4 +324,77 @@ export interface Gap {
   readonly processors: readonly string[];
   readonly filledTo: number | null;
   readonly trouble: string | null;
+}
+
+/** The members that the pages show, of what the asset API returns; a stranger may have written them. */
+export interface Asset {
+  readonly id: string;
+  readonly interface: string;
+  readonly content?: {
+    readonly json_uri?: string;
+    readonly files?: readonly { readonly uri?: unknown; readonly mime?: unknown }[];
+    readonly links?: { readonly image?: unknown };
+    readonly metadata?: Readonly<Record<string, unknown>>;
+  };
+  readonly authorities?: readonly { readonly address: string }[];
+  readonly creators?: readonly { readonly address: string; readonly share: number; readonly verified: boolean }[];
+  readonly grouping?: readonly {
+    readonly group_key: string;
+    readonly group_value?: string | null;
+    readonly verified?: boolean;
+  }[];
+  readonly compression?: {
+    readonly compressed?: boolean;
+    readonly tree?: string;
+    readonly leaf_id?: number;
+    readonly asset_hash?: string;
+  };
+  readonly ownership?: {
+    readonly owner?: string;
+    readonly delegate?: string | null;
+    readonly frozen?: boolean;
+  };
+  readonly royalty?: { readonly basis_points?: number };
+  readonly token_info?: { readonly supply?: number; readonly decimals?: number };
+  readonly mutable?: boolean;
+  readonly burnt?: boolean;
+  readonly last_indexed_slot?: number;
+}
+
+export interface AssetPage {
+  readonly items: readonly Asset[];
+  readonly limit: number;
+}
+
+export interface AssetProof {
+  readonly leaf: string;
+  readonly root: string;
+  /** Whether its hashes lead from the leaf to the root. */
+  readonly isProven: boolean;
+}
+
+export interface Balances {
+  readonly balances: readonly {
+    readonly mint: string;
+    readonly symbol: string | null;
+    readonly name: string | null;
+    readonly balance: number;
+    readonly pricePerToken: number | null;
+    readonly usdValue: number | null;
+    readonly logoUri: string | null;
+    readonly tokenProgram: string;
+  }[];
+  readonly totalUsdValue: number;
+  readonly pagination: { readonly page: number; readonly hasMore: boolean };
+}
+
+export interface AddressTransaction {
+  readonly signature: string;
+  readonly slot: number;
+  readonly blockTime?: number | null;
+  readonly err: unknown;
+}
+
+export interface AssetChanges {
+  readonly items: readonly (readonly [signature: string, operation: string])[];
 }

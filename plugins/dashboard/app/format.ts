@@ -66,3 +66,33 @@ export const middle = (text: string, kept = 6): string =>
   text.length <= 2 * kept + 1 ? text : `${text.slice(0, kept)}…${text.slice(-kept)}`;
 
 export const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
+
+/** US dollars; small prices keep their digits. */
+export function dollars(value: number | null): string {
+  if (value === null) return '–';
+  const digits = value !== 0 && Math.abs(value) < 1 ? { maximumSignificantDigits: 3 } : {};
+  return value.toLocaleString('en', { style: 'currency', currency: 'USD', ...digits });
+}
+
+/** As many digits as a number holds for certain. */
+export const amount = (value: number): string => value.toLocaleString('en', { maximumSignificantDigits: 15 });
+
+const MOST_SHOWN = 2_000;
+const INVISIBLE = /(?![\n\t])[\p{Cc}\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/gu;
+/** Marks stacked above and below a letter, beyond what any script has. */
+const STACKED = /(\p{M}{4})\p{M}+/gu;
+
+/**
+ * A text that a stranger wrote: what would reorder, hide or overlay other text is taken out. Emoji and scripts from right to left stay.
+ * Empty for anything that is no text.
+ */
+export function foreign(value: unknown, most: number = MOST_SHOWN): string {
+  if (typeof value !== 'string') return '';
+  const text = value
+    .slice(0, 2 * most)
+    .replace(INVISIBLE, '')
+    .replace(STACKED, '$1')
+    .trim();
+  const letters = [...text];
+  return letters.length <= most ? text : `${letters.slice(0, most).join('')}…`;
+}

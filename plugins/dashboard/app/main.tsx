@@ -13,6 +13,7 @@ import {
   Moon,
   Puzzle,
   ScrollText,
+  Search,
   Settings2,
   Sun,
   Wallet,
@@ -23,6 +24,7 @@ import { type ComponentChildren, render } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { endSessions, get, type Login, login, logout, onSession, type Projects, session, type Who } from './api.ts';
 import { DeliveriesPage, DeliveryPage } from './deliveries.tsx';
+import { LookUpPage } from './look-up.tsx';
 import { AuditPage, ConfigPage, GapsPage, PluginsPage, TreesPage, WalletsPage } from './operation.tsx';
 import { OverviewPage, ProjectOverviewPage } from './overview.tsx';
 import { go, href, type Place, usePlace, useWorld, WorldContext } from './place.ts';
@@ -62,6 +64,7 @@ const OF_PROJECT: readonly Entry[] = [
   { path: 'keys', name: 'API keys', icon: KeyRound },
   { path: 'usage', name: 'Usage', icon: Activity },
   { path: 'requests', name: 'Requests', icon: ScrollText },
+  { path: 'look-up', name: 'Wallets and assets', icon: Search },
 ];
 const OF_DAEMON: readonly Entry[] = [
   { path: 'projects', name: 'Projects', icon: FolderKanban },
@@ -332,6 +335,7 @@ function Page({ place }: { place: Place }) {
     if (page === 'keys') return <KeysPage project={chosen} />;
     if (page === 'usage') return <UsagePage project={chosen} />;
     if (page === 'requests') return <RequestsPage project={chosen} />;
+    if (page === 'look-up') return <LookUpPage project={chosen} address={hook ?? null} query={place.query} />;
     if (page === 'webhooks' && hook === undefined) return <WebhooksPage project={chosen} />;
     if (page === 'webhooks' && hook !== undefined && part === undefined)
       return <DeliveriesPage project={chosen} hookId={hook} query={place.query} />;

@@ -1,7 +1,7 @@
 import { Type } from '@sinclair/typebox';
 import { type Clock, codeOf, messageOf, type Route, type Store, type Tag } from '../../../src/plugin/plugin.ts';
 import { RequestError, type RouteRequest } from '../../../src/plugin/request.ts';
-import type { AccessAdmin, BudgetUse } from '../../../src/ports/access.ts';
+import type { AccessAdmin, BudgetUse, Caller } from '../../../src/ports/access.ts';
 import type { DaemonView } from '../../../src/ports/daemon-view.ts';
 import type { DashboardConfig } from '../config.ts';
 import type { RecentRequests } from '../requests.ts';
@@ -18,6 +18,7 @@ export interface PageContext {
   readonly sessions: Sessions;
   readonly guard: Guard;
   readonly pace: OwnerPace;
+  readonly picturePace: OwnerPace;
   readonly requests: RecentRequests;
   /** Budgets that a project holds now, in all threads and processes. */
   budgets(projectId: string): Promise<readonly BudgetUse[]>;
@@ -70,4 +71,15 @@ export async function withHttpErrors<T>(work: Promise<T>): Promise<T> {
     if (/^ACCESS_(BAD|UNKNOWN|TOO_MANY)_/.test(code)) throw new RequestError(400, messageOf(error));
     throw error;
   }
+}
+
+/** A project as the caller of a route of the API listener. Errors: 404. */
+export async function callerOf(
+  { access }: PageContext,
+  projectId: string,
+): Promise<{ readonly caller: Caller; readonly isDisabled: boolean }> {
+  const project = (await withHttpErrors(access.projects())).find(({ id }) => id === projectId);
+  if (project === undefined) throw new RequestError(404, 'there is no project with this id');
+  const { plan, wallet, isDisabled } = project;
+  return { caller: { projectId, keyId: null, plan, wallet }, isDisabled };
 }

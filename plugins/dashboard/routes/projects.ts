@@ -4,7 +4,16 @@ import { JsonText, json, RequestError } from '../../../src/plugin/request.ts';
 import type { KeyLimitsChange, UsageDay } from '../../../src/ports/access.ts';
 import { transactionTypes } from '../../../src/solana/transaction-types.ts';
 import { demandOperator, demandProject, nameOf } from '../sessions.ts';
-import { API, audited, PAGE_ROUTE, type PageContext, projectParams, REFUSALS, withHttpErrors } from './common.ts';
+import {
+  API,
+  audited,
+  callerOf,
+  PAGE_ROUTE,
+  type PageContext,
+  projectParams,
+  REFUSALS,
+  withHttpErrors,
+} from './common.ts';
 
 const projectReply = Type.Object({
   id: Type.String(),
@@ -405,7 +414,7 @@ const PATH = '^/v0/webhooks(/[A-Za-z0-9-]{1,64}){0,4}(\\?[A-Za-z0-9=&_-]{0,200})
 
 /** The webhook endpoints on behalf of a project, with the rights of one of its keys. */
 export function webhookRoute(context: PageContext): Route {
-  const { access, daemon, guard } = context;
+  const { daemon, guard } = context;
   return defineRoute({
     ...PAGE_ROUTE,
     method: 'POST',
@@ -424,14 +433,11 @@ export function webhookRoute(context: PageContext): Route {
       const session = guard.change(request);
       const { project: projectId } = request.params;
       demandProject(session, projectId);
-      const project = (await withHttpErrors(access.projects())).find(({ id }) => id === projectId);
-      if (project === undefined) throw new RequestError(404, 'there is no project with this id');
+      const { caller, isDisabled } = await callerOf(context, projectId);
       const { method, path, body } = request.body;
       // What it has can be looked at.
-      if (project.isDisabled && method !== 'GET')
-        throw new RequestError(409, 'the project is disabled: enable it first');
+      if (isDisabled && method !== 'GET') throw new RequestError(409, 'the project is disabled: enable it first');
       const { requestId, log, signal, remoteAddress } = request;
-      const caller = { projectId, keyId: null, plan: project.plan, wallet: project.wallet };
       const call = () => daemon.call({ method, path, body, caller, requestId, log, signal, remoteAddress });
       const isActive = (body as { active?: unknown } | null | undefined)?.active;
       const state = method === 'PATCH' && typeof isActive === 'boolean' ? ` ${isActive ? 'on' : 'off'}` : '';

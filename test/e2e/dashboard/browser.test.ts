@@ -26,7 +26,7 @@ after(async () => {
 
 const open = (more: BrowserContextOptions = {}) => openPage(browser as Browser, bed, more);
 
-const OF_PROJECT = ['Webhooks', 'API keys', 'Usage', 'Requests'];
+const OF_PROJECT = ['Webhooks', 'API keys', 'Usage', 'Requests', 'Wallets and assets'];
 const OF_DAEMON = ['Projects', 'Gaps and backfill', 'Wallets', 'Trees', 'Plugins', 'Configuration', 'Audit log'];
 const ADDRESS = 'So11111111111111111111111111111111111111112';
 
@@ -246,11 +246,14 @@ test('axe finds nothing on any page, in light, in dark and on a phone', { skip }
   const { projectId } = bed.daemon;
   const pages = [
     ...['overview', 'projects', 'gaps', 'wallets', 'trees', 'plugins', 'config', 'audit'],
-    ...['webhooks', 'keys', 'usage', 'requests'].map((name) => `p/${projectId}/${name}`),
+    ...['webhooks', 'keys', 'usage', 'requests', 'look-up', `look-up/${ADDRESS}`, `look-up/${NFT}`].map(
+      (name) => `p/${projectId}/${name}`,
+    ),
   ];
   for (const look of looks) {
     // The checker itself is no part of the page, and the page would not let it in.
     const { page, faults } = await open({ bypassCSP: true, ...look });
+    await answerLookUps(page);
     const check = async (where: string) => {
       await page.evaluate(source);
       const { violations } = (await page.evaluate('axe.run()')) as { violations: Violation[] };
@@ -276,6 +279,99 @@ test('axe finds nothing on any page, in light, in dark and on a phone', { skip }
     assert.deepEqual(faults, []);
   }
 });
+
+test('a wallet and one of its NFTs are looked up by keyboard; names of strangers stay in their place', {
+  skip,
+}, async () => {
+  const { page, faults } = await open();
+  await answerLookUps(page);
+  await logIn(page);
+  await goTo(page, 'Wallets and assets');
+  const field = page.getByLabel('Address of a wallet');
+  await field.fill('not an address');
+  await page.keyboard.press('Enter');
+  await page.getByText('An address has 32 to 44 letters').waitFor();
+  await field.fill(` ${ADDRESS} `);
+  await page.keyboard.press('Enter');
+  await page.getByRole('row', { name: /USDC.*12\.5.*\$12\.50/ }).waitFor();
+  await page.getByRole('row', { name: /Failed/ }).waitFor();
+  const tiles = page.locator('.gallery a');
+  await tiles.first().waitFor();
+  assert.equal(await tiles.count(), 48);
+  await page.getByRole('navigation', { name: 'Pages of NFTs' }).getByRole('button', { name: 'Next' }).click();
+  await page.getByText('Page 2').waitFor();
+  assert.match(page.url(), new RegExp(`/look-up/${ADDRESS}\\?page=2$`), 'it can be shared');
+  await page
+    .getByRole('link', { name: /gnp\.exe/ })
+    .first()
+    .focus();
+  await page.keyboard.press('Enter');
+  await page.getByRole('heading', { level: 2, name: 'Picture gnp.exe' }).waitFor();
+  await page.getByText('Proven', { exact: true }).waitFor();
+  await page.getByText('No picture').waitFor();
+  await page.reload();
+  await page.getByText('TransferV2').waitFor();
+  assert.equal(await page.evaluate('window.broken'), undefined);
+  assert.deepEqual(faults, []);
+});
+
+const NFT = 'JEKNVnkbo3jma5nREBBJCDoXFVeKkD56V3xKrvRmWxFG';
+
+/** Answers look-ups as routes of a daemon with assets would; the pictures are not there. */
+async function answerLookUps(page: Page): Promise<void> {
+  const nft = (id: string, name: string) => ({
+    ...{ id, interface: 'V1_NFT', mutable: true, burnt: false, last_indexed_slot: 381_204_511 },
+    content: {
+      ...{ json_uri: 'https://elsewhere.example/1.json', files: [], links: { image: 'https://elsewhere.example/1' } },
+      metadata: {
+        ...{ name, symbol: 'PIC', description: '<img src=x onerror="window.broken=1"> \u05e9\u05dc\u05d5\u05dd' },
+        attributes: [{ trait_type: 'hat', value: 'a'.repeat(300) }, { value: { deep: [1] } }, null],
+      },
+    },
+    ...{ grouping: [{ group_key: 'collection', group_value: ADDRESS }], authorities: [{ address: ADDRESS }] },
+    ...{ creators: [{ address: ADDRESS, share: 100, verified: true }], royalty: { basis_points: 550 } },
+    compression: { compressed: true, tree: ADDRESS, leaf_id: 7, asset_hash: ADDRESS },
+    ownership: { owner: ADDRESS, delegate: null, frozen: true },
+  });
+  // A file that looks like a picture: the name is read from right to left.
+  const hostile = 'Picture \u202egnp.exe\u2066';
+  const names = ['W'.repeat(200), '\u0645\u0631\u062d\u0628\u0627', '\u{1f984}\u{1f308}', hostile, ''];
+  const items = Array.from({ length: 48 }, (_, at) =>
+    nft(
+      at === 3 ? NFT : ADDRESS.slice(0, -2) + String.fromCharCode(65 + (at % 8), 97 + (at >> 3)),
+      names[at % 5] as string,
+    ),
+  );
+  const token = { mint: ADDRESS, pricePerToken: 1, logoUri: null, tokenProgram: 'spl-token' };
+  const results: Readonly<Record<string, unknown>> = {
+    proof: { leaf: ADDRESS, root: ADDRESS, isProven: true },
+    balances: {
+      balances: [
+        { ...token, symbol: 'SOL', name: 'Solana', balance: 1.5, usdValue: 1.5 },
+        { ...token, mint: NFT, symbol: 'USDC', name: 'USD Coin', balance: 12.5, usdValue: 12.5 },
+        { ...token, mint: `${NFT}2`, symbol: null, name: null, balance: 1e-9, pricePerToken: null, usdValue: null },
+      ],
+      ...{ totalUsdValue: 14, pagination: { page: 1, limit: 100, hasMore: true } },
+    },
+    nfts: { items, limit: 48 },
+  };
+  await page.route('**/look-up', async (route) => {
+    const { what, address, isCompressed } = route.request().postDataJSON();
+    const result =
+      what === 'asset'
+        ? address === NFT
+          ? nft(NFT, hostile)
+          : null
+        : what === 'transactions'
+          ? isCompressed
+            ? { items: [['5h6xBEau', 'TransferV2']] }
+            : [{ signature: '5h6xBEau', slot: 1, blockTime: null, err: {} }]
+          : results[what];
+    const pictures = { 'https://elsewhere.example/1': 'no-proof' };
+    await route.fulfill({ json: { result, pictures } });
+  });
+  await page.route('**/picture?*', (route) => route.fulfill({ contentType: 'image/gif', body: 'not a picture' }));
+}
 
 /** The list of types of transactions. */
 async function openTypes(page: Page): Promise<void> {

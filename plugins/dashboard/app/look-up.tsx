@@ -1,0 +1,606 @@
+import { Image, Search } from 'lucide-preact';
+import type { ComponentChildren } from 'preact';
+import { useState } from 'preact/hooks';
+import {
+  type AddressTransaction,
+  type Answer,
+  ApiError,
+  type Asset,
+  type AssetChanges,
+  type AssetPage,
+  type AssetProof,
+  type Balances,
+  lookUp,
+  type Project,
+  pictureAddress,
+} from './api.ts';
+import { amount, capital, dollars, foreign, middle, number } from './format.ts';
+import { go, href } from './place.ts';
+import {
+  Badge,
+  Button,
+  Card,
+  Empty,
+  Head,
+  Id,
+  type Loaded,
+  Notice,
+  Show,
+  Stat,
+  Table,
+  TextField,
+  Time,
+  useLoad,
+} from './ui.tsx';
+
+interface PageProps {
+  readonly project: Project;
+  readonly address: string;
+  readonly query: URLSearchParams;
+}
+
+const ADDRESS = /^[1-9A-HJ-NP-Za-km-z]{32,44}$/;
+const PATH = 'look-up';
+
+/** An asset, or a wallet with what it holds, by its address. */
+export function LookUpPage({ address, ...props }: Omit<PageProps, 'address'> & { address: string | null }) {
+  const { project } = props;
+  return (
+    <>
+      <Head
+        title="Wallets and assets"
+        note="What the API returns for an address. A look-up costs the project what the calls cost by key."
+      />
+      <SearchForm project={project} address={address ?? ''} />
+      {address === null ? (
+        <Card>
+          <Empty title="Enter an address">
+            A wallet shows its tokens and NFTs; a token or an NFT its picture, its owner and where it comes from.
+          </Empty>
+        </Card>
+      ) : ADDRESS.test(address) ? (
+        <FoundPage {...props} address={address} />
+      ) : (
+        <Card>
+          <Empty title="This is no address">An address has 32 to 44 letters and digits of base58.</Empty>
+        </Card>
+      )}
+    </>
+  );
+}
+
+function SearchForm({ project, address }: { project: Project; address: string }) {
+  const [text, setText] = useState(address);
+  const [error, setError] = useState<string>();
+  return (
+    <Card>
+      <form
+        class="search"
+        noValidate
+        onSubmit={(event) => {
+          event.preventDefault();
+          const wanted = text.trim();
+          const isAddress = ADDRESS.test(wanted);
+          setError(isAddress ? undefined : 'An address has 32 to 44 letters and digits of base58');
+          if (isAddress) go(['p', project.id, PATH, wanted]);
+        }}
+      >
+        <TextField
+          label="Address of a wallet, a token, an NFT or a compressed NFT"
+          type="search"
+          value={text}
+          error={error}
+          autoComplete="off"
+          autoCapitalize="off"
+          spellcheck={false}
+          onValue={setText}
+        />
+        <Button submit kind="main" icon={Search}>
+          Look up
+        </Button>
+      </form>
+    </Card>
+  );
+}
+
+/** Statuses of an asset that is not there, and of no asset API. */
+const NO_ASSET = [404, 501];
+
+/** What has no asset is a wallet: any address can hold SOL. */
+function FoundPage(props: PageProps) {
+  const { project, address } = props;
+  const found = useLoad(async () => {
+    try {
+      return { asset: await lookUp<Asset | null>(project.id, { what: 'asset', address }), failure: null };
+    } catch (error) {
+      // Without a connection, or without credits, nothing else would be found.
+      if (!(error instanceof ApiError) || error.status === 0 || error.status === 429 || error.status < 404) throw error;
+      return { asset: null, failure: NO_ASSET.includes(error.status) ? null : error.message };
+    }
+  }, [project.id, address]);
+  return (
+    <Show of={found} lines={8}>
+      {({ asset, failure }) => {
+        if (asset !== null && asset.result !== null)
+          return <AssetView {...props} asset={asset.result} pictures={asset.pictures} />;
+        return (
+          <>
+            {failure !== null && (
+              <Notice tone="warn" title="Whether this address is an asset is not known">
+                <p>{failure}</p>
+              </Notice>
+            )}
+            <WalletView {...props} />
+          </>
+        );
+      }}
+    </Show>
+  );
+}
+
+// --------------------------------------------------------------------------------------------------------------- parts
+
+type Pictures = Answer<unknown>['pictures'];
+
+const NAME_LETTERS = 120;
+
+/** A name that a stranger gave, which must not reorder the text around it. */
+function Name({ text }: { text: string }) {
+  return <bdi>{text}</bdi>;
+}
+
+/** A picture from the daemon; a frame of the same size where there is none. */
+function Picture({ src, size, alt = '' }: { src: string | null; size: 'small' | 'tile' | 'large'; alt?: string }) {
+  const [failed, setFailed] = useState<string | null>(null);
+  return (
+    <span class={`picture ${size}`}>
+      {src !== null && failed !== src ? (
+        <img src={src} alt={alt} loading="lazy" decoding="async" onError={() => setFailed(src)} />
+      ) : (
+        <>
+          <Image size={size === 'small' ? 14 : 28} aria-hidden />
+          {size === 'large' && <span class="small">No picture</span>}
+        </>
+      )}
+    </span>
+  );
+}
+
+/** An address that leads to its own page. */
+function AddressLink({ project, address }: { project: Project; address: string }) {
+  return (
+    <a class="mono" href={href(['p', project.id, PATH, address])} title={address}>
+      {middle(address, 6)}
+    </a>
+  );
+}
+
+/** A page of a list by its number in the address, kept beside the numbers of other lists. */
+function usePage({ project, address, query }: PageProps, name: string) {
+  const page = Math.max(1, Math.min(1_000_000, Math.floor(Number(query.get(name) ?? 1)) || 1));
+  const turn = (to: number) =>
+    go(['p', project.id, PATH, address], { ...Object.fromEntries(query), [name]: to === 1 ? null : String(to) });
+  return { page, turn };
+}
+
+function Pages({
+  label,
+  page,
+  hasMore,
+  turn,
+}: {
+  label: string;
+  page: number;
+  hasMore: boolean;
+  turn: (page: number) => void;
+}) {
+  if (page === 1 && !hasMore) return null;
+  return (
+    <nav class="pages" aria-label={label}>
+      <Button disabled={page === 1} onClick={() => turn(page - 1)}>
+        Previous
+      </Button>
+      <span class="soft" aria-live="polite">
+        Page {number(page)}
+      </span>
+      <Button disabled={!hasMore} onClick={() => turn(page + 1)}>
+        Next
+      </Button>
+    </nav>
+  );
+}
+
+const nameOf = ({ content }: Asset): string => foreign(content?.metadata?.['name'], NAME_LETTERS);
+
+function imageOf({ content }: Asset): string | undefined {
+  const image = content?.links?.image;
+  if (typeof image === 'string') return image;
+  const file = content?.files?.find(({ mime }) => typeof mime === 'string' && mime.startsWith('image/'))?.uri;
+  return typeof file === 'string' ? file : undefined;
+}
+
+const collectionOf = ({ grouping = [] }: Asset) => grouping.find(({ group_key: key }) => key === 'collection');
+
+/** Assets as a grid of pictures, page by page. */
+function Gallery({
+  what,
+  title,
+  none,
+  ...props
+}: PageProps & { what: 'nfts' | 'members'; title: string; none: string }) {
+  const { project, address } = props;
+  const { page, turn } = usePage(props, 'page');
+  const loaded = useLoad(() => lookUp<AssetPage>(project.id, { what, address, page }), [project.id, address, page]);
+  const { data } = loaded;
+  return (
+    <Card title={title}>
+      <Show of={loaded} lines={4}>
+        {({ result: { items }, pictures }) =>
+          items.length === 0 ? (
+            <Empty title={page === 1 ? none : 'No more on this page'} />
+          ) : (
+            <ul class="gallery">
+              {items.map((asset) => (
+                <li key={asset.id}>
+                  <Tile project={project} asset={asset} pictures={pictures} />
+                </li>
+              ))}
+            </ul>
+          )
+        }
+      </Show>
+      <Pages
+        label={`Pages of ${title}`}
+        page={page}
+        hasMore={data !== null && data.result.items.length >= data.result.limit}
+        turn={turn}
+      />
+    </Card>
+  );
+}
+
+function Tile({ project, asset, pictures }: { project: Project; asset: Asset; pictures: Pictures }) {
+  const name = nameOf(asset) || middle(asset.id, 6);
+  const collection = collectionOf(asset)?.group_value;
+  return (
+    <a href={href(['p', project.id, PATH, asset.id])} title={name}>
+      <Picture src={pictureAddress(imageOf(asset), pictures)} size="tile" />
+      <span class="strong one-line">
+        <Name text={name} />
+      </span>
+      <span class="soft small one-line">
+        {asset.compression?.compressed === true ? 'Compressed' : kindOf(asset.interface)}
+        {collection ? ` · ${middle(collection, 4)}` : ''}
+      </span>
+    </a>
+  );
+}
+
+const SIGNATURE_LETTERS = 10;
+
+/** The newest transactions of an address, or changes of a compressed asset. */
+function Transactions({
+  project,
+  address,
+  isCompressed,
+}: {
+  project: Project;
+  address: string;
+  isCompressed: boolean;
+}) {
+  const loaded: Loaded<Answer<readonly AddressTransaction[] | AssetChanges>> = useLoad(
+    () => lookUp(project.id, { what: 'transactions', address, isCompressed }),
+    [project.id, address, isCompressed],
+  );
+  const none = <Empty title="No transactions" />;
+  return (
+    <Card title="Latest transactions" flush>
+      <Show of={loaded} lines={4}>
+        {({ result }) =>
+          'items' in result ? (
+            <Table
+              caption="Latest transactions"
+              dense
+              keyOf={([signature, operation]) => `${signature} ${operation}`}
+              rows={result.items}
+              empty={none}
+              columns={[
+                { name: 'Signature', isTitle: true, show: ([one]) => <Id text={one} kept={SIGNATURE_LETTERS} /> },
+                { name: 'Operation', show: ([, operation]) => foreign(operation, NAME_LETTERS) },
+              ]}
+            />
+          ) : (
+            <Table
+              caption="Latest transactions"
+              dense
+              keyOf={({ signature }) => signature}
+              rows={result}
+              empty={none}
+              columns={[
+                {
+                  name: 'Signature',
+                  isTitle: true,
+                  show: ({ signature }) => <Id text={signature} kept={SIGNATURE_LETTERS} />,
+                },
+                { name: 'Time', show: ({ blockTime }) => <Time at={blockTime == null ? null : blockTime * 1_000} /> },
+                { name: 'Slot', isNumber: true, show: ({ slot }) => number(slot) },
+                {
+                  name: 'Outcome',
+                  show: ({ err }) => (
+                    <Badge tone={err === null ? 'good' : 'bad'}>{err === null ? 'Succeeded' : 'Failed'}</Badge>
+                  ),
+                },
+              ]}
+            />
+          )
+        }
+      </Show>
+    </Card>
+  );
+}
+
+// -------------------------------------------------------------------------------------------------------------- wallet
+
+function WalletView(props: PageProps) {
+  return (
+    <>
+      <Tokens {...props} />
+      <Gallery {...props} what="nfts" title="NFTs" none="No NFTs" />
+      <Transactions project={props.project} address={props.address} isCompressed={false} />
+    </>
+  );
+}
+
+function Tokens(props: PageProps) {
+  const { project, address } = props;
+  const { page, turn } = usePage(props, 'tokens');
+  const loaded = useLoad(
+    () => lookUp<Balances>(project.id, { what: 'balances', address, page }),
+    [project.id, address, page],
+  );
+  return (
+    <Card title="Wallet" note={<Id text={address} />} flush>
+      <Show of={loaded} lines={4}>
+        {({ result: { balances, totalUsdValue, pagination }, pictures }) => (
+          <>
+            <dl class="stats">
+              {page === 1 && <Stat name="SOL">{amount(balances[0]?.balance ?? 0)}</Stat>}
+              <Stat name={pagination.hasMore || page > 1 ? 'Value of this page' : 'Value'}>
+                {balances.some(({ usdValue }) => usdValue !== null) ? dollars(totalUsdValue) : '–'}
+              </Stat>
+              <Stat name={page === 1 ? 'Tokens' : 'Tokens of this page'}>
+                {`${number(balances.length - (page === 1 ? 1 : 0))}${pagination.hasMore && page === 1 ? ' and more' : ''}`}
+              </Stat>
+            </dl>
+            <Table
+              caption="Tokens"
+              keyOf={({ symbol, mint }) => `${mint} ${symbol}`}
+              rows={balances}
+              empty={<Empty title="No more tokens" />}
+              columns={[
+                {
+                  name: 'Token',
+                  isTitle: true,
+                  show: ({ symbol, name, logoUri }) => (
+                    <span class="token">
+                      <Picture src={pictureAddress(logoUri, pictures)} size="small" />
+                      <TokenName symbol={foreign(symbol, 24)} name={foreign(name, NAME_LETTERS)} />
+                    </span>
+                  ),
+                },
+                {
+                  name: 'Mint',
+                  // SOL itself has none: the row stands under the mint of wrapped SOL.
+                  show: ({ mint, symbol }) =>
+                    mint === WRAPPED_SOL && symbol === 'SOL' ? '–' : <AddressLink project={project} address={mint} />,
+                },
+                { name: 'Balance', isNumber: true, show: ({ balance }) => amount(balance) },
+                { name: 'Price', isNumber: true, show: ({ pricePerToken }) => dollars(pricePerToken) },
+                { name: 'Value', isNumber: true, show: ({ usdValue }) => dollars(usdValue) },
+              ]}
+            />
+            <Pages label="Pages of tokens" page={page} hasMore={pagination.hasMore} turn={turn} />
+          </>
+        )}
+      </Show>
+    </Card>
+  );
+}
+
+const WRAPPED_SOL = 'So11111111111111111111111111111111111111112';
+
+function TokenName({ symbol, name }: { symbol: string; name: string }) {
+  if (symbol === '' && name === '') return <span class="soft">Unnamed token</span>;
+  return (
+    <span class="token-name">
+      <span class="strong">
+        <Name text={symbol || name} />
+      </span>
+      {symbol !== '' && name !== '' && (
+        <span class="soft">
+          <Name text={name} />
+        </span>
+      )}
+    </span>
+  );
+}
+
+// --------------------------------------------------------------------------------------------------------------- asset
+
+/** `ProgrammableNFT` → `Programmable NFT` */
+const kindOf = (name: string): string => name.replace(/([a-z])([A-Z])/g, '$1 $2').replaceAll('_', ' ');
+
+function AssetView({ asset, pictures, ...props }: PageProps & { asset: Asset; pictures: Pictures }) {
+  const { project } = props;
+  const { content, ownership, compression, royalty, token_info: token, creators = [], authorities = [] } = asset;
+  const name = nameOf(asset) || middle(asset.id, 6);
+  const symbol = foreign(content?.metadata?.['symbol'], 24);
+  const description = foreign(content?.metadata?.['description']);
+  const uri = foreign(content?.json_uri);
+  const collection = collectionOf(asset);
+  const isCompressed = compression?.compressed === true;
+  const link = (address: string | null | undefined) =>
+    address ? <AddressLink project={project} address={address} /> : null;
+  return (
+    <>
+      <Card>
+        <div class="asset">
+          <Picture src={pictureAddress(imageOf(asset), pictures)} size="large" alt={`Picture of ${name}`} />
+          <div class="stack">
+            <div>
+              <h2 class="asset-name">
+                <Name text={name} />
+              </h2>
+              {symbol !== '' && (
+                <p class="soft">
+                  <Name text={symbol} />
+                </p>
+              )}
+            </div>
+            <p class="badges">
+              <Badge tone="info">{kindOf(asset.interface)}</Badge>
+              {isCompressed && <Badge tone="plain">Compressed</Badge>}
+              {asset.burnt === true && <Badge tone="bad">Burnt</Badge>}
+              {ownership?.frozen === true && <Badge tone="warn">Frozen</Badge>}
+              {asset.mutable === false && <Badge tone="plain">Immutable</Badge>}
+            </p>
+            {description !== '' && (
+              <p class="description" dir="auto">
+                {description}
+              </p>
+            )}
+            <Facts
+              rows={[
+                ['Address', <Id key="id" text={asset.id} kept={8} />],
+                ['Owner', link(ownership?.owner)],
+                ['Delegate', link(ownership?.delegate)],
+                [
+                  'Collection',
+                  collection?.group_value ? (
+                    <>
+                      {link(collection.group_value)}
+                      {collection.verified === false && <span class="soft"> not verified</span>}
+                    </>
+                  ) : null,
+                ],
+                ['Authority', link(authorities[0]?.address)],
+                ['Supply', supplyOf(token)],
+                ['Royalty', royalty?.basis_points ? `${royalty.basis_points / 100} %` : null],
+                ['Read at slot', asset.last_indexed_slot ? number(asset.last_indexed_slot) : null],
+                ['Document', uri === '' ? null : <Id key="uri" text={uri} kept={16} />],
+              ]}
+            />
+          </div>
+        </div>
+      </Card>
+      {isCompressed && <Compression project={project} asset={asset} />}
+      <Attributes of={content?.metadata?.['attributes']} />
+      {creators.length > 0 && (
+        <Card title="Creators" flush>
+          <Table
+            caption="Creators"
+            dense
+            keyOf={({ address }) => address}
+            rows={creators}
+            empty={null}
+            columns={[
+              { name: 'Creator', isTitle: true, show: ({ address }) => link(address) },
+              { name: 'Share', isNumber: true, show: ({ share }) => `${share} %` },
+              {
+                name: 'Signature',
+                show: ({ verified }) => (
+                  <Badge tone={verified ? 'good' : 'plain'}>{verified ? 'Verified' : 'Not verified'}</Badge>
+                ),
+              },
+            ]}
+          />
+        </Card>
+      )}
+      {asset.interface === 'MplCoreCollection' && (
+        <Gallery {...props} what="members" title="Assets of the collection" none="No assets" />
+      )}
+      <Transactions project={project} address={asset.id} isCompressed={isCompressed} />
+    </>
+  );
+}
+
+const supplyOf = (token: Asset['token_info']): string | null =>
+  token?.supply === undefined ? null : amount(token.supply / 10 ** (token.decimals ?? 0));
+
+function Facts({ rows }: { rows: readonly (readonly [name: string, value: ComponentChildren | null])[] }) {
+  return (
+    <dl class="facts">
+      {rows.map(([name, value]) =>
+        value === null ? null : (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd>{value}</dd>
+          </div>
+        ),
+      )}
+    </dl>
+  );
+}
+
+/** Where the asset is in its tree, and whether its proof holds. */
+function Compression({ project, asset: { id, compression } }: { project: Project; asset: Asset }) {
+  const proof = useLoad(() => lookUp<AssetProof>(project.id, { what: 'proof', address: id }), [project.id, id]);
+  return (
+    <Card title="Compression">
+      <Facts
+        rows={[
+          ['Tree', compression?.tree ? <Id key="tree" text={compression.tree} kept={8} /> : null],
+          ['Leaf', number(compression?.leaf_id)],
+        ]}
+      />
+      <Show of={proof} lines={1}>
+        {({ result: { leaf, root, isProven } }) =>
+          isProven && leaf === compression?.asset_hash ? (
+            <Notice tone="good" title="Proven">
+              <p>
+                The hashes of the proof lead from this asset to the root <code>{middle(root, 6)}</code> of its tree.
+              </p>
+            </Notice>
+          ) : (
+            <Notice tone="bad" title="Not proven">
+              <p>
+                {isProven ? 'The proof is of another version of the asset.' : 'The proof does not lead to its root.'}
+              </p>
+            </Notice>
+          )
+        }
+      </Show>
+    </Card>
+  );
+}
+
+const MOST_ATTRIBUTES = 100;
+
+function Attributes({ of }: { of: unknown }) {
+  const all: readonly unknown[] = Array.isArray(of) ? of : [];
+  const shown = all.slice(0, MOST_ATTRIBUTES).flatMap((one) => {
+    const { trait_type: trait, value } = (one ?? {}) as { readonly trait_type?: unknown; readonly value?: unknown };
+    const text = foreign(typeof value === 'object' ? JSON.stringify(value) : String(value ?? ''), NAME_LETTERS);
+    return text === '' ? [] : [{ trait: foreign(trait, NAME_LETTERS) || 'Attribute', text }];
+  });
+  if (shown.length === 0) return null;
+  return (
+    <Card
+      title="Attributes"
+      {...(all.length > MOST_ATTRIBUTES ? { note: `The first ${MOST_ATTRIBUTES} of ${number(all.length)}` } : {})}
+    >
+      <dl class="attributes">
+        {shown.map(({ trait, text }, at) => (
+          <div key={at}>
+            <dt>
+              <Name text={capital(trait)} />
+            </dt>
+            <dd>
+              <Name text={text} />
+            </dd>
+          </div>
+        ))}
+      </dl>
+    </Card>
+  );
+}
