@@ -1,11 +1,17 @@
 import type { Clock } from '../../src/ports/clock.ts';
 import { sleepBy } from './sleep-by.ts';
+import { until } from './until.ts';
 
 export interface ManualClock extends Clock {
   /** Moves time on and runs what became due, in order, letting promises settle between steps. */
   advance(ms: number): Promise<void>;
   /** Moves time on at once, as when a machine slept: what was due meanwhile runs late, and once. */
   leap(ms: number): Promise<void>;
+  /**
+   * Moves time on to the next timer again and again until the work is over, which may also wait for a database: while no timer waits, time
+   * stands still. Errors: a minute of real time has passed.
+   */
+  passWhile<T>(work: Promise<T>, what: string): Promise<T>;
   /** Timers that wait. */
   readonly pending: number;
 }
@@ -41,6 +47,20 @@ export function createManualClock(startMs = 1_700_000_000_000, settle = settlePr
       return timers.size;
     },
     advance,
+    async passWhile(work, what) {
+      let isOver = false;
+      const end = () => {
+        isOver = true;
+      };
+      work.then(end, end);
+      await until(async () => {
+        await settle();
+        const dueMs = Math.min(...[...timers].map((timer) => timer.dueMs));
+        if (!isOver && dueMs < Number.POSITIVE_INFINITY) await advance(Math.max(0, dueMs - elapsedMs));
+        return isOver;
+      }, what);
+      return await work;
+    },
     async leap(ms) {
       elapsedMs += ms;
       await advance(0);
