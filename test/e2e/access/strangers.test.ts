@@ -23,6 +23,7 @@ const PUBLIC = new Set(['wallet', 'address', 'file']);
 /** A body that every route takes, as far as it gets. */
 const BODY = {
   ...{ webhookURL: 'https://stranger.example/', accountAddresses: [Keypair.generate().publicKey.toBase58()] },
+  ...{ what: 'asset', address: Keypair.generate().publicKey.toBase58() },
   ...{ active: false, since: 1, name: 'x', plan: 'free', ips: ['10.0.0.1'], method: 'GET', path: '/v0/webhooks' },
 };
 const RANGE = { ...BODY, fromSlot: 1, toSlot: 2 };
@@ -174,7 +175,9 @@ describe('what belongs to somebody else', { skip: (await chainMissing()) ?? fals
         ? '?from=2026-01-01&to=2026-01-02'
         : path.endsWith('series')
           ? '?range=1h'
-          : '';
+          : path.endsWith('picture')
+            ? '?uri=https%3A%2F%2Fstranger.example%2Fa.png&proof=forged'
+            : '';
       const answer = await visitor.ask(method, fill(path, theirs) + query, bodyOf(operation, BODY));
       tellsNothing({ body: answer.text }, operation);
       if (!isOwned(operation)) {

@@ -178,11 +178,11 @@ describe('in a browser', { skip: missing ?? false }, () => {
     await page.getByRole('button', { name: 'Menu' }).click();
     assert.deepEqual(await violations(page), []);
     await page.keyboard.press('Escape');
-    assert.equal(await pages.isVisible(), false);
+    await pages.waitFor({ state: 'hidden' });
     await page.getByRole('button', { name: 'Menu' }).click();
     await pages.getByRole('link', { name: 'Your first plugin' }).click();
     await page.getByRole('heading', { level: 1, name: 'Your first plugin' }).waitFor();
-    assert.equal(await pages.isVisible(), false);
+    await pages.waitFor({ state: 'hidden' });
     assert.deepEqual(faults, []);
     await page.close();
   });
