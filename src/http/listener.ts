@@ -51,11 +51,10 @@ export function createListener(
   // Above a number node:http silently drops headers, including X-Forwarded-For; `checkHead` refuses such requests.
   server.maxHeadersCount = 0;
   setTimeouts(server, limits);
-  const take = behindArrivals(server, onRequest);
-  server.on('request', (request, response) => take(request, response, false));
-  server.on('checkContinue', (request, response) => take(request, response, true));
+  server.on('request', (request, response) => onRequest(request, response, false));
+  server.on('checkContinue', (request, response) => onRequest(request, response, true));
   // Other expectations may be ignored; the default answer would not be JSON.
-  server.on('checkExpectation', (request, response) => take(request, response, false));
+  server.on('checkExpectation', (request, response) => onRequest(request, response, false));
   const refused = new WeakSet<Duplex>();
   server.on('clientError', (error, socket) => {
     // Ignore bytes after a malformed request.
@@ -71,44 +70,6 @@ export function createListener(
     socket.end(rawAnswer(405, body, { Allow: 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS' }), () => socket.destroy());
   });
   return server;
-}
-
-/** Longest time that requests wait while connections come in. */
-const ARRIVALS_MS = 25;
-
-/**
- * Node accepts one connection per turn of the event loop, and a turn under load handles a request of each open connection: of many clients
- * that connect at once, the last would wait for all rounds of the others. So while each turn accepts one, requests wait, which makes the
- * turns short.
- */
-function behindArrivals(server: Server, onRequest: RequestListener): RequestListener {
-  const waiting: Parameters<RequestListener>[] = [];
-  let isHolding = false;
-  /** Whether a connection came in since the last look. */
-  let hasArrived = false;
-  let sinceMs = 0;
-
-  function look(): void {
-    if (hasArrived && performance.now() - sinceMs < ARRIVALS_MS) {
-      hasArrived = false;
-      setImmediate(look);
-      return;
-    }
-    isHolding = false;
-    // A closed connection has no further event that would end its request.
-    for (const one of waiting.splice(0)) if (!one[0].socket.destroyed) onRequest(...one);
-  }
-  server.on('connection', () => {
-    hasArrived = true;
-    if (isHolding) return;
-    isHolding = true;
-    sinceMs = performance.now();
-    setImmediate(look);
-  });
-  return (...one) => {
-    if (isHolding) waiting.push(one);
-    else onRequest(...one);
-  };
 }
 
 /** What another process needs to accept as well. */
