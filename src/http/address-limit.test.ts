@@ -3,7 +3,7 @@ import { EventEmitter, once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { test } from 'node:test';
-import { until } from '../../test/helpers/raw-http.ts';
+import { until } from '../../test/helpers/until.ts';
 import { createAddressLimit } from './connections.ts';
 
 test('every address has its own connections, and is forgotten with its last one', { timeout: 20_000 }, async (t) => {

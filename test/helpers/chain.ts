@@ -1,8 +1,8 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { Connection } from '@solana/web3.js';
 import { type LocalChainHandle, type LocalChainOptions, startLocalChain } from '../../src/local-chain/index.ts';
 import type { Faults } from './chain-fault-rules.ts';
 import { faultHooks } from './chain-faults.ts';
+import { until } from './until.ts';
 
 export interface TestChain extends LocalChainHandle {
   /** Rules that spoil answers and notifications. */
@@ -48,5 +48,5 @@ export async function startChain(options: LocalChainOptions = {}): Promise<TestC
 }
 
 async function confirmed(connection: Connection, signature: string): Promise<void> {
-  while ((await connection.getTransaction(signature, { maxSupportedTransactionVersion: 0 })) === null) await sleep(10);
+  await until(async () => (await connection.getTransaction(signature, { maxSupportedTransactionVersion: 0 })) !== null);
 }

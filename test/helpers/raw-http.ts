@@ -1,5 +1,4 @@
 import { connect, type Socket } from 'node:net';
-import { setTimeout as sleep } from 'node:timers/promises';
 
 export interface RawAnswer {
   readonly status: number;
@@ -95,13 +94,4 @@ function parseChunks<T>(bytes: Buffer, start: number, done: (body: string, end: 
     parts.push(bytes.subarray(lineEnd + 2, end));
     at = end + 2;
   }
-}
-
-/** Waits until `condition` holds; a test that waits in vain fails with `what`. A minute, because the machine may be busy. */
-export async function until(condition: () => boolean, what: string): Promise<void> {
-  for (const startedMs = performance.now(); performance.now() - startedMs < 60_000; ) {
-    if (condition()) return;
-    await sleep(10);
-  }
-  throw new Error(`waited in vain: ${what}`);
 }

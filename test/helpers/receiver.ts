@@ -1,5 +1,6 @@
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { until } from './until.ts';
 
 /** What the receiver does with one request. */
 export type Step =
@@ -55,17 +56,12 @@ export async function startReceiver(options: { host?: string } = {}): Promise<Re
   const host = options.host ?? '127.0.0.1';
   const steps: Step[] = [];
   const received: Received[] = [];
-  const waiters: { count: number; done: (all: readonly Received[]) => void }[] = [];
   const routes = new Map<string, Step>();
   let fallback: Step = answer(200);
   let connections = 0;
 
   const record = (request: IncomingMessage, body: Buffer): void => {
     received.push({ method: request.method ?? '', url: request.url ?? '', headers: request.headers, body });
-    for (const waiter of waiters.splice(0)) {
-      if (received.length >= waiter.count) waiter.done(received);
-      else waiters.push(waiter);
-    }
   };
   const server = createServer((request, response) => {
     const step = steps.shift() ?? routes.get(request.url ?? '') ?? fallback;
@@ -102,12 +98,7 @@ export async function startReceiver(options: { host?: string } = {}): Promise<Re
     setFallback: (step) => {
       fallback = step;
     },
-    waitFor: (count) =>
-      received.length >= count
-        ? Promise.resolve(received)
-        : new Promise((done) => {
-            waiters.push({ count, done });
-          }),
+    waitFor: (count) => until(() => received.length >= count && received, `${count} requests at the receiver`),
     close: () =>
       new Promise((resolve) => {
         server.close(() => resolve());

@@ -11,7 +11,7 @@ import { createMetricsRegistry } from '../../../src/runtime/metrics.ts';
 import { testCore } from '../../../test/helpers/http-front.ts';
 import { createManualClock } from '../../../test/helpers/manual-clock.ts';
 import { createMemoryLog } from '../../../test/helpers/memory-log.ts';
-import { until } from '../../../test/helpers/raw-http.ts';
+import { until } from '../../../test/helpers/until.ts';
 import { createSockets } from './handler.ts';
 import type { Hub } from './hub.ts';
 

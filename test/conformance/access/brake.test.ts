@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { readinessFindings } from '../../../src/cli/doctor/store.ts';
+import { until } from '../../helpers/until.ts';
 import { type AccessDaemon, rpcCall, startAccessDaemon } from './bed.ts';
 
 let bed: AccessDaemon;
@@ -31,7 +32,7 @@ test('right keys are answered while wrong ones come from the same address: known
         () => undefined,
       );
   });
-  while (wrong.filter((one) => one === 429).length < 20) await sleep(5);
+  await until(() => wrong.filter((one) => one === 429).length >= 20);
   const right: number[] = [];
   for (const other of unseen) {
     right.push(await status(key), await status(other.key));

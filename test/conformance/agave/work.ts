@@ -1,5 +1,4 @@
 /** What clients do on the node through the daemon: every transaction is sent, and its confirmation awaited, by the client itself. */
-import { setTimeout as sleep } from 'node:timers/promises';
 
 import { CompressedTokenProgram } from '@lightprotocol/compressed-token';
 import { bn, createRpc, LightSystemProgram, type Rpc, type TreeInfo } from '@lightprotocol/stateless.js';
@@ -53,6 +52,7 @@ import { untilConfirmed } from '../../helpers/agave.ts';
 import { type LightRpc, send } from '../../helpers/light/sender.ts';
 import { createTokenMint, mintTo as mintCompressed } from '../../helpers/light/token-mint.ts';
 import { createStateTrees } from '../../helpers/light/trees.ts';
+import { until } from '../../helpers/until.ts';
 import { type AgaveBed, caughtUp } from './bed.ts';
 
 const MEMO = new Key('MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr');
@@ -112,7 +112,7 @@ export async function workOfWeb3(connection: Connection, { web3: payer, friend }
   );
   // Addresses can be used in the slots after the one that wrote them.
   const extendedAt = await connection.getSlot('confirmed');
-  while ((await connection.getSlot('confirmed')) <= extendedAt + 1) await sleep(50);
+  await until(async () => (await connection.getSlot('confirmed')) > extendedAt + 1);
   const { value } = await connection.getAddressLookupTable(table);
   const { blockhash, lastValidBlockHeight } = await connection.getLatestBlockhash();
   const instructions = [pay(payer, friend.publicKey, PAID)];

@@ -6,8 +6,8 @@ import { createHelius } from 'helius-sdk';
 import { parseExact, stringify } from '../../../src/lib/json.ts';
 import { chainMissing, startChain, type TestChain } from '../../helpers/chain.ts';
 import { type DaemonInProcess, startDaemon } from '../../helpers/daemon.ts';
-import { until } from '../../helpers/jobs.ts';
 import { createSfc32 } from '../../helpers/sfc32.ts';
+import { until } from '../../helpers/until.ts';
 import { signVersion1 } from '../../helpers/version-1.ts';
 import { createEconomy, type Economy } from '../../helpers/wallet-economy.ts';
 

@@ -12,7 +12,8 @@ import { acceptedCoding } from '../../../src/http/respond.ts';
 import type { RpcFallback } from '../../../src/plugin/host.ts';
 import { defineRoute, json, type Route } from '../../../src/plugin/plugin.ts';
 import { GOOD_KEY, startFront, type TestFront } from '../../helpers/http-front.ts';
-import { rawConnect, until } from '../../helpers/raw-http.ts';
+import { rawConnect } from '../../helpers/raw-http.ts';
+import { until } from '../../helpers/until.ts';
 
 const hasZstd = 'createZstdCompress' in zlib;
 const BEST = hasZstd ? 'zstd' : 'gzip';

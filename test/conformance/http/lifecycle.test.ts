@@ -7,7 +7,8 @@ import { WebSocket, WebSocketServer } from 'ws';
 import type { SocketHandler } from '../../../src/plugin/host.ts';
 import { codeOf, defineRoute } from '../../../src/plugin/plugin.ts';
 import { GOOD_KEY, startFront, startFrontPair } from '../../helpers/http-front.ts';
-import { rawConnect, rawRequest, until } from '../../helpers/raw-http.ts';
+import { rawConnect, rawRequest } from '../../helpers/raw-http.ts';
+import { until } from '../../helpers/until.ts';
 import { sampleRoutes } from './sample-routes.ts';
 import { sampleMethods } from './sample-rpc.ts';
 

@@ -8,7 +8,8 @@ import type { SocketHandler } from '../../../src/plugin/host.ts';
 import type { Route } from '../../../src/plugin/plugin.ts';
 import { createMetricsRegistry } from '../../../src/runtime/metrics.ts';
 import { GOOD_KEY, startFront, type TestFront, type TestFrontOptions } from '../../helpers/http-front.ts';
-import { type RawConnection, rawConnect, until } from '../../helpers/raw-http.ts';
+import { type RawConnection, rawConnect } from '../../helpers/raw-http.ts';
+import { until } from '../../helpers/until.ts';
 import { sampleRoutes } from './sample-routes.ts';
 
 const WAIT = { timeout: 20_000 };

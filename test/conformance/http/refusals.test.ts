@@ -7,7 +7,8 @@ import { createListener } from '../../../src/http/listener.ts';
 import { createHttpMeter } from '../../../src/http/meter.ts';
 import { createMetricsRegistry } from '../../../src/runtime/metrics.ts';
 import { GOOD_KEY, startFront, type TestFront } from '../../helpers/http-front.ts';
-import { type RawConnection, rawConnect, until } from '../../helpers/raw-http.ts';
+import { type RawConnection, rawConnect } from '../../helpers/raw-http.ts';
+import { until } from '../../helpers/until.ts';
 import { sampleRoutes } from './sample-routes.ts';
 
 const WAIT = { timeout: 20_000 };

@@ -4,6 +4,7 @@ import { connect } from 'node:net';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { GOOD_KEY, startFront } from '../../helpers/http-front.ts';
+import { until } from '../../helpers/until.ts';
 
 const GATHER_MS = 50;
 
@@ -46,7 +47,7 @@ test('a websocket client that leaves while the gate is asked is settled, and no 
   open();
   // The one that stayed was let in after the other: what was to happen to that has happened.
   await once(stays.resume(), 'close');
-  while (front.gate.settled.length < 2) await sleep(5);
+  await until(() => front.gate.settled.length >= 2);
   assert.equal(upgraded, 1);
   assert.deepEqual(
     front.gate.settled.map(({ name, charged }) => [name, charged]),

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { GOOD_KEY, startFrontPair, type TestFront } from '../../helpers/http-front.ts';
-import { rawConnect, rawRequest, until } from '../../helpers/raw-http.ts';
+import { rawConnect, rawRequest } from '../../helpers/raw-http.ts';
+import { until } from '../../helpers/until.ts';
 import { sampleRoutes } from './sample-routes.ts';
 
 let front: TestFront;

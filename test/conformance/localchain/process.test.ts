@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { Connection, PublicKey } from '@solana/web3.js';
 import { startLocalChain, startLocalChainProcess } from '../../../src/local-chain/index.ts';
 import { chainMissing } from '../../helpers/chain.ts';
+import { until } from '../../helpers/until.ts';
 
 async function occupy(): Promise<{ port: number; server: Server }> {
   const server = createServer();
@@ -54,7 +55,7 @@ suite('the chain as a process of its own', { skip: (await chainMissing()) ?? fal
     assert.equal((await connection.getTokenSupply(new PublicKey(metadataMint))).value.uiAmountString, '42');
     const tip = await connection.getSlot();
     chain.goLive();
-    while ((await connection.getSlot()) === tip) await new Promise((resolve) => setTimeout(resolve, 20));
+    await until(async () => (await connection.getSlot()) !== tip);
     await chain.stop();
     assert.equal(ended, null);
     assert.equal(isAlive(chain.pid), false);
@@ -79,7 +80,7 @@ suite('the chain as a process of its own', { skip: (await chainMissing()) ?? fal
     const pid = Number(await new Promise((resolve) => parent.stdout.once('data', (data) => resolve(String(data)))));
     assert.equal(isAlive(pid), true);
     parent.kill('SIGKILL');
-    while (isAlive(pid)) await new Promise((resolve) => setTimeout(resolve, 20));
+    await until(() => !isAlive(pid));
   });
 });
 
@@ -109,7 +110,7 @@ suite('ports', { skip: (await chainMissing()) ?? false }, () => {
         Object.values((connection as never)['_subscriptionsByHash']).some(
           (item) => (item as { state: string }).state === 'subscribed',
         );
-      while (!subscribed()) await new Promise((resolve) => setTimeout(resolve, 5));
+      await until(() => subscribed());
       await chain.fund(address.toString(), 2_000_000);
       assert.equal(await told, 2_000_000);
       await connection.removeAccountChangeListener(listener);

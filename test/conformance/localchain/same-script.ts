@@ -24,6 +24,7 @@ import {
   TransactionMessage,
   VersionedTransaction,
 } from '@solana/web3.js';
+import { until } from '../../helpers/until.ts';
 
 const MEMO = new PublicKey('MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr');
 const MINT_RENT = 1_461_600;
@@ -156,7 +157,7 @@ async function tableTransfer(connection: Connection, payer: Keypair, to: PublicK
   const made = await send(connection, [payer], [create, AddressLookupTableProgram.extendLookupTable(extend)]);
   const slot = await connection.getSlot('confirmed');
   // A table's new address counts from the next slot on.
-  while ((await connection.getSlot('confirmed')) < slot + 2) await sleep(20);
+  await until(async () => (await connection.getSlot('confirmed')) >= slot + 2);
   const found = (await connection.getAddressLookupTable(table)).value!;
   const pay = SystemProgram.transfer({ fromPubkey: authority, toPubkey: to, lamports: 3_000_000 });
   const paid = await send(connection, [payer], [pay], [found]);

@@ -5,6 +5,7 @@ import { Keypair, SystemProgram } from '@solana/web3.js';
 import { WebSocket } from 'ws';
 import type { LocalChainOptions } from '../../../src/local-chain/index.ts';
 import { chainMissing, startChain, type TestChain } from '../../helpers/chain.ts';
+import { until } from '../../helpers/until.ts';
 
 interface Message {
   readonly id?: number;
@@ -50,7 +51,7 @@ suite('slots by the clock, and what a socket tells of them', { skip: (await chai
   async function produced(options: LocalChainOptions, count: number): Promise<number[]> {
     const chain = await startChain({ slotMs: 5, ...options });
     try {
-      while ((await chain.connection.getSlot('processed')) <= 1000 + count) await sleep(10);
+      await until(async () => (await chain.connection.getSlot('processed')) > 1000 + count);
       return (await chain.connection.getBlocks(1000, 1000 + count)).filter((slot) => slot <= 1000 + count);
     } finally {
       await chain.stop();
@@ -78,11 +79,7 @@ suite('slots by the clock, and what a socket tells of them', { skip: (await chai
     const first = await connection.getSlot('confirmed');
     assert.equal(first, 1000, 'every slot without a transaction is left out');
     const signature = await chain.fund(address.toBase58(), 1_000_000);
-    let landed = await connection.getTransaction(signature);
-    while (landed === null) {
-      await sleep(5);
-      landed = await connection.getTransaction(signature);
-    }
+    const landed = await until(() => connection.getTransaction(signature));
     assert.equal(await connection.getSlot('confirmed'), landed.slot);
     const block = (await connection.getBlockSignatures(landed.slot, 'confirmed')) as { parentSlot?: number };
     assert.equal(block.parentSlot, 1000);

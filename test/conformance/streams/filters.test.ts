@@ -8,6 +8,7 @@ import { Keypair, SystemProgram, Transaction } from '@solana/web3.js';
 import { encode64 } from '../../../src/lib/base58.ts';
 import { chainMissing } from '../../helpers/chain.ts';
 import { geyserMissing, startGeyser } from '../../helpers/geyser.ts';
+import { until } from '../../helpers/until.ts';
 import { createEconomy } from '../../helpers/wallet-economy.ts';
 import { type Json, type StreamBed, startBed, type Updates } from './bed.ts';
 
@@ -308,7 +309,7 @@ describe('what only a Yellowstone server has', { skip }, () => {
       [undefined, '', 14, lost],
     ] as const) {
       const call = bed.raw('Subscribe', [{ entry: { a: {} }, fromSlot: '1' }]);
-      while (upstream.open().length === 0) await new Promise((resolve) => setTimeout(resolve, 5));
+      await until(() => upstream.open().length > 0);
       const [open] = upstream.open();
       assert.deepEqual([open!.fromSlot, Object.keys(open!.request['entry'] as object)], [1, ['a']]);
       open!.end(code, message);
@@ -338,7 +339,7 @@ describe('what only a Yellowstone server has', { skip }, () => {
       accounts: { a: { ...accounts, account: Array.from({ length: 2_000 }, () => accounts.account[0]) } },
     };
     const first = bed.raw('Subscribe', [large]);
-    while (sockets.size === 0) await new Promise((resolve) => setTimeout(resolve, 5));
+    await until(() => sockets.size > 0);
     const refused = await bed.raw('Subscribe', [{ entry: { a: {} } }]).status;
     assert.equal(refused.code, 8);
     assert.match(refused.details, /gRPC streams that are passed on to a Yellowstone server/);
@@ -371,7 +372,7 @@ describe('what only a Yellowstone server has', { skip }, () => {
     const bed = await startBed(t, { grpc: { upstream: { url: `http://127.0.0.1:${port}` } } });
     t.after(() => void server.close());
     const calls = Array.from({ length: 5 }, () => bed.raw('Subscribe', [{ entry: { a: {} } }]));
-    while (streams < 5) await new Promise((resolve) => setTimeout(resolve, 5));
+    await until(() => streams >= 5);
     assert.equal(sessions, 3);
     for (const { stream } of calls) stream.cancel();
   });

@@ -7,6 +7,7 @@ import { ERROR_NAMES, errorBytes } from '../../../src/solana/error-bytes.ts';
 import { chainMissing } from '../../helpers/chain.ts';
 import { listFixtures, readJsonFixture, skipWithoutFixtures } from '../../helpers/fixtures.ts';
 import { geyserMissing } from '../../helpers/geyser.ts';
+import { until } from '../../helpers/until.ts';
 import { sendVersion1, USUAL_CONFIG } from '../../helpers/version-1.ts';
 import { createEconomy } from '../../helpers/wallet-economy.ts';
 import { type Json, type StreamBed, startBed } from './bed.ts';
@@ -88,7 +89,7 @@ describe('updates', { skip }, () => {
     await economy.run(12);
     const last = await bed.chain.seal();
     const metas = async () => (await updates.of('blockMeta', 1)).map(({ blockMeta }) => Number(blockMeta.slot));
-    while (!(await metas()).includes(last)) await new Promise((resolve) => setTimeout(resolve, 10));
+    await until(async () => (await metas()).includes(last));
     const transactions = await updates.of('transaction', 12);
     const statuses = await updates.of('transactionStatus', transactions.length);
     assert.equal(statuses.length, transactions.length);

@@ -10,6 +10,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { encode32, encode64 } from '../../../src/lib/base58.ts';
 import type { BudgetUse } from '../../../src/ports/access.ts';
 import { runCommand, type StartDaemonOptions, startDaemon, type TestDaemon } from '../../helpers/daemon.ts';
+import { until } from '../../helpers/until.ts';
 import type { Behaviour } from '../../helpers/upstream.ts';
 import { type HistoryItem, type Page, walletClient } from '../../helpers/wallet-client.ts';
 import { type NodeEntry, paymentResult, startWalletNode, type WalletNode } from '../../helpers/wallet-node.ts';
@@ -235,7 +236,7 @@ test('a wallet of one project is indexed while another project has hundreds', as
   const daemon = await start(t, node, { wallet: { readThroughMs: 60_000 } });
   const key = await anotherProject(daemon);
   const asked = many.map((wallet) => historyOf(daemon, wallet));
-  while (order.length < 20) await sleep(20);
+  await until(() => order.length >= 20);
   const page = walletClient({ ...daemon, key }).get<Page<HistoryItem>>(`${victim}/history`);
   assert.equal((await page).data.length, 30);
   const served = new Set(order.filter((wallet) => wallet !== victim));

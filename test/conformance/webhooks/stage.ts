@@ -4,6 +4,7 @@ import { Webhook } from 'standardwebhooks';
 import type { ChainBlock } from '../../../src/ports/block.ts';
 import { type Received, type Receiver, startReceiver } from '../../helpers/receiver.ts';
 import { sqliteStore } from '../../helpers/store.ts';
+import { until } from '../../helpers/until.ts';
 import { addressOf, makeBlock } from './blocks.ts';
 import { type Harness, type HarnessOptions, startHarness } from './harness.ts';
 
@@ -60,12 +61,13 @@ export async function stage(t: TestContext, options: Partial<HarnessOptions> = {
       return block;
     },
     async finished(id) {
-      for (let round = 0; round < 6_000; round += 1) {
-        const all = await deliveries(id);
-        if (all.length > 0 && all.every(({ status }) => status !== 'pending')) return all;
-        await new Promise((resolve) => setTimeout(resolve, 10));
-      }
-      throw new Error(`not finished: ${JSON.stringify(await deliveries(id))}`);
+      let all: Delivery[] = [];
+      const isFinished = async () => {
+        all = await deliveries(id);
+        return all.length > 0 && all.every(({ status }) => status !== 'pending');
+      };
+      await until(isFinished, `all deliveries of ${id} are finished`);
+      return all;
     },
   };
 }

@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import type { ChainStatus } from '../../../src/ports/chain.ts';
 import { createManualClock } from '../../helpers/manual-clock.ts';
 import { eachStore } from '../../helpers/store.ts';
+import { until } from '../../helpers/until.ts';
 import { startHarness } from './harness.ts';
 
 const operational = { url: 'http://127.0.0.1:9/', secret: `whsec_${Buffer.alloc(32, 9).toString('base64')}` };
@@ -25,7 +26,7 @@ eachStore('standstills', (engine) => {
           const timers = clock.pending;
           await clock.advance(5_000);
           // Each look sets the time of the next one when it is over.
-          while (clock.pending < timers) await new Promise((resolve) => setTimeout(resolve, 2));
+          await until(() => clock.pending >= timers);
         }
       };
     };

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { createAdmin } from '../../../plugins/access/admin.ts';
 import { createCharges } from '../../../plugins/access/charges.ts';
 import { hashKey } from '../../../plugins/access/keys.ts';
@@ -14,6 +13,7 @@ import { accessBed, pricedItem, startAccess } from '../../helpers/access-bed.ts'
 import { createManualClock } from '../../helpers/manual-clock.ts';
 import { eachStore } from '../../helpers/store.ts';
 import { createStoreWatch } from '../../helpers/store-watch.ts';
+import { until } from '../../helpers/until.ts';
 
 const reasonOf = async (work: () => unknown): Promise<string> => {
   try {
@@ -168,7 +168,7 @@ eachStore('keys', (engine) => {
         ended.push(`${address} ${reason}`),
       );
     /** Looks are due every half a second; what they ask of a database takes time of its own. */
-    const until = async (isDone: () => boolean) => {
+    const passUntil = async (isDone: () => boolean) => {
       for (let round = 0; round < 2_000 && !isDone(); round += 1) {
         await bed.clock.advance(100);
         await new Promise((resolve) => setTimeout(resolve, 5));
@@ -181,7 +181,7 @@ eachStore('keys', (engine) => {
     assert.deepEqual(ended, []);
     gone?.end();
     await store.write((tx) => bed.projects.change(tx, bed.project.id, { isDisabled: true }));
-    await until(() => ended.length === 2);
+    await passUntil(() => ended.length === 2);
     assert.deepEqual(ended.sort(), ['10.0.0.1 no-key', '10.0.0.2 no-key']);
     const call = pricedItem('getSlot');
     assert.equal(await reasonOf(() => open.gate.admit(first?.caller as Caller, [call])), 'bad-key');
@@ -190,7 +190,7 @@ eachStore('keys', (engine) => {
     await watch('10.0.0.4');
     // As a reload does.
     (anonymous as { cidrs: string[] }).cidrs = ['192.0.2.0/24'];
-    await until(() => ended.length === 3);
+    await passUntil(() => ended.length === 3);
     assert.equal(ended.at(-1), '10.0.0.4 no-key');
     await open.meter.stop();
   });
@@ -204,7 +204,7 @@ eachStore('keys', (engine) => {
     for (let n = 0; n < 60; n += 1) assert.equal(await guess(n), 'bad-key');
     const outcomes: string[] = [];
     const guesses = Array.from({ length: 30 }, async (_, n) => outcomes.push(await guess(100 + n)));
-    while (outcomes.length < 20) await sleep(1);
+    await until(() => outcomes.length >= 20);
     assert.deepEqual(new Set(outcomes), new Set(['rate']), 'no more than ten wait');
     assert.equal(await guess(200, '2001:db8:1:2:ffff::1'), 'rate', 'another address of the same network');
     await bed.ask({ header: known }, guesser);

@@ -5,7 +5,7 @@ import { after, before, test } from 'node:test';
 import { createTransport, type Transport } from '../../../src/adapters/chain/rpc/transport.ts';
 import { createSystemClock } from '../../../src/adapters/clock.ts';
 import type { Upstream } from '../../../src/ports/upstream.ts';
-import { until } from '../../helpers/raw-http.ts';
+import { until } from '../../helpers/until.ts';
 import { startUpstream, type TestUpstream } from '../../helpers/upstream.ts';
 
 const WAIT = { timeout: 20_000 };

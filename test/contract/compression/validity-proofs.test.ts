@@ -18,6 +18,7 @@ import {
 import { bytesOf, growAddressTree, growTree, leafHash, numberOf, rootOf } from '../../helpers/compression-trees.ts';
 import { startFakeProver } from '../../helpers/fake-prover.ts';
 import { eachStore } from '../../helpers/store.ts';
+import { until } from '../../helpers/until.ts';
 
 const FIRST_ADDRESS_TREE = decode32('amt1Ayt45jfbdw5YSo7iz6WZxUmnZsQTYXy82hVwyC2')!;
 const text = (number: number) => encode32(leafHash(number));
@@ -298,7 +299,7 @@ eachStore('validity proofs', (engine) => {
         bed.call<{ value: { leaves: string[] } }>('getValidityProof', { hashes: [text(i)] }),
       ),
     );
-    while (prover.requests.length < 2) await sleep(5);
+    await until(() => prover.requests.length >= 2);
     // The others had the time to come, were they let.
     await sleep(100);
     assert.equal(prover.requests.length, 2);

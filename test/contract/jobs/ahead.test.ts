@@ -5,8 +5,9 @@ import { createSystemClock } from '../../../src/adapters/clock.ts';
 import { createOutbox } from '../../../src/jobs/outbox.ts';
 import type { Job, JobKind, JobOutcome } from '../../../src/plugin/plugin.ts';
 import type { Store } from '../../../src/ports/store.ts';
-import { DONE, makeKind, makeRunner, migrateJobs, newJobs, until } from '../../helpers/jobs.ts';
+import { DONE, makeKind, makeRunner, migrateJobs, newJobs } from '../../helpers/jobs.ts';
 import { eachStore } from '../../helpers/store.ts';
+import { until } from '../../helpers/until.ts';
 
 const KIND = 'test.job';
 

@@ -5,9 +5,10 @@ import { createOutbox } from '../../../src/jobs/outbox.ts';
 import { CodedError } from '../../../src/lib/coded-error.ts';
 import type { JobKind, JobOutcome } from '../../../src/plugin/plugin.ts';
 import type { Store } from '../../../src/ports/store.ts';
-import { DONE, makeKind, makeRunner, migrateJobs, newJobs, until } from '../../helpers/jobs.ts';
+import { DONE, makeKind, makeRunner, migrateJobs, newJobs } from '../../helpers/jobs.ts';
 import { createManualClock } from '../../helpers/manual-clock.ts';
 import { eachStore } from '../../helpers/store.ts';
+import { until } from '../../helpers/until.ts';
 
 const KIND = 'test.job';
 const LATER = Date.UTC(2100);

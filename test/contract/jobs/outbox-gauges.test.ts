@@ -3,10 +3,11 @@ import { test } from 'node:test';
 import { createOutboxGauges } from '../../../src/jobs/metrics.ts';
 import { createOutbox, insertJobs } from '../../../src/jobs/outbox.ts';
 import { createMetricsRegistry } from '../../../src/runtime/metrics.ts';
-import { migrateJobs, newJobs, until } from '../../helpers/jobs.ts';
+import { migrateJobs, newJobs } from '../../helpers/jobs.ts';
 import { createManualClock } from '../../helpers/manual-clock.ts';
 import { createMemoryLog } from '../../helpers/memory-log.ts';
 import { eachStore } from '../../helpers/store.ts';
+import { until } from '../../helpers/until.ts';
 
 eachStore('outbox gauges', (engine) => {
   test('depth and oldest age per kind, looked up again as time goes on, and no more once stopped', async (t) => {

@@ -7,9 +7,10 @@ import { LEASE_EXTRA_MS } from '../../../src/jobs/claim.ts';
 import { createOutbox } from '../../../src/jobs/outbox.ts';
 import type { Owner } from '../../../src/ports/owner.ts';
 import { openOwner } from '../../../src/store/owner.ts';
-import { DONE, makeKind, makeRunner, migrateJobs, newJobs, until } from '../../helpers/jobs.ts';
+import { DONE, makeKind, makeRunner, migrateJobs, newJobs } from '../../helpers/jobs.ts';
 import { createManualClock } from '../../helpers/manual-clock.ts';
 import { eachStore } from '../../helpers/store.ts';
+import { until } from '../../helpers/until.ts';
 
 const KIND = 'test.job';
 

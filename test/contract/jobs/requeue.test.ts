@@ -5,8 +5,9 @@ import { createSystemClock } from '../../../src/adapters/clock.ts';
 import { claimJobs } from '../../../src/jobs/claim.ts';
 import { createOutbox, insertJobs } from '../../../src/jobs/outbox.ts';
 import type { JobOutcome } from '../../../src/plugin/plugin.ts';
-import { DONE, makeKind, makeRunner, migrateJobs, newJobs, until } from '../../helpers/jobs.ts';
+import { DONE, makeKind, makeRunner, migrateJobs, newJobs } from '../../helpers/jobs.ts';
 import { eachStore } from '../../helpers/store.ts';
+import { until } from '../../helpers/until.ts';
 
 const KIND = 'test.job';
 const clock = createSystemClock();

@@ -5,8 +5,9 @@ import { createOutbox } from '../../../src/jobs/outbox.ts';
 import type { FinishedJob, Job, JobKind, JobOutcome } from '../../../src/plugin/plugin.ts';
 import type { JobState, Outbox } from '../../../src/ports/outbox.ts';
 import type { Store } from '../../../src/ports/store.ts';
-import { DONE, makeKind, makeRunner, migrateJobs, newJobs, until } from '../../helpers/jobs.ts';
+import { DONE, makeKind, makeRunner, migrateJobs, newJobs } from '../../helpers/jobs.ts';
 import { eachStore, type StoreEngine } from '../../helpers/store.ts';
+import { until } from '../../helpers/until.ts';
 
 const KIND = 'test.job';
 

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createOutbox } from '../../../src/jobs/outbox.ts';
-import { DONE, makeKind, makeRunner, migrateJobs, newJobs, until } from '../../helpers/jobs.ts';
+import { DONE, makeKind, makeRunner, migrateJobs, newJobs } from '../../helpers/jobs.ts';
 import { createManualClock } from '../../helpers/manual-clock.ts';
 import { eachStore } from '../../helpers/store.ts';
+import { until } from '../../helpers/until.ts';
 
 const KIND = 'test.job';
 const LEASE_MS = 9_000;

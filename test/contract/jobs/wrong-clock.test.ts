@@ -3,9 +3,10 @@ import { test } from 'node:test';
 import { createOutbox } from '../../../src/jobs/outbox.ts';
 import type { Clock } from '../../../src/ports/clock.ts';
 import type { Store } from '../../../src/ports/store.ts';
-import { DONE, makeKind, makeRunner, migrateJobs, newJobs, until } from '../../helpers/jobs.ts';
+import { DONE, makeKind, makeRunner, migrateJobs, newJobs } from '../../helpers/jobs.ts';
 import { createManualClock, type ManualClock } from '../../helpers/manual-clock.ts';
 import { eachStore } from '../../helpers/store.ts';
+import { until } from '../../helpers/until.ts';
 
 const KIND = 'test.job';
 const HOUR_MS = 3_600_000;

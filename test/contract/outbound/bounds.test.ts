@@ -16,6 +16,7 @@ import type { OutboundRequest } from '../../../src/ports/outbound.ts';
 import { createManualClock } from '../../helpers/manual-clock.ts';
 import { createMemoryLog } from '../../helpers/memory-log.ts';
 import { answer, type Receiver, startReceiver } from '../../helpers/receiver.ts';
+import { until } from '../../helpers/until.ts';
 
 const LOOPBACK = { allowCidrs: ['127.0.0.0/8'], allowHttp: true, allowPorts: null, caFile: null, maxConnections: 4 };
 const v4 = (...all: string[]): ResolvedAddress[] => all.map((address) => ({ address, family: 4 }));
@@ -72,7 +73,7 @@ test('an abort ends an unanswered request long before its deadline', { timeout: 
   const controller = new AbortController();
   const before = receiver.connections();
   const running = client.request(post(receiver.url, { signal: controller.signal, timeoutMs: 3_600_000 }));
-  while (receiver.connections() === before) await new Promise((resolve) => setTimeout(resolve, 5));
+  await until(() => receiver.connections() !== before);
   controller.abort();
   await assert.rejects(running, { code: 'OUTBOUND_TIMEOUT' });
   receiver.setFallback(answer(200));

@@ -10,6 +10,7 @@ import { migrate } from '../../../src/store/migrate.ts';
 import { createManualClock } from '../../helpers/manual-clock.ts';
 import { createMemoryLog } from '../../helpers/memory-log.ts';
 import { eachStore, type TestDatabase } from '../../helpers/store.ts';
+import { until } from '../../helpers/until.ts';
 
 const LEASE_MS = 1_000;
 const FENCED = { code: 'FOLLOW_FENCED', exitCode: 75 };
@@ -125,7 +126,7 @@ eachStore('the lead of a chain', ({ database }) => {
       await held;
       return await tx.insertMany('written', ['by'], [['a']]);
     });
-    while (!isInside) await sleep(5);
+    await until(() => isInside);
     await b.clock.advance(LEASE_MS);
     const looking = b.tryLead();
     await sleep(50);

@@ -7,6 +7,7 @@ import { type DashboardBed, startDashboard, type Visitor } from '../../conforman
 import { type Api, apiOf } from '../../conformance/webhooks/daemon.ts';
 import { chainMissing, startChain, type TestChain } from '../../helpers/chain.ts';
 import { type Receiver, startReceiver } from '../../helpers/receiver.ts';
+import { until } from '../../helpers/until.ts';
 
 type Ids = Readonly<Record<string, string>>;
 
@@ -80,7 +81,7 @@ describe('what belongs to somebody else', { skip: (await chainMissing()) ?? fals
     owner = first.api;
     stranger = second.api;
     const deliveries = async () => (await owner('GET', `/v0/webhooks/${first.id}/deliveries`)).body.data;
-    while ((await deliveries())[0]?.status !== 'delivered') await new Promise((resolve) => setTimeout(resolve, 20));
+    await until(async () => (await deliveries())[0]?.status === 'delivered');
     const { body: keys } = await operator.ask('GET', `${API}/projects/${bed.daemon.projectId}/keys`);
     theirs = {
       ...{ webhookID: first.id, deliveryId: (await deliveries())[0].deliveryId },

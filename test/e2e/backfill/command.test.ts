@@ -2,11 +2,11 @@ import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { type TestContext, test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { filledTo, readGaps } from '../../../src/chain/gaps.ts';
 import { chainMissing } from '../../helpers/chain.ts';
 import { cliArguments, runCommand, startDaemonProcess } from '../../helpers/daemon.ts';
 import { eachStore } from '../../helpers/store.ts';
+import { until } from '../../helpers/until.ts';
 import { type Bed, FEW_PLUGINS, FINALITY, makeBed } from './bed.ts';
 
 const skip = (await chainMissing()) ?? false;
@@ -106,7 +106,7 @@ eachStore('parhelion backfill', ({ database }) => {
     for (let kills = 0; kills < 2; kills += 1) {
       const child = spawnCli(['backfill', ...range, '--config', configFile]);
       const gone = once(child, 'exit');
-      while ((await reachedNow()) <= reached && child.exitCode === null) await sleep(20);
+      await until(async () => (await reachedNow()) > reached || child.exitCode !== null);
       child.kill('SIGKILL');
       await gone;
       assert.ok((await reachedNow()) > reached);
@@ -205,7 +205,7 @@ test('Ctrl-C ends the work cleanly, and the same command goes on', { skip, timeo
   child.stderr?.on('data', (chunk: Buffer) => said.push(chunk.toString()));
   const gone = once(child, 'exit');
   const reachedNow = await watchFilling(t, bed);
-  while ((await reachedNow()) === 0 && child.exitCode === null) await sleep(20);
+  await until(async () => (await reachedNow()) !== 0 || child.exitCode !== null);
   child.kill('SIGINT');
   await gone;
   assert.equal(child.exitCode, 75, said.join(''));

@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { chainMissing } from '../../helpers/chain.ts';
 import { postgresDatabase } from '../../helpers/store.ts';
+import { until } from '../../helpers/until.ts';
 import { startWorkBed } from '../../helpers/work-bed.ts';
 
 const skip = (await chainMissing()) ?? false;
@@ -60,7 +61,7 @@ for (const engine of ['SQLite', 'PostgreSQL'] as const)
     bed.receiver.setFallback({ kind: 'answer', status: 200, delayMs: 0 });
 
     const second = await bed.start().ready();
-    while ((await running()).length > 0) await sleep(50);
+    await until(async () => (await running()).length === 0);
     assert.ok(await waitingIn(second.admin, (counts) => counts.every((count) => count === 0)), 'nothing waits');
     const opened = await bed.openStore();
     const done = await opened.read.selectFrom('outbox').select('key').where('state', '=', 'done').execute();

@@ -7,6 +7,7 @@ import type { Role } from '../../../src/ports/daemon-view.ts';
 import type { BuiltDaemon } from '../../helpers/built-daemon.ts';
 import { integrityOf } from '../../helpers/delivery-ledger.ts';
 import { createSfc32, type Sfc32 } from '../../helpers/sfc32.ts';
+import { until } from '../../helpers/until.ts';
 import { startWorkBed, type WorkBed } from '../../helpers/work-bed.ts';
 
 const SEED = Number(process.env['PARHELION_SEED'] ?? 20261121);
@@ -58,7 +59,7 @@ export async function killAgainAndAgain(t: TestContext, run: KillRun): Promise<v
 }
 
 async function isWarm(daemon: BuiltDaemon): Promise<void> {
-  while (!daemon.output().startsWith('warm') && daemon.child.exitCode === null) await sleep(10);
+  await until(() => daemon.output().startsWith('warm') || daemon.child.exitCode !== null);
 }
 
 /** A little of everything that a daemon does when it has started. */

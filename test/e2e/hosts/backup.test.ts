@@ -10,6 +10,7 @@ import { copyDatabaseFile } from '../../../src/store/sqlite-backup.ts';
 import { chainMissing } from '../../helpers/chain.ts';
 import { runCommand, startDaemon } from '../../helpers/daemon.ts';
 import { integrityOf } from '../../helpers/delivery-ledger.ts';
+import { until } from '../../helpers/until.ts';
 import { startWorkBed } from '../../helpers/work-bed.ts';
 
 const skip = (await chainMissing()) ?? false;
@@ -42,7 +43,7 @@ test('a backup holds whole transactions and all that was committed before it beg
       await new Promise((resolve) => setImmediate(resolve));
     }
   })();
-  while (written < 300) await new Promise((resolve) => setTimeout(resolve, 5));
+  await until(() => written >= 300);
   let steps = 0;
   for (let copy = 0; copy < 5; copy += 1) {
     const before = written;

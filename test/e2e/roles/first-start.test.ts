@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { chainMissing } from '../../helpers/chain.ts';
+import { until } from '../../helpers/until.ts';
 import { startWorkBed } from '../../helpers/work-bed.ts';
 
 const skip = (await chainMissing()) ?? false;
@@ -13,7 +14,7 @@ test('what happens between a webhook and the first start of the indexer is deliv
   const [address] = bed.payments.addresses as [string];
   assert.equal(await bed.ledger.create((await api.ready()).api, [address]), 200);
   const from = bed.payments.begun(address);
-  while (bed.payments.begun(address) < from + 20) await new Promise((resolve) => setTimeout(resolve, 50));
+  await until(() => bed.payments.begun(address) >= from + 20);
   const daemons = [api, bed.start({ role: 'indexer' }), bed.start({ role: 'deliverer' })];
   await Promise.all(daemons.map((daemon) => daemon.ready()));
   await bed.payments.stop();

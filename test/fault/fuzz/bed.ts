@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import WebSocket from 'ws';
 import { coreConfig } from '../../../src/config/core.ts';
 import { type DaemonInProcess, startDaemon } from '../../helpers/daemon.ts';
+import { until } from '../../helpers/until.ts';
 import { startUpstream, type TestUpstream } from '../../helpers/upstream.ts';
 import type { Answer, ApiDocument } from './operations.ts';
 
@@ -160,7 +161,7 @@ async function startVictim(daemon: DaemonInProcess, upstream: TestUpstream, key:
   socket.send(
     `{"jsonrpc":"2.0","id":1,"method":"accountSubscribe","params":["${TREASURY}",{"commitment":"finalized"}]}`,
   );
-  while (received.length === 0) await sleep(10);
+  await until(() => received.length !== 0);
   const faults: string[] = [];
   const sent: number[] = [];
   let answers = 0;

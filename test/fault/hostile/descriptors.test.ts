@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { BOOTSTRAP_KEY, startBuiltDaemon } from '../../helpers/built-daemon.ts';
-import { until } from '../../helpers/raw-http.ts';
+import { until } from '../../helpers/until.ts';
 import { startUpstream } from '../../helpers/upstream.ts';
 
 /** Three threads load the pieces of the program at once. */

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { WebSocket } from 'ws';
-import { until } from '../../helpers/raw-http.ts';
+import { until } from '../../helpers/until.ts';
 import { type HostileBed, rssBytes, startHostileBed } from './bed.ts';
 
 const LIMITS = { maxMessageBytes: 100_000, maxSubscriptions: 20, maxInFlight: 16, maxQueuedBytes: 1_000_000 };
