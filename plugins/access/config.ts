@@ -18,7 +18,8 @@ export const accessConfig = Type.Object(
     }),
     plansFile: Type.Union([Type.String({ format: 'file' }), Type.Null()], {
       default: null,
-      description: 'file of the plans; null = config/plans.yaml of the program; read at start',
+      description:
+        'file of plans, written like config/plans.yaml; null = the published plans, which that file shows; read at start',
     }),
     defaultPlan: Type.String({
       default: 'unlimited',

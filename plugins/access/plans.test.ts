@@ -3,8 +3,10 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
+import { parse } from 'yaml';
 import { findProjectRoot } from '../../test/helpers/project-root.ts';
 import { loadPlans } from './plans.ts';
+import { PUBLISHED_PLANS } from './published-plans.ts';
 
 const dir = mkdtempSync(join(tmpdir(), 'parhelion-plans-'));
 after(() => rmSync(dir, { recursive: true, force: true }));
@@ -39,6 +41,11 @@ test('the plans that come with the program have the published numbers', () => {
     [200_000_000, true, true, 500, 100, 100, 5, 500, 75, 100, 20, 50, 50],
     [Number.MAX_SAFE_INTEGER, true, true, null, null, null, null, null, null, null, null, null, null],
   ]);
+});
+
+test('config/plans.yaml shows the published plans, and is a valid plans file', () => {
+  assert.deepEqual(parse(own), PUBLISHED_PLANS);
+  assert.deepEqual(loadPlans(withText(own)).names, loadPlans(null).names);
 });
 
 test('every plan allows as many subscriptions as one websocket may have', () => {

@@ -1,6 +1,4 @@
-import { existsSync, readFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { readFileSync } from 'node:fs';
 import { type Static, type TSchema, Type } from '@sinclair/typebox';
 import { Ajv } from 'ajv';
 import { parse } from 'yaml';
@@ -10,6 +8,7 @@ import { type AccessPlans, BUDGETS, type BudgetName, type Budgets } from '../../
 import type { Queries, Store } from '../../src/ports/store.ts';
 import type { AccessConfig } from './config.ts';
 import { ACCESS_ERRORS } from './errors.ts';
+import { PUBLISHED_PLANS } from './published-plans.ts';
 import { tables } from './tables.ts';
 
 /** The plans of the plans file. */
@@ -151,7 +150,7 @@ const plan = Type.Object(
   closed,
 );
 
-/** `config/plans.yaml`. */
+/** A plans file, as `config/plans.yaml` is one. */
 const plansSchema = Type.Object(
   {
     plans: Type.Record(Type.String({ pattern: '^[a-z][a-z0-9_-]{0,31}$' }), plan, { minProperties: 1 }),
@@ -182,11 +181,10 @@ export type PlansFile = Static<typeof plansSchema>;
 export type Overrides = Static<typeof overridesSchema>;
 
 const CONFIG = 78;
-const OWN_FILE = join('config', 'plans.yaml');
 
-/** Reads the plans file; null: the default one of the package. Errors: ACCESS_PLANS_INVALID, exit 78. */
-export function loadPlans(file: string | null): Plans {
-  const path = file ?? ownFile();
+/** Reads the plans file; null: the published plans. Errors: ACCESS_PLANS_INVALID, exit 78. */
+export function loadPlans(path: string | null): Plans {
+  if (path === null) return createPlans(PUBLISHED_PLANS);
   let value: unknown;
   try {
     value = parse(readFileSync(path, 'utf8'));
@@ -196,17 +194,6 @@ export function loadPlans(file: string | null): Plans {
   const problems = problemsOf(plansSchema, value);
   if (problems.length > 0) throw invalid(path, problems);
   return createPlans(value as PlansFile);
-}
-
-/** The nearest plans file in a parent folder; the built tree is deeper than the source tree. */
-function ownFile(): string {
-  let folder = dirname(fileURLToPath(import.meta.url));
-  let path = join(folder, OWN_FILE);
-  while (!existsSync(path) && folder !== dirname(folder)) {
-    folder = dirname(folder);
-    path = join(folder, OWN_FILE);
-  }
-  return path;
 }
 
 function invalid(path: string, problems: readonly string[]): CodedError {
