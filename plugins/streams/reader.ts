@@ -92,6 +92,8 @@ export function startReader(options: ReaderOptions): StreamReader {
   /** Bytes that were ever queued. */
   let queuedInAll = 0;
   let slow: { readonly sinceMs: number; readonly sentBefore: number } | null = null;
+  /** `queuedInAll` at the last look. */
+  let queuedBefore = 0;
   let smallFromMs = clock.monotonic() - SMALL_REQUEST_BURST_MS;
   let hasRequest = false;
   let outcome: { readonly status: StatusName; readonly message: string } | null = null;
@@ -149,12 +151,17 @@ export function startReader(options: ReaderOptions): StreamReader {
     }
   }
 
-  /** Ends a reader that takes too little of what is waiting, over a whole window. */
+  /**
+   * Ends a reader that takes too little of what is waiting, over a whole window. Who has taken what waited at the last look keeps up, also when
+   * something new waits at each: a ping can be written in the same turn as every look.
+   */
   function look(): void {
     cancelLook = clock.timeout(Math.ceil(reading.readWindowMs / LOOKS), look);
     const sent = queuedInAll - waiting();
     const now = clock.monotonic();
-    if (waiting() === 0 || outcome !== null) slow = null;
+    const keepsUp = sent >= queuedBefore;
+    queuedBefore = queuedInAll;
+    if (keepsUp || outcome !== null) slow = null;
     else if (slow === null) slow = { sinceMs: now, sentBefore: sent };
     else if (now - slow.sinceMs >= reading.readWindowMs) {
       const rate = ((sent - slow.sentBefore) * 1_000) / (now - slow.sinceMs);

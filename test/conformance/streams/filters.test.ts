@@ -217,7 +217,8 @@ describe('filters', { skip }, () => {
     });
 
   test('a ping is answered and leaves the filters as they are; the server pings too', async (t) => {
-    const bed = await startBed(t, { grpc: { pingIntervalMs: 100 } });
+    // A third of the window: a ping is written in the turn of each look at how fast the client reads.
+    const bed = await startBed(t, { grpc: { pingIntervalMs: 100 }, config: { http: { readWindowMs: 300 } } });
     const updates = await bed.subscribe({ transactions: { all: {} } });
     updates.write({ ping: { id: 7 } });
     await updates.of('ping', 2);
@@ -226,6 +227,8 @@ describe('filters', { skip }, () => {
     await bed.chain.fund(address(), 1_000_000);
     const [{ filters }] = await updates.of('transaction', 1);
     assert.deepEqual(filters, ['all']);
+    await updates.of('ping', 20);
+    assert.equal(updates.error, null);
     updates.close();
   });
 });

@@ -122,8 +122,10 @@ describe('updates', { skip }, () => {
       lamports: 5_000_000,
     });
     const signature = await sendVersion1(bed.chain.connection, payer, [transfer], USUAL_CONFIG);
-    const [{ transaction }] = (await updates.of('transaction', 2)).slice(-1);
-    assert.equal(encode64(transaction.transaction.signature), signature);
+    const isSent = ({ transaction: one }: Json) => one && encode64(one.transaction.signature) === signature;
+    // The transfer that paid the account may come before it.
+    await until(() => updates.all.some(isSent), 'its transaction');
+    const { transaction } = updates.all.find(isSent);
     const { message } = transaction.transaction.transaction;
     assert.deepEqual(message.config, {
       ...{ priorityFee: '777', computeUnitLimit: 200_000, loadedAccountsDataSizeLimit: 2 ** 20, heapSize: undefined },
