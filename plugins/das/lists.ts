@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { decode32, encode32 } from '../../src/lib/base58.ts';
 import { RpcError } from '../../src/plugin/plugin.ts';
-import type { AssetsBy, AssetsPart, CompressedAsset } from '../../src/ports/compressed-assets.ts';
+import type { AssetsBy, CompressedAsset } from '../../src/ports/compressed-assets.ts';
 import { CORE_KEY } from '../../src/solana/accounts/core.ts';
 import { decodeEdition, decodeMetadata } from '../../src/solana/accounts/metaplex.ts';
 import { decodeTokenAccount } from '../../src/solana/accounts/token.ts';
@@ -13,6 +13,7 @@ import {
   WRAPPED_SOL_MINT,
 } from '../../src/solana/addresses.ts';
 import type { Asset, MintAccounts } from '../../src/solana/assets/asset.ts';
+import { storedMetadata } from '../../src/solana/concurrent/leaf-metadata.ts';
 import { BUBBLEGUM } from '../../src/solana/concurrent/tree.ts';
 import type { DasConfig } from './config.ts';
 import type { AssetIndex } from './indexing/stored.ts';
@@ -108,7 +109,21 @@ type Base =
   | { readonly compressed: true };
 
 /** Which assets of the base are in the list. */
-type Filter = (asset: Asset) => boolean;
+interface Filter {
+  readonly holds: (asset: Asset) => boolean;
+  /** Bytes that the metadata of a compressed asset has if it is in the list: others need not be read. */
+  readonly bytes: readonly Uint8Array[];
+}
+
+/** What a list is of, before it is read. */
+interface Wanted {
+  readonly kind: Kind;
+  /** Null: all. */
+  readonly filter: Filter | null;
+  readonly isBurnt: boolean;
+  /** What the page needs in the order of the ids: what stands behind it is not read. */
+  readonly part: ListedPart;
+}
 
 async function listOf(question: Question, parts: ListParts, base: Base, filter: Filter | null = null): Promise<object> {
   const { options: flags } = question;
@@ -116,25 +131,9 @@ async function listOf(question: Question, parts: ListParts, base: Base, filter: 
   const { paging, sort } = readOrder(question);
   const kind = readKind(question);
   const isCounted = flags['showGrandTotal'] === true;
-  // Without filters, compressed assets of other pages need not be read: there can be many.
-  const isBurnt = question.member('burnt') === true;
-  const part = filter !== null || isCounted || sort.field !== 'id' ? null : leavesOfPage(paging, sort.isDescending);
-  const { found, slot } = await findBase(base, kind, question, parts, { ...ALL_LEAVES, isBurnt, ...part });
-  const isListed = (one: Found): boolean => {
-    const asset = assetOf(one, null, source.slot, FACTS);
-    return asset !== null && isOfKind(asset, kind) && (filter === null || filter(asset));
-  };
-  const listed: Item[] = [];
-  const items = filter === null ? found : await readRows(found, parts);
-  for (const [at, one] of items.entries()) {
-    // Each leaf is hashed: other requests come in between.
-    if (filter !== null && at % LEAVES_PER_TURN === LEAVES_PER_TURN - 1) await nextTurn();
-    if (one.kind === 'row' || (one.kind === 'unread' && filter === null)) listed.push(one);
-    else {
-      const read = one.kind === 'unread' ? readLeaf(one) : one;
-      if (isListed(read)) listed.push(read);
-    }
-  }
+  const part = isCounted || sort.field !== 'id' ? WHOLE : partOfPage(paging, sort.isDescending);
+  const wanted: Wanted = { kind, filter, isBurnt: question.member('burnt') === true, part };
+  const { found: listed, slot } = await findBase(base, wanted, question, parts);
   const order = sort.field === 'id' || listed.length < 2 ? null : await slotsOf(listed, sort.field, parts);
   const keyed = listed.map((item) => {
     const id = idOf(item);
@@ -159,20 +158,64 @@ async function listOf(question: Question, parts: ListParts, base: Base, filter: 
   };
 }
 
-/** An asset of the index whose accounts were not read yet. */
+/** An asset whose accounts were not read yet. */
 interface UnreadRow {
   readonly kind: 'row';
   readonly id: string;
+  /** The token account of the owner whose assets are listed. */
+  readonly holder?: NonNullable<MintAccounts['holder']>;
 }
 
 type Item = Found | UnreadLeaf | UnreadRow;
 
+const LEAST_READ = 100;
+
+/**
+ * Of assets with accounts, those that are in the list, as far as the page needs them. They are read in the order of the list, no further than
+ * the last one of the page. `isKnown`: without a filter, all are in the list.
+ */
+async function listedOf(
+  found: readonly Item[],
+  { kind, filter, part }: Wanted,
+  parts: ListParts,
+  isKnown = false,
+): Promise<readonly Item[]> {
+  const { most, isDescending, above, below } = part;
+  const inside = found
+    .map((item) => ({ item, key: decode32(idOf(item)) as Uint8Array }))
+    .filter(
+      ({ key }) =>
+        (above === null || Buffer.compare(key, above) > 0) && (below === null || Buffer.compare(key, below) < 0),
+    )
+    .sort((a, b) => (isDescending ? -1 : 1) * Buffer.compare(a.key, b.key))
+    .map(({ item }) => item);
+  if (isKnown && filter === null) return most === null ? inside : inside.slice(0, most);
+  const listed: Item[] = [];
+  for (let at = 0, size = 0; at < inside.length && (most === null || listed.length < most); at += size) {
+    // Most of what is read is in the list, unless it is filtered.
+    size = most === null ? inside.length : Math.max(LEAST_READ, most - listed.length, size * 2);
+    for (const one of await readRows(inside.slice(at, at + size), parts)) {
+      const asset = one.kind === 'unread' ? null : assetOf(one, null, parts.source.slot, FACTS);
+      if (asset !== null && isOfKind(asset, kind) && (filter === null || filter.holds(asset))) listed.push(one);
+    }
+    if (at + size < inside.length) await nextTurn();
+  }
+  return listed;
+}
+
 /** The same with the accounts of those that were not read. */
 async function readRows(items: readonly Item[], { source, options }: ListParts): Promise<(Found | UnreadLeaf)[]> {
-  const ids = items.flatMap((one) => (one.kind === 'row' ? [one.id] : []));
-  if (ids.length === 0) return items as (Found | UnreadLeaf)[];
-  const found = new Map((await findAccounts(ids, source)).map((one) => [idOf(one), withHolder(one, options)]));
-  return items.flatMap((one) => (one.kind === 'row' ? (found.get(one.id) ?? []) : one));
+  const rows = items.filter((one) => one.kind === 'row');
+  if (rows.length === 0) return items as (Found | UnreadLeaf)[];
+  const holders = new Map(rows.flatMap(({ id, holder }) => (holder === undefined ? [] : [[id, holder] as const])));
+  const ids = rows.map(({ id }) => id);
+  const found = new Map((await findAccounts(ids, source, holders)).map((one) => [idOf(one), one]));
+  return items.flatMap((one) => {
+    const read = one.kind === 'row' ? found.get(one.id) : one;
+    if (read === undefined) return [];
+    if (one.kind !== 'row' || read.kind !== 'mint') return read as Found | UnreadLeaf;
+    return one.holder === undefined ? withHolder(read, options) : { ...read, listedFor: one.holder.owner };
+  });
 }
 
 /** The reference shows the token account of an NFT in every list, the hosted API in those of an owner. */
@@ -215,22 +258,25 @@ interface UnreadLeaf {
 
 function readLeaf({ asset, slot }: UnreadLeaf): Found {
   const leaf = leafOf(asset, slot);
-  if (leaf === null) throw unavailable('the metadata of a compressed asset does not fit its leaf');
+  if (leaf === null) throw unfit();
   return leaf;
 }
 
-/** Which compressed assets a list needs; null: all. */
-interface LeafPart extends Omit<AssetsPart, 'most'> {
+/** Which assets of a list, in the order of their ids; null: no bound. */
+interface ListedPart {
   readonly most: number | null;
+  readonly isDescending: boolean;
+  readonly above: Uint8Array | null;
+  readonly below: Uint8Array | null;
 }
 
-const ALL_LEAVES: LeafPart = { most: null };
+const WHOLE: ListedPart = { most: null, isDescending: false, above: null, below: null };
 
-/** Those of the page and of the ones before it that it is counted from, and one more. */
-function leavesOfPage({ limit, page, before, after, cursor }: Paging, isDescending: boolean): LeafPart {
+/** Those of the page and of the ones before it that it is counted from. */
+function partOfPage({ limit, page, before, after, cursor }: Paging, isDescending: boolean): ListedPart {
   const [from, to] = isDescending ? [after, before ?? cursor] : [after ?? cursor, before];
   return {
-    ...{ most: (page ?? 1) * limit + 1, isDescending },
+    ...{ most: (page ?? 1) * limit, isDescending },
     ...{ above: from === null ? null : decode32(from), below: to === null ? null : decode32(to) },
   };
 }
@@ -241,82 +287,110 @@ interface FoundList {
   readonly slot: number;
 }
 
-async function findBase(
-  base: Base,
-  kind: Kind,
-  question: Question,
-  parts: ListParts,
-  part: LeafPart,
-): Promise<FoundList> {
-  if ('owner' in base) return ofOwner(base.owner, kind, question, parts, part);
+/** What is in the list, as far as the page needs it: assets with accounts, and compressed ones, each in no order. */
+async function findBase(base: Base, wanted: Wanted, question: Question, parts: ListParts): Promise<FoundList> {
+  if ('owner' in base) return ofOwner(base.owner, wanted, question, parts);
   const hidden = question.options['showUnverifiedCollections'] === true ? 0 : FLAG.unverified;
   if ('authority' in base) {
-    const rows = await ofIndex('authority', base.authority, { kind, part, without: 0 }, parts);
-    return rows === null ? { found: await ofAuthority(base.authority, parts), slot: 0 } : rows;
+    const rows = await ofIndex('authority', base.authority, wanted, 0, parts);
+    return rows ?? { found: await listedOf(await ofAuthority(base.authority, parts), wanted, parts), slot: 0 };
   }
   if ('group' in base) {
-    const rows = await ofIndex('collection', base.group, { kind, part, without: hidden }, parts);
-    if (rows === null) return { found: await ofGroup(base.group, parts), slot: 0 };
-    const leaves =
-      kind === 'fungible' || kind === 'regular' ? NO_LEAVES : await leavesOf('all', 'some', parts, ALL_LEAVES);
-    return joined(rows, leaves, ({ grouping }) =>
-      grouping.some((one) => one.group_value === base.group && (hidden === 0 || one.verified !== false)),
-    );
+    const rows = await ofIndex('collection', base.group, wanted, hidden, parts);
+    if (rows === null) return { found: await listedOf(await ofGroup(base.group, parts), wanted, parts), slot: 0 };
+    const leaves = await leavesOf('all', 'some', parts, {
+      ...wanted,
+      filter: both(wanted.filter, {
+        holds: ({ grouping }) =>
+          grouping.some((one) => one.group_value === base.group && (hidden === 0 || one.verified !== false)),
+        bytes: [decode32(base.group) as Uint8Array],
+      }),
+    });
+    return joined(rows, leaves);
   }
   if ('creator' in base) {
-    const without = base.isVerified ? FLAG.unverified : 0;
-    const rows = await ofIndex('creator', base.creator, { kind, part, without }, parts);
+    const rows = await ofIndex('creator', base.creator, wanted, base.isVerified ? FLAG.unverified : 0, parts);
     if (rows === null)
       throw new IncompleteList(
         `the creator ${base.creator} is not followed (das.follow.creators): without an index no list of a creator is complete`,
       );
-    const leaves =
-      kind === 'fungible' || kind === 'regular' ? NO_LEAVES : await leavesOf('all', 'some', parts, ALL_LEAVES);
-    return joined(rows, leaves, ({ creators }) =>
-      creators.some((one) => one.address === base.creator && (!base.isVerified || one.verified)),
-    );
+    const leaves = await leavesOf('all', 'some', parts, {
+      ...wanted,
+      filter: both(wanted.filter, {
+        holds: ({ creators }) =>
+          creators.some((one) => one.address === base.creator && (!base.isVerified || one.verified)),
+        bytes: [decode32(base.creator) as Uint8Array],
+      }),
+    });
+    return joined(rows, leaves);
   }
   const isFull = question.options['requireFullIndex'] === true;
-  if ('tree' in base) return leavesOf({ tree: decode32(base.tree) as Uint8Array }, 'complete', parts, part);
-  return leavesOf('all', isFull ? 'complete' : 'all', parts, part);
+  if ('tree' in base) return leavesOf({ tree: decode32(base.tree) as Uint8Array }, 'complete', parts, wanted);
+  return leavesOf('all', isFull ? 'complete' : 'all', parts, wanted);
 }
+
+const both = (one: Filter | null, other: Filter): Filter =>
+  one === null
+    ? other
+    : { holds: (asset) => one.holds(asset) && other.holds(asset), bytes: [...one.bytes, ...other.bytes] };
+
+const joined = (one: FoundList, other: FoundList): FoundList => ({
+  found: [...one.found, ...other.found],
+  slot: oldestSlot(one.slot, other.slot),
+});
+
+/** Filtered leaves that are read at once, and those of them that are looked at before other requests have their turn. */
+const LEAVES_PER_READ = 5_000;
+const LEAVES_PER_TURN = 500;
 
 /**
  * Compressed assets. `needs`: `some` those of followed trees, `all` those of all trees whose past is known, `complete` those of all trees.
+ * What is in the list is decided by the metadata as it is stored; it is compared with the leaf when it is shown.
  */
 async function leavesOf(
   by: AssetsBy,
   needs: 'some' | 'all' | 'complete',
   { compressed, config }: ListParts,
-  part: LeafPart,
+  { kind, filter, isBurnt, part }: Wanted,
 ): Promise<FoundList> {
+  if (kind === 'fungible' || kind === 'regular') return NO_LEAVES;
   const longest = config.maxTokenAccounts;
   const most = part.most ?? longest + 1;
-  if (most > longest + 1) throw tooMany(longest);
-  const answer = (await compressed?.list(by, { ...part, most })) ?? null;
-  if (answer !== null && 'withheld' in answer) throw unavailable(answer.withheld);
-  if ((needs === 'all' && answer?.followsAll !== true) || (needs === 'complete' && answer?.isComplete !== true))
-    throw new IncompleteList('not all trees of compressed assets that the list could be of are followed');
-  if (answer === null) return { found: [], slot: 0 };
-  const { assets, slot } = answer;
-  if (assets.length > longest) throw tooMany(longest);
-  const found = assets.map((asset): UnreadLeaf => {
-    if ('withheld' in asset) throw unavailable(asset.withheld);
-    return { kind: 'unread', id: encode32(asset.id), asset, slot };
-  });
-  return { found, slot };
+  if (part.most !== null && most > longest) throw tooMany(longest);
+  const found: UnreadLeaf[] = [];
+  let { above, below } = part;
+  let [oldest, size] = [0, 0];
+  for (;;) {
+    const lacking = most - found.length;
+    size = filter === null ? lacking : Math.min(LEAVES_PER_READ, Math.max(LEAST_READ, lacking, size * 2));
+    const bounds = { above, below, most: size, isDescending: part.isDescending };
+    const answer = (await compressed?.list(by, { ...bounds, isBurnt, bytes: filter?.bytes ?? [] })) ?? null;
+    if (answer !== null && 'withheld' in answer) throw unavailable(answer.withheld);
+    if ((needs === 'all' && answer?.followsAll !== true) || (needs === 'complete' && answer?.isComplete !== true))
+      throw new IncompleteList('not all trees of compressed assets that the list could be of are followed');
+    if (answer === null) return NO_LEAVES;
+    const { assets, slot } = answer;
+    oldest = oldestSlot(oldest, slot);
+    for (const [at, asset] of assets.entries()) {
+      if (at % LEAVES_PER_TURN === LEAVES_PER_TURN - 1) await nextTurn();
+      if ('withheld' in asset) throw unavailable(asset.withheld);
+      if (filter === null || isInList(asset, slot, filter))
+        found.push({ kind: 'unread', id: encode32(asset.id), asset, slot });
+      if (found.length > longest) throw tooMany(longest);
+      if (found.length === most) return { found, slot: oldest };
+    }
+    const last = assets.at(-1);
+    if (assets.length < size || last === undefined || 'withheld' in last) return { found, slot: oldest };
+    if (part.isDescending) below = last.id;
+    else above = last.id;
+  }
 }
 
-/** The assets of the index, and those of the leaves that fit. */
-async function joined(rows: FoundList, leaves: FoundList, holds: Filter): Promise<FoundList> {
-  const fitting: Item[] = [];
-  for (const [at, one] of leaves.found.entries()) {
-    if (at % LEAVES_PER_TURN === LEAVES_PER_TURN - 1) await nextTurn();
-    const leaf = one.kind === 'unread' ? leafOf(one.asset, one.slot) : null;
-    const asset = leaf === null ? null : assetOf(leaf, null, 0, FACTS);
-    if (leaf !== null && asset !== null && holds(asset)) fitting.push(leaf);
-  }
-  return { found: [...rows.found, ...fitting], slot: oldestSlot(rows.slot, leaves.slot) };
+function isInList(asset: CompressedAsset, slot: number, { holds }: Filter): boolean {
+  const metadata = storedMetadata(asset.metadata, asset.version);
+  if (metadata === null) throw unfit();
+  const shown = assetOf({ kind: 'leaf', id: '', asset, metadata, slot }, null, slot, FACTS);
+  return shown !== null && holds(shown);
 }
 
 const LISTS_OF = {
@@ -330,9 +404,12 @@ const LISTS_OF = {
 async function ofIndex(
   follow: keyof typeof LISTS_OF,
   key: string,
-  { kind, part, without }: { readonly kind: Kind; readonly part: LeafPart; readonly without: number },
-  { index, config }: ListParts,
+  wanted: Wanted,
+  without: number,
+  parts: ListParts,
 ): Promise<FoundList | null> {
+  const { kind, filter, part } = wanted;
+  const { index, config } = parts;
   const state = (await index?.stateOf(follow, key)) ?? null;
   if (index === null || state === null) return null;
   if (state === 'filling') {
@@ -341,25 +418,27 @@ async function ofIndex(
   }
   if (kind === 'compressed') return NO_LEAVES;
   const longest = config.maxTokenAccounts;
-  const most = Math.min(part.most ?? longest + 1, longest + 1);
+  // Which of them a filter leaves is not known yet.
+  const most = Math.min((filter === null ? part.most : null) ?? longest + 1, longest + 1);
   // Read before the list, which may be newer.
   const slot = await index.slot();
   const ids = await index.list(LISTS_OF[follow], key, {
-    ...{ most, isDescending: part.isDescending === true, above: part.above ?? null, below: part.below ?? null },
+    ...{ ...part, most },
     without: without | (kind === 'fungible' || kind === 'all' ? 0 : FLAG.fungible),
     having: kind === 'fungible' ? FLAG.fungible : 0,
   });
   if (ids.length > longest) throw tooMany(longest);
-  return { found: ids.map((id) => ({ kind: 'row', id })), slot };
+  const rows = ids.map((id) => ({ kind: 'row', id }) as const);
+  return { found: await listedOf(rows, wanted, parts, true), slot };
 }
 
 const beingRead = (follow: string, key: string) =>
   unavailable(`the ${follow} ${key} is followed, and its assets are still being read`);
 
 const NO_LEAVES: FoundList = { found: [], slot: 0 };
-const LEAVES_PER_TURN = 100;
 
 const unavailable = (why: string) => new RpcError('unavailable', { message: why, details: why });
+const unfit = () => unavailable('the metadata of a compressed asset does not fit its leaf');
 
 const tooMany = (most: number) =>
   new IncompleteList(`the list is longer than ${most} assets, which is das.maxTokenAccounts`);
@@ -371,13 +450,8 @@ async function nativeBalance(owner: string, { source, prices }: ListParts): Prom
 }
 
 /** Tokens, NFTs and Core assets by their accounts, and the compressed assets of followed trees. */
-async function ofOwner(
-  owner: string,
-  kind: Kind,
-  { options }: Question,
-  parts: ListParts,
-  part: LeafPart,
-): Promise<FoundList> {
+async function ofOwner(owner: string, wanted: Wanted, { options }: Question, parts: ListParts): Promise<FoundList> {
+  const { kind } = wanted;
   const { source, config } = parts;
   const key = decode32(owner) as Uint8Array;
   const wantsTokens = kind === 'fungible' || kind === 'all';
@@ -396,9 +470,7 @@ async function ofOwner(
     wantsCore && isFollowed
       ? parts.index?.list(LIST.owner, owner, { most: config.maxTokenAccounts + 1, having: FLAG.core })
       : [],
-    kind === 'fungible' || kind === 'regular'
-      ? NO_LEAVES
-      : leavesOf({ owner: key }, options['requireFullIndex'] === true ? 'complete' : 'some', parts, part),
+    leavesOf({ owner: key }, options['requireFullIndex'] === true ? 'complete' : 'some', parts, wanted),
   ]);
   if (accounts.length + (rows?.length ?? 0) > config.maxTokenAccounts) throw tooMany(config.maxTokenAccounts);
   const holders = new Map<string, NonNullable<MintAccounts['holder']>>();
@@ -412,14 +484,13 @@ async function ofOwner(
     const largest = before !== undefined && before.amount > amount ? before : { address, owner, delegate, isFrozen };
     holders.set(held.mint, { ...largest, amount: amount + (before?.amount ?? 0n) });
   }
-  const mints = await findAccounts([...holders.keys()], source, holders);
   const found: Item[] = [
-    ...mints.map((one): Found => (one.kind === 'mint' ? { ...one, listedFor: owner } : one)),
+    ...Array.from(holders, ([id, holder]) => ({ kind: 'row', id, holder }) as const),
     ...(await coreOf(core, source)),
-    ...(await findAccounts(rows ?? [], source)),
-    ...leaves.found,
+    ...(rows ?? []).map((id) => ({ kind: 'row', id }) as const),
   ];
-  return { found, slot: oldestSlot(indexSlot, leaves.slot) };
+  const listed = await listedOf(found, wanted, parts);
+  return { found: [...listed, ...leaves.found], slot: oldestSlot(indexSlot, leaves.slot) };
 }
 
 const CORE_OWNER_AT = 1;
@@ -437,8 +508,8 @@ function coreAssets(by: number, key: Uint8Array, { source }: ListParts) {
 const MOST_SEARCHES = 100;
 
 /** Core assets and collections, the assets in these collections, and all that has Metaplex metadata. */
-async function ofAuthority(authority: string, parts: ListParts): Promise<Found[]> {
-  const { source, config, options } = parts;
+async function ofAuthority(authority: string, parts: ListParts): Promise<Item[]> {
+  const { source, config } = parts;
   const key = decode32(authority) as Uint8Array;
   if (authority === SYSTEM_PROGRAM) throw new IncompleteList('the System program is no authority');
   if (!config.listCore) throw new IncompleteList('assets of an authority need das.listCore');
@@ -464,8 +535,7 @@ async function ofAuthority(authority: string, parts: ListParts): Promise<Found[]
   const core = [...own, ...collections, ...inside.flat()];
   if (core.length + metadata.length > config.maxTokenAccounts) throw tooMany(config.maxTokenAccounts);
   const mints = metadata.flatMap(({ account: bytes }) => decodeMetadata(bytes).value?.mint ?? []);
-  const found = await findAccounts(mints, source);
-  return [...(await coreOf(core, source)), ...found.map((one) => withHolder(one, options))];
+  return [...(await coreOf(core, source)), ...[...new Set(mints)].map((id) => ({ kind: 'row', id }) as const)];
 }
 
 /** A Core collection counts its assets, compressed ones too, so it shows whether the list is complete. */
@@ -505,7 +575,8 @@ export async function grouping(question: Question, parts: ListParts): Promise<ob
     throw new IncompleteList(
       `${collection} is no Core collection, and not followed (das.follow.collections): without an index no other group is counted`,
     );
-  const members = await findBase({ group: collection }, 'nonFungible', question, parts, ALL_LEAVES);
+  const wanted: Wanted = { kind: 'nonFungible', filter: null, isBurnt: false, part: WHOLE };
+  const members = await findBase({ group: collection }, wanted, question, parts);
   const asset = found === undefined ? null : assetOf(found, null, source.slot, FACTS);
   const name = asset?.content.metadata['name'];
   return { group_key: 'collection', group_name: name ?? '', group_size: members.found.length };
@@ -598,7 +669,8 @@ const SEARCH_MEMBERS = new Set<string>([
 /** Null without filters; those of `known` members are left out. */
 function readFilter(question: Question, known: readonly string[]): Filter | null {
   const { member, invalid } = question;
-  const filters: Filter[] = Object.entries(VALUES).flatMap(([name, [type, read]]) => {
+  const bytes: Uint8Array[] = [];
+  const filters: Filter['holds'][] = Object.entries(VALUES).flatMap(([name, [type, read]]) => {
     const wanted = member(name);
     if (wanted === undefined) return [];
     if (type === 'key') readKey(wanted, question);
@@ -610,6 +682,7 @@ function readFilter(question: Question, known: readonly string[]): Filter | null
     throw invalid('searchAssets: creatorVerified must be true or false');
   if (creator !== undefined || verified !== undefined) {
     const address = creator === undefined ? null : readKey(creator, question);
+    if (address !== null) bytes.push(decode32(address) as Uint8Array);
     filters.push(({ creators }) =>
       creators.some(
         (one) => (address === null || one.address === address) && (verified === undefined || one.verified === verified),
@@ -631,11 +704,12 @@ function readFilter(question: Question, known: readonly string[]): Filter | null
   ];
   for (const list of lists) {
     const wanted = new Set(list);
+    if (list.length === 1) bytes.push(decode32(list[0] as string) as Uint8Array);
     filters.push((asset) =>
       asset.grouping.some(({ group_value, verified: holds }) => holds !== false && wanted.has(group_value)),
     );
   }
-  return filters.length === 0 ? null : (asset) => filters.every((holds) => holds(asset));
+  return filters.length === 0 ? null : { holds: (asset) => filters.every((holds) => holds(asset)), bytes };
 }
 
 const MOST_COLLECTIONS = 1_000;

@@ -69,6 +69,8 @@ export interface AssetsPart {
   readonly below?: Uint8Array | null;
   /** Burnt assets, of their last owners, instead of those that are in their trees. */
   readonly isBurnt?: boolean;
+  /** Only assets whose metadata has each of these bytes in it, and those whose metadata is not known. */
+  readonly bytes?: readonly Uint8Array[];
 }
 
 export interface AssetsFound {

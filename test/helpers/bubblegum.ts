@@ -2,7 +2,7 @@
 import { keccak_256 } from '@noble/hashes/sha3.js';
 import { encode, encode32, encode64 } from '../../src/lib/base58.ts';
 import { hashLeaf, type LeafSchema } from '../../src/solana/concurrent/decode-concurrent.ts';
-import { writeLeafMetadata } from '../../src/solana/concurrent/leaf-metadata.ts';
+import { type LeafMetadata, writeLeafMetadata } from '../../src/solana/concurrent/leaf-metadata.ts';
 import { assetId, treeAuthority } from '../../src/solana/concurrent/tree.ts';
 import { readJsonFixture } from './fixtures.ts';
 
@@ -205,6 +205,7 @@ export function mintOf(
   leaf: number,
   owner: number,
   name: string,
+  { collection = null, creators = [] }: Partial<Pick<LeafMetadata, 'collection' | 'creators'>> = {},
 ): { readonly schema: LeafSchema; readonly data: Uint8Array } {
   const bytes = writeLeafMetadata({
     ...{
@@ -216,12 +217,18 @@ export function mintOf(
       primarySaleHappened: true,
       isMutable: true,
     },
-    ...{ editionNonce: null, tokenStandard: 0, collection: null, uses: null, tokenProgram: 0, creators: [] },
+    ...{ editionNonce: null, tokenStandard: 0, collection, uses: null, tokenProgram: 0, creators },
   });
   const hashes = {
     dataHash: keccak(keccak_256(bytes), Buffer.of(250, 0)),
-    creatorHash: keccak_256(new Uint8Array(0)),
-    more: { collectionHash: keccak_256(new Uint8Array(32)), assetDataHash: keccak_256(new Uint8Array(0)), flags: 0 },
+    creatorHash: keccak_256(
+      Buffer.concat(creators.flatMap((one) => [one.address, Buffer.of(Number(one.verified), one.share)])),
+    ),
+    more: {
+      collectionHash: keccak_256(collection?.key ?? new Uint8Array(32)),
+      assetDataHash: keccak_256(new Uint8Array(0)),
+      flags: 0,
+    },
   };
   const schema = { ...schemaOf(assetId(tree, BigInt(leaf)), BigInt(leaf), owner, 2), ...hashes };
   // Without asset data and without its schema.

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { sql } from 'kysely';
 import { encode32 } from '../../../src/lib/base58.ts';
 import { equalBytes } from '../../../src/lib/equal-bytes.ts';
@@ -28,6 +29,9 @@ const CHANGES_PER_READ = 1_000;
 /** Assets of one list that are looked at, shown or not, and how many are read at once. */
 const MOST_LOOKED_AT = 200_000;
 const ASSETS_PER_READ = 1_000;
+/** The same where the store looks for bytes in their metadata. */
+const MOST_SEARCHED = 2_000_000;
+const SEARCHED_PER_READ = 5_000;
 
 interface Row extends AssetRow {
   readonly key: Uint8Array;
@@ -42,13 +46,20 @@ export interface AssetIndexParts {
   readonly trees: readonly Uint8Array[] | 'all';
   /** The newest slot whose block was passed over and is not indexed; null: none. */
   readonly missingTo: (db: Db) => Promise<number | null>;
+  /** Assets that one read looks for bytes in; tests need few. */
+  readonly searchedPerRead?: number;
 }
 
 /**
  * What the index knows of compressed NFTs, for the asset API. A tree is known up to the slot of its newest change, or of its last look-up
  * on the chain: while a block above that slot is missing, it may have changed there, and its assets are withheld.
  */
-export function createAssetIndex({ store, trees: followed, missingTo }: AssetIndexParts): CompressedAssets {
+export function createAssetIndex({
+  store,
+  trees: followed,
+  missingTo,
+  searchedPerRead = SEARCHED_PER_READ,
+}: AssetIndexParts): CompressedAssets {
   const followsAll = followed === 'all';
   return {
     async find(ids) {
@@ -76,7 +87,9 @@ export function createAssetIndex({ store, trees: followed, missingTo }: AssetInd
         if (lacking !== null && (ofTree || !followsAll)) return withheld(lacking);
         if (tree === undefined) return null;
         const isWhole = followsAll && lacking === null && missing === null && (await startsWithChain(db));
-        const assets = await partOf(db, by, tree?.id ?? null, part, missing, followsAll && !ofTree);
+        const leavesOut = followsAll && !ofTree;
+        const parts = { db, dialect: store.dialect, tree: tree?.id ?? null, missing, leavesOut, searchedPerRead };
+        const assets = await partOf(by, part, parts);
         return { assets, followsAll, isComplete: ofTree || isWhole };
       });
       return value === null || 'withheld' in value ? value : { slot, ...value };
@@ -108,38 +121,72 @@ export function createAssetIndex({ store, trees: followed, missingTo }: AssetInd
 
 const FIRST_CHANGE = { ascending: true, limit: 1, skip: 0, cursor: null, after: null, before: null } as const;
 
-/** A part of a list, in the order of the ids. Withheld assets count, unless they are left out. */
+interface PartParts {
+  readonly db: Db;
+  readonly dialect: Store['dialect'];
+  readonly tree: number | null;
+  readonly missing: number | null;
+  /** Withheld assets are left out; otherwise they count. */
+  readonly leavesOut: boolean;
+  readonly searchedPerRead: number;
+}
+
+/** A part of a list, in the order of the ids. */
 async function partOf(
-  db: Db,
   by: AssetsBy,
-  tree: number | null,
-  { most, isDescending = false, above = null, below = null, isBurnt = false }: AssetsPart,
-  missing: number | null,
-  leavesOut: boolean,
+  { most, isDescending = false, above = null, below = null, isBurnt = false, bytes = [] }: AssetsPart,
+  { db, dialect, tree, missing, leavesOut, searchedPerRead }: PartParts,
 ): Promise<readonly (CompressedAsset | WithheldAsset)[]> {
   const assets: (CompressedAsset | WithheldAsset)[] = [];
+  const isSearch = bytes.length > 0;
   let [from, to, lookedAt] = [above, below, 0];
-  while (assets.length < most && lookedAt < MOST_LOOKED_AT) {
+  const next = () => {
     let query = rowsOf(db).where('a.state', '=', sql.lit(isBurnt ? LEAF_STATE.burnt : LEAF_STATE.present));
     if (tree !== null) query = query.where('a.tree', '=', tree);
     if (by !== 'all' && 'owner' in by) query = query.where('a.owner', '=', by.owner);
     if (from !== null) query = query.where('a.id', '>', from);
     if (to !== null) query = query.where('a.id', '<', to);
-    const limit = Math.min(ASSETS_PER_READ, most - assets.length);
-    const rows = await query
-      .orderBy('a.id', isDescending ? 'desc' : 'asc')
-      .limit(limit)
-      .execute();
-    lookedAt += rows.length;
-    for (const { shown } of await show(db, rows, missing)) if (!leavesOut || !('withheld' in shown)) assets.push(shown);
-    const last = rows.at(-1)?.id;
-    if (rows.length < limit || last === undefined) return assets;
+    return query.orderBy('a.id', isDescending ? 'desc' : 'asc');
+  };
+  while (assets.length < most && lookedAt < (isSearch ? MOST_SEARCHED : MOST_LOOKED_AT)) {
+    const limit = isSearch ? searchedPerRead : Math.min(ASSETS_PER_READ, most - assets.length);
+    let query = next();
+    let last: Uint8Array | undefined;
+    if (isSearch) {
+      // The store looks for the bytes in so many of the next ones: those without them are not read.
+      const place = next()
+        .clearSelect()
+        .select('a.id')
+        .offset(limit - 1)
+        .limit(1);
+      last = (await place.executeTakeFirst())?.id;
+      if (last !== undefined) query = query.where('a.id', isDescending ? '>=' : '<=', last);
+      for (const one of bytes) query = query.where(hasBytes(dialect, one));
+    }
+    const rows = await query.limit(limit).execute();
+    const isEnd = isSearch ? last === undefined : rows.length < limit;
+    lookedAt += isSearch ? limit : rows.length;
+    for (const { shown } of await show(db, rows, missing))
+      if (assets.length < most && (!leavesOut || !('withheld' in shown))) assets.push(shown);
+    last ??= rows.at(-1)?.id;
+    if (isEnd || last === undefined || assets.length === most) return assets;
     if (isDescending) to = last;
     else from = last;
+    // A search takes long: other requests come in between.
+    if (isSearch) await nextTurn();
   }
-  if (assets.length < most) throw new RpcError('unavailable', { details: 'too many assets of the list are withheld' });
-  return assets;
+  if (assets.length === most) return assets;
+  const why = isSearch
+    ? `the list is one of more than ${MOST_SEARCHED} compressed assets`
+    : 'too many assets of the list are withheld';
+  throw new RpcError('unavailable', { message: why, details: why });
 }
+
+/** Metadata that has these bytes, or that is not known. */
+const hasBytes = (dialect: Store['dialect'], bytes: Uint8Array) =>
+  dialect === 'sqlite'
+    ? sql<boolean>`(m.body is null or instr(m.body, ${bytes}) > 0)`
+    : sql<boolean>`(m.body is null or position(${bytes}::bytea in m.body) > 0)`;
 
 const treeOf = (db: Db, key: Uint8Array) =>
   db

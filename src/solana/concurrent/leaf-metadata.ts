@@ -165,9 +165,13 @@ function fittingBytes(metadata: LeafMetadata, { version, dataHash, creatorHash, 
   return more === null || equalBytes(keccak_256(collection), more.collectionHash) ? bytes : null;
 }
 
+/** The metadata in these bytes, whose hash is not looked at: it may decide what is shown, and is not shown. Null if they cannot be read. */
+export const storedMetadata = (bytes: Uint8Array, version: 1 | 2): LeafMetadata | null =>
+  tolerant(() => readLeafMetadata(createByteReader(bytes), version));
+
 /** The metadata in these bytes, if the leaf has their hashes; null otherwise. */
 export function metadataOfLeaf(bytes: Uint8Array, leaf: LeafHashes): LeafMetadata | null {
-  const metadata = tolerant(() => readLeafMetadata(createByteReader(bytes), leaf.version));
+  const metadata = storedMetadata(bytes, leaf.version);
   return metadata !== null && fittingBytes(metadata, leaf) !== null ? metadata : null;
 }
 

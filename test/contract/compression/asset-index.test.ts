@@ -9,7 +9,7 @@ import { createAssetIndex } from '../../../plugins/compression/rpc/asset-index.t
 import { absentNote, type Db, NOTES, writeNote } from '../../../plugins/compression/store/tables.ts';
 import { createHashing } from '../../../plugins/compression/trees/hashing.ts';
 import { type DasConfig, dasConfig } from '../../../plugins/das/config.ts';
-import { searchAssets } from '../../../plugins/das/lists.ts';
+import { type ListParts, searchAssets } from '../../../plugins/das/lists.ts';
 import { readQuestion } from '../../../plugins/das/params.ts';
 import { followedTrees } from '../../../plugins/wallet/balances/nfts.ts';
 import { abandonGap, createGapBook, recordGap } from '../../../src/chain/gaps.ts';
@@ -23,6 +23,7 @@ import { createModelTree, type ModelTree, mintOf, treeTransaction } from '../../
 import { type CnftBed, createCnftBed } from '../../helpers/cnft-bed.ts';
 import { recordedSource } from '../../helpers/das-recorded.ts';
 import { createMemoryLog } from '../../helpers/memory-log.ts';
+import { createSfc32 } from '../../helpers/sfc32.ts';
 import { eachStore } from '../../helpers/store.ts';
 
 const keyOf = (byte: number): Uint8Array => new Uint8Array(32).fill(byte);
@@ -345,16 +346,7 @@ eachStore('the index of compressed assets', (engine) => {
     const life = live(Array.from({ length: 8 }, (_, leaf) => ({ tree: 0, leaf, owner: 21, isBurn: false })));
     await play(bed, life.blocks);
     const ids = sorted(life.present, () => true);
-    const config = Value.Default(dasConfig, {}) as DasConfig;
-    const parts = {
-      ...{ source: { ...recordedSource({ name: '', accounts: [], transactions: [], requests: [] }), slot: 0 } },
-      ...{ compressed: createAssetIndex({ store, trees: 'all', missingTo: async () => null }), documents: undefined },
-      ...{ prices: undefined, documentWaitMs: 0, config, index: null },
-      options: {
-        ...{ dialect: 'hosted' as const, showFungible: false, showCollectionMetadata: false },
-        showUnverifiedCollections: false,
-      },
-    };
+    const parts = listParts(store);
     const ask = async (more: object) => {
       const question = readQuestion({ tree: encode32(keyOf(220)), limit: 3, ...more }, 'hosted');
       return (await searchAssets(question, parts)) as {
@@ -407,9 +399,133 @@ eachStore('the index of compressed assets', (engine) => {
     });
     assert.equal((await ask({ page: 2 })).items.length, 3);
     await assert.rejects(ask({ page: 3 }), /does not fit its leaf/);
-    await assert.rejects(ask({ page: 1, royaltyAmount: 250 }), /does not fit its leaf/);
+    assert.equal((await ask({ page: 2, royaltyAmount: 250 })).items.length, 3);
+    await assert.rejects(ask({ page: 3, royaltyAmount: 250 }), /does not fit its leaf/);
+  });
+
+  test('filtered lists are those of all metadata, whatever the pages, and show none that does not fit its leaf', async (t) => {
+    const store = await engine.store(t);
+    const bed = await createCnftBed(store);
+    const random = createSfc32(23);
+    // A collection that is also a creator: its bytes alone do not decide.
+    const people = [keyOf(101), keyOf(102), keyOf(103)];
+    const leaves = Array.from({ length: 60 }, (_, leaf) => {
+      const group = [null, keyOf(101), keyOf(104)][random.below(3)]!;
+      const creators = people.flatMap((address) =>
+        random.below(2) === 0 ? [] : [{ address, verified: random.below(2) === 0, share: 50 }],
+      );
+      const collection = group === null ? null : { key: group, verified: true };
+      return {
+        ...mintOf(keyOf(222), leaf, 20 + random.below(2), `Leaf ${leaf}`, { collection, creators }),
+        group,
+        creators,
+      };
+    });
+    const tree = createModelTree(keyOf(222), 6);
+    await bed.apply(1, [treeTransaction(1, 1, [{ call: 'start', tree: tree.key, told: tree.started() }])]);
+    for (const [at, { schema, data }] of leaves.entries()) {
+      const told = tree.set(at, hashLeaf(schema));
+      await bed.apply(2 + at, [
+        treeTransaction(2 + at, 2 + at, [{ call: 'replace', tree: tree.key, told, schema, data }]),
+      ]);
+    }
+    const parts = listParts(store);
+    const ask = async (more: object) =>
+      (await searchAssets(readQuestion({ ...more }, 'hosted'), parts)) as { items: { id: string }[]; cursor?: string };
+    const idsWith = (holds: (leaf: (typeof leaves)[number]) => boolean) =>
+      leaves
+        .filter(holds)
+        .map(({ schema }) => schema.id)
+        .sort(Buffer.compare)
+        .map((id) => encode32(id));
+    const isOf = (byte: number) => (leaf: (typeof leaves)[number]) => leaf.group?.[0] === byte;
+    const made = (byte: number, verified: readonly boolean[]) => (leaf: (typeof leaves)[number]) =>
+      leaf.creators.some((one) => one.address[0] === byte && verified.includes(one.verified));
+    const inTree = { tree: encode32(tree.key) };
+    const lists: [object, string[]][] = [
+      [{ ...inTree, grouping: ['collection', encode32(keyOf(101))] }, idsWith(isOf(101))],
+      [{ ...inTree, grouping: ['collection', encode32(keyOf(103))] }, []],
+      [
+        { compressed: true, collections: [101, 104].map((byte) => encode32(keyOf(byte))) },
+        idsWith((one) => one.group !== null),
+      ],
+      [{ ...inTree, creatorAddress: encode32(keyOf(101)) }, idsWith(made(101, [true, false]))],
+      [{ ...inTree, creatorAddress: encode32(keyOf(102)), creatorVerified: true }, idsWith(made(102, [true]))],
+      [
+        {
+          ownerAddress: encode32(keyOf(21)),
+          grouping: ['collection', encode32(keyOf(104))],
+          tokenType: 'compressedNft',
+        },
+        idsWith((one) => isOf(104)(one) && one.schema.owner[0] === 21),
+      ],
+      [
+        { ...inTree, name: 'Leaf 7', ownerAddress: encode32(leaves[7]!.schema.owner) },
+        [encode32(leaves[7]!.schema.id)],
+      ],
+    ];
+    for (const [members, ids] of lists) {
+      for (const sortDirection of ['asc', 'desc']) {
+        const seen: string[] = [];
+        for (let cursor: string | undefined; ; ) {
+          const sortBy = { sortBy: 'id', sortDirection };
+          const page = await ask({ ...members, limit: 7, sortBy, ...(cursor === undefined ? {} : { cursor }) });
+          seen.push(...page.items.map(({ id }) => id));
+          cursor = page.cursor;
+          if (cursor === undefined) break;
+        }
+        assert.deepEqual(seen, sortDirection === 'asc' ? ids : ids.toReversed(), JSON.stringify(members));
+      }
+      const { items } = await ask({ ...members, limit: 4, page: 2 });
+      assert.deepEqual(
+        items.map(({ id }) => id),
+        ids.slice(4, 8),
+        JSON.stringify(members),
+      );
+    }
+    // The metadata of one leaf is replaced by that of another: what the list would show of it is a lie.
+    const [members, ids] = lists[0]!;
+    const [liar, honest] = [2, 5].map((at) => leaves.find(({ schema }) => encode32(schema.id) === ids[at])!);
+    await store.write(async (tx) => {
+      const db = tx.db as Db;
+      const of = (leaf: typeof liar) => ['hash', '=', leaf!.schema.dataHash] as const;
+      const { body } = await db
+        .selectFrom('compression_metadata')
+        .select('body')
+        .where(...of(honest))
+        .executeTakeFirstOrThrow();
+      await db
+        .updateTable('compression_metadata')
+        .set({ body })
+        .where(...of(liar))
+        .execute();
+    });
+    await assert.rejects(ask({ ...members, limit: 3 }), /does not fit its leaf/);
+    assert.deepEqual(
+      (await ask({ ...members, limit: 3, page: 2 })).items.map(({ id }) => id),
+      ids.slice(3, 6),
+    );
   });
 });
+
+/** What a list is read from; all trees are followed. */
+function listParts(store: Store): ListParts {
+  return {
+    ...{ source: { ...recordedSource({ name: '', accounts: [], transactions: [], requests: [] }), slot: 0 } },
+    compressed: createAssetIndex({ store, trees: 'all', missingTo: async () => null, searchedPerRead: 7 }),
+    ...{
+      documents: undefined,
+      prices: undefined,
+      documentWaitMs: 0,
+      config: Value.Default(dasConfig, {}) as DasConfig,
+      index: null,
+    },
+    options: {
+      ...{ dialect: 'hosted' as const, showFungible: false, showCollectionMetadata: false },
+      showUnverifiedCollections: false,
+    },
+  };
+}
 
 const PAGE = { ascending: false, limit: 10, skip: 0, cursor: null, after: null, before: null } as const;
 

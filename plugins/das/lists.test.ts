@@ -1,0 +1,74 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Value } from '@sinclair/typebox/value';
+import { encode32 } from '../../src/lib/base58.ts';
+import { TOKEN_PROGRAM } from '../../src/solana/addresses.ts';
+import { recordedSource } from '../../test/helpers/das-recorded.ts';
+import { createSfc32 } from '../../test/helpers/sfc32.ts';
+import { type DasConfig, dasConfig } from './config.ts';
+import { assetsByOwner } from './lists.ts';
+import { readQuestion } from './params.ts';
+
+const TOKENS = 400;
+
+test('an owner of many tokens: a page reads no more mints than it needs, and all pages are the whole list', async () => {
+  const random = createSfc32(23);
+  const key = () => random.fill(new Uint8Array(32));
+  const owner = key();
+  const mints = Array.from({ length: TOKENS }, key).sort(Buffer.compare);
+  // One token of these first ones is a part of many: they are no NFTs, which only their mints say.
+  const isFungible = (at: number) => at < 130 || at % 7 === 0;
+  const accounts = mints.flatMap((mint, at) => {
+    const [mintBytes, held] = [Buffer.alloc(82), Buffer.alloc(165)];
+    mintBytes.writeBigUInt64LE(isFungible(at) ? 1_000n : 1n, 36);
+    mintBytes.set([isFungible(at) ? 6 : 0, 1], 44);
+    held.set([...mint, ...owner, 1]);
+    held[108] = 1;
+    const of = (pubkey: Uint8Array, data: Buffer) => ({
+      ...{ pubkey: encode32(pubkey), slot: 1, owner: TOKEN_PROGRAM, lamports: 1, dataBase64: data.toString('base64') },
+    });
+    return [of(mint, mintBytes), of(key(), held)];
+  });
+  const chain = recordedSource({ name: '', accounts, transactions: [], requests: [] });
+  const nfts = mints.flatMap((mint, at) => (isFungible(at) ? [] : [encode32(mint)]));
+  let asked = 0;
+  const parts = {
+    source: {
+      ...chain,
+      slot: 1,
+      accounts: (keys: readonly string[]) => {
+        asked += keys.length;
+        return chain.accounts(keys);
+      },
+    },
+    ...{ compressed: undefined, documents: undefined, prices: undefined, documentWaitMs: 0, index: null },
+    config: { ...(Value.Default(dasConfig, {}) as DasConfig), listCore: false },
+    options: {
+      ...{ dialect: 'hosted' as const, showFungible: false, showCollectionMetadata: false },
+      showUnverifiedCollections: false,
+    },
+  };
+  const page = async (members: object) => {
+    asked = 0;
+    const question = readQuestion({ ownerAddress: encode32(owner), ...members }, 'hosted');
+    const { items, cursor } = (await assetsByOwner(question, parts)) as { items: { id: string }[]; cursor?: string };
+    return { ids: items.map(({ id }) => id), cursor };
+  };
+  assert.deepEqual((await page({})).ids, nfts);
+  for (const sortDirection of ['asc', 'desc']) {
+    const seen: string[] = [];
+    for (let cursor: string | undefined; ; ) {
+      const sortBy = { sortBy: 'id', sortDirection };
+      const next = await page({ limit: 50, sortBy, ...(cursor === undefined ? {} : { cursor }) });
+      seen.push(...next.ids);
+      cursor = next.cursor;
+      if (cursor === undefined) break;
+    }
+    assert.deepEqual(seen, sortDirection === 'asc' ? nfts : nfts.toReversed());
+  }
+  assert.deepEqual((await page({ page: 3, limit: 50 })).ids, nfts.slice(100, 150));
+  const last = { sortBy: { sortBy: 'id', sortDirection: 'desc' }, limit: 10 };
+  assert.deepEqual((await page(last)).ids, nfts.toReversed().slice(0, 10));
+  // A mint, its metadata and its edition each.
+  assert.equal(asked, 100 * 3);
+});
