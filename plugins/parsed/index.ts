@@ -7,6 +7,7 @@ import { tokenNames } from '../../src/ports/token-names.ts';
 import { createWords } from '../../src/solana/parsers/words.ts';
 import { createParsedTransactions } from './board.ts';
 import { parsedConfig } from './config.ts';
+import { explainCommand } from './explain.ts';
 import { createInterfaces } from './interfaces.ts';
 import { historyRoute, scanRoute, transactionsRoute } from './routes.ts';
 import { forgetUploads, migrations } from './store.ts';
@@ -46,6 +47,7 @@ export default definePlugin({
     ctx.provide(parsedTransactions, createParsedTransactions({ interfaces, ownOf, words, random }));
     if (chain() === null) return;
     const elements = { interfaces, ownOf, words };
+    ctx.command(explainCommand({ fetch, elements }));
     for (const route of uploadRoutes({ store, clock, config })) ctx.http.route(route);
     ctx.http.route(transactionsRoute({ config, fetch, elements }));
     const open = ctx.use(addressWalks);

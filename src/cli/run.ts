@@ -184,7 +184,8 @@ function toCliCommand(command: PluginCommand, assembly: OfflineAssembly): CliCom
     }
     return EXIT.ok;
   };
-  return { path: command.path, summary: command.summary, options: command.options, load: async () => ({ run }) };
+  const { path, summary, argument, options } = command;
+  return { path, summary, options, ...(argument !== undefined && { argument }), load: async () => ({ run }) };
 }
 
 function refuseBesideDaemon(dataDir: string): void {

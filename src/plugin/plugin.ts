@@ -200,6 +200,8 @@ export interface Command {
   /** `['keys', 'create']` */
   readonly path: readonly string[];
   readonly summary: string;
+  /** One positional argument, which is required; its value is among the options. */
+  readonly argument?: { readonly name: string; readonly description: string };
   readonly options: readonly CommandOption[];
   /** Refused while a daemon of this data folder runs; default false. */
   readonly needsStoppedDaemon?: boolean;

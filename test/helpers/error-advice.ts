@@ -119,6 +119,11 @@ export const ADVICE: Readonly<Record<string, string>> = {
     '`parhelion wallet follow` indexes it anyway; otherwise raise `wallet.limits.transactionsPerMinute`.',
   WALLET_TOO_LARGE: '`parhelion wallet follow` indexes it anyway; otherwise raise `wallet.limits.transactions`.',
   WALLET_TOO_MANY_NEW: 'Repeat the request after `Retry-After`, or raise `newWalletsPerMinute` of the plan.',
+  PARSED_NOT_FOUND:
+    'Compare the signature and the network. A new transaction is found once it is confirmed; old ones need an upstream with a whole history.',
+  PARSED_UNAVAILABLE: '`parhelion doctor` checks the upstreams; then run the command again.',
+  PARSED_UNREADABLE: 'Report it with the signature.',
+  PARSED_USAGE: '`--help` of the command shows its values.',
   WALLET_UNKNOWN: '`parhelion wallet follow` indexes it.',
   WEBHOOKS_LISTEN: 'Choose another address or port.',
   WEBHOOKS_NO_OUTBOX: 'Report it.',

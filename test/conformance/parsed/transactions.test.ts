@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { ParsedTransaction } from '../../../src/solana/idl/parse-transaction.ts';
-import { startDaemon, type TestDaemon } from '../../helpers/daemon.ts';
+import { runCommand, startDaemon, type TestDaemon } from '../../helpers/daemon.ts';
 import { readJsonFixture, skipWithoutFixtures } from '../../helpers/fixtures.ts';
 import { type CaseTransaction, idlText, instructionFault } from '../../helpers/parsed-cases.ts';
 import { type NodeTransaction, type ParsedNode, startParsedNode } from './parsed-node.ts';
@@ -177,5 +177,58 @@ describe('parsed events', { skip: skipWithoutFixtures }, () => {
       assert.match(json.error, reason);
     }
     assert.deepEqual(await post({ transactions: [] }), { status: 200, json: [] });
+  });
+
+  test('explain prints the same in the terminal, as a tree of instructions; what is wrong has an exit code', async () => {
+    const explain = async (...args: string[]) => await runCommand(['explain', ...args, '--config', daemon.configFile]);
+    const at = cases.findIndex(
+      ({ meta, expected }) =>
+        (meta['innerInstructions'] as readonly unknown[]).length > 0 &&
+        expected.instructions.filter((one) => one?.kind === 'decoded').length > 1,
+    );
+    const { signature } = placed[at]!;
+    const { parsed } = (await post({ transactions: [signature] })).json[0]!;
+    const { code, out, err } = await explain(signature);
+    assert.deepEqual([code, err], [0, '']);
+    const lines = out.split('\n');
+    assert.equal(lines[0], signature);
+    assert.match(
+      lines[1]!,
+      new RegExp(
+        `^(succeeded|FAILED) in slot ${parsed!.slot}, 20\\d\\d-.*; fee 0\\.0\\d+ SOL, paid by ${parsed!.feePayer}$`,
+      ),
+    );
+    for (const { instructionName, programName, innerInstructionIndex, instructionIndex } of parsed!.instructions) {
+      const number = `${instructionIndex + 1}${innerInstructionIndex === null ? '' : `.${innerInstructionIndex + 1}`}`;
+      const wanted = instructionName === null ? `${number} ` : `${number} ${programName}.${instructionName}  `;
+      assert.ok(
+        lines.some((line) => line.replace(/^[│├└─ ]*/u, '').startsWith(wanted)),
+        `${wanted} in\n${out}`,
+      );
+    }
+    for (const { decoded } of parsed!.instructions)
+      for (const { name, pubkey } of decoded?.accounts ?? [])
+        assert.ok(
+          lines.some((line) => line.includes(`${name} `) && line.includes(pubkey)),
+          `${name} ${pubkey}`,
+        );
+    assert.equal(
+      lines.filter((line) => line === 'moved').length,
+      parsed!.nativeTransfers.length + parsed!.tokenTransfers.length > 0 ? 1 : 0,
+    );
+    const json = await explain(signature, '--json');
+    assert.deepEqual(JSON.parse(json.out), (await post({ transactions: [signature] })).json[0]);
+
+    const missing = await explain('1'.repeat(64), '--json');
+    assert.deepEqual([missing.code, missing.out, JSON.parse(missing.err).code], [75, '', 'PARSED_NOT_FOUND']);
+    const wrong = await explain('nonsense');
+    assert.deepEqual([wrong.code, wrong.err], [64, 'parhelion: PARSED_USAGE: nonsense is no signature in base58']);
+    assert.equal((await explain()).code, 64);
+    node.upstream.on('getTransaction', ({ id }) => ({
+      chunks: [JSON.stringify({ jsonrpc: '2.0', id, error: { code: -32_603, message: 'broken' } })],
+    }));
+    const broken = await explain(signature);
+    assert.equal(broken.code, 75);
+    assert.match(broken.err, /^parhelion: PARSED_UNAVAILABLE: /);
   });
 });
