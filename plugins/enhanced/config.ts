@@ -15,19 +15,6 @@ export const enhancedConfig = Type.Object(
     sortLimit: reloadable(
       count(10_000, 1_000_000, 'signatures of an address that are listed for the order oldest first'),
     ),
-    preferSwapOverMint: reloadable(
-      Type.Boolean({
-        default: false,
-        description:
-          'return SWAP for a swap over a single market that mints shares as its fee; the hosted service returns TOKEN_MINT',
-      }),
-    ),
-    setAuthorityEvents: reloadable(
-      Type.Boolean({
-        default: false,
-        description: 'include changes of token authorities as events.setAuthority',
-      }),
-    ),
   },
   { ...closed, default: {} },
 );

@@ -50,7 +50,7 @@ export function createElements({ config, log, metrics, book, facts, names }: Ele
   const parts = lazy(
     (): EnhanceParts => ({
       names,
-      options: config,
+      ...(book === null ? {} : { options: book.options }),
       parsers: [...(book?.all() ?? []).map(contributedParser), ...PARSERS],
       onFault(parser, signature, error) {
         faults.with(parser).add();

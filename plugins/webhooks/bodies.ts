@@ -92,7 +92,7 @@ export function createBodies(ctx: PluginContext<WebhooksConfig>): BodyBuilder {
   const options = lazy(
     (): EnhanceParts => ({
       names,
-      options: config.enhanced,
+      ...(book === undefined ? {} : { options: book.options }),
       // All plugins are provisioned before the first block.
       parsers: [...(book?.all() ?? []).map(contributedParser), ...PARSERS],
       onFault(parser, signature, error) {

@@ -29,24 +29,6 @@ export const webhooksConfig = Type.Object(
       },
       { ...closed, default: {}, description: 'raw payloads' },
     ),
-    enhanced: Type.Object(
-      {
-        preferSwapOverMint: reloadable(
-          Type.Boolean({
-            default: false,
-            description:
-              'return SWAP for a swap over a single market that mints shares as its fee; the hosted service returns TOKEN_MINT',
-          }),
-        ),
-        setAuthorityEvents: reloadable(
-          Type.Boolean({
-            default: false,
-            description: 'include changes of token authorities as events.setAuthority',
-          }),
-        ),
-      },
-      { ...closed, default: {}, description: 'enhanced payloads' },
-    ),
     explorerUrlTemplate: reloadable(
       Type.String({
         default: 'https://explorer.solana.com/tx/{signature}?cluster={cluster}',

@@ -418,6 +418,24 @@ export const coreConfig = Type.Object(
       },
       { ...closed, default: {}, description: 'released blocks in files' },
     ),
+    parsers: Type.Object(
+      {
+        preferSwapOverMint: reloadable(
+          Type.Boolean({
+            default: false,
+            description:
+              'return SWAP for a swap over a single market that mints shares as its fee; the hosted service returns TOKEN_MINT',
+          }),
+        ),
+        setAuthorityEvents: reloadable(
+          Type.Boolean({
+            default: false,
+            description: 'include changes of token authorities as events.setAuthority',
+          }),
+        ),
+      },
+      { ...closed, default: {}, description: 'enhanced transactions, in answers and in webhooks' },
+    ),
     jobs: Type.Object(
       {
         concurrency: count(64, 'jobs that run concurrently'),

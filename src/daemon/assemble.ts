@@ -107,7 +107,7 @@ export async function assemble(options: AssembleOptions): Promise<Assembly> {
   const chainOf = (id: ChainId) => chains.find(({ setup }) => setup.id === id);
   const readerOf = (id: ChainId) => chainOf(id)?.reader ?? null;
   let merged: Merged | null = null;
-  const parserBook: ParserBook = { all: () => merged?.parsers ?? [] };
+  const parserBook: ParserBook = { options: config.core.parsers, all: () => merged?.parsers ?? [] };
   let plugins: readonly ProvisionedPlugin[] = [];
   const readiness = createLate<DaemonView['readiness']>('the readiness');
   const requests: AnsweredRequests = new Set();

@@ -31,8 +31,17 @@ export interface ContributedParser {
   parse(transaction: NormalTransaction, block: ParsedBlock): ContributedParse | null;
 }
 
+/** `parsers` of the configuration; a reload changes it in place. */
+export interface ParserOptions {
+  /** A route over one market that mints shares of its fee is a SWAP instead of a TOKEN_MINT as in the hosted parser. */
+  readonly preferSwapOverMint: boolean;
+  /** Include changes of authority in `events`. */
+  readonly setAuthorityEvents: boolean;
+}
+
 /** The parsers of all plugins. */
 export interface ParserBook {
+  readonly options: ParserOptions;
   /** In plugin order. Complete once all plugins are provisioned, so do not call it before `start`. */
   all(): readonly ContributedParser[];
 }

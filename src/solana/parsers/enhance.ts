@@ -1,5 +1,6 @@
 import { encode, encode32 } from '../../lib/base58.ts';
 import type { NormalTransaction } from '../../ports/block.ts';
+import type { ParserOptions } from '../../ports/parsers.ts';
 import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../addresses.ts';
 import { nativeChange, type TokenChange } from '../movements/balance-changes.ts';
 import {
@@ -7,7 +8,6 @@ import {
   DEFAULT_OPTIONS,
   type Parsed,
   type ParserBlock,
-  type ParserOptions,
   type TransactionParser,
   type TransactionView,
   tokenTransfer,

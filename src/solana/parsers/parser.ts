@@ -1,4 +1,5 @@
 import type { ChainBlock, NormalTransaction } from '../../ports/block.ts';
+import type { ParserOptions } from '../../ports/parsers.ts';
 import type { NativeMove, TokenMove, WalkStep } from '../movements/movement.ts';
 import { type Movements, readMovements } from '../movements/read-movements.ts';
 import { plainAmount, type Words } from './words.ts';
@@ -41,13 +42,6 @@ export function discriminatorOf(data: Uint8Array, at = 0): string {
 
 /** The parts of a transaction's block that parsers use. */
 export type ParserBlock = Pick<ChainBlock, 'slot' | 'blockTime' | 'keys'>;
-
-export interface ParserOptions {
-  /** A route over one market that mints shares of its fee is a SWAP instead of a TOKEN_MINT as in the hosted parser. */
-  readonly preferSwapOverMint: boolean;
-  /** Include changes of authority in `events`. */
-  readonly setAuthorityEvents: boolean;
-}
 
 export const DEFAULT_OPTIONS: ParserOptions = { preferSwapOverMint: false, setAuthorityEvents: false };
 
