@@ -98,7 +98,13 @@ async function plant(store: Store, { size, seed, say }: RunOptions): Promise<Row
   }
   const seconds = (performance.now() - started) / 1_000;
   return {
-    ...{ row: 'das/bytes', name: 'index of assets: bytes per asset', unit: 'bytes', ours: [curve.at(-1)!], baseline: [] },
+    ...{
+      row: 'das/bytes',
+      name: 'index of assets: bytes per asset',
+      unit: 'bytes',
+      ours: [curve.at(-1)!],
+      baseline: [],
+    },
     ...{
       ratio: null,
       goal: `${MANY / 1e6} million assets in <= ${MOST_BYTES_OF_MANY / 1e9} GB`,
