@@ -138,7 +138,7 @@ eachStore('interfaces of programs', ({ store: open }) => {
     // What is older than the last reading needs none.
     await learn(interfaces, 100);
     assert.deepEqual(chain.calls, ['getMultipleAccounts', 'getSignaturesForAddress', 'getSignaturesForAddress']);
-    Object.assign(chain, { slot: 200, text: idl('second'), changes: [50, 120, 150] });
+    Object.assign(chain, { slot: 220, text: idl('second'), changes: [50, 120, 150] });
     await Promise.all([learn(interfaces, 180), learn(interfaces, 180)]);
     // Between two changes it is not known.
     const expected = [undefined, 'first', 'first', 'first', undefined, undefined, 'second', 'second', undefined];
@@ -160,16 +160,17 @@ eachStore('interfaces of programs', ({ store: open }) => {
     const store = await migrated(t);
     const columns = ['program', 'from_slot', 'to_slot', 'checked_slot', 'hash', 'idl'];
     const rows = [
-      [PROGRAM, 20, 50, 30, 'x', deflateSync(idl('oldest'))],
-      [PROGRAM, 50, null, 60, 'y', deflateSync(Buffer.alloc(MAX_IDL_BYTES + 1, ' '))],
+      [PROGRAM, 10, 80, 30, 'x', deflateSync(idl('oldest'))],
+      [PROGRAM, 80, null, 90, 'y', deflateSync(Buffer.alloc(MAX_IDL_BYTES + 1, ' '))],
       [OTHER, 20, null, 500, 'z', deflateSync(idl('other'))],
     ];
     await store.write((tx) => tx.insertMany('parsed_interfaces', columns, rows, 'ignore'));
-    const { reader } = createChain();
+    const { chain, reader } = createChain();
+    chain.changes = [10, 80];
     const interfaces = create(store, reader);
     await interfaces.learn(new Map([PROGRAM, OTHER].map((program) => [program, 90])), { signal: SIGNAL });
     assert.deepEqual(
-      [interfaces.find(OTHER, 90), interfaces.find(PROGRAM, 49), interfaces.find(PROGRAM, 90)].map((one) => one?.name),
+      [interfaces.find(OTHER, 90), interfaces.find(PROGRAM, 79), interfaces.find(PROGRAM, 90)].map((one) => one?.name),
       ['other', 'oldest', 'first'],
     );
   });
@@ -370,6 +371,54 @@ eachStore('interfaces of programs', ({ store: open }) => {
     chain.changes = [50, 205];
     assert.deepEqual(await at(block(210, null, 'another', 'other')), [5, 'second']);
     assert.deepEqual(await at(block(211, null, '211', 'another')), [5, 'second']);
+  });
+
+  for (const [taken, change, wanted, rows] of [
+    ['back', { text: idl('first'), changes: [50] }, ['first', 'first', 'first'], [50]],
+    ['over by another', { text: idl('third'), changes: [50, 195] }, ['first', 'third', 'third'], [50, 195]],
+    ['over later', { changes: [50, 202] }, ['first', 'first', 'second'], [50, 202]],
+  ] as const)
+    for (const restarts of [true, false])
+      test(`a change that the chain has left with its fork is taken ${taken}, ${restarts ? 'after a restart' : 'while blocks are followed'}`, async (t) => {
+        const { chain, reader } = createChain();
+        const store = await migrated(t);
+        const names = async (of: ReturnType<typeof create>) => {
+          await of.learn(new Map([[PROGRAM, 203]]), { signal: SIGNAL });
+          return [194, 195, 203].map((slot) => of.find(PROGRAM, slot)?.name);
+        };
+        const before = create(store, reader);
+        before.follow(block(194));
+        await before.learn(new Map([[PROGRAM, 100]]), { signal: SIGNAL });
+        before.follow(block(195, anchorAddress(PROGRAM)));
+        Object.assign(chain, { slot: 196, text: idl('second'), changes: [50, 195] });
+        await before.learn(new Map([[PROGRAM, 196]]), { signal: SIGNAL });
+        assert.equal(before.find(PROGRAM, 195)?.name, 'second');
+        Object.assign(chain, { slot: 203, ...change });
+        const after = restarts ? create(store, reader) : before;
+        after.follow(block(195, null, 'other', '194'));
+        assert.deepEqual(await names(after), wanted);
+        // The store follows: a process that begins when the change is final reads nothing of the fork.
+        const stored = (await readVersions(store, [PROGRAM], 1_000_000)).get(PROGRAM)!;
+        assert.deepEqual(
+          stored.map(({ from }) => from),
+          rows,
+        );
+        assert.equal(stored.at(-1)?.to, null);
+        assert.deepEqual(await names(create(store, reader)), wanted);
+      });
+
+  test('a stored version whose change the upstream no longer knows stays as it is', async (t) => {
+    const { chain, reader } = createChain();
+    const store = await migrated(t);
+    chain.lacks.add('getSignaturesForAddress');
+    await create(store, reader).learn(new Map([[PROGRAM, 90]]), { signal: SIGNAL });
+    chain.slot = 300;
+    const interfaces = create(store, reader);
+    await interfaces.learn(new Map([[PROGRAM, 300]]), { signal: SIGNAL });
+    assert.deepEqual(
+      [99, 100, 200, 300].map((slot) => interfaces.find(PROGRAM, slot)?.name),
+      [undefined, 'first', 'first', 'first'],
+    );
   });
 
   test('what another process has stored is read again when a followed block has written the account since', async (t) => {

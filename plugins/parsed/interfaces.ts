@@ -37,6 +37,8 @@ export interface Version {
 }
 
 interface PublishedVersion extends Version {
+  /** Of its text; empty without one. */
+  readonly hash: string;
   /** Characters of its text; 0 without an interface. */
   readonly size: number;
 }
@@ -45,10 +47,12 @@ interface PublishedVersion extends Version {
 interface Published {
   /** Oldest first. */
   readonly versions: readonly PublishedVersion[];
-  /** Of the newest version; empty without one. */
+  /** Of the newest version; empty without one; `NO_HASH`: the accounts have to be read again, and the store follows what they show. */
   readonly hash: string;
   /** The newest version is valid up to this slot. */
   readonly checkedSlot: number;
+  /** With what the store says beyond that, which a reading may confirm. */
+  readonly doubted?: Published;
 }
 
 /** The interfaces that a project has uploaded, by program. */
@@ -102,6 +106,8 @@ const NO_HASH = '?';
 const ENTRY_BYTES = 2_048;
 /** A parsed interface takes many times the memory of its text. */
 export const MEMORY_PER_CHARACTER = 24;
+/** The chain does not leave a block with so many slots upon it. */
+const FINAL_SLOTS = 64;
 const ACCOUNTS_PER_CALL = 100;
 const PROGRAMS_PER_CALL = ACCOUNTS_PER_CALL / 2;
 /** Changes of an account that one look-up sees. */
@@ -110,8 +116,10 @@ const CHANGES = 1_000;
 export function createInterfaces({ chain, store, config, log }: InterfacesParts): Interfaces {
   const published = new LRUCache<string, Published>({
     maxSize: config.idls.cacheBytes,
-    sizeCalculation: ({ versions }) =>
-      ENTRY_BYTES * (1 + versions.length) + sum(versions.map(({ size }) => size)) * MEMORY_PER_CHARACTER,
+    sizeCalculation({ versions: certain, doubted }) {
+      const versions = doubted?.versions ?? certain;
+      return ENTRY_BYTES * (1 + versions.length) + sum(versions.map(({ size }) => size)) * MEMORY_PER_CHARACTER;
+    },
     dispose(_, program, reason) {
       if (reason !== 'set') watched.delete(program);
     },
@@ -177,7 +185,7 @@ export function createInterfaces({ chain, store, config, log }: InterfacesParts)
     }
   }
 
-  /** Of a fork that the chain has left nothing is known: a change that was seen on it is read again. */
+  /** Of a fork that the chain has left nothing is known: a change that was seen on it is read again, and goes from the store then. */
   function forgetFrom(slot: number): void {
     for (const [program, known] of [...published.entries()]) {
       if (known.checkedSlot < slot) continue;
@@ -257,10 +265,10 @@ export function createInterfaces({ chain, store, config, log }: InterfacesParts)
         continue;
       }
       const newest = stored.at(-1)!;
-      const versions = stored.map(({ from, to, text }) => ({ ...{ from, to: to ?? FOREVER }, ...readable(text) }));
+      const versions = stored.map(({ from, to, hash, text }) => ({ from, to: to ?? FOREVER, hash, ...readable(text) }));
       // Where the newest row cannot be read, any content is news.
       const hash = newest.to === null ? newest.hash : NO_HASH;
-      keep(program, { versions, hash, checkedSlot: newest.checkedSlot }, used);
+      keep(program, finalOf({ versions, hash, checkedSlot: newest.checkedSlot }), used);
     }
   }
 
@@ -314,13 +322,17 @@ export function createInterfaces({ chain, store, config, log }: InterfacesParts)
     const isNews = first !== undefined || text !== null;
     const changes = isNews ? await changesOf(reader, addresses, slot, options) : { slots: [], since: slot - 1 };
     // Another call may have seen the same change, or one before it.
-    const known = newest();
+    const known = judge(newest(), changes, hash);
     if (isKnown(known)) return;
-    const { from, before } = placeOf(known, changes, slot);
-    const versions = newestOf([...before, { from, to: FOREVER, ...read }], mostCharacters);
+    const { from, before } = placeOf(known, changes, { slot, hash });
+    const versions = newestOf([...before, { from, to: FOREVER, hash, ...read }], mostCharacters);
     keep(program, { versions, hash, checkedSlot: slot }, used);
-    if (isNews)
-      await writeVersion(store(), program, { from, to: null, checkedSlot: slot, hash, text }, before.at(-1) ?? null);
+    if (!isNews) return;
+    const written = { from, to: null, checkedSlot: slot, hash, text };
+    await writeVersion(store(), program, written, {
+      previous: before.at(-1) ?? null,
+      isDoubted: known?.hash === NO_HASH,
+    });
   }
 
   /**
@@ -476,15 +488,47 @@ function at(versions: readonly Version[], slot: number): ProgramInterface | null
   return versions.findLast(({ from, to }) => slot >= from && slot < to)?.program ?? null;
 }
 
+/**
+ * What is certain of stored versions: a change that was noted within `FINAL_SLOTS` may have been on a fork that the chain has left since,
+ * also while nobody followed it.
+ */
+function finalOf(stored: Published): Published {
+  const { versions, checkedSlot } = stored;
+  const ends = versions.map(({ to }) => (to === FOREVER ? 0 : to));
+  const final = Math.max(checkedSlot, ...ends) - FINAL_SLOTS;
+  const open = versions.find(({ from, to }) => from > final || (to !== FOREVER && to > final));
+  if (open === undefined) return stored;
+  const left = versions
+    .filter(({ from }) => from <= final)
+    .map((version) => (version.to > final ? { ...version, to: FOREVER } : version));
+  const certain = (open.from > final ? open.from : open.to) - 1;
+  return { versions: left, hash: NO_HASH, checkedSlot: certain, doubted: stored };
+}
+
+/** Doubts end where the history of the accounts has the changes that are stored, or does not reach them. */
+function judge(known: Published | undefined, { slots, since }: Changes, hash: string): Published | undefined {
+  const doubted = known?.doubted;
+  if (doubted === undefined) return known;
+  const isLater = since > doubted.checkedSlot || slots.some((change) => change > doubted.checkedSlot);
+  // Without a change since then the content is the same.
+  if (doubted.hash !== hash && !isLater) return known;
+  const isConfirmed = ({ from }: Version) => from <= known!.checkedSlot || from <= since || slots.includes(from);
+  return doubted.versions.every(isConfirmed) ? doubted : known;
+}
+
 /** Since when the content that was read in `slot` is valid, and the versions before it with their ends. */
 function placeOf(
   known: Published | undefined,
   { slots, since }: Changes,
-  slot: number,
+  { slot, hash }: Pick<Seen, 'slot'> & Pick<PublishedVersion, 'hash'>,
 ): { readonly from: number; readonly before: readonly PublishedVersion[] } {
   if (known === undefined) return { from: Math.min(Math.max(slots.at(-1) ?? 0, since + 1), slot), before: [] };
   const { checkedSlot } = known;
   const later = slots.filter((change) => change > checkedSlot);
+  const open = known.versions.at(-1);
+  // The change was on a fork: what was valid before it is so again.
+  if (later.length === 0 && since <= checkedSlot && open?.to === FOREVER && open.hash === hash)
+    return { from: open.from, before: known.versions.slice(0, -1) };
   // The index of a node may be behind its accounts.
   const last = later.at(-1) ?? slot;
   // Where not all changes since the last reading are known, the first of them is not.

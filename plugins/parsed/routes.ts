@@ -326,8 +326,16 @@ export function scanRoute({ config }: Pick<RouteParts, 'config'>, parts: History
     tag: TAG,
     auth: 'key',
     errors: 'wallet',
-    // The most that one call can cost; each is charged for what it searched.
-    price: priceOf(() => scanCredits(config, MAX_BUDGET)),
+    price: {
+      ...priceOf(() => config.credits.request),
+      // The most that one call can cost; each is charged for what it searched.
+      get credits() {
+        return scanCredits(config, MAX_BUDGET);
+      },
+      get refusedCredits() {
+        return scanCredits(config, 0);
+      },
+    },
     get timeoutMs() {
       return config.timeoutMs;
     },

@@ -143,12 +143,18 @@ function textOf(idl: Uint8Array): string | undefined {
   }
 }
 
-/** Ends the version before, if there is one, adds the newest and removes the oldest ones. Another process may have written the same. */
+/**
+ * Ends the version before, if there is one, adds the newest and removes the oldest ones. Another process may have written the same.
+ * `isDoubted`: what is stored between the two, up to the slot of the reading, may be of a fork that the chain has left; it is replaced.
+ */
 export async function writeVersion(
   store: Store,
   program: string,
   { from, checkedSlot, hash, text }: StoredVersion,
-  previous: { readonly from: number; readonly to: number } | null,
+  {
+    previous,
+    isDoubted,
+  }: { readonly previous: { readonly from: number; readonly to: number } | null; readonly isDoubted: boolean },
 ): Promise<void> {
   const idl = text === null ? null : deflateSync(text);
   await store.write(async (tx) => {
@@ -159,6 +165,13 @@ export async function writeVersion(
         .set({ to_slot: previous.to })
         .where('program', '=', program)
         .where('from_slot', '=', previous.from)
+        .execute();
+    if (isDoubted)
+      await tables(db)
+        .deleteFrom('parsed_interfaces')
+        .where('program', '=', program)
+        .where('from_slot', '>', previous?.from ?? -1)
+        .where('from_slot', '<=', checkedSlot)
         .execute();
     const columns = ['program', 'from_slot', 'to_slot', 'checked_slot', 'hash', 'idl'];
     await tx.insertMany('parsed_interfaces', columns, [[program, from, null, checkedSlot, hash, idl]], 'ignore');

@@ -91,8 +91,9 @@ async function admit(gate: Gate | null, exchange: Exchange, compiled: CompiledRo
 function chargeOf(exchange: Exchange, compiled: CompiledRoute, admission: Admission): Chargeable {
   return {
     charge(bytesOut) {
-      const charged = isCharged(compiled, exchange.status) || exchange.isCharged;
-      const { ownCredits: credits } = exchange;
+      const isOrdinary = isCharged(compiled, exchange.status);
+      const charged = isOrdinary || exchange.isCharged;
+      const credits = isOrdinary ? exchange.ownCredits : compiled.route.price?.refusedCredits;
       return admission.charge([{ charged, bytesOut, ...(credits === undefined ? {} : { credits }) }]);
     },
   };

@@ -249,6 +249,8 @@ export interface Price {
   readonly product: Product;
   /** Credits, with a resolution of one millionth. */
   readonly credits: number;
+  /** Of a refusal that is charged (`RequestErrorOptions.isCharged`); default: `credits`, which must not be less. */
+  readonly refusedCredits?: number;
   /** Each of these groups loses one token. */
   readonly groups: readonly RateGroup[];
   /** HTTP statuses that are charged in addition to 2xx. */

@@ -287,6 +287,7 @@ describe('history and scan', { skip: skipWithoutFixtures }, () => {
       assert.equal(response.status, 200, await response.clone().text());
       return ((await response.json()) as { credits: { enhancedApi: number } }).credits.enhancedApi;
     };
+    const { programId } = cases.calls[0]!;
     const match = { mints: [{ mint: NATIVE }] };
     const start = await usage();
     const answers = [
@@ -295,12 +296,14 @@ describe('history and scan', { skip: skipWithoutFixtures }, () => {
       await scan({ address, match }),
       await scan({ address, match, time: { gt: 4_000_000_000 } }),
       await scan({ address }),
+      // The chain was asked for an interface with the name: it costs as much as a scan that found nothing to search.
+      await scan({ address, match: { programs: [{ programId, instructions: ['no_such_name'] }] } }),
     ];
     assert.deepEqual(
       answers.map(({ status }) => status),
-      [200, 200, 200, 200, 400],
+      [200, 200, 200, 200, 400, 400],
     );
-    assert.equal((await usage()) - start, 10 + 10 + 11 + 10);
+    assert.equal((await usage()) - start, 10 + 10 + 11 + 10 + 10);
   });
 
   test('what a scan must not have is refused with the reason', async () => {
