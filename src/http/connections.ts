@@ -269,19 +269,20 @@ interface Handle {
   readonly _parent?: Handle | null;
 }
 
-interface Slow {
-  /** Monotonic milliseconds since when bytes have been waiting without a break. */
-  readonly sinceMs: number;
-  readonly sentBefore: number;
+interface Watched {
+  /** Bytes that the connection had been given at the last look. */
+  givenBefore: number;
+  /** Since when bytes have been waiting from look to look, in monotonic milliseconds, and what had left by then. */
+  slow: { readonly sinceMs: number; readonly sentBefore: number } | null;
 }
 
 /**
- * A connection is measured while bytes are waiting at every check. The rate counts the bytes that have left the process, not finished
- * messages, so large messages are measured correctly too.
+ * A connection is measured while what it had been given at one look has not left by the next: what is written in the turn of a look, such as a
+ * ping, does not count as unread. The rate counts the bytes that have left the process, not finished messages, so large messages are
+ * measured correctly too.
  */
 export function createReadingRate({ clock, limits, cut }: ReadingRateParts): ReadingRate {
-  const open = new Set<Socket>();
-  const slow = new Map<Socket, Slow>();
+  const open = new Map<Socket, Watched>();
   let cancel: (() => void) | null = null;
 
   const plan = () => {
@@ -291,19 +292,18 @@ export function createReadingRate({ clock, limits, cut }: ReadingRateParts): Rea
   function look(): void {
     cancel = null;
     const now = clock.monotonic();
-    for (const socket of open) {
-      if (socket.writableLength === 0) {
-        slow.delete(socket);
-        continue;
-      }
-      const sent = sentBytes(socket);
-      const known = slow.get(socket);
-      if (known === undefined) slow.set(socket, { sinceMs: now, sentBefore: sent });
-      else if (now - known.sinceMs >= limits.readWindowMs) {
-        if (((sent - known.sentBefore) * 1_000) / (now - known.sinceMs) < limits.minReadBytesPerSecond) {
-          cut.add();
-          socket.destroy();
-        } else slow.set(socket, { sinceMs: now, sentBefore: sent });
+    for (const [socket, watched] of open) {
+      const { given, sent } = bytesOf(socket);
+      const keepsUp = socket.writableLength === 0 || sent >= watched.givenBefore;
+      watched.givenBefore = given;
+      if (keepsUp) watched.slow = null;
+      else if (watched.slow === null) watched.slow = { sinceMs: now, sentBefore: sent };
+      else if (now - watched.slow.sinceMs >= limits.readWindowMs) {
+        const rate = ((sent - watched.slow.sentBefore) * 1_000) / (now - watched.slow.sinceMs);
+        watched.slow = { sinceMs: now, sentBefore: sent };
+        if (rate >= limits.minReadBytesPerSecond) continue;
+        cut.add();
+        socket.destroy();
       }
     }
     if (open.size > 0) plan();
@@ -314,10 +314,9 @@ export function createReadingRate({ clock, limits, cut }: ReadingRateParts): Rea
       server.on('setSecureContext' in server ? 'secureConnection' : 'connection', (socket: Socket) => {
         // A connection that offers another protocol is reported twice.
         if (open.has(socket)) return;
-        open.add(socket);
+        open.set(socket, { givenBefore: 0, slow: null });
         socket.once('close', () => {
           open.delete(socket);
-          slow.delete(socket);
           if (open.size > 0) return;
           cancel?.();
           cancel = null;
@@ -328,9 +327,9 @@ export function createReadingRate({ clock, limits, cut }: ReadingRateParts): Rea
   };
 }
 
-/** Bytes that have left the process. */
-function sentBytes(socket: Socket): number {
+/** Bytes that the handle of a connection was given, and those of them that have left the process. */
+function bytesOf(socket: Socket): { readonly given: number; readonly sent: number } {
   const { _handle: handle } = socket as Socket & { readonly _handle?: Handle | null };
   const { writeQueueSize = 0, bytesWritten = socket.bytesWritten } = handle?._parent ?? handle ?? {};
-  return bytesWritten - writeQueueSize;
+  return { given: bytesWritten, sent: bytesWritten - writeQueueSize };
 }

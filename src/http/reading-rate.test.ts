@@ -6,7 +6,9 @@ import { type AddressInfo, connect, type Socket } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { connect as connectTls } from 'node:tls';
 import { makeCertificate, opensslMissing } from '../../test/helpers/certificates.ts';
+import { until } from '../../test/helpers/until.ts';
 import { createSystemClock } from '../adapters/clock.ts';
+import type { Clock } from '../ports/clock.ts';
 import { createMetricsRegistry } from '../runtime/metrics.ts';
 import { createReadingRate } from './connections.ts';
 
@@ -15,10 +17,10 @@ const BYTES = 24_000_000;
 /** Far above what the system buffers for a client that reads nothing. */
 const WINDOW_MS = 1_500;
 
-async function serve(t: TestContext, server: Server): Promise<number> {
+async function serve(t: TestContext, server: Server, clock: Clock = createSystemClock()): Promise<number> {
   const cut = createMetricsRegistry().scope('x').counter('cut_total', 'cut');
   const limits = { minReadBytesPerSecond: 10_000, readWindowMs: WINDOW_MS };
-  createReadingRate({ clock: createSystemClock(), limits, cut }).attach(server);
+  createReadingRate({ clock, limits, cut }).attach(server);
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   t.after(() => {
     server.close();
@@ -63,3 +65,41 @@ for (const kind of ['plain', 'TLS'] as const) {
     assert.ok((await left) < BYTES);
   });
 }
+
+test('a client that takes what is written in the turn of each look keeps its connection', {
+  ...LIMIT,
+  skip: opensslMissing() ?? false,
+}, async (t) => {
+  let nowMs = 0;
+  let look: () => void = () => undefined;
+  const clock: Clock = {
+    ...createSystemClock(),
+    monotonic: () => nowMs,
+    timeout(_, fn) {
+      look = fn;
+      return () => undefined;
+    },
+  };
+  let write = (_: string): void => undefined;
+  // Over TLS a write takes longer than its turn.
+  const server = createTlsServer({ ...makeCertificate() }, (_, response) => {
+    response.flushHeaders();
+    write = (text) => void response.write(text);
+  });
+  const port = await serve(t, server, clock);
+  const socket = connectTls({ host: '127.0.0.1', port, rejectUnauthorized: false });
+  t.after(() => void socket.destroy());
+  let text = '';
+  socket.on('data', (chunk: Buffer) => (text += chunk.toString()));
+  socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n');
+  await until(() => text.includes('200 OK'), 'the head');
+  for (let looks = 1; looks <= 12; looks += 1) {
+    nowMs += WINDOW_MS / 3;
+    write(`<${looks}>`);
+    // The response is sent at the end of the turn; a look in the next one still finds it unsent.
+    await new Promise<void>((resolve) => process.nextTick(() => process.nextTick(resolve)));
+    look();
+    await until(() => text.includes(`<${looks}>`) || socket.destroyed, `message ${looks}`);
+  }
+  assert.equal(socket.destroyed, false);
+});
