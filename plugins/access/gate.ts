@@ -26,9 +26,8 @@ import {
   readRules,
 } from './directory.ts';
 import { isKeyForm, keyName } from './keys.ts';
-import type { Meter } from './meter.ts';
+import type { Meter, ProjectMetrics } from './meter.ts';
 import type { BatchLimits, Limits } from './plans.ts';
-import type { ProjectMetrics } from './project-metrics.ts';
 import {
   type Buckets,
   borrowRates,

@@ -5,8 +5,7 @@ import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { parse } from 'yaml';
 import { findProjectRoot } from '../../test/helpers/project-root.ts';
-import { loadPlans } from './plans.ts';
-import { PUBLISHED_PLANS } from './published-plans.ts';
+import { loadPlans, PUBLISHED_PLANS } from './plans.ts';
 
 const dir = mkdtempSync(join(tmpdir(), 'parhelion-plans-'));
 after(() => rmSync(dir, { recursive: true, force: true }));

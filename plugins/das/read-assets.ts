@@ -1,8 +1,8 @@
 import { decode32, encode32 } from '../../src/lib/base58.ts';
 import { RpcError } from '../../src/plugin/plugin.ts';
 import type { CompressedAsset, CompressedAssets } from '../../src/ports/compressed-assets.ts';
-import type { OffChainDocuments } from '../../src/ports/documents.ts';
 import type { Prices } from '../../src/ports/prices.ts';
+import type { OffChainDocuments } from '../../src/ports/token-facts.ts';
 import {
   type CoreAsset,
   type CoreCollection,

@@ -1,7 +1,6 @@
 import { API_VERSION, definePlugin } from '../../src/plugin/plugin.ts';
 import { kernelParsers } from '../../src/ports/parsers.ts';
-import { tokenFacts } from '../../src/ports/token-facts.ts';
-import { tokenNames } from '../../src/ports/token-names.ts';
+import { tokenFacts, tokenNames } from '../../src/ports/token-facts.ts';
 import { enhancedConfig } from './config.ts';
 import { createElements, createTransactions } from './elements.ts';
 import { addressRoute, transactionsRoute } from './routes.ts';

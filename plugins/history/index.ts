@@ -1,8 +1,6 @@
 import { API_VERSION, definePlugin, type Price, Type } from '../../src/plugin/plugin.ts';
-import { addressHistories } from '../../src/ports/address-history.ts';
-import { addressWalks } from '../../src/ports/address-walk.ts';
+import { addressHistories, addressWalks, keptAnswers } from '../../src/ports/address-history.ts';
 import { kernelPast } from '../../src/ports/archive.ts';
-import { keptAnswers } from '../../src/ports/kept-answers.ts';
 import { tokenFacts } from '../../src/ports/token-facts.ts';
 import { address, count, oneOf, orNull, signature, slot, text, unixTime } from '../../src/solana/schemas.ts';
 import { historyConfig } from './config.ts';

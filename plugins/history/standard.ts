@@ -6,8 +6,8 @@ import { decode, decode32 } from '../../src/lib/base58.ts';
 import { isPlainObject, stringify } from '../../src/lib/json.ts';
 import { arrayItems, objectMembers } from '../../src/lib/json-members.ts';
 import { type Log, messageOf } from '../../src/plugin/plugin.ts';
+import type { KeptAnswers, KeptQuestion } from '../../src/ports/address-history.ts';
 import type { PastReader } from '../../src/ports/archive.ts';
-import type { KeptAnswers, KeptQuestion } from '../../src/ports/kept-answers.ts';
 import { decodeEntries } from '../../src/solana/decode/decode-block.ts';
 import {
   type ShowOptions,

@@ -1,6 +1,7 @@
 /** Walks through the history of an address, one page of a call at a time. */
 import { createLru } from '../../src/lib/lru.ts';
 import { type Caller, type ChainReader, RequestError, RpcError } from '../../src/plugin/plugin.ts';
+import type { OpenAddressWalk, WalkPage } from '../../src/ports/address-history.ts';
 import {
   type AddressHistory,
   endOf,
@@ -12,7 +13,6 @@ import {
   slotOf,
   type ViewRow,
 } from '../../src/ports/address-history.ts';
-import type { OpenAddressWalk, WalkPage } from '../../src/ports/address-walk.ts';
 import { type Bounds, type Cursor, isWithin, positionOfPlace } from './question.ts';
 
 export interface HistoryParts {

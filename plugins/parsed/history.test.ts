@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Value } from '@sinclair/typebox/value';
+import type { WalkPage } from '../../src/ports/address-history.ts';
 import { type Loaded, NAMED, positionOf } from '../../src/ports/address-history.ts';
-import type { WalkPage } from '../../src/ports/address-walk.ts';
 import { type ProgramInterface, readIdl } from '../../src/solana/idl/read-idl.ts';
 import { createWords } from '../../src/solana/parsers/words.ts';
 import { createManualClock } from '../../test/helpers/manual-clock.ts';

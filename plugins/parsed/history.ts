@@ -1,7 +1,7 @@
 /** The history of an address in pages, and searches of it: transactions, signatures or a count of what matches. */
 import { type Caller, type Clock, JsonText, RequestError, RpcError } from '../../src/plugin/plugin.ts';
+import type { AddressWalk, OpenAddressWalk, WalkPage } from '../../src/ports/address-history.ts';
 import { CHANGED, type Loaded, NAMED, TOUCHED } from '../../src/ports/address-history.ts';
-import type { AddressWalk, OpenAddressWalk, WalkPage } from '../../src/ports/address-walk.ts';
 import type { NormalInstruction } from '../../src/ports/block.ts';
 import { nameOf } from '../../src/solana/idl/read-idl.ts';
 import type { ParsedConfig } from './config.ts';

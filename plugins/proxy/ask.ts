@@ -17,7 +17,7 @@ import {
 import type { Lease, Tenant } from '../../src/ports/access.ts';
 import type { Counter } from '../../src/ports/metrics.ts';
 import type { Upstream, UpstreamReply } from '../../src/ports/upstream.ts';
-import { retryAfterMs } from '../../src/runtime/retry-after.ts';
+import { retryAfterMs } from '../../src/runtime/backoff.ts';
 import type { ProxyConfig } from './config.ts';
 
 interface AskRequest {

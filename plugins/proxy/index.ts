@@ -1,16 +1,14 @@
 import { join } from 'node:path';
 import { defineHostPlugin, followedSubscriptions, type HostContext } from '../../src/plugin/host.ts';
 import { accessCharges } from '../../src/ports/access.ts';
-import { keptAnswers } from '../../src/ports/kept-answers.ts';
+import { keptAnswers } from '../../src/ports/address-history.ts';
 import { sendRoutes } from '../../src/ports/send-routes.ts';
 import { createAsk, createSticky } from './ask.ts';
 import { createAnswerCache, createDiskCache, type DiskCache } from './cache/answer-cache.ts';
-import { type CachedAsk, createCachedAsk } from './cache/cached-ask.ts';
-import { createChainIdentity } from './cache/chain-identity.ts';
+import { type CachedAsk, createCachedAsk, createChainIdentity } from './cache/cached-ask.ts';
 import { type ProxyConfig, proxyConfig } from './config.ts';
-import { createFallback } from './fallback.ts';
+import { createFallback, createPrices } from './fallback.ts';
 import { forwardedMethods } from './methods.ts';
-import { createPrices } from './price.ts';
 import { createSockets } from './socket/handler.ts';
 import { createHub, type Hub } from './socket/hub.ts';
 

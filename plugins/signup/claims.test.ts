@@ -12,9 +12,8 @@ import { blockOf, entryOf, sampleMessage } from '../../test/helpers/rpc-block.ts
 import { eachStore } from '../../test/helpers/store.ts';
 import { listKeys } from '../access/keys.ts';
 import { createAccounts, listProjects } from '../access/projects.ts';
-import { createClaims, readTerms } from './claim.ts';
+import { createClaims, migrations, readTerms, tables } from './claim.ts';
 import { createProcessor } from './processor.ts';
-import { migrations, tables } from './store.ts';
 
 const bytes = (seed: number) => new Uint8Array(32).fill(seed);
 const TREASURY = bytes(200);

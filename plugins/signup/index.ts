@@ -1,10 +1,9 @@
 import { API_VERSION, CodedError, definePlugin } from '../../src/plugin/plugin.ts';
 import { accessAccounts, accessRemoval } from '../../src/ports/access.ts';
-import { claimRoute, createClaims, readTerms, refused, termsRoute } from './claim.ts';
+import { claimRoute, createClaims, migrations, readTerms, refused, tables, termsRoute } from './claim.ts';
 import { signupConfig } from './config.ts';
 import { SIGNUP_ERRORS } from './errors.ts';
 import { createProcessor } from './processor.ts';
-import { migrations, tables } from './store.ts';
 
 /** Keys for whoever pays: agents need no operator. Not in the usual list of plugins. */
 export default definePlugin({

@@ -1,7 +1,7 @@
 import type { BlockProcessor, ChainBlock } from '../../src/plugin/plugin.ts';
 import { type Movements, readMovements } from '../../src/solana/movements/read-movements.ts';
 import type { Price, Terms } from './claim.ts';
-import { tables } from './store.ts';
+import { tables } from './claim.ts';
 
 /** Keeps the payments of the main chain. What was claimed is never forgotten, so that nothing is given for it again. */
 export function createProcessor(terms: Terms): BlockProcessor {

@@ -1,14 +1,11 @@
 import { API_VERSION, definePlugin, type PluginContext } from '../../src/plugin/plugin.ts';
-import { offChainDocuments, type PictureOptions } from '../../src/ports/documents.ts';
-import { tokenFacts } from '../../src/ports/token-facts.ts';
-import { tokenNames } from '../../src/ports/token-names.ts';
+import { offChainDocuments, type PictureOptions, tokenFacts, tokenNames } from '../../src/ports/token-facts.ts';
 import { createSemaphore } from '../../src/runtime/semaphore.ts';
 import { metadataAddress } from '../../src/solana/addresses.ts';
 import { createAccountSource, readAccounts } from './accounts.ts';
 import { type TokenMetadataConfig, tokenMetadataConfig } from './config.ts';
-import { createDocuments } from './documents.ts';
+import { createDocuments, fetchDocument, fetchPicture } from './documents.ts';
 import { createFacts, createNames } from './facts.ts';
-import { fetchDocument, fetchPicture } from './fetch-document.ts';
 import { createRecordLoader } from './records.ts';
 import { createAnswers, tokenMetadataRoute } from './route.ts';
 import { createDocumentStore, createMintStore, createUpkeep, migrations } from './store.ts';

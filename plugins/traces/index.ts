@@ -2,8 +2,7 @@ import { defineHostPlugin } from '../../src/plugin/host.ts';
 import { API_VERSION, CodedError } from '../../src/plugin/plugin.ts';
 import { readOtel, tracesConfig } from './config.ts';
 import { TRACES_ERRORS } from './errors.ts';
-import { createExporter } from './exporter.ts';
-import { createTracer } from './tracer.ts';
+import { createExporter, createTracer } from './exporter.ts';
 
 const DEFAULT_NAME = tracesConfig.properties.serviceName.default;
 

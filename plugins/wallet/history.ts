@@ -1,6 +1,7 @@
 import { Type } from '@sinclair/typebox';
+import { LRUCache } from 'lru-cache';
 import { lazy } from '../../src/lib/lru.ts';
-import { defineRoute, type Route } from '../../src/plugin/plugin.ts';
+import { type ChainReader, defineRoute, type Route, type Store } from '../../src/plugin/plugin.ts';
 import { JsonText, json, RequestError } from '../../src/plugin/request.ts';
 import type { MintFacts } from '../../src/ports/token-facts.ts';
 import { plainAmount, uiAmount } from '../../src/solana/accounts/amounts.ts';
@@ -11,7 +12,6 @@ import { classify, PARSERS } from '../../src/solana/parsers/registry.ts';
 import { address, count, orNull, signature, slot, text, unixTime } from '../../src/solana/schemas.ts';
 import { transactionTypes } from '../../src/solana/transaction-types.ts';
 import type { WalletConfig } from './config.ts';
-import type { ResponseCache } from './response-cache.ts';
 import { CHANGED, NAMED, TOUCHED } from './store/tables.ts';
 import type { MintFactsReader } from './token-facts.ts';
 import {
@@ -22,7 +22,7 @@ import {
   walkTransactions,
 } from './tracking/derived-rows.ts';
 import type { OpenWallet } from './tracking/tracker.ts';
-import { incompleteHistory, type Loaded, type WalletView } from './tracking/view.ts';
+import { incompleteHistory, isFresh, type Loaded, type WalletView } from './tracking/view.ts';
 import {
   checkSignatures,
   pagination,
@@ -270,4 +270,53 @@ export function scaledMints({ tx, block }: Loaded): string[] {
   return [...tx.preTokenBalances, ...tx.postTokenBalances]
     .filter(({ mintKey, programKey }) => mintKey >= 0 && programKey >= 0 && keys.base58(programKey) !== TOKEN_PROGRAM)
     .map(({ mintKey }) => keys.base58(mintKey));
+}
+
+/**
+ * Finished responses that depend only on the store and the facts of mints. One is valid until the next commit or the next change of
+ * facts: it serves repeated requests for a page between two commits. Without a store version nothing is kept.
+ */
+interface ResponseCache {
+  /** JSON; undefined on a miss. */
+  find(question: string): Uint8Array | undefined;
+  /** Called before any read. The returned function stores the response. */
+  begin(question: string): (text: string) => void;
+}
+
+interface ResponseCacheParts {
+  readonly store: Store;
+  readonly chain: ChainReader | null;
+  readonly mintFacts: Pick<MintFactsReader, 'revision'>;
+  readonly maxBytes: number;
+}
+
+interface Kept {
+  readonly bytes: Uint8Array;
+  readonly version: number;
+  readonly revision: number;
+}
+
+const ENTRY_BYTES = 400;
+const NOTHING = (): void => undefined;
+
+export function createResponseCache({ store, chain, mintFacts, maxBytes }: ResponseCacheParts): ResponseCache {
+  const kept = new LRUCache<string, Kept>({
+    maxSize: maxBytes,
+    sizeCalculation: ({ bytes }, question) => bytes.length + question.length + ENTRY_BYTES,
+  });
+  return {
+    find(question) {
+      const one = kept.get(question);
+      if (one === undefined || chain === null) return undefined;
+      const status = chain.status();
+      if (!isFresh(status, status.cursorSlot)) return undefined;
+      return one.revision === mintFacts.revision() && one.version === store.version() ? one.bytes : undefined;
+    },
+    begin(question) {
+      const version = store.version();
+      const revision = mintFacts.revision();
+      if (version === null) return NOTHING;
+      return (text) => void kept.set(question, { bytes: Buffer.from(text), version, revision });
+    },
+  };
 }

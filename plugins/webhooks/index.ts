@@ -15,7 +15,7 @@ import type { OutboundClient } from '../../src/ports/outbound.ts';
 import { kernelOutbox, type Outbox } from '../../src/ports/outbox.ts';
 import { parsedTransactions } from '../../src/ports/parsed-transactions.ts';
 import { kernelParsers } from '../../src/ports/parsers.ts';
-import { tokenNames } from '../../src/ports/token-names.ts';
+import { tokenNames } from '../../src/ports/token-facts.ts';
 import { createBodies } from './bodies.ts';
 import { webhookCommands } from './commands.ts';
 import { type WebhooksConfig, webhooksConfig } from './config.ts';

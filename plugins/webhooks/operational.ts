@@ -9,7 +9,7 @@ import type { GapBook } from '../../src/ports/gaps.ts';
 import type { Log } from '../../src/ports/log.ts';
 import type { Outbox, OutboxRow } from '../../src/ports/outbox.ts';
 import type { Store, StoreTx } from '../../src/ports/store.ts';
-import { retryAfterMs } from '../../src/runtime/retry-after.ts';
+import { retryAfterMs } from '../../src/runtime/backoff.ts';
 import type { WebhooksConfig } from './config.ts';
 import { longestDelayMs, type Reports, retryDelayMs } from './delivery/attempt.ts';
 import { type Post, secretKey, signBody } from './delivery/send.ts';

@@ -128,7 +128,7 @@ may be left out of the addresses and given as PGPASSWORD or in ~/.pgpass.`,
     options: [{ flags: '--chain <chain>', description: 'main, or devnet', choices: ['main', 'devnet'] }, JSON_FLAG],
     help: `Changes nothing. Damaged blocks are never served: the daemon asks an upstream for them. Exit code: 0 when all is sound, 75 when something
 is damaged. A daemon that is just writing may show its newest block as damaged: run it again.`,
-    load: () => import('./commands/ledger-verify.ts'),
+    load: async () => ({ run: (await import('./commands/ledger.ts')).verifyFiles }),
   },
   {
     path: ['ledger', 'export'],
@@ -152,7 +152,7 @@ is damaged. A daemon that is just writing may show its newest block as damaged: 
     ],
     help: `Files get their names when they are complete; interrupted, the same command goes on where it was. Exit code: 0 when every slot of
 the range is known, 75 when some are not: they are named, and left out.`,
-    load: async () => ({ run: (await import('./commands/ledger-files.ts')).exportFiles }),
+    load: async () => ({ run: (await import('./commands/ledger.ts')).exportFiles }),
   },
   {
     path: ['ledger', 'import'],
@@ -164,7 +164,7 @@ the range is known, 75 when some are not: they are named, and left out.`,
     ],
     help: `Every node is compared with its hash, and every block has to follow its parent. Exit code: 0 when all blocks are in the ledger, 75 when
 some cannot be read or connected: they are named, and their slots stay unknown; 78 when a file is damaged or of another chain.`,
-    load: async () => ({ run: (await import('./commands/ledger-files.ts')).importFiles }),
+    load: async () => ({ run: (await import('./commands/ledger.ts')).importFiles }),
   },
   {
     path: ['openapi'],

@@ -2,23 +2,35 @@ import { createPastReader } from '../archive/index.ts';
 import { answerRoom, type BudgetLedger, createBudgets, type Rooms } from '../budgets.ts';
 import { createGapBook } from '../chain/gaps.ts';
 import { apiProcesses, type CoreConfig, coreConfig } from '../config/core.ts';
-import { maskedView } from '../config/dump.ts';
+import { maskedView, maskSecrets } from '../config/dump.ts';
 import type { LoadedConfig } from '../config/load.ts';
+import { fillDefaults, type SchemaNode } from '../config/node.ts';
 import { createOutbox } from '../jobs/outbox.ts';
 import { CodedError } from '../lib/coded-error.ts';
+import { isPlainObject } from '../lib/json.ts';
 import { kernelTenants, storedBudgets } from '../ports/access.ts';
 import { type ArchiveReader, kernelPast } from '../ports/archive.ts';
 import type { BlockHeader } from '../ports/block.ts';
+import { kernelThreadLine } from '../ports/bus.ts';
 import type { ChainId, ChainReader, ChainSource, ChainStatus } from '../ports/chain.ts';
 import type { Clock } from '../ports/clock.ts';
-import { type DaemonView, type Inject, kernelView, ROLES, type Roles } from '../ports/daemon-view.ts';
+import {
+  type AnsweredRequest,
+  type DaemonView,
+  type Inject,
+  kernelView,
+  type PluginView,
+  type ReadinessView,
+  ROLES,
+  type Roles,
+  type Setting,
+} from '../ports/daemon-view.ts';
 import { kernelFollowing } from '../ports/following.ts';
 import { kernelGaps } from '../ports/gaps.ts';
 import { kernelLedger, type LedgerReader } from '../ports/ledger.ts';
 import { kernelOutbox, type Outbox } from '../ports/outbox.ts';
 import { kernelParsers, type ParserBook } from '../ports/parsers.ts';
 import type { Store } from '../ports/store.ts';
-import { kernelThreadLine } from '../ports/thread-line.ts';
 import { configuredNow, type UpstreamPool } from '../ports/upstream.ts';
 import { kernelApiPeers } from '../ports/workers.ts';
 import { createMetricsRegistry, type MetricsRegistry, type StockMetrics } from '../runtime/metrics.ts';
@@ -27,7 +39,6 @@ import { type Merged, mergeContributions, type ProvisionedPlugin, provisionPlugi
 import { type FoundPlugin, runsIn } from './registry.ts';
 import { createFollowing } from './remote.ts';
 import { type TracerSlot, traceContributions, traceOutbound, tracePool } from './tracing.ts';
-import { type AnsweredRequests, createDaemonView } from './view.ts';
 
 export interface AssembledChain {
   readonly setup: ChainSetup;
@@ -281,3 +292,82 @@ export function createLateStore(store: Late<Store>): Store {
     close: () => Promise.reject(new CodedError('PLUGIN_SERVICE', 'only the kernel may close the store')),
   };
 }
+
+interface DaemonViewParts {
+  readonly version: string;
+  readonly config: LoadedConfig;
+  /** Set once all plugins are provisioned. */
+  plugins(): readonly ProvisionedPlugin[];
+  /** Throws until the listeners exist. */
+  inject(): Inject;
+  readonly budgets: BudgetLedger;
+  readonly metrics: Pick<MetricsRegistry, 'families'>;
+  readonly requests: AnsweredRequests;
+  readiness(): Promise<ReadinessView>;
+}
+
+/** Those who want to see answered requests; with none, requests cost nothing more. */
+type AnsweredRequests = Set<(request: AnsweredRequest) => void>;
+
+/** The state of the daemon for the dashboard. */
+function createDaemonView(parts: DaemonViewParts): DaemonView {
+  const { version, config, plugins, inject, budgets, metrics, requests, readiness } = parts;
+  return {
+    version,
+    isSecure: config.core.admin.tls.certFile !== null,
+    plugins: () => plugins().map(viewOf),
+    config: () => maskSecrets(config.schema, config.values),
+    settings: () => settingsOf(config),
+    async readiness() {
+      const { ready, draining, checks } = await readiness();
+      return { ready, draining, checks };
+    },
+    async metrics() {
+      const families = await metrics.families();
+      return families.flatMap(({ name, values }) =>
+        values.map(({ metricName = name, labels, value }) => ({ name: metricName, labels, value })),
+      );
+    },
+    onRequest(listener) {
+      requests.add(listener);
+      return () => void requests.delete(listener);
+    },
+    budgets: budgets.useOf,
+    heldBudgets: budgets.held,
+    call: (call) => inject()(call),
+  };
+}
+
+function viewOf({ id, definition, contribution }: ProvisionedPlugin): PluginView {
+  const { routes = [], rpc = [], processors = [], jobs = [] } = contribution;
+  return {
+    ...{ id, summary: definition.summary },
+    routes: routes.map(({ method, path }) => `${method} ${path}`),
+    rpcMethods: rpc.map(({ name }) => name),
+    processors: processors.map(({ name }) => name),
+    jobs: jobs.map(({ kind }) => kind),
+  };
+}
+
+function settingsOf({ schema, values }: LoadedConfig): readonly Setting[] {
+  const found: Setting[] = [];
+  const visit = (node: SchemaNode, value: unknown, initial: unknown, path: readonly string[]): void => {
+    if (node.renamedTo !== undefined) return;
+    if (node.type === 'object' && node.properties !== undefined) {
+      for (const [key, field] of Object.entries(node.properties))
+        visit(field, memberOf(value, key), memberOf(initial, key), [...path, key]);
+      return;
+    }
+    found.push({
+      key: path.join('.'),
+      value: maskSecrets(node, value) ?? null,
+      default: maskSecrets(node, initial) ?? null,
+      isChanged: JSON.stringify(value) !== JSON.stringify(initial),
+      description: node.description ?? '',
+    });
+  };
+  visit(schema, values, fillDefaults(schema, {}), []);
+  return found;
+}
+
+const memberOf = (value: unknown, key: string): unknown => (isPlainObject(value) ? value[key] : undefined);

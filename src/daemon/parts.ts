@@ -3,7 +3,7 @@ import type { Validator } from '../http/validation.ts';
 import type { JobRunner } from '../jobs/runner.ts';
 import type { ArchiveEngine } from '../ports/archive.ts';
 import type { BlockHeader } from '../ports/block.ts';
-import type { Bus } from '../ports/bus.ts';
+import type { Bus, OpenThreadLine } from '../ports/bus.ts';
 import type { ChainId, ChainReader, ChainSource, ChainStatus } from '../ports/chain.ts';
 import type { Clock, Random } from '../ports/clock.ts';
 import type { Log } from '../ports/log.ts';
@@ -11,7 +11,6 @@ import type { Metrics } from '../ports/metrics.ts';
 import type { Outbound } from '../ports/outbound.ts';
 import type { Owner } from '../ports/owner.ts';
 import type { Store } from '../ports/store.ts';
-import type { OpenThreadLine } from '../ports/thread-line.ts';
 import type { UpstreamList, UpstreamPool } from '../ports/upstream.ts';
 import type { ApiPeers } from '../ports/workers.ts';
 

@@ -1,3 +1,5 @@
+import { type ServiceToken, serviceToken } from './service.ts';
+
 /**
  * Hints between the roles of a daemon, across threads and processes. Delivery is at most once, without an order across senders; messages
  * without a subscriber, or on a broken connection, are lost. Correctness must not depend on a message: subscribers also poll the store.
@@ -16,3 +18,18 @@ export interface Bus {
 
 /** The bus scoped to one plugin: hints to the same plugin in other threads and processes. */
 export type Hints = Pick<Bus, 'publish' | 'subscribe'>;
+
+/**
+ * A line to the other threads of this process that open one of the same name, as plain data and bytes of any size, in order. Unlike the
+ * bus it reaches no other process. What is sent while nobody listens is lost; the receiver has to bound what waits for it.
+ */
+interface ThreadLine {
+  /** A view of bytes is sent with the whole buffer behind it. */
+  post(message: object): void;
+  close(): void;
+}
+
+export type OpenThreadLine = (name: string, take: (message: unknown) => void) => ThreadLine;
+
+/** Offered by the kernel. */
+export const kernelThreadLine: ServiceToken<OpenThreadLine> = serviceToken('kernel.thread-line');

@@ -127,3 +127,14 @@ export type Role = 'api' | 'indexer' | 'deliverer';
 export const ROLES: readonly Role[] = ['api', 'indexer', 'deliverer'];
 
 export type Roles = ReadonlySet<Role>;
+
+/** Creates the first operator login if none is configured. */
+interface OperatorBootstrap {
+  /**
+   * Creates and returns the login token of the operators. Only its hash is stored, so it cannot be read again. Null if a token is
+   * configured or was created before.
+   */
+  ensureOperatorToken(): Promise<string | null>;
+}
+
+export const operatorBootstrap: ServiceToken<OperatorBootstrap> = serviceToken('dashboard.operator');

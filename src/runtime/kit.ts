@@ -1,8 +1,7 @@
 /** Mechanisms that plugins share with the daemon, `parhelion/kit`. */
-export { type BackoffOptions, backoffMs } from './backoff.ts';
+export { type BackoffOptions, backoffMs, retryAfterMs } from './backoff.ts';
 export { DeadlinePassed, orAborted, withDeadline } from './deadline.ts';
 export { startEvery } from './every.ts';
-export { retryAfterMs } from './retry-after.ts';
 export {
   type AcquireOptions,
   createSemaphore,

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createManualClock } from '../../test/helpers/manual-clock.ts';
-import { backoffMs } from './backoff.ts';
-import { retryAfterMs } from './retry-after.ts';
+import { backoffMs, retryAfterMs } from './backoff.ts';
 import { createWakeup } from './wakeup.ts';
 
 test('Retry-After: seconds or an HTTP date, bounded; anything else is absent', () => {

@@ -3,9 +3,8 @@ import { type AccessConfig, accessConfig } from '../../plugins/access/config.ts'
 import { createDirectory } from '../../plugins/access/directory.ts';
 import { createGate } from '../../plugins/access/gate.ts';
 import { createKeys } from '../../plugins/access/keys.ts';
-import { createMeter } from '../../plugins/access/meter.ts';
+import { createMeter, createProjectMetrics } from '../../plugins/access/meter.ts';
 import { loadPlans, type Overrides } from '../../plugins/access/plans.ts';
-import { createProjectMetrics } from '../../plugins/access/project-metrics.ts';
 import { createProjects, findProjectRow } from '../../plugins/access/projects.ts';
 import { migrations } from '../../plugins/access/tables.ts';
 import { readUsage, usageRecord } from '../../plugins/access/usage.ts';

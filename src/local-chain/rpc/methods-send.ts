@@ -1,9 +1,12 @@
+import { messageOf as reasonOf } from '../../lib/coded-error.ts';
 import { parseInner } from '../../solana/json-parsed/instruction.ts';
 import { base64, exact } from '../../solana/json-parsed/layout.ts';
 import { accountFormatOf, accountJson } from '../encode/account.ts';
 import {
   airdropConfig,
   atMost,
+  base58Bytes,
+  base64Bytes,
   contextConfig,
   invalidParams,
   list,
@@ -14,15 +17,28 @@ import {
   simulateConfig,
   text,
   u64,
+  type WireEncoding,
 } from '../encode/params.ts';
-import { isFresh } from '../ledger/bank.ts';
-import { feeOf, innerJson, tokenBalances, unitPriceOf } from '../ledger/record.ts';
+import { tokenStateOf } from '../ledger/accounts.ts';
+import { isFresh, refreshClock } from '../ledger/bank.ts';
+import {
+  type BalanceSheet,
+  feeOf,
+  innerJson,
+  isSanitizeError,
+  loadedBytes,
+  nodeError,
+  type ResolvedKeys,
+  readBalances,
+  resolveKeys,
+  tokenBalances,
+  unitPriceOf,
+} from '../ledger/record.ts';
 import type { LedgerBlock } from '../ledger/state.ts';
-import { decodeMessage } from '../vm/transaction.ts';
-import type { VmOutcome } from '../vm/vm.ts';
+import { type DecodedTransaction, decodeMessage, decodeTransaction } from '../vm/transaction.ts';
+import type { TransactionError, VmAccount, VmOutcome, VmSimulation } from '../vm/vm.ts';
 import { type BankView, inContext, type LocalNode, type Methods, method, sendingBank } from './method.ts';
 import { parseContext } from './methods-accounts.ts';
-import { errorText, messageBytes, type Simulation, simulate, transactionOf } from './simulation.ts';
 
 const HASH_LIFE_BLOCKS = 150;
 const MAX_AIRDROP_LAMPORTS = 100_000_000_000_000;
@@ -166,4 +182,361 @@ function simulatedAccounts(
     const key = pubkey(address);
     return accountJson(account(key), format, { ...parseContext(node, view, key), account });
   });
+}
+
+/** The result of a run without effect. */
+interface Simulation {
+  readonly outcome: VmOutcome;
+  readonly keys: ResolvedKeys;
+  /** Accounts after the run; empty when it failed. */
+  readonly accounts: ReadonlyMap<string, VmAccount>;
+  /** Null when no fee would be charged. */
+  readonly fee: number | null;
+  readonly loadedBytes: number;
+  /** Null when the transaction was not checked. */
+  readonly balances: { readonly before: BalanceSheet; readonly after: BalanceSheet } | null;
+}
+
+/** Errors before anything is loaded or paid. */
+const UNPAID = new Set([
+  'AccountNotFound',
+  'InsufficientFundsForFee',
+  'InvalidAccountForFee',
+  'InvalidRentPayingAccount',
+]);
+
+interface SimulationOptions {
+  readonly verifySignatures: boolean;
+  /** Accept any blockhash. */
+  readonly anyHash: boolean;
+}
+
+/** Runs a transaction, also on the accounts of an older bank. Throws -32602 for one that no block may contain. */
+function simulate(
+  node: LocalNode,
+  bank: BankView,
+  transaction: DecodedTransaction,
+  { verifySignatures, anyHash }: SimulationOptions,
+): Simulation {
+  const keys = resolveKeys(transaction, bank.accounts.get);
+  refreshClock(node.bank);
+  return withAccounts(node, bank, [...keys.all, ...transaction.lookups.map((lookup) => lookup.accountKey)], () => {
+    const { accounts, vm } = node.bank;
+    // The engine checks signatures first, so one run reports both.
+    const run = vm.simulate(transaction, verifySignatures);
+    const err = nodeError(run.err, transaction, keys.all, accounts.get);
+    if (err !== null && isSanitizeError(err)) throw invalidTransaction(errorText(err));
+    if (err === 'SignatureFailure') return refused(keys, err, null);
+    const before = readBalances(accounts, keys, false);
+    const early = earlyError(node, bank, transaction, anyHash);
+    if (early !== null) return refused(keys, early, before);
+    if (typeof err === 'string' && UNPAID.has(err)) return refused(keys, err, before);
+    const fee = feeOf(transaction);
+    const after = err === null ? sheetAfter(before, keys, run) : withoutFee(before, fee);
+    return {
+      outcome: { ...run, err },
+      keys,
+      accounts: err === null ? run.accounts : new Map(),
+      fee,
+      loadedBytes: loadedBytes(accounts, transaction, keys.all),
+      balances: { before, after },
+    };
+  });
+}
+
+function earlyError(node: LocalNode, bank: BankView, transaction: DecodedTransaction, anyHash: boolean) {
+  if (anyHash) return null;
+  const landed = node.bank.state.record(transaction.signatures[0]!);
+  if (landed !== undefined && landed.slot <= bank.accounts.slot) return 'AlreadyProcessed';
+  return isFresh(node.bank, transaction, bank.block, bank.accounts.get) ? null : 'BlockhashNotFound';
+}
+
+/** The engine knows only the newest state: older accounts are written to it for one run. */
+function withAccounts<T>(node: LocalNode, bank: BankView, keys: readonly string[], run: () => T): T {
+  const { accounts } = node.bank;
+  const lent = new Map<string, VmAccount | null>();
+  for (const key of keys) {
+    const older = bank.accounts.older(key);
+    if (older === undefined || lent.has(key)) continue;
+    lent.set(key, accounts.get(key));
+    accounts.set(key, older);
+  }
+  try {
+    return run();
+  } finally {
+    for (const [key, state] of lent) accounts.set(key, state);
+  }
+}
+
+function refused(keys: ResolvedKeys, err: TransactionError, sheet: BalanceSheet | null): Simulation {
+  return {
+    outcome: { err, logs: [], inner: [], computeUnits: 0, returnData: null },
+    keys,
+    accounts: new Map(),
+    fee: null,
+    loadedBytes: 0,
+    balances: sheet === null ? null : { before: sheet, after: sheet },
+  };
+}
+
+function sheetAfter(before: BalanceSheet, keys: ResolvedKeys, run: VmSimulation): BalanceSheet {
+  const account = (index: number) => run.accounts.get(keys.all[index]!);
+  return {
+    lamports: before.lamports.map((lamports, index) => account(index)?.lamports ?? lamports),
+    tokens: before.tokens.map((state, index) => {
+      const changed = account(index);
+      return changed === undefined ? state : tokenStateOf(changed);
+    }),
+  };
+}
+
+function withoutFee(before: BalanceSheet, fee: number): BalanceSheet {
+  return {
+    ...before,
+    lamports: before.lamports.map((lamports, index) => (index === 0 ? lamports - BigInt(fee) : lamports)),
+  };
+}
+
+/** Agave's text for each transaction error. */
+const TRANSACTION_SENTENCES: Readonly<Record<string, string>> = {
+  AccountInUse: 'Account in use',
+  AccountLoadedTwice: 'Account loaded twice',
+  AccountNotFound: 'Attempt to debit an account but found no record of a prior credit.',
+  ProgramAccountNotFound: 'Attempt to load a program that does not exist',
+  InsufficientFundsForFee: 'Insufficient funds for fee',
+  InvalidAccountForFee: 'This account may not be used to pay transaction fees',
+  AlreadyProcessed: 'This transaction has already been processed',
+  BlockhashNotFound: 'Blockhash not found',
+  CallChainTooDeep: 'Loader call chain is too deep',
+  MissingSignatureForFee: 'Transaction requires a fee but has no signature present',
+  InvalidAccountIndex: 'Transaction contains an invalid account reference',
+  SignatureFailure: 'Transaction did not pass signature verification',
+  InvalidProgramForExecution: 'This program may not be used for executing instructions',
+  SanitizeFailure: 'Transaction failed to sanitize accounts offsets correctly',
+  ClusterMaintenance: 'Transactions are currently disabled due to cluster maintenance',
+  AccountBorrowOutstanding: 'Transaction processing left an account with an outstanding borrowed reference',
+  WouldExceedMaxBlockCostLimit: 'Transaction would exceed max Block Cost Limit',
+  UnsupportedVersion: 'Transaction version is unsupported',
+  InvalidWritableAccount: 'Transaction loads a writable account that cannot be written',
+  WouldExceedMaxAccountCostLimit: 'Transaction would exceed max account limit within the block',
+  WouldExceedAccountDataBlockLimit: 'Transaction would exceed account data limit within the block',
+  TooManyAccountLocks: 'Transaction locked too many accounts',
+  AddressLookupTableNotFound: "Transaction loads an address table account that doesn't exist",
+  InvalidAddressLookupTableOwner: 'Transaction loads an address table account with an invalid owner',
+  InvalidAddressLookupTableData: 'Transaction loads an address table account with invalid data',
+  InvalidAddressLookupTableIndex: 'Transaction address table lookup uses an invalid index',
+  InvalidRentPayingAccount: 'Transaction leaves an account with a lower balance than rent-exempt minimum',
+  WouldExceedMaxVoteCostLimit: 'Transaction would exceed max Vote Cost Limit',
+  WouldExceedAccountDataTotalLimit: 'Transaction would exceed total account data limit',
+  MaxLoadedAccountsDataSizeExceeded: 'Transaction exceeded max loaded accounts data size cap',
+  InvalidLoadedAccountsDataSizeLimit: 'LoadedAccountsDataSizeLimit set for transaction must be greater than 0.',
+  ResanitizationNeeded: 'ResanitizationNeeded',
+  UnbalancedTransaction: 'Sum of account balances before and after transaction do not match',
+  ProgramCacheHitMaxLimit: 'Program cache hit max limit',
+  CommitCancelled: 'CommitCancelled',
+};
+
+const INSTRUCTION_SENTENCES: Readonly<Record<string, string>> = {
+  GenericError: 'generic instruction error',
+  InvalidArgument: 'invalid program argument',
+  InvalidInstructionData: 'invalid instruction data',
+  InvalidAccountData: 'invalid account data for instruction',
+  AccountDataTooSmall: 'account data too small for instruction',
+  InsufficientFunds: 'insufficient funds for instruction',
+  IncorrectProgramId: 'incorrect program id for instruction',
+  MissingRequiredSignature: 'missing required signature for instruction',
+  AccountAlreadyInitialized: 'instruction requires an uninitialized account',
+  UninitializedAccount: 'instruction requires an initialized account',
+  UnbalancedInstruction: 'sum of account balances before and after instruction do not match',
+  ModifiedProgramId: 'instruction illegally modified the program id of an account',
+  ExternalAccountLamportSpend: 'instruction spent from the balance of an account it does not own',
+  ExternalAccountDataModified: 'instruction modified data of an account it does not own',
+  ReadonlyLamportChange: 'instruction changed the balance of a read-only account',
+  ReadonlyDataModified: 'instruction modified data of a read-only account',
+  DuplicateAccountIndex: 'instruction contains duplicate accounts',
+  ExecutableModified: 'instruction changed executable bit of an account',
+  RentEpochModified: 'instruction modified rent epoch of an account',
+  NotEnoughAccountKeys: 'insufficient account keys for instruction',
+  AccountDataSizeChanged: "program other than the account's owner changed the size of the account data",
+  AccountNotExecutable: 'instruction expected an executable account',
+  AccountBorrowFailed: 'instruction tries to borrow reference for an account which is already borrowed',
+  AccountBorrowOutstanding: 'instruction left account with an outstanding borrowed reference',
+  DuplicateAccountOutOfSync: 'instruction modifications of multiply-passed account differ',
+  InvalidError: 'program returned invalid error code',
+  ExecutableDataModified: 'instruction changed executable accounts data',
+  ExecutableLamportChange: 'instruction changed the balance of an executable account',
+  ExecutableAccountNotRentExempt: 'executable accounts must be rent exempt',
+  UnsupportedProgramId: 'Unsupported program id',
+  CallDepth: 'Cross-program invocation call depth too deep',
+  MissingAccount: 'An account required by the instruction is missing',
+  ReentrancyNotAllowed: 'Cross-program invocation reentrancy not allowed for this instruction',
+  MaxSeedLengthExceeded: 'Length of the seed is too long for address generation',
+  InvalidSeeds: 'Provided seeds do not result in a valid address',
+  InvalidRealloc: 'Failed to reallocate account data',
+  ComputationalBudgetExceeded: 'Computational budget exceeded',
+  PrivilegeEscalation: 'Cross-program invocation with unauthorized signer or writable account',
+  ProgramEnvironmentSetupFailure: 'Failed to create program execution environment',
+  ProgramFailedToComplete: 'Program failed to complete',
+  ProgramFailedToCompile: 'Program failed to compile',
+  Immutable: 'Account is immutable',
+  IncorrectAuthority: 'Incorrect authority provided',
+  BorshIoError: 'Failed to serialize or deserialize account data',
+  AccountNotRentExempt: 'An account does not have enough lamports to be rent-exempt',
+  InvalidAccountOwner: 'Invalid account owner',
+  ArithmeticOverflow: 'Program arithmetic overflowed',
+  UnsupportedSysvar: 'Unsupported sysvar',
+  IllegalOwner: 'Provided owner is not allowed',
+  MaxAccountsDataAllocationsExceeded: 'Accounts data allocations exceeded the maximum allowed per transaction',
+  MaxAccountsExceeded: 'Max accounts exceeded',
+  MaxInstructionTraceLengthExceeded: 'Max instruction trace length exceeded',
+  BuiltinProgramsMustConsumeComputeUnits: 'Builtin programs must consume compute units',
+};
+
+/** One line for an error, as Agave prints it. */
+function errorText(error: TransactionError): string {
+  if (typeof error === 'string') return TRANSACTION_SENTENCES[error] ?? error;
+  const [index, detail] = (error['InstructionError'] as [number, unknown] | undefined) ?? [];
+  if (index !== undefined) return `Error processing Instruction ${index}: ${detailText(detail)}`;
+  const { DuplicateInstruction: twice, InsufficientFundsForRent, ProgramExecutionTemporarilyRestricted } = error;
+  if (twice !== undefined) return `Transaction contains a duplicate instruction (${twice}) that is not allowed`;
+  const rent = accountOf(InsufficientFundsForRent);
+  if (rent !== undefined) return `Transaction results in an account (${rent}) with insufficient funds for rent`;
+  const restricted = accountOf(ProgramExecutionTemporarilyRestricted);
+  if (restricted === undefined) return JSON.stringify(error);
+  return `Execution of the program referenced by account at index ${restricted} is temporarily restricted.`;
+}
+
+function accountOf(detail: unknown): number | undefined {
+  return (detail as { account_index: number } | undefined)?.account_index;
+}
+
+function detailText(detail: unknown): string {
+  if (typeof detail === 'string') return INSTRUCTION_SENTENCES[detail] ?? detail;
+  const { Custom: custom } = detail as { Custom?: number };
+  return custom === undefined
+    ? INSTRUCTION_SENTENCES['BorshIoError']!
+    : `custom program error: 0x${custom.toString(16)}`;
+}
+
+const TRANSACTION = 'solana_transaction::versioned::VersionedTransaction';
+const MESSAGE = 'solana_message::versions::VersionedMessage';
+const LEGACY_BYTES = 1232;
+const LARGEST_BYTES = 4096;
+const BASE58_CHARACTERS = 1683;
+
+/** Wire bytes of a transaction or message; errors in Agave's words. Throws -32602. */
+function wireBytes(text: string, encoding: 'base58' | 'base64', what: string): Uint8Array {
+  // Two characters show a version byte from 1 on: only such transactions may exceed a packet.
+  const mayBeLarge = encoding === 'base64' && text.length >= 2 && text.slice(0, 2) >= 'gQ';
+  const mostBytes = mayBeLarge ? LARGEST_BYTES : LEGACY_BYTES;
+  const most = encoding === 'base58' ? BASE58_CHARACTERS : Math.ceil(mostBytes / 3) * 4;
+  if (text.length > most) {
+    throw invalidParams(
+      `${encoding} encoded ${what} too large: ${text.length} bytes (max: encoded/raw ${most}/${mostBytes})`,
+    );
+  }
+  const bytes = encoding === 'base58' ? base58Bytes(text) : base64Bytes(text);
+  if (typeof bytes === 'string') throw invalidParams(`invalid ${encoding} encoding: ${bytes}`);
+  if (bytes.length > mostBytes) {
+    throw invalidParams(`decoded ${what} too large: ${bytes.length} bytes (max: ${mostBytes} bytes)`);
+  }
+  return bytes;
+}
+
+function transactionOf(text: string, encoding: WireEncoding = 'base58'): DecodedTransaction {
+  if (encoding === 'json' || encoding === 'jsonParsed') {
+    throw invalidParams(`unsupported encoding: ${encoding}. Supported encodings: base58, base64`);
+  }
+  const bytes = wireBytes(text, encoding === 'base64' ? 'base64' : 'base58', TRANSACTION);
+  const end = isLarge(bytes) ? bytes.length : walk(bytes, TRANSACTION, walkTransaction);
+  try {
+    return decodeTransaction(bytes.subarray(0, end));
+  } catch (error) {
+    if (isLarge(bytes)) throw invalidParams(`failed to deserialize ${TRANSACTION}: ${reasonOf(error)}`);
+    throw invalidTransaction('Transaction failed to sanitize accounts offsets correctly');
+  }
+}
+
+/** From version 1 on the version comes first and the signatures last, and the decoder reports the error. */
+function isLarge(bytes: Uint8Array): boolean {
+  return (bytes[0] ?? 0) > 0x80;
+}
+
+function invalidTransaction(reason: string): Error {
+  return invalidParams(`invalid transaction: ${reason}`);
+}
+
+/** Bytes of one message. Trailing bytes are ignored, as by a node. */
+function messageBytes(text: string): Uint8Array {
+  const bytes = wireBytes(text, 'base64', MESSAGE);
+  return isLarge(bytes) ? bytes : bytes.subarray(0, walk(bytes, MESSAGE, walkMessage));
+}
+
+/** Parses only to find where and how the bytes fail. Returns their end. */
+function walk(bytes: Uint8Array, what: string, run: (reader: Reader) => void): number {
+  const reader = new Reader(bytes);
+  try {
+    run(reader);
+  } catch (error) {
+    if (!(error instanceof WireFault)) throw error;
+    throw invalidParams(`failed to deserialize ${what}: ${error.message}`);
+  }
+  return reader.at;
+}
+
+class WireFault extends Error {}
+
+class Reader {
+  at = 0;
+  readonly #bytes: Uint8Array;
+  constructor(bytes: Uint8Array) {
+    this.#bytes = bytes;
+  }
+
+  take(count: number): number {
+    if (this.at + count > this.#bytes.length) throw new WireFault(`Attempting to read ${count} bytes`);
+    this.at += count;
+    return this.at - count;
+  }
+
+  byte(): number {
+    return this.#bytes[this.take(1)]!;
+  }
+
+  /** One to three bytes of seven bits each. */
+  length(): number {
+    let value = 0;
+    for (let index = 0; index < 3; index += 1) {
+      const byte = this.byte();
+      if (index === 2 && byte > 3) break;
+      value |= (byte & 0x7f) << (7 * index);
+      if (byte < 0x80) return value;
+    }
+    throw new WireFault('Sequence length would overflow length encoding scheme: u16::MAX');
+  }
+}
+
+function walkTransaction(reader: Reader): void {
+  reader.take(64 * reader.length());
+  walkMessage(reader);
+}
+
+function walkMessage(reader: Reader): void {
+  const first = reader.byte();
+  const version = first & 0x7f;
+  const isLegacy = first < 0x80;
+  if (!isLegacy && version !== 0) throw new WireFault(`Invalid tag encoding: ${version}`);
+  reader.take(isLegacy ? 2 : 3);
+  reader.take(32 * reader.length());
+  reader.take(32);
+  for (let left = reader.length(); left > 0; left -= 1) {
+    reader.take(1);
+    reader.take(reader.length());
+    reader.take(reader.length());
+  }
+  for (let left = isLegacy ? 0 : reader.length(); left > 0; left -= 1) {
+    reader.take(32);
+    reader.take(reader.length());
+    reader.take(reader.length());
+  }
 }

@@ -1,7 +1,6 @@
 import { encode32 } from '../../lib/base58.ts';
 import { equalBytes } from '../../lib/equal-bytes.ts';
-import type { CoreAsset, CoreCollection } from '../accounts/core.ts';
-import type { CorePlugins } from '../accounts/core-plugins.ts';
+import type { CoreAsset, CoreCollection, CorePlugins } from '../accounts/core.ts';
 import type { Edition, Metadata } from '../accounts/metaplex.ts';
 import { mintExtensionsJson } from '../accounts/mint-extensions.ts';
 import {

@@ -11,8 +11,7 @@ import { encode32 } from '../../lib/base58.ts';
 import { codeOf } from '../../lib/coded-error.ts';
 import type { ChainBlock } from '../../ports/block.ts';
 import { rawTransaction } from '../raw-transaction.ts';
-import { decodeBlock } from './decode-block.ts';
-import { decodeScanned } from './decode-scanned.ts';
+import { decodeBlock, decodeScanned } from './decode-block.ts';
 import { decodeResponse } from './response.ts';
 import { scanBlockAnswer } from './scan-block.ts';
 

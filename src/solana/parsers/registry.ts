@@ -2,7 +2,6 @@ import { bubblegum } from './bubblegum.ts';
 import { jupiter, jupiterLimit, jupiterLimitV2, jupiterRecurring } from './jupiter.ts';
 import { compressedToken, lightSystem } from './light.ts';
 import { magicEden } from './magic-eden.ts';
-import { marketSwap } from './market-swap.ts';
 import {
   meteoraBins,
   meteoraDynamic,
@@ -18,6 +17,7 @@ import { nameService } from './named.ts';
 import { type Parsed, type TransactionParser, type TransactionView, UNKNOWN } from './parser.ts';
 import { pumpAmm, pumpFun } from './pump.ts';
 import { raydiumConcentrated, raydiumConstantProduct, raydiumLiquidity, raydiumPool } from './raydium.ts';
+import { marketSwap, unknownSwap } from './recognized-swaps.ts';
 import { squadsV3, squadsV4 } from './squads.ts';
 import {
   marinade,
@@ -31,7 +31,6 @@ import {
 import { loader, systemTransfer } from './system.ts';
 import { tensor } from './tensor.ts';
 import { phantomTransfer, splBurn, splMint, splTransfer } from './token.ts';
-import { unknownSwap } from './unknown-swap.ts';
 
 /** In order: the first parser that recognizes a transaction decides. */
 export const PARSERS: readonly TransactionParser[] = [

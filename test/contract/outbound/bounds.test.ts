@@ -4,8 +4,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, before, test } from 'node:test';
 import { createAddressPolicy } from '../../../src/adapters/outbound/address-policy.ts';
-import { createOutbound } from '../../../src/adapters/outbound/index.ts';
-import { createPools } from '../../../src/adapters/outbound/pools.ts';
+import { createOutbound, createPools } from '../../../src/adapters/outbound/index.ts';
 import {
   createResolver,
   type LookupAll,

@@ -1,11 +1,11 @@
 /** Unused data is deleted, except data of other wallets; a wallet that becomes too busy is no longer followed. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { deleteDropped } from '../../../plugins/wallet/store/drop.ts';
 import { createRowReader } from '../../../plugins/wallet/store/rows.ts';
 import { type Db, migrations, readKeyNumbers } from '../../../plugins/wallet/store/tables.ts';
 import { dropWallets, readWallet, registerWallet } from '../../../plugins/wallet/store/wallets.ts';
 import { createWalletProcessor } from '../../../plugins/wallet/tracking/processor.ts';
+import { deleteDropped } from '../../../plugins/wallet/tracking/upkeep.ts';
 import { createSystemRandom } from '../../../src/adapters/random.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
 import type { Store } from '../../../src/ports/store.ts';

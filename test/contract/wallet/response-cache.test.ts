@@ -1,7 +1,7 @@
 /** Finished answers go out again only while nothing that they follow from can have changed. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createResponseCache } from '../../../plugins/wallet/response-cache.ts';
+import { createResponseCache } from '../../../plugins/wallet/history.ts';
 import type { ChainReader, ChainStatus } from '../../../src/ports/chain.ts';
 import { createSfc32 } from '../../helpers/sfc32.ts';
 import { eachStore } from '../../helpers/store.ts';

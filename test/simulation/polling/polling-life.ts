@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { balanceAtRoute } from '../../../plugins/wallet/balance-at.ts';
 import { createFundingSearches, fundedByRoute } from '../../../plugins/wallet/funded-by.ts';
-import { historyRoute } from '../../../plugins/wallet/history.ts';
-import { createResponseCache } from '../../../plugins/wallet/response-cache.ts';
+import { createResponseCache, historyRoute } from '../../../plugins/wallet/history.ts';
 import { mergeTail } from '../../../plugins/wallet/store/rows.ts';
 import { type Db, migrations } from '../../../plugins/wallet/store/tables.ts';
 import { registerWallet } from '../../../plugins/wallet/store/wallets.ts';

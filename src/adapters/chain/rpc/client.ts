@@ -10,8 +10,7 @@ import type {
   UpstreamReply,
   UpstreamRequest,
 } from '../../../ports/upstream.ts';
-import { backoffMs } from '../../../runtime/backoff.ts';
-import { retryAfterMs } from '../../../runtime/retry-after.ts';
+import { backoffMs, retryAfterMs } from '../../../runtime/backoff.ts';
 import { decodeResponse } from '../../../solana/decode/response.ts';
 
 export interface AskAll {

@@ -2,7 +2,9 @@ import { isDeepStrictEqual } from 'node:util';
 import type { CoreConfig } from '../../../config/core.ts';
 import { isLagBeyond } from '../../../lib/chain-lag.ts';
 import { CodedError } from '../../../lib/coded-error.ts';
+import { rpcRequest } from '../../../lib/json-rpc.ts';
 import { createSlotLength } from '../../../lib/slot-length.ts';
+import type { Clock } from '../../../ports/clock.ts';
 import type { Log } from '../../../ports/log.ts';
 import type { Metrics } from '../../../ports/metrics.ts';
 import {
@@ -10,13 +12,24 @@ import {
   type Upstream,
   type UpstreamConfig,
   type UpstreamList,
+  type UpstreamOutcome,
   type UpstreamPool,
 } from '../../../ports/upstream.ts';
 import { orAborted } from '../../../runtime/deadline.ts';
-import { applyOutcome, byPreference, isHealthy, isInService, markBehind } from './health.ts';
-import { createHealthLoop } from './health-loop.ts';
-import { createIdentityWatch } from './identity.ts';
-import { type Member, type MemberOptions, makeMember, openSocket, stateOf } from './member.ts';
+import { readReply } from './client.ts';
+import { createIdentityWatch, type IdentityWatch } from './identity.ts';
+import {
+  applyOutcome,
+  byPreference,
+  isHealthy,
+  isInService,
+  type Member,
+  type MemberOptions,
+  makeMember,
+  markBehind,
+  openSocket,
+  stateOf,
+} from './member.ts';
 import { checkAddresses } from './transport.ts';
 
 export interface PoolOptions extends MemberOptions {
@@ -261,6 +274,88 @@ export function createUpstreamPool(options: PoolOptions): UpstreamPool {
     async stop() {
       await Promise.all([loop.stop(), identity.stop()]);
       await Promise.all([...members, ...retired].map((member) => member.transport.close()));
+    },
+  };
+}
+
+interface HealthLoopOptions {
+  readonly members: () => readonly Member[];
+  readonly clock: Clock;
+  readonly intervalMs: () => number;
+  readonly report: (member: Member, outcome: UpstreamOutcome) => void;
+  /** Called after each round. */
+  readonly roundEnded: () => void;
+  readonly identity: Pick<IdentityWatch, 'round' | 'suspect'>;
+  /** Whether a tip that moved back this many slots may belong to another chain. */
+  readonly isFarBack: (slots: number) => boolean;
+  /** Receives the newest slot of each round. */
+  readonly sawTip: (slot: number) => void;
+}
+
+const PROBE = rpcRequest('getSlot', [{ commitment: 'confirmed' }]);
+const PROBE_TIMEOUT_MS = 4_000;
+const PROBE_MAX_BYTES = 64 * 1024;
+
+/** Polls every upstream for its slot. */
+function createHealthLoop(options: HealthLoopOptions) {
+  const { members, clock, intervalMs, report, roundEnded, identity } = options;
+  const stopped = new AbortController();
+  let running: Promise<void> = Promise.resolve();
+
+  /** The upstream's current slot; null without an answer. */
+  async function probe(member: Member, timeoutMs = PROBE_TIMEOUT_MS): Promise<number | null> {
+    const answer = await readReply(member.transport, {
+      body: PROBE,
+      timeoutMs,
+      maxBytes: PROBE_MAX_BYTES,
+      signal: stopped.signal,
+    });
+    if (stopped.signal.aborted) return null;
+    const isSlot = answer.outcome.kind === 'ok' && Number.isSafeInteger(answer.result);
+    const slot = isSlot ? (answer.result as number) : null;
+    if (slot !== null) {
+      if (options.isFarBack((member.health.slot ?? 0) - slot)) identity.suspect(member);
+      member.health.slot = slot;
+    }
+    report(member, answer.outcome);
+    return slot;
+  }
+
+  async function round(): Promise<void> {
+    const now = clock.monotonic();
+    const asked = members().filter(({ health }) => health.limitedUntil <= now);
+    const slots = await Promise.all(asked.map(async (member) => [member, await probe(member)] as const));
+    await identity.round();
+    const ours = slots.flatMap(([{ health }, slot]) => (slot !== null && isInService(health) ? [slot] : []));
+    if (ours.length > 0) options.sawTip(Math.max(...ours));
+    roundEnded();
+  }
+
+  async function loop(): Promise<void> {
+    while (!stopped.signal.aborted) {
+      try {
+        await clock.sleep(intervalMs(), stopped.signal);
+      } catch {
+        return;
+      }
+      await round();
+    }
+  }
+
+  return {
+    /** Polls all of them now. */
+    async probe(timeoutMs: number): Promise<void> {
+      await Promise.all(members().map((member) => probe(member, timeoutMs)));
+      roundEnded();
+    },
+    /** Waits for the first round, so that the first choice of an upstream is a good one. */
+    async start(): Promise<void> {
+      await round();
+      running = loop();
+    },
+    async stop(): Promise<void> {
+      stopped.abort(new Error('the pool is stopping'));
+      await running;
     },
   };
 }

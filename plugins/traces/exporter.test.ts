@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { createSystemClock } from '../../src/adapters/clock.ts';
 import { createSystemRandom } from '../../src/adapters/random.ts';
 import type { Work } from '../../src/ports/tracing.ts';
-import { createTracer, type EndedSpan } from './tracer.ts';
+import { createTracer, type EndedSpan } from './exporter.ts';
 
 const request = { kind: 'request', name: 'GET', facts: {} } as const;
 const upstream = { kind: 'upstream', name: 'POST', facts: {} } as const;

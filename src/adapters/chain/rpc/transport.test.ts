@@ -4,7 +4,7 @@ import { createSfc32 } from '../../../../test/helpers/sfc32.ts';
 import { createBudgets } from '../../../budgets.ts';
 import { type Caller, GateRefusal } from '../../../plugin/plugin.ts';
 import type { Budgets } from '../../../ports/access.ts';
-import { createCallQueue } from './call-queue.ts';
+import { createCallQueue } from './transport.ts';
 
 const ledger = createBudgets();
 const tenantOf = (projectId: string, upstreamCalls: number | null = null) => {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Value } from '@sinclair/typebox/value';
 import { type ProxyConfig, proxyConfig } from './config.ts';
-import { createPrices } from './price.ts';
+import { createPrices } from './fallback.ts';
 
 const price = createPrices((Value.Default(proxyConfig, {}) as ProxyConfig).credits);
 const of = (method: string, params: unknown = []) => {

@@ -6,6 +6,7 @@ import { createManualClock } from '../../../../test/helpers/manual-clock.ts';
 import { createMemoryLog } from '../../../../test/helpers/memory-log.ts';
 import type { UpstreamOutcome } from '../../../ports/upstream.ts';
 import { createMetricsRegistry } from '../../../runtime/metrics.ts';
+import { createUpstreamPool, type OutageBook } from './index.ts';
 import {
   applyOutcome,
   byPreference,
@@ -15,8 +16,7 @@ import {
   newHealth,
   RATE_LIMITED,
   reasonOf,
-} from './health.ts';
-import { createUpstreamPool, type OutageBook } from './index.ts';
+} from './member.ts';
 
 const core = testCore();
 const { coolDownMs, distrustMs } = core.upstream;

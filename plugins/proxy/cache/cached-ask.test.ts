@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import type { ChainReader } from '../../../src/ports/chain.ts';
 import type { UpstreamPool } from '../../../src/ports/upstream.ts';
 import { createManualClock } from '../../../test/helpers/manual-clock.ts';
-import { createChainIdentity } from './chain-identity.ts';
+import { createChainIdentity } from './cached-ask.ts';
 
 const MAINNET = '5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d';
 
