@@ -41,7 +41,7 @@ module.exports = {
     { name: 'no-cycles', severity: 'error', from: {}, to: { circular: true } },
     { name: 'no-cycles-between-folders', scope: 'folder', severity: 'error', from: {}, to: { circular: true } },
     ...floors,
-    floor('solana-is-pure', '^src/solana/', '^src/(solana|lib)/|^src/ports/block\\.ts$', 'chain knowledge, no I/O; block types only'),
+    floor('solana-is-pure', '^src/solana/', '^src/(solana|lib)/|^src/ports/(block|parsers)\\.ts$', 'chain knowledge, no I/O; types of blocks and of parser settings only'),
     floor('plugins-floor', '^plugins/', '^plugins/|^src/(ports|solana|lib|runtime)/|^src/plugin/(plugin|request|host)\\.ts$', 'plugins see the plugin API, ports, runtime, solana and lib'),
     {
       name: 'plugins-never-import-each-other',
