@@ -33,13 +33,14 @@ async function release(store: Store, from: BlockHeader | null, to: BlockHeader):
 }
 
 eachStore('a follower elsewhere', (engine) => {
-  async function setUp(t: TestContext, tip: number | null = 10) {
+  async function setUp(t: TestContext, tip: number | null = 10, onlyTold = false) {
     const store = await engine.store(t);
     await migrate(store, [{ scope: 'kernel.follower', migrations: followerMigrations }]);
     const clock = createManualClock();
     const log = createMemoryLog();
     const bus = createBus([], log);
-    const follower = createRemoteFollower({ chain: 'main', store, bus, clock, log, tipSlot: () => tip });
+    const parts = { chain: 'main', store, bus, clock, log } as const;
+    const follower = createRemoteFollower({ ...parts, tipSlot: () => tip, onlyTold });
     const told: string[] = [];
     follower.onReleased(({ blockhash }) => void told.push(blockhash));
     t.after(() => follower.stop());
@@ -121,6 +122,19 @@ eachStore('a follower elsewhere', (engine) => {
     await look();
     assert.equal(follower.status().cursorSlot, 4);
     assert.equal(follower.status().stalled, undefined);
+  });
+
+  test('where perhaps nobody follows, a position in the store is no lag, and one that a follower says is', async (t) => {
+    const { store, bus, follower, look } = await setUp(t, 1_000, true);
+    await release(store, null, header(4));
+    await follower.start();
+    await look();
+    const none = { cursorSlot: null, finalizedSlot: null, tipSlot: 1_000, lagSlots: null, slotMs: null };
+    assert.deepEqual(follower.status(), none);
+    const status: Partial<ChainStatus> = { cursorSlot: 999, tipSlot: 1_000, lagSlots: 1, openGaps: 0 };
+    bus.publish(TOPICS.status, { chain: 'main', status });
+    await sleep(20);
+    assert.deepEqual(follower.status(), status);
   });
 });
 

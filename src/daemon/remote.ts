@@ -26,6 +26,8 @@ interface RemoteFollowerOptions {
   readonly bus: Bus;
   /** Newest slot of this thread's upstreams. */
   readonly tipSlot: () => number | null;
+  /** Whether perhaps nobody follows: then a stored position may be an old one, and the status is only what a follower says. */
+  readonly onlyTold?: boolean;
   readonly clock: Clock;
   readonly log: Log;
 }
@@ -47,12 +49,14 @@ interface Seen {
   readonly finalizedSlot: number | null;
 }
 
+const UNSEEN: Seen = { cursorSlot: null, finalizedSlot: null };
+
 /** Uses the bus messages of the follower, and polls the store every second because messages may be lost. */
 export function createRemoteFollower(options: RemoteFollowerOptions): RemoteFollower {
   const { chain, store, bus, clock, log } = options;
   const listeners = createReleaseListeners(log);
   let received: { readonly status: Partial<ChainStatus>; readonly at: number } | null = null;
-  let seen: Seen = { cursorSlot: null, finalizedSlot: null };
+  let seen = UNSEEN;
   let last: Position | null = null;
   let messages = 0;
   const slotLength = createSlotLength();
@@ -95,8 +99,9 @@ export function createRemoteFollower(options: RemoteFollowerOptions): RemoteFoll
     status() {
       if (received !== null && clock.monotonic() - received.at < FRESH_MS) return received.status;
       const tipSlot = options.tipSlot();
-      const lagSlots = tipSlot === null || seen.cursorSlot === null ? null : Math.max(0, tipSlot - seen.cursorSlot);
-      return { ...seen, tipSlot, lagSlots, slotMs: slotLength.ms() };
+      const { cursorSlot, finalizedSlot } = options.onlyTold === true ? UNSEEN : seen;
+      const lagSlots = tipSlot === null || cursorSlot === null ? null : Math.max(0, tipSlot - cursorSlot);
+      return { cursorSlot, finalizedSlot, tipSlot, lagSlots, slotMs: slotLength.ms() };
     },
     onReleased: listeners.add,
     async start() {

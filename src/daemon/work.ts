@@ -69,16 +69,15 @@ export function createWork(assembly: Assembly, parts: DaemonParts, fatal: (error
   /** Null if nothing needs the blocks of this chain (reading them would only cost upstream calls), or another role follows it. */
   function followerOf(chain: AssembledChain, store: Store): FollowerRun | null {
     const { id } = chain.setup;
+    if (!core.follow.enabled) return null;
     const processors = assembly.merged.processors.filter(({ chains }) => chains.includes(id));
-    const listeners = assembly.merged.listeners.filter(({ chain: of }) => of === id);
-    if (!core.follow.enabled || processors.length + listeners.length === 0) return null;
-    if (!roles.has('indexer') && !roles.has('api')) return null;
     if (!roles.has('indexer')) {
-      const remote = createRemoteFollower({ chain: id, store, bus, clock, log, tipSlot: () => tipOf(chain) });
-      chain.follower.set(remote);
-      companions.push(remote);
+      // Listeners are known to the indexer alone: without a processor only the follower itself can say that it is there.
+      if (roles.has('api')) viewFollower(chain, store, processors.length === 0);
       return null;
     }
+    const listeners = assembly.merged.listeners.filter(({ chain: of }) => of === id);
+    if (processors.length + listeners.length === 0) return null;
     const metrics = assembly.metrics.scope(id === 'main' ? 'follow' : `follow_${id}`);
     const ledger = core.ledger.retain.hours === 0 ? {} : { openLedger: ledgerOf(id) };
     const { tracer } = assembly.merged;
@@ -111,6 +110,13 @@ export function createWork(assembly: Assembly, parts: DaemonParts, fatal: (error
     chain.follower.set(follower);
     companions.push(createAnnouncer({ chain: id, follower, bus, clock }));
     return follower;
+  }
+
+  function viewFollower(chain: AssembledChain, store: Store, onlyTold: boolean): void {
+    const { id } = chain.setup;
+    const remote = createRemoteFollower({ chain: id, store, bus, clock, log, tipSlot: () => tipOf(chain), onlyTold });
+    chain.follower.set(remote);
+    companions.push(remote);
   }
 
   const hasIndex = core.ledger.index === 'window';

@@ -310,6 +310,11 @@ describe('calls', { skip, timeout: 240_000 }, () => {
       await chain.seal();
       return updates.some(({ slot }) => slot);
     });
+    // Only the thread with the follower knows that something listens to blocks.
+    await until('the place of the follower in the readiness', async () => {
+      const { chain: chains } = (await (await fetch(`${daemon.adminUrl}/readyz`)).json()) as Json;
+      return chains[0].cursorSlot !== null && chains[0].lagSlots !== null;
+    });
     await chain.fund(wallet, 1_000_000);
     await until('the transaction', () => updates.some(({ transaction }) => transaction));
     const found = updates.find(({ transaction }) => transaction);

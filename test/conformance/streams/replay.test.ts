@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { describe, test } from 'node:test';
+import { describe, type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Keypair } from '@solana/web3.js';
 import { encode64 } from '../../../src/lib/base58.ts';
@@ -13,7 +13,7 @@ import { startFaultProxy } from '../../helpers/fault-proxy.ts';
 import { geyserMissing, loadClient } from '../../helpers/geyser.ts';
 import { createSfc32 } from '../../helpers/sfc32.ts';
 import { createEconomy } from '../../helpers/wallet-economy.ts';
-import { freePort, type Json, type StreamBed, startBed, type Updates } from './bed.ts';
+import { freePort, type Json, requestOf, type StreamBed, startBed, type Updates, type Yellowstone } from './bed.ts';
 
 const skip = geyserMissing() ?? (await chainMissing()) ?? false;
 const EVERYTHING = {
@@ -182,73 +182,123 @@ describe('replay', { skip }, () => {
     });
   });
 
-  test('the LaserStream client, whose connection breaks and whose daemon is killed, gets each transaction once', async (t) => {
-    const chain = await startChain();
-    const port = await freePort();
-    const config = { ...KEPT.config, plugins: ['access', 'streams'], streams: { grpc: { port } } };
-    const place = {
-      chain: { rpcUrl: chain.rpcUrl },
-      config,
-      dataDir: mkdtempSync(join(tmpdir(), 'parhelion-replay-')),
-    };
-    let daemon = await startDaemonProcess(place);
-    const proxy = await startFaultProxy(port);
-    t.after(async () => {
-      await proxy.close();
-      await daemon.stop();
-      await chain.stop();
-      rmSync(place.dataDir, { recursive: true, force: true });
-    });
-    const { subscribe } = loadClient('helius-laserstream') as Json;
-    // The client resumes at the last slot that it was told of, so it may get that slot again.
-    const got = new Set<string>();
-    // Without a slot it has nothing to resume at, and goes on at the newest block.
-    let isToldOfSlot = false;
-    const client = { apiKey: daemon.key, endpoint: `http://127.0.0.1:${proxy.port}`, replay: true };
-    const wallet = Keypair.generate().publicKey.toBase58();
-    const accounts = { accountInclude: [wallet], accountExclude: [], accountRequired: [] };
-    const handle = await subscribe(
-      client,
-      { transactions: { mine: accounts }, slots: { s: { filterByCommitment: true } }, accounts: {}, commitment: 1 },
-      ({ transaction, slot }: Json) => {
-        if (slot !== undefined && slot !== null) isToldOfSlot = true;
-        if (transaction !== undefined && transaction !== null) got.add(encode64(transaction.transaction.signature));
-      },
-      () => undefined,
-    );
-    t.after(() => handle.cancel());
-    const pay = async () => {
-      await chain.fund(wallet, 1_000_000);
-      await chain.seal();
-    };
-    for (let turn = 0; got.size === 0 || !isToldOfSlot; turn += 1) {
-      assert.ok(turn < 500, 'the first transaction and its slot');
-      await pay();
-      await sleep(100);
-    }
-    const turns = Math.max(BREAKS, KILLS);
-    const all: string[] = [];
-    for (let turn = 0; turn < turns; turn += 1) {
-      // Kills are spread over the breaks.
-      const isKilled = Math.floor(((turn + 1) * KILLS) / turns) > Math.floor((turn * KILLS) / turns);
-      if (isKilled) {
-        await daemon.kill();
-        daemon = await startDaemonProcess({ ...place, key: daemon.key });
-      }
-      proxy.cut();
-      for (let payment = 0; payment < 3; payment += 1) await pay();
-      // What a page of the node holds: a long run has more.
-      const known = new Set(all);
-      const { result } = (await (await fetch(chain.rpcUrl, signaturesOf(wallet))).json()) as Json;
-      const newest = (result as Json[]).map(({ signature }) => signature as string).toReversed();
-      all.push(...newest.filter((signature) => !known.has(signature)));
-      // What came before the subscription is no part of it.
-      const wanted = all.slice(all.indexOf([...got][0]!));
-      await until('all transactions', () => got.size >= wanted.length);
-      assert.deepEqual([...got], wanted);
-    }
-  });
+  for (const [name, read] of [
+    ['LaserStream', readByLaserStream],
+    ['Yellowstone', readByYellowstone],
+  ] as const)
+    test(`the ${name} client, whose connection breaks and whose daemon is killed, gets each transaction once`, (t) =>
+      breakAndKill(t, read));
 });
+
+/** What a client reads of one address. */
+interface Reading {
+  readonly url: string;
+  readonly key: string;
+  readonly wallet: string;
+  readonly transaction: (signature: Uint8Array) => void;
+  /** The client was told of something at which it can resume; before that it goes on at the newest block after a break. */
+  readonly place: () => void;
+}
+
+type Read = (reading: Reading) => Promise<() => void>;
+
+/** The client resumes at the last slot that it was told of, so it may get that slot again: its reader looks at the signatures. */
+async function readByLaserStream({ url, key, wallet, transaction, place }: Reading): Promise<() => void> {
+  const { subscribe } = loadClient('helius-laserstream') as Json;
+  const accounts = { accountInclude: [wallet], accountExclude: [], accountRequired: [] };
+  const seen = new Set<string>();
+  const handle = await subscribe(
+    { apiKey: key, endpoint: url, replay: true },
+    { transactions: { mine: accounts }, slots: { s: { filterByCommitment: true } }, accounts: {}, commitment: 1 },
+    (update: Json) => {
+      if (update.slot !== undefined && update.slot !== null) place();
+      const signature = update.transaction?.transaction.signature as Uint8Array | undefined;
+      if (signature === undefined || seen.has(encode64(signature))) return;
+      seen.add(encode64(signature));
+      transaction(signature);
+    },
+    () => undefined,
+  );
+  return () => handle.cancel();
+}
+
+/** The client drops doubles itself, and holds back a slot that a break cut until its block meta comes. */
+async function readByYellowstone({ url, key, wallet, transaction, place }: Reading): Promise<() => void> {
+  const { default: Client } = loadClient('@triton-one/yellowstone-grpc') as Yellowstone;
+  const backoff = { initialIntervalMs: 100, multiplier: 2, maxRetries: 10 };
+  const client = new Client(url, key, {}, { backoff, slotRetention: 250 });
+  await client.connect();
+  const stream = await client.subscribe();
+  stream.on('error', () => undefined);
+  stream.on('data', (update: Json) => {
+    if (update.blockMeta !== undefined) place();
+    if (update.transaction !== undefined) transaction(update.transaction.transaction.signature);
+  });
+  stream.write(
+    requestOf({ transactions: { mine: { accountInclude: [wallet] } }, blocksMeta: { meta: {} }, commitment: 1 }),
+  );
+  return () => void stream.destroy();
+}
+
+async function breakAndKill(t: TestContext, read: Read): Promise<void> {
+  const chain = await startChain();
+  const port = await freePort();
+  const config = { ...KEPT.config, plugins: ['access', 'streams'], streams: { grpc: { port } } };
+  const place = {
+    chain: { rpcUrl: chain.rpcUrl },
+    config,
+    dataDir: mkdtempSync(join(tmpdir(), 'parhelion-replay-')),
+  };
+  let daemon = await startDaemonProcess(place);
+  const proxy = await startFaultProxy(port);
+  t.after(async () => {
+    await proxy.close();
+    await daemon.stop();
+    await chain.stop();
+    rmSync(place.dataDir, { recursive: true, force: true });
+  });
+  const got: string[] = [];
+  let hasPlace = false;
+  const wallet = Keypair.generate().publicKey.toBase58();
+  const close = await read({
+    ...{ url: `http://127.0.0.1:${proxy.port}`, key: daemon.key, wallet },
+    transaction: (signature) => void got.push(encode64(signature)),
+    place: () => {
+      hasPlace = true;
+    },
+  });
+  t.after(close);
+  const pay = async () => {
+    await chain.fund(wallet, 1_000_000);
+    await chain.seal();
+  };
+  for (let turn = 0; got.length === 0 || !hasPlace; turn += 1) {
+    assert.ok(turn < 500, 'the first transaction and its place');
+    await pay();
+    await sleep(100);
+  }
+  const turns = Math.max(BREAKS, KILLS);
+  const all: string[] = [];
+  for (let turn = 0; turn < turns; turn += 1) {
+    // Kills are spread over the breaks.
+    const isKilled = Math.floor(((turn + 1) * KILLS) / turns) > Math.floor((turn * KILLS) / turns);
+    if (isKilled) {
+      await daemon.kill();
+      daemon = await startDaemonProcess({ ...place, key: daemon.key });
+    }
+    proxy.cut();
+    for (let payment = 0; payment < 3; payment += 1) await pay();
+    // What a page of the node holds: a long run has more.
+    const known = new Set(all);
+    const { result } = (await (await fetch(chain.rpcUrl, signaturesOf(wallet))).json()) as Json;
+    const newest = (result as Json[]).map(({ signature }) => signature as string).toReversed();
+    all.push(...newest.filter((signature) => !known.has(signature)));
+    // What came before the subscription is no part of it.
+    const wanted = all.slice(all.indexOf(got[0]!));
+    await until('all transactions', () => got.length >= wanted.length);
+    assert.deepEqual(got, wanted);
+  }
+}
 
 const signaturesOf = (wallet: string) => ({
   method: 'POST',
