@@ -8,7 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Keypair } from '@solana/web3.js';
 import { encode64 } from '../../../src/lib/base58.ts';
 import { chainMissing, startChain } from '../../helpers/chain.ts';
-import { startDaemonProcess } from '../../helpers/daemon.ts';
+import { type DaemonProcess, startDaemonProcess } from '../../helpers/daemon.ts';
 import { startFaultProxy } from '../../helpers/fault-proxy.ts';
 import { geyserMissing, loadClient } from '../../helpers/geyser.ts';
 import { createSfc32 } from '../../helpers/sfc32.ts';
@@ -225,7 +225,8 @@ async function readByLaserStream({ url, key, wallet, transaction, place }: Readi
 /** The client drops doubles itself, and holds back a slot that a break cut until its block meta comes. */
 async function readByYellowstone({ url, key, wallet, transaction, place }: Reading): Promise<() => void> {
   const { default: Client } = loadClient('@triton-one/yellowstone-grpc') as Yellowstone;
-  const backoff = { initialIntervalMs: 100, multiplier: 2, maxRetries: 10 };
+  // A daemon that was killed starts within seconds; on a busy machine, within a minute.
+  const backoff = { initialIntervalMs: 100, multiplier: 1.1, maxRetries: 60 };
   const client = new Client(url, key, {}, { backoff, slotRetention: 250 });
   await client.connect();
   const stream = await client.subscribe();
@@ -255,8 +256,11 @@ async function breakAndKill(t: TestContext, read: Read): Promise<void> {
   t.after(async () => {
     // A client without a server tries for minutes to reach it, and keeps the process of the test. It ends with its next update.
     close();
-    await chain.seal();
-    await sleep(500);
+    const readers = async () => /^parhelion_streams_readers (\d+)/m.exec(await metricsOf(daemon))?.[1];
+    for (let turn = 0; turn < 500 && (await readers()) !== '0'; turn += 1) {
+      await chain.seal();
+      await sleep(20);
+    }
     await proxy.close();
     await daemon.stop();
     await chain.stop();
@@ -303,6 +307,8 @@ async function breakAndKill(t: TestContext, read: Read): Promise<void> {
     assert.deepEqual(got, wanted);
   }
 }
+
+const metricsOf = async ({ adminUrl }: DaemonProcess) => await (await fetch(`${adminUrl}/metrics`)).text();
 
 const signaturesOf = (wallet: string) => ({
   method: 'POST',
