@@ -43,14 +43,19 @@ export const parsedConfig = Type.Object(
           // One interface of 300 KB has to fit, at 24 bytes a character.
           minimum: 8_388_608,
           default: 134_217_728,
-          description: 'memory for interfaces of the chain, and as much for those of projects, counted as their texts',
+          description:
+            'memory for interfaces of the chain, and as much for those of projects, at 24 bytes a character; one program or project has a quarter of it, at least 8 MiB',
         }),
         uploads: Type.Object(
           {
             maxPrograms: reloadable(count(50, 10_000, 'programs of which one project may upload interfaces')),
             maxVersions: reloadable(count(8, 1_000, 'versions of one program that a project may have')),
             maxBytes: reloadable(
-              count(4_194_304, 4_194_304, 'bytes of all interfaces of a project; one fits into http.bodyLimitBytes'),
+              count(
+                1_048_576,
+                4_194_304,
+                'bytes of all interfaces of a project, within its share of cacheBytes; one fits into http.bodyLimitBytes',
+              ),
             ),
           },
           { additionalProperties: false, default: {}, description: 'interfaces that projects upload for themselves' },

@@ -106,6 +106,9 @@ const NO_HASH = '?';
 const ENTRY_BYTES = 2_048;
 /** A parsed interface takes many times the memory of its text. */
 export const MEMORY_PER_CHARACTER = 24;
+/** Of a cache, what one program or one project may take: others keep their place. One interface of 300 KB fits into the least. */
+const LEAST_SHARE_BYTES = 8_388_608;
+export const shareOf = (cacheBytes: number): number => Math.max(LEAST_SHARE_BYTES, Math.floor(cacheBytes / 4));
 /** The chain does not leave a block with so many slots upon it. */
 const FINAL_SLOTS = 64;
 const ACCOUNTS_PER_CALL = 100;
@@ -126,8 +129,10 @@ export function createInterfaces({ chain, store, config, log }: InterfacesParts)
   });
   /** Of those that are kept, as far as blocks are followed. */
   const watched = new Map<string, Watched>();
-  /** Of one program: the cache refuses larger entries without a word. */
-  const mostCharacters = Math.floor((config.idls.cacheBytes - ENTRY_BYTES * (1 + MAX_VERSIONS)) / MEMORY_PER_CHARACTER);
+  /** Of one program. */
+  const mostCharacters = Math.floor(
+    (shareOf(config.idls.cacheBytes) - ENTRY_BYTES * (1 + MAX_VERSIONS)) / MEMORY_PER_CHARACTER,
+  );
   let folder: ReadonlyMap<string, readonly Version[]> = new Map();
   let folderState = '';
   /** Blocks that followed each other: slots and hashes of the newest ones. */
@@ -245,7 +250,7 @@ export function createInterfaces({ chain, store, config, log }: InterfacesParts)
     published.set(program, known);
   }
 
-  /** A text that alone is too large for the cache counts as none that can be read. */
+  /** A text that alone is too large for its share counts as none that can be read. */
   function readable(text: string | null): Pick<PublishedVersion, 'program' | 'size'> {
     const program = text === null || text.length > mostCharacters ? null : readIdl(text);
     return { program, size: program === null ? 0 : text!.length };

@@ -17,7 +17,7 @@ import {
 import { readIdl } from '../../src/solana/idl/read-idl.ts';
 import { address, count, orNull, slot, text, time } from '../../src/solana/schemas.ts';
 import type { ParsedConfig } from './config.ts';
-import { FOREVER, MEMORY_PER_CHARACTER, type OwnInterfaces, type OwnOf, type Version } from './interfaces.ts';
+import { FOREVER, MEMORY_PER_CHARACTER, type OwnInterfaces, type OwnOf, shareOf, type Version } from './interfaces.ts';
 import { REFUSALS, TAG } from './routes.ts';
 import {
   deleteUploads,
@@ -181,7 +181,7 @@ export function uploadRoutes({ store, clock, config }: RouteParts): readonly Rou
         const own = all.filter((one) => one.program === program);
         const newest = own.at(-1);
         if (newest !== undefined && newest.hash === hash && newest.fromSlot === fromSlot) return newest;
-        demandRoom(all, own, program, bytes, config.idls.uploads);
+        demandRoom(all, own, program, bytes, config.idls);
         const version = (newest?.version ?? 0) + 1;
         const one = { ...{ program, version, fromSlot, name: read.name, hash, bytes }, createdAt: clock.now() };
         await insertUpload(tx, project, one, idl);
@@ -222,7 +222,7 @@ function demandRoom(
   own: readonly Upload[],
   program: string,
   bytes: number,
-  { maxPrograms, maxVersions, maxBytes }: ParsedConfig['idls']['uploads'],
+  { cacheBytes, uploads: { maxPrograms, maxVersions, maxBytes } }: ParsedConfig['idls'],
 ): void {
   const refuse = (limit: string): never => {
     throw new RequestError(400, `${limit}; delete some first`);
@@ -231,5 +231,6 @@ function demandRoom(
   if (programs.size > maxPrograms) refuse(`a project has interfaces of at most ${maxPrograms} programs`);
   if (own.length >= maxVersions) refuse(`a program has at most ${maxVersions} versions`);
   const total = all.reduce((sum, one) => sum + one.bytes, bytes);
-  if (total > maxBytes) refuse(`the interfaces of a project have at most ${maxBytes} bytes`);
+  const most = Math.min(maxBytes, Math.floor((shareOf(cacheBytes) - ENTRY_BYTES) / MEMORY_PER_CHARACTER));
+  if (total > most) refuse(`the interfaces of a project have at most ${most} bytes`);
 }

@@ -35,6 +35,7 @@ describe('subscriptions of parsed transactions', { skip }, () => {
       config: {
         plugins: ['access', 'proxy', 'parsed', 'streams'],
         ledger: { retain: { hours: 1 } },
+        parsed: { idls: { cacheBytes: 8_388_608, uploads: { maxPrograms: 2, maxVersions: 2 } } },
         streams: {
           grpc: { port: await freePort() },
           websocket: { parsed: { silentMs: 3_000, maxCallsPerSecond: 40 } },
@@ -270,7 +271,7 @@ describe('subscriptions of parsed transactions', { skip }, () => {
     const to = Keypair.generate().publicKey;
     const id = await client.subscribe({ programs: [MEMO.toBase58()], instructionNames: ['payNote'] });
     const idls = (method: string, path = '', body?: unknown) =>
-      fetch(`${daemon.apiUrl}/v1/parsed-events/idls${path}?api-key=${daemon.key}`, {
+      fetch(`${daemon.apiUrl}/v1/parsed-events/idls${path}${path.includes('?') ? '&' : '?'}api-key=${daemon.key}`, {
         method,
         ...(body !== undefined && { body: JSON.stringify(body) }),
       });
@@ -310,5 +311,30 @@ describe('subscriptions of parsed transactions', { skip }, () => {
     assert.deepEqual(await (await idls('DELETE', `/${MEMO.toBase58()}`)).json(), { deleted: 1 });
     assert.equal((await idls('DELETE', `/${MEMO.toBase58()}`)).status, 404);
     assert.notEqual(await post(), 'pay_note');
+
+    const refusal = async (path: string, one: unknown) => {
+      const response = await idls('PUT', `/${path}`, { idl: one });
+      return response.status === 200 ? 'taken' : [response.status, ((await response.json()) as Json).error];
+    };
+    const named = (name: string, docs: readonly string[] = []) => ({ ...idl, metadata: { name }, docs });
+    const programs = [1, 2, 3].map(() => Keypair.generate().publicKey.toBase58());
+    assert.equal(await refusal(programs[0]!, named('a')), 'taken');
+    // A quarter of the cache or 8 MiB, at 24 bytes a character: the room of others is not taken.
+    assert.deepEqual(await refusal(programs[0]!, named('b', ['x'.repeat(350_000)])), [
+      400,
+      'the interfaces of a project have at most 349504 bytes; delete some first',
+    ]);
+    assert.equal(await refusal(programs[0]!, named('b')), 'taken');
+    assert.deepEqual(await refusal(programs[0]!, named('c')), [
+      400,
+      'a program has at most 2 versions; delete some first',
+    ]);
+    assert.equal(await refusal(programs[1]!, named('a')), 'taken');
+    assert.deepEqual(await refusal(programs[2]!, named('a')), [
+      400,
+      'a project has interfaces of at most 2 programs; delete some first',
+    ]);
+    assert.deepEqual(await (await idls('DELETE', `/${programs[0]}?version=1`)).json(), { deleted: 1 });
+    assert.equal(await refusal(programs[0]!, named('c')), 'taken');
   });
 });
