@@ -5,8 +5,7 @@ import type { Clock } from '../../src/ports/clock.ts';
 import { type Prices, tokenPrices } from '../../src/ports/prices.ts';
 import { type PricesConfig, pricesConfig } from './config.ts';
 import { PRICES_ERRORS } from './errors.ts';
-import { createOnchainSource } from './onchain.ts';
-import { createHttpSource, createStaticSource, type PriceSource } from './sources.ts';
+import { createHttpSource, createOnchainSource, createStaticSource, type PriceSource } from './sources.ts';
 
 export default definePlugin({
   id: 'prices',

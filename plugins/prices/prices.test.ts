@@ -14,8 +14,7 @@ import { createMemoryLog } from '../../test/helpers/memory-log.ts';
 import { answer, startReceiver } from '../../test/helpers/receiver.ts';
 import { writeMint } from '../../test/helpers/write-mint.ts';
 import { createPrices } from './index.ts';
-import { createOnchainSource } from './onchain.ts';
-import { createHttpSource, createStaticSource, type PriceSource } from './sources.ts';
+import { createHttpSource, createOnchainSource, createStaticSource, type PriceSource } from './sources.ts';
 
 const config = { timeoutMs: 1_000, waitMs: 500, ttlMs: 60_000, staleMs: 600_000, retryMs: 5_000, maxKept: 100 };
 const asObject = (prices: ReadonlyMap<string, number | null>) => Object.fromEntries(prices);
