@@ -6,7 +6,7 @@ import type { ChainId, ChainSource } from '../ports/chain.ts';
 import type { Clock, Random } from '../ports/clock.ts';
 import type { Log } from '../ports/log.ts';
 import type { Store } from '../ports/store.ts';
-import { createWakeup } from '../runtime/wakeup.ts';
+import { createWakeup } from '../runtime/waiting.ts';
 import { prepareBlock } from './commit.ts';
 import { decide, type Position } from './cursor.ts';
 import { type BlockBuffer, createBlockBuffer, createFetcher, type Fetcher, type KeptFirst } from './fetch.ts';

@@ -4,7 +4,7 @@ import type { BlockHeader } from '../ports/block.ts';
 import type { ChainSource, ChainStatus } from '../ports/chain.ts';
 import { backoffMs } from '../runtime/backoff.ts';
 import { createSemaphore } from '../runtime/semaphore.ts';
-import { createWakeup } from '../runtime/wakeup.ts';
+import { createWakeup } from '../runtime/waiting.ts';
 import { auditLoop } from './audit.ts';
 import { fillLoop } from './backfill.ts';
 import { catchUp, readersOf } from './catch-up.ts';

@@ -9,7 +9,7 @@ import type { Clock, Random } from '../ports/clock.ts';
 import type { Log } from '../ports/log.ts';
 import type { Metrics } from '../ports/metrics.ts';
 import type { Store } from '../ports/store.ts';
-import type { Wakeup } from '../runtime/wakeup.ts';
+import type { Wakeup } from '../runtime/waiting.ts';
 import type { BlockBuffer, Fetcher, KeptFirst, SharedBlocks } from './fetch.ts';
 import type { FollowMeter, FollowState } from './state.ts';
 

@@ -22,8 +22,8 @@ import type {
   WorkerHandle,
 } from '../ports/workers.ts';
 import { wordsOf } from '../runtime/errors.ts';
-import { startEvery } from '../runtime/every.ts';
 import type { MetricsRegistry } from '../runtime/metrics.ts';
+import { startEvery } from '../runtime/waiting.ts';
 import { sqliteFile } from '../store/index.ts';
 import { createSchemaWatch, ensureSchema } from '../store/migrate.ts';
 import { type AssembledChain, type AssembleOptions, type Assembly, assemble } from './assemble.ts';

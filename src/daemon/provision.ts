@@ -34,7 +34,7 @@ import type { Store, StoreTx } from '../ports/store.ts';
 import type { Tracer } from '../ports/tracing.ts';
 import type { UpstreamConfig, UpstreamPool } from '../ports/upstream.ts';
 import { EXIT } from '../runtime/errors.ts';
-import { startEvery } from '../runtime/every.ts';
+import { startEvery } from '../runtime/waiting.ts';
 
 /** Shared by all plugins. */
 export interface PluginSurroundings {

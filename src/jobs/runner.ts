@@ -7,7 +7,7 @@ import type { Metrics } from '../ports/metrics.ts';
 import type { Owner } from '../ports/owner.ts';
 import type { Store, StoreTx } from '../ports/store.ts';
 import { backoffMs } from '../runtime/backoff.ts';
-import { createWakeup } from '../runtime/wakeup.ts';
+import { createWakeup } from '../runtime/waiting.ts';
 import { type AheadRoom, type ClaimedJob, claimJobs } from './claim.ts';
 import { createDispatcher, createStopper, stopped } from './dispatch.ts';
 import { type GroupWalk, nextDueAt } from './due.ts';

@@ -1,7 +1,6 @@
 /** Mechanisms that plugins share with the daemon, `parhelion/kit`. */
 export { type BackoffOptions, backoffMs, retryAfterMs } from './backoff.ts';
 export { DeadlinePassed, orAborted, withDeadline } from './deadline.ts';
-export { startEvery } from './every.ts';
 export {
   type AcquireOptions,
   createSemaphore,
@@ -9,4 +8,4 @@ export {
   SemaphoreFull,
   type SemaphoreOptions,
 } from './semaphore.ts';
-export { createWakeup, type Wakeup } from './wakeup.ts';
+export { createWakeup, startEvery, type Wakeup } from './waiting.ts';
