@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { ChainBlock } from '../../src/ports/block.ts';
 import type { ParsedFilter } from '../../src/ports/parsed-transactions.ts';
+import { decodeEntries } from '../../src/solana/decode/decode-block.ts';
 import { readIdl } from '../../src/solana/idl/read-idl.ts';
 import { createWords } from '../../src/solana/parsers/words.ts';
 import { madeTransaction, PAYER } from '../../test/helpers/parsed-found.ts';
@@ -35,17 +36,20 @@ function create() {
   const followed: number[] = [];
   const shared = idl('route', 'swap');
   const own = idl('mine', 'swap');
-  const learned: Learned = {
-    find: (program) => (program === PROGRAM ? shared : null),
+  const learnedOf = (known: ReadonlySet<string>): Learned => ({
+    find: (program) => (known.has(program) ? shared : null),
     versionsOf: () => [],
-    with: () => ({ ...learned, find: () => own }),
-  };
+    with: () => ({ ...learnedOf(known), find: () => own }),
+  });
+  /** What is awaited before an answer; it may throw. */
+  const upstream = { answers: async (_programs: readonly string[]): Promise<void> => undefined };
   const random = createSfc32(1);
   const parsed = createParsedTransactions({
     interfaces: {
       async learn(slots) {
         learns.push([...slots.keys()]);
-        return learned;
+        await upstream.answers([...slots.keys()]);
+        return learnedOf(new Set(slots.keys()));
       },
       follow: ({ slot }) => void followed.push(slot),
     },
@@ -53,7 +57,7 @@ function create() {
     words: createWords(null),
     random: { bytes: (count: number) => Uint8Array.from({ length: count }, () => random.below(256)) } as never,
   });
-  return { learns, followed, parsed };
+  return { learns, followed, parsed, upstream };
 }
 
 const filter = (more: Partial<ParsedFilter>): ParsedFilter => ({
@@ -113,3 +117,56 @@ test('an owner that leaves while interfaces are read gets nothing', async () => 
   board.remove('one');
   assert.equal((await matching).size, 0);
 });
+
+/** A block that calls two programs; two boards, of which the first wants one of them and the second both. */
+function twoPrograms() {
+  const bed = create();
+  const entries = [PROGRAM, OTHER].map((program, at) => madeTransaction(SLOT, at, program, [1]).entry);
+  const block = { ...decodeEntries(SLOT, entries, new Uint8Array(32)), slot: SLOT, blockTime: null };
+  const boards = [[PROGRAM], [PROGRAM, OTHER]].map((programs) => {
+    const board = bed.parsed.openBoard<string>();
+    board.set('one', { filter: filter({ programs, instructionNames: ['route'] }), project: null });
+    return async () => (await board.match(block as unknown as ChainBlock, { isLive: false })).get('one')?.length;
+  });
+  return { ...bed, first: boards[0]!, second: boards[1]! };
+}
+
+test('programs whose interfaces could not be read are read when the block is compared again', async () => {
+  const { upstream, first, second } = twoPrograms();
+  assert.equal(await first(), 1);
+  upstream.answers = () => Promise.reject(new Error('no upstream answers'));
+  await assert.rejects(second(), /no upstream answers/);
+  await assert.rejects(second(), /no upstream answers/);
+  upstream.answers = () => Promise.resolve();
+  assert.equal(await second(), 2);
+});
+
+test('a board waits for interfaces that another one is reading', async () => {
+  const { upstream, first, second } = twoPrograms();
+  assert.equal(await first(), 1);
+  const { promise, resolve } = createPromise();
+  upstream.answers = () => promise;
+  const matching = Promise.all([second(), second()]);
+  await new Promise(setImmediate);
+  resolve();
+  assert.deepEqual(await matching, [2, 2]);
+});
+
+test('an answer that comes late takes nothing from one that asked for more', async () => {
+  const { upstream, learns, first, second } = twoPrograms();
+  const [ofOne, ofTwo] = [createPromise(), createPromise()];
+  upstream.answers = (programs) => (programs.length === 1 ? ofOne : ofTwo).promise;
+  const matching = Promise.all([first(), second()]);
+  while (learns.length < 2) await new Promise(setImmediate);
+  ofTwo.resolve();
+  ofOne.resolve();
+  assert.deepEqual(await matching, [1, 2]);
+});
+
+function createPromise() {
+  let resolve: () => void = assert.fail;
+  const promise = new Promise<void>((done) => {
+    resolve = done;
+  });
+  return { promise, resolve };
+}

@@ -252,7 +252,8 @@ const NEVER = new AbortController().signal;
 
 function createBlockWords(block: ChainBlock, { interfaces, ownOf, words }: BoardParts): BlockWords {
   const { slot, keys } = block;
-  const learned = new Set<string>();
+  /** Programs of which `find` knows. */
+  let learned: ReadonlySet<string> = new Set();
   const finds = new Map<string | null, FindInterface>();
   let find: Awaited<ReturnType<Interfaces['learn']>> | null = null;
   const made = new Map<string | null, Map<number, TransactionWords>>();
@@ -269,10 +270,18 @@ function createBlockWords(block: ChainBlock, { interfaces, ownOf, words }: Board
   return {
     async learn(transactions) {
       const programs = new Set(transactions.flatMap((tx) => programsOf(tx).map((id) => keys.base58(id))));
-      if (find !== null && [...programs].every((program) => learned.has(program))) return;
-      for (const program of programs) learned.add(program);
-      find = await interfaces.learn(new Map(Array.from(learned, (program) => [program, slot])), { signal: NEVER });
-      finds.clear();
+      const isMissing = (): boolean => find === null || [...programs].some((program) => !learned.has(program));
+      while (isMissing()) {
+        const wanted = new Set([...learned, ...programs]);
+        const one = await interfaces.learn(new Map(Array.from(wanted, (program) => [program, slot])), {
+          signal: NEVER,
+        });
+        // Another board may have learned others in the meantime.
+        if (![...learned].every((program) => wanted.has(program))) continue;
+        learned = wanted;
+        find = one;
+        finds.clear();
+      }
     },
     async of(tx, project) {
       const found = await findFor(project);
