@@ -9,6 +9,7 @@ import { plainAmount, solAmount, type Words } from '../parsers/words.ts';
 
 /** What is read of a parsed instruction. */
 interface NamedInstruction {
+  readonly instructionIndex: number;
   readonly innerInstructionIndex: number | null;
   readonly programId: string;
   readonly programName: string | null;
@@ -126,17 +127,31 @@ const TOKEN_CREATIONS = /^associated_token |^token(?:_2022)? initialize_account[
 const ADDED = /^(?:add|increase|deposit)_(?:\w+_)?liquidity(?:_|$)/;
 const REMOVED = /^(?:remove|decrease|withdraw)_(?:\w+_)?liquidity(?:_|$)/;
 
-/** As the program itself names its only such instruction. */
+/** As the program itself names its only such instruction, within which the fee payer gave something, or got it. */
 function liquidity(view: TransactionView, outer: readonly NamedInstruction[]): Summary | null {
   const named = outer.filter(({ instructionName: name }) => name !== null && (ADDED.test(name) || REMOVED.test(name)));
-  const [{ instructionName, programName } = { instructionName: null, programName: null }] = named;
-  if (named.length !== 1 || instructionName === null || view.movements.moves.length === 0) return null;
-  const isAdded = ADDED.test(instructionName);
+  const [only, ...more] = named;
+  if (only === undefined || more.length > 0) return null;
+  const isAdded = ADDED.test(only.instructionName!);
+  const isProven = view.movements.moves.some(
+    (move) => move.outer === only.instructionIndex && endsOf(view, move)?.[isAdded ? 'from' : 'to'] === view.feePayer,
+  );
+  if (!isProven) return null;
   return {
     type: isAdded ? 'add_liquidity' : 'remove_liquidity',
-    description: `${view.feePayer} ${isAdded ? 'added' : 'removed'} liquidity${programName === null ? '' : ` with ${programName}`}.`,
+    description: `${view.feePayer} ${isAdded ? 'added' : 'removed'} liquidity${only.programName === null ? '' : ` with ${only.programName}`}.`,
     parsedData: null,
   };
+}
+
+/** Who gave something to whom; null where nobody did, or the same one got it. */
+function endsOf(view: TransactionView, move: Movement): { readonly from: string; readonly to: string } | null {
+  if (move.amount === 0n || !/^transfer/.test(move.kind)) return null;
+  const ends =
+    move.asset === 'native'
+      ? { from: view.account(move.from), to: view.account(move.to) }
+      : { from: view.key(move.sourceOwner), to: view.key(move.destinationOwner) };
+  return ends.from === ends.to ? null : ends;
 }
 
 interface TokenSide {
