@@ -75,6 +75,9 @@ test('discord: a message without signatures, its own way of asking for patience,
   assert.equal(one.body.body.embeds.length, 1);
   const tried = (await it.call('POST', `/v0/webhooks/${hook.webhookID}/test`)).body;
   assert.equal(tried.statusCode, 204);
-  const sample = JSON.parse(String(it.receiver.received.at(-1)?.body));
-  assert.equal(sample.embeds[0].description, 'Test event');
+  // What did not fit into the first message may come after it.
+  const descriptions = it.receiver.received.flatMap(({ body }) =>
+    JSON.parse(String(body)).embeds.map(({ description }: { readonly description: string }) => description),
+  );
+  assert.ok(descriptions.includes('Test event'), String(descriptions));
 });
