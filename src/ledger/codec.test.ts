@@ -1,9 +1,15 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { syntheticBlock } from '../../test/bench/samples/synthetic-block.ts';
 import { listFixtures, readFixture, skipWithoutFixtures } from '../../test/helpers/fixtures.ts';
 import { createSfc32 } from '../../test/helpers/sfc32.ts';
+import { decodeBlock } from '../solana/decode/decode-block.ts';
+import { scanBlockAnswer } from '../solana/decode/scan-block.ts';
 import { decodePart, encodePart, ReadTables, Tables } from './codec.ts';
 import { createTrainer, type Dictionary, emptyDictionary, readDictionary, writeDictionary } from './dictionary.ts';
+import { PARTS } from './frame.ts';
+import { payloadOf } from './payload.ts';
+import { rowsOf } from './rows.ts';
 
 const signatures = () => ({ bytes: Buffer.alloc(64), stride: 64, at: 0 });
 
@@ -131,6 +137,40 @@ describe('the text of a block comes back byte by byte', () => {
       const drawn = Array.from({ length: 12 }, () => lines[Math.floor(draw.float() * lines.length)]);
       same(Buffer.from(JSON.stringify({ logMessages: drawn })));
     }
+  });
+
+  test('transactions of every version: no signature and no key stands in a part', () => {
+    for (const version1Share of [0, 0.1, 0.34])
+      for (const seed of [1, 2, 3]) {
+        const { body } = syntheticBlock({ seed, transactions: 60, slot: 5, version1Share });
+        const { transactions } = decodeBlock(5, scanBlockAnswer(body)!);
+        const table = () => ({
+          ...{ bytes: Buffer.concat(transactions.map((tx) => tx.signatures[0]!)), stride: 64, at: 0 },
+        });
+        const tables = new Tables(emptyDictionary());
+        const used = table();
+        const part = encodePart(body, tables, used);
+        assert.equal(used.at, transactions.length * 64, 'each signature is taken from the table');
+        for (const tx of transactions) assert.equal(part.indexOf(tx.signatures[0]!), -1, `version ${tx.version}`);
+        const read = new ReadTables(tables.dictionary, tables.keys.used, tables.written());
+        assert.ok(decodePart(part, read, table()).equals(body), `seed ${seed}, ${version1Share} of version 1`);
+      }
+  });
+
+  test('a block of transactions of every version is kept in pieces', async () => {
+    const block = decodeBlock(
+      5,
+      scanBlockAnswer(syntheticBlock({ seed: 9, transactions: 60, slot: 5, version1Share: 0.2 }).body)!,
+    );
+    const dictionary = emptyDictionary();
+    const [, flags] = await payloadOf(
+      block,
+      block.answer!.text(),
+      dictionary,
+      createTrainer(dictionary),
+      rowsOf(block),
+    );
+    assert.equal(flags, PARTS);
   });
 
   test('any bytes', () => {

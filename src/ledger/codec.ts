@@ -442,30 +442,33 @@ class Encoder {
     if (layout.lookupCount > 0) eachTableKey(bytes, layout, (place) => void keysAt.push(place));
     keysAt.sort((a, b) => a - b);
     const column = this.column(WIRE, at);
-    const { signaturesAt } = layout;
+    const { signaturesAt, keyCount } = layout;
     const isNext =
       signatures.bytes.compare(bytes, signaturesAt, signaturesAt + 64, signatures.at, signatures.at + 64) === 0;
+    if (isNext) signatures.at += signatures.stride;
+    const firstKey = layout.blockhashAt < layout.keysAt ? 1 : 0;
     column.number(bytes.length);
     column.number(isNext ? signaturesAt + 1 : 0);
     column.number(keysAt.length);
-    column.number(layout.keyCount);
+    column.number(keyCount * 2 + firstKey);
+    const between = (from: number, to: number) => {
+      if (isNext && from <= signaturesAt && signaturesAt < to) {
+        column.put(bytes.subarray(from, signaturesAt));
+        column.put(bytes.subarray(signaturesAt + 64, to));
+      } else column.put(bytes.subarray(from, to));
+    };
     let from = 0;
-    if (isNext) {
-      signatures.at += signatures.stride;
-      column.put(bytes.subarray(0, signaturesAt));
-      from = signaturesAt + 64;
-    }
     const keys: number[] = [];
     for (const place of keysAt) {
       column.number(place - from);
-      column.put(bytes.subarray(from, place));
+      between(from, place);
       const id = tables.keyId(bytes, place);
       ids.number(id);
       keys.push(id);
       from = place + 32;
     }
-    column.put(bytes.subarray(from));
-    this.context.sawWire(keys.slice(0, layout.keyCount));
+    between(from, bytes.length);
+    this.context.sawWire(keys.slice(firstKey, firstKey + keyCount));
     return true;
   }
 
@@ -885,23 +888,30 @@ function wireOf(column: Source, ids: Source, context: Context, tables: ReadTable
   const count = column.room(column.number());
   const keyCount = column.number();
   if (length > MOST_WIRE_BYTES) throw new RangeError('a transaction is too long');
+  if (signatureAt + 64 > length) throw new RangeError('a signature is behind the end');
   const wire = Buffer.alloc(length);
   let at = 0;
-  if (signatureAt >= 0) {
-    at += column.take(signatureAt).copy(wire);
-    const from = signatures.at;
-    if (from + 64 > signatures.bytes.length) throw new RangeError('a signature is missing');
-    at += signatures.bytes.copy(wire, at, from, from + 64);
-    signatures.at += signatures.stride;
-  }
+  // The first signature comes before the message, or behind it from version 1 on.
+  const fill = (to: number) => {
+    if (to > length) throw new RangeError('a transaction is longer than it says');
+    if (signatureAt >= at && signatureAt < to) {
+      at += column.take(signatureAt - at).copy(wire, at);
+      const from = signatures.at;
+      if (from + 64 > signatures.bytes.length) throw new RangeError('a signature is missing');
+      at += signatures.bytes.copy(wire, at, from, from + 64);
+      signatures.at += signatures.stride;
+    }
+    if (to > at) at += column.take(to - at).copy(wire, at);
+  };
   const keys: number[] = [];
   for (let index = 0; index < count; index++) {
-    at += column.take(column.number()).copy(wire, at);
+    fill(at + column.number());
     const id = ids.number();
     keys.push(id);
     at += tables.key(id).copy(wire, at);
   }
-  column.take(Math.max(0, wire.length - at)).copy(wire, at);
-  context.sawWire(keys.slice(0, keyCount));
+  fill(length);
+  const firstKey = keyCount % 2;
+  context.sawWire(keys.slice(firstKey, firstKey + (keyCount - firstKey) / 2));
   return wire;
 }

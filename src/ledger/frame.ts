@@ -26,7 +26,7 @@ export const PARTS = 4;
 /** The text is the answer of a node, byte by byte; without it was built from another form. */
 export const VERBATIM = 2;
 
-const MAGIC = 0x32464c50;
+const MAGIC = 0x33464c50;
 export const HEADER_BYTES = 124;
 const AT = { kind: 4, flags: 5, payload: 8, payloadCrc: 12, slot: 16, parent: 24, height: 32, time: 40, written: 48 };
 const HASH_AT = 56;
