@@ -1,11 +1,19 @@
 /** Bytes in the order in which they are written and read; numbers as LEB128. */
 
+/** Up to here a loop is faster than a call of the runtime. */
+const SHORT = 24;
+
 /** Bytes that grow. */
 export class Sink {
-  bytes = Buffer.allocUnsafe(256);
+  bytes: Buffer;
   length = 0;
 
-  private room(count: number): void {
+  constructor(capacity = 256) {
+    this.bytes = Buffer.allocUnsafe(capacity);
+  }
+
+  /** So that `count` bytes more fit. */
+  room(count: number): void {
     if (this.length + count <= this.bytes.length) return;
     const larger = Buffer.allocUnsafe(Math.max(this.bytes.length * 2, this.length + count));
     this.bytes.copy(larger, 0, 0, this.length);
@@ -28,15 +36,19 @@ export class Sink {
   }
 
   put(part: Uint8Array): void {
-    this.room(part.length);
-    this.bytes.set(part, this.length);
-    this.length += part.length;
+    const { length } = part;
+    this.room(length);
+    if (length > SHORT) this.bytes.set(part, this.length);
+    else for (let at = 0; at < length; at++) this.bytes[this.length + at] = part[at]!;
+    this.length += length;
   }
 
   latin1(text: string): void {
-    this.room(text.length);
-    this.bytes.write(text, this.length, 'latin1');
-    this.length += text.length;
+    const { length } = text;
+    this.room(length);
+    if (length > SHORT) this.bytes.write(text, this.length, 'latin1');
+    else for (let at = 0; at < length; at++) this.bytes[this.length + at] = text.charCodeAt(at);
+    this.length += length;
   }
 
   sized(part: Uint8Array): void {
@@ -91,3 +103,6 @@ export class Source {
     return this.take(this.number());
   }
 }
+
+/** A copy: what is kept for long must not keep the text that it was cut from. */
+export const ownText = (text: string): string => Buffer.from(text, 'latin1').toString('latin1');

@@ -1,7 +1,7 @@
-import { decode, decode32, encode, encode32 } from '../lib/base58.ts';
+import { decode, decode32Into, encode, encode32 } from '../lib/base58.ts';
 import { walkWire } from '../solana/decode/walk-wire.ts';
 import { eachTableKey, emptyLayout } from '../solana/decode/wire-layout.ts';
-import { Sink, Source } from './bytes.ts';
+import { ownText, Sink, Source } from './bytes.ts';
 import type { Dictionary, Token } from './dictionary.ts';
 
 /**
@@ -74,6 +74,7 @@ const LARGEST = 2 ** 52;
 /** Of a line that may become part of a dictionary. */
 const LONGEST_LINE = 160;
 const MOST_WIRE_BYTES = 65_536;
+const MOST_NUMBER_BYTES = 8;
 
 const zigzag = (value: number) => (value < 0 ? -2 * value - 1 : 2 * value);
 const unzigzag = (value: number) => (value % 2 === 0 ? value / 2 : -(value + 1) / 2);
@@ -170,12 +171,15 @@ export class Tables {
   /** Lines of logs that are written in full, and how often. */
   readonly lines = new Map<string, number>();
   private keyCount = 0;
+  private readonly scratch = Buffer.alloc(32);
   private readonly keyIds = new Map<string, number>();
   private readonly textIds = new Map<string, number>();
   /** By kind, then by run. */
   private readonly tokenIds: readonly Map<string, number>[];
   /** The token that followed each token the last time. */
   readonly next: number[] = [];
+  /** Columns of parts that are written, for the next part. */
+  readonly spare: Sink[] = [];
 
   constructor(dictionary: Dictionary) {
     this.dictionary = dictionary;
@@ -197,45 +201,32 @@ export class Tables {
     return id;
   }
 
-  /** Even numbers are of the dictionary, odd ones of the block. */
-  keyId(bytes: Uint8Array, at: number): number {
-    const name = latin1Of(bytes, at);
-    const known = this.dictionary.keyIds.get(name);
-    if (known !== undefined) {
-      this.used[known] = 1;
-      return known * 2;
-    }
-    let id = this.keyIds.get(name);
-    if (id === undefined) {
-      id = this.keyCount++ * 2 + 1;
-      this.keyIds.set(name, id);
-      this.keys.put(bytes.subarray(at, at + 32));
-    }
+  /** The number of a key, given by its bytes as latin1. Even numbers are of the dictionary, odd ones of the block. */
+  keyId(name: string): number {
+    const known = this.knownKeyId(name);
+    if (known !== undefined) return known;
+    const id = this.keyCount++ * 2 + 1;
+    this.keyIds.set(name, id);
+    this.keys.latin1(name);
     return id;
+  }
+
+  /** Undefined for a key that no table has. */
+  private knownKeyId(name: string): number | undefined {
+    const rank = this.dictionary.keyIds.get(name);
+    if (rank === undefined) return this.keyIds.get(name);
+    this.used[rank] = 1;
+    return rank * 2;
   }
 
   /** The number of an address; -1 for another text. */
   textId(text: string): number {
-    const known = this.remembered(text);
-    if (known !== undefined) return known;
-    const key = decode32(text);
-    if (key === null) return -1;
-    const id = this.keyId(key, 0);
-    this.remember(text, id);
-    return id;
+    return this.remembered(text) ?? this.read(text, (name) => this.keyId(name)) ?? -1;
   }
 
-  /** As `textId` for keys that a table has already. */
+  /** As `textId`, undefined for keys that no table has. */
   knownId(text: string): number | undefined {
-    const known = this.remembered(text);
-    if (known !== undefined) return known;
-    const key = decode32(text);
-    if (key === null) return undefined;
-    const name = latin1Of(key, 0);
-    const rank = this.dictionary.keyIds.get(name);
-    const id = rank === undefined ? this.keyIds.get(name) : rank * 2;
-    if (id !== undefined) this.remember(text, id);
-    return id;
+    return this.remembered(text) ?? this.read(text, (name) => this.knownKeyId(name));
   }
 
   private remembered(text: string): number | undefined {
@@ -244,9 +235,13 @@ export class Tables {
     return known ?? this.textIds.get(text);
   }
 
-  private remember(text: string, id: number): void {
-    if (id % 2 === 0) this.dictionary.textIds.set(text, id);
+  private read(text: string, idOf: (name: string) => number | undefined): number | undefined {
+    if (!decode32Into(text, this.scratch, 0)) return undefined;
+    const id = idOf(this.scratch.toString('latin1'));
+    if (id === undefined) return undefined;
+    if (id % 2 === 0) this.dictionary.textIds.set(ownText(text), id);
     else this.textIds.set(text, id);
+    return id;
   }
 
   written(): Buffer {
@@ -260,9 +255,6 @@ export class Tables {
   }
 }
 
-const latin1Of = (bytes: Uint8Array, at: number) =>
-  Buffer.from(bytes.buffer, bytes.byteOffset + at, 32).toString('latin1', 0, 32);
-
 /** Signatures that stand outside the parts, in the order of the transactions; each is used once. */
 export interface Signatures {
   readonly bytes: Buffer;
@@ -275,17 +267,23 @@ export interface Signatures {
 class Encoder {
   private readonly columns: Sink[] = [];
   private readonly columnOf: (Sink | undefined)[] = [];
-  private readonly sequence = new Sink();
-  private readonly ids = new Sink();
+  private readonly sequence: Sink;
+  private readonly ids: Sink;
   private readonly context = new Context();
   private runFrom = 0;
   private last = 0;
   private readonly text: Buffer;
+  /** The text as latin1: a value of it is cut out without a copy. */
+  private readonly chars: string;
+  private readonly layout = emptyLayout();
   private readonly tables: Tables;
   private readonly signatures: Signatures;
 
   constructor(text: Buffer, tables: Tables, signatures: Signatures) {
     this.text = text;
+    this.chars = text.toString('latin1');
+    this.sequence = tables.spare.pop() ?? new Sink();
+    this.ids = tables.spare.pop() ?? new Sink();
     this.tables = tables;
     this.signatures = signatures;
   }
@@ -332,12 +330,16 @@ class Encoder {
   }
 
   private written(): Buffer {
-    const out = new Sink();
+    const { columns, ids, sequence, tables } = this;
+    const sinks = [sequence, ids, ...columns];
+    const out = new Sink(sinks.reduce((sum, { length }) => sum + length + MOST_NUMBER_BYTES, 2 * MOST_NUMBER_BYTES));
     out.number(this.text.length);
-    out.sized(this.sequence.used);
-    out.sized(this.ids.used);
-    out.number(this.columns.length);
-    for (const column of this.columns) out.sized(column.used);
+    out.sized(sequence.used);
+    out.sized(ids.used);
+    out.number(columns.length);
+    for (const column of columns) out.sized(column.used);
+    for (const sink of sinks) sink.length = 0;
+    tables.spare.push(...sinks);
     return out.used;
   }
 
@@ -355,14 +357,14 @@ class Encoder {
       }
     }
     if (id < 0) {
-      id = tables.tokenId(text.toString('latin1', runFrom, at), kind);
+      id = tables.tokenId(this.chars.slice(runFrom, at), kind);
       tables.next[last] = id;
     }
     this.last = id;
     this.sequence.number(id);
     let column = this.columnOf[id];
     if (column === undefined) {
-      column = new Sink();
+      column = tables.spare.pop() ?? new Sink();
       this.columnOf[id] = column;
       this.columns.push(column);
     }
@@ -370,9 +372,9 @@ class Encoder {
   }
 
   private endOfString(from: number): number {
-    const { text } = this;
-    let end = text.indexOf(QUOTE, from);
-    while (end > 0 && text[end - 1] === BACKSLASH && isEscaped(text, end)) end = text.indexOf(QUOTE, end + 1);
+    const { text, chars } = this;
+    let end = chars.indexOf('"', from);
+    while (end > 0 && text[end - 1] === BACKSLASH && isEscaped(text, end)) end = chars.indexOf('"', end + 1);
     return end < 0 ? text.length - 1 : end;
   }
 
@@ -381,7 +383,7 @@ class Encoder {
     const { text } = this;
     const end = this.endOfString(from);
     if (end < from || text[end] !== QUOTE || text[end + 1] === COLON) return -1;
-    const value = text.toString('latin1', from, end);
+    const value = this.chars.slice(from, end);
     // The quotes belong to the runs on both sides.
     if (!this.stringValue(value, from)) return -1;
     this.runFrom = end;
@@ -434,7 +436,7 @@ class Encoder {
   /** Bytes of a transaction: keys and hashes become numbers of the tables. */
   private wire(bytes: Buffer, at: number): boolean {
     if (bytes.length < 134 || bytes.length > MOST_WIRE_BYTES) return false;
-    const layout = emptyLayout();
+    const { layout } = this;
     if (walkWire({ bytes, at: 0, end: bytes.length }, layout) !== null) return false;
     const { tables, signatures, ids } = this;
     const keysAt = [layout.blockhashAt];
@@ -462,7 +464,7 @@ class Encoder {
     for (const place of keysAt) {
       column.number(place - from);
       between(from, place);
-      const id = tables.keyId(bytes, place);
+      const id = tables.keyId(bytes.toString('latin1', place, place + 32));
       ids.number(id);
       keys.push(id);
       from = place + 32;
@@ -621,7 +623,7 @@ class Encoder {
       if (end >= 0) at = end;
       else {
         const column = this.column(LITERAL, from);
-        column.latin1(text.toString('latin1', from, at));
+        column.latin1(this.chars.slice(from, at));
         column.byte(TEXT_END);
       }
     }
@@ -631,21 +633,20 @@ class Encoder {
 
   /** The amount of a token whose number stands before `at`; -1 when its members do not follow from each other. */
   private amount(from: number, at: number): number {
-    const { text } = this;
+    const { text, chars } = this;
     const decimalsAt = at + AMOUNT_DECIMALS.length;
     const decimalsEnd = text[decimalsAt + 1] === COMMA ? decimalsAt + 1 : decimalsAt + 2;
-    const decimals = text.toString('latin1', decimalsAt, decimalsEnd);
+    const decimals = chars.slice(decimalsAt, decimalsEnd);
     if (!/^(\d|[12]\d|30)$/.test(decimals) || !startsAt(text, decimalsEnd, AMOUNT_DIGITS)) return -1;
     const digitsAt = decimalsEnd + AMOUNT_DIGITS.length;
-    const digitsEnd = text.indexOf(QUOTE, digitsAt);
-    const digits = text.toString('latin1', digitsAt, digitsEnd);
+    const digitsEnd = chars.indexOf('"', digitsAt);
+    const digits = chars.slice(digitsAt, digitsEnd);
     if (digits.length > 16 || !/^[1-9]\d*$/.test(digits) || Number(digits) >= LARGEST) return -1;
     const shown = uiText(digits, Number(decimals));
     const textAt = digitsEnd + AMOUNT_TEXT.length;
     const end = textAt + shown.length;
     if (!startsAt(text, digitsEnd, AMOUNT_TEXT) || text[end] !== QUOTE) return -1;
-    if (text.toString('latin1', textAt, end) !== shown || text.toString('latin1', from, at) !== uiNumber(shown))
-      return -1;
+    if (chars.slice(textAt, end) !== shown || chars.slice(from, at) !== uiNumber(shown)) return -1;
     const column = this.column(AMOUNT, from);
     column.byte(Number(decimals));
     column.number(Number(digits));
@@ -710,8 +711,8 @@ export class ReadTables {
   }
 }
 
-/** Throws RangeError when the bytes are not of `encodePart`. */
-export function decodePart(bytes: Buffer, tables: ReadTables, signatures: Signatures): Buffer {
+/** Throws RangeError when the bytes are not of `encodePart`. The text is in `out`, which may be one that was used before. */
+export function decodePart(bytes: Buffer, tables: ReadTables, signatures: Signatures, out = new Sink(0)): Buffer {
   const source = new Source(bytes);
   const length = source.number();
   const sequence = new Source(source.sized());
@@ -719,8 +720,8 @@ export function decodePart(bytes: Buffer, tables: ReadTables, signatures: Signat
   const columns = Array.from({ length: source.number() }, () => new Source(source.sized()));
   let used = 0;
   const columnOf: (Source | undefined)[] = [];
-  const out = new Sink();
-  out.bytes = Buffer.allocUnsafe(Math.max(1, Math.min(length, bytes.length * 64)));
+  out.length = 0;
+  out.room(Math.min(length, bytes.length * 64));
   const decoding: Decoding = { column: ids, ids, out, context: new Context(), tables, signatures };
   while (!sequence.isAtEnd) {
     const id = sequence.number();

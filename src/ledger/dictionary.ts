@@ -1,5 +1,5 @@
 import { crc32 } from 'node:zlib';
-import { Sink, Source } from './bytes.ts';
+import { ownText, Sink, Source } from './bytes.ts';
 
 /** A run, and what stands behind it. */
 export interface Token {
@@ -114,7 +114,7 @@ export function createTrainer(before: Dictionary) {
         if (used[rank] === 1) count(keys, dictionary.keys.toString('latin1', rank * 32, rank * 32 + 32), 1);
       const own = tables.keys.used;
       for (let at = 0; at < own.length; at += 32) count(keys, own.toString('latin1', at, at + 32), 1);
-      for (const [line, times] of tables.lines) count(lines, line, times);
+      for (const [line, times] of tables.lines) count(lines, lines.has(line) ? line : ownText(line), times);
       for (const token of tables.tokens) {
         const name = nameOf(token);
         const known = tokens.get(name);

@@ -97,13 +97,14 @@ function piecesOf(
   const used = signatures();
   const parts = [around, ...texts].map((each) => encodePart(each, tables, used));
   const rowPiece = new Sink();
-  if (rows !== null) writeRows(rowPiece, rows, (bytes) => tables.keyId(bytes, 0));
+  if (rows !== null) writeRows(rowPiece, rows, (name) => tables.keyId(name));
   const tokens = tables.written();
   try {
     const read = new ReadTables(dictionary, tables.keys.used, tokens);
     const again = signatures();
+    const text = new Sink();
     for (const [index, part] of parts.entries())
-      if (!decodePart(part, read, again).equals(index === 0 ? around : texts[index - 1]!)) return null;
+      if (!decodePart(part, read, again, text).equals(index === 0 ? around : texts[index - 1]!)) return null;
   } catch {
     return null;
   }

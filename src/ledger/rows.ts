@@ -108,13 +108,11 @@ export function changedOwners(tx: NormalTransaction): ReadonlySet<number> {
   return changed;
 }
 
-/** Written as a piece of the block. Names are numbers of its key table; signatures are not written. */
-export function writeRows(out: Sink, { names, rows }: BlockRows, keyId: (bytes: Uint8Array) => number): void {
+/** Written as a piece of the block. Names are numbers of its key table, by their bytes as latin1; signatures are not written. */
+export function writeRows(out: Sink, { names, rows }: BlockRows, keyId: (name: string) => number): void {
   for (const kind of [KEY_ROWS, OWNER_ROWS, VOTE_ROWS]) {
     const numbers = names.flatMap((name, at) => (name[0] === kind ? [at] : []));
-    const entries = numbers
-      .map((at) => [keyId(Buffer.from(names[at]!.slice(1), 'latin1')), rows[at]!] as const)
-      .sort(([a], [b]) => a - b);
+    const entries = numbers.map((at) => [keyId(names[at]!.slice(1)), rows[at]!] as const).sort(([a], [b]) => a - b);
     out.number(entries.length);
     let last = 0;
     for (const [id, list] of entries) {
