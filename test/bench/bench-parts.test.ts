@@ -3,7 +3,9 @@ import { test } from 'node:test';
 import { decodeBlock } from '../../src/solana/decode/decode-block.ts';
 import { decodeResponse } from '../../src/solana/decode/response.ts';
 import { createSfc32 } from '../helpers/sfc32.ts';
+import { changesFrom } from './compare.ts';
 import { paired, ratioOf } from './paired.ts';
+import type { RowResult } from './row.ts';
 import { ingestRow } from './rows/g1-ingest.ts';
 import { matchingRow } from './rows/g7-matching.ts';
 import { syntheticBlock } from './samples/synthetic-block.ts';
@@ -12,6 +14,31 @@ test('ratios are those of each pair', () => {
   assert.deepEqual(ratioOf([2, 9, 4], [1, 3, 4]), { median: 2, min: 1, max: 3 });
   assert.deepEqual(ratioOf([1, 4], [1, 1]), { median: 2.5, min: 1, max: 4 });
   assert.throws(() => ratioOf([], []), RangeError);
+});
+
+test('a comparison of two runs names what got worse, by the ratio to the baseline and in the sense of the unit', () => {
+  const row = (id: string, unit: string, ours: number[], baseline: number[]): RowResult => ({
+    ...{ row: id, name: id, unit, ours, baseline, ratio: null, goal: 'a report', verdict: 'not assessed' },
+    ...{ sizes: {}, seed: 1, notes: [] },
+  });
+  const before = [
+    row('rate', 'calls/s', [100, 110], [100, 100]),
+    row('time', 'ms', [10, 11], [10, 10]),
+    row('noisy', 'ms', [10, 30], [10, 10]),
+    row('alone', 'bytes', [10], []),
+  ];
+  const now = [
+    // Twice the rate on a machine that is four times as fast.
+    row('rate', 'calls/s', [200, 220], [400, 400]),
+    row('time', 'ms', [5, 5], [10, 10]),
+    row('noisy', 'ms', [25, 28], [10, 10]),
+    row('alone', 'bytes', [20], []),
+    row('new', 'ms', [1], [1]),
+  ];
+  const named = changesFrom(before, now).map((line) => line.trim().split(' ').slice(0, 2).join(' '));
+  assert.deepEqual(named, ['', 'worse:', 'rate rate:', 'better:', 'time time:', 'not compared:']);
+  assert.match(changesFrom(before, now).at(-1)!, /alone \(no baseline\), new \(not in the earlier run\)/);
+  assert.deepEqual(changesFrom(before, before).slice(1, 3), ['worse: none', 'better: none']);
 });
 
 test('candidates take turns: A B, B A', () => {

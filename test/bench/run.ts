@@ -1,23 +1,45 @@
 /**
- * `npm run bench`: every row at quick sizes. `-- G1 G7` selects rows, `--full` runs the long ones at goal size, `--smoke` checks
- * correctness at tiny sizes. Prints a table and writes one JSON object per comparison to `bench-results.json`. A wrong answer ends
- * with exit code 1; a missed goal does not.
+ * `npm run bench`. Prints a table and writes one JSON object per comparison to `bench-results.json`. A wrong answer ends with exit
+ * code 1; a missed goal does not, nor what got worse.
  */
 import { execFileSync } from 'node:child_process';
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { availableParallelism, cpus } from 'node:os';
 import { parseArgs } from 'node:util';
+import { messageOf } from '../../src/lib/coded-error.ts';
 import { findProjectRoot } from '../helpers/project-root.ts';
+import { changesFrom } from './compare.ts';
 import type { Row, RowResult, RunOptions } from './row.ts';
 import { loadRows } from './rows.ts';
 
 const root = findProjectRoot();
 
+const USAGE = `npm run bench -- [ROW…] [options]
+
+Compares the daemon with baselines in the same run. Without rows, all of them; a row is named by the beginning of its id (G1, das).
+
+  --full           the sizes of the goals; takes hours with all rows
+  --smoke          tiny sizes: checks the answers only
+  --compare FILE   prints what got worse since another run, whose bench-results.json is FILE
+  --seed NUMBER    of the data that is drawn
+  --help           this text`;
+
 async function main(): Promise<number> {
-  const { values, positionals } = parseArgs({
-    allowPositionals: true,
-    options: { full: { type: 'boolean' }, smoke: { type: 'boolean' }, seed: { type: 'string', default: '20261121' } },
-  });
+  const given = argumentsOf(process.argv.slice(2));
+  if (typeof given === 'string') {
+    console.error(`${given}\n\n${USAGE}`);
+    return 64;
+  }
+  const { values, positionals } = given;
+  if (values.help) {
+    console.log(USAGE);
+    return 0;
+  }
+  const before = values.compare === undefined ? [] : readResults(values.compare);
+  if (typeof before === 'string') {
+    console.error(before);
+    return 66;
+  }
   const options: RunOptions = {
     size: values.full ? 'full' : values.smoke ? 'smoke' : 'quick',
     seed: Number(values.seed),
@@ -48,7 +70,37 @@ async function main(): Promise<number> {
     }
   }
   print(results);
+  if (values.compare !== undefined) for (const line of changesFrom(before, results)) console.log(line);
   return wrong ? 1 : 0;
+}
+
+/** The arguments, or what is wrong with them. */
+function argumentsOf(args: string[]) {
+  try {
+    return parseArgs({
+      args,
+      allowPositionals: true,
+      options: {
+        full: { type: 'boolean' },
+        smoke: { type: 'boolean' },
+        help: { type: 'boolean' },
+        compare: { type: 'string' },
+        seed: { type: 'string', default: '20261121' },
+      },
+    });
+  } catch (error) {
+    return messageOf(error);
+  }
+}
+
+/** The results of an earlier run, or why they cannot be read. */
+function readResults(path: string): RowResult[] | string {
+  try {
+    const lines = readFileSync(path, 'utf8').split('\n');
+    return lines.filter((line) => line !== '').map((line) => JSON.parse(line) as RowResult);
+  } catch (error) {
+    return `${path} has no results of a run: ${messageOf(error)}`;
+  }
 }
 
 function keep(results: readonly RowResult[], size: RunOptions['size']): void {
