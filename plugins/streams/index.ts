@@ -7,7 +7,7 @@ import {
   gateService,
   type HostContext,
 } from '../../src/plugin/host.ts';
-import { API_VERSION, type ChainReader, CodedError, codeOf, derived } from '../../src/plugin/plugin.ts';
+import { API_VERSION, type ChainReader, CodedError, codeOf, derived, messageOf } from '../../src/plugin/plugin.ts';
 import { accessCharges, kernelTenants } from '../../src/ports/access.ts';
 import { kernelThreadLine } from '../../src/ports/bus.ts';
 import { kernelLedger } from '../../src/ports/ledger.ts';
@@ -56,6 +56,12 @@ export default defineHostPlugin({
     const blocks = () => kept?.('main') ?? null;
     const seed = new Uint32Array(random.bytes(16).slice().buffer);
     const hub = createHub({ metrics, log, limits: grpc, blocks });
+    // What an earlier process kept is there for the first reader, although this one has not reached its upstream yet.
+    ctx.onStart(async () => {
+      await blocks()
+        ?.refresh()
+        .catch((error: unknown) => log.warn({ error: messageOf(error) }, 'the ledger cannot be read yet'));
+    });
     const { url, token } = grpc.upstream;
     const maxMessageBytes = () => grpc.upstream.maxMessageBytes;
     const passOn = url === null ? null : createPassOn({ url, token, maxMessageBytes, clock, log });
