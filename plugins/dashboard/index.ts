@@ -15,7 +15,7 @@ import { loginRoutes } from './routes/login.ts';
 import { lookUpRoutes } from './routes/look-up.ts';
 import { createLive, operationRoutes } from './routes/operation.ts';
 import { pageRoutes, readPages } from './routes/pages.ts';
-import { keyRoutes, projectRoutes, usageRoutes, webhookRoute } from './routes/projects.ts';
+import { endpointRoutes, keyRoutes, projectRoutes, usageRoutes } from './routes/projects.ts';
 import { createSampler, withOtherThreads } from './series.ts';
 import { CHANGES, createGuard, createOwnerPace, createSessions, PICTURES } from './sessions.ts';
 import {
@@ -115,7 +115,7 @@ function registerPages(ctx: HostContext<DashboardConfig>, { access, daemon, oper
     ...projectRoutes(context),
     ...keyRoutes(context),
     ...usageRoutes(context),
-    webhookRoute(context),
+    ...endpointRoutes(context),
     ...lookUpRoutes(context, { documents: ctx.use(offChainDocuments), random }),
     ...operationRoutes(context, ctx.use(kernelGaps)),
     live.route,

@@ -9,7 +9,7 @@ import { createManualClock } from '../../test/helpers/manual-clock.ts';
 import { madeTransaction, PAYER } from '../../test/helpers/parsed-found.ts';
 import { type ParsedConfig, parsedConfig } from './config.ts';
 import { type HistoryParts, historyOf, scanOf } from './history.ts';
-import { type Interfaces, type Learned, NOW } from './interfaces.ts';
+import { FOREVER, type Interfaces, type Learned, NOW } from './interfaces.ts';
 import { readHistory, readScan } from './requests.ts';
 
 const PROGRAM = 'JUP6LkbZbjS1jKKwapdHNy74zcZ3tLUZoi5QNyVTaV4';
@@ -41,7 +41,8 @@ function create(pages: readonly WalkPage[], versions: readonly ProgramInterface[
       const slot = slots.get(PROGRAM);
       if (slot !== undefined) state.learned.push(slot);
       const kept = slot === NOW ? state.versions : state.versions.slice(0, 1);
-      const learned: Learned = { find: () => null, versionsOf: () => kept, with: () => learned };
+      const versions = kept.map((program) => ({ from: 0, to: FOREVER, program, source: 'chain' }) as const);
+      const learned: Learned = { find: () => null, versionsOf: () => versions, with: () => learned };
       return learned;
     },
   };

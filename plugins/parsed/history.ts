@@ -3,9 +3,9 @@ import { type Caller, type Clock, JsonText, RequestError, RpcError } from '../..
 import type { AddressWalk, OpenAddressWalk, WalkPage } from '../../src/ports/address-history.ts';
 import { CHANGED, type Loaded, NAMED, TOUCHED } from '../../src/ports/address-history.ts';
 import type { NormalInstruction } from '../../src/ports/block.ts';
-import { nameOf } from '../../src/solana/idl/read-idl.ts';
+import { nameOf, type ProgramInterface } from '../../src/solana/idl/read-idl.ts';
 import type { ParsedConfig } from './config.ts';
-import { type Learned, NOW } from './interfaces.ts';
+import { type KnownVersion, type Learned, NOW } from './interfaces.ts';
 import { type HistoryRequest, type MintFilter, NATIVE_MINT, type ProgramFilter, type ScanRequest } from './requests.ts';
 import { type Asker, type ElementParts, elementTexts, type Found, learnAs, pause } from './transactions.ts';
 
@@ -193,7 +193,7 @@ async function namedFilters(
   const missing = async (filters: readonly ProgramFilter[], slot: number): Promise<readonly ProgramFilter[]> => {
     const { versionsOf } = await learnAs(new Map(filters.map(({ programId }) => [programId, slot])), elements, asker);
     return filters.flatMap((filter) => {
-      const versions = versionsOf(filter.programId);
+      const versions = interfacesOf(versionsOf(filter.programId));
       const instructions = filter.instructions.filter((name) => !versions.some((one) => one.hasInstruction(name)));
       return instructions.length === 0 ? [] : [{ ...filter, instructions }];
     });
@@ -261,6 +261,9 @@ function nearOf({ tx, block }: Loaded, address: string): Near {
   return { id, accounts };
 }
 
+const interfacesOf = (versions: readonly KnownVersion[]): readonly ProgramInterface[] =>
+  versions.flatMap(({ program }) => program ?? []);
+
 function usesProgram(
   { tx, block, slot }: Loaded,
   { programId, names, discriminators, scope }: NamedFilter,
@@ -269,7 +272,7 @@ function usesProgram(
 ): boolean {
   // Where none is known for the slot, an instruction that any version has by the name is better found than missed.
   const valid = names.length === 0 ? null : find(programId, slot);
-  const versions = valid !== null ? [valid] : names.length === 0 ? [] : versionsOf(programId);
+  const versions = valid !== null ? [valid] : names.length === 0 ? [] : interfacesOf(versionsOf(programId));
   const isHit = (item: NormalInstruction): boolean => {
     const program = tx.keys[item.programIndex];
     if (program === undefined || block.keys.base58(program) !== programId) return false;

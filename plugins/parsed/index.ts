@@ -48,7 +48,7 @@ export default definePlugin({
     if (chain() === null) return;
     const elements = { interfaces, ownOf, words };
     ctx.command(explainCommand({ fetch, elements }));
-    for (const route of uploadRoutes({ store, clock, config })) ctx.http.route(route);
+    for (const route of uploadRoutes({ store, clock, config, elements })) ctx.http.route(route);
     ctx.http.route(transactionsRoute({ config, fetch, elements }));
     const open = ctx.use(addressWalks);
     if (open === undefined) return;

@@ -97,7 +97,7 @@ function create(store: Store, reader: ChainReader, idls: Partial<ParsedConfig['i
     },
     /** As the last call learned them. */
     find: (program: string, slot: number) => learned.find(program, slot),
-    versionsOf: (program: string) => learned.versionsOf(program),
+    versionsOf: (program: string) => learned.versionsOf(program).flatMap((version) => version.program ?? []),
   };
 }
 

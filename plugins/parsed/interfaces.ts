@@ -55,6 +55,13 @@ interface Published {
   readonly doubted?: Published;
 }
 
+/** Who gives an interface, in the order in which they are asked. */
+export const SOURCES = ['project', 'folder', 'builtIn', 'chain'] as const;
+
+export interface KnownVersion extends Version {
+  readonly source: (typeof SOURCES)[number];
+}
+
 /** The interfaces that a project has uploaded, by program. */
 export type OwnInterfaces = ReadonlyMap<string, readonly Version[]>;
 
@@ -65,8 +72,8 @@ export type OwnOf = (project: string, how?: { readonly mayBeOld: boolean }) => P
 export interface Learned {
   /** As far as `learn` has read. */
   readonly find: FindInterface;
-  /** All known versions of a program. */
-  versionsOf(program: string): readonly ProgramInterface[];
+  /** All known versions of a program that may decode something, those of a source oldest first. */
+  versionsOf(program: string): readonly KnownVersion[];
   /** The same, with those of a project before all others. */
   with(own: OwnInterfaces): Learned;
 }
@@ -215,15 +222,15 @@ export function createInterfaces({ chain, store, config, log }: InterfacesParts)
     return own;
   }
 
-  function learnedOf(used: Used, own: OwnInterfaces = new Map(), files = folder): Learned {
+  function learnedOf(used: Used, own: OwnInterfaces = new Map(), given = folder): Learned {
     return {
-      with: (others) => learnedOf(used, others, files),
+      with: (others) => learnedOf(used, others, given),
       find(program, slot) {
         // Before its first upload a project sees what all see.
         const mine = own.get(program);
         const uploaded = mine === undefined ? null : at(mine, slot);
         if (uploaded !== null) return uploaded;
-        const versions = files.get(program);
+        const versions = given.get(program);
         if (versions !== undefined) return at(versions, slot);
         const native = nativeInterfaces().get(program);
         if (native !== undefined) return native;
@@ -232,13 +239,13 @@ export function createInterfaces({ chain, store, config, log }: InterfacesParts)
         return known === undefined || slot > known.checkedSlot ? null : at(known.versions, slot);
       },
       versionsOf(program) {
-        const native = files.has(program) ? undefined : nativeInterfaces().get(program);
-        const others = files.get(program) ?? (native === undefined ? used.get(program)?.versions : undefined) ?? [];
-        return [
-          ...(own.get(program) ?? []).flatMap((version) => version.program ?? []),
-          ...(native === undefined ? [] : [native]),
-          ...others.flatMap((version) => version.program ?? []),
-        ];
+        const [files, native] = [given.get(program), nativeInterfaces().get(program)];
+        const as = (source: KnownVersion['source'], versions: readonly Version[] = []) =>
+          versions.map(({ from, to, program: one }) => ({ from, to, program: one, source }));
+        const uploads = as('project', own.get(program));
+        if (files !== undefined) return [...uploads, ...as('folder', files)];
+        if (native !== undefined) return [...uploads, ...as('builtIn', [{ from: 0, to: FOREVER, program: native }])];
+        return [...uploads, ...as('chain', used.get(program)?.versions)];
       },
     };
   }

@@ -15,9 +15,19 @@ import {
   Type,
 } from '../../src/plugin/plugin.ts';
 import { readIdl } from '../../src/solana/idl/read-idl.ts';
-import { address, count, orNull, slot, text, time } from '../../src/solana/schemas.ts';
+import { address, count, oneOf, orNull, slot, text, time } from '../../src/solana/schemas.ts';
 import type { ParsedConfig } from './config.ts';
-import { FOREVER, MEMORY_PER_CHARACTER, type OwnInterfaces, type OwnOf, shareOf, type Version } from './interfaces.ts';
+import {
+  FOREVER,
+  type KnownVersion,
+  MEMORY_PER_CHARACTER,
+  NOW,
+  type OwnInterfaces,
+  type OwnOf,
+  SOURCES,
+  shareOf,
+  type Version,
+} from './interfaces.ts';
 import { REFUSALS, TAG } from './routes.ts';
 import {
   deleteUploads,
@@ -28,6 +38,7 @@ import {
   type Upload,
   uploadChanges,
 } from './store.ts';
+import { type ElementParts, learnAs } from './transactions.ts';
 
 interface UploadParts {
   readonly store: () => Store;
@@ -108,11 +119,35 @@ const upload = Type.Object(
   { title: 'UploadedInterface', description: 'An interface that the project has uploaded' },
 );
 
+const known = Type.Object(
+  {
+    source: oneOf(
+      SOURCES,
+      'project: uploaded by this project; folder: of the operator; builtIn: of this daemon; chain: published by the program',
+    ),
+    fromSlot: slot('First slot in which it is used'),
+    toSlot: orNull(slot('First slot in which it is no longer used; null: it is the newest of its source')),
+    name: orNull(text('Name of the program in the interface', 'my_program')),
+    instructions: orNull(
+      Type.Array(text('Name', 'transfer_checked'), {
+        description:
+          'Names of its instructions; null: the program published no interface then, or none that can be read',
+      }),
+    ),
+  },
+  { title: 'KnownInterface', description: 'A version of an interface' },
+);
+
 const params = Type.Object({ programId: address('Program') }, { description: 'The program' });
 
 const shown = ({ program, createdAt, ...rest }: Upload) => ({
   ...{ programId: program, ...rest },
   createdAt: new Date(createdAt).toISOString(),
+});
+
+const knownOf = ({ source, from, to, program }: KnownVersion) => ({
+  ...{ source, fromSlot: from, toSlot: to === FOREVER ? null : to, name: program?.name ?? null },
+  instructions: program?.instructions() ?? null,
 });
 
 function programOf({ programId }: { readonly programId: string }): string {
@@ -122,9 +157,10 @@ function programOf({ programId }: { readonly programId: string }): string {
 
 interface RouteParts extends UploadParts {
   readonly config: ParsedConfig;
+  readonly elements: ElementParts;
 }
 
-export function uploadRoutes({ store, clock, config }: RouteParts): readonly Route[] {
+export function uploadRoutes({ store, clock, config, elements }: RouteParts): readonly Route[] {
   const priced = (credits: () => number): Price => ({
     product: 'enhancedApi',
     get credits() {
@@ -146,6 +182,36 @@ export function uploadRoutes({ store, clock, config }: RouteParts): readonly Rou
       ...REFUSALS,
     },
     handler: async ({ caller }) => json({ data: (await listUploads(store().read, caller!.projectId)).map(shown) }),
+  });
+
+  const show = defineRoute({
+    ...common,
+    ...{ method: 'GET', path: `${PATH}/:programId`, summary: 'Interfaces that are known of a program', params },
+    description:
+      'In the order in which they are asked: an instruction is decoded by the first source that has a version for its slot. Newest first within a source. Of what a program publishes, the versions that this daemon has seen.',
+    price: priced(() => config.credits.request),
+    get timeoutMs() {
+      return config.timeoutMs;
+    },
+    replies: {
+      200: Type.Object(
+        { programId: address('Program'), versions: Type.Array(known, { description: 'The versions' }) },
+        { title: 'KnownInterfaces', description: 'What is known of the program' },
+      ),
+      ...REFUSALS,
+    },
+    async handler({ params: path, caller, signal, tenant }) {
+      const programId = programOf(path);
+      const asker = { signal, tenant, project: caller!.projectId };
+      const versions = (await learnAs(new Map([[programId, NOW]]), elements, asker)).versionsOf(programId);
+      // That a program has not published anything yet is no version.
+      const published = (one: KnownVersion) =>
+        one.program !== null || versions.some(({ source, from }) => source === one.source && from < one.from);
+      const ordered = SOURCES.flatMap((source) =>
+        versions.filter((one) => one.source === source && published(one)).toReversed(),
+      );
+      return json({ programId, versions: ordered.map(knownOf) });
+    },
   });
 
   const put = defineRoute({
@@ -214,7 +280,7 @@ export function uploadRoutes({ store, clock, config }: RouteParts): readonly Rou
       return json({ deleted });
     },
   });
-  return [list, put, remove];
+  return [list, show, put, remove];
 }
 
 function demandRoom(

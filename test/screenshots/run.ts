@@ -5,7 +5,23 @@
 import { mkdirSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
-import { Keypair, LAMPORTS_PER_SOL, SystemProgram, sendAndConfirmTransaction, Transaction } from '@solana/web3.js';
+import {
+  createAssociatedTokenAccount,
+  createAssociatedTokenAccountInstruction,
+  createMint,
+  createTransferCheckedInstruction,
+  getAssociatedTokenAddressSync,
+  mintTo,
+  TOKEN_PROGRAM_ID,
+} from '@solana/spl-token';
+import {
+  ComputeBudgetProgram,
+  Keypair,
+  LAMPORTS_PER_SOL,
+  SystemProgram,
+  sendAndConfirmTransaction,
+  Transaction,
+} from '@solana/web3.js';
 import type { Browser, Page } from 'playwright-core';
 import { encode32 } from '../../src/lib/base58.ts';
 import { hashLeaf } from '../../src/solana/concurrent/decode-concurrent.ts';
@@ -38,6 +54,7 @@ const chain = await startChain({ slotMs: 400, time: { kind: 'wall' } });
 const payer = Keypair.generate();
 await chain.fund(payer.publicKey.toBase58(), 1_000 * LAMPORTS_PER_SOL);
 await growTree();
+const { opened, failed } = await makeTransactions();
 const receiver = await startReceiver();
 receiver.route('/broken', answer(500, { 'content-type': 'application/json' }, '{"error":"database is locked"}'));
 receiver.route('/gone', answer(410));
@@ -45,7 +62,7 @@ const bed = await startDashboard(
   {
     plugins: [
       ...['access', 'accounts', 'compression', 'das', 'dashboard', 'enhanced', 'fees', 'prices', 'proxy', 'sender'],
-      ...['token-metadata', 'wallet', 'webhooks'],
+      ...['parsed', 'token-metadata', 'wallet', 'webhooks'],
     ],
     webhooks: { allowHttp: true, allowCidrs: ['127.0.0.0/8'] },
     compression: { verifyChain: false, cnft: { trees: [encode32(TREE)] } },
@@ -83,6 +100,30 @@ async function growTree(): Promise<void> {
     const schema = schemaOf(assetId(TREE, BigInt(leaf)), BigInt(leaf), 40 + leaf, 2);
     await append([{ call: 'replace', tree: TREE, told: tree.set(leaf, hashLeaf(schema)), schema }]);
   }
+}
+
+/** One with calls of other programs, and one that fails. */
+async function makeTransactions(): Promise<{ readonly opened: string; readonly failed: string }> {
+  const { connection } = chain;
+  const confirm = { commitment: 'confirmed' } as const;
+  const friend = Keypair.generate().publicKey;
+  const mint = await createMint(connection, payer, payer.publicKey, null, 6, undefined, confirm);
+  const ours = await createAssociatedTokenAccount(connection, payer, mint, payer.publicKey, confirm);
+  await mintTo(connection, payer, mint, ours, payer, 5_000_000_000n, [], confirm);
+  const theirs = getAssociatedTokenAddressSync(mint, friend);
+  const all = new Transaction().add(
+    ComputeBudgetProgram.setComputeUnitLimit({ units: 200_000 }),
+    createAssociatedTokenAccountInstruction(payer.publicKey, theirs, friend, mint),
+    createTransferCheckedInstruction(ours, mint, theirs, payer.publicKey, 1_234_567_800n, 6),
+    SystemProgram.transfer({ fromPubkey: payer.publicKey, toPubkey: friend, lamports: 25_000_000 }),
+  );
+  const opened = await sendAndConfirmTransaction(connection, all, [payer], confirm);
+  const tooMuch = new Transaction({ feePayer: payer.publicKey, ...(await connection.getLatestBlockhash()) }).add(
+    SystemProgram.transfer({ fromPubkey: payer.publicKey, toPubkey: friend, lamports: 5_000 * LAMPORTS_PER_SOL }),
+  );
+  tooMuch.sign(payer);
+  const failed = await connection.sendRawTransaction(tooMuch.serialize(), { skipPreflight: true });
+  return { opened, failed };
 }
 
 async function makeProjects(): Promise<void> {
@@ -185,6 +226,10 @@ async function pagesOf(id: string): Promise<readonly Picture[]> {
     { name: 'requests', path: `${ofProject}/requests` },
     { name: 'look-up-wallet', path: `${ofProject}/look-up/${payer.publicKey.toBase58()}` },
     { name: 'look-up-asset', path: `${ofProject}/look-up/${encode32(assetId(TREE, 3n))}` },
+    { name: 'transaction', path: `${ofProject}/look-up/${opened}` },
+    { name: 'transaction-failed', path: `${ofProject}/look-up/${failed}` },
+    { name: 'interfaces', path: `${ofProject}/interfaces/${TOKEN_PROGRAM_ID.toBase58()}` },
+    { name: 'interface-new', path: `${ofProject}/interfaces`, prepare: press('Upload an interface') },
     { name: 'projects', path: 'projects' },
     { name: 'projects-menu', path: 'projects', prepare: press(/^Actions for An internal/) },
     ...['gaps', 'wallets', 'trees', 'plugins', 'config', 'audit'].map((path) => ({ name: path, path })),

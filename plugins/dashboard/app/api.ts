@@ -115,6 +115,14 @@ export const hookCall = <T>(project: string, method: string, path: string, body?
     ...(body === undefined ? {} : { body }),
   });
 
+/** A route for interfaces on behalf of a project; `path` is below `/v1/parsed-events/idls`. */
+export const interfaceCall = <T>(project: string, method: string, path: string, body?: unknown): Promise<T> =>
+  post(`/projects/${project}/interfaces`, {
+    method,
+    path: `/v1/parsed-events/idls${path}`,
+    ...(body === undefined ? {} : { body }),
+  });
+
 /** The answer to a look-up, and proofs of the pictures that it names, by URI. */
 export interface Answer<T> {
   readonly result: T;
@@ -147,6 +155,8 @@ export interface Project {
 export interface Projects {
   readonly projects: readonly Project[];
   readonly plans: readonly string[];
+  /** Whether interfaces can be seen and uploaded: the plugin is loaded. */
+  readonly hasInterfaces: boolean;
 }
 
 export interface Key {
@@ -397,4 +407,81 @@ export interface AddressTransaction {
 
 export interface AssetChanges {
   readonly items: readonly (readonly [signature: string, operation: string])[];
+}
+
+/** An instruction of a parsed transaction; strangers wrote the names and the arguments. */
+export interface ParsedInstruction {
+  readonly instructionIndex: number;
+  readonly innerInstructionIndex: number | null;
+  readonly stackHeight: number | null;
+  readonly programId: string;
+  readonly rawAccounts: readonly string[];
+  readonly rawData: string;
+  readonly summary: { readonly description: string } | null;
+  readonly programName: string | null;
+  readonly instructionName: string | null;
+  readonly decoded: {
+    readonly args: unknown;
+    readonly accounts: readonly {
+      readonly name: string;
+      readonly pubkey: string;
+      readonly isSigner: boolean;
+      readonly isWritable: boolean;
+    }[];
+  } | null;
+}
+
+export interface ParsedTransaction {
+  readonly slot: number;
+  readonly blockTime: number | null;
+  readonly fee: number;
+  readonly feePayer: string | null;
+  readonly transactionStatus: 'OK' | 'ERROR';
+  readonly error?: unknown;
+  readonly decodedError?: {
+    readonly instructionIndex: number;
+    readonly programId: string;
+    readonly programName: string | null;
+    readonly code: number;
+    readonly name: string;
+    readonly msg: string | null;
+  };
+  readonly nativeTransfers: readonly {
+    readonly fromUserAccount: string | null;
+    readonly toUserAccount: string | null;
+    readonly amount: number;
+  }[];
+  readonly tokenTransfers: readonly {
+    readonly fromUserAccount: string | null;
+    readonly toUserAccount: string | null;
+    readonly rawTokenAmount: number;
+    readonly decimals: number;
+    readonly mint: string;
+  }[];
+  readonly summary: { readonly type: string; readonly description: string } | null;
+  readonly instructions: readonly ParsedInstruction[];
+}
+
+export interface TransactionAnswer {
+  readonly parsed?: ParsedTransaction;
+  readonly parserError?: { readonly code: string; readonly message: string };
+  readonly rawTransaction?: unknown;
+}
+
+/** An interface that the project has uploaded. */
+export interface UploadedInterface {
+  readonly programId: string;
+  readonly version: number;
+  readonly fromSlot: number;
+  readonly name: string | null;
+  readonly bytes: number;
+  readonly createdAt: string;
+}
+
+export interface KnownInterface {
+  readonly source: 'project' | 'folder' | 'builtIn' | 'chain';
+  readonly fromSlot: number;
+  readonly toSlot: number | null;
+  readonly name: string | null;
+  readonly instructions: readonly string[] | null;
 }

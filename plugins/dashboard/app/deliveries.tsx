@@ -389,7 +389,9 @@ export function DeliveryPage({ project, hookId, id }: { project: Project; hookId
       <Head
         title="Delivery"
         back={{ href: href(['p', project.id, 'webhooks', hookId]), text: 'Webhook' }}
-        {...(delivery.data === null ? {} : { note: <TransactionNote signature={delivery.data.signature} /> })}
+        {...(delivery.data === null
+          ? {}
+          : { note: <TransactionNote project={project} signature={delivery.data.signature} /> })}
         actions={
           delivery.data !== null &&
           delivery.data.status !== 'pending' && (
@@ -406,10 +408,10 @@ export function DeliveryPage({ project, hookId, id }: { project: Project; hookId
   );
 }
 
-function TransactionNote({ signature }: { signature: string }) {
+function TransactionNote({ project, signature }: { project: Project; signature: string }) {
   return (
     <>
-      <Id text={signature} kept={12} />{' '}
+      <Id text={signature} kept={12} to={href(['p', project.id, 'look-up', signature])} />{' '}
       <a class="small" href={`https://explorer.solana.com/tx/${signature}`} target="_blank" rel="noreferrer">
         Solana Explorer <ExternalLink size={13} aria-hidden />
       </a>

@@ -77,6 +77,14 @@ export function dollars(value: number | null): string {
 /** As many digits as a number holds for certain. */
 export const amount = (value: number): string => value.toLocaleString('en', { maximumSignificantDigits: 15 });
 
+/** A whole number of the smallest units, as an amount: `1,234.5`. */
+export function units(value: number, decimals: number): string {
+  const digits = String(BigInt(Math.abs(value))).padStart(decimals + 1, '0');
+  const fraction = decimals === 0 ? '' : digits.slice(-decimals).replace(/0+$/, '');
+  const whole = plain.format(BigInt(decimals === 0 ? digits : digits.slice(0, -decimals)));
+  return `${value < 0 ? '-' : ''}${whole}${fraction === '' ? '' : `.${fraction}`}`;
+}
+
 const MOST_SHOWN = 2_000;
 const INVISIBLE = /(?![\n\t])[\p{Cc}\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/gu;
 /** Marks stacked above and below a letter, beyond what any script has. */

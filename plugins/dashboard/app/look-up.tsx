@@ -1,5 +1,4 @@
 import { Image, Search } from 'lucide-preact';
-import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
 import {
   type AddressTransaction,
@@ -16,14 +15,18 @@ import {
 } from './api.ts';
 import { amount, capital, dollars, foreign, middle, number } from './format.ts';
 import { go, href } from './place.ts';
+import { TransactionView } from './transaction.tsx';
 import {
+  AddressLink,
   Badge,
   Button,
   Card,
   Empty,
+  Facts,
   Head,
   Id,
   type Loaded,
+  Name,
   Notice,
   Show,
   Stat,
@@ -40,29 +43,34 @@ interface PageProps {
 }
 
 const ADDRESS = /^[1-9A-HJ-NP-Za-km-z]{32,44}$/;
+const SIGNATURE = /^[1-9A-HJ-NP-Za-km-z]{64,88}$/;
+const NEITHER = 'An address has 32 to 44 letters and digits of base58, a signature 64 to 88';
 const PATH = 'look-up';
 
-/** An asset, or a wallet with what it holds, by its address. */
+/** An asset, or a wallet with what it holds, by its address; a transaction by its signature. */
 export function LookUpPage({ address, ...props }: Omit<PageProps, 'address'> & { address: string | null }) {
   const { project } = props;
   return (
     <>
       <Head
-        title="Wallets and assets"
-        note="What the API returns for an address. A look-up costs the project what the calls cost by key."
+        title="Look up"
+        note="What the API returns for an address or a signature. A look-up costs the project what the calls cost by key."
       />
       <SearchForm project={project} address={address ?? ''} />
       {address === null ? (
         <Card>
-          <Empty title="Enter an address">
-            A wallet shows its tokens and NFTs; a token or an NFT its picture, its owner and where it comes from.
+          <Empty title="Enter an address or a signature">
+            A wallet shows its tokens and NFTs; a token or an NFT its picture, its owner and where it comes from; a
+            transaction what it did, in words.
           </Empty>
         </Card>
       ) : ADDRESS.test(address) ? (
         <FoundPage {...props} address={address} />
+      ) : SIGNATURE.test(address) ? (
+        <TransactionView project={project} signature={address} />
       ) : (
         <Card>
-          <Empty title="This is no address">An address has 32 to 44 letters and digits of base58.</Empty>
+          <Empty title="This is no address and no signature">{`${NEITHER}.`}</Empty>
         </Card>
       )}
     </>
@@ -80,13 +88,13 @@ function SearchForm({ project, address }: { project: Project; address: string })
         onSubmit={(event) => {
           event.preventDefault();
           const wanted = text.trim();
-          const isAddress = ADDRESS.test(wanted);
-          setError(isAddress ? undefined : 'An address has 32 to 44 letters and digits of base58');
-          if (isAddress) go(['p', project.id, PATH, wanted]);
+          const isOne = ADDRESS.test(wanted) || SIGNATURE.test(wanted);
+          setError(isOne ? undefined : NEITHER);
+          if (isOne) go(['p', project.id, PATH, wanted]);
         }}
       >
         <TextField
-          label="Address of a wallet, a token, an NFT or a compressed NFT"
+          label="Address or signature"
           type="search"
           value={text}
           error={error}
@@ -144,11 +152,6 @@ type Pictures = Answer<unknown>['pictures'];
 
 const NAME_LETTERS = 120;
 
-/** A name that a stranger gave, which must not reorder the text around it. */
-function Name({ text }: { text: string }) {
-  return <bdi>{text}</bdi>;
-}
-
 /** A picture from the daemon; a frame of the same size where there is none. */
 function Picture({ src, size, alt = '' }: { src: string | null; size: 'small' | 'tile' | 'large'; alt?: string }) {
   const [failed, setFailed] = useState<string | null>(null);
@@ -163,15 +166,6 @@ function Picture({ src, size, alt = '' }: { src: string | null; size: 'small' | 
         </>
       )}
     </span>
-  );
-}
-
-/** An address that leads to its own page. */
-function AddressLink({ project, address }: { project: Project; address: string }) {
-  return (
-    <a class="mono" href={href(['p', project.id, PATH, address])} title={address}>
-      {middle(address, 6)}
-    </a>
   );
 }
 
@@ -278,6 +272,10 @@ function Tile({ project, asset, pictures }: { project: Project; asset: Asset; pi
 
 const SIGNATURE_LETTERS = 10;
 
+function Signature({ project, of }: { project: Project; of: string }) {
+  return <Id text={of} kept={SIGNATURE_LETTERS} to={href(['p', project.id, PATH, of])} />;
+}
+
 /** The newest transactions of an address, or changes of a compressed asset. */
 function Transactions({
   project,
@@ -305,7 +303,7 @@ function Transactions({
               rows={result.items}
               empty={none}
               columns={[
-                { name: 'Signature', isTitle: true, show: ([one]) => <Id text={one} kept={SIGNATURE_LETTERS} /> },
+                { name: 'Signature', isTitle: true, show: ([one]) => <Signature project={project} of={one} /> },
                 { name: 'Operation', show: ([, operation]) => foreign(operation, NAME_LETTERS) },
               ]}
             />
@@ -320,7 +318,7 @@ function Transactions({
                 {
                   name: 'Signature',
                   isTitle: true,
-                  show: ({ signature }) => <Id text={signature} kept={SIGNATURE_LETTERS} />,
+                  show: ({ signature }) => <Signature project={project} of={signature} />,
                 },
                 { name: 'Time', show: ({ blockTime }) => <Time at={blockTime == null ? null : blockTime * 1_000} /> },
                 { name: 'Slot', isNumber: true, show: ({ slot }) => number(slot) },
@@ -526,21 +524,6 @@ function AssetView({ asset, pictures, ...props }: PageProps & { asset: Asset; pi
 
 const supplyOf = (token: Asset['token_info']): string | null =>
   token?.supply === undefined ? null : amount(token.supply / 10 ** (token.decimals ?? 0));
-
-function Facts({ rows }: { rows: readonly (readonly [name: string, value: ComponentChildren | null])[] }) {
-  return (
-    <dl class="facts">
-      {rows.map(([name, value]) =>
-        value === null ? null : (
-          <div key={name}>
-            <dt>{name}</dt>
-            <dd>{value}</dd>
-          </div>
-        ),
-      )}
-    </dl>
-  );
-}
 
 /** Where the asset is in its tree, and whether its proof holds. */
 function Compression({ project, asset: { id, compression } }: { project: Project; asset: Asset }) {

@@ -1,6 +1,7 @@
 import {
   Activity,
   Blocks,
+  Braces,
   ChevronDown,
   FolderKanban,
   GitFork,
@@ -24,6 +25,7 @@ import { type ComponentChildren, render } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { endSessions, get, type Login, login, logout, onSession, type Projects, session, type Who } from './api.ts';
 import { DeliveriesPage, DeliveryPage } from './deliveries.tsx';
+import { InterfacesPage } from './interfaces.tsx';
 import { LookUpPage } from './look-up.tsx';
 import { AuditPage, ConfigPage, GapsPage, PluginsPage, TreesPage, WalletsPage } from './operation.tsx';
 import { OverviewPage, ProjectOverviewPage } from './overview.tsx';
@@ -64,7 +66,8 @@ const OF_PROJECT: readonly Entry[] = [
   { path: 'keys', name: 'API keys', icon: KeyRound },
   { path: 'usage', name: 'Usage', icon: Activity },
   { path: 'requests', name: 'Requests', icon: ScrollText },
-  { path: 'look-up', name: 'Wallets and assets', icon: Search },
+  { path: 'look-up', name: 'Look up', icon: Search },
+  { path: 'interfaces', name: 'Interfaces', icon: Braces },
 ];
 const OF_DAEMON: readonly Entry[] = [
   { path: 'projects', name: 'Projects', icon: FolderKanban },
@@ -214,7 +217,7 @@ function NavLink({ to, name, icon: Picture, isHere }: { to: string; name: string
 }
 
 function Navigation({ place }: { place: Place }) {
-  const { who, projects, project } = useWorld();
+  const { who, projects, project, hasInterfaces } = useWorld();
   const [area = 'overview', , page] = place.path;
   const isOperator = who.role === 'operator';
   return (
@@ -239,7 +242,7 @@ function Navigation({ place }: { place: Place }) {
       {!isOperator && <p class="of">{project?.name}</p>}
       {project !== null && (
         <ul aria-labelledby="nav-project">
-          {OF_PROJECT.map(({ path, name, icon }) => (
+          {OF_PROJECT.filter(({ path }) => hasInterfaces || path !== 'interfaces').map(({ path, name, icon }) => (
             <NavLink
               key={path}
               to={href(['p', project.id, path])}
@@ -326,7 +329,7 @@ function Drawer({ onClose, children }: { onClose: () => void; children: Componen
 }
 
 function Page({ place }: { place: Place }) {
-  const { who, project, projects } = useWorld();
+  const { who, project, projects, hasInterfaces } = useWorld();
   const [area = 'overview', id, page, hook, part, delivery] = place.path;
   const isOperator = who.role === 'operator';
   if (area === 'p') {
@@ -336,6 +339,7 @@ function Page({ place }: { place: Place }) {
     if (page === 'usage') return <UsagePage project={chosen} />;
     if (page === 'requests') return <RequestsPage project={chosen} />;
     if (page === 'look-up') return <LookUpPage project={chosen} address={hook ?? null} query={place.query} />;
+    if (page === 'interfaces' && hasInterfaces) return <InterfacesPage project={chosen} program={hook ?? null} />;
     if (page === 'webhooks' && hook === undefined) return <WebhooksPage project={chosen} />;
     if (page === 'webhooks' && hook !== undefined && part === undefined)
       return <DeliveriesPage project={chosen} hookId={hook} query={place.query} />;

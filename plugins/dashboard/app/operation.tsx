@@ -410,6 +410,8 @@ const WORDS: Readonly<Record<string, string>> = {
   'keys.revoke': 'Revoked a key',
   'keys.limit': 'Changed the limits of a key',
   'operator.renew-token': 'Renewed the operator token',
+  'interfaces.put': 'Uploaded an interface',
+  'interfaces.delete': 'Deleted an interface',
 };
 
 /** An entry in words. What nobody has words for is shown as it is. */

@@ -52,6 +52,7 @@ export interface World {
   readonly who: Who;
   readonly projects: readonly Project[];
   readonly plans: readonly string[];
+  readonly hasInterfaces: boolean;
   /** The project whose pages are in the navigation; null: there is none. */
   readonly project: Project | null;
   reloadProjects(): Promise<void>;

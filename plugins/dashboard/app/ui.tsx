@@ -18,8 +18,9 @@ import {
 } from 'lucide-preact';
 import type { ComponentChildren, InputHTMLAttributes } from 'preact';
 import { useCallback, useEffect, useId, useMemo, useRef, useState } from 'preact/hooks';
-import { ApiError } from './api.ts';
+import { ApiError, type Project } from './api.ts';
 import { ago, middle, utc } from './format.ts';
+import { href } from './place.ts';
 
 export type Icon = LucideIcon;
 export type Tone = 'good' | 'bad' | 'warn' | 'info' | 'plain';
@@ -491,13 +492,44 @@ export function Time({ at }: { at: number | string | null }) {
   );
 }
 
-/** An id with a button that copies it. */
-export function Id({ text, kept, copy = true }: { text: string; kept?: number; copy?: boolean }) {
+/** An id with a button that copies it; `to`: the page that it leads to. */
+export function Id({ text, kept, copy = true, to }: { text: string; kept?: number; copy?: boolean; to?: string }) {
+  const shown = <code title={text}>{kept === undefined ? text : middle(text, kept)}</code>;
   return (
     <span class="id">
-      <code title={text}>{kept === undefined ? text : middle(text, kept)}</code>
+      {to === undefined ? shown : <a href={to}>{shown}</a>}
       {copy && <CopyButton text={text} label="Copy" />}
     </span>
+  );
+}
+
+/** A text that a stranger wrote, which must not reorder the text around it. */
+export function Name({ text }: { text: string }) {
+  return <bdi>{text}</bdi>;
+}
+
+/** An address that leads to its own page. */
+export function AddressLink({ project, address }: { project: Project; address: string }) {
+  return (
+    <a class="mono" href={href(['p', project.id, 'look-up', address])} title={address}>
+      {middle(address, 6)}
+    </a>
+  );
+}
+
+/** What has a name and a value; those without a value are left out. */
+export function Facts({ rows }: { rows: readonly (readonly [name: string, value: ComponentChildren | null])[] }) {
+  return (
+    <dl class="facts">
+      {rows.map(([name, value]) =>
+        value === null ? null : (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd>{value}</dd>
+          </div>
+        ),
+      )}
+    </dl>
   );
 }
 

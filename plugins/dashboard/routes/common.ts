@@ -83,3 +83,7 @@ export async function callerOf(
   const { plan, wallet, isDisabled } = project;
   return { caller: { projectId, keyId: null, plan, wallet }, isDisabled };
 }
+
+/** A part of the daemon that this configuration does not load. */
+export const missing = (details: string): RequestError =>
+  new RequestError(501, 'This is not available here', { details });

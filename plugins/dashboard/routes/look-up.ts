@@ -8,9 +8,9 @@ import { json, RequestError } from '../../../src/plugin/request.ts';
 import type { InjectedCall } from '../../../src/ports/daemon-view.ts';
 import type { OffChainDocuments } from '../../../src/ports/token-facts.ts';
 import { createKeccakPairs } from '../../../src/solana/concurrent/tree.ts';
-import { address } from '../../../src/solana/schemas.ts';
+import { address, signature } from '../../../src/solana/schemas.ts';
 import { demandProject, nameOf, sameText } from '../sessions.ts';
-import { API, callerOf, PAGE_ROUTE, type PageContext, projectParams, REFUSALS } from './common.ts';
+import { API, callerOf, missing, PAGE_ROUTE, type PageContext, projectParams, REFUSALS } from './common.ts';
 
 export interface LookUpParts {
   readonly documents: OffChainDocuments | undefined;
@@ -18,7 +18,7 @@ export interface LookUpParts {
 }
 
 /**
- * Wallets and assets by their address: calls of the API on behalf of a project, at its credits and rates, and the pictures that their
+ * Wallets and assets by their address, and transactions by their signature: calls of the API on behalf of a project, at its credits and rates, and the pictures that their
  * answers name. A picture is fetched only with the proof that an answer named it, so the daemon is no proxy for any address.
  */
 export function lookUpRoutes(context: PageContext, { documents, random }: LookUpParts): readonly Route[] {
@@ -39,6 +39,7 @@ const lookUpBody = Type.Union([
   Type.Object({ what: Type.Literal('nfts'), address: address(), page }),
   Type.Object({ what: Type.Literal('members'), address: address(), page }),
   Type.Object({ what: Type.Literal('transactions'), address: address(), isCompressed: Type.Boolean() }),
+  Type.Object({ what: Type.Literal('transaction'), signature: signature() }),
 ]);
 type LookUp = Static<typeof lookUpBody>;
 
@@ -51,6 +52,11 @@ const rpc = (method: string, params: unknown) => ({
 });
 
 function requestOf(wanted: LookUp): Pick<InjectedCall, 'method' | 'path' | 'body'> {
+  if (wanted.what === 'transaction')
+    return {
+      ...{ method: 'POST', path: '/v1/parsed-events/transactions' },
+      body: { transactions: [wanted.signature], rawTransaction: 'json' },
+    };
   const { address } = wanted;
   switch (wanted.what) {
     case 'balances':
@@ -79,7 +85,7 @@ function callRoute(context: PageContext, proofOf: ProofOf): Route {
     ...PAGE_ROUTE,
     method: 'POST',
     path: `${API}/projects/:project/look-up`,
-    summary: 'Look up a wallet or an asset on behalf of a project',
+    summary: 'Look up a wallet, an asset or a transaction on behalf of a project',
     params: projectParams,
     body: lookUpBody,
     replies: {
@@ -105,13 +111,12 @@ function callRoute(context: PageContext, proofOf: ProofOf): Route {
     try {
       return (await daemon.call(call)).text;
     } catch (error) {
-      if (error instanceof RequestError && error.status === 404) throw missing('the plugin wallet is not loaded');
+      const plugin = call.path.startsWith('/v1/wallet/') ? 'wallet' : 'parsed';
+      if (error instanceof RequestError && error.status === 404) throw missing(`the plugin ${plugin} is not loaded`);
       throw error;
     }
   }
 }
-
-const missing = (details: string) => new RequestError(501, 'This is not available here', { details });
 
 /** Statuses of JSON-RPC errors. None is 401: the session is not what was refused. */
 const STATUSES: Readonly<Record<number, number>> = {

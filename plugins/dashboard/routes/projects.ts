@@ -8,6 +8,7 @@ import {
   API,
   audited,
   callerOf,
+  missing,
   PAGE_ROUTE,
   type PageContext,
   projectParams,
@@ -38,21 +39,26 @@ export function projectRoutes(context: PageContext): readonly Route[] {
   ];
 }
 
-function listRoute({ access, guard }: PageContext): Route {
+function listRoute({ access, daemon, guard }: PageContext): Route {
   return defineRoute({
     ...PAGE_ROUTE,
     method: 'GET',
     path: `${API}/projects`,
     summary: 'Projects that the session may see',
     replies: {
-      200: Type.Object({ projects: Type.Array(projectReply), plans: Type.Array(Type.String()) }),
+      200: Type.Object({
+        projects: Type.Array(projectReply),
+        plans: Type.Array(Type.String()),
+        hasInterfaces: Type.Boolean({ description: 'Whether the plugin parsed is loaded' }),
+      }),
       ...REFUSALS,
     },
     async handler(request) {
       const { identity } = guard.enter(request);
       const projects = await access.projects();
-      if (identity.role === 'operator') return json({ projects, plans: access.planNames() });
-      return json({ projects: projects.filter(({ id }) => id === identity.projectId), plans: [] });
+      const hasInterfaces = daemon.plugins().some(({ id }) => id === 'parsed');
+      if (identity.role === 'operator') return json({ projects, plans: access.planNames(), hasInterfaces });
+      return json({ projects: projects.filter(({ id }) => id === identity.projectId), plans: [], hasInterfaces });
     },
   });
 }
@@ -409,41 +415,66 @@ function csvOf(days: readonly UsageDay[]): string {
 }
 
 const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] as const;
-/** Allowed paths: only these, followed only by characters of ids and queries. */
-const PATH = '^/v0/webhooks(/[A-Za-z0-9-]{1,64}){0,4}(\\?[A-Za-z0-9=&_-]{0,200})?$';
-
-/** The webhook endpoints on behalf of a project, with the rights of one of its keys. */
-export function webhookRoute(context: PageContext): Route {
-  const { daemon, guard } = context;
-  return defineRoute({
-    ...PAGE_ROUTE,
-    method: 'POST',
-    path: `${API}/projects/:project/webhooks`,
+/** Endpoints of the API that the pages of a project call with the rights of one of its keys, by the name of their route. */
+const ENDPOINTS = [
+  {
+    name: 'webhooks',
+    plugin: 'webhooks',
+    // Only these paths, followed only by characters of ids and queries.
+    pattern: '^/v0/webhooks(/[A-Za-z0-9-]{1,64}){0,4}(\\?[A-Za-z0-9=&_-]{0,200})?$',
     summary: 'Call a webhook endpoint on behalf of a project',
-    params: projectParams,
-    // That of the webhook routes: one call can hold a hundred thousand addresses.
-    bodyLimitBytes: 8_388_608,
-    body: Type.Object({
-      method: Type.Union(METHODS.map((method) => Type.Literal(method))),
-      path: Type.String({ pattern: PATH }),
-      body: Type.Optional(Type.Unknown()),
+    // Reads are free.
+    charge: {},
+  },
+  {
+    name: 'interfaces',
+    plugin: 'parsed',
+    pattern: '^/v1/parsed-events/idls(/[1-9A-HJ-NP-Za-km-z]{32,44}(\\?version=[0-9]{1,6})?)?$',
+    summary: 'Call an endpoint for interfaces (IDLs) on behalf of a project, at its credits',
+    charge: { isCharged: true },
+  },
+] as const;
+
+export function endpointRoutes(context: PageContext): readonly Route[] {
+  const { daemon, guard } = context;
+  return ENDPOINTS.map(({ name, plugin, pattern, summary, charge }) =>
+    defineRoute({
+      ...PAGE_ROUTE,
+      ...{ method: 'POST', path: `${API}/projects/:project/${name}`, summary, params: projectParams },
+      // That of the webhook routes: one call can hold a hundred thousand addresses.
+      bodyLimitBytes: 8_388_608,
+      body: Type.Object({
+        method: Type.Union(METHODS.map((method) => Type.Literal(method))),
+        path: Type.String({ pattern }),
+        body: Type.Optional(Type.Unknown()),
+      }),
+      replies: {
+        200: Type.Unknown(),
+        ...REFUSALS,
+        409: REFUSALS[400],
+        429: REFUSALS[400],
+        501: REFUSALS[400],
+        503: REFUSALS[400],
+      },
+      async handler(request) {
+        const session = guard.change(request);
+        const { project: projectId } = request.params;
+        demandProject(session, projectId);
+        if (!daemon.plugins().some(({ id }) => id === plugin)) throw missing(`the plugin ${plugin} is not loaded`);
+        const { caller, isDisabled } = await callerOf(context, projectId);
+        const { method, path, body } = request.body;
+        // What it has can be looked at.
+        if (isDisabled && method !== 'GET') throw new RequestError(409, 'the project is disabled: enable it first');
+        const { requestId, log, signal, remoteAddress } = request;
+        const call = () =>
+          daemon.call({ method, path, body, caller, ...charge, requestId, log, signal, remoteAddress });
+        const isActive = (body as { active?: unknown } | null | undefined)?.active;
+        const state = method === 'PATCH' && typeof isActive === 'boolean' ? ` ${isActive ? 'on' : 'off'}` : '';
+        const action = { action: `${name}.${method.toLowerCase()}`, target: `${projectId}: ${path}${state}` };
+        const { status, text } =
+          method === 'GET' ? await call() : await audited(context, request, session, action, call);
+        return { status, json: new JsonText(text === '' ? 'null' : text) };
+      },
     }),
-    replies: { 200: Type.Unknown(), ...REFUSALS, 409: REFUSALS[400] },
-    async handler(request) {
-      const session = guard.change(request);
-      const { project: projectId } = request.params;
-      demandProject(session, projectId);
-      const { caller, isDisabled } = await callerOf(context, projectId);
-      const { method, path, body } = request.body;
-      // What it has can be looked at.
-      if (isDisabled && method !== 'GET') throw new RequestError(409, 'the project is disabled: enable it first');
-      const { requestId, log, signal, remoteAddress } = request;
-      const call = () => daemon.call({ method, path, body, caller, requestId, log, signal, remoteAddress });
-      const isActive = (body as { active?: unknown } | null | undefined)?.active;
-      const state = method === 'PATCH' && typeof isActive === 'boolean' ? ` ${isActive ? 'on' : 'off'}` : '';
-      const action = { action: `webhooks.${method.toLowerCase()}`, target: `${projectId}: ${path}${state}` };
-      const { status, text } = method === 'GET' ? await call() : await audited(context, request, session, action, call);
-      return { status, json: new JsonText(text === '' ? 'null' : text) };
-    },
-  });
+  );
 }

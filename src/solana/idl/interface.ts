@@ -38,6 +38,8 @@ export interface ProgramInterface {
   errorOf(code: number): ProgramError | null;
   /** Whether an instruction has this name, as the interface spells it or in snake_case. */
   hasInstruction(name: string): boolean;
+  /** Names of its instructions in snake_case, in the order of the interface; a name may occur twice. */
+  instructions(): readonly string[];
 }
 
 export interface AccountName {
@@ -116,6 +118,7 @@ export function createInterface({ name, address, calls: shapes, errors }: Interf
     },
     errorOf: (code) => errorsByCode().get(code) ?? null,
     hasInstruction: (wanted) => names().has(wanted),
+    instructions: () => calls.map((call) => call.name),
   };
 }
 

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import { encode32 } from '../../../src/lib/base58.ts';
 import type { ParsedTransaction } from '../../../src/solana/idl/parse-transaction.ts';
 import { runCommand, startDaemon, type TestDaemon } from '../../helpers/daemon.ts';
 import { readJsonFixture, skipWithoutFixtures } from '../../helpers/fixtures.ts';
@@ -62,6 +63,14 @@ describe('parsed events', { skip: skipWithoutFixtures }, () => {
     return { status: response.status, json: (await response.json()) as Result[] & { error: string } };
   }
 
+  async function versionsOf(program: string) {
+    const response = await fetch(`${daemon.apiUrl}/v1/parsed-events/idls/${program}?api-key=${daemon.key}`);
+    const { versions } = (await response.json()) as {
+      versions: { source: string; fromSlot: number; toSlot: number | null; instructions: string[] }[];
+    };
+    return versions;
+  }
+
   test('transactions are decoded by the interfaces that their programs publish', async () => {
     const faults: string[] = [];
     for (let from = 0; from < cases.length; from += 100) {
@@ -110,7 +119,23 @@ describe('parsed events', { skip: skipWithoutFixtures }, () => {
       const calls = node.upstream.callsOf('getMultipleAccounts').length;
       await expect(earlier, first);
       assert.equal(node.upstream.callsOf('getMultipleAccounts').length, calls);
+      const versions = await versionsOf(address);
+      assert.deepEqual(
+        versions.slice(0, 2).map(({ source, toSlot }) => [source, toSlot]),
+        [
+          ['chain', null],
+          ['chain', versions[0]!.fromSlot],
+        ],
+      );
+      assert.ok(versions[0]!.fromSlot <= later[0]!.slot && versions[0]!.fromSlot > earlier.at(-1)!.slot);
+      assert.ok(versions[0]!.instructions.length > 0);
     }
+  });
+
+  test('of a program without an interface no version is known; what is no program is refused', async () => {
+    assert.deepEqual(await versionsOf(encode32(Buffer.alloc(32, 9))), []);
+    const response = await fetch(`${daemon.apiUrl}/v1/parsed-events/idls/nonsense?api-key=${daemon.key}`);
+    assert.equal(response.status, 400);
   });
 
   test('answers keep the order and what is given twice; what is missing is an element', async () => {
