@@ -11,7 +11,7 @@ import { explainCommand } from './explain.ts';
 import { createInterfaces } from './interfaces.ts';
 import { historyRoute, scanRoute, transactionsRoute } from './routes.ts';
 import { forgetUploads, migrations } from './store.ts';
-import { createFetch } from './transactions.ts';
+import { createFetch, createMentions } from './transactions.ts';
 import { createOwnOf, uploadRoutes } from './uploads.ts';
 
 /** How often the folder of interfaces is looked at. */
@@ -33,17 +33,17 @@ export default definePlugin({
     ctx.use(accessRemoval)?.onDelete(forgetUploads);
     const chain = () => ctx.chain('main');
     const ledgers = ctx.use(kernelLedger);
-    const interfaces = createInterfaces({ chain, config, log: ctx.log, store });
+    const fetch = createFetch({
+      ...{ chain, config, log: ctx.log, random },
+      ledger: () => ledgers?.('main') ?? null,
+    });
+    const interfaces = createInterfaces({ chain, config, log: ctx.log, store, mentions: createMentions(fetch) });
     const ownOf = createOwnOf({ store, clock, config });
     if (config.idls.folder !== null) {
       ctx.onStart(() => interfaces.readFolder());
       ctx.every(FOLDER_MS, () => interfaces.readFolder());
     }
     const words = createWords(ctx.use(tokenNames) ?? null);
-    const fetch = createFetch({
-      ...{ chain, config, log: ctx.log, random },
-      ledger: () => ledgers?.('main') ?? null,
-    });
     ctx.provide(parsedTransactions, createParsedTransactions({ interfaces, ownOf, words, random }));
     if (chain() === null) return;
     const elements = { interfaces, ownOf, words };

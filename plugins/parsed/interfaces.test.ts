@@ -6,20 +6,25 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { deflateSync } from 'node:zlib';
 import { Value } from '@sinclair/typebox/value';
-import { encode32 } from '../../src/lib/base58.ts';
+import { decode32, encode32 } from '../../src/lib/base58.ts';
 import type { ChainReader } from '../../src/plugin/plugin.ts';
 import type { ChainBlock } from '../../src/ports/block.ts';
 import type { Queries, Store } from '../../src/ports/store.ts';
+import { decodeEntries } from '../../src/solana/decode/decode-block.ts';
 import { anchorAddress } from '../../src/solana/idl/idl-accounts.ts';
 import { MAX_IDL_BYTES } from '../../src/solana/idl/read-idl.ts';
 import { createMemoryLog } from '../../test/helpers/memory-log.ts';
+import { entryOf, sampleMessage } from '../../test/helpers/rpc-block.ts';
+import { createSfc32 } from '../../test/helpers/sfc32.ts';
 import { eachStore } from '../../test/helpers/store.ts';
 import { type ParsedConfig, parsedConfig } from './config.ts';
 import { createInterfaces, type Learned, NOW } from './interfaces.ts';
 import { MAX_VERSIONS, migrations, readVersions } from './store.ts';
+import { createMentions, type FetchTransactions, type Found } from './transactions.ts';
 
 const PROGRAM = 'JUP6LkbZbjS1jKKwapdHNy74zcZ3tLUZoi5QNyVTaV4';
 const OTHER = 'whirLbMiicVdio4qvUfM5KAg6Ct8VwpYzGff3uctyCc';
+const METADATA = 'ProgM6JCCvbYkfKqJYHePx4xxSUSqJp7rh8Lyv7nk7S';
 const SIGNAL = new AbortController().signal;
 
 const idl = (name: string) => JSON.stringify({ name, instructions: [] });
@@ -68,7 +73,7 @@ function createChain() {
         const isKept = (slot: number) => (archive ? slot <= chain.archiveSlot : slot >= chain.prunedBelow);
         return changes
           .filter(isKept)
-          .map((slot) => ({ slot, err: null }))
+          .map((slot, at) => ({ slot, err: null, signature: `${slot} ${at}` }))
           .reverse();
       }
       if (method === 'getFirstAvailableBlock') return chain.firstSlot;
@@ -82,10 +87,17 @@ function createChain() {
   return { chain, reader: reader as unknown as ChainReader };
 }
 
-function create(store: Store, reader: ChainReader, idls: Partial<ParsedConfig['idls']> = {}) {
+function create(
+  store: Store,
+  reader: ChainReader,
+  idls: Partial<ParsedConfig['idls']> = {},
+  fetch?: FetchTransactions,
+) {
   const config = Value.Default(parsedConfig, {}) as ParsedConfig;
   const interfaces = createInterfaces({
     ...{ chain: () => reader, store: () => store, log: createMemoryLog() },
+    // Nobody has them: all of them may be changes.
+    mentions: fetch === undefined ? async () => new Set() : createMentions(fetch),
     config: { ...config, idls: { ...config.idls, ...idls } },
   });
   let learned: Learned;
@@ -463,5 +475,93 @@ eachStore('interfaces of programs', ({ store: open }) => {
     await interfaces.readFolder();
     await interfaces.learn(new Map([[PROGRAM, 90]]), { signal: SIGNAL });
     assert.equal(interfaces.find(PROGRAM, 90)?.name, 'first');
+  });
+
+  test('who only names the account of an interface does not move the slot from which it is valid', async (t) => {
+    const seed = Math.floor(Math.random() * 2 ** 32);
+    t.diagnostic(`seed ${seed}`);
+    const draw = createSfc32(seed);
+    const pick = <T>(of: readonly T[]): T => of[draw.below(of.length)]!;
+    const [account, tag] = [decode32(anchorAddress(PROGRAM)!)!, Buffer.from('40f4bc78a7e9690a', 'hex')];
+    const [own, foreign, someone] = [decode32(PROGRAM)!, decode32(OTHER)!, Buffer.alloc(32, 5)];
+    /** Account keys: payer, the account of the interface, someone, the program. */
+    const made = (signature: string, program: Uint8Array, accounts: readonly number[], data: Buffer): Found => {
+      const message = sampleMessage({
+        ...{ header: [1, 0, pick([1, 2])], keys: [Buffer.alloc(32, 'payer'), someone, account, program] },
+        instructions: [{ program: 3, accounts: Uint8Array.from(accounts), data }],
+      });
+      const { transactions, keys } = decodeEntries(1, [entryOf({ message })], new Uint8Array(32));
+      return {
+        ...{ signature, slot: 0, blockTime: null, tx: transactions[0]!, keys },
+        text: async () => Buffer.alloc(0),
+      };
+    };
+    const change = (signature: string) =>
+      made(
+        signature,
+        own,
+        pick([
+          [2, 0],
+          [1, 2, 0],
+        ]),
+        Buffer.concat([tag, Buffer.of(3)]),
+      );
+    /** Anybody can send these. */
+    const mention = (signature: string) =>
+      pick([
+        () => made(signature, foreign, [2, 0], Buffer.concat([tag, Buffer.of(3)])),
+        () => made(signature, own, [2, 0], Buffer.from('another instruction')),
+        () => made(signature, own, [1, 0, 2], Buffer.concat([tag, Buffer.of(2)])),
+        () => made(signature, decode32(METADATA)!, [1, 0, 2], Buffer.of(0)),
+      ])();
+    for (let turn = 0; turn < 40; turn += 1) {
+      const { chain, reader } = createChain();
+      const known = new Map<string, Found>();
+      const fetch: FetchTransactions = async (signatures) =>
+        new Map(signatures.map((one) => [one, known.get(one) ?? null]));
+      /** The newest transactions with the account come last; at most seven mentions behind the change. */
+      const history = (changes: readonly number[], upTo: number) => {
+        const mentions = Array.from(
+          { length: draw.below(8) },
+          () => changes.at(-1)! + 1 + draw.below(upTo - changes.at(-1)!),
+        );
+        const slots = [...changes, ...mentions].sort((left, right) => left - right);
+        chain.changes = slots;
+        known.clear();
+        for (const [at, slot] of slots.entries())
+          known.set(`${slot} ${at}`, changes.includes(slot) ? change(`${slot} ${at}`) : mention(`${slot} ${at}`));
+      };
+      const interfaces = create(await migrated(t), reader, {}, fetch);
+      const slots = [49, 50, 75, 99, 119, 120, 160, 200];
+      const names = () => slots.map((slot) => interfaces.find(PROGRAM, slot)?.name);
+      history([50], 100);
+      await interfaces.learn(new Map([[PROGRAM, 90]]), { signal: SIGNAL });
+      const first = [undefined, 'first', 'first', 'first', undefined, undefined, undefined, undefined];
+      assert.deepEqual(names(), first, `turn ${turn}`);
+      Object.assign(chain, { slot: 200, text: idl('second') });
+      history([50, 120], 200);
+      await interfaces.learn(new Map([[PROGRAM, 190]]), { signal: SIGNAL });
+      assert.deepEqual(
+        names(),
+        [undefined, 'first', 'first', 'first', 'first', 'second', 'second', 'second'],
+        `turn ${turn}`,
+      );
+    }
+  });
+
+  test('behind more mentions than are read an interface is valid from the oldest of them on', async (t) => {
+    const { chain, reader } = createChain();
+    chain.changes = [50, ...Array.from({ length: 20 }, (_, at) => 70 + at)];
+    const message = sampleMessage({ keys: [1, 2, 3].map((byte) => Buffer.alloc(32, byte)) });
+    const { transactions, keys } = decodeEntries(1, [entryOf({ message })], new Uint8Array(32));
+    const found = { ...{ slot: 0, blockTime: null, tx: transactions[0]!, keys }, text: async () => Buffer.alloc(0) };
+    const fetch: FetchTransactions = async (signatures) =>
+      new Map(signatures.map((signature) => [signature, { ...found, signature }]));
+    const interfaces = create(await migrated(t), reader, {}, fetch);
+    await interfaces.learn(new Map([[PROGRAM, 90]]), { signal: SIGNAL });
+    assert.deepEqual(
+      [81, 82, 100].map((slot) => interfaces.find(PROGRAM, slot)?.name),
+      [undefined, 'first', 'first'],
+    );
   });
 });

@@ -28,6 +28,7 @@ import type { ParsedConfig } from './config.ts';
 import { MAX_VERSIONS, readVersions, writeVersion } from './store.ts';
 
 type Asker = Pick<CallContext, 'signal' | 'tenant'>;
+type CallOptions = Asker & { readonly timeoutMs: number };
 
 /** Valid in the slots from `from` up to and without `to`; null: the program publishes none. */
 export interface Version {
@@ -104,6 +105,8 @@ interface InterfacesParts {
   readonly store: () => Store;
   readonly config: Pick<ParsedConfig, 'idls' | 'upstreamTimeoutMs'>;
   readonly log: Log;
+  /** Of transactions that succeeded, by signature, those that only name the accounts of the program's interface. */
+  readonly mentions: (signatures: readonly string[], program: string, asker: Asker) => Promise<ReadonlySet<string>>;
 }
 
 export const FOREVER = Number.MAX_SAFE_INTEGER;
@@ -120,10 +123,12 @@ export const shareOf = (cacheBytes: number): number => Math.max(LEAST_SHARE_BYTE
 const FINAL_SLOTS = 64;
 const ACCOUNTS_PER_CALL = 100;
 const PROGRAMS_PER_CALL = ACCOUNTS_PER_CALL / 2;
-/** Changes of an account that one look-up sees. */
+/** Transactions with an account that one look-up sees. */
 const CHANGES = 1_000;
+/** Of these, the newest ones are read to tell changes from what only names the account. */
+const MOST_READ = 8;
 
-export function createInterfaces({ chain, store, config, log }: InterfacesParts): Interfaces {
+export function createInterfaces({ chain, store, config, log, mentions }: InterfacesParts): Interfaces {
   const published = new LRUCache<string, Published>({
     maxSize: config.idls.cacheBytes,
     sizeCalculation({ versions: certain, doubted }) {
@@ -315,7 +320,7 @@ export function createInterfaces({ chain, store, config, log }: InterfacesParts)
     reader: ChainReader,
     { program, addresses, text, slot }: Seen,
     used: Used,
-    options: Parameters<ChainReader['call']>[2],
+    options: CallOptions,
   ): Promise<void> {
     const hash = text === null ? '' : createHash('sha256').update(text).digest('base64');
     /** Whether the reading adds no version to what is known. */
@@ -332,7 +337,10 @@ export function createInterfaces({ chain, store, config, log }: InterfacesParts)
       log.info({ program }, 'the program publishes an interface that cannot be read');
     // That a program publishes nothing is no news.
     const isNews = first !== undefined || text !== null;
-    const changes = isNews ? await changesOf(reader, addresses, slot, options) : { slots: [], since: slot - 1 };
+    const after = first?.checkedSlot ?? -1;
+    const changes = isNews
+      ? await changesOf(reader, { program, addresses, slot, after }, options)
+      : { slots: [], since: slot - 1 };
     // Another call may have seen the same change, or one before it.
     const known = judge(newest(), changes, hash);
     if (isKnown(known)) return;
@@ -348,14 +356,14 @@ export function createInterfaces({ chain, store, config, log }: InterfacesParts)
   }
 
   /**
-   * When the two accounts of a program were written to, up to a slot. Both count: a program may begin to publish in the other one. What
-   * comes after the slot in which the accounts were read belongs to the next reading.
+   * When the two accounts of a program were changed, up to a slot. Both count: a program may begin to publish in the other one. What
+   * comes after the slot in which the accounts were read belongs to the next reading. Of the newest transactions with an account, those
+   * that do not change it are left out; older ones count.
    */
   async function changesOf(
     reader: ChainReader,
-    addresses: readonly string[],
-    slot: number,
-    callOptions: Parameters<ChainReader['call']>[2],
+    { program, addresses, slot, after }: Omit<Seen, 'text'> & { readonly after: number },
+    callOptions: CallOptions,
   ): Promise<Changes> {
     // Changes may be as old as the program.
     const options = { ...callOptions, archive: true };
@@ -372,18 +380,45 @@ export function createInterfaces({ chain, store, config, log }: InterfacesParts)
       // Archives may always be some slots behind; what they lack yet is in the short histories of other upstreams.
       return [...(await read(range, options)), ...(await read(including, callOptions))];
     });
-    const slots = lists
-      .flatMap((rows) => rows ?? [])
+    const rows = lists
+      .flatMap((list) => list ?? [])
       .filter((row) => row.err === null && row.slot <= slot)
-      .map((row) => row.slot)
-      .sort((left, right) => left - right);
+      .sort((left, right) => right.slot - left.slot);
+    const news = rows.filter((row) => row.slot > after);
+    const named = await mentionsAmong(program, news, after < 0, callOptions);
+    const slots = rows.filter((row) => !named.has(row)).map((row) => row.slot);
     // Without the method all before this slot is unknown; a list that is cut ends in its last slot.
-    const ends = lists.map((rows) => (rows === null ? slot - 1 : rows.length < CHANGES ? -1 : rows.at(-1)!.slot));
+    const ends = lists.map((list) => (list === null ? slot - 1 : list.length < CHANGES ? -1 : list.at(-1)!.slot));
     const since = Math.max(...ends);
-    if (since >= 0 || slots.length > 0) return { slots, since };
+    if (after < 0 && named.size === MOST_READ) {
+      // What was read changed nothing: the content is at least as old as the oldest of it. The one before may be no change either.
+      return { slots: [], since: Math.max(since, news[MOST_READ - 1]!.slot - 1) };
+    }
+    if (since >= 0 || slots.length > 0) return { slots: slots.reverse(), since };
     // The node has pruned the last change, and everything else before its first block.
     const first = await call<number>(reader, 'getFirstAvailableBlock', [], options);
     return { slots, since: Math.min(first ?? slot, slot) - 1 };
+  }
+
+  /** Those of the newest rows whose transactions do not change the interface. `onlyLast`: older ones than the last change do not matter. */
+  async function mentionsAmong(
+    program: string,
+    rows: readonly SignatureRow[],
+    onlyLast: boolean,
+    asker: Asker,
+  ): Promise<ReadonlySet<SignatureRow>> {
+    const among = new Set<SignatureRow>();
+    const newest = rows.slice(0, MOST_READ);
+    // Mostly the last transaction with the account is its last change.
+    for (const part of [newest.slice(0, 1), newest.slice(1)]) {
+      const signatures = part.map(({ signature }) => signature);
+      const found = await mentions(signatures, program, asker);
+      for (const row of part) {
+        if (found.has(row.signature)) among.add(row);
+        else if (onlyLast) return among;
+      }
+    }
+    return among;
   }
 
   async function readFolder(): Promise<void> {
@@ -489,6 +524,7 @@ interface Changes {
 }
 
 interface SignatureRow {
+  readonly signature: string;
   readonly slot: number;
   readonly err: unknown;
 }

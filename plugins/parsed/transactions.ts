@@ -15,6 +15,7 @@ import type { KeyTable, NormalTransaction } from '../../src/ports/block.ts';
 import type { Commitment } from '../../src/ports/chain.ts';
 import type { LedgerReader } from '../../src/ports/ledger.ts';
 import { decodeEntries } from '../../src/solana/decode/decode-block.ts';
+import { writesInterface } from '../../src/solana/idl/idl-accounts.ts';
 import { type ParseParts, parseTransaction } from '../../src/solana/idl/parse-transaction.ts';
 import { showEntry, type TransactionEncoding, withStatus } from '../../src/solana/show-transaction.ts';
 import type { ParsedConfig } from './config.ts';
@@ -111,6 +112,18 @@ export function createFetch({ chain, ledger, random, log, config }: SourceParts)
     };
     await Promise.all(Array.from({ length: Math.min(config.concurrency, signatures.length) }, worker));
     return found;
+  };
+}
+
+/** What `createInterfaces` asks of transactions. What an upstream does not have, or nobody can decode, may be a change. */
+export function createMentions(fetch: FetchTransactions) {
+  return async (signatures: readonly string[], program: string, asker: Asker): Promise<ReadonlySet<string>> => {
+    const found = await fetch(signatures, 'confirmed', asker);
+    return new Set(
+      Array.from(found).flatMap(([signature, one]) =>
+        one === null || one instanceof UnreadableTransaction || writesInterface(one, program) ? [] : [signature],
+      ),
+    );
   };
 }
 

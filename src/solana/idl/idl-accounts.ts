@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import { gunzipSync, inflateSync } from 'node:zlib';
 import { decode32, encode32 } from '../../lib/base58.ts';
+import type { KeyTable, NormalInstruction, NormalTransaction } from '../../ports/block.ts';
 import { knownKey, programAddress } from '../addresses.ts';
 import { MAX_IDL_BYTES } from './read-idl.ts';
 
@@ -71,4 +72,31 @@ export function anchorText(owner: string, data: Uint8Array, program: string): st
   const length = bytes.readUInt32LE(ANCHOR_HEADER_BYTES - 4);
   if (!bytes.subarray(0, 8).equals(IDL_ACCOUNT) || ANCHOR_HEADER_BYTES + length > bytes.length) return null;
   return textOf(bytes.subarray(ANCHOR_HEADER_BYTES, ANCHOR_HEADER_BYTES + length), 2);
+}
+
+/** Of all instructions that Anchor adds to a program for its IDL account. */
+const ANCHOR_TAG = Buffer.from('40f4bc78a7e9690a', 'hex');
+/** The account is the first one of an instruction that writes it, or the second one, behind a buffer or the payer. */
+const ANCHOR_PLACES = 2;
+
+/**
+ * Whether a transaction that succeeded may have changed the interface of a program. To name the account, even as a writable one, is not
+ * enough: anybody can do that. Its own program has to be called for it, which demands the signature of its authority.
+ */
+export function writesInterface(
+  { tx, keys }: { readonly tx: NormalTransaction; readonly keys: KeyTable },
+  program: string,
+): boolean {
+  const [metadata, anchor] = [metadataAddress(program), anchorAddress(program)];
+  const keyAt = (at: number | undefined) => {
+    const id = at === undefined ? undefined : tx.keys[at];
+    return id === undefined ? null : keys.base58(id);
+  };
+  const isWrite = ({ programIndex, accounts, data }: NormalInstruction): boolean => {
+    const called = keyAt(programIndex);
+    if (called === METADATA_PROGRAM) return keyAt(accounts[0]) === metadata;
+    if (called !== program || Buffer.compare(data.subarray(0, ANCHOR_TAG.length), ANCHOR_TAG) !== 0) return false;
+    return [...accounts.subarray(0, ANCHOR_PLACES)].some((at) => keyAt(at) === anchor);
+  };
+  return tx.instructions.some(isWrite) || tx.innerInstructions.some(({ instructions }) => instructions.some(isWrite));
 }
