@@ -7,6 +7,7 @@ import { tokenNames } from '../../src/ports/token-facts.ts';
 import { createWords } from '../../src/solana/parsers/words.ts';
 import { createParsedTransactions } from './board.ts';
 import { parsedConfig } from './config.ts';
+import { describeMethods } from './describe.ts';
 import { explainCommand } from './explain.ts';
 import { createInterfaces } from './interfaces.ts';
 import { historyRoute, scanRoute, transactionsRoute } from './routes.ts';
@@ -49,6 +50,7 @@ export default definePlugin({
     const elements = { interfaces, ownOf, words };
     ctx.command(explainCommand({ fetch, elements }));
     for (const route of uploadRoutes({ store, clock, config, elements })) ctx.http.route(route);
+    for (const method of describeMethods({ chain, config, elements })) ctx.rpc.method(method);
     ctx.http.route(transactionsRoute({ config, fetch, elements }));
     const open = ctx.use(addressWalks);
     if (open === undefined) return;

@@ -48,6 +48,7 @@ export function readAnchor(idl: Members): InterfaceParts | null {
       return call === null ? [] : [call];
     }),
     errors: () => errorsOf(listOf(idl['errors']), 'msg'),
+    events: listOf(idl['events']),
   };
 }
 

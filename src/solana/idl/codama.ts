@@ -58,6 +58,7 @@ export function readCodama(root: Node): InterfaceParts | null {
       return call === null ? [] : [call];
     }),
     errors: () => errorsOf(listOf(program['errors']), 'message'),
+    events: listOf(program['events']),
   };
 }
 

@@ -40,6 +40,10 @@ export interface ProgramInterface {
   hasInstruction(name: string): boolean;
   /** Names of its instructions in snake_case, in the order of the interface; a name may occur twice. */
   instructions(): readonly string[];
+  /** Names of its events in snake_case. */
+  events(): readonly string[];
+  /** Names that accounts have in its instructions, each once. */
+  roles(): readonly string[];
 }
 
 export interface AccountName {
@@ -74,6 +78,8 @@ export interface InterfaceParts {
   readonly address: unknown;
   readonly calls: readonly CallShape[];
   readonly errors: () => ReadonlyMap<number, ProgramError>;
+  /** Objects with a name; anything else is left out. */
+  readonly events: readonly unknown[];
 }
 
 /** More in one interface are refused. */
@@ -96,7 +102,7 @@ interface Call {
   compiled: { readonly args: ReadValue; readonly accounts: readonly AccountName[] } | null;
 }
 
-export function createInterface({ name, address, calls: shapes, errors }: InterfaceParts): ProgramInterface {
+export function createInterface({ name, address, calls: shapes, errors, events }: InterfaceParts): ProgramInterface {
   const calls = shapes.flatMap((shape, order): Call[] => {
     const snake = nameOf(shape.name);
     return snake === null ? [] : [{ name: snake, idlName: shape.name, shape, order, compiled: null }];
@@ -119,6 +125,16 @@ export function createInterface({ name, address, calls: shapes, errors }: Interf
     errorOf: (code) => errorsByCode().get(code) ?? null,
     hasInstruction: (wanted) => names().has(wanted),
     instructions: () => calls.map((call) => call.name),
+    events: () =>
+      events.slice(0, MAX_INSTRUCTIONS).flatMap((event) => (isPlainObject(event) ? (nameOf(event['name']) ?? []) : [])),
+    roles() {
+      const roles = new Set<string>();
+      for (const call of calls) {
+        call.compiled ??= compile(call.shape);
+        for (const account of call.compiled.accounts) roles.add(account.name);
+      }
+      return [...roles];
+    },
   };
 }
 

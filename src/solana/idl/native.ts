@@ -373,7 +373,7 @@ export const nativeInterfaces: () => ReadonlyMap<string, ProgramInterface> = laz
 
 function compileProgram({ name, tag, lines, errors = '' }: NativeProgram, address: string): ProgramInterface {
   return createInterface({
-    ...{ name, address, errors: () => errorTable(errors) },
+    ...{ name, address, errors: () => errorTable(errors), events: [] },
     calls: lines
       .split('\n')
       .filter((line) => line.trim() !== '')

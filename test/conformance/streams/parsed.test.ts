@@ -337,4 +337,41 @@ describe('subscriptions of parsed transactions', { skip }, () => {
     assert.deepEqual(await (await idls('DELETE', `/${programs[0]}?version=1`)).json(), { deleted: 1 });
     assert.equal(await refusal(programs[0]!, named('c')), 'taken');
   });
+
+  test('describeProgram tells what filters may name; ping answers the slot; what is no program is refused', async (t) => {
+    const client = await connect(t);
+    const { result: system } = await client.call('describeProgram', [{ program: SYSTEM }]);
+    assert.deepEqual([system.id, system.name, system.events], [SYSTEM, 'system', []]);
+    assert.ok(system.instructions.includes('transfer') && system.roles.includes('source'));
+    const program = Keypair.generate().publicKey.toBase58();
+    const empty = { id: program, name: null, instructions: [], events: [], roles: [] };
+    assert.deepEqual((await client.call('describeProgram', [{ program }])).result, empty);
+    const idl = {
+      ...{ metadata: { name: 'pool', version: '1.0.0', spec: '0.1.0' }, address: MEMO.toBase58() },
+      instructions: [
+        {
+          ...{ name: 'swapAll', discriminator: [1, 2, 3, 4, 5, 6, 7, 8], args: [] },
+          accounts: [
+            { name: 'poolVault', writable: true },
+            { name: 'user', signer: true },
+          ],
+        },
+      ],
+      events: [{ name: 'SwapEvent', discriminator: [8, 7, 6, 5, 4, 3, 2, 1] }, 5, { name: '' }],
+    };
+    const path = `${daemon.apiUrl}/v1/parsed-events/idls/${MEMO.toBase58()}?api-key=${daemon.key}`;
+    for (const { programId } of (
+      (await (await fetch(`${daemon.apiUrl}/v1/parsed-events/idls?api-key=${daemon.key}`)).json()) as Json
+    ).data)
+      await fetch(path.replace(MEMO.toBase58(), programId), { method: 'DELETE' });
+    assert.equal((await fetch(path, { method: 'PUT', body: JSON.stringify({ idl }) })).status, 200);
+    assert.deepEqual((await client.call('describeProgram', [{ program: MEMO.toBase58() }])).result, {
+      ...{ id: MEMO.toBase58(), name: 'pool', instructions: ['swap_all'], events: ['swap_event'] },
+      roles: ['pool_vault', 'user'],
+    });
+    const { result: slot } = await client.call('ping', []);
+    assert.ok(Math.abs(slot - (await chain.connection.getSlot('confirmed'))) <= 2, String(slot));
+    for (const wrong of [[], [{}], [{ program: 'nonsense' }], [{ program, more: 1 }]])
+      assert.equal((await client.call('describeProgram', wrong)).error.code, -32_602, JSON.stringify(wrong));
+  });
 });

@@ -6,7 +6,8 @@ import { join } from 'node:path';
 import { describe, type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Keypair } from '@solana/web3.js';
-import { encode64 } from '../../../src/lib/base58.ts';
+import WebSocket from 'ws';
+import { decode, encode64 } from '../../../src/lib/base58.ts';
 import { chainMissing, startChain } from '../../helpers/chain.ts';
 import { type DaemonProcess, startDaemon, startDaemonProcess } from '../../helpers/daemon.ts';
 import { startFaultProxy } from '../../helpers/fault-proxy.ts';
@@ -215,6 +216,7 @@ describe('replay', { skip }, () => {
   for (const [name, read] of [
     ['LaserStream', readByLaserStream],
     ['Yellowstone', readByYellowstone],
+    ['parsed', readByParsed],
   ] as const)
     test(`the ${name} client, whose connection breaks and whose daemon is killed, gets each transaction once`, (t) =>
       breakAndKill(t, read));
@@ -222,7 +224,9 @@ describe('replay', { skip }, () => {
 
 /** What a client reads of one address. */
 interface Reading {
+  /** Of the server for gRPC, and of the API; connections to both break. */
   readonly url: string;
+  readonly apiUrl: string;
   readonly key: string;
   readonly wallet: string;
   readonly transaction: (signature: Uint8Array) => void;
@@ -271,19 +275,56 @@ async function readByYellowstone({ url, key, wallet, transaction, place }: Readi
   return () => void stream.destroy();
 }
 
+/** Reads parsed transactions over a websocket, and resumes with the slot of the last one: that slot comes again. */
+async function readByParsed({ apiUrl, key, wallet, transaction, place }: Reading): Promise<() => void> {
+  const seen = new Set<string>();
+  let last: number | null = null;
+  let isOver = false;
+  let socket: WebSocket;
+  const connect = (): void => {
+    if (isOver) return;
+    socket = new WebSocket(`${apiUrl.replace('http', 'ws')}/?api-key=${key}`);
+    socket.on('error', () => undefined);
+    socket.on('close', () => setTimeout(connect, 100));
+    socket.on('open', () => {
+      const options = { details: 'matched', ...(last === null ? {} : { fromSlot: last }) };
+      const params = [{ accounts: { include: [wallet] } }, options];
+      socket.send(JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'parsedTransactionSubscribe', params }));
+    });
+    socket.on('message', (data) => {
+      const message = JSON.parse(String(data)) as Json;
+      // Not ready yet: the client tries again.
+      if (message.error !== undefined) return socket.close();
+      const { result } = message.params ?? {};
+      if (result === undefined) return;
+      last = result.context.slot as number;
+      const { signature } = result.value.transaction;
+      if (seen.has(signature)) return;
+      seen.add(signature);
+      place();
+      transaction(decode(signature)!);
+    });
+  };
+  connect();
+  return () => {
+    isOver = true;
+    socket.close();
+  };
+}
+
 async function breakAndKill(t: TestContext, read: Read): Promise<void> {
   const chain = await startChain();
-  const port = await freePort();
-  const config = { ...KEPT.config, plugins: ['access', 'streams'], streams: { grpc: { port } } };
+  const [port, apiPort] = [await freePort(), await freePort()];
+  const plugins = ['access', 'parsed', 'proxy', 'streams'];
   const place = {
-    chain: { rpcUrl: chain.rpcUrl },
-    config,
+    chain: { rpcUrl: chain.rpcUrl, wsUrl: chain.wsUrl },
+    config: { ...KEPT.config, plugins, http: { port: apiPort }, streams: { grpc: { port } } },
     dataDir: mkdtempSync(join(tmpdir(), 'parhelion-replay-')),
   };
   let daemon = await startDaemonProcess(place);
   // A client resumes some slots before the last one that it has whole. The ledger begins with the daemon, and would not have them yet.
   await chain.seal(SLOTS_BEFORE_CLIENT);
-  const proxy = await startFaultProxy(port);
+  const [proxy, apiProxy] = [await startFaultProxy(port), await startFaultProxy(apiPort)];
   let close = (): void => undefined;
   t.after(async () => {
     // A client without a server tries for minutes to reach it, and keeps the process of the test. It ends with its next update.
@@ -293,7 +334,7 @@ async function breakAndKill(t: TestContext, read: Read): Promise<void> {
       await chain.seal();
       await sleep(20);
     }
-    await proxy.close();
+    await Promise.all([proxy.close(), apiProxy.close()]);
     await daemon.stop();
     await chain.stop();
     rmSync(place.dataDir, { recursive: true, force: true });
@@ -302,7 +343,7 @@ async function breakAndKill(t: TestContext, read: Read): Promise<void> {
   let hasPlace = false;
   const wallet = Keypair.generate().publicKey.toBase58();
   close = await read({
-    ...{ url: `http://127.0.0.1:${proxy.port}`, key: daemon.key, wallet },
+    ...{ url: `http://127.0.0.1:${proxy.port}`, apiUrl: `http://127.0.0.1:${apiProxy.port}`, key: daemon.key, wallet },
     transaction: (signature) => void got.push(encode64(signature)),
     place: () => {
       hasPlace = true;
@@ -327,6 +368,7 @@ async function breakAndKill(t: TestContext, read: Read): Promise<void> {
       daemon = await startDaemonProcess({ ...place, key: daemon.key });
     }
     proxy.cut();
+    apiProxy.cut();
     for (let payment = 0; payment < 3; payment += 1) await pay();
     // What a page of the node holds: a long run has more.
     const known = new Set(all);
