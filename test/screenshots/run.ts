@@ -218,6 +218,13 @@ async function pagesOf(id: string): Promise<readonly Picture[]> {
     { name: 'overview-24h', path: 'overview?range=24h' },
     { name: 'webhooks', path: `${ofProject}/webhooks` },
     { name: 'webhook-new', path: `${ofProject}/webhooks`, prepare: press('New webhook') },
+    {
+      ...{ name: 'webhook-parsed', path: `${ofProject}/webhooks` },
+      async prepare(page) {
+        await press('New webhook')(page);
+        await page.getByLabel('Type', { exact: true }).selectOption('parsed');
+      },
+    },
     { name: 'deliveries', path: hookPath },
     { name: 'delivery', path: `${hookPath}/deliveries/${delivery}` },
     { name: 'keys', path: `${ofProject}/keys` },

@@ -191,6 +191,15 @@ export interface Choices {
   readonly failedDays: number;
 }
 
+/** What one instruction of a transaction has to have. */
+export interface ParsedFilter {
+  readonly programs?: readonly string[];
+  readonly instructionNames?: readonly string[];
+  readonly accounts?: { readonly include?: readonly string[]; readonly roles?: Readonly<Record<string, string>> };
+  readonly includeFailed?: boolean;
+  readonly includeCpi?: boolean;
+}
+
 export interface Webhook {
   readonly webhookID: string;
   readonly webhookURL: string;
@@ -206,6 +215,9 @@ export interface Webhook {
   readonly batchSize: number;
   readonly ordered: boolean;
   readonly onInactive: string;
+  /** Null for other types than `parsed`. */
+  readonly parsedFilter?: ParsedFilter | null;
+  readonly parsedDetails?: string | null;
   readonly disabledReason?: string;
   readonly disabledAt?: string;
   readonly graceUntil?: string;

@@ -1,8 +1,8 @@
 import { FlaskConical, Pencil, Plus, Power, RefreshCw, Trash2, Upload } from 'lucide-preact';
 import { useRef, useState } from 'preact/hooks';
-import { type Choices, get, hookCall, type Project, type Webhook } from './api.ts';
+import { type Choices, get, hookCall, type ParsedFilter, type Project, type Webhook } from './api.ts';
 import { ago, count, duration, number } from './format.ts';
-import { go, href } from './place.ts';
+import { go, href, useWorld } from './place.ts';
 import {
   Badge,
   Button,
@@ -40,15 +40,19 @@ const TYPE_NAMES: Readonly<Record<string, string>> = {
   enhanced: 'Enhanced',
   raw: 'Raw',
   discord: 'Discord',
+  parsed: 'Parsed',
   enhancedDevnet: 'Enhanced, devnet',
   rawDevnet: 'Raw, devnet',
   discordDevnet: 'Discord, devnet',
 };
 export const typeName = (type: string): string => TYPE_NAMES[type] ?? type;
 
-/** Without types, or with ANY, all transactions match. */
-export const transactionText = ({ transactionTypes: types }: Webhook): string =>
-  types.length === 0 || types.includes('ANY') ? 'all types' : count(types.length, 'type');
+/** Without types, or with ANY, all transactions match; those of a parsed webhook by the names of their instructions. */
+export function transactionText({ transactionTypes: types, parsedFilter }: Webhook): string {
+  const names = parsedFilter?.instructionNames?.length ?? 0;
+  if (parsedFilter != null) return names === 0 ? 'all instructions' : count(names, 'instruction');
+  return types.length === 0 || types.includes('ANY') ? 'all types' : count(types.length, 'type');
+}
 
 export function WebhooksPage({ project }: { project: Project }) {
   const hooks = useLoad(() => hookCall<readonly Webhook[]>(project.id, 'GET', ''), [project.id], REFRESH_MS);
@@ -221,7 +225,18 @@ interface Draft {
   readonly batchSize: string;
   readonly ordered: boolean;
   readonly onInactive: string;
+  readonly programs: string;
+  readonly instructionNames: string;
+  readonly roles: string;
+  readonly includeFailed: boolean;
+  readonly includeCpi: boolean;
+  readonly parsedDetails: string;
 }
+
+/** Of a parsed webhook. */
+const NO_FILTER = {
+  ...{ programs: '', instructionNames: '', roles: '', includeFailed: false, includeCpi: true, parsedDetails: 'full' },
+};
 
 const NEW: Draft = {
   ...{
@@ -233,14 +248,53 @@ const NEW: Draft = {
     txnStatus: '',
   },
   ...{ matchTokenOwners: false, retryPreset: 'durable', batchSize: '1', ordered: false, onInactive: 'drop' },
+  ...NO_FILTER,
 };
 
 const draftOf = (hook: Webhook): Draft => ({
   ...hook,
   transactionTypes: hook.transactionTypes,
-  addresses: hook.accountAddresses.join('\n'),
+  addresses: (hook.parsedFilter?.accounts?.include ?? hook.accountAddresses).join('\n'),
   batchSize: String(hook.batchSize),
+  ...filterDraftOf(hook.parsedFilter ?? {}),
+  parsedDetails: hook.parsedDetails ?? NO_FILTER.parsedDetails,
 });
+
+const filterDraftOf = ({
+  programs = [],
+  instructionNames = [],
+  accounts,
+  includeFailed,
+  includeCpi,
+}: ParsedFilter) => ({
+  programs: programs.join('\n'),
+  instructionNames: instructionNames.join(', '),
+  roles: Object.entries(accounts?.roles ?? {})
+    .map(([name, address]) => `${name} ${address}`)
+    .join('\n'),
+  includeFailed: includeFailed ?? NO_FILTER.includeFailed,
+  includeCpi: includeCpi ?? NO_FILTER.includeCpi,
+});
+
+/** Pairs of a name and an address, one on each line. */
+const rolesOf = (text: string): readonly (readonly string[])[] =>
+  text.split('\n').flatMap((line) => (line.trim() === '' ? [] : [line.trim().split(/[\s=:,]+/)]));
+
+/** Empty lists are left out: they would match nothing. */
+function filterOf({ programs, instructionNames, addresses, roles, includeFailed, includeCpi }: Draft): ParsedFilter {
+  const list = (name: string, values: readonly string[]) => (values.length === 0 ? {} : { [name]: values });
+  const pairs = rolesOf(roles);
+  const accounts = {
+    ...list('include', listOf(addresses)),
+    ...(pairs.length === 0 ? {} : { roles: Object.fromEntries(pairs) }),
+  };
+  return {
+    ...list('programs', listOf(programs)),
+    ...list('instructionNames', listOf(instructionNames)),
+    ...(Object.keys(accounts).length === 0 ? {} : { accounts }),
+    ...{ includeFailed, includeCpi },
+  };
+}
 
 const listOf = (text: string): readonly string[] => text.split(/[\s,;"]+/).filter(Boolean);
 const ADDRESS = /^[1-9A-HJ-NP-Za-km-z]{32,44}$/;
@@ -251,10 +305,17 @@ function problemsOf(draft: Draft): Errors {
   if (!URL.canParse(draft.webhookURL)) found['webhookURL'] = 'Give a full URL, such as https://example.com/hook';
   else if (!/^https?:$/.test(new URL(draft.webhookURL).protocol))
     found['webhookURL'] = 'The URL must begin with https://';
-  const addresses = listOf(draft.addresses);
-  const at = addresses.findIndex((address) => !ADDRESS.test(address));
-  if (addresses.length === 0) found['addresses'] = 'Give at least one address';
-  else if (at >= 0) found['addresses'] = `Entry ${at + 1} is no Solana address: ${addresses[at]?.slice(0, 60)}`;
+  const isParsed = draft.webhookType === 'parsed';
+  for (const name of isParsed ? (['programs', 'addresses'] as const) : (['addresses'] as const)) {
+    const list = listOf(draft[name]);
+    const at = list.findIndex((address) => !ADDRESS.test(address));
+    if (at >= 0) found[name] = `Entry ${at + 1} is no Solana address: ${list[at]?.slice(0, 60)}`;
+  }
+  if (listOf(draft.addresses).length === 0 && !isParsed) found['addresses'] = 'Give at least one address';
+  if (isParsed && listOf(draft.addresses).length + listOf(draft.programs).length === 0)
+    found['programs'] = 'Give at least one program, or an account';
+  if (isParsed && rolesOf(draft.roles).some(([, address, ...more]) => !ADDRESS.test(address ?? '') || more.length > 0))
+    found['roles'] = 'On each line a name and an address';
   if (draft.transactionTypes.length === 0) found['transactionTypes'] = 'Choose at least one type; ANY means all';
   if (!/^\d{1,3}$/.test(draft.batchSize) || Number(draft.batchSize) < 1 || Number(draft.batchSize) > 100)
     found['batchSize'] = 'A number from 1 to 100';
@@ -266,6 +327,10 @@ const REFUSED_FIELDS: readonly (readonly [RegExp, keyof Draft])[] = [
   [/^webhookURL:? */, 'webhookURL'],
   [/^webhookType:? */, 'webhookType'],
   [/^accountAddresses/, 'addresses'],
+  [/^parsedFilter:? *(?=.*\bprograms\b)/, 'programs'],
+  [/^parsedFilter:? *(?=.*\binstructionNames\b)/, 'instructionNames'],
+  [/^parsedFilter:? *(?=.*\broles\b)/, 'roles'],
+  [/^parsedFilter:? *(?=.*\binclude\b)/, 'addresses'],
   [/^(invalid transaction type|transactionTypes)/, 'transactionTypes'],
   [/^authHeader:? */, 'authHeader'],
   [/^batchSize/, 'batchSize'],
@@ -314,6 +379,9 @@ function HookForm({
   const [errors, setErrors] = useState<Errors>({});
   const [secret, setSecret] = useState<string | null>(null);
   const choices = useLoad(() => get<Choices>('/choices'), []);
+  const { hasInterfaces } = useWorld();
+  const isParsed = draft.webhookType === 'parsed';
+  const types = Object.entries(TYPE_NAMES).filter(([type]) => type !== 'parsed' || hasInterfaces || isParsed);
   const set =
     <K extends keyof Draft>(name: K) =>
     (value: Draft[K]) => {
@@ -325,10 +393,15 @@ function HookForm({
     const problems = problemsOf(draft);
     setErrors(problems);
     if (Object.keys(problems).length > 0) return;
-    const { addresses, batchSize, txnStatus, ...rest } = draft;
+    const { addresses, batchSize, txnStatus, parsedDetails } = draft;
     const body = {
-      ...pick(rest),
-      accountAddresses: listOf(addresses),
+      ...pick(draft),
+      ...(isParsed
+        ? { parsedFilter: filterOf(draft), parsedDetails }
+        : {
+            ...{ accountAddresses: listOf(addresses), transactionTypes: draft.transactionTypes },
+            matchTokenOwners: draft.matchTokenOwners,
+          }),
       batchSize: Number(batchSize),
       ...(txnStatus === '' ? {} : { txnStatus }),
     };
@@ -367,19 +440,30 @@ function HookForm({
         <SelectField
           label="Type"
           value={draft.webhookType}
-          options={Object.entries(TYPE_NAMES)}
+          options={types}
           {...(errors['webhookType'] === undefined ? {} : { hint: errors['webhookType'] })}
           onValue={set('webhookType')}
         />
-        <AddressField value={draft.addresses} error={errors['addresses']} onValue={set('addresses')} />
-        <PickField
-          label="Transaction types"
-          hint="ANY means all types. Raw webhooks get all types in any case."
-          options={choices.data?.transactionTypes ?? []}
-          value={draft.transactionTypes}
-          error={errors['transactionTypes']}
-          onValue={(names) => set('transactionTypes')(withoutAny(names, draft.transactionTypes))}
-        />
+        {isParsed ? (
+          <FilterFields draft={draft} errors={errors} set={set} />
+        ) : (
+          <>
+            <AddressField
+              label="Addresses"
+              value={draft.addresses}
+              error={errors['addresses']}
+              onValue={set('addresses')}
+            />
+            <PickField
+              label="Transaction types"
+              hint="ANY means all types. Raw webhooks get all types in any case."
+              options={choices.data?.transactionTypes ?? []}
+              value={draft.transactionTypes}
+              error={errors['transactionTypes']}
+              onValue={(names) => set('transactionTypes')(withoutAny(names, draft.transactionTypes))}
+            />
+          </>
+        )}
         <details>
           <summary>More settings</summary>
           <div class="fields">
@@ -434,12 +518,14 @@ function HookForm({
               checked={draft.ordered}
               onChecked={set('ordered')}
             />
-            <CheckField
-              label="Owners of token accounts"
-              hint="Also matches transactions that move tokens of the addresses."
-              checked={draft.matchTokenOwners}
-              onChecked={set('matchTokenOwners')}
-            />
+            {!isParsed && (
+              <CheckField
+                label="Owners of token accounts"
+                hint="Also matches transactions that move tokens of the addresses."
+                checked={draft.matchTokenOwners}
+                onChecked={set('matchTokenOwners')}
+              />
+            )}
           </div>
         </details>
       </Form>
@@ -457,18 +543,76 @@ function HookForm({
 
 const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
-const pick = ({
-  webhookURL,
-  webhookType,
-  transactionTypes,
-  authHeader,
-  matchTokenOwners,
-  retryPreset,
-  ordered,
-  onInactive,
-}: Omit<Draft, 'addresses' | 'batchSize' | 'txnStatus'>) => ({
-  ...{ webhookURL, webhookType, transactionTypes, authHeader, matchTokenOwners, retryPreset, ordered, onInactive },
+const pick = ({ webhookURL, webhookType, authHeader, retryPreset, ordered, onInactive }: Draft) => ({
+  ...{ webhookURL, webhookType, authHeader, retryPreset, ordered, onInactive },
 });
+
+interface FilterFieldsProps {
+  readonly draft: Draft;
+  readonly errors: Errors;
+  readonly set: <K extends keyof Draft>(name: K) => (value: Draft[K]) => void;
+}
+
+/** Which transactions a parsed webhook gets, and how much of them. */
+function FilterFields({ draft, errors, set }: FilterFieldsProps) {
+  return (
+    <>
+      <AddressField label="Programs" value={draft.programs} error={errors['programs']} onValue={set('programs')} />
+      <TextField
+        label="Instructions"
+        hint="Names, separated by commas. Without any, all instructions match."
+        spellcheck={false}
+        error={errors['instructionNames']}
+        value={draft.instructionNames}
+        onValue={set('instructionNames')}
+      />
+      <AddressField
+        label="Accounts of the instruction"
+        value={draft.addresses}
+        error={errors['addresses']}
+        onValue={set('addresses')}
+      />
+      <Field
+        label="Accounts by name"
+        error={errors['roles']}
+        hint="On each line the name in the interface and an address; all of them have to fit."
+      >
+        {(own) => (
+          <textarea
+            {...own}
+            rows={2}
+            spellcheck={false}
+            class="mono"
+            value={draft.roles}
+            onInput={(event) => set('roles')(event.currentTarget.value)}
+          />
+        )}
+      </Field>
+      <SelectField
+        label="Content"
+        value={draft.parsedDetails}
+        options={[
+          ['full', 'The whole transaction'],
+          ['matched', 'The instructions that match'],
+          ['raw', 'The instructions that match, not decoded'],
+        ]}
+        onValue={set('parsedDetails')}
+      />
+      <CheckField
+        label="Failed transactions"
+        hint="They are delivered too."
+        checked={draft.includeFailed}
+        onChecked={set('includeFailed')}
+      />
+      <CheckField
+        label="Calls of other instructions"
+        hint="Also matches instructions that another program calls."
+        checked={draft.includeCpi}
+        onChecked={set('includeCpi')}
+      />
+    </>
+  );
+}
 
 /** ANY and single types exclude each other: the one chosen last counts. */
 function withoutAny(names: readonly string[], before: readonly string[]): readonly string[] {
@@ -478,10 +622,12 @@ function withoutAny(names: readonly string[], before: readonly string[]): readon
 
 /** Addresses by hand, pasted or from a file. */
 function AddressField({
+  label,
   value,
   error,
   onValue,
 }: {
+  label: string;
   value: string;
   error: string | undefined;
   onValue: (value: string) => void;
@@ -490,7 +636,7 @@ function AddressField({
   const given = listOf(value).length;
   return (
     <Field
-      label="Addresses"
+      label={label}
       error={error}
       hint={given === 0 ? 'One on each line, or separated by commas.' : `${count(given, 'address', 'addresses')} given`}
     >
@@ -508,7 +654,7 @@ function AddressField({
             ref={file}
             type="file"
             class="hidden"
-            aria-label="File with addresses"
+            aria-label={`File with ${label.toLowerCase()}`}
             tabIndex={-1}
             accept=".txt,.csv,.json,text/plain,text/csv,application/json"
             onChange={async (event) => {

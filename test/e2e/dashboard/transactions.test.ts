@@ -16,7 +16,7 @@ import { encode } from '../../../src/lib/base58.ts';
 import { type DashboardBed, startDashboard } from '../../conformance/dashboard/bed.ts';
 import { chainMissing, startChain, type TestChain } from '../../helpers/chain.ts';
 import { chromiumMissing, startChromium } from '../../helpers/chromium.ts';
-import { axeFaults, goTo, logIn, openPage } from './visit.ts';
+import { axeFaults, choose, goTo, logIn, openPage } from './visit.ts';
 
 const skip = chromiumMissing() ?? (await chainMissing()) ?? false;
 const MEMO = new PublicKey('MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr');
@@ -55,7 +55,13 @@ describe('transactions in words', { skip }, () => {
     wrong.sign(payer);
     failed = await connection.sendRawTransaction(wrong.serialize(), { skipPreflight: true });
     await chain.seal(2);
-    bed = await startDashboard({ plugins: ['access', 'dashboard', 'parsed', 'proxy'] }, chain);
+    bed = await startDashboard(
+      {
+        plugins: ['access', 'dashboard', 'parsed', 'proxy', 'webhooks'],
+        webhooks: { allowHttp: true, allowCidrs: ['127.0.0.0/8'] },
+      },
+      chain,
+    );
     browser = await startChromium();
   });
   after(async () => {
@@ -163,6 +169,46 @@ describe('transactions in words', { skip }, () => {
       faults.filter((fault) => !fault.includes('400')),
       [],
     );
+  });
+
+  test('a parsed webhook is made and edited in the form; what is wrong stands at its field', async () => {
+    const { page, faults } = await openPage(browser, bed);
+    await logIn(page);
+    await goTo(page, 'Webhooks');
+    await page.getByRole('button', { name: 'New webhook' }).first().click();
+    const form = page.getByRole('dialog');
+    const field = (label: string) => form.getByLabel(label, { exact: true });
+    await field('URL').fill('http://127.0.0.1:1/hook');
+    await field('Type').selectOption('parsed');
+    await form.getByRole('button', { name: 'Create webhook' }).click();
+    await form.getByText('Give at least one program, or an account').waitFor();
+    await field('Programs').fill(MEMO.toBase58());
+    await field('Accounts by name').fill('authority');
+    await form.getByRole('button', { name: 'Create webhook' }).click();
+    await form.getByText('On each line a name and an address').waitFor();
+    await field('Accounts by name').fill(`authority ${payer.publicKey.toBase58()}`);
+    await field('Instructions').fill('transfer, pay_note');
+    await field('Calls of other instructions').uncheck();
+    await form.getByRole('button', { name: 'Create webhook' }).click();
+    await page.getByRole('button', { name: 'I have stored it' }).click();
+    const row = page.getByRole('row', { name: /127\.0\.0\.1:1.*Parsed.*2 instructions/ });
+    await row.waitFor();
+    await choose(row, 'Edit…');
+    assert.equal(await field('Programs').inputValue(), MEMO.toBase58());
+    assert.equal(await field('Instructions').inputValue(), 'transfer, pay_note');
+    assert.equal(await field('Calls of other instructions').isChecked(), false);
+    await field('Instructions').fill('');
+    await field('Content').selectOption('matched');
+    await form.getByRole('button', { name: 'Save' }).click();
+    await page.getByRole('row', { name: /Parsed.*all instructions/ }).waitFor();
+    const response = await fetch(`${bed.daemon.apiUrl}/v0/webhooks?api-key=${bed.daemon.key}`);
+    const [hook] = (await response.json()) as { parsedFilter: object; parsedDetails: string }[];
+    assert.deepEqual(hook?.parsedFilter, {
+      ...{ programs: [MEMO.toBase58()], instructionNames: [], includeFailed: false, includeCpi: false },
+      accounts: { include: [], roles: { authority: payer.publicKey.toBase58() } },
+    });
+    assert.equal(hook?.parsedDetails, 'matched');
+    assert.deepEqual(faults, []);
   });
 
   test('axe finds nothing on these pages, in both themes and at three widths, and nothing is cut off', async () => {
