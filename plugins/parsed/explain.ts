@@ -83,8 +83,8 @@ function explainLines(signature: string, parsed: ParsedTransaction): readonly st
 function errorLines({ error, decodedError }: ParsedTransaction): readonly string[] {
   if (error === undefined) return [];
   if (decodedError === undefined) return [`error ${cut(JSON.stringify(error, exact))}`];
-  const { instructionIndex, programId, programName, code, name, msg } = decodedError;
-  const where = `instruction ${instructionIndex + 1}, ${programName ?? programId}`;
+  const { instructionIndex, programName, code, name, msg } = decodedError;
+  const where = `instruction ${instructionIndex + 1}, ${programName}`;
   return [`error ${plain(name)} (${code}) in ${plain(where)}${msg === null ? '' : `: ${plain(msg)}`}`];
 }
 

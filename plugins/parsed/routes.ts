@@ -85,7 +85,7 @@ const parsedTransaction = Type.Object(
         {
           instructionIndex: count('Index of the instruction that failed', 0),
           programId: address('Program that failed'),
-          programName: orNull(text('Its name', 'whirlpool')),
+          programName: text('Its name; its address if it has none', 'whirlpool'),
           code: count('Code of the error', 6_000),
           name: text('Name of the error', 'SlippageExceeded'),
           msg: orNull(text('Its message', 'Slippage tolerance exceeded')),

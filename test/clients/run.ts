@@ -20,7 +20,25 @@ const cache = fileURLToPath(new URL('../../.cache/clients/', import.meta.url));
 
 /** Slots of 400 ms; a block is final two slots later, so that clients that wait for `finalized` do not wait for long. */
 const CHAIN = { slotMs: 400, finalityDepth: 2 };
+const PLUGINS = [
+  ...[
+    'access',
+    'accounts',
+    'compression',
+    'das',
+    'dashboard',
+    'enhanced',
+    'fees',
+    'history',
+    'parsed',
+    'prices',
+    'proxy',
+  ],
+  ...['sender', 'streams', 'token-metadata', 'wallet', 'webhooks'],
+];
 const CONFIG = {
+  plugins: PLUGINS,
+  streams: { grpc: { port: 0 } },
   log: { level: 'error', format: 'json' },
   webhooks: { allowCidrs: ['127.0.0.0/8'] },
   // The Rust SDK reads only entries with all members.

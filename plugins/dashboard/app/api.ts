@@ -453,7 +453,7 @@ export interface ParsedTransaction {
   readonly decodedError?: {
     readonly instructionIndex: number;
     readonly programId: string;
-    readonly programName: string | null;
+    readonly programName: string;
     readonly code: number;
     readonly name: string;
     readonly msg: string | null;

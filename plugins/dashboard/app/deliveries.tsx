@@ -35,7 +35,15 @@ import {
   toast,
   useLoad,
 } from './ui.tsx';
-import { failureText, HookState, toHooks, transactionText, typeName, useHookActions } from './webhooks.tsx';
+import {
+  addressCountOf,
+  failureText,
+  HookState,
+  toHooks,
+  transactionText,
+  typeName,
+  useHookActions,
+} from './webhooks.tsx';
 
 const MISS_REASONS: Readonly<Record<string, string>> = {
   queue_full: 'Too many were waiting.',
@@ -213,7 +221,7 @@ function HookFacts({ hook }: { hook: Webhook }) {
           <HookState hook={hook} />
         </Stat>
         <Stat name="Type">{typeName(hook.webhookType)}</Stat>
-        <Stat name="Addresses">{number(hook.addressCount)}</Stat>
+        <Stat name="Addresses">{number(addressCountOf(hook))}</Stat>
         <Stat
           name="Transactions"
           note={transactionTypes.includes('ANY') ? undefined : transactionTypes.slice(0, 3).join(', ')}

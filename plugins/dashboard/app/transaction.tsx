@@ -124,11 +124,11 @@ function Failure({ parsed: { error, decodedError, transactionStatus } }: { parse
         </p>
       </Notice>
     );
-  const { instructionIndex, programId, programName, code, name, msg } = decodedError;
+  const { instructionIndex, programName, code, name, msg } = decodedError;
   return (
     <Notice tone="bad" title={`${foreign(name, NAME_LETTERS)} (${code})`}>
       <p>
-        Instruction {instructionIndex + 1}, {foreign(programName, NAME_LETTERS) || programId}
+        Instruction {instructionIndex + 1}, {foreign(programName, NAME_LETTERS)}
         {msg === null ? '' : `: ${foreign(msg)}`}
       </p>
     </Notice>

@@ -54,6 +54,14 @@ export function transactionText({ transactionTypes: types, parsedFilter }: Webho
   return types.length === 0 || types.includes('ANY') ? 'all types' : count(types.length, 'type');
 }
 
+/** Those of a parsed webhook are programs and accounts. */
+export const addressCountOf = ({ addressCount, parsedFilter }: Webhook): number =>
+  parsedFilter == null
+    ? addressCount
+    : (parsedFilter.programs?.length ?? 0) +
+      (parsedFilter.accounts?.include?.length ?? 0) +
+      Object.keys(parsedFilter.accounts?.roles ?? {}).length;
+
 export function WebhooksPage({ project }: { project: Project }) {
   const hooks = useLoad(() => hookCall<readonly Webhook[]>(project.id, 'GET', ''), [project.id], REFRESH_MS);
   const [isNew, setNew] = useState(false);
@@ -90,7 +98,7 @@ export function WebhooksPage({ project }: { project: Project }) {
                 },
                 { name: 'State', show: (hook) => <HookState hook={hook} /> },
                 { name: 'Type', show: ({ webhookType }) => typeName(webhookType) },
-                { name: 'Addresses', isNumber: true, show: ({ addressCount }) => number(addressCount) },
+                { name: 'Addresses', isNumber: true, show: (hook) => number(addressCountOf(hook)) },
                 {
                   name: 'Transactions',
                   show: (hook) => transactionText(hook),

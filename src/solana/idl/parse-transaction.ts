@@ -28,7 +28,8 @@ export interface ParsedInstruction {
 interface DecodedError extends ProgramError {
   readonly instructionIndex: number;
   readonly programId: string;
-  readonly programName: string | null;
+  /** The address of a program without a name. */
+  readonly programName: string;
   readonly code: number;
 }
 
@@ -165,7 +166,8 @@ function decodeError(
   const program = find(programId, slot);
   const error = program?.errorOf(code) ?? null;
   if (program === null || error === null) return null;
-  return { instructionIndex, programId, programName: program.name, code, ...error };
+  // Clients read a text; a program without a name has its address.
+  return { instructionIndex, programId, programName: program.name ?? programId, code, ...error };
 }
 
 /** A call that fails makes its callers fail after it. Without logs only an instruction that called nothing is certain. */
