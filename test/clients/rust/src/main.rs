@@ -208,8 +208,8 @@ async fn scan(helius: &Helius, wallet: &str) -> Outcome {
     check(events.scan(ScanRequest { criteria, ..request }).await.is_err(), "a scan for nothing was answered")
 }
 
-async fn parsed_streams(helius: &Helius, payer: &Keypair) -> Outcome {
-    let client = helius.parsed_streams_with_options(ParsedStreamsOptions::default().with_url(env("PARHELION_WS")))?;
+async fn parsed_streams(parsed: &Helius, helius: &Helius, payer: &Keypair) -> Outcome {
+    let client = parsed.parsed_streams_with_options(ParsedStreamsOptions::default().with_url(env("PARHELION_WS")))?;
     let include = Some(vec![payer.pubkey().to_string()]);
     let filter = ParsedTransactionFilter {
         programs: Some(vec![SYSTEM_PROGRAM.into()]),
@@ -302,7 +302,7 @@ async fn main() -> Outcome {
     flow("parsed_events.parse_transactions", parsed_transactions(&parsed, &paid)).await;
     flow("parsed_events.get_transaction_history", parsed_history(&parsed, &wallet)).await;
     flow("parsed_events.scan, scan_signatures, scan_count", scan(&parsed, &wallet)).await;
-    flow("parsed_streams", parsed_streams(&helius, &payer)).await;
+    flow("parsed_streams", parsed_streams(&parsed, &helius, &payer)).await;
     flow("get_indexer_health", async { Ok(drop(helius.get_indexer_health().await?)) }).await;
     flow("get_compressed_accounts_by_owner", async {
         let request = GetCompressedAccountsByOwnerRequest { owner: wallet.clone(), ..Default::default() };
