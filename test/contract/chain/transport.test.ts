@@ -10,6 +10,7 @@ import { startUpstream, type TestUpstream } from '../../helpers/upstream.ts';
 
 const WAIT = { timeout: 20_000 };
 const LONG_MS = 3_600_000;
+const HUGE_BYTES = 20_000_000;
 let upstream: TestUpstream;
 let transport: Transport;
 before(async () => {
@@ -18,6 +19,7 @@ before(async () => {
   upstream.on('half', { chunks: ['{"jsonrpc":'], end: false });
   upstream.on('refusal', { status: 500, chunks: ['x'.repeat(200_000)] });
   upstream.on('big', { result: `"${'x'.repeat(200_000)}"` });
+  upstream.on('huge', { result: `"${'x'.repeat(HUGE_BYTES)}"` });
   transport = createTransport(makeUpstream(upstream.url), 'test', createSystemClock());
 });
 // The timers of the clock keep nothing alive: the tests wait for them.
@@ -79,6 +81,26 @@ test('an upstream has so many calls at once and no more; those that wait lose th
   assert.equal(upstream.callsOf('hang').length, before + 2);
   controller.abort(new Error('enough'));
   await Promise.all(running);
+});
+
+test('an answer that nobody reads is held back, not kept in memory, and is whole when it is read', WAIT, async () => {
+  const { body } = await ask('huge', { maxBytes: 2 * HUGE_BYTES });
+  for (let call = 0; call < 20; call += 1) await whole((await ask('big')).body);
+  assert.ok(body.readableLength < 500_000, `${body.readableLength} bytes`);
+  assert.ok((await whole(body)) > HUGE_BYTES);
+});
+
+test('who drops an answer frees its place; a connection that we end is no break of the upstream', WAIT, async () => {
+  let breaks = 0;
+  const own = createTransport(makeUpstream(upstream.url), 'test', createSystemClock(), () => {
+    breaks += 1;
+  });
+  const send = (method: string) =>
+    own.send({ body: `{"jsonrpc":"2.0","id":1,"method":"${method}"}`, timeoutMs: LONG_MS, maxBytes: 1_000_000 });
+  for (let call = 0; call < 6; call += 1) (await send('half')).body.destroy();
+  assert.ok((await whole((await send('big')).body)) > 200_000);
+  assert.equal(breaks, 0);
+  await own.close();
 });
 
 test('no error names the address, which may hold a key', WAIT, async () => {

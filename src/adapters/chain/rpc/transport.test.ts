@@ -19,7 +19,7 @@ const tenantOf = (projectId: string, upstreamCalls: number | null = null) => {
   };
   return ledger.tenantOf(caller, '');
 };
-const never = new AbortController().signal;
+const never = new AbortController();
 
 test('a single tenant gets all but the reserve; a newcomer starts at once and gets the next places', async () => {
   const queue = createCallQueue(16);
@@ -61,7 +61,7 @@ test('an aborted call leaves the queue, and no place is lost', async () => {
   const [a, b] = [tenantOf('a'), tenantOf('b')];
   assert.equal(queue.enter(a, never), null);
   const gone = new AbortController();
-  const left = queue.enter(b, gone.signal);
+  const left = queue.enter(b, gone);
   const stays = queue.enter(b, never);
   gone.abort(new Error('it went'));
   await assert.rejects(left as Promise<void>, /it went/);
@@ -97,7 +97,7 @@ test('random load: never more than the room, limits hold, and all remaining call
         const one = tenants[below(tenants.length)]!;
         const gone = new AbortController();
         try {
-          const turn = queue.enter(one.tenant, gone.signal);
+          const turn = queue.enter(one.tenant, gone);
           if (turn === null) start(one);
           else {
             waiting += 1;
@@ -135,7 +135,7 @@ test('refused tenants take nothing of the share of the others', async () => {
   let refused = 0;
   const enter = (tenant: typeof hog) => {
     try {
-      const turn = queue.enter(tenant, gone.signal);
+      const turn = queue.enter(tenant, gone);
       if (turn === null) running.push(tenant);
       else waits.push(turn.catch(() => undefined));
     } catch (error) {

@@ -1,8 +1,8 @@
-import { Transform } from 'node:stream';
-import type { Dispatcher } from 'undici';
+import type { IncomingHttpHeaders } from 'node:http';
+import { Readable } from 'node:stream';
+import type { Dispatcher, Pool } from 'undici';
 import { admits } from '../../../budgets.ts';
 import { CodedError, codeOf } from '../../../lib/coded-error.ts';
-import { GateRefusal } from '../../../plugin/request.ts';
 import type { Tenant } from '../../../ports/access.ts';
 import type { Clock } from '../../../ports/clock.ts';
 import type { Upstream, UpstreamConfig, UpstreamReply, UpstreamRequest } from '../../../ports/upstream.ts';
@@ -54,42 +54,24 @@ export function createTransport(
 
   return {
     async send(request) {
-      const deadline = new AbortController();
-      const cancel = clock.timeout(request.timeoutMs, () =>
-        deadline.abort(timedOut(upstream.label, request.timeoutMs)),
-      );
-      const onAbort = () => deadline.abort(request.signal?.reason);
-      if (request.signal?.aborted) onAbort();
-      request.signal?.addEventListener('abort', onAbort, { once: true });
-      let hasPlace = false;
-      const release = () => {
-        cancel();
-        request.signal?.removeEventListener('abort', onAbort);
-        if (hasPlace) queue.leave(request.tenant);
-        hasPlace = false;
-      };
+      const call = new Call(request, upstream.label, clock);
       try {
-        const turn = queue.enter(request.tenant, deadline.signal);
+        const turn = queue.enter(request.tenant, call);
         if (turn !== null) await turn;
-        hasPlace = true;
-        const asked = pool.request({
+      } catch (error) {
+        call.release();
+        throw error;
+      }
+      return await call.run(
+        pool,
+        {
           path: pathname + withQuery(search, request.query),
           method: 'POST',
           headers: request.headers === undefined ? headers : { ...headers, ...request.headers },
           body: request.body,
-          signal: deadline.signal,
-        });
-        const reply = await orAborted(asked, deadline.signal);
-        return {
-          status: reply.statusCode,
-          headers: flat(reply.headers),
-          body: limit(reply.body, upstream.label, request.maxBytes, deadline.signal, release),
-        };
-      } catch (error) {
-        release();
-        if (error instanceof GateRefusal) throw error;
-        throw explain(error, upstream.label, deadline.signal);
-      }
+        },
+        () => queue.leave(request.tenant),
+      );
     },
     retire: () => pool.close(),
     close: () => pool.destroy(),
@@ -99,61 +81,152 @@ export function createTransport(
 const withQuery = (search: string, more: string | undefined): string =>
   more === undefined ? search : `${search === '' ? '?' : `${search}&`}${more}`;
 
-/** A request that waits for a connection does not see its abort before it gets one, so the caller watches the signal. */
-function orAborted(asked: Promise<Dispatcher.ResponseData>, signal: AbortSignal): Promise<Dispatcher.ResponseData> {
-  return new Promise((resolve, reject) => {
-    const onAbort = () => {
-      reject(signal.reason as Error);
-      // Discards an answer that arrived at the same moment.
-      asked.then(({ body }) => body.on('error', () => undefined).destroy()).catch(() => undefined);
-    };
-    signal.addEventListener('abort', onAbort, { once: true });
-    asked.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));
-  });
+/**
+ * One request and its answer: the deadline covers the wait for a place and a connection, and the answer until its last byte is read. A
+ * class, and the only stream of an answer, because there is one for each call that is passed on.
+ */
+class Call implements Dispatcher.DispatchHandler {
+  readonly #request: UpstreamRequest;
+  readonly #label: string;
+  readonly #cancelTimer: () => void;
+  readonly #onAbort = (): void => {
+    const reason: unknown = this.#request.signal?.reason;
+    this.#stop(reason instanceof Error ? reason : explain(reason, this.#label));
+  };
+  /** Why no answer is wanted any more. */
+  #stopped: Error | null = null;
+  #waiting: AbortController | null = null;
+  #leave: (() => void) | null = null;
+  #resolve: (reply: UpstreamReply) => void = () => undefined;
+  #reject: (error: Error) => void = () => undefined;
+  #controller: Dispatcher.DispatchController | null = null;
+  #body: ReplyBody | null = null;
+  #bytes = 0;
+  #isComplete = false;
+
+  constructor(request: UpstreamRequest, label: string, clock: Clock) {
+    this.#request = request;
+    this.#label = label;
+    this.#cancelTimer = clock.timeout(request.timeoutMs, () => this.#stop(timedOut(label, request.timeoutMs)));
+    if (request.signal?.aborted === true) this.#onAbort();
+    else request.signal?.addEventListener('abort', this.#onAbort, { once: true });
+  }
+
+  /** Aborts when no answer is wanted any more. Created on first use: most calls do not wait for a place. */
+  get signal(): AbortSignal {
+    this.#waiting ??= new AbortController();
+    if (this.#stopped !== null) this.#waiting.abort(this.#stopped);
+    return this.#waiting.signal;
+  }
+
+  /** `leave` is called once, when the call needs its place no longer. */
+  run(pool: Pool, options: Dispatcher.DispatchOptions, leave: () => void): Promise<UpstreamReply> {
+    this.#leave = leave;
+    return new Promise((resolve, reject) => {
+      this.#resolve = resolve;
+      this.#reject = reject;
+      if (this.#stopped === null) pool.dispatch(options, this);
+      else this.#fail(this.#stopped);
+    });
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.#controller = controller;
+    // It ended while it waited for a connection: nothing is sent.
+    if (this.#stopped !== null) controller.abort(this.#stopped);
+  }
+
+  onResponseStart(_controller: Dispatcher.DispatchController, status: number, headers: IncomingHttpHeaders): void {
+    if (status < 200) return;
+    this.#body = new ReplyBody(this);
+    this.#resolve({ status, headers: flat(headers), body: this.#body });
+  }
+
+  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    const { maxBytes } = this.#request;
+    this.#bytes += chunk.length;
+    if (this.#bytes > maxBytes)
+      this.#fail(new CodedError('UPSTREAM_TOO_LARGE', `the answer of ${this.#label} is larger than ${maxBytes} bytes`));
+    else if (this.#body?.push(chunk) === false) controller.pause();
+  }
+
+  onResponseEnd(): void {
+    this.#isComplete = true;
+    this.#body?.push(null);
+  }
+
+  onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
+    this.#fail(this.#stopped ?? explain(error, this.#label));
+  }
+
+  /** The reader of the body wants more. */
+  resume(): void {
+    this.#controller?.resume();
+  }
+
+  /** The body was read, or nobody wants the rest of it. */
+  closed(): void {
+    this.release();
+    if (!this.#isComplete) this.#controller?.abort(new Error('the answer is not wanted'));
+  }
+
+  release(): void {
+    this.#cancelTimer();
+    this.#request.signal?.removeEventListener('abort', this.#onAbort);
+    this.#leave?.();
+    this.#leave = null;
+  }
+
+  #stop(reason: Error): void {
+    if (this.#stopped !== null) return;
+    this.#stopped = reason;
+    this.#waiting?.abort(reason);
+    this.#fail(reason);
+  }
+
+  #fail(error: Error): void {
+    if (this.#body !== null) {
+      this.#body.destroy(error);
+      return;
+    }
+    this.#reject(error);
+    this.closed();
+  }
 }
 
-/** Passes the body on up to a size limit; its errors become coded ones. */
-function limit(
-  body: Dispatcher.ResponseData['body'],
-  label: string,
-  maxBytes: number,
-  signal: AbortSignal,
-  release: () => void,
-): Transform {
-  let total = 0;
-  const limited = new Transform({
-    transform(chunk: Buffer, _encoding, next) {
-      total += chunk.length;
-      if (total > maxBytes)
-        next(new CodedError('UPSTREAM_TOO_LARGE', `the answer of ${label} is larger than ${maxBytes} bytes`));
-      else next(null, chunk);
-    },
-  });
-  // It may break before the caller reads it, who then meets the error; without a listener the error would end the process.
-  limited.on('error', () => undefined);
-  body.on('error', (error) => limited.destroy(explain(error, label, signal)));
-  limited.on('close', () => {
-    release();
-    body.destroy();
-  });
-  body.pipe(limited);
-  return limited;
+class ReplyBody extends Readable {
+  readonly #call: Call;
+
+  constructor(call: Call) {
+    super();
+    this.#call = call;
+    // It may break before the caller reads it, who then meets the error; without a listener the error would end the process.
+    this.on('error', () => undefined);
+  }
+
+  override _read(): void {
+    this.#call.resume();
+  }
+
+  override _destroy(error: Error | null, done: (error: Error | null) => void): void {
+    this.#call.closed();
+    done(error);
+  }
 }
 
 function timedOut(label: string, timeoutMs: number): CodedError {
   return new CodedError('UPSTREAM_TIMEOUT', `${label} did not answer within ${timeoutMs} ms`, { retryable: true });
 }
 
-/** The reason of an abort unchanged; other errors without the address, which may hold a secret. */
-function explain(error: unknown, label: string, signal: AbortSignal): Error {
-  if (signal.aborted && signal.reason instanceof Error) return signal.reason;
+/** Without the address, which may hold a secret. */
+function explain(error: unknown, label: string): Error {
   const cause = codeOf(error) ?? 'unknown';
   if (NOTHING_SENT.test(cause))
     return new CodedError('UPSTREAM_CONNECT', `${label} cannot be reached (${cause})`, { retryable: true });
   return new CodedError('UPSTREAM_FAILED', `the connection to ${label} broke (${cause})`, { retryable: true });
 }
 
-function flat(headers: Record<string, string | string[] | undefined>): Record<string, string> {
+function flat(headers: IncomingHttpHeaders): Record<string, string> {
   const out: Record<string, string> = {};
   for (const [name, value] of Object.entries(headers))
     if (value !== undefined) out[name] = Array.isArray(value) ? value.join(', ') : value;
@@ -202,10 +275,11 @@ function decoded(text: string): string {
  */
 interface CallQueue {
   /**
-   * Null: the call may start at once. Otherwise it may start when the promise resolves; it rejects with the reason of the signal. Every call
-   * that started must `leave`. Throws GateRefusal when too many calls of the tenant wait. No tenant: the daemon itself.
+   * Null: the call may start at once. Otherwise it may start when the promise resolves; it rejects with the reason of the signal, which is
+   * read only then. Every call that started must `leave`. Throws GateRefusal when too many calls of the tenant wait. No tenant: the daemon
+   * itself.
    */
-  enter(tenant: Tenant | undefined, signal: AbortSignal): Promise<void> | null;
+  enter(tenant: Tenant | undefined, call: { readonly signal: AbortSignal }): Promise<void> | null;
   leave(tenant: Tenant | undefined): void;
 }
 
@@ -313,7 +387,7 @@ export function createCallQueue(room: number): CallQueue {
   }
 
   return {
-    enter(tenant, signal) {
+    enter(tenant, call) {
       const lane = laneOf(tenant);
       if (lane.waiting.size === 0 && mayStart(lane)) {
         start(lane);
@@ -326,6 +400,7 @@ export function createCallQueue(room: number): CallQueue {
         forget(lane);
         throw error;
       }
+      const { signal } = call;
       if (signal.aborted) {
         forget(lane);
         return Promise.reject(signal.reason as Error);
