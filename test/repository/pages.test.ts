@@ -115,10 +115,14 @@ test('every public route is on a page of docs/, and every method on the page of 
     open.filter((route) => !told.has(route)),
     [],
   );
-  const METHOD_PAGES = ['accounts', 'compression', 'das', 'fees', 'history'].map((name) => `docs/reference/${name}.md`);
+  const METHOD_PAGES = ['accounts', 'compression', 'das', 'fees', 'history', 'parsed'].map(
+    (name) => `docs/reference/${name}.md`,
+  );
   const UPSTREAM_METHODS = ['getProgramAccounts', 'getTokenLargestAccounts'];
   const spans = pages.filter(({ path }) => METHOD_PAGES.includes(path)).flatMap((page) => page.spans);
-  const named = spans.filter((span) => /^(get|search)[A-Z_]\w+$/.test(span) && !UPSTREAM_METHODS.includes(span));
+  const named = spans.filter(
+    (span) => /^((get|search|describe)[A-Z_]\w+|ping)$/.test(span) && !UPSTREAM_METHODS.includes(span),
+  );
   const methods = merged.rpc.map(({ name }) => name);
   assert.deepEqual(
     named.filter((name) => !methods.includes(name)),

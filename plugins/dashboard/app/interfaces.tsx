@@ -1,6 +1,6 @@
 /** Interfaces (IDLs) of programs: those that the project has uploaded, and what is known of a program. */
-import { Search, Trash2, Upload } from 'lucide-preact';
-import { useRef, useState } from 'preact/hooks';
+import { Trash2, Upload } from 'lucide-preact';
+import { useState } from 'preact/hooks';
 import { interfaceCall, type KnownInterface, type Project, type UploadedInterface } from './api.ts';
 import { bytes, count, foreign, middle, number } from './format.ts';
 import { go, href } from './place.ts';
@@ -12,14 +12,15 @@ import {
   Confirm,
   Dialog,
   Empty,
-  Field,
   Form,
   Head,
   IconButton,
   type Loaded,
   Name,
+  SearchForm,
   Show,
   Table,
+  TextArea,
   TextField,
   Time,
   type Tone,
@@ -54,47 +55,19 @@ export function InterfacesPage({ project, program }: { project: Project; program
           </Button>
         }
       />
-      <ProgramForm project={project} program={program ?? ''} />
+      <SearchForm
+        label="Address of a program"
+        submit="Show"
+        first={program ?? ''}
+        problemOf={(text) => (ADDRESS.test(text) ? undefined : NO_ADDRESS)}
+        onSearch={(text) => go(['p', project.id, PATH, text])}
+      />
       {program !== null && <Known key={`${program} ${turn}`} project={project} program={program} />}
       <Uploads project={project} of={uploads} onChange={changed} />
       {asks && (
         <UploadDialog project={project} program={program ?? ''} onClose={() => setAsks(false)} onDone={changed} />
       )}
     </>
-  );
-}
-
-function ProgramForm({ project, program }: { project: Project; program: string }) {
-  const [text, setText] = useState(program);
-  const [error, setError] = useState<string>();
-  return (
-    <Card>
-      <form
-        class="search"
-        noValidate
-        onSubmit={(event) => {
-          event.preventDefault();
-          const wanted = text.trim();
-          const isAddress = ADDRESS.test(wanted);
-          setError(isAddress ? undefined : NO_ADDRESS);
-          if (isAddress) go(['p', project.id, PATH, wanted]);
-        }}
-      >
-        <TextField
-          label="Address of a program"
-          type="search"
-          value={text}
-          error={error}
-          autoComplete="off"
-          autoCapitalize="off"
-          spellcheck={false}
-          onValue={setText}
-        />
-        <Button submit kind="main" icon={Search}>
-          Show
-        </Button>
-      </form>
-    </Card>
   );
 }
 
@@ -265,7 +238,6 @@ interface UploadDialogProps {
 }
 
 function UploadDialog({ project, program, onClose, onDone }: UploadDialogProps) {
-  const file = useRef<HTMLInputElement>(null);
   const [address, setAddress] = useState(program);
   const [text, setText] = useState('');
   const [isLater, setLater] = useState(false);
@@ -294,41 +266,15 @@ function UploadDialog({ project, program, onClose, onDone }: UploadDialogProps) 
   return (
     <Dialog title="Upload an interface" wide onClose={onClose}>
       <Form submit="Upload" onSubmit={upload} onCancel={onClose}>
-        <Field label="IDL" error={errors['idl']} hint="JSON of Anchor, Codama or Shank, pasted or from a file.">
-          {(own) => (
-            <>
-              <textarea
-                {...own}
-                rows={8}
-                spellcheck={false}
-                class="mono"
-                value={text}
-                onInput={(event) => take(event.currentTarget.value)}
-              />
-              <input
-                ref={file}
-                type="file"
-                class="hidden"
-                aria-label="File with an IDL"
-                tabIndex={-1}
-                accept=".json,application/json"
-                onChange={async (event) => {
-                  const input = event.currentTarget;
-                  const [chosen] = input.files ?? [];
-                  if (chosen === undefined) return;
-                  take(await chosen.text());
-                  // The same file can be chosen again.
-                  input.value = '';
-                }}
-              />
-              <span>
-                <Button icon={Upload} onClick={() => file.current?.click()}>
-                  Choose a file
-                </Button>
-              </span>
-            </>
-          )}
-        </Field>
+        <TextArea
+          label="IDL"
+          rows={8}
+          error={errors['idl']}
+          hint="JSON of Anchor, Codama or Shank, pasted or from a file."
+          value={text}
+          onValue={take}
+          file={{ label: 'File with an IDL', button: 'Choose a file', accept: '.json,application/json', onText: take }}
+        />
         <TextField
           label="Address of the program"
           value={address}

@@ -1,4 +1,4 @@
-import { Image, Search } from 'lucide-preact';
+import { Image } from 'lucide-preact';
 import { useState } from 'preact/hooks';
 import {
   type AddressTransaction,
@@ -28,10 +28,10 @@ import {
   type Loaded,
   Name,
   Notice,
+  SearchForm,
   Show,
   Stat,
   Table,
-  TextField,
   Time,
   useLoad,
 } from './ui.tsx';
@@ -56,7 +56,13 @@ export function LookUpPage({ address, ...props }: Omit<PageProps, 'address'> & {
         title="Look up"
         note="What the API returns for an address or a signature. A look-up costs the project what the calls cost by key."
       />
-      <SearchForm project={project} address={address ?? ''} />
+      <SearchForm
+        label="Address or signature"
+        submit="Look up"
+        first={address ?? ''}
+        problemOf={(text) => (ADDRESS.test(text) || SIGNATURE.test(text) ? undefined : NEITHER)}
+        onSearch={(text) => go(['p', project.id, PATH, text])}
+      />
       {address === null ? (
         <Card>
           <Empty title="Enter an address or a signature">
@@ -74,40 +80,6 @@ export function LookUpPage({ address, ...props }: Omit<PageProps, 'address'> & {
         </Card>
       )}
     </>
-  );
-}
-
-function SearchForm({ project, address }: { project: Project; address: string }) {
-  const [text, setText] = useState(address);
-  const [error, setError] = useState<string>();
-  return (
-    <Card>
-      <form
-        class="search"
-        noValidate
-        onSubmit={(event) => {
-          event.preventDefault();
-          const wanted = text.trim();
-          const isOne = ADDRESS.test(wanted) || SIGNATURE.test(wanted);
-          setError(isOne ? undefined : NEITHER);
-          if (isOne) go(['p', project.id, PATH, wanted]);
-        }}
-      >
-        <TextField
-          label="Address or signature"
-          type="search"
-          value={text}
-          error={error}
-          autoComplete="off"
-          autoCapitalize="off"
-          spellcheck={false}
-          onValue={setText}
-        />
-        <Button submit kind="main" icon={Search}>
-          Look up
-        </Button>
-      </form>
-    </Card>
   );
 }
 

@@ -13,7 +13,9 @@ import {
   Info,
   type LucideIcon,
   RotateCw,
+  Search,
   TriangleAlert,
+  Upload,
   X,
 } from 'lucide-preact';
 import type { ComponentChildren, InputHTMLAttributes } from 'preact';
@@ -683,6 +685,112 @@ export function CheckField({
         )}
       </div>
     </div>
+  );
+}
+
+type AreaProps = Omit<FieldProps, 'children'> & {
+  readonly value: string;
+  readonly onValue: (value: string) => void;
+  readonly rows: number;
+  /** A file whose text can be taken instead of typing it. */
+  readonly file?: {
+    readonly label: string;
+    readonly button: string;
+    readonly accept: string;
+    onText(text: string, name: string): void;
+  };
+};
+
+/** A text of many lines, typed, pasted or from a file. */
+export function TextArea({ label, hint, error, value, onValue, rows, file }: AreaProps) {
+  const input = useRef<HTMLInputElement>(null);
+  return (
+    <Field label={label} {...(hint === undefined ? {} : { hint })} error={error}>
+      {(own) => (
+        <>
+          <textarea
+            {...own}
+            rows={rows}
+            spellcheck={false}
+            class="mono"
+            value={value}
+            onInput={(event) => onValue(event.currentTarget.value)}
+          />
+          {file !== undefined && (
+            <>
+              <input
+                ref={input}
+                type="file"
+                class="hidden"
+                aria-label={file.label}
+                tabIndex={-1}
+                accept={file.accept}
+                onChange={async (event) => {
+                  const chooser = event.currentTarget;
+                  const [chosen] = chooser.files ?? [];
+                  if (chosen === undefined) return;
+                  file.onText(await chosen.text(), chosen.name);
+                  // The same file can be chosen again.
+                  chooser.value = '';
+                }}
+              />
+              <span>
+                <Button icon={Upload} onClick={() => input.current?.click()}>
+                  {file.button}
+                </Button>
+              </span>
+            </>
+          )}
+        </>
+      )}
+    </Field>
+  );
+}
+
+/** A form that looks for one thing. `problemOf`: why a text cannot be what is looked for; undefined where it can. */
+export function SearchForm({
+  label,
+  submit,
+  first,
+  problemOf,
+  onSearch,
+}: {
+  label: string;
+  submit: string;
+  first: string;
+  problemOf: (text: string) => string | undefined;
+  onSearch: (text: string) => void;
+}) {
+  const [text, setText] = useState(first);
+  const [error, setError] = useState<string>();
+  return (
+    <Card>
+      <form
+        class="search"
+        noValidate
+        onSubmit={(event) => {
+          event.preventDefault();
+          const wanted = text.trim();
+          const problem = problemOf(wanted);
+          setError(problem);
+          if (problem === undefined) onSearch(wanted);
+        }}
+      >
+        <TextField
+          label={label}
+          type="search"
+          value={text}
+          error={error}
+          autoComplete="off"
+          autoCapitalize="off"
+          spellcheck={false}
+          onValue={setText}
+        />
+        <Button submit kind="main" icon={Search}>
+          {submit}
+        </Button>
+      </form>
+    </Card>
   );
 }
 

@@ -1,5 +1,5 @@
-import { FlaskConical, Pencil, Plus, Power, RefreshCw, Trash2, Upload } from 'lucide-preact';
-import { useRef, useState } from 'preact/hooks';
+import { FlaskConical, Pencil, Plus, Power, RefreshCw, Trash2 } from 'lucide-preact';
+import { useState } from 'preact/hooks';
 import { type Choices, get, hookCall, type ParsedFilter, type Project, type Webhook } from './api.ts';
 import { ago, count, duration, number } from './format.ts';
 import { go, href, useWorld } from './place.ts';
@@ -12,7 +12,6 @@ import {
   Dialog,
   Empty,
   type Errors,
-  Field,
   Form,
   Head,
   Menu,
@@ -23,6 +22,7 @@ import {
   SelectField,
   Show,
   Table,
+  TextArea,
   TextField,
   toast,
   useLoad,
@@ -580,22 +580,14 @@ function FilterFields({ draft, errors, set }: FilterFieldsProps) {
         error={errors['addresses']}
         onValue={set('addresses')}
       />
-      <Field
+      <TextArea
         label="Accounts by name"
+        rows={2}
         error={errors['roles']}
         hint="On each line the name in the interface and an address; all of them have to fit."
-      >
-        {(own) => (
-          <textarea
-            {...own}
-            rows={2}
-            spellcheck={false}
-            class="mono"
-            value={draft.roles}
-            onInput={(event) => set('roles')(event.currentTarget.value)}
-          />
-        )}
-      </Field>
+        value={draft.roles}
+        onValue={set('roles')}
+      />
       <SelectField
         label="Content"
         value={draft.parsedDetails}
@@ -640,50 +632,26 @@ function AddressField({
   error: string | undefined;
   onValue: (value: string) => void;
 }) {
-  const file = useRef<HTMLInputElement>(null);
   const given = listOf(value).length;
   return (
-    <Field
+    <TextArea
       label={label}
+      rows={5}
       error={error}
       hint={given === 0 ? 'One on each line, or separated by commas.' : `${count(given, 'address', 'addresses')} given`}
-    >
-      {(own) => (
-        <>
-          <textarea
-            {...own}
-            rows={5}
-            spellcheck={false}
-            class="mono"
-            value={value}
-            onInput={(event) => onValue(event.currentTarget.value)}
-          />
-          <input
-            ref={file}
-            type="file"
-            class="hidden"
-            aria-label={`File with ${label.toLowerCase()}`}
-            tabIndex={-1}
-            accept=".txt,.csv,.json,text/plain,text/csv,application/json"
-            onChange={async (event) => {
-              const input = event.currentTarget;
-              const [chosen] = input.files ?? [];
-              if (chosen === undefined) return;
-              const found = listOf((await chosen.text()).replace(/[[\]]/g, ' '));
-              onValue([...listOf(value), ...found].join('\n'));
-              toast(`${count(found.length, 'address', 'addresses')} read from ${chosen.name}`);
-              // The same file can be chosen again.
-              input.value = '';
-            }}
-          />
-          <span>
-            <Button icon={Upload} onClick={() => file.current?.click()}>
-              Add from a file
-            </Button>
-          </span>
-        </>
-      )}
-    </Field>
+      value={value}
+      onValue={onValue}
+      file={{
+        label: `File with ${label.toLowerCase()}`,
+        button: 'Add from a file',
+        accept: '.txt,.csv,.json,text/plain,text/csv,application/json',
+        onText(text, name) {
+          const found = listOf(text.replace(/[[\]]/g, ' '));
+          onValue([...listOf(value), ...found].join('\n'));
+          toast(`${count(found.length, 'address', 'addresses')} read from ${name}`);
+        },
+      }}
+    />
   );
 }
 
