@@ -284,9 +284,16 @@ const filterDraftOf = ({
   includeCpi: includeCpi ?? NO_FILTER.includeCpi,
 });
 
-/** Pairs of a name and an address, one on each line. */
-const rolesOf = (text: string): readonly (readonly string[])[] =>
-  text.split('\n').flatMap((line) => (line.trim() === '' ? [] : [line.trim().split(/[\s=:,]+/)]));
+/** Names may contain spaces. */
+const namesOf = (text: string): readonly string[] =>
+  text.split(/[,\n]/).flatMap((name) => (name.trim() === '' ? [] : [name.trim()]));
+
+/** Pairs of a name, which may contain spaces, and an address, one on each line. */
+const rolesOf = (text: string): readonly (readonly [name: string, address: string])[] =>
+  text.split('\n').flatMap((line) => {
+    const [, name = '', address = ''] = /^(.*?)[\s=:,]+(\S+)$/.exec(line.trim()) ?? [];
+    return line.trim() === '' ? [] : [[name, address]];
+  });
 
 /** Empty lists are left out: they would match nothing. */
 function filterOf({ programs, instructionNames, addresses, roles, includeFailed, includeCpi }: Draft): ParsedFilter {
@@ -298,7 +305,7 @@ function filterOf({ programs, instructionNames, addresses, roles, includeFailed,
   };
   return {
     ...list('programs', listOf(programs)),
-    ...list('instructionNames', listOf(instructionNames)),
+    ...list('instructionNames', namesOf(instructionNames)),
     ...(Object.keys(accounts).length === 0 ? {} : { accounts }),
     ...{ includeFailed, includeCpi },
   };
@@ -322,9 +329,12 @@ function problemsOf(draft: Draft): Errors {
   if (listOf(draft.addresses).length === 0 && !isParsed) found['addresses'] = 'Give at least one address';
   if (isParsed && listOf(draft.addresses).length + listOf(draft.programs).length === 0)
     found['programs'] = 'Give at least one program, or an account';
-  if (isParsed && rolesOf(draft.roles).some(([, address, ...more]) => !ADDRESS.test(address ?? '') || more.length > 0))
+  const roles = rolesOf(draft.roles);
+  if (isParsed && roles.some(([name, address]) => name === '' || !ADDRESS.test(address)))
     found['roles'] = 'On each line a name and an address';
-  if (draft.transactionTypes.length === 0) found['transactionTypes'] = 'Choose at least one type; ANY means all';
+  else if (isParsed && new Set(roles.map(([name]) => name)).size < roles.length) found['roles'] = 'Give each name once';
+  if (!isParsed && draft.transactionTypes.length === 0)
+    found['transactionTypes'] = 'Choose at least one type; ANY means all';
   if (!/^\d{1,3}$/.test(draft.batchSize) || Number(draft.batchSize) < 1 || Number(draft.batchSize) > 100)
     found['batchSize'] = 'A number from 1 to 100';
   return found;
@@ -405,7 +415,8 @@ function HookForm({
     const body = {
       ...pick(draft),
       ...(isParsed
-        ? { parsedFilter: filterOf(draft), parsedDetails }
+        ? // What another type had watched is in the filter now.
+          { accountAddresses: [], parsedFilter: filterOf(draft), parsedDetails }
         : {
             ...{ accountAddresses: listOf(addresses), transactionTypes: draft.transactionTypes },
             matchTokenOwners: draft.matchTokenOwners,

@@ -211,6 +211,48 @@ describe('transactions in words', { skip }, () => {
     assert.deepEqual(faults, []);
   });
 
+  test('a webhook changes its type to parsed, and saving it again changes nothing', async () => {
+    const address = payer.publicKey.toBase58();
+    const ask = async (method: string, body?: object) => {
+      const response = await fetch(`${bed.daemon.apiUrl}/v0/webhooks?api-key=${bed.daemon.key}`, {
+        method,
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      });
+      return await response.json();
+    };
+    const webhookURL = 'http://127.0.0.1:2/change';
+    await ask('POST', { webhookURL, transactionTypes: ['NFT_SALE'], accountAddresses: [address] });
+    const stored = async () =>
+      ((await ask('GET')) as { webhookURL: string }[]).find((one) => one.webhookURL === webhookURL);
+    const { page } = await openPage(browser, bed);
+    await logIn(page);
+    await goTo(page, 'Webhooks');
+    const row = page.getByRole('row').filter({ hasText: webhookURL });
+    const form = page.getByRole('dialog');
+    const field = (label: string) => form.getByLabel(label, { exact: true });
+    const save = async () => {
+      await form.getByRole('button', { name: 'Save' }).click();
+      await form.waitFor({ state: 'detached' });
+    };
+    await choose(row, 'Edit…');
+    await field('Type').selectOption('parsed');
+    await field('Instructions').fill('transfer with seed, pay_note');
+    await field('Accounts by name').fill(`new owner ${address}\nnew owner ${MEMO.toBase58()}`);
+    await form.getByRole('button', { name: 'Save' }).click();
+    await form.getByText('Give each name once').waitFor();
+    await field('Accounts by name').fill(`new owner ${address}`);
+    await save();
+    const made = await stored();
+    assert.deepEqual((made as unknown as { parsedFilter: object }).parsedFilter, {
+      ...{ programs: [], instructionNames: ['transfer with seed', 'pay_note'], includeFailed: false, includeCpi: true },
+      accounts: { include: [address], roles: { 'new owner': address } },
+    });
+    await choose(row, 'Edit…');
+    await field('Instructions').waitFor();
+    await save();
+    assert.deepEqual(await stored(), made);
+  });
+
   test('axe finds nothing on these pages, in both themes and at three widths, and nothing is cut off', async () => {
     for (const colorScheme of ['light', 'dark'] as const)
       for (const width of [390, 820, 1_440]) {
