@@ -118,7 +118,7 @@ test('every public route is on a page of docs/, and every method on the page of 
   const METHOD_PAGES = ['accounts', 'compression', 'das', 'fees', 'history', 'parsed'].map(
     (name) => `docs/reference/${name}.md`,
   );
-  const UPSTREAM_METHODS = ['getProgramAccounts', 'getTokenLargestAccounts'];
+  const UPSTREAM_METHODS = ['getProgramAccounts', 'getTokenLargestAccounts', 'getTransaction'];
   const spans = pages.filter(({ path }) => METHOD_PAGES.includes(path)).flatMap((page) => page.spans);
   const named = spans.filter(
     (span) => /^((get|search|describe)[A-Z_]\w+|ping)$/.test(span) && !UPSTREAM_METHODS.includes(span),
