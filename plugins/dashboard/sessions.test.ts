@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createSystemRandom } from '../../src/adapters/random.ts';
+import { createSystemRandom } from '../../src/adapters/clock.ts';
 import { createManualClock } from '../../test/helpers/manual-clock.ts';
 import { createLoginBrake, createSessions, readCookie, writeCookie } from './sessions.ts';
 

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createSystemClock } from '../../src/adapters/clock.ts';
-import { createSystemRandom } from '../../src/adapters/random.ts';
+import { createSystemClock, createSystemRandom } from '../../src/adapters/clock.ts';
 import type { Work } from '../../src/ports/tracing.ts';
 import { createTracer, type EndedSpan } from './exporter.ts';
 

@@ -1,6 +1,7 @@
+import { randomBytes, randomUUID } from 'node:crypto';
 import { performance } from 'node:perf_hooks';
 import { setTimeout as sleepMs } from 'node:timers/promises';
-import type { Clock } from '../ports/clock.ts';
+import type { Clock, Random } from '../ports/clock.ts';
 
 /** The clock of the machine. */
 export function createSystemClock(): Clock {
@@ -20,5 +21,14 @@ export function createSystemClock(): Clock {
       timer.unref();
       return () => clearTimeout(timer);
     },
+  };
+}
+
+/** Randomness of the operating system; bytes and UUIDs are fit for keys. */
+export function createSystemRandom(): Random {
+  return {
+    float: Math.random,
+    bytes: (count) => randomBytes(count),
+    uuid: () => randomUUID(),
   };
 }

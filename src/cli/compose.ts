@@ -10,10 +10,9 @@ import {
   type OutageBook,
 } from '../adapters/chain/rpc/index.ts';
 import { type ArchiveAddress, createArchiveEngine, parseArchive } from '../adapters/clickhouse/index.ts';
-import { createSystemClock } from '../adapters/clock.ts';
+import { createSystemClock, createSystemRandom } from '../adapters/clock.ts';
 import { createLog, type RootLog } from '../adapters/log.ts';
 import { createOutbound } from '../adapters/outbound/index.ts';
-import { createSystemRandom } from '../adapters/random.ts';
 import { peersLine } from '../adapters/workers/api-process.ts';
 import type { CoreConfig, UpstreamEntry } from '../config/core.ts';
 import type { ChainSetup, DaemonParts } from '../daemon/parts.ts';

@@ -1,8 +1,8 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { openTellingBus } from '../adapters/bus/index.ts';
+import { createSystemRandom } from '../adapters/clock.ts';
 import { createLog } from '../adapters/log.ts';
-import { createSystemRandom } from '../adapters/random.ts';
 import type { LoadedConfig } from '../config/load.ts';
 import { type Assembly, assemble } from '../daemon/assemble.ts';
 import { migrationScopes } from '../daemon/migrations.ts';

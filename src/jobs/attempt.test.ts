@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createManualClock } from '../../test/helpers/manual-clock.ts';
-import { createSystemRandom } from '../adapters/random.ts';
+import { createSystemRandom } from '../adapters/clock.ts';
 import { CodedError } from '../lib/coded-error.ts';
 import type { Job, JobKind } from '../plugin/plugin.ts';
 import { createStopper, GRACE_MS, runAttempt } from './dispatch.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { makeKind } from '../../test/helpers/jobs.ts';
 import { createManualClock } from '../../test/helpers/manual-clock.ts';
-import { createSystemRandom } from '../adapters/random.ts';
+import { createSystemRandom } from '../adapters/clock.ts';
 import { createMetricsRegistry } from '../runtime/metrics.ts';
 import { AHEAD_WAIT_MS, type Claim, type ClaimedJob } from './claim.ts';
 import { createDispatcher, createStopper } from './dispatch.ts';

@@ -8,7 +8,7 @@ import { loadPlans, type Overrides } from '../../plugins/access/plans.ts';
 import { createProjects, findProjectRow } from '../../plugins/access/projects.ts';
 import { migrations } from '../../plugins/access/tables.ts';
 import { readUsage, usageRecord } from '../../plugins/access/usage.ts';
-import { createSystemRandom } from '../../src/adapters/random.ts';
+import { createSystemRandom } from '../../src/adapters/clock.ts';
 import { fillDefaults, type SchemaNode } from '../../src/config/node.ts';
 import type { Credentials, Gate, GateItem } from '../../src/plugin/host.ts';
 import type { Clock } from '../../src/ports/clock.ts';

@@ -8,7 +8,7 @@ import { createStandardAnswers } from '../../plugins/history/standard.ts';
 import { createChainHistory } from '../../plugins/wallet/tracking/chain-history.ts';
 import { createAddressList } from '../../plugins/wallet/tracking/gather.ts';
 import { createSystemClock } from '../../src/adapters/clock.ts';
-import { createPastReader } from '../../src/archive/past.ts';
+import { createPastReader } from '../../src/archive/index.ts';
 import { createArchiveMeter, startArchiveWriter } from '../../src/archive/writer.ts';
 import { createLedgerMeter, type Ledger, openLedger } from '../../src/ledger/index.ts';
 import { encode32 } from '../../src/lib/base58.ts';

@@ -1,5 +1,4 @@
-import { createSystemClock } from '../../src/adapters/clock.ts';
-import { createSystemRandom } from '../../src/adapters/random.ts';
+import { createSystemClock, createSystemRandom } from '../../src/adapters/clock.ts';
 import { type CoreConfig, coreConfig } from '../../src/config/core.ts';
 import { fillDefaults, type SchemaNode } from '../../src/config/node.ts';
 import { createHttpFront, type HttpFront } from '../../src/http/index.ts';

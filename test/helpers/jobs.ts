@@ -1,7 +1,6 @@
 /** Runners over a real store, for the suites of jobs. */
 import type { TestContext } from 'node:test';
-import { createSystemClock } from '../../src/adapters/clock.ts';
-import { createSystemRandom } from '../../src/adapters/random.ts';
+import { createSystemClock, createSystemRandom } from '../../src/adapters/clock.ts';
 import { createJobRunner, type JobRunner } from '../../src/jobs/runner.ts';
 import { jobMigrations } from '../../src/jobs/table.ts';
 import type { Job, JobKind, JobOutcome, NewJob } from '../../src/plugin/plugin.ts';

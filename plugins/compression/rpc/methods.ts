@@ -25,18 +25,18 @@ import {
 import { createProver } from './prover.ts';
 import { getQueueElements, getQueueInfo } from './queue-elements.ts';
 import {
-  getCompressionSignaturesFor,
-  getCompressionSignaturesForAccount,
-  getLatestCompressionSignatures,
-  getLatestNonVotingSignatures,
-} from './signatures.ts';
-import {
   getCompressedMintTokenHolders,
   getCompressedTokenAccountBalance,
   getCompressedTokenAccounts,
   getCompressedTokenBalancesByOwner,
 } from './tokens.ts';
-import { getTransactionWithCompressionInfo } from './transactions.ts';
+import {
+  getCompressionSignaturesFor,
+  getCompressionSignaturesForAccount,
+  getLatestCompressionSignatures,
+  getLatestNonVotingSignatures,
+  getTransactionWithCompressionInfo,
+} from './transactions.ts';
 import { getValidityProof, getValidityProofV2 } from './validity.ts';
 
 /** The methods and their background work. */

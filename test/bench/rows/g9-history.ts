@@ -7,7 +7,7 @@ import Database from 'better-sqlite3';
 import { createRowReader, type ReadRows } from '../../../plugins/wallet/store/rows.ts';
 import { type Db, type KeyNumbers, migrations, readKeyNumbers } from '../../../plugins/wallet/store/tables.ts';
 import { createWalletProcessor } from '../../../plugins/wallet/tracking/processor.ts';
-import { createSystemRandom } from '../../../src/adapters/random.ts';
+import { createSystemRandom } from '../../../src/adapters/clock.ts';
 import type { ChainBlock } from '../../../src/ports/block.ts';
 import { openSqliteStore } from '../../../src/store/sqlite.ts';
 import type { Row, RowResult, RunOptions } from '../row.ts';

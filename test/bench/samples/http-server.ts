@@ -6,9 +6,8 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Type } from '@sinclair/typebox';
-import { createSystemClock } from '../../../src/adapters/clock.ts';
+import { createSystemClock, createSystemRandom } from '../../../src/adapters/clock.ts';
 import { bufferedOutput, createLog } from '../../../src/adapters/log.ts';
-import { createSystemRandom } from '../../../src/adapters/random.ts';
 import { createHttpFront } from '../../../src/http/index.ts';
 import { createRpcFront } from '../../../src/http/json-rpc/front.ts';
 import type { Gate } from '../../../src/plugin/host.ts';

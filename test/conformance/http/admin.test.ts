@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { Type } from '@sinclair/typebox';
-import { createSystemClock } from '../../../src/adapters/clock.ts';
-import { createSystemRandom } from '../../../src/adapters/random.ts';
+import { createSystemClock, createSystemRandom } from '../../../src/adapters/clock.ts';
 import { createHealth, type Health } from '../../../src/http/health.ts';
 import { type AdminFront, createAdminFront } from '../../../src/http/index.ts';
 import { defineRoute, type HealthCheck, json } from '../../../src/plugin/plugin.ts';

@@ -6,8 +6,7 @@ import pg from 'pg';
 import { broadcastLine, createBus, openBus } from '../../../src/adapters/bus/index.ts';
 
 import { postgresLine } from '../../../src/adapters/bus/postgres-line.ts';
-import { createSystemClock } from '../../../src/adapters/clock.ts';
-import { createSystemRandom } from '../../../src/adapters/random.ts';
+import { createSystemClock, createSystemRandom } from '../../../src/adapters/clock.ts';
 import type { Bus } from '../../../src/ports/bus.ts';
 import { createMemoryLog } from '../../helpers/memory-log.ts';
 import { postgresDatabase } from '../../helpers/store.ts';

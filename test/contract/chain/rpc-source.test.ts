@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { createRpcChainSource, createUpstreamPool } from '../../../src/adapters/chain/rpc/index.ts';
-import { createSystemClock } from '../../../src/adapters/clock.ts';
-import { createSystemRandom } from '../../../src/adapters/random.ts';
+import { createSystemClock, createSystemRandom } from '../../../src/adapters/clock.ts';
 import { codeOf } from '../../../src/lib/coded-error.ts';
 import type { AskOptions } from '../../../src/ports/chain.ts';
 import { createMetricsRegistry } from '../../../src/runtime/metrics.ts';

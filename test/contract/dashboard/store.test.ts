@@ -10,7 +10,7 @@ import {
   renewOperatorToken,
 } from '../../../plugins/dashboard/store.ts';
 
-import { createSystemRandom } from '../../../src/adapters/random.ts';
+import { createSystemRandom } from '../../../src/adapters/clock.ts';
 import { createBudgets } from '../../../src/budgets.ts';
 import type { Caller } from '../../../src/ports/access.ts';
 import type { Store } from '../../../src/ports/store.ts';

@@ -8,7 +8,7 @@ import {
   createWatchProcessor,
   type QuietLook,
 } from '../../../plugins/token-metadata/watch.ts';
-import { createSystemRandom } from '../../../src/adapters/random.ts';
+import { createSystemRandom } from '../../../src/adapters/clock.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
 import type { BlockHeader, ChainBlock } from '../../../src/ports/block.ts';
 import type { ChainStatus } from '../../../src/ports/chain.ts';

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { shapeDocument } from '../../../plugins/token-metadata/document-shape.ts';
 import { createDocumentStore, createMintStore, migrations } from '../../../plugins/token-metadata/store.ts';
 import { createChanges, createMintIndex, createWatchProcessor } from '../../../plugins/token-metadata/watch.ts';
-import { createSystemRandom } from '../../../src/adapters/random.ts';
+import { createSystemRandom } from '../../../src/adapters/clock.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
 import type { BlockHeader, ChainBlock } from '../../../src/ports/block.ts';
 import type { ChainReader } from '../../../src/ports/chain.ts';

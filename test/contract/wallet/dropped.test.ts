@@ -6,7 +6,7 @@ import { type Db, migrations, readKeyNumbers } from '../../../plugins/wallet/sto
 import { dropWallets, readWallet, registerWallet } from '../../../plugins/wallet/store/wallets.ts';
 import { createWalletProcessor } from '../../../plugins/wallet/tracking/processor.ts';
 import { deleteDropped } from '../../../plugins/wallet/tracking/upkeep.ts';
-import { createSystemRandom } from '../../../src/adapters/random.ts';
+import { createSystemRandom } from '../../../src/adapters/clock.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { decodeBlock } from '../../../src/solana/decode/decode-block.ts';

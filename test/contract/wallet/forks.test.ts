@@ -18,7 +18,7 @@ import {
 import { findSignature, readSignatures } from '../../../plugins/wallet/store/transactions.ts';
 import { readAccounts, registerWallet } from '../../../plugins/wallet/store/wallets.ts';
 import { createWalletProcessor } from '../../../plugins/wallet/tracking/processor.ts';
-import { createSystemRandom } from '../../../src/adapters/random.ts';
+import { createSystemRandom } from '../../../src/adapters/clock.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
 import type { ChainBlock } from '../../../src/ports/block.ts';
 import type { Store } from '../../../src/ports/store.ts';

@@ -14,7 +14,7 @@ import { findSignature, readBodies } from '../../../plugins/wallet/store/transac
 import { registerWallet } from '../../../plugins/wallet/store/wallets.ts';
 import { keepBatch } from '../../../plugins/wallet/tracking/backfill.ts';
 import { createWalletProcessor } from '../../../plugins/wallet/tracking/processor.ts';
-import { createSystemRandom } from '../../../src/adapters/random.ts';
+import { createSystemRandom } from '../../../src/adapters/clock.ts';
 import { encode32, encode64 } from '../../../src/lib/base58.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { decodeBlock } from '../../../src/solana/decode/decode-block.ts';

@@ -6,7 +6,7 @@ import { createRowReader } from '../../../plugins/wallet/store/rows.ts';
 import { type Db, migrations } from '../../../plugins/wallet/store/tables.ts';
 import { readWallet, registerWallet } from '../../../plugins/wallet/store/wallets.ts';
 import { createWalletProcessor } from '../../../plugins/wallet/tracking/processor.ts';
-import { createSystemRandom } from '../../../src/adapters/random.ts';
+import { createSystemRandom } from '../../../src/adapters/clock.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
 import type { Store, StoreTx } from '../../../src/ports/store.ts';
 import { decodeBlock } from '../../../src/solana/decode/decode-block.ts';

@@ -4,7 +4,7 @@ import type { TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createYellowstoneStream, loadClientPackage } from '../../../src/adapters/chain/geyser/block-stream.ts';
 import { createRpcChainSource, createUpstreamPool } from '../../../src/adapters/chain/rpc/index.ts';
-import { createSystemRandom } from '../../../src/adapters/random.ts';
+import { createSystemRandom } from '../../../src/adapters/clock.ts';
 import { createFollower } from '../../../src/chain/follower.ts';
 import type { FollowerOptions } from '../../../src/chain/run.ts';
 import { followerMigrations } from '../../../src/chain/tables.ts';

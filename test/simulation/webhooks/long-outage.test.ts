@@ -1,7 +1,7 @@
 /** A receiver that is down for thirty hours, with the patience that a daemon has by itself. */
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
-import { createSystemRandom } from '../../../src/adapters/random.ts';
+import { createSystemRandom } from '../../../src/adapters/clock.ts';
 import type { Clock } from '../../../src/ports/clock.ts';
 import { addressOf, makeBlock } from '../../conformance/webhooks/blocks.ts';
 import { startHarness } from '../../conformance/webhooks/harness.ts';
