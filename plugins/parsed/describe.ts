@@ -13,9 +13,12 @@ interface DescribeParts {
   readonly elements: ElementParts;
 }
 
-const params = Type.Tuple([
-  Type.Object({ program: address('Program') }, { additionalProperties: false, description: 'The program' }),
-]);
+const question = Type.Object(
+  { program: address('Program') },
+  { additionalProperties: false, description: 'The program' },
+);
+const params = Type.Union([question, Type.Array(question, { minItems: 1, maxItems: 1 })]);
+const none = Type.Array(Type.Unknown(), { maxItems: 0, description: 'Nothing' });
 
 const names = (description: string, example: string) =>
   Type.Array(text('Name in snake_case', example), { description });
@@ -48,7 +51,7 @@ export function describeMethods({ chain, config, elements }: DescribeParts): rea
         { title: 'DescribedProgram', description: 'Lists are empty for a program without an interface' },
       ),
       async handler({ params: given, caller, signal, tenant }) {
-        const [{ program }] = given as [{ readonly program: string }];
+        const [{ program }] = [given].flat() as [{ readonly program: string }];
         if (decode32(program) === null) throw new RpcError('invalidParams', { details: 'program must be an address' });
         const asker = { signal, tenant, project: caller?.projectId ?? null };
         const { versionsOf } = await learnAs(new Map([[program, NOW]]), elements, asker);
@@ -62,7 +65,7 @@ export function describeMethods({ chain, config, elements }: DescribeParts): rea
     },
     {
       ...common,
-      ...{ name: 'ping', summary: 'The current slot, to keep a connection open', params: Type.Tuple([]) },
+      ...{ name: 'ping', summary: 'The current slot, to keep a connection open', params: none },
       price: { ...priced, credits: 0 },
       result: slot('Newest slot that is known'),
       handler() {
