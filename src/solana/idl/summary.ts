@@ -127,16 +127,14 @@ const TOKEN_CREATIONS = /^associated_token |^token(?:_2022)? initialize_account[
 const ADDED = /^(?:add|increase|deposit)_(?:\w+_)?liquidity(?:_|$)/;
 const REMOVED = /^(?:remove|decrease|withdraw)_(?:\w+_)?liquidity(?:_|$)/;
 
-/** As the program itself names its only such instruction, within which the fee payer gave something, or got it. */
+/** As the program itself names its only such instruction, within which the fee payer on balance gave something, or got it. */
 function liquidity(view: TransactionView, outer: readonly NamedInstruction[]): Summary | null {
   const named = outer.filter(({ instructionName: name }) => name !== null && (ADDED.test(name) || REMOVED.test(name)));
   const [only, ...more] = named;
   if (only === undefined || more.length > 0) return null;
   const isAdded = ADDED.test(only.instructionName!);
-  const isProven = view.movements.moves.some(
-    (move) => move.outer === only.instructionIndex && endsOf(view, move)?.[isAdded ? 'from' : 'to'] === view.feePayer,
-  );
-  if (!isProven) return null;
+  const changes = payerChanges(view, only.instructionIndex);
+  if (!changes.some((change) => (isAdded ? change < 0n : change > 0n))) return null;
   return {
     type: isAdded ? 'add_liquidity' : 'remove_liquidity',
     description: `${view.feePayer} ${isAdded ? 'added' : 'removed'} liquidity${only.programName === null ? '' : ` with ${only.programName}`}.`,
@@ -144,14 +142,19 @@ function liquidity(view: TransactionView, outer: readonly NamedInstruction[]): S
   };
 }
 
-/** Who gave something to whom; null where nobody did, or the same one got it. */
-function endsOf(view: TransactionView, move: Movement): { readonly from: string; readonly to: string } | null {
-  if (move.amount === 0n || !/^transfer/.test(move.kind)) return null;
-  const ends =
-    move.asset === 'native'
-      ? { from: view.account(move.from), to: view.account(move.to) }
-      : { from: view.key(move.sourceOwner), to: view.key(move.destinationOwner) };
-  return ends.from === ends.to ? null : ends;
+/** Raw units of SOL and of each token that the fee payer got from transfers within an instruction, less what they gave. */
+function payerChanges(view: TransactionView, outer: number): readonly bigint[] {
+  const changes = new Map<number | 'native', bigint>();
+  for (const move of view.movements.moves) {
+    if (move.outer !== outer || !/^transfer/.test(move.kind)) continue;
+    const [asset, from, to] =
+      move.asset === 'native'
+        ? (['native', view.account(move.from), view.account(move.to)] as const)
+        : ([move.mint, view.key(move.sourceOwner), view.key(move.destinationOwner)] as const);
+    const signs = BigInt(to === view.feePayer) - BigInt(from === view.feePayer);
+    changes.set(asset, (changes.get(asset) ?? 0n) + signs * move.amount);
+  }
+  return [...changes.values()];
 }
 
 interface TokenSide {

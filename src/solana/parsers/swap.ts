@@ -6,7 +6,7 @@ import { tokenTransfer } from './parser.ts';
 import { PROGRAM_ADDRESSES as AT, DEVNET, PROGRAM_NAMES, SANCTUM_ROUTER, SOURCES } from './programs.ts';
 import { plainAmount, type Words } from './words.ts';
 
-/** A swap that the user requested from a market without an aggregator. Null unless tokens went out and in. */
+/** A swap that the user requested from a market without an aggregator. Null unless tokens went out and in: more than none of them. */
 export function directSwap(
   view: TransactionView,
   source: string,
@@ -16,7 +16,7 @@ export function directSwap(
   const calls = view.outer.filter(isSwap);
   if (calls.length === 0) return null;
   const groups = calls.map(({ outer }) => outer);
-  const moves = view.tokens.filter((move) => move.inner >= 0 && groups.includes(move.outer));
+  const moves = view.tokens.filter((move) => move.inner >= 0 && groups.includes(move.outer) && move.amount > 0n);
   const user = userOf(view, moves);
   const legs = movedLegs(view, moves, user);
   if (legs.input === null || legs.output === null) return null;

@@ -23,12 +23,15 @@ function describe(view: TransactionView): string {
   const moves = view.natives.filter(({ kind }) => kind !== 'closeWrapped');
   const [first] = moves;
   if (first === undefined) return '';
-  if (new Set(moves.map(({ to }) => to)).size > 1) {
+  const isFromOne = moves.every(({ from }) => from === first.from);
+  const isToOne = moves.every(({ to }) => to === first.to);
+  if (isFromOne && first.from === 0 && !isToOne) {
     // Includes the fee and everything that left the payer's account.
     const total = solAmount(-nativeChange(view.tx, 0));
     return `${view.feePayer} transferred a total ${total} SOL to multiple accounts.`;
   }
-  const amount = moves.reduce((sum, move) => sum + move.amount, 0n);
+  // Where others gave something too, the first movement represents all.
+  const amount = isFromOne && isToOne ? moves.reduce((sum, move) => sum + move.amount, 0n) : first.amount;
   return `${view.account(first.from)} transferred ${solAmount(amount)} SOL to ${view.account(first.to)}.`;
 }
 
