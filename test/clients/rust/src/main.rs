@@ -1,18 +1,7 @@
 //! Calls a daemon with the Rust SDK of the hosted service.
 
-use futures_util::StreamExt;
-use helius::config::Config;
-use helius::error::HeliusError;
-use helius::parsed_streams::ParsedStreamsOptions;
-use helius::types::parsed_events::{
-    GetTransactionHistoryRequest, ParseTransactionsRequest, ParsedEventsSortOrder, ParsedEventsStatusFilter,
-    ParserStatus, RawTransactionEncoding, ScanBudget, ScanMatch, ScanMintMatch, ScanProgramMatch, ScanRequest,
-    ScanStopReason, NATIVE_SOL_MINT,
-};
-use helius::types::parsed_streams::{
-    ParsedStreamDetails, ParsedStreamTransactionStatus, ParsedTransactionAccountsFilter, ParsedTransactionFilter,
-    ParsedTransactionSubscribeOptions,
-};
+mod parsed;
+
 use helius::types::*;
 use helius::{Helius, HeliusBuilder};
 use solana_client::rpc_config::RpcSendTransactionConfig;
@@ -117,128 +106,6 @@ async fn webhooks(helius: &Helius, payer: &Keypair) -> Outcome {
     Ok(())
 }
 
-const SYSTEM_PROGRAM: &str = "11111111111111111111111111111111";
-
-/// The SDK calls its own host for parsed events, but for a configuration by hand with a loopback address.
-fn mainnet_client(base: &str) -> Result<Helius, Box<dyn Error>> {
-    let mut config = Config::new(&env("PARHELION_KEY"), Cluster::MainnetBeta)?;
-    config.endpoints = HeliusEndpoints { api: format!("{base}/"), rpc: format!("{base}/") };
-    Ok(config.create_client()?)
-}
-
-async fn pay(helius: &Helius, payer: &Keypair) -> Result<String, Box<dyn Error>> {
-    let signer: Arc<dyn Signer> = Arc::new(payer.insecure_clone());
-    let config = SmartTransactionConfig {
-        create_config: CreateSmartTransactionConfig {
-            instructions: vec![transfer(&payer.pubkey(), &Pubkey::new_unique(), 3_000_000)],
-            signers: vec![signer],
-            ..Default::default()
-        },
-        send_options: RpcSendTransactionConfig::default(),
-        timeout: Timeout::default(),
-    };
-    Ok(helius.send_smart_transaction(config).await?.to_string())
-}
-
-async fn parsed_transactions(helius: &Helius, signature: &str) -> Outcome {
-    let unknown = "1".repeat(64);
-    let request = ParseTransactionsRequest {
-        transactions: vec![unknown, signature.into()],
-        raw_transaction: Some(RawTransactionEncoding::Json),
-        ..Default::default()
-    };
-    let found = helius.parsed_events().parse_transactions(request).await?;
-    check(found.len() == 2, "not one element for each")?;
-    let missing = found[0].parser_error.as_ref().map(|error| error.code.as_str());
-    check(missing == Some("transaction_not_found"), "the unknown one is not missing")?;
-    let one = &found[1];
-    check(one.parser_status == ParserStatus::Ok && one.raw_transaction.is_some(), "the other one is not there")?;
-    let parsed = one.parsed.as_ref().ok_or("it is not parsed")?;
-    let transfer = parsed.native_transfers.iter().any(|one| one.amount == 3_000_000);
-    let named = parsed.instructions.iter().any(|one| one.instruction_name.as_deref() == Some("transfer"));
-    check(transfer && named && parsed.summary.is_some(), "what it moved is not told")
-}
-
-async fn parsed_history(helius: &Helius, wallet: &str) -> Outcome {
-    let events = helius.parsed_events();
-    let mut request = GetTransactionHistoryRequest {
-        address: wallet.into(),
-        limit: Some(1),
-        status: Some(ParsedEventsStatusFilter::Any),
-        sort_order: Some(ParsedEventsSortOrder::Asc),
-        ..Default::default()
-    };
-    let mut slots = Vec::new();
-    for _ in 0..50 {
-        let page = events.get_transaction_history(request.clone()).await?;
-        slots.extend(page.data.iter().filter_map(|one| one.parsed.as_ref().map(|parsed| parsed.slot)));
-        match page.pagination_token {
-            Some(token) => request.pagination_token = Some(token),
-            None => return check(slots.len() >= 3 && slots.is_sorted(), "the pages lack something, or are out of order"),
-        }
-    }
-    Err("the pages do not end".into())
-}
-
-async fn scan(helius: &Helius, wallet: &str) -> Outcome {
-    let events = helius.parsed_events();
-    let program = ScanProgramMatch {
-        program_id: SYSTEM_PROGRAM.into(),
-        instructions: Some(vec!["transfer".into()]),
-        ..Default::default()
-    };
-    let mint = ScanMintMatch { mint: NATIVE_SOL_MINT.into(), ..Default::default() };
-    let request = ScanRequest {
-        address: wallet.into(),
-        criteria: ScanMatch { programs: Some(vec![program]), mints: Some(vec![mint]) },
-        budget: Some(ScanBudget { max_scanned_transactions: Some(1_000) }),
-        ..Default::default()
-    };
-    let whole = events.scan(request.clone()).await?;
-    check(!whole.data.is_empty() && whole.scan.stopped_on == ScanStopReason::WindowEnd, "the scan found nothing")?;
-    check(whole.scan.credits_charged == 11, "the price is another one")?;
-    let signatures = events.scan_signatures(request.clone()).await?;
-    let same = signatures.data.iter().zip(&whole.data).all(|(left, right)| left.signature == right.signature);
-    check(same && signatures.data.len() == whole.data.len(), "the signatures are others")?;
-    let count = events.scan_count(request.clone()).await?.scan.matched_transactions;
-    check(count == whole.data.len() as u64, "the count is another one")?;
-    let page = events.scan(ScanRequest { limit: Some(1), ..request.clone() }).await?;
-    check(page.data.len() == 1 && page.scan.stopped_on == ScanStopReason::Limit, "the page has another size")?;
-    let criteria = ScanMatch::default();
-    check(events.scan(ScanRequest { criteria, ..request }).await.is_err(), "a scan for nothing was answered")
-}
-
-async fn parsed_streams(parsed: &Helius, helius: &Helius, payer: &Keypair) -> Outcome {
-    let client = parsed.parsed_streams_with_options(ParsedStreamsOptions::default().with_url(env("PARHELION_WS")))?;
-    let include = Some(vec![payer.pubkey().to_string()]);
-    let filter = ParsedTransactionFilter {
-        programs: Some(vec![SYSTEM_PROGRAM.into()]),
-        accounts: Some(ParsedTransactionAccountsFilter { include, roles: None }),
-        ..Default::default()
-    };
-    let matched = ParsedTransactionSubscribeOptions { details: Some(ParsedStreamDetails::Matched), ..Default::default() };
-    let mut full = client.parsed_transaction_subscribe(filter.clone(), None).await?;
-    let mut hits = client.parsed_transaction_subscribe(filter.clone(), Some(matched)).await?;
-    let mut raw = client.raw_transaction_subscribe(filter).await?;
-    let wrong = ParsedTransactionFilter { programs: Some(vec!["nonsense".into()]), ..Default::default() };
-    match client.parsed_transaction_subscribe(wrong, None).await {
-        Err(HeliusError::RpcError { code: -32602, .. }) => {}
-        Err(error) => return Err(format!("another error: {error}").into()),
-        Ok(_) => return Err("a filter with no key was taken".into()),
-    }
-    let signature = pay(helius, payer).await?;
-    let one = full.next().await.ok_or("the stream ended")??;
-    let at = one.value.matched_indexes.clone().and_then(|all| all.first().copied()).ok_or("nothing matches")?;
-    check(one.value.transaction.signature == signature && one.context.slot == one.value.transaction.slot, "another one")?;
-    check(one.value.transaction.status == ParsedStreamTransactionStatus::Ok, "it failed")?;
-    check(one.value.instructions[at].instruction_name.as_deref() == Some("transfer"), "the match has no name")?;
-    let hit = hits.next().await.ok_or("the stream ended")??;
-    check(hit.value.matched_indexes.is_none() && hit.value.instructions.len() == 1, "not only the match")?;
-    let bare = raw.next().await.ok_or("the stream ended")??;
-    check(bare.value.instructions.iter().all(|one| !one.data.is_empty()), "no data")?;
-    check(full.unsubscribe().await, "unsubscribing was not confirmed")
-}
-
 #[tokio::main]
 async fn main() -> Outcome {
     let base = env("PARHELION_BASE");
@@ -297,12 +164,7 @@ async fn main() -> Outcome {
     })
     .await;
     flow("webhooks", webhooks(&helius, &payer)).await;
-    let parsed = mainnet_client(&base)?;
-    let paid = pay(&helius, &payer).await?;
-    flow("parsed_events.parse_transactions", parsed_transactions(&parsed, &paid)).await;
-    flow("parsed_events.get_transaction_history", parsed_history(&parsed, &wallet)).await;
-    flow("parsed_events.scan, scan_signatures, scan_count", scan(&parsed, &wallet)).await;
-    flow("parsed_streams", parsed_streams(&parsed, &helius, &payer)).await;
+    parsed::flows(&payer).await?;
     flow("get_indexer_health", async { Ok(drop(helius.get_indexer_health().await?)) }).await;
     flow("get_compressed_accounts_by_owner", async {
         let request = GetCompressedAccountsByOwnerRequest { owner: wallet.clone(), ..Default::default() };
