@@ -73,6 +73,11 @@ export const dasConfig = Type.Object(
         description: 'token accounts of one owner or mint, or assets of one list, that are read; more are refused',
       }),
     ),
+    cacheBytes: Type.Integer({
+      minimum: 1,
+      default: 67_108_864,
+      description: 'memory for the texts of followed assets that were shown, in each thread that answers',
+    }),
   },
   { additionalProperties: false, default: {} },
 );

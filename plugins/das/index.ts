@@ -1,6 +1,15 @@
 import { type TSchema, Type } from '@sinclair/typebox';
+import { stringify } from '../../src/lib/json.ts';
+import { lazy } from '../../src/lib/lru.ts';
 import { defineHostPlugin, type HostContext } from '../../src/plugin/host.ts';
-import { API_VERSION, type PluginContext, type RpcCall, RpcError, type RpcMethod } from '../../src/plugin/plugin.ts';
+import {
+  API_VERSION,
+  JsonText,
+  type PluginContext,
+  type RpcCall,
+  RpcError,
+  type RpcMethod,
+} from '../../src/plugin/plugin.ts';
 import { compressedAssets } from '../../src/ports/compressed-assets.ts';
 import { kernelOutbox } from '../../src/ports/outbox.ts';
 import { tokenPrices } from '../../src/ports/prices.ts';
@@ -43,7 +52,7 @@ import {
   SORTING,
   TOKEN_ACCOUNTS,
 } from './params.ts';
-import { readAssets } from './read-assets.ts';
+import { AssetText, readAssets } from './read-assets.ts';
 import { createLackedMethods, createSource, type LackedMethods } from './source.ts';
 import { readTokenAccounts } from './token-accounts.ts';
 
@@ -64,13 +73,8 @@ export default defineHostPlugin({
     const lacked = createLackedMethods(clock);
     const isFollowing = Object.values(config.follow).some((keys) => keys.length > 0);
     provisionIndex(host, lacked);
-    const ctx: Context = {
-      config,
-      chain,
-      use,
-      lacked,
-      index: isFollowing ? () => createAssetIndex(store) : () => null,
-    };
+    const index = isFollowing ? lazy(() => createAssetIndex(store, config.cacheBytes)) : () => null;
+    const ctx: Context = { config, chain, use, lacked, index };
     for (const name of ['getAsset', 'get_asset']) rpc.method(getAsset(ctx, name));
     for (const name of ['getAssetBatch', 'getAssets', 'get_asset_batch', 'get_assets'])
       rpc.method(getAssetBatch(ctx, name));
@@ -156,7 +160,7 @@ function getAsset(ctx: Context, name: string): RpcMethod {
     const id = readKey(question.member('id'), question);
     const [found] = await findAssets(ctx, [id], question, call);
     if (found == null) throw new RpcError('notFound', { message: 'Asset Not Found', details: NOT_FOUND });
-    return found;
+    return new JsonText(textOf(found));
   });
 }
 
@@ -174,14 +178,13 @@ function getAssetBatch(ctx: Context, name: string): RpcMethod {
     if (!Array.isArray(ids)) throw question.invalid('ids must be a list');
     if (ids.length > MOST_ITEMS)
       throw question.invalid(`Batch Size Error. Batch size should not be greater than ${MOST_ITEMS}.`);
-    return findAssets(
-      ctx,
-      (ids as readonly unknown[]).map((id) => readKey(id, question)),
-      question,
-      call,
-    );
+    const keys = (ids as readonly unknown[]).map((id) => readKey(id, question));
+    const found = await findAssets(ctx, keys, question, call);
+    return new JsonText(`[${found.map(textOf).join(',')}]`);
   });
 }
+
+const textOf = (asset: unknown): string => (asset instanceof AssetText ? asset.text : stringify(asset));
 
 function partsOf(ctx: Context, { options }: Question, { signal }: RpcCall): ListParts {
   const { config } = ctx;
@@ -236,7 +239,7 @@ function listMethod(
   return method(ctx, texts, async (question, call) => {
     const parts = partsOf(ctx, question, call);
     try {
-      return await run(question, parts);
+      return listText(await run(question, parts));
     } catch (error) {
       if (!(error instanceof IncompleteList)) throw error;
       const passed = await parts.source.passOn(names[0] as string, question.members);
@@ -244,6 +247,16 @@ function listMethod(
       throw new RpcError('notFound', { message: error.message, details: error.message });
     }
   });
+}
+
+/** A page is written as its assets are kept. */
+function listText(answer: object): object {
+  const { items } = answer as { readonly items?: readonly unknown[] };
+  if (items === undefined) return answer;
+  const members = Object.entries(answer).map(
+    ([name, value]) => `"${name}":${name === 'items' ? `[${items.map(textOf).join(',')}]` : stringify(value)}`,
+  );
+  return new JsonText(`{${members.join(',')}}`);
 }
 
 function getSignaturesForAsset(ctx: Context, name: string): RpcMethod {

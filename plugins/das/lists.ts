@@ -16,6 +16,7 @@ import type { Asset, MintAccounts } from '../../src/solana/assets/asset.ts';
 import { storedMetadata } from '../../src/solana/concurrent/leaf-metadata.ts';
 import { BUBBLEGUM } from '../../src/solana/concurrent/tree.ts';
 import type { DasConfig } from './config.ts';
+import type { KeptAsset, KeptView } from './indexing/kept.ts';
 import type { AssetIndex } from './indexing/stored.ts';
 import { FLAG, LIST } from './indexing/tables.ts';
 import { FACTS } from './indexing/write.ts';
@@ -25,11 +26,14 @@ import {
   coreOf,
   type Found,
   findAccounts,
+  howOf,
   idOf,
+  isFungible,
   leafOf,
   type ReadOptions,
   type ReadParts,
   showAssets,
+  viewOf,
 } from './read-assets.ts';
 
 export interface ListParts extends ReadParts {
@@ -123,6 +127,7 @@ interface Wanted {
   readonly isBurnt: boolean;
   /** What the page needs in the order of the ids: what stands behind it is not read. */
   readonly part: ListedPart;
+  readonly view: KeptView | null;
 }
 
 async function listOf(question: Question, parts: ListParts, base: Base, filter: Filter | null = null): Promise<object> {
@@ -132,7 +137,8 @@ async function listOf(question: Question, parts: ListParts, base: Base, filter: 
   const kind = readKind(question);
   const isCounted = flags['showGrandTotal'] === true;
   const part = isCounted || sort.field !== 'id' ? WHOLE : partOfPage(paging, sort.isDescending);
-  const wanted: Wanted = { kind, filter, isBurnt: question.member('burnt') === true, part };
+  const view = filter === null ? await viewOf(parts, options) : null;
+  const wanted: Wanted = { kind, filter, isBurnt: question.member('burnt') === true, part, view };
   const { found: listed, slot } = await findBase(base, wanted, question, parts);
   const order = sort.field === 'id' || listed.length < 2 ? null : await slotsOf(listed, sort.field, parts);
   const keyed = listed.map((item) => {
@@ -140,9 +146,16 @@ async function listOf(question: Question, parts: ListParts, base: Base, filter: 
     return { key: decode32(id) as Uint8Array, item, order: order?.get(id) ?? 0 };
   });
   const page = cutPage(keyed, paging, sort.isDescending);
-  const read = (await readRows(page.items, parts)).map((one) => (one.kind === 'unread' ? readLeaf(one) : one));
-  const shown = await showAssets(read, parts, options);
-  const assets = read.flatMap((one) => shown.get(idOf(one)) ?? []);
+  const toShow = page.items.map((item) => ({ id: idOf(item), listing: listingOf(item, parts), item }));
+  const read = async (rest: readonly (typeof toShow)[number][]) => {
+    const rows = await readRows(
+      rest.map(({ item }) => item),
+      parts,
+    );
+    return rows.map((one) => (one.kind === 'unread' ? readLeaf(one) : one));
+  };
+  const shown = await showAssets(toShow, read, view, parts, options);
+  const assets = toShow.flatMap(({ id }) => shown.get(id) ?? []);
   const usesCursor = paging.page === null && paging.before === null && paging.after === null;
   const last = sort.field === 'id' ? assets.at(-1)?.id : undefined;
   return {
@@ -176,7 +189,7 @@ const LEAST_READ = 100;
  */
 async function listedOf(
   found: readonly Item[],
-  { kind, filter, part }: Wanted,
+  { kind, filter, part, view }: Wanted,
   parts: ListParts,
   isKnown = false,
 ): Promise<readonly Item[]> {
@@ -194,13 +207,44 @@ async function listedOf(
   for (let at = 0, size = 0; at < inside.length && (most === null || listed.length < most); at += size) {
     // Most of what is read is in the list, unless it is filtered.
     size = most === null ? inside.length : Math.max(LEAST_READ, most - listed.length, size * 2);
-    for (const one of await readRows(inside.slice(at, at + size), parts)) {
-      const asset = one.kind === 'unread' ? null : assetOf(one, null, parts.source.slot, FACTS);
-      if (asset !== null && isOfKind(asset, kind) && (filter === null || filter.holds(asset))) listed.push(one);
-    }
+    const part = inside.slice(at, at + size);
+    if (filter === null) listed.push(...(await ofKind(part, kind, view, parts)));
+    else
+      for (const one of await readRows(part, parts)) {
+        if (one.kind === 'unread' || !isOfKind(one, kind)) continue;
+        const asset = assetOf(one, null, parts.source.slot, FACTS);
+        if (asset !== null && filter.holds(asset)) listed.push(one);
+      }
     if (at + size < inside.length) await nextTurn();
   }
   return listed;
+}
+
+/** Those of a kind, which of what is kept is known without its accounts. */
+async function ofKind(items: readonly Item[], kind: Kind, view: KeptView | null, parts: ListParts): Promise<Item[]> {
+  const known = new Map<Item, KeptAsset>();
+  for (const item of items) {
+    const kept = item.kind === 'row' ? view?.find(item.id, howOf(parts.options, listingOf(item, parts))) : undefined;
+    if (kept !== undefined) known.set(item, kept);
+  }
+  const others = await readRows(
+    items.filter((item) => !known.has(item)),
+    parts,
+  );
+  const found = new Map(others.map((one) => [idOf(one), one]));
+  return items.flatMap((item): Item[] => {
+    const kept = known.get(item);
+    const one = kept === undefined ? found.get(idOf(item)) : item;
+    if (one === undefined || one.kind === 'unread') return [];
+    return isOfKind(one.kind === 'row' ? { kind: 'kept', ...kept! } : one, kind) ? [one] : [];
+  });
+}
+
+/** A list of an owner shows the token accounts of the owner, and the reference those of others in all lists. */
+function listingOf(item: Item, { options }: Pick<ListParts, 'options'>): string {
+  if (item.kind === 'row' && item.holder !== undefined) return item.holder.owner;
+  if (item.kind === 'mint' && item.listedFor !== undefined) return item.listedFor;
+  return options.dialect === 'hosted' ? '' : 'list';
 }
 
 /** The same with the accounts of those that were not read. */
@@ -575,7 +619,7 @@ export async function grouping(question: Question, parts: ListParts): Promise<ob
     throw new IncompleteList(
       `${collection} is no Core collection, and not followed (das.follow.collections): without an index no other group is counted`,
     );
-  const wanted: Wanted = { kind: 'nonFungible', filter: null, isBurnt: false, part: WHOLE };
+  const wanted: Wanted = { kind: 'nonFungible', filter: null, isBurnt: false, part: WHOLE, view: null };
   const members = await findBase({ group: collection }, wanted, question, parts);
   const asset = found === undefined ? null : assetOf(found, null, source.slot, FACTS);
   const name = asset?.content.metadata['name'];
@@ -634,11 +678,11 @@ function readKind({ member, options, invalid }: Question): Kind {
   return kind;
 }
 
-function isOfKind({ ownership, compression }: Asset, kind: Kind): boolean {
+function isOfKind(one: Found | ({ readonly kind: 'kept' } & KeptAsset), kind: Kind): boolean {
   if (kind === 'all') return true;
-  if (kind === 'fungible') return ownership.ownership_model === 'token';
-  if (ownership.ownership_model === 'token') return false;
-  return kind === 'nonFungible' || compression.compressed === (kind === 'compressed');
+  const isToken = one.kind === 'kept' ? one.isFungible : isFungible(one);
+  if (kind === 'fungible' || isToken) return kind === 'fungible' && isToken;
+  return kind === 'nonFungible' || (one.kind === 'leaf') === (kind === 'compressed');
 }
 
 type ValueType = 'key' | 'boolean' | 'number' | 'string';

@@ -1,4 +1,5 @@
 import { decode32, encode32 } from '../../src/lib/base58.ts';
+import { parseExact, stringify } from '../../src/lib/json.ts';
 import { RpcError } from '../../src/plugin/plugin.ts';
 import type { CompressedAsset, CompressedAssets } from '../../src/ports/compressed-assets.ts';
 import type { Prices } from '../../src/ports/prices.ts';
@@ -22,10 +23,14 @@ import {
   needsHolder,
 } from '../../src/solana/assets/asset.ts';
 import { type LeafMetadata, metadataOfLeaf } from '../../src/solana/concurrent/leaf-metadata.ts';
+import type { KeptAsset, KeptView } from './indexing/kept.ts';
+import type { AssetIndex } from './indexing/stored.ts';
 import type { AccountSource, KeyedAccount } from './source.ts';
 
 export interface ReadParts {
   readonly source: AccountSource;
+  /** Null: nothing is followed. */
+  readonly index: Pick<AssetIndex, 'kept'> | null;
   /** Compressed assets of followed trees. */
   readonly compressed: CompressedAssets | undefined;
   readonly documents: OffChainDocuments | undefined;
@@ -59,6 +64,28 @@ export type Found =
       readonly slot: number;
     };
 
+/** An asset as JSON. The slot is its last member, so that the rest of the text can be kept. */
+export class AssetText {
+  readonly id: string;
+  readonly #body: string;
+  readonly #slot: number | undefined;
+
+  /** `body`: without the slot and the last brace. */
+  constructor(id: string, body: string, slot: number | undefined) {
+    this.id = id;
+    this.#body = body;
+    this.#slot = slot;
+  }
+
+  get text(): string {
+    return this.#slot === undefined ? `${this.#body}}` : `${this.#body},"last_indexed_slot":${this.#slot}}`;
+  }
+
+  toJSON(): unknown {
+    return parseExact(this.text);
+  }
+}
+
 /**
  * Reads assets from their accounts as they are now, and compressed ones from the index of their trees. Unknown ids are absent. Errors:
  * RpcError, also for a compressed asset that is known but cannot be shown now.
@@ -68,38 +95,153 @@ export async function readAssets(
   parts: ReadParts,
   options: ReadOptions,
 ): Promise<{
-  readonly assets: ReadonlyMap<string, Asset>;
+  readonly assets: ReadonlyMap<string, AssetText>;
   /** Why an id that is absent may be a compressed asset all the same; null if it is not. */
   readonly lacking: string | null;
 }> {
-  const { found, lacking } = await find(ids, parts.source, parts.compressed);
-  return { assets: await showAssets(found, parts, options), lacking };
+  let lacking: string | null = null;
+  const assets = await showAssets(
+    ids.map((id) => ({ id })),
+    async (wanted) => {
+      const answer = await find(
+        wanted.map(({ id }) => id),
+        parts.source,
+        parts.compressed,
+      );
+      lacking = answer.lacking;
+      return answer.found;
+    },
+    await viewOf(parts, options),
+    parts,
+    options,
+  );
+  return { assets, lacking };
 }
 
-/** The assets by id, with what their documents and prices add. */
-export async function showAssets(
-  found: readonly Found[],
+/** What is kept of the index, as of now; null where nothing is, or all is shown with the documents of collections. */
+export async function viewOf({ index }: Pick<ReadParts, 'index'>, options: ReadOptions): Promise<KeptView | null> {
+  return options.showCollectionMetadata || index === null ? null : index.kept.view();
+}
+
+/** An asset to be shown, alone or in a list; `listing`: what its text depends on besides the options. */
+interface ToShow {
+  readonly id: string;
+  readonly listing?: string;
+}
+
+export const howOf = (
+  { dialect, showFungible, showUnverifiedCollections }: ReadOptions,
+  listing: string | undefined,
+): string => ` ${dialect} ${showFungible} ${showUnverifiedCollections} ${listing ?? ''}`;
+
+/** The assets by id, with what their documents and prices add. `read` is asked for those that are not kept. */
+export async function showAssets<T extends ToShow>(
+  items: readonly T[],
+  read: (items: readonly T[]) => Promise<readonly Found[]>,
+  view: KeptView | null,
   parts: ReadParts,
   options: ReadOptions,
-): Promise<ReadonlyMap<string, Asset>> {
-  const { source, documents, prices, documentWaitMs } = parts;
-  const uris = found.map(uriOf);
-  const [known, dollars] = await Promise.all([
-    documents?.read(uris, documentWaitMs) ?? new Map<string, unknown>(),
-    options.dialect === 'hosted' && prices !== undefined
-      ? prices.prices(
-          found.flatMap((one) => (one.kind === 'mint' && !needsHolder(one.accounts) ? [one.accounts.id] : [])),
-        )
-      : new Map<string, number | null>(),
+): Promise<ReadonlyMap<string, AssetText>> {
+  const kept = new Map<string, KeptAsset>();
+  if (view !== null)
+    for (const { id, listing } of items) {
+      const asset = view.find(id, howOf(options, listing));
+      if (asset !== undefined) kept.set(id, asset);
+    }
+  const show = async (rest: readonly T[]): Promise<ReadonlyMap<string, AssetText>> =>
+    rest.length === 0 ? new Map() : await showFound(await read(rest), rest, view, parts, options);
+  const unknown = items.filter(({ id }) => !kept.has(id));
+  const [shown, isCurrent] = await Promise.all([show(unknown), areCurrent(kept, parts, options)]);
+  const later = await show(items.filter(({ id }) => kept.has(id) && !isCurrent(id)));
+  const all = new Map([...shown, ...later]);
+  const { slot } = parts.source;
+  const at = options.dialect === 'hosted' && view !== null ? Math.min(slot || view.slot, view.slot) : undefined;
+  for (const [id, { body }] of kept) if (!all.has(id) && isCurrent(id)) all.set(id, new AssetText(id, body, at));
+  return all;
+}
+
+/** Whether documents and prices are still those that a text was made with. */
+async function areCurrent(
+  kept: ReadonlyMap<string, KeptAsset>,
+  parts: ReadParts,
+  options: ReadOptions,
+): Promise<(id: string) => boolean> {
+  const uris = Array.from(kept.values(), ({ uri }) => uri);
+  const fungible = Array.from(kept).flatMap(([id, { isFungible }]) => (isFungible ? [id] : []));
+  const [known, dollars] = await readFacts(uris, fungible, parts, options);
+  return (id) => {
+    const { uri, document, dollars: price } = kept.get(id)!;
+    return document === (known.get(uri) ?? null) && price === (dollars.get(id) ?? null);
+  };
+}
+
+type Facts = readonly [documents: ReadonlyMap<string, unknown>, dollars: ReadonlyMap<string, number | null>];
+
+function readFacts(
+  uris: readonly string[],
+  fungible: readonly string[],
+  { documents, prices, documentWaitMs }: ReadParts,
+  { dialect }: ReadOptions,
+): Promise<Facts> {
+  const hasDocuments = documents !== undefined && uris.length > 0;
+  const hasPrices = dialect === 'hosted' && prices !== undefined && fungible.length > 0;
+  return Promise.all([
+    hasDocuments ? documents.read(uris, documentWaitMs) : new Map<string, unknown>(),
+    hasPrices ? prices.prices(fungible) : new Map<string, number | null>(),
   ]);
+}
+
+async function showFound<T extends ToShow>(
+  found: readonly Found[],
+  items: readonly T[],
+  view: KeptView | null,
+  parts: ReadParts,
+  options: ReadOptions,
+): Promise<ReadonlyMap<string, AssetText>> {
+  const { source } = parts;
+  const uris = found.map(uriOf);
+  const fungible = found.filter(isFungible).map(idOf);
+  const [known, dollars] = await readFacts(uris, fungible, parts, options);
   const assets = new Map<string, Asset>();
   found.forEach((one, at) => {
-    const document = known.get(uris[at] ?? '') ?? null;
-    const asset = assetOf(one, document, source.slot, options);
+    const asset = assetOf(one, known.get(uris[at] ?? '') ?? null, source.slot, options);
     if (asset !== null) assets.set(asset.id, withPrice(asset, dollars.get(asset.id) ?? null));
   });
-  return options.showCollectionMetadata ? withCollections(assets, parts) : assets;
+  const shown = options.showCollectionMetadata ? await withCollections(assets, parts) : assets;
+  const listings = new Map(items.map(({ id, listing }) => [id, listing]));
+  const texts = new Map<string, AssetText>();
+  found.forEach((one, at) => {
+    const [id, uri] = [idOf(one), uris[at] ?? ''];
+    const asset = shown.get(id);
+    if (asset === undefined) return;
+    const { last_indexed_slot: slot, ...rest } = asset;
+    const body = stringify(rest).slice(0, -1);
+    texts.set(id, new AssetText(id, body, slot));
+    if (view === null || !isStored(one, source)) return;
+    const facts = { document: known.get(uri) ?? null, dollars: dollars.get(id) ?? null };
+    const kept = { body, isFungible: isFungible(one), uri, ...facts };
+    view.keep(id, howOf(options, listings.get(id)), kept, groupOf(one));
+  });
+  return texts;
 }
+
+/** Whether all accounts of an asset are those of the index. */
+function isStored(found: Found, source: AccountSource): boolean {
+  if (found.kind === 'leaf') return false;
+  const id = idOf(found);
+  const group = groupOf(found);
+  const { metadata, edition } = found.kind === 'mint' ? source.places(id) : { metadata: id, edition: id };
+  const holder = found.kind === 'mint' ? found.accounts.holder?.address : undefined;
+  return [id, metadata, edition, holder ?? id, group ?? id].every((address) => source.isStored(address));
+}
+
+const groupOf = (found: Found): string | null =>
+  found.kind === 'core' && found.asset?.updateAuthority.kind === 'collection'
+    ? found.asset.updateAuthority.address
+    : null;
+
+/** A token, of which there may be many. */
+export const isFungible = (found: Found): boolean => found.kind === 'mint' && !needsHolder(found.accounts);
 
 /** An asset in its tree has no account, so only those that may have left it are looked for among the accounts. */
 async function find(

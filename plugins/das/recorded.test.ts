@@ -48,7 +48,7 @@ async function recordedIndex(t: TestContext, source: AccountSource, kind: Follow
   await jobs.follow({ [kind]: [key] });
   await store.write(async ({ db }) => void (await db.updateTable('das_state').set({ slot: NEWEST_SLOT }).execute()));
   assert.equal(await fill(parts, { kind, key }, new AbortController().signal), 'done');
-  return createAssetIndex(store);
+  return createAssetIndex(store, 1_000_000);
 }
 
 /** At or above that of every recorded account. */
@@ -106,7 +106,7 @@ suite('recorded assets, from accounts', { skip: skipWithoutFixtures }, () => {
         const ids = (params['ids'] ?? [params['id']]) as string[];
         const { assets: found } = await readAssets(
           ids,
-          { source, compressed: undefined, documents: undefined, prices: undefined, documentWaitMs: 0 },
+          { source, index: null, compressed: undefined, documents: undefined, prices: undefined, documentWaitMs: 0 },
           {
             dialect: 'metaplex',
             // The later branch of the reference shows `token_info` always, as the hosted API does.

@@ -31,6 +31,8 @@ export interface AccountSource {
   readonly slot: number;
   /** The slot that this account was read at last; 0 if it was not. */
   slotOf(address: string): number;
+  /** Whether all that it answered of this account or mint is stored in the index. */
+  isStored(address: string): boolean;
 }
 
 /** Bytes at a place, or the size of an account. */
@@ -197,6 +199,7 @@ export function createSource(
       return slot;
     },
     slotOf: (address) => readAt.get(address) ?? 0,
+    isStored: () => false,
     places: placesOf,
     async accounts(keys) {
       const distinct = [...new Set(keys)];

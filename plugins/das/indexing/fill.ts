@@ -28,7 +28,7 @@ import {
   programName,
   readListed,
 } from './tables.ts';
-import { keepRechecks, removeAssets, writeReads } from './write.ts';
+import { keepRechecks, noteChanges, removeAssets, writeReads } from './write.ts';
 
 const JOB_KIND = 'das.fill';
 /** Assets that are read and written at once. */
@@ -390,6 +390,10 @@ async function sweepAccounts(tx: StoreTx, above: Uint8Array): Promise<Uint8Array
       ),
     )
     .execute();
+  await noteChanges(
+    tx,
+    left.flatMap(({ asset }) => asset ?? []),
+  );
   return rows.at(-1)?.address ?? null;
 }
 

@@ -6,6 +6,7 @@ import type { RawAccount } from '../../../src/solana/accounts/decoded.ts';
 import { decodeTokenAccount } from '../../../src/solana/accounts/token.ts';
 import { CORE_PROGRAM, METADATA_PROGRAM } from '../../../src/solana/addresses.ts';
 import { type AccountSource, type KeyedAccount, mostHeld, placesOf } from '../source.ts';
+import { createKeptAssets, type KeptAssets } from './kept.ts';
 import {
   type AccountRow,
   type AssetRow,
@@ -107,6 +108,7 @@ const nobody = (): never => {
 export function createStoredSource({ db, dialect, others, book, isReady }: StoredParts): StoredSource {
   const asked = new Set<string>();
   const lacking = new Set<string>();
+  const foreign = new Set<string>();
   const assets = new Map<string, AssetRow>();
   /** Amounts of the stored accounts of mints. */
   const holders = new Map<string, Map<string, bigint>>();
@@ -198,6 +200,7 @@ export function createStoredSource({ db, dialect, others, book, isReady }: Store
   return {
     asked,
     lacking,
+    isStored: (address) => !foreign.has(address),
     async accounts(keys) {
       const found = new Map<string, RawAccount | null>();
       for (const key of keys) {
@@ -214,6 +217,7 @@ export function createStoredSource({ db, dialect, others, book, isReady }: Store
       else
         for (const [key, account] of await others.accounts(missing)) {
           found.set(key, account);
+          foreign.add(key);
           book?.note(key, { account, slot: others.slotOf(key) });
         }
       return found;
@@ -237,6 +241,7 @@ export function createStoredSource({ db, dialect, others, book, isReady }: Store
         if (book === undefined || !isNoMint(error)) throw error;
         return null;
       });
+      foreign.add(mint);
       book?.asked.add(mint);
       // What is stored of it may be older than the answer.
       if (address !== null && book !== undefined)
@@ -246,7 +251,9 @@ export function createStoredSource({ db, dialect, others, book, isReady }: Store
     },
     async ofOwner(owner) {
       if (others === null || (await isReady?.('owner', owner)) === true) return await listed('token_owner', owner);
-      return await others.ofOwner(owner);
+      const held = await others.ofOwner(owner);
+      for (const { address } of held) foreign.add(address);
+      return held;
     },
     async ofMint(mint, program) {
       if (others === null || (await isReady?.('mint', mint)) === true) return await listed('asset', mint);
@@ -308,12 +315,15 @@ export interface AssetIndex {
   slotsOf(ids: readonly string[]): Promise<ReadonlyMap<string, { readonly created: number; readonly updated: number }>>;
   /** Accounts of the index, and of `others` for all that is not stored. */
   source(others: AccountSource): AccountSource;
+  /** Assets as they were shown. */
+  readonly kept: KeptAssets;
   /** The newest indexed block. */
   slot(): Promise<number>;
 }
 
-export function createAssetIndex({ read, dialect }: Pick<Store, 'read' | 'dialect'>): AssetIndex {
-  const db = read as Db;
+export function createAssetIndex(store: Pick<Store, 'read' | 'dialect' | 'version'>, keptBytes: number): AssetIndex {
+  const { dialect } = store;
+  const db = store.read as Db;
 
   async function stateOf(kind: FollowKind, key: string): Promise<'ready' | 'filling' | null> {
     const rows = await db
@@ -365,6 +375,7 @@ export function createAssetIndex({ read, dialect }: Pick<Store, 'read' | 'dialec
       return new Map(rows.map(({ id, created, updated }) => [encode32(id), { created, updated }]));
     },
     source: (others) => createStoredSource({ db, dialect, others, isReady }),
+    kept: createKeptAssets(store, keptBytes),
     slot: async () => (await readState(db)).slot ?? 0,
   };
 }

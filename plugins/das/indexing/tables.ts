@@ -53,14 +53,19 @@ export interface Tables {
   das_followed: FollowedRow;
   /**
    * One row. `slot`: the newest indexed block. `version` changes with everything that is written besides blocks. Accounts that were read below
-   * `current_from` may have changed in blocks that were passed over.
+   * `current_from` may have changed in blocks that were passed over. `revision` counts what `das_changes` says.
    */
-  das_state: { id: number; slot: number | null; version: number; current_from: number };
+  das_state: { id: number; slot: number | null; version: number; current_from: number; revision: number };
+  /** Assets of which a write changed accounts, one id after the other; those of the last `KEPT_CHANGES` writes. */
+  das_changes: { revision: number; ids: Uint8Array };
   /** What a block changed, or accounts that were read between blocks at this slot: JSON. */
   das_undo: { slot: number; part: number; body: string };
 }
 
 export type Db = Queries<Tables>;
+
+/** A reader that is further behind takes everything for changed. */
+export const KEPT_CHANGES = 512;
 
 /** Kinds of lists. */
 export const LIST = { owner: 1, group: 2, creator: 3, authority: 4 } as const;
@@ -150,8 +155,9 @@ async function createTables(tx: StoreTx): Promise<void> {
     sql`CREATE TABLE das_followed (
       kind TEXT NOT NULL, key ${blob} NOT NULL, state TEXT NOT NULL, parent ${blob}, PRIMARY KEY (kind, key))`,
     sql`CREATE TABLE das_state (
-      id ${int} PRIMARY KEY, slot ${int}, version ${int} NOT NULL, current_from ${int} NOT NULL)`,
-    sql`INSERT INTO das_state (id, slot, version, current_from) VALUES (1, NULL, 0, 1)`,
+      id ${int} PRIMARY KEY, slot ${int}, version ${int} NOT NULL, current_from ${int} NOT NULL, revision ${int} NOT NULL)`,
+    sql`INSERT INTO das_state (id, slot, version, current_from, revision) VALUES (1, NULL, 0, 1, 0)`,
+    sql`CREATE TABLE das_changes (revision ${int} PRIMARY KEY, ids ${blob} NOT NULL)`,
     sql`CREATE TABLE das_undo (slot ${int} NOT NULL, part ${int} NOT NULL, body TEXT NOT NULL, PRIMARY KEY (slot, part))`,
   ];
   for (const statement of statements) await statement.execute(tx.db);

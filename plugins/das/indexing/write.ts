@@ -13,6 +13,7 @@ import {
   type AssetRow,
   type Db,
   FLAG,
+  KEPT_CHANGES,
   LIST,
   type Listed,
   pack,
@@ -89,6 +90,7 @@ export async function writeReads(tx: StoreTx, writing: Writing): Promise<Before>
   await putAccounts(tx, changed);
   const ids = new Set([...writing.ids, ...touched]);
   const assets = await derive(tx, ids, touched, writing);
+  await noteChanges(tx, [...ids].map(bytesOf));
   return {
     accounts: Array.from(changed.keys(), (address) => [bytesOf(address), before.get(address) ?? null] as const),
     assets,
@@ -168,6 +170,27 @@ async function putAssets(
 export async function removeAssets(tx: StoreTx, assets: readonly AssetRow[]): Promise<void> {
   const keyed = assets.map((row) => [encode32(row.id), row] as const);
   await putAssets(tx, new Map(keyed), new Map(keyed.map(([id]) => [id, null])));
+  await noteChanges(
+    tx,
+    assets.map(({ id }) => id),
+  );
+}
+
+/** What is kept in memory of these assets is no longer valid. */
+export async function noteChanges(tx: StoreTx, ids: readonly Uint8Array[]): Promise<void> {
+  if (ids.length === 0) return;
+  const db = tx.db as Db;
+  const { revision } = await db
+    .updateTable('das_state')
+    .set((eb) => ({ revision: eb('revision', '+', 1) }))
+    .where('id', '=', 1)
+    .returning('revision')
+    .executeTakeFirstOrThrow();
+  await tx.insertMany('das_changes', ['revision', 'ids'], [[revision, Buffer.concat(ids)]]);
+  await db
+    .deleteFrom('das_changes')
+    .where('revision', '<=', revision - KEPT_CHANGES)
+    .execute();
 }
 
 /** Lists assets by what their stored accounts are. What is not known yet of one is read before the next block. */
@@ -350,4 +373,6 @@ async function restore(tx: StoreTx, { accounts, assets }: BlockUndo): Promise<vo
   const ids = assets.map(([key]) => key);
   const now = new Map((await assetRows(tx.db as Db, tx.dialect, ids)).map((row) => [encode32(row.id), row]));
   await putAssets(tx, now, new Map(assets.map(([key, row]) => [key, unplain<AssetRow>(row)])));
+  const others = accounts.flatMap(([, row]) => unplain<AccountRow>(row)?.asset ?? []);
+  await noteChanges(tx, [...ids.map(bytesOf), ...others]);
 }
