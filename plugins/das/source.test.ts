@@ -1,9 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Value } from '@sinclair/typebox/value';
+import { encode32 } from '../../src/lib/base58.ts';
 import { type ChainReader, CodedError } from '../../src/plugin/plugin.ts';
+import { metadataPlaces } from '../../src/solana/addresses.ts';
+import { createSfc32 } from '../../test/helpers/sfc32.ts';
 import { type DasConfig, dasConfig } from './config.ts';
-import { createLackedMethods, createSource, mostHeld } from './source.ts';
+import { bumpsOf } from './indexing/stored.ts';
+import { createLackedMethods, createSource, mostHeld, placesOf } from './source.ts';
 
 test('unknown ids cost one upstream call, and none for a while after an upstream had no such method', async () => {
   const calls: string[] = [];
@@ -44,6 +48,18 @@ test('the owner of an asset holds most of it, and of equal amounts the highest a
     assert.equal(mostHeld(accounts.map((address) => [address, 2n])), high);
   assert.equal(mostHeld([[low, 3n] as const, [high, 2n] as const]), low);
   assert.equal(mostHeld([[low, 0n]]), null);
+});
+
+test('two bumps are enough for the addresses of metadata and edition of any mint', () => {
+  const random = createSfc32(31);
+  const seen = new Set<number>();
+  for (let made = 0; made < 200; made += 1) {
+    const mint = encode32(random.fill(new Uint8Array(32)));
+    const bumps = bumpsOf(mint, placesOf(mint));
+    seen.add(bumps);
+    assert.deepEqual(metadataPlaces(mint, bumps), placesOf(mint), mint);
+  }
+  assert.ok(seen.size > 4, 'each bump but the highest is as likely as half of the one above');
 });
 
 test('an answer of an older slot than was asked for is refused', async () => {

@@ -1,5 +1,7 @@
 import { createHash } from 'node:crypto';
 import { decode32, encode32 } from '../lib/base58.ts';
+import { equalBytes } from '../lib/equal-bytes.ts';
+import { lazy } from '../lib/lru.ts';
 
 /** Base58 ids of programs and of keys with a special meaning. */
 export const SYSTEM_PROGRAM = '11111111111111111111111111111111';
@@ -23,12 +25,16 @@ export function knownKey(text: string): Uint8Array {
 /** The address that a program derives from seeds, without a private key, as 32 bytes. Throws RangeError when none exists. */
 export function programAddress(seeds: readonly Uint8Array[], program: Uint8Array): Uint8Array {
   for (let bump = HIGHEST_BUMP; bump >= 0; bump -= 1) {
-    const hash = createHash('sha256');
-    for (const seed of seeds) hash.update(seed);
-    const address = hash.update(Uint8Array.of(bump)).update(program).update('ProgramDerivedAddress').digest();
+    const address = addressAtBump(seeds, program, bump);
     if (!isOnCurve(address)) return Uint8Array.from(address);
   }
   throw new RangeError('all bumps lead to points of the curve');
+}
+
+function addressAtBump(seeds: readonly Uint8Array[], program: Uint8Array, bump: number): Uint8Array {
+  const hash = createHash('sha256');
+  for (const seed of seeds) hash.update(seed);
+  return hash.update(Uint8Array.of(bump)).update(program).update('ProgramDerivedAddress').digest();
 }
 
 /** The same with keys in base58: seeds are UTF-8 texts or bytes. */
@@ -88,6 +94,36 @@ export function metadataAddress(mint: string): string {
 /** The edition account of a mint, original or print. Base58. */
 export function editionAddress(mint: string): string {
   return programAddressText(['metadata', knownKey(METADATA_PROGRAM), knownKey(mint), 'edition'], METADATA_PROGRAM);
+}
+
+const placeSeeds = lazy(() => {
+  const [text, program, edition] = [Buffer.from('metadata'), knownKey(METADATA_PROGRAM), Buffer.from('edition')];
+  return {
+    program,
+    metadata: (mint: Uint8Array) => [text, program, mint],
+    edition: (mint: Uint8Array) => [text, program, mint, edition],
+  };
+});
+
+/** The bumps of the metadata and the edition of a mint, as one number of 16 bits. Keys are 32 bytes. */
+export function metadataBumps(mint: Uint8Array, places: { metadata: Uint8Array; edition: Uint8Array }): number {
+  const { program, metadata, edition } = placeSeeds();
+  const bumpOf = (seeds: readonly Uint8Array[], address: Uint8Array): number => {
+    let bump = HIGHEST_BUMP;
+    while (bump > 0 && !equalBytes(addressAtBump(seeds, program, bump), address)) bump -= 1;
+    return bump;
+  };
+  return bumpOf(metadata(mint), places.metadata) * 256 + bumpOf(edition(mint), places.edition);
+}
+
+/** Metadata and edition of a mint whose bumps are known: without looking at the curve, which takes most of the time. Base58. */
+export function metadataPlaces(mint: string, bumps: number): { readonly metadata: string; readonly edition: string } {
+  const { program, metadata, edition } = placeSeeds();
+  const key = knownKey(mint);
+  return {
+    metadata: encode32(addressAtBump(metadata(key), program, bumps >> 8)),
+    edition: encode32(addressAtBump(edition(key), program, bumps & 255)),
+  };
 }
 
 /** The record of a programmable NFT in one token account. Base58. */

@@ -14,17 +14,26 @@ import type { Outbox } from '../../../src/ports/outbox.ts';
 import { backoffMs } from '../../../src/runtime/backoff.ts';
 import { CORE_KEY } from '../../../src/solana/accounts/core.ts';
 import { decodeTokenAccount } from '../../../src/solana/accounts/token.ts';
-import { CORE_PROGRAM, METADATA_PROGRAM, TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../../src/solana/addresses.ts';
+import {
+  CORE_PROGRAM,
+  METADATA_PROGRAM,
+  metadataPlaces,
+  TOKEN_2022_PROGRAM,
+  TOKEN_PROGRAM,
+} from '../../../src/solana/addresses.ts';
 import { type AccountFilter, type AccountSource, placesOf } from '../source.ts';
 import { closeOver, type FollowedSets, readFollowed } from './processor.ts';
-import { accountRows, assetRows, bytesOf, createReadBook, createStoredSource, readState } from './stored.ts';
+import { accountRows, assetRows, bumpsOf, bytesOf, createReadBook, createStoredSource, readState } from './stored.ts';
 import {
   type AssetRow,
   type Db,
   FLAG,
   FOLLOW_KINDS,
   type FollowKind,
+  hexOf,
   LIST,
+  listKey,
+  listKeys,
   programName,
   readListed,
 } from './tables.ts';
@@ -126,7 +135,7 @@ async function listedIds(db: Db, kind: FollowKind, key: string): Promise<string[
     .selectFrom('das_rows')
     .select('id')
     .where('kind', '=', list[kind])
-    .where('key', '=', bytesOf(key))
+    .where('key', '=', listKey(bytesOf(key)))
     .execute();
   return rows.map(({ id }) => encode32(id));
 }
@@ -298,7 +307,10 @@ async function register({ store }: FillParts, ids: readonly string[]): Promise<n
   const empty = new Uint8Array();
   return await store.write(async (tx) => {
     const { slot } = await lockState(tx);
-    const places = ids.map((id) => ({ id: bytesOf(id), ...placesOf(id) }));
+    const places = ids.map((key) => {
+      const found = placesOf(key);
+      return { id: bytesOf(key), ...found, bumps: bumpsOf(key, found) };
+    });
     const accounts = places.flatMap(({ id, metadata, edition }) =>
       [id, bytesOf(metadata), bytesOf(edition)].map((address) => [address, 0, id, 0, empty, null, null]),
     );
@@ -310,8 +322,8 @@ async function register({ store }: FillParts, ids: readonly string[]): Promise<n
     );
     await tx.insertMany(
       'das_assets',
-      ['id', 'metadata', 'edition', 'wants_holder', 'created', 'updated', 'listed'],
-      places.map(({ id, metadata, edition }) => [id, bytesOf(metadata), bytesOf(edition), 1, 0, 0, empty]),
+      ['id', 'bumps', 'wants_holder', 'created', 'updated', 'listed'],
+      places.map(({ id, bumps }) => [id, bumps, 1, 0, 0, empty]),
       'ignore',
     );
     return slot ?? 0;
@@ -363,7 +375,7 @@ async function sweepAssets(tx: StoreTx, above: Uint8Array): Promise<Uint8Array |
 async function sweepAccounts(tx: StoreTx, above: Uint8Array): Promise<Uint8Array | null> {
   const db = tx.db as Db;
   const { version } = await lockState(tx);
-  const { owner } = await readFollowed(db, version);
+  const owners = listKeys((await readFollowed(db, version)).owner);
   const rows = await db
     .selectFrom('das_accounts')
     .select(['address', 'asset', 'token_owner'])
@@ -378,7 +390,7 @@ async function sweepAccounts(tx: StoreTx, above: Uint8Array): Promise<Uint8Array
   // What is yet to be read has no asset either.
   const left = rows.filter(
     ({ asset, token_owner }) =>
-      asset !== null && !known.has(encode32(asset)) && !(token_owner !== null && owner.has(encode32(token_owner))),
+      asset !== null && !known.has(encode32(asset)) && !(token_owner !== null && owners.has(hexOf(token_owner))),
   );
   await db
     .deleteFrom('das_accounts')
@@ -401,10 +413,9 @@ async function neededOf(tx: StoreTx, rows: readonly AssetRow[], followed: Follow
   if (rows.length === 0) return new Set();
   const db = tx.db as Db;
   const ids = rows.map(({ id }) => id);
+  const lists = new Map(Array.from(LISTED_AS, ([kind, follow]) => [kind, listKeys(followed[follow])]));
   const isListed = (row: AssetRow) =>
-    readListed(row.listed).some(
-      ({ kind, key }) => LISTED_AS[kind] !== undefined && followed[LISTED_AS[kind]].has(encode32(key)),
-    );
+    readListed(row.listed).some(({ kind, key }) => lists.get(kind)?.has(hexOf(key)) === true);
   const named = rows.filter((row) => {
     const id = encode32(row.id);
     return followed.mint.has(id) || followed.collection.has(id) || isListed(row);
@@ -419,7 +430,9 @@ async function neededOf(tx: StoreTx, rows: readonly AssetRow[], followed: Follow
           .where('token_owner', 'is not', null)
           .where(inBytes(tx.dialect, 'asset', ids))
           .execute();
-  const places = rows.flatMap(({ id, metadata }) => [id, metadata]).filter((one) => one !== null);
+  const places = rows.flatMap(({ id, bumps }) =>
+    bumps === null ? [id] : [id, bytesOf(metadataPlaces(encode32(id), bumps).metadata)],
+  );
   const accounts =
     followed.program.size === 0
       ? []
@@ -431,7 +444,7 @@ async function neededOf(tx: StoreTx, rows: readonly AssetRow[], followed: Follow
   const needed = [
     ...named.map(({ id }) => id),
     ...groups,
-    ...held.flatMap(({ asset, token_owner }) => (followed.owner.has(encode32(token_owner!)) ? asset! : [])),
+    ...held.flatMap(({ asset, token_owner }) => (lists.get(LIST.owner)?.has(hexOf(token_owner!)) ? asset! : [])),
     ...accounts.flatMap(({ asset, program }) => (followed.program.has(programName(program) ?? '') ? asset! : [])),
   ];
   return new Set(needed.map((id) => encode32(id)));
@@ -445,15 +458,19 @@ async function coreGroupsOf(tx: StoreTx, keys: readonly Uint8Array[]): Promise<U
     .select('key')
     .distinct()
     .where('kind', '=', LIST.group)
-    .where(inBytes(tx.dialect, 'key', keys))
+    .where(inBytes(tx.dialect, 'key', keys.map(listKey)))
     .where(sql<boolean>`flags & ${FLAG.core} <> 0`)
     .execute();
-  return rows.map(({ key }) => key);
+  const found = new Set(rows.map(({ key }) => hexOf(key)));
+  return keys.filter((key) => found.has(hexOf(listKey(key))));
 }
 
-const LISTED_AS: Readonly<Record<number, FollowKind>> = {
-  ...{ [LIST.group]: 'collection', [LIST.creator]: 'creator', [LIST.authority]: 'authority', [LIST.owner]: 'owner' },
-};
+const LISTED_AS: ReadonlyMap<number, FollowKind> = new Map([
+  [LIST.group, 'collection'],
+  [LIST.creator, 'creator'],
+  [LIST.authority, 'authority'],
+  [LIST.owner, 'owner'],
+]);
 
 interface FillJobs {
   readonly kind: JobKind;

@@ -25,7 +25,7 @@ import { isWritableAt } from '../../../src/solana/idl/parse-transaction.ts';
 import { type Found, findAccounts } from '../read-assets.ts';
 import type { AccountSource } from '../source.ts';
 import { accountRows, bytesOf, createReadBook, createStoredSource, type ReadBook, readState } from './stored.ts';
-import { type AccountRow, type Db, FLAG, type FollowKind, LIST, readListed } from './tables.ts';
+import { type AccountRow, type Db, FLAG, type FollowKind, hexOf, LIST, listKeys, readListed } from './tables.ts';
 import { keepUndo, recheck, revertBlock, writeReads } from './write.ts';
 
 /** What is followed, by kind, in base58. */
@@ -279,11 +279,14 @@ export function createDasProcessor({ store, source: sourceAt, fill }: ProcessorP
       .select(['id', 'listed'])
       .where(inBytes(tx.dialect, 'id', ids))
       .execute();
+    const authorities = listKeys(authority);
     const added: [string, Uint8Array, string, Uint8Array][] = [];
     for (const { id, listed } of rows)
-      for (const { kind, key, flags } of readListed(listed))
-        if (kind === LIST.authority && (flags & FLAG.coreCollection) !== 0 && authority.has(encode32(key)))
-          added.push(['collection', id, 'filling', Buffer.from(key)]);
+      for (const { kind, key, flags } of readListed(listed)) {
+        const parent = authorities.get(hexOf(key));
+        if (kind === LIST.authority && (flags & FLAG.coreCollection) !== 0 && parent !== undefined)
+          added.push(['collection', id, 'filling', bytesOf(parent)]);
+      }
     return (await tx.insertMany('das_followed', ['kind', 'key', 'state', 'parent'], added, 'ignore')) > 0;
   }
 

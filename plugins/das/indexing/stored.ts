@@ -4,8 +4,8 @@ import { inBytes } from '../../../src/lib/in-list.ts';
 import { CodedError, RpcError, type Store } from '../../../src/plugin/plugin.ts';
 import type { RawAccount } from '../../../src/solana/accounts/decoded.ts';
 import { decodeTokenAccount } from '../../../src/solana/accounts/token.ts';
-import { CORE_PROGRAM, METADATA_PROGRAM } from '../../../src/solana/addresses.ts';
-import { type AccountSource, type KeyedAccount, mostHeld, placesOf } from '../source.ts';
+import { CORE_PROGRAM, METADATA_PROGRAM, metadataBumps, metadataPlaces } from '../../../src/solana/addresses.ts';
+import { type AccountSource, type AssetPlaces, type KeyedAccount, mostHeld, placesOf } from '../source.ts';
 import { createKeptAssets, type KeptAssets } from './kept.ts';
 import {
   type AccountRow,
@@ -14,6 +14,7 @@ import {
   FLAG,
   type FollowKind,
   LIST,
+  listKey,
   programName,
   type Tables,
   unpack,
@@ -26,6 +27,9 @@ export interface Read {
 }
 
 export const bytesOf = (key: string): Uint8Array => decode32(key) as Uint8Array;
+
+export const bumpsOf = (mint: string, { metadata, edition }: AssetPlaces): number =>
+  metadataBumps(bytesOf(mint), { metadata: bytesOf(metadata), edition: bytesOf(edition) });
 
 export async function readState(db: Db): Promise<Tables['das_state']> {
   return await db.selectFrom('das_state').selectAll().where('id', '=', 1).executeTakeFirstOrThrow();
@@ -110,6 +114,7 @@ export function createStoredSource({ db, dialect, others, book, isReady }: Store
   const lacking = new Set<string>();
   const foreign = new Set<string>();
   const assets = new Map<string, AssetRow>();
+  const places = new Map<string, AssetPlaces>();
   /** Amounts of the stored accounts of mints. */
   const holders = new Map<string, Map<string, bigint>>();
   let state: Promise<Tables['das_state']> | null = null;
@@ -188,7 +193,7 @@ export function createStoredSource({ db, dialect, others, book, isReady }: Store
       .selectFrom('das_accounts')
       .selectAll()
       .where('token_owner', 'is not', null)
-      .where(column, '=', bytesOf(key))
+      .where(column, '=', column === 'asset' ? bytesOf(key) : listKey(bytesOf(key)))
       .where('slot', '>=', from)
       .execute();
     return rows.flatMap((row) => {
@@ -260,9 +265,12 @@ export function createStoredSource({ db, dialect, others, book, isReady }: Store
       return await others.ofMint(mint, program);
     },
     places(mint) {
-      const row = assets.get(mint);
-      if (row?.metadata == null || row.edition === null) return placesOf(mint);
-      return { metadata: encode32(row.metadata), edition: encode32(row.edition) };
+      let found = places.get(mint);
+      if (found !== undefined) return found;
+      const bumps = assets.get(mint)?.bumps ?? null;
+      found = bumps === null ? placesOf(mint) : metadataPlaces(mint, bumps);
+      places.set(mint, found);
+      return found;
     },
     get slot() {
       const other = others?.slot ?? 0;
@@ -350,14 +358,27 @@ export function createAssetIndex(store: Pick<Store, 'read' | 'dialect' | 'versio
 
   const isReady = async (kind: FollowKind, key: string) => (await stateOf(kind, key)) === 'ready';
 
+  /** List keys of the Core collections of an authority. */
+  async function coreCollectionsOf(authority: Uint8Array): Promise<Uint8Array[]> {
+    const rows = await db
+      .selectFrom('das_rows')
+      .select('id')
+      .where('kind', '=', LIST.authority)
+      .where('key', '=', authority)
+      .where(sql<boolean>`flags & ${FLAG.coreCollection} <> 0`)
+      .execute();
+    return rows.map(({ id }) => listKey(id));
+  }
+
   return {
     stateOf,
     async list(kind, key, { most, isDescending = false, above = null, below = null, without = 0, having = 0 }) {
-      const bytes = bytesOf(key);
+      const bytes = listKey(bytesOf(key));
       const own = sql`select id, flags from das_rows where kind = ${kind} and key = ${bytes}`;
       // Core assets have the authority of their collection.
-      const inherited = sql`union select r.id, r.flags from das_rows c join das_rows r on r.kind = ${LIST.group} and r.key = c.id
-        where c.kind = ${kind} and c.key = ${bytes} and c.flags & ${FLAG.coreCollection} <> 0 and r.flags & ${FLAG.core} <> 0`;
+      const groups = kind === LIST.authority ? await coreCollectionsOf(bytes) : [];
+      const inherited = sql`union select id, flags from das_rows
+        where kind = ${LIST.group} and ${inBytes(dialect, 'key', groups)} and flags & ${FLAG.core} <> 0`;
       const wanted = [
         ...(above === null ? [] : [sql`id > ${above}`]),
         ...(below === null ? [] : [sql`id < ${below}`]),
@@ -365,7 +386,7 @@ export function createAssetIndex(store: Pick<Store, 'read' | 'dialect' | 'versio
         ...(having === 0 ? [] : [sql`flags & ${having} <> 0`]),
       ];
       const { rows } = await sql<{ id: Uint8Array }>`select id from
-        (${own} ${kind === LIST.authority ? inherited : sql``}) as l
+        (${own} ${groups.length > 0 ? inherited : sql``}) as l
         ${wanted.length === 0 ? sql`` : sql`where ${sql.join(wanted, sql` and `)}`}
         order by id ${isDescending ? sql`desc` : sql`asc`} limit ${most}`.execute(db);
       return rows.map(({ id }) => encode32(id));

@@ -1,4 +1,6 @@
+import { createHash } from 'node:crypto';
 import { sql } from 'kysely';
+import { decode32 } from '../../../src/lib/base58.ts';
 import type { Migration, Queries, StoreTx } from '../../../src/ports/store.ts';
 import { CORE_PROGRAM, METADATA_PROGRAM, TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../../src/solana/addresses.ts';
 
@@ -13,7 +15,7 @@ export interface AccountRow {
   program: number;
   /** Packed, see `pack`. */
   data: Uint8Array;
-  /** Of a token account. */
+  /** Of a token account: the `listKey` of its owner. */
   token_owner: Uint8Array | null;
   /** It has to be read again when a block at or above this slot is indexed. */
   recheck: number | null;
@@ -21,9 +23,8 @@ export interface AccountRow {
 
 export interface AssetRow {
   id: Uint8Array;
-  /** Addresses of the metadata and the edition of a mint; null for Core. */
-  metadata: Uint8Array | null;
-  edition: Uint8Array | null;
+  /** Of the addresses of the metadata and the edition of a mint, see `metadataBumps`; null for Core. */
+  bumps: number | null;
   /** Whether the token account that holds it belongs to it. */
   wants_holder: number;
   /** Slots of the block that brought it, or of its first reading, and of its last change. */
@@ -49,6 +50,7 @@ export interface FollowedRow {
 export interface Tables {
   das_accounts: AccountRow;
   das_assets: AssetRow;
+  /** `key`: see `listKey`. */
   das_rows: { kind: number; key: Uint8Array; id: Uint8Array; flags: number };
   das_followed: FollowedRow;
   /**
@@ -77,13 +79,27 @@ const PROGRAMS = [TOKEN_PROGRAM, TOKEN_2022_PROGRAM, METADATA_PROGRAM, CORE_PROG
 export const programOf = (owner: string): number => (PROGRAMS as readonly string[]).indexOf(owner) + 1;
 export const programName = (number: number): string | null => PROGRAMS[number - 1] ?? null;
 
+const LIST_KEY_BYTES = 12;
+
+/** What a list is stored under: a digest of its key, which is in the row of each of its assets. No other key is known to have the same one. */
+export const listKey = (key: Uint8Array): Uint8Array =>
+  createHash('sha256').update(key).digest().subarray(0, LIST_KEY_BYTES);
+
+/** List keys of base58 keys, as hexadecimal text. */
+export const listKeys = (keys: Iterable<string>): ReadonlyMap<string, string> =>
+  new Map(Array.from(keys, (key) => [hexOf(listKey(decode32(key) as Uint8Array)), key]));
+
+export const hexOf = (bytes: Uint8Array): string =>
+  Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('hex');
+
 export interface Listed {
   readonly kind: number;
   readonly flags: number;
+  /** See `listKey`. */
   readonly key: Uint8Array;
 }
 
-const LISTED_BYTES = 34;
+const LISTED_BYTES = 2 + LIST_KEY_BYTES;
 
 export function packListed(rows: readonly Listed[]): Uint8Array {
   const bytes = new Uint8Array(rows.length * LISTED_BYTES);
@@ -147,7 +163,7 @@ async function createTables(tx: StoreTx): Promise<void> {
     sql`CREATE INDEX das_accounts_of_owner ON das_accounts (token_owner) WHERE token_owner IS NOT NULL`,
     sql`CREATE INDEX das_accounts_recheck ON das_accounts (recheck) WHERE recheck IS NOT NULL`,
     sql`CREATE TABLE das_assets (
-      id ${blob} PRIMARY KEY, metadata ${blob}, edition ${blob}, wants_holder ${int} NOT NULL, created ${int} NOT NULL,
+      id ${blob} PRIMARY KEY, bumps ${int}, wants_holder ${int} NOT NULL, created ${int} NOT NULL,
       updated ${int} NOT NULL, listed ${blob} NOT NULL)${clustered}`,
     sql`CREATE TABLE das_rows (
       kind ${int} NOT NULL, key ${blob} NOT NULL, id ${blob} NOT NULL, flags ${int} NOT NULL,

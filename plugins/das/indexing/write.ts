@@ -7,7 +7,7 @@ import { decodeMint, decodeTokenAccount } from '../../../src/solana/accounts/tok
 import { CORE_PROGRAM, SYSTEM_PROGRAM } from '../../../src/solana/addresses.ts';
 import { type Asset, needsHolder } from '../../../src/solana/assets/asset.ts';
 import { assetOf, type Found, findAccounts, idOf, type ReadOptions } from '../read-assets.ts';
-import { accountRows, assetRows, bytesOf, createStoredSource, type ReadBook } from './stored.ts';
+import { accountRows, assetRows, bumpsOf, bytesOf, createStoredSource, type ReadBook } from './stored.ts';
 import {
   type AccountRow,
   type AssetRow,
@@ -16,6 +16,7 @@ import {
   KEPT_CHANGES,
   LIST,
   type Listed,
+  listKey,
   pack,
   packListed,
   programOf,
@@ -83,7 +84,7 @@ export async function writeReads(tx: StoreTx, writing: Writing): Promise<Before>
               data,
               recheck,
             },
-            token_owner: held === null ? null : bytesOf(held.owner),
+            token_owner: held === null ? null : listKey(bytesOf(held.owner)),
           },
     );
   }
@@ -104,7 +105,7 @@ function ownAsset(address: string, account: RawAccount | null, mint: string | nu
 }
 
 const ACCOUNT_COLUMNS = ['address', 'slot', 'asset', 'program', 'data', 'token_owner', 'recheck'] as const;
-const ASSET_COLUMNS = ['id', 'metadata', 'edition', 'wants_holder', 'created', 'updated', 'listed'] as const;
+const ASSET_COLUMNS = ['id', 'bumps', 'wants_holder', 'created', 'updated', 'listed'] as const;
 
 async function putAccounts(tx: StoreTx, changed: ReadonlyMap<string, AccountRow | null>): Promise<void> {
   if (changed.size === 0) return;
@@ -212,11 +213,9 @@ async function derive(
     const old = before.get(id);
     if (one === undefined && old === undefined) continue;
     if (isIncomplete(id, one, source.lacking, source.places, book)) incomplete.push(id);
-    const places = one?.kind === 'mint' ? source.places(id) : null;
     changed.set(id, {
       id: bytesOf(id),
-      metadata: places === null ? (old?.metadata ?? null) : bytesOf(places.metadata),
-      edition: places === null ? (old?.edition ?? null) : bytesOf(places.edition),
+      bumps: old?.bumps ?? (one?.kind === 'mint' ? bumpsOf(id, source.places(id)) : null),
       wants_holder: one?.kind === 'mint' && needsHolder(one.accounts) ? 1 : 0,
       created: old === undefined || old.created === 0 ? slot : old.created,
       updated: old === undefined || old.updated === 0 || touched.has(id) ? slot : old.updated,
@@ -270,7 +269,7 @@ function listedOf(found: Found): Listed[] {
     const name = `${kind} ${address}`;
     // A creator may be named twice.
     if (key === null || address === SYSTEM_PROGRAM || (distinct.get(name)?.flags ?? 255) < flags) continue;
-    distinct.set(name, { kind, key, flags });
+    distinct.set(name, { kind, key: listKey(key), flags });
   }
   return [...distinct.values()];
 }

@@ -41,7 +41,7 @@ const SIZES = {
 } as const;
 const CONNECTIONS = 64;
 /** Sizes at which the store is measured, as parts of the last one. */
-const CURVE = [0.25, 0.5, 1] as const;
+const CURVE = [0.01, 0.1, 1] as const;
 const MOST_BYTES_OF_MANY = 15e9;
 const MANY = 10_000_000;
 

@@ -37,6 +37,7 @@ import {
   FOLLOW_KINDS,
   type FollowKind,
   LIST,
+  listKey,
   migrations,
   readListed,
 } from '../../../plugins/das/indexing/tables.ts';
@@ -640,11 +641,12 @@ eachStore('the index of followed assets', (engine) => {
       assert.deepEqual(await follow({ mint, owner: owners }), ['sweep ']);
       assert.equal(await index.stateOf('creator', named.creator[0]!), null);
       await sweep({ store }, signal);
+      const ownerList = listKey(keyBytes(owner!));
       const listed = await (store.read as Db).selectFrom('das_assets').selectAll().execute();
       for (const { id, listed: by } of listed)
         assert.ok(
           encode32(id) === mint[0] ||
-            readListed(by).some(({ kind, key }) => kind === LIST.owner && encode32(key) === owner) ||
+            readListed(by).some(({ kind, key }) => kind === LIST.owner && Buffer.compare(key, ownerList) === 0) ||
             (await index.list(LIST.group, encode32(id), { most: 1 })).length > 0 ||
             (await index.source(nobody).ofOwner(owner!)).some(
               ({ account }) => decodeTokenAccount(account).value?.mint === encode32(id),
