@@ -5,7 +5,8 @@ import { CodedError, type Command, codeOf, messageOf, RequestError } from '../..
 import { EXIT } from '../../src/runtime/errors.ts';
 import type { ParsedInstruction, ParsedTransaction } from '../../src/solana/idl/parse-transaction.ts';
 import { plainAmount, solAmount } from '../../src/solana/parsers/words.ts';
-import { type ElementParts, elementTexts, type FetchTransactions } from './transactions.ts';
+import type { FetchTransactions } from './fetch.ts';
+import { type ElementParts, elementTexts } from './transactions.ts';
 
 interface ExplainParts {
   readonly fetch: FetchTransactions;

@@ -5,9 +5,10 @@ import { CHANGED, type Loaded, NAMED, TOUCHED } from '../../src/ports/address-hi
 import type { NormalInstruction } from '../../src/ports/block.ts';
 import { nameOf, type ProgramInterface } from '../../src/solana/idl/read-idl.ts';
 import type { ParsedConfig } from './config.ts';
+import type { Asker, Found } from './fetch.ts';
 import { type KnownVersion, type Learned, NOW } from './interfaces.ts';
 import { type HistoryRequest, type MintFilter, NATIVE_MINT, type ProgramFilter, type ScanRequest } from './requests.ts';
-import { type Asker, type ElementParts, elementTexts, type Found, learnAs, pause } from './transactions.ts';
+import { type ElementParts, elementTexts, learnAs, pause } from './transactions.ts';
 
 export interface HistoryParts {
   readonly open: OpenAddressWalk;
@@ -191,14 +192,15 @@ async function namedFilters(
   asker: Asker,
 ): Promise<readonly NamedFilter[]> {
   const missing = async (filters: readonly ProgramFilter[], slot: number): Promise<readonly ProgramFilter[]> => {
-    const { versionsOf } = await learnAs(new Map(filters.map(({ programId }) => [programId, slot])), elements, asker);
+    const all = (one: number) => new Map(filters.map(({ programId }) => [programId, one]));
+    const { versionsOf } = await learnAs(all(slot), elements, asker, all(slot === NOW ? 0 : NOW));
     return filters.flatMap((filter) => {
       const versions = interfacesOf(versionsOf(filter.programId));
       const instructions = filter.instructions.filter((name) => !versions.some((one) => one.hasInstruction(name)));
       return instructions.length === 0 ? [] : [{ ...filter, instructions }];
     });
   };
-  // What is kept may be older than an upgrade that brought the name.
+  // What is kept may be older than an upgrade that brought the name, or newer than one that took it away.
   const suspect = await missing(
     programs.filter(({ instructions }) => instructions.length > 0),
     0,
@@ -220,8 +222,13 @@ async function learnPrograms(
   asker: Asker,
 ): Promise<Learned> {
   const named = programs.filter(({ names }) => names.length > 0);
-  const newest = rows.reduce((slot, row) => Math.max(slot, row.slot), 0);
-  return learnAs(new Map(named.map(({ programId }) => [programId, newest])), elements, asker);
+  const slots = rows.map(({ slot }) => slot);
+  const [newest, oldest] = [
+    slots.reduce((one, slot) => Math.max(one, slot), 0),
+    slots.reduce((one, slot) => Math.min(one, slot), NOW),
+  ];
+  const all = (slot: number) => new Map(named.map(({ programId }) => [programId, slot]));
+  return learnAs(all(newest), elements, asker, all(oldest));
 }
 
 interface Match {

@@ -9,10 +9,10 @@ import { createParsedTransactions } from './board.ts';
 import { parsedConfig } from './config.ts';
 import { describeMethods } from './describe.ts';
 import { explainCommand } from './explain.ts';
+import { createFetch } from './fetch.ts';
 import { createInterfaces } from './interfaces.ts';
 import { historyRoute, scanRoute, transactionsRoute } from './routes.ts';
 import { forgetUploads, migrations } from './store.ts';
-import { createFetch, createMentions } from './transactions.ts';
 import { createOwnOf, uploadRoutes } from './uploads.ts';
 
 /** How often the folder of interfaces is looked at. */
@@ -38,7 +38,7 @@ export default definePlugin({
       ...{ chain, config, log: ctx.log, random },
       ledger: () => ledgers?.('main') ?? null,
     });
-    const interfaces = createInterfaces({ chain, config, log: ctx.log, store, mentions: createMentions(fetch) });
+    const interfaces = createInterfaces({ chain, config, log: ctx.log, store, fetch });
     const ownOf = createOwnOf({ store, clock, config });
     if (config.idls.folder !== null) {
       ctx.onStart(() => interfaces.readFolder());

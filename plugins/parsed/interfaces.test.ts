@@ -7,7 +7,7 @@ import { test } from 'node:test';
 import { deflateSync } from 'node:zlib';
 import { Value } from '@sinclair/typebox/value';
 import { decode32, encode32 } from '../../src/lib/base58.ts';
-import type { ChainReader } from '../../src/plugin/plugin.ts';
+import { type ChainReader, RequestError } from '../../src/plugin/plugin.ts';
 import type { ChainBlock } from '../../src/ports/block.ts';
 import type { Queries, Store } from '../../src/ports/store.ts';
 import { decodeEntries } from '../../src/solana/decode/decode-block.ts';
@@ -18,9 +18,9 @@ import { entryOf, sampleMessage } from '../../test/helpers/rpc-block.ts';
 import { createSfc32 } from '../../test/helpers/sfc32.ts';
 import { eachStore } from '../../test/helpers/store.ts';
 import { type ParsedConfig, parsedConfig } from './config.ts';
+import type { FetchTransactions, Found } from './fetch.ts';
 import { createInterfaces, type Learned, NOW } from './interfaces.ts';
 import { MAX_VERSIONS, migrations, readVersions } from './store.ts';
-import { createMentions, type FetchTransactions, type Found } from './transactions.ts';
 
 const PROGRAM = 'JUP6LkbZbjS1jKKwapdHNy74zcZ3tLUZoi5QNyVTaV4';
 const OTHER = 'whirLbMiicVdio4qvUfM5KAg6Ct8VwpYzGff3uctyCc';
@@ -91,13 +91,13 @@ function create(
   store: Store,
   reader: ChainReader,
   idls: Partial<ParsedConfig['idls']> = {},
-  fetch?: FetchTransactions,
+  // Nobody has them: all of them may be changes.
+  fetch: FetchTransactions = async (signatures) => new Map(signatures.map((one) => [one, null])),
 ) {
   const config = Value.Default(parsedConfig, {}) as ParsedConfig;
   const interfaces = createInterfaces({
     ...{ chain: () => reader, store: () => store, log: createMemoryLog() },
-    // Nobody has them: all of them may be changes.
-    mentions: fetch === undefined ? async () => new Set() : createMentions(fetch),
+    fetch,
     config: { ...config, idls: { ...config.idls, ...idls } },
   });
   let learned: Learned;
@@ -497,15 +497,12 @@ eachStore('interfaces of programs', ({ store: open }) => {
       };
     };
     const change = (signature: string) =>
-      made(
-        signature,
-        own,
-        pick([
-          [2, 0],
-          [1, 2, 0],
-        ]),
-        Buffer.concat([tag, Buffer.of(3)]),
-      );
+      pick([
+        () => made(signature, own, [2, 0], Buffer.concat([tag, Buffer.of(2, 1, 0, 0, 0, 7)])),
+        () => made(signature, own, [1, 2, 0], Buffer.concat([tag, Buffer.of(3)])),
+        () => made(signature, own, [2, 0], Buffer.concat([tag, Buffer.of(5)])),
+        () => made(signature, own, [0, 2], Buffer.concat([tag, Buffer.of(0)])),
+      ])();
     /** Anybody can send these. */
     const mention = (signature: string) =>
       pick([
@@ -562,6 +559,155 @@ eachStore('interfaces of programs', ({ store: open }) => {
     assert.deepEqual(
       [81, 82, 100].map((slot) => interfaces.find(PROGRAM, slot)?.name),
       [undefined, 'first', 'first'],
+    );
+  });
+
+  /** A history of the IDL account: in each slot a text that replaces the one before; null closes the account. */
+  function createReplaced(contents: readonly (readonly [slot: number, name: string | null])[]) {
+    const { chain, reader } = createChain();
+    const known = new Map<string, Found>();
+    const [account, buffer] = [decode32(anchorAddress(PROGRAM)!)!, Buffer.alloc(32, 7)];
+    const idlTag = Buffer.from('40f4bc78a7e9690a', 'hex');
+    const instruction = (accounts: readonly number[], ...data: readonly number[]) => ({
+      ...{ program: 3, accounts: Uint8Array.from(accounts), data: Buffer.concat([idlTag, Buffer.from(data)]) },
+    });
+    const write = (place: number, name: string) => {
+      const bytes = deflateSync(idl(name));
+      return instruction([place, 0], 2, bytes.length & 255, bytes.length >> 8, 0, 0, ...bytes);
+    };
+    let isThere = false;
+    for (const [at, [slot, name]] of contents.entries()) {
+      const replace = (one: string) => [instruction([2, 0], 1), write(2, one), instruction([2, 1, 0], 3)];
+      const create = (one: string) => [instruction([0, 1], 0, 0), write(1, one)];
+      const instructions = name === null ? [instruction([1, 0, 0], 5)] : isThere ? replace(name) : create(name);
+      isThere = name !== null;
+      const message = sampleMessage({
+        ...{ header: [1, 0, 1], keys: [Buffer.alloc(32, 'payer'), account, buffer, decode32(PROGRAM)!], instructions },
+      });
+      const { transactions, keys } = decodeEntries(slot, [entryOf({ message })], new Uint8Array(32));
+      const signature = `${slot} ${at}`;
+      const found = { ...{ slot, blockTime: null, tx: transactions[0]!, keys }, text: async () => Buffer.alloc(0) };
+      known.set(signature, { ...found, signature });
+    }
+    const newest = contents.at(-1)![1];
+    Object.assign(chain, { text: newest === null ? null : idl(newest), changes: contents.map(([slot]) => slot) });
+    const fetch: FetchTransactions = async (signatures) =>
+      new Map(signatures.map((one) => [one, known.get(one) ?? null]));
+    const lists = () => chain.calls.filter((one) => one === 'getSignaturesForAddress').length;
+    return { chain, reader, fetch, lists };
+  }
+  const since = (oldest: number, newest = 90) =>
+    [new Map([[PROGRAM, newest]]), { signal: SIGNAL }, new Map([[PROGRAM, oldest]])] as const;
+
+  test('what was replaced before the first look is read back once, when a transaction needs it, and kept', async (t) => {
+    const store = await migrated(t);
+    const { chain, reader, fetch, lists } = createReplaced([
+      [10, 'zero'],
+      [40, 'one'],
+      [50, 'first'],
+    ]);
+    // Far enough from the newest change: no fork takes it back.
+    chain.slot = 200;
+    const interfaces = create(store, reader, {}, fetch);
+    const names = (of: typeof interfaces) => [9, 10, 39, 40, 49, 50].map((slot) => of.find(PROGRAM, slot)?.name);
+    await interfaces.learn(...since(50));
+    const before = lists();
+    assert.deepEqual(names(interfaces), [undefined, undefined, undefined, undefined, undefined, 'first']);
+    await Promise.all([interfaces.learn(...since(20)), interfaces.learn(...since(45))]);
+    const expected = [undefined, 'zero', 'zero', 'one', 'one', 'first'];
+    assert.deepEqual(names(interfaces), expected);
+    // Both accounts, and the buffers of two upgrades.
+    assert.equal(lists() - before, 4);
+    await interfaces.learn(...since(5));
+    chain.calls.length = 0;
+    const again = create(store, reader, {}, fetch);
+    await again.learn(...since(1));
+    assert.deepEqual([names(again), chain.calls], [expected, []]);
+  });
+
+  test('a hole between two readings is filled; what is found again was there in the meantime', async (t) => {
+    const store = await migrated(t);
+    const { chain, reader, fetch } = createReplaced([
+      [50, 'first'],
+      [120, 'between'],
+      [150, 'second'],
+    ]);
+    Object.assign(chain, { text: idl('first'), changes: [50] });
+    const interfaces = create(store, reader, {}, fetch);
+    await interfaces.learn(...since(60));
+    Object.assign(chain, { slot: 200, text: idl('second'), changes: [50, 120, 150] });
+    await interfaces.learn(...since(180, 180));
+    assert.equal(interfaces.find(PROGRAM, 130), null);
+    await interfaces.learn(...since(130, 180));
+    const slots = [49, 50, 119, 120, 149, 150, 200];
+    const expected = [undefined, 'first', 'first', 'between', 'between', 'second', 'second'];
+    assert.deepEqual(
+      slots.map((slot) => interfaces.find(PROGRAM, slot)?.name),
+      expected,
+    );
+    const stored = (await readVersions(store, [PROGRAM], 1_000_000)).get(PROGRAM)!;
+    assert.deepEqual(
+      stored.map(({ from, to }) => [from, to]),
+      [
+        [0, 50],
+        [50, 120],
+        [120, 150],
+        [150, null],
+      ],
+    );
+  });
+
+  test('a history that does not lead to what the account shows is not believed, and not read again', async (t) => {
+    const { chain, reader, fetch, lists } = createReplaced([
+      [10, 'zero'],
+      [50, 'first'],
+    ]);
+    chain.text = idl('another');
+    const interfaces = create(await migrated(t), reader, {}, fetch);
+    await interfaces.learn(...since(20));
+    const before = lists();
+    await interfaces.learn(...since(20));
+    assert.deepEqual(
+      [20, 50].map((slot) => interfaces.find(PROGRAM, slot)?.name),
+      [undefined, 'another'],
+    );
+    assert.equal(lists(), before);
+  });
+
+  test('a look-back that fails fails the call, and the next one does it again', async (t) => {
+    const { reader, fetch } = createReplaced([
+      [10, 'zero'],
+      [50, 'first'],
+    ]);
+    let fails = false;
+    const interfaces = create(await migrated(t), reader, {}, async (signatures, ...rest) => {
+      if (fails) throw new RequestError(503, 'Service unavailable');
+      return fetch(signatures, ...rest);
+    });
+    await interfaces.learn(...since(50));
+    fails = true;
+    const calls = await Promise.allSettled([interfaces.learn(...since(20)), interfaces.learn(...since(20))]);
+    assert.deepEqual(
+      calls.map(({ status }) => status),
+      ['rejected', 'rejected'],
+    );
+    fails = false;
+    await interfaces.learn(...since(20));
+    assert.equal(interfaces.find(PROGRAM, 20)?.name, 'zero');
+  });
+
+  test('of a program that publishes nothing any more, who asks for all slots gets what was there', async (t) => {
+    const { reader, fetch, lists } = createReplaced([
+      [10, 'zero'],
+      [50, null],
+    ]);
+    const interfaces = create(await migrated(t), reader, {}, fetch);
+    await interfaces.learn(...since(20));
+    assert.deepEqual([interfaces.find(PROGRAM, 20), lists()], [null, 0]);
+    await interfaces.learn(...since(0));
+    assert.deepEqual(
+      [9, 10, 49, 50].map((slot) => interfaces.find(PROGRAM, slot)?.name),
+      [undefined, 'zero', 'zero', undefined],
     );
   });
 });

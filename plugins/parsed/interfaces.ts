@@ -20,15 +20,23 @@ import {
   type Store,
 } from '../../src/plugin/plugin.ts';
 import type { ChainBlock } from '../../src/ports/block.ts';
-import { anchorAddress, anchorText, metadataAddress, metadataText } from '../../src/solana/idl/idl-accounts.ts';
+import {
+  anchorAddress,
+  anchorText,
+  metadataAddress,
+  metadataText,
+  writesInterface,
+} from '../../src/solana/idl/idl-accounts.ts';
 import { nativeInterfaces } from '../../src/solana/idl/native.ts';
 import { type FindInterface, isWritableAt } from '../../src/solana/idl/parse-transaction.ts';
 import { MAX_IDL_BYTES, type ProgramInterface, readIdl } from '../../src/solana/idl/read-idl.ts';
 import type { ParsedConfig } from './config.ts';
-import { MAX_VERSIONS, readVersions, writeVersion } from './store.ts';
+import type { FetchTransactions } from './fetch.ts';
+import { type Revision, readRevisions, type SignatureList, type SignatureRow } from './revisions.ts';
+import { fillVersions, type Gaps, MAX_VERSIONS, readVersions, writeVersion } from './store.ts';
 
 type Asker = Pick<CallContext, 'signal' | 'tenant'>;
-type CallOptions = Asker & { readonly timeoutMs: number };
+type CallOptions = Asker & { readonly timeoutMs: number; readonly archive?: boolean };
 
 /** Valid in the slots from `from` up to and without `to`; null: the program publishes none. */
 export interface Version {
@@ -84,10 +92,14 @@ type Used = Map<string, Published>;
 
 export interface Interfaces {
   /**
-   * Reads the interfaces of programs as far as transactions up to these slots need them; `NOW`: as of now. Errors: RequestError
-   * 503, and those of `ChainReader.call` and of the store.
+   * Reads the interfaces of programs as far as transactions up to these slots need them; `NOW`: as of now. `oldestSlots`: since when they
+   * need them, where that is another slot. Errors: RequestError 503, and those of `ChainReader.call` and of the store.
    */
-  learn(newestSlots: ReadonlyMap<string, number>, asker: Asker): Promise<Learned>;
+  learn(
+    newestSlots: ReadonlyMap<string, number>,
+    asker: Asker,
+    oldestSlots?: ReadonlyMap<string, number>,
+  ): Promise<Learned>;
   /**
    * Notes what a released block changes. While blocks follow each other, the interfaces of programs are valid in each of them until one
    * writes their accounts, and are not read again. Blocks may be named twice, also after later ones.
@@ -105,8 +117,7 @@ interface InterfacesParts {
   readonly store: () => Store;
   readonly config: Pick<ParsedConfig, 'idls' | 'upstreamTimeoutMs'>;
   readonly log: Log;
-  /** Of transactions that succeeded, by signature, those that only name the accounts of the program's interface. */
-  readonly mentions: (signatures: readonly string[], program: string, asker: Asker) => Promise<ReadonlySet<string>>;
+  readonly fetch: FetchTransactions;
 }
 
 export const FOREVER = Number.MAX_SAFE_INTEGER;
@@ -128,7 +139,7 @@ const CHANGES = 1_000;
 /** Of these, the newest ones are read to tell changes from what only names the account. */
 const MOST_READ = 8;
 
-export function createInterfaces({ chain, store, config, log, mentions }: InterfacesParts): Interfaces {
+export function createInterfaces({ chain, store, config, log, fetch }: InterfacesParts): Interfaces {
   const published = new LRUCache<string, Published>({
     maxSize: config.idls.cacheBytes,
     sizeCalculation({ versions: certain, doubted }) {
@@ -139,6 +150,8 @@ export function createInterfaces({ chain, store, config, log, mentions }: Interf
       if (reason !== 'set') watched.delete(program);
     },
   });
+  /** Programs whose former interfaces are being read. */
+  const readingBack = new Map<string, Promise<void>>();
   /** Of those that are kept, as far as blocks are followed. */
   const watched = new Map<string, Watched>();
   /** Of one program. */
@@ -152,7 +165,11 @@ export function createInterfaces({ chain, store, config, log, mentions }: Interf
 
   const isGiven = (program: string): boolean => folder.has(program) || nativeInterfaces().has(program);
 
-  async function learn(newestSlots: ReadonlyMap<string, number>, asker: Asker): Promise<Learned> {
+  async function learn(
+    newestSlots: ReadonlyMap<string, number>,
+    asker: Asker,
+    oldestSlots = newestSlots,
+  ): Promise<Learned> {
     const used: Used = new Map();
     const reader = config.idls.chain ? chain() : null;
     if (reader === null) return learnedOf(used);
@@ -169,7 +186,59 @@ export function createInterfaces({ chain, store, config, log, mentions }: Interf
       const open = part.filter(isOpen);
       if (open.length > 0) await refresh(reader, open, { newestSlots, used }, asker);
     }
+    for (const program of programs)
+      await lookBack(
+        reader,
+        program,
+        { oldest: oldestSlots.get(program)!, newest: newestSlots.get(program)! },
+        used,
+        asker,
+      );
     return learnedOf(used);
+  }
+
+  /** Reads former interfaces where slots within these bounds have none that is known. Once is enough until others are replaced. */
+  async function lookBack(reader: ChainReader, program: string, slots: Slots, used: Used, asker: Asker): Promise<void> {
+    for (;;) {
+      const known = used.get(program);
+      if (known === undefined || watchedOf(program).isReadBack || !hasGap(known, slots)) return;
+      const running = readingBack.get(program);
+      if (running === undefined) break;
+      // Should it fail, this call goes on in its place.
+      await running.catch(() => undefined);
+      asker.signal.throwIfAborted();
+      used.set(program, published.get(program) ?? known);
+    }
+    const work = readBack(reader, program, used, asker).finally(() => readingBack.delete(program));
+    readingBack.set(program, work);
+    await work;
+  }
+
+  async function readBack(reader: ChainReader, program: string, used: Used, asker: Asker): Promise<void> {
+    const options = { ...asker, timeoutMs: config.upstreamTimeoutMs };
+    const [metadata, anchor] = [metadataAddress(program), anchorAddress(program)];
+    const { checkedSlot: slot } = used.get(program)!;
+    if (metadata === null || anchor === null) return;
+    const lists = await listsOf(reader, [metadata, anchor], slot, options);
+    const listBefore = (address: string, before: string) =>
+      listOf(reader, address, { before }, { ...options, archive: true });
+    const revisions = await readRevisions(
+      { program, metadata, anchor },
+      { lists: [lists[0]!, lists[1]!], listBefore, fetch },
+      { slot, most: MAX_VERSIONS, mostCharacters },
+      asker,
+    );
+    const known = published.get(program) ?? used.get(program)!;
+    const gaps = filledOf(known.versions, revisions);
+    watchedOf(program).isReadBack = true;
+    if (gaps === null) {
+      log.info({ program }, 'the transactions with the interface of the program do not add up to it');
+      return;
+    }
+    if (gaps.added.length === 0 && gaps.moved.length === 0) return;
+    await fillVersions(store(), program, gaps);
+    const filled = gaps.versions.map(({ text, ...one }) => (text === undefined ? one : { ...one, ...readable(text) }));
+    keep(program, { ...known, versions: newestOf(filled, mostCharacters) }, used);
   }
 
   /** Whether nothing has changed up to a slot, by the last reading or by the blocks since then. */
@@ -220,7 +289,7 @@ export function createInterfaces({ chain, store, config, log, mentions }: Interf
       const addresses = [metadataAddress(program), anchorAddress(program)];
       own = {
         keys: addresses.flatMap((address) => (address === null ? [] : (decode32(address) ?? []))),
-        ...{ since: run.to, writtenIn: -1 },
+        ...{ since: run.to, writtenIn: -1, isReadBack: false },
       };
       watched.set(program, own);
     }
@@ -322,7 +391,7 @@ export function createInterfaces({ chain, store, config, log, mentions }: Interf
     used: Used,
     options: CallOptions,
   ): Promise<void> {
-    const hash = text === null ? '' : createHash('sha256').update(text).digest('base64');
+    const hash = hashOf(text);
     /** Whether the reading adds no version to what is known. */
     const isKnown = (known: Published | undefined): boolean => {
       if (known === undefined || (known.hash !== hash && known.checkedSlot < slot)) return false;
@@ -347,6 +416,7 @@ export function createInterfaces({ chain, store, config, log, mentions }: Interf
     const { from, before } = placeOf(known, changes, { slot, hash });
     const versions = newestOf([...before, { from, to: FOREVER, hash, ...read }], mostCharacters);
     keep(program, { versions, hash, checkedSlot: slot }, used);
+    watchedOf(program).isReadBack = false;
     if (!isNews) return;
     const written = { from, to: null, checkedSlot: slot, hash, text };
     await writeVersion(store(), program, written, {
@@ -365,30 +435,16 @@ export function createInterfaces({ chain, store, config, log, mentions }: Interf
     { program, addresses, slot, after }: Omit<Seen, 'text'> & { readonly after: number },
     callOptions: CallOptions,
   ): Promise<Changes> {
-    // Changes may be as old as the program.
-    const options = { ...callOptions, archive: true };
-    const range = { limit: CHANGES, commitment: 'confirmed' };
-    const including = { ...range, minContextSlot: slot };
-    const read = (params: object, how: typeof callOptions) =>
-      Promise.all(
-        addresses.map((address) =>
-          call<readonly SignatureRow[]>(reader, 'getSignaturesForAddress', [address, params], how),
-        ),
-      );
-    const lists = await read(including, options).catch(async (error: unknown) => {
-      if (!isBehind(error)) throw error;
-      // Archives may always be some slots behind; what they lack yet is in the short histories of other upstreams.
-      return [...(await read(range, options)), ...(await read(including, callOptions))];
-    });
+    const lists = await listsOf(reader, addresses, slot, callOptions);
     const rows = lists
-      .flatMap((list) => list ?? [])
+      .flatMap((list) => list?.rows ?? [])
       .filter((row) => row.err === null && row.slot <= slot)
       .sort((left, right) => right.slot - left.slot);
     const news = rows.filter((row) => row.slot > after);
     const named = await mentionsAmong(program, news, after < 0, callOptions);
     const slots = rows.filter((row) => !named.has(row)).map((row) => row.slot);
     // Without the method all before this slot is unknown; a list that is cut ends in its last slot.
-    const ends = lists.map((list) => (list === null ? slot - 1 : list.length < CHANGES ? -1 : list.at(-1)!.slot));
+    const ends = lists.map((list) => (list === null ? slot - 1 : list.isWhole ? -1 : list.rows.at(-1)!.slot));
     const since = Math.max(...ends);
     if (after < 0 && named.size === MOST_READ) {
       // What was read changed nothing: the content is at least as old as the oldest of it. The one before may be no change either.
@@ -396,8 +452,23 @@ export function createInterfaces({ chain, store, config, log, mentions }: Interf
     }
     if (since >= 0 || slots.length > 0) return { slots: slots.reverse(), since };
     // The node has pruned the last change, and everything else before its first block.
-    const first = await call<number>(reader, 'getFirstAvailableBlock', [], options);
+    const first = await call<number>(reader, 'getFirstAvailableBlock', [], { ...callOptions, archive: true });
     return { slots, since: Math.min(first ?? slot, slot) - 1 };
+  }
+
+  /** Transactions with each of these accounts up to a slot, at most `CHANGES`, newest first; null: the upstream has no such method. */
+  async function listsOf(reader: ChainReader, addresses: readonly string[], slot: number, callOptions: CallOptions) {
+    // Changes may be as old as the program.
+    const options = { ...callOptions, archive: true };
+    const read = (params: object, how: CallOptions) =>
+      Promise.all(addresses.map((address) => listOf(reader, address, params, how)));
+    const including = { minContextSlot: slot };
+    return read(including, options).catch(async (error: unknown) => {
+      if (!isBehind(error)) throw error;
+      // Archives may always be some slots behind; what they lack yet is in the short histories of other upstreams.
+      const [old, recent] = [await read({}, options), await read(including, callOptions)];
+      return old.map((list, at) => mergedList(list, recent[at]!));
+    });
   }
 
   /** Those of the newest rows whose transactions do not change the interface. `onlyLast`: older ones than the last change do not matter. */
@@ -411,10 +482,15 @@ export function createInterfaces({ chain, store, config, log, mentions }: Interf
     const newest = rows.slice(0, MOST_READ);
     // Mostly the last transaction with the account is its last change.
     for (const part of [newest.slice(0, 1), newest.slice(1)]) {
-      const signatures = part.map(({ signature }) => signature);
-      const found = await mentions(signatures, program, asker);
+      const found = await fetch(
+        part.map(({ signature }) => signature),
+        'confirmed',
+        asker,
+      );
       for (const row of part) {
-        if (found.has(row.signature)) among.add(row);
+        const one = found.get(row.signature) ?? null;
+        // What an upstream does not have, or nobody can decode, may be a change.
+        if (one !== null && 'tx' in one && !writesInterface(one, program)) among.add(row);
         else if (onlyLast) return among;
       }
     }
@@ -463,6 +539,8 @@ interface Watched {
   readonly since: number;
   /** The newest followed slot in which one was written; -1: none. */
   writtenIn: number;
+  /** What was valid before and between the known versions was looked for. */
+  isReadBack: boolean;
 }
 
 /** Those who name blocks are not further apart. */
@@ -523,13 +601,97 @@ interface Changes {
   readonly since: number;
 }
 
-interface SignatureRow {
-  readonly signature: string;
-  readonly slot: number;
-  readonly err: unknown;
+/** Transactions with an account, newest first; null when the upstream has no such method. */
+async function listOf(
+  reader: ChainReader,
+  address: string,
+  params: object,
+  options: CallOptions,
+): Promise<SignatureList | null> {
+  const range = { limit: CHANGES, commitment: 'confirmed', ...params };
+  const rows = await call<readonly SignatureRow[]>(reader, 'getSignaturesForAddress', [address, range], options);
+  return rows === null ? null : { rows, isWhole: rows.length < CHANGES };
+}
+
+/** A list of an archive that is behind, completed by a newer one. */
+function mergedList(old: SignatureList | null, recent: SignatureList | null): SignatureList | null {
+  if (old === null || recent === null) return null;
+  const known = new Set(recent.rows.map(({ signature }) => signature));
+  const isJoined = recent.isWhole || old.rows.some(({ signature }) => signature === recent.rows.at(-1)!.signature);
+  if (!isJoined) return recent;
+  return { rows: [...recent.rows, ...old.rows.filter(({ signature }) => !known.has(signature))], isWhole: old.isWhole };
 }
 
 const bytesOf = ({ data }: NodeAccount): Uint8Array => Buffer.from(data[0], 'base64');
+
+/** Empty for none. */
+const hashOf = (text: string | null): string =>
+  text === null ? '' : createHash('sha256').update(text).digest('base64');
+
+/** The first and the last slot of transactions that need an interface. */
+interface Slots {
+  readonly oldest: number;
+  readonly newest: number;
+}
+
+/** Whether a slot within these, and not above the last reading, has no known version. */
+function hasGap({ versions, checkedSlot }: Published, { oldest, newest }: Slots): boolean {
+  // Most programs publish nothing, and few have taken an interface back. To look for it is left to who asks for all slots.
+  if (oldest > 0 && versions.every(({ hash }) => hash === '')) return false;
+  let known = oldest;
+  for (const { from, to } of versions) {
+    if (from > known) break;
+    known = Math.max(known, to);
+  }
+  return known <= Math.min(newest, checkedSlot);
+}
+
+/** A version with its text, where the store does not have it yet. */
+type Filled = PublishedVersion & { readonly text?: string | null };
+
+interface Filling extends Gaps {
+  readonly versions: readonly Filled[];
+}
+
+/** Puts revisions into the gaps between the known versions. Null when they contradict them: then something is missing in the revisions. */
+function filledOf(versions: readonly PublishedVersion[], revisions: readonly Revision[]): Filling | null {
+  const known = revisions.flatMap(({ from, to, text }) =>
+    text === undefined ? [] : [{ from, to, text, hash: hashOf(text), program: null, size: 0 }],
+  );
+  const isWrong = (version: PublishedVersion): boolean =>
+    known.some(({ from, to, hash }) => from < version.to && version.from < to && hash !== version.hash);
+  if (versions.some(isWrong)) return null;
+  const pieces = versions.flatMap(({ from: end }, at) => {
+    const start = versions[at - 1]?.to ?? 0;
+    return known.flatMap((one) => {
+      const [from, to] = [Math.max(one.from, start), Math.min(one.to, end)];
+      return from < to ? [{ ...one, from, to }] : [];
+    });
+  });
+  const joined: { version: Filled; stored: number | null }[] = [];
+  const all = [...versions, ...pieces].sort((left, right) => left.from - right.from);
+  for (const version of all) {
+    const stored = 'text' in version ? null : version.from;
+    const last = joined.at(-1);
+    // What the next reading found again was there in the meantime.
+    const isSame = last?.version.to === version.from && last.version.hash === version.hash;
+    if (!isSame || (last.stored !== null && stored !== null)) joined.push({ version, stored });
+    else if (stored === null) last.version = { ...last.version, to: version.to };
+    else Object.assign(last, { version: { ...version, from: last.version.from }, stored });
+  }
+  const before = new Map(versions.map((version) => [version.from, version]));
+  return {
+    versions: joined.map(({ version }) => version),
+    added: joined.flatMap(({ version: { from, to, hash, text }, stored }) =>
+      stored === null ? [{ from, to, checkedSlot: to - 1, hash, text: text ?? null }] : [],
+    ),
+    moved: joined.flatMap(({ version: { from, to }, stored }) =>
+      stored === null || (stored === from && before.get(stored)!.to === to)
+        ? []
+        : [{ stored, from, to: to === FOREVER ? null : to }],
+    ),
+  };
+}
 
 /** Null where no version is known to be valid. */
 function at(versions: readonly Version[], slot: number): ProgramInterface | null {

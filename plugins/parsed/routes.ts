@@ -1,6 +1,7 @@
 import { defineRoute, JsonText, json, type Price, type Route, type Tag, Type } from '../../src/plugin/plugin.ts';
 import { address, count, flag, oneOf, orNull, signature, slot, text, unixTime } from '../../src/solana/schemas.ts';
 import type { ParsedConfig } from './config.ts';
+import type { FetchTransactions } from './fetch.ts';
 import { type HistoryParts, historyOf, scanCredits, scanOf } from './history.ts';
 import {
   COMMITMENTS,
@@ -19,7 +20,7 @@ import {
   STATUSES,
   TOKEN_ACCOUNTS,
 } from './requests.ts';
-import { type ElementParts, elementTexts, type FetchTransactions } from './transactions.ts';
+import { type ElementParts, elementTexts } from './transactions.ts';
 
 export interface RouteParts {
   readonly config: ParsedConfig;

@@ -175,21 +175,52 @@ export async function writeVersion(
         .execute();
     const columns = ['program', 'from_slot', 'to_slot', 'checked_slot', 'hash', 'idl'];
     await tx.insertMany('parsed_interfaces', columns, [[program, from, null, checkedSlot, hash, idl]], 'ignore');
-    const oldest = await tables(db)
-      .selectFrom('parsed_interfaces')
-      .select('from_slot')
-      .where('program', '=', program)
-      .orderBy('from_slot', 'desc')
-      .offset(MAX_VERSIONS - 1)
-      .limit(1)
-      .executeTakeFirst();
-    if (oldest !== undefined)
-      await tables(db)
-        .deleteFrom('parsed_interfaces')
-        .where('program', '=', program)
-        .where('from_slot', '<', oldest.from_slot)
-        .execute();
+    await removeOldest(db, program);
   });
+}
+
+/** What was found between the stored versions of a program, and which of these reach farther than it was known. */
+export interface Gaps {
+  readonly added: readonly (StoredVersion & { readonly to: number })[];
+  /** `stored`: from which slot it was valid so far. */
+  readonly moved: readonly { readonly stored: number; readonly from: number; readonly to: number | null }[];
+}
+
+/** Another process may have written the same. */
+export async function fillVersions(store: Store, program: string, { added, moved }: Gaps): Promise<void> {
+  const columns = ['program', 'from_slot', 'to_slot', 'checked_slot', 'hash', 'idl'];
+  const rows = added.map(({ from, to, checkedSlot, hash, text }) => [
+    ...[program, from, to, checkedSlot, hash],
+    text === null ? null : deflateSync(text),
+  ]);
+  await store.write(async (tx) => {
+    for (const { stored, from, to } of moved)
+      await tables(tx.db)
+        .updateTable('parsed_interfaces')
+        .set({ from_slot: from, ...(to !== null && { to_slot: to }) })
+        .where('program', '=', program)
+        .where('from_slot', '=', stored)
+        .execute();
+    if (rows.length > 0) await tx.insertMany('parsed_interfaces', columns, rows, 'ignore');
+    await removeOldest(tx.db, program);
+  });
+}
+
+async function removeOldest(db: Queries, program: string): Promise<void> {
+  const oldest = await tables(db)
+    .selectFrom('parsed_interfaces')
+    .select('from_slot')
+    .where('program', '=', program)
+    .orderBy('from_slot', 'desc')
+    .offset(MAX_VERSIONS - 1)
+    .limit(1)
+    .executeTakeFirst();
+  if (oldest !== undefined)
+    await tables(db)
+      .deleteFrom('parsed_interfaces')
+      .where('program', '=', program)
+      .where('from_slot', '<', oldest.from_slot)
+      .execute();
 }
 
 // ------------------------------------------------------------------------------------------------------------- uploads

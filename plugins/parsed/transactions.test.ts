@@ -2,8 +2,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createWords } from '../../src/solana/parsers/words.ts';
 import { madeTransaction } from '../../test/helpers/parsed-found.ts';
+import type { Found } from './fetch.ts';
 import type { Learned } from './interfaces.ts';
-import { elementTexts, type Found, MAX_ANSWER_BYTES } from './transactions.ts';
+import { elementTexts, MAX_ANSWER_BYTES } from './transactions.ts';
 
 const PROGRAM = 'JUP6LkbZbjS1jKKwapdHNy74zcZ3tLUZoi5QNyVTaV4';
 const SLOT = 100;

@@ -1,4 +1,7 @@
-/** Where programs publish their interfaces on the chain: an account of the program Program Metadata, and the IDL account of Anchor. */
+/**
+ * Where programs publish their interfaces on the chain: an account of the program Program Metadata, and the IDL account of Anchor. And how
+ * instructions write these accounts, piece by piece or from a buffer.
+ */
 import { createHash } from 'node:crypto';
 import { gunzipSync, inflateSync } from 'node:zlib';
 import { decode32, encode32 } from '../../lib/base58.ts';
@@ -6,7 +9,7 @@ import type { KeyTable, NormalInstruction, NormalTransaction } from '../../ports
 import { knownKey, programAddress } from '../addresses.ts';
 import { MAX_IDL_BYTES } from './read-idl.ts';
 
-const METADATA_PROGRAM = 'ProgM6JCCvbYkfKqJYHePx4xxSUSqJp7rh8Lyv7nk7S';
+export const METADATA_PROGRAM = 'ProgM6JCCvbYkfKqJYHePx4xxSUSqJp7rh8Lyv7nk7S';
 
 /** The account with the interface of a program that the program's own authority writes. Null where `program` is no key. */
 export function metadataAddress(program: string): string | null {
@@ -74,29 +77,196 @@ export function anchorText(owner: string, data: Uint8Array, program: string): st
   return textOf(bytes.subarray(ANCHOR_HEADER_BYTES, ANCHOR_HEADER_BYTES + length), 2);
 }
 
+/** The bytes of an account; null: there is none; undefined: unknown. */
+export type AccountBytes = Buffer | null | undefined;
+
+/** What an instruction does to an account with an interface, or to a buffer for one. */
+export interface IdlStep {
+  readonly account: string;
+  /** The buffer that it copies; null: none. */
+  readonly source: string | null;
+  /** Whether there was no account before. */
+  readonly creates: boolean;
+  /** The account after the step. */
+  apply(before: AccountBytes, source: AccountBytes): AccountBytes;
+}
+
+type KeyAt = (place: number) => string;
+
 /** Of all instructions that Anchor adds to a program for its IDL account. */
 const ANCHOR_TAG = Buffer.from('40f4bc78a7e9690a', 'hex');
-/** The account is the first one of an instruction that writes it, or the second one, behind a buffer or the payer. */
-const ANCHOR_PLACES = 2;
+/** No account is larger. */
+const MAX_ACCOUNT_BYTES = 10_485_760;
 
 /**
- * Whether a transaction that succeeded may have changed the interface of a program. To name the account, even as a writable one, is not
- * enough: anybody can do that. Its own program has to be called for it, which demands the signature of its authority.
+ * The steps of a transaction that succeeded, in the order of execution. To name an account, even as a writable one, is no step: anybody can
+ * do that. Its own program has to be called for it, which demands the signature of its authority.
  */
-export function writesInterface(
+export function idlSteps(
   { tx, keys }: { readonly tx: NormalTransaction; readonly keys: KeyTable },
   program: string,
-): boolean {
-  const [metadata, anchor] = [metadataAddress(program), anchorAddress(program)];
-  const keyAt = (at: number | undefined) => {
+): readonly IdlStep[] {
+  const keyAt = (at: number | undefined): string => {
     const id = at === undefined ? undefined : tx.keys[at];
-    return id === undefined ? null : keys.base58(id);
+    return id === undefined ? '' : keys.base58(id);
   };
-  const isWrite = ({ programIndex, accounts, data }: NormalInstruction): boolean => {
+  const stepsOf = ({ programIndex, accounts, data }: NormalInstruction): readonly IdlStep[] => {
     const called = keyAt(programIndex);
-    if (called === METADATA_PROGRAM) return keyAt(accounts[0]) === metadata;
-    if (called !== program || Buffer.compare(data.subarray(0, ANCHOR_TAG.length), ANCHOR_TAG) !== 0) return false;
-    return [...accounts.subarray(0, ANCHOR_PLACES)].some((at) => keyAt(at) === anchor);
+    const bytes = Buffer.from(data.buffer, data.byteOffset, data.length);
+    const at: KeyAt = (place) => keyAt(accounts[place]);
+    if (called === METADATA_PROGRAM) return metadataSteps(bytes, at);
+    const isAnchor = called === program && bytes.subarray(0, ANCHOR_TAG.length).equals(ANCHOR_TAG);
+    return isAnchor ? anchorSteps(bytes.subarray(ANCHOR_TAG.length), at) : [];
   };
-  return tx.instructions.some(isWrite) || tx.innerInstructions.some(({ instructions }) => instructions.some(isWrite));
+  return tx.instructions.flatMap((item, index) => [
+    ...stepsOf(item),
+    ...tx.innerInstructions
+      .filter((group) => group.index === index)
+      .flatMap((group) => group.instructions.flatMap(stepsOf)),
+  ]);
+}
+
+/** Whether a transaction that succeeded may have changed the interface of a program. */
+export function writesInterface(
+  found: { readonly tx: NormalTransaction; readonly keys: KeyTable },
+  program: string,
+): boolean {
+  const own = [metadataAddress(program), anchorAddress(program)];
+  return idlSteps(found, program).some(({ account }) => own.includes(account));
+}
+
+const UNKNOWN = { source: null, creates: false, apply: () => undefined } as const;
+
+/** Anchor: create, create buffer, write, set buffer, set authority, close, resize. */
+function anchorSteps(data: Buffer, at: KeyAt): readonly IdlStep[] {
+  const empty = () => anchorBytes(Buffer.alloc(0));
+  switch (data[0]) {
+    case 0:
+      return [{ account: at(1), source: null, creates: true, apply: empty }];
+    case 1:
+      return [{ account: at(0), source: null, creates: true, apply: empty }];
+    case 2: {
+      if (data.length < 5) return [];
+      const more = data.subarray(5, 5 + data.readUInt32LE(1));
+      const apply = (before: AccountBytes) =>
+        before ? anchorBytes(Buffer.concat([before.subarray(ANCHOR_HEADER_BYTES), more])) : undefined;
+      return [{ account: at(0), source: null, creates: false, apply }];
+    }
+    case 3:
+      return [
+        {
+          ...{ account: at(1), source: at(0), creates: false },
+          apply: (_, source) => (source ? anchorBytes(source.subarray(ANCHOR_HEADER_BYTES)) : undefined),
+        },
+      ];
+    case 4:
+    case 6:
+      return [];
+    case 5:
+      return [{ account: at(0), source: null, creates: false, apply: () => null }];
+    default:
+      return [0, 1].map((place) => ({ account: at(place), ...UNKNOWN }));
+  }
+}
+
+function anchorBytes(content: Buffer): AccountBytes {
+  if (content.length > MAX_ACCOUNT_BYTES) return undefined;
+  const bytes = Buffer.alloc(ANCHOR_HEADER_BYTES + content.length);
+  IDL_ACCOUNT.copy(bytes);
+  bytes.writeUInt32LE(content.length, ANCHOR_HEADER_BYTES - 4);
+  content.copy(bytes, ANCHOR_HEADER_BYTES);
+  return bytes;
+}
+
+const IS_BUFFER = 1;
+
+/** Program Metadata: write, initialize, set authority, set data, set immutable, trim, close, allocate, extend. */
+function metadataSteps(data: Buffer, at: KeyAt): readonly IdlStep[] {
+  const account = at(0);
+  switch (data[0]) {
+    case 0: {
+      if (data.length < 5) return [];
+      const [offset, inline] = [data.readUInt32LE(1), data.subarray(5)];
+      return [
+        {
+          ...{ account, source: inline.length > 0 ? null : at(2), creates: false },
+          apply: (before, source) => writeBuffer(before, offset, inline.length > 0 ? inline : bufferContent(source)),
+        },
+      ];
+    }
+    case 1: {
+      if (data.length < 21) return [];
+      const [head, inline] = [headOf(data[18]!, data[19]!, data[20]!), data.subarray(21)];
+      const isWhole = inline.length > 0;
+      const apply = (before: AccountBytes) => metadataBytes(head, isWhole ? inline : bufferContent(before));
+      return [{ account, source: null, creates: isWhole, apply }];
+    }
+    case 3: {
+      if (data.length < 4) return [];
+      if (data.length === 4) {
+        const apply = (before: AccountBytes) =>
+          before?.[0] === IS_METADATA
+            ? metadataBytes(headOf(data[2]!, data[3]!, before[SOURCE_AT]!), before.subarray(HEADER_BYTES))
+            : undefined;
+        return [{ account, source: null, creates: false, apply }];
+      }
+      const [head, inline] = [headOf(data[2]!, data[3]!, data[4]!), data.subarray(5)];
+      return [
+        {
+          ...{ account, source: inline.length > 0 ? null : at(2), creates: false },
+          apply: (_, source) => metadataBytes(head, inline.length > 0 ? inline : bufferContent(source)),
+        },
+      ];
+    }
+    case 2:
+    case 4:
+    case 5:
+      return [];
+    case 6:
+      return [{ account, source: null, creates: false, apply: () => null }];
+    case 7: {
+      const header = Buffer.alloc(HEADER_BYTES);
+      header[0] = IS_BUFFER;
+      return [{ account, source: null, creates: true, apply: () => header }];
+    }
+    case 8: {
+      if (data.length < 3) return [];
+      const more = Buffer.alloc(data.readUInt16LE(1));
+      // The room behind the content of other accounts does not count.
+      const apply = (before: AccountBytes) =>
+        before?.[0] === IS_BUFFER ? writeBuffer(before, before.length - HEADER_BYTES, more) : before;
+      return [{ account, source: null, creates: false, apply }];
+    }
+    default:
+      return [{ account, ...UNKNOWN }];
+  }
+}
+
+const bufferContent = (bytes: AccountBytes): AccountBytes =>
+  bytes?.[0] === IS_BUFFER ? bytes.subarray(HEADER_BYTES) : undefined;
+
+function writeBuffer(before: AccountBytes, offset: number, content: AccountBytes): AccountBytes {
+  if (before?.[0] !== IS_BUFFER || !content) return undefined;
+  const length = Math.max(before.length, HEADER_BYTES + offset + content.length);
+  if (length > MAX_ACCOUNT_BYTES) return undefined;
+  const bytes = Buffer.alloc(length);
+  before.copy(bytes);
+  content.copy(bytes, HEADER_BYTES + offset);
+  return bytes;
+}
+
+function headOf(compression: number, format: number, source: number): Buffer {
+  const head = Buffer.alloc(HEADER_BYTES);
+  head[0] = IS_METADATA;
+  head[COMPRESSION_AT] = compression;
+  head[FORMAT_AT] = format;
+  head[SOURCE_AT] = source;
+  return head;
+}
+
+function metadataBytes(head: Buffer, content: AccountBytes): AccountBytes {
+  if (!content) return undefined;
+  const bytes = Buffer.concat([head, content]);
+  bytes.writeUInt32LE(content.length, LENGTH_AT);
+  return bytes;
 }

@@ -1,0 +1,218 @@
+/**
+ * Interfaces that were replaced before this daemon looked at their accounts. The transactions that wrote an account, and the buffers that it
+ * was copied from, hold its former contents: they are read back and executed again.
+ */
+import { setImmediate as yieldToOthers } from 'node:timers/promises';
+import {
+  type AccountBytes,
+  anchorText,
+  type IdlStep,
+  idlSteps,
+  METADATA_PROGRAM,
+  metadataText,
+} from '../../src/solana/idl/idl-accounts.ts';
+import type { Asker, FetchTransactions } from './fetch.ts';
+
+/** What the accounts of a program showed in the slots from `from` up to and without `to`. */
+export interface Revision {
+  readonly from: number;
+  readonly to: number;
+  /** Null: no interface; undefined: unknown. */
+  readonly text: string | null | undefined;
+}
+
+export interface SignatureRow {
+  readonly signature: string;
+  readonly slot: number;
+  readonly err: unknown;
+}
+
+interface Accounts {
+  readonly program: string;
+  /** Of Program Metadata. */
+  readonly metadata: string;
+  /** Of Anchor. */
+  readonly anchor: string;
+}
+
+interface Sources {
+  /** Transactions with each of the two accounts, newest first; null: nobody knows. */
+  readonly lists: readonly [metadata: SignatureList | null, anchor: SignatureList | null];
+  /** Transactions with a buffer that are older than this signature, newest first; null: nobody knows. */
+  listBefore(address: string, signature: string): Promise<SignatureList | null>;
+  readonly fetch: FetchTransactions;
+}
+
+export interface SignatureList {
+  readonly rows: readonly SignatureRow[];
+  /** Whether it goes back to the first transaction. */
+  readonly isWhole: boolean;
+}
+
+interface Bounds {
+  /** The newest slot that counts. */
+  readonly slot: number;
+  /** Revisions that are kept, and characters of all of their texts: the newest ones that fit. */
+  readonly most: number;
+  readonly mostCharacters: number;
+}
+
+/** Transactions that one look-back reads. A text of 100 KB takes about 30. */
+const MOST_TRANSACTIONS = 2_000;
+const READ_AT_ONCE = 64;
+/** Of all accounts whose texts one look-back decompresses. A text that is written piece by piece is read after each of them. */
+const MOST_BYTES = 67_108_864;
+/** A buffer may be filled from another one. */
+const MOST_DEPTH = 2;
+
+/** A transaction with its steps, those of other accounts among them; null: it cannot be read. */
+interface Change {
+  readonly signature: string;
+  readonly slot: number;
+  readonly steps: readonly IdlStep[] | null;
+}
+
+/** An account with its changes, oldest first. */
+interface History {
+  readonly account: string;
+  readonly start: AccountBytes;
+  readonly changes: readonly Change[];
+}
+
+/** Revisions without a hole, oldest first, the first one from slot 0 on. Errors: those of `sources`, and the reason of the signal. */
+export async function readRevisions(
+  accounts: Accounts,
+  sources: Sources,
+  bounds: Bounds,
+  asker: Asker,
+): Promise<readonly Revision[]> {
+  const { program } = accounts;
+  let left = MOST_TRANSACTIONS;
+
+  async function load(account: string, list: SignatureList | null): Promise<History> {
+    const wanted = (list?.rows ?? []).filter(({ err, slot }) => err === null && slot <= bounds.slot);
+    const rows = wanted.slice(0, left);
+    left -= rows.length;
+    const changes: Change[] = [];
+    for (let from = 0; from < rows.length; from += READ_AT_ONCE) {
+      const part = rows.slice(from, from + READ_AT_ONCE);
+      const found = await sources.fetch(
+        part.map(({ signature }) => signature),
+        'confirmed',
+        asker,
+      );
+      asker.signal.throwIfAborted();
+      for (const { signature, slot } of part) {
+        const one = found.get(signature) ?? null;
+        changes.push({ signature, slot, steps: one !== null && 'tx' in one ? idlSteps(one, program) : null });
+      }
+    }
+    const isWhole = list?.isWhole === true && rows.length === wanted.length;
+    return { account, start: isWhole ? null : undefined, changes: changes.reverse() };
+  }
+
+  /** A buffer as a step of a transaction finds it. */
+  async function bufferAt(buffer: string, change: Change, step: IdlStep, depth: number): Promise<AccountBytes> {
+    if (left <= 0 || depth > MOST_DEPTH) return undefined;
+    const { start, changes } = await load(buffer, await sources.listBefore(buffer, change.signature));
+    const steps = change.steps ?? [];
+    // The transaction itself may write it before.
+    const own = { ...change, steps: steps.slice(0, steps.indexOf(step)) };
+    let bytes = start;
+    for (const one of [...changes, own])
+      bytes = await applied(bytes, buffer, one, (source, at) => bufferAt(source, one, at, depth + 1));
+    return bytes;
+  }
+
+  const histories = [
+    await load(accounts.metadata, sources.lists[0]),
+    await load(accounts.anchor, sources.lists[1]),
+  ] as const;
+  // Should the number of transactions not suffice, the newest interfaces are those that are asked for most.
+  const buffers = new Map<IdlStep, AccountBytes>();
+  for (const { account, changes } of histories)
+    for (const change of changes.toReversed())
+      for (const step of change.steps ?? [])
+        if (step.account === account && step.source !== null)
+          buffers.set(step, await bufferAt(step.source, change, step, 1));
+  return replay(histories, buffers, accounts, bounds);
+}
+
+/** An account after the steps of a transaction. */
+async function applied(
+  before: AccountBytes,
+  account: string,
+  { steps }: Change,
+  sourceOf: (source: string, step: IdlStep) => Promise<AccountBytes> | AccountBytes,
+): Promise<AccountBytes> {
+  if (steps === null) return undefined;
+  let bytes = before;
+  for (const step of steps) {
+    if (step.account !== account) continue;
+    bytes = step.apply(bytes, step.source === null ? null : await sourceOf(step.source, step));
+  }
+  return bytes;
+}
+
+async function replay(
+  histories: readonly [metadata: History, anchor: History],
+  buffers: ReadonlyMap<IdlStep, AccountBytes>,
+  { program }: Accounts,
+  { slot: end, most, mostCharacters }: Bounds,
+): Promise<readonly Revision[]> {
+  const [metadata, anchor] = histories.map(({ account, start }) => ({
+    ...{ account, bytes: start, shown: { of: start as AccountBytes, text: null as string | null } },
+  })) as [Replayed, Replayed];
+  let read = 0;
+  const textOf = (one: Replayed, reader: (bytes: Buffer) => string | null): string | null | undefined => {
+    if (one.bytes === undefined) return undefined;
+    if (one.bytes === null) return null;
+    if (one.shown.of === one.bytes) return one.shown.text;
+    read += one.bytes.length;
+    if (read > MOST_BYTES) return undefined;
+    one.shown = { of: one.bytes, text: reader(one.bytes) };
+    return one.shown.text;
+  };
+  const text = () => {
+    const first = textOf(metadata, (bytes) => metadataText(METADATA_PROGRAM, bytes));
+    return first === null ? textOf(anchor, (bytes) => anchorText(program, bytes, program)) : first;
+  };
+
+  const revisions: { from: number; text: string | null | undefined }[] = [{ from: 0, text: text() }];
+  const changes = [metadata, anchor].flatMap((one, at) =>
+    histories[at]!.changes.filter(
+      ({ steps }) => steps === null || steps.some(({ account }) => account === one.account),
+    ).map((change, index, all) => ({ one, change, next: all[index + 1] })),
+  );
+  changes.sort((left, right) => left.change.slot - right.change.slot);
+  for (const { one, change } of changes) {
+    const first = change.steps?.find(({ account }) => account === one.account);
+    if (one.bytes === null && first !== undefined && !first.creates) {
+      // What made the account is missing in its history: what was before is unknown after all.
+      one.bytes = undefined;
+      revisions.splice(0, revisions.length, { from: 0, text: undefined });
+    }
+    one.bytes = await applied(one.bytes, one.account, change, (_, step) => buffers.get(step));
+    await yieldToOthers();
+    const now = text();
+    const last = revisions.at(-1)!;
+    if (last.from === change.slot) last.text = now;
+    else if (last.text !== now) revisions.push({ from: change.slot, text: now });
+    while (
+      revisions.length > most ||
+      revisions.reduce((sum, { text: kept }) => sum + (kept?.length ?? 0), 0) > mostCharacters
+    ) {
+      revisions.shift();
+      if (revisions.length === 0) return [];
+    }
+  }
+  const isCut = revisions[0]!.from > 0;
+  const whole = isCut ? [{ from: 0, text: undefined }, ...revisions] : revisions;
+  return whole.map((one, at) => ({ ...one, to: whole[at + 1]?.from ?? end + 1 }));
+}
+
+interface Replayed {
+  readonly account: string;
+  bytes: AccountBytes;
+  shown: { readonly of: AccountBytes; readonly text: string | null };
+}
