@@ -1,8 +1,8 @@
 import { encode32 } from '../../lib/base58.ts';
 import { equalBytes } from '../../lib/equal-bytes.ts';
 import type { CoreAsset, CoreCollection, CorePlugins } from '../accounts/core.ts';
+import type { Inscription } from '../accounts/inscription.ts';
 import type { Edition, Metadata } from '../accounts/metaplex.ts';
-import { mintExtensionsJson } from '../accounts/mint-extensions.ts';
 import {
   decodeTokenMetadata,
   findExtension,
@@ -10,6 +10,7 @@ import {
   type TokenAccount,
   type TokenMetadata,
 } from '../accounts/token.ts';
+import { mintExtensionsJson } from '../accounts/token-extensions.ts';
 import { coreAssetSigner, SYSTEM_PROGRAM, WRAPPED_SOL_MINT } from '../addresses.ts';
 import { hashLeaf, type LeafSchema } from '../concurrent/decode-concurrent.ts';
 import type { LeafMetadata } from '../concurrent/leaf-metadata.ts';
@@ -60,6 +61,7 @@ export interface Asset {
   readonly burnt: boolean;
   readonly token_info?: TokenInfo;
   readonly mint_extensions?: Readonly<Record<string, unknown>>;
+  readonly inscription?: Readonly<Record<string, unknown>>;
   readonly plugins?: CorePlugins['known'];
   readonly unknown_plugins?: CorePlugins['unknown'];
   readonly mpl_core_info?: {
@@ -182,9 +184,9 @@ export function assetOfMint(accounts: MintAccounts, options: AssetOptions, liste
   const isSingle = isSingleOwner(accounts, kind);
   const embedded = metadata === null ? embeddedMetadata(mint) : null;
   const texts = metadata ?? embedded;
-  const extensions = mintExtensionsJson(mint.extensions);
   const authority = metadata?.updateAuthority ?? (isSingle ? embedded?.updateAuthority : null) ?? null;
   const isHosted = options.dialect === 'hosted';
+  const extensions = mintExtensionsJson(mint.extensions, isHosted);
   return {
     interface: kind,
     id,
@@ -341,6 +343,15 @@ function tokenInfoOf(
     ...(mint.mintAuthority === null ? {} : { mint_authority: mint.mintAuthority }),
     ...(mint.freezeAuthority === null ? {} : { freeze_authority: mint.freezeAuthority }),
   };
+}
+
+/** An inscription of an asset of any kind; the two dialects name its members differently. */
+export function inscriptionJson(inscription: Inscription, dialect: Dialect): Readonly<Record<string, unknown>> {
+  const { authority, root, dataAccount, order, size, contentType, encoding, validationHash } = inscription;
+  const common = { authority, order: countOf(order), size, encoding };
+  return dialect === 'hosted'
+    ? { ...common, contentType, validationHash, inscriptionDataAccount: dataAccount }
+    : { ...common, root, content: contentType, inscription_data: dataAccount, validation_hash: validationHash };
 }
 
 /** A compressed asset in its tree, with the members of its last leaf. Keys and hashes are 32 bytes. */

@@ -1,15 +1,23 @@
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
 import { after, before, suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
+  AccountState,
   AuthorityType,
   createAccount,
+  createEnableCpiGuardInstruction,
+  createEnableRequiredMemoTransfersInstruction,
+  createInitializeAccountInstruction,
+  createInitializeDefaultAccountStateInstruction,
   createInitializeMetadataPointerInstruction,
   createInitializeMintInstruction,
   createInitializePermanentDelegateInstruction,
+  createInitializeTransferFeeConfigInstruction,
   createMint,
   createMintToInstruction,
   ExtensionType,
+  getAccountLen,
   getMintLen,
   mintTo,
   setAuthority,
@@ -25,7 +33,14 @@ import {
   Transaction,
 } from '@solana/web3.js';
 import { createHelius } from 'helius-sdk';
-import { CORE_PROGRAM, editionAddress, METADATA_PROGRAM, metadataAddress } from '../../../src/solana/addresses.ts';
+import {
+  CORE_PROGRAM,
+  editionAddress,
+  INSCRIPTION_PROGRAM,
+  inscriptionAddress,
+  METADATA_PROGRAM,
+  metadataAddress,
+} from '../../../src/solana/addresses.ts';
 import { chainMissing, startChain, type TestChain } from '../../helpers/chain.ts';
 import { type DaemonInProcess, startDaemon } from '../../helpers/daemon.ts';
 import { redirectHostedClients } from '../../helpers/hosted-client.ts';
@@ -191,6 +206,60 @@ suite('assets that are read from their accounts', { skip: (await chainMissing())
     );
   });
 
+  test('extensions of token accounts, and the key of an auditor', async () => {
+    const [mint, account, holder] = [Keypair.generate(), Keypair.generate(), Keypair.generate()];
+    const programId = TOKEN_2022_PROGRAM_ID;
+    const auditor = Buffer.alloc(32, 9);
+    const inMint = getMintLen([ExtensionType.TransferFeeConfig, ExtensionType.DefaultAccountState]);
+    const kinds = [ExtensionType.TransferFeeAmount, ExtensionType.MemoTransfer, ExtensionType.CpiGuard];
+    const inAccount = getAccountLen(kinds);
+    const make = async ({ publicKey }: Keypair, space: number) =>
+      SystemProgram.createAccount({
+        ...{ fromPubkey: payer.publicKey, newAccountPubkey: publicKey, space, programId },
+        lamports: await chain.connection.getMinimumBalanceForRentExemption(space),
+      });
+    await sendAndConfirmTransaction(
+      chain.connection,
+      new Transaction().add(
+        await make(mint, inMint),
+        createInitializeTransferFeeConfigInstruction(mint.publicKey, payer.publicKey, null, 100, 1_000n, programId),
+        createInitializeDefaultAccountStateInstruction(mint.publicKey, AccountState.Initialized, programId),
+        createInitializeMintInstruction(mint.publicKey, 2, payer.publicKey, payer.publicKey, programId),
+        await make(account, inAccount),
+        createInitializeAccountInstruction(account.publicKey, mint.publicKey, holder.publicKey, programId),
+        createEnableRequiredMemoTransfersInstruction(account.publicKey, holder.publicKey, [], programId),
+        createEnableCpiGuardInstruction(account.publicKey, holder.publicKey, [], programId),
+        createMintToInstruction(mint.publicKey, account.publicKey, payer.publicKey, 5, [], programId),
+      ),
+      [payer, mint, account, holder],
+    );
+    const { result } = await ask('getTokenAccounts', { owner: holder.publicKey.toBase58() });
+    assert.deepEqual(result.token_accounts, [
+      {
+        ...{ address: account.publicKey.toBase58(), mint: mint.publicKey.toBase58(), amount: 5 },
+        ...{ owner: holder.publicKey.toBase58(), frozen: false, delegated_amount: 0 },
+        token_extensions: {
+          transfer_fee_amount: { withheld_amount: 0 },
+          memo_transfer: { require_incoming_transfer_memos: true },
+          cpi_guard: { lock_cpi: true },
+        },
+      },
+    ]);
+    const [plain] = (await ask('getTokenAccounts', { owner })).result.token_accounts;
+    assert.equal('token_extensions' in plain, false);
+    const shown = (await ask('getAsset', { id: mint.publicKey.toBase58() })).result.mint_extensions;
+    assert.deepEqual(shown.default_account_state, { state: 'Initialized' });
+    // The program that would make it is not in the chain of the tests.
+    const found = (await chain.connection.getAccountInfo(mint.publicKey))!;
+    const head = Buffer.of(4, 0, 65, 0);
+    const data = Buffer.concat([found.data, head, Buffer.alloc(32), Buffer.of(1), auditor]);
+    await chain.setAccount(mint.publicKey.toBase58(), { lamports: found.lamports, owner: programId.toBase58(), data });
+    const audited = (await ask('getAsset', { id: mint.publicKey.toBase58() })).result.mint_extensions;
+    assert.deepEqual(audited.confidential_transfer_mint, {
+      ...{ authority: null, auto_approve_new_accounts: true, auditor_elgamal_pubkey: auditor.toString('base64') },
+    });
+  });
+
   test('a Core asset has the authority of its collection', async () => {
     const [asset, group] = [Keypair.generate().publicKey, Keypair.generate().publicKey];
     const text = (value: string) => Buffer.concat([Buffer.from([value.length, 0, 0, 0]), Buffer.from(value)]);
@@ -217,6 +286,44 @@ suite('assets that are read from their accounts', { skip: (await chainMissing())
       [all.interface, all.mpl_core_info],
       ['MplCoreCollection', { num_minted: 7, current_size: 6, plugins_json_version: 1 }],
     );
+  });
+
+  test('inscriptions are shown when asked for, of the asset that they name', async () => {
+    const [asset, other] = [nft.toBase58(), Keypair.generate().publicKey.toBase58()];
+    const data = Keypair.generate().publicKey.toBase58();
+    const text = (value: string) =>
+      Buffer.concat([Buffer.from(Uint32Array.of(value.length).buffer), Buffer.from(value)]);
+    const discriminator = createHash('sha256').update('account:InscriptionV3').digest().subarray(0, 8);
+    const inscribe = (root: string, hash: Buffer) =>
+      chain.setAccount(inscriptionAddress(asset), {
+        ...{ lamports: 1_000_000, owner: INSCRIPTION_PROGRAM },
+        data: Buffer.concat([
+          ...[discriminator, ...[creator, root, data].map((key) => new PublicKey(key).toBuffer())],
+          ...[Buffer.from(BigUint64Array.of(2n ** 53n + 1n).buffer), Buffer.from(Uint32Array.of(202).buffer)],
+          ...[text('image/png'), text('base64'), hash, Buffer.alloc(7)],
+        ]),
+      });
+    const show = async (method: string, params: object) => {
+      const options = { showInscription: true };
+      const { result } = await ask(method, { ...params, options });
+      return (result.items ?? [result].flat()).map((one: { inscription?: object }) => one.inscription);
+    };
+    const shown = {
+      ...{ authority: creator, order: 2 ** 53, size: 202, contentType: 'image/png', encoding: 'base64' },
+      inscriptionDataAccount: data,
+    };
+    await inscribe(asset, Buffer.concat([Buffer.of(1), text('hash')]));
+    assert.deepEqual(await show('getAsset', { id: asset }), [{ ...shown, validationHash: 'hash' }]);
+    await inscribe(asset, Buffer.of(0));
+    const owned = await show('getAssetsByOwner', { ownerAddress: owner });
+    // The owner has a Core asset too.
+    assert.deepEqual(
+      owned.filter((one: unknown) => one !== undefined),
+      [{ ...shown, validationHash: null }],
+    );
+    assert.equal((await ask('getAsset', { id: asset })).result.inscription, undefined);
+    await inscribe(other, Buffer.of(0));
+    assert.deepEqual(await show('getAssetBatch', { ids: [asset, asset] }), [undefined, undefined]);
   });
 
   test('a batch keeps its order, repeats ids and has null for unknown ones', async () => {
@@ -271,7 +378,6 @@ suite('assets that are read from their accounts', { skip: (await chainMissing())
       ['getAsset', { id: 'x' }, /Pubkey Validation Err: x is invalid/],
       ['getAsset', [id], /params must be an object/],
       ['getAsset', { id, options: { showAll: true } }, /unknown option showAll/],
-      ['getAsset', { id, options: { showInscription: true } }, /showInscription is not supported/],
       ['getAsset', { id, options: {}, displayOptions: {} }, /cannot be used together/],
       ['getAssetBatch', { ids: Array.from({ length: 1_001 }, () => id) }, /Batch size should not be greater than 1000/],
       ['getTokenAccounts', { owner, limit: 1_001 }, /Limit should not be greater than 1000/],
@@ -401,6 +507,8 @@ suite('assets that are read from their accounts', { skip: (await chainMissing())
       ['getAssetsByGroup', { groupKey: 'collection', groupValue: key }, /is no Core collection/],
       ['searchAssets', { burnt: true }, /needs ownerAddress/],
       ['searchAssets', { tree: key }, /not all trees/],
+      ['searchAssets', { compressed: true, creatorAddress: key }, /not all trees/],
+      ['searchAssets', { compressed: true, grouping: ['collection', key] }, /not all trees/],
       ['getAssetsByOwner', { ownerAddress: key, options: { requireFullIndex: true } }, /not all trees/],
       ['getGrouping', { groupKey: 'collection', groupValue: key }, /is no Core collection/],
     ] as const) {
@@ -415,6 +523,9 @@ suite('assets that are read from their accounts', { skip: (await chainMissing())
       ['searchAssets', { ownerAddress: key, supplyMint: key }, /supplyMint is not supported/],
       ['searchAssets', { ownerAddress: key, negate: true }, /negate is not supported/],
       ['searchAssets', { ownerAddress: key, frozen: [] }, /frozen must be a boolean/],
+      ['searchAssets', { ownerAddress: key, interface: 'NFT' }, /interface must be one of V1_NFT,/],
+      ['searchAssets', { ownerAddress: key, ownerType: 'many' }, /ownerType must be one of single, token/],
+      ['searchAssets', { ownerAddress: key, royaltyTargetType: 'all' }, /royaltyTargetType must be one of creators,/],
       ['getAssetsByOwner', { ownerAddress: key, tokenType: 'coins' }, /tokenType must be one of/],
       ['getAssetsByOwner', { ownerAddress: key, sortBy: { sortBy: 'size' } }, /sortBy must be one of/],
       [
