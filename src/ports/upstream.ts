@@ -41,16 +41,26 @@ export type UpstreamOutcome =
 export interface UpstreamReply {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
+  /** All bytes of the answer; null: they are in `body`. Only requests with `wholeBytes` get it. */
+  readonly whole: Buffer | null;
   /** Ends with an error when the size limit or the deadline is exceeded. */
   readonly body: Readable;
 }
+
+/** What is needed of an AbortSignal, which is too expensive to create for each call that is passed on. */
+export type CallSignal = Pick<AbortSignal, 'aborted' | 'reason'> & {
+  addEventListener(type: 'abort', listener: () => void, options?: { readonly once: true }): void;
+  removeEventListener(type: 'abort', listener: () => void): void;
+};
 
 export interface UpstreamRequest {
   /** Sent unchanged. */
   readonly body: Buffer | string;
   readonly timeoutMs: number;
   readonly maxBytes: number;
-  readonly signal?: AbortSignal;
+  /** A successful answer of up to this size arrives without a stream, which costs more than such an answer. */
+  readonly wholeBytes?: number;
+  readonly signal?: CallSignal;
   /** The tenant of the request; absent: the daemon itself. */
   readonly tenant?: Tenant | undefined;
   /** Sent in addition to the configured headers. */
