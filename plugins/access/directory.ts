@@ -190,14 +190,14 @@ async function findKey(store: Store, plans: Plans, hash: Buffer): Promise<FoundK
 }
 
 /** The parts of a key that may change while a long-lived caller uses it. */
-export type KeyRights = Pick<ApiKeyRow, 'expires_at' | 'permissions' | 'cidrs' | 'origins'>;
+export type KeyRights = Pick<ApiKeyRow, 'expires_at' | 'permissions' | 'cidrs' | 'origins'> & { readonly plan: string };
 
 /** By key id; revoked keys and those of disabled projects are left out. */
 export async function findRights(store: Store, keyIds: readonly string[]): Promise<ReadonlyMap<string, KeyRights>> {
   const rows = await tables(store.read)
     .selectFrom('api_keys')
     .innerJoin('projects', 'projects.id', 'api_keys.project_id')
-    .select(['api_keys.id', 'expires_at', 'permissions', 'cidrs', 'origins'])
+    .select(['api_keys.id', 'expires_at', 'permissions', 'cidrs', 'origins', 'projects.plan'])
     .where(inList(store.dialect, 'api_keys.id', keyIds))
     .where('revoked_at', 'is', null)
     .where('disabled_at', 'is', null)

@@ -192,7 +192,12 @@ export function createGate(parts: GateParts): AccessGate {
     return session;
   }
 
-  function watch(caller: Caller, client: StayingClient, onRefused: (refusal: GateRefusal) => void): Watched {
+  function watch(
+    caller: Caller,
+    client: StayingClient,
+    onRefused: (refusal: GateRefusal) => void,
+    onPlan?: () => void,
+  ): Watched {
     const session = sessions.get(caller);
     if (session === undefined) return { caller, end: () => undefined };
     if (session.key === null || caller.keyId === null)
@@ -200,9 +205,15 @@ export function createGate(parts: GateParts): AccessGate {
     const own = { ...caller };
     sessions.set(own, { ...session, client });
     const judge = createJudge(session.key.rules);
+    let { plan } = caller;
     const end = rights.add(caller.keyId, (row) => {
       const refusal = row === null ? new GateRefusal('bad-key') : judge(row, client);
-      if (refusal === null) return;
+      if (refusal === null) {
+        if (row === null || row.plan === plan) return;
+        plan = row.plan;
+        onPlan?.();
+        return;
+      }
       end();
       sessions.delete(own);
       refusals.with(refusal.reason).add();

@@ -38,6 +38,20 @@ export const REFUSALS = { 400: refusal, 401: refusal, 403: refusal, 429: refusal
 
 const nullable = (description: string) => orNull(address(description));
 
+const summary = orNull(
+  Type.Object(
+    {
+      type: oneOf(
+        ['transfer', 'swap', 'create_account', 'create_token_account', 'add_liquidity', 'remove_liquidity'],
+        'What was done',
+      ),
+      description: text('The same in words', '86xC…o2MMY transferred 1.5 SOL to GokiV…5bnpH.'),
+      parsedData: Type.Unknown({ description: 'Amounts and mints of a swap; else null', examples: [null] }),
+    },
+    { title: 'Summary', description: 'What was done; null where that is not certain' },
+  ),
+);
+
 const decoded = Type.Object(
   {
     args: Type.Unknown({
@@ -65,7 +79,7 @@ const instruction = Type.Object(
     programId: address('Program'),
     rawAccounts: Type.Array(address('Account'), { description: 'Accounts in order' }),
     rawData: text('Data, base58', '3Bxs4Zo3z4hxWBZZ'),
-    summary: Type.Unknown({ description: 'Summary of the instruction, or null', examples: [null] }),
+    summary,
     programName: orNull(text('Name of the program; null if no interface is known', 'token')),
     instructionName: orNull(text('Name of the instruction; null if it cannot be decoded', 'transfer_checked')),
     decoded: orNull(decoded),
@@ -115,7 +129,7 @@ const parsedTransaction = Type.Object(
       }),
       { description: 'Transfers of tokens' },
     ),
-    summary: Type.Unknown({ description: 'Summary of the transaction, or null', examples: [null] }),
+    summary,
     instructions: Type.Array(instruction, { description: 'Instructions in order of execution' }),
   },
   { title: 'ParsedTransaction', description: 'The transaction' },

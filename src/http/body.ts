@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
-import { deeperThan } from '../lib/json-members.ts';
+import { exceeds } from '../lib/json-members.ts';
 import { RequestError } from '../plugin/request.ts';
 
 const MAX_JSON_DEPTH = 64;
@@ -99,7 +99,7 @@ export function withoutMark(body: Buffer): Buffer {
 export function parseJsonBody(bytes: Buffer): unknown {
   const body = withoutMark(bytes);
   if (!isUtf8(body)) throw new RequestError(400, 'Invalid JSON body', { details: 'The body is not UTF-8' });
-  if (deeperThan(body, MAX_JSON_DEPTH))
+  if (exceeds(body, { depth: MAX_JSON_DEPTH }))
     throw new RequestError(400, 'Invalid JSON body', { details: `Nested deeper than ${MAX_JSON_DEPTH} levels` });
   try {
     return JSON.parse(body.toString('utf8'));

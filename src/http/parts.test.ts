@@ -4,7 +4,7 @@ import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { createManualClock } from '../../test/helpers/manual-clock.ts';
 import { createSfc32 } from '../../test/helpers/sfc32.ts';
-import { deeperThan } from '../lib/json-members.ts';
+import { exceeds } from '../lib/json-members.ts';
 import { createDeadlines } from '../runtime/deadline.ts';
 import { createMetricsRegistry } from '../runtime/metrics.ts';
 import { createRemoteAddress } from '../runtime/remote-address.ts';
@@ -58,7 +58,20 @@ test('the depth of a body is that of its value', () => {
     typeof value !== 'object' || value === null ? 0 : 1 + Math.max(0, ...Object.values(value).map(depthOf));
   fc.assert(
     fc.property(fc.jsonValue(), fc.integer({ min: 0, max: 6 }), (value, limit) => {
-      assert.equal(deeperThan(Buffer.from(JSON.stringify(value)), limit), depthOf(value) > limit);
+      assert.equal(exceeds(Buffer.from(JSON.stringify(value)), { depth: limit }), depthOf(value) > limit);
+    }),
+  );
+});
+
+test('the values of a text are its containers, and its members and items but the first of each', () => {
+  const countOf = (value: unknown): number => {
+    if (typeof value !== 'object' || value === null) return 0;
+    const parts = Object.values(value);
+    return 1 + Math.max(0, parts.length - 1) + parts.reduce((sum: number, one) => sum + countOf(one), 0);
+  };
+  fc.assert(
+    fc.property(fc.jsonValue(), fc.nat(12), (value, limit) => {
+      assert.equal(exceeds(Buffer.from(JSON.stringify(value)), { depth: 100, values: limit }), countOf(value) > limit);
     }),
   );
 });

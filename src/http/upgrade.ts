@@ -63,14 +63,16 @@ export function createUpgrader(options: UpgradeOptions): Upgrader {
       track(options, open, socket, () => lazy.abort('the client has gone'));
       const revoked = new AbortController();
       const client = { remoteAddress, origin: request.headers.origin };
-      const watched = options.gate?.watch?.(authenticated, client, (refusal) => {
+      const end = (refusal: GateRefusal) => {
         const { details, message } = faultOf(refusal, requestId);
         log.info(
           { remote: remoteAddress, projectId: authenticated.projectId, reason: refusal.reason },
           'websocket ended',
         );
         revoked.abort(details ?? message);
-      });
+      };
+      let planChanged = (): void => undefined;
+      const watched = options.gate?.watch?.(authenticated, client, end, () => planChanged());
       socket.once('close', () => watched?.end());
       const caller = watched?.caller ?? authenticated;
       const context: SocketContext = {
@@ -83,6 +85,9 @@ export function createUpgrader(options: UpgradeOptions): Upgrader {
         tenant: options.budgets?.tenantOf(caller, remoteAddress),
         remoteAddress,
         revoked: revoked.signal,
+        onPlan(listener) {
+          planChanged = listener;
+        },
       };
       log.info({ remote: remoteAddress, projectId: caller.projectId }, 'websocket opened');
       let isOpen = false;

@@ -78,9 +78,11 @@ export function withoutBlanks(text: string): string {
   return text.replace(/("(?:[^"\\]|\\.)*")|[ \t\r\n]+/g, (_, string: string | undefined) => string ?? '');
 }
 
-/** Whether containers are nested deeper than this. Counts brackets outside strings, of valid JSON. */
-export function deeperThan(bytes: Buffer, maxDepth: number): boolean {
+/** Whether containers are nested deeper than this, or there are more values (members and items). Counts what is outside strings, of valid JSON. */
+export function exceeds(bytes: Buffer, max: { readonly depth: number; readonly values?: number }): boolean {
+  const maxValues = max.values ?? Number.POSITIVE_INFINITY;
   let depth = 0;
+  let values = 0;
   let at = 0;
   while (at < bytes.length) {
     const byte = bytes[at]!;
@@ -92,8 +94,13 @@ export function deeperThan(bytes: Buffer, maxDepth: number): boolean {
     at++;
     if (byte === OPEN_OBJECT || byte === OPEN_ARRAY) {
       depth++;
-      if (depth > maxDepth) return true;
+      values++;
+      if (depth > max.depth || values > maxValues) return true;
     } else if (byte === CLOSE_OBJECT || byte === CLOSE_ARRAY) depth--;
+    else if (byte === COMMA) {
+      values++;
+      if (values > maxValues) return true;
+    }
   }
   return false;
 }

@@ -171,6 +171,8 @@ export interface SocketContext extends CallContext {
    * socket without sending anything else.
    */
   readonly revoked: AbortSignal;
+  /** Sets what is called after each change of the plan of the caller's project. */
+  onPlan(listener: () => void): void;
 }
 
 export interface SocketHandler {
@@ -301,9 +303,15 @@ export interface Gate {
   spend?(caller: Caller, group: RateGroup, tokens: number): void;
   /**
    * Watches a long-lived caller such as an open websocket. Calls `onRefused` once, within a second, after its key was revoked, expired,
-   * or is no longer allowed for this client. A gate without `watch` never ends such callers.
+   * or is no longer allowed for this client. Calls `onPlan` as soon after each change of the project's plan. A gate without `watch` never
+   * ends such callers.
    */
-  watch?(caller: Caller, client: StayingClient, onRefused: (refusal: GateRefusal) => void): Watched;
+  watch?(
+    caller: Caller,
+    client: StayingClient,
+    onRefused: (refusal: GateRefusal) => void,
+    onPlan?: () => void,
+  ): Watched;
   /** A caller for calls of a project that are made without a key. Throws `bad-key` for an unknown project. */
   callerOf?(projectId: string): Promise<Caller>;
 }

@@ -217,6 +217,7 @@ function createClient(parts: ClientParts): Client {
     outlet.close(1008, String(revoked.reason));
     subscriptions.end();
   };
+  parts.context.onPlan(subscriptions.planChanged);
   if (revoked.aborted) dismiss();
   else revoked.addEventListener('abort', dismiss, { once: true });
 

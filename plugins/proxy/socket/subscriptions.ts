@@ -34,6 +34,8 @@ export interface Subscriptions {
   calls(): MessageCalls;
   /** The client has sent a message or a ping. */
   heard(): void;
+  /** The project of the client has another plan. */
+  planChanged(): void;
   end(): void;
 }
 
@@ -171,6 +173,7 @@ export function createSubscriptions(parts: SubscriptionsParts): Subscriptions {
 
   return {
     heard: ruled.heard,
+    planChanged: ruled.planChanged,
     calls() {
       const held = holdBack(outlet, parts.maxHeldBytes);
       return {
@@ -260,6 +263,10 @@ function createRuled({ clock, outlet }: Pick<SubscriptionsParts, 'clock' | 'outl
     notified({ maxBehind }: SocketRules): void {
       notifiedAt = clock.monotonic();
       if (outlet.behind() > maxBehind) outlet.close(1008, `more than ${maxBehind} notifications behind`);
+    },
+    /** Their limits are those of the plan, and their clients know this end. */
+    planChanged(): void {
+      if (ids.size > 0) outlet.close(1008, 'the plan of the project has changed');
     },
     end: () => cancelWatch?.(),
   };

@@ -78,8 +78,13 @@ test('tags, bools and options have no other values than theirs', () => {
 });
 
 test('interfaces of any size and depth are read or refused in time', () => {
-  const many = Array.from({ length: 200_000 }, (_, at) => ({ name: `V${at}` }));
-  assert.deepEqual(decode(idlOf({ defined: { name: 'E' } }, [enumeration('E', many)]), [7]), { v7: {} });
+  const variants = (length: number) =>
+    enumeration(
+      'E',
+      Array.from({ length }, (_, at) => ({ name: `V${at}` })),
+    );
+  assert.deepEqual(decode(idlOf({ defined: { name: 'E' } }, [variants(30_000)]), [7]), { v7: {} });
+  assert.equal(decode(idlOf({ defined: { name: 'E' } }, [variants(1_000_000)]), [7]), null);
   assert.equal(readIdl(' '.repeat(MAX_IDL_BYTES + 1)), null);
   assert.equal(decode(`${'['.repeat(1_000_000)}`), null);
   const nested = Array.from({ length: 60 }).reduce<unknown>((inner) => ({ vec: inner }), 'u8');
@@ -335,6 +340,13 @@ test('more instructions or discriminators than any program has', () => {
   const [call] = many.program.instructions;
   Object.assign(call!, { discriminators: Array.from({ length: 17 }, () => call!.discriminators[0]) });
   assert.equal(readIdl(JSON.stringify(many))?.hasInstruction('call'), false);
+});
+
+test('more members and items than any program has', () => {
+  const withNumbers = (count: number) =>
+    readIdl(JSON.stringify({ name: 'a', instructions: [], docs: Array.from({ length: count }, () => 0) }));
+  assert.equal(withNumbers(65_000)?.name, 'a');
+  assert.equal(withNumbers(66_000), null);
 });
 
 test('two fields of one name: neither is lost', () => {

@@ -1,6 +1,6 @@
 /** The door of this folder: an interface of any kind, as JSON text, becomes the decoder of its program. */
 import { isPlainObject } from '../../lib/json.ts';
-import { deeperThan } from '../../lib/json-members.ts';
+import { exceeds } from '../../lib/json-members.ts';
 import { readAnchor } from './anchor.ts';
 import { readCodama } from './codama.ts';
 import { createInterface, type InterfaceParts, type ProgramInterface } from './interface.ts';
@@ -13,10 +13,13 @@ export const MAX_IDL_BYTES = 4 * 1_024 * 1_024;
 
 /** Public interfaces of Codama are the deepest. */
 const MAX_JSON_DEPTH = 64;
+/** Members and items. An interface of 100 KB has 6,000; to parse small ones without end blocks a thread. */
+const MAX_JSON_VALUES = 65_536;
 
 /** Null for what is no interface. Never throws. */
 export function readIdl(text: string): ProgramInterface | null {
-  if (text.length > MAX_IDL_BYTES || deeperThan(Buffer.from(text), MAX_JSON_DEPTH)) return null;
+  if (text.length > MAX_IDL_BYTES || exceeds(Buffer.from(text), { depth: MAX_JSON_DEPTH, values: MAX_JSON_VALUES }))
+    return null;
   try {
     const idl: unknown = JSON.parse(text);
     const parts = isPlainObject(idl) ? partsOf(idl) : null;

@@ -6,7 +6,7 @@ import { Keypair, PublicKey, SystemProgram, Transaction, TransactionInstruction 
 import WebSocket from 'ws';
 import { parseExact } from '../../../src/lib/json.ts';
 import { chainMissing, startChain, type TestChain } from '../../helpers/chain.ts';
-import { startDaemon, type TestDaemon } from '../../helpers/daemon.ts';
+import { type DaemonInProcess, runCommand, startDaemon } from '../../helpers/daemon.ts';
 import { freePort, type Json } from './bed.ts';
 
 const skip = (await chainMissing()) ?? false;
@@ -25,7 +25,7 @@ async function until<T>(what: string, find: () => T | null | undefined | false):
 
 describe('subscriptions of parsed transactions', { skip }, () => {
   let chain: TestChain;
-  let daemon: TestDaemon;
+  let daemon: DaemonInProcess;
   let payer: Keypair;
 
   before(async () => {
@@ -373,5 +373,26 @@ describe('subscriptions of parsed transactions', { skip }, () => {
     assert.ok(Math.abs(slot - (await chain.connection.getSlot('confirmed'))) <= 2, String(slot));
     for (const wrong of [[], [{}], [{ program: 'nonsense' }], [{ program, more: 1 }]])
       assert.equal((await client.call('describeProgram', wrong)).error.code, -32_602, JSON.stringify(wrong));
+  });
+
+  test('another plan ends with 1008 the connections that have such a subscription, and no others', async (t) => {
+    const [parsed, left, other] = [await connect(t), await connect(t), await connect(t)];
+    await parsed.subscribe({ programs: [payer.publicKey.toBase58()] });
+    const id = await left.subscribe({ programs: [payer.publicKey.toBase58()] });
+    assert.equal((await left.call('parsedTransactionUnsubscribe', [id])).result, true);
+    const change = async (plan: string) => {
+      const args = ['projects', 'set-plan', '--id', daemon.projectId, '--plan', plan, '--config', daemon.configFile];
+      const { code, err } = await runCommand(args);
+      assert.equal(code, 0, err);
+    };
+    await change('business');
+    assert.deepEqual(await parsed.closed, { code: 1_008, reason: 'the plan of the project has changed' });
+    // Whoever subscribes after that stays until the next change.
+    const next = await connect(t);
+    await next.subscribe({ programs: [payer.publicKey.toBase58()] });
+    await left.subscribe({ programs: [payer.publicKey.toBase58()] });
+    await change('unlimited');
+    for (const one of [next, left]) assert.equal((await one.closed).code, 1_008);
+    assert.equal(other.socket.readyState, WebSocket.OPEN);
   });
 });
