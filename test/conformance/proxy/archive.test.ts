@@ -38,13 +38,14 @@ const failing = (code: number): Behaviour => ({
   chunks: [`{"jsonrpc":"2.0","error":{"code":${code},"message":"${code}"},"id":1}`],
 });
 
-/** The result, or the code of the error, and the upstream that was asked. */
+/** The result, or the code of the error, and how often each upstream was asked; after a failure it is also asked which chain it has. */
 async function ask(method: string, params: readonly unknown[]) {
-  const [nodeBefore, archiveBefore] = [node.calls.length, archive.calls.length];
+  const count = () => [node, archive].map((upstream) => upstream.callsOf(method).length);
+  const before = count();
   const { status, text } = await post({ daemon }, call(method, params));
   assert.equal(status, 200);
   const { result, error } = JSON.parse(text) as { result?: unknown; error?: { code: number } };
-  return { said: error?.code ?? result, asked: [node.calls.length - nodeBefore, archive.calls.length - archiveBefore] };
+  return { said: error?.code ?? result, asked: count().map((one, at) => one - before[at]!) };
 }
 
 test('an answer that reports pruned data is requested again from the archive', async () => {
