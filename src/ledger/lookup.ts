@@ -60,8 +60,8 @@ interface IndexedSegment {
   readonly isComplete: boolean;
   /** Changes with blocks that are written below others. */
   readonly outOfOrder: number;
-  /** Newest first; some of them void, or replaced by later files. */
-  readonly slots: readonly number[];
+  /** Newest first; some of them void, or replaced by later files. Usually only the first ones are looked at. */
+  readonly slots: Iterable<number>;
 }
 
 export interface BlockDetails {
@@ -267,8 +267,9 @@ export function createIndex({ dir, chain, blocks, log, isOn, isWriter, ...option
     for (const { number, outOfOrder, isComplete, slots } of blocks.segments()) {
       const name = `${number} ${outOfOrder} ${isComplete}`;
       const known = scanned.get(name);
-      const newest = slots[0];
+      let newest: number | undefined;
       for (const slot of slots) {
+        newest ??= slot;
         const hash = blocks.hashAt(slot);
         if (slot === known?.slot && hash === known.hash) break;
         if (hash < 0 || seen.has(slot) || failed.get(slot) === hash || isCovered(slot, hash)) continue;

@@ -1,5 +1,5 @@
 import { promisify } from 'node:util';
-import { brotliCompress, brotliDecompress, constants, crc32, deflateRaw, inflateRaw } from 'node:zlib';
+import { brotliCompress, brotliDecompress, constants, crc32, deflateRaw, inflateRaw, inflateRawSync } from 'node:zlib';
 import { JsonCursor, Unusual } from '../lib/json-cursor.ts';
 import type { ChainBlock } from '../ports/block.ts';
 import { Sink, Source } from './bytes.ts';
@@ -226,10 +226,20 @@ export class PayloadReader {
     return found === null ? null : new PayloadReader(head, found, read);
   }
 
-  /** Null when it is damaged. */
-  async signature(index: number): Promise<Buffer | null> {
-    const bytes = await this.read(this.signaturesAt + index * SIGNATURE_BYTES, SIGNATURE_BYTES);
-    return isSigned(bytes, 0) ? bytes.subarray(0, 64) : null;
+  /** Of some transactions, by their indexes; null when one is damaged. */
+  async signatures(indexes: readonly number[]): Promise<ReadonlyMap<number, Uint8Array> | null> {
+    const first = indexes.reduce((least, index) => Math.min(least, index), this.count);
+    const last = indexes.reduce((most, index) => Math.max(most, index), first);
+    const from = this.signaturesAt + first * SIGNATURE_BYTES;
+    // One read for all, which is at most a few thousand of them.
+    const bytes = await this.read(from, (last + 1 - first) * SIGNATURE_BYTES);
+    const found = new Map<number, Uint8Array>();
+    for (const index of indexes) {
+      const at = (index - first) * SIGNATURE_BYTES;
+      if (!isSigned(bytes, at)) return null;
+      found.set(index, bytes.subarray(at, at + 64));
+    }
+    return found;
   }
 
   async summary(): Promise<Summary | null> {
@@ -311,11 +321,14 @@ export class PayloadReader {
     const bytes = length === 0 ? Buffer.alloc(0) : await this.read(this.piecesAt[index]!, length);
     if (bytes.length !== length || crc32(bytes) !== this.crcs[index]) return null;
     if (index === KEYS || length === 0) return bytes;
-    return await inflate(bytes, index >= FIRST_PART ? presetOf(this.dictionary.preset) : {});
+    const options = index >= FIRST_PART ? presetOf(this.dictionary.preset) : {};
+    // A thread for a small piece costs more than its bytes.
+    return length <= SMALL_BYTES ? inflateRawSync(bytes, options) : await inflate(bytes, options);
   }
 }
 
 const MOST_HEAD_BYTES = 1_048_576;
+const SMALL_BYTES = 8_192;
 const LIST = Buffer.from('{"transactions":[');
 const LIST_END = Buffer.from(']}');
 

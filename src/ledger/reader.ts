@@ -52,6 +52,7 @@ export interface SegmentReader extends LedgerReader {
 export function createSegmentReader({ chain, log, damaged, refresh, ...parts }: ReaderParts): SegmentReader {
   const { segments } = parts;
   const dictionaries = createDictionaries();
+  const opened = new Map<string, { readonly handle: Promise<FileHandle>; users: number }>();
   const top = () => parts.trustedTo?.() ?? Number.MAX_SAFE_INTEGER;
 
   const finalSlot = () => segments().reduce((slot, each) => Math.max(Math.min(slot, each.cutTo), each.finalSlot), -1);
@@ -132,20 +133,29 @@ export function createSegmentReader({ chain, log, damaged, refresh, ...parts }: 
     const found = find(slot);
     if (found === null) return null;
     const { segment, at } = found;
-    let handle: FileHandle;
+    const { path } = segment;
+    // Look-ups of a page use one handle.
+    const used = opened.get(path) ?? { handle: open(path, 'r'), users: 0 };
+    opened.set(path, used);
+    used.users += 1;
     try {
-      handle = await open(segment.path, 'r');
+      const handle = await used.handle;
+      return await work(handle, segment, segment.places[at]!).catch((error: unknown) => {
+        throw ledgerFailed('read', error);
+      });
     } catch (error) {
       // Removed by the retention since it was found.
       if (codeOf(error) === 'ENOENT') return null;
       throw ledgerFailed('read', error);
-    }
-    try {
-      return await work(handle, segment, segment.places[at]!);
-    } catch (error) {
-      throw ledgerFailed('read', error);
     } finally {
-      await handle.close();
+      used.users -= 1;
+      if (used.users === 0) {
+        opened.delete(path);
+        await used.handle.then(
+          (handle) => handle.close(),
+          () => undefined,
+        );
+      }
     }
   }
 
@@ -248,7 +258,7 @@ export function createSegmentReader({ chain, log, damaged, refresh, ...parts }: 
         let limit = top();
         for (const segment of segments().toReversed()) {
           const { slots, number, outOfOrder, isComplete } = segment;
-          yield { number, outOfOrder, isComplete, slots: slots.slice(0, lowerBound(slots, limit + 1)).toReversed() };
+          yield { number, outOfOrder, isComplete, slots: downFrom(slots, lowerBound(slots, limit + 1)) };
           limit = Math.min(limit, segment.cutTo);
         }
       },
@@ -262,14 +272,8 @@ export function createSegmentReader({ chain, log, damaged, refresh, ...parts }: 
         ofBlock(
           slot,
           async (payload, { header: { blockTime } }) => {
-            const summary = await payload.summary();
-            const signatures = new Map<number, Uint8Array>();
-            for (const each of indexes) {
-              const signature = await payload.signature(each);
-              if (signature === null) return null;
-              signatures.set(each, signature);
-            }
-            return summary === null ? null : { blockTime, signatures, ...summary };
+            const [summary, signatures] = await Promise.all([payload.summary(), payload.signatures(indexes)]);
+            return summary === null || signatures === null ? null : { blockTime, signatures, ...summary };
           },
           ({ blockTime, transactions, keys }) => ({
             blockTime,
@@ -359,6 +363,11 @@ export function createSegmentReader({ chain, log, damaged, refresh, ...parts }: 
       return whole === null ? null : transactionOf(whole.frame.header, place, elementsOf(whole.text)[place.index]);
     },
   };
+}
+
+/** The first ones of a list, the last of them first. */
+function* downFrom(slots: readonly number[], count: number): Generator<number> {
+  for (let at = count - 1; at >= 0; at--) yield slots[at]!;
 }
 
 const BEFORE = Buffer.from('{"result":');
