@@ -5,7 +5,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { connect as connectHttp2 } from 'node:http2';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { describe, test } from 'node:test';
+import { describe, type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { gunzipSync } from 'node:zlib';
 import { Keypair } from '@solana/web3.js';
@@ -269,25 +269,41 @@ describe('calls', { skip, timeout: 240_000 }, () => {
     assert.match(check.err, /streams\.grpc\.tls/);
   });
 
-  test('the example of the page runs', async (t) => {
-    const bed = await startBed(t);
-    const wallet = address();
-    const words = { 'http://127.0.0.1:10000': bed.url, KEY: bed.daemon.key, ADDRESS: wallet };
+  function startExample(t: TestContext, bed: StreamBed, words: Readonly<Record<string, string>>) {
     let text = readFileSync(join(GEYSER_DIR, 'watch.mjs'), 'utf8');
-    for (const [word, value] of Object.entries(words)) text = text.replace(`'${word}'`, `'${value}'`);
-    const file = join(GEYSER_DIR, `watch-${bed.port}.mjs`);
+    for (const [word, value] of Object.entries({ 'http://127.0.0.1:10000': bed.url, ...words }))
+      text = text.replace(`'${word}'`, `'${value}'`);
+    const file = join(GEYSER_DIR, `watch-${bed.port}-${words['ADDRESS']}.mjs`);
     writeFileSync(file, text);
     t.after(() => rmSync(file, { force: true }));
-    const child = spawn(process.execPath, [file], { stdio: ['ignore', 'pipe', 'inherit'] });
+    const child = spawn(process.execPath, [file], { stdio: ['ignore', 'pipe', 'pipe'] });
     t.after(() => child.kill());
-    let out = '';
+    const seen = { out: '', err: '', code: null as number | null };
     child.stdout.on('data', (chunk: Buffer) => {
-      out += chunk.toString();
+      seen.out += chunk.toString();
     });
+    child.stderr.on('data', (chunk: Buffer) => {
+      seen.err += chunk.toString();
+    });
+    child.on('exit', (code) => {
+      seen.code = code;
+    });
+    return seen;
+  }
+
+  test('the example of the page runs, and says why its subscription has ended', async (t) => {
+    const bed = await startBed(t);
+    const wallet = address();
+    const allowed = startExample(t, bed, { KEY: bed.daemon.key, ADDRESS: wallet });
     await until('a line', async () => {
       await bed.chain.fund(wallet, 1_000_000);
-      return /^\d+ /m.test(out);
+      return /^\d+ /m.test(allowed.out);
     });
+    const refused = startExample(t, bed, { KEY: bed.daemon.key, ADDRESS: 'nobody' });
+    await until('the end', async () => refused.code !== null);
+    assert.match(refused.err, /^the subscription has ended: .*not 32 bytes in base58/m);
+    assert.doesNotMatch(refused.err, /\n {4}at /, 'no stack of an error that nobody listens to');
+    assert.equal(refused.code, 1);
   });
 
   test('the LaserStream client reads the same updates, from a daemon with threads', async (t) => {
