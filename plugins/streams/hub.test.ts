@@ -88,6 +88,30 @@ test('replays read in turns over the projects, however many one of them has', as
   assert.ok(theirs <= 25, `${theirs} blocks of the attacker beside 10 of the victim`);
 });
 
+test('a thousand equal replays read each block once', async () => {
+  const newest = 40;
+  const { read, replay } = createBed(createBudgets(), { finalSlot: newest, newest, branch: 'a' });
+  const paid = Array.from({ length: 1_000 }, () => 0);
+  const replays = paid.map((_, at) =>
+    replay(`project ${at % 20}`, 1, {
+      // Some come later than others by a turn, as sockets do.
+      ready: () => (at % 3 === 0 ? turn() : Promise.resolve()),
+      async payForBlock() {
+        paid[at]! += 1;
+      },
+    }),
+  );
+  for (let turns = 0; paid.some((count) => count < newest); turns += 1) {
+    assert.ok(turns < 10_000, 'all replays reach the newest block');
+    await turn();
+  }
+  assert.deepEqual(
+    read,
+    Array.from({ length: newest }, (_, at) => at + 1),
+  );
+  for (const { leave } of replays) leave('at-once');
+});
+
 test('a block that is read costs something, whatever the filters take of it', async () => {
   const { read, replay } = createBed();
   let credits = 5;

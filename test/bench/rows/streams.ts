@@ -1,8 +1,16 @@
-/** S1: one thread fans a stream out to 20 readers, against bare node:http2. S2: look-ups in a cuckoo filter, and its memory. */
+/**
+ * S1: one thread fans a stream out to 20 readers, against bare node:http2. S2: look-ups in a cuckoo filter, and its memory. S3: blocks that
+ * 1,000 equal replays read. S4: what a reader that stops holds before it is cut.
+ */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { createServer, type ServerHttp2Stream } from 'node:http2';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { connect, createServer, type ServerHttp2Stream } from 'node:http2';
 import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { Worker } from 'node:worker_threads';
 import { Value } from '@sinclair/typebox/value';
 import { type StreamsConfig, streamsConfig } from '../../../plugins/streams/config.ts';
@@ -13,8 +21,10 @@ import { createHub } from '../../../plugins/streams/hub.ts';
 import { createBlockUpdates, encodeLabels } from '../../../plugins/streams/wire/updates.ts';
 import { createSystemClock } from '../../../src/adapters/clock.ts';
 import { createBudgets } from '../../../src/budgets.ts';
+import { createLedgerMeter, openLedger } from '../../../src/ledger/index.ts';
 import type { ChainBlock } from '../../../src/ports/block.ts';
 import type { ChainReader } from '../../../src/ports/chain.ts';
+import type { LedgerReader } from '../../../src/ports/ledger.ts';
 import { createMetricsRegistry } from '../../../src/runtime/metrics.ts';
 import { decodeBlock } from '../../../src/solana/decode/decode-block.ts';
 import { scanBlockAnswer } from '../../../src/solana/decode/scan-block.ts';
@@ -29,6 +39,11 @@ const READERS = 20;
 /** Of all transactions: `transactions: {all: {}}`, confirmed. */
 const REQUEST = Buffer.from([...[0, 0, 0, 0, 11], ...[0x1a, 7, 0x0a, 3, 0x61, 0x6c, 0x6c, 0x12, 0], ...[0x30, 1]]);
 const FRAMES_PER_WRITE = 50;
+const REPLAYS = {
+  full: { readers: 1_000, streams: 10, blocks: 40, transactions: 60 },
+  quick: { readers: 1_000, streams: 10, blocks: 20, transactions: 10 },
+  smoke: { readers: 20, streams: 5, blocks: 5, transactions: 10 },
+} as const;
 
 interface Fan {
   readonly url: string;
@@ -37,11 +52,14 @@ interface Fan {
   stop(): Promise<void>;
 }
 
-async function startOurs(): Promise<Fan> {
+async function startOurs(
+  blocks: () => LedgerReader | null = () => null,
+  limits: Partial<StreamsConfig['grpc']> = { maxQueuedBytes: 1_073_741_824 },
+): Promise<Fan> {
   const clock = createSystemClock();
   const metrics = createMetricsRegistry().scope('streams');
-  const config = Value.Default(streamsConfig, { grpc: { maxQueuedBytes: 1_073_741_824 } }) as StreamsConfig;
-  const hub = createHub({ metrics, log: createMemoryLog(), limits: config.grpc, blocks: () => null });
+  const config = Value.Default(streamsConfig, { grpc: limits }) as StreamsConfig;
+  const hub = createHub({ metrics, log: createMemoryLog(), limits: config.grpc, blocks });
   const caller = { projectId: 'bench', keyId: null, plan: 'none', wallet: null };
   const geyser = createGeyser({
     ...{ config, version: 'bench', hub, clock, metrics, log: createMemoryLog(), charges: null, passOn: null },
@@ -108,9 +126,12 @@ function joinedFrames(block: ChainBlock): Buffer[] {
 }
 
 /** Readers of a fan, in another thread. */
-async function startReaders(url: string): Promise<{ received(): number; stop(): Promise<void> }> {
+async function startReaders(
+  url: string,
+  task: { readonly readers: number; readonly streams?: number; readonly request: Buffer },
+) {
   const { path, execArgv } = siblingModule(import.meta.url, '../samples/stream-readers-thread.ts');
-  const workerData = { url, readers: READERS, request: REQUEST, key: 'bench' };
+  const workerData = { url, key: 'bench', ...task };
   const worker = new Worker(path, { execArgv: [...execArgv], workerData });
   let bytes = 0;
   worker.on('message', (count: number) => {
@@ -135,7 +156,8 @@ async function fanOut({ size, seed, say }: RunOptions): Promise<RowResult> {
   };
   const bare = await startBare(Array.from({ length: rounds }, (_, at) => decode(at + 1)));
   const mine = await startOurs();
-  const readers = [await startReaders(mine.url), await startReaders(bare.url)] as const;
+  const task = { readers: READERS, request: REQUEST };
+  const readers = [await startReaders(mine.url, task), await startReaders(bare.url, task)] as const;
   const expected = Array.from({ length: rounds }, (_, at) => decode(at + 1))
     .flatMap(joinedFrames)
     .reduce((sum, { length }) => sum + length, 0);
@@ -222,8 +244,152 @@ function cuckoo({ size, seed, say }: RunOptions): RowResult {
   };
 }
 
+/** Each reader gets every block of the ledger from the first on. */
+async function replays({ size, seed, say }: RunOptions): Promise<RowResult> {
+  const { readers, streams, blocks, transactions } = REPLAYS[size];
+  const dir = mkdtempSync(join(tmpdir(), 'parhelion-replays-'));
+  try {
+    const ledger = await openLedger({
+      ...{ dir, chain: 'main', retainHours: 24, retainBytes: 10_737_418_240, hasIndex: false },
+      ...{ clock: createSystemClock(), log: createMemoryLog() },
+      meter: createLedgerMeter(createMetricsRegistry().scope('ledger')),
+    });
+    let bytes = 0;
+    for (let slot = 1; slot <= blocks; slot += 1) {
+      const { body } = syntheticBlock({ seed: seed + slot, transactions, slot });
+      const block = decodeBlock(slot, scanBlockAnswer(body));
+      await ledger.append(block);
+      for (const frames of joinedFrames(block)) bytes += frames.length;
+    }
+    await ledger.finalize(blocks);
+    say(`${readers} readers of ${blocks} blocks, ${bytes} bytes each`);
+    const run = async (task: { readonly readers: number; readonly streams: number }) => {
+      let reads = 0;
+      const counted: LedgerReader = {
+        ...ledger,
+        get finalSlot() {
+          return ledger.finalSlot;
+        },
+        block(slot) {
+          reads += 1;
+          return ledger.block(slot);
+        },
+      };
+      const fan = await startOurs(() => counted);
+      const startedMs = performance.now();
+      const request = Buffer.concat([REQUEST, Buffer.of(0x58, 1)]);
+      request.writeUInt32BE(request.length - 5, 1);
+      const reader = await startReaders(fan.url, { ...task, request });
+      // Frames of transactions; pings come too.
+      while (reader.received() < bytes * task.readers) await turn();
+      const spentMs = performance.now() - startedMs;
+      await reader.stop();
+      await fan.stop();
+      return { reads, updates: (blocks * transactions * task.readers * 1_000) / spentMs };
+    };
+    const [many, one] = [await run({ readers, streams }), await run({ readers: 1, streams: 1 })];
+    await ledger.close();
+    assert.equal(one.reads, blocks);
+    return {
+      row: 'S3',
+      name: `reads of a block for ${readers.toLocaleString('en')} equal replays`,
+      unit: 'reads a block',
+      ...{ ours: [many.reads / blocks], baseline: [one.reads / blocks], ratio: null, goal: '1', seed },
+      verdict: size === 'smoke' ? 'not assessed' : many.reads === blocks ? 'met' : 'missed',
+      sizes: { readers, blocks, transactions, bytes },
+      notes: [`${Math.round(many.updates)} updates/s to all, ${Math.round(one.updates)} to one reader alone`],
+    };
+  } finally {
+    rmSync(dir, { recursive: true, force: true });
+  }
+}
+
+/** As the daemon has it when nothing is configured. */
+const QUEUED_BYTES = 16_777_216;
+
+/** Readers that read nothing, each of another subscription, so that they share no bytes: what each of them adds to the process. */
+async function stopped({ size, seed, say }: RunOptions): Promise<RowResult> {
+  const [readers, transactions] = size === 'smoke' ? [2, 1_000] : [6, 1_000];
+  const blocks: ChainBlock[] = [];
+  // More than waits for a reader at most.
+  for (let bytes = 0; bytes < 1.3 * QUEUED_BYTES; ) {
+    const slot = blocks.length + 1;
+    const block = decodeBlock(slot, scanBlockAnswer(syntheticBlock({ seed: seed + slot, transactions, slot }).body));
+    bytes += joinedFrames(block).reduce((sum, { length }) => sum + length, 0);
+    blocks.push(block);
+  }
+  const peaks = [await peakOf(1), await peakOf(readers)] as const;
+  const each = (peaks[1] - peaks[0]) / (readers - 1);
+  say(`${readers} readers, ${Math.round(each)} bytes each`);
+  return {
+    row: 'S4',
+    name: 'memory of a reader that stops, until it is cut',
+    unit: 'bytes',
+    ...{ ours: [each], baseline: [], ratio: null, goal: '<= 16 MiB', seed },
+    verdict: size === 'smoke' ? 'not assessed' : each <= QUEUED_BYTES ? 'met' : 'missed',
+    sizes: { readers, transactions },
+    notes: ['heap and buffers after a collection, at the peak; each is cut with INTERNAL, lagged to send an update'],
+  };
+
+  async function peakOf(count: number): Promise<number> {
+    const fan = await startOurs(() => null, {});
+    const sessions = Array.from({ length: count }, () => connect(fan.url, { settings: { initialWindowSize: 1_000 } }));
+    const ends = sessions.map((session, at) => {
+      const stream = session.request({
+        ...{
+          ':method': 'POST',
+          ':path': '/geyser.Geyser/Subscribe',
+          'content-type': 'application/grpc',
+          te: 'trailers',
+        },
+        'x-token': 'bench',
+      });
+      const request = Buffer.from(REQUEST);
+      // The label.
+      request[9] = 0x61 + at;
+      stream.write(request);
+      stream.pause();
+      const trailers = new Promise<unknown>((resolve) =>
+        stream.once('trailers', (headers) => resolve([headers['grpc-status'], headers['grpc-message']])),
+      );
+      return {
+        trailers,
+        resume: () => stream.resume(),
+        opened: new Promise((resolve) => stream.once('response', resolve)),
+      };
+    });
+    await Promise.all(ends.map(({ opened }) => opened));
+    // Their requests have been read.
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    const before = usedBytes();
+    let peak = 0;
+    for (const block of blocks) {
+      fan.send([{ ...block }]);
+      await turn();
+      peak = Math.max(peak, usedBytes() - before);
+    }
+    // Those that were cut are told so only while they read within some seconds.
+    for (const { resume } of ends) resume();
+    for (const { trailers } of ends) assert.deepEqual(await trailers, ['13', 'lagged to send an update']);
+    for (const session of sessions) session.destroy();
+    await fan.stop();
+    return peak;
+  }
+}
+
+setFlagsFromString('--expose-gc');
+const collect = runInNewContext('gc') as () => void;
+
+function usedBytes(): number {
+  collect();
+  collect();
+  const { heapUsed, external } = process.memoryUsage();
+  // `external` contains the array buffers.
+  return heapUsed + external;
+}
+
 export const streamsRow: Row = {
   id: 'S',
   name: 'streams',
-  run: async (options) => [await fanOut(options), cuckoo(options)],
+  run: async (options) => [await fanOut(options), cuckoo(options), await replays(options), await stopped(options)],
 };
