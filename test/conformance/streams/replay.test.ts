@@ -154,6 +154,89 @@ describe('replay', { skip }, () => {
     live.close();
   });
 
+  test('parsed transactions at every depth of a fork: none is lost, and none comes twice for one slot of a branch', async (t) => {
+    const chain = await startChain();
+    const daemon = await startDaemon({
+      chain: { rpcUrl: chain.rpcUrl, wsUrl: chain.wsUrl },
+      config: { ...KEPT.config, plugins: ['access', 'parsed', 'proxy', 'streams'], streams: { grpc: { port: 0 } } },
+    });
+    t.after(async () => {
+      await daemon.stop();
+      await chain.stop();
+    });
+    const wallet = Keypair.generate().publicKey.toBase58();
+    /** The transactions of the wallet, as they stand on the chain now: slot and signature. */
+    const standing = async () => {
+      const { result } = (await (await fetch(chain.rpcUrl, signaturesOf(wallet))).json()) as Json;
+      return (result as Json[]).map(({ slot, signature }) => `${slot} ${signature}`);
+    };
+    const subscribe = async (fromSlot: number | null) => {
+      const socket = new WebSocket(`${daemon.apiUrl.replace('http', 'ws')}/?api-key=${daemon.key}`);
+      t.after(() => socket.terminate());
+      const got: string[] = [];
+      let answer: Json = null;
+      socket.on('message', (data) => {
+        const message = JSON.parse(String(data)) as Json;
+        if (message.id === 1) answer = message;
+        const result = message.params?.result;
+        if (result !== undefined) got.push(`${result.context.slot} ${result.value.transaction.signature}`);
+      });
+      socket.on('open', () => {
+        const options = { details: 'matched', ...(fromSlot === null ? {} : { fromSlot }) };
+        const params = [{ accounts: { include: [wallet] } }, options];
+        socket.send(JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'parsedTransactionSubscribe', params }));
+      });
+      await until(() => answer, 'the answer');
+      assert.equal(typeof answer.result, 'number', JSON.stringify(answer));
+      return { got, close: () => socket.close() };
+    };
+    const live = await until(async () => {
+      const one = await subscribe(null);
+      await chain.fund(wallet, 1_000_000);
+      await chain.seal();
+      if (one.got.length > 0) return one;
+      one.close();
+      return null;
+    }, 'the first transaction');
+    const first = Number(live.got[0]!.split(' ')[0]);
+    const place = (pair: string) => Number(pair.split(' ')[0]);
+    /** How many branches had a transaction in a slot: so often it may come. */
+    const branches = new Map<string, number>();
+    let before = new Set<string>();
+    const note = async () => {
+      const now = (await standing()).filter((pair) => place(pair) >= first);
+      for (const pair of now) if (!before.has(pair)) branches.set(pair, (branches.get(pair) ?? 0) + 1);
+      before = new Set(now);
+      return now;
+    };
+    const sealed = async (count: number) => {
+      for (let block = 0; block < count; block += 1) {
+        await chain.fund(wallet, 1_000_000);
+        await chain.seal();
+      }
+    };
+    for (const depth of DEPTHS) {
+      await sealed(depth + 1);
+      await note();
+      const replayed = await subscribe(first);
+      const { commonAncestor } = await chain.fork({ depth, replay: 'all', extraBlocks: 2, gap: depth % 3 });
+      // What is above it now is of another branch, also where it is the same transaction in the same slot.
+      before = new Set([...before].filter((pair) => place(pair) <= commonAncestor));
+      await sealed(3);
+      const now = await note();
+      for (const [name, { got }] of Object.entries({ live, replayed })) {
+        await until(() => now.every((pair) => got.includes(pair)), `${name} has all after a fork of ${depth}`);
+        for (const pair of new Set(got)) {
+          assert.ok(branches.has(pair), `${name}: ${pair} stood on no branch`);
+          const times = got.filter((each) => each === pair).length;
+          assert.ok(times <= branches.get(pair)!, `${name}: ${pair} came ${times} times`);
+        }
+      }
+      replayed.close();
+    }
+    live.close();
+  });
+
   test('other filters continue a replay where it is; what is not kept is refused by its first slot', async (t) => {
     const bed = await startBed(t, KEPT);
     await bed.chain.seal(20);
