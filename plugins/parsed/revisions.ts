@@ -145,6 +145,8 @@ async function applied(
   { steps }: Change,
   sourceOf: (source: string, step: IdlStep) => Promise<AccountBytes> | AccountBytes,
 ): Promise<AccountBytes> {
+  // A large account is copied for each of many writes.
+  await yieldToOthers();
   if (steps === null) return undefined;
   let bytes = before;
   for (const step of steps) {
@@ -182,7 +184,7 @@ async function replay(
   const changes = [metadata, anchor].flatMap((one, at) =>
     histories[at]!.changes.filter(
       ({ steps }) => steps === null || steps.some(({ account }) => account === one.account),
-    ).map((change, index, all) => ({ one, change, next: all[index + 1] })),
+    ).map((change) => ({ one, change })),
   );
   changes.sort((left, right) => left.change.slot - right.change.slot);
   for (const { one, change } of changes) {
@@ -193,7 +195,6 @@ async function replay(
       revisions.splice(0, revisions.length, { from: 0, text: undefined });
     }
     one.bytes = await applied(one.bytes, one.account, change, (_, step) => buffers.get(step));
-    await yieldToOthers();
     const now = text();
     const last = revisions.at(-1)!;
     if (last.from === change.slot) last.text = now;
