@@ -202,6 +202,7 @@ function partsOf(ctx: Context, { options }: Question, { signal }: RpcCall): List
       showFungible: options['showFungible'] === true,
       showUnverifiedCollections: options['showUnverifiedCollections'] === true,
       showCollectionMetadata: options['showCollectionMetadata'] === true,
+      showInscription: options['showInscription'] === true,
     },
   };
 }

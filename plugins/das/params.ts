@@ -50,7 +50,6 @@ function readOptions(given: unknown, invalid: Question['invalid']): Options {
     if (value !== null && typeof value !== 'boolean') throw invalid(`option ${name} must be true or false`);
     if (value !== null) options[name] = value;
   }
-  if (options['showInscription'] === true) throw invalid('showInscription is not supported');
   return options;
 }
 

@@ -10,14 +10,17 @@ import {
   decodeCoreAsset,
   decodeCoreCollection,
 } from '../../src/solana/accounts/core.ts';
+import { decodeInscription } from '../../src/solana/accounts/inscription.ts';
 import { decodeEdition, decodeMetadata } from '../../src/solana/accounts/metaplex.ts';
 import { decodeMint, decodeTokenAccount } from '../../src/solana/accounts/token.ts';
+import { inscriptionAddress } from '../../src/solana/addresses.ts';
 import {
   type Asset,
   type AssetOptions,
   assetOfCore,
   assetOfLeaf,
   assetOfMint,
+  inscriptionJson,
   type MintAccounts,
   mintUri,
   needsHolder,
@@ -40,6 +43,7 @@ export interface ReadParts {
 
 export interface ReadOptions extends AssetOptions {
   readonly showCollectionMetadata: boolean;
+  readonly showInscription?: boolean;
 }
 
 /** What stands on the chain for one id. */
@@ -118,9 +122,12 @@ export async function readAssets(
   return { assets, lacking };
 }
 
-/** What is kept of the index, as of now; null where nothing is, or all is shown with the documents of collections. */
-export async function viewOf({ index }: Pick<ReadParts, 'index'>, options: ReadOptions): Promise<KeptView | null> {
-  return options.showCollectionMetadata || index === null ? null : index.kept.view();
+/** What is kept of the index, as of now; null where nothing is, or all is shown with what the index does not store. */
+export async function viewOf(
+  { index }: Pick<ReadParts, 'index'>,
+  { showCollectionMetadata, showInscription = false }: ReadOptions,
+): Promise<KeptView | null> {
+  return showCollectionMetadata || showInscription || index === null ? null : index.kept.view();
 }
 
 /** An asset to be shown, alone or in a list; `listing`: what its text depends on besides the options. */
@@ -207,7 +214,8 @@ async function showFound<T extends ToShow>(
     const asset = assetOf(one, known.get(uris[at] ?? '') ?? null, source.slot, options);
     if (asset !== null) assets.set(asset.id, withPrice(asset, dollars.get(asset.id) ?? null));
   });
-  const shown = options.showCollectionMetadata ? await withCollections(assets, parts) : assets;
+  const grouped = options.showCollectionMetadata ? await withCollections(assets, parts) : assets;
+  const shown = options.showInscription === true ? await withInscriptions(grouped, parts, options) : grouped;
   const listings = new Map(items.map(({ id, listing }) => [id, listing]));
   const texts = new Map<string, AssetText>();
   found.forEach((one, at) => {
@@ -397,6 +405,23 @@ function withPrice(asset: Asset, dollars: number | null): Asset {
   const total = balance === undefined ? {} : { total_price: (Number(balance) / 10 ** decimals) * dollars };
   const price_info = { price_per_token: dollars, ...total, currency: 'USDC' } as const;
   return { ...asset, token_info: { ...asset.token_info, price_info } };
+}
+
+/** Adds what was inscribed for the assets. */
+async function withInscriptions(
+  assets: ReadonlyMap<string, Asset>,
+  { source }: Pick<ReadParts, 'source'>,
+  { dialect }: ReadOptions,
+): Promise<ReadonlyMap<string, Asset>> {
+  const addresses = Array.from(assets.keys(), inscriptionAddress);
+  const read = await source.accounts(addresses);
+  return new Map(
+    Array.from(assets, ([id, asset], at) => {
+      const account = read.get(addresses[at] as string) ?? null;
+      const found = account === null ? null : decodeInscription(account).value;
+      return [id, found?.root === id ? { ...asset, inscription: inscriptionJson(found, dialect) } : asset];
+    }),
+  );
 }
 
 const COLLECTION_MEMBERS = ['name', 'symbol', 'image', 'description', 'external_url'] as const;

@@ -10,6 +10,7 @@ export const TOKEN_2022_PROGRAM = 'TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb';
 export const ASSOCIATED_TOKEN_PROGRAM = 'ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL';
 export const METADATA_PROGRAM = 'metaqbxxUerdq28cj1RbAWkYQm3ybzjb6a8bt518x1s';
 export const CORE_PROGRAM = 'CoREENxT6tW1HoK8ypY1SxRMZTcVPm7R94rH4PZNhX7d';
+export const INSCRIPTION_PROGRAM = 'inscokhJarcjaEs59QbQ7hYjrKz25LEPRfCbP8EmdUp';
 /** The mint of wrapped SOL. */
 export const WRAPPED_SOL_MINT = 'So11111111111111111111111111111111111111112';
 
@@ -130,6 +131,11 @@ export function metadataPlaces(mint: string, bumps: number): { readonly metadata
 export function tokenRecordAddress(mint: string, tokenAccount: string): string {
   const seeds = ['metadata', knownKey(METADATA_PROGRAM), knownKey(mint), 'token_record', knownKey(tokenAccount)];
   return programAddressText(seeds, METADATA_PROGRAM);
+}
+
+/** The inscription of an asset, whatever its kind. Base58; throws TypeError for an invalid key. */
+export function inscriptionAddress(asset: string): string {
+  return programAddressText(['inscription_v3', knownKey(asset)], INSCRIPTION_PROGRAM);
 }
 
 /** The address that signs for a Core asset in its own transactions. Base58; throws TypeError for an invalid key. */

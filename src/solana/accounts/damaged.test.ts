@@ -1,10 +1,19 @@
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { type MetadataFields, writeMetadata } from '../../../test/helpers/write-metadata.ts';
 import { encode32 } from '../../lib/base58.ts';
-import { CORE_PROGRAM, METADATA_PROGRAM, SYSTEM_PROGRAM, TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../addresses.ts';
+import {
+  CORE_PROGRAM,
+  INSCRIPTION_PROGRAM,
+  METADATA_PROGRAM,
+  SYSTEM_PROGRAM,
+  TOKEN_2022_PROGRAM,
+  TOKEN_PROGRAM,
+} from '../addresses.ts';
 import { decodeCoreAsset, decodeCoreCollection } from './core.ts';
+import { decodeInscription } from './inscription.ts';
 import { decodeEdition, decodeMetadata, isNft } from './metaplex.ts';
 import { decodeMint, decodeTokenAccount, decodeTokenMetadata, readExtensions } from './token.ts';
 
@@ -143,6 +152,28 @@ test('arbitrary bytes never throw', () => {
       decodeTokenMetadata(data);
     }),
     { numRuns: 300 },
+  );
+});
+
+test('an inscription is read whole, and one that is cut is malformed', () => {
+  const text = (length: number, byte: number) =>
+    Buffer.concat([Buffer.of(length, 0, 0, 0), Buffer.alloc(length, byte)]);
+  fc.assert(
+    fc.property(fc.nat(40), fc.boolean(), fc.nat({ max: 300 }), (length, hasHash, cut) => {
+      const start = createHash('sha256').update('account:InscriptionV3').digest().subarray(0, 8);
+      const hash = hasHash ? [Buffer.of(1), text(length, 0x63)] : [Buffer.of(0)];
+      const texts = [text(length, 0x61), text(2, 0x62), ...hash];
+      const data = Buffer.concat([start, Buffer.alloc(96, 7), Buffer.alloc(12, 1), ...texts]);
+      const { value } = decodeInscription(account(data, INSCRIPTION_PROGRAM));
+      assert.deepEqual(
+        [value?.contentType, value?.encoding, value?.validationHash],
+        ['a'.repeat(length), 'bb', hasHash ? 'c'.repeat(length) : null],
+      );
+      assert.deepEqual([value?.order, value?.size], [0x0101010101010101n, 0x01010101]);
+      const short = data.subarray(0, Math.max(8, data.length - 1 - cut));
+      assert.equal(decodeInscription(account(short, INSCRIPTION_PROGRAM)).reason, 'malformed');
+      assert.equal(decodeInscription(account(data)).reason, 'foreign');
+    }),
   );
 });
 

@@ -1,6 +1,7 @@
 import { encode32 } from '../../lib/base58.ts';
 import { equalBytes } from '../../lib/equal-bytes.ts';
 import type { CoreAsset, CoreCollection, CorePlugins } from '../accounts/core.ts';
+import type { Inscription } from '../accounts/inscription.ts';
 import type { Edition, Metadata } from '../accounts/metaplex.ts';
 import { mintExtensionsJson } from '../accounts/mint-extensions.ts';
 import {
@@ -60,6 +61,7 @@ export interface Asset {
   readonly burnt: boolean;
   readonly token_info?: TokenInfo;
   readonly mint_extensions?: Readonly<Record<string, unknown>>;
+  readonly inscription?: Readonly<Record<string, unknown>>;
   readonly plugins?: CorePlugins['known'];
   readonly unknown_plugins?: CorePlugins['unknown'];
   readonly mpl_core_info?: {
@@ -341,6 +343,15 @@ function tokenInfoOf(
     ...(mint.mintAuthority === null ? {} : { mint_authority: mint.mintAuthority }),
     ...(mint.freezeAuthority === null ? {} : { freeze_authority: mint.freezeAuthority }),
   };
+}
+
+/** An inscription of an asset of any kind; the two dialects name its members differently. */
+export function inscriptionJson(inscription: Inscription, dialect: Dialect): Readonly<Record<string, unknown>> {
+  const { authority, root, dataAccount, order, size, contentType, encoding, validationHash } = inscription;
+  const common = { authority, order: countOf(order), size, encoding };
+  return dialect === 'hosted'
+    ? { ...common, contentType, validationHash, inscriptionDataAccount: dataAccount }
+    : { ...common, root, content: contentType, inscription_data: dataAccount, validation_hash: validationHash };
 }
 
 /** A compressed asset in its tree, with the members of its last leaf. Keys and hashes are 32 bytes. */

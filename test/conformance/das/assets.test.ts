@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
 import { after, before, suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
@@ -25,7 +26,14 @@ import {
   Transaction,
 } from '@solana/web3.js';
 import { createHelius } from 'helius-sdk';
-import { CORE_PROGRAM, editionAddress, METADATA_PROGRAM, metadataAddress } from '../../../src/solana/addresses.ts';
+import {
+  CORE_PROGRAM,
+  editionAddress,
+  INSCRIPTION_PROGRAM,
+  inscriptionAddress,
+  METADATA_PROGRAM,
+  metadataAddress,
+} from '../../../src/solana/addresses.ts';
 import { chainMissing, startChain, type TestChain } from '../../helpers/chain.ts';
 import { type DaemonInProcess, startDaemon } from '../../helpers/daemon.ts';
 import { redirectHostedClients } from '../../helpers/hosted-client.ts';
@@ -219,6 +227,44 @@ suite('assets that are read from their accounts', { skip: (await chainMissing())
     );
   });
 
+  test('inscriptions are shown when asked for, of the asset that they name', async () => {
+    const [asset, other] = [nft.toBase58(), Keypair.generate().publicKey.toBase58()];
+    const data = Keypair.generate().publicKey.toBase58();
+    const text = (value: string) =>
+      Buffer.concat([Buffer.from(Uint32Array.of(value.length).buffer), Buffer.from(value)]);
+    const discriminator = createHash('sha256').update('account:InscriptionV3').digest().subarray(0, 8);
+    const inscribe = (root: string, hash: Buffer) =>
+      chain.setAccount(inscriptionAddress(asset), {
+        ...{ lamports: 1_000_000, owner: INSCRIPTION_PROGRAM },
+        data: Buffer.concat([
+          ...[discriminator, ...[creator, root, data].map((key) => new PublicKey(key).toBuffer())],
+          ...[Buffer.from(BigUint64Array.of(2n ** 53n + 1n).buffer), Buffer.from(Uint32Array.of(202).buffer)],
+          ...[text('image/png'), text('base64'), hash, Buffer.alloc(7)],
+        ]),
+      });
+    const show = async (method: string, params: object) => {
+      const options = { showInscription: true };
+      const { result } = await ask(method, { ...params, options });
+      return (result.items ?? [result].flat()).map((one: { inscription?: object }) => one.inscription);
+    };
+    const shown = {
+      ...{ authority: creator, order: 2 ** 53, size: 202, contentType: 'image/png', encoding: 'base64' },
+      inscriptionDataAccount: data,
+    };
+    await inscribe(asset, Buffer.concat([Buffer.of(1), text('hash')]));
+    assert.deepEqual(await show('getAsset', { id: asset }), [{ ...shown, validationHash: 'hash' }]);
+    await inscribe(asset, Buffer.of(0));
+    const owned = await show('getAssetsByOwner', { ownerAddress: owner });
+    // The owner has a Core asset too.
+    assert.deepEqual(
+      owned.filter((one: unknown) => one !== undefined),
+      [{ ...shown, validationHash: null }],
+    );
+    assert.equal((await ask('getAsset', { id: asset })).result.inscription, undefined);
+    await inscribe(other, Buffer.of(0));
+    assert.deepEqual(await show('getAssetBatch', { ids: [asset, asset] }), [undefined, undefined]);
+  });
+
   test('a batch keeps its order, repeats ids and has null for unknown ones', async () => {
     const [id, unknown] = [nft.toBase58(), Keypair.generate().publicKey.toBase58()];
     const { result } = await ask('getAssets', { ids: [id, unknown, id] });
@@ -271,7 +317,6 @@ suite('assets that are read from their accounts', { skip: (await chainMissing())
       ['getAsset', { id: 'x' }, /Pubkey Validation Err: x is invalid/],
       ['getAsset', [id], /params must be an object/],
       ['getAsset', { id, options: { showAll: true } }, /unknown option showAll/],
-      ['getAsset', { id, options: { showInscription: true } }, /showInscription is not supported/],
       ['getAsset', { id, options: {}, displayOptions: {} }, /cannot be used together/],
       ['getAssetBatch', { ids: Array.from({ length: 1_001 }, () => id) }, /Batch size should not be greater than 1000/],
       ['getTokenAccounts', { owner, limit: 1_001 }, /Limit should not be greater than 1000/],

@@ -8,7 +8,7 @@ import { createSchemaReader, type Schema, type SchemaDocument } from '../../help
 const RUNS = 15;
 /** Refusals that are about what a value stands for, or about two values together, which no schema expresses. */
 const MEANING =
-  /^Invalid cursor|paginationKey|encoding|deserialize|^No hashes or new addresses|^Cannot provide both|^Either (?:address or hash|hashes or addresses) must|^Not all requested|^No proving circuit|^At least one queue|Pagination|cannot be used together|^mint or owner|Validation Err|showInscription/;
+  /^Invalid cursor|paginationKey|encoding|deserialize|^No hashes or new addresses|^Cannot provide both|^Either (?:address or hash|hashes or addresses) must|^Not all requested|^No proving circuit|^At least one queue|Pagination|cannot be used together|^mint or owner|Validation Err/;
 
 let daemon: DaemonInProcess;
 interface Document extends SchemaDocument {
