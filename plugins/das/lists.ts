@@ -20,7 +20,17 @@ import type { KeptAsset, KeptView } from './indexing/kept.ts';
 import type { AssetIndex } from './indexing/stored.ts';
 import { FLAG, LIST } from './indexing/tables.ts';
 import { FACTS } from './indexing/write.ts';
-import { cutPage, type Paging, type Question, readKey, readPaging, TOKEN_TYPES } from './params.ts';
+import {
+  cutPage,
+  INTERFACES,
+  OWNER_TYPES,
+  type Paging,
+  type Question,
+  ROYALTY_TYPES,
+  readKey,
+  readPaging,
+  TOKEN_TYPES,
+} from './params.ts';
 import {
   assetOf,
   coreOf,
@@ -84,19 +94,18 @@ export async function searchAssets(question: Question, parts: ListParts): Promis
   if (owner === undefined && member('name') !== undefined)
     throw invalid('Validation Error: Owner address must be provided in order to search assets by name');
   const tree = member('tree');
-  // What the base of the list says already needs no filter.
-  const known = owner === undefined && tree !== undefined ? ['tree', 'compressed'] : [];
-  const filter = readFilter(question, member('compressed') === false ? [] : known);
+  const [kind, isDecided] = ofCompression(readKind(question), member('compressed'));
+  // What the base and the kind of the list say already needs no filter.
+  const known = [...(isDecided ? ['compressed'] : []), ...(owner === undefined && tree !== undefined ? ['tree'] : [])];
+  const filter = readFilter(question, known);
   readOrder(question);
-  readKind(question);
-  if (owner !== undefined) return await listOf(question, parts, { owner: readKey(owner, question) }, filter);
-  if (tree !== undefined) return await listOf(question, parts, { tree: readKey(tree, question) }, filter);
-  if (authority !== undefined)
-    return await listOf(question, parts, { authority: readKey(authority, question) }, filter);
-  if (grouping !== undefined) return await listOf(question, parts, { group: readGroup(grouping, question) }, filter);
-  if (creator !== undefined)
-    return await listOf(question, parts, { creator: readKey(creator, question), isVerified: false }, filter);
-  if (member('compressed') === true) return await listOf(question, parts, { compressed: true }, filter);
+  const list = (base: Base) => listOf(question, parts, base, kind, filter);
+  if (owner !== undefined) return await list({ owner: readKey(owner, question) });
+  if (tree !== undefined) return await list({ tree: readKey(tree, question) });
+  if (authority !== undefined) return await list({ authority: readKey(authority, question) });
+  if (grouping !== undefined) return await list({ group: readGroup(grouping, question) });
+  if (creator !== undefined) return await list({ creator: readKey(creator, question), isVerified: false });
+  if (member('compressed') === true) return await list({ compressed: true });
   throw new IncompleteList(
     'searchAssets needs ownerAddress, authorityAddress, grouping, creatorAddress, tree or compressed: no other list is complete',
   );
@@ -130,11 +139,16 @@ interface Wanted {
   readonly view: KeptView | null;
 }
 
-async function listOf(question: Question, parts: ListParts, base: Base, filter: Filter | null = null): Promise<object> {
+async function listOf(
+  question: Question,
+  parts: ListParts,
+  base: Base,
+  kind: Kind = readKind(question),
+  filter: Filter | null = null,
+): Promise<object> {
   const { options: flags } = question;
   const { source, options } = parts;
   const { paging, sort } = readOrder(question);
-  const kind = readKind(question);
   const isCounted = flags['showGrandTotal'] === true;
   const part = isCounted || sort.field !== 'id' ? WHOLE : partOfPage(paging, sort.isDescending);
   const view = filter === null ? await viewOf(parts, options) : null;
@@ -341,24 +355,29 @@ async function findBase(base: Base, wanted: Wanted, question: Question, parts: L
   }
   if ('group' in base) {
     const rows = await ofIndex('collection', base.group, wanted, hidden, parts);
-    if (rows === null) return { found: await listedOf(await ofGroup(base.group, parts), wanted, parts), slot: 0 };
-    const leaves = await leavesOf('all', 'some', parts, {
-      ...wanted,
-      filter: both(wanted.filter, {
-        holds: ({ grouping }) =>
-          grouping.some((one) => one.group_value === base.group && (hidden === 0 || one.verified !== false)),
-        bytes: [decode32(base.group) as Uint8Array],
-      }),
+    const inGroup: Filter = {
+      holds: ({ grouping }) =>
+        grouping.some((one) => one.group_value === base.group && (hidden === 0 || one.verified !== false)),
+      bytes: [decode32(base.group) as Uint8Array],
+    };
+    const leaves = (needs: 'some' | 'all') =>
+      leavesOf('all', needs, parts, { ...wanted, filter: both(wanted.filter, inGroup) });
+    if (rows !== null) return joined(rows, await leaves('some'));
+    if (wanted.kind === 'compressed') return await leaves('all');
+    const core = await ofGroup(base.group, parts, async () => {
+      const whole = { ...wanted, kind: 'compressed', filter: inGroup, isBurnt: false, part: WHOLE } as const;
+      return (await leavesOf('all', 'some', parts, whole)).found.length;
     });
-    return joined(rows, leaves);
+    const found = { found: await listedOf(core.assets, wanted, parts), slot: 0 };
+    return core.hasLeaves ? joined(found, await leaves('some')) : found;
   }
   if ('creator' in base) {
     const rows = await ofIndex('creator', base.creator, wanted, base.isVerified ? FLAG.unverified : 0, parts);
-    if (rows === null)
+    if (rows === null && wanted.kind !== 'compressed')
       throw new IncompleteList(
         `the creator ${base.creator} is not followed (das.follow.creators): without an index no list of a creator is complete`,
       );
-    const leaves = await leavesOf('all', 'some', parts, {
+    const leaves = await leavesOf('all', rows === null ? 'all' : 'some', parts, {
       ...wanted,
       filter: both(wanted.filter, {
         holds: ({ creators }) =>
@@ -366,7 +385,7 @@ async function findBase(base: Base, wanted: Wanted, question: Question, parts: L
         bytes: [decode32(base.creator) as Uint8Array],
       }),
     });
-    return joined(rows, leaves);
+    return joined(rows ?? NO_LEAVES, leaves);
   }
   const isFull = question.options['requireFullIndex'] === true;
   if ('tree' in base) return leavesOf({ tree: decode32(base.tree) as Uint8Array }, 'complete', parts, wanted);
@@ -456,11 +475,11 @@ async function ofIndex(
   const { index, config } = parts;
   const state = (await index?.stateOf(follow, key)) ?? null;
   if (index === null || state === null) return null;
+  if (kind === 'compressed') return NO_LEAVES;
   if (state === 'filling') {
     if (follow !== 'creator') return null;
     throw beingRead(follow, key);
   }
-  if (kind === 'compressed') return NO_LEAVES;
   const longest = config.maxTokenAccounts;
   // Which of them a filter leaves is not known yet.
   const most = Math.min((filter === null ? part.most : null) ?? longest + 1, longest + 1);
@@ -559,7 +578,9 @@ async function ofAuthority(authority: string, parts: ListParts): Promise<Item[]>
   if (!config.listCore) throw new IncompleteList('assets of an authority need das.listCore');
   const account = (await source.accounts([authority])).get(authority) ?? null;
   if (account?.owner === BUBBLEGUM)
-    throw new IncompleteList('the authority is that of a tree of compressed assets, which are listed by owner only');
+    throw new IncompleteList(
+      'the authority is that of a tree of compressed assets, which are listed by owner and by tree',
+    );
   const [own, collections, metadata] = await Promise.all([
     coreAssets(CORE_AUTHORITY.address, key, parts),
     source.ofProgram(CORE_PROGRAM, [
@@ -582,8 +603,12 @@ async function ofAuthority(authority: string, parts: ListParts): Promise<Item[]>
   return [...(await coreOf(core, source)), ...[...new Set(mints)].map((id) => ({ kind: 'row', id }) as const)];
 }
 
-/** A Core collection counts its assets, compressed ones too, so it shows whether the list is complete. */
-async function ofGroup(collection: string, parts: ListParts): Promise<Found[]> {
+/** A Core collection counts its assets, compressed ones too, so it shows whether the list is complete. `leaves` counts those of followed trees. */
+async function ofGroup(
+  collection: string,
+  parts: ListParts,
+  leaves: () => Promise<number>,
+): Promise<{ readonly assets: readonly Found[]; readonly hasLeaves: boolean }> {
   const { source, config } = parts;
   const [found] = await coreOf(
     Array.from(await source.accounts([collection]), ([address, account]) => ({ address, account })).flatMap(
@@ -601,11 +626,11 @@ async function ofGroup(collection: string, parts: ListParts): Promise<Found[]> {
   if (!config.listCore) throw new IncompleteList('assets of a collection need das.listCore');
   const accounts = await coreAssets(CORE_AUTHORITY.collection, decode32(collection) as Uint8Array, parts);
   const assets = await coreOf(accounts, source);
-  if (assets.length < group.currentSize)
-    throw new IncompleteList(
-      `the collection ${collection} has ${group.currentSize} assets, of which ${assets.length} have an account: compressed ones are listed by owner only`,
-    );
-  return [...assets];
+  if (assets.length >= group.currentSize) return { assets, hasLeaves: false };
+  if (assets.length + (await leaves()) >= group.currentSize) return { assets, hasLeaves: true };
+  throw new IncompleteList(
+    `the collection ${collection} has ${group.currentSize} assets, of which ${assets.length} have an account: the trees of the others are not all followed`,
+  );
 }
 
 /** Name and size of a collection. */
@@ -678,6 +703,13 @@ function readKind({ member, options, invalid }: Question): Kind {
   return kind;
 }
 
+/** With `compressed` in a search the kind is another one; also whether that says all of it. */
+function ofCompression(kind: Kind, compressed: unknown): readonly [Kind, boolean] {
+  if (compressed === true && (kind === 'nonFungible' || kind === 'all')) return ['compressed', true];
+  if (compressed === false && kind === 'nonFungible') return ['regular', true];
+  return [kind, false];
+}
+
 function isOfKind(one: Found | ({ readonly kind: 'kept' } & KeptAsset), kind: Kind): boolean {
   if (kind === 'all') return true;
   const isToken = one.kind === 'kept' ? one.isFungible : isFungible(one);
@@ -705,6 +737,13 @@ const VALUES: Readonly<Record<string, readonly [ValueType, (asset: Asset) => unk
   name: ['string', ({ content }) => content.metadata['name']],
 };
 
+/** Members that have closed lists of words. */
+const WORDS: Readonly<Record<string, readonly string[]>> = {
+  interface: INTERFACES,
+  ownerType: OWNER_TYPES,
+  royaltyTargetType: ROYALTY_TYPES,
+};
+
 const SEARCH_MEMBERS = new Set<string>([
   ...[...PAGE_MEMBERS, 'ownerAddress', 'authorityAddress', 'grouping', 'tokenType', 'creatorAddress'],
   ...['creatorVerified', 'collections', 'negate', 'conditionType', ...Object.keys(VALUES)],
@@ -717,6 +756,9 @@ function readFilter(question: Question, known: readonly string[]): Filter | null
   const filters: Filter['holds'][] = Object.entries(VALUES).flatMap(([name, [type, read]]) => {
     const wanted = member(name);
     if (wanted === undefined) return [];
+    const words = WORDS[name];
+    if (words !== undefined && !words.includes(wanted as string))
+      throw invalid(`searchAssets: ${name} must be one of ${words.join(', ')}`);
     if (type === 'key') readKey(wanted, question);
     else if (typeof wanted !== type) throw invalid(`searchAssets: ${name} must be a ${type}`);
     return known.includes(name) ? [] : [(asset: Asset) => read(asset) === wanted];

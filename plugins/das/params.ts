@@ -184,6 +184,12 @@ export const TOKEN_TYPES = [
   ...['fungible', 'nonFungible', 'regularNft', 'compressedNft', 'all'],
   ...['Fungible', 'NonFungible', 'Nft', 'Compressed', 'All'],
 ] as const;
+export const INTERFACES = [
+  ...['V1_NFT', 'V1_PRINT', 'V2_NFT', 'Legacy_NFT', 'LEGACY_NFT', 'FungibleAsset', 'FungibleToken', 'Identity'],
+  ...['Executable', 'ProgrammableNFT', 'MplCoreAsset', 'MplCoreCollection', 'Custom'],
+] as const;
+export const OWNER_TYPES = ['single', 'token'] as const;
+export const ROYALTY_TYPES = ['creators', 'fanout', 'single'] as const;
 export const SORTING = {
   sortBy: optional(
     Type.Object(
@@ -213,10 +219,10 @@ export const SEARCH = {
   grouping: optional(GROUP),
   collections: optional(Type.Array(address('Address of a collection'), { description: 'Collections, any of them' })),
   tokenType: word(TOKEN_TYPES, 'Kind of the assets; NFTs, compressed or not, without it'),
-  interface: text('Kind of the assets', 'ProgrammableNFT'),
+  interface: word(INTERFACES, 'Kind of the assets'),
   name: text('Name on the chain', 'Picture #1'),
   jsonUri: text('Address of the document', 'https://example.com/1.json'),
-  ownerType: text('`single` or `token`', 'single'),
+  ownerType: word(OWNER_TYPES, 'Whether they have one owner'),
   delegate: key('Address of the delegate'),
   frozen: truth('Whether they are frozen'),
   burnt: truth('Whether they were burnt'),
@@ -224,7 +230,7 @@ export const SEARCH = {
   compressible: truth('Whether they can be compressed'),
   tree: key('Tree of compressed assets'),
   supply: number('Supply in raw units', 1),
-  royaltyTargetType: text('Model of the royalty', 'creators'),
+  royaltyTargetType: word(ROYALTY_TYPES, 'Model of the royalty'),
   royaltyTarget: key('Target of the royalty'),
   royaltyAmount: number('Royalty in basis points', 500),
   negate: optional(Type.Literal(false, { description: 'Only false is supported' })),

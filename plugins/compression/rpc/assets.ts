@@ -30,14 +30,19 @@ interface AssetProof {
 
 const PRICE: Price = { product: 'das', credits: 10, groups: ['das'] };
 
-/** getAssetProof and, under two names, the same for many. */
+/** getAssetProof, and the same for many, under all their names. */
 export function assetMethods(parts: AssetParts): readonly RpcMethod[] {
-  return [getAssetProof(parts), ...['getAssetProofBatch', 'getAssetProofs'].map((name) => getAssetProofs(parts, name))];
+  return [
+    ...['getAssetProof', 'get_asset_proof'].map((name) => getAssetProof(parts, name)),
+    ...['getAssetProofBatch', 'getAssetProofs', 'get_asset_proof_batch', 'get_asset_proofs'].map((name) =>
+      getAssetProofs(parts, name),
+    ),
+  ];
 }
 
-function getAssetProof(parts: AssetParts): RpcMethod {
+function getAssetProof(parts: AssetParts, name: string): RpcMethod {
   return assetMethod(parts, {
-    name: 'getAssetProof',
+    name,
     summary: 'Merkle proof of a compressed NFT: all siblings from its leaf to the newest root of its tree',
     fields: { id: key32('id of the asset') },
     result: proofSchema(),

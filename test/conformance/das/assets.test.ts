@@ -446,6 +446,8 @@ suite('assets that are read from their accounts', { skip: (await chainMissing())
       ['getAssetsByGroup', { groupKey: 'collection', groupValue: key }, /is no Core collection/],
       ['searchAssets', { burnt: true }, /needs ownerAddress/],
       ['searchAssets', { tree: key }, /not all trees/],
+      ['searchAssets', { compressed: true, creatorAddress: key }, /not all trees/],
+      ['searchAssets', { compressed: true, grouping: ['collection', key] }, /not all trees/],
       ['getAssetsByOwner', { ownerAddress: key, options: { requireFullIndex: true } }, /not all trees/],
       ['getGrouping', { groupKey: 'collection', groupValue: key }, /is no Core collection/],
     ] as const) {
@@ -460,6 +462,9 @@ suite('assets that are read from their accounts', { skip: (await chainMissing())
       ['searchAssets', { ownerAddress: key, supplyMint: key }, /supplyMint is not supported/],
       ['searchAssets', { ownerAddress: key, negate: true }, /negate is not supported/],
       ['searchAssets', { ownerAddress: key, frozen: [] }, /frozen must be a boolean/],
+      ['searchAssets', { ownerAddress: key, interface: 'NFT' }, /interface must be one of V1_NFT,/],
+      ['searchAssets', { ownerAddress: key, ownerType: 'many' }, /ownerType must be one of single, token/],
+      ['searchAssets', { ownerAddress: key, royaltyTargetType: 'all' }, /royaltyTargetType must be one of creators,/],
       ['getAssetsByOwner', { ownerAddress: key, tokenType: 'coins' }, /tokenType must be one of/],
       ['getAssetsByOwner', { ownerAddress: key, sortBy: { sortBy: 'size' } }, /sortBy must be one of/],
       [

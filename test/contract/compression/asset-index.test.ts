@@ -9,7 +9,7 @@ import { createAssetIndex } from '../../../plugins/compression/rpc/asset-index.t
 import { absentNote, type Db, NOTES, writeNote } from '../../../plugins/compression/store/tables.ts';
 import { createHashing } from '../../../plugins/compression/trees/hashing.ts';
 import { type DasConfig, dasConfig } from '../../../plugins/das/config.ts';
-import { type ListParts, searchAssets } from '../../../plugins/das/lists.ts';
+import { assetsByGroup, type ListParts, searchAssets } from '../../../plugins/das/lists.ts';
 import { readQuestion } from '../../../plugins/das/params.ts';
 import { followedTrees } from '../../../plugins/wallet/balances/nfts.ts';
 import { abandonGap, createGapBook, recordGap } from '../../../src/chain/gaps.ts';
@@ -17,6 +17,7 @@ import { followerMigrations } from '../../../src/chain/tables.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
 import type { AssetsFound, CompressedAsset, CompressedAssets } from '../../../src/ports/compressed-assets.ts';
 import type { Store } from '../../../src/ports/store.ts';
+import { CORE_PROGRAM } from '../../../src/solana/addresses.ts';
 import { hashLeaf } from '../../../src/solana/concurrent/decode-concurrent.ts';
 import { migrate } from '../../../src/store/migrate.ts';
 import { createModelTree, type ModelTree, mintOf, treeTransaction } from '../../helpers/bubblegum.ts';
@@ -450,6 +451,10 @@ eachStore('the index of compressed assets', (engine) => {
         idsWith((one) => one.group !== null),
       ],
       [{ ...inTree, creatorAddress: encode32(keyOf(101)) }, idsWith(made(101, [true, false]))],
+      [{ compressed: true, creatorAddress: encode32(keyOf(101)) }, idsWith(made(101, [true, false]))],
+      [{ tokenType: 'compressedNft', grouping: ['collection', encode32(keyOf(104))] }, idsWith(isOf(104))],
+      [{ compressed: true, tokenType: 'fungible', ownerAddress: encode32(keyOf(21)) }, []],
+      [{ compressed: false, tree: encode32(tree.key) }, []],
       [{ ...inTree, creatorAddress: encode32(keyOf(102)), creatorVerified: true }, idsWith(made(102, [true]))],
       [
         {
@@ -483,6 +488,21 @@ eachStore('the index of compressed assets', (engine) => {
         JSON.stringify(members),
       );
     }
+    // A Core collection that says how many it has: one more than the trees have, and as many.
+    const members104 = idsWith(isOf(104));
+    const ofCore = async (size: number): Promise<readonly string[]> => {
+      const u32 = (value: number) => Buffer.from(Uint32Array.of(value).buffer);
+      const texts = Buffer.concat([u32(1), Buffer.from('G'), u32(0)]);
+      const data = Buffer.concat([Buffer.of(5), keyOf(9), texts, u32(size), u32(size)]);
+      const account = { pubkey: encode32(keyOf(104)), slot: 1, owner: CORE_PROGRAM, lamports: 1 };
+      const accounts = [{ ...account, dataBase64: data.toString('base64') }];
+      const source = { ...recordedSource({ name: '', accounts, transactions: [], requests: [] }), slot: 0 };
+      const params = { groupKey: 'collection', groupValue: account.pubkey };
+      const list = await assetsByGroup(readQuestion(params, 'hosted'), { ...parts, source });
+      return (list as { items: { id: string }[] }).items.map(({ id }) => id);
+    };
+    assert.deepEqual(await ofCore(members104.length), members104);
+    await assert.rejects(ofCore(members104.length + 1), /of which 0 have an account/);
     // The metadata of one leaf is replaced by that of another: what the list would show of it is a lie.
     const [members, ids] = lists[0]!;
     const [liar, honest] = [2, 5].map((at) => leaves.find(({ schema }) => encode32(schema.id) === ids[at])!);

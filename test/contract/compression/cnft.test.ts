@@ -309,9 +309,10 @@ eachStore('concurrent trees', (engine) => {
     const proof = await bed.call('getAssetProof', { id });
     assert.equal(proof.node_index, 10);
     for (const params of [[id], [{ id }], { id, options: { showUnverifiedCollections: true } }])
-      assert.deepEqual(await bed.call('getAssetProof', params), proof);
+      for (const method of ['getAssetProof', 'get_asset_proof'])
+        assert.deepEqual(await bed.call(method, params), proof);
     for (const params of [{ ids: [id] }, [[id]], [{ ids: [id] }], [id]])
-      for (const method of ['getAssetProofs', 'getAssetProofBatch'])
+      for (const method of ['getAssetProofs', 'getAssetProofBatch', 'get_asset_proofs', 'get_asset_proof_batch'])
         assert.deepEqual(await bed.call(method, params), { [id]: proof });
     assert.equal(await bed.refusal('getAssetProof', {}), "-32602 field 'id' is required");
     assert.equal(
