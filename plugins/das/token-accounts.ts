@@ -1,5 +1,6 @@
 import { decode32 } from '../../src/lib/base58.ts';
 import { decodeMint, decodeTokenAccount, type TokenAccount } from '../../src/solana/accounts/token.ts';
+import { accountExtensionsJson } from '../../src/solana/accounts/token-extensions.ts';
 import type { Dialect } from '../../src/solana/assets/asset.ts';
 import type { DasConfig } from './config.ts';
 import { cutPage, type Question, readKey, readPaging } from './params.ts';
@@ -50,7 +51,12 @@ async function ofMint(mint: string, source: AccountSource, { invalid }: Question
 
 function tokenAccountJson(address: string, held: TokenAccount, dialect: Dialect): object {
   const { mint, owner, amount, delegate, delegatedAmount, isFrozen, closeAuthority } = held;
+  const extensions = accountExtensionsJson(held.extensions);
   const common = { address, mint, amount, owner, frozen: isFrozen, delegated_amount: delegatedAmount };
-  if (dialect === 'metaplex') return { ...common, delegate, close_authority: closeAuthority, extensions: null };
-  return { ...common, ...(delegate === null ? {} : { delegate }) };
+  if (dialect === 'metaplex') return { ...common, delegate, close_authority: closeAuthority, extensions };
+  return {
+    ...common,
+    ...(delegate === null ? {} : { delegate }),
+    ...(extensions === null ? {} : { token_extensions: extensions }),
+  };
 }

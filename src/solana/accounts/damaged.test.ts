@@ -16,6 +16,7 @@ import { decodeCoreAsset, decodeCoreCollection } from './core.ts';
 import { decodeInscription } from './inscription.ts';
 import { decodeEdition, decodeMetadata, isNft } from './metaplex.ts';
 import { decodeMint, decodeTokenAccount, decodeTokenMetadata, readExtensions } from './token.ts';
+import { accountExtensionsJson, mintExtensionsJson } from './token-extensions.ts';
 
 const record = <T extends object>(model: { [K in keyof T]: fc.Arbitrary<T[K]> }) =>
   fc.record<T>(model, { noNullPrototype: true });
@@ -150,6 +151,8 @@ test('arbitrary bytes never throw', () => {
       }
       for (const { value } of readExtensions(data)) assert.ok(value.length <= data.length);
       decodeTokenMetadata(data);
+      mintExtensionsJson(readExtensions(data), true);
+      accountExtensionsJson(readExtensions(data));
     }),
     { numRuns: 300 },
   );
@@ -191,6 +194,12 @@ test('a multisig account is not a token account, and uninitialized accounts are 
   assert.notEqual(decodeMint(account(mint, TOKEN_2022_PROGRAM)).value, null);
   mint[100] = 1;
   assert.equal(decodeMint(account(mint, TOKEN_2022_PROGRAM)).value, null);
+});
+
+test('a default state is a word, or the number of the account', () => {
+  const extensions = [{ type: 6, name: 'DefaultAccountState', value: Buffer.of(2) }] as const;
+  assert.deepEqual(mintExtensionsJson(extensions, true), { default_account_state: { state: 'Frozen' } });
+  assert.deepEqual(mintExtensionsJson(extensions, false), { default_account_state: { state: 2 } });
 });
 
 test('which mints are NFTs', () => {

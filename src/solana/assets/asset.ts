@@ -3,7 +3,6 @@ import { equalBytes } from '../../lib/equal-bytes.ts';
 import type { CoreAsset, CoreCollection, CorePlugins } from '../accounts/core.ts';
 import type { Inscription } from '../accounts/inscription.ts';
 import type { Edition, Metadata } from '../accounts/metaplex.ts';
-import { mintExtensionsJson } from '../accounts/mint-extensions.ts';
 import {
   decodeTokenMetadata,
   findExtension,
@@ -11,6 +10,7 @@ import {
   type TokenAccount,
   type TokenMetadata,
 } from '../accounts/token.ts';
+import { mintExtensionsJson } from '../accounts/token-extensions.ts';
 import { coreAssetSigner, SYSTEM_PROGRAM, WRAPPED_SOL_MINT } from '../addresses.ts';
 import { hashLeaf, type LeafSchema } from '../concurrent/decode-concurrent.ts';
 import type { LeafMetadata } from '../concurrent/leaf-metadata.ts';
@@ -184,9 +184,9 @@ export function assetOfMint(accounts: MintAccounts, options: AssetOptions, liste
   const isSingle = isSingleOwner(accounts, kind);
   const embedded = metadata === null ? embeddedMetadata(mint) : null;
   const texts = metadata ?? embedded;
-  const extensions = mintExtensionsJson(mint.extensions);
   const authority = metadata?.updateAuthority ?? (isSingle ? embedded?.updateAuthority : null) ?? null;
   const isHosted = options.dialect === 'hosted';
+  const extensions = mintExtensionsJson(mint.extensions, isHosted);
   return {
     interface: kind,
     id,

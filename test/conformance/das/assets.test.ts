@@ -3,14 +3,21 @@ import { createHash } from 'node:crypto';
 import { after, before, suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
+  AccountState,
   AuthorityType,
   createAccount,
+  createEnableCpiGuardInstruction,
+  createEnableRequiredMemoTransfersInstruction,
+  createInitializeAccountInstruction,
+  createInitializeDefaultAccountStateInstruction,
   createInitializeMetadataPointerInstruction,
   createInitializeMintInstruction,
   createInitializePermanentDelegateInstruction,
+  createInitializeTransferFeeConfigInstruction,
   createMint,
   createMintToInstruction,
   ExtensionType,
+  getAccountLen,
   getMintLen,
   mintTo,
   setAuthority,
@@ -197,6 +204,60 @@ suite('assets that are read from their accounts', { skip: (await chainMissing())
       [result.token_info.decimals, result.token_info.token_program],
       [6, TOKEN_2022_PROGRAM_ID.toBase58()],
     );
+  });
+
+  test('extensions of token accounts, and the key of an auditor', async () => {
+    const [mint, account, holder] = [Keypair.generate(), Keypair.generate(), Keypair.generate()];
+    const programId = TOKEN_2022_PROGRAM_ID;
+    const auditor = Buffer.alloc(32, 9);
+    const inMint = getMintLen([ExtensionType.TransferFeeConfig, ExtensionType.DefaultAccountState]);
+    const kinds = [ExtensionType.TransferFeeAmount, ExtensionType.MemoTransfer, ExtensionType.CpiGuard];
+    const inAccount = getAccountLen(kinds);
+    const make = async ({ publicKey }: Keypair, space: number) =>
+      SystemProgram.createAccount({
+        ...{ fromPubkey: payer.publicKey, newAccountPubkey: publicKey, space, programId },
+        lamports: await chain.connection.getMinimumBalanceForRentExemption(space),
+      });
+    await sendAndConfirmTransaction(
+      chain.connection,
+      new Transaction().add(
+        await make(mint, inMint),
+        createInitializeTransferFeeConfigInstruction(mint.publicKey, payer.publicKey, null, 100, 1_000n, programId),
+        createInitializeDefaultAccountStateInstruction(mint.publicKey, AccountState.Initialized, programId),
+        createInitializeMintInstruction(mint.publicKey, 2, payer.publicKey, payer.publicKey, programId),
+        await make(account, inAccount),
+        createInitializeAccountInstruction(account.publicKey, mint.publicKey, holder.publicKey, programId),
+        createEnableRequiredMemoTransfersInstruction(account.publicKey, holder.publicKey, [], programId),
+        createEnableCpiGuardInstruction(account.publicKey, holder.publicKey, [], programId),
+        createMintToInstruction(mint.publicKey, account.publicKey, payer.publicKey, 5, [], programId),
+      ),
+      [payer, mint, account, holder],
+    );
+    const { result } = await ask('getTokenAccounts', { owner: holder.publicKey.toBase58() });
+    assert.deepEqual(result.token_accounts, [
+      {
+        ...{ address: account.publicKey.toBase58(), mint: mint.publicKey.toBase58(), amount: 5 },
+        ...{ owner: holder.publicKey.toBase58(), frozen: false, delegated_amount: 0 },
+        token_extensions: {
+          transfer_fee_amount: { withheld_amount: 0 },
+          memo_transfer: { require_incoming_transfer_memos: true },
+          cpi_guard: { lock_cpi: true },
+        },
+      },
+    ]);
+    const [plain] = (await ask('getTokenAccounts', { owner })).result.token_accounts;
+    assert.equal('token_extensions' in plain, false);
+    const shown = (await ask('getAsset', { id: mint.publicKey.toBase58() })).result.mint_extensions;
+    assert.deepEqual(shown.default_account_state, { state: 'Initialized' });
+    // The program that would make it is not in the chain of the tests.
+    const found = (await chain.connection.getAccountInfo(mint.publicKey))!;
+    const head = Buffer.of(4, 0, 65, 0);
+    const data = Buffer.concat([found.data, head, Buffer.alloc(32), Buffer.of(1), auditor]);
+    await chain.setAccount(mint.publicKey.toBase58(), { lamports: found.lamports, owner: programId.toBase58(), data });
+    const audited = (await ask('getAsset', { id: mint.publicKey.toBase58() })).result.mint_extensions;
+    assert.deepEqual(audited.confidential_transfer_mint, {
+      ...{ authority: null, auto_approve_new_accounts: true, auditor_elgamal_pubkey: auditor.toString('base64') },
+    });
   });
 
   test('a Core asset has the authority of its collection', async () => {

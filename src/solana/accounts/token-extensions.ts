@@ -8,21 +8,32 @@ type Members = Readonly<Record<string, unknown>>;
 
 /**
  * The extensions of a Token-2022 mint as asset APIs show them, by name in snake case. Amounts are raw units, times unix seconds, rates
- * basis points; encryption keys and ciphertexts are base58. Unknown and damaged extensions are left out. Null without any.
+ * basis points; encryption keys and ciphertexts are base58, but for that of the auditor, which is base64 in the reference. Unknown and damaged
+ * extensions are left out. Null without any. `hasWords`: states are words, and not the numbers of the account.
  */
-export function mintExtensionsJson(extensions: readonly Extension[]): Members | null {
+export function mintExtensionsJson(extensions: readonly Extension[], hasWords: boolean): Members | null {
+  return extensionsJson(extensions, MINT_READERS, hasWords);
+}
+
+/** The same for a token account: those that say more than that the mint has an extension. */
+export function accountExtensionsJson(extensions: readonly Extension[]): Members | null {
+  return extensionsJson(extensions, ACCOUNT_READERS, true);
+}
+
+function extensionsJson(extensions: readonly Extension[], readers: Readers, hasWords: boolean): Members | null {
   const found = extensions.flatMap((extension) => {
-    const [name, read] = READERS[extension.name ?? ''] ?? [];
+    const [name, read] = readers[extension.name ?? ''] ?? [];
     if (name === undefined || read === undefined) return [];
-    const { value } = attempt(() => read(createByteReader(extension.value), extensions));
+    const { value } = attempt(() => read(createByteReader(extension.value), extensions, hasWords));
     return value === null ? [] : [[name, value] as const];
   });
   return found.length === 0 ? null : Object.fromEntries(found);
 }
 
-type Read = (reader: ByteReader, all: readonly Extension[]) => Members | null;
+type Read = (reader: ByteReader, all: readonly Extension[], hasWords: boolean) => Members | null;
+type Readers = Readonly<Record<string, readonly [name: string, read: Read]>>;
 
-const READERS: Readonly<Record<string, readonly [name: string, read: Read]>> = {
+const MINT_READERS: Readers = {
   TransferFeeConfig: ['transfer_fee_config', (_, all) => feeConfig(all)],
   MintCloseAuthority: ['mint_close_authority', (reader) => ({ close_authority: nullableKey(reader) })],
   ConfidentialTransferMint: [
@@ -30,10 +41,16 @@ const READERS: Readonly<Record<string, readonly [name: string, read: Read]>> = {
     (reader) => ({
       authority: nullableKey(reader),
       auto_approve_new_accounts: reader.bool(),
-      auditor_elgamal_pubkey: nullableKey(reader),
+      auditor_elgamal_pubkey: nullableBase64(reader.key()),
     }),
   ],
-  DefaultAccountState: ['default_account_state', (reader) => ({ state: STATES[reader.u8()] ?? 'Uninitialized' })],
+  DefaultAccountState: [
+    'default_account_state',
+    (reader, _, hasWords) => {
+      const state = reader.u8();
+      return { state: hasWords ? (STATES[state] ?? 'Uninitialized') : state };
+    },
+  ],
   NonTransferable: ['non_transferable', () => ({})],
   InterestBearingConfig: [
     'interest_bearing_config',
@@ -85,6 +102,35 @@ const READERS: Readonly<Record<string, readonly [name: string, read: Read]>> = {
   ],
   Pausable: ['pausable_config', (reader) => ({ authority: nullableKey(reader), paused: reader.bool() })],
 };
+
+const CIPHERTEXT_BYTES = 64;
+const OWN_CIPHERTEXT_BYTES = 36;
+
+const ACCOUNT_READERS: Readers = {
+  TransferFeeAmount: ['transfer_fee_amount', (reader) => ({ withheld_amount: reader.u64() })],
+  MemoTransfer: ['memo_transfer', (reader) => ({ require_incoming_transfer_memos: reader.bool() })],
+  CpiGuard: ['cpi_guard', (reader) => ({ lock_cpi: reader.bool() })],
+  ConfidentialTransferAccount: [
+    'confidential_transfer',
+    (reader) => ({
+      approved: reader.bool(),
+      elgamal_pubkey: keyText(reader),
+      pending_balance_lo: encode(reader.bytes(CIPHERTEXT_BYTES)),
+      pending_balance_hi: encode(reader.bytes(CIPHERTEXT_BYTES)),
+      available_balance: encode(reader.bytes(CIPHERTEXT_BYTES)),
+      decryptable_available_balance: encode(reader.bytes(OWN_CIPHERTEXT_BYTES)),
+      allow_confidential_credits: reader.bool(),
+      allow_non_confidential_credits: reader.bool(),
+      pending_balance_credit_counter: reader.u64(),
+      maximum_pending_balance_credit_counter: reader.u64(),
+      expected_pending_balance_credit_counter: reader.u64(),
+      actual_pending_balance_credit_counter: reader.u64(),
+    }),
+  ],
+};
+
+const nullableBase64 = (bytes: Uint8Array): string | null =>
+  bytes.every((byte) => byte === 0) ? null : Buffer.from(bytes).toString('base64');
 
 const STATES = ['Uninitialized', 'Initialized', 'Frozen'] as const;
 
