@@ -15,8 +15,9 @@ export async function assetSignatures(
   if (id !== undefined && tree !== undefined) throw invalid('id and tree cannot be used together');
   if (id === undefined && (tree === undefined || !Number.isSafeInteger(leafIndex) || (leafIndex as number) < 0))
     throw invalid('id, or tree and leafIndex, must be given');
-  const bytes = (value: unknown): Uint8Array => decode32(readKey(value, question)) as Uint8Array;
-  const leaf = id === undefined ? { tree: bytes(tree), leafIndex: leafIndex as number } : { id: bytes(id) };
+  const bytes = (value: unknown, name: string): Uint8Array => decode32(readKey(value, question, name)) as Uint8Array;
+  const leaf =
+    id === undefined ? { tree: bytes(tree, 'tree'), leafIndex: leafIndex as number } : { id: bytes(id, 'id') };
   const page = readPage(question);
   const found = await compressed.changes(leaf, {
     ...{ ascending: page.ascending, limit: page.limit, skip: ((page.page ?? 1) - 1) * page.limit, cursor: page.cursor },

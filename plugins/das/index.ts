@@ -157,7 +157,7 @@ function getAsset(ctx: Context, name: string): RpcMethod {
     result: asset,
   };
   return method(ctx, texts, async (question, call) => {
-    const id = readKey(question.member('id'), question);
+    const id = readKey(question.member('id'), question, 'id');
     const [found] = await findAssets(ctx, [id], question, call);
     if (found == null) throw new RpcError('notFound', { message: 'Asset Not Found', details: NOT_FOUND });
     return new JsonText(textOf(found));
@@ -178,7 +178,7 @@ function getAssetBatch(ctx: Context, name: string): RpcMethod {
     if (!Array.isArray(ids)) throw question.invalid('ids must be a list');
     if (ids.length > MOST_ITEMS)
       throw question.invalid(`Batch Size Error. Batch size should not be greater than ${MOST_ITEMS}.`);
-    const keys = (ids as readonly unknown[]).map((id) => readKey(id, question));
+    const keys = (ids as readonly unknown[]).map((id) => readKey(id, question, 'ids'));
     const found = await findAssets(ctx, keys, question, call);
     return new JsonText(`[${found.map(textOf).join(',')}]`);
   });
@@ -400,7 +400,8 @@ const LISTS: readonly ListMethod[] = [
   {
     names: ['getNftEditions', 'get_nft_editions'],
     summary: 'Prints of a master edition',
-    ...{ params: { ...EDITIONS, ...PAGING }, result: editions, run: nftEditions },
+    params: { ...EDITIONS, limit: PAGING.limit, page: PAGING.page },
+    ...{ result: editions, run: nftEditions },
   },
   {
     names: ['getGrouping', 'get_grouping'],

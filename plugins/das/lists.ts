@@ -58,25 +58,27 @@ export class IncompleteList extends Error {}
 
 /** The assets of an owner. */
 export function assetsByOwner(question: Question, parts: ListParts): Promise<object> {
-  return listOf(question, parts, { owner: readKey(question.member('ownerAddress'), question) });
+  return listOf(question, parts, { owner: readKey(question.member('ownerAddress'), question, 'ownerAddress') });
 }
 
 /** The Core assets of a collection. */
 export function assetsByGroup(question: Question, parts: ListParts): Promise<object> {
   const [key, value] = [question.member('groupKey'), question.member('groupValue')];
-  return listOf(question, parts, { group: readGroup([key, value], question) });
+  return listOf(question, parts, { group: readGroup([key, value], question, 'groupValue') });
 }
 
 /** The assets of a creator, which only an index has. */
 export function assetsByCreator(question: Question, parts: ListParts): Promise<object> {
-  const creator = readKey(question.member('creatorAddress'), question);
+  const creator = readKey(question.member('creatorAddress'), question, 'creatorAddress');
   const verified = question.member('onlyVerified') ?? false;
   if (typeof verified !== 'boolean') throw question.invalid('onlyVerified must be true or false');
   return listOf(question, parts, { creator, isVerified: verified });
 }
 
 export function assetsByAuthority(question: Question, parts: ListParts): Promise<object> {
-  return listOf(question, parts, { authority: readKey(question.member('authorityAddress'), question) });
+  return listOf(question, parts, {
+    authority: readKey(question.member('authorityAddress'), question, 'authorityAddress'),
+  });
 }
 
 /** The assets of an owner, a tree, an authority, a collection or a creator, or all compressed ones, that all other members fit. */
@@ -100,11 +102,12 @@ export async function searchAssets(question: Question, parts: ListParts): Promis
   const filter = readFilter(question, known);
   readOrder(question);
   const list = (base: Base) => listOf(question, parts, base, kind, filter);
-  if (owner !== undefined) return await list({ owner: readKey(owner, question) });
-  if (tree !== undefined) return await list({ tree: readKey(tree, question) });
-  if (authority !== undefined) return await list({ authority: readKey(authority, question) });
+  if (owner !== undefined) return await list({ owner: readKey(owner, question, 'ownerAddress') });
+  if (tree !== undefined) return await list({ tree: readKey(tree, question, 'tree') });
+  if (authority !== undefined) return await list({ authority: readKey(authority, question, 'authorityAddress') });
   if (grouping !== undefined) return await list({ group: readGroup(grouping, question) });
-  if (creator !== undefined) return await list({ creator: readKey(creator, question), isVerified: false });
+  if (creator !== undefined)
+    return await list({ creator: readKey(creator, question, 'creatorAddress'), isVerified: false });
   if (member('compressed') === true) return await list({ compressed: true });
   throw new IncompleteList(
     'searchAssets needs ownerAddress, authorityAddress, grouping, creatorAddress, tree or compressed: no other list is complete',
@@ -636,7 +639,7 @@ async function ofGroup(
 /** Name and size of a collection. */
 export async function grouping(question: Question, parts: ListParts): Promise<object> {
   const { source, index } = parts;
-  const collection = readGroup([question.member('groupKey'), question.member('groupValue')], question);
+  const collection = readGroup([question.member('groupKey'), question.member('groupValue')], question, 'groupValue');
   const [found] = await findAccounts([collection], source);
   if (found?.kind === 'core' && found.asset === null && found.collection !== null)
     return { group_key: 'collection', group_name: found.collection.name, group_size: found.collection.currentSize };
@@ -651,11 +654,11 @@ export async function grouping(question: Question, parts: ListParts): Promise<ob
   return { group_key: 'collection', group_name: name ?? '', group_size: members.found.length };
 }
 
-function readGroup(given: unknown, question: Question): string {
+function readGroup(given: unknown, question: Question, name = 'grouping'): string {
   if (!Array.isArray(given) || given.length !== 2) throw question.invalid('grouping must be a pair of key and value');
   const [key, value] = given as readonly unknown[];
   if (key !== 'collection') throw question.invalid('the only key of a group is collection');
-  return readKey(value, question);
+  return readKey(value, question, name);
 }
 
 function readOrder(question: Question) {
@@ -759,7 +762,7 @@ function readFilter(question: Question, known: readonly string[]): Filter | null
     const words = WORDS[name];
     if (words !== undefined && !words.includes(wanted as string))
       throw invalid(`searchAssets: ${name} must be one of ${words.join(', ')}`);
-    if (type === 'key') readKey(wanted, question);
+    if (type === 'key') readKey(wanted, question, name);
     else if (typeof wanted !== type) throw invalid(`searchAssets: ${name} must be a ${type}`);
     return known.includes(name) ? [] : [(asset: Asset) => read(asset) === wanted];
   });
@@ -767,7 +770,7 @@ function readFilter(question: Question, known: readonly string[]): Filter | null
   if (verified !== undefined && typeof verified !== 'boolean')
     throw invalid('searchAssets: creatorVerified must be true or false');
   if (creator !== undefined || verified !== undefined) {
-    const address = creator === undefined ? null : readKey(creator, question);
+    const address = creator === undefined ? null : readKey(creator, question, 'creatorAddress');
     if (address !== null) bytes.push(decode32(address) as Uint8Array);
     filters.push(({ creators }) =>
       creators.some(
@@ -777,7 +780,7 @@ function readFilter(question: Question, known: readonly string[]): Filter | null
   }
   const authority = member('authorityAddress');
   if (authority !== undefined) {
-    const address = readKey(authority, question);
+    const address = readKey(authority, question, 'authorityAddress');
     filters.push(({ authorities }) => authorities.some((one) => one.address === address));
   }
   const group = member('grouping');
@@ -786,7 +789,9 @@ function readFilter(question: Question, known: readonly string[]): Filter | null
   if ((collections?.length ?? 0) > MOST_COLLECTIONS) throw invalid(`collections must be at most ${MOST_COLLECTIONS}`);
   const lists = [
     ...(group === undefined ? [] : [[readGroup(group, question)]]),
-    ...(collections === undefined ? [] : [(collections as readonly unknown[]).map((key) => readKey(key, question))]),
+    ...(collections === undefined
+      ? []
+      : [(collections as readonly unknown[]).map((key) => readKey(key, question, 'collections'))]),
   ];
   for (const list of lists) {
     const wanted = new Set(list);
@@ -805,7 +810,7 @@ const PARENT_AT = 1;
 /** The prints of a master edition, by number. */
 export async function nftEditions(question: Question, parts: ListParts): Promise<object> {
   const { source, config } = parts;
-  const mint = readKey(question.member('mint', 'mintAddress'), question);
+  const mint = readKey(question.member('mint', 'mintAddress'), question, 'mint');
   const paging = readPaging(question);
   if (paging.before !== null || paging.after !== null || paging.cursor !== null)
     throw question.invalid('getNftEditions has pages only: use page and limit');

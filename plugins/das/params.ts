@@ -22,14 +22,17 @@ export interface Question {
   /** The member without null, which counts as absent. */
   member(...names: readonly string[]): unknown;
   readonly options: Options;
-  /** Parameters that are wrong are -32602 in the hosted API, and -32000 in the one of Metaplex. */
-  invalid(text: string): RpcError;
+  /**
+   * Parameters that are wrong are -32602 in the hosted API, and -32000 in the one of Metaplex. Where the contract's text does not say which
+   * member it is, `details` does.
+   */
+  invalid(text: string, details?: string): RpcError;
 }
 
 /** `params` is an object, or an array that holds one. Errors: of `dialect`. */
 export function readQuestion(params: unknown, dialect: Dialect): Question {
-  const invalid = (text: string) =>
-    new RpcError(dialect === 'hosted' ? 'invalidParams' : 'notFound', { message: text, details: text });
+  const invalid = (text: string, details = text) =>
+    new RpcError(dialect === 'hosted' ? 'invalidParams' : 'notFound', { message: text, details });
   const given: unknown = Array.isArray(params) && params.length === 1 ? params[0] : params;
   if (!isPlainObject(given)) throw invalid('params must be an object');
   const members = given as Readonly<Record<string, unknown>>;
@@ -38,12 +41,14 @@ export function readQuestion(params: unknown, dialect: Dialect): Question {
     if (found.length > 1) throw invalid(`${found.join(' and ')} cannot be used together`);
     return found[0] === undefined ? undefined : members[found[0]];
   };
-  return { members, member, options: readOptions(member('options', 'displayOptions'), invalid), invalid };
+  return { members, member, options: readOptions(member, invalid), invalid };
 }
 
-function readOptions(given: unknown, invalid: Question['invalid']): Options {
+function readOptions(member: Question['member'], invalid: Question['invalid']): Options {
+  const given = member('options', 'displayOptions');
   if (given === undefined) return {};
-  if (!isPlainObject(given)) throw invalid('options must be an object');
+  if (!isPlainObject(given))
+    throw invalid(`${member('options') === undefined ? 'displayOptions' : 'options'} must be an object`);
   const options: Record<string, boolean> = {};
   for (const [name, value] of Object.entries(given)) {
     if (!(FLAGS as readonly string[]).includes(name)) throw invalid(`unknown option ${name.slice(0, 64)}`);
@@ -57,10 +62,11 @@ function readOptions(given: unknown, invalid: Question['invalid']): Options {
 const shown = (value: unknown): string =>
   typeof value === 'object' && value !== null ? 'it' : String(value).slice(0, 64);
 
-/** 32 bytes in base58. */
-export function readKey(value: unknown, { invalid }: Question): string {
+/** 32 bytes in base58. `name`: of the member. */
+export function readKey(value: unknown, { invalid }: Question, name: string): string {
   if (typeof value === 'string' && value.length <= 44 && decode32(value) !== null) return value;
-  throw invalid(`Pubkey Validation Err: ${shown(value)} is invalid`);
+  const text = `Pubkey Validation Err: ${shown(value)} is invalid`;
+  throw invalid(text, `${name}: ${text}`);
 }
 
 /** A page of a list that is ordered by the bytes of its keys. */
@@ -80,7 +86,7 @@ export interface PageKeys {
 
 /** Lists are cut by the ids of their items. */
 const idKeys = (question: Question): PageKeys => ({
-  key: (value) => readKey(value, question),
+  key: (value, name) => readKey(value, question, name),
   cursor: (value) => (typeof value === 'string' && decode32(value) !== null ? value : badCursor(value, question)),
 });
 

@@ -9,19 +9,21 @@ import type { AccountSource, KeyedAccount } from './source.ts';
 /** A page of the token accounts of an owner, of a mint, or of both. Empty ones are in it with `showZeroBalance`. */
 export async function readTokenAccounts(question: Question, source: AccountSource, config: DasConfig): Promise<object> {
   const { member, options, invalid } = question;
-  const [mint, owner] = [member('mint', 'mintAddress'), member('owner', 'ownerAddress')].map((key) =>
-    key === undefined ? null : readKey(key, question),
-  );
+  const keyOf = (...names: readonly [string, string]): string | null => {
+    const key = member(...names);
+    return key === undefined ? null : readKey(key, question, names[0]);
+  };
+  const [mint, owner] = [keyOf('mint', 'mintAddress'), keyOf('owner', 'ownerAddress')];
   const paging = readPaging(question);
-  if (mint == null && owner == null) throw invalid('mint or owner must be given');
-  const accounts = owner == null ? await ofMint(mint as string, source, question) : await source.ofOwner(owner);
+  if (mint === null && owner === null) throw invalid('mint or owner must be given');
+  const accounts = owner === null ? await ofMint(mint as string, source, question) : await source.ofOwner(owner);
   if (accounts.length > config.maxTokenAccounts)
     throw invalid(`${accounts.length} token accounts; at most ${config.maxTokenAccounts} are read`);
   const items = accounts.flatMap(({ address, account }) => {
     const held = decodeTokenAccount(account).value;
     const isWanted =
       held !== null &&
-      (mint == null || held.mint === mint) &&
+      (mint === null || held.mint === mint) &&
       (held.amount > 0n || options['showZeroBalance'] === true);
     return isWanted ? [{ key: decode32(address) as Uint8Array, item: { address, held } }] : [];
   });
