@@ -8,6 +8,7 @@ import { createConcurrentHashing } from '../../../plugins/compression/indexing/c
 import { createAssetIndex } from '../../../plugins/compression/rpc/asset-index.ts';
 import { absentNote, type Db, NOTES, writeNote } from '../../../plugins/compression/store/tables.ts';
 import { createHashing } from '../../../plugins/compression/trees/hashing.ts';
+import { assetSignatures } from '../../../plugins/das/changes.ts';
 import { type DasConfig, dasConfig } from '../../../plugins/das/config.ts';
 import { assetsByGroup, type ListParts, searchAssets } from '../../../plugins/das/lists.ts';
 import { readQuestion } from '../../../plugins/das/params.ts';
@@ -348,6 +349,21 @@ eachStore('the index of compressed assets', (engine) => {
     await play(bed, life.blocks);
     const ids = sorted(life.present, () => true);
     const parts = listParts(store);
+    const changed = (more: object) =>
+      assetSignatures(
+        readQuestion({ tree: encode32(keyOf(220)), leafIndex: 1, ...more }, 'hosted'),
+        parts.compressed!,
+        parts.config,
+      ) as Promise<{ readonly total: number } | null>;
+    assert.equal((await changed({}))?.total, 1);
+    // The greatest numbers that a call may have: behind the end of the list, or of the tree.
+    for (const more of [
+      { page: Number.MAX_SAFE_INTEGER },
+      { leafIndex: Number.MAX_SAFE_INTEGER },
+      { leafIndex: 2 ** 32 },
+    ])
+      assert.equal((await changed(more))?.total ?? 0, 0, JSON.stringify(more));
+    assert.equal((await changed({ cursor: '9'.repeat(15) }))?.total, 1);
     const ask = async (more: object) => {
       const question = readQuestion({ tree: encode32(keyOf(220)), limit: 3, ...more }, 'hosted');
       return (await searchAssets(question, parts)) as {
