@@ -749,7 +749,7 @@ const WORDS: Readonly<Record<string, readonly string[]>> = {
 
 const SEARCH_MEMBERS = new Set<string>([
   ...[...PAGE_MEMBERS, 'ownerAddress', 'authorityAddress', 'grouping', 'tokenType', 'creatorAddress'],
-  ...['creatorVerified', 'collections', 'negate', 'conditionType', ...Object.keys(VALUES)],
+  ...['creatorVerified', 'collections', 'negate', 'conditionType', 'delegateAddress', ...Object.keys(VALUES)],
 ]);
 
 /** Null without filters; those of `known` members are left out. */
@@ -757,7 +757,7 @@ function readFilter(question: Question, known: readonly string[]): Filter | null
   const { member, invalid } = question;
   const bytes: Uint8Array[] = [];
   const filters: Filter['holds'][] = Object.entries(VALUES).flatMap(([name, [type, read]]) => {
-    const wanted = member(name);
+    const wanted = name === 'delegate' ? member(name, 'delegateAddress') : member(name);
     if (wanted === undefined) return [];
     const words = WORDS[name];
     if (words !== undefined && !words.includes(wanted as string))

@@ -452,6 +452,7 @@ suite('assets that are read from their accounts', { skip: (await chainMissing())
     assert.deepEqual(await ids('getAssetsByOwner', { ownerAddress, cursor }), sorted([one, core]).slice(1));
     assert.deepEqual(await ids('searchAssets', { ownerAddress, tokenType: 'fungible' }), [many.toBase58()]);
     assert.deepEqual(await ids('searchAssets', { ownerAddress, name: 'Owned', sortBy: null }), [one.toBase58()]);
+    assert.deepEqual(await ids('searchAssets', { ownerAddress, delegateAddress: collection }), []);
     assert.deepEqual(await ids('searchAssets', { ownerAddress, grouping: ['collection', collection] }), [
       one.toBase58(),
     ]);
@@ -523,6 +524,7 @@ suite('assets that are read from their accounts', { skip: (await chainMissing())
       ['searchAssets', { ownerAddress: key, supplyMint: key }, /supplyMint is not supported/],
       ['searchAssets', { ownerAddress: key, negate: true }, /negate is not supported/],
       ['searchAssets', { ownerAddress: key, frozen: [] }, /frozen must be a boolean/],
+      ['searchAssets', { ownerAddress: key, delegate: key, delegateAddress: key }, /cannot be used together/],
       ['searchAssets', { ownerAddress: key, interface: 'NFT' }, /interface must be one of V1_NFT,/],
       ['searchAssets', { ownerAddress: key, ownerType: 'many' }, /ownerType must be one of single, token/],
       ['searchAssets', { ownerAddress: key, royaltyTargetType: 'all' }, /royaltyTargetType must be one of creators,/],
