@@ -511,6 +511,11 @@ suite('assets that are read from their accounts', { skip: (await chainMissing())
       ['searchAssets', { compressed: true, creatorAddress: key }, /not all trees/],
       ['searchAssets', { compressed: true, grouping: ['collection', key] }, /not all trees/],
       ['getAssetsByOwner', { ownerAddress: key, options: { requireFullIndex: true } }, /not all trees/],
+      [
+        'getAssetsByAuthority',
+        { authorityAddress: key, options: { requireFullIndex: true } },
+        /lists by authority need Token[^ ]+ in das.follow.programs/,
+      ],
       ['getGrouping', { groupKey: 'collection', groupValue: key }, /is no Core collection/],
     ] as const) {
       const { error } = await ask(method, params);
