@@ -10,6 +10,7 @@ import {
   editionAddress,
   METADATA_PROGRAM,
   SYSTEM_PROGRAM,
+  TOKEN_2022_PROGRAM,
   WRAPPED_SOL_MINT,
 } from '../../src/solana/addresses.ts';
 import type { Asset, MintAccounts } from '../../src/solana/assets/asset.ts';
@@ -352,6 +353,8 @@ interface FoundList {
 async function findBase(base: Base, wanted: Wanted, question: Question, parts: ListParts): Promise<FoundList> {
   if ('owner' in base) return ofOwner(base.owner, wanted, question, parts);
   const hidden = question.options['showUnverifiedCollections'] === true ? 0 : FLAG.unverified;
+  const isFull = question.options['requireFullIndex'] === true;
+  if (isFull) await requirePrograms(base, parts);
   if ('authority' in base) {
     const rows = await ofIndex('authority', base.authority, wanted, 0, parts);
     return rows ?? { found: await listedOf(await ofAuthority(base.authority, parts), wanted, parts), slot: 0 };
@@ -363,10 +366,10 @@ async function findBase(base: Base, wanted: Wanted, question: Question, parts: L
         grouping.some((one) => one.group_value === base.group && (hidden === 0 || one.verified !== false)),
       bytes: [decode32(base.group) as Uint8Array],
     };
-    const leaves = (needs: 'some' | 'all') =>
+    const leaves = (needs: LeavesNeeded) =>
       leavesOf('all', needs, parts, { ...wanted, filter: both(wanted.filter, inGroup) });
-    if (rows !== null) return joined(rows, await leaves('some'));
-    if (wanted.kind === 'compressed') return await leaves('all');
+    if (rows !== null) return joined(rows, await leaves(isFull ? 'complete' : 'some'));
+    if (wanted.kind === 'compressed') return await leaves(isFull ? 'complete' : 'all');
     const core = await ofGroup(base.group, parts, async () => {
       const whole = { ...wanted, kind: 'compressed', filter: inGroup, isBurnt: false, part: WHOLE } as const;
       return (await leavesOf('all', 'some', parts, whole)).found.length;
@@ -380,7 +383,8 @@ async function findBase(base: Base, wanted: Wanted, question: Question, parts: L
       throw new IncompleteList(
         `the creator ${base.creator} is not followed (das.follow.creators): without an index no list of a creator is complete`,
       );
-    const leaves = await leavesOf('all', rows === null ? 'all' : 'some', parts, {
+    const needs = isFull ? 'complete' : rows === null ? 'all' : 'some';
+    const leaves = await leavesOf('all', needs, parts, {
       ...wanted,
       filter: both(wanted.filter, {
         holds: ({ creators }) =>
@@ -390,9 +394,26 @@ async function findBase(base: Base, wanted: Wanted, question: Question, parts: L
     });
     return joined(rows ?? NO_LEAVES, leaves);
   }
-  const isFull = question.options['requireFullIndex'] === true;
   if ('tree' in base) return leavesOf({ tree: decode32(base.tree) as Uint8Array }, 'complete', parts, wanted);
   return leavesOf('all', isFull ? 'complete' : 'all', parts, wanted);
+}
+
+/** Programs that a list needs whole: of what is followed by name, their accounts are not all found. */
+const WHOLE_PROGRAMS: Readonly<Record<string, readonly string[]>> = {
+  // Its place in the mint is not fixed.
+  authority: [TOKEN_2022_PROGRAM],
+  // Neither is it in metadata without padding, nor in a plugin of a Core asset.
+  creator: [METADATA_PROGRAM, CORE_PROGRAM],
+  group: [METADATA_PROGRAM],
+};
+
+async function requirePrograms(base: Base, { index, source }: ListParts): Promise<void> {
+  const [kind, programs] = Object.entries(WHOLE_PROGRAMS).find(([name]) => name in base) ?? ['', []];
+  // Core assets have their collection at a fixed place.
+  if ('group' in base && (await source.accounts([base.group])).get(base.group)?.owner === CORE_PROGRAM) return;
+  for (const program of programs)
+    if ((await index?.stateOf('program', program)) !== 'ready')
+      throw new IncompleteList(`requireFullIndex: lists by ${kind} need ${program} in das.follow.programs`);
 }
 
 const both = (one: Filter | null, other: Filter): Filter =>
@@ -409,13 +430,15 @@ const joined = (one: FoundList, other: FoundList): FoundList => ({
 const LEAVES_PER_READ = 5_000;
 const LEAVES_PER_TURN = 500;
 
+type LeavesNeeded = 'some' | 'all' | 'complete';
+
 /**
  * Compressed assets. `needs`: `some` those of followed trees, `all` those of all trees whose past is known, `complete` those of all trees.
  * What is in the list is decided by the metadata as it is stored; it is compared with the leaf when it is shown.
  */
 async function leavesOf(
   by: AssetsBy,
-  needs: 'some' | 'all' | 'complete',
+  needs: LeavesNeeded,
   { compressed, config }: ListParts,
   { kind, filter, isBurnt, part }: Wanted,
 ): Promise<FoundList> {
@@ -749,7 +772,7 @@ const WORDS: Readonly<Record<string, readonly string[]>> = {
 
 const SEARCH_MEMBERS = new Set<string>([
   ...[...PAGE_MEMBERS, 'ownerAddress', 'authorityAddress', 'grouping', 'tokenType', 'creatorAddress'],
-  ...['creatorVerified', 'collections', 'negate', 'conditionType', ...Object.keys(VALUES)],
+  ...['creatorVerified', 'collections', 'negate', 'conditionType', 'delegateAddress', ...Object.keys(VALUES)],
 ]);
 
 /** Null without filters; those of `known` members are left out. */
@@ -757,7 +780,7 @@ function readFilter(question: Question, known: readonly string[]): Filter | null
   const { member, invalid } = question;
   const bytes: Uint8Array[] = [];
   const filters: Filter['holds'][] = Object.entries(VALUES).flatMap(([name, [type, read]]) => {
-    const wanted = member(name);
+    const wanted = name === 'delegate' ? member(name, 'delegateAddress') : member(name);
     if (wanted === undefined) return [];
     const words = WORDS[name];
     if (words !== undefined && !words.includes(wanted as string))

@@ -230,6 +230,7 @@ export const SEARCH = {
   jsonUri: text('Address of the document', 'https://example.com/1.json'),
   ownerType: word(OWNER_TYPES, 'Whether they have one owner'),
   delegate: key('Address of the delegate'),
+  delegateAddress: key('`delegate`, as umi calls it'),
   frozen: truth('Whether they are frozen'),
   burnt: truth('Whether they were burnt'),
   compressed: truth('Whether they are compressed'),

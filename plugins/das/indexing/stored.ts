@@ -345,7 +345,7 @@ export function createAssetIndex(store: Pick<Store, 'read' | 'dialect' | 'versio
         ]),
       )
       .execute();
-    const own = rows.filter(({ kind: one, parent }) => one === kind && parent === null);
+    const own = rows.filter((row) => row.kind === kind && row.parent === null && sameBytes(row.key, bytesOf(key)));
     const parts = kind === 'authority' ? rows.filter(({ parent }) => parent !== null) : [];
     if (own.length > 0 && [...own, ...parts].every(({ state }) => state === 'ready')) return 'ready';
     const programs = rows.filter(({ kind: one, state }) => one === 'program' && state === 'ready');

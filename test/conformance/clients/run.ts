@@ -11,6 +11,7 @@ import { Connection, Keypair, type PublicKey } from '@solana/web3.js';
 import { agaveMissing, startAgave } from '../../helpers/agave.ts';
 import { startChain } from '../../helpers/chain.ts';
 import { startDaemon } from '../../helpers/daemon.ts';
+import { createWorld, type World } from '../../helpers/das-world.ts';
 import { redirectHostedClients } from '../../helpers/hosted-client.ts';
 
 const LAMPORTS = 10_000_000_000;
@@ -28,8 +29,8 @@ interface Surroundings {
   readonly key: string;
   /** The secret key of a new wallet with lamports. */
   funded(): Promise<Uint8Array>;
-  /** The mint of an NFT with metadata, or null. */
-  readonly nft: string | null;
+  /** A wallet with assets of all kinds, which only the local chain can be given. */
+  readonly assets: World | null;
   /** Called when the client is done. */
   readonly ends: (() => void)[];
 }
@@ -76,6 +77,7 @@ async function main(): Promise<number> {
   if (unknown.length > 0) throw new Error(`no such client: ${unknown}; there are ${CLIENTS.join(', ')}`);
   if (only.some((name) => OWN_PACKAGES.includes(name))) installOwnPackages();
   const { chain, fund, stop } = await startBackend(values.node);
+  const assets = 'setAccount' in chain ? await createWorld(chain) : null;
   const daemon = await startDaemon({ chain });
   const restore = redirectHostedClients(daemon.apiUrl);
   const query = `/?api-key=${daemon.key}`;
@@ -91,7 +93,7 @@ async function main(): Promise<number> {
         await untilFinal(chain.rpcUrl, pair.publicKey);
         return pair.secretKey;
       },
-      ...{ nft: null, ends },
+      ...{ assets, ends },
     };
     const module = (await import(new URL(`./${name}.mjs`, import.meta.url).href)) as {
       default(surroundings: Surroundings): Promise<Readonly<Record<string, Flow>>>;

@@ -452,6 +452,7 @@ suite('assets that are read from their accounts', { skip: (await chainMissing())
     assert.deepEqual(await ids('getAssetsByOwner', { ownerAddress, cursor }), sorted([one, core]).slice(1));
     assert.deepEqual(await ids('searchAssets', { ownerAddress, tokenType: 'fungible' }), [many.toBase58()]);
     assert.deepEqual(await ids('searchAssets', { ownerAddress, name: 'Owned', sortBy: null }), [one.toBase58()]);
+    assert.deepEqual(await ids('searchAssets', { ownerAddress, delegateAddress: collection }), []);
     assert.deepEqual(await ids('searchAssets', { ownerAddress, grouping: ['collection', collection] }), [
       one.toBase58(),
     ]);
@@ -510,6 +511,11 @@ suite('assets that are read from their accounts', { skip: (await chainMissing())
       ['searchAssets', { compressed: true, creatorAddress: key }, /not all trees/],
       ['searchAssets', { compressed: true, grouping: ['collection', key] }, /not all trees/],
       ['getAssetsByOwner', { ownerAddress: key, options: { requireFullIndex: true } }, /not all trees/],
+      [
+        'getAssetsByAuthority',
+        { authorityAddress: key, options: { requireFullIndex: true } },
+        /lists by authority need Token[^ ]+ in das.follow.programs/,
+      ],
       ['getGrouping', { groupKey: 'collection', groupValue: key }, /is no Core collection/],
     ] as const) {
       const { error } = await ask(method, params);
@@ -523,6 +529,7 @@ suite('assets that are read from their accounts', { skip: (await chainMissing())
       ['searchAssets', { ownerAddress: key, supplyMint: key }, /supplyMint is not supported/],
       ['searchAssets', { ownerAddress: key, negate: true }, /negate is not supported/],
       ['searchAssets', { ownerAddress: key, frozen: [] }, /frozen must be a boolean/],
+      ['searchAssets', { ownerAddress: key, delegate: key, delegateAddress: key }, /cannot be used together/],
       ['searchAssets', { ownerAddress: key, interface: 'NFT' }, /interface must be one of V1_NFT,/],
       ['searchAssets', { ownerAddress: key, ownerType: 'many' }, /ownerType must be one of single, token/],
       ['searchAssets', { ownerAddress: key, royaltyTargetType: 'all' }, /royaltyTargetType must be one of creators,/],

@@ -636,6 +636,17 @@ eachStore('the index of followed assets', (engine) => {
       const states = await (store.read as Db).selectFrom('das_followed').select('state').execute();
       assert.ok(states.every(({ state }) => state === 'ready') && states.length >= FOLLOW_KINDS.length - 1);
 
+      // With all mints that may hold their own metadata, the list of an authority is whole, as soon as they were read.
+      const { truth } = await readTruth();
+      const whole = { authorityAddress: named.authority[0], options: { requireFullIndex: true } };
+      const ask = () =>
+        assetsByAuthority(readQuestion(whole, 'metaplex'), { ...parts, index, source: index.source(truth) });
+      await assert.rejects(ask(), /lists by authority need Token/);
+      await follow({ ...named, program: [TOKEN_2022_PROGRAM] });
+      await assert.rejects(ask(), /lists by authority need Token/);
+      await fillAll(false);
+      assert.ok('items' in (await ask()));
+
       // Keys that are taken out leave nothing, the others stay complete; keys that come back are read again.
       const { mint, owner: owners } = named;
       assert.deepEqual(await follow({ mint, owner: owners }), ['sweep ']);

@@ -6,7 +6,7 @@ import { ProtobufWriter } from '../../../src/lib/protobuf.ts';
 import { type FuzzBed, type Listener, startFuzz } from './bed.ts';
 import { callsOf, createShapes, type Hints } from './operations.ts';
 import { operatorHints } from './operator-hints.ts';
-import { oddText, webhookBody, wild } from './values.ts';
+import { near, oddText, webhookBody, wild } from './values.ts';
 
 /** At least so many requests: `npm run fuzz -- --requests 50000`. `FUZZ_SEED` repeats a run. */
 const REQUESTS = Number(process.env['FUZZ_REQUESTS'] ?? 1_600);
@@ -71,8 +71,16 @@ function rpcCalls(more: readonly string[]): fc.Arbitrary<unknown> {
     ...more,
     ...Object.keys(bed.api.document['x-rpc']),
   ];
+  // Params as the document has them lead further into a method than others.
+  const documented = Object.entries(bed.api.document['x-rpc']).map(([method, { params }]) =>
+    fc.record({
+      ...{ jsonrpc: fc.constant('2.0'), id: fc.integer(), method: fc.constant(method) },
+      params: params === undefined ? wild : near(params),
+    }),
+  );
   return fc.oneof(
     { weight: 1, arbitrary: wild },
+    { weight: 3, arbitrary: fc.oneof(...documented) },
     {
       weight: 6,
       arbitrary: fc.record(
