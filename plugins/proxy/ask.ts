@@ -287,6 +287,8 @@ export type Attempt =
 
 /** An error object is small; a larger body with an error status is not parsed. */
 const ERROR_BODY_BYTES = 65_536;
+/** Answers up to this size are not counted while they are read. */
+const SMALL_BYTES = 65_536;
 
 /** Sends and classifies. Throws only the signal's reason when the caller is gone. */
 async function attempt(pool: UpstreamPool, upstream: Upstream, request: AttemptRequest): Promise<Attempt> {
@@ -296,6 +298,7 @@ async function attempt(pool: UpstreamPool, upstream: Upstream, request: AttemptR
       body: request.body,
       timeoutMs: request.timeoutMs,
       maxBytes: request.maxBytes,
+      wholeBytes: Math.min(SMALL_BYTES, request.wholeBytes),
       signal: request.signal,
       tenant: request.tenant,
     });
@@ -303,6 +306,7 @@ async function attempt(pool: UpstreamPool, upstream: Upstream, request: AttemptR
     if (error instanceof GateRefusal) throw error;
     return transportFailure(error, request.signal);
   }
+  if (reply.whole !== null) return judge(reply.status, reply.whole, request);
   const lease = request.tenant?.take('answerBytes', 0);
   try {
     const made = await classify(reply, request, lease);
@@ -323,21 +327,32 @@ async function classify(reply: UpstreamReply, request: AttemptRequest, lease: Le
   if (status === 429)
     return { kind: 'limited', retryAfterMs: retryAfterMs(reply.headers['retry-after'], null, 86_400_000) };
   if (status === 401 || status === 403) return { kind: 'denied', status };
-  const fine = status >= 200 && status < 300;
+  const fine = isFine(status);
   const limitBytes = fine ? request.wholeBytes : ERROR_BODY_BYTES;
   const gathered = await gather(body, limitBytes, (bytes) => {
-    if (bytes > ERROR_BODY_BYTES) lease?.set(bytes);
+    if (bytes > SMALL_BYTES) lease?.set(bytes);
   });
   if (request.id === undefined && fine) return { kind: 'empty' };
-  if (gathered.ended) {
-    const parts = readRpcReply(gathered.bytes);
-    if (parts !== null && (fine || isRpcAnswer(gathered.bytes, parts, status, request.id))) {
-      return { kind: 'whole', bytes: gathered.bytes, parts };
-    }
-  } else if (fine && looksLikeObject(gathered.bytes)) {
-    body.unshift(gathered.bytes);
-    return { kind: 'stream', stream: body };
-  }
+  if (gathered.ended) return judge(status, gathered.bytes, request);
+  if (!fine || !looksLikeObject(gathered.bytes)) return unusable(status);
+  body.unshift(gathered.bytes);
+  return { kind: 'stream', stream: body };
+}
+
+/** What a whole answer is. */
+function judge(status: number, bytes: Buffer, { id }: AttemptRequest): Attempt {
+  const fine = isFine(status);
+  if (id === undefined && fine) return { kind: 'empty' };
+  const parts = readRpcReply(bytes);
+  return parts !== null && (fine || isRpcAnswer(bytes, parts, status, id))
+    ? { kind: 'whole', bytes, parts }
+    : unusable(status);
+}
+
+const isFine = (status: number): boolean => status >= 200 && status < 300;
+
+function unusable(status: number): Attempt {
+  const fine = isFine(status);
   const reason = fine ? 'the answer is not a JSON-RPC response' : `HTTP status ${status}`;
   // A caller can provoke 400 or 413; that must not exclude the upstream for others.
   return { kind: 'failed', reason, sent: true, blame: fine || status >= 500 };

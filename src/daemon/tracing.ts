@@ -142,8 +142,13 @@ async function sendTraced(tracer: Tracer, pool: UpstreamPool, upstream: Upstream
   });
   try {
     const reply = await span.run(() => pool.send(upstream, request));
-    const { status, body } = reply;
-    body.once('close', () => span.end(status < 400 && body.errored === null, { 'http.response.status_code': status }));
+    const { status } = reply;
+    const end = (isFine: boolean) => span.end(status < 400 && isFine, { 'http.response.status_code': status });
+    if (reply.whole !== null) end(true);
+    else {
+      const { body } = reply;
+      body.once('close', () => end(body.errored === null));
+    }
     return reply;
   } catch (error) {
     span.end(false, failureFacts(error));

@@ -41,6 +41,8 @@ export type UpstreamOutcome =
 export interface UpstreamReply {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
+  /** All bytes of the answer; null: they are in `body`. Only requests with `wholeBytes` get it. */
+  readonly whole: Buffer | null;
   /** Ends with an error when the size limit or the deadline is exceeded. */
   readonly body: Readable;
 }
@@ -50,6 +52,8 @@ export interface UpstreamRequest {
   readonly body: Buffer | string;
   readonly timeoutMs: number;
   readonly maxBytes: number;
+  /** A successful answer of up to this size arrives without a stream, which costs more than such an answer. */
+  readonly wholeBytes?: number;
   readonly signal?: AbortSignal;
   /** The tenant of the request; absent: the daemon itself. */
   readonly tenant?: Tenant | undefined;

@@ -5,6 +5,7 @@ import { after, before, test } from 'node:test';
 import { createTransport, type Transport } from '../../../src/adapters/chain/rpc/transport.ts';
 import { createSystemClock } from '../../../src/adapters/clock.ts';
 import type { Upstream } from '../../../src/ports/upstream.ts';
+import { createSfc32 } from '../../helpers/sfc32.ts';
 import { until } from '../../helpers/until.ts';
 import { startUpstream, type TestUpstream } from '../../helpers/upstream.ts';
 
@@ -70,6 +71,48 @@ test('an answer beyond its limit is cut off', WAIT, async () => {
     await assert.rejects(whole(body), { code: 'UPSTREAM_TOO_LARGE' });
   }
   assert.ok((await whole((await ask('big')).body)) > 200_000);
+});
+
+test(
+  'an answer of any size in any pieces arrives unchanged, without a stream up to the size that was asked for',
+  WAIT,
+  async () => {
+    const random = createSfc32(7);
+    for (let call = 0; call < 60; call += 1) {
+      const wholeBytes = 1 + random.below(100_000);
+      const size = call % 3 === 0 ? wholeBytes + random.below(3) - 1 : random.below(200_000);
+      const text = Buffer.from(Array.from({ length: size }, () => 97 + random.below(26)));
+      const cuts = Array.from({ length: random.below(4) }, () => random.below(size + 1)).sort((a, b) => a - b);
+      const status = random.below(4) === 0 ? 500 : 200;
+      const chunks = [0, ...cuts]
+        .map((from, index) => text.subarray(from, cuts[index] ?? size))
+        .filter((one) => one.length);
+      upstream.on('pieces', { status, chunks });
+      const { whole: bytes, body } = await ask('pieces', { wholeBytes });
+      assert.equal(bytes !== null, status === 200 && size <= wholeBytes, `${size} of ${wholeBytes} bytes, ${status}`);
+      const read: Buffer[] = [];
+      for await (const chunk of body) read.push(chunk as Buffer);
+      assert.ok(Buffer.concat(read).equals(text));
+      assert.ok(bytes === null || bytes.equals(text));
+    }
+    // Two may be in flight: none of them kept its place.
+    const running = [1, 2].map(() => ask('big', { wholeBytes: 1_000_000 }));
+    for (const { whole: bytes } of await Promise.all(running)) assert.ok(bytes!.length > 200_000);
+  },
+);
+
+test('an answer that was asked for as a whole and does not end is an error of the call', WAIT, async () => {
+  const wholeBytes = 100_000;
+  upstream.on('cut', { fault: 'cut', body: '{"jsonrpc":' });
+  await assert.rejects(ask('cut', { wholeBytes }), { code: 'UPSTREAM_FAILED' });
+  await assert.rejects(ask('half', { wholeBytes, timeoutMs: 100 }), { code: 'UPSTREAM_TIMEOUT' });
+  await assert.rejects(ask('big', { wholeBytes: 500_000, maxBytes: 50_000 }), { code: 'UPSTREAM_TOO_LARGE' });
+  const controller = new AbortController();
+  const asking = ask('half', { wholeBytes, signal: controller.signal });
+  await until(() => upstream.callsOf('half').some(({ aborted }) => !aborted()), 'it has come');
+  controller.abort(new Error('the caller left'));
+  await assert.rejects(asking, /the caller left/);
+  await until(() => upstream.callsOf('half').every(({ aborted }) => aborted()), 'the upstream is told');
 });
 
 test('an upstream has so many calls at once and no more; those that wait lose their time', WAIT, async () => {

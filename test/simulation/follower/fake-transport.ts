@@ -75,6 +75,7 @@ function memberOf(answer: ReturnType<ReturnType<typeof createFakeNode>>): string
 const reply = (status: number, text: string, headers: Record<string, string> = {}): UpstreamReply => ({
   status,
   headers,
+  whole: null,
   body: Readable.from([Buffer.from(text)]),
 });
 

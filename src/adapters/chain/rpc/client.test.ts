@@ -72,7 +72,12 @@ test('an upstream may ask for a pause, up to a limit', async () => {
     ['tomorrow', null],
     ['-1', null],
   ] as const) {
-    const send = async () => ({ status: 429, headers: { 'retry-after': header }, body: Readable.from([]) });
+    const send = async () => ({
+      status: 429,
+      headers: { 'retry-after': header },
+      whole: null,
+      body: Readable.from([]),
+    });
     const { outcome } = await readReply({ send }, { body: '{}', timeoutMs: 1_000, maxBytes: 1_000 });
     assert.deepEqual(outcome, { kind: 'limited', retryAfterMs: pauseMs }, header);
   }

@@ -14,6 +14,7 @@ import {
   type UpstreamList,
   type UpstreamOutcome,
   type UpstreamPool,
+  type UpstreamReply,
 } from '../../../ports/upstream.ts';
 import { orAborted } from '../../../runtime/deadline.ts';
 import { readReply } from './client.ts';
@@ -74,6 +75,8 @@ export function createUpstreamPool(options: PoolOptions): UpstreamPool {
   const retired = new Set<Member>();
   const listeners = new Set<() => void>();
   let lastHealthy = '';
+  /** As of the last refresh. */
+  let allHealthy = false;
   let lastOthers = '';
 
   /** The upstreams as configured now. Those whose entry is the same as before keep their state and their label. */
@@ -127,6 +130,7 @@ export function createUpstreamPool(options: PoolOptions): UpstreamPool {
     const now = clock.monotonic();
     const healthy = members.filter((member) => isHealthy(member.health, now)).map((member) => member.upstream.label);
     const others = members.map(({ health }) => health.otherChain ?? '').join();
+    allHealthy = healthy.length === members.length;
     if (healthy.join() === lastHealthy && others === lastOthers) return;
     lastOthers = others;
     if (healthy.join() !== lastHealthy && (lastHealthy !== '' || healthy.length < members.length))
@@ -149,7 +153,8 @@ export function createUpstreamPool(options: PoolOptions): UpstreamPool {
     applyOutcome(member.health, outcome, clock.monotonic(), core);
     if (outcome.kind === 'failed') identity.suspect(member);
     noteOutage(member, outcome.kind === 'ok');
-    refresh();
+    // A good answer changes nothing where all is well, and there is one for each call that is passed on.
+    if (outcome.kind !== 'ok' || !allHealthy) refresh();
   }
   let probing: Promise<boolean> | null = null;
   const hasAnswered = () =>
@@ -206,15 +211,16 @@ export function createUpstreamPool(options: PoolOptions): UpstreamPool {
     states: () => current().map((member) => stateOf(member, clock.monotonic())),
     candidates({ prefer, avoid = [], healthyOnly = false, exceptLimited = false, archive = false } = {}) {
       const now = clock.monotonic();
-      return current()
-        .filter(
-          ({ upstream, health }) =>
-            isInService(health) &&
-            !avoid.includes(upstream.label) &&
-            (!archive || upstream.archive || !hasArchive) &&
-            (!healthyOnly || isHealthy(health, now)) &&
-            (!exceptLimited || health.limitedUntil <= now),
-        )
+      const fit = current().filter(
+        ({ upstream, health }) =>
+          isInService(health) &&
+          !avoid.includes(upstream.label) &&
+          (!archive || upstream.archive || !hasArchive) &&
+          (!healthyOnly || isHealthy(health, now)) &&
+          (!exceptLimited || health.limitedUntil <= now),
+      );
+      if (fit.length === 1) return [fit[0]!.upstream];
+      return fit
         .map((member) => ({
           member,
           health: member.health,
@@ -229,26 +235,30 @@ export function createUpstreamPool(options: PoolOptions): UpstreamPool {
         throw new CodedError('UPSTREAM_CONNECT', `${upstream.label} is no upstream of pool ${label} any more`, {
           retryable: true,
         });
-      await identified(member, request.signal);
+      if (identity.pending(member) !== null) await identified(member, request.signal);
       if (!isInService(member.health))
         throw new CodedError('UPSTREAM_CONNECT', `${upstream.label} is out of service`, { retryable: true });
       member.health.inFlight += 1;
       const ended = () => {
         member.health.inFlight -= 1;
       };
-      const reply = await member.transport.send(request).catch((error: unknown) => {
+      let reply: UpstreamReply;
+      try {
+        reply = await member.transport.send(request);
+      } catch (error) {
         ended();
         throw error;
-      });
-      reply.body.once('close', ended);
+      }
+      if (reply.whole === null) reply.body.once('close', ended);
+      else ended();
       try {
         // The connection may have broken while the request waited, and the next one may lead to another chain.
-        await identified(member, request.signal);
+        if (identity.pending(member) !== null) await identified(member, request.signal);
         if (!isInService(member.health))
           throw new CodedError('UPSTREAM_FAILED', `${upstream.label} is out of service`, { retryable: true });
         return reply;
       } catch (error) {
-        reply.body.destroy();
+        if (reply.whole === null) reply.body.destroy();
         throw error;
       }
     },

@@ -53,25 +53,28 @@ export function createTransport(
   };
 
   return {
-    async send(request) {
+    send(request) {
       const call = new Call(request, upstream.label, clock);
-      try {
-        const turn = queue.enter(request.tenant, call);
-        if (turn !== null) await turn;
-      } catch (error) {
+      const run = () =>
+        call.run(
+          pool,
+          {
+            path: pathname + withQuery(search, request.query),
+            method: 'POST',
+            headers: request.headers === undefined ? headers : { ...headers, ...request.headers },
+            body: request.body,
+          },
+          () => queue.leave(request.tenant),
+        );
+      const refuse = (error: Error) => {
         call.release();
-        throw error;
+        return Promise.reject(error);
+      };
+      try {
+        return queue.enter(request.tenant, call)?.then(run, refuse) ?? run();
+      } catch (error) {
+        return refuse(error as Error);
       }
-      return await call.run(
-        pool,
-        {
-          path: pathname + withQuery(search, request.query),
-          method: 'POST',
-          headers: request.headers === undefined ? headers : { ...headers, ...request.headers },
-          body: request.body,
-        },
-        () => queue.leave(request.tenant),
-      );
     },
     retire: () => pool.close(),
     close: () => pool.destroy(),
@@ -83,7 +86,7 @@ const withQuery = (search: string, more: string | undefined): string =>
 
 /**
  * One request and its answer: the deadline covers the wait for a place and a connection, and the answer until its last byte is read. A
- * class, and the only stream of an answer, because there is one for each call that is passed on.
+ * class, and at most one stream for its answer, because there is one for each call that is passed on.
  */
 class Call implements Dispatcher.DispatchHandler {
   readonly #request: UpstreamRequest;
@@ -100,6 +103,10 @@ class Call implements Dispatcher.DispatchHandler {
   #resolve: (reply: UpstreamReply) => void = () => undefined;
   #reject: (error: Error) => void = () => undefined;
   #controller: Dispatcher.DispatchController | null = null;
+  #status = 0;
+  #headers: Readonly<Record<string, string>> = {};
+  /** The answer so far, while it may still arrive whole. */
+  #chunks: Buffer[] = [];
   #body: ReplyBody | null = null;
   #bytes = 0;
   #isComplete = false;
@@ -138,21 +145,45 @@ class Call implements Dispatcher.DispatchHandler {
 
   onResponseStart(_controller: Dispatcher.DispatchController, status: number, headers: IncomingHttpHeaders): void {
     if (status < 200) return;
-    this.#body = new ReplyBody(this);
-    this.#resolve({ status, headers: flat(headers), body: this.#body });
+    this.#status = status;
+    this.#headers = flat(headers);
+    if (status >= 300 || this.#request.wholeBytes === undefined) this.#openBody();
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    const { maxBytes } = this.#request;
+    const { maxBytes, wholeBytes = 0 } = this.#request;
     this.#bytes += chunk.length;
     if (this.#bytes > maxBytes)
       this.#fail(new CodedError('UPSTREAM_TOO_LARGE', `the answer of ${this.#label} is larger than ${maxBytes} bytes`));
-    else if (this.#body?.push(chunk) === false) controller.pause();
+    else if (this.#body !== null) {
+      if (!this.#body.push(chunk)) controller.pause();
+    } else {
+      this.#chunks.push(chunk);
+      if (this.#bytes > wholeBytes && !this.#openBody()) controller.pause();
+    }
   }
 
   onResponseEnd(): void {
     this.#isComplete = true;
-    this.#body?.push(null);
+    if (this.#body !== null) {
+      this.#body.push(null);
+      return;
+    }
+    const chunks = this.#chunks;
+    const bytes = chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks, this.#bytes);
+    this.release();
+    this.#resolve(new WholeReply(this.#status, this.#headers, bytes));
+  }
+
+  /** From here on the answer is a stream. False: its reader is behind. */
+  #openBody(): boolean {
+    const body = new ReplyBody(this);
+    this.#body = body;
+    let wants = true;
+    for (const chunk of this.#chunks) wants = body.push(chunk);
+    this.#chunks = [];
+    this.#resolve({ status: this.#status, headers: this.#headers, whole: null, body });
+    return wants;
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
@@ -211,6 +242,23 @@ class ReplyBody extends Readable {
   override _destroy(error: Error | null, done: (error: Error | null) => void): void {
     this.#call.closed();
     done(error);
+  }
+}
+
+/** A class, so that its stream is created only for a caller that reads one. */
+class WholeReply implements UpstreamReply {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly whole: Buffer;
+
+  constructor(status: number, headers: Readonly<Record<string, string>>, whole: Buffer) {
+    this.status = status;
+    this.headers = headers;
+    this.whole = whole;
+  }
+
+  get body(): Readable {
+    return Readable.from([this.whole]);
   }
 }
 
