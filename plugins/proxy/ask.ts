@@ -16,7 +16,7 @@ import {
 } from '../../src/plugin/plugin.ts';
 import type { Lease, Tenant } from '../../src/ports/access.ts';
 import type { Counter } from '../../src/ports/metrics.ts';
-import type { Upstream, UpstreamReply } from '../../src/ports/upstream.ts';
+import type { CallSignal, Upstream, UpstreamReply } from '../../src/ports/upstream.ts';
 import { retryAfterMs } from '../../src/runtime/backoff.ts';
 import type { ProxyConfig } from './config.ts';
 
@@ -29,7 +29,7 @@ interface AskRequest {
   /** An answer of up to this size is checked completely, and the second upstream is asked when it is malformed. */
   readonly wholeBytes: number;
   /** Aborts the upstream call; not always the signal of one caller, as callers can share a call. */
-  readonly signal: AbortSignal;
+  readonly signal: CallSignal;
 }
 
 /** Asks the upstreams until one answers. Throws RpcError as documented in the interface, or the signal's reason. */
@@ -264,7 +264,7 @@ export interface AttemptRequest {
   readonly maxBytes: number;
   /** An answer of up to this size is read and checked completely. */
   readonly wholeBytes: number;
-  readonly signal: AbortSignal;
+  readonly signal: CallSignal;
   /** Tenant that the answer counts for. */
   readonly tenant?: Tenant | undefined;
 }
@@ -373,7 +373,7 @@ function looksLikeObject(bytes: Buffer): boolean {
   return bytes[skipBlanks(bytes)] === 0x7b;
 }
 
-function transportFailure(error: unknown, signal: AbortSignal): Attempt {
+function transportFailure(error: unknown, signal: CallSignal): Attempt {
   if (signal.aborted) throw signal.reason;
   const code = codeOf(error);
   if (code === 'UPSTREAM_TIMEOUT') return { kind: 'late' };

@@ -4,6 +4,7 @@ import type { RpcFallback, RpcForward, RpcForwardReply } from '../../src/plugin/
 import { type Price, type RateGroup, RpcError, type UpstreamPool } from '../../src/plugin/plugin.ts';
 import type { KeptAnswers } from '../../src/ports/address-history.ts';
 import type { RoutedAnswer, SendRoutes } from '../../src/ports/send-routes.ts';
+import type { CallSignal } from '../../src/ports/upstream.ts';
 import { type Answer, type Ask, tooLarge } from './ask.ts';
 import type { CachedAsk } from './cache/cached-ask.ts';
 import type { ProxyConfig } from './config.ts';
@@ -60,23 +61,34 @@ export function createFallback(parts: FallbackParts): RpcFallback {
   async function forwardToNode(call: RpcForward): Promise<RpcForwardReply> {
     if (ask === null) throw new RpcError('methodNotFound', { details: 'no Solana upstream is configured' });
     if (PRIVATE_METHOD.test(call.method)) throw new RpcError('methodNotFound');
-    const { method, body, params, id } = call;
-    const paramsText = () => (params === null ? null : body.toString('utf8', params.start, params.end));
-    const kept = parts.kept?.answer({ method, params: paramsText }) ?? null;
+    const kept = keptAnswer(call);
     const found = kept === null ? null : await kept;
     if (found !== null) return routed(call, found, KEPT);
-    const request = { context: call, method, body, params, id };
-    const askOnce = (wholeBytes: number, signal: AbortSignal) =>
-      ask({
-        ...request,
-        signal,
-        wholeBytes: call.inBatch ? parts.maxItemBytes() : Math.max(wholeBytes, parts.config.peekBytes),
-      });
-    const fromCache = cached?.ask(call, askOnce) ?? null;
-    if (fromCache === null) return reply(call, await askOnce(0, call.signal), false);
+    const fromCache = cachedAnswer(call, ask);
+    if (fromCache === null) return reply(call, await ask(question(call, 0, call.stop)), false);
     const { answer, hit } = await fromCache;
     return reply(call, answer, hit);
   }
+
+  // Closures over a call are made outside of the async function: over its variables, they keep each call until the next major collection.
+  const keptAnswer = ({ method, body, params }: RpcForward) =>
+    parts.kept?.answer({
+      method,
+      params: () => (params === null ? null : body.toString('utf8', params.start, params.end)),
+    }) ?? null;
+
+  const cachedAnswer = (call: RpcForward, ask: Ask) =>
+    cached?.ask(call, (wholeBytes, signal) => ask(question(call, wholeBytes, signal))) ?? null;
+
+  const question = (call: RpcForward, wholeBytes: number, signal: CallSignal) => ({
+    context: call,
+    method: call.method,
+    body: call.body,
+    params: call.params,
+    id: call.id,
+    signal,
+    wholeBytes: call.inBatch ? parts.maxItemBytes() : Math.max(wholeBytes, parts.config.peekBytes),
+  });
 
   function reply(call: RpcForward, answer: Answer, hit: boolean): RpcForwardReply {
     const headers = hit ? HIT : {};
@@ -99,7 +111,7 @@ export function createFallback(parts: FallbackParts): RpcFallback {
     forward: (call) =>
       forward(call).catch((error: unknown) => {
         // The client is gone; this is not a failure of ours.
-        throw call.signal.aborted ? new RpcError('unavailable') : error;
+        throw call.stop.aborted ? new RpcError('unavailable') : error;
       }),
   };
 }

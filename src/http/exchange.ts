@@ -6,6 +6,7 @@ import type { CallContext, ErrorShape } from '../plugin/plugin.ts';
 import type { Caller, Tenant } from '../ports/access.ts';
 import type { Log } from '../ports/log.ts';
 import type { Span } from '../ports/tracing.ts';
+import type { CallSignal } from '../ports/upstream.ts';
 import { LazySignal } from './lazy-signal.ts';
 import type { RouteMeter } from './meter.ts';
 import { parseQuery } from './query.ts';
@@ -125,6 +126,10 @@ export class Exchange implements CallContext, InBag {
 
   get signal(): AbortSignal {
     return this.lazy.signal;
+  }
+
+  get stop(): CallSignal {
+    return this.lazy;
   }
 
   /** Charged once, when the sent bytes are known; at once if the client disconnected before. */

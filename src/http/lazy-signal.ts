@@ -2,6 +2,7 @@ import { setMaxListeners } from 'node:events';
 import type { CallContext } from '../plugin/request.ts';
 import { assignTenant, type Caller, type Tenant } from '../ports/access.ts';
 import type { Log } from '../ports/log.ts';
+import type { CallSignal } from '../ports/upstream.ts';
 
 /** The abort reason of a call: its deadline passed, or its client disconnected. Handlers may rethrow it; it needs no log line. */
 class CallAborted extends Error {
@@ -21,11 +22,12 @@ export function isCallAborted(error: unknown): boolean {
  * An AbortSignal that is created only on first use: most handlers never use it. A class, because an accessor on a prototype is free,
  * while one in an object literal is created for every request.
  */
-export class LazySignal {
+export class LazySignal implements CallSignal {
   readonly #parent: { readonly signal: AbortSignal } | null;
   #controller: AbortController | null = null;
   #reason: string | null = null;
   #unlink: (() => void) | null = null;
+  #listener: (() => void) | null = null;
 
   /** `parent` is read only when the signal itself is. */
   constructor(parent: { readonly signal: AbortSignal } | null = null) {
@@ -41,6 +43,29 @@ export class LazySignal {
     if (this.#reason !== null) return;
     this.#reason = reason;
     this.#controller?.abort(new CallAborted(reason));
+    const listener = this.#listener;
+    this.#listener = null;
+    listener?.();
+  }
+
+  get aborted(): boolean {
+    return this.#parent === null ? this.#reason !== null : this.signal.aborted;
+  }
+
+  get reason(): unknown {
+    return this.aborted ? this.signal.reason : undefined;
+  }
+
+  /** The first listener needs no signal: most calls that are passed on have one. */
+  addEventListener(type: 'abort', listener: () => void): void {
+    if (this.#listener === listener) return;
+    if (this.#parent === null && this.#listener === null && this.#controller === null) this.#listener = listener;
+    else this.signal.addEventListener(type, listener, { once: true });
+  }
+
+  removeEventListener(type: 'abort', listener: () => void): void {
+    if (this.#listener === listener) this.#listener = null;
+    else this.#controller?.signal.removeEventListener(type, listener);
   }
 
   /** Detaches from the parent. */
@@ -74,7 +99,7 @@ export class HandlerContext implements CallContext {
   readonly caller: Caller | null;
   readonly remoteAddress: string;
   readonly #outer: CallContext;
-  readonly #own: { readonly signal: AbortSignal };
+  readonly #own: { readonly signal: AbortSignal; readonly stop?: CallSignal };
 
   /** `own` returns the signal of a call whose deadline is shorter than that of its request. */
   constructor(outer: CallContext, own: { readonly signal: AbortSignal } = outer) {
@@ -99,6 +124,10 @@ export class HandlerContext implements CallContext {
 
   get requestQuery(): CallContext['requestQuery'] {
     return this.#outer.requestQuery?.bind(this.#outer);
+  }
+
+  get stop(): CallSignal {
+    return this.#own.stop ?? this.signal;
   }
 
   get signal(): AbortSignal {

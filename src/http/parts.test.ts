@@ -3,6 +3,7 @@ import type { IncomingMessage } from 'node:http';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { createManualClock } from '../../test/helpers/manual-clock.ts';
+import { createSfc32 } from '../../test/helpers/sfc32.ts';
 import { deeperThan } from '../lib/json-members.ts';
 import { createDeadlines } from '../runtime/deadline.ts';
 import { createMetricsRegistry } from '../runtime/metrics.ts';
@@ -100,6 +101,44 @@ describe('lazy signals', () => {
     assert.equal((child.signal.reason as Error).message, 'gone');
     assert.equal(free.signal.aborted, false);
     assert.equal(new LazySignal(parent).signal.aborted, true);
+  });
+
+  test('as an AbortSignal of its own it does what a real one does, whatever is read of it and in which order', () => {
+    const random = createSfc32(3);
+    for (let round = 0; round < 500; round += 1) {
+      const lazy = new LazySignal();
+      const real = new AbortController();
+      const heard: string[] = [];
+      const listeners = [0, 1, 2].map((number) => ({
+        lazy: () => heard.push(`lazy ${number}`),
+        real: () => heard.push(`real ${number}`),
+      }));
+      for (let step = 0; step < 6; step += 1) {
+        const pair = listeners[random.below(3)]!;
+        const what = random.below(4);
+        if (what === 0) {
+          lazy.addEventListener('abort', pair.lazy);
+          real.signal.addEventListener('abort', pair.real, { once: true });
+        } else if (what === 1) {
+          lazy.removeEventListener('abort', pair.lazy);
+          real.signal.removeEventListener('abort', pair.real);
+        } else if (what === 2) void lazy.signal;
+        else if (random.below(3) === 0) {
+          lazy.abort('the client has gone');
+          real.abort(new Error('the client has gone'));
+        }
+        assert.equal(lazy.aborted, real.signal.aborted);
+        assert.equal((lazy.reason as Error | undefined)?.message, (real.signal.reason as Error | undefined)?.message);
+      }
+      lazy.abort('the client has gone');
+      real.abort();
+      const of = (who: string) =>
+        heard
+          .filter((one) => one.startsWith(who))
+          .map((one) => one.slice(5))
+          .sort();
+      assert.deepEqual(of('lazy'), of('real'));
+    }
   });
 });
 

@@ -11,6 +11,7 @@ import type { BlockHeader, ChainBlock, ChainId } from '../ports/block.ts';
 import type { ContributedParser } from '../ports/parsers.ts';
 import { type ProvidedService, type ServiceToken, serviceToken } from '../ports/service.ts';
 import type { Tracer } from '../ports/tracing.ts';
+import type { CallSignal } from '../ports/upstream.ts';
 import type {
   BlockProcessor,
   Command,
@@ -98,6 +99,8 @@ export interface RpcForward extends CallContext {
   readonly id: string | undefined;
   /** The answer becomes part of a batch, so the body must be one Buffer. */
   readonly inBatch: boolean;
+  /** Says the same as `signal`, which is created when it is read. */
+  readonly stop: CallSignal;
 }
 
 /** The part of a call that a fallback sees before the gate. Notifications are excluded, so the id is always present. */

@@ -47,6 +47,12 @@ export interface UpstreamReply {
   readonly body: Readable;
 }
 
+/** What is needed of an AbortSignal, which is too expensive to create for each call that is passed on. */
+export type CallSignal = Pick<AbortSignal, 'aborted' | 'reason'> & {
+  addEventListener(type: 'abort', listener: () => void, options?: { readonly once: true }): void;
+  removeEventListener(type: 'abort', listener: () => void): void;
+};
+
 export interface UpstreamRequest {
   /** Sent unchanged. */
   readonly body: Buffer | string;
@@ -54,7 +60,7 @@ export interface UpstreamRequest {
   readonly maxBytes: number;
   /** A successful answer of up to this size arrives without a stream, which costs more than such an answer. */
   readonly wholeBytes?: number;
-  readonly signal?: AbortSignal;
+  readonly signal?: CallSignal;
   /** The tenant of the request; absent: the daemon itself. */
   readonly tenant?: Tenant | undefined;
   /** Sent in addition to the configured headers. */

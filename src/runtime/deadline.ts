@@ -1,5 +1,6 @@
 import { Bag, type InBag } from '../lib/bag.ts';
 import type { Clock } from '../ports/clock.ts';
+import type { CallSignal } from '../ports/upstream.ts';
 
 /** Thrown by `withDeadline`; callers convert it to an error that names the late operation. */
 export class DeadlinePassed extends Error {
@@ -43,7 +44,7 @@ export async function withDeadline<T>(
 }
 
 /** The result of work that cannot be canceled. Rejects with the signal's reason when it aborts; the work then continues unawaited. */
-export function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+export function orAborted<T>(work: Promise<T>, signal: CallSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const onAbort = () => reject(signal.reason as Error);
     if (signal.aborted) onAbort();

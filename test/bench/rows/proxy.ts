@@ -6,15 +6,15 @@ import type { Row, RowResult, RunOptions } from '../row.ts';
 import { accountText, CACHED, PROXY_KEY, READ, transactionText } from '../samples/proxy-answers.ts';
 import { siblingModule } from '../sibling.ts';
 
-const GOAL = 0.5;
 const cases = [
   {
     name: 'through',
     body: READ,
     expected: accountText(),
-    goal: 'reported: a read through the proxy over one from the upstream',
+    least: 0.35,
+    goal: '>= 0.35x the upstream alone',
   },
-  { name: 'cached', body: CACHED, expected: transactionText(), goal: `>= ${GOAL}x a bare node:http server` },
+  { name: 'cached', body: CACHED, expected: transactionText(), least: 0.5, goal: '>= 0.5x a bare node:http server' },
 ] as const;
 
 async function run({ size, seed }: RunOptions): Promise<RowResult[]> {
@@ -24,7 +24,7 @@ async function run({ size, seed }: RunOptions): Promise<RowResult[]> {
   const options = { pairs: size === 'full' ? 10 : size === 'quick' ? 5 : 1, seconds: 1, connections: 64 };
   try {
     const results: RowResult[] = [];
-    for (const { name, body, expected, goal } of cases) {
+    for (const { name, body, expected, least, goal } of cases) {
       const request: LoadRequest = {
         method: 'POST',
         path: `/?api-key=${PROXY_KEY}`,
@@ -38,7 +38,6 @@ async function run({ size, seed }: RunOptions): Promise<RowResult[]> {
         options,
       );
       const ratio = ratioOf(samples.ours, samples.baseline);
-      const isGoal = name === 'cached' && size !== 'smoke';
       results.push({
         row: `G5-proxy/${name}`,
         name: name === 'cached' ? 'cached read over the whole daemon' : 'read through the whole daemon',
@@ -46,7 +45,7 @@ async function run({ size, seed }: RunOptions): Promise<RowResult[]> {
         ...samples,
         ratio,
         goal,
-        verdict: isGoal ? (ratio.median >= GOAL ? 'met' : 'missed') : 'not assessed',
+        verdict: size === 'smoke' ? 'not assessed' : ratio.median >= least ? 'met' : 'missed',
         sizes: { answerBytes: expected.length, connections: options.connections },
         seed,
         notes: [cpuNote, 'daemon, upstream and load share the cores', 'log level info'],

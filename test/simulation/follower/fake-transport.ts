@@ -26,7 +26,7 @@ export function createFakeTransport(world: World, upstream: FakeUpstream, random
 
   return {
     async send(request) {
-      await clock.sleep(upstream.slowMs + 1 + random.below(60), request.signal);
+      await clock.sleep(upstream.slowMs + 1 + random.below(60), request.signal as AbortSignal | undefined);
       if (upstream.isDown) throw new CodedError('UPSTREAM_CONNECT', 'refused', { retryable: true });
       const { method, params } = JSON.parse(String(request.body)) as { method: string; params: unknown[] };
       const answer = JSON.stringify({ jsonrpc: '2.0', id: 1 }).replace(/}$/, `,${memberOf(node(method, params))}}`);
@@ -54,7 +54,7 @@ export function createFakeTransport(world: World, upstream: FakeUpstream, random
       case 'reset':
         throw new CodedError('UPSTREAM_FAILED', 'the connection broke', { retryable: true });
       case 'timeout':
-        await clock.sleep(request.timeoutMs, request.signal);
+        await clock.sleep(request.timeoutMs, request.signal as AbortSignal | undefined);
         throw new CodedError('UPSTREAM_TIMEOUT', 'no answer in time', { retryable: true });
       case 'cut':
         return { ...reply(200, ''), body: Readable.from(cut(answer.slice(0, random.below(answer.length)))) };

@@ -8,6 +8,7 @@ import type { Clock } from '../../../ports/clock.ts';
 import type { Log } from '../../../ports/log.ts';
 import type { Metrics } from '../../../ports/metrics.ts';
 import {
+  type CallSignal,
   configuredNow,
   type Upstream,
   type UpstreamConfig,
@@ -189,7 +190,7 @@ export function createUpstreamPool(options: PoolOptions): UpstreamPool {
     }
   }
   /** Waits for an identity check in flight, within the deadline of the caller. */
-  async function identified(member: Member, signal: AbortSignal | undefined): Promise<void> {
+  async function identified(member: Member, signal: CallSignal | undefined): Promise<void> {
     const question = identity.pending(member);
     if (question !== null) await (signal === undefined ? question : orAborted(question, signal));
   }
