@@ -67,25 +67,33 @@ export interface Finished {
   readonly isUnsure?: true;
 }
 
-const CASTS = [
-  'bigint',
-  'integer',
-  'integer',
-  'text',
-  'text',
-  'integer',
-  'integer',
-  'bigint',
-  'bigint',
-  'text',
-] as const;
+const CASTS = ['bigint', 'integer', 'text', 'text', 'integer', 'integer', 'bigint', 'bigint', 'text'] as const;
 
 /**
- * Writes the outcomes into their rows with one statement. Returns those that were written: where another process has claimed the job
- * meanwhile, that process' outcome counts.
+ * Writes the outcomes into their rows. Returns those that were written: where another process has claimed the job meanwhile, that
+ * process' outcome counts.
  */
 async function recordOutcomes(tx: StoreTx, finished: readonly Finished[], now: number): Promise<Finished[]> {
-  if (finished.length === 0) return [];
+  const isUndone = ({ outcome }: Finished) => uncountedOf(outcome) === 'untouched';
+  const undone = finished.filter(isUndone);
+  const [first, second] = [
+    await writeOutcomes(tx, undone.length === 0 ? finished : finished.filter((one) => !isUndone(one)), now, false),
+    await writeOutcomes(tx, undone, now, true),
+  ];
+  return finished.filter(({ claimed }) => first.has(claimed.job.id) || second.has(claimed.job.id));
+}
+
+/**
+ * One statement. `undone`: the claims are taken back, and a job whose block was rolled back loses its key with that. Only these assign the
+ * key: an assignment writes the row's place in the index of keys again, whose order is random, even where the key stays.
+ */
+async function writeOutcomes(
+  tx: StoreTx,
+  finished: readonly Finished[],
+  now: number,
+  undone: boolean,
+): Promise<ReadonlySet<number>> {
+  if (finished.length === 0) return new Set();
   const parameters = createParameters(tx.dialect);
   const rows = padded<Finished | null>(finished, null).map((one, index) => {
     const values = one === null ? CASTS.map(() => null) : valuesOf(one, now);
@@ -93,13 +101,14 @@ async function recordOutcomes(tx: StoreTx, finished: readonly Finished[], now: n
     // Types of the first row are those of all.
     return `(${(index === 0 ? places.map((place, column) => `cast(${place} as ${CASTS[column]})`) : places).join(',')})`;
   });
-  const text = `with v(id, claims, undone, state, hold_reason, attempts, lane, run_at, finished_at, error) as (values ${rows.join(',')})
-    update outbox set claims = outbox.claims - v.undone, attempts = v.attempts, lane = v.lane,
-      run_at = coalesce(v.run_at, outbox.run_at), lease_until = null, owner = null,
-      ${endOfClaim('v.undone = 1', parameters.add(now), { state: 'v.state', holdReason: 'v.hold_reason', finishedAt: 'v.finished_at', error: 'v.error' })}
+  const end = undone
+    ? `claims = outbox.claims - 1, ${endOfClaim('true', parameters.add(now), { state: 'v.state', holdReason: 'v.hold_reason', finishedAt: 'v.finished_at', error: 'v.error' })}`
+    : 'state = v.state, hold_reason = v.hold_reason, is_forked = 0, finished_at = v.finished_at, error = v.error';
+  const text = `with v(id, claims, state, hold_reason, attempts, lane, run_at, finished_at, error) as (values ${rows.join(',')})
+    update outbox set attempts = v.attempts, lane = v.lane, run_at = coalesce(v.run_at, outbox.run_at),
+      lease_until = null, owner = null, ${end}
     from v where outbox.id = v.id and outbox.claims = v.claims and outbox.state = 'running' returning outbox.id as id`;
-  const written = new Set((await query<{ readonly id: number }>(tx.db, text, parameters)).map(({ id }) => id));
-  return finished.filter(({ claimed }) => written.has(claimed.job.id));
+  return new Set((await query<{ readonly id: number }>(tx.db, text, parameters)).map(({ id }) => id));
 }
 
 /**
@@ -135,7 +144,6 @@ function valuesOf({ claimed, outcome }: Finished, now: number): readonly (string
   return [
     claimed.job.id,
     claimed.claim,
-    uncounted === 'untouched' ? 1 : 0,
     outcome.kind === 'retry' ? 'pending' : outcome.kind,
     outcome.kind === 'held' ? outcome.reason : null,
     attempts,
