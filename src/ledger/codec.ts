@@ -477,6 +477,13 @@ class Encoder {
   /** A line of the log or any other text. */
   private line(value: string, column: Sink): void {
     const { context, tables } = this;
+    // Most lines say what the programs do; a dictionary has none of these.
+    if (value.startsWith('Program ')) {
+      const end = value.indexOf(' ', 8);
+      // `log:`, `data:` and `return:` are shorter than any key.
+      const id = end < 40 ? -1 : tables.textId(value.slice(8, end));
+      if (id >= 0 && this.event(id, value, end + 1, context, column)) return;
+    }
     const known = tables.dictionary.lineIds.get(value);
     if (known !== undefined) {
       column.byte(LINE);
@@ -493,23 +500,16 @@ class Encoder {
         return;
       }
     }
-    if (value.startsWith('Program ')) {
-      if (value.startsWith(LOG_PREFIX)) {
-        if (this.tail(value, column)) return;
-      } else if (value.startsWith(RETURN_PREFIX)) {
-        const [key, data, ...rest] = value.slice(RETURN_PREFIX.length).split(' ');
-        const id = tables.textId(key!);
-        const bytes = Buffer.from(data ?? '', 'base64');
-        if (id >= 0 && data !== undefined && rest.length === 0 && bytes.toString('base64') === data) {
-          column.byte(PROGRAM_RETURN);
-          column.number(id);
-          column.sized(bytes);
-          return;
-        }
-      } else {
-        const end = value.indexOf(' ', 8);
-        const id = end < 0 ? -1 : tables.textId(value.slice(8, end));
-        if (id >= 0 && this.event(id, value.slice(end + 1), context, column)) return;
+    if (value.startsWith(LOG_PREFIX) && this.tail(value, column)) return;
+    if (value.startsWith(RETURN_PREFIX)) {
+      const [key, data, ...rest] = value.slice(RETURN_PREFIX.length).split(' ');
+      const id = tables.textId(key!);
+      const bytes = Buffer.from(data ?? '', 'base64');
+      if (id >= 0 && data !== undefined && rest.length === 0 && bytes.toString('base64') === data) {
+        column.byte(PROGRAM_RETURN);
+        column.number(id);
+        column.sized(bytes);
+        return;
       }
     }
     if (value.length <= LONGEST_LINE) tables.lines.set(value, (tables.lines.get(value) ?? 0) + 1);
@@ -517,12 +517,12 @@ class Encoder {
     this.words(value, column);
   }
 
-  /** What a log says of the program `id`. */
-  private event(id: number, rest: string, context: Context, column: Sink): boolean {
+  /** What a log says, from a place on, of the program `id`. */
+  private event(id: number, value: string, from: number, context: Context, column: Sink): boolean {
     const { programs } = context;
-    if (rest.startsWith('invoke [')) {
-      const depth = rest === 'invoke [1]' ? 1 : programs.length + 1;
-      if (rest !== `invoke [${depth}]`) return false;
+    if (value.startsWith('invoke [', from)) {
+      const depth = value.endsWith('[1]') ? 1 : programs.length + 1;
+      if (value.slice(from) !== `invoke [${depth}]`) return false;
       column.byte(depth === 1 ? INVOKE_FIRST : INVOKE);
       column.number(id);
       if (depth === 1) programs.length = 0;
@@ -530,17 +530,19 @@ class Encoder {
       return true;
     }
     if (programs.at(-1) !== id) return false;
-    if (rest === 'success') {
+    if (value.length === from + 7 && value.endsWith('success')) {
       column.byte(SUCCESS);
       programs.pop();
       return true;
     }
-    if (rest.startsWith('failed: ')) {
+    if (value.startsWith('failed: ', from)) {
       column.byte(FAILED);
-      this.words(rest.slice(8), column);
+      this.words(value.slice(from + 8), column);
       programs.pop();
       return true;
     }
+    if (!value.startsWith('consumed ', from)) return false;
+    const rest = value.slice(from);
     const [, used, of] = /^consumed (\d{1,15}) of (\d{1,15}) compute units$/.exec(rest) ?? [];
     if (used === undefined || rest !== `consumed ${Number(used)} of ${Number(of)} compute units`) return false;
     column.byte(CONSUMED);

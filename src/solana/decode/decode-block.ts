@@ -252,7 +252,14 @@ function decodeScannedEntry(
     tokenOwners,
     isVote: isVote(block, layout, keys, 0),
     meta: null,
-    metaText: { body: scanned.body, from: meta.from, to: meta.to, hasError: meta.hasError },
+    metaText: {
+      body: scanned.body,
+      from: meta.from,
+      to: meta.to,
+      error: meta.error,
+      preTokens: meta.preTokens,
+      postTokens: meta.postTokens,
+    },
   });
 }
 
@@ -269,7 +276,7 @@ function intern({ scanned, texts, pool }: Decoding, range: TextRange): boolean {
 
 /** Adds mints, programs and owners to the table; returns the distinct owners, or null for an invalid address. */
 function ownersOf(decoding: Decoding, { meta }: ScannedEntry): Uint32Array | null {
-  const { preTokens, postTokens } = meta;
+  const [preTokens, postTokens] = [meta.preTokens.texts, meta.postTokens.texts];
   if (preTokens.count + postTokens.count === 0) return decoding.noOwners;
   decoding.pool.begin(preTokens.count + postTokens.count);
   return internTokens(decoding, preTokens) && internTokens(decoding, postTokens) ? decoding.pool.end() : null;

@@ -99,6 +99,12 @@ export interface TextRange {
   readonly count: number;
 }
 
+/** A part of the answer; empty when it is missing. */
+export interface Span {
+  readonly from: number;
+  readonly to: number;
+}
+
 /** Offsets of the parts of one transaction in the bytes of the answer. */
 export interface ScannedEntry {
   /** The base64 text between its quotes. */
@@ -110,8 +116,8 @@ export interface ScannedEntry {
 export interface ScannedMeta {
   readonly from: number;
   readonly to: number;
-  /** Whether `err` is anything but null. */
-  readonly hasError: boolean;
+  /** The text of `err`; empty for null. */
+  readonly error: Span;
   /** Numbers of elements. */
   readonly preBalances: number;
   readonly postBalances: number;
@@ -121,9 +127,8 @@ export interface ScannedMeta {
   readonly largestGroup: number;
   readonly writable: TextRange;
   readonly readonly: TextRange;
-  /** Three texts for each token balance: mint, program, owner. */
-  readonly preTokens: TextRange;
-  readonly postTokens: TextRange;
+  readonly preTokens: ScannedTokens;
+  readonly postTokens: ScannedTokens;
 }
 
 /** The result of scanning a `getBlock` answer. Only the header has been parsed. */
@@ -193,15 +198,18 @@ const DATA = 2;
 const REQUIRED_OF_META = (1 << ERR) | (1 << FEE) | (1 << PRE_BALANCES) | (1 << POST_BALANCES);
 
 const NOTHING: TextRange = { at: 0, count: 0 };
+const EMPTY: Span = { from: 0, to: 0 };
+const NO_TOKENS: ScannedTokens = { ...EMPTY, texts: NOTHING, largest: -1 };
 
 /** Skips the `meta` of a transaction and checks everything that is read later. */
 function scanMeta(scan: Scan): ScannedMeta {
   const { cursor } = scan;
   cursor.peek();
   const from = cursor.at;
-  let [hasError, preBalances, postBalances, largestIndex, largestGroup] = [false, 0, 0, -1, -1];
-  let preTokens = NOTHING;
-  let postTokens = NOTHING;
+  let [preBalances, postBalances, largestIndex, largestGroup] = [0, 0, -1, -1];
+  let error = EMPTY;
+  let preTokens = NO_TOKENS;
+  let postTokens = NO_TOKENS;
   let loaded: Loaded = { writable: NOTHING, readonly: NOTHING };
   let name = -1;
   let seen = 0;
@@ -215,8 +223,12 @@ function scanMeta(scan: Scan): ScannedMeta {
     if ((seen & (1 << name)) !== 0) cursor.refuse();
     seen |= 1 << name;
     if (name === ERR) {
-      hasError = !cursor.isNull();
-      if (hasError) cursor.value();
+      cursor.peek();
+      const errorFrom = cursor.at;
+      if (!cursor.isNull()) {
+        cursor.value();
+        error = { from: errorFrom, to: cursor.at };
+      }
     } else if (name === FEE) cursor.number();
     else if (name === PRE_BALANCES) preBalances = cursor.numbers();
     else if (name === POST_BALANCES) postBalances = cursor.numbers();
@@ -227,15 +239,15 @@ function scanMeta(scan: Scan): ScannedMeta {
     } else if (name === LOGS) {
       if (!cursor.isNull()) cursor.elements();
     } else if (name === PRE_TOKENS || name === POST_TOKENS) {
-      const { texts, largest } = scanTokenBalances(scan);
-      largestIndex = Math.max(largestIndex, largest);
-      if (name === PRE_TOKENS) preTokens = texts;
-      else postTokens = texts;
+      const tokens = scanTokenBalances(scan);
+      largestIndex = Math.max(largestIndex, tokens.largest);
+      if (name === PRE_TOKENS) preTokens = tokens;
+      else postTokens = tokens;
     } else if (name === LOADED && !cursor.isNull()) loaded = scanLoaded(scan);
   }
   if ((seen & REQUIRED_OF_META) !== REQUIRED_OF_META) cursor.refuse();
   return {
-    ...{ from, to: cursor.at, hasError, preBalances, postBalances, largestIndex, largestGroup },
+    ...{ from, to: cursor.at, error, preBalances, postBalances, largestIndex, largestGroup },
     ...{ ...loaded, preTokens, postTokens },
   };
 }
@@ -326,7 +338,8 @@ const DECIMALS = 1;
 /** All members except owner and program. */
 const REQUIRED_OF_BALANCE = (1 << ACCOUNT) | (1 << MINT) | (1 << UI_AMOUNT);
 
-export interface ScannedTokens {
+export interface ScannedTokens extends Span {
+  /** Three texts for each balance: mint, program, owner. */
   readonly texts: TextRange;
   /** Largest account index; -1 for none. */
   readonly largest: number;
@@ -337,10 +350,12 @@ function scanTokenBalances(scan: Scan): ScannedTokens {
   const { cursor, texts } = scan;
   const at = texts.length / 2;
   let largest = -1;
+  cursor.peek();
+  const from = cursor.at;
   if (!cursor.isNull())
     for (let more = cursor.firstElement(); more; more = cursor.nextElement())
       largest = Math.max(largest, scanBalance(scan));
-  return { texts: { at, count: texts.length / 2 - at }, largest };
+  return { texts: { at, count: texts.length / 2 - at }, largest, from, to: cursor.at };
 }
 
 function scanBalance(scan: Scan): number {

@@ -14,6 +14,7 @@ import type { RpcMeta } from '../rpc-json.ts';
 import type { KeyTableBuilder } from './key-table.ts';
 import { innerGroupsOf, tokenBalancesOf } from './meta.ts';
 import { decodeResponse } from './response.ts';
+import type { Span } from './scan-block.ts';
 import { HIGHEST_WIRE_VERSION } from './walk-wire.ts';
 import { configOf, headerOf, instructionsOf, lookupsOf, signaturesOf, viewOf, type WireLayout } from './wire-layout.ts';
 
@@ -46,8 +47,10 @@ export interface MetaText {
   readonly body: Buffer;
   readonly from: number;
   readonly to: number;
-  /** Whether its `err` is anything but null. */
-  readonly hasError: boolean;
+  /** Within it: `err`, empty for null, and the lists of token balances, empty where one is missing. */
+  readonly error: Span;
+  readonly preTokens: Span;
+  readonly postTokens: Span;
 }
 
 /**
@@ -69,6 +72,7 @@ export class LeanTransaction implements NormalTransaction {
   private readonly wireFrom: number;
   private readonly wireTo: number;
   private madeMeta: RpcMeta | null;
+  private madeError: unknown = undefined;
   private madeSignature: string | undefined = undefined;
   private madeInstructions: readonly NormalInstruction[] | undefined = undefined;
   private madeInner: readonly InnerGroup[] | undefined = undefined;
@@ -146,7 +150,14 @@ export class LeanTransaction implements NormalTransaction {
 
   get error(): unknown {
     // Often the only member that is read.
-    return this.textOfMeta?.hasError === false ? null : this.rpcMeta.err;
+    this.madeError ??= this.madeMeta === null ? (this.partOfMeta('error') ?? null) : this.madeMeta.err;
+    return this.madeError;
+  }
+
+  /** Parsed alone; undefined when it is missing. */
+  private partOfMeta(which: 'error' | 'preTokens' | 'postTokens'): unknown {
+    const { body, [which]: part } = this.textOfMeta!;
+    return part.from === part.to ? undefined : decodeResponse(body.subarray(part.from, part.to));
   }
 
   get fee(): number {
@@ -161,14 +172,20 @@ export class LeanTransaction implements NormalTransaction {
     return this.rpcMeta.postBalances;
   }
 
+  // The ledger reads them of every transaction, and little else of the meta.
   get preTokenBalances(): readonly TokenBalance[] {
-    this.madePreTokens ??= tokenBalancesOf(this.rpcMeta.preTokenBalances, this.block.keys);
+    this.madePreTokens ??= this.tokens(this.madeMeta?.preTokenBalances, 'preTokens');
     return this.madePreTokens;
   }
 
   get postTokenBalances(): readonly TokenBalance[] {
-    this.madePostTokens ??= tokenBalancesOf(this.rpcMeta.postTokenBalances, this.block.keys);
+    this.madePostTokens ??= this.tokens(this.madeMeta?.postTokenBalances, 'postTokens');
     return this.madePostTokens;
+  }
+
+  private tokens(made: RpcMeta['preTokenBalances'], which: 'preTokens' | 'postTokens'): readonly TokenBalance[] {
+    const balances = this.madeMeta === null ? (this.partOfMeta(which) as typeof made) : made;
+    return tokenBalancesOf(balances, this.block.keys);
   }
 
   get innerInstructions(): readonly InnerGroup[] {
