@@ -81,7 +81,9 @@ export function createAssetIndex({
         const missing = await missingTo(db);
         const ofTree = by !== 'all' && 'tree' in by;
         const tree = ofTree ? await treeOf(db, by.tree) : null;
-        if (ofTree && tree == null && !followsAll && !followed.some((key) => equalBytes(key, by.tree))) return null;
+        const isNamed = ofTree && !followsAll && followed.some((key) => equalBytes(key, by.tree));
+        // Where all are followed, a tree that no block has named may have a past.
+        if (ofTree && tree === undefined && !isNamed) return null;
         // What a tree that is missing changes holds is unknown. Where all are followed there are always such; what they hold is not listed.
         const lacking = await lackingTree(db, ofTree ? [by.tree] : followed, missing);
         if (lacking !== null && (ofTree || !followsAll)) return withheld(lacking);

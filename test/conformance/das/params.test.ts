@@ -205,6 +205,15 @@ eachStore('parameters of the asset API', (engine) => {
       }
     });
 
+    await t.test('a tree that no block has named is refused at once, not until it was read', async () => {
+      const { error } = await ask('searchAssets', { tree: world.owner });
+      assert.deepEqual(
+        [error?.code, /not all trees/.test(String(error?.data?.details))],
+        [-32000, true],
+        JSON.stringify(error),
+      );
+    });
+
     await t.test('whatever is sent is answered or refused by name, the same as an object and in a list', async () => {
       const document = (await (await fetch(`${daemon.apiUrl}/openapi.json`)).json()) as {
         'x-rpc': Record<string, { params?: { anyOf?: Schema[] } }>;
