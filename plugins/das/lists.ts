@@ -1,5 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { decode32, encode32 } from '../../src/lib/base58.ts';
+import { isPlainObject } from '../../src/lib/json.ts';
 import { RpcError } from '../../src/plugin/plugin.ts';
 import type { AssetsBy, CompressedAsset } from '../../src/ports/compressed-assets.ts';
 import { CORE_KEY } from '../../src/solana/accounts/core.ts';
@@ -772,7 +773,7 @@ const WORDS: Readonly<Record<string, readonly string[]>> = {
 
 const SEARCH_MEMBERS = new Set<string>([
   ...[...PAGE_MEMBERS, 'ownerAddress', 'authorityAddress', 'grouping', 'tokenType', 'creatorAddress'],
-  ...['creatorVerified', 'collections', 'negate', 'conditionType', 'delegateAddress', ...Object.keys(VALUES)],
+  ...['creatorVerified', 'collections', 'not', 'negate', 'conditionType', 'delegateAddress', ...Object.keys(VALUES)],
 ]);
 
 /** Null without filters; those of `known` members are left out. */
@@ -806,6 +807,7 @@ function readFilter(question: Question, known: readonly string[]): Filter | null
     const address = readKey(authority, question, 'authorityAddress');
     filters.push(({ authorities }) => authorities.some((one) => one.address === address));
   }
+  filters.push(...readNot(question));
   const group = member('grouping');
   const collections = member('collections');
   if (collections !== undefined && !Array.isArray(collections)) throw invalid('collections must be a list');
@@ -824,6 +826,36 @@ function readFilter(question: Question, known: readonly string[]): Filter | null
     );
   }
   return filters.length === 0 ? null : { holds: (asset) => filters.every((holds) => holds(asset)), bytes };
+}
+
+/** What assets of the list must not have; the keys of each member exclude together. */
+const EXCLUDED: Readonly<Record<string, (asset: Asset, keys: ReadonlySet<string>) => boolean>> = {
+  collections: ({ grouping }, keys) =>
+    grouping.some(({ group_value, verified }) => verified !== false && keys.has(group_value)),
+  owners: ({ ownership }, keys) => keys.has(ownership.owner),
+  creators: ({ creators }, keys) => creators.some(({ address }) => keys.has(address)),
+  authorities: ({ authorities }, keys) => authorities.some(({ address }) => keys.has(address)),
+};
+
+function readNot(question: Question): Filter['holds'][] {
+  const given = question.member('not');
+  if (given === undefined) return [];
+  if (!isPlainObject(given)) throw question.invalid('searchAssets: not must be an object');
+  return Object.entries(given).flatMap(([name, list]) => {
+    const isExcluded = Object.hasOwn(EXCLUDED, name) ? EXCLUDED[name] : undefined;
+    if (isExcluded === undefined) throw question.invalid(`searchAssets: not.${name.slice(0, 64)} is not supported`);
+    if (list === null) return [];
+    if (!Array.isArray(list) || list.length > MOST_COLLECTIONS)
+      throw question.invalid(`searchAssets: not.${name} must be a list of up to ${MOST_COLLECTIONS} keys`);
+    const keys = new Set((list as readonly unknown[]).map((key) => readKey(textOfKey(key), question, `not.${name}`)));
+    return [(asset: Asset) => !isExcluded(asset, keys)];
+  });
+}
+
+/** A key is a text; the Rust SDK sends its bytes as numbers. */
+function textOfKey(key: unknown): unknown {
+  const isBytes = Array.isArray(key) && key.length === 32 && key.every((byte) => byte === (Number(byte) & 255));
+  return isBytes ? encode32(Uint8Array.from(key as number[])) : key;
 }
 
 const MOST_COLLECTIONS = 1_000;
