@@ -47,6 +47,7 @@ import {
   showAssets,
   viewOf,
 } from './read-assets.ts';
+import type { KeyedAccount } from './source.ts';
 
 export interface ListParts extends ReadParts {
   /** Null: nothing is followed. */
@@ -563,17 +564,11 @@ async function ofOwner(owner: string, wanted: Wanted, { options }: Question, par
     leavesOf({ owner: key }, options['requireFullIndex'] === true ? 'complete' : 'some', parts, wanted),
   ]);
   if (accounts.length + (rows?.length ?? 0) > config.maxTokenAccounts) throw tooMany(config.maxTokenAccounts);
-  const holders = new Map<string, NonNullable<MintAccounts['holder']>>();
-  for (const { address, account } of accounts) {
-    const held = decodeTokenAccount(account).value;
-    if (held === null || (held.amount === 0n && !(wantsTokens && options['showZeroBalance'] === true))) continue;
+  const holders = holdersOf(owner, accounts, {
+    least: wantsTokens && options['showZeroBalance'] === true ? 0n : 1n,
     // An NFT is one token.
-    if (!wantsTokens && held.amount !== 1n) continue;
-    const before = holders.get(held.mint);
-    const { amount, delegate, isFrozen } = held;
-    const largest = before !== undefined && before.amount > amount ? before : { address, owner, delegate, isFrozen };
-    holders.set(held.mint, { ...largest, amount: amount + (before?.amount ?? 0n) });
-  }
+    most: wantsTokens ? null : 1n,
+  });
   const found: Item[] = [
     ...Array.from(holders, ([id, holder]) => ({ kind: 'row', id, holder }) as const),
     ...(await coreOf(core, source)),
@@ -581,6 +576,25 @@ async function ofOwner(owner: string, wanted: Wanted, { options }: Question, par
   ];
   const listed = await listedOf(found, wanted, parts);
   return { found: [...listed, ...leaves.found], slot: oldestSlot(indexSlot, leaves.slot) };
+}
+
+/** What an owner has of each mint: the sum of the accounts, and the one that holds most; of equal ones that with the highest address. */
+function holdersOf(
+  owner: string,
+  accounts: readonly KeyedAccount[],
+  { least, most }: { readonly least: bigint; readonly most: bigint | null },
+): ReadonlyMap<string, NonNullable<MintAccounts['holder']>> {
+  const held = accounts.flatMap(({ address, account }) => {
+    const one = decodeTokenAccount(account).value;
+    return one === null || one.amount < least || (most !== null && one.amount > most) ? [] : [{ address, ...one }];
+  });
+  const bytes = ({ address }: (typeof held)[number]) => decode32(address) as Uint8Array;
+  held.sort((a, b) => (a.amount === b.amount ? Buffer.compare(bytes(a), bytes(b)) : a.amount < b.amount ? -1 : 1));
+  const holders = new Map<string, NonNullable<MintAccounts['holder']>>();
+  // The last account of a mint is the one that is shown.
+  for (const { address, mint, amount, delegate, isFrozen } of held)
+    holders.set(mint, { address, owner, delegate, isFrozen, amount: amount + (holders.get(mint)?.amount ?? 0n) });
+  return holders;
 }
 
 const CORE_OWNER_AT = 1;
