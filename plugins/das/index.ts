@@ -52,7 +52,7 @@ import {
   SORTING,
   TOKEN_ACCOUNTS,
 } from './params.ts';
-import { AssetText, readAssets } from './read-assets.ts';
+import { AssetText, readAssets, readOptionsOf } from './read-assets.ts';
 import { createLackedMethods, createSource, type LackedMethods } from './source.ts';
 import { readTokenAccounts } from './token-accounts.ts';
 
@@ -186,7 +186,7 @@ function getAssetBatch(ctx: Context, name: string): RpcMethod {
 
 const textOf = (asset: unknown): string => (asset instanceof AssetText ? asset.text : stringify(asset));
 
-function partsOf(ctx: Context, { options }: Question, { signal }: RpcCall): ListParts {
+function partsOf(ctx: Context, question: Question, { signal }: RpcCall): ListParts {
   const { config } = ctx;
   const chain = createSource(ctx.chain('main')!, config, signal, ctx.lacked);
   const index = ctx.index();
@@ -197,13 +197,7 @@ function partsOf(ctx: Context, { options }: Question, { signal }: RpcCall): List
     documents: ctx.use(offChainDocuments),
     prices: ctx.use(tokenPrices),
     documentWaitMs: config.documentWaitMs,
-    options: {
-      dialect: config.dialect,
-      showFungible: options['showFungible'] === true,
-      showUnverifiedCollections: options['showUnverifiedCollections'] === true,
-      showCollectionMetadata: options['showCollectionMetadata'] === true,
-      showInscription: options['showInscription'] === true,
-    },
+    options: readOptionsOf(question, config.dialect),
   };
 }
 

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Value } from '@sinclair/typebox/value';
+import fc from 'fast-check';
 import { encode32 } from '../../src/lib/base58.ts';
 import { TOKEN_PROGRAM } from '../../src/solana/addresses.ts';
-import { recordedSource } from '../../test/helpers/das-recorded.ts';
+import { plainAnswer, recordedSource } from '../../test/helpers/das-recorded.ts';
 import { createSfc32 } from '../../test/helpers/sfc32.ts';
 import { type DasConfig, dasConfig } from './config.ts';
 import { assetsByOwner } from './lists.ts';
@@ -71,4 +72,49 @@ test('an owner of many tokens: a page reads no more mints than it needs, and all
   assert.deepEqual((await page(last)).ids, nfts.toReversed().slice(0, 10));
   // A mint, its metadata and its edition each.
   assert.equal(asked, 100 * 3);
+});
+
+test('tokens in several accounts of an owner are summed, and shown with the account that holds most, in whatever order a node lists them', async () => {
+  const [owner, mint] = [new Uint8Array(32).fill(1), new Uint8Array(32).fill(2)];
+  const mintBytes = Buffer.alloc(82);
+  mintBytes.writeBigUInt64LE(1_000n, 36);
+  mintBytes.set([6, 1], 44);
+  const of = (pubkey: Uint8Array, data: Buffer) => ({
+    ...{ pubkey: encode32(pubkey), slot: 1, owner: TOKEN_PROGRAM, lamports: 1, dataBase64: data.toString('base64') },
+  });
+  await fc.assert(
+    fc.asyncProperty(
+      fc.uniqueArray(fc.integer({ min: 3, max: 255 }), { minLength: 1, maxLength: 6 }),
+      fc.nat(3),
+      async (names, spread) => {
+        const amounts = names.map((name) => 1 + (name % (spread + 1)));
+        const held = names.map((name, at) => {
+          const data = Buffer.alloc(165);
+          data.set([...mint, ...owner, amounts[at] as number]);
+          data[108] = 1;
+          return of(new Uint8Array(32).fill(name), data);
+        });
+        const accounts = [of(mint, mintBytes), ...held];
+        const parts = {
+          source: { ...recordedSource({ name: '', accounts, transactions: [], requests: [] }), slot: 1 },
+          ...{ compressed: undefined, documents: undefined, prices: undefined, documentWaitMs: 0, index: null },
+          config: { ...(Value.Default(dasConfig, {}) as DasConfig), listCore: false },
+          options: {
+            ...{ dialect: 'hosted' as const, showFungible: false, showCollectionMetadata: false },
+            showUnverifiedCollections: false,
+          },
+        };
+        const question = readQuestion({ ownerAddress: encode32(owner), tokenType: 'fungible' }, 'hosted');
+        const { items } = plainAnswer(await assetsByOwner(question, parts)) as {
+          items: { token_info: { balance: number; associated_token_address: string } }[];
+        };
+        const most = Math.max(...amounts);
+        const shown = Math.max(...names.filter((_, at) => amounts[at] === most));
+        assert.deepEqual(
+          items.map(({ token_info: { balance, associated_token_address } }) => [balance, associated_token_address]),
+          [[amounts.reduce((a, b) => a + b), encode32(new Uint8Array(32).fill(shown))]],
+        );
+      },
+    ),
+  );
 });

@@ -1,5 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { decode32, encode32 } from '../../src/lib/base58.ts';
+import { isPlainObject } from '../../src/lib/json.ts';
 import { RpcError } from '../../src/plugin/plugin.ts';
 import type { AssetsBy, CompressedAsset } from '../../src/ports/compressed-assets.ts';
 import { CORE_KEY } from '../../src/solana/accounts/core.ts';
@@ -46,6 +47,7 @@ import {
   showAssets,
   viewOf,
 } from './read-assets.ts';
+import type { KeyedAccount } from './source.ts';
 
 export interface ListParts extends ReadParts {
   /** Null: nothing is followed. */
@@ -562,17 +564,11 @@ async function ofOwner(owner: string, wanted: Wanted, { options }: Question, par
     leavesOf({ owner: key }, options['requireFullIndex'] === true ? 'complete' : 'some', parts, wanted),
   ]);
   if (accounts.length + (rows?.length ?? 0) > config.maxTokenAccounts) throw tooMany(config.maxTokenAccounts);
-  const holders = new Map<string, NonNullable<MintAccounts['holder']>>();
-  for (const { address, account } of accounts) {
-    const held = decodeTokenAccount(account).value;
-    if (held === null || (held.amount === 0n && !(wantsTokens && options['showZeroBalance'] === true))) continue;
+  const holders = holdersOf(owner, accounts, {
+    least: wantsTokens && options['showZeroBalance'] === true ? 0n : 1n,
     // An NFT is one token.
-    if (!wantsTokens && held.amount !== 1n) continue;
-    const before = holders.get(held.mint);
-    const { amount, delegate, isFrozen } = held;
-    const largest = before !== undefined && before.amount > amount ? before : { address, owner, delegate, isFrozen };
-    holders.set(held.mint, { ...largest, amount: amount + (before?.amount ?? 0n) });
-  }
+    most: wantsTokens ? null : 1n,
+  });
   const found: Item[] = [
     ...Array.from(holders, ([id, holder]) => ({ kind: 'row', id, holder }) as const),
     ...(await coreOf(core, source)),
@@ -580,6 +576,25 @@ async function ofOwner(owner: string, wanted: Wanted, { options }: Question, par
   ];
   const listed = await listedOf(found, wanted, parts);
   return { found: [...listed, ...leaves.found], slot: oldestSlot(indexSlot, leaves.slot) };
+}
+
+/** What an owner has of each mint: the sum of the accounts, and the one that holds most; of equal ones that with the highest address. */
+function holdersOf(
+  owner: string,
+  accounts: readonly KeyedAccount[],
+  { least, most }: { readonly least: bigint; readonly most: bigint | null },
+): ReadonlyMap<string, NonNullable<MintAccounts['holder']>> {
+  const held = accounts.flatMap(({ address, account }) => {
+    const one = decodeTokenAccount(account).value;
+    return one === null || one.amount < least || (most !== null && one.amount > most) ? [] : [{ address, ...one }];
+  });
+  const bytes = ({ address }: (typeof held)[number]) => decode32(address) as Uint8Array;
+  held.sort((a, b) => (a.amount === b.amount ? Buffer.compare(bytes(a), bytes(b)) : a.amount < b.amount ? -1 : 1));
+  const holders = new Map<string, NonNullable<MintAccounts['holder']>>();
+  // The last account of a mint is the one that is shown.
+  for (const { address, mint, amount, delegate, isFrozen } of held)
+    holders.set(mint, { address, owner, delegate, isFrozen, amount: amount + (holders.get(mint)?.amount ?? 0n) });
+  return holders;
 }
 
 const CORE_OWNER_AT = 1;
@@ -772,7 +787,7 @@ const WORDS: Readonly<Record<string, readonly string[]>> = {
 
 const SEARCH_MEMBERS = new Set<string>([
   ...[...PAGE_MEMBERS, 'ownerAddress', 'authorityAddress', 'grouping', 'tokenType', 'creatorAddress'],
-  ...['creatorVerified', 'collections', 'negate', 'conditionType', 'delegateAddress', ...Object.keys(VALUES)],
+  ...['creatorVerified', 'collections', 'not', 'negate', 'conditionType', 'delegateAddress', ...Object.keys(VALUES)],
 ]);
 
 /** Null without filters; those of `known` members are left out. */
@@ -806,6 +821,7 @@ function readFilter(question: Question, known: readonly string[]): Filter | null
     const address = readKey(authority, question, 'authorityAddress');
     filters.push(({ authorities }) => authorities.some((one) => one.address === address));
   }
+  filters.push(...readNot(question));
   const group = member('grouping');
   const collections = member('collections');
   if (collections !== undefined && !Array.isArray(collections)) throw invalid('collections must be a list');
@@ -824,6 +840,36 @@ function readFilter(question: Question, known: readonly string[]): Filter | null
     );
   }
   return filters.length === 0 ? null : { holds: (asset) => filters.every((holds) => holds(asset)), bytes };
+}
+
+/** What assets of the list must not have; the keys of each member exclude together. */
+const EXCLUDED: Readonly<Record<string, (asset: Asset, keys: ReadonlySet<string>) => boolean>> = {
+  collections: ({ grouping }, keys) =>
+    grouping.some(({ group_value, verified }) => verified !== false && keys.has(group_value)),
+  owners: ({ ownership }, keys) => keys.has(ownership.owner),
+  creators: ({ creators }, keys) => creators.some(({ address }) => keys.has(address)),
+  authorities: ({ authorities }, keys) => authorities.some(({ address }) => keys.has(address)),
+};
+
+function readNot(question: Question): Filter['holds'][] {
+  const given = question.member('not');
+  if (given === undefined) return [];
+  if (!isPlainObject(given)) throw question.invalid('searchAssets: not must be an object');
+  return Object.entries(given).flatMap(([name, list]) => {
+    const isExcluded = Object.hasOwn(EXCLUDED, name) ? EXCLUDED[name] : undefined;
+    if (isExcluded === undefined) throw question.invalid(`searchAssets: not.${name.slice(0, 64)} is not supported`);
+    if (list === null) return [];
+    if (!Array.isArray(list) || list.length > MOST_COLLECTIONS)
+      throw question.invalid(`searchAssets: not.${name} must be a list of up to ${MOST_COLLECTIONS} keys`);
+    const keys = new Set((list as readonly unknown[]).map((key) => readKey(textOfKey(key), question, `not.${name}`)));
+    return [(asset: Asset) => !isExcluded(asset, keys)];
+  });
+}
+
+/** A key is a text; the Rust SDK sends its bytes as numbers. */
+function textOfKey(key: unknown): unknown {
+  const isBytes = Array.isArray(key) && key.length === 32 && key.every((byte) => byte === (Number(byte) & 255));
+  return isBytes ? encode32(Uint8Array.from(key as number[])) : key;
 }
 
 const MOST_COLLECTIONS = 1_000;

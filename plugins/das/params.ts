@@ -217,6 +217,15 @@ export const CREATOR = { creatorAddress: address('Address of the creator') } as 
 const text = (description: string, example: string) => optional(Type.String({ description, examples: [example] }));
 const truth = (description: string) => optional(flag(description));
 const number = (description: string, example: number) => optional(Type.Number({ description, examples: [example] }));
+const NONE_OF = optional(
+  Type.Array(
+    Type.Union([
+      address('Address'),
+      Type.Array(Type.Integer({ minimum: 0, maximum: 255 }), { minItems: 32, maxItems: 32, description: 'Its bytes' }),
+    ]),
+    { maxItems: MOST_ITEMS, description: 'Keys', examples: [[EXAMPLES.mint]] },
+  ),
+);
 export const SEARCH = {
   ownerAddress: key('Address of the owner'),
   authorityAddress: key('Address of the authority'),
@@ -240,6 +249,15 @@ export const SEARCH = {
   royaltyTargetType: word(ROYALTY_TYPES, 'Model of the royalty'),
   royaltyTarget: key('Target of the royalty'),
   royaltyAmount: number('Royalty in basis points', 500),
+  not: optional(
+    Type.Object(
+      Object.fromEntries(['collections', 'owners', 'creators', 'authorities'].map((name) => [name, NONE_OF])),
+      {
+        additionalProperties: false,
+        description: 'What they must not have, any of it',
+      },
+    ),
+  ),
   negate: optional(Type.Literal(false, { description: 'Only false is supported' })),
   conditionType: word(['all'], 'Only `all` is supported'),
 } as const;

@@ -28,6 +28,7 @@ import {
 import { type LeafMetadata, metadataOfLeaf } from '../../src/solana/concurrent/leaf-metadata.ts';
 import type { KeptAsset, KeptView } from './indexing/kept.ts';
 import type { AssetIndex } from './indexing/stored.ts';
+import type { Question } from './params.ts';
 import type { AccountSource, KeyedAccount } from './source.ts';
 
 export interface ReadParts {
@@ -36,7 +37,7 @@ export interface ReadParts {
   readonly index: Pick<AssetIndex, 'kept'> | null;
   /** Compressed assets of followed trees. */
   readonly compressed: CompressedAssets | undefined;
-  readonly documents: OffChainDocuments | undefined;
+  readonly documents: Pick<OffChainDocuments, 'read'> | undefined;
   readonly prices: Prices | undefined;
   readonly documentWaitMs: number;
 }
@@ -45,6 +46,18 @@ export interface ReadOptions extends AssetOptions {
   readonly showCollectionMetadata: boolean;
   readonly showInscription?: boolean;
 }
+
+/** What a call asks to be shown. */
+export const readOptionsOf = (
+  { options }: Pick<Question, 'options'>,
+  dialect: AssetOptions['dialect'],
+): ReadOptions => ({
+  dialect,
+  showFungible: options['showFungible'] === true,
+  showUnverifiedCollections: options['showUnverifiedCollections'] === true,
+  showCollectionMetadata: options['showCollectionMetadata'] === true,
+  showInscription: options['showInscription'] === true,
+});
 
 /** What stands on the chain for one id. */
 export type Found =

@@ -1,7 +1,10 @@
 /** Recorded scenarios of the asset API, and the chain as they leave it. */
 import { type AccountSource, mostHeld, placesOf } from '../../plugins/das/source.ts';
 import { equalBytes } from '../../src/lib/equal-bytes.ts';
+import type { OffChainDocuments } from '../../src/ports/token-facts.ts';
+import { decodeCoreAsset, decodeCoreCollection } from '../../src/solana/accounts/core.ts';
 import type { RawAccount } from '../../src/solana/accounts/decoded.ts';
+import { decodeMetadata } from '../../src/solana/accounts/metaplex.ts';
 import { decodeTokenAccount } from '../../src/solana/accounts/token.ts';
 import { listFixtures, readJsonFixture, skipWithoutFixtures } from './fixtures.ts';
 
@@ -15,6 +18,8 @@ export interface DasScenario {
     readonly dataBase64: string;
   }[];
   readonly transactions: readonly { readonly signature: string; readonly getTransaction: { readonly slot: number } }[];
+  /** What the addresses in the metadata of assets answer. */
+  readonly offChain?: readonly { readonly asset: string; readonly document: unknown }[];
   readonly requests: readonly {
     readonly method: string;
     readonly params: Record<string, unknown>;
@@ -74,6 +79,31 @@ export function recordedSource({ accounts }: DasScenario): AccountSource {
     firstTransaction: async () => [],
     passOn: async () => null,
     assetsElsewhere: async () => new Map(),
+  };
+}
+
+/** The documents of the assets, by the addresses that their accounts have, or the answers say. */
+export function recordedDocuments(scenario: DasScenario): Pick<OffChainDocuments, 'read'> {
+  const source = recordedSource(scenario);
+  const shown = (value: unknown): readonly { id?: string; content?: { json_uri?: string } }[] =>
+    Array.isArray(value) ? value : ((value as { items?: [] } | null)?.items ?? [value as object]);
+  return {
+    async read() {
+      const found = new Map<string, unknown>();
+      for (const { asset, document } of scenario.offChain ?? []) {
+        const accounts = await source.accounts([asset, source.places(asset).metadata]);
+        const [own, metadata] = [...accounts.values()];
+        const uris = [
+          metadata == null ? undefined : decodeMetadata(metadata).value?.uri,
+          ...(own == null ? [] : [decodeCoreAsset(own).value?.uri, decodeCoreCollection(own).value?.uri]),
+          ...scenario.requests.flatMap(({ expected }) =>
+            shown(expected).flatMap((one) => (one?.id === asset ? [one.content?.json_uri] : [])),
+          ),
+        ];
+        for (const uri of uris) if (uri !== undefined) found.set(uri, document);
+      }
+      return found;
+    },
   };
 }
 

@@ -40,11 +40,13 @@ export function createSchemaReader(document: SchemaDocument) {
       return fc.dictionary(fc.stringMatching(/^[a-z]{1,10}$/), valuesOf(of), { maxKeys: 4, noNullPrototype: true });
     }
     if (Array.isArray(prefixItems)) return fc.tuple(...(prefixItems as Schema[]).map(valuesOf));
-    if (type === 'array')
+    if (type === 'array') {
+      const { minItems: least = 0, maxItems = 4 } = schema as { minItems?: number; maxItems?: number };
       return fc.array(valuesOf(items as Schema), {
-        minLength: (schema['minItems'] as number | undefined) ?? 0,
-        maxLength: Math.min(4, (schema['maxItems'] as number | undefined) ?? 4),
+        minLength: least,
+        maxLength: Math.max(least, Math.min(4, maxItems)),
       });
+    }
     if (format === 'base58-32') return bytes(32);
     if (format === 'base58-64') return bytes(64);
     if (type === 'integer') {

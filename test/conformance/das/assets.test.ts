@@ -453,6 +453,12 @@ suite('assets that are read from their accounts', { skip: (await chainMissing())
     assert.deepEqual(await ids('searchAssets', { ownerAddress, tokenType: 'fungible' }), [many.toBase58()]);
     assert.deepEqual(await ids('searchAssets', { ownerAddress, name: 'Owned', sortBy: null }), [one.toBase58()]);
     assert.deepEqual(await ids('searchAssets', { ownerAddress, delegateAddress: collection }), []);
+    const without = (not: object) => ids('searchAssets', { ownerAddress, not });
+    assert.deepEqual(await without({ collections: [collection], owners: null }), [core.toBase58()]);
+    assert.deepEqual(await without({ collections: [group.toBase58()], creators: [] }), [one.toBase58()]);
+    assert.deepEqual(await without({ creators: [[...new PublicKey(creator).toBytes()]] }), [core.toBase58()]);
+    assert.deepEqual(await without({ authorities: [creator] }), [core.toBase58()]);
+    assert.deepEqual(await without({ owners: [ownerAddress] }), []);
     assert.deepEqual(await ids('searchAssets', { ownerAddress, grouping: ['collection', collection] }), [
       one.toBase58(),
     ]);
@@ -530,6 +536,9 @@ suite('assets that are read from their accounts', { skip: (await chainMissing())
       ['searchAssets', { ownerAddress: key, negate: true }, /negate is not supported/],
       ['searchAssets', { ownerAddress: key, frozen: [] }, /frozen must be a boolean/],
       ['searchAssets', { ownerAddress: key, delegate: key, delegateAddress: key }, /cannot be used together/],
+      ['searchAssets', { ownerAddress: key, not: { names: [] } }, /not.names is not supported/],
+      ['searchAssets', { ownerAddress: key, not: { owners: key } }, /not.owners must be a list/],
+      ['searchAssets', { ownerAddress: key, not: { owners: [[1]] } }, /^Pubkey Validation Err/],
       ['searchAssets', { ownerAddress: key, interface: 'NFT' }, /interface must be one of V1_NFT,/],
       ['searchAssets', { ownerAddress: key, ownerType: 'many' }, /ownerType must be one of single, token/],
       ['searchAssets', { ownerAddress: key, royaltyTargetType: 'all' }, /royaltyTargetType must be one of creators,/],

@@ -7,13 +7,19 @@ import type { Db } from '../../../plugins/compression/store/tables.ts';
 import { type DasConfig, dasConfig } from '../../../plugins/das/config.ts';
 import { searchAssets } from '../../../plugins/das/lists.ts';
 import { readQuestion } from '../../../plugins/das/params.ts';
-import { readAssets } from '../../../plugins/das/read-assets.ts';
+import { readAssets, readOptionsOf } from '../../../plugins/das/read-assets.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { hashLeaf } from '../../../src/solana/concurrent/decode-concurrent.ts';
 import { createModelTree, mintOf, type TreeCall, treeTransaction } from '../../helpers/bubblegum.ts';
 import { createCnftBed } from '../../helpers/cnft-bed.ts';
-import { type DasScenario, dasScenarios, plainAnswer, recordedSource } from '../../helpers/das-recorded.ts';
+import {
+  type DasScenario,
+  dasScenarios,
+  plainAnswer,
+  recordedDocuments,
+  recordedSource,
+} from '../../helpers/das-recorded.ts';
 import { skipWithoutFixtures } from '../../helpers/fixtures.ts';
 import { eachStore, sqliteStore } from '../../helpers/store.ts';
 
@@ -102,14 +108,11 @@ async function ask(
     ...{
       source: recordedSource(scenario),
       compressed: createAssetIndex({ store, trees: 'all', missingTo: async () => null }),
-      documents: undefined,
+      documents: recordedDocuments(scenario),
       index: null,
     },
     ...{ prices: undefined, documentWaitMs: 0, config: { ...config, dialect: 'metaplex' as const } },
-    options: {
-      ...{ dialect: 'metaplex' as const, showFungible: false, showCollectionMetadata: false },
-      showUnverifiedCollections: question.options['showUnverifiedCollections'] === true,
-    },
+    options: readOptionsOf(question, 'metaplex'),
   };
   if (method === 'searchAssets') return plainAnswer(await searchAssets(question, parts));
   const id = params['id'] as string;
