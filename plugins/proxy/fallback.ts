@@ -39,11 +39,16 @@ export function createFallback(parts: FallbackParts): RpcFallback {
   const { ask, cached } = parts;
 
   async function forward(call: RpcForward): Promise<RpcForwardReply> {
-    const route = parts.routes?.route(call) ?? null;
-    if (route === null) return forwardToNode(call);
-    if (route.answer !== null) return routed(call, await route.answer, route.headers);
-    const usual = await forwardToNode(call);
-    return { ...usual, headers: { ...usual.headers, ...route.headers } };
+    try {
+      const route = parts.routes?.route(call) ?? null;
+      if (route === null) return await forwardToNode(call);
+      if (route.answer !== null) return routed(call, await route.answer, route.headers);
+      const usual = await forwardToNode(call);
+      return { ...usual, headers: { ...usual.headers, ...route.headers } };
+    } catch (error) {
+      // The client is gone; this is not a failure of ours.
+      throw call.stop.aborted ? new RpcError('unavailable') : error;
+    }
   }
 
   function routed(call: RpcForward, answer: RoutedAnswer, headers: RpcForwardReply['headers'] = {}): RpcForwardReply {
@@ -108,11 +113,7 @@ export function createFallback(parts: FallbackParts): RpcFallback {
       const body = cached?.atHand(question) ?? null;
       return body === null ? null : { status: 200, headers: HIT, body, answered: true };
     },
-    forward: (call) =>
-      forward(call).catch((error: unknown) => {
-        // The client is gone; this is not a failure of ours.
-        throw call.stop.aborted ? new RpcError('unavailable') : error;
-      }),
+    forward,
   };
 }
 

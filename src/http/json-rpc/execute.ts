@@ -108,9 +108,7 @@ export async function executeForward(
   inBatch: boolean,
 ): Promise<Executed> {
   try {
-    const reply = await fallback.forward(
-      Object.assign(new HandlerContext(context), { method, ...writeCall(method, body, call), id: call.id, inBatch }),
-    );
+    const reply = await fallback.forward(new ForwardedCall(context, method, body, call, inBatch));
     return {
       status: reply.status,
       headers: reply.headers ?? NO_HEADERS,
@@ -145,19 +143,35 @@ export function isErrorText(body: string | Buffer | Readable | null): boolean {
 const PARAMS = ',"params":';
 
 /**
- * The forwarded request object: only the four members of the specification, so that no other parser can see another method or other
- * parameters than those that were checked. The values stay unchanged.
+ * The forwarded request object has only the four members of the specification, so that no other parser can see another method or other
+ * parameters than those that were checked. The values stay unchanged. A class, because there is one for each call that is passed on.
  */
-function writeCall(method: string, body: Buffer, { id, params }: CallSpan): Pick<RpcForward, 'body' | 'params'> {
-  const head = rpcRequestHead(method, id);
-  if (params === null) return { body: Buffer.from(`${head}}`), params: null };
-  const start = Buffer.byteLength(head) + PARAMS.length;
-  const end = start + params.end - params.start;
-  const written = Buffer.allocUnsafe(end + 1);
-  written.write(head + PARAMS, 0, 'utf8');
-  body.copy(written, start, params.start, params.end);
-  written[end] = 0x7d;
-  return { body: written, params: { start, end } };
+class ForwardedCall extends HandlerContext implements RpcForward {
+  readonly method: string;
+  readonly body: Buffer;
+  readonly params: RpcForward['params'];
+  readonly id: string | undefined;
+  readonly inBatch: boolean;
+
+  constructor(context: CallContext, method: string, given: Buffer, { id, params }: CallSpan, inBatch: boolean) {
+    super(context);
+    this.method = method;
+    this.id = id;
+    this.inBatch = inBatch;
+    const head = rpcRequestHead(method, id);
+    if (params === null) {
+      this.body = Buffer.from(`${head}}`);
+      this.params = null;
+      return;
+    }
+    const start = Buffer.byteLength(head) + PARAMS.length;
+    const end = start + params.end - params.start;
+    this.body = Buffer.allocUnsafe(end + 1);
+    this.body.write(head + PARAMS, 0, 'utf8');
+    given.copy(this.body, start, params.start, params.end);
+    this.body[end] = 0x7d;
+    this.params = { start, end };
+  }
 }
 
 /** Runs a subscription call of a websocket. Never throws. */

@@ -16,7 +16,7 @@ import { startRole } from '../samples/role-process.ts';
 import { siblingModule } from '../sibling.ts';
 
 const BLOCKS = { full: 1_500, quick: 300, smoke: 8 } as const;
-const FIRST_SLOT = 1_000;
+export const FIRST_SLOT = 1_000;
 const RELEASED = 'parhelion_follow_blocks_released_total';
 
 interface Sample {
@@ -72,7 +72,8 @@ async function onEngine(engine: string, options: RunOptions, url: string | null)
   }
 }
 
-async function catchUp(folder: string, upstream: string, url: string | null, blocks: number): Promise<Sample> {
+/** Leaves its data in `folder`/data. */
+export async function catchUp(folder: string, upstream: string, url: string | null, blocks: number): Promise<Sample> {
   const bed = { dataDir: join(folder, 'data'), file: join(folder, 'bench.yaml') };
   mkdirSync(bed.dataDir);
   const config = {

@@ -15,9 +15,9 @@ import { ratioOf } from '../paired.ts';
 import type { Row, RowResult, RunOptions } from '../row.ts';
 import { siblingModule } from '../sibling.ts';
 
-const CONNECTIONS = 64;
+export const CONNECTIONS = 64;
 const BODY_BYTES = 1_500;
-const BLOCK_DELIVERIES = 250;
+export const BLOCK_DELIVERIES = 250;
 const GOAL_POOL = 0.6;
 const GOAL_FETCH = 5;
 
@@ -37,6 +37,23 @@ interface Sample {
 async function run(options: RunOptions): Promise<RowResult[]> {
   const rounds = options.size === 'full' ? 10 : options.size === 'quick' ? 5 : 1;
   const blocks = options.size === 'smoke' ? 1 : 16;
+  return await withDeliveries(async (bed) => {
+    const samples = await measure(bed, rounds, blocks, options);
+    return results(samples, bed.body.length, blocks * BLOCK_DELIVERIES, options);
+  });
+}
+
+/** A daemon with one webhook, warmed up. */
+interface DeliveryBed {
+  /** Of the receiver, whose counts are read and reset at `receivedBy`. */
+  readonly url: string;
+  /** Bytes of one delivery. */
+  readonly body: Buffer;
+  /** Delivers the transactions of so many blocks, `BLOCK_DELIVERIES` of each. */
+  deliver(blocks: number): Promise<Sample>;
+}
+
+export async function withDeliveries<T>(work: (bed: DeliveryBed) => Promise<T>): Promise<T> {
   const folder = mkdtempSync(join(tmpdir(), 'parhelion-bench-'));
   const receiver = await startBenchServer(siblingModule(import.meta.url, '../samples/delivery-receiver.ts'));
   const ends: (() => unknown)[] = [];
@@ -49,9 +66,8 @@ async function run(options: RunOptions): Promise<RowResult[]> {
       webhookType: 'raw',
       accountAddresses: [addressOf(1)],
     });
-    const sample = await warmUp(harness, receiver.url, hook);
-    const samples = await measure(harness, receiver.url, sample, rounds, blocks, options);
-    return results(samples, sample.length, blocks * BLOCK_DELIVERIES, options);
+    const body = await warmUp(harness, receiver.url, hook);
+    return await work({ url: receiver.url, body, deliver: (blocks) => deliver(harness, nextBlocks(blocks)) });
   } finally {
     for (const end of ends) await end();
     await store.close();
@@ -82,7 +98,7 @@ function nextBlocks(count: number): ChainBlock[] {
 /** What a small transaction lacks to the size of the goal. */
 const PAD_BYTES = 640;
 
-async function receivedBy(url: string, path = '/'): Promise<{ count: number; samples: Received[] }> {
+export async function receivedBy(url: string, path = '/'): Promise<{ count: number; samples: Received[] }> {
   return (await (await fetch(url + path)).json()) as { count: number; samples: Received[] };
 }
 interface Received {
@@ -130,9 +146,7 @@ async function warmUp(harness: Harness, url: string, hook: { signingSecret: stri
 }
 
 async function measure(
-  harness: Harness,
-  url: string,
-  body: Buffer,
+  { url, body, deliver }: DeliveryBed,
   rounds: number,
   blocks: number,
   { say }: RunOptions,
@@ -160,7 +174,7 @@ async function measure(
       await reply.arrayBuffer();
     });
   const runs = [
-    async () => void samples.ours.push(await deliver(harness, nextBlocks(blocks))),
+    async () => void samples.ours.push(await deliver(blocks)),
     async () => void samples.pool.push(await viaPool()),
     async () => void samples.fetch.push(await viaFetch()),
   ];
@@ -183,7 +197,7 @@ function shown(samples: readonly Sample[]): string {
 }
 
 /** Makes requests with a fixed number under way. */
-async function inParallel(count: number, one: () => Promise<void>): Promise<Sample> {
+export async function inParallel(count: number, one: () => Promise<void>): Promise<Sample> {
   let left = count;
   const worker = async () => {
     while (left > 0) {

@@ -1,7 +1,7 @@
 /**
  * A node that has as many full blocks as it is asked to have, each a link of one chain: a few made-up blocks in turns, every time with
  * other signatures. Without templates each has transactions of compressed accounts that go on where the block before ended.
- * Arguments: seed, templates, transactions, first slot, blocks.
+ * Arguments: seed, templates, transactions, first slot, blocks, port (0: any).
  */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -41,7 +41,9 @@ function hashOf(slot: number): string {
   return encode32(bytes);
 }
 
-const [seed = 1, templateCount = 1, transactions = 1, first = 1, count = 1] = process.argv.slice(2).map(Number);
+const [seed = 1, templateCount = 1, transactions = 1, first = 1, count = 1, port = 0] = process.argv
+  .slice(2)
+  .map(Number);
 const last = first + count - 1;
 const templates = Array.from({ length: templateCount }, (_, at) => templateOf(seed + at, transactions));
 const nextBlock = createCompressionBlocks(seed);
@@ -99,5 +101,5 @@ const server = createServer((request, response) => {
     response.writeHead(200, { 'content-type': 'application/json', 'content-length': bytes.length }).end(bytes);
   });
 });
-server.listen(0, '127.0.0.1', () => process.send?.({ port: (server.address() as AddressInfo).port }));
+server.listen(port, '127.0.0.1', () => process.send?.({ port: (server.address() as AddressInfo).port }));
 process.once('disconnect', () => process.exit(0));

@@ -51,7 +51,8 @@ export function createCompressionBlocks(seed: number): () => object[] {
   const programs = Array.from({ length: 10 }, () => bytes(32));
   const open: { readonly hash: Uint8Array; readonly leaf: number }[] = [];
   const spent: number[] = [];
-  let [leaf, seq] = [0, 0];
+  // The first change of a tree has the number 1.
+  let [leaf, seq] = [0, 1];
 
   const pick = <T>(from: readonly T[]): T => from[random.below(from.length)]!;
 

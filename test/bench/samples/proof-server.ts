@@ -1,7 +1,7 @@
 /**
  * The two sides of the rows about reads of compressed accounts, each in a process of its own: `daemon FOLDER LEAVES SEED [STORE]` is a whole
- * daemon over a planted tree, in SQLite or in the empty database at the address STORE; `bare TEXT` is node:http that reads the request and
- * sends a ready answer.
+ * daemon over a planted tree, in SQLite or in the empty database at the address STORE; `daemon FOLDER` is one over what is there; `bare TEXT`
+ * is node:http that reads the request and sends a ready answer.
  */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -11,12 +11,15 @@ import { startDaemon } from '../../helpers/daemon.ts';
 import { plantWorld } from './proof-world.ts';
 import { PROXY_KEY } from './proxy-answers.ts';
 
-async function serveDaemon(folder: string, leaves: number, seed: number, url = 'sqlite:'): Promise<number> {
+async function plant(folder: string, leaves: number, seed: number, url: string): Promise<void> {
   const store = await openStore({ url, poolSize: 4, busyTimeoutMs: 5_000, statementTimeoutMs: 60_000 }, folder);
   await plantWorld(store, leaves, seed);
   // A server does this by itself sooner or later.
   if (store.dialect === 'postgres') await store.write(({ db }) => sql`analyze`.execute(db));
   await store.close();
+}
+
+async function serveDaemon(folder: string, url: string): Promise<number> {
   const config = { follow: { enabled: false } };
   const daemon = await startDaemon({ key: PROXY_KEY, dataDir: folder, store: url, config });
   return Number(new URL(daemon.apiUrl).port);
@@ -45,7 +48,8 @@ async function serveBare(text: string): Promise<number> {
   return (server.address() as AddressInfo).port;
 }
 
-const [kind, first, leaves, seed, url] = process.argv.slice(2);
-const port = kind === 'daemon' ? await serveDaemon(first!, Number(leaves), Number(seed), url) : await serveBare(first!);
+const [kind, first, leaves, seed, url = 'sqlite:'] = process.argv.slice(2);
+if (leaves !== undefined) await plant(first!, Number(leaves), Number(seed), url);
+const port = kind === 'daemon' ? await serveDaemon(first!, url) : await serveBare(first!);
 process.once('disconnect', () => process.exit(0));
 process.send?.({ port });
