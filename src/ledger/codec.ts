@@ -445,7 +445,9 @@ class Encoder {
     keysAt.sort((a, b) => a - b);
     const column = this.column(WIRE, at);
     const { signaturesAt, keyCount } = layout;
+    // Behind the last one may be bytes of a transaction as well: programs return what they like.
     const isNext =
+      signatures.at < signatures.bytes.length &&
       signatures.bytes.compare(bytes, signaturesAt, signaturesAt + 64, signatures.at, signatures.at + 64) === 0;
     if (isNext) signatures.at += signatures.stride;
     const firstKey = layout.blockhashAt < layout.keysAt ? 1 : 0;
@@ -713,8 +715,25 @@ export class ReadTables {
   }
 }
 
-/** Throws RangeError when the bytes are not of `encodePart`. The text is in `out`, which may be one that was used before. */
-export function decodePart(bytes: Buffer, tables: ReadTables, signatures: Signatures, out = new Sink(0)): Buffer {
+/** A transaction for which a part is decoded. */
+export interface Wanted {
+  /** Where its signature stands among the signatures. */
+  readonly signatureAt: number;
+  /** Set when it is found: where its bytes begin in the text. */
+  wireAt: number;
+}
+
+/**
+ * Throws RangeError when the bytes are not of `encodePart`. The text is in `out`, which may be one that was used before. With `wanted` it
+ * may end with the bytes of a transaction behind that one.
+ */
+export function decodePart(
+  bytes: Buffer,
+  tables: ReadTables,
+  signatures: Signatures,
+  out = new Sink(0),
+  wanted: Wanted | null = null,
+): Buffer {
   const source = new Source(bytes);
   const length = source.number();
   const sequence = new Source(source.sized());
@@ -733,6 +752,14 @@ export function decodePart(bytes: Buffer, tables: ReadTables, signatures: Signat
     columnOf[id] = column;
     if (column === undefined) throw new RangeError('a column is missing');
     out.put(token.run);
+    if (wanted !== null && token.kind === WIRE) {
+      if (wanted.wireAt >= 0) return out.used;
+      const wireAt = out.length;
+      decoding.column = column;
+      decodeValue(WIRE, decoding);
+      if (signatures.at > wanted.signatureAt) wanted.wireAt = wireAt;
+      continue;
+    }
     decoding.column = column;
     decodeValue(token.kind, decoding);
   }

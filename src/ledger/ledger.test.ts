@@ -13,6 +13,7 @@ import { open } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, type TestContext, test } from 'node:test';
+import { syntheticBlock } from '../../test/bench/samples/synthetic-block.ts';
 import { createManualClock } from '../../test/helpers/manual-clock.ts';
 import { createMemoryLog } from '../../test/helpers/memory-log.ts';
 import { blockOf, entryOf, sampleMessage } from '../../test/helpers/rpc-block.ts';
@@ -155,6 +156,36 @@ describe('look-ups', () => {
     assert.deepEqual(found.block().transactions[0]!.meta, block(2).transactions[0]!.meta);
     assert.equal(await ledger.transaction({ slot: 2, index: 1 }), null);
     assert.equal(await ledger.transaction({ slot: 9, index: 0 }), null);
+  });
+
+  test('each transaction of a block of several parts, also with the bytes of another one in its meta', async (t) => {
+    const seed = Math.floor(Math.random() * 2 ** 32);
+    console.log(`seed ${seed}`);
+    const random = createSfc32(seed);
+    type Entry = { transaction: [string, string]; meta: object };
+    const made = syntheticBlock({ seed, transactions: 75, slot: 5, version1Share: 0.2 });
+    const { result } = JSON.parse(made.body.toString()) as { result: { transactions: Entry[] } };
+    const transactions = result.transactions.map(({ transaction, meta, ...rest }, at) => {
+      // That of the next one is what the signatures continue with; behind the last one there is none.
+      const other = result.transactions[random.float() < 0.5 ? (at + 1) % 75 : random.below(75)]!;
+      const [wire] = other.transaction;
+      const trick = at === 74 ? 0 : random.below(4);
+      const more = trick === 0 ? { returnData: { programId: hash('a', 1), data: [wire, 'base64'] } } : {};
+      const logs = trick === 1 ? { logMessages: [wire, '{"transaction":["', `Program data: ${wire}`] } : {};
+      const withMeta = { meta: { ...meta, ...more, ...logs } };
+      // Members may come in any order.
+      return seed % 2 === 0 ? { transaction, ...withMeta, ...rest } : { ...withMeta, transaction, ...rest };
+    });
+    const answer = { result: { ...result, parentSlot: 4, transactions, rewards: [] } };
+    const kept = decodeBlock(5, scanBlockAnswer(Buffer.from(JSON.stringify(answer)))!);
+    const ledger = await setUp(t).open();
+    await ledger.append(kept);
+    for (const [index, { signature }] of kept.transactions.entries()) {
+      const found = (await ledger.transaction({ slot: 5, index }))!;
+      assert.equal(found.text.toString(), JSON.stringify(transactions[index]), `transaction ${index}`);
+      assert.equal(found.signature, signature);
+    }
+    assert.equal(await ledger.transaction({ slot: 5, index: 75 }), null);
   });
 
   test('pages of an address in both orders, between places', async (t) => {

@@ -3,7 +3,7 @@ import { brotliCompress, brotliDecompress, constants, crc32, deflateRaw, inflate
 import { JsonCursor, Unusual } from '../lib/json-cursor.ts';
 import type { ChainBlock } from '../ports/block.ts';
 import { Sink, Source } from './bytes.ts';
-import { decodePart, encodePart, ReadTables, type Signatures, Tables } from './codec.ts';
+import { decodePart, encodePart, ReadTables, type Signatures, Tables, type Wanted } from './codec.ts';
 import { type createTrainer, type Dictionary, presetOf } from './dictionary.ts';
 import { PARTS, PLAIN } from './frame.ts';
 import { memoOf } from './memo.ts';
@@ -87,24 +87,24 @@ function piecesOf(
   trainer: ReturnType<typeof createTrainer>,
   rows: BlockRows | null,
 ): Buffer[] | null {
-  const signatures = () => ({ bytes: signaturesOf(block), stride: SIGNATURE_BYTES, at: 0 });
+  const all = signaturesOf(block);
   const [from, to] = [places[0] ?? text.length, places.at(-1) ?? text.length];
   const around = Buffer.concat([text.subarray(0, from), text.subarray(to)]);
   const texts: Buffer[] = [];
   for (let first = 0; first < block.transactions.length; first += PER_PART)
     texts.push(text.subarray(places[first], places[Math.min(first + PER_PART, block.transactions.length)]));
   const tables = new Tables(dictionary);
-  const used = signatures();
-  const parts = [around, ...texts].map((each) => encodePart(each, tables, used));
+  const parts = [around, ...texts].map((each, piece) => encodePart(each, tables, signaturesOfPiece(all, piece)));
   const rowPiece = new Sink();
   if (rows !== null) writeRows(rowPiece, rows, (name) => tables.keyId(name));
   const tokens = tables.written();
   try {
     const read = new ReadTables(dictionary, tables.keys.used, tokens);
-    const again = signatures();
     const text = new Sink();
-    for (const [index, part] of parts.entries())
-      if (!decodePart(part, read, again, text).equals(index === 0 ? around : texts[index - 1]!)) return null;
+    for (const [piece, part] of parts.entries()) {
+      const decoded = decodePart(part, read, signaturesOfPiece(all, piece), text);
+      if (!decoded.equals(piece === 0 ? around : texts[piece - 1]!)) return null;
+    }
   } catch {
     return null;
   }
@@ -114,6 +114,15 @@ function piecesOf(
   out.put(Buffer.from(JSON.stringify(summaryOf(block))));
   const [outside, ...inside] = parts;
   return [tables.keys.used, out.used, outside!, rowPiece.used, ...inside];
+}
+
+/**
+ * Those of the transactions of a part, and of no other: parts are read alone. The first piece is what stands around the parts. A program may return
+ * the bytes of a transaction, which then count as the next one.
+ */
+function signaturesOfPiece(bytes: Buffer, piece: number, perPart = PER_PART): Signatures {
+  const ofPart = perPart * SIGNATURE_BYTES;
+  return { bytes: bytes.subarray(Math.max(0, piece - 1) * ofPart, piece * ofPart), stride: SIGNATURE_BYTES, at: 0 };
 }
 
 function summaryOf({ transactions, keys }: ChainBlock) {
@@ -290,14 +299,13 @@ export class PayloadReader {
     if (keys === null || tables === null || packed === null || !isSigned(signatures, inPart * SIGNATURE_BYTES))
       return null;
     const read = new ReadTables(this.dictionary, keys, splitTables(tables).tokens);
-    const text = decodePart(packed, read, { bytes: signatures, stride: SIGNATURE_BYTES, at: 0 });
-    const places = placesOf(Buffer.concat([LIST, text, LIST_END]), count);
-    const from = places?.[inPart];
-    if (from === undefined) return null;
-    // A comma stands between two transactions.
-    const end = places![inPart + 1]! - (inPart + 1 < count ? 1 : 0);
+    const wanted = { signatureAt: inPart * SIGNATURE_BYTES, wireAt: -1 };
+    const decode = (only: Wanted | null) =>
+      decodePart(packed, read, { bytes: signatures, stride: SIGNATURE_BYTES, at: 0 }, new Sink(0), only);
+    const text = elementAt(decode(wanted), wanted.wireAt) ?? elementOf(decode(null), count, inPart);
+    if (text === null) return null;
     return {
-      text: text.subarray(from - LIST.length, end - LIST.length),
+      text,
       signature: signatures.subarray(inPart * SIGNATURE_BYTES, inPart * SIGNATURE_BYTES + 64),
     };
   }
@@ -309,9 +317,9 @@ export class PayloadReader {
     if (all.includes(null)) return null;
     const [keys, tables, around, , ...parts] = all as Buffer[];
     const read = new ReadTables(this.dictionary, keys!, splitTables(tables!).tokens);
-    const used: Signatures = { bytes: signatures, stride: SIGNATURE_BYTES, at: 0 };
-    const outside = decodePart(around!, read, used);
-    const texts = parts.map((part) => decodePart(part, read, used));
+    const [outside, ...texts] = [around!, ...parts].map((part, piece) =>
+      decodePart(part, read, signaturesOfPiece(signatures, piece, this.perPart)),
+    ) as [Buffer, ...Buffer[]];
     return Buffer.concat([outside.subarray(0, this.before), ...texts, outside.subarray(this.before)]);
   }
 
@@ -331,6 +339,39 @@ const MOST_HEAD_BYTES = 1_048_576;
 const SMALL_BYTES = 8_192;
 const LIST = Buffer.from('{"transactions":[');
 const LIST_END = Buffer.from(']}');
+
+/** The transaction whose bytes stand at a place of the text of a part, of which the end may be missing; null when it is not whole. */
+function elementAt(text: Buffer, wireAt: number): Buffer | null {
+  if (wireAt < 0) return null;
+  const from = text.lastIndexOf(text.subarray(0, text.indexOf(':') + 1), wireAt);
+  if (from < 0) return null;
+  const cursor = new JsonCursor(text);
+  cursor.at = from;
+  let isOwn = false;
+  try {
+    for (let more = cursor.firstMember(); more; more = cursor.nextMember()) {
+      const isTransaction = cursor.memberName() === 'transaction';
+      const start = cursor.at;
+      cursor.value();
+      // Its meta may have the bytes of any transaction, as return data.
+      if (isTransaction) isOwn = start < wireAt && wireAt < cursor.at;
+    }
+  } catch (error) {
+    if (error instanceof Unusual) return null;
+    throw error;
+  }
+  return isOwn ? text.subarray(from, cursor.at) : null;
+}
+
+/** A transaction of the text of a whole part; null when the text has another form. */
+function elementOf(text: Buffer, count: number, index: number): Buffer | null {
+  const places = placesOf(Buffer.concat([LIST, text, LIST_END]), count);
+  const from = places?.[index];
+  if (from === undefined) return null;
+  // A comma stands between two transactions.
+  const end = places![index + 1]! - (index + 1 < count ? 1 : 0);
+  return text.subarray(from - LIST.length, end - LIST.length);
+}
 
 const isSigned = (bytes: Buffer, at: number) =>
   bytes.length >= at + SIGNATURE_BYTES && crc32(bytes.subarray(at, at + 64)) === bytes.readUInt32LE(at + 64);
