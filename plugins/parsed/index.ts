@@ -38,7 +38,7 @@ export default definePlugin({
       ...{ chain, config, log: ctx.log, random },
       ledger: () => ledgers?.('main') ?? null,
     });
-    const interfaces = createInterfaces({ chain, config, log: ctx.log, store, fetch });
+    const interfaces = createInterfaces({ chain, config, log: ctx.log, store, fetch, clock });
     const ownOf = createOwnOf({ store, clock, config });
     if (config.idls.folder !== null) {
       ctx.onStart(() => interfaces.readFolder());

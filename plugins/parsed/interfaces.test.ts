@@ -6,13 +6,15 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { deflateSync } from 'node:zlib';
 import { Value } from '@sinclair/typebox/value';
+import { createSystemClock } from '../../src/adapters/clock.ts';
 import { decode32, encode32 } from '../../src/lib/base58.ts';
-import { type ChainReader, RequestError } from '../../src/plugin/plugin.ts';
+import { type ChainReader, type Clock, RequestError } from '../../src/plugin/plugin.ts';
 import type { ChainBlock } from '../../src/ports/block.ts';
 import type { Queries, Store } from '../../src/ports/store.ts';
 import { decodeEntries } from '../../src/solana/decode/decode-block.ts';
 import { anchorAddress } from '../../src/solana/idl/idl-accounts.ts';
 import { MAX_IDL_BYTES } from '../../src/solana/idl/read-idl.ts';
+import { createManualClock } from '../../test/helpers/manual-clock.ts';
 import { createMemoryLog } from '../../test/helpers/memory-log.ts';
 import { entryOf, sampleMessage } from '../../test/helpers/rpc-block.ts';
 import { createSfc32 } from '../../test/helpers/sfc32.ts';
@@ -93,11 +95,12 @@ function create(
   idls: Partial<ParsedConfig['idls']> = {},
   // Nobody has them: all of them may be changes.
   fetch: FetchTransactions = async (signatures) => new Map(signatures.map((one) => [one, null])),
+  clock: Clock = createSystemClock(),
 ) {
   const config = Value.Default(parsedConfig, {}) as ParsedConfig;
   const interfaces = createInterfaces({
     ...{ chain: () => reader, store: () => store, log: createMemoryLog() },
-    fetch,
+    ...{ fetch, clock },
     config: { ...config, idls: { ...config.idls, ...idls } },
   });
   let learned: Learned;
@@ -694,6 +697,41 @@ eachStore('interfaces of programs', ({ store: open }) => {
     fails = false;
     await interfaces.learn(...since(20));
     assert.equal(interfaces.find(PROGRAM, 20)?.name, 'zero');
+  });
+
+  test('a look-back that takes long goes on: calls that come meanwhile are told to try again, and one later finds it', async (t) => {
+    const { reader, fetch } = createReplaced([
+      [10, 'zero'],
+      [50, 'first'],
+    ]);
+    let begin = (): void => undefined;
+    const begun = new Promise<void>((resolve) => {
+      begin = resolve;
+    });
+    let reads = 0;
+    const slow: FetchTransactions = async (signatures, ...rest) => {
+      // The change itself is looked at first.
+      reads += 1;
+      if (reads > 1) await begun;
+      return fetch(signatures, ...rest);
+    };
+    const clock = createManualClock();
+    const interfaces = create(await migrated(t), reader, {}, slow, clock);
+    await interfaces.learn(...since(50));
+    const first = assert.rejects(
+      interfaces.learn(...since(20)),
+      (error: RequestError) => error.status === 503 && error.retryAfterS === 5,
+    );
+    const gone = new AbortController();
+    const [newest, , oldest] = since(20);
+    const second = assert.rejects(interfaces.learn(newest, { signal: gone.signal }, oldest), /the client has gone/);
+    gone.abort(new Error('the client has gone'));
+    await second;
+    await clock.advance(20_000);
+    await first;
+    begin();
+    await interfaces.learn(...since(20));
+    assert.deepEqual([interfaces.find(PROGRAM, 20)?.name, reads], ['zero', 2]);
   });
 
   test('of a program that publishes nothing any more, who asks for all slots gets what was there', async (t) => {

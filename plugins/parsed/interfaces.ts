@@ -12,6 +12,7 @@ import { decode32 } from '../../src/lib/base58.ts';
 import {
   type CallContext,
   type ChainReader,
+  type Clock,
   type CodedError,
   codeOf,
   type Log,
@@ -20,6 +21,7 @@ import {
   type Store,
 } from '../../src/plugin/plugin.ts';
 import type { ChainBlock } from '../../src/ports/block.ts';
+import { DeadlinePassed, withDeadline } from '../../src/runtime/deadline.ts';
 import {
   anchorAddress,
   anchorText,
@@ -118,6 +120,7 @@ interface InterfacesParts {
   readonly config: Pick<ParsedConfig, 'idls' | 'upstreamTimeoutMs'>;
   readonly log: Log;
   readonly fetch: FetchTransactions;
+  readonly clock: Clock;
 }
 
 export const FOREVER = Number.MAX_SAFE_INTEGER;
@@ -138,8 +141,12 @@ const PROGRAMS_PER_CALL = ACCOUNTS_PER_CALL / 2;
 const CHANGES = 1_000;
 /** Of these, the newest ones are read to tell changes from what only names the account. */
 const MOST_READ = 8;
+/** How long a call waits for former interfaces, and how long they are looked for. */
+const LOOK_BACK_WAIT_MS = 20_000;
+const LONGEST_LOOK_BACK_MS = 600_000;
+const RETRY_S = 5;
 
-export function createInterfaces({ chain, store, config, log, fetch }: InterfacesParts): Interfaces {
+export function createInterfaces({ chain, store, config, log, fetch, clock }: InterfacesParts): Interfaces {
   const published = new LRUCache<string, Published>({
     maxSize: config.idls.cacheBytes,
     sizeCalculation({ versions: certain, doubted }) {
@@ -151,7 +158,7 @@ export function createInterfaces({ chain, store, config, log, fetch }: Interface
     },
   });
   /** Programs whose former interfaces are being read. */
-  const readingBack = new Map<string, Promise<void>>();
+  const readingBack = new Map<string, Promise<Published>>();
   /** Of those that are kept, as far as blocks are followed. */
   const watched = new Map<string, Watched>();
   /** Of one program. */
@@ -197,48 +204,61 @@ export function createInterfaces({ chain, store, config, log, fetch }: Interface
     return learnedOf(used);
   }
 
-  /** Reads former interfaces where slots within these bounds have none that is known. Once is enough until others are replaced. */
+  /**
+   * Reads former interfaces where slots within these bounds have none that is known. Once is enough until others are replaced. That goes on
+   * when this call no longer waits for it: a call that comes later finds more of it done.
+   */
   async function lookBack(reader: ChainReader, program: string, slots: Slots, used: Used, asker: Asker): Promise<void> {
-    for (;;) {
-      const known = used.get(program);
-      if (known === undefined || watchedOf(program).isReadBack || !hasGap(known, slots)) return;
-      const running = readingBack.get(program);
-      if (running === undefined) break;
-      // Should it fail, this call goes on in its place.
-      await running.catch(() => undefined);
-      asker.signal.throwIfAborted();
-      used.set(program, published.get(program) ?? known);
+    const known = used.get(program);
+    if (known === undefined || watchedOf(program).isReadBack || !hasGap(known, slots)) return;
+    let work = readingBack.get(program);
+    if (work === undefined) {
+      const { tenant } = asker;
+      work = withDeadline(clock, LONGEST_LOOK_BACK_MS, (signal) =>
+        readBack(reader, program, known, { signal, tenant }),
+      );
+      readingBack.set(program, work);
+      const end = () => readingBack.delete(program);
+      work.then(end, end);
     }
-    const work = readBack(reader, program, used, asker).finally(() => readingBack.delete(program));
-    readingBack.set(program, work);
-    await work;
+    const running = work;
+    try {
+      used.set(program, await withDeadline(clock, LOOK_BACK_WAIT_MS, () => running, asker.signal));
+    } catch (error) {
+      if (!(error instanceof DeadlinePassed)) throw error;
+      const details = `former interfaces of ${program} are being read`;
+      throw new RequestError(503, `Service unavailable: ${details}`, { retryAfterS: RETRY_S, cause: error });
+    }
   }
 
-  async function readBack(reader: ChainReader, program: string, used: Used, asker: Asker): Promise<void> {
+  async function readBack(
+    reader: ChainReader,
+    program: string,
+    { checkedSlot: slot, ...first }: Published,
+    asker: Asker,
+  ): Promise<Published> {
     const options = { ...asker, timeoutMs: config.upstreamTimeoutMs };
-    const [metadata, anchor] = [metadataAddress(program), anchorAddress(program)];
-    const { checkedSlot: slot } = used.get(program)!;
-    if (metadata === null || anchor === null) return;
-    const lists = await listsOf(reader, [metadata, anchor], slot, options);
+    const accounts = [metadataAddress(program) ?? '', anchorAddress(program) ?? ''] as const;
+    const lists = await listsOf(reader, accounts, slot, options);
     const listBefore = (address: string, before: string) =>
       listOf(reader, address, { before }, { ...options, archive: true });
     const revisions = await readRevisions(
-      { program, metadata, anchor },
+      { program, metadata: accounts[0], anchor: accounts[1] },
       { lists: [lists[0]!, lists[1]!], listBefore, fetch },
       { slot, most: MAX_VERSIONS, mostCharacters },
       asker,
     );
-    const known = published.get(program) ?? used.get(program)!;
+    const known = published.get(program) ?? { checkedSlot: slot, ...first };
     const gaps = filledOf(known.versions, revisions);
+    if (gaps === null) log.info({ program }, 'the transactions with the interface of the program do not add up to it');
+    const isFound = gaps !== null && gaps.added.length + gaps.moved.length > 0;
+    if (isFound) await fillVersions(store(), program, gaps);
     watchedOf(program).isReadBack = true;
-    if (gaps === null) {
-      log.info({ program }, 'the transactions with the interface of the program do not add up to it');
-      return;
-    }
-    if (gaps.added.length === 0 && gaps.moved.length === 0) return;
-    await fillVersions(store(), program, gaps);
+    if (!isFound) return known;
     const filled = gaps.versions.map(({ text, ...one }) => (text === undefined ? one : { ...one, ...readable(text) }));
-    keep(program, { ...known, versions: newestOf(filled, mostCharacters) }, used);
+    const found = { ...known, versions: newestOf(filled, mostCharacters) };
+    published.set(program, found);
+    return found;
   }
 
   /** Whether nothing has changed up to a slot, by the last reading or by the blocks since then. */
