@@ -24,6 +24,7 @@ import type { ChainBlock } from '../ports/block.ts';
 import { createMetricsRegistry } from '../runtime/metrics.ts';
 import { decodeBlock } from '../solana/decode/decode-block.ts';
 import { scanBlockAnswer } from '../solana/decode/scan-block.ts';
+import { PARTS, readFrame } from './frame.ts';
 import {
   createLedgerMeter,
   createLedgerReader,
@@ -178,8 +179,10 @@ describe('look-ups', () => {
     });
     const answer = { result: { ...result, parentSlot: 4, transactions, rewards: [] } };
     const kept = decodeBlock(5, scanBlockAnswer(Buffer.from(JSON.stringify(answer)))!);
-    const ledger = await setUp(t).open();
+    const { open: openIt, files } = setUp(t);
+    const ledger = await openIt();
     await ledger.append(kept);
+    assert.ok((readFrame(readFileSync(files()[0]!))!.flags & PARTS) !== 0, 'it is kept in pieces');
     for (const [index, { signature }] of kept.transactions.entries()) {
       const found = (await ledger.transaction({ slot: 5, index }))!;
       assert.equal(found.text.toString(), JSON.stringify(transactions[index]), `transaction ${index}`);

@@ -94,11 +94,13 @@ function piecesOf(
   for (let first = 0; first < block.transactions.length; first += PER_PART)
     texts.push(text.subarray(places[first], places[Math.min(first + PER_PART, block.transactions.length)]));
   const tables = new Tables(dictionary);
-  const parts = [around, ...texts].map((each, piece) => encodePart(each, tables, signaturesOfPiece(all, piece)));
   const rowPiece = new Sink();
-  if (rows !== null) writeRows(rowPiece, rows, (name) => tables.keyId(name));
-  const tokens = tables.written();
+  let parts: readonly Buffer[];
+  let tokens: Buffer;
   try {
+    parts = [around, ...texts].map((each, piece) => encodePart(each, tables, signaturesOfPiece(all, piece)));
+    if (rows !== null) writeRows(rowPiece, rows, (name) => tables.keyId(name));
+    tokens = tables.written();
     const read = new ReadTables(dictionary, tables.keys.used, tokens);
     const text = new Sink();
     for (const [piece, part] of parts.entries()) {
@@ -106,6 +108,7 @@ function piecesOf(
       if (!decoded.equals(piece === 0 ? around : texts[piece - 1]!)) return null;
     }
   } catch {
+    // Text that anybody wrote must not keep a block out of the ledger, and with it the follower from going on.
     return null;
   }
   trainer.saw(tables, parts[1] ?? parts[0]!);
