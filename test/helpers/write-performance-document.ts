@@ -30,6 +30,9 @@ npm run bench -- --compare FILE   # prints what got worse since another run, who
 npm run performance:write    # writes this page from the results of the last run
 \`\`\`
 
+The row \`peers\` compares with servers that you have built and started: \`BENCH_PHOTON\` is the address of a Photon, \`BENCH_SVIX\` that of a Svix
+server, with a token in \`BENCH_SVIX_TOKEN\`. \`npm run bench -- peers\` says how to start them, and skips those without an address.
+
 Each row compares the daemon with a baseline in the same run on the same machine, in alternating pairs, so the ratio is what counts. Absolute
 figures depend on the machine and say little about another one. \`ours\` and \`baseline\` are medians in the given unit. Every row has its
 date and commit.

@@ -60,7 +60,10 @@ async function startBed(t: TestContext, options: BedOptions = {}) {
     (async () => ({ headers: {}, charge: (outcomes) => settled.push(...outcomes.map((one) => one.charged)) }));
   const caller = { projectId: 'p', keyId: 'k', plan: 'free', wallet: null };
   const { signal: revoked } = new AbortController();
-  const context = { requestId: 'r', log, remoteAddress: '127.0.0.1', caller, revoked } as unknown as SocketContext;
+  const context = {
+    ...{ requestId: 'r', log, remoteAddress: '127.0.0.1', caller, revoked },
+    onPlan: () => undefined,
+  } as unknown as SocketContext;
   const front = createRpcFront({
     ...{ methods: [], fallback: null, gate: { authenticate: () => caller, admit }, log, clock },
     ...{
