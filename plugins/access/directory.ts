@@ -1,6 +1,6 @@
 import { timingSafeEqual } from 'node:crypto';
 import { BlockList, isIP } from 'node:net';
-import { CompiledQuery, sql } from 'kysely';
+import { sql } from 'kysely';
 import { parseCidr } from '../../src/lib/cidr.ts';
 import { CodedError } from '../../src/lib/coded-error.ts';
 import { inList } from '../../src/lib/in-list.ts';
@@ -69,7 +69,6 @@ export function createDirectory({ store, clock, plans, keyCacheSize, keyCacheMs 
   const accounts = createLru<string, Account>({ max: keyCacheSize });
   const projectUntilMs = createLru<string, number>({ max: keyCacheSize });
   const asking = new Map<string, Promise<KnownKey>>();
-  const findKey = createFindKey(store, plans);
 
   function accountOf(state: ProjectState, revision: number | undefined): Account {
     const account = accounts.get(state.projectId);
@@ -90,7 +89,7 @@ export function createDirectory({ store, clock, plans, keyCacheSize, keyCacheMs 
   async function look(name: string): Promise<KnownKey> {
     const revision = known.peek(name)?.account.revision;
     const askedMs = clock.monotonic();
-    const found = await findKey(Buffer.from(name, 'base64'));
+    const found = await findKey(store, plans(), Buffer.from(name, 'base64'));
     if (found === null) {
       known.delete(name);
       if (keyCacheMs > 0) unknown.set(name, true);
@@ -167,37 +166,27 @@ interface FoundProject {
   readonly state: ProjectState;
 }
 
-/**
- * Reads a key in one query. Null for an unknown or revoked key, or one of a disabled project. The query is built once: building it takes
- * several times as long as SQLite needs to answer it.
- */
-function createFindKey(store: Store, plans: () => Plans): (hash: Buffer) => Promise<FoundKey | null> {
-  const query = (db: Queries, hash: Buffer) =>
-    withProject(tables(db))
-      .innerJoin('api_keys', 'api_keys.project_id', 'projects.id')
-      .select([
-        'api_keys.id as key_id',
-        'api_keys.hash',
-        'api_keys.expires_at',
-        'api_keys.permissions',
-        'api_keys.cidrs',
-        'api_keys.origins',
-        'api_keys.wallet as member',
-      ])
-      .where('api_keys.hash', '=', hash)
-      .where('api_keys.revoked_at', 'is', null)
-      .where('projects.disabled_at', 'is', null);
-  type KeyRow = NonNullable<Awaited<ReturnType<ReturnType<typeof query>['executeTakeFirst']>>>;
-  let text: string | null = null;
-  return async (hash) => {
-    const { read } = store;
-    text ??= query(read, hash).compile().sql;
-    const [row] = (await read.executeQuery<KeyRow>(CompiledQuery.raw(text, [hash]))).rows;
-    if (row === undefined || !timingSafeEqual(row.hash, hash)) return null;
-    const project = readProject(row, plans());
-    const wallet = row.member ?? project.wallet;
-    return { keyId: row.key_id, expiresAt: row.expires_at, rules: readRules(row), wallet, project };
-  };
+/** Reads a key in one query. Null for an unknown or revoked key, or one of a disabled project. */
+async function findKey(store: Store, plans: Plans, hash: Buffer): Promise<FoundKey | null> {
+  const row = await withProject(tables(store.read))
+    .innerJoin('api_keys', 'api_keys.project_id', 'projects.id')
+    .select([
+      'api_keys.id as key_id',
+      'api_keys.hash',
+      'api_keys.expires_at',
+      'api_keys.permissions',
+      'api_keys.cidrs',
+      'api_keys.origins',
+      'api_keys.wallet as member',
+    ])
+    .where('api_keys.hash', '=', hash)
+    .where('api_keys.revoked_at', 'is', null)
+    .where('projects.disabled_at', 'is', null)
+    .executeTakeFirst();
+  if (row === undefined || !timingSafeEqual(row.hash, hash)) return null;
+  const project = readProject(row, plans);
+  const wallet = row.member ?? project.wallet;
+  return { keyId: row.key_id, expiresAt: row.expires_at, rules: readRules(row), wallet, project };
 }
 
 /** The parts of a key that may change while a long-lived caller uses it. */
