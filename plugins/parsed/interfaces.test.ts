@@ -22,7 +22,7 @@ import { eachStore } from '../../test/helpers/store.ts';
 import { type ParsedConfig, parsedConfig } from './config.ts';
 import type { FetchTransactions, Found } from './fetch.ts';
 import { createInterfaces, type Learned, NOW } from './interfaces.ts';
-import { MAX_VERSIONS, migrations, readVersions } from './store.ts';
+import { fillVersions, MAX_VERSIONS, migrations, readVersions, writeVersion } from './store.ts';
 
 const PROGRAM = 'JUP6LkbZbjS1jKKwapdHNy74zcZ3tLUZoi5QNyVTaV4';
 const OTHER = 'whirLbMiicVdio4qvUfM5KAg6Ct8VwpYzGff3uctyCc';
@@ -732,6 +732,68 @@ eachStore('interfaces of programs', ({ store: open }) => {
     begin();
     await interfaces.learn(...since(20));
     assert.deepEqual([interfaces.find(PROGRAM, 20)?.name, reads], ['zero', 2]);
+  });
+
+  test('look-backs that fail again and again end: what they cannot read is unknown for a while', async (t) => {
+    const { reader, fetch } = createReplaced([
+      [10, 'zero'],
+      [50, 'first'],
+    ]);
+    let fails = false;
+    const clock = createManualClock();
+    const broken: FetchTransactions = async (signatures, ...rest) => {
+      if (fails) throw new RequestError(503, 'Service unavailable');
+      return fetch(signatures, ...rest);
+    };
+    const interfaces = create(await migrated(t), reader, {}, broken, clock);
+    await interfaces.learn(...since(50));
+    fails = true;
+    for (let turn = 0; turn < 3; turn += 1) await assert.rejects(interfaces.learn(...since(20)), { status: 503 });
+    await interfaces.learn(...since(20));
+    assert.deepEqual([interfaces.find(PROGRAM, 20), interfaces.find(PROGRAM, 50)?.name], [null, 'first']);
+    fails = false;
+    await clock.advance(600_000);
+    await interfaces.learn(...since(20));
+    assert.equal(interfaces.find(PROGRAM, 20)?.name, 'zero');
+  });
+
+  test('while the newest change may still be of a fork, older interfaces are there after a restart all the same', async (t) => {
+    const { chain, reader, fetch } = createReplaced([
+      [10, 'zero'],
+      [190, 'first'],
+    ]);
+    chain.slot = 200;
+    const store = await migrated(t);
+    const names = (of: ReturnType<typeof create>) => [20, 189, 190, 195].map((slot) => of.find(PROGRAM, slot)?.name);
+    const expected = ['zero', 'zero', 'first', 'first'];
+    await create(store, reader, {}, fetch).learn(...since(195, 195));
+    const again = create(store, reader, {}, fetch);
+    await again.learn(...since(20, 20));
+    assert.deepEqual(names(again), expected);
+    const third = create(store, reader, {}, fetch);
+    await third.learn(...since(20, 20));
+    await third.learn(...since(195, 198));
+    await third.learn(...since(20, 20));
+    assert.deepEqual(names(third), expected);
+  });
+
+  test('two processes that know an interface from different slots on agree in the store', async (t) => {
+    const store = await migrated(t);
+    const columns = ['program', 'from_slot', 'to_slot', 'checked_slot', 'hash', 'idl'];
+    const row = (from: number) => [PROGRAM, from, null, 170, 'x', deflateSync(idl('first'))];
+    await store.write((tx) => tx.insertMany('parsed_interfaces', columns, [row(150), row(160)], 'ignore'));
+    const stored = async () =>
+      (await readVersions(store, [PROGRAM], 1_000_000)).get(PROGRAM)!.map(({ from, to }) => [from, to]);
+    await fillVersions(store, PROGRAM, { added: [], moved: [{ stored: 160, from: 150, to: null }] });
+    assert.deepEqual(await stored(), [[150, null]]);
+    await fillVersions(store, PROGRAM, { added: [], moved: [{ stored: 150, from: 140, to: null }] });
+    // The other process still has it from 150 on.
+    const next = { from: 200, to: null, checkedSlot: 210, hash: 'y', text: idl('second') };
+    await writeVersion(store, PROGRAM, next, { previous: { from: 150, to: 200 }, isDoubted: false });
+    assert.deepEqual(await stored(), [
+      [140, 200],
+      [200, null],
+    ]);
   });
 
   test('of a program that publishes nothing any more, who asks for all slots gets what was there', async (t) => {

@@ -145,6 +145,10 @@ const MOST_READ = 8;
 const LOOK_BACK_WAIT_MS = 20_000;
 const LONGEST_LOOK_BACK_MS = 600_000;
 const RETRY_S = 5;
+/** Look-backs at the same time. */
+const MOST_LOOK_BACKS = 8;
+const MOST_FAILURES = 3;
+const FAILED_MS = 600_000;
 
 export function createInterfaces({ chain, store, config, log, fetch, clock }: InterfacesParts): Interfaces {
   const published = new LRUCache<string, Published>({
@@ -209,26 +213,44 @@ export function createInterfaces({ chain, store, config, log, fetch, clock }: In
    * when this call no longer waits for it: a call that comes later finds more of it done.
    */
   async function lookBack(reader: ChainReader, program: string, slots: Slots, used: Used, asker: Asker): Promise<void> {
-    const known = used.get(program);
-    if (known === undefined || watchedOf(program).isReadBack || !hasGap(known, slots)) return;
-    let work = readingBack.get(program);
-    if (work === undefined) {
-      const { tenant } = asker;
-      work = withDeadline(clock, LONGEST_LOOK_BACK_MS, (signal) =>
-        readBack(reader, program, known, { signal, tenant }),
-      );
-      readingBack.set(program, work);
-      const end = () => readingBack.delete(program);
-      work.then(end, end);
+    let known = used.get(program);
+    if (known === undefined || !hasGap(known, slots)) return;
+    if (isInDoubt(known)) {
+      // What is stored may be what is missing.
+      await refresh(reader, [program], { newestSlots: new Map([[program, NOW]]), used }, asker);
+      known = used.get(program)!;
     }
-    const running = work;
+    const own = watchedOf(program);
+    if (isInDoubt(known) || own.isReadBack || clock.monotonic() < own.readBackMs || !hasGap(known, slots)) return;
+    const running = readingBack.get(program) ?? startReading(reader, program, known, asker);
     try {
       used.set(program, await withDeadline(clock, LOOK_BACK_WAIT_MS, () => running, asker.signal));
     } catch (error) {
       if (!(error instanceof DeadlinePassed)) throw error;
-      const details = `former interfaces of ${program} are being read`;
-      throw new RequestError(503, `Service unavailable: ${details}`, { retryAfterS: RETRY_S, cause: error });
+      throw beingRead(program, error);
     }
+  }
+
+  function startReading(reader: ChainReader, program: string, known: Published, { tenant }: Asker): Promise<Published> {
+    if (readingBack.size >= MOST_LOOK_BACKS) throw beingRead(program);
+    const work = withDeadline(clock, LONGEST_LOOK_BACK_MS, (signal) =>
+      readBack(reader, program, known, { signal, tenant }),
+    );
+    readingBack.set(program, work);
+    work.then(
+      () => readingBack.delete(program),
+      (error: unknown) => {
+        readingBack.delete(program);
+        const own = watchedOf(program);
+        own.failures += 1;
+        if (own.failures < MOST_FAILURES && !(error instanceof DeadlinePassed)) return;
+        // The calls of everybody whose transactions it is in must not fail for ever: for a while it counts as unknown.
+        own.failures = 0;
+        own.readBackMs = clock.monotonic() + FAILED_MS;
+        log.warn({ program, error: messageOf(error) }, 'former interfaces of a program cannot be read');
+      },
+    );
+    return work;
   }
 
   async function readBack(
@@ -248,15 +270,22 @@ export function createInterfaces({ chain, store, config, log, fetch, clock }: In
       { slot, most: MAX_VERSIONS, mostCharacters },
       asker,
     );
-    const known = published.get(program) ?? { checkedSlot: slot, ...first };
-    const gaps = filledOf(known.versions, revisions);
+    const current = (): Published => published.get(program) ?? { checkedSlot: slot, ...first };
+    const known = current();
+    const gaps = isInDoubt(known) ? null : filledOf(known.versions, revisions);
     if (gaps === null) log.info({ program }, 'the transactions with the interface of the program do not add up to it');
-    const isFound = gaps !== null && gaps.added.length + gaps.moved.length > 0;
-    if (isFound) await fillVersions(store(), program, gaps);
-    watchedOf(program).isReadBack = true;
-    if (!isFound) return known;
-    const filled = gaps.versions.map(({ text, ...one }) => (text === undefined ? one : { ...one, ...readable(text) }));
-    const found = { ...known, versions: newestOf(filled, mostCharacters) };
+    if (gaps !== null && gaps.added.length + gaps.moved.length > 0) await fillVersions(store(), program, gaps);
+    // Blocks, forks and other readings go on meanwhile.
+    const now = current();
+    const filling = isInDoubt(now) ? null : filledOf(now.versions, revisions);
+    // Of versions that came since, and of gaps between them, nothing was read.
+    const own = watched.get(program);
+    if (own !== undefined) own.isReadBack = now.versions.at(-1)?.from === first.versions.at(-1)?.from;
+    if (filling === null || filling.added.length + filling.moved.length === 0) return now;
+    const versions = filling.versions.map(({ text, ...one }) =>
+      text === undefined ? one : { ...one, ...readable(text) },
+    );
+    const found = { ...now, versions: newestOf(versions, mostCharacters) };
     published.set(program, found);
     return found;
   }
@@ -309,7 +338,7 @@ export function createInterfaces({ chain, store, config, log, fetch, clock }: In
       const addresses = [metadataAddress(program), anchorAddress(program)];
       own = {
         keys: addresses.flatMap((address) => (address === null ? [] : (decode32(address) ?? []))),
-        ...{ since: run.to, writtenIn: -1, isReadBack: false },
+        ...{ since: run.to, writtenIn: -1, isReadBack: false, failures: 0, readBackMs: Number.NEGATIVE_INFINITY },
       };
       watched.set(program, own);
     }
@@ -561,6 +590,9 @@ interface Watched {
   writtenIn: number;
   /** What was valid before and between the known versions was looked for. */
   isReadBack: boolean;
+  /** Look-backs that failed one after the other; then the next one begins only at this time (monotonic). */
+  failures: number;
+  readBackMs: number;
 }
 
 /** Those who name blocks are not further apart. */
@@ -654,16 +686,25 @@ interface Slots {
   readonly newest: number;
 }
 
-/** Whether a slot within these, and not above the last reading, has no known version. */
-function hasGap({ versions, checkedSlot }: Published, { oldest, newest }: Slots): boolean {
+const beingRead = (program: string, cause?: unknown): RequestError =>
+  new RequestError(503, `Service unavailable: former interfaces of ${program} are being read`, {
+    ...{ retryAfterS: RETRY_S, cause },
+  });
+
+/** Whether only a reading shows what counts of what is stored. */
+const isInDoubt = ({ doubted, versions }: Published): boolean => doubted !== undefined || versions.length === 0;
+
+/** Whether a slot within these, and not above the last reading, has no version that is certain. */
+function hasGap(known: Published, { oldest, newest }: Slots): boolean {
+  const { versions, checkedSlot } = known.doubted ?? known;
   // Most programs publish nothing, and few have taken an interface back. To look for it is left to who asks for all slots.
-  if (oldest > 0 && versions.every(({ hash }) => hash === '')) return false;
-  let known = oldest;
-  for (const { from, to } of versions) {
-    if (from > known) break;
-    known = Math.max(known, to);
+  if (oldest > 0 && versions.length > 0 && versions.every(({ hash }) => hash === '')) return false;
+  let covered = oldest;
+  for (const { from, to } of known.versions) {
+    if (from > covered) break;
+    covered = Math.max(covered, to);
   }
-  return known <= Math.min(newest, checkedSlot);
+  return covered <= Math.min(newest, checkedSlot);
 }
 
 /** A version with its text, where the store does not have it yet. */

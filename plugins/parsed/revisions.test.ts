@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { deflateSync, gzipSync } from 'node:zlib';
-import { decode32 } from '../../src/lib/base58.ts';
+import { decode32, encode32 } from '../../src/lib/base58.ts';
 import { decodeEntries } from '../../src/solana/decode/decode-block.ts';
 import { anchorAddress, METADATA_PROGRAM, metadataAddress } from '../../src/solana/idl/idl-accounts.ts';
 import { entryOf, sampleMessage } from '../../test/helpers/rpc-block.ts';
@@ -25,6 +25,8 @@ interface Row {
 /** A chain of transactions that call Program Metadata, one in each slot. */
 function createHistory() {
   const rows: Row[] = [];
+  /** Lists that were asked for, of buffers. */
+  const asked = { lists: 0 };
   const lost = new Set<string>();
 
   function add(calls: readonly { readonly accounts: readonly string[]; readonly data: Buffer }[], err: unknown = null) {
@@ -52,18 +54,21 @@ function createHistory() {
   return {
     rows,
     lost,
+    asked,
     add,
     read: (keptFrom = 0, most = 32): Promise<readonly Revision[]> =>
       readRevisions(
         ACCOUNTS,
         {
           lists: [listOf(ACCOUNTS.metadata, rows.length, keptFrom), listOf(ACCOUNTS.anchor)],
-          listBefore: async (address, signature) =>
-            listOf(
+          listBefore: async (address, signature) => {
+            asked.lists += 1;
+            return listOf(
               address,
               rows.findIndex((row) => row.signature === signature),
               keptFrom,
-            ),
+            );
+          },
           fetch: async (signatures) =>
             new Map(
               signatures.map((one) => [
@@ -260,4 +265,20 @@ test('a program that writes more than an account holds, or what nobody knows, le
     [0, 1, 2, 3, 4].map((slot) => textAt(revisions, slot)),
     [null, undefined, undefined, String(text), String(text)],
   );
+});
+
+test('what an author can write into a transaction costs a bounded number of calls and bytes', async () => {
+  const history = createHistory();
+  const text = Buffer.from('{"name":"a"}');
+  history.add([call.initialize(0, text)]);
+  const buffers = Array.from({ length: 8 }, (_, at) => encode32(Buffer.alloc(32, at + 1)));
+  // The chain would refuse them; the program of an IDL account of Anchor, which is the author's, would not.
+  const fill = buffers.flatMap((one) => [call.allocate(one), call.write(one, 9_000_000, text)]);
+  for (let turn = 0; turn < 200; turn += 1)
+    history.add([...fill, ...buffers.map((one) => call.set(0, one)), call.set(0, Buffer.from(`{"name":"n${turn}"}`))]);
+  const { arrayBuffers } = process.memoryUsage();
+  const revisions = await history.read();
+  assert.ok(history.asked.lists <= 500, String(history.asked.lists));
+  assert.ok(process.memoryUsage().arrayBuffers - arrayBuffers < 200_000_000);
+  assert.equal(textAt(revisions, history.rows.length), '{"name":"n199"}');
 });

@@ -57,8 +57,21 @@ interface Bounds {
   readonly mostCharacters: number;
 }
 
-/** Transactions that one look-back reads. A text of 100 KB takes about 30. */
+/**
+ * What one look-back may cost: anybody can name the accounts of a program, and its author can call whatever he likes in one transaction. What
+ * is beyond stays unknown. Transactions that are read, of which a text of 100 KB takes about 30, and as many for the list of a buffer:
+ */
 const MOST_TRANSACTIONS = 2_000;
+const LIST_COST = 4;
+/** Of the instructions that are kept, with so much for each transaction. */
+const MOST_STEP_BYTES = 33_554_432;
+const TRANSACTION_BYTES = 2_048;
+/** Copies of buffers in one transaction. */
+const MOST_COPIES = 4;
+/** Of the contents of buffers that are kept. */
+const MOST_BUFFER_BYTES = 33_554_432;
+/** Of accounts that are copied, one for each write. */
+const MOST_COPIED_BYTES = 1_073_741_824;
 const READ_AT_ONCE = 64;
 /** Of all accounts whose texts one look-back decompresses. A text that is written piece by piece is read after each of them. */
 const MOST_BYTES = 67_108_864;
@@ -88,6 +101,8 @@ export async function readRevisions(
 ): Promise<readonly Revision[]> {
   const { program } = accounts;
   let left = MOST_TRANSACTIONS;
+  let stepBytes = 0;
+  const copied = { bytes: 0 };
 
   async function load(account: string, list: SignatureList | null): Promise<History> {
     const wanted = (list?.rows ?? []).filter(({ err, slot }) => err === null && slot <= bounds.slot);
@@ -104,24 +119,38 @@ export async function readRevisions(
       asker.signal.throwIfAborted();
       for (const { signature, slot } of part) {
         const one = found.get(signature) ?? null;
-        changes.push({ signature, slot, steps: one !== null && 'tx' in one ? idlSteps(one, program) : null });
+        const steps = one !== null && 'tx' in one ? idlSteps(one, program) : null;
+        stepBytes += TRANSACTION_BYTES + (steps ?? []).reduce((sum, { bytes }) => sum + bytes, 0);
+        changes.push({ signature, slot, steps: stepBytes > MOST_STEP_BYTES ? null : steps });
       }
     }
     const isWhole = list?.isWhole === true && rows.length === wanted.length;
     return { account, start: isWhole ? null : undefined, changes: changes.reverse() };
   }
 
-  /** A buffer as a step of a transaction finds it. */
-  async function bufferAt(buffer: string, change: Change, step: IdlStep, depth: number): Promise<AccountBytes> {
-    if (left <= 0 || depth > MOST_DEPTH) return undefined;
-    const { start, changes } = await load(buffer, await sources.listBefore(buffer, change.signature));
-    const steps = change.steps ?? [];
-    // The transaction itself may write it before.
-    const own = { ...change, steps: steps.slice(0, steps.indexOf(step)) };
+  /** Buffers as a transaction found them. */
+  const found = new Map<string, AccountBytes>();
+
+  async function bufferBefore(buffer: string, { signature }: Change, depth: number): Promise<AccountBytes> {
+    const name = `${buffer} ${signature}`;
+    if (found.has(name)) return found.get(name);
+    if (left <= 0) return undefined;
+    left -= LIST_COST;
+    const { start, changes } = await load(buffer, await sources.listBefore(buffer, signature));
     let bytes = start;
-    for (const one of [...changes, own])
-      bytes = await applied(bytes, buffer, one, (source, at) => bufferAt(source, one, at, depth + 1));
+    for (const one of changes)
+      bytes = await applied(bytes, buffer, one, copied, (source, at) => bufferAt(source, one, at, depth + 1));
+    found.set(name, bytes);
     return bytes;
+  }
+
+  /** A buffer as a step of a transaction finds it: the transaction itself may write it before. */
+  async function bufferAt(buffer: string, change: Change, step: IdlStep, depth: number): Promise<AccountBytes> {
+    if (depth > MOST_DEPTH) return undefined;
+    const steps = change.steps ?? [];
+    const own = { ...change, steps: steps.slice(0, steps.indexOf(step)) };
+    const before = await bufferBefore(buffer, change, depth);
+    return await applied(before, buffer, own, copied, (source, at) => bufferAt(source, change, at, depth + 1));
   }
 
   const histories = [
@@ -130,11 +159,20 @@ export async function readRevisions(
   ] as const;
   // Should the number of transactions not suffice, the newest interfaces are those that are asked for most.
   const buffers = new Map<IdlStep, AccountBytes>();
+  let bufferBytes = 0;
   for (const { account, changes } of histories)
-    for (const change of changes.toReversed())
-      for (const step of change.steps ?? [])
-        if (step.account === account && step.source !== null)
-          buffers.set(step, await bufferAt(step.source, change, step, 1));
+    for (const change of changes.toReversed()) {
+      const copies = change.steps?.filter((one) => one.account === account && one.source !== null) ?? [];
+      // Of many in one transaction the last ones are seen.
+      for (const step of copies.slice(-MOST_COPIES)) {
+        if (bufferBytes > MOST_BUFFER_BYTES) break;
+        const bytes = await bufferAt(step.source!, change, step, 1);
+        asker.signal.throwIfAborted();
+        bufferBytes += bytes?.length ?? 0;
+        buffers.set(step, bytes);
+      }
+      found.clear();
+    }
   return replay(histories, buffers, accounts, bounds);
 }
 
@@ -143,15 +181,17 @@ async function applied(
   before: AccountBytes,
   account: string,
   { steps }: Change,
+  copied: { bytes: number },
   sourceOf: (source: string, step: IdlStep) => Promise<AccountBytes> | AccountBytes,
 ): Promise<AccountBytes> {
-  // A large account is copied for each of many writes.
-  await yieldToOthers();
   if (steps === null) return undefined;
   let bytes = before;
   for (const step of steps) {
     if (step.account !== account) continue;
+    await yieldToOthers();
     bytes = step.apply(bytes, step.source === null ? null : await sourceOf(step.source, step));
+    copied.bytes += bytes?.length ?? 0;
+    if (copied.bytes > MOST_COPIED_BYTES) return undefined;
   }
   return bytes;
 }
@@ -165,6 +205,7 @@ async function replay(
   const [metadata, anchor] = histories.map(({ account, start }) => ({
     ...{ account, bytes: start, shown: { of: start as AccountBytes, text: null as string | null } },
   })) as [Replayed, Replayed];
+  const copied = { bytes: 0 };
   let read = 0;
   const textOf = (one: Replayed, reader: (bytes: Buffer) => string | null): string | null | undefined => {
     if (one.bytes === undefined) return undefined;
@@ -194,7 +235,7 @@ async function replay(
       one.bytes = undefined;
       revisions.splice(0, revisions.length, { from: 0, text: undefined });
     }
-    one.bytes = await applied(one.bytes, one.account, change, (_, step) => buffers.get(step));
+    one.bytes = await applied(one.bytes, one.account, change, copied, (_, step) => buffers.get(step));
     const now = text();
     const last = revisions.at(-1)!;
     if (last.from === change.slot) last.text = now;

@@ -164,7 +164,14 @@ export async function writeVersion(
         .updateTable('parsed_interfaces')
         .set({ to_slot: previous.to })
         .where('program', '=', program)
-        .where('from_slot', '=', previous.from)
+        // Another process may have found that it reaches farther back.
+        .where('from_slot', '=', (eb) =>
+          eb
+            .selectFrom('parsed_interfaces as known')
+            .select(({ fn }) => fn.max<number>('known.from_slot').as('from_slot'))
+            .where('known.program', '=', program)
+            .where('known.from_slot', '<=', previous.from),
+        )
         .execute();
     if (isDoubted)
       await tables(db)
@@ -194,13 +201,23 @@ export async function fillVersions(store: Store, program: string, { added, moved
     text === null ? null : deflateSync(text),
   ]);
   await store.write(async (tx) => {
-    for (const { stored, from, to } of moved)
-      await tables(tx.db)
-        .updateTable('parsed_interfaces')
-        .set({ from_slot: from, ...(to !== null && { to_slot: to }) })
+    for (const { stored, from, to } of moved) {
+      const [row] = await tables(tx.db)
+        .deleteFrom('parsed_interfaces')
         .where('program', '=', program)
         .where('from_slot', '=', stored)
+        .returningAll()
         .execute();
+      if (row === undefined) continue;
+      const { to_slot, checked_slot, hash, idl } = row;
+      // Where another process has the same from that slot on, one is enough.
+      await tx.insertMany(
+        'parsed_interfaces',
+        columns,
+        [[program, from, to ?? to_slot, checked_slot, hash, idl]],
+        'ignore',
+      );
+    }
     if (rows.length > 0) await tx.insertMany('parsed_interfaces', columns, rows, 'ignore');
     await removeOldest(tx.db, program);
   });

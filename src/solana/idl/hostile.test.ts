@@ -84,7 +84,7 @@ test('interfaces of any size and depth are read or refused in time', () => {
       Array.from({ length }, (_, at) => ({ name: `V${at}` })),
     );
   assert.deepEqual(decode(idlOf({ defined: { name: 'E' } }, [variants(30_000)]), [7]), { v7: {} });
-  assert.equal(decode(idlOf({ defined: { name: 'E' } }, [variants(1_000_000)]), [7]), null);
+  assert.equal(decode(idlOf({ defined: { name: 'E' } }, [variants(150_000)]), [7]), null);
   assert.equal(readIdl(' '.repeat(MAX_IDL_BYTES + 1)), null);
   assert.equal(decode(`${'['.repeat(1_000_000)}`), null);
   const nested = Array.from({ length: 60 }).reduce<unknown>((inner) => ({ vec: inner }), 'u8');
@@ -345,8 +345,8 @@ test('more instructions or discriminators than any program has', () => {
 test('more members and items than any program has', () => {
   const withNumbers = (count: number) =>
     readIdl(JSON.stringify({ name: 'a', instructions: [], docs: Array.from({ length: count }, () => 0) }));
-  assert.equal(withNumbers(65_000)?.name, 'a');
-  assert.equal(withNumbers(66_000), null);
+  assert.equal(withNumbers(98_000)?.name, 'a');
+  assert.equal(withNumbers(99_000), null);
 });
 
 test('two fields of one name: neither is lost', () => {

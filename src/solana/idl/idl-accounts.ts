@@ -87,11 +87,14 @@ export interface IdlStep {
   readonly source: string | null;
   /** Whether there was no account before. */
   readonly creates: boolean;
+  /** Of the data of its instruction. */
+  readonly bytes: number;
   /** The account after the step. */
   apply(before: AccountBytes, source: AccountBytes): AccountBytes;
 }
 
 type KeyAt = (place: number) => string;
+type StepPart = Omit<IdlStep, 'bytes'>;
 
 /** Of all instructions that Anchor adds to a program for its IDL account. */
 const ANCHOR_TAG = Buffer.from('40f4bc78a7e9690a', 'hex');
@@ -110,7 +113,9 @@ export function idlSteps(
     const id = at === undefined ? undefined : tx.keys[at];
     return id === undefined ? '' : keys.base58(id);
   };
-  const stepsOf = ({ programIndex, accounts, data }: NormalInstruction): readonly IdlStep[] => {
+  const stepsOf = (item: NormalInstruction): readonly IdlStep[] =>
+    parts(item).map((part) => ({ ...part, bytes: item.data.length }));
+  const parts = ({ programIndex, accounts, data }: NormalInstruction): readonly StepPart[] => {
     const called = keyAt(programIndex);
     const bytes = Buffer.from(data.buffer, data.byteOffset, data.length);
     const at: KeyAt = (place) => keyAt(accounts[place]);
@@ -138,7 +143,7 @@ export function writesInterface(
 const UNKNOWN = { source: null, creates: false, apply: () => undefined } as const;
 
 /** Anchor: create, create buffer, write, set buffer, set authority, close, resize. */
-function anchorSteps(data: Buffer, at: KeyAt): readonly IdlStep[] {
+function anchorSteps(data: Buffer, at: KeyAt): readonly StepPart[] {
   const empty = () => anchorBytes(Buffer.alloc(0));
   switch (data[0]) {
     case 0:
@@ -181,7 +186,7 @@ function anchorBytes(content: Buffer): AccountBytes {
 const IS_BUFFER = 1;
 
 /** Program Metadata: write, initialize, set authority, set data, set immutable, trim, close, allocate, extend. */
-function metadataSteps(data: Buffer, at: KeyAt): readonly IdlStep[] {
+function metadataSteps(data: Buffer, at: KeyAt): readonly StepPart[] {
   const account = at(0);
   switch (data[0]) {
     case 0: {

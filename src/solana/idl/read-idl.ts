@@ -14,7 +14,7 @@ export const MAX_IDL_BYTES = 4 * 1_024 * 1_024;
 /** Public interfaces of Codama are the deepest. */
 const MAX_JSON_DEPTH = 64;
 /** Members and items. An interface of 100 KB has 6,000; to parse small ones without end blocks a thread. */
-const MAX_JSON_VALUES = 65_536;
+const MAX_JSON_VALUES = 98_304;
 
 /** Null for what is no interface. Never throws. */
 export function readIdl(text: string): ProgramInterface | null {
