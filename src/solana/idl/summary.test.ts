@@ -324,6 +324,7 @@ test('summaries of random movements say nothing that these do not show, with exa
       );
     }
   }
+  // Liquidity comes about 30 times; fewer than 5 is once in 10 million seeds.
   for (const type of ['transfer', 'swap', 'add_liquidity', 'remove_liquidity'])
-    assert.ok((seen.get(type) ?? 0) > 20, JSON.stringify([...seen]));
+    assert.ok((seen.get(type) ?? 0) >= 5, JSON.stringify([...seen]));
 });
