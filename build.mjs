@@ -185,6 +185,7 @@ const { metafile } = await build({
   entryPoints: [
     'src/cli/main.ts',
     'src/cli/worker.ts',
+    'src/ledger/encode-thread.ts',
     'src/local-chain/child.ts',
     'src/adapters/clickhouse/chdb-child.ts',
     ...Object.values(PUBLIC),

@@ -44,6 +44,13 @@ export async function openKeptBlocks(run: Run): Promise<void> {
   await ledger.cut(-1, true);
 }
 
+/** While the chain catches up, the blocks behind the next one are here: the ledger encodes them on other threads. */
+export function prepareNext({ state: { ledger }, buffer }: Run, slot: number): void {
+  if (ledger === null) return;
+  let held = buffer.after(slot);
+  while (held !== null && ledger.prepare(held.block)) held = buffer.after(held.block.slot);
+}
+
 /** Before the commit of a block: what the ledger has above the cursor is of a commit that failed, or the block itself. */
 export async function keepReleased(
   { state: { ledger } }: Run,

@@ -7,7 +7,7 @@ import { decide, samePosition } from './cursor.ts';
 import { describeFault, faultOfProcessor, reasonOf, stackOf } from './faults.ts';
 import type { Held } from './fetch.ts';
 import { countGaps, type Gap, recordGap } from './gaps.ts';
-import { keepReleased } from './keep.ts';
+import { keepReleased, prepareNext } from './keep.ts';
 import { missedBy, onFault } from './processors.ts';
 import { followFork } from './reorg.ts';
 import { type Run, tellListeners } from './run.ts';
@@ -134,6 +134,7 @@ async function release(run: Run, next: Held): Promise<boolean> {
     const startedAt = clock.monotonic();
     const isFinal = follow.commitment === 'finalized';
     const options = { store, chain, headers: follow.headers, floor, isFinal };
+    prepareNext(run, block.slot);
     await keepReleased(run, block, seen);
     const commit = () => releaseBlock(options, block, seen, live, joining);
     await moveChain(run, commit, { to: block, adopt: () => released(run, block, startedAt) });

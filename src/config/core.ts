@@ -409,6 +409,11 @@ export const coreConfig = Type.Object(
           description:
             'window = all kept transactions but votes are found by address, and all by signature; none = blocks alone',
         }),
+        threads: Type.Union([Type.Integer({ minimum: 0, maximum: 64 }), Type.Literal('auto')], {
+          default: 'auto',
+          description:
+            'threads that encode blocks while the ledger catches up; 0 = in the thread of the indexer; auto = one less than cores, at most 4',
+        }),
         archive: Type.Union([Type.String({ pattern: '^(chdb:.+|clickhouse://.+)$', ...secret }), Type.Null()], {
           default: null,
           description:
@@ -509,6 +514,13 @@ export const coreConfig = Type.Object(
 );
 
 export type CoreConfig = Static<typeof coreConfig>;
+
+const MOST_LEDGER_THREADS = 4;
+
+/** Threads that encode blocks of the ledger. */
+export function ledgerThreads({ ledger: { threads } }: Pick<CoreConfig, 'ledger'>): number {
+  return threads === 'auto' ? Math.min(availableParallelism() - 1, MOST_LEDGER_THREADS) : threads;
+}
 
 /** Processes that serve the API listeners. */
 export function apiProcesses({ http: { processes } }: Pick<CoreConfig, 'http'>): number {

@@ -3,6 +3,7 @@ import { type Archive, createArchive, createArchiveMeter } from '../archive/inde
 import { createElection, type Election } from '../chain/election.ts';
 import { createFollower, type Follower } from '../chain/follower.ts';
 import { createReleaseListeners } from '../chain/run.ts';
+import { ledgerThreads } from '../config/core.ts';
 import { createOutboxGauges, type OutboxGauges } from '../jobs/metrics.ts';
 import { createJobRunner, type JobRunner } from '../jobs/runner.ts';
 import { createLedgerMeter, createLedgerReader, type Ledger, openLedger } from '../ledger/index.ts';
@@ -160,6 +161,7 @@ export function createWork(assembly: Assembly, parts: DaemonParts, fatal: (error
       const archive = archives.get(chain);
       const ledger = await openLedger({
         ...{ dir, chain, clock, log, meter, hasIndex, retainHours: hours, retainBytes: bytes },
+        threads: ledgerThreads(core),
         ...(archive === undefined ? {} : { archivedTo: archive.held }),
       });
       assembly.ledgers.set(chain, ledger);

@@ -30,7 +30,7 @@ function decoded(part: Buffer, { tables }: Encoded): Buffer {
 
 function trained({ part, tables }: Encoded): Dictionary {
   const trainer = createTrainer(tables.dictionary);
-  trainer.saw(tables, part);
+  trainer.saw(tables.dictionary, tables.seen(part));
   return readDictionary(writeDictionary(trainer.make(1_000_000)));
 }
 
@@ -163,13 +163,7 @@ describe('the text of a block comes back byte by byte', () => {
       scanBlockAnswer(syntheticBlock({ seed: 9, transactions: 60, slot: 5, version1Share: 0.2 }).body)!,
     );
     const dictionary = emptyDictionary();
-    const [, flags] = await payloadOf(
-      block,
-      block.answer!.text(),
-      dictionary,
-      createTrainer(dictionary),
-      rowsOf(block),
-    );
+    const { flags } = await payloadOf(block, block.answer!.text(), dictionary, rowsOf(block));
     assert.equal(flags, PARTS);
   });
 

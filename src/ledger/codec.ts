@@ -2,7 +2,7 @@ import { decode, decode32Into, encode, encode32 } from '../lib/base58.ts';
 import { walkWire } from '../solana/decode/walk-wire.ts';
 import { eachTableKey, emptyLayout } from '../solana/decode/wire-layout.ts';
 import { ownText, Sink, Source } from './bytes.ts';
-import type { Dictionary, Token } from './dictionary.ts';
+import { type Dictionary, MOST_PRESET_BYTES, type Seen, type Token } from './dictionary.ts';
 
 /**
  * A reversible form of JSON text that compresses well. A text is cut into runs (punctuation, member names, `null`, `true`, `false`) and the
@@ -242,6 +242,18 @@ export class Tables {
     if (id % 2 === 0) this.dictionary.textIds.set(ownText(text), id);
     else this.textIds.set(text, id);
     return id;
+  }
+
+  /** For the dictionary of the next file. `part`: of this block, as it is before compression. */
+  seen(part: Buffer): Seen {
+    const newTokens = this.tokens.slice(this.known);
+    return {
+      used: this.used,
+      keys: this.keys.used,
+      lines: this.lines,
+      newTokens,
+      part: part.subarray(0, MOST_PRESET_BYTES),
+    };
   }
 
   written(): Buffer {

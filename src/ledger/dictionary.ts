@@ -28,21 +28,24 @@ export interface Dictionary {
   readonly addresses: (string | undefined)[];
 }
 
-/** What a block used of a dictionary, and what that lacked. */
-export interface Used {
-  readonly dictionary: Dictionary;
+/** What a block used of a dictionary, and what that lacked: plain data, because the block may be encoded in another thread. */
+export interface Seen {
   /** By the rank of a key: 1 when the block has it. */
   readonly used: Uint8Array;
-  readonly keys: Sink;
+  /** Keys that the dictionary lacks, 32 bytes each. */
+  readonly keys: Uint8Array;
+  /** Lines of logs that were written in full, and how often. */
   readonly lines: ReadonlyMap<string, number>;
-  readonly tokens: readonly Token[];
+  readonly newTokens: readonly { readonly kind: number; readonly run: Uint8Array }[];
+  /** Of the block, as it is before compression; at most `MOST_PRESET_BYTES`. */
+  readonly part: Uint8Array;
 }
 
 const MOST_KEYS = 65_536;
 const MOST_LINES = 2_048;
 const MOST_TOKENS = 512;
 /** Deflate looks back 32 KiB. */
-const MOST_PRESET_BYTES = 32_000;
+export const MOST_PRESET_BYTES = 32_000;
 const MOST_COUNTED = 200_000;
 const LEAST_BYTES = 8_192;
 
@@ -106,22 +109,21 @@ export function createTrainer(before: Dictionary) {
     get blocks() {
       return blocks;
     },
-    /** `part`: of this block, as it is before compression. */
-    saw(tables: Used, part: Buffer): void {
+    /** `dictionary`: what the block was encoded with. */
+    saw(dictionary: Dictionary, { used, keys: own, lines: written, newTokens, part }: Seen): void {
       blocks += 1;
-      const { dictionary, used } = tables;
       for (let rank = 0; rank < used.length; rank++)
         if (used[rank] === 1) count(keys, dictionary.keys.toString('latin1', rank * 32, rank * 32 + 32), 1);
-      const own = tables.keys.used;
-      for (let at = 0; at < own.length; at += 32) count(keys, own.toString('latin1', at, at + 32), 1);
-      for (const [line, times] of tables.lines) count(lines, lines.has(line) ? line : ownText(line), times);
-      for (const token of tables.tokens) {
+      const added = bufferOf(own);
+      for (let at = 0; at < added.length; at += 32) count(keys, added.toString('latin1', at, at + 32), 1);
+      for (const [line, times] of written) count(lines, lines.has(line) ? line : ownText(line), times);
+      for (const token of [...dictionary.tokens, ...newTokens]) {
         const name = nameOf(token);
         const known = tokens.get(name);
-        if (known === undefined) tokens.set(name, { token, count: 1 });
+        if (known === undefined) tokens.set(name, { token: { kind: token.kind, run: bufferOf(token.run) }, count: 1 });
         else known.count += 1;
       }
-      if (part.length >= Math.min(preset.length, MOST_PRESET_BYTES / 2)) preset = part.subarray(0, MOST_PRESET_BYTES);
+      if (part.length >= Math.min(preset.length, MOST_PRESET_BYTES / 2)) preset = bufferOf(part);
       thin(keys);
       thin(lines);
       if (tokens.size > MOST_COUNTED / 10) tokens.clear();
@@ -144,7 +146,8 @@ export function createTrainer(before: Dictionary) {
   };
 }
 
-const nameOf = ({ kind, run }: Token) => `${kind} ${run.toString('latin1')}`;
+const bufferOf = (bytes: Uint8Array) => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
+const nameOf = ({ kind, run }: Seen['newTokens'][number]) => `${kind} ${bufferOf(run).toString('latin1')}`;
 
 function count(counts: Map<string, number>, name: string, times: number): void {
   counts.set(name, (counts.get(name) ?? 0) + times);

@@ -9,6 +9,7 @@ import type { Log } from '../ports/log.ts';
 import type { Metrics } from '../ports/metrics.ts';
 import { makeFolder } from '../runtime/make-folder.ts';
 import { createSemaphore } from '../runtime/semaphore.ts';
+import { createAhead, type Encoded } from './ahead.ts';
 import { createTrainer, type Dictionary, emptyDictionary, readDictionary, writeDictionary } from './dictionary.ts';
 import { ledgerFailed, listRuns, listSegments, segmentPath, syncFolder } from './files.ts';
 import {
@@ -47,6 +48,8 @@ export { createLedgerReader } from './reader.ts';
 export interface Ledger extends LedgerReader {
   /** The block is on disk when this resolves. One that is known already is not written again. Errors: LEDGER_IO, LEDGER_FULL. */
   append(block: ChainBlock): Promise<void>;
+  /** Begins to encode a block that is appended later, after others; false when it takes no more. */
+  prepare(block: ChainBlock): boolean;
   /** Blocks above the slot are void. Final ones stay unless `evenFinal`. Errors: as `append`. */
   cut(slot: number, evenFinal?: boolean): Promise<void>;
   /** Errors: as `append`. */
@@ -64,6 +67,8 @@ export interface LedgerOptions {
   readonly retainBytes: number;
   /** Whether there is an index of addresses and signatures; default true. */
   readonly hasIndex?: boolean;
+  /** Threads that encode blocks which wait for their turn; default 0. */
+  readonly threads?: number;
   /** Final blocks whose rows are in memory before they go to a file; default 256. */
   readonly flushBlocks?: number;
   readonly clock: Clock;
@@ -119,6 +124,7 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
     refresh: () => Promise.resolve(),
   });
   const { newest, stored, index } = reader;
+  const ahead = createAhead({ threads: options.threads ?? 0, hasIndex, clock, log });
 
   /** Where the next frame goes. Errors: those of the file system. */
   async function writable(): Promise<{ readonly segment: Segment; readonly handle: FileHandle }> {
@@ -199,6 +205,11 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
     dictionary = null;
     await writable();
     isBroken = false;
+  }
+
+  async function encode(block: ChainBlock, text: Buffer, used: Dictionary): Promise<Encoded> {
+    const rows = hasIndex ? rowsOf(block) : null;
+    return { payload: await payloadOf(block, text, used, rows), rows };
   }
 
   /** Completes a file that is large or old enough, and removes files that are no longer retained. */
@@ -294,17 +305,24 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
         const used = await dictionaryToUse().catch((error: unknown) => {
           throw ledgerFailed('write', error);
         });
-        const rows = hasIndex ? rowsOf(block) : null;
-        const [payload, flags] = await payloadOf(block, answer.text(), used, trainer!, rows);
+        const encoded = (await ahead.take(block, used)) ?? (await encode(block, answer.text(), used));
+        const { payload, rows } = encoded;
+        if (payload.seen !== null) trainer!.saw(used, payload.seen);
+        if (payload.fault !== null) {
+          meter.asText.add();
+          const facts = { chain, slot: block.slot, reason: payload.fault };
+          log.warn(facts, 'a block of the ledger is kept as text, which is larger: its pieces do not lead back to it');
+        }
         const frame = {
           ...{ kind: BLOCK, writtenAt: clock.now(), header: headerOf(block) },
-          flags: flags | (answer.isVerbatim ? VERBATIM : 0),
+          flags: payload.flags | (answer.isVerbatim ? VERBATIM : 0),
         };
-        await put([[frame, payload]]);
+        await put([[frame, payload.bytes]]);
         meter.appended.add();
         if (rows !== null) index.add(block.slot, hashNumber(block.blockhash), rows);
       });
     },
+    prepare: (block) => dictionary !== null && ahead.begin(block, dictionary),
     async cut(slot, evenFinal = false) {
       await writes.run(async () => {
         const to = evenFinal ? slot : Math.max(slot, reader.finalSlot);
@@ -321,7 +339,7 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
     },
     async close() {
       isClosed = true;
-      await tidying;
+      await Promise.all([tidying, ahead.close()]);
       await writes.run(async () => {
         await file?.datasync().catch(() => undefined);
         await file?.close();
@@ -349,6 +367,10 @@ export function createLedgerMeter(metrics: Metrics) {
   const meter = {
     look: (): Size => ({ bytes: 0, indexBytes: 0, rows: 0, blocks: 0, oldestSlot: Number.MAX_SAFE_INTEGER }),
     appended: metrics.counter('blocks_appended_total', 'blocks that were written to the ledger'),
+    asText: metrics.counter(
+      'blocks_as_text_total',
+      'blocks that could not be kept in pieces: they are larger, and a transaction is read with its whole block',
+    ),
     written: metrics.counter('bytes_written_total', 'bytes that were written to the ledger'),
     removed: metrics.counter('files_removed_total', 'files of the ledger that the retention removed'),
     lost: metrics.counter(

@@ -13,6 +13,7 @@ import { open } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, type TestContext, test } from 'node:test';
+import { Worker } from 'node:worker_threads';
 import { syntheticBlock } from '../../test/bench/samples/synthetic-block.ts';
 import { createManualClock } from '../../test/helpers/manual-clock.ts';
 import { createMemoryLog } from '../../test/helpers/memory-log.ts';
@@ -24,6 +25,8 @@ import type { ChainBlock } from '../ports/block.ts';
 import { createMetricsRegistry } from '../runtime/metrics.ts';
 import { decodeBlock } from '../solana/decode/decode-block.ts';
 import { scanBlockAnswer } from '../solana/decode/scan-block.ts';
+import { createAhead } from './ahead.ts';
+import { emptyDictionary } from './dictionary.ts';
 import { PARTS, readFrame } from './frame.ts';
 import {
   createLedgerMeter,
@@ -132,6 +135,62 @@ describe('blocks of the ledger', () => {
     await ledger.append(block(15, 10));
     assert.equal(ledger.state(12), 'skipped');
     assert.equal(ledger.state(16), 'unknown');
+  });
+
+  test('encoded ahead on threads, in any order and beside forks, the files are the same', async (t) => {
+    const seed = Math.floor(Math.random() * 2 ** 32);
+    t.diagnostic(`seed ${seed}`);
+    const draw = createSfc32(seed);
+    const large = (slot: number) => {
+      const { body } = syntheticBlock({ seed: draw.next(), transactions: draw.between(60, 160), slot });
+      return decodeBlock(slot, scanBlockAnswer(body)!);
+    };
+    const blocks: ChainBlock[] = [];
+
+    for (let slot = 1; slot <= 90; slot++) blocks.push(slot % 8 === 0 ? large(slot) : block(slot));
+    for (const each of blocks.slice(-20)) blocks[each.slot - 1] = large(each.slot);
+    const plan = blocks.map((each, at) => ({
+      each,
+      isCut: draw.below(10) === 0,
+      // Some are of a fork that does not come.
+      later: [2, 1, 3].flatMap((by) =>
+        draw.below(4) === 0 ? [large(each.slot + by)] : blocks.slice(at + by, at + by + 1),
+      ),
+    }));
+    let ahead = 0;
+    const written: string[][] = [];
+    for (const threads of [0, 2]) {
+      const { open: openIt, files } = setUp(t, { threads, retainBytes: 6_291_456 });
+      const ledger = await openIt();
+      for (const { each, isCut, later } of plan) {
+        ahead += later.filter((one) => ledger.prepare(one)).length;
+        await ledger.append(each);
+        if (!isCut) continue;
+        await ledger.cut(each.slot - 1);
+        await ledger.append(each);
+      }
+      await ledger.close();
+      written.push(files().map((path) => readFileSync(path).toString('latin1')));
+    }
+    assert.ok(ahead >= 20, `${ahead}`);
+    assert.ok(written[0]!.length > 1, 'the dictionary changes');
+    assert.ok(written[0]!.every((bytes, at) => bytes === written[1]![at]));
+  });
+
+  test('a thread that ends is logged, and its blocks are encoded as others are', async () => {
+    const log = createMemoryLog();
+    const { body } = syntheticBlock({ seed: 1, transactions: 160, slot: 7 });
+    const large = decodeBlock(7, scanBlockAnswer(body)!);
+    const start = () => new Worker('process.exit(3)', { eval: true });
+    const ahead = createAhead({ threads: 1, hasIndex: true, clock: createManualClock(), log, start });
+    assert.equal(ahead.begin(large, emptyDictionary()), true);
+    assert.equal(await ahead.take(large, emptyDictionary()), null);
+    assert.equal(ahead.begin(large, emptyDictionary()), false);
+    assert.deepEqual(
+      log.lines.map(({ level, fields }) => [level, fields['reason']]),
+      [['error', 'exit code 3']],
+    );
+    await ahead.close();
   });
 
   test('written once: the same block again changes nothing', async (t) => {

@@ -1,10 +1,11 @@
 import { promisify } from 'node:util';
 import { brotliCompress, brotliDecompress, constants, crc32, deflateRaw, inflateRaw, inflateRawSync } from 'node:zlib';
+import { messageOf } from '../lib/coded-error.ts';
 import { JsonCursor, Unusual } from '../lib/json-cursor.ts';
 import type { ChainBlock } from '../ports/block.ts';
 import { Sink, Source } from './bytes.ts';
 import { decodePart, encodePart, ReadTables, type Signatures, Tables, type Wanted } from './codec.ts';
-import { type createTrainer, type Dictionary, presetOf } from './dictionary.ts';
+import { type Dictionary, presetOf, type Seen } from './dictionary.ts';
 import { PARTS, PLAIN } from './frame.ts';
 import { memoOf } from './memo.ts';
 import { type BlockRows, readRows, writeRows } from './rows.ts';
@@ -41,17 +42,28 @@ export interface Summary {
   readonly memos: ReadonlyMap<number, string>;
 }
 
-/** The payload of a block and its flags. `trainer`: counts what it has. */
+export interface Payload {
+  readonly bytes: Uint8Array;
+  /** `PARTS` or `PLAIN`. */
+  readonly flags: number;
+  /** Null where the block is kept as text. */
+  readonly seen: Seen | null;
+  /** Why the block is kept as text; null where it has another form than pieces can have, or is in pieces. */
+  readonly fault: string | null;
+}
+
+/** The payload of a block. */
 export async function payloadOf(
   block: ChainBlock,
   text: Buffer,
   dictionary: Dictionary,
-  trainer: ReturnType<typeof createTrainer>,
   rows: BlockRows | null,
-): Promise<readonly [Buffer, number]> {
+): Promise<Payload> {
   const places = placesOf(text, block.transactions.length);
-  const pieces = places === null ? null : piecesOf(block, text, places, dictionary, trainer, rows);
-  if (pieces === null || places === null) return [await plain(text), PLAIN];
+  const found = places === null ? null : piecesOf(block, text, places, dictionary, rows);
+  if (found === null || places === null) return { bytes: await plain(text), flags: PLAIN, seen: null, fault: null };
+  if ('fault' in found) return { bytes: await plain(text), flags: PLAIN, seen: null, fault: found.fault };
+  const { pieces, seen } = found;
   const { preset } = dictionary;
   const packed = await Promise.all(
     pieces.map(async (piece, index) =>
@@ -66,7 +78,7 @@ export async function payloadOf(
     head.writeUInt32LE(crc32(piece), HEAD_BYTES + index * ENTRY_BYTES + 4);
   }
   head.writeUInt32LE(crc32(head), 20);
-  return [Buffer.concat([head, signaturesOf(block), ...packed]), PARTS];
+  return { bytes: Buffer.concat([head, signaturesOf(block), ...packed]), flags: PARTS, seen, fault: null };
 }
 
 async function plain(text: Buffer): Promise<Buffer> {
@@ -78,15 +90,14 @@ async function plain(text: Buffer): Promise<Buffer> {
   return await compress(text, { params });
 }
 
-/** Null when the pieces do not lead back to the same text. */
+/** A fault when the pieces do not lead back to the same text. */
 function piecesOf(
   block: ChainBlock,
   text: Buffer,
   places: readonly number[],
   dictionary: Dictionary,
-  trainer: ReturnType<typeof createTrainer>,
   rows: BlockRows | null,
-): Buffer[] | null {
+): { readonly pieces: readonly Buffer[]; readonly seen: Seen } | { readonly fault: string } {
   const all = signaturesOf(block);
   const [from, to] = [places[0] ?? text.length, places.at(-1) ?? text.length];
   const around = Buffer.concat([text.subarray(0, from), text.subarray(to)]);
@@ -105,18 +116,20 @@ function piecesOf(
     const text = new Sink();
     for (const [piece, part] of parts.entries()) {
       const decoded = decodePart(part, read, signaturesOfPiece(all, piece), text);
-      if (!decoded.equals(piece === 0 ? around : texts[piece - 1]!)) return null;
+      if (!decoded.equals(piece === 0 ? around : texts[piece - 1]!)) return { fault: `piece ${piece} differs` };
     }
-  } catch {
+  } catch (error) {
     // Text that anybody wrote must not keep a block out of the ledger, and with it the follower from going on.
-    return null;
+    return { fault: messageOf(error) };
   }
-  trainer.saw(tables, parts[1] ?? parts[0]!);
   const out = new Sink();
   out.sized(tokens);
   out.put(Buffer.from(JSON.stringify(summaryOf(block))));
   const [outside, ...inside] = parts;
-  return [tables.keys.used, out.used, outside!, rowPiece.used, ...inside];
+  return {
+    pieces: [tables.keys.used, out.used, outside!, rowPiece.used, ...inside],
+    seen: tables.seen(inside[0] ?? outside!),
+  };
 }
 
 /**

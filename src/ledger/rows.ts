@@ -41,6 +41,37 @@ function latin1(bytes: Uint8Array): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1');
 }
 
+/** Rows as they pass from one thread to another: three values instead of one for each name. */
+export interface PackedRows {
+  readonly names: string;
+  /** Rows of each name. */
+  readonly counts: Uint32Array;
+  readonly rows: Uint32Array;
+}
+
+export function packRows({ names, rows }: BlockRows): PackedRows {
+  const counts = Uint32Array.from(rows, ({ length }) => length);
+  const all = new Uint32Array(counts.reduce((sum, count) => sum + count, 0));
+  let at = 0;
+  for (const list of rows) {
+    all.set(list, at);
+    at += list.length;
+  }
+  return { names: names.join(''), counts, rows: all };
+}
+
+export function unpackRows({ names, counts, rows }: PackedRows): BlockRows {
+  const found: { names: string[]; rows: Uint32Array[] } = { names: [], rows: [] };
+  let [at, from] = [0, 0];
+  for (const count of counts) {
+    const end = at + nameBytes(names[at]!);
+    found.names.push(names.slice(at, end));
+    found.rows.push(rows.subarray(from, from + count));
+    [at, from] = [end, from + count];
+  }
+  return found;
+}
+
 export const isLeftOut = (address: Uint8Array): boolean => LEFT_OUT.has(latin1(address));
 export const nameOf = (kind: string, key: Uint8Array): string => kind + latin1(key);
 export const signatureName = (signature: Uint8Array): string => SIGNATURE_ROWS + latin1(signature.subarray(0, 8));

@@ -1,13 +1,11 @@
 import { fork, type SendHandle } from 'node:child_process';
 import { Socket } from 'node:net';
-import { extname } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { Worker } from 'node:worker_threads';
 import { CodedError, messageOf } from '../../lib/coded-error.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { Role } from '../../ports/daemon-view.ts';
 import type { ApiProcess, HandedSocket, ListenHandle, WorkerHandle } from '../../ports/workers.ts';
 import { EXIT } from '../../runtime/errors.ts';
+import { startThread } from '../../runtime/start-thread.ts';
 import type { ApiHub } from './api-process.ts';
 import { fromErrorData, type LogWritten, type ToApiProcess, type WorkerCommand, type WorkerMessage } from './wire.ts';
 
@@ -210,16 +208,4 @@ function crashed(role: string, error: unknown): CodedError {
   const isMemory = (error as { readonly code?: unknown } | null)?.code === 'ERR_WORKER_OUT_OF_MEMORY';
   const exitCode = isMemory ? EXIT.temporary : EXIT.bug;
   return new CodedError('ROLE_CRASHED', `the role ${role} crashed: ${messageOf(error)}`, { exitCode, cause: error });
-}
-
-/**
- * The TypeScript loader of a source tree does not reach into threads, so a first line of JavaScript loads it
- * before the entry.
- */
-function startThread(entry: URL, workerData: unknown): Worker {
-  if (extname(fileURLToPath(entry)) !== '.ts') return new Worker(entry, { workerData });
-  const loader = JSON.stringify(import.meta.resolve('tsx/esm/api'));
-  const module = JSON.stringify(entry.href);
-  const boot = `import(${loader}).then(({ register }) => { register(); return import(${module}); })`;
-  return new Worker(boot, { eval: true, workerData });
 }

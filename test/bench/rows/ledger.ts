@@ -1,7 +1,7 @@
 /** What it costs to keep a block in the ledger, beside reading it from the answer of a node; its size, and reading it back. */
 import assert from 'node:assert/strict';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createSystemClock } from '../../../src/adapters/clock.ts';
 import { createLedgerMeter, type Ledger, openLedger } from '../../../src/ledger/index.ts';
@@ -47,6 +47,7 @@ async function run({ size, seed, say }: RunOptions): Promise<RowResult[]> {
         ...{ ...common, ours: result.reads, baseline: result.baseline, row: 'ledger/read', unit: 'ms', sizes },
         ...{ name: 'reading a whole block back, decoded', ratio: ratioOf(result.reads, result.baseline) },
       },
+      await ahead({ size, seed, say }, block, transactions),
     ];
   } finally {
     rmSync(dir, { recursive: true, force: true });
@@ -75,6 +76,62 @@ async function measure(
     reads.push(await timed(read));
   }
   return { ours, baseline, reads, written: slot };
+}
+
+/** Blocks that are all here, as while catching up: on threads, against one after the other. */
+async function ahead(
+  { size, seed }: RunOptions,
+  block: (slot: number) => ReturnType<typeof decodeBlock>,
+  transactions: number,
+): Promise<RowResult> {
+  const [pairs, blocks] = size === 'smoke' ? [1, 4] : [5, 60];
+  const threads = availableParallelism();
+  // Each has a hash of its own, by which it is found.
+  const all = Array.from({ length: blocks + 2 * threads }, (_, at) => ({ ...block(at + 1), blockhash: `${at}` }));
+  const rate = async (count: number) => {
+    const dir = mkdtempSync(join(tmpdir(), 'parhelion-bench-ledger-'));
+    const ledger = await openLedger({
+      ...{ dir, chain: 'main', retainHours: 24, retainBytes: 10_737_418_240, threads: count },
+      ...{ clock: createSystemClock(), log: createMemoryLog() },
+      meter: createLedgerMeter(createMetricsRegistry().scope('ledger')),
+    });
+    try {
+      // The threads start.
+      for (const each of all.slice(0, 2 * threads)) {
+        for (const later of all) if (!ledger.prepare(later)) break;
+        await ledger.append(each);
+      }
+      const started = performance.now();
+      for (const [at, each] of all.entries()) {
+        if (at < 2 * threads) continue;
+        for (const later of all.slice(at + 1)) if (!ledger.prepare(later)) break;
+        await ledger.append(each);
+      }
+      return (blocks * 1_000) / (performance.now() - started);
+    } finally {
+      await ledger.close();
+      rmSync(dir, { recursive: true, force: true });
+    }
+  };
+  const samples = { ours: [] as number[], baseline: [] as number[] };
+  for (let pair = 0; pair < pairs; pair += 1) {
+    samples.ours.push(await rate(threads));
+    samples.baseline.push(await rate(0));
+  }
+  return {
+    ...{
+      row: 'ledger/ahead',
+      name: 'keeping blocks that are here, on a thread per core',
+      unit: 'blocks/s',
+      ...samples,
+    },
+    ...{ ratio: ratioOf(samples.ours, samples.baseline), goal: 'a report', verdict: 'not assessed', seed },
+    sizes: { transactions, threads },
+    notes: [
+      RECORDING,
+      'baseline: the thread of the indexer alone; each block is encoded, checked, compressed and on disk',
+    ],
+  };
 }
 
 export const row: Row = { id: 'ledger', name: 'blocks in files', run };

@@ -5,7 +5,7 @@
 import { open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { crc32 } from 'node:zlib';
-import { createTrainer, emptyDictionary } from '../../../src/ledger/dictionary.ts';
+import { emptyDictionary } from '../../../src/ledger/dictionary.ts';
 import { segmentPath } from '../../../src/ledger/files.ts';
 import { BLOCK, FINAL, INDEX, markOf, PARTS, readFrame, VERBATIM, writeFrame } from '../../../src/ledger/frame.ts';
 import { payloadOf } from '../../../src/ledger/payload.ts';
@@ -147,13 +147,8 @@ export async function plantLedger(
   }
 
   async function writeSegments(): Promise<number[]> {
-    const [payload, flags] = await payloadOf(
-      block,
-      block.answer!.text(),
-      emptyDictionary(),
-      createTrainer(emptyDictionary()),
-      null,
-    );
+    const { bytes, flags } = await payloadOf(block, block.answer!.text(), emptyDictionary(), null);
+    const payload = Buffer.from(bytes);
     if (flags !== PARTS) throw new Error('the synthetic block is not kept in pieces');
     const signaturesAt = payload.indexOf(Buffer.from(block.transactions[0]!.signatures[0]!));
     const written: number[] = [];

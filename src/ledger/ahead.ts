@@ -1,0 +1,171 @@
+import type { Worker } from 'node:worker_threads';
+import { messageOf } from '../lib/coded-error.ts';
+import type { ChainBlock } from '../ports/block.ts';
+import type { Clock } from '../ports/clock.ts';
+import type { Log } from '../ports/log.ts';
+import { startThread } from '../runtime/start-thread.ts';
+import { type Dictionary, writeDictionary } from './dictionary.ts';
+import type { Payload } from './payload.ts';
+import { type BlockRows, type PackedRows, unpackRows } from './rows.ts';
+
+/**
+ * Encodes blocks before it is their turn, on threads: while a chain catches up, the blocks behind the next one are here already. At the tip
+ * there is one block at a time, and no thread.
+ */
+export interface Ahead {
+  /** Whether the block is being encoded; false when it is small, or when there is enough to do. */
+  begin(block: ChainBlock, dictionary: Dictionary): boolean;
+  /** The block as it was encoded ahead; null when it was not, not with this dictionary, or when its thread failed. */
+  take(block: ChainBlock, dictionary: Dictionary): Promise<Encoded | null>;
+  close(): Promise<void>;
+}
+
+export interface Encoded {
+  readonly payload: Payload;
+  readonly rows: BlockRows | null;
+}
+
+export interface EncodeRequest {
+  readonly slot: number;
+  /** JSON text of the block. */
+  readonly text: Uint8Array;
+  readonly hasIndex: boolean;
+  /** As `writeDictionary` has it, without bytes for the empty one; null: the one of the request before. */
+  readonly dictionary: Uint8Array | null;
+}
+
+export interface EncodeAnswer {
+  readonly payload: Payload;
+  readonly rows: PackedRows | null;
+  /** CRC-32 of the dictionary that was used. */
+  readonly dictionary: number;
+}
+
+interface AheadOptions {
+  /** Most at once; 0: none. */
+  readonly threads: number;
+  readonly hasIndex: boolean;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** For tests that let a thread fail. */
+  readonly start?: () => Worker;
+}
+
+/** Smaller blocks take less time than their way to a thread and back. */
+const LEAST_TEXT_BYTES = 262_144;
+const PER_THREAD = 2;
+/** Threads without work end. */
+const IDLE_MS = 30_000;
+
+interface Job {
+  readonly slot: number;
+  /** CRC-32 of the dictionary. */
+  readonly dictionary: number;
+  readonly encoded: Promise<Encoded | null>;
+}
+
+interface Encoder {
+  readonly worker: Worker;
+  /** CRC-32 of the dictionary that it has; -1 for none. */
+  dictionary: number;
+  /** In the order in which they were sent. */
+  readonly waiting: ((answer: EncodeAnswer | null) => void)[];
+}
+
+export function createAhead({ threads, hasIndex, clock, log, ...given }: AheadOptions): Ahead {
+  const entry = new URL(import.meta.url.endsWith('.ts') ? './encode-thread.ts' : './encode-thread.js', import.meta.url);
+  /** By blockhash. */
+  const jobs = new Map<string, Job>();
+  let encoders: Encoder[] = [];
+  let cancelIdle: (() => void) | null = null;
+  let isOff = threads === 0;
+
+  function start(): Encoder {
+    const worker = given.start?.() ?? startThread(entry, null);
+    const encoder: Encoder = { worker, dictionary: -1, waiting: [] };
+    const failed = (reason: string) => {
+      if (!encoders.includes(encoder)) return;
+      isOff = true;
+      encoders = encoders.filter((each) => each !== encoder);
+      for (const answer of encoder.waiting.splice(0)) answer(null);
+      log.error(
+        { reason },
+        'a thread that encodes blocks of the ledger failed: blocks are encoded one by one from now on',
+      );
+    };
+    worker.on('message', (answer: EncodeAnswer | { readonly error: string }) => {
+      const next = encoder.waiting.shift();
+      // A thread without work does not keep the process.
+      if (encoder.waiting.length === 0) worker.unref();
+      if ('error' in answer) log.warn({ reason: answer.error }, 'a block of the ledger could not be encoded ahead');
+      next?.('error' in answer ? null : answer);
+    });
+    worker.on('error', (error) => failed(messageOf(error)));
+    worker.on('exit', (code) => failed(`exit code ${code}`));
+    encoders.push(encoder);
+    return encoder;
+  }
+
+  /** The one with the least to do. */
+  function next(): Encoder {
+    const [least] = encoders.toSorted((a, b) => a.waiting.length - b.waiting.length);
+    return least === undefined || (least.waiting.length > 0 && encoders.length < threads) ? start() : least;
+  }
+
+  async function end(): Promise<void> {
+    const ended = encoders;
+    encoders = [];
+    for (const { waiting } of ended) for (const answer of waiting.splice(0)) answer(null);
+    await Promise.all(ended.map(({ worker }) => worker.terminate()));
+  }
+
+  function endWhenIdle(): void {
+    cancelIdle?.();
+    cancelIdle = clock.timeout(IDLE_MS, () => {
+      cancelIdle = null;
+      if (encoders.every(({ waiting }) => waiting.length === 0)) void end();
+      else endWhenIdle();
+    });
+  }
+
+  return {
+    begin({ slot, blockhash, answer }, dictionary) {
+      if (isOff || answer === undefined) return false;
+      if (jobs.has(blockhash)) return true;
+      if (jobs.size >= threads * PER_THREAD) return false;
+      const given = answer.text();
+      if (given.length < LEAST_TEXT_BYTES) return false;
+      const encoder = next();
+      const text = new Uint8Array(given);
+      const bytes = encoder.dictionary === dictionary.crc ? null : dictionaryBytes(dictionary);
+      encoder.dictionary = dictionary.crc;
+      const encoded = new Promise<EncodeAnswer | null>((resolve) => encoder.waiting.push(resolve));
+      encoder.worker.ref();
+      encoder.worker.postMessage({ slot, text, hasIndex, dictionary: bytes } satisfies EncodeRequest, [text.buffer]);
+      jobs.set(blockhash, {
+        ...{ slot, dictionary: dictionary.crc },
+        encoded: encoded.then((made) => {
+          if (made === null || made.dictionary !== dictionary.crc) return null;
+          return { payload: made.payload, rows: made.rows === null ? null : unpackRows(made.rows) };
+        }),
+      });
+      endWhenIdle();
+      return true;
+    },
+    async take({ slot, blockhash }, dictionary) {
+      const job = jobs.get(blockhash);
+      // What is below it was left by a fork, or has been written.
+      for (const [hash, each] of jobs) if (each.slot <= slot) jobs.delete(hash);
+      return job?.dictionary === dictionary.crc ? await job.encoded : null;
+    },
+    async close() {
+      isOff = true;
+      cancelIdle?.();
+      jobs.clear();
+      await end();
+    },
+  };
+}
+
+const dictionaryBytes = (dictionary: Dictionary) =>
+  new Uint8Array(dictionary.crc === 0 ? Buffer.alloc(0) : writeDictionary(dictionary));

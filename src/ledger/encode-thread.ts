@@ -1,0 +1,41 @@
+import { parentPort } from 'node:worker_threads';
+import { messageOf } from '../lib/coded-error.ts';
+import type { EncodeAnswer, EncodeRequest } from './ahead.ts';
+import { emptyDictionary, readDictionary, type Seen } from './dictionary.ts';
+import { payloadOf } from './payload.ts';
+import { decodedBlock } from './reader.ts';
+import { packRows, rowsOf } from './rows.ts';
+
+/** Entry file of a thread that encodes blocks; it answers in the order of the requests. */
+
+const port = parentPort!;
+let dictionary = emptyDictionary();
+let last = Promise.resolve();
+
+port.on('message', (request: EncodeRequest) => {
+  last = last.then(async () => {
+    const answer = await encode(request).catch((error: unknown) => ({ error: messageOf(error) }));
+    port.postMessage(answer, 'error' in answer ? [] : [answer.payload.bytes.buffer as ArrayBuffer]);
+  });
+});
+
+async function encode({ slot, text: bytes, hasIndex, dictionary: next }: EncodeRequest): Promise<EncodeAnswer> {
+  if (next !== null) dictionary = next.length === 0 ? emptyDictionary() : readDictionary(Buffer.from(next));
+  const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
+  const block = decodedBlock(slot, text);
+  const rows = hasIndex ? rowsOf(block) : null;
+  const payload = await payloadOf(block, text, dictionary, rows);
+  return {
+    payload: { ...payload, bytes: own(payload.bytes), seen: payload.seen === null ? null : ownSeen(payload.seen) },
+    rows: rows === null ? null : packRows(rows),
+    dictionary: dictionary.crc,
+  };
+}
+
+/** A view is copied with all of the memory that it is a part of. */
+const own = (bytes: Uint8Array) => new Uint8Array(bytes);
+
+function ownSeen({ used, keys, lines, newTokens, part }: Seen): Seen {
+  const tokens = newTokens.map(({ kind, run }) => ({ kind, run: own(run) }));
+  return { used, keys: own(keys), lines, newTokens: tokens, part: own(part) };
+}
