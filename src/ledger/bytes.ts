@@ -87,6 +87,11 @@ export class Source {
     }
   }
 
+  /** Passes over a number. */
+  pass(): void {
+    while (this.byte() >= 0x80);
+  }
+
   /** A count of things of at least one byte each. */
   room(count: number): number {
     if (count > this.bytes.length - this.at) throw new RangeError('the encoded block ends early');

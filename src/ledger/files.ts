@@ -1,6 +1,7 @@
-import { open, readdir } from 'node:fs/promises';
+import { type FileHandle, open, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
+import type { Clock } from '../ports/clock.ts';
 import { EXIT } from '../runtime/errors.ts';
 
 /** Names of the files of a ledger, and the errors of all that touches them. */
@@ -10,17 +11,100 @@ export const RUN_NAME = /^(\d{10})\.run$/;
 
 export const segmentPath = (dir: string, number: number) => join(dir, `${String(number).padStart(10, '0')}.ledger`);
 
-/** Oldest first. Errors: those of the file system. */
-export async function listSegments(
-  dir: string,
-): Promise<readonly { readonly number: number; readonly path: string }[]> {
-  const names = (await readdir(dir)).filter((name) => NAME.test(name)).toSorted();
-  return names.map((name) => ({ number: Number(NAME.exec(name)![1]), path: join(dir, name) }));
+export interface LedgerFiles {
+  /** Oldest first. */
+  readonly segments: readonly { readonly number: number; readonly path: string }[];
+  /** Names of the files of the index. */
+  readonly runs: readonly string[];
 }
 
-/** Files of the index. Errors: those of the file system. */
-export const listRuns = async (dir: string): Promise<readonly string[]> =>
-  (await readdir(dir)).filter((name) => RUN_NAME.test(name)).toSorted();
+/** Errors: those of the file system. */
+export async function listFiles(dir: string): Promise<LedgerFiles> {
+  const names = (await readdir(dir)).toSorted();
+  return {
+    segments: names.flatMap((name) => {
+      const number = NAME.exec(name)?.[1];
+      return number === undefined ? [] : [{ number: Number(number), path: join(dir, name) }];
+    }),
+    runs: names.filter((name) => RUN_NAME.test(name)),
+  };
+}
+
+/** Files that were not used for so long are closed. */
+const IDLE_MS = 10_000;
+const MOST_OPEN = 64;
+
+/**
+ * Files that are open for reading. Look-ups come in series, and opening and closing a file takes longer than reading a piece of it. A file that was
+ * removed meanwhile is still read as it was.
+ */
+export interface OpenFiles {
+  /** Errors: those of the file system, and of `work`. */
+  use<T>(path: string, work: (file: FileHandle) => Promise<T>): Promise<T>;
+  /** Those that are in use are closed when they are not; who uses a path next opens it again. */
+  close(): Promise<void>;
+}
+
+interface OpenFile {
+  readonly path: string;
+  readonly handle: Promise<FileHandle>;
+  users: number;
+  /** Monotonic ms. */
+  usedAt: number;
+}
+
+export function createOpenFiles(clock: Clock): OpenFiles {
+  /** The one that was used last is the last one. */
+  const files = new Map<string, OpenFile>();
+  let isTimed = false;
+
+  async function end(file: OpenFile): Promise<void> {
+    if (files.get(file.path) === file) files.delete(file.path);
+    await file.handle.then((handle) => handle.close()).catch(() => undefined);
+  }
+
+  function closeIdle(): void {
+    isTimed = false;
+    const before = clock.monotonic() - IDLE_MS;
+    for (const file of [...files.values()]) if (file.users === 0 && file.usedAt <= before) void end(file);
+    if (files.size > 0) closeLater();
+  }
+
+  function closeLater(): void {
+    if (isTimed) return;
+    isTimed = true;
+    clock.timeout(IDLE_MS, closeIdle);
+  }
+
+  return {
+    async use(path, work) {
+      const file = files.get(path) ?? { path, handle: open(path, 'r'), users: 0, usedAt: 0 };
+      files.delete(path);
+      files.set(path, file);
+      file.users += 1;
+      try {
+        return await work(await file.handle);
+      } finally {
+        file.users -= 1;
+        file.usedAt = clock.monotonic();
+        // A file that could not be opened is tried again.
+        const isOpen = await file.handle.then(
+          () => true,
+          () => false,
+        );
+        if (file.users === 0 && (!isOpen || files.get(path) !== file)) await end(file);
+        const oldest = files.size > MOST_OPEN ? [...files.values()].find(({ users }) => users === 0) : undefined;
+        if (oldest !== undefined) await end(oldest);
+        closeLater();
+      }
+    },
+    async close() {
+      const all = [...files.values()];
+      files.clear();
+      await Promise.all(all.filter(({ users }) => users === 0).map(end));
+    },
+  };
+}
 
 export async function syncFolder(dir: string): Promise<void> {
   const folder = await open(dir, 'r');

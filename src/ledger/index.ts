@@ -11,7 +11,7 @@ import { makeFolder } from '../runtime/make-folder.ts';
 import { createSemaphore } from '../runtime/semaphore.ts';
 import { createAhead, type Encoded } from './ahead.ts';
 import { createTrainer, type Dictionary, emptyDictionary, readDictionary, writeDictionary } from './dictionary.ts';
-import { ledgerFailed, listRuns, listSegments, segmentPath, syncFolder } from './files.ts';
+import { ledgerFailed, listFiles, segmentPath, syncFolder } from './files.ts';
 import {
   BLOCK,
   CUT,
@@ -117,7 +117,7 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
 
   const hasIndex = options.hasIndex ?? true;
   const reader = createSegmentReader({
-    ...{ dir, chain, log, hasIndex, isWriter: true },
+    ...{ dir, chain, clock, log, hasIndex, isWriter: true },
     ...(options.flushBlocks === undefined ? {} : { flushBlocks: options.flushBlocks }),
     damaged: () => meter.damaged.add(),
     segments: () => segments,
@@ -345,6 +345,7 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
         await file?.close();
         file = null;
       });
+      await reader.closeFiles();
     },
   };
 }
@@ -394,7 +395,7 @@ async function load(dir: string): Promise<readonly Segment[]> {
   try {
     makeFolder(dir);
     const segments: Segment[] = [];
-    for (const { number, path } of await listSegments(dir)) segments.push(await loadSegment(number, path));
+    for (const { number, path } of (await listFiles(dir)).segments) segments.push(await loadSegment(number, path));
     // Nothing is added to a file below the newest, complete or not.
     for (const segment of segments.slice(0, -1)) segment.isComplete = true;
     return segments;
@@ -424,9 +425,9 @@ export interface LedgerCheck {
 /** Reads and decodes every block of the files in a folder, also while they are being written. Errors: LEDGER_IO. */
 export async function verifyLedger(dir: string): Promise<LedgerCheck> {
   try {
-    const files = await listSegments(dir);
+    const files = await listFiles(dir);
     const checks = [];
-    for (const { path } of files)
+    for (const { path } of files.segments)
       checks.push(
         await checkSegment(path, async (frame, payload, dictionary) => {
           const text = await textOf({ frame, payload }, async (crc) => (crc === 0 ? emptyDictionary() : dictionary));
@@ -436,10 +437,10 @@ export async function verifyLedger(dir: string): Promise<LedgerCheck> {
         }),
       );
     const runs: Fault[] = [];
-    for (const path of (await listRuns(dir)).map((name) => join(dir, name)))
+    for (const path of files.runs.map((name) => join(dir, name)))
       if (!(await isSoundRun(path))) runs.push({ path, place: 0, slot: null });
     return {
-      files: files.length,
+      files: files.segments.length,
       blocks: sum(checks.map(({ blocks }) => blocks)),
       bytes: sum(checks.map(({ bytes }) => bytes)),
       faults: [...checks.flatMap(({ faults }) => faults), ...runs],

@@ -6,7 +6,7 @@ import type { ChainId } from '../ports/chain.ts';
 import type { AddressPage, AddressQuery, AddressRow, Place } from '../ports/ledger.ts';
 import type { Log } from '../ports/log.ts';
 import { createSemaphore } from '../runtime/semaphore.ts';
-import { ledgerFailed, listRuns, RUN_NAME, syncFolder } from './files.ts';
+import { ledgerFailed, listFiles, type OpenFiles, RUN_NAME, syncFolder } from './files.ts';
 import {
   type BlockRows,
   CHANGED,
@@ -51,6 +51,8 @@ export interface IndexedBlocks {
   rows(slot: number): Promise<BlockRows | null>;
   /** Of some transactions of a block; null when it is unknown. Errors: LEDGER_IO, LEDGER_DAMAGED. */
   details(slot: number, indexes: readonly number[]): Promise<BlockDetails | null>;
+  /** Of a transaction; null when it is unknown. Errors: as `details`. */
+  signatureAt(slot: number, index: number): Promise<Uint8Array | null>;
   /** The index of a transaction in a block; -1 when it is not there. Errors: as `details`. */
   findIn(slot: number, signature: Uint8Array): Promise<number>;
 }
@@ -75,6 +77,7 @@ export interface IndexOptions {
   readonly dir: string;
   readonly chain: ChainId;
   readonly blocks: IndexedBlocks;
+  readonly files: OpenFiles;
   readonly log: Log;
   /** Whether rows are kept; without, signatures are searched in all blocks. */
   readonly isOn: boolean;
@@ -103,7 +106,7 @@ interface TailBlock {
   readonly count: number;
 }
 
-export function createIndex({ dir, chain, blocks, log, isOn, isWriter, ...options }: IndexOptions) {
+export function createIndex({ dir, chain, blocks, files, log, isOn, isWriter, ...options }: IndexOptions) {
   const flushBlocks = options.flushBlocks ?? FLUSH_BLOCKS;
   const tail = new Map<number, TailBlock>();
   let runs: readonly Run[] = [];
@@ -157,12 +160,9 @@ export function createIndex({ dir, chain, blocks, log, isOn, isWriter, ...option
     return { from, to };
   }
 
-  /** The first rows of a name, of all runs and of memory, in the order of the query. */
-  async function rowsOfName(query: Omit<RowQuery, 'counts'>): Promise<Row[]> {
-    const { name, order, above, below, limit } = query;
-    const isNewest = order === 'newest';
-    const inOrder = (a: Place, b: Place) => (isBefore(a, b) === isNewest ? 1 : -1);
-    let found: Row[] = [];
+  /** The rows of a name in memory, within the range of the query, in no order. */
+  function rowsInTail({ name, above, below }: Omit<RowQuery, 'counts'>): Row[] {
+    const found: Row[] = [];
     for (const [slot, { hash, rows }] of tail) {
       if (slot < above.slot || slot > below.slot || blocks.hashAt(slot) !== hash) continue;
       for (const row of rowsIn(rows, name)) {
@@ -170,18 +170,30 @@ export function createIndex({ dir, chain, blocks, log, isOn, isWriter, ...option
         if (isBefore(above, place) && isBefore(place, below)) found.push(place);
       }
     }
-    found = found.sort(inOrder).slice(0, limit);
+    return found;
+  }
+
+  const rowsInRun = (run: Run, query: Omit<RowQuery, 'counts'>) => {
+    const counts = ({ slot }: Row) => {
+      const hash = blocks.hashAt(slot);
+      return hash >= 0 && hasBlock(run, slot, hash);
+    };
+    return readRun(run, { ...query, counts }, files).catch((error: unknown) => lost(run, error));
+  };
+
+  /** The first rows of a name, of all runs and of memory, in the order of the query. */
+  async function rowsOfName(query: Omit<RowQuery, 'counts'>): Promise<Row[]> {
+    const { order, above, below, limit } = query;
+    const isNewest = order === 'newest';
+    const inOrder = (a: Place, b: Place) => (isBefore(a, b) === isNewest ? 1 : -1);
+    let found = rowsInTail(query).sort(inOrder).slice(0, limit);
     const behind = (run: Run) => (isNewest ? run.slots.at(-1)! : run.slots[0]!);
     const sorted = runs.toSorted((a, b) => (isNewest ? behind(b) - behind(a) : behind(a) - behind(b)));
     for (const run of sorted) {
       if (run.slots.at(-1)! < above.slot || run.slots[0]! > below.slot) continue;
       const last = found.length < limit ? null : found.at(-1)!.slot;
       if (last !== null && (isNewest ? behind(run) < last : behind(run) > last)) break;
-      const counts = ({ slot }: Row) => {
-        const hash = blocks.hashAt(slot);
-        return hash >= 0 && hasBlock(run, slot, hash);
-      };
-      const more = await readRun(run, { ...query, counts }).catch((error: unknown) => lost(run, error));
+      const more = await rowsInRun(run, query);
       if (more.length > 0) found = distinct([...found, ...more].sort(inOrder)).slice(0, limit);
     }
     return found;
@@ -226,9 +238,9 @@ export function createIndex({ dir, chain, blocks, log, isOn, isWriter, ...option
     }
   }
 
-  /** Sees the runs that are there now. Errors: those of the file system. */
-  async function findRuns(): Promise<void> {
-    const names = (await listRuns(dir)).filter((name) => !damaged.has(join(dir, name)));
+  /** Sees the runs that are there now. `listed`: all names, when they were just read. Errors: those of the file system. */
+  async function findRuns(listed?: readonly string[]): Promise<void> {
+    const names = (listed ?? (await listFiles(dir)).runs).filter((name) => !damaged.has(join(dir, name)));
     const known = new Map(runs.map((run) => [run.path, run]));
     const found: Run[] = [];
     let isChanged = names.length !== runs.length;
@@ -410,11 +422,11 @@ export function createIndex({ dir, chain, blocks, log, isOn, isWriter, ...option
   }
 
   return {
-    /** Sees the runs that are there, and adds newest blocks that they lack. Errors: LEDGER_IO. */
-    async refresh(limit: number): Promise<number> {
+    /** Sees the runs that are there, and adds newest blocks that they lack. `listed`: as for `findRuns`. Errors: LEDGER_IO. */
+    async refresh(limit: number, listed?: readonly string[]): Promise<number> {
       if (!isOn) return 0;
       try {
-        await findRuns();
+        await findRuns(listed);
         forgetVoid();
         return await cover(limit);
       } catch (error) {
@@ -453,14 +465,20 @@ export function createIndex({ dir, chain, blocks, log, isOn, isWriter, ...option
     range,
     async find(signature: Uint8Array): Promise<Place | null> {
       const name = signatureName(signature);
-      const isRight = async (place: Place) => {
-        const found = (await blocks.details(place.slot, [place.index]))?.signatures.get(place.index);
-        return found !== undefined && Buffer.from(signature).equals(found);
+      const isRight = async ({ slot, index }: Place) => {
+        const found = await blocks.signatureAt(slot, index);
+        return found !== null && Buffer.from(signature).equals(found);
       };
-      const places = await retried(() =>
-        rowsOfName({ name, order: 'newest', above: BOTTOM, below: TOP, limit: MOST_CANDIDATES }),
-      );
-      for (const { slot, index } of places) if (await isRight({ slot, index })) return { slot, index };
+      const query = { name, order: 'newest', above: BOTTOM, below: TOP, limit: MOST_CANDIDATES } as const;
+      // It is in one place, so what is behind that need not be read.
+      const found = await retried(async () => {
+        for (const { slot, index } of rowsInTail(query)) if (await isRight({ slot, index })) return { slot, index };
+        for (const run of runs.toSorted((a, b) => b.slots.at(-1)! - a.slots.at(-1)!))
+          for (const { slot, index } of await rowsInRun(run, query))
+            if (await isRight({ slot, index })) return { slot, index };
+        return null;
+      });
+      if (found !== null) return found;
       if (isWhole && failed.size === 0) return null;
       // Blocks that the index lacks.
       for (const { slots } of blocks.segments())

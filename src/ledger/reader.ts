@@ -1,4 +1,4 @@
-import { type FileHandle, open } from 'node:fs/promises';
+import type { FileHandle } from 'node:fs/promises';
 import { decode32 } from '../lib/base58.ts';
 import { CodedError, codeOf } from '../lib/coded-error.ts';
 import { JsonCursor, Unusual } from '../lib/json-cursor.ts';
@@ -10,7 +10,7 @@ import type { Log } from '../ports/log.ts';
 import { decodeBlock, decodeEntries, decodeTransaction } from '../solana/decode/decode-block.ts';
 import { scanBlockAnswer } from '../solana/decode/scan-block.ts';
 import { type Dictionary, emptyDictionary, readDictionary } from './dictionary.ts';
-import { ledgerFailed, listSegments } from './files.ts';
+import { createOpenFiles, ledgerFailed, listFiles } from './files.ts';
 import { BLOCK, DICTIONARY, type Frame, HEADER_BYTES, isSound, PARTS, readFrame, VERBATIM } from './frame.ts';
 import { createIndex, type LedgerIndex } from './lookup.ts';
 import { memoOf } from './memo.ts';
@@ -33,6 +33,7 @@ export interface ReaderParts {
   readonly flushBlocks?: number;
   /** Above it nothing is known: the newest blocks of a ledger to which nobody writes any more. */
   readonly trustedTo?: () => number;
+  readonly clock: Clock;
   /** Errors: LEDGER_IO. */
   readonly refresh: () => Promise<void>;
 }
@@ -47,12 +48,14 @@ export interface SegmentReader extends LedgerReader {
   readonly index: LedgerIndex;
   /** `whole`: with its payload. Null when the block is unknown or damaged. Errors: LEDGER_IO. */
   stored(slot: number, whole: boolean): Promise<StoredBlock | null>;
+  /** Closes the files that are open; they may be used again. */
+  closeFiles(): Promise<void>;
 }
 
-export function createSegmentReader({ chain, log, damaged, refresh, ...parts }: ReaderParts): SegmentReader {
+export function createSegmentReader({ chain, clock, log, damaged, refresh, ...parts }: ReaderParts): SegmentReader {
   const { segments } = parts;
   const dictionaries = createDictionaries();
-  const opened = new Map<string, { readonly handle: Promise<FileHandle>; users: number }>();
+  const files = createOpenFiles(clock);
   const top = () => parts.trustedTo?.() ?? Number.MAX_SAFE_INTEGER;
 
   const finalSlot = () => segments().reduce((slot, each) => Math.max(Math.min(slot, each.cutTo), each.finalSlot), -1);
@@ -133,29 +136,12 @@ export function createSegmentReader({ chain, log, damaged, refresh, ...parts }: 
     const found = find(slot);
     if (found === null) return null;
     const { segment, at } = found;
-    const { path } = segment;
-    // Look-ups of a page use one handle.
-    const used = opened.get(path) ?? { handle: open(path, 'r'), users: 0 };
-    opened.set(path, used);
-    used.users += 1;
     try {
-      const handle = await used.handle;
-      return await work(handle, segment, segment.places[at]!).catch((error: unknown) => {
-        throw ledgerFailed('read', error);
-      });
+      return await files.use(segment.path, (handle) => work(handle, segment, segment.places[at]!));
     } catch (error) {
       // Removed by the retention since it was found.
       if (codeOf(error) === 'ENOENT') return null;
       throw ledgerFailed('read', error);
-    } finally {
-      used.users -= 1;
-      if (used.users === 0) {
-        opened.delete(path);
-        await used.handle.then(
-          (handle) => handle.close(),
-          () => undefined,
-        );
-      }
     }
   }
 
@@ -239,7 +225,7 @@ export function createSegmentReader({ chain, log, damaged, refresh, ...parts }: 
   }
 
   const index = createIndex({
-    ...{ dir: parts.dir, chain, log, isOn: parts.hasIndex, isWriter: parts.isWriter },
+    ...{ dir: parts.dir, chain, files, log, isOn: parts.hasIndex, isWriter: parts.isWriter },
     ...(parts.flushBlocks === undefined ? {} : { flushBlocks: parts.flushBlocks }),
     blocks: {
       newest: () => newest(),
@@ -287,6 +273,12 @@ export function createSegmentReader({ chain, log, damaged, refresh, ...parts }: 
             ),
           }),
         ),
+      signatureAt: (slot, index) =>
+        ofBlock(
+          slot,
+          async (payload) => (await payload.signatures([index]))?.get(index) ?? null,
+          ({ transactions }) => transactions[index]!.signatures[0]!,
+        ),
       findIn: async (slot, signature) =>
         (await ofBlock(
           slot,
@@ -296,6 +288,11 @@ export function createSegmentReader({ chain, log, damaged, refresh, ...parts }: 
         )) ?? -1,
     },
   });
+
+  /** A final block that is known stays what it is: for it nothing has to be read again. Errors: LEDGER_IO. */
+  const see = async (slot: number): Promise<void> => {
+    if (slot > finalSlot() || find(slot) === null) await refresh();
+  };
 
   function states(from: number, to: number) {
     const blocks: number[] = [];
@@ -312,23 +309,23 @@ export function createSegmentReader({ chain, log, damaged, refresh, ...parts }: 
     get finalSlot() {
       return Math.min(finalSlot(), top());
     },
-    ...{ newest, firstOfRun, state, states, refresh, stored, index },
+    ...{ newest, firstOfRun, state, states, refresh, stored, index, closeFiles: files.close },
     async header(slot) {
-      await refresh();
+      await see(slot);
       return (await stored(slot, false))?.frame.header ?? null;
     },
     async text(slot) {
-      await refresh();
+      await see(slot);
       const found = await readText(slot);
       return found === null || (found.frame.flags & VERBATIM) === 0 ? null : found.text;
     },
     async block(slot) {
-      await refresh();
+      await see(slot);
       const found = await readText(slot);
       return found === null ? null : decodedBlock(slot, found.text);
     },
     async part(slot, signatures) {
-      await refresh();
+      await see(slot);
       const found = await readText(slot);
       if (found === null) return null;
       const wanted = new Set(signatures);
@@ -348,8 +345,8 @@ export function createSegmentReader({ chain, log, damaged, refresh, ...parts }: 
       return await index.page(query);
     },
     async transaction(place) {
-      await refresh();
       const { slot } = place;
+      await see(slot);
       const found = await pieces(slot, async (payload, { header }) => {
         if (place.index < 0 || place.index >= payload.count) return NO_SUCH;
         const text = await payload.transaction(place.index);
@@ -487,34 +484,43 @@ export function createLedgerReader({ dir, chain, clock, log, ...options }: Ledge
 
   const finalSlot = () => segments.reduce((slot, each) => Math.max(Math.min(slot, each.cutTo), each.finalSlot), -1);
 
-  async function look(): Promise<void> {
+  /** Names of the files of the index. */
+  async function look(): Promise<readonly string[]> {
     try {
       const known = new Map(segments.map((segment) => [segment.number, segment]));
-      const files = await listSegments(dir);
+      const { segments: found, runs } = await listFiles(dir);
       const next: Segment[] = [];
-      for (const { number, path } of files) {
+      for (const { number, path } of found) {
         const segment = known.get(number);
-        const isLast = number === files.at(-1)!.number;
+        const isLast = number === found.at(-1)!.number;
         if (segment?.isComplete === true) next.push(segment);
         else if (segment === undefined) next.push(await loadSegment(number, path));
-        else next.push(await updateSegment(segment));
+        else {
+          const updated = await updateSegment(segment);
+          // The folder was made again.
+          if (updated.bytes < segment.bytes) await reader.closeFiles();
+          next.push(updated);
+        }
         if (!isLast) next.at(-1)!.isComplete = true;
       }
       segments = next;
+      return runs;
     } catch (error) {
-      if (codeOf(error) === 'ENOENT') segments = [];
-      else throw ledgerFailed('read', error);
+      if (codeOf(error) !== 'ENOENT') throw ledgerFailed('read', error);
+      segments = [];
+      await reader.closeFiles();
+      return [];
     }
   }
 
   const reader = createSegmentReader({
-    ...{ dir, chain, log, hasIndex: true, isWriter: false, ...options },
+    ...{ dir, chain, clock, log, hasIndex: true, isWriter: false, ...options },
     segments: () => segments,
     trustedTo: () => (clock.now() - (segments.at(-1)?.lastAt ?? 0) > STALE_MS ? finalSlot() : Number.MAX_SAFE_INTEGER),
     refresh() {
       reading ??= look()
-        .then(async () => {
-          if (segments.length > 0) await reader.index.refresh(MOST_ADDED);
+        .then(async (runs) => {
+          if (segments.length > 0) await reader.index.refresh(MOST_ADDED, runs);
         })
         .finally(() => {
           reading = null;

@@ -3,6 +3,7 @@ import { crc32 } from 'node:zlib';
 import { CodedError, codeOf } from '../lib/coded-error.ts';
 import type { Place } from '../ports/ledger.ts';
 import { Sink, Source } from './bytes.ts';
+import type { OpenFiles } from './files.ts';
 import { type BlockRows, nameBytes, VOTE_ROWS } from './rows.ts';
 import { lowerBound, readAt } from './segment.ts';
 
@@ -180,7 +181,11 @@ export interface RowQuery {
 export const isBefore = (a: Place, b: Place) => a.slot < b.slot || (a.slot === b.slot && a.index < b.index);
 
 /** The first rows of a name in the order of the query. Errors: LEDGER_DAMAGED, those of the file system. */
-export async function readRun(run: Run, query: RowQuery): Promise<Row[]> {
+export function readRun(run: Run, query: RowQuery, files: OpenFiles): Promise<Row[]> {
+  return files.use(run.path, (file) => readRows(run, query, file));
+}
+
+async function readRows(run: Run, query: RowQuery, file: FileHandle): Promise<Row[]> {
   const count = run.chunks.length / CHUNK_ENTRY;
   const key = Buffer.alloc(NAME_BYTES);
   key.write(query.name, 0, 'latin1');
@@ -195,27 +200,20 @@ export async function readRun(run: Run, query: RowQuery): Promise<Row[]> {
     else to = middle;
   }
   const found: Row[] = [];
-  let file: FileHandle | null = null;
-  try {
-    for (let chunk = Math.max(0, from - 1); chunk >= 0 && chunk < count; chunk += isNewest ? -1 : 1) {
-      // A chunk that begins behind the range ends the walk upwards.
-      if (!isNewest && compareChunk(run.chunks, chunk, key, below) >= 0) break;
-      file ??= await open(run.path, 'r');
-      const rows = (await readChunk(run, file, chunk)).filter(({ name }) => name === query.name);
-      const all = rows.flatMap((entry) => entry.rows);
-      for (const row of isNewest ? all.reverse() : all) {
-        if (!isBefore(above, row) || !isBefore(row, below) || !query.counts(row)) continue;
-        found.push(row);
-        if (found.length >= limit) return found;
-      }
-      // Everything before a chunk that begins below the name, or below the range, is below too.
-      if (isNewest && (compareName(run.chunks, chunk, key) < 0 || compareChunk(run.chunks, chunk, key, above) <= 0))
-        break;
+  for (let chunk = Math.max(0, from - 1); chunk >= 0 && chunk < count; chunk += isNewest ? -1 : 1) {
+    // A chunk that begins behind the range ends the walk upwards.
+    if (!isNewest && compareChunk(run.chunks, chunk, key, below) >= 0) break;
+    const all = await rowsInChunk(run, file, chunk, query.name);
+    for (const row of isNewest ? all.reverse() : all) {
+      if (!isBefore(above, row) || !isBefore(row, below) || !query.counts(row)) continue;
+      found.push(row);
+      if (found.length >= limit) return found;
     }
-    return found;
-  } finally {
-    await file?.close();
+    // Everything before a chunk that begins below the name, or below the range, is below too.
+    if (isNewest && (compareName(run.chunks, chunk, key) < 0 || compareChunk(run.chunks, chunk, key, above) <= 0))
+      break;
   }
+  return found;
 }
 
 const compareName = (chunks: Buffer, chunk: number, key: Buffer) =>
@@ -226,7 +224,50 @@ function compareChunk(chunks: Buffer, chunk: number, key: Buffer, { slot, index 
   return compareName(chunks, chunk, key) || chunks.readDoubleLE(at) - slot || chunks.readUInt32LE(at + 8) - index;
 }
 
-async function readChunk(run: Run, file: FileHandle, chunk: number): Promise<RunEntry[]> {
+/** The rows of a name in a chunk: other entries, which are nearly all of them, are passed over. */
+async function rowsInChunk(run: Run, file: FileHandle, chunk: number, name: string): Promise<Row[]> {
+  const bytes = await readChunk(run, file, chunk);
+  const key = Buffer.from(name, 'latin1');
+  // Most runs do not have the name.
+  if (!bytes.includes(key)) return [];
+  const source = new Source(bytes);
+  const found: Row[] = [];
+  while (!source.isAtEnd) {
+    const { at } = source;
+    const length = nameBytes(String.fromCharCode(bytes[at]!));
+    source.take(length);
+    const count = source.room(source.number());
+    const isWanted = length === key.length && bytes.compare(key, 0, length, at, at + length) === 0;
+    if (isWanted) eachRow(run, source, count, (row) => found.push(row));
+    else for (let left = count * 2; left > 0; left--) source.pass();
+  }
+  return found;
+}
+
+async function entriesInChunk(run: Run, file: FileHandle, chunk: number): Promise<RunEntry[]> {
+  const source = new Source(await readChunk(run, file, chunk));
+  const entries: RunEntry[] = [];
+  while (!source.isAtEnd) {
+    const kind = String.fromCharCode(source.bytes[source.at]!);
+    const name = source.take(nameBytes(kind)).toString('latin1');
+    const rows: Row[] = [];
+    eachRow(run, source, source.room(source.number()), (row) => rows.push(row));
+    entries.push({ name, rows });
+  }
+  return entries;
+}
+
+function eachRow(run: Run, source: Source, count: number, work: (row: Row) => void): void {
+  let slot = run.slots[0] ?? 0;
+  for (let left = count; left > 0; left--) {
+    slot += source.number();
+    const row = source.number();
+    work({ slot, index: Math.floor(row / 16), flags: row % 16 });
+  }
+}
+
+/** The entries of a chunk as they were written. Errors: LEDGER_DAMAGED, those of the file system. */
+async function readChunk(run: Run, file: FileHandle, chunk: number): Promise<Buffer> {
   const at = run.chunks.readDoubleLE(chunk * CHUNK_ENTRY + NAME_BYTES + 12);
   const isLast = (chunk + 1) * CHUNK_ENTRY >= run.chunks.length;
   const end = isLast
@@ -237,28 +278,14 @@ async function readChunk(run: Run, file: FileHandle, chunk: number): Promise<Run
     throw new CodedError('LEDGER_DAMAGED', `a part of the index is damaged: ${run.path}`, {
       facts: { path: run.path },
     });
-  const source = new Source(bytes.subarray(4));
-  const entries: RunEntry[] = [];
-  while (!source.isAtEnd) {
-    const kind = String.fromCharCode(source.bytes[source.at]!);
-    const name = source.take(nameBytes(kind)).toString('latin1');
-    const rows: Row[] = [];
-    let slot = run.slots[0] ?? 0;
-    for (let left = source.room(source.number()); left > 0; left--) {
-      slot += source.number();
-      const row = source.number();
-      rows.push({ slot, index: Math.floor(row / 16), flags: row % 16 });
-    }
-    entries.push({ name, rows });
-  }
-  return entries;
+  return bytes.subarray(4);
 }
 
 /** All entries of a run in order. Errors: as `readRun`. */
 async function* entriesOf(run: Run): AsyncGenerator<RunEntry> {
   const file = await open(run.path, 'r');
   try {
-    for (let chunk = 0; chunk * CHUNK_ENTRY < run.chunks.length; chunk++) yield* await readChunk(run, file, chunk);
+    for (let chunk = 0; chunk * CHUNK_ENTRY < run.chunks.length; chunk++) yield* await entriesInChunk(run, file, chunk);
   } finally {
     await file.close();
   }
