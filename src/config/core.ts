@@ -412,7 +412,7 @@ export const coreConfig = Type.Object(
         threads: Type.Union([Type.Integer({ minimum: 0, maximum: 64 }), Type.Literal('auto')], {
           default: 'auto',
           description:
-            'threads that encode blocks while the ledger catches up; 0 = in the thread of the indexer; auto = one less than cores, at most 4',
+            'threads that encode blocks while the ledger catches up; 0 = in the thread of the indexer; auto = 0 up to two cores, else one less than cores, at most 4',
         }),
         archive: Type.Union([Type.String({ pattern: '^(chdb:.+|clickhouse://.+)$', ...secret }), Type.Null()], {
           default: null,
@@ -517,9 +517,11 @@ export type CoreConfig = Static<typeof coreConfig>;
 
 const MOST_LEDGER_THREADS = 4;
 
-/** Threads that encode blocks of the ledger. */
+/** Threads that encode blocks of the ledger. They take more CPU in all than the thread of the indexer alone, which two cores do not have. */
 export function ledgerThreads({ ledger: { threads } }: Pick<CoreConfig, 'ledger'>): number {
-  return threads === 'auto' ? Math.min(availableParallelism() - 1, MOST_LEDGER_THREADS) : threads;
+  if (threads !== 'auto') return threads;
+  const cores = availableParallelism();
+  return cores <= 2 ? 0 : Math.min(cores - 1, MOST_LEDGER_THREADS);
 }
 
 /** Processes that serve the API listeners. */
