@@ -104,6 +104,11 @@ export class Source {
     return this.bytes.subarray(this.at - count, this.at);
   }
 
+  skip(count: number): void {
+    if (this.at + count > this.bytes.length) throw new RangeError('the encoded block ends early');
+    this.at += count;
+  }
+
   sized(): Buffer {
     return this.take(this.number());
   }

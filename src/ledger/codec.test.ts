@@ -8,7 +8,8 @@ import { scanBlockAnswer } from '../solana/decode/scan-block.ts';
 import { decodePart, encodePart, ReadTables, Tables } from './codec.ts';
 import { createTrainer, type Dictionary, emptyDictionary, readDictionary, writeDictionary } from './dictionary.ts';
 import { PARTS } from './frame.ts';
-import { payloadOf } from './payload.ts';
+import { PayloadReader, payloadOf } from './payload.ts';
+import { decodedBlock, elementsOf } from './reader.ts';
 import { rowsOf } from './rows.ts';
 
 const signatures = () => ({ bytes: Buffer.alloc(64), stride: 64, at: 0 });
@@ -165,6 +166,32 @@ describe('the text of a block comes back byte by byte', () => {
     const dictionary = emptyDictionary();
     const { flags } = await payloadOf(block, block.answer!.text(), dictionary, rowsOf(block));
     assert.equal(flags, PARTS);
+  });
+
+  test('each transaction of recorded blocks is read alone as it is in its block', {
+    skip: skipWithoutFixtures,
+  }, async () => {
+    let count = 0;
+    // The follower asks for base64.
+    for (const text of blocks().filter((each) => each.includes('"base64"]'))) {
+      const { parentSlot } = JSON.parse(text.toString()) as { parentSlot: number };
+      const block = decodedBlock(parentSlot + 1, text);
+      const first = await payloadOf(block, text, emptyDictionary(), null);
+      const trainer = createTrainer(emptyDictionary());
+      trainer.saw(emptyDictionary(), first.seen!);
+      for (const dictionary of [emptyDictionary(), readDictionary(writeDictionary(trainer.make(1_000_000)))]) {
+        const { bytes } = await payloadOf(block, text, dictionary, null);
+        const read = async (at: number, length: number) => Buffer.from(bytes).subarray(at, at + length);
+        const payload = (await PayloadReader.open(read, async () => dictionary))!;
+        const texts = elementsOf(text);
+        assert.equal(payload.count, texts.length);
+        for (const [index, whole] of texts.entries()) {
+          assert.equal((await payload.transaction(index))!.text.toString(), whole.toString(), `${index}`);
+          count += 1;
+        }
+      }
+    }
+    assert.ok(count > 400, `${count}`);
   });
 
   test('any bytes', () => {

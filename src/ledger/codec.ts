@@ -733,11 +733,13 @@ export interface Wanted {
   readonly signatureAt: number;
   /** Set when it is found: where its bytes begin in the text. */
   wireAt: number;
+  /** Set: with what each transaction of the part begins, as far as its first value. */
+  head: Buffer;
 }
 
 /**
  * Throws RangeError when the bytes are not of `encodePart`. The text is in `out`, which may be one that was used before. With `wanted` it
- * may end with the bytes of a transaction behind that one.
+ * begins somewhere before that transaction, and ends with the bytes of one behind it, or with the part; without them when it is not found.
  */
 export function decodePart(
   bytes: Buffer,
@@ -754,28 +756,33 @@ export function decodePart(
   let used = 0;
   const columnOf: (Source | undefined)[] = [];
   out.length = 0;
-  out.room(Math.min(length, bytes.length * 64));
+  if (wanted === null) out.room(Math.min(length, bytes.length * 64));
   const decoding: Decoding = { column: ids, ids, out, context: new Context(), tables, signatures };
   while (!sequence.isAtEnd) {
     const id = sequence.number();
     const token = tables.tokens[id];
     if (token === undefined) throw new RangeError('a token is missing');
     const column = columnOf[id] ?? columns[used++];
+    if (wanted !== null && used === 1 && columnOf[id] === undefined) wanted.head = token.run;
     columnOf[id] = column;
     if (column === undefined) throw new RangeError('a column is missing');
+    decoding.column = column;
+    // Nobody wants the text of a transaction that ends before the wanted one begins.
+    if (wanted !== null && signatures.at < wanted.signatureAt) {
+      passValue(token.kind, decoding);
+      continue;
+    }
     out.put(token.run);
     if (wanted !== null && token.kind === WIRE) {
       if (wanted.wireAt >= 0) return out.used;
       const wireAt = out.length;
-      decoding.column = column;
       decodeValue(WIRE, decoding);
       if (signatures.at > wanted.signatureAt) wanted.wireAt = wireAt;
       continue;
     }
-    decoding.column = column;
     decodeValue(token.kind, decoding);
   }
-  if (out.length !== length) throw new RangeError('the text has another length');
+  if (wanted === null && out.length !== length) throw new RangeError('the text has another length');
   return out.used;
 }
 
@@ -815,10 +822,7 @@ function decodeValue(kind: number, { column, ids, out, context, tables, signatur
       out.latin1(`[${column.sized().join(',')}]`);
       break;
     case INTEGERS: {
-      const list: number[] = new Array(column.room(column.number())).fill(0);
-      const expected = context.expectedList(list.length);
-      for (let index = 0; index < list.length; index++)
-        list[index] = unzigzag(column.number()) + (expected[index] ?? 0);
+      const list = readIntegers(column, context);
       context.sawList(list);
       out.latin1(`[${list.join(',')}]`);
       break;
@@ -852,6 +856,13 @@ function decodeValue(kind: number, { column, ids, out, context, tables, signatur
     default:
       throw new RangeError('a kind of value is unknown');
   }
+}
+
+function readIntegers(column: Source, context: Context): number[] {
+  const list: number[] = new Array(column.room(column.number())).fill(0);
+  const expected = context.expectedList(list.length);
+  for (let index = 0; index < list.length; index++) list[index] = unzigzag(column.number()) + (expected[index] ?? 0);
+  return list;
 }
 
 function decodeLine(column: Source, out: Sink, context: Context, tables: ReadTables): void {
@@ -906,6 +917,104 @@ function decodeLine(column: Source, out: Sink, context: Context, tables: ReadTab
   }
 }
 
+/** Passes over a value. The context sees it, because later values are compared with it. */
+function passValue(kind: number, { column, ids, context, signatures }: Decoding): void {
+  switch (kind) {
+    case END:
+    case UI_TEXT:
+      break;
+    case INTEGER:
+      context.sawInteger(column.number());
+      break;
+    case KEY:
+      column.pass();
+      break;
+    case BASE58:
+    case BASE64:
+    case BYTES:
+      column.skip(column.number());
+      break;
+    case TEXT:
+      passLine(column, context);
+      break;
+    case INTEGERS:
+      context.sawList(readIntegers(column, context));
+      break;
+    case DIGITS:
+      context.sawDigits(String(column.number()));
+      break;
+    case LITERAL:
+      while (column.byte() !== TEXT_END);
+      break;
+    case AMOUNT:
+      column.byte();
+      column.pass();
+      break;
+    case WIRE:
+      passWire(column, ids, context, signatures);
+      break;
+    default:
+      throw new RangeError('a kind of value is unknown');
+  }
+}
+
+function passLine(column: Source, context: Context): void {
+  const how = column.byte();
+  const { programs } = context;
+  switch (how) {
+    case WORDS:
+      passWords(column);
+      break;
+    case LINE:
+      column.pass();
+      break;
+    case INVOKE_FIRST:
+    case INVOKE:
+      if (how === INVOKE_FIRST) programs.length = 0;
+      programs.push(column.number());
+      break;
+    case SUCCESS:
+      programs.pop();
+      break;
+    case FAILED:
+      passWords(column);
+      programs.pop();
+      break;
+    case CONSUMED: {
+      const consumed = column.number();
+      context.sawUnits(consumed, unzigzag(column.number()) + context.expectedUnits);
+      break;
+    }
+    case PROGRAM_DATA:
+      for (let left = column.room(column.number()); left > 0; left--) column.skip(column.number());
+      break;
+    case PROGRAM_RETURN:
+      column.pass();
+      column.skip(column.number());
+      break;
+    case TAIL:
+      passWords(column);
+      column.skip(column.number());
+      break;
+    default:
+      throw new RangeError('a kind of line is unknown');
+  }
+}
+
+function passWords(column: Source): void {
+  for (let byte = column.byte(); byte !== TEXT_END; byte = column.byte()) if (byte === TEXT_KEY) column.pass();
+}
+
+function passWire(column: Source, ids: Source, context: Context, signatures: Signatures): void {
+  readWire(column, ids, context, {
+    bytes: (_, count) => column.skip(count),
+    signature: () => {
+      signatures.at += signatures.stride;
+    },
+    key: () => undefined,
+  });
+}
+
 function topOf(programs: readonly number[]): number {
   const id = programs.at(-1);
   if (id === undefined) throw new RangeError('a program is missing');
@@ -925,35 +1034,64 @@ function decodeWords(column: Source, out: Sink, tables: ReadTables): void {
 }
 
 function wireOf(column: Source, ids: Source, context: Context, tables: ReadTables, signatures: Signatures): Buffer {
+  let wire = Buffer.alloc(0);
+  readWire(column, ids, context, {
+    begin(length) {
+      wire = Buffer.alloc(length);
+    },
+    bytes: (at, count) => void column.take(count).copy(wire, at),
+    signature(at) {
+      const from = signatures.at;
+      if (from + 64 > signatures.bytes.length) throw new RangeError('a signature is missing');
+      signatures.bytes.copy(wire, at, from, from + 64);
+      signatures.at += signatures.stride;
+    },
+    key: (at, id) => void tables.key(id).copy(wire, at),
+  });
+  return wire;
+}
+
+/** The pieces of a transaction in order, each with its place. */
+interface WirePieces {
+  begin?(length: number): void;
+  /** Of the column. */
+  bytes(at: number, count: number): void;
+  signature(at: number): void;
+  key(at: number, id: number): void;
+}
+
+function readWire(column: Source, ids: Source, context: Context, pieces: WirePieces): void {
   const length = column.number();
   const signatureAt = column.number() - 1;
   const count = column.room(column.number());
   const keyCount = column.number();
   if (length > MOST_WIRE_BYTES) throw new RangeError('a transaction is too long');
   if (signatureAt + 64 > length) throw new RangeError('a signature is behind the end');
-  const wire = Buffer.alloc(length);
+  pieces.begin?.(length);
   let at = 0;
+  const copy = (bytes: number) => {
+    pieces.bytes(at, bytes);
+    at += bytes;
+  };
   // The first signature comes before the message, or behind it from version 1 on.
   const fill = (to: number) => {
     if (to > length) throw new RangeError('a transaction is longer than it says');
     if (signatureAt >= at && signatureAt < to) {
-      at += column.take(signatureAt - at).copy(wire, at);
-      const from = signatures.at;
-      if (from + 64 > signatures.bytes.length) throw new RangeError('a signature is missing');
-      at += signatures.bytes.copy(wire, at, from, from + 64);
-      signatures.at += signatures.stride;
+      copy(signatureAt - at);
+      pieces.signature(at);
+      at += 64;
     }
-    if (to > at) at += column.take(to - at).copy(wire, at);
+    if (to > at) copy(to - at);
   };
   const keys: number[] = [];
   for (let index = 0; index < count; index++) {
     fill(at + column.number());
     const id = ids.number();
     keys.push(id);
-    at += tables.key(id).copy(wire, at);
+    pieces.key(at, id);
+    at += 32;
   }
   fill(length);
   const firstKey = keyCount % 2;
   context.sawWire(keys.slice(firstKey, firstKey + (keyCount - firstKey) / 2));
-  return wire;
 }

@@ -315,10 +315,10 @@ export class PayloadReader {
     if (keys === null || tables === null || packed === null || !isSigned(signatures, inPart * SIGNATURE_BYTES))
       return null;
     const read = new ReadTables(this.dictionary, keys, splitTables(tables).tokens);
-    const wanted = { signatureAt: inPart * SIGNATURE_BYTES, wireAt: -1 };
+    const wanted = { signatureAt: inPart * SIGNATURE_BYTES, wireAt: -1, head: Buffer.alloc(0) };
     const decode = (only: Wanted | null) =>
       decodePart(packed, read, { bytes: signatures, stride: SIGNATURE_BYTES, at: 0 }, new Sink(0), only);
-    const text = elementAt(decode(wanted), wanted.wireAt) ?? elementOf(decode(null), count, inPart);
+    const text = elementAt(decode(wanted), wanted) ?? elementOf(decode(null), count, inPart);
     if (text === null) return null;
     return {
       text,
@@ -357,9 +357,10 @@ const LIST = Buffer.from('{"transactions":[');
 const LIST_END = Buffer.from(']}');
 
 /** The transaction whose bytes stand at a place of the text of a part, of which the end may be missing; null when it is not whole. */
-function elementAt(text: Buffer, wireAt: number): Buffer | null {
-  if (wireAt < 0) return null;
-  const from = text.lastIndexOf(text.subarray(0, text.indexOf(':') + 1), wireAt);
+function elementAt(text: Buffer, { wireAt, head }: Wanted): Buffer | null {
+  const name = head.subarray(0, head.indexOf(':') + 1);
+  if (wireAt < 0 || name.length === 0) return null;
+  const from = text.lastIndexOf(name, wireAt);
   if (from < 0) return null;
   const cursor = new JsonCursor(text);
   cursor.at = from;
