@@ -1,12 +1,20 @@
 import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import { createBudgets } from '../../src/budgets.ts';
+import { createLedgerMeter, createLedgerReader, openLedger } from '../../src/ledger/index.ts';
 import type { ChainBlock } from '../../src/ports/block.ts';
 import type { LedgerReader } from '../../src/ports/ledger.ts';
 import { createMetricsRegistry } from '../../src/runtime/metrics.ts';
+import { decodeBlock } from '../../src/solana/decode/decode-block.ts';
+import { scanBlockAnswer } from '../../src/solana/decode/scan-block.ts';
+import { syntheticBlock } from '../../test/bench/samples/synthetic-block.ts';
 import { createManualClock } from '../../test/helpers/manual-clock.ts';
 import { createMemoryLog } from '../../test/helpers/memory-log.ts';
+import { until } from '../../test/helpers/until.ts';
 import { compileFilters } from './filters.ts';
 import { GrpcError } from './grpc-server.ts';
 import { type Batch, type Board, createHub, type Feed, type Reader } from './hub.ts';
@@ -24,7 +32,11 @@ const blockOf = (slot: number) =>
     keys: { size: 0, words: new Uint32Array(0) },
   }) as unknown as ChainBlock;
 
-function createBed(budgets = createBudgets(), ledger = { finalSlot: TOP, newest: TOP, branch: '' }) {
+function createBed(
+  budgets = createBudgets(),
+  ledger = { finalSlot: TOP, newest: TOP, branch: '' },
+  blocks: (() => LedgerReader) | null = null,
+) {
   const read: number[] = [];
   const kept = {
     get finalSlot() {
@@ -40,9 +52,10 @@ function createBed(budgets = createBudgets(), ledger = { finalSlot: TOP, newest:
       return { ...blockOf(slot), blockhash: ledger.branch };
     },
   };
+  const metrics = createMetricsRegistry();
   const hub = createHub({
-    ...{ metrics: createMetricsRegistry().scope('streams'), log: createMemoryLog() },
-    ...{ blocks: () => kept as unknown as LedgerReader, limits: { maxPendingBytes: 1_000_000 } },
+    ...{ metrics: metrics.scope('streams'), log: createMemoryLog() },
+    ...{ blocks: blocks ?? (() => kept as unknown as LedgerReader), limits: { maxPendingBytes: 1_000_000 } },
   });
   const empty = new Map<string, never>();
   const filters = compileFilters(
@@ -72,7 +85,7 @@ function createBed(budgets = createBudgets(), ledger = { finalSlot: TOP, newest:
     const leave = hub.join({ key: null, feed, from }, reader);
     return { leave, ended: () => ended };
   }
-  return { hub, read, replay, reader: (send: Reader['send']) => readerOf('one', { send }) };
+  return { hub, metrics, read, replay, reader: (send: Reader['send']) => readerOf('one', { send }) };
 }
 
 test('replays read in turns over the projects, however many one of them has', async () => {
@@ -258,3 +271,55 @@ test('blocks wait for a board in their order; a fork takes out what waits, and o
   for (let slot = 104; slot < 104 + 33; slot++) hub.released(blockOf(slot));
   assert.deepEqual([lagged, feeds.size], [['first'], 0]);
 });
+
+for (const finalSlot of [30, 25])
+  test(`a replay begins in the ledger of a process that stopped, final up to ${finalSlot} of 30, and goes on when this one writes`, async (t) => {
+    const dir = mkdtempSync(join(tmpdir(), 'parhelion-hub-'));
+    t.after(() => rmSync(dir, { recursive: true, force: true }));
+    const clock = createManualClock();
+    const log = createMemoryLog();
+    const openIt = () =>
+      openLedger({
+        ...{ dir, chain: 'main', retainHours: 24, retainBytes: 1_073_741_824, clock, log },
+        meter: createLedgerMeter(createMetricsRegistry().scope('ledger')),
+      });
+    const made = (slot: number) =>
+      decodeBlock(slot, scanBlockAnswer(syntheticBlock({ seed: slot, transactions: 2, slot }).body)!);
+    const before = await openIt();
+    for (let slot = 1; slot <= 30; slot += 1) await before.append(made(slot));
+    await before.finalize(finalSlot);
+    await before.close();
+    // Its last blocks that are not final may be on a fork by now.
+    await clock.advance(finalSlot === 30 ? 1_000 : 120_000);
+
+    let current: LedgerReader = createLedgerReader({ dir, chain: 'main', clock, log, damaged: () => assert.fail() });
+    await current.refresh();
+    const { hub, metrics, replay } = createBed(createBudgets(), undefined, () => current);
+    let goOn = (): void => undefined;
+    const held = new Promise<void>((resolve) => {
+      goOn = resolve;
+    });
+    let paid = 0;
+    const { leave, ended } = replay('one', 1, {
+      ready: () => (paid === 10 ? held : Promise.resolve()),
+      async payForBlock() {
+        paid += 1;
+      },
+    });
+    await until(() => paid === 10);
+    const writer = await openIt();
+    t.after(() => writer.close());
+    await writer.finalize(30);
+    current = writer;
+    const release = async (slot: number) => {
+      await writer.append(made(slot));
+      hub.released(await writer.block(slot).then((block) => block!));
+      await writer.finalize(slot);
+      hub.finalized(slot);
+    };
+    for (let slot = 31; slot <= 34; slot += 1) await release(slot);
+    goOn();
+    for (let slot = 35; slot <= 40; slot += 1) await release(slot);
+    await until(async () => (await metrics.text()).includes('parhelion_streams_groups 1'), 'the replay becomes live');
+    assert.deepEqual([ended(), leave('at-once'), paid >= 30], [null, null, true]);
+  });

@@ -44,11 +44,20 @@ export async function openKeptBlocks(run: Run): Promise<void> {
   await ledger.cut(-1, true);
 }
 
-/** While the chain catches up, the blocks behind the next one are here: the ledger encodes them on other threads. */
-export function prepareNext({ state: { ledger }, buffer }: Run, slot: number): void {
-  if (ledger === null) return;
-  let held = buffer.after(slot);
-  while (held !== null && ledger.prepare(held.block)) held = buffer.after(held.block.slot);
+/** Blocks behind the next one that are looked at, to begin with their encoding. */
+const MOST_AHEAD = 32;
+
+/**
+ * While the chain catches up, blocks that continue the next one wait in the buffer: the ledger encodes them on other threads. What does not
+ * continue it, as the blocks of a stream at the tip, is not appended for long.
+ */
+export function prepareNext({ state: { ledger }, buffer }: Run, next: ChainBlock): void {
+  let last = next;
+  for (let looked = 0; ledger !== null && looked < MOST_AHEAD; looked += 1) {
+    const block = buffer.after(last.slot)?.block;
+    if (block?.previousBlockhash !== last.blockhash || !ledger.prepare(block)) return;
+    last = block;
+  }
 }
 
 /** Before the commit of a block: what the ledger has above the cursor is of a commit that failed, or the block itself. */

@@ -134,7 +134,7 @@ async function release(run: Run, next: Held): Promise<boolean> {
     const startedAt = clock.monotonic();
     const isFinal = follow.commitment === 'finalized';
     const options = { store, chain, headers: follow.headers, floor, isFinal };
-    prepareNext(run, block.slot);
+    prepareNext(run, block);
     await keepReleased(run, block, seen);
     const commit = () => releaseBlock(options, block, seen, live, joining);
     await moveChain(run, commit, { to: block, adopt: () => released(run, block, startedAt) });

@@ -412,7 +412,7 @@ export const coreConfig = Type.Object(
         threads: Type.Union([Type.Integer({ minimum: 0, maximum: 64 }), Type.Literal('auto')], {
           default: 'auto',
           description:
-            'threads that encode blocks while the ledger catches up; 0 = in the thread of the indexer; auto = 0 up to two cores, else one less than cores, at most 4',
+            'threads of each chain that encode fetched blocks while the follower catches up, each with about 100 MB; 0 = the thread of the indexer does it; auto = 0 up to two cores, else one less than cores, at most 4',
         }),
         archive: Type.Union([Type.String({ pattern: '^(chdb:.+|clickhouse://.+)$', ...secret }), Type.Null()], {
           default: null,

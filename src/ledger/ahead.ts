@@ -1,6 +1,7 @@
 import type { Worker } from 'node:worker_threads';
 import { messageOf } from '../lib/coded-error.ts';
-import type { ChainBlock } from '../ports/block.ts';
+import type { BlockText, ChainBlock } from '../ports/block.ts';
+import type { ChainId } from '../ports/chain.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Log } from '../ports/log.ts';
 import { startThread } from '../runtime/start-thread.ts';
@@ -13,9 +14,9 @@ import { type BlockRows, type PackedRows, unpackRows } from './rows.ts';
  * there is one block at a time, and no thread.
  */
 export interface Ahead {
-  /** Whether the block is being encoded; false when it is small, or when there is enough to do. */
+  /** False when there is enough to do. A small block is passed over. */
   begin(block: ChainBlock, dictionary: Dictionary): boolean;
-  /** The block as it was encoded ahead; null when it was not, not with this dictionary, or when its thread failed. */
+  /** What was made of this very block; null when it was passed over, is of another dictionary, or when its thread failed. */
   take(block: ChainBlock, dictionary: Dictionary): Promise<Encoded | null>;
   close(): Promise<void>;
 }
@@ -41,10 +42,16 @@ export interface EncodeAnswer {
   readonly dictionary: number;
 }
 
+export interface EncodeFailure {
+  readonly slot: number;
+  readonly error: string;
+}
+
 interface AheadOptions {
   /** Most at once; 0: none. */
   readonly threads: number;
   readonly hasIndex: boolean;
+  readonly chain: ChainId;
   readonly clock: Clock;
   readonly log: Log;
   /** For tests that let a thread fail. */
@@ -52,13 +59,15 @@ interface AheadOptions {
 }
 
 /** Smaller blocks take less time than their way to a thread and back. */
-const LEAST_TEXT_BYTES = 262_144;
+const LEAST_TRANSACTIONS = 48;
 const PER_THREAD = 2;
 /** Threads without work end. */
 const IDLE_MS = 30_000;
 
 interface Job {
   readonly slot: number;
+  /** Another node may send the same block with another text. */
+  readonly answer: BlockText;
   /** CRC-32 of the dictionary. */
   readonly dictionary: number;
   readonly encoded: Promise<Encoded | null>;
@@ -72,7 +81,7 @@ interface Encoder {
   readonly waiting: ((answer: EncodeAnswer | null) => void)[];
 }
 
-export function createAhead({ threads, hasIndex, clock, log, ...given }: AheadOptions): Ahead {
+export function createAhead({ threads, hasIndex, chain, clock, log, ...given }: AheadOptions): Ahead {
   const entry = new URL(import.meta.url.endsWith('.ts') ? './encode-thread.ts' : './encode-thread.js', import.meta.url);
   /** By blockhash. */
   const jobs = new Map<string, Job>();
@@ -80,24 +89,27 @@ export function createAhead({ threads, hasIndex, clock, log, ...given }: AheadOp
   let cancelIdle: (() => void) | null = null;
   let isOff = threads === 0;
 
+  function turnOff(reason: string): void {
+    isOff = true;
+    const text = 'a thread that encodes blocks of the ledger failed: blocks are encoded one by one from now on';
+    log.error({ chain, reason }, text);
+  }
+
+  /** Throws where the system has no thread left. */
   function start(): Encoder {
     const worker = given.start?.() ?? startThread(entry, null);
     const encoder: Encoder = { worker, dictionary: -1, waiting: [] };
     const failed = (reason: string) => {
       if (!encoders.includes(encoder)) return;
-      isOff = true;
       encoders = encoders.filter((each) => each !== encoder);
       for (const answer of encoder.waiting.splice(0)) answer(null);
-      log.error(
-        { reason },
-        'a thread that encodes blocks of the ledger failed: blocks are encoded one by one from now on',
-      );
+      turnOff(reason);
     };
-    worker.on('message', (answer: EncodeAnswer | { readonly error: string }) => {
+    worker.on('message', (answer: EncodeAnswer | EncodeFailure) => {
       const next = encoder.waiting.shift();
       // A thread without work does not keep the process.
       if (encoder.waiting.length === 0) worker.unref();
-      if ('error' in answer) log.warn({ reason: answer.error }, 'a block of the ledger could not be encoded ahead');
+      if ('error' in answer) log.warn({ chain, ...answer }, 'a block of the ledger could not be encoded ahead');
       next?.('error' in answer ? null : answer);
     });
     worker.on('error', (error) => failed(messageOf(error)));
@@ -129,21 +141,25 @@ export function createAhead({ threads, hasIndex, clock, log, ...given }: AheadOp
   }
 
   return {
-    begin({ slot, blockhash, answer }, dictionary) {
-      if (isOff || answer === undefined) return false;
-      if (jobs.has(blockhash)) return true;
+    begin({ slot, blockhash, answer, transactions }, dictionary) {
+      if (isOff) return false;
+      if (answer === undefined || transactions.length < LEAST_TRANSACTIONS || jobs.has(blockhash)) return true;
       if (jobs.size >= threads * PER_THREAD) return false;
-      const given = answer.text();
-      if (given.length < LEAST_TEXT_BYTES) return false;
-      const encoder = next();
-      const text = new Uint8Array(given);
+      let encoder: Encoder;
+      try {
+        encoder = next();
+      } catch (error) {
+        turnOff(messageOf(error));
+        return false;
+      }
+      const text = new Uint8Array(answer.text());
       const bytes = encoder.dictionary === dictionary.crc ? null : dictionaryBytes(dictionary);
       encoder.dictionary = dictionary.crc;
       const encoded = new Promise<EncodeAnswer | null>((resolve) => encoder.waiting.push(resolve));
       encoder.worker.ref();
       encoder.worker.postMessage({ slot, text, hasIndex, dictionary: bytes } satisfies EncodeRequest, [text.buffer]);
       jobs.set(blockhash, {
-        ...{ slot, dictionary: dictionary.crc },
+        ...{ slot, answer, dictionary: dictionary.crc },
         encoded: encoded.then((made) => {
           if (made === null || made.dictionary !== dictionary.crc) return null;
           return { payload: made.payload, rows: made.rows === null ? null : unpackRows(made.rows) };
@@ -152,11 +168,11 @@ export function createAhead({ threads, hasIndex, clock, log, ...given }: AheadOp
       endWhenIdle();
       return true;
     },
-    async take({ slot, blockhash }, dictionary) {
+    async take({ slot, blockhash, answer }, dictionary) {
       const job = jobs.get(blockhash);
       // What is below it was left by a fork, or has been written.
       for (const [hash, each] of jobs) if (each.slot <= slot) jobs.delete(hash);
-      return job?.dictionary === dictionary.crc ? await job.encoded : null;
+      return job?.answer === answer && job?.dictionary === dictionary.crc ? await job.encoded : null;
     },
     async close() {
       isOff = true;

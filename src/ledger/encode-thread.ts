@@ -1,6 +1,6 @@
 import { parentPort } from 'node:worker_threads';
 import { messageOf } from '../lib/coded-error.ts';
-import type { EncodeAnswer, EncodeRequest } from './ahead.ts';
+import type { EncodeAnswer, EncodeFailure, EncodeRequest } from './ahead.ts';
 import { emptyDictionary, readDictionary, type Seen } from './dictionary.ts';
 import { payloadOf } from './payload.ts';
 import { decodedBlock } from './reader.ts';
@@ -14,7 +14,9 @@ let last = Promise.resolve();
 
 port.on('message', (request: EncodeRequest) => {
   last = last.then(async () => {
-    const answer = await encode(request).catch((error: unknown) => ({ error: messageOf(error) }));
+    const answer = await encode(request).catch(
+      (error: unknown): EncodeFailure => ({ slot: request.slot, error: messageOf(error) }),
+    );
     port.postMessage(answer, 'error' in answer ? [] : [answer.payload.bytes.buffer as ArrayBuffer]);
   });
 });

@@ -84,15 +84,14 @@ export function createOpenFiles(clock: Clock): OpenFiles {
       file.users += 1;
       try {
         return await work(await file.handle);
+      } catch (error) {
+        // It may be of a file that is no more, as on storage that hosts share: the next user opens the path again.
+        if (files.get(path) === file) files.delete(path);
+        throw error;
       } finally {
         file.users -= 1;
         file.usedAt = clock.monotonic();
-        // A file that could not be opened is tried again.
-        const isOpen = await file.handle.then(
-          () => true,
-          () => false,
-        );
-        if (file.users === 0 && (!isOpen || files.get(path) !== file)) await end(file);
+        if (file.users === 0 && files.get(path) !== file) await end(file);
         const oldest = files.size > MOST_OPEN ? [...files.values()].find(({ users }) => users === 0) : undefined;
         if (oldest !== undefined) await end(oldest);
         closeLater();

@@ -48,7 +48,7 @@ export { createLedgerReader } from './reader.ts';
 export interface Ledger extends LedgerReader {
   /** The block is on disk when this resolves. One that is known already is not written again. Errors: LEDGER_IO, LEDGER_FULL. */
   append(block: ChainBlock): Promise<void>;
-  /** Begins to encode a block that is appended later, after others; false when it takes no more. */
+  /** Begins to encode a block that is appended later, after others. False when it takes no more for now. */
   prepare(block: ChainBlock): boolean;
   /** Blocks above the slot are void. Final ones stay unless `evenFinal`. Errors: as `append`. */
   cut(slot: number, evenFinal?: boolean): Promise<void>;
@@ -124,7 +124,7 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
     refresh: () => Promise.resolve(),
   });
   const { newest, stored, index } = reader;
-  const ahead = createAhead({ threads: options.threads ?? 0, hasIndex, clock, log });
+  const ahead = createAhead({ threads: options.threads ?? 0, hasIndex, chain, clock, log });
 
   /** Where the next frame goes. Errors: those of the file system. */
   async function writable(): Promise<{ readonly segment: Segment; readonly handle: FileHandle }> {

@@ -152,10 +152,14 @@ describe('blocks of the ledger', () => {
     const plan = blocks.map((each, at) => ({
       each,
       isCut: draw.below(10) === 0,
-      // Some are of a fork that does not come.
-      later: [2, 1, 3].flatMap((by) =>
-        draw.below(4) === 0 ? [large(each.slot + by)] : blocks.slice(at + by, at + by + 1),
-      ),
+      // Some are of a fork that does not come, some come from another node that writes them in another way.
+      later: [2, 1, 3].flatMap((by) => {
+        const [one] = blocks.slice(at + by, at + by + 1);
+        if (one === undefined || draw.below(4) === 0) return [large(each.slot + by)];
+        if (draw.below(4) > 0) return [one];
+        const text = Buffer.from(JSON.stringify(JSON.parse(one.answer!.text().toString()), null, 1));
+        return [{ ...one, answer: { isVerbatim: false, text: () => text } }];
+      }),
     }));
     let ahead = 0;
     const written: string[][] = [];
@@ -177,12 +181,12 @@ describe('blocks of the ledger', () => {
     assert.ok(written[0]!.every((bytes, at) => bytes === written[1]![at]));
   });
 
-  test('a thread that ends is logged, and its blocks are encoded as others are', async () => {
+  test('a thread that ends, or cannot start, is logged, and its blocks are encoded as others are', async () => {
     const log = createMemoryLog();
     const { body } = syntheticBlock({ seed: 1, transactions: 160, slot: 7 });
     const large = decodeBlock(7, scanBlockAnswer(body)!);
     const start = () => new Worker('process.exit(3)', { eval: true });
-    const ahead = createAhead({ threads: 1, hasIndex: true, clock: createManualClock(), log, start });
+    const ahead = createAhead({ threads: 1, hasIndex: true, chain: 'main', clock: createManualClock(), log, start });
     assert.equal(ahead.begin(large, emptyDictionary()), true);
     assert.equal(await ahead.take(large, emptyDictionary()), null);
     assert.equal(ahead.begin(large, emptyDictionary()), false);
@@ -191,6 +195,21 @@ describe('blocks of the ledger', () => {
       [['error', 'exit code 3']],
     );
     await ahead.close();
+    const none = () => {
+      throw new Error('no thread is left');
+    };
+    const without = createAhead({
+      threads: 1,
+      hasIndex: true,
+      chain: 'main',
+      clock: createManualClock(),
+      log,
+      start: none,
+    });
+    assert.equal(without.begin(large, emptyDictionary()), false);
+    assert.equal(await without.take(large, emptyDictionary()), null);
+    assert.equal(log.lines.at(-1)!.fields['reason'], 'no thread is left');
+    await without.close();
   });
 
   test('written once: the same block again changes nothing', async (t) => {

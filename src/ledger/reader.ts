@@ -289,11 +289,6 @@ export function createSegmentReader({ chain, clock, log, damaged, refresh, ...pa
     },
   });
 
-  /** A final block that is known stays what it is: for it nothing has to be read again. Errors: LEDGER_IO. */
-  const see = async (slot: number): Promise<void> => {
-    if (slot > finalSlot() || find(slot) === null) await refresh();
-  };
-
   function states(from: number, to: number) {
     const blocks: number[] = [];
     const unknown: number[] = [];
@@ -311,21 +306,21 @@ export function createSegmentReader({ chain, clock, log, damaged, refresh, ...pa
     },
     ...{ newest, firstOfRun, state, states, refresh, stored, index, closeFiles: files.close },
     async header(slot) {
-      await see(slot);
+      await refresh();
       return (await stored(slot, false))?.frame.header ?? null;
     },
     async text(slot) {
-      await see(slot);
+      await refresh();
       const found = await readText(slot);
       return found === null || (found.frame.flags & VERBATIM) === 0 ? null : found.text;
     },
     async block(slot) {
-      await see(slot);
+      await refresh();
       const found = await readText(slot);
       return found === null ? null : decodedBlock(slot, found.text);
     },
     async part(slot, signatures) {
-      await see(slot);
+      await refresh();
       const found = await readText(slot);
       if (found === null) return null;
       const wanted = new Set(signatures);
@@ -345,8 +340,8 @@ export function createSegmentReader({ chain, clock, log, damaged, refresh, ...pa
       return await index.page(query);
     },
     async transaction(place) {
+      await refresh();
       const { slot } = place;
-      await see(slot);
       const found = await pieces(slot, async (payload, { header }) => {
         if (place.index < 0 || place.index >= payload.count) return NO_SUCH;
         const text = await payload.transaction(place.index);

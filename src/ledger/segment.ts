@@ -1,4 +1,4 @@
-import { type FileHandle, open, stat } from 'node:fs/promises';
+import { type FileHandle, open } from 'node:fs/promises';
 import { decode32 } from '../lib/base58.ts';
 import { type Dictionary, readDictionary } from './dictionary.ts';
 import {
@@ -159,10 +159,11 @@ export async function loadSegment(number: number, path: string): Promise<Segment
 
 /** A segment with the frames that another process has added since. The given one stays as it is. Errors: as `loadSegment`. */
 export async function updateSegment(known: Segment): Promise<Segment> {
-  if ((await stat(known.path)).size === known.bytes) return known;
+  // On storage that hosts share, only who opens a file sees at once what another one wrote.
   const file = await open(known.path, 'r');
   try {
     const { size } = await file.stat();
+    if (size === known.bytes) return known;
     if (size < known.bytes) return await loadSegment(known.number, known.path);
     const { slots, parents, places, hashes } = known;
     const lists = { slots: [...slots], parents: [...parents], places: [...places], hashes: [...hashes] };
