@@ -1,21 +1,23 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { decode32, encode32 } from '../../src/lib/base58.ts';
+import { equalBytes } from '../../src/lib/equal-bytes.ts';
 import { isPlainObject } from '../../src/lib/json.ts';
 import { RpcError } from '../../src/plugin/plugin.ts';
 import type { AssetsBy, CompressedAsset } from '../../src/ports/compressed-assets.ts';
-import { CORE_KEY } from '../../src/solana/accounts/core.ts';
+import { CORE_KEY, decodeCoreCollection } from '../../src/solana/accounts/core.ts';
 import { decodeEdition, decodeMetadata } from '../../src/solana/accounts/metaplex.ts';
 import { decodeTokenAccount } from '../../src/solana/accounts/token.ts';
 import {
   CORE_PROGRAM,
   editionAddress,
+  isOnCurve,
   METADATA_PROGRAM,
   SYSTEM_PROGRAM,
   TOKEN_2022_PROGRAM,
   WRAPPED_SOL_MINT,
 } from '../../src/solana/addresses.ts';
 import type { Asset, MintAccounts } from '../../src/solana/assets/asset.ts';
-import { storedMetadata } from '../../src/solana/concurrent/leaf-metadata.ts';
+import { type LeafMetadata, storedMetadata } from '../../src/solana/concurrent/leaf-metadata.ts';
 import { BUBBLEGUM } from '../../src/solana/concurrent/tree.ts';
 import type { DasConfig } from './config.ts';
 import type { KeptAsset, KeptView } from './indexing/kept.ts';
@@ -134,12 +136,22 @@ interface Filter {
   readonly bytes: readonly Uint8Array[];
 }
 
+/** The same of all compressed assets, by their metadata alone. */
+interface LeafFilter {
+  readonly holds: (metadata: LeafMetadata) => boolean;
+  readonly bytes: Uint8Array;
+}
+
 /** What a list is of, before it is read. */
 interface Wanted {
   readonly kind: Kind;
   /** Null: all. */
   readonly filter: Filter | null;
   readonly isBurnt: boolean;
+  /** Assets that only claim to be in a collection are shown, and in its list. */
+  readonly isClaimShown: boolean;
+  /** `requireFullIndex`: the list has all there is, or is refused. */
+  readonly isFull: boolean;
   /** What the page needs in the order of the ids: what stands behind it is not read. */
   readonly part: ListedPart;
   readonly view: KeptView | null;
@@ -158,7 +170,11 @@ async function listOf(
   const isCounted = flags['showGrandTotal'] === true;
   const part = isCounted || sort.field !== 'id' ? WHOLE : partOfPage(paging, sort.isDescending);
   const view = filter === null ? await viewOf(parts, options) : null;
-  const wanted: Wanted = { kind, filter, isBurnt: question.member('burnt') === true, part, view };
+  const wanted: Wanted = {
+    ...{ kind, filter, isBurnt: question.member('burnt') === true, part, view },
+    isClaimShown: flags['showUnverifiedCollections'] === true,
+    isFull: flags['requireFullIndex'] === true,
+  };
   const { found: listed, slot } = await findBase(base, wanted, question, parts);
   const order = sort.field === 'id' || listed.length < 2 ? null : await slotsOf(listed, sort.field, parts);
   const keyed = listed.map((item) => {
@@ -353,51 +369,16 @@ interface FoundList {
 
 /** What is in the list, as far as the page needs it: assets with accounts, and compressed ones, each in no order. */
 async function findBase(base: Base, wanted: Wanted, question: Question, parts: ListParts): Promise<FoundList> {
-  if ('owner' in base) return ofOwner(base.owner, wanted, question, parts);
-  const hidden = question.options['showUnverifiedCollections'] === true ? 0 : FLAG.unverified;
-  const isFull = question.options['requireFullIndex'] === true;
-  if (isFull) await requirePrograms(base, parts);
-  if ('authority' in base) {
-    const rows = await ofIndex('authority', base.authority, wanted, 0, parts);
-    return rows ?? { found: await listedOf(await ofAuthority(base.authority, parts), wanted, parts), slot: 0 };
-  }
-  if ('group' in base) {
-    const rows = await ofIndex('collection', base.group, wanted, hidden, parts);
-    const inGroup: Filter = {
-      holds: ({ grouping }) =>
-        grouping.some((one) => one.group_value === base.group && (hidden === 0 || one.verified !== false)),
-      bytes: [decode32(base.group) as Uint8Array],
-    };
-    const leaves = (needs: LeavesNeeded) =>
-      leavesOf('all', needs, parts, { ...wanted, filter: both(wanted.filter, inGroup) });
-    if (rows !== null) return joined(rows, await leaves(isFull ? 'complete' : 'some'));
-    if (wanted.kind === 'compressed') return await leaves(isFull ? 'complete' : 'all');
-    const core = await ofGroup(base.group, parts, async () => {
-      const whole = { ...wanted, kind: 'compressed', filter: inGroup, isBurnt: false, part: WHOLE } as const;
-      return (await leavesOf('all', 'some', parts, whole)).found.length;
-    });
-    const found = { found: await listedOf(core.assets, wanted, parts), slot: 0 };
-    return core.hasLeaves ? joined(found, await leaves('some')) : found;
-  }
-  if ('creator' in base) {
-    const rows = await ofIndex('creator', base.creator, wanted, base.isVerified ? FLAG.unverified : 0, parts);
-    if (rows === null && wanted.kind !== 'compressed')
-      throw new IncompleteList(
-        `the creator ${base.creator} is not followed (das.follow.creators): without an index no list of a creator is complete`,
-      );
-    const needs = isFull ? 'complete' : rows === null ? 'all' : 'some';
-    const leaves = await leavesOf('all', needs, parts, {
-      ...wanted,
-      filter: both(wanted.filter, {
-        holds: ({ creators }) =>
-          creators.some((one) => one.address === base.creator && (!base.isVerified || one.verified)),
-        bytes: [decode32(base.creator) as Uint8Array],
-      }),
-    });
-    return joined(rows ?? NO_LEAVES, leaves);
-  }
-  if ('tree' in base) return leavesOf({ tree: decode32(base.tree) as Uint8Array }, 'complete', parts, wanted);
-  return leavesOf('all', isFull ? 'complete' : 'all', parts, wanted);
+  const { kind, isFull } = wanted;
+  if (isFull && kind !== 'compressed') await requireAccounts(base, wanted, parts);
+  // Compressed assets that are listed with others count as far as trees are followed.
+  const needs = isFull ? 'complete' : kind === 'compressed' ? 'all' : 'some';
+  if ('owner' in base) return await ofOwner(base.owner, wanted, question, parts);
+  if ('authority' in base) return await ofAuthority(base.authority, wanted, parts);
+  if ('group' in base) return await ofGroup(base.group, needs, wanted, parts);
+  if ('creator' in base) return await ofCreator(base, needs, wanted, parts);
+  if ('tree' in base) return await leavesOf({ tree: decode32(base.tree) as Uint8Array }, 'complete', parts, wanted);
+  return await leavesOf('all', needs, parts, wanted);
 }
 
 /** Programs that a list needs whole: of what is followed by name, their accounts are not all found. */
@@ -409,19 +390,18 @@ const WHOLE_PROGRAMS: Readonly<Record<string, readonly string[]>> = {
   group: [METADATA_PROGRAM],
 };
 
-async function requirePrograms(base: Base, { index, source }: ListParts): Promise<void> {
+/** For `requireFullIndex`: refuses a list for which assets with accounts are looked for where not all of them are found. */
+async function requireAccounts(base: Base, wanted: Wanted, { index, source, config }: ListParts): Promise<void> {
+  if ('owner' in base && wanted.kind !== 'fungible' && !config.listCore)
+    throw new IncompleteList('requireFullIndex: lists of an owner need das.listCore');
   const [kind, programs] = Object.entries(WHOLE_PROGRAMS).find(([name]) => name in base) ?? ['', []];
-  // Core assets have their collection at a fixed place.
-  if ('group' in base && (await source.accounts([base.group])).get(base.group)?.owner === CORE_PROGRAM) return;
+  // Core assets have their collection at a fixed place; all others can only claim to be in it.
+  const isCore = async (key: string) => (await source.accounts([key])).get(key)?.owner === CORE_PROGRAM;
+  if ('group' in base && !wanted.isClaimShown && (await isCore(base.group))) return;
   for (const program of programs)
     if ((await index?.stateOf('program', program)) !== 'ready')
       throw new IncompleteList(`requireFullIndex: lists by ${kind} need ${program} in das.follow.programs`);
 }
-
-const both = (one: Filter | null, other: Filter): Filter =>
-  one === null
-    ? other
-    : { holds: (asset) => one.holds(asset) && other.holds(asset), bytes: [...one.bytes, ...other.bytes] };
 
 const joined = (one: FoundList, other: FoundList): FoundList => ({
   found: [...one.found, ...other.found],
@@ -441,47 +421,69 @@ type LeavesNeeded = 'some' | 'all' | 'complete';
 async function leavesOf(
   by: AssetsBy,
   needs: LeavesNeeded,
-  { compressed, config }: ListParts,
-  { kind, filter, isBurnt, part }: Wanted,
+  parts: ListParts,
+  wanted: Pick<Wanted, 'kind' | 'filter' | 'isBurnt' | 'part'>,
+  of: LeafFilter | null = null,
 ): Promise<FoundList> {
-  if (kind === 'fungible' || kind === 'regular') return NO_LEAVES;
-  const longest = config.maxTokenAccounts;
-  const most = part.most ?? longest + 1;
-  if (part.most !== null && most > longest) throw tooMany(longest);
+  if (!mayHaveLeaves(wanted.kind)) return NOTHING;
+  const longest = parts.config.maxTokenAccounts;
+  if ((wanted.part.most ?? 0) > longest) throw tooMany(longest);
   const found: UnreadLeaf[] = [];
+  let oldest = 0;
+  for await (const { leaves, slot } of readLeaves(by, needs, parts, wanted, of)) {
+    oldest = oldestSlot(oldest, slot);
+    for (const asset of leaves) found.push({ kind: 'unread', id: encode32(asset.id), asset, slot });
+    if (found.length > longest) throw tooMany(longest);
+  }
+  return { found, slot: oldest };
+}
+
+const mayHaveLeaves = (kind: Kind): boolean => kind !== 'fungible' && kind !== 'regular';
+
+/** The same, one part after the other. */
+async function* readLeaves(
+  by: AssetsBy,
+  needs: LeavesNeeded,
+  { compressed, config }: ListParts,
+  { filter, isBurnt, part }: Pick<Wanted, 'filter' | 'isBurnt' | 'part'>,
+  of: LeafFilter | null,
+): AsyncGenerator<{ readonly leaves: readonly CompressedAsset[]; readonly slot: number }> {
+  const isAll = filter === null && of === null;
+  const bytes = [...(filter?.bytes ?? []), ...(of === null ? [] : [of.bytes])];
   let { above, below } = part;
-  let [oldest, size] = [0, 0];
-  for (;;) {
-    const lacking = most - found.length;
-    size = filter === null ? lacking : Math.min(LEAVES_PER_READ, Math.max(LEAST_READ, lacking, size * 2));
+  let lacking = part.most ?? config.maxTokenAccounts + 1;
+  for (let size = 0; lacking > 0; ) {
+    size = isAll ? lacking : Math.min(LEAVES_PER_READ, Math.max(LEAST_READ, lacking, size * 2));
     const bounds = { above, below, most: size, isDescending: part.isDescending };
-    const answer = (await compressed?.list(by, { ...bounds, isBurnt, bytes: filter?.bytes ?? [] })) ?? null;
+    const answer = (await compressed?.list(by, { ...bounds, isBurnt, bytes })) ?? null;
     if (answer !== null && 'withheld' in answer) throw unavailable(answer.withheld);
     if ((needs === 'all' && answer?.followsAll !== true) || (needs === 'complete' && answer?.isComplete !== true))
       throw new IncompleteList('not all trees of compressed assets that the list could be of are followed');
-    if (answer === null) return NO_LEAVES;
+    if (answer === null) return;
     const { assets, slot } = answer;
-    oldest = oldestSlot(oldest, slot);
+    const leaves: CompressedAsset[] = [];
     for (const [at, asset] of assets.entries()) {
       if (at % LEAVES_PER_TURN === LEAVES_PER_TURN - 1) await nextTurn();
       if ('withheld' in asset) throw unavailable(asset.withheld);
-      if (filter === null || isInList(asset, slot, filter))
-        found.push({ kind: 'unread', id: encode32(asset.id), asset, slot });
-      if (found.length > longest) throw tooMany(longest);
-      if (found.length === most) return { found, slot: oldest };
+      if (isAll || isInList(asset, slot, filter, of)) leaves.push(asset);
+      if (leaves.length === lacking) break;
     }
+    yield { leaves, slot };
+    lacking -= leaves.length;
     const last = assets.at(-1);
-    if (assets.length < size || last === undefined || 'withheld' in last) return { found, slot: oldest };
+    if (assets.length < size || last === undefined || 'withheld' in last) return;
     if (part.isDescending) below = last.id;
     else above = last.id;
   }
 }
 
-function isInList(asset: CompressedAsset, slot: number, { holds }: Filter): boolean {
+function isInList(asset: CompressedAsset, slot: number, filter: Filter | null, of: LeafFilter | null): boolean {
   const metadata = storedMetadata(asset.metadata, asset.version);
   if (metadata === null) throw unfit();
+  if (of?.holds(metadata) === false) return false;
+  if (filter === null) return true;
   const shown = assetOf({ kind: 'leaf', id: '', asset, metadata, slot }, null, slot, FACTS);
-  return shown !== null && holds(shown);
+  return shown !== null && filter.holds(shown);
 }
 
 const LISTS_OF = {
@@ -503,7 +505,6 @@ async function ofIndex(
   const { index, config } = parts;
   const state = (await index?.stateOf(follow, key)) ?? null;
   if (index === null || state === null) return null;
-  if (kind === 'compressed') return NO_LEAVES;
   if (state === 'filling') {
     if (follow !== 'creator') return null;
     throw beingRead(follow, key);
@@ -526,7 +527,7 @@ async function ofIndex(
 const beingRead = (follow: string, key: string) =>
   unavailable(`the ${follow} ${key} is followed, and its assets are still being read`);
 
-const NO_LEAVES: FoundList = { found: [], slot: 0 };
+const NOTHING: FoundList = { found: [], slot: 0 };
 
 const unavailable = (why: string) => new RpcError('unavailable', { message: why, details: why });
 const unfit = () => unavailable('the metadata of a compressed asset does not fit its leaf');
@@ -542,7 +543,7 @@ async function nativeBalance(owner: string, { source, prices }: ListParts): Prom
 
 /** Tokens, NFTs and Core assets by their accounts, and the compressed assets of followed trees. */
 async function ofOwner(owner: string, wanted: Wanted, { options }: Question, parts: ListParts): Promise<FoundList> {
-  const { kind } = wanted;
+  const { kind, isFull } = wanted;
   const { source, config } = parts;
   const key = decode32(owner) as Uint8Array;
   const wantsTokens = kind === 'fungible' || kind === 'all';
@@ -561,7 +562,7 @@ async function ofOwner(owner: string, wanted: Wanted, { options }: Question, par
     wantsCore && isFollowed
       ? parts.index?.list(LIST.owner, owner, { most: config.maxTokenAccounts + 1, having: FLAG.core })
       : [],
-    leavesOf({ owner: key }, options['requireFullIndex'] === true ? 'complete' : 'some', parts, wanted),
+    leavesOf({ owner: key }, isFull ? 'complete' : 'some', parts, wanted),
   ]);
   if (accounts.length + (rows?.length ?? 0) > config.maxTokenAccounts) throw tooMany(config.maxTokenAccounts);
   const holders = holdersOf(owner, accounts, {
@@ -611,17 +612,35 @@ function coreAssets(by: number, key: Uint8Array, { source }: ListParts) {
 
 const MOST_SEARCHES = 100;
 
+/** From the index, else all that the chain is asked for by an authority: mints with metadata in them are not. */
+async function ofAuthority(authority: string, wanted: Wanted, parts: ListParts): Promise<FoundList> {
+  const { kind, isFull } = wanted;
+  const rows = kind === 'compressed' ? NOTHING : await ofIndex('authority', authority, wanted, 0, parts);
+  if (mayHaveLeaves(kind) && (isFull || (rows?.found ?? []).length === 0)) await refuseTree(authority, parts);
+  if (rows !== null) return rows;
+  if (isFull) throw notIndexed('authority', authority);
+  return { found: await listedOf(await chainAuthority(authority, parts), wanted, parts), slot: 0 };
+}
+
+const notIndexed = (follow: string, key: string) =>
+  new IncompleteList(`requireFullIndex: the list needs the ${follow} ${key} in the index`);
+
+/** What a tree signs with is the authority of its compressed assets. */
+async function refuseTree(authority: string, { source }: ListParts): Promise<void> {
+  // An address of a program, which needs no look at the chain where the key is another one.
+  if (isOnCurve(decode32(authority) as Uint8Array)) return;
+  if ((await source.accounts([authority])).get(authority)?.owner === BUBBLEGUM)
+    throw new IncompleteList(
+      'the authority is that of a tree of compressed assets, which are listed by owner and by tree',
+    );
+}
+
 /** Core assets and collections, the assets in these collections, and all that has Metaplex metadata. */
-async function ofAuthority(authority: string, parts: ListParts): Promise<Item[]> {
+async function chainAuthority(authority: string, parts: ListParts): Promise<Item[]> {
   const { source, config } = parts;
   const key = decode32(authority) as Uint8Array;
   if (authority === SYSTEM_PROGRAM) throw new IncompleteList('the System program is no authority');
   if (!config.listCore) throw new IncompleteList('assets of an authority need das.listCore');
-  const account = (await source.accounts([authority])).get(authority) ?? null;
-  if (account?.owner === BUBBLEGUM)
-    throw new IncompleteList(
-      'the authority is that of a tree of compressed assets, which are listed by owner and by tree',
-    );
   const [own, collections, metadata] = await Promise.all([
     coreAssets(CORE_AUTHORITY.address, key, parts),
     source.ofProgram(CORE_PROGRAM, [
@@ -644,22 +663,70 @@ async function ofAuthority(authority: string, parts: ListParts): Promise<Item[]>
   return [...(await coreOf(core, source)), ...[...new Set(mints)].map((id) => ({ kind: 'row', id }) as const)];
 }
 
-/** A Core collection counts its assets, compressed ones too, so it shows whether the list is complete. `leaves` counts those of followed trees. */
-async function ofGroup(
+/** From the index, else of a Core collection. That counts what it has, compressed or not, so that nothing can be missing unseen. */
+async function ofGroup(collection: string, needs: LeavesNeeded, wanted: Wanted, parts: ListParts): Promise<FoundList> {
+  const { kind, isClaimShown, isFull, isBurnt } = wanted;
+  const key = decode32(collection) as Uint8Array;
+  const inGroup = (isClaimed: boolean): LeafFilter => ({
+    holds: ({ collection: group }) => group !== null && equalBytes(group.key, key) && (group.verified || isClaimed),
+    bytes: key,
+  });
+  const leaves = (enough: LeavesNeeded) => leavesOf('all', enough, parts, wanted, inGroup(isClaimShown));
+  if (kind === 'compressed') return await leaves(needs);
+  const rows = await ofIndex('collection', collection, wanted, isClaimShown ? 0 : FLAG.unverified, parts);
+  if (rows === null && isFull && isClaimShown) throw notIndexed('collection', collection);
+  const core = await coreGroup(collection, rows !== null, parts);
+  const found = rows ?? { found: await listedOf(core?.assets ?? [], wanted, parts), slot: 0 };
+  if (!mayHaveLeaves(kind)) return found;
+  if (core === null) return joined(found, await leaves(needs));
+  // Neither who only claims to be in it is counted, nor what was burnt.
+  const isCounted = !isClaimShown && !isBurnt;
+  if (core.lacking > 0) await requireLeaves(collection, core, inGroup(false), parts);
+  else if (isCounted) return found;
+  return joined(found, await leaves(isCounted ? 'some' : needs));
+}
+
+interface CoreGroup {
+  /** Those that have an account, if they are not in the index. */
+  readonly assets: readonly Found[];
+  readonly size: number;
+  /** How many of them have no account. */
+  readonly lacking: number;
+}
+
+/** Refuses the list of a Core collection unless followed trees have what has no account. What is withheld now is not known. */
+async function requireLeaves(
   collection: string,
+  { size, lacking }: CoreGroup,
+  inGroup: LeafFilter,
   parts: ListParts,
-  leaves: () => Promise<number>,
-): Promise<{ readonly assets: readonly Found[]; readonly hasLeaves: boolean }> {
-  const { source, config } = parts;
-  const [found] = await coreOf(
-    Array.from(await source.accounts([collection]), ([address, account]) => ({ address, account })).flatMap(
-      ({ address, account }) => (account === null ? [] : [{ address, account }]),
-    ),
-    source,
-  );
-  const group = found?.kind === 'core' ? found.collection : null;
-  if (found?.kind !== 'core' || found.asset !== null || group === null) {
-    if ((await parts.index?.stateOf('collection', collection)) === 'filling') throw beingRead('collection', collection);
+): Promise<void> {
+  let [count, why] = [0, 'the trees of the others are not all followed'];
+  const most = { filter: null, isBurnt: false, part: { ...WHOLE, most: lacking } };
+  try {
+    for await (const { leaves } of readLeaves('all', 'some', parts, most, inGroup)) count += leaves.length;
+  } catch (error) {
+    if (!(error instanceof RpcError && error.status === 503)) throw error;
+    why = error.message;
+  }
+  if (count < lacking)
+    throw new IncompleteList(
+      `the collection ${collection} has ${size} assets, of which ${size - lacking} have an account: ${why}`,
+    );
+}
+
+/** What a Core collection has; null for another one, which has to be in the index. */
+async function coreGroup(collection: string, isIndexed: boolean, parts: ListParts): Promise<CoreGroup | null> {
+  const { source, config, index } = parts;
+  const account = (await source.accounts([collection])).get(collection) ?? null;
+  const group = account === null ? null : decodeCoreCollection(account).value;
+  if (isIndexed) {
+    if (group === null) return null;
+    const count = (await index?.count(LIST.group, collection, FLAG.core)) ?? 0;
+    return { assets: [], size: group.currentSize, lacking: group.currentSize - count };
+  }
+  if (group === null) {
+    if ((await index?.stateOf('collection', collection)) === 'filling') throw beingRead('collection', collection);
     throw new IncompleteList(
       `${collection} is no Core collection, and not followed (das.follow.collections): without an index no other group is complete`,
     );
@@ -667,11 +734,28 @@ async function ofGroup(
   if (!config.listCore) throw new IncompleteList('assets of a collection need das.listCore');
   const accounts = await coreAssets(CORE_AUTHORITY.collection, decode32(collection) as Uint8Array, parts);
   const assets = await coreOf(accounts, source);
-  if (assets.length >= group.currentSize) return { assets, hasLeaves: false };
-  if (assets.length + (await leaves()) >= group.currentSize) return { assets, hasLeaves: true };
-  throw new IncompleteList(
-    `the collection ${collection} has ${group.currentSize} assets, of which ${assets.length} have an account: the trees of the others are not all followed`,
-  );
+  return { assets, size: group.currentSize, lacking: group.currentSize - assets.length };
+}
+
+/** From the index: nobody else can be asked for all of a creator. */
+async function ofCreator(
+  { creator, isVerified }: Extract<Base, { readonly creator: string }>,
+  needs: LeavesNeeded,
+  wanted: Wanted,
+  parts: ListParts,
+): Promise<FoundList> {
+  const key = decode32(creator) as Uint8Array;
+  const made: LeafFilter = {
+    holds: ({ creators }) => creators.some((one) => equalBytes(one.address, key) && (!isVerified || one.verified)),
+    bytes: key,
+  };
+  const without = isVerified ? FLAG.unverified : 0;
+  const rows = wanted.kind === 'compressed' ? NOTHING : await ofIndex('creator', creator, wanted, without, parts);
+  if (rows === null)
+    throw new IncompleteList(
+      `the creator ${creator} is not followed (das.follow.creators): without an index no list of a creator is complete`,
+    );
+  return joined(rows, await leavesOf('all', needs, parts, wanted, made));
 }
 
 /** Name and size of a collection. */
@@ -685,7 +769,10 @@ export async function grouping(question: Question, parts: ListParts): Promise<ob
     throw new IncompleteList(
       `${collection} is no Core collection, and not followed (das.follow.collections): without an index no other group is counted`,
     );
-  const wanted: Wanted = { kind: 'nonFungible', filter: null, isBurnt: false, part: WHOLE, view: null };
+  const wanted: Wanted = {
+    ...{ kind: 'nonFungible', filter: null, isBurnt: false, part: WHOLE, view: null },
+    ...{ isClaimShown: false, isFull: question.options['requireFullIndex'] === true },
+  };
   const members = await findBase({ group: collection }, wanted, question, parts);
   const asset = found === undefined ? null : assetOf(found, null, source.slot, FACTS);
   const name = asset?.content.metadata['name'];
