@@ -49,7 +49,7 @@ import {
   showAssets,
   viewOf,
 } from './read-assets.ts';
-import type { KeyedAccount } from './source.ts';
+import { holdsMore, type KeyedAccount } from './source.ts';
 
 export interface ListParts extends ReadParts {
   /** Null: nothing is followed. */
@@ -218,6 +218,8 @@ interface UnreadRow {
 type Item = Found | UnreadLeaf | UnreadRow;
 
 const LEAST_READ = 100;
+/** Accounts and ids that are looked at before other requests have their turn. */
+const ITEMS_PER_TURN = 1_000;
 
 /**
  * Of assets with accounts, those that are in the list, as far as the page needs them. They are read in the order of the list, no further than
@@ -230,20 +232,21 @@ async function listedOf(
   isKnown = false,
 ): Promise<readonly Item[]> {
   const { most, isDescending, above, below } = part;
-  const inside = found
-    .map((item) => ({ item, key: decode32(idOf(item)) as Uint8Array }))
-    .filter(
-      ({ key }) =>
-        (above === null || Buffer.compare(key, above) > 0) && (below === null || Buffer.compare(key, below) < 0),
-    )
-    .sort((a, b) => (isDescending ? -1 : 1) * Buffer.compare(a.key, b.key))
-    .map(({ item }) => item);
-  if (isKnown && filter === null) return most === null ? inside : inside.slice(0, most);
+  const inside: KeyedItem[] = [];
+  for (const [at, item] of found.entries()) {
+    if (at % ITEMS_PER_TURN === ITEMS_PER_TURN - 1) await nextTurn();
+    const key = decode32(idOf(item)) as Uint8Array;
+    const isInside =
+      (above === null || Buffer.compare(key, above) > 0) && (below === null || Buffer.compare(key, below) < 0);
+    if (isInside) inside.push({ item, key });
+  }
+  const rest = inOrder(inside, isDescending);
+  if (isKnown && filter === null) return take(rest, most ?? inside.length);
   const listed: Item[] = [];
   for (let at = 0, size = 0; at < inside.length && (most === null || listed.length < most); at += size) {
     // Most of what is read is in the list, unless it is filtered.
     size = most === null ? inside.length : Math.max(LEAST_READ, most - listed.length, size * 2);
-    const part = inside.slice(at, at + size);
+    const part = take(rest, size);
     if (filter === null) listed.push(...(await ofKind(part, kind, view, parts)));
     else
       for (const one of await readRows(part, parts)) {
@@ -254,6 +257,37 @@ async function listedOf(
     if (at + size < inside.length) await nextTurn();
   }
   return listed;
+}
+
+interface KeyedItem {
+  readonly item: Item;
+  readonly key: Uint8Array;
+}
+
+/** By key. Only what is taken is sorted: the others are parted by one byte after the other. */
+function* inOrder(items: readonly KeyedItem[], isDescending: boolean, at = 0): Generator<Item> {
+  if (items.length <= LEAST_PARTED || at === KEY_BYTES) {
+    const sign = isDescending ? -1 : 1;
+    for (const { item } of items.toSorted((a, b) => sign * Buffer.compare(a.key, b.key))) yield item;
+    return;
+  }
+  const parts: KeyedItem[][] = Array.from({ length: 256 }, () => []);
+  for (const one of items) parts[one.key[at] as number]!.push(one);
+  for (const part of isDescending ? parts.reverse() : parts) yield* inOrder(part, isDescending, at + 1);
+}
+
+const LEAST_PARTED = 100;
+const KEY_BYTES = 32;
+
+/** The next items, which stay to be taken after them. */
+function take(rest: Generator<Item>, most: number): Item[] {
+  const taken: Item[] = [];
+  while (taken.length < most) {
+    const { value, done } = rest.next();
+    if (done === true) break;
+    taken.push(value);
+  }
+  return taken;
 }
 
 /** Those of a kind, which of what is kept is known without its accounts. */
@@ -565,13 +599,13 @@ async function ofOwner(owner: string, wanted: Wanted, { options }: Question, par
     leavesOf({ owner: key }, isFull ? 'complete' : 'some', parts, wanted),
   ]);
   if (accounts.length + (rows?.length ?? 0) > config.maxTokenAccounts) throw tooMany(config.maxTokenAccounts);
-  const holders = holdersOf(owner, accounts, {
+  const held = await holdersOf(owner, accounts, {
     least: wantsTokens && options['showZeroBalance'] === true ? 0n : 1n,
     // An NFT is one token.
     most: wantsTokens ? null : 1n,
   });
   const found: Item[] = [
-    ...Array.from(holders, ([id, holder]) => ({ kind: 'row', id, holder }) as const),
+    ...held,
     ...(await coreOf(core, source)),
     ...(rows ?? []).map((id) => ({ kind: 'row', id }) as const),
   ];
@@ -579,23 +613,24 @@ async function ofOwner(owner: string, wanted: Wanted, { options }: Question, par
   return { found: [...listed, ...leaves.found], slot: oldestSlot(indexSlot, leaves.slot) };
 }
 
-/** What an owner has of each mint: the sum of the accounts, and the one that holds most; of equal ones that with the highest address. */
-function holdersOf(
+/** What an owner has of each mint: the sum of the accounts, and the one that holds most. */
+async function holdersOf(
   owner: string,
   accounts: readonly KeyedAccount[],
   { least, most }: { readonly least: bigint; readonly most: bigint | null },
-): ReadonlyMap<string, NonNullable<MintAccounts['holder']>> {
-  const held = accounts.flatMap(({ address, account }) => {
+): Promise<readonly UnreadRow[]> {
+  const shown = new Map<string, NonNullable<MintAccounts['holder']>>();
+  const sums = new Map<string, bigint>();
+  for (const [at, { address, account }] of accounts.entries()) {
+    if (at % ITEMS_PER_TURN === ITEMS_PER_TURN - 1) await nextTurn();
     const one = decodeTokenAccount(account).value;
-    return one === null || one.amount < least || (most !== null && one.amount > most) ? [] : [{ address, ...one }];
-  });
-  const bytes = ({ address }: (typeof held)[number]) => decode32(address) as Uint8Array;
-  held.sort((a, b) => (a.amount === b.amount ? Buffer.compare(bytes(a), bytes(b)) : a.amount < b.amount ? -1 : 1));
-  const holders = new Map<string, NonNullable<MintAccounts['holder']>>();
-  // The last account of a mint is the one that is shown.
-  for (const { address, mint, amount, delegate, isFrozen } of held)
-    holders.set(mint, { address, owner, delegate, isFrozen, amount: amount + (holders.get(mint)?.amount ?? 0n) });
-  return holders;
+    if (one === null || one.amount < least || (most !== null && one.amount > most)) continue;
+    const { mint, amount, delegate, isFrozen } = one;
+    const holder = { address, owner, delegate, isFrozen, amount };
+    if (holdsMore(holder, shown.get(mint) ?? null)) shown.set(mint, holder);
+    sums.set(mint, amount + (sums.get(mint) ?? 0n));
+  }
+  return Array.from(shown, ([id, holder]) => ({ kind: 'row', id, holder: { ...holder, amount: sums.get(id)! } }));
 }
 
 const CORE_OWNER_AT = 1;
