@@ -1,7 +1,9 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { keccak_256 } from '@noble/hashes/sha3.js';
 import { decode32, encode32 } from '../../src/lib/base58.ts';
 import { equalBytes } from '../../src/lib/equal-bytes.ts';
 import { isPlainObject } from '../../src/lib/json.ts';
+import { lazy } from '../../src/lib/lru.ts';
 import { RpcError } from '../../src/plugin/plugin.ts';
 import type { AssetsBy, CompressedAsset } from '../../src/ports/compressed-assets.ts';
 import { CORE_KEY, decodeCoreCollection } from '../../src/solana/accounts/core.ts';
@@ -27,6 +29,7 @@ import { FACTS } from './indexing/write.ts';
 import {
   cutPage,
   INTERFACES,
+  MOST_ITEMS,
   OWNER_TYPES,
   type Paging,
   type Question,
@@ -136,9 +139,9 @@ interface Filter {
   readonly bytes: readonly Uint8Array[];
 }
 
-/** The same of all compressed assets, by their metadata alone. */
+/** The same of all compressed assets, by their leaf alone. `metadata` is read only where it is called. */
 interface LeafFilter {
-  readonly holds: (metadata: LeafMetadata) => boolean;
+  readonly holds: (asset: CompressedAsset, metadata: () => LeafMetadata) => boolean;
   readonly bytes: Uint8Array;
 }
 
@@ -370,10 +373,10 @@ interface UnreadLeaf {
   readonly slot: number;
 }
 
-function readLeaf({ asset, slot }: UnreadLeaf): Found {
-  const leaf = leafOf(asset, slot);
-  if (leaf === null) throw unfit();
-  return leaf;
+const readLeaf = ({ asset, slot }: UnreadLeaf): Found => leafOf(asset, slot) ?? unfit();
+
+function unfit(): never {
+  throw unavailable('the metadata of a compressed asset does not fit its leaf');
 }
 
 /** Which assets of a list, in the order of their ids; null: no bound. */
@@ -512,11 +515,10 @@ async function* readLeaves(
 }
 
 function isInList(asset: CompressedAsset, slot: number, filter: Filter | null, of: LeafFilter | null): boolean {
-  const metadata = storedMetadata(asset.metadata, asset.version);
-  if (metadata === null) throw unfit();
-  if (of?.holds(metadata) === false) return false;
+  const metadata = lazy(() => storedMetadata(asset.metadata, asset.version) ?? unfit());
+  if (of?.holds(asset, metadata) === false) return false;
   if (filter === null) return true;
-  const shown = assetOf({ kind: 'leaf', id: '', asset, metadata, slot }, null, slot, FACTS);
+  const shown = assetOf({ kind: 'leaf', id: '', asset, metadata: metadata(), slot }, null, slot, FACTS);
   return shown !== null && filter.holds(shown);
 }
 
@@ -564,7 +566,6 @@ const beingRead = (follow: string, key: string) =>
 const NOTHING: FoundList = { found: [], slot: 0 };
 
 const unavailable = (why: string) => new RpcError('unavailable', { message: why, details: why });
-const unfit = () => unavailable('the metadata of a compressed asset does not fit its leaf');
 
 const tooMany = (most: number) =>
   new IncompleteList(`the list is longer than ${most} assets, which is das.maxTokenAccounts`);
@@ -702,8 +703,14 @@ async function chainAuthority(authority: string, parts: ListParts): Promise<Item
 async function ofGroup(collection: string, needs: LeavesNeeded, wanted: Wanted, parts: ListParts): Promise<FoundList> {
   const { kind, isClaimShown, isFull, isBurnt } = wanted;
   const key = decode32(collection) as Uint8Array;
+  const hash = keccak_256(key);
   const inGroup = (isClaimed: boolean): LeafFilter => ({
-    holds: ({ collection: group }) => group !== null && equalBytes(group.key, key) && (group.verified || isClaimed),
+    // A leaf of the second version says it without its metadata, and is always verified.
+    holds({ more }, metadata) {
+      if (more !== null) return equalBytes(more.collectionHash, hash);
+      const { collection: group } = metadata();
+      return group !== null && equalBytes(group.key, key) && (group.verified || isClaimed);
+    },
     bytes: key,
   });
   const leaves = (enough: LeavesNeeded) => leavesOf('all', enough, parts, wanted, inGroup(isClaimShown));
@@ -781,7 +788,8 @@ async function ofCreator(
 ): Promise<FoundList> {
   const key = decode32(creator) as Uint8Array;
   const made: LeafFilter = {
-    holds: ({ creators }) => creators.some((one) => equalBytes(one.address, key) && (!isVerified || one.verified)),
+    holds: (_, metadata) =>
+      metadata().creators.some((one) => equalBytes(one.address, key) && (!isVerified || one.verified)),
     bytes: key,
   };
   const without = isVerified ? FLAG.unverified : 0;
@@ -947,7 +955,7 @@ function readFilter(question: Question, known: readonly string[]): Filter | null
   const group = member('grouping');
   const collections = member('collections');
   if (collections !== undefined && !Array.isArray(collections)) throw invalid('collections must be a list');
-  if ((collections?.length ?? 0) > MOST_COLLECTIONS) throw invalid(`collections must be at most ${MOST_COLLECTIONS}`);
+  if ((collections?.length ?? 0) > MOST_ITEMS) throw invalid(`collections must be at most ${MOST_ITEMS}`);
   const lists = [
     ...(group === undefined ? [] : [[readGroup(group, question)]]),
     ...(collections === undefined
@@ -981,8 +989,8 @@ function readNot(question: Question): Filter['holds'][] {
     const isExcluded = Object.hasOwn(EXCLUDED, name) ? EXCLUDED[name] : undefined;
     if (isExcluded === undefined) throw question.invalid(`searchAssets: not.${name.slice(0, 64)} is not supported`);
     if (list === null) return [];
-    if (!Array.isArray(list) || list.length > MOST_COLLECTIONS)
-      throw question.invalid(`searchAssets: not.${name} must be a list of up to ${MOST_COLLECTIONS} keys`);
+    if (!Array.isArray(list) || list.length > MOST_ITEMS)
+      throw question.invalid(`searchAssets: not.${name} must be a list of up to ${MOST_ITEMS} keys`);
     const keys = new Set((list as readonly unknown[]).map((key) => readKey(textOfKey(key), question, `not.${name}`)));
     return [(asset: Asset) => !isExcluded(asset, keys)];
   });
@@ -994,7 +1002,6 @@ function textOfKey(key: unknown): unknown {
   return isBytes ? encode32(Uint8Array.from(key as number[])) : key;
 }
 
-const MOST_COLLECTIONS = 1_000;
 const PRINT_KEY = 1;
 const PARENT_AT = 1;
 
