@@ -92,7 +92,7 @@ function createWorld(random: Sfc32) {
       collection: group === null ? null : { key: group, verified: families.includes(group) && !isOne(3) },
       ...{ collectionDetails: null, programmableConfig: null },
     };
-    set(metadataAddress(mint), METADATA_PROGRAM, writeMetadata(fields, !isOne(3)).data);
+    set(metadataAddress(mint), METADATA_PROGRAM, writeMetadata(fields, isOne(2)).data);
   }
   function coreOne(): void {
     const [id, owner, by] = [key(), pick(people), random.below(3)];
@@ -322,7 +322,7 @@ eachStore('lists of random chains', (engine) => {
     await migrate(store, [{ scope: 'das', migrations }]);
     const config = { ...(Value.Default(dasConfig, {}) as DasConfig) };
     const answered = new Map<string, number>();
-    for (let seed = 1; seed <= (engine.dialect === 'sqlite' ? 80 : 12); seed += 1) {
+    for (let seed = 1; seed <= (engine.dialect === 'sqlite' ? 60 : 10); seed += 1) {
       const random = createSfc32(seed);
       const world = createWorld(random);
       const truth = await readTruth(world);
@@ -338,7 +338,8 @@ eachStore('lists of random chains', (engine) => {
         [false, false],
       ] as const)
         for (const { base, run, params, holds, promised } of questions(world, isClaimShown)) {
-          if (random.below(4) > 0) continue;
+          // Collections have the most ways to lack something.
+          if (random.below(base !== 'group' ? 12 : isFull && isClaimShown ? 1 : 3) > 0) continue;
           const options = { requireFullIndex: isFull, showUnverifiedCollections: isClaimShown };
           const question = readQuestion({ ...params, options }, 'hosted');
           const parts = {
