@@ -118,3 +118,38 @@ test('tokens in several accounts of an owner are summed, and shown with the acco
     ),
   );
 });
+
+test('an owner of very many accounts: other requests have their turns while a page is made', async () => {
+  const random = createSfc32(5);
+  const key = () => random.fill(new Uint8Array(32));
+  const [owner, count] = [key(), 20_000];
+  const held = Array.from({ length: count }, () => {
+    const data = Buffer.alloc(165);
+    data.set([...key(), ...owner, 1]);
+    data[108] = 1;
+    return { address: encode32(key()), account: { owner: TOKEN_PROGRAM, lamports: 1n, data } };
+  });
+  const parts = {
+    source: {
+      ...recordedSource({ name: '', accounts: [], transactions: [], requests: [] }),
+      ofOwner: async () => held,
+    },
+    ...{ compressed: undefined, documents: undefined, prices: undefined, documentWaitMs: 0, index: null },
+    config: { ...(Value.Default(dasConfig, {}) as DasConfig), listCore: false },
+    options: {
+      ...{ dialect: 'hosted' as const, showFungible: false, showCollectionMetadata: false },
+      showUnverifiedCollections: false,
+    },
+  };
+  let [turns, isDone] = [0, false];
+  const turn = (): void => {
+    turns += 1;
+    if (!isDone) setImmediate(turn);
+  };
+  setImmediate(turn);
+  const question = readQuestion({ ownerAddress: encode32(owner), limit: 1 }, 'hosted');
+  assert.deepEqual(((await assetsByOwner(question, parts)) as { items: unknown[] }).items, []);
+  isDone = true;
+  // One for each thousand accounts, and for each thousand ids.
+  assert.ok(turns >= (2 * count) / 1_000, `${turns} turns`);
+});

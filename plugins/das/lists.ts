@@ -1,21 +1,25 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { keccak_256 } from '@noble/hashes/sha3.js';
 import { decode32, encode32 } from '../../src/lib/base58.ts';
+import { equalBytes } from '../../src/lib/equal-bytes.ts';
 import { isPlainObject } from '../../src/lib/json.ts';
+import { lazy } from '../../src/lib/lru.ts';
 import { RpcError } from '../../src/plugin/plugin.ts';
 import type { AssetsBy, CompressedAsset } from '../../src/ports/compressed-assets.ts';
-import { CORE_KEY } from '../../src/solana/accounts/core.ts';
+import { CORE_KEY, decodeCoreCollection } from '../../src/solana/accounts/core.ts';
 import { decodeEdition, decodeMetadata } from '../../src/solana/accounts/metaplex.ts';
 import { decodeTokenAccount } from '../../src/solana/accounts/token.ts';
 import {
   CORE_PROGRAM,
   editionAddress,
+  isOnCurve,
   METADATA_PROGRAM,
   SYSTEM_PROGRAM,
   TOKEN_2022_PROGRAM,
   WRAPPED_SOL_MINT,
 } from '../../src/solana/addresses.ts';
 import type { Asset, MintAccounts } from '../../src/solana/assets/asset.ts';
-import { storedMetadata } from '../../src/solana/concurrent/leaf-metadata.ts';
+import { type LeafMetadata, storedMetadata } from '../../src/solana/concurrent/leaf-metadata.ts';
 import { BUBBLEGUM } from '../../src/solana/concurrent/tree.ts';
 import type { DasConfig } from './config.ts';
 import type { KeptAsset, KeptView } from './indexing/kept.ts';
@@ -25,6 +29,7 @@ import { FACTS } from './indexing/write.ts';
 import {
   cutPage,
   INTERFACES,
+  MOST_ITEMS,
   OWNER_TYPES,
   type Paging,
   type Question,
@@ -47,7 +52,7 @@ import {
   showAssets,
   viewOf,
 } from './read-assets.ts';
-import type { KeyedAccount } from './source.ts';
+import { holdsMore, type KeyedAccount } from './source.ts';
 
 export interface ListParts extends ReadParts {
   /** Null: nothing is followed. */
@@ -134,12 +139,22 @@ interface Filter {
   readonly bytes: readonly Uint8Array[];
 }
 
+/** The same of all compressed assets, by their leaf alone. `metadata` is read only where it is called. */
+interface LeafFilter {
+  readonly holds: (asset: CompressedAsset, metadata: () => LeafMetadata) => boolean;
+  readonly bytes: Uint8Array;
+}
+
 /** What a list is of, before it is read. */
 interface Wanted {
   readonly kind: Kind;
   /** Null: all. */
   readonly filter: Filter | null;
   readonly isBurnt: boolean;
+  /** Assets that only claim to be in a collection are shown, and in its list. */
+  readonly isClaimShown: boolean;
+  /** `requireFullIndex`: the list has all there is, or is refused. */
+  readonly isFull: boolean;
   /** What the page needs in the order of the ids: what stands behind it is not read. */
   readonly part: ListedPart;
   readonly view: KeptView | null;
@@ -158,7 +173,11 @@ async function listOf(
   const isCounted = flags['showGrandTotal'] === true;
   const part = isCounted || sort.field !== 'id' ? WHOLE : partOfPage(paging, sort.isDescending);
   const view = filter === null ? await viewOf(parts, options) : null;
-  const wanted: Wanted = { kind, filter, isBurnt: question.member('burnt') === true, part, view };
+  const wanted: Wanted = {
+    ...{ kind, filter, isBurnt: question.member('burnt') === true, part, view },
+    isClaimShown: flags['showUnverifiedCollections'] === true,
+    isFull: flags['requireFullIndex'] === true,
+  };
   const { found: listed, slot } = await findBase(base, wanted, question, parts);
   const order = sort.field === 'id' || listed.length < 2 ? null : await slotsOf(listed, sort.field, parts);
   const keyed = listed.map((item) => {
@@ -202,6 +221,8 @@ interface UnreadRow {
 type Item = Found | UnreadLeaf | UnreadRow;
 
 const LEAST_READ = 100;
+/** Accounts and ids that are looked at before other requests have their turn. */
+const ITEMS_PER_TURN = 1_000;
 
 /**
  * Of assets with accounts, those that are in the list, as far as the page needs them. They are read in the order of the list, no further than
@@ -214,20 +235,21 @@ async function listedOf(
   isKnown = false,
 ): Promise<readonly Item[]> {
   const { most, isDescending, above, below } = part;
-  const inside = found
-    .map((item) => ({ item, key: decode32(idOf(item)) as Uint8Array }))
-    .filter(
-      ({ key }) =>
-        (above === null || Buffer.compare(key, above) > 0) && (below === null || Buffer.compare(key, below) < 0),
-    )
-    .sort((a, b) => (isDescending ? -1 : 1) * Buffer.compare(a.key, b.key))
-    .map(({ item }) => item);
-  if (isKnown && filter === null) return most === null ? inside : inside.slice(0, most);
+  const inside: KeyedItem[] = [];
+  for (const [at, item] of found.entries()) {
+    if (at % ITEMS_PER_TURN === ITEMS_PER_TURN - 1) await nextTurn();
+    const key = decode32(idOf(item)) as Uint8Array;
+    const isInside =
+      (above === null || Buffer.compare(key, above) > 0) && (below === null || Buffer.compare(key, below) < 0);
+    if (isInside) inside.push({ item, key });
+  }
+  const rest = inOrder(inside, isDescending);
+  if (isKnown && filter === null) return take(rest, most ?? inside.length);
   const listed: Item[] = [];
   for (let at = 0, size = 0; at < inside.length && (most === null || listed.length < most); at += size) {
     // Most of what is read is in the list, unless it is filtered.
     size = most === null ? inside.length : Math.max(LEAST_READ, most - listed.length, size * 2);
-    const part = inside.slice(at, at + size);
+    const part = take(rest, size);
     if (filter === null) listed.push(...(await ofKind(part, kind, view, parts)));
     else
       for (const one of await readRows(part, parts)) {
@@ -238,6 +260,37 @@ async function listedOf(
     if (at + size < inside.length) await nextTurn();
   }
   return listed;
+}
+
+interface KeyedItem {
+  readonly item: Item;
+  readonly key: Uint8Array;
+}
+
+/** By key. Only what is taken is sorted: the others are parted by one byte after the other. */
+function* inOrder(items: readonly KeyedItem[], isDescending: boolean, at = 0): Generator<Item> {
+  if (items.length <= LEAST_PARTED || at === KEY_BYTES) {
+    const sign = isDescending ? -1 : 1;
+    for (const { item } of items.toSorted((a, b) => sign * Buffer.compare(a.key, b.key))) yield item;
+    return;
+  }
+  const parts: KeyedItem[][] = Array.from({ length: 256 }, () => []);
+  for (const one of items) parts[one.key[at] as number]!.push(one);
+  for (const part of isDescending ? parts.reverse() : parts) yield* inOrder(part, isDescending, at + 1);
+}
+
+const LEAST_PARTED = 100;
+const KEY_BYTES = 32;
+
+/** The next items, which stay to be taken after them. */
+function take(rest: Generator<Item>, most: number): Item[] {
+  const taken: Item[] = [];
+  while (taken.length < most) {
+    const { value, done } = rest.next();
+    if (done === true) break;
+    taken.push(value);
+  }
+  return taken;
 }
 
 /** Those of a kind, which of what is kept is known without its accounts. */
@@ -320,10 +373,10 @@ interface UnreadLeaf {
   readonly slot: number;
 }
 
-function readLeaf({ asset, slot }: UnreadLeaf): Found {
-  const leaf = leafOf(asset, slot);
-  if (leaf === null) throw unfit();
-  return leaf;
+const readLeaf = ({ asset, slot }: UnreadLeaf): Found => leafOf(asset, slot) ?? unfit();
+
+function unfit(): never {
+  throw unavailable('the metadata of a compressed asset does not fit its leaf');
 }
 
 /** Which assets of a list, in the order of their ids; null: no bound. */
@@ -353,51 +406,16 @@ interface FoundList {
 
 /** What is in the list, as far as the page needs it: assets with accounts, and compressed ones, each in no order. */
 async function findBase(base: Base, wanted: Wanted, question: Question, parts: ListParts): Promise<FoundList> {
-  if ('owner' in base) return ofOwner(base.owner, wanted, question, parts);
-  const hidden = question.options['showUnverifiedCollections'] === true ? 0 : FLAG.unverified;
-  const isFull = question.options['requireFullIndex'] === true;
-  if (isFull) await requirePrograms(base, parts);
-  if ('authority' in base) {
-    const rows = await ofIndex('authority', base.authority, wanted, 0, parts);
-    return rows ?? { found: await listedOf(await ofAuthority(base.authority, parts), wanted, parts), slot: 0 };
-  }
-  if ('group' in base) {
-    const rows = await ofIndex('collection', base.group, wanted, hidden, parts);
-    const inGroup: Filter = {
-      holds: ({ grouping }) =>
-        grouping.some((one) => one.group_value === base.group && (hidden === 0 || one.verified !== false)),
-      bytes: [decode32(base.group) as Uint8Array],
-    };
-    const leaves = (needs: LeavesNeeded) =>
-      leavesOf('all', needs, parts, { ...wanted, filter: both(wanted.filter, inGroup) });
-    if (rows !== null) return joined(rows, await leaves(isFull ? 'complete' : 'some'));
-    if (wanted.kind === 'compressed') return await leaves(isFull ? 'complete' : 'all');
-    const core = await ofGroup(base.group, parts, async () => {
-      const whole = { ...wanted, kind: 'compressed', filter: inGroup, isBurnt: false, part: WHOLE } as const;
-      return (await leavesOf('all', 'some', parts, whole)).found.length;
-    });
-    const found = { found: await listedOf(core.assets, wanted, parts), slot: 0 };
-    return core.hasLeaves ? joined(found, await leaves('some')) : found;
-  }
-  if ('creator' in base) {
-    const rows = await ofIndex('creator', base.creator, wanted, base.isVerified ? FLAG.unverified : 0, parts);
-    if (rows === null && wanted.kind !== 'compressed')
-      throw new IncompleteList(
-        `the creator ${base.creator} is not followed (das.follow.creators): without an index no list of a creator is complete`,
-      );
-    const needs = isFull ? 'complete' : rows === null ? 'all' : 'some';
-    const leaves = await leavesOf('all', needs, parts, {
-      ...wanted,
-      filter: both(wanted.filter, {
-        holds: ({ creators }) =>
-          creators.some((one) => one.address === base.creator && (!base.isVerified || one.verified)),
-        bytes: [decode32(base.creator) as Uint8Array],
-      }),
-    });
-    return joined(rows ?? NO_LEAVES, leaves);
-  }
-  if ('tree' in base) return leavesOf({ tree: decode32(base.tree) as Uint8Array }, 'complete', parts, wanted);
-  return leavesOf('all', isFull ? 'complete' : 'all', parts, wanted);
+  const { kind, isFull } = wanted;
+  if (isFull && kind !== 'compressed') await requireAccounts(base, wanted, parts);
+  // Compressed assets that are listed with others count as far as trees are followed.
+  const needs = isFull ? 'complete' : kind === 'compressed' ? 'all' : 'some';
+  if ('owner' in base) return await ofOwner(base.owner, wanted, question, parts);
+  if ('authority' in base) return await ofAuthority(base.authority, wanted, parts);
+  if ('group' in base) return await ofGroup(base.group, needs, wanted, parts);
+  if ('creator' in base) return await ofCreator(base, needs, wanted, parts);
+  if ('tree' in base) return await leavesOf({ tree: decode32(base.tree) as Uint8Array }, 'complete', parts, wanted);
+  return await leavesOf('all', needs, parts, wanted);
 }
 
 /** Programs that a list needs whole: of what is followed by name, their accounts are not all found. */
@@ -409,19 +427,18 @@ const WHOLE_PROGRAMS: Readonly<Record<string, readonly string[]>> = {
   group: [METADATA_PROGRAM],
 };
 
-async function requirePrograms(base: Base, { index, source }: ListParts): Promise<void> {
+/** For `requireFullIndex`: refuses a list for which assets with accounts are looked for where not all of them are found. */
+async function requireAccounts(base: Base, wanted: Wanted, { index, source, config }: ListParts): Promise<void> {
+  if ('owner' in base && wanted.kind !== 'fungible' && !config.listCore)
+    throw new IncompleteList('requireFullIndex: lists of an owner need das.listCore');
   const [kind, programs] = Object.entries(WHOLE_PROGRAMS).find(([name]) => name in base) ?? ['', []];
-  // Core assets have their collection at a fixed place.
-  if ('group' in base && (await source.accounts([base.group])).get(base.group)?.owner === CORE_PROGRAM) return;
+  // Core assets have their collection at a fixed place; all others can only claim to be in it.
+  const isCore = async (key: string) => (await source.accounts([key])).get(key)?.owner === CORE_PROGRAM;
+  if ('group' in base && !wanted.isClaimShown && (await isCore(base.group))) return;
   for (const program of programs)
     if ((await index?.stateOf('program', program)) !== 'ready')
       throw new IncompleteList(`requireFullIndex: lists by ${kind} need ${program} in das.follow.programs`);
 }
-
-const both = (one: Filter | null, other: Filter): Filter =>
-  one === null
-    ? other
-    : { holds: (asset) => one.holds(asset) && other.holds(asset), bytes: [...one.bytes, ...other.bytes] };
 
 const joined = (one: FoundList, other: FoundList): FoundList => ({
   found: [...one.found, ...other.found],
@@ -441,47 +458,68 @@ type LeavesNeeded = 'some' | 'all' | 'complete';
 async function leavesOf(
   by: AssetsBy,
   needs: LeavesNeeded,
-  { compressed, config }: ListParts,
-  { kind, filter, isBurnt, part }: Wanted,
+  parts: ListParts,
+  wanted: Pick<Wanted, 'kind' | 'filter' | 'isBurnt' | 'part'>,
+  of: LeafFilter | null = null,
 ): Promise<FoundList> {
-  if (kind === 'fungible' || kind === 'regular') return NO_LEAVES;
-  const longest = config.maxTokenAccounts;
-  const most = part.most ?? longest + 1;
-  if (part.most !== null && most > longest) throw tooMany(longest);
+  if (!mayHaveLeaves(wanted.kind)) return NOTHING;
+  const longest = parts.config.maxTokenAccounts;
+  if ((wanted.part.most ?? 0) > longest) throw tooMany(longest);
   const found: UnreadLeaf[] = [];
+  let oldest = 0;
+  for await (const { leaves, slot } of readLeaves(by, needs, parts, wanted, of)) {
+    oldest = oldestSlot(oldest, slot);
+    for (const asset of leaves) found.push({ kind: 'unread', id: encode32(asset.id), asset, slot });
+    if (found.length > longest) throw tooMany(longest);
+  }
+  return { found, slot: oldest };
+}
+
+const mayHaveLeaves = (kind: Kind): boolean => kind !== 'fungible' && kind !== 'regular';
+
+/** The same, one part after the other. */
+async function* readLeaves(
+  by: AssetsBy,
+  needs: LeavesNeeded,
+  { compressed, config }: ListParts,
+  { filter, isBurnt, part }: Pick<Wanted, 'filter' | 'isBurnt' | 'part'>,
+  of: LeafFilter | null,
+): AsyncGenerator<{ readonly leaves: readonly CompressedAsset[]; readonly slot: number }> {
+  const isAll = filter === null && of === null;
+  const bytes = [...(filter?.bytes ?? []), ...(of === null ? [] : [of.bytes])];
   let { above, below } = part;
-  let [oldest, size] = [0, 0];
-  for (;;) {
-    const lacking = most - found.length;
-    size = filter === null ? lacking : Math.min(LEAVES_PER_READ, Math.max(LEAST_READ, lacking, size * 2));
+  let lacking = part.most ?? config.maxTokenAccounts + 1;
+  for (let size = 0; lacking > 0; ) {
+    size = isAll ? lacking : Math.min(LEAVES_PER_READ, Math.max(LEAST_READ, lacking, size * 2));
     const bounds = { above, below, most: size, isDescending: part.isDescending };
-    const answer = (await compressed?.list(by, { ...bounds, isBurnt, bytes: filter?.bytes ?? [] })) ?? null;
+    const answer = (await compressed?.list(by, { ...bounds, isBurnt, bytes })) ?? null;
     if (answer !== null && 'withheld' in answer) throw unavailable(answer.withheld);
     if ((needs === 'all' && answer?.followsAll !== true) || (needs === 'complete' && answer?.isComplete !== true))
       throw new IncompleteList('not all trees of compressed assets that the list could be of are followed');
-    if (answer === null) return NO_LEAVES;
+    if (answer === null) return;
     const { assets, slot } = answer;
-    oldest = oldestSlot(oldest, slot);
+    const leaves: CompressedAsset[] = [];
     for (const [at, asset] of assets.entries()) {
       if (at % LEAVES_PER_TURN === LEAVES_PER_TURN - 1) await nextTurn();
       if ('withheld' in asset) throw unavailable(asset.withheld);
-      if (filter === null || isInList(asset, slot, filter))
-        found.push({ kind: 'unread', id: encode32(asset.id), asset, slot });
-      if (found.length > longest) throw tooMany(longest);
-      if (found.length === most) return { found, slot: oldest };
+      if (isAll || isInList(asset, slot, filter, of)) leaves.push(asset);
+      if (leaves.length === lacking) break;
     }
+    yield { leaves, slot };
+    lacking -= leaves.length;
     const last = assets.at(-1);
-    if (assets.length < size || last === undefined || 'withheld' in last) return { found, slot: oldest };
+    if (assets.length < size || last === undefined || 'withheld' in last) return;
     if (part.isDescending) below = last.id;
     else above = last.id;
   }
 }
 
-function isInList(asset: CompressedAsset, slot: number, { holds }: Filter): boolean {
-  const metadata = storedMetadata(asset.metadata, asset.version);
-  if (metadata === null) throw unfit();
-  const shown = assetOf({ kind: 'leaf', id: '', asset, metadata, slot }, null, slot, FACTS);
-  return shown !== null && holds(shown);
+function isInList(asset: CompressedAsset, slot: number, filter: Filter | null, of: LeafFilter | null): boolean {
+  const metadata = lazy(() => storedMetadata(asset.metadata, asset.version) ?? unfit());
+  if (of?.holds(asset, metadata) === false) return false;
+  if (filter === null) return true;
+  const shown = assetOf({ kind: 'leaf', id: '', asset, metadata: metadata(), slot }, null, slot, FACTS);
+  return shown !== null && filter.holds(shown);
 }
 
 const LISTS_OF = {
@@ -503,7 +541,6 @@ async function ofIndex(
   const { index, config } = parts;
   const state = (await index?.stateOf(follow, key)) ?? null;
   if (index === null || state === null) return null;
-  if (kind === 'compressed') return NO_LEAVES;
   if (state === 'filling') {
     if (follow !== 'creator') return null;
     throw beingRead(follow, key);
@@ -526,10 +563,9 @@ async function ofIndex(
 const beingRead = (follow: string, key: string) =>
   unavailable(`the ${follow} ${key} is followed, and its assets are still being read`);
 
-const NO_LEAVES: FoundList = { found: [], slot: 0 };
+const NOTHING: FoundList = { found: [], slot: 0 };
 
 const unavailable = (why: string) => new RpcError('unavailable', { message: why, details: why });
-const unfit = () => unavailable('the metadata of a compressed asset does not fit its leaf');
 
 const tooMany = (most: number) =>
   new IncompleteList(`the list is longer than ${most} assets, which is das.maxTokenAccounts`);
@@ -542,7 +578,7 @@ async function nativeBalance(owner: string, { source, prices }: ListParts): Prom
 
 /** Tokens, NFTs and Core assets by their accounts, and the compressed assets of followed trees. */
 async function ofOwner(owner: string, wanted: Wanted, { options }: Question, parts: ListParts): Promise<FoundList> {
-  const { kind } = wanted;
+  const { kind, isFull } = wanted;
   const { source, config } = parts;
   const key = decode32(owner) as Uint8Array;
   const wantsTokens = kind === 'fungible' || kind === 'all';
@@ -561,16 +597,16 @@ async function ofOwner(owner: string, wanted: Wanted, { options }: Question, par
     wantsCore && isFollowed
       ? parts.index?.list(LIST.owner, owner, { most: config.maxTokenAccounts + 1, having: FLAG.core })
       : [],
-    leavesOf({ owner: key }, options['requireFullIndex'] === true ? 'complete' : 'some', parts, wanted),
+    leavesOf({ owner: key }, isFull ? 'complete' : 'some', parts, wanted),
   ]);
   if (accounts.length + (rows?.length ?? 0) > config.maxTokenAccounts) throw tooMany(config.maxTokenAccounts);
-  const holders = holdersOf(owner, accounts, {
+  const held = await holdersOf(owner, accounts, {
     least: wantsTokens && options['showZeroBalance'] === true ? 0n : 1n,
     // An NFT is one token.
     most: wantsTokens ? null : 1n,
   });
   const found: Item[] = [
-    ...Array.from(holders, ([id, holder]) => ({ kind: 'row', id, holder }) as const),
+    ...held,
     ...(await coreOf(core, source)),
     ...(rows ?? []).map((id) => ({ kind: 'row', id }) as const),
   ];
@@ -578,23 +614,24 @@ async function ofOwner(owner: string, wanted: Wanted, { options }: Question, par
   return { found: [...listed, ...leaves.found], slot: oldestSlot(indexSlot, leaves.slot) };
 }
 
-/** What an owner has of each mint: the sum of the accounts, and the one that holds most; of equal ones that with the highest address. */
-function holdersOf(
+/** What an owner has of each mint: the sum of the accounts, and the one that holds most. */
+async function holdersOf(
   owner: string,
   accounts: readonly KeyedAccount[],
   { least, most }: { readonly least: bigint; readonly most: bigint | null },
-): ReadonlyMap<string, NonNullable<MintAccounts['holder']>> {
-  const held = accounts.flatMap(({ address, account }) => {
+): Promise<readonly UnreadRow[]> {
+  const shown = new Map<string, NonNullable<MintAccounts['holder']>>();
+  const sums = new Map<string, bigint>();
+  for (const [at, { address, account }] of accounts.entries()) {
+    if (at % ITEMS_PER_TURN === ITEMS_PER_TURN - 1) await nextTurn();
     const one = decodeTokenAccount(account).value;
-    return one === null || one.amount < least || (most !== null && one.amount > most) ? [] : [{ address, ...one }];
-  });
-  const bytes = ({ address }: (typeof held)[number]) => decode32(address) as Uint8Array;
-  held.sort((a, b) => (a.amount === b.amount ? Buffer.compare(bytes(a), bytes(b)) : a.amount < b.amount ? -1 : 1));
-  const holders = new Map<string, NonNullable<MintAccounts['holder']>>();
-  // The last account of a mint is the one that is shown.
-  for (const { address, mint, amount, delegate, isFrozen } of held)
-    holders.set(mint, { address, owner, delegate, isFrozen, amount: amount + (holders.get(mint)?.amount ?? 0n) });
-  return holders;
+    if (one === null || one.amount < least || (most !== null && one.amount > most)) continue;
+    const { mint, amount, delegate, isFrozen } = one;
+    const holder = { address, owner, delegate, isFrozen, amount };
+    if (holdsMore(holder, shown.get(mint) ?? null)) shown.set(mint, holder);
+    sums.set(mint, amount + (sums.get(mint) ?? 0n));
+  }
+  return Array.from(shown, ([id, holder]) => ({ kind: 'row', id, holder: { ...holder, amount: sums.get(id)! } }));
 }
 
 const CORE_OWNER_AT = 1;
@@ -611,17 +648,35 @@ function coreAssets(by: number, key: Uint8Array, { source }: ListParts) {
 
 const MOST_SEARCHES = 100;
 
+/** From the index, else all that the chain is asked for by an authority: mints with metadata in them are not. */
+async function ofAuthority(authority: string, wanted: Wanted, parts: ListParts): Promise<FoundList> {
+  const { kind, isFull } = wanted;
+  const rows = kind === 'compressed' ? NOTHING : await ofIndex('authority', authority, wanted, 0, parts);
+  if (mayHaveLeaves(kind) && (isFull || (rows?.found ?? []).length === 0)) await refuseTree(authority, parts);
+  if (rows !== null) return rows;
+  if (isFull) throw notIndexed('authority', authority);
+  return { found: await listedOf(await chainAuthority(authority, parts), wanted, parts), slot: 0 };
+}
+
+const notIndexed = (follow: string, key: string) =>
+  new IncompleteList(`requireFullIndex: the list needs the ${follow} ${key} in the index`);
+
+/** What a tree signs with is the authority of its compressed assets. */
+async function refuseTree(authority: string, { source }: ListParts): Promise<void> {
+  // An address of a program, which needs no look at the chain where the key is another one.
+  if (isOnCurve(decode32(authority) as Uint8Array)) return;
+  if ((await source.accounts([authority])).get(authority)?.owner === BUBBLEGUM)
+    throw new IncompleteList(
+      'the authority is that of a tree of compressed assets, which are listed by owner and by tree',
+    );
+}
+
 /** Core assets and collections, the assets in these collections, and all that has Metaplex metadata. */
-async function ofAuthority(authority: string, parts: ListParts): Promise<Item[]> {
+async function chainAuthority(authority: string, parts: ListParts): Promise<Item[]> {
   const { source, config } = parts;
   const key = decode32(authority) as Uint8Array;
   if (authority === SYSTEM_PROGRAM) throw new IncompleteList('the System program is no authority');
   if (!config.listCore) throw new IncompleteList('assets of an authority need das.listCore');
-  const account = (await source.accounts([authority])).get(authority) ?? null;
-  if (account?.owner === BUBBLEGUM)
-    throw new IncompleteList(
-      'the authority is that of a tree of compressed assets, which are listed by owner and by tree',
-    );
   const [own, collections, metadata] = await Promise.all([
     coreAssets(CORE_AUTHORITY.address, key, parts),
     source.ofProgram(CORE_PROGRAM, [
@@ -644,22 +699,76 @@ async function ofAuthority(authority: string, parts: ListParts): Promise<Item[]>
   return [...(await coreOf(core, source)), ...[...new Set(mints)].map((id) => ({ kind: 'row', id }) as const)];
 }
 
-/** A Core collection counts its assets, compressed ones too, so it shows whether the list is complete. `leaves` counts those of followed trees. */
-async function ofGroup(
+/** From the index, else of a Core collection. That counts what it has, compressed or not, so that nothing can be missing unseen. */
+async function ofGroup(collection: string, needs: LeavesNeeded, wanted: Wanted, parts: ListParts): Promise<FoundList> {
+  const { kind, isClaimShown, isFull, isBurnt } = wanted;
+  const key = decode32(collection) as Uint8Array;
+  const hash = keccak_256(key);
+  const inGroup = (isClaimed: boolean): LeafFilter => ({
+    // A leaf of the second version says it without its metadata, and is always verified.
+    holds({ more }, metadata) {
+      if (more !== null) return equalBytes(more.collectionHash, hash);
+      const { collection: group } = metadata();
+      return group !== null && equalBytes(group.key, key) && (group.verified || isClaimed);
+    },
+    bytes: key,
+  });
+  const leaves = (enough: LeavesNeeded) => leavesOf('all', enough, parts, wanted, inGroup(isClaimShown));
+  if (kind === 'compressed') return await leaves(needs);
+  const rows = await ofIndex('collection', collection, wanted, isClaimShown ? 0 : FLAG.unverified, parts);
+  if (rows === null && isFull && isClaimShown) throw notIndexed('collection', collection);
+  const core = await coreGroup(collection, rows !== null, parts);
+  const found = rows ?? { found: await listedOf(core?.assets ?? [], wanted, parts), slot: 0 };
+  if (!mayHaveLeaves(kind)) return found;
+  if (core === null) return joined(found, await leaves(needs));
+  // Neither who only claims to be in it is counted, nor what was burnt.
+  const isCounted = !isClaimShown && !isBurnt;
+  if (core.lacking > 0) await requireLeaves(collection, core, inGroup(false), parts);
+  else if (isCounted) return found;
+  return joined(found, await leaves(isCounted ? 'some' : needs));
+}
+
+interface CoreGroup {
+  /** Those that have an account, if they are not in the index. */
+  readonly assets: readonly Found[];
+  readonly size: number;
+  /** How many of them have no account. */
+  readonly lacking: number;
+}
+
+/** Refuses the list of a Core collection unless followed trees have what has no account. What is withheld now is not known. */
+async function requireLeaves(
   collection: string,
+  { size, lacking }: CoreGroup,
+  inGroup: LeafFilter,
   parts: ListParts,
-  leaves: () => Promise<number>,
-): Promise<{ readonly assets: readonly Found[]; readonly hasLeaves: boolean }> {
-  const { source, config } = parts;
-  const [found] = await coreOf(
-    Array.from(await source.accounts([collection]), ([address, account]) => ({ address, account })).flatMap(
-      ({ address, account }) => (account === null ? [] : [{ address, account }]),
-    ),
-    source,
-  );
-  const group = found?.kind === 'core' ? found.collection : null;
-  if (found?.kind !== 'core' || found.asset !== null || group === null) {
-    if ((await parts.index?.stateOf('collection', collection)) === 'filling') throw beingRead('collection', collection);
+): Promise<void> {
+  let [count, why] = [0, 'the trees of the others are not all followed'];
+  const most = { filter: null, isBurnt: false, part: { ...WHOLE, most: lacking } };
+  try {
+    for await (const { leaves } of readLeaves('all', 'some', parts, most, inGroup)) count += leaves.length;
+  } catch (error) {
+    if (!(error instanceof RpcError && error.status === 503)) throw error;
+    why = error.message;
+  }
+  if (count < lacking)
+    throw new IncompleteList(
+      `the collection ${collection} has ${size} assets, of which ${size - lacking} have an account: ${why}`,
+    );
+}
+
+/** What a Core collection has; null for another one, which has to be in the index. */
+async function coreGroup(collection: string, isIndexed: boolean, parts: ListParts): Promise<CoreGroup | null> {
+  const { source, config, index } = parts;
+  const account = (await source.accounts([collection])).get(collection) ?? null;
+  const group = account === null ? null : decodeCoreCollection(account).value;
+  if (isIndexed) {
+    if (group === null) return null;
+    const count = (await index?.count(LIST.group, collection, FLAG.core)) ?? 0;
+    return { assets: [], size: group.currentSize, lacking: group.currentSize - count };
+  }
+  if (group === null) {
+    if ((await index?.stateOf('collection', collection)) === 'filling') throw beingRead('collection', collection);
     throw new IncompleteList(
       `${collection} is no Core collection, and not followed (das.follow.collections): without an index no other group is complete`,
     );
@@ -667,11 +776,29 @@ async function ofGroup(
   if (!config.listCore) throw new IncompleteList('assets of a collection need das.listCore');
   const accounts = await coreAssets(CORE_AUTHORITY.collection, decode32(collection) as Uint8Array, parts);
   const assets = await coreOf(accounts, source);
-  if (assets.length >= group.currentSize) return { assets, hasLeaves: false };
-  if (assets.length + (await leaves()) >= group.currentSize) return { assets, hasLeaves: true };
-  throw new IncompleteList(
-    `the collection ${collection} has ${group.currentSize} assets, of which ${assets.length} have an account: the trees of the others are not all followed`,
-  );
+  return { assets, size: group.currentSize, lacking: group.currentSize - assets.length };
+}
+
+/** From the index: nobody else can be asked for all of a creator. */
+async function ofCreator(
+  { creator, isVerified }: Extract<Base, { readonly creator: string }>,
+  needs: LeavesNeeded,
+  wanted: Wanted,
+  parts: ListParts,
+): Promise<FoundList> {
+  const key = decode32(creator) as Uint8Array;
+  const made: LeafFilter = {
+    holds: (_, metadata) =>
+      metadata().creators.some((one) => equalBytes(one.address, key) && (!isVerified || one.verified)),
+    bytes: key,
+  };
+  const without = isVerified ? FLAG.unverified : 0;
+  const rows = wanted.kind === 'compressed' ? NOTHING : await ofIndex('creator', creator, wanted, without, parts);
+  if (rows === null)
+    throw new IncompleteList(
+      `the creator ${creator} is not followed (das.follow.creators): without an index no list of a creator is complete`,
+    );
+  return joined(rows, await leavesOf('all', needs, parts, wanted, made));
 }
 
 /** Name and size of a collection. */
@@ -685,7 +812,10 @@ export async function grouping(question: Question, parts: ListParts): Promise<ob
     throw new IncompleteList(
       `${collection} is no Core collection, and not followed (das.follow.collections): without an index no other group is counted`,
     );
-  const wanted: Wanted = { kind: 'nonFungible', filter: null, isBurnt: false, part: WHOLE, view: null };
+  const wanted: Wanted = {
+    ...{ kind: 'nonFungible', filter: null, isBurnt: false, part: WHOLE, view: null },
+    ...{ isClaimShown: false, isFull: question.options['requireFullIndex'] === true },
+  };
   const members = await findBase({ group: collection }, wanted, question, parts);
   const asset = found === undefined ? null : assetOf(found, null, source.slot, FACTS);
   const name = asset?.content.metadata['name'];
@@ -825,7 +955,7 @@ function readFilter(question: Question, known: readonly string[]): Filter | null
   const group = member('grouping');
   const collections = member('collections');
   if (collections !== undefined && !Array.isArray(collections)) throw invalid('collections must be a list');
-  if ((collections?.length ?? 0) > MOST_COLLECTIONS) throw invalid(`collections must be at most ${MOST_COLLECTIONS}`);
+  if ((collections?.length ?? 0) > MOST_ITEMS) throw invalid(`collections must be at most ${MOST_ITEMS}`);
   const lists = [
     ...(group === undefined ? [] : [[readGroup(group, question)]]),
     ...(collections === undefined
@@ -859,8 +989,8 @@ function readNot(question: Question): Filter['holds'][] {
     const isExcluded = Object.hasOwn(EXCLUDED, name) ? EXCLUDED[name] : undefined;
     if (isExcluded === undefined) throw question.invalid(`searchAssets: not.${name.slice(0, 64)} is not supported`);
     if (list === null) return [];
-    if (!Array.isArray(list) || list.length > MOST_COLLECTIONS)
-      throw question.invalid(`searchAssets: not.${name} must be a list of up to ${MOST_COLLECTIONS} keys`);
+    if (!Array.isArray(list) || list.length > MOST_ITEMS)
+      throw question.invalid(`searchAssets: not.${name} must be a list of up to ${MOST_ITEMS} keys`);
     const keys = new Set((list as readonly unknown[]).map((key) => readKey(textOfKey(key), question, `not.${name}`)));
     return [(asset: Asset) => !isExcluded(asset, keys)];
   });
@@ -872,7 +1002,6 @@ function textOfKey(key: unknown): unknown {
   return isBytes ? encode32(Uint8Array.from(key as number[])) : key;
 }
 
-const MOST_COLLECTIONS = 1_000;
 const PRINT_KEY = 1;
 const PARENT_AT = 1;
 

@@ -5,7 +5,7 @@ import { RpcError } from '../../src/plugin/plugin.ts';
 import type { Dialect } from '../../src/solana/assets/asset.ts';
 import { address, EXAMPLES, flag, orNull } from '../../src/solana/schemas.ts';
 
-/** Most ids of one batch and most items of one page. */
+/** Most ids of one batch, items of one page and keys of one filter. */
 export const MOST_ITEMS = 1_000;
 
 /** Flags of `options`, under its two names. Clients send all that they know with each method, so each is accepted everywhere. */

@@ -59,21 +59,28 @@ export interface KeyedAccount {
   readonly account: RawAccount;
 }
 
-/**
- * Of the accounts of a mint, the one whose owner is the owner of the asset: that with the largest amount; of equal ones that with the highest
- * address, in whatever order a node lists them. Null where all are empty.
- */
-export function mostHeld(amounts: Iterable<readonly [address: string, amount: bigint]>): string | null {
-  let best: readonly [string, bigint] | null = null;
-  for (const one of amounts) {
-    if (one[1] === 0n || (best !== null && one[1] < best[1])) continue;
-    if (best === null || one[1] > best[1] || isAbove(one[0], best[0])) best = one;
-  }
-  return best?.[0] ?? null;
+interface Held {
+  /** Base58. */
+  readonly address: string;
+  readonly amount: bigint;
 }
 
-const isAbove = (a: string, b: string): boolean =>
-  Buffer.compare(decode32(a) ?? new Uint8Array(), decode32(b) ?? new Uint8Array()) > 0;
+/**
+ * Which of two accounts of a mint stands for all: that with the larger amount; of equal ones that with the higher address, in whatever order
+ * a node lists them.
+ */
+export function holdsMore(one: Held, other: Held | null): boolean {
+  if (other === null || one.amount !== other.amount) return other === null || one.amount > other.amount;
+  return Buffer.compare(decode32(one.address) as Uint8Array, decode32(other.address) as Uint8Array) > 0;
+}
+
+/** The account of a mint whose owner is the owner of the asset, see `holdsMore`. Null where all are empty. */
+export function mostHeld(amounts: Iterable<readonly [address: string, amount: bigint]>): string | null {
+  let best: Held | null = null;
+  for (const [address, amount] of amounts)
+    if (amount > 0n && holdsMore({ address, amount }, best)) best = { address, amount };
+  return best?.address ?? null;
+}
 
 /** The most that nodes answer in one call. */
 const ACCOUNTS_PER_CALL = 100;

@@ -319,6 +319,8 @@ export interface AssetIndex {
   stateOf(kind: FollowKind, key: string): Promise<'ready' | 'filling' | null>;
   /** Ids of assets, in the order of their bytes. */
   list(kind: number, key: string, part: ListPart): Promise<readonly string[]>;
+  /** How many assets of a list have one of the flags. */
+  count(kind: number, key: string, having: number): Promise<number>;
   /** Slots at which assets came and changed; those that are not stored are absent. */
   slotsOf(ids: readonly string[]): Promise<ReadonlyMap<string, { readonly created: number; readonly updated: number }>>;
   /** Accounts of the index, and of `others` for all that is not stored. */
@@ -390,6 +392,16 @@ export function createAssetIndex(store: Pick<Store, 'read' | 'dialect' | 'versio
         ${wanted.length === 0 ? sql`` : sql`where ${sql.join(wanted, sql` and `)}`}
         order by id ${isDescending ? sql`desc` : sql`asc`} limit ${most}`.execute(db);
       return rows.map(({ id }) => encode32(id));
+    },
+    async count(kind, key, having) {
+      const { count } = await db
+        .selectFrom('das_rows')
+        .select(({ fn }) => fn.countAll<number>().as('count'))
+        .where('kind', '=', kind)
+        .where('key', '=', listKey(bytesOf(key)))
+        .where(sql<boolean>`flags & ${having} <> 0`)
+        .executeTakeFirstOrThrow();
+      return Number(count);
     },
     async slotsOf(ids) {
       const rows = await assetRows(db, dialect, ids);

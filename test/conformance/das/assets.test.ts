@@ -33,6 +33,7 @@ import {
   Transaction,
 } from '@solana/web3.js';
 import { createHelius } from 'helius-sdk';
+import { encode32 } from '../../../src/lib/base58.ts';
 import {
   CORE_PROGRAM,
   editionAddress,
@@ -41,6 +42,7 @@ import {
   METADATA_PROGRAM,
   metadataAddress,
 } from '../../../src/solana/addresses.ts';
+import { BUBBLEGUM, treeAuthority } from '../../../src/solana/concurrent/tree.ts';
 import { chainMissing, startChain, type TestChain } from '../../helpers/chain.ts';
 import { type DaemonInProcess, startDaemon } from '../../helpers/daemon.ts';
 import { redirectHostedClients } from '../../helpers/hosted-client.ts';
@@ -479,6 +481,8 @@ suite('assets that are read from their accounts', { skip: (await chainMissing())
       (await ask('getAssetsByGroup', groupParams)).error!.message,
       /has 2 assets, of which 1 have an account/,
     );
+    const grouping = ['collection', group.toBase58()];
+    assert.deepEqual(await ids('searchAssets', { grouping, compressed: false }), [core.toBase58()]);
   });
 
   test('prints of a master edition, with the mints that only their transactions name', async () => {
@@ -509,6 +513,8 @@ suite('assets that are read from their accounts', { skip: (await chainMissing())
 
   test('lists that cannot be complete are refused by name, and so are wrong params', async () => {
     const key = collection;
+    const tree = encode32(treeAuthority(new PublicKey(key).toBytes()));
+    await chain.setAccount(tree, { lamports: 1_000_000, owner: BUBBLEGUM, data: Buffer.alloc(96) });
     for (const [method, params, why] of [
       ['getAssetsByCreator', { creatorAddress: key }, /no list of a creator is complete/],
       ['getAssetsByGroup', { groupKey: 'collection', groupValue: key }, /is no Core collection/],
@@ -522,6 +528,8 @@ suite('assets that are read from their accounts', { skip: (await chainMissing())
         { authorityAddress: key, options: { requireFullIndex: true } },
         /lists by authority need Token[^ ]+ in das.follow.programs/,
       ],
+      ['getAssetsByAuthority', { authorityAddress: tree }, /that of a tree of compressed assets/],
+      ['searchAssets', { authorityAddress: tree, compressed: true }, /that of a tree of compressed assets/],
       ['getGrouping', { groupKey: 'collection', groupValue: key }, /is no Core collection/],
     ] as const) {
       const { error } = await ask(method, params);

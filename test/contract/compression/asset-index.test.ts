@@ -10,7 +10,7 @@ import { absentNote, type Db, NOTES, writeNote } from '../../../plugins/compress
 import { createHashing } from '../../../plugins/compression/trees/hashing.ts';
 import { assetSignatures } from '../../../plugins/das/changes.ts';
 import { type DasConfig, dasConfig } from '../../../plugins/das/config.ts';
-import { assetsByGroup, type ListParts, searchAssets } from '../../../plugins/das/lists.ts';
+import { assetsByGroup, IncompleteList, type ListParts, searchAssets } from '../../../plugins/das/lists.ts';
 import { readQuestion } from '../../../plugins/das/params.ts';
 import { followedTrees } from '../../../plugins/wallet/balances/nfts.ts';
 import { abandonGap, createGapBook, recordGap } from '../../../src/chain/gaps.ts';
@@ -506,7 +506,7 @@ eachStore('the index of compressed assets', (engine) => {
     }
     // A Core collection that says how many it has: one more than the trees have, and as many.
     const members104 = idsWith(isOf(104));
-    const ofCore = async (size: number): Promise<readonly string[]> => {
+    const ofCore = async (size: number, compressed = parts.compressed): Promise<readonly string[]> => {
       const u32 = (value: number) => Buffer.from(Uint32Array.of(value).buffer);
       const texts = Buffer.concat([u32(1), Buffer.from('G'), u32(0)]);
       const data = Buffer.concat([Buffer.of(5), keyOf(9), texts, u32(size), u32(size)]);
@@ -514,11 +514,18 @@ eachStore('the index of compressed assets', (engine) => {
       const accounts = [{ ...account, dataBase64: data.toString('base64') }];
       const source = { ...recordedSource({ name: '', accounts, transactions: [], requests: [] }), slot: 0 };
       const params = { groupKey: 'collection', groupValue: account.pubkey };
-      const list = await assetsByGroup(readQuestion(params, 'hosted'), { ...parts, source });
+      const list = await assetsByGroup(readQuestion(params, 'hosted'), { ...parts, source, compressed });
       return (list as { items: { id: string }[] }).items.map(({ id }) => id);
     };
     assert.deepEqual(await ofCore(members104.length), members104);
     await assert.rejects(ofCore(members104.length + 1), /of which 0 have an account/);
+    // Of a tree that lacks changes an upstream may know more, so that the list is incomplete, and not unavailable.
+    const lacking = createAssetIndex({ store, trees: [keyOf(220)], missingTo: async () => null });
+    await assert.rejects(
+      ofCore(members104.length, lacking),
+      (error: Error) =>
+        error instanceof IncompleteList && /of which 0 have an account: .*not read yet/.test(error.message),
+    );
     // The metadata of one leaf is replaced by that of another: what the list would show of it is a lie.
     const [members, ids] = lists[0]!;
     const [liar, honest] = [2, 5].map((at) => leaves.find(({ schema }) => encode32(schema.id) === ids[at])!);

@@ -343,7 +343,8 @@ async function createWorld(chain: TestChain, random: Sfc32) {
     );
   }
   async function writeGroup(address: string): Promise<void> {
-    const data = [Buffer.of(5), keyBytes(pick(people)), text('Group'), text(''), Buffer.alloc(8, 1)];
+    // It counts none, so that all that have an account are all of it.
+    const data = [Buffer.of(5), keyBytes(pick(people)), text('Group'), text(''), Buffer.alloc(8)];
     await write(CORE_PROGRAM, address, Buffer.concat(data));
   }
   return {

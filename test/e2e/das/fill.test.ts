@@ -34,7 +34,9 @@ eachStore('reading what is followed', ({ database }) => {
     const write = (address: string, ...parts: Uint8Array[]) =>
       chain.setAccount(address, { lamports: 1_000_000, owner: CORE_PROGRAM, data: Buffer.concat(parts) });
     const bytes = (key: string) => decode32(key) as Uint8Array;
-    await write(collection, Buffer.of(5), bytes(owner), name, Buffer.alloc(8, 1));
+    // How many it ever had, and has.
+    const counts = Buffer.from(Uint32Array.of(ASSETS, ASSETS).buffer);
+    await write(collection, Buffer.of(5), bytes(owner), name, counts);
     const ids = Array.from({ length: ASSETS }, newKey);
     for (const id of ids)
       await write(id, Buffer.of(1), bytes(owner), Buffer.of(2), bytes(collection), name, Buffer.of(0));
