@@ -760,6 +760,11 @@ async function requireLeaves(
 /** What a Core collection has; null for another one, which has to be in the index. */
 async function coreGroup(collection: string, isIndexed: boolean, parts: ListParts): Promise<CoreGroup | null> {
   const { source, config, index } = parts;
+  if (isIndexed && index !== null) {
+    const others = { most: 1, without: FLAG.core | FLAG.unverified };
+    // With a verified member that is none of Core it is none either: nobody has to be asked, and nothing counted.
+    if ((await index.list(LIST.group, collection, others)).length > 0) return null;
+  }
   const account = (await source.accounts([collection])).get(collection) ?? null;
   const group = account === null ? null : decodeCoreCollection(account).value;
   if (isIndexed) {
