@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import { decode32, encode32 } from '../../../src/lib/base58.ts';
 import { inBytes } from '../../../src/lib/in-list.ts';
+import { createLru } from '../../../src/lib/lru.ts';
 import { CodedError, RpcError, type Store } from '../../../src/plugin/plugin.ts';
 import type { RawAccount } from '../../../src/solana/accounts/decoded.ts';
 import { decodeTokenAccount } from '../../../src/solana/accounts/token.ts';
@@ -331,9 +332,13 @@ export interface AssetIndex {
   slot(): Promise<number>;
 }
 
+const KEPT_COUNTS = 1_000;
+
 export function createAssetIndex(store: Pick<Store, 'read' | 'dialect' | 'version'>, keptBytes: number): AssetIndex {
   const { dialect } = store;
   const db = store.read as Db;
+  /** Of long lists, whose rows take long to count; valid while no asset changes. */
+  const counts = createLru<string, { readonly revision: number; readonly count: number }>({ max: KEPT_COUNTS });
 
   async function stateOf(kind: FollowKind, key: string): Promise<'ready' | 'filling' | null> {
     const rows = await db
@@ -394,6 +399,10 @@ export function createAssetIndex(store: Pick<Store, 'read' | 'dialect' | 'versio
       return rows.map(({ id }) => encode32(id));
     },
     async count(kind, key, having) {
+      const { revision } = await readState(db);
+      const name = `${kind} ${key} ${having}`;
+      const known = counts.get(name);
+      if (known?.revision === revision) return known.count;
       const { count } = await db
         .selectFrom('das_rows')
         .select(({ fn }) => fn.countAll<number>().as('count'))
@@ -401,6 +410,7 @@ export function createAssetIndex(store: Pick<Store, 'read' | 'dialect' | 'versio
         .where('key', '=', listKey(bytesOf(key)))
         .where(sql<boolean>`flags & ${having} <> 0`)
         .executeTakeFirstOrThrow();
+      counts.set(name, { revision, count: Number(count) });
       return Number(count);
     },
     async slotsOf(ids) {

@@ -34,6 +34,7 @@ import { createDasProcessor } from '../../../plugins/das/indexing/processor.ts';
 import { createAssetIndex } from '../../../plugins/das/indexing/stored.ts';
 import {
   type Db,
+  FLAG,
   FOLLOW_KINDS,
   type FollowKind,
   LIST,
@@ -571,6 +572,13 @@ eachStore('the index of followed assets', (engine) => {
             `collection ${key}`,
             assetsByGroup(asked({ groupKey: 'collection', groupValue: key }), all),
             ({ grouping }) => grouping.some((one) => one.group_value === key),
+          );
+        for (const key of named.collection)
+          assert.equal(
+            await index.count(LIST.group, key, FLAG.core),
+            [...assets.values()].filter(
+              (one) => one.interface === 'MplCoreAsset' && one.grouping.some(({ group_value }) => group_value === key),
+            ).length,
           );
         for (const key of named.creator)
           await compare(`creator ${key}`, assetsByCreator(asked({ creatorAddress: key }), all), ({ creators }) =>
