@@ -240,7 +240,10 @@ test('summaries of random movements say nothing that these do not show, with exa
   const seen = new Map<string, number>();
   const [payer] = PEOPLE as [string];
 
-  for (let turn = 0; turn < 2_000; turn += 1) {
+  const types = ['transfer', 'swap', 'add_liquidity', 'remove_liquidity'];
+  const isEnough = () => types.every((type) => (seen.get(type) ?? 0) > 20);
+  // Liquidity comes about 30 times in 2,000 turns, and in some seeds too few times.
+  for (let turn = 0; turn < 2_000 || (!isEnough() && turn < 20_000); turn += 1) {
     const assets = pick([[SOL], [...DECIMALS.keys()].slice(1), [...DECIMALS.keys()]]);
     const move = (): Drawn => ({
       ...{ from: pick(PEOPLE), to: pick(PEOPLE), asset: pick(assets) },
@@ -324,7 +327,5 @@ test('summaries of random movements say nothing that these do not show, with exa
       );
     }
   }
-  // Liquidity comes about 30 times; fewer than 5 is once in 10 million seeds.
-  for (const type of ['transfer', 'swap', 'add_liquidity', 'remove_liquidity'])
-    assert.ok((seen.get(type) ?? 0) >= 5, JSON.stringify([...seen]));
+  assert.ok(isEnough(), JSON.stringify([...seen]));
 });
