@@ -156,5 +156,4 @@ function runNode(files: readonly string[], env: Record<string, string>): Promise
   return new Promise((resolve) => child.once('exit', (code, signal) => resolve(signal === null ? (code ?? 1) : 1)));
 }
 
-// Said outright: the library that runs PostgreSQL ends a process that just comes to its end with 0.
-process.exit(await main(process.argv.slice(2)));
+process.exitCode = await main(process.argv.slice(2));

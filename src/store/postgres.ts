@@ -138,7 +138,7 @@ export interface PoolOptions {
 }
 
 export interface ConnectionPool {
-  /** Errors: STORE_UNREACHABLE. */
+  /** Errors: STORE_UNREACHABLE, STORE_CLOSED. */
   acquire(): Promise<pg.PoolClient>;
   /** A client that failed is discarded instead of reused. */
   release(client: pg.PoolClient, failed?: boolean): void;
@@ -173,18 +173,30 @@ function createPool(library: typeof pg, types: pg.CustomTypesConfig, options: Po
   // A lost idle connection is replaced by the next acquire; without a listener the error would end the process.
   pool.on('error', () => {});
 
+  const acquiring = new Set<Promise<pg.PoolClient>>();
+  let isClosed = false;
   return {
     async acquire() {
+      if (isClosed) throw new CodedError('STORE_CLOSED', 'the store is closed');
+      const connecting = pool.connect();
+      acquiring.add(connecting);
       try {
-        const client = await pool.connect();
+        const client = await connecting;
         if (client.listenerCount('error') === 0) client.on('error', () => {});
         return client;
       } catch (error) {
         throw postgresError(error);
+      } finally {
+        acquiring.delete(connecting);
       }
     },
     release: (client, failed = false) => client.release(failed),
-    close: () => pool.end(),
+    async close() {
+      isClosed = true;
+      // The pool never answers those that still wait for a connection when it ends.
+      await Promise.allSettled(acquiring);
+      await pool.end();
+    },
   };
 }
 

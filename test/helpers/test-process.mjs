@@ -24,27 +24,50 @@ const began = performance.now();
 const QUIET_TURNS = 4;
 const TURN_MS = 10;
 let turns = 0;
+let lastQuiet = 0;
 process.on('beforeExit', () => {
-  turns += 1;
+  const now = performance.now();
+  // Whatever took longer than the timer below was work.
+  turns = now - lastQuiet < 3 * TURN_MS ? turns + 1 : 1;
+  lastQuiet = now;
   if (turns > QUIET_TURNS) process.exit();
   setTimeout(() => {}, TURN_MS);
 });
 
-/** How long the process took, for the list at the end of the run. */
+/**
+ * How long the process took, for the list at the end of the run, and how many tests of each file it knows, which the runner compares with
+ * what it heard of.
+ */
 const times = process.env.PARHELION_TEST_TIMES;
 let waitedFor;
+let exitedAt;
 if (isTestFile && times !== undefined) {
   process.once('exit', () => {
     const { user, system } = process.cpuUsage();
     const cpu = (user + system) / 1e6 + childSeconds();
     const seconds = (performance.now() - began) / 1000;
-    appendFileSync(times, `${JSON.stringify({ file, seconds, cpu, waitedFor })}\n`);
+    const row = { file, seconds, cpu, waitedFor, tests: declaredTests(), exitedAt };
+    appendFileSync(times, `${JSON.stringify(row)}\n`);
   });
+  const exit = process.exit;
+  process.exit = (code) => {
+    exitedAt ??= new Error('process.exit').stack;
+    exit(code);
+  };
   // The runner ends a file that takes too long by this signal.
   process.once('SIGTERM', () => {
     waitedFor = [...unfinishedTests(), ...activeHandles()];
     process.exit(143);
   });
+}
+
+/** Of each file: suites and tests, nested ones included. */
+function declaredTests() {
+  const counts = {};
+  for (const { parent, hookType, loc } of tests)
+    if (parent !== null && hookType === undefined && loc?.file !== undefined)
+      counts[loc.file] = (counts[loc.file] ?? 0) + 1;
+  return counts;
 }
 
 function unfinishedTests() {

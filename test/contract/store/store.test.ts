@@ -302,10 +302,24 @@ eachStore('store contract', (engine) => {
     await store.close();
     assert.equal(await slow, 1, 'a running write is waited for');
     await store.close();
-    await assert.rejects(store.write(async () => 1));
-    await assert.rejects(store.read.selectFrom('things').selectAll().execute());
+    await assert.rejects(
+      store.write(async () => 1),
+      { code: 'STORE_CLOSED' },
+    );
+    await assert.rejects(store.read.selectFrom('things').selectAll().execute(), { code: 'STORE_CLOSED' });
     const again = await database.open();
     assert.deepEqual(await ids(again), [1]);
+  });
+
+  test('reads that wait for a connection when the store closes are answered', async (t) => {
+    const store = await engine.store(t);
+    await createTable(store);
+    const reads = Array.from({ length: 40 }, () => store.read.selectFrom('things').selectAll().execute());
+    const answered = Promise.allSettled(reads);
+    await new Promise((resolve) => setImmediate(resolve));
+    const closing = store.close();
+    for (const read of await answered) if (read.status === 'rejected') assert.equal(read.reason.code, 'STORE_CLOSED');
+    await closing;
   });
 
   test('a schema that changes under open connections', async (t) => {
