@@ -79,7 +79,11 @@ function answer(body: string): Buffer {
     const to = Math.min(Number(params?.[1]), last);
     return reply(JSON.stringify(Array.from({ length: Math.max(0, to - from + 1) }, (_, at) => from + at)));
   }
+  const value = (empty: string) => `{"context":{"slot":${last}},"value":${empty}}`;
   const others: Readonly<Record<string, string>> = {
+    // Of wallets: nothing happened before the first block.
+    getSignaturesForAddress: '[]',
+    getTokenAccountsByOwner: value('[]'),
     getSlot: String(last),
     getHealth: '"ok"',
     getVersion: '{"solana-core":"3.0.0"}',

@@ -1,27 +1,29 @@
 /**
  * The two sides of the proxy rows, each in a process of its own: `upstream` is node:http that reads the request and sends ready
- * bytes; `daemon URL` is a whole daemon in front of it.
+ * bytes; `daemon URL` is a whole daemon in front of it; `bare URL` is the least that a proxy does, node:http and a pool of undici: no key, no
+ * look at the call, no limit, no metrics, no log.
  */
-import { createServer } from 'node:http';
+import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { Pool } from 'undici';
 import { startDaemon } from '../../helpers/daemon.ts';
 import { answerTo, PROXY_KEY } from './proxy-answers.ts';
 
 async function serveUpstream(): Promise<number> {
   const answers = new Map<string, Buffer>();
-  const server = createServer((request, response) => {
-    const chunks: Buffer[] = [];
-    request.on('data', (chunk: Buffer) => chunks.push(chunk));
-    request.on('end', () => {
-      const body = Buffer.concat(chunks).toString();
-      const answer = answers.get(body) ?? Buffer.from(answerTo(body));
-      if (answers.size < 100) answers.set(body, answer);
-      response.writeHead(200, { 'Content-Type': 'application/json; charset=utf-8', 'Content-Length': answer.length });
-      response.end(answer);
-    });
-  });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  return (server.address() as AddressInfo).port;
+  return await listen(
+    createServer((request, response) => {
+      const chunks: Buffer[] = [];
+      request.on('data', (chunk: Buffer) => chunks.push(chunk));
+      request.on('end', () => {
+        const body = Buffer.concat(chunks).toString();
+        const answer = answers.get(body) ?? Buffer.from(answerTo(body));
+        if (answers.size < 100) answers.set(body, answer);
+        response.writeHead(200, { 'Content-Type': 'application/json; charset=utf-8', 'Content-Length': answer.length });
+        response.end(answer);
+      });
+    }),
+  );
 }
 
 async function serveDaemon(upstream: string): Promise<number> {
@@ -32,7 +34,41 @@ async function serveDaemon(upstream: string): Promise<number> {
   return Number(new URL(daemon.apiUrl).port);
 }
 
-const [kind, upstream] = process.argv.slice(2);
-const port = kind === 'daemon' ? await serveDaemon(upstream!) : await serveUpstream();
+async function serveBareProxy(upstream: string): Promise<number> {
+  const pool = new Pool(new URL(upstream).origin, { connections: 64 });
+  const pass = async (body: Buffer, response: ServerResponse): Promise<void> => {
+    const answer = await pool.request({
+      path: '/',
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body,
+    });
+    const bytes = Buffer.from(await answer.body.arrayBuffer());
+    response.writeHead(answer.statusCode, { 'Content-Type': 'application/json', 'Content-Length': bytes.length });
+    response.end(bytes);
+  };
+  return await listen(
+    createServer((request, response) => {
+      const chunks: Buffer[] = [];
+      request.on('data', (chunk: Buffer) => chunks.push(chunk));
+      request.on('end', () => {
+        pass(Buffer.concat(chunks), response).catch((error: Error) => response.destroy(error));
+      });
+    }),
+  );
+}
+
+async function listen(server: Server): Promise<number> {
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  return (server.address() as AddressInfo).port;
+}
+
+const [kind = 'upstream', upstream = ''] = process.argv.slice(2);
+const sides: Readonly<Record<string, () => Promise<number>>> = {
+  upstream: serveUpstream,
+  daemon: () => serveDaemon(upstream),
+  bare: () => serveBareProxy(upstream),
+};
+const port = await sides[kind]?.();
 process.once('disconnect', () => process.exit(0));
 process.send?.({ port });
