@@ -1,6 +1,5 @@
 import { type Clock, CodedError, type Command, type Random } from '../../src/plugin/plugin.ts';
-import type { DashboardConfig } from './config.ts';
-import { DASHBOARD_ERRORS } from './errors.ts';
+import { DASHBOARD_ERRORS, type DashboardConfig } from './config.ts';
 import { createAuditLog, renewOperatorToken } from './store.ts';
 
 /** For operators who lost the token, or never had one. */

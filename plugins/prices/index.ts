@@ -3,8 +3,7 @@ import { createLru } from '../../src/lib/lru.ts';
 import { API_VERSION, definePlugin, type PluginContext } from '../../src/plugin/plugin.ts';
 import type { Clock } from '../../src/ports/clock.ts';
 import { type Prices, tokenPrices } from '../../src/ports/prices.ts';
-import { type PricesConfig, pricesConfig } from './config.ts';
-import { PRICES_ERRORS } from './errors.ts';
+import { PRICES_ERRORS, type PricesConfig, pricesConfig } from './config.ts';
 import { createHttpSource, createOnchainSource, createStaticSource, type PriceSource } from './sources.ts';
 
 export default definePlugin({

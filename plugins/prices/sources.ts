@@ -5,8 +5,7 @@ import type { ChainReader } from '../../src/ports/chain.ts';
 import type { OutboundClient } from '../../src/ports/outbound.ts';
 import type { RawAccount } from '../../src/solana/accounts/decoded.ts';
 import { decodeMint, decodeTokenAccount } from '../../src/solana/accounts/token.ts';
-import type { PoolConfig, PricesConfig } from './config.ts';
-import { PRICES_ERRORS } from './errors.ts';
+import { type PoolConfig, PRICES_ERRORS, type PricesConfig } from './config.ts';
 
 /** Dollars by mint; those that are not in the map are unknown to the source. */
 export type Found = ReadonlyMap<string, number>;

@@ -17,8 +17,7 @@ import {
 import type { AccessAccounts } from '../../src/ports/access.ts';
 import type { Migration, Queries } from '../../src/ports/store.ts';
 import { address, count, mint, orNull, slot, text } from '../../src/solana/schemas.ts';
-import type { SignupConfig } from './config.ts';
-import { SIGNUP_ERRORS } from './errors.ts';
+import { SIGNUP_ERRORS, type SignupConfig } from './config.ts';
 
 export interface Claim {
   readonly wallet: string;

@@ -18,8 +18,7 @@ import {
   tables,
   termsRoute,
 } from './claim.ts';
-import { signupConfig } from './config.ts';
-import { SIGNUP_ERRORS } from './errors.ts';
+import { SIGNUP_ERRORS, signupConfig } from './config.ts';
 
 /** Keys for whoever pays: agents need no operator. Not in the usual list of plugins. */
 export default definePlugin({

@@ -128,3 +128,9 @@ export const streamsConfig = Type.Object(
 );
 
 export type StreamsConfig = Static<typeof streamsConfig>;
+
+/** Coded errors of this plugin. @public */
+export const STREAMS_ERRORS = {
+  STREAMS_LISTEN: 'the address of streams.grpc cannot be listened on',
+  STREAMS_TLS: 'the certificate or key of streams.grpc.tls cannot be used',
+} as const;

@@ -11,9 +11,8 @@ import {
 } from '../../src/plugin/plugin.ts';
 import type { AccessCharges, Tenants } from '../../src/ports/access.ts';
 import type { StreamsConfig } from './config.ts';
-import { statusOf } from './errors.ts';
 import type { FilterOptions } from './filters.ts';
-import { frame, type GrpcCall, GrpcError, readMessages, STATUS } from './grpc-server.ts';
+import { frame, type GrpcCall, GrpcError, readMessages, STATUS, statusOf } from './grpc-server.ts';
 import type { Hub } from './hub.ts';
 import type { PassOn } from './pass-on.ts';
 import { type StreamReader, startReader } from './reader.ts';

@@ -1,8 +1,3 @@
-/**
- * gRPC over node:http2: requests and answers are frames of five bytes (compressed or not, length) and a message, the outcome is in the
- * trailers. Written here because updates are sent as bytes that are ready: the general libraries encode and write each one by itself,
- * which costs ten times more per update.
- */
 import {
   constants,
   createSecureServer,
@@ -17,8 +12,15 @@ import type { AddressInfo, Socket } from 'node:net';
 import type { Readable } from 'node:stream';
 import * as zlib from 'node:zlib';
 import { networkOf } from '../../src/lib/cidr.ts';
-import type { Clock } from '../../src/plugin/plugin.ts';
+import { ProtobufError } from '../../src/lib/protobuf.ts';
+import { type Clock, codeOf, GateRefusal } from '../../src/plugin/plugin.ts';
 import { plain, type RemoteAddress } from '../../src/runtime/remote-address.ts';
+
+/**
+ * gRPC over node:http2: requests and answers are frames of five bytes (compressed or not, length) and a message, the outcome is in the
+ * trailers. Written here because updates are sent as bytes that are ready: the general libraries encode and write each one by itself,
+ * which costs ten times more per update.
+ */
 
 export const STATUS = {
   ok: 0,
@@ -439,4 +441,32 @@ function encodingOf(accepted: string | string[] | undefined): Encoding {
     .map((name) => name.trim());
   for (const name of ['zstd', 'gzip'] as const) if (names.includes(name) && CODECS[name] !== null) return name;
   return 'identity';
+}
+
+/** The outcome that a client gets for an error. */
+export function statusOf(error: unknown): { readonly status: StatusName; readonly message: string } {
+  if (error instanceof GrpcError) return error;
+  if (error instanceof ProtobufError) return { status: 'invalidArgument', message: error.message };
+  if (error instanceof GateRefusal) return statusOfRefusal(error);
+  if (codeOf(error)?.startsWith('CHAIN_'))
+    return { status: 'unavailable', message: 'no upstream has answered, try again later' };
+  if (codeOf(error)?.startsWith('STORE_')) return { status: 'unavailable', message: 'try again later' };
+  return { status: 'internal', message: 'internal error' };
+}
+
+function statusOfRefusal({ reason, details }: GateRefusal): { readonly status: StatusName; readonly message: string } {
+  switch (reason) {
+    case 'no-key':
+    case 'bad-key':
+      return { status: 'unauthenticated', message: 'No valid auth token' };
+    case 'ip':
+      return { status: 'permissionDenied', message: 'this address may not use the key' };
+    case 'plan':
+    case 'permission':
+      return { status: 'permissionDenied', message: details ?? 'the key has no permission for streams' };
+    case 'credits':
+      return { status: 'resourceExhausted', message: 'max usage reached' };
+    default:
+      return { status: 'resourceExhausted', message: details ?? 'too many requests' };
+  }
 }

@@ -6,9 +6,8 @@ import type { MintFacts, TokenFacts, TokenNames } from '../../src/ports/token-fa
 import { readAmountScale, readTransferFeeConfig } from '../../src/solana/accounts/amounts.ts';
 import { isNft } from '../../src/solana/accounts/metaplex.ts';
 import { chainIsLate } from './accounts.ts';
-import type { TokenMetadataConfig } from './config.ts';
+import { TOKEN_METADATA_ERRORS, type TokenMetadataConfig } from './config.ts';
 import type { Documents } from './documents.ts';
-import { TOKEN_METADATA_ERRORS } from './errors.ts';
 import { type LoadRecords, type TokenRecord, textsOf } from './records.ts';
 import type { MintStore } from './store.ts';
 import type { TokenList } from './token-list.ts';

@@ -243,3 +243,9 @@ function readPairs(text: string): readonly (readonly [string, string])[] | null 
   }
   return pairs;
 }
+
+/** Coded errors of this plugin. */
+export const TRACES_ERRORS = {
+  TRACES_CONFIG:
+    'the plugin traces is switched on, but neither traces.endpoint nor OTEL_EXPORTER_OTLP_ENDPOINT names a collector',
+} as const;

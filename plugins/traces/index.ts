@@ -1,7 +1,6 @@
 import { defineHostPlugin } from '../../src/plugin/host.ts';
 import { API_VERSION, CodedError } from '../../src/plugin/plugin.ts';
-import { readOtel, tracesConfig } from './config.ts';
-import { TRACES_ERRORS } from './errors.ts';
+import { readOtel, TRACES_ERRORS, tracesConfig } from './config.ts';
 import { createExporter, createTracer } from './exporter.ts';
 
 const DEFAULT_NAME = tracesConfig.properties.serviceName.default;

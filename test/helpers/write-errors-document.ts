@@ -19,15 +19,19 @@ const table = (head: readonly string[], rows: readonly string[]) =>
   [row(...head), row(...head.map(() => '---')), ...rows].join('\n');
 const code = (text: string | number) => `\`${text}\``;
 
-/** The tables of all parts by the name of their owner, the kernel first. */
+/** A table of coded errors in the text of a source file. */
+export const TABLE = /^export const [A-Z_]+_ERRORS = \{$.*?^\} as const;$/msu;
+
+/** The tables of all parts by the name of their owner, the kernel first. A plugin has its own in any of its files. */
 export async function errorTables(): Promise<ReadonlyMap<string, Table>> {
   const tables = new Map<string, Table>([['kernel', ERRORS]]);
   for (const plugin of readdirSync(`${root}plugins`).sort()) {
-    const found = (await tsImport(`${root}plugins/${plugin}/errors.ts`, import.meta.url).catch(() => ({}))) as Record<
-      string,
-      Table
-    >;
-    const own = Object.assign({}, ...Object.values(found)) as Table;
+    const own: Record<string, string> = {};
+    for (const path of listFiles(`${root}plugins/${plugin}`, (name) => name.endsWith('.ts'))) {
+      if (!TABLE.test(readFileSync(path, 'utf8'))) continue;
+      const exported = (await tsImport(path, import.meta.url)) as Record<string, Table>;
+      for (const [name, value] of Object.entries(exported)) if (name.endsWith('_ERRORS')) Object.assign(own, value);
+    }
     if (Object.keys(own).length > 0) tables.set(plugin, own);
   }
   return tables;

@@ -4,7 +4,7 @@ import { extname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Type } from '@sinclair/typebox';
 import { CodedError, defineRoute, type Reply, RequestError, type Route } from '../../../src/plugin/plugin.ts';
-import { DASHBOARD_ERRORS } from '../errors.ts';
+import { DASHBOARD_ERRORS } from '../config.ts';
 import { OPEN_ROUTE } from './common.ts';
 
 /** No external resources, nothing inline, no frames. */
