@@ -6,9 +6,10 @@ import {
   type PluginContext,
   RpcError,
   type RpcMethod,
+  reloadable,
+  type Static,
   Type,
 } from '../../src/plugin/plugin.ts';
-import { type FeesConfig, feesConfig } from './config.ts';
 import {
   type FeeOptions,
   type FeeRequest,
@@ -20,6 +21,23 @@ import {
 } from './request.ts';
 import { estimate, hashAccount, LEVELS, type Levels } from './slot-fees.ts';
 import { createProcessor, createWindow, migrations, type Window } from './window.ts';
+
+const feesConfig = Type.Object(
+  {
+    credits: reloadable(Type.Number({ minimum: 0, default: 1, description: 'price of one estimate' })),
+    upstreamTimeoutMs: reloadable(
+      Type.Integer({
+        minimum: 1,
+        maximum: 120_000,
+        default: 5_000,
+        description: 'longest wait for the address lookup tables of a transaction',
+      }),
+    ),
+  },
+  { additionalProperties: false, default: {} },
+);
+
+type FeesConfig = Static<typeof feesConfig>;
 
 /** What `recommended` gives at least, micro-lamports per compute unit. */
 const LEAST_RECOMMENDED = 10_000;

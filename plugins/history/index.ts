@@ -1,14 +1,53 @@
-import { API_VERSION, definePlugin, type Price, Type } from '../../src/plugin/plugin.ts';
+import { API_VERSION, definePlugin, type Price, reloadable, Type } from '../../src/plugin/plugin.ts';
 import { addressHistories, addressWalks, keptAnswers } from '../../src/ports/address-history.ts';
 import { kernelPast } from '../../src/ports/archive.ts';
 import { tokenFacts } from '../../src/ports/token-facts.ts';
 import { address, count, oneOf, orNull, signature, slot, text, unixTime } from '../../src/solana/schemas.ts';
-import { historyConfig } from './config.ts';
 import { MOST_FULL, transactionsParams, transfersParams } from './question.ts';
 import { createStandardAnswers, STANDARD_METHODS } from './standard.ts';
 import { FULL_LOT, transactionsOf } from './transactions.ts';
 import { transfersOf } from './transfers.ts';
 import { createNewestSlot, createOpenWalk, createShownPlaces, keepsUp } from './walk.ts';
+
+const historyConfig = Type.Object(
+  {
+    passOn: Type.Boolean({
+      default: false,
+      description:
+        'forward the calls: the upstreams have getTransactionsForAddress and getTransfersByAddress themselves',
+    }),
+    standard: Type.Boolean({
+      default: true,
+      description:
+        'answer getBlock, getTransaction and other standard methods from the ledger (ledger.retain), as far as it goes; the rest goes upstream',
+    }),
+    scanLimit: reloadable(
+      Type.Integer({
+        minimum: 1,
+        default: 2_000,
+        description:
+          'transactions that one call searches with a filter; then the page ends and its token continues the search',
+      }),
+    ),
+    timeoutMs: reloadable(Type.Integer({ minimum: 1, default: 25_000, description: 'deadline of a call' })),
+    credits: Type.Object(
+      {
+        transactionsForAddress: reloadable(
+          Type.Number({
+            minimum: 0,
+            default: 10,
+            description: 'getTransactionsForAddress: a page of signatures, or each 100 returned full transactions',
+          }),
+        ),
+        transfersByAddress: reloadable(
+          Type.Number({ minimum: 0, default: 10, description: 'getTransfersByAddress: a page' }),
+        ),
+      },
+      { additionalProperties: false, default: {}, description: 'price of a call' },
+    ),
+  },
+  { additionalProperties: false, default: {} },
+);
 
 const TAG = { name: 'History', description: 'Transactions and transfers of any address, with filters, in both orders' };
 

@@ -7,11 +7,10 @@ import { tokenNames } from '../../src/ports/token-facts.ts';
 import { createWords } from '../../src/solana/parsers/words.ts';
 import { createParsedTransactions } from './board.ts';
 import { parsedConfig } from './config.ts';
-import { describeMethods } from './describe.ts';
 import { explainCommand } from './explain.ts';
 import { createFetch } from './fetch.ts';
 import { createInterfaces } from './interfaces.ts';
-import { historyRoute, scanRoute, transactionsRoute } from './routes.ts';
+import { describeMethods, historyRoute, scanRoute, transactionsRoute } from './routes.ts';
 import { forgetUploads, migrations } from './store.ts';
 import { createOwnOf, uploadRoutes } from './uploads.ts';
 
