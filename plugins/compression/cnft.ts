@@ -17,7 +17,7 @@ import type { MethodParts } from './rpc/method.ts';
 import { createDamageGuard, createPageCache, createPathReader } from './rpc/path-reader.ts';
 import { keyText } from './store/row-book.ts';
 import type { Hashing } from './trees/hashing.ts';
-import { leadsToRoot } from './trees/path.ts';
+import { leadsToRoot } from './trees/page-book.ts';
 
 export interface CnftConfig {
   readonly cnft: { readonly trees: readonly string[] | 'all' };

@@ -16,8 +16,7 @@ import { createCompressionIndexer } from '../../plugins/compression/indexing/pro
 import type { Db, TreeRow } from '../../plugins/compression/store/tables.ts';
 import { createHashing } from '../../plugins/compression/trees/hashing.ts';
 import { rebuildTree } from '../../plugins/compression/trees/rebuild.ts';
-import { seedTrees } from '../../plugins/compression/trees/tree-book.ts';
-import type { NewTree } from '../../plugins/compression/trees/tree-update.ts';
+import { type NewTree, seedTrees } from '../../plugins/compression/trees/tree-book.ts';
 import type { Store } from '../../src/ports/store.ts';
 import type { CompressionEvent } from '../../src/solana/compression/events.ts';
 import { readEverything } from './compression.ts';

@@ -1,7 +1,7 @@
 /** Made-up histories of small trees of all four kinds, with roots that are hashed anew from all leaves by another hasher. */
 import { poseidon2, poseidon3 } from 'poseidon-lite';
 import type { DecodedBlock } from '../../plugins/compression/indexing/decode-block.ts';
-import type { NewTree } from '../../plugins/compression/trees/tree-update.ts';
+import type { NewTree } from '../../plugins/compression/trees/tree-book.ts';
 import { createAccountHasher } from '../../src/solana/compression/account-hash.ts';
 import type { CompressionEvent, CreatedOutput, TransactionEvent } from '../../src/solana/compression/events.ts';
 import { createPoseidon } from '../../src/solana/merkle/poseidon.ts';

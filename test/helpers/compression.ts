@@ -8,8 +8,8 @@ import {
 import type { Db, Tables } from '../../plugins/compression/store/tables.ts';
 import { createHashing } from '../../plugins/compression/trees/hashing.ts';
 import { knownTrees, seedTrees } from '../../plugins/compression/trees/tree-book.ts';
+import type { TreeSource } from '../../plugins/compression/trees/tree-reader.ts';
 import { createTreeSource } from '../../plugins/compression/trees/tree-reader.ts';
-import type { TreeSource } from '../../plugins/compression/trees/tree-update.ts';
 import { createSystemClock } from '../../src/adapters/clock.ts';
 import type { BlockProcessor, ChainBlock } from '../../src/plugin/plugin.ts';
 import type { Store } from '../../src/ports/store.ts';

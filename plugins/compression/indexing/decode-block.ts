@@ -4,7 +4,7 @@ import type { NormalTransaction } from '../../../src/ports/block.ts';
 import { decodeCompression } from '../../../src/solana/compression/decode-compression.ts';
 import type { CompressionEvent, DecodeFault } from '../../../src/solana/compression/events.ts';
 import { createProgramFinder, type ProgramIds } from '../../../src/solana/compression/programs.ts';
-import type { NewTree } from '../trees/tree-update.ts';
+import type { NewTree } from '../trees/tree-book.ts';
 import type { CnftBlock } from './cnft.ts';
 
 const VOTE = decode32('Vote111111111111111111111111111111111111111');

@@ -10,7 +10,6 @@ import {
 } from '../../../src/solana/compression/events.ts';
 import type { TreeRow } from '../store/tables.ts';
 import { isAddressTree, isStateTree } from '../trees/hashing.ts';
-import type { TreeUpdate } from '../trees/tree-update.ts';
 import type { DecodedBlock, DecodedTransaction } from './decode-block.ts';
 
 export interface PlannedOutput {
@@ -31,6 +30,45 @@ export interface PlannedSpend {
     readonly nullifierIndex: number | null;
     readonly txHash: Uint8Array;
   } | null;
+}
+
+/** One update of a tree. Sequence numbers have no gaps; `slot` is that of the block. */
+export type TreeUpdate = LeafUpdate | NullifyUpdate | IndexedUpdate | BatchUpdate;
+
+interface Step {
+  readonly seq: number;
+  readonly slot: number;
+}
+
+/** V1: a leaf is appended. */
+interface LeafUpdate extends Step {
+  readonly kind: 'leaf';
+  readonly index: number;
+  readonly hash: Uint8Array;
+}
+
+/** V1: a leaf becomes zero. */
+interface NullifyUpdate extends Step {
+  readonly kind: 'nullify';
+  readonly index: number;
+}
+
+/** V1: a leaf of an address tree is set. */
+export interface IndexedUpdate extends Step {
+  readonly kind: 'indexed';
+  readonly index: number;
+  readonly hash: Uint8Array;
+  readonly value: Uint8Array;
+  readonly nextIndex: number;
+  readonly nextValue: Uint8Array;
+}
+
+/** V2: the part `[oldNextIndex, newNextIndex)` of a queue goes into the tree. */
+export interface BatchUpdate extends Step {
+  readonly kind: 'append' | 'batchNullify' | 'addressAppend';
+  readonly oldNextIndex: number;
+  readonly newNextIndex: number;
+  readonly newRoot: Uint8Array;
 }
 
 /** Changes of a block, validated as far as possible without rows. */
@@ -216,4 +254,33 @@ function checkIndex(index: number, tree: TreeRow): void {
 
 function expect(condition: boolean, { key }: TreeRow, otherwise: string): void {
   if (!condition) throw new LayoutError(`tree ${encode32(key)} ${otherwise}`);
+}
+
+/** A row of `compression_pending`. */
+export interface PendingRow {
+  tree: number;
+  seq: number;
+  kind: string;
+  slot: number;
+  body: string;
+}
+
+const BYTES = new Set(['hash', 'value', 'nextValue', 'newRoot']);
+
+export function pendingRow(tree: number, { seq, slot, kind, ...rest }: TreeUpdate): PendingRow {
+  const body = Object.fromEntries(
+    Object.entries(rest).map(([name, value]) => [
+      name,
+      value instanceof Uint8Array ? Buffer.from(value).toString('base64') : value,
+    ]),
+  );
+  return { tree, seq, kind, slot, body: JSON.stringify(body) };
+}
+
+export function updateOf({ seq, kind, slot, body }: PendingRow): TreeUpdate {
+  const fields = Object.entries(JSON.parse(body) as Record<string, unknown>).map(([name, value]) => [
+    name,
+    BYTES.has(name) ? new Uint8Array(Buffer.from(value as string, 'base64')) : value,
+  ]);
+  return { ...Object.fromEntries(fields), seq, slot, kind } as TreeUpdate;
 }

@@ -12,7 +12,8 @@ import { type AccountHasher, createAccountHasher } from '../../../src/solana/com
 import { KEYS_PER_STATEMENT, keyText } from '../store/row-book.ts';
 import type { Db } from '../store/tables.ts';
 import { createHashing, type Hashing, isStateTree } from '../trees/hashing.ts';
-import type { NewTree, TreeSource } from '../trees/tree-update.ts';
+import type { NewTree } from '../trees/tree-book.ts';
+import type { TreeSource } from '../trees/tree-reader.ts';
 import type { CnftBlock, CnftIndexer } from './cnft.ts';
 import { createBlockDecoder, type DecodedBlock } from './decode-block.ts';
 import { type ApplyOptions, createIndexer, type Indexer, namedTrees } from './indexer.ts';

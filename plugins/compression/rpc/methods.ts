@@ -4,8 +4,7 @@ import type { ChainReader, PluginContext, RpcMethod } from '../../../src/plugin/
 import type { CompressionConfig } from '../config.ts';
 import type { Db } from '../store/tables.ts';
 import type { Hashing } from '../trees/hashing.ts';
-import { knownTrees } from '../trees/tree-book.ts';
-import type { NewTree } from '../trees/tree-update.ts';
+import { knownTrees, type NewTree } from '../trees/tree-book.ts';
 import {
   getCompressedAccount,
   getCompressedAccountsByOwner,

@@ -6,8 +6,16 @@ import { type Log, messageOf, type Store } from '../../../src/plugin/plugin.ts';
 import { keysQuery, packedRows } from '../../../src/ports/raw-query.ts';
 import { pathPages } from '../../../src/solana/merkle/path.ts';
 import { type Db, readAtOneSlot, type TreeRow } from '../store/tables.ts';
-import { DAMAGED, openPage, pageId, readPages } from '../trees/page-book.ts';
-import type { LeafPlace, PageNodes, PathPages, PathTree } from '../trees/path.ts';
+import {
+  DAMAGED,
+  type LeafPlace,
+  openPage,
+  type PageNodes,
+  type PathPages,
+  type PathTree,
+  pageId,
+  readPages,
+} from '../trees/page-book.ts';
 import { withheld } from './fields.ts';
 import { type ByBytes, byBytes } from './records.ts';
 

@@ -4,8 +4,8 @@ import { JsonText, type Log, type RpcMethod, type Store } from '../../../src/plu
 import { eachSibling, GROUP_LEVELS } from '../../../src/solana/merkle/path.ts';
 import { type AccountRow, type Db, readAtOneSlot, type TreeRow } from '../store/tables.ts';
 import type { Hashing } from '../trees/hashing.ts';
-import { isLeaf, leadsToRoot, type PathPages } from '../trees/path.ts';
-import type { NewTree } from '../trees/tree-update.ts';
+import { isLeaf, leadsToRoot, type PathPages } from '../trees/page-book.ts';
+import type { NewTree } from '../trees/tree-book.ts';
 import {
   type AddressPath,
   type AskedAddress,

@@ -4,7 +4,7 @@ import type { RpcMethod } from '../../../src/plugin/plugin.ts';
 import { eachSibling, HASH_BYTES } from '../../../src/solana/merkle/path.ts';
 import type { Db, TreeRow } from '../store/tables.ts';
 import type { Hashing } from '../trees/hashing.ts';
-import type { PathPages } from '../trees/path.ts';
+import type { PathPages } from '../trees/page-book.ts';
 import { type AddressPath, type AskedAddress, pathsOfAddresses } from './address-paths.ts';
 import { invalid, key32, listOf, optional, unavailable } from './fields.ts';
 import { enveloped, plainMethod } from './method.ts';

@@ -9,8 +9,7 @@ import { createKeccakPairs } from '../../../src/solana/concurrent/tree.ts';
 import { pathPages, zeroHashes } from '../../../src/solana/merkle/path.ts';
 import { type Db, NOTES, type TreeRow } from '../store/tables.ts';
 import type { Hashing } from '../trees/hashing.ts';
-import { DAMAGED, pageId, readPages } from '../trees/page-book.ts';
-import { leadsToRoot } from '../trees/path.ts';
+import { DAMAGED, leadsToRoot, pageId, readPages } from '../trees/page-book.ts';
 import type { TreeReader } from '../trees/tree-reader.ts';
 import {
   DIGEST_BYTES,

@@ -7,7 +7,6 @@ import { createRowBook, INDEXED_LEAVES, KEYS_PER_STATEMENT, keyText, type RowBoo
 import type { Db, TreeRow } from '../store/tables.ts';
 import { emptyRoot, freshTree, type Hashing } from './hashing.ts';
 import { createPageBook, type PageBook } from './page-book.ts';
-import type { NewTree } from './tree-update.ts';
 
 /** The trees that a block names, by key or by queue. */
 export interface TreeBook {
@@ -22,6 +21,19 @@ export interface TreeBook {
    */
   insert(trees: readonly NewTree[], ids?: ReadonlyMap<string, number>): Promise<void>;
   rows(): Iterable<TreeRow>;
+}
+
+/** A tree as described by its account, the configuration or the table of well-known trees. Keys are 32 bytes. */
+export interface NewTree {
+  readonly key: Uint8Array;
+  /** `TREE_TYPE` of the Light programs, or `CONCURRENT_TREE`. */
+  readonly type: number;
+  /** The tree itself when it is its own queue; null when missing or unknown. */
+  readonly queue: Uint8Array | null;
+  readonly height: number;
+  /** Null until the account was read. */
+  readonly rootCapacity: number | null;
+  readonly nextTree: Uint8Array | null;
 }
 
 interface TreeBookParts {

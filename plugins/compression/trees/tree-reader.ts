@@ -17,7 +17,7 @@ import {
   TREE_HEADER_BYTES,
 } from '../../../src/solana/compression/tree-accounts.ts';
 import type { Db, TreeRow } from '../store/tables.ts';
-import type { ForeignTree, NewTree, TreeSource } from './tree-update.ts';
+import type { NewTree } from './tree-book.ts';
 
 /** Owner of the trees of this deployment. */
 const GROUP = '24rt4RgeyjUCWGS2eF7L7gyNMuz6JWdqYpAvb1KRoHxs';
@@ -142,6 +142,20 @@ interface TreeSourceParts {
 
 /** Pauses between attempts; afterwards the block itself is retried. */
 const PAUSES_MS = [500, 1_000, 2_000, 4_000, 0] as const;
+
+/** A key in an event that is not our tree, with the reason. */
+export interface ForeignTree {
+  readonly foreign: string;
+}
+
+/** Looks up unknown trees before the transaction of a block starts. */
+export interface TreeSource {
+  /**
+   * The tree with this key, or whose output queue has it, as the block at `slot` saw it or later. Errors: COMPRESSION_TREE_UNREADABLE after all attempts, COMPRESSION_TREE_UNDECLARED
+   * without a chain to read from; the block then waits and is retried.
+   */
+  lookUp(key: Uint8Array, slot: number): Promise<NewTree | ForeignTree>;
+}
 
 /** Looks up a key that a block uses as a tree or an output queue. */
 export function createTreeSource({ reader, clock, log, signal }: TreeSourceParts): TreeSource {

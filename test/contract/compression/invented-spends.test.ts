@@ -12,7 +12,7 @@ import {
   u64Bytes,
   verifyNote,
 } from '../../../plugins/compression/store/tables.ts';
-import type { NewTree } from '../../../plugins/compression/trees/tree-update.ts';
+import type { NewTree } from '../../../plugins/compression/trees/tree-book.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import type { TransactionEvent } from '../../../src/solana/compression/events.ts';
 import { readEverything } from '../../helpers/compression.ts';

@@ -5,13 +5,13 @@ import { createResponseCache, historyRoute } from '../../../plugins/wallet/histo
 import { mergeTail } from '../../../plugins/wallet/store/rows.ts';
 import { type Db, migrations } from '../../../plugins/wallet/store/tables.ts';
 import { registerWallet } from '../../../plugins/wallet/store/wallets.ts';
-import { createMintFactsReader } from '../../../plugins/wallet/token-facts.ts';
 import { backfillWallet } from '../../../plugins/wallet/tracking/backfill.ts';
 import { createChainHistory } from '../../../plugins/wallet/tracking/chain-history.ts';
 import { createDerivedRows } from '../../../plugins/wallet/tracking/derived-rows.ts';
 import { createWalletProcessor } from '../../../plugins/wallet/tracking/processor.ts';
 import { createOpenWallet, createTracker } from '../../../plugins/wallet/tracking/tracker.ts';
 import { transfersRoute } from '../../../plugins/wallet/transfers.ts';
+import { createMintFactsReader } from '../../../plugins/wallet/wallet-route.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
 import { CodedError } from '../../../src/lib/coded-error.ts';
 import { type JsonText, type Reply, RequestError } from '../../../src/plugin/request.ts';
