@@ -6,10 +6,9 @@ import { uiAmount } from '../../src/solana/accounts/amounts.ts';
 import { address, count, flag, orNull, signature, slot, text, unixTime } from '../../src/solana/schemas.ts';
 import { scaledMints } from './history.ts';
 import { endOf, NAMED } from './store/tables.ts';
-import type { MintFactsReader } from './token-facts.ts';
 import type { OpenWallet } from './tracking/tracker.ts';
 import { incompleteHistory, type Loaded, type WalletView } from './tracking/view.ts';
-import { WALLET_REFUSALS, WALLET_ROUTE, walletKey, walletParams } from './wallet-route.ts';
+import { type MintFactsReader, WALLET_REFUSALS, WALLET_ROUTE, walletKey, walletParams } from './wallet-route.ts';
 
 interface BalanceAtContext {
   readonly open: OpenWallet;

@@ -13,7 +13,6 @@ import { address, count, orNull, signature, slot, text, unixTime } from '../../s
 import { transactionTypes } from '../../src/solana/transaction-types.ts';
 import type { WalletConfig } from './config.ts';
 import { CHANGED, NAMED, TOUCHED } from './store/tables.ts';
-import type { MintFactsReader } from './token-facts.ts';
 import {
   type DerivedKind,
   type DerivedRow,
@@ -25,6 +24,7 @@ import type { OpenWallet } from './tracking/tracker.ts';
 import { incompleteHistory, isFresh, type Loaded, type WalletView } from './tracking/view.ts';
 import {
   checkSignatures,
+  type MintFactsReader,
   pagination,
   positionOfCursor,
   WALLET_REFUSALS,

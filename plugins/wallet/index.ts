@@ -8,15 +8,13 @@ import { tokenPrices } from '../../src/ports/prices.ts';
 import { tokenFacts } from '../../src/ports/token-facts.ts';
 import { balanceAtRoute } from './balance-at.ts';
 import { balancesRoutes } from './balances/route.ts';
-import { type WalletConfig, walletConfig } from './config.ts';
-import { WALLET_ERRORS } from './errors.ts';
+import { WALLET_ERRORS, type WalletConfig, walletConfig } from './config.ts';
 import { createFundingSearches, fundedByRoute } from './funded-by.ts';
 import { createResponseCache, historyRoute } from './history.ts';
 import { identityRoutes } from './identity/routes.ts';
 import { followCommands, walletsRoute } from './operator.ts';
 import { migrations } from './store/tables.ts';
 import { leaveProject } from './store/wallets.ts';
-import { createMintFactsReader } from './token-facts.ts';
 import { createAdmission } from './tracking/admission.ts';
 import { createChainHistory } from './tracking/chain-history.ts';
 import { createDerivedRows } from './tracking/derived-rows.ts';
@@ -25,7 +23,7 @@ import { createOpenWallet, createTracker } from './tracking/tracker.ts';
 import { createIndexJob, createSchedule, createUpkeep } from './tracking/upkeep.ts';
 import { noChain } from './tracking/view.ts';
 import { transfersRoute } from './transfers.ts';
-import { refusedAs503 } from './wallet-route.ts';
+import { createMintFactsReader, refusedAs503 } from './wallet-route.ts';
 
 export default definePlugin({
   id: 'wallet',

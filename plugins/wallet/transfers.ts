@@ -10,12 +10,12 @@ import { type MovementKeys, readMovements } from '../../src/solana/movements/rea
 import { count, oneOf, orNull, signature, text, unixTime } from '../../src/solana/schemas.ts';
 import type { WalletConfig } from './config.ts';
 import { CHANGED, NAMED, TOUCHED } from './store/tables.ts';
-import type { MintFactsReader } from './token-facts.ts';
 import { type DerivedKind, type DerivedRow, type DerivedRows, walkTransactions } from './tracking/derived-rows.ts';
 import type { OpenWallet } from './tracking/tracker.ts';
 import { incompleteHistory, type WalletView } from './tracking/view.ts';
 import {
   isSignature,
+  type MintFactsReader,
   pagination,
   positionOfCursor,
   WALLET_REFUSALS,

@@ -9,7 +9,7 @@ import type { MintFacts, TokenFacts } from '../../../src/ports/token-facts.ts';
 import { CORE_KEY, decodeCoreAsset, decodeCoreCollection } from '../../../src/solana/accounts/core.ts';
 import { CORE_PROGRAM } from '../../../src/solana/addresses.ts';
 import { metadataOfLeaf } from '../../../src/solana/concurrent/leaf-metadata.ts';
-import { WALLET_ERRORS } from '../errors.ts';
+import { WALLET_ERRORS } from '../config.ts';
 import type { ChainCall } from '../wallet-route.ts';
 import type { LookUpFacts } from './holdings.ts';
 

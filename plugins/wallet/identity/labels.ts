@@ -13,8 +13,7 @@ import {
   TOKEN_PROGRAM,
 } from '../../../src/solana/addresses.ts';
 import { NAME_PROGRAM } from '../../../src/solana/names.ts';
-import type { WalletConfig } from '../config.ts';
-import { WALLET_ERRORS } from '../errors.ts';
+import { WALLET_ERRORS, type WalletConfig } from '../config.ts';
 
 export interface Labels {
   find(address: string): AddressLabel | null;
