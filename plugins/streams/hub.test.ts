@@ -18,7 +18,7 @@ import { until } from '../../test/helpers/until.ts';
 import { compileFilters } from './filters.ts';
 import { GrpcError } from './grpc-server.ts';
 import { type Batch, type Board, createHub, type Feed, type Reader } from './hub.ts';
-import { createUpdateFeed } from './update-feed.ts';
+import { createUpdateFeed } from './reader.ts';
 import { SLOT_STATUS } from './wire/updates.ts';
 
 const TOP = 10_000;
