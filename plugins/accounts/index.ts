@@ -13,8 +13,7 @@ import {
 } from '../../src/plugin/plugin.ts';
 import { address, count, orNull, slot, text } from '../../src/solana/schemas.ts';
 import { type AccountsConfig, accountsConfig } from './config.ts';
-import { countUpTo } from './key-list.ts';
-import { createLists, type KeyList, type Lists } from './lists.ts';
+import { countUpTo, createLists, type KeyList, type Lists } from './lists.ts';
 import {
   CURSOR,
   checkedRange,

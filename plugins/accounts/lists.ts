@@ -1,13 +1,13 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type CallContext, type Clock, type Random, RpcError } from '../../src/plugin/plugin.ts';
 import type { AccountsConfig } from './config.ts';
-import { sortKeys } from './key-list.ts';
 import { LIST_ID_BYTES, type Question } from './question.ts';
-import type { AskOptions, Nodes } from './upstream.ts';
+import { type AskOptions, CHUNK_KEYS, type KeyChunks, type Nodes } from './upstream.ts';
 
 /** The keys that answer a question, as of one moment. */
 export interface KeyList {
   readonly id: Buffer;
-  /** 32 bytes each, sorted. */
+  /** 32 bytes each, sorted, so that a page can also go on in a list that was made again. */
   readonly keys: Buffer;
   /** Pages are read at this slot or later; null when the node did not return it. */
   readonly slot: number | null;
@@ -145,4 +145,104 @@ function orGone<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
     signal.addEventListener('abort', onAbort, { once: true });
     work.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));
   });
+}
+
+/** Up to here a range is sorted by comparing. */
+const SMALL = 32;
+/** How long sorting may hold the event loop. */
+const SLICE_MS = 5;
+
+/** Sorted, each key once. Gives way to other work every few milliseconds. */
+async function sortKeys({ chunks, count }: KeyChunks): Promise<Buffer> {
+  const byteOf = (index: number, depth: number) =>
+    chunks[Math.floor(index / CHUNK_KEYS)]![(index % CHUNK_KEYS) * KEY_BYTES + depth]!;
+  const order = new Uint32Array(count).map((_, index) => index);
+  const spare = new Uint32Array(count);
+  const ranges: [from: number, to: number, depth: number][] = [[0, count, 0]];
+  let started = performance.now();
+  for (let range = ranges.pop(); range !== undefined; range = ranges.pop()) {
+    const [from, to, depth] = range;
+    if (to - from <= SMALL) sortSmall(order, from, to, depth, byteOf);
+    else if (depth < KEY_BYTES) {
+      const ends = distribute(order, spare, from, to, (index) => byteOf(index, depth));
+      for (let byte = 0, start = from; byte < 256; start = ends[byte]!, byte++) {
+        if (ends[byte]! - start > 1) ranges.push([start, ends[byte]!, depth + 1]);
+      }
+    }
+    if (performance.now() - started < SLICE_MS) continue;
+    await nextTurn();
+    started = performance.now();
+  }
+  return gatherKeys(chunks, order);
+}
+
+/** Puts the range in the order of one byte and answers where each value ends. */
+function distribute(
+  order: Uint32Array,
+  spare: Uint32Array,
+  from: number,
+  to: number,
+  byteOf: (index: number) => number,
+) {
+  const ends = new Uint32Array(256);
+  for (let at = from; at < to; at++) {
+    const byte = byteOf(order[at]!);
+    ends[byte] = ends[byte]! + 1;
+  }
+  const next = new Uint32Array(256);
+  for (let byte = 0, sum = from; byte < 256; byte++) {
+    next[byte] = sum;
+    sum += ends[byte]!;
+    ends[byte] = sum;
+  }
+  for (let at = from; at < to; at++) {
+    const byte = byteOf(order[at]!);
+    spare[next[byte]!] = order[at]!;
+    next[byte] = next[byte]! + 1;
+  }
+  order.set(spare.subarray(from, to), from);
+  return ends;
+}
+
+function sortSmall(
+  order: Uint32Array,
+  from: number,
+  to: number,
+  depth: number,
+  byteOf: (index: number, depth: number) => number,
+) {
+  const compare = (a: number, b: number) => {
+    for (let at = depth; at < KEY_BYTES; at++) {
+      const difference = byteOf(a, at) - byteOf(b, at);
+      if (difference !== 0) return difference;
+    }
+    return 0;
+  };
+  order.subarray(from, to).sort(compare);
+}
+
+function gatherKeys(chunks: readonly Uint8Array[], order: Uint32Array): Buffer {
+  const keys = Buffer.allocUnsafeSlow(order.length * KEY_BYTES);
+  let end = 0;
+  for (const index of order) {
+    const at = (index % CHUNK_KEYS) * KEY_BYTES;
+    const key = chunks[Math.floor(index / CHUNK_KEYS)]!.subarray(at, at + KEY_BYTES);
+    if (end > 0 && keys.compare(key, 0, KEY_BYTES, end - KEY_BYTES, end) === 0) continue;
+    keys.set(key, end);
+    end += KEY_BYTES;
+  }
+  return keys.subarray(0, end);
+}
+
+/** How many keys of a sorted list are not greater than the key. */
+export function countUpTo(keys: Buffer, key: Uint8Array): number {
+  let from = 0;
+  let to = keys.length / KEY_BYTES;
+  while (from < to) {
+    const middle = (from + to) >> 1;
+    const isGreater = keys.compare(key, 0, KEY_BYTES, middle * KEY_BYTES, (middle + 1) * KEY_BYTES) > 0;
+    if (isGreater) to = middle;
+    else from = middle + 1;
+  }
+  return from;
 }

@@ -1,9 +1,10 @@
 import type { Readable } from 'node:stream';
+import { decode32Into } from '../../src/lib/base58.ts';
 import { gather } from '../../src/lib/gather.ts';
+import { skipBlanks } from '../../src/lib/json-members.ts';
 import { readRpcReply, rpcRequest } from '../../src/lib/json-rpc.ts';
 import { type Clock, codeOf, GateRefusal, RpcError, type UpstreamPool } from '../../src/plugin/plugin.ts';
 import type { Tenant } from '../../src/ports/access.ts';
-import { createKeyScan, type KeyScan } from './key-list.ts';
 
 /** A node that has not come to the slot that was asked for. */
 const BEHIND = -32016;
@@ -127,4 +128,76 @@ function resultOf(bytes: Buffer): Buffer {
   if (code === -32602 || code === -32600 || code === -32010) throw new RpcError('invalidParams', { details });
   if (code === -32601) throw new RpcError('methodNotFound', { details });
   throw new TryNext(details);
+}
+
+const KEY_BYTES = 32;
+/** Keys of one chunk of a list that grows: it never has to be copied. */
+export const CHUNK_KEYS = 32_768;
+const MARK = Buffer.from('"pubkey"');
+/** Longest text between the mark and the end of its key, blanks included. */
+const TAIL_BYTES = 256;
+const QUOTE = 0x22;
+const COLON = 0x3a;
+
+/** Finds the keys in the answer of getProgramAccounts or getTokenAccountsByOwner as it comes, without parsing it. */
+export interface KeyScan {
+  readonly count: number;
+  /** Throws RangeError for an invalid key. */
+  take(chunk: Buffer): void;
+  /** The keys in order of appearance. */
+  finish(): KeyChunks;
+}
+
+export interface KeyChunks {
+  readonly chunks: readonly Uint8Array[];
+  readonly count: number;
+}
+
+function createKeyScan(): KeyScan {
+  const chunks: Uint8Array[] = [];
+  let count = 0;
+  let carried: Buffer = Buffer.alloc(0);
+
+  function add(text: string): void {
+    const place = count % CHUNK_KEYS;
+    if (place === 0) chunks.push(new Uint8Array(CHUNK_KEYS * KEY_BYTES));
+    if (!decode32Into(text, chunks[chunks.length - 1]!, place * KEY_BYTES)) throw new RangeError(`${text} is no key`);
+    count += 1;
+  }
+
+  return {
+    get count() {
+      return count;
+    },
+    take(chunk) {
+      const bytes = carried.length === 0 ? chunk : Buffer.concat([carried, chunk]);
+      let from = 0;
+      for (;;) {
+        const mark = bytes.indexOf(MARK, from);
+        if (mark < 0) break;
+        const key = keyBehind(bytes, mark + MARK.length);
+        if (key === 'cut' && bytes.length - mark < TAIL_BYTES) {
+          carried = Buffer.from(bytes.subarray(mark));
+          return;
+        }
+        const found = key === 'cut' ? null : key;
+        if (found !== null) add(bytes.toString('latin1', found.start, found.end));
+        from = found?.end ?? mark + MARK.length;
+      }
+      carried = Buffer.from(bytes.subarray(Math.max(from, bytes.length - MARK.length + 1)));
+    },
+    finish: () => ({ chunks, count }),
+  };
+}
+
+/** The text of the string that follows as the value; null when something else does. */
+function keyBehind(bytes: Buffer, from: number): { readonly start: number; readonly end: number } | 'cut' | null {
+  let at = skipBlanks(bytes, from);
+  if (at >= bytes.length) return 'cut';
+  if (bytes[at] !== COLON) return null;
+  at = skipBlanks(bytes, at + 1);
+  if (at >= bytes.length) return 'cut';
+  if (bytes[at] !== QUOTE) return null;
+  const end = bytes.indexOf(QUOTE, at + 1);
+  return end < 0 ? 'cut' : { start: at + 1, end };
 }

@@ -1,14 +1,20 @@
 import { lazy } from '../../src/lib/lru.ts';
 import { createRightsWatch } from '../../src/lib/rights-watch.ts';
 import { defineHostPlugin, type HostContext } from '../../src/plugin/host.ts';
-import { API_VERSION, type ChainId } from '../../src/plugin/plugin.ts';
+import {
+  API_VERSION,
+  type ChainId,
+  type Clock,
+  CodedError,
+  type Command,
+  type Random,
+} from '../../src/plugin/plugin.ts';
 import { type AccessAdmin, accessAdmin, accessRemoval } from '../../src/ports/access.ts';
 import { type DaemonView, kernelView, operatorBootstrap } from '../../src/ports/daemon-view.ts';
 import { kernelGaps } from '../../src/ports/gaps.ts';
 import { offChainDocuments } from '../../src/ports/token-facts.ts';
 import { kernelApiPeers } from '../../src/ports/workers.ts';
-import { dashboardCommands } from './commands.ts';
-import { type DashboardConfig, dashboardConfig } from './config.ts';
+import { DASHBOARD_ERRORS, type DashboardConfig, dashboardConfig } from './config.ts';
 import { createRecentRequests } from './requests.ts';
 import type { PageContext } from './routes/common.ts';
 import { loginRoutes } from './routes/login.ts';
@@ -26,6 +32,7 @@ import {
   dropSecret,
   migrations,
   type OperatorToken,
+  renewOperatorToken,
 } from './store.ts';
 
 const CHAINS: readonly ChainId[] = ['main', 'devnet'];
@@ -153,4 +160,27 @@ function registerSampler(
     ...(ctx.roles.has('api') ? { upstreams } : {}),
   });
   ctx.every(ctx.config.sampleIntervalMs, sample);
+}
+
+/** For operators who lost the token, or never had one. */
+function dashboardCommands(clock: Clock, random: Random, config: DashboardConfig): Command[] {
+  return [
+    {
+      path: ['dashboard', 'renew-token'],
+      summary:
+        'create a new login token for operators; it is shown only once, and replaces the old token and ends all operator sessions',
+      options: [{ flags: '--json', description: 'one JSON document' }],
+      async run(options, io) {
+        if (config.operatorToken !== null)
+          throw new CodedError('DASHBOARD_TOKEN_CONFIGURED', DASHBOARD_ERRORS.DASHBOARD_TOKEN_CONFIGURED, {
+            exitCode: 64,
+          });
+        const audit = createAuditLog(io.store, clock, random);
+        const entry = { actor: 'command line', address: '', action: 'operator.renew-token', target: 'operator' };
+        const token = await audit.record(entry, () => renewOperatorToken(io.store, clock, random));
+        if (options['json'] === true) io.json({ token });
+        else for (const line of [token, 'It is shown only once. Operator sessions end within a second.']) io.line(line);
+      },
+    },
+  ];
 }
