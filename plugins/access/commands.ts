@@ -1,8 +1,8 @@
 import { tableLines, timeText } from '../../src/lib/table-lines.ts';
 import type { Command } from '../../src/plugin/plugin.ts';
 import type { Clock } from '../../src/ports/clock.ts';
+import { usageError } from './config.ts';
 import { listOf } from './directory.ts';
-import { usageError } from './errors.ts';
 import {
   type KeyInfo,
   type KeyLimits,
@@ -15,10 +15,16 @@ import {
   stateOf,
 } from './keys.ts';
 import type { Overrides, Plans } from './plans.ts';
-import { findProjectRow, listProjects, type ProjectChange, type Projects } from './projects.ts';
+import {
+  findProjectRow,
+  listProjects,
+  listWallets,
+  type ProjectChange,
+  type Projects,
+  type Wallets,
+} from './projects.ts';
 import type { ProjectRow } from './tables.ts';
 import { readUsage, type UsageRecord, usageRecord } from './usage.ts';
-import { listWallets, type Wallets } from './wallets.ts';
 
 const PROJECT_ID = { flags: '--id <id>', description: 'id of the project, from `projects list`', required: true };
 

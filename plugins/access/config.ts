@@ -1,4 +1,5 @@
 import { type Static, Type } from '@sinclair/typebox';
+import { CodedError } from '../../src/lib/coded-error.ts';
 import { reloadable } from '../../src/plugin/plugin.ts';
 
 const closed = { additionalProperties: false } as const;
@@ -75,3 +76,40 @@ export const accessConfig = Type.Object(
 );
 
 export type AccessConfig = Static<typeof accessConfig>;
+
+/** Coded errors of this plugin. */
+export const ACCESS_ERRORS = {
+  ACCESS_UNKNOWN_PLAN: 'the plan does not exist',
+  ACCESS_UNKNOWN_PROJECT: 'there is no project with this id',
+  ACCESS_PROJECT_ENABLED: 'only a disabled project can be deleted: disable it first',
+  ACCESS_UNKNOWN_KEY: 'there is no key with this id',
+  ACCESS_TOO_MANY_KEYS: 'a project has at most 1,000 keys that are valid or were created within a day',
+  ACCESS_BAD_KEY: 'a key has 1 to 256 characters a-z, A-Z, 0-9, "-", "_" and "."',
+  ACCESS_BAD_EXPIRY:
+    'an expiry is a future time: days such as 90d, or a date such as 2030-01-31 or 2030-01-31T12:00:00Z',
+  ACCESS_BAD_NAME: 'a name has 1 to 128 characters',
+  ACCESS_BAD_WALLET: 'a wallet is an address: base58 of 32 bytes',
+  ACCESS_NOT_A_MEMBER: 'the wallet is not a member of the project; see projects add-wallet',
+  ACCESS_TOO_MANY_WALLETS: 'a project has at most 1,000 wallets',
+  ACCESS_BAD_NETWORK: 'a network is an address or a range such as 10.0.0.0/8 or fd00::/8; a key has at most 100',
+  ACCESS_BAD_ORIGIN:
+    'an origin is scheme and host such as https://app.example or https://*.app.example; a key has at most 100',
+  ACCESS_BAD_PERMISSION: 'a permission is a product of the usage record, or admin',
+  ACCESS_BAD_BILLING_DAY: 'a billing day is a day of the month, 1 to 31',
+  ACCESS_BAD_CREDITS: 'credits are a whole number from 1 to 9007199254740991, and so is their sum',
+  ACCESS_BAD_OVERRIDES: 'the values that override a plan are invalid',
+  ACCESS_BAD_SWITCH: 'a switch is on or off',
+  ACCESS_BAD_OVERLAP: 'an overlap is a number of minutes, hours or days such as 30m, 24h or 7d; 0 for none',
+  ACCESS_KEY_ENDED: 'the key is revoked or expired and cannot be rotated',
+  ACCESS_PLANS_INVALID: 'the file of the plans cannot be read or has errors',
+} as const;
+
+type AccessErrorCode = keyof typeof ACCESS_ERRORS;
+
+const USAGE = 64;
+
+/** A usage error of a command: exit code 64. */
+export function usageError(code: AccessErrorCode, detail?: string): CodedError {
+  const message = detail === undefined ? ACCESS_ERRORS[code] : `${ACCESS_ERRORS[code]}: ${detail}`;
+  return new CodedError(code, message, { exitCode: USAGE });
+}

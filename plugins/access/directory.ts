@@ -16,7 +16,7 @@ import {
   takeState,
   toMicro,
 } from './account.ts';
-import { ACCESS_ERRORS } from './errors.ts';
+import { ACCESS_ERRORS } from './config.ts';
 import type { Plans } from './plans.ts';
 import { type AccessTables, type ApiKeyRow, tables } from './tables.ts';
 

@@ -5,7 +5,7 @@ import type { Store } from '../../src/ports/store.ts';
 import { accessBed } from '../../test/helpers/access-bed.ts';
 import { eachStore, sqliteStore } from '../../test/helpers/store.ts';
 import { hashKey, isKeyForm, keyPrefix, listKeys } from './keys.ts';
-import { createBootstrap } from './projects.ts';
+import { createBootstrap } from './services.ts';
 import { tables } from './tables.ts';
 
 const CACHE_MS = 500;

@@ -11,7 +11,6 @@ import {
 } from '../../src/ports/access.ts';
 import { kernelView } from '../../src/ports/daemon-view.ts';
 import { kernelApiPeers } from '../../src/ports/workers.ts';
-import { createAdmin } from './admin.ts';
 import { createCharges } from './charges.ts';
 import {
   keyCommands,
@@ -27,10 +26,10 @@ import { createGate } from './gate.ts';
 import { createKeys } from './keys.ts';
 import { createMeter, createProjectMetrics } from './meter.ts';
 import { checkStoredPlans, createAllowance, loadPlans } from './plans.ts';
-import { createAccounts, createBootstrap, createProjects, createRemoval } from './projects.ts';
+import { createProjectChanges, createProjects, createRemoval, createWallets } from './projects.ts';
+import { createAccounts, createAdmin, createBootstrap } from './services.ts';
 import { migrations } from './tables.ts';
 import { usageRoute } from './usage.ts';
-import { createProjectChanges, createWallets } from './wallets.ts';
 
 export default defineHostPlugin({
   id: 'access',

@@ -2,10 +2,10 @@ import { hash } from 'node:crypto';
 import { parseCidr } from '../../src/lib/cidr.ts';
 import type { Clock, Random } from '../../src/ports/clock.ts';
 import type { Store, StoreTx } from '../../src/ports/store.ts';
+import { usageError } from './config.ts';
 import { listOf } from './directory.ts';
-import { usageError } from './errors.ts';
+import { demandMember, demandProject, type ProjectChanges } from './projects.ts';
 import { type ApiKeyRow, tables } from './tables.ts';
-import { demandMember, demandProject, type ProjectChanges } from './wallets.ts';
 
 interface NewKey {
   readonly id: string;

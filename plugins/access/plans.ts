@@ -6,8 +6,7 @@ import { CodedError, messageOf } from '../../src/lib/coded-error.ts';
 import { isPlainSchema, matches } from '../../src/lib/plain-schema.ts';
 import { type AccessPlans, BUDGETS, type BudgetName, type Budgets } from '../../src/ports/access.ts';
 import type { Queries, Store } from '../../src/ports/store.ts';
-import type { AccessConfig } from './config.ts';
-import { ACCESS_ERRORS } from './errors.ts';
+import { ACCESS_ERRORS, type AccessConfig } from './config.ts';
 import { tables } from './tables.ts';
 
 /** The plans of the plans file. */

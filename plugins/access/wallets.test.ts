@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { encode, encode32 } from '../../src/lib/base58.ts';
 import { accessBed } from '../../test/helpers/access-bed.ts';
 import { eachStore } from '../../test/helpers/store.ts';
-import { createWallets, listWallets } from './wallets.ts';
+import { createWallets, listWallets } from './projects.ts';
 
 const address = (seed: number) => encode32(new Uint8Array(32).fill(seed));
 const [OWNER, ANNA, BEN] = [address(1), address(2), address(3)];

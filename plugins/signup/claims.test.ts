@@ -11,7 +11,8 @@ import { accessBed } from '../../test/helpers/access-bed.ts';
 import { blockOf, entryOf, sampleMessage } from '../../test/helpers/rpc-block.ts';
 import { eachStore } from '../../test/helpers/store.ts';
 import { listKeys } from '../access/keys.ts';
-import { createAccounts, listProjects } from '../access/projects.ts';
+import { listProjects } from '../access/projects.ts';
+import { createAccounts } from '../access/services.ts';
 import { createClaims, migrations, readTerms, tables } from './claim.ts';
 import { createProcessor } from './index.ts';
 

@@ -1,7 +1,15 @@
+/** Services of this plugin for others: projects and keys. */
 import type { Clock, Store, StoreTx } from '../../src/plugin/plugin.ts';
-import type { AccessAdmin, KeyLimitsChange, KeyView, ProjectView } from '../../src/ports/access.ts';
+import type {
+  AccessAccounts,
+  AccessAdmin,
+  AccessBootstrap,
+  KeyLimitsChange,
+  KeyView,
+  ProjectView,
+} from '../../src/ports/access.ts';
 import { toCredits, toMicro } from './account.ts';
-import { usageError } from './errors.ts';
+import { usageError } from './config.ts';
 import { type KeyLimits, type Keys, keyView, listKeys, PERMISSIONS } from './keys.ts';
 import type { Meter } from './meter.ts';
 import type { Plans } from './plans.ts';
@@ -115,3 +123,39 @@ const columnsOf = ({ ips, permissions, origins }: KeyLimitsChange): KeyLimits =>
 const projectView = ({ id, name, plan, wallet, ...row }: ProjectRow): ProjectView => ({
   ...{ id, name, plan, wallet, createdAt: row.created_at, isDisabled: row.disabled_at !== null },
 });
+
+export interface BootstrapParts {
+  readonly store: Store;
+  readonly projects: Projects;
+  readonly keys: Keys;
+  /** Plan of the first project. */
+  readonly plan: string;
+}
+
+/** Creates the first project of a store, exactly once even if several processes start together. */
+export function createBootstrap({ store, projects, keys, plan }: BootstrapParts): AccessBootstrap {
+  return {
+    ensureFirstProject: (options = {}) =>
+      store.write(async (tx) => {
+        const some = await tables(tx.db).selectFrom('projects').select('id').limit(1).executeTakeFirst();
+        if (some !== undefined) return null;
+        const mine = await tx.insertMany('access_once', ['name'], [['first-project']], 'ignore');
+        if (mine === 0) return null;
+        const project = await projects.create(tx, { name: 'first project', plan });
+        const { key } = await keys.create(tx, { projectId: project.id, name: 'first key', ...options });
+        return { projectId: project.id, key };
+      }),
+  };
+}
+
+/** The service `AccessAccounts`. */
+export function createAccounts(projects: Projects, keys: Keys, plans: () => Plans): AccessAccounts {
+  return {
+    hasPlan: (name) => plans().has(name),
+    createProject: async (tx, project) => (await projects.create(tx, project)).id,
+    createKey: async (tx, key) => (await keys.create(tx, key)).id,
+    async grant(tx, projectId, credits) {
+      await projects.grant(tx, projectId, credits);
+    },
+  };
+}
