@@ -11,7 +11,6 @@ import {
 } from '../../src/ports/access.ts';
 import { kernelView } from '../../src/ports/daemon-view.ts';
 import { kernelApiPeers } from '../../src/ports/workers.ts';
-import { createCharges } from './charges.ts';
 import {
   keyCommands,
   keyLimitCommands,
@@ -27,7 +26,7 @@ import { createKeys } from './keys.ts';
 import { createMeter, createProjectMetrics } from './meter.ts';
 import { checkStoredPlans, createAllowance, loadPlans } from './plans.ts';
 import { createProjectChanges, createProjects, createRemoval, createWallets } from './projects.ts';
-import { createAccounts, createAdmin, createBootstrap } from './services.ts';
+import { createAccounts, createAdmin, createBootstrap, createCharges } from './services.ts';
 import { migrations } from './tables.ts';
 import { usageRoute } from './usage.ts';
 

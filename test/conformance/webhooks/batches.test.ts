@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createCharges } from '../../../plugins/access/charges.ts';
+import { createCharges } from '../../../plugins/access/services.ts';
 import { createSystemClock } from '../../../src/adapters/clock.ts';
 import { accessBed } from '../../helpers/access-bed.ts';
 import { answer, type Received } from '../../helpers/receiver.ts';

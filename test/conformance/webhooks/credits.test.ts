@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { sql } from 'kysely';
-import { createCharges } from '../../../plugins/access/charges.ts';
+import { createCharges } from '../../../plugins/access/services.ts';
 import { createSystemClock } from '../../../src/adapters/clock.ts';
 import { CodedError } from '../../../src/lib/coded-error.ts';
 import type { Store, StoreTx } from '../../../src/ports/store.ts';

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createCharges } from '../../../plugins/access/charges.ts';
 import { hashKey } from '../../../plugins/access/keys.ts';
-import { createAdmin } from '../../../plugins/access/services.ts';
+import { createAdmin, createCharges } from '../../../plugins/access/services.ts';
 import { migrations, tables } from '../../../plugins/access/tables.ts';
 import type { Admission } from '../../../src/plugin/host.ts';
 import { GateRefusal } from '../../../src/plugin/plugin.ts';
