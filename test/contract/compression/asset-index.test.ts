@@ -12,7 +12,7 @@ import { assetSignatures } from '../../../plugins/das/changes.ts';
 import { type DasConfig, dasConfig } from '../../../plugins/das/config.ts';
 import { assetsByGroup, IncompleteList, type ListParts, searchAssets } from '../../../plugins/das/lists.ts';
 import { readQuestion } from '../../../plugins/das/params.ts';
-import { followedTrees } from '../../../plugins/wallet/balances/nfts.ts';
+import { followedTrees } from '../../../plugins/wallet/balances/route.ts';
 import { abandonGap, createGapBook, recordGap } from '../../../src/chain/gaps.ts';
 import { followerMigrations } from '../../../src/chain/tables.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
