@@ -9,10 +9,11 @@ import {
   type RateGroup,
   RpcError,
   type RpcMethod,
+  reloadable,
+  type Static,
   Type,
 } from '../../src/plugin/plugin.ts';
 import { address, count, orNull, slot, text } from '../../src/solana/schemas.ts';
-import { type AccountsConfig, accountsConfig } from './config.ts';
 import { countUpTo, createLists, type KeyList, type Lists } from './lists.ts';
 import {
   CURSOR,
@@ -27,6 +28,33 @@ import {
   writeCursor,
 } from './question.ts';
 import { type AskOptions, createNodes, type Nodes } from './upstream.ts';
+
+const positive = (value: number, description: string) => Type.Integer({ minimum: 1, default: value, description });
+
+const accountsConfig = Type.Object(
+  {
+    passOn: Type.Boolean({
+      default: false,
+      description:
+        'forward the calls: the upstreams have getProgramAccountsV2 and getTokenAccountsByOwnerV2 themselves',
+    }),
+    credits: reloadable(Type.Number({ minimum: 0, default: 1, description: 'price of one page' })),
+    keepMs: reloadable(
+      positive(120_000, 'how long a list of keys is kept after its last page; later pages list again'),
+    ),
+    maxKeys: reloadable(positive(5_000_000, 'accounts of one list; longer lists are refused')),
+    projectListBytes: reloadable(positive(268_435_456, 'size of the key lists of one project, 32 bytes per key')),
+    totalListBytes: reloadable(positive(1_073_741_824, 'size of the key lists of all projects')),
+    maxListAnswerBytes: reloadable(positive(2_147_483_648, 'largest response of an upstream when listing keys')),
+    listTimeoutMs: reloadable(positive(120_000, 'longest wait for the list of an upstream')),
+    pageTimeoutMs: reloadable(positive(25_000, 'longest wait for the accounts of a page')),
+    keysPerCall: reloadable(positive(100, 'keys per getMultipleAccounts; nodes accept 100')),
+    concurrency: reloadable(positive(8, 'concurrent calls for one page')),
+  },
+  { additionalProperties: false, default: {} },
+);
+
+type AccountsConfig = Static<typeof accountsConfig>;
 
 /** Lists of accounts, page by page, over nodes that only give all at once. */
 export default defineHostPlugin({

@@ -1,6 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type CallContext, type Clock, type Random, RpcError } from '../../src/plugin/plugin.ts';
-import type { AccountsConfig } from './config.ts';
 import { LIST_ID_BYTES, type Question } from './question.ts';
 import { type AskOptions, CHUNK_KEYS, type KeyChunks, type Nodes } from './upstream.ts';
 
@@ -20,6 +19,15 @@ export interface Lists {
   readonly size: number;
 }
 
+interface ListLimits {
+  readonly keepMs: number;
+  readonly maxKeys: number;
+  readonly projectListBytes: number;
+  readonly totalListBytes: number;
+  readonly maxListAnswerBytes: number;
+  readonly listTimeoutMs: number;
+}
+
 interface Kept extends KeyList {
   readonly project: string;
   usedAt: number;
@@ -33,7 +41,7 @@ const BYTES_WHILE_MADE = 2 * KEY_BYTES + 8;
  * Lists that are being paged through. All of them together, and those of each project, stay within a size: the one that was used longest ago
  * makes room. That costs another list and nothing else, because cursors name a key, and lists are sorted.
  */
-export function createLists(nodes: Nodes, clock: Clock, random: Random, config: AccountsConfig): Lists {
+export function createLists(nodes: Nodes, clock: Clock, random: Random, config: ListLimits): Lists {
   const kept = new Map<string, Kept>();
   /** Bytes of lists that are being made, by project. */
   const building = new Map<string, number>();

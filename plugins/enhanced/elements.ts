@@ -22,7 +22,6 @@ import {
 } from '../../src/solana/parsers/enhance.ts';
 import type { ParserBlock } from '../../src/solana/parsers/parser.ts';
 import { PARSERS } from '../../src/solana/parsers/registry.ts';
-import type { EnhancedConfig } from './config.ts';
 
 export interface Elements {
   /** Classifies a transaction. */
@@ -32,7 +31,7 @@ export interface Elements {
 }
 
 interface ElementsParts {
-  readonly config: EnhancedConfig;
+  readonly config: { readonly namesTimeoutMs: number };
   readonly log: Log;
   readonly metrics: Metrics;
   readonly clock: Clock;
@@ -159,7 +158,7 @@ interface TransactionsParts {
   /** Set when the plugin starts. */
   readonly chain: () => ChainReader | null;
   readonly random: Random;
-  readonly config: Pick<EnhancedConfig, 'concurrency' | 'upstreamTimeoutMs'>;
+  readonly config: { readonly concurrency: number; readonly upstreamTimeoutMs: number };
 }
 
 interface RpcTransaction {

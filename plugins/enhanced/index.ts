@@ -1,7 +1,15 @@
-import type { Static } from '@sinclair/typebox';
 import { decode, decode32, encode64 } from '../../src/lib/base58.ts';
 import { isPlainObject } from '../../src/lib/json.ts';
-import { API_VERSION, definePlugin, defineRoute, type Route, type Tag, Type } from '../../src/plugin/plugin.ts';
+import {
+  API_VERSION,
+  definePlugin,
+  defineRoute,
+  type Route,
+  reloadable,
+  type Static,
+  type Tag,
+  Type,
+} from '../../src/plugin/plugin.ts';
 import { json, RequestError } from '../../src/plugin/request.ts';
 import type { Commitment } from '../../src/ports/chain.ts';
 import { kernelParsers } from '../../src/ports/parsers.ts';
@@ -10,7 +18,6 @@ import { peekWire } from '../../src/solana/decode/walk-wire.ts';
 import { MAX_VERSION_1_BYTES } from '../../src/solana/decode/wire-layout.ts';
 import type { ReadTransaction } from '../../src/solana/parsers/enhance.ts';
 import { address, lamports, signature, slot, text, unixTime } from '../../src/solana/schemas.ts';
-import { type EnhancedConfig, enhancedConfig } from './config.ts';
 import {
   type Asker,
   createElements,
@@ -19,6 +26,25 @@ import {
   type SignatureRow,
   type Transactions,
 } from './elements.ts';
+
+const count = (value: number, maximum: number, description: string) =>
+  Type.Integer({ minimum: 1, maximum, default: value, description });
+
+const enhancedConfig = Type.Object(
+  {
+    credits: reloadable(Type.Number({ minimum: 0, default: 100, description: 'price of one call' })),
+    concurrency: reloadable(count(8, 100, 'transactions that one call reads from the upstream concurrently')),
+    upstreamTimeoutMs: reloadable(count(10_000, 120_000, 'longest wait for one response of the upstream')),
+    namesTimeoutMs: reloadable(count(250, 10_000, 'how long a response waits for token names')),
+    scanLimit: reloadable(count(1_000, 100_000, 'transactions of an address that one call with a filter searches')),
+    sortLimit: reloadable(
+      count(10_000, 1_000_000, 'signatures of an address that are listed for the order oldest first'),
+    ),
+  },
+  { additionalProperties: false, default: {} },
+);
+
+type EnhancedConfig = Static<typeof enhancedConfig>;
 
 export default definePlugin({
   id: 'enhanced',

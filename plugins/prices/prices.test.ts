@@ -13,8 +13,7 @@ import { createManualClock } from '../../test/helpers/manual-clock.ts';
 import { createMemoryLog } from '../../test/helpers/memory-log.ts';
 import { answer, startReceiver } from '../../test/helpers/receiver.ts';
 import { writeMint } from '../../test/helpers/write-mint.ts';
-import { createPrices } from './index.ts';
-import { createHttpSource, createOnchainSource, createStaticSource, type PriceSource } from './sources.ts';
+import { createHttpSource, createOnchainSource, createPrices, createStaticSource, type PriceSource } from './index.ts';
 
 const config = { timeoutMs: 1_000, waitMs: 500, ttlMs: 60_000, staleMs: 600_000, retryMs: 5_000, maxKept: 100 };
 const asObject = (prices: ReadonlyMap<string, number | null>) => Object.fromEntries(prices);

@@ -13,8 +13,7 @@ import { eachStore } from '../../test/helpers/store.ts';
 import { listKeys } from '../access/keys.ts';
 import { listProjects } from '../access/projects.ts';
 import { createAccounts } from '../access/services.ts';
-import { createClaims, migrations, readTerms, tables } from './claim.ts';
-import { createProcessor } from './index.ts';
+import { createClaims, createProcessor, migrations, readTerms, tables } from './index.ts';
 
 const bytes = (seed: number) => new Uint8Array(32).fill(seed);
 const TREASURY = bytes(200);

@@ -1,24 +1,87 @@
+import { createPublicKey, verify } from 'node:crypto';
+import { decode, decode32 } from '../../src/lib/base58.ts';
+import { sha256Hex, signupMessage } from '../../src/lib/signup-message.ts';
 import {
   API_VERSION,
   type BlockProcessor,
   type ChainBlock,
+  type Clock,
   CodedError,
+  codeOf,
   definePlugin,
+  defineRoute,
+  json,
+  RequestError,
+  type Route,
+  type Store,
+  type StoreTx,
+  type Tag,
+  Type,
 } from '../../src/plugin/plugin.ts';
-import { accessAccounts, accessRemoval } from '../../src/ports/access.ts';
+import { type AccessAccounts, accessAccounts, accessRemoval } from '../../src/ports/access.ts';
+import type { Migration, Queries } from '../../src/ports/store.ts';
 import { type Movements, readMovements } from '../../src/solana/movements/read-movements.ts';
-import {
-  claimRoute,
-  createClaims,
-  migrations,
-  type Price,
-  readTerms,
-  refused,
-  type Terms,
-  tables,
-  termsRoute,
-} from './claim.ts';
-import { SIGNUP_ERRORS, signupConfig } from './config.ts';
+import { address, count, mint, orNull, slot, text } from '../../src/solana/schemas.ts';
+import { SIGNUP_ERRORS, type SignupConfig, signupConfig } from './config.ts';
+
+interface PaymentRow {
+  /** Of the transaction, base58. */
+  signature: string;
+  wallet: string;
+  symbol: string;
+  /** Raw units, decimal. */
+  amount: string;
+  slot: number;
+  /** 1: its block will not be taken back. */
+  is_final: number;
+  /** Unix milliseconds; null until the key was given. */
+  claimed_at: number | null;
+  /** SHA-256 of the key, hexadecimal. */
+  key_hash: string | null;
+  project_id: string | null;
+}
+
+interface SignupTables {
+  signup_payments: PaymentRow;
+  /** The project of each wallet that signed up. */
+  signup_projects: { wallet: string; project_id: string };
+}
+
+/** Narrows the open handle of the store to the tables of this plugin. */
+export const tables = (db: Queries): Queries<SignupTables> => db as Queries<SignupTables>;
+
+export const migrations: readonly Migration[] = [
+  {
+    version: 1,
+    name: 'create payments and projects of wallets',
+    breaking: false,
+    async up(tx) {
+      await tx.db.schema
+        .createTable('signup_payments')
+        .addColumn('signature', 'text', (column) => column.notNull())
+        .addColumn('wallet', 'text', (column) => column.notNull())
+        .addColumn('symbol', 'text', (column) => column.notNull())
+        .addColumn('amount', 'text', (column) => column.notNull())
+        .addColumn('slot', 'bigint', (column) => column.notNull())
+        .addColumn('is_final', 'bigint', (column) => column.notNull())
+        .addColumn('claimed_at', 'bigint')
+        .addColumn('key_hash', 'text')
+        .addColumn('project_id', 'text')
+        .addPrimaryKeyConstraint('signup_payments_pkey', ['signature', 'wallet'])
+        .execute();
+      await tx.db.schema
+        .createIndex('signup_payments_open')
+        .on('signup_payments')
+        .columns(['is_final', 'slot'])
+        .execute();
+      await tx.db.schema
+        .createTable('signup_projects')
+        .addColumn('wallet', 'text', (column) => column.primaryKey())
+        .addColumn('project_id', 'text', (column) => column.notNull())
+        .execute();
+    },
+  },
+];
 
 /** Keys for whoever pays: agents need no operator. Not in the usual list of plugins. */
 export default definePlugin({
@@ -143,4 +206,242 @@ function arrivals({ moves, keys }: Movements, accounts: Uint32Array, treasury: n
     }
   }
   return found;
+}
+
+export interface Claim {
+  readonly wallet: string;
+  readonly payment: string;
+  readonly key: string;
+}
+
+type ClaimOutcome =
+  /** Returned again to a repeated claim. */
+  | { readonly kind: 'given'; readonly projectId: string }
+  /** Seen, and its block may still be taken back. */
+  | { readonly kind: 'waiting'; readonly slot: number }
+  /** Another key was given for it. */
+  | { readonly kind: 'spent' }
+  | { readonly kind: 'unknown' };
+
+interface ClaimParts {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly accounts: AccessAccounts;
+  readonly config: Pick<SignupConfig, 'plan' | 'credits'>;
+}
+
+/** Gives a key for a payment, once. Whose the payment is has been proven before. Error: STORE_CONFLICT, somebody has this key. */
+export function createClaims({ store, clock, accounts, config }: ClaimParts): (claim: Claim) => Promise<ClaimOutcome> {
+  /** The wallet's project, made by its first payment. */
+  async function projectOf(tx: StoreTx, wallet: string): Promise<string> {
+    const db = tables(tx.db);
+    const known = await db
+      .selectFrom('signup_projects')
+      .select('project_id')
+      .where('wallet', '=', wallet)
+      .executeTakeFirst();
+    if (known !== undefined) return known.project_id;
+    const project_id = await accounts.createProject(tx, { name: `sign-up ${wallet}`, plan: config.plan, wallet });
+    // Two first payments of a wallet at once: the later one meets this row.
+    await db.insertInto('signup_projects').values({ wallet, project_id }).execute();
+    return project_id;
+  }
+
+  /** Null when the payment cannot be spent: somebody has, or it is not final. */
+  async function spend(tx: StoreTx, { wallet, payment, key }: Claim): Promise<string | null> {
+    const db = tables(tx.db);
+    const { numUpdatedRows } = await db
+      .updateTable('signup_payments')
+      .set({ claimed_at: clock.now(), key_hash: sha256Hex(key) })
+      .where('signature', '=', payment)
+      .where('wallet', '=', wallet)
+      .where('is_final', '=', 1)
+      .where('claimed_at', 'is', null)
+      .executeTakeFirst();
+    if (Number(numUpdatedRows) === 0) return null;
+    const projectId = await projectOf(tx, wallet);
+    await accounts.createKey(tx, { projectId, name: `sign-up ${payment.slice(0, 8)}`, key });
+    if (config.credits > 0) await accounts.grant(tx, projectId, config.credits);
+    await db
+      .updateTable('signup_payments')
+      .set({ project_id: projectId })
+      .where('signature', '=', payment)
+      .where('wallet', '=', wallet)
+      .execute();
+    return projectId;
+  }
+
+  const look = ({ wallet, payment }: Claim): Promise<PaymentRow | undefined> =>
+    tables(store.read)
+      .selectFrom('signup_payments')
+      .selectAll()
+      .where('signature', '=', payment)
+      .where('wallet', '=', wallet)
+      .executeTakeFirst();
+
+  return async (claim) => {
+    // A look first: those who wait for their block must not queue for the write lock.
+    const row = await look(claim);
+    if (row === undefined) return { kind: 'unknown' };
+    if (row.claimed_at === null && row.is_final !== 1) return { kind: 'waiting', slot: row.slot };
+    if (row.claimed_at === null) {
+      const write = () => store.write((tx) => spend(tx, claim));
+      const projectId = await write().catch((error: unknown) => {
+        if (codeOf(error) !== 'STORE_CONFLICT') throw error;
+        return write();
+      });
+      if (projectId !== null) return { kind: 'given', projectId };
+    }
+    const now = row.claimed_at === null ? await look(claim) : row;
+    if (now?.project_id != null && now.key_hash === sha256Hex(claim.key))
+      return { kind: 'given', projectId: now.project_id };
+    return { kind: 'spent' };
+  };
+}
+
+/** A price of one sign-up. */
+interface Price {
+  /** `SOL`, or what the operator calls the token. */
+  readonly symbol: string;
+  /** Null for SOL. */
+  readonly mint: string | null;
+  readonly decimals: number;
+  /** Lamports or raw units. */
+  readonly amount: bigint;
+}
+
+/** What has to be paid to whom. */
+interface Terms {
+  readonly treasury: string;
+  readonly treasuryKey: Uint8Array;
+  readonly prices: readonly Price[];
+}
+
+const SOL_DECIMALS = 9;
+
+/** Errors: SIGNUP_CONFIG, exit 78. */
+export function readTerms({ treasury, lamports, tokens }: SignupConfig): Terms {
+  const treasuryKey = treasury === null ? null : decode32(treasury);
+  if (treasury === null || treasuryKey === null) throw refused('signup.treasury is no address');
+  const sol =
+    lamports === null ? [] : [{ symbol: 'SOL', mint: null, decimals: SOL_DECIMALS, amount: BigInt(lamports) }];
+  const prices: Price[] = [...sol, ...tokens.map((token) => ({ ...token, amount: BigInt(token.amount) }))];
+  if (prices.length === 0) throw refused('signup.lamports or signup.tokens has to name a price');
+  for (const { mint } of prices) if (mint !== null && decode32(mint) === null) throw refused(`${mint} is no mint`);
+  for (const what of [prices.map(({ symbol }) => symbol.toUpperCase()), prices.map(({ mint }) => mint)])
+    if (new Set<string | null>(what).size < prices.length) throw refused('two prices have the same symbol or mint');
+  return { treasury, treasuryKey, prices };
+}
+
+const refused = (problem: string) =>
+  new CodedError('SIGNUP_CONFIG', `${SIGNUP_ERRORS.SIGNUP_CONFIG}: ${problem}`, { exitCode: 78 });
+
+const SIGN_UP: Tag = { name: 'Sign-up', description: 'API keys for payments on the chain' };
+const SHARED = { path: '/v0/signup', tag: SIGN_UP, auth: 'none', errors: 'plain' } as const;
+const UUID_V4 = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
+const BODY_BYTES = 4_096;
+const MAX_TEXT = 128;
+const errorReply = Type.Object({ error: Type.String(), code: Type.Integer() });
+const textField = (description: string, example: string) => text(description, example, { maxLength: MAX_TEXT });
+const SIGNATURE = '5h6xBEauJ3PK6SWCZ1PGjBvj8vDdWG3KpwATGy1ARAXFSDwt8GFXM7W5Ncn16wmqokgpiKRLuS83KUxyZyv2sUYv';
+
+/** What a sign-up costs. */
+function termsRoute(terms: Terms, plan: string, credits: number): Route {
+  const prices = terms.prices.map(({ amount, ...price }) => ({ ...price, amount: String(amount) }));
+  return defineRoute({
+    ...SHARED,
+    method: 'GET',
+    summary: 'What a sign-up costs, and whom to pay',
+    replies: {
+      200: Type.Object(
+        {
+          treasury: address('Whom to pay'),
+          plan: text('Plan of the project', 'free'),
+          credits: count('Prepaid credits that come with it', 100_000),
+          prices: Type.Array(
+            Type.Object({
+              symbol: text('Token', 'SOL'),
+              mint: orNull(mint('Its mint; null for SOL')),
+              decimals: count('Decimals of the token', 9),
+              amount: text('Raw units, as text', '10000000'),
+            }),
+            { description: 'One of them has to be paid' },
+          ),
+        },
+        { title: 'SignupTerms', description: 'What it costs' },
+      ),
+    },
+    handler: () => json({ treasury: terms.treasury, plan, credits, prices }),
+  });
+}
+
+/** Gives a key for a payment. */
+function claimRoute(claim: (claim: Claim) => Promise<ClaimOutcome>): Route {
+  return defineRoute({
+    ...SHARED,
+    method: 'POST',
+    summary: 'Install an API key for a finalized payment; the same claim may be repeated',
+    bodyLimitBytes: BODY_BYTES,
+    body: Type.Object({
+      wallet: textField('Wallet that paid, base58', '86xCnPeV69n6t3DnyGvkKobf9FdN2H9oiVDdaMpo2MMY'),
+      payment: textField('Signature of the transaction that paid, base58', SIGNATURE),
+      key: textField('The API key: a random UUID v4 that the client makes', '2f9a1f6e-7f1b-4a30-8b1e-6d5f0c9a7e21'),
+      proof: textField(
+        'Signature of the wallet, base58, of the text "parhelion sign-up\\npayment: <payment>\\nkey sha-256: <hexadecimal>\\n"',
+        SIGNATURE,
+      ),
+    }),
+    replies: {
+      200: Type.Object(
+        {
+          status: Type.Literal('given'),
+          projectId: text('The project of the key', 'b5a3e1c2-7d64-4c0a-9e39-2f1f5a0d8c11'),
+        },
+        { description: 'The key is installed' },
+      ),
+      202: Type.Object(
+        { status: Type.Literal('waiting'), slot: slot('Slot of the payment') },
+        { description: 'The payment was seen and is not final yet: claim again' },
+      ),
+      400: errorReply,
+      403: errorReply,
+      404: errorReply,
+      409: errorReply,
+    },
+    async handler({ body }) {
+      prove(body);
+      const outcome = await claim(body).catch((error: unknown) => {
+        if (codeOf(error) === 'STORE_CONFLICT') throw new RequestError(409, 'This key is taken: try another one');
+        throw error;
+      });
+      if (outcome.kind === 'given') return json({ status: 'given', projectId: outcome.projectId });
+      if (outcome.kind === 'waiting') return json({ status: 'waiting', slot: outcome.slot }, 202);
+      if (outcome.kind === 'spent') throw new RequestError(409, 'Another key was given for this payment');
+      throw new RequestError(404, 'No payment of this wallet over the price was seen in this transaction');
+    },
+  });
+}
+
+function prove({ wallet, payment, key, proof }: Claim & { readonly proof: string }): void {
+  const publicKey = decode32(wallet);
+  if (publicKey === null) throw new RequestError(400, 'wallet is no address');
+  if (decode(payment)?.length !== 64) throw new RequestError(400, 'payment is no signature');
+  if (!UUID_V4.test(key)) throw new RequestError(400, 'key must be a UUID v4 in small letters');
+  const signature = decode(proof);
+  if (signature === null || !verifyEd25519(publicKey, signupMessage({ payment, key }), signature))
+    throw new RequestError(403, 'proof is not signed by the wallet');
+}
+
+/** Prefix of the 32 bytes of a public key in the DER form that node:crypto reads. */
+const DER_HEAD = Buffer.from('302a300506032b6570032100', 'hex');
+
+/** Whether the owner of a key signed a message. Never throws: false for a malformed key or signature. */
+function verifyEd25519(publicKey: Uint8Array, message: Uint8Array, signature: Uint8Array): boolean {
+  if (publicKey.length !== 32 || signature.length !== 64) return false;
+  try {
+    const key = createPublicKey({ key: Buffer.concat([DER_HEAD, publicKey]), format: 'der', type: 'spki' });
+    return verify(null, message, key, signature);
+  } catch {
+    return false;
+  }
 }

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createSystemClock, createSystemRandom } from '../../src/adapters/clock.ts';
 import type { Work } from '../../src/ports/tracing.ts';
-import { createTracer, type EndedSpan } from './exporter.ts';
+import { createTracer, type EndedSpan } from './index.ts';
 
 const request = { kind: 'request', name: 'GET', facts: {} } as const;
 const upstream = { kind: 'upstream', name: 'POST', facts: {} } as const;

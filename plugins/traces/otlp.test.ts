@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { otlpBody, rejectedSpans } from './exporter.ts';
+import { otlpBody, rejectedSpans } from './index.ts';
 
 test('a span in the JSON encoding of OTLP: identifiers in hexadecimal, 64-bit numbers as strings', () => {
   const span = {
