@@ -11,8 +11,7 @@ import {
 import { sendRoutes } from '../../src/ports/send-routes.ts';
 import { broadcast, createProtection, createRebroadcast, type Rebroadcast, sendBody } from './broadcast.ts';
 import { type SenderConfig, senderConfig } from './config.ts';
-import { createFastRoute, SENDER } from './fast.ts';
-import { type Bundles, createBundles, createSendRoutes } from './routes.ts';
+import { type Bundles, createBundles, createFastRoute, createSendRoutes, SENDER } from './routes.ts';
 
 /** Sends transactions to many nodes at once, and repeats them until they are seen on the chain. */
 export default definePlugin({

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { createRate } from '../../plugins/sender/fast.ts';
+import { createRate } from '../../plugins/sender/routes.ts';
 import { createManualClock } from '../../test/helpers/manual-clock.ts';
 import type { CallContext } from '../plugin/plugin.ts';
 import { networkOf } from './cidr.ts';
