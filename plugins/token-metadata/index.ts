@@ -2,11 +2,10 @@ import { API_VERSION, definePlugin, type PluginContext } from '../../src/plugin/
 import { offChainDocuments, type PictureOptions, tokenFacts, tokenNames } from '../../src/ports/token-facts.ts';
 import { createSemaphore } from '../../src/runtime/semaphore.ts';
 import { metadataAddress } from '../../src/solana/addresses.ts';
-import { createAccountSource, readAccounts } from './accounts.ts';
 import { type TokenMetadataConfig, tokenMetadataConfig } from './config.ts';
 import { createDocuments, fetchDocument, fetchPicture } from './documents.ts';
 import { createFacts, createNames } from './facts.ts';
-import { createRecordLoader } from './records.ts';
+import { createAccountSource, createRecordLoader, readAccounts } from './records.ts';
 import { createAnswers, tokenMetadataRoute } from './route.ts';
 import { createDocumentStore, createMintStore, createUpkeep, migrations } from './store.ts';
 import { createTokenList } from './token-list.ts';

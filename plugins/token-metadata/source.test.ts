@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { createManualClock } from '../../test/helpers/manual-clock.ts';
-import { createAccountSource, type ReadAccounts } from './accounts.ts';
+import { createAccountSource, type ReadAccounts } from './records.ts';
 
 interface Call {
   readonly keys: readonly string[];
