@@ -22,7 +22,7 @@ import {
   snapshotTables,
   type TableHeader,
   unpackRows,
-} from './record.ts';
+} from './save.ts';
 
 export interface LoadParts {
   readonly store: Store;
