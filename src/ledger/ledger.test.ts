@@ -267,6 +267,10 @@ describe('look-ups', () => {
       assert.equal(found.signature, signature);
     }
     assert.equal(await ledger.transaction({ slot: 5, index: 75 }), null);
+    // Look-ups use the memory of earlier ones.
+    const all = await Promise.all(transactions.map((_, index) => ledger.transaction({ slot: 5, index })));
+    for (const [index, found] of all.entries())
+      assert.equal(found!.text.toString(), JSON.stringify(transactions[index]), `transaction ${index} among others`);
   });
 
   test('pages of an address in both orders, between places', async (t) => {
