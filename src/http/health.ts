@@ -82,11 +82,12 @@ export function createHealth(options: HealthOptions): Health {
       const chain = options.chains();
       const ofChain = async (status: ChainStatus) =>
         chainChecks(status, options.maxReadyLag, (await options.answers?.(status.chain)) ?? true);
+      const asked = [...(await Promise.all(chain.map(ofChain))).flat(), ...(await runChecks())];
+      // What became of the daemon meanwhile is part of the answer.
       const checks: readonly CheckResult[] = [
         { name: 'started', ok: started, detail: started ? 'all plugins run' : 'plugins are starting' },
         ...(failed === null ? [] : [failed]),
-        ...(await Promise.all(chain.map(ofChain))).flat(),
-        ...(await runChecks()),
+        ...asked,
         ...notices.flatMap((notice) => notice() ?? []),
       ];
       const ready = !draining && checks.every(({ ok, required }) => ok || required === false);
