@@ -12,7 +12,7 @@ import {
   type Price,
   type Store,
 } from '../../src/plugin/plugin.ts';
-import type { ApiPeers } from '../../src/ports/workers.ts';
+import type { ApiPeers } from '../../src/ports/processes.ts';
 import { isPromise } from '../../src/runtime/is-promise.ts';
 import { type Account, affordable, turnDay } from './account.ts';
 import type { AccessConfig } from './config.ts';

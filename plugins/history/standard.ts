@@ -7,7 +7,7 @@ import { isPlainObject, stringify } from '../../src/lib/json.ts';
 import { arrayItems, objectMembers } from '../../src/lib/json-members.ts';
 import { type Log, messageOf } from '../../src/plugin/plugin.ts';
 import type { KeptAnswers, KeptQuestion } from '../../src/ports/address-history.ts';
-import type { PastReader } from '../../src/ports/archive.ts';
+import type { PastReader } from '../../src/ports/ledger.ts';
 import { decodeEntries } from '../../src/solana/decode/decode-block.ts';
 import {
   type ShowOptions,

@@ -3,7 +3,7 @@ import { accessRemoval } from '../../src/ports/access.ts';
 import { addressWalks } from '../../src/ports/address-history.ts';
 import { kernelLedger } from '../../src/ports/ledger.ts';
 import { parsedTransactions } from '../../src/ports/parsed-transactions.ts';
-import { tokenNames } from '../../src/ports/token-facts.ts';
+import { tokenNames } from '../../src/ports/tokens.ts';
 import { createWords } from '../../src/solana/parsers/words.ts';
 import { createParsedTransactions } from './board.ts';
 import { parsedConfig } from './config.ts';

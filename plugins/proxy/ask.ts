@@ -15,7 +15,7 @@ import {
   type UpstreamPool,
 } from '../../src/plugin/plugin.ts';
 import type { Lease, Tenant } from '../../src/ports/access.ts';
-import type { Counter } from '../../src/ports/metrics.ts';
+import type { Counter } from '../../src/ports/telemetry.ts';
 import type { CallSignal, Upstream, UpstreamReply } from '../../src/ports/upstream.ts';
 import { retryAfterMs } from '../../src/runtime/backoff.ts';
 import type { ProxyConfig } from './config.ts';

@@ -16,7 +16,7 @@ import {
   Type,
   type UpstreamPool,
 } from '../../src/plugin/plugin.ts';
-import type { RoutedAnswer } from '../../src/ports/send-routes.ts';
+import type { RoutedAnswer } from '../../src/ports/upstream.ts';
 import { EXAMPLES, orNull, text } from '../../src/solana/schemas.ts';
 import { broadcast, type Protection, type Rebroadcast, sendBody } from './broadcast.ts';
 import type { SenderConfig } from './config.ts';

@@ -3,7 +3,7 @@ import { LRUCache } from 'lru-cache';
 import { lazy } from '../../src/lib/lru.ts';
 import { type ChainReader, defineRoute, type Route, type Store } from '../../src/plugin/plugin.ts';
 import { JsonText, json, RequestError } from '../../src/plugin/request.ts';
-import type { MintFacts } from '../../src/ports/token-facts.ts';
+import type { MintFacts } from '../../src/ports/tokens.ts';
 import { plainAmount, uiAmount } from '../../src/solana/accounts/amounts.ts';
 import { TOKEN_PROGRAM } from '../../src/solana/addresses.ts';
 import { nativeChange, tokenChanges } from '../../src/solana/movements/balance-changes.ts';

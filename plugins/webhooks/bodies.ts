@@ -4,7 +4,7 @@ import type { PluginContext } from '../../src/plugin/plugin.ts';
 import type { ChainBlock, NormalTransaction } from '../../src/ports/block.ts';
 import type { ChainId, ChainStatus } from '../../src/ports/chain.ts';
 import { kernelParsers } from '../../src/ports/parsers.ts';
-import { tokenNames } from '../../src/ports/token-facts.ts';
+import { tokenNames } from '../../src/ports/tokens.ts';
 import {
   contributedParser,
   type EnhancedTransaction,

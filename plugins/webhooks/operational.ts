@@ -5,10 +5,10 @@ import type { ChainId, FinishedJob, Job, JobKind, JobOutcome, PluginContext } fr
 import type { AccessCharges } from '../../src/ports/access.ts';
 import type { ChainStatus } from '../../src/ports/chain.ts';
 import type { Clock, Random } from '../../src/ports/clock.ts';
-import type { GapBook } from '../../src/ports/gaps.ts';
-import type { Log } from '../../src/ports/log.ts';
+import type { GapBook } from '../../src/ports/following.ts';
 import type { Outbox, OutboxRow } from '../../src/ports/outbox.ts';
 import type { Store, StoreTx } from '../../src/ports/store.ts';
+import type { Log } from '../../src/ports/telemetry.ts';
 import { retryAfterMs } from '../../src/runtime/backoff.ts';
 import type { WebhooksConfig } from './config.ts';
 import { longestDelayMs, type Reports, retryDelayMs } from './delivery/attempt.ts';

@@ -4,7 +4,7 @@ import { RequestError } from '../../src/plugin/request.ts';
 import type { ChainBlock } from '../../src/ports/block.ts';
 import type { ChainId } from '../../src/ports/chain.ts';
 import type { Clock, Random } from '../../src/ports/clock.ts';
-import type { GapBook } from '../../src/ports/gaps.ts';
+import type { GapBook } from '../../src/ports/following.ts';
 import type { Queries, Store, StoreTx } from '../../src/ports/store.ts';
 import { matchBlock } from '../../src/solana/match-block.ts';
 import type { BodyBuilder } from './bodies.ts';

@@ -1,11 +1,9 @@
 import { setImmediate as yieldToOthers } from 'node:timers/promises';
 import { encode32 } from '../lib/base58.ts';
 import { codeOf, messageOf } from '../lib/coded-error.ts';
-import type { ArchiveEngine } from '../ports/archive.ts';
 import type { Clock } from '../ports/clock.ts';
-import type { LedgerReader } from '../ports/ledger.ts';
-import type { Log } from '../ports/log.ts';
-import type { Metrics } from '../ports/metrics.ts';
+import type { ArchiveEngine, LedgerReader } from '../ports/ledger.ts';
+import type { Log, Metrics } from '../ports/telemetry.ts';
 import { backoffMs } from '../runtime/backoff.ts';
 import { createTables, Rows } from './tables.ts';
 

@@ -1,6 +1,6 @@
 import { CodedError, messageOf } from '../lib/coded-error.ts';
 import type { Clock } from '../ports/clock.ts';
-import type { Log } from '../ports/log.ts';
+import type { Log } from '../ports/telemetry.ts';
 import { EXIT } from '../runtime/errors.ts';
 
 /** One step of the start. `stop` undoes it; it is called only if `start` was, possibly twice. */

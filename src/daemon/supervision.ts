@@ -1,8 +1,8 @@
 import { codeOf, messageOf } from '../lib/coded-error.ts';
 import type { ChainStatus } from '../ports/chain.ts';
 import type { Clock } from '../ports/clock.ts';
-import type { Log } from '../ports/log.ts';
-import type { Notify } from '../ports/notify.ts';
+import type { Notify } from '../ports/processes.ts';
+import type { Log } from '../ports/telemetry.ts';
 import { withDeadline } from '../runtime/deadline.ts';
 
 export interface SupervisionOptions {

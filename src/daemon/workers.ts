@@ -1,8 +1,6 @@
 import type { CoreConfig } from '../config/core.ts';
 import { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
 import type { Clock } from '../ports/clock.ts';
-import type { Log } from '../ports/log.ts';
-import type { Metrics } from '../ports/metrics.ts';
 import type {
   ApiProcess,
   CheckResult,
@@ -10,7 +8,8 @@ import type {
   MetricFamily,
   WorkerCommands,
   WorkerHandle,
-} from '../ports/workers.ts';
+} from '../ports/processes.ts';
+import type { Log, Metrics } from '../ports/telemetry.ts';
 import { backoffMs } from '../runtime/backoff.ts';
 import { metricsText } from '../runtime/metrics.ts';
 

@@ -5,7 +5,7 @@ import { TLSSocket } from 'node:tls';
 import type { CoreConfig } from '../config/core.ts';
 import { networkOf } from '../lib/cidr.ts';
 import type { Clock } from '../ports/clock.ts';
-import type { Counter } from '../ports/metrics.ts';
+import type { Counter } from '../ports/telemetry.ts';
 import { plain } from '../runtime/remote-address.ts';
 import type { Exchange } from './exchange.ts';
 import type { InFlight } from './in-flight.ts';

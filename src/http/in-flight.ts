@@ -1,5 +1,5 @@
 import { Bag } from '../lib/bag.ts';
-import type { Counter, Gauge } from '../ports/metrics.ts';
+import type { Counter, Gauge } from '../ports/telemetry.ts';
 import { noRoom } from './body.ts';
 import type { Exchange } from './exchange.ts';
 

@@ -3,7 +3,7 @@ import { BlockList, isIP } from 'node:net';
 import { parseCidr } from '../lib/cidr.ts';
 import { CodedError } from '../lib/coded-error.ts';
 import { derived } from '../lib/reloadable.ts';
-import type { Log } from '../ports/log.ts';
+import type { Log } from '../ports/telemetry.ts';
 import { EXIT } from './errors.ts';
 
 /** A request of HTTP/1.1, or what is known of one of HTTP/2. */

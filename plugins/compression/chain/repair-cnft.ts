@@ -7,7 +7,7 @@ import {
   type Store,
   type StoreTx,
 } from '../../../src/plugin/plugin.ts';
-import type { GapBook } from '../../../src/ports/gaps.ts';
+import type { GapBook } from '../../../src/ports/following.ts';
 import { backoffMs } from '../../../src/runtime/backoff.ts';
 import { LayoutError } from '../../../src/solana/byte-reader.ts';
 import {

@@ -7,7 +7,7 @@ import {
   type Store,
   type StoreTx,
 } from '../../../src/plugin/plugin.ts';
-import type { Metrics } from '../../../src/ports/metrics.ts';
+import type { Metrics } from '../../../src/ports/telemetry.ts';
 import { type AccountHasher, createAccountHasher } from '../../../src/solana/compression/account-hash.ts';
 import { KEYS_PER_STATEMENT, keyText } from '../store/row-book.ts';
 import type { Db } from '../store/tables.ts';

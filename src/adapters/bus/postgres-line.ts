@@ -1,7 +1,7 @@
 import type pg from 'pg';
 import { codeOf } from '../../lib/coded-error.ts';
 import type { Clock, Random } from '../../ports/clock.ts';
-import type { Log } from '../../ports/log.ts';
+import type { Log } from '../../ports/telemetry.ts';
 import { backoffMs } from '../../runtime/backoff.ts';
 
 export interface PostgresLineOptions {

@@ -12,7 +12,7 @@ import { handleSignals } from '../../daemon/signals.ts';
 import { createSupervision, type Supervision } from '../../daemon/supervision.ts';
 import { CodedError, codeOf, messageOf } from '../../lib/coded-error.ts';
 import { ROLES, type Role } from '../../ports/daemon-view.ts';
-import type { Log } from '../../ports/log.ts';
+import type { Log } from '../../ports/telemetry.ts';
 import { EXIT } from '../../runtime/errors.ts';
 import type { CliIo, CommandValues, RunCommand } from '../command.ts';
 import { chainSetups, composeParts } from '../compose.ts';

@@ -4,8 +4,7 @@ import type { Admission, ForwardedMethod, Gate, RpcDispatch, RpcFallback, Socket
 import { type CallContext, GateRefusal, type Price, RpcError, type RpcMethod } from '../../plugin/plugin.ts';
 import type { Lease, Tenant } from '../../ports/access.ts';
 import type { Clock } from '../../ports/clock.ts';
-import type { Log } from '../../ports/log.ts';
-import type { Metrics } from '../../ports/metrics.ts';
+import type { Log, Metrics } from '../../ports/telemetry.ts';
 import { createDeadlines } from '../../runtime/deadline.ts';
 import { isPromise } from '../../runtime/is-promise.ts';
 import { withoutMark } from '../body.ts';

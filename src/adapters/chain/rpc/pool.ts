@@ -5,8 +5,7 @@ import { CodedError } from '../../../lib/coded-error.ts';
 import { rpcRequest } from '../../../lib/json-rpc.ts';
 import { createSlotLength } from '../../../lib/slot-length.ts';
 import type { Clock } from '../../../ports/clock.ts';
-import type { Log } from '../../../ports/log.ts';
-import type { Metrics } from '../../../ports/metrics.ts';
+import type { Log, Metrics } from '../../../ports/telemetry.ts';
 import {
   type CallSignal,
   configuredNow,

@@ -14,7 +14,7 @@ import type {
   ChainSource,
 } from '../../../ports/chain.ts';
 import type { Clock, Random } from '../../../ports/clock.ts';
-import type { Log } from '../../../ports/log.ts';
+import type { Log } from '../../../ports/telemetry.ts';
 import type { UpstreamPool } from '../../../ports/upstream.ts';
 import { backoffMs } from '../../../runtime/backoff.ts';
 import { orAborted } from '../../../runtime/deadline.ts';
