@@ -17,7 +17,7 @@ import {
 import type { Lease, Tenant } from '../../src/ports/access.ts';
 import type { Counter } from '../../src/ports/telemetry.ts';
 import type { CallSignal, Upstream, UpstreamReply } from '../../src/ports/upstream.ts';
-import { retryAfterMs } from '../../src/runtime/backoff.ts';
+import { retryAfterMs } from '../../src/runtime/waiting.ts';
 import type { ProxyConfig } from './config.ts';
 
 interface AskRequest {

@@ -1,5 +1,4 @@
 import type { TSchema } from '@sinclair/typebox';
-import { networkOf } from '../../src/lib/cidr.ts';
 import { isPlainObject } from '../../src/lib/json.ts';
 import { objectMembers } from '../../src/lib/json-members.ts';
 import { rpcErrorReply, rpcResultReply } from '../../src/lib/json-rpc.ts';
@@ -17,6 +16,7 @@ import {
   type UpstreamPool,
 } from '../../src/plugin/plugin.ts';
 import type { RoutedAnswer } from '../../src/ports/upstream.ts';
+import { networkOf } from '../../src/runtime/network-address.ts';
 import { EXAMPLES, orNull, text } from '../../src/solana/schemas.ts';
 import { broadcast, type Protection, type Rebroadcast, sendBody } from './broadcast.ts';
 import type { SenderConfig } from './config.ts';

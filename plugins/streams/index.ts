@@ -12,7 +12,7 @@ import { accessCharges, kernelTenants } from '../../src/ports/access.ts';
 import { kernelLedger } from '../../src/ports/ledger.ts';
 import { parsedTransactions } from '../../src/ports/parsed-transactions.ts';
 import { kernelThreadLine } from '../../src/ports/processes.ts';
-import { createRemoteAddress, createTrust } from '../../src/runtime/remote-address.ts';
+import { createRemoteAddress, createTrust } from '../../src/runtime/network-address.ts';
 import { type StreamsConfig, streamsConfig } from './config.ts';
 import type { FilterLimits } from './filters.ts';
 import { createGeyser } from './geyser.ts';

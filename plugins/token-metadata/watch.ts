@@ -1,7 +1,7 @@
 import { decode32 } from '../../src/lib/base58.ts';
-import { slotsIn } from '../../src/lib/chain-lag.ts';
 import { inList } from '../../src/lib/in-list.ts';
 import { createLru } from '../../src/lib/lru.ts';
+import { slotsIn } from '../../src/lib/slot-length.ts';
 import type { BlockProcessor } from '../../src/plugin/plugin.ts';
 import type { ChainBlock, NormalTransaction } from '../../src/ports/block.ts';
 import type { ChainReader } from '../../src/ports/chain.ts';

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import { isLagBeyond, type LagLimit, lagText } from '../../src/lib/chain-lag.ts';
+import { isLagBeyond, type LagLimit, lagText } from '../../src/lib/slot-length.ts';
 import type { HostContext } from '../../src/plugin/host.ts';
 import type { ChainId, FinishedJob, Job, JobKind, JobOutcome, PluginContext } from '../../src/plugin/plugin.ts';
 import type { AccessCharges } from '../../src/ports/access.ts';
@@ -9,7 +9,7 @@ import type { GapBook } from '../../src/ports/following.ts';
 import type { Outbox, OutboxRow } from '../../src/ports/outbox.ts';
 import type { Store, StoreTx } from '../../src/ports/store.ts';
 import type { Log } from '../../src/ports/telemetry.ts';
-import { retryAfterMs } from '../../src/runtime/backoff.ts';
+import { retryAfterMs } from '../../src/runtime/waiting.ts';
 import type { WebhooksConfig } from './config.ts';
 import { longestDelayMs, type Reports, retryDelayMs } from './delivery/attempt.ts';
 import { type Post, secretKey, signBody } from './delivery/send.ts';

@@ -1,4 +1,4 @@
-import { slotsIn } from '../../src/lib/chain-lag.ts';
+import { slotsIn } from '../../src/lib/slot-length.ts';
 import type { BlockProcessor } from '../../src/plugin/plugin.ts';
 import { RequestError } from '../../src/plugin/request.ts';
 import type { ChainBlock } from '../../src/ports/block.ts';

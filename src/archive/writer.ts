@@ -4,7 +4,7 @@ import { codeOf, messageOf } from '../lib/coded-error.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { ArchiveEngine, LedgerReader } from '../ports/ledger.ts';
 import type { Log, Metrics } from '../ports/telemetry.ts';
-import { backoffMs } from '../runtime/backoff.ts';
+import { backoffMs } from '../runtime/waiting.ts';
 import { createTables, Rows } from './tables.ts';
 
 /** A batch ends with the first bound that is reached. */

@@ -1,6 +1,5 @@
 import type { Ledger } from '../ledger/index.ts';
-import { lagSeconds, slotsIn } from '../lib/chain-lag.ts';
-import { createSlotLength, type SlotLength } from '../lib/slot-length.ts';
+import { createSlotLength, lagSeconds, type SlotLength, slotsIn } from '../lib/slot-length.ts';
 import type { BlockProcessor } from '../plugin/plugin.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { ChainGap } from '../ports/following.ts';

@@ -1,12 +1,12 @@
 import { isIP } from 'node:net';
 import { Ajv, type ErrorObject } from 'ajv';
 import { decode32 } from '../lib/base58.ts';
-import { parseCidr } from '../lib/cidr.ts';
 import { nearest } from '../lib/edit-distance.ts';
 import { isPlainObject } from '../lib/json.ts';
 import { maskKeys } from '../lib/mask-keys.ts';
 import { isPlainSchema, matches } from '../lib/plain-schema.ts';
-import type { ConfigPath } from './file.ts';
+import { parseCidr } from '../runtime/network-address.ts';
+import type { ConfigPath } from './node.ts';
 import { isSecret, type SchemaNode } from './node.ts';
 
 /** The whole message if no similar key exists. */

@@ -2,7 +2,7 @@ import { createPastReader } from '../archive/index.ts';
 import { answerRoom, type BudgetLedger, createBudgets, type Rooms } from '../budgets.ts';
 import { createGapBook } from '../chain/gaps.ts';
 import { apiProcesses, type CoreConfig, coreConfig } from '../config/core.ts';
-import { maskedView, maskSecrets } from '../config/dump.ts';
+import { maskedView, maskSecrets } from '../config/document.ts';
 import type { LoadedConfig } from '../config/load.ts';
 import { fillDefaults, type SchemaNode } from '../config/node.ts';
 import { createOutbox } from '../jobs/outbox.ts';

@@ -3,7 +3,7 @@ import type { ChainStatus } from '../ports/chain.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Notify } from '../ports/processes.ts';
 import type { Log } from '../ports/telemetry.ts';
-import { withDeadline } from '../runtime/deadline.ts';
+import { withDeadline } from '../runtime/waiting.ts';
 
 export interface SupervisionOptions {
   readonly notify: Notify;

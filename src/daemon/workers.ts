@@ -10,8 +10,8 @@ import type {
   WorkerHandle,
 } from '../ports/processes.ts';
 import type { Log, Metrics } from '../ports/telemetry.ts';
-import { backoffMs } from '../runtime/backoff.ts';
 import { metricsText } from '../runtime/metrics.ts';
+import { backoffMs } from '../runtime/waiting.ts';
 
 interface WorkersOptions {
   /** Threads: the end of one ends the daemon. */

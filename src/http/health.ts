@@ -1,5 +1,5 @@
-import { isLagBeyond, type LagLimit, lagLimitText, lagText } from '../lib/chain-lag.ts';
 import { messageOf } from '../lib/coded-error.ts';
+import { isLagBeyond, type LagLimit, lagLimitText, lagText } from '../lib/slot-length.ts';
 import type { HealthCheck } from '../plugin/plugin.ts';
 import type { ChainId, ChainStatus } from '../ports/chain.ts';
 import type { Clock } from '../ports/clock.ts';

@@ -10,7 +10,7 @@ import type { Clock, Random } from '../ports/clock.ts';
 import type { AnsweredRequest, Inject } from '../ports/daemon-view.ts';
 import type { HandedSocket, SharedListeners } from '../ports/processes.ts';
 import type { Gauge, Log, Metrics, Tracer } from '../ports/telemetry.ts';
-import { createTrust } from '../runtime/remote-address.ts';
+import { createTrust } from '../runtime/network-address.ts';
 import { apiConnections, createAddressLimit, createReadingRate, lingerFor, readDescriptors } from './connections.ts';
 import type { RpcFront } from './json-rpc/front.ts';
 import { closeListener, createListener, handleOf, listenOn, setTimeouts } from './listener.ts';

@@ -7,14 +7,12 @@ import { type ErrorShape, GateRefusal, type Reply, RequestError, type Route } fr
 import type { Clock, Random } from '../ports/clock.ts';
 import type { AnsweredRequest, Inject } from '../ports/daemon-view.ts';
 import type { Log, Metrics, Tracer } from '../ports/telemetry.ts';
-import { createDeadlines, type Deadlines } from '../runtime/deadline.ts';
-import { isPromise } from '../runtime/is-promise.ts';
-import { createProxyWatch, createRemoteAddress, type RemoteAddress } from '../runtime/remote-address.ts';
+import { createProxyWatch, createRemoteAddress, type RemoteAddress } from '../runtime/network-address.ts';
+import { createDeadlines, type Deadlines, isPromise } from '../runtime/waiting.ts';
 import { BodyAborted, checkBodyEncoding } from './body.ts';
 import { type ConnectionLimit, createConnectionLimit, createConnections } from './connections.ts';
 import { faultOf, timeoutFault } from './errors.ts';
-import { Exchange } from './exchange.ts';
-import { createInFlight, type InFlight } from './in-flight.ts';
+import { createInFlight, Exchange, type InFlight } from './exchange.ts';
 import type { RpcAnswer, RpcFront } from './json-rpc/front.ts';
 import { createHttpMeter, type HttpMeter } from './meter.ts';
 import { credentialsOf } from './query.ts';

@@ -2,9 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { createSfc32 } from '../../test/helpers/sfc32.ts';
-import { type AddressIndex, createAddressIndex } from './address-set.ts';
+import { type AddressIndex, createAddressIndex, createPostingsPool } from './address-set.ts';
 import { createKeyHash, hashKey } from './key-hash.ts';
-import { createPostingsPool } from './postings-pool.ts';
 
 const seed = Uint32Array.of(0xdeadbeef, 0x12345678, 0x9abcdef1, 0x0badcafe);
 const textOf = (key: Uint8Array): string => Buffer.from(key).toString('hex');

@@ -8,7 +8,7 @@ import {
   type StoreTx,
 } from '../../../src/plugin/plugin.ts';
 import type { GapBook } from '../../../src/ports/following.ts';
-import { backoffMs } from '../../../src/runtime/backoff.ts';
+import { backoffMs } from '../../../src/runtime/waiting.ts';
 import { LayoutError } from '../../../src/solana/byte-reader.ts';
 import {
   CONCURRENT_HEADER_BYTES,

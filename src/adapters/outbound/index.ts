@@ -16,8 +16,8 @@ import type {
 } from '../../ports/outbound.ts';
 import type { Log } from '../../ports/telemetry.ts';
 import { undici } from '../undici.ts';
-import { createAddressPolicy } from './address-policy.ts';
 import {
+  createAddressPolicy,
   createResolver,
   type LookupAll,
   type ParsedTarget,

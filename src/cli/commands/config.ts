@@ -1,4 +1,4 @@
-import { dumpConfig } from '../../config/dump.ts';
+import { dumpConfig } from '../../config/document.ts';
 import { checkPluginConfig } from '../../daemon/provision.ts';
 import { openApiDocument } from '../../http/index.ts';
 import { CodedError } from '../../lib/coded-error.ts';

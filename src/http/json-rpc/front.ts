@@ -5,8 +5,7 @@ import { type CallContext, GateRefusal, type Price, RpcError, type RpcMethod } f
 import type { Lease, Tenant } from '../../ports/access.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { Log, Metrics } from '../../ports/telemetry.ts';
-import { createDeadlines } from '../../runtime/deadline.ts';
-import { isPromise } from '../../runtime/is-promise.ts';
+import { createDeadlines, isPromise } from '../../runtime/waiting.ts';
 import { withoutMark } from '../body.ts';
 import { type Fault, faultOf, type RpcFault } from '../errors.ts';
 import type { Validator } from '../validation.ts';
