@@ -4,7 +4,7 @@ import { addressWalks } from '../../src/ports/address-history.ts';
 import { kernelLedger } from '../../src/ports/ledger.ts';
 import { parsedTransactions } from '../../src/ports/parsed-transactions.ts';
 import { tokenNames } from '../../src/ports/tokens.ts';
-import { createWords } from '../../src/solana/parsers/words.ts';
+import { createWords } from '../../src/solana/parsers/parser.ts';
 import { createParsedTransactions } from './board.ts';
 import { parsedConfig } from './config.ts';
 import { describeMethods } from './describe.ts';

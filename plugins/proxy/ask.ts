@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream';
 import { gather } from '../../src/lib/gather.ts';
-import { skipBlanks } from '../../src/lib/json-members.ts';
+import { skipBlanks } from '../../src/lib/json.ts';
 import { isNull, type RpcReplyParts, readRpcReply } from '../../src/lib/json-rpc.ts';
 import { createLru } from '../../src/lib/lru.ts';
 import type { RpcForward } from '../../src/plugin/host.ts';

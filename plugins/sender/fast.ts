@@ -1,6 +1,5 @@
 import type { TSchema } from '@sinclair/typebox';
-import { isPlainObject } from '../../src/lib/json.ts';
-import { objectMembers } from '../../src/lib/json-members.ts';
+import { isPlainObject, objectMembers } from '../../src/lib/json.ts';
 import { rpcErrorReply, rpcResultReply } from '../../src/lib/json-rpc.ts';
 import { createLru } from '../../src/lib/lru.ts';
 import {

@@ -8,8 +8,7 @@ import type { ChainReader } from '../../src/ports/chain.ts';
 import type { Clock, Random } from '../../src/ports/clock.ts';
 import type { Store, StoreTx } from '../../src/ports/store.ts';
 import type { Log } from '../../src/ports/telemetry.ts';
-import { type AddressIndex, createAddressIndex } from '../../src/solana/address-set.ts';
-import { matchBlock } from '../../src/solana/match-block.ts';
+import { type AddressIndex, createAddressIndex, matchBlock } from '../../src/solana/address-set.ts';
 import type { Db } from './store.ts';
 
 /** How long, behind finality, changes are kept for those that keep facts in memory. */

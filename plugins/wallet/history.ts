@@ -6,7 +6,7 @@ import { JsonText, json, RequestError } from '../../src/plugin/request.ts';
 import type { MintFacts } from '../../src/ports/tokens.ts';
 import { plainAmount, uiAmount } from '../../src/solana/accounts/amounts.ts';
 import { TOKEN_PROGRAM } from '../../src/solana/addresses.ts';
-import { nativeChange, tokenChanges } from '../../src/solana/movements/balance-changes.ts';
+import { nativeChange, tokenChanges } from '../../src/solana/movements/movement.ts';
 import { createView, DEFAULT_OPTIONS } from '../../src/solana/parsers/parser.ts';
 import { classify, PARSERS } from '../../src/solana/parsers/registry.ts';
 import { address, count, orNull, signature, slot, text, unixTime } from '../../src/solana/schemas.ts';

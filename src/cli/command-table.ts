@@ -36,7 +36,7 @@ export const commandTable: readonly CliCommand[] = [
       { flags: '--output <file>', description: 'output file; default: the file of --config, or ./parhelion.yaml' },
       { flags: '--force', description: 'replace an existing file' },
     ],
-    load: () => import('./commands/init.ts'),
+    load: async () => ({ run: (await import('./commands/config.ts')).init }),
   },
   {
     path: ['check-config'],

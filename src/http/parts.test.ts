@@ -4,7 +4,7 @@ import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { createManualClock } from '../../test/helpers/manual-clock.ts';
 import { createSfc32 } from '../../test/helpers/sfc32.ts';
-import { exceeds } from '../lib/json-members.ts';
+import { exceeds } from '../lib/json.ts';
 import { createMetricsRegistry } from '../runtime/metrics.ts';
 import { createRemoteAddress } from '../runtime/network-address.ts';
 import { createDeadlines } from '../runtime/waiting.ts';

@@ -1,4 +1,5 @@
 import { encode32 } from '../../../src/lib/base58.ts';
+import { LayoutError } from '../../../src/lib/bytes.ts';
 import {
   type ChainReader,
   type Clock,
@@ -9,7 +10,6 @@ import {
 } from '../../../src/plugin/plugin.ts';
 import type { GapBook } from '../../../src/ports/following.ts';
 import { backoffMs } from '../../../src/runtime/waiting.ts';
-import { LayoutError } from '../../../src/solana/byte-reader.ts';
 import {
   CONCURRENT_HEADER_BYTES,
   CONCURRENT_PROGRAMS,

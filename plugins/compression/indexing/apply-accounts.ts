@@ -1,5 +1,5 @@
 import { decode32 } from '../../../src/lib/base58.ts';
-import { equalBytes } from '../../../src/lib/equal-bytes.ts';
+import { equalBytes } from '../../../src/lib/bytes.ts';
 import { isTokenAccount, readTokenAccount } from '../../../src/solana/compression/accounts.ts';
 import type { CompressedAccount } from '../../../src/solana/compression/events.ts';
 import { keyText } from '../store/row-book.ts';

@@ -1,5 +1,5 @@
 import { encode32 } from '../../../src/lib/base58.ts';
-import { LayoutError } from '../../../src/solana/byte-reader.ts';
+import { LayoutError } from '../../../src/lib/bytes.ts';
 import type { AccountHasher } from '../../../src/solana/compression/accounts.ts';
 import {
   type CompressionEvent,

@@ -1,5 +1,4 @@
-import { isPlainObject } from '../../../src/lib/json.ts';
-import { withoutBlanks } from '../../../src/lib/json-members.ts';
+import { isPlainObject, withoutBlanks } from '../../../src/lib/json.ts';
 import { withId } from '../../../src/lib/json-rpc.ts';
 import { createLru } from '../../../src/lib/lru.ts';
 import { slotsIn } from '../../../src/lib/slot-length.ts';

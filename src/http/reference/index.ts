@@ -6,13 +6,13 @@ import { Type } from '@sinclair/typebox';
 import { CodedError } from '../../lib/coded-error.ts';
 import { lazy } from '../../lib/lru.ts';
 import { defineRoute, type Reply, RequestError, type Route } from '../../plugin/plugin.ts';
-import { exampleOf } from './example.ts';
 import {
   asJsonSchema2020,
   DESCRIPTION,
   type DocumentOptions,
   errorExample,
   errorRef,
+  exampleOf,
   finishDocument,
   KEY_SECURITY,
   openApiDocument,

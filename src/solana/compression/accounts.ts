@@ -1,7 +1,6 @@
 import { keccak_256 } from '@noble/hashes/sha3.js';
-import { equalBytes } from '../../lib/equal-bytes.ts';
+import { createByteReader, equalBytes, LayoutError } from '../../lib/bytes.ts';
 import { createLru } from '../../lib/lru.ts';
-import { createByteReader, LayoutError } from '../byte-reader.ts';
 import type { Poseidon } from '../merkle/poseidon.ts';
 import type { CompressedAccount } from './events.ts';
 

@@ -1,6 +1,5 @@
 import { CORE_PROGRAM, METADATA_PROGRAM } from '../addresses.ts';
-import { nativeChange } from '../movements/balance-changes.ts';
-import type { TokenMove } from '../movements/movement.ts';
+import { nativeChange, type TokenMove } from '../movements/movement.ts';
 import { nftEvents, type Parsed, type TransactionParser, type TransactionView, type ViewStep } from './parser.ts';
 import { PROGRAM_ADDRESSES as AT } from './programs.ts';
 import { describeBurn, describeTransfer } from './transfers.ts';

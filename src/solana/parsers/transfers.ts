@@ -5,12 +5,17 @@ import {
   TOKEN_2022_PROGRAM,
   TOKEN_PROGRAM,
 } from '../addresses.ts';
-import { nativeChange } from '../movements/balance-changes.ts';
 import { u32At } from '../movements/instructions.ts';
-import type { TokenMove } from '../movements/movement.ts';
-import type { Parsed, TransactionParser, TransactionView } from './parser.ts';
+import { nativeChange, type TokenMove } from '../movements/movement.ts';
+import {
+  type Parsed,
+  plainAmount,
+  solAmount,
+  type TransactionParser,
+  type TransactionView,
+  type Words,
+} from './parser.ts';
 import { PROGRAM_ADDRESSES as AT, BUBBLEGUM, COMPUTE_BUDGET, DEVNET, JUPITER_V6, MEMO, MEMO_V1 } from './programs.ts';
-import { plainAmount, solAmount, type Words } from './words.ts';
 
 export const systemTransfer: TransactionParser = {
   name: 'system-transfer',
