@@ -1,8 +1,8 @@
 import { decode32 } from '../../src/lib/base58.ts';
 import type { Hints, StoreTx } from '../../src/plugin/plugin.ts';
 import type { Clock } from '../../src/ports/clock.ts';
+import type { ApiPeers } from '../../src/ports/processes.ts';
 import type { Store } from '../../src/ports/store.ts';
-import type { ApiPeers } from '../../src/ports/workers.ts';
 import { usageError } from './errors.ts';
 import { tables } from './tables.ts';
 

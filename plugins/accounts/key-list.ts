@@ -3,7 +3,7 @@
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { decode32Into } from '../../src/lib/base58.ts';
-import { skipBlanks } from '../../src/lib/json-members.ts';
+import { skipBlanks } from '../../src/lib/json.ts';
 
 const KEY_BYTES = 32;
 /** Keys of one chunk of a list that grows: it never has to be copied. */

@@ -12,8 +12,7 @@ import {
 } from '../../src/plugin/plugin.ts';
 import { compressedAssets } from '../../src/ports/compressed-assets.ts';
 import { kernelOutbox } from '../../src/ports/outbox.ts';
-import { tokenPrices } from '../../src/ports/prices.ts';
-import { offChainDocuments } from '../../src/ports/token-facts.ts';
+import { offChainDocuments, tokenPrices } from '../../src/ports/tokens.ts';
 import { address, count, flag, orNull, slot } from '../../src/solana/schemas.ts';
 import { assetSignatures } from './changes.ts';
 import { type DasConfig, dasConfig } from './config.ts';

@@ -2,8 +2,7 @@ import { decode32, encode32 } from '../../src/lib/base58.ts';
 import { parseExact, stringify } from '../../src/lib/json.ts';
 import { RpcError } from '../../src/plugin/plugin.ts';
 import type { CompressedAsset, CompressedAssets } from '../../src/ports/compressed-assets.ts';
-import type { Prices } from '../../src/ports/prices.ts';
-import type { OffChainDocuments } from '../../src/ports/token-facts.ts';
+import type { OffChainDocuments, Prices } from '../../src/ports/tokens.ts';
 import {
   type CoreAsset,
   type CoreCollection,

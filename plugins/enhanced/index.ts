@@ -1,6 +1,6 @@
 import { API_VERSION, definePlugin } from '../../src/plugin/plugin.ts';
 import { kernelParsers } from '../../src/ports/parsers.ts';
-import { tokenFacts, tokenNames } from '../../src/ports/token-facts.ts';
+import { tokenFacts, tokenNames } from '../../src/ports/tokens.ts';
 import { enhancedConfig } from './config.ts';
 import { createElements, createTransactions } from './elements.ts';
 import { addressRoute, transactionsRoute } from './routes.ts';

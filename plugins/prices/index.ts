@@ -2,7 +2,7 @@ import { CodedError, codeOf } from '../../src/lib/coded-error.ts';
 import { createLru } from '../../src/lib/lru.ts';
 import { API_VERSION, definePlugin, type PluginContext } from '../../src/plugin/plugin.ts';
 import type { Clock } from '../../src/ports/clock.ts';
-import { type Prices, tokenPrices } from '../../src/ports/prices.ts';
+import { type Prices, tokenPrices } from '../../src/ports/tokens.ts';
 import { type PricesConfig, pricesConfig } from './config.ts';
 import { PRICES_ERRORS } from './errors.ts';
 import { createHttpSource, createOnchainSource, createStaticSource, type PriceSource } from './sources.ts';

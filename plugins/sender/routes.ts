@@ -1,7 +1,7 @@
 import { isPlainObject } from '../../src/lib/json.ts';
 import { rpcRequestOf } from '../../src/lib/json-rpc.ts';
 import { type CallContext, RpcError, type UpstreamPool } from '../../src/plugin/plugin.ts';
-import type { PassedCall, RoutedAnswer, SendRoute, SendRoutes } from '../../src/ports/send-routes.ts';
+import type { PassedCall, RoutedAnswer, SendRoute, SendRoutes } from '../../src/ports/upstream.ts';
 import { broadcast, type Exchange, exchange, noAnswer, type Protection, type Targets } from './broadcast.ts';
 import type { SenderConfig } from './config.ts';
 import { readBundleParams } from './transaction.ts';

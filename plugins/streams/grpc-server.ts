@@ -16,9 +16,8 @@ import {
 import type { AddressInfo, Socket } from 'node:net';
 import type { Readable } from 'node:stream';
 import * as zlib from 'node:zlib';
-import { networkOf } from '../../src/lib/cidr.ts';
 import type { Clock } from '../../src/plugin/plugin.ts';
-import { plain, type RemoteAddress } from '../../src/runtime/remote-address.ts';
+import { networkOf, plain, type RemoteAddress } from '../../src/runtime/network-address.ts';
 
 export const STATUS = {
   ok: 0,

@@ -2,7 +2,7 @@ import { LRUCache } from 'lru-cache';
 import { codeOf } from '../../src/lib/coded-error.ts';
 import type { Clock } from '../../src/ports/clock.ts';
 import type { OutboundClient, OutboundResponse } from '../../src/ports/outbound.ts';
-import type { Picture } from '../../src/ports/token-facts.ts';
+import type { Picture } from '../../src/ports/tokens.ts';
 import { createSemaphore } from '../../src/runtime/semaphore.ts';
 import type { OffChainConfig } from './config.ts';
 import { shapeDocument } from './document-shape.ts';

@@ -1,5 +1,5 @@
 import { API_VERSION, definePlugin, type PluginContext } from '../../src/plugin/plugin.ts';
-import { offChainDocuments, type PictureOptions, tokenFacts, tokenNames } from '../../src/ports/token-facts.ts';
+import { offChainDocuments, type PictureOptions, tokenFacts, tokenNames } from '../../src/ports/tokens.ts';
 import { createSemaphore } from '../../src/runtime/semaphore.ts';
 import { metadataAddress } from '../../src/solana/addresses.ts';
 import { createAccountSource, readAccounts } from './accounts.ts';

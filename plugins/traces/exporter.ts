@@ -1,8 +1,8 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { type Clock, codeOf, type Log, type Metrics, type Random } from '../../src/plugin/plugin.ts';
 import type { OutboundClient } from '../../src/ports/outbound.ts';
-import type { Facts, Span, Tracer, Work } from '../../src/ports/tracing.ts';
-import { backoffMs } from '../../src/runtime/backoff.ts';
+import type { Facts, Span, Tracer, Work } from '../../src/ports/telemetry.ts';
+import { backoffMs } from '../../src/runtime/waiting.ts';
 
 /** A finished span. */
 export interface EndedSpan {

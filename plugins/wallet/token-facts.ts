@@ -1,6 +1,6 @@
 import { codeOf, type Log } from '../../src/plugin/plugin.ts';
 import { RequestError } from '../../src/plugin/request.ts';
-import type { MintFacts, TokenFacts } from '../../src/ports/token-facts.ts';
+import type { MintFacts, TokenFacts } from '../../src/ports/tokens.ts';
 
 /** Facts of mints, for responses that are correct without them: unavailable facts are omitted. */
 export interface MintFactsReader {

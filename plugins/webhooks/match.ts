@@ -7,7 +7,7 @@ import type { ChainId } from '../../src/ports/chain.ts';
 import type { Clock } from '../../src/ports/clock.ts';
 import type { ParsedDetails, ParsedMatch } from '../../src/ports/parsed-transactions.ts';
 import type { StoreTx } from '../../src/ports/store.ts';
-import { matchBlock, type TransactionMatch } from '../../src/solana/match-block.ts';
+import { matchBlock, type TransactionMatch } from '../../src/solana/address-set.ts';
 import type { BlockBodies, BodyBuilder } from './bodies.ts';
 import type { DeliveryQueue } from './delivery/queue.ts';
 import type { HookIndex, HookSync } from './hook-index.ts';

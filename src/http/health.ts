@@ -1,10 +1,10 @@
-import { isLagBeyond, type LagLimit, lagLimitText, lagText } from '../lib/chain-lag.ts';
 import { messageOf } from '../lib/coded-error.ts';
+import { isLagBeyond, type LagLimit, lagLimitText, lagText } from '../lib/slot-length.ts';
 import type { HealthCheck } from '../plugin/plugin.ts';
 import type { ChainId, ChainStatus } from '../ports/chain.ts';
 import type { Clock } from '../ports/clock.ts';
-import type { Log } from '../ports/log.ts';
-import type { CheckResult } from '../ports/workers.ts';
+import type { CheckResult } from '../ports/processes.ts';
+import type { Log } from '../ports/telemetry.ts';
 import { wordsOf } from '../runtime/errors.ts';
 
 const DEFAULT_CHECK_TIMEOUT_MS = 2_000;

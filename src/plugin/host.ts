@@ -10,7 +10,7 @@ import type { Caller, Tenant } from '../ports/access.ts';
 import type { BlockHeader, ChainBlock, ChainId } from '../ports/block.ts';
 import type { ContributedParser } from '../ports/parsers.ts';
 import { type ProvidedService, type ServiceToken, serviceToken } from '../ports/service.ts';
-import type { Tracer } from '../ports/tracing.ts';
+import type { Tracer } from '../ports/telemetry.ts';
 import type { CallSignal } from '../ports/upstream.ts';
 import type {
   BlockProcessor,

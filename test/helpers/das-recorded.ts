@@ -1,7 +1,7 @@
 /** Recorded scenarios of the asset API, and the chain as they leave it. */
 import { type AccountSource, mostHeld, placesOf } from '../../plugins/das/source.ts';
-import { equalBytes } from '../../src/lib/equal-bytes.ts';
-import type { OffChainDocuments } from '../../src/ports/token-facts.ts';
+import { equalBytes } from '../../src/lib/bytes.ts';
+import type { OffChainDocuments } from '../../src/ports/tokens.ts';
 import { decodeCoreAsset, decodeCoreCollection } from '../../src/solana/accounts/core.ts';
 import type { RawAccount } from '../../src/solana/accounts/decoded.ts';
 import { decodeMetadata } from '../../src/solana/accounts/metaplex.ts';

@@ -1,4 +1,4 @@
-import { equalBytes } from '../../../src/lib/equal-bytes.ts';
+import { equalBytes } from '../../../src/lib/bytes.ts';
 import { TREE_TYPE } from '../../../src/solana/compression/events.ts';
 import type { LeafChange } from '../../../src/solana/merkle/update-trees.ts';
 import type { AccountRow, Db, TreeRow } from '../store/tables.ts';

@@ -1,4 +1,4 @@
-import { equalBytes } from '../../../src/lib/equal-bytes.ts';
+import { equalBytes } from '../../../src/lib/bytes.ts';
 import type { ChangeEvent, LeafSchema } from '../../../src/solana/concurrent/decode-concurrent.ts';
 import { assetId } from '../../../src/solana/concurrent/tree.ts';
 import type { RowBook } from '../store/row-book.ts';

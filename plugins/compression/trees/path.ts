@@ -1,4 +1,4 @@
-import { equalBytes } from '../../../src/lib/equal-bytes.ts';
+import { equalBytes } from '../../../src/lib/bytes.ts';
 import { eachSibling, GROUP_WIDTH, HASH_BYTES, nodeOffset } from '../../../src/solana/merkle/path.ts';
 import type { Poseidon } from '../../../src/solana/merkle/poseidon.ts';
 import type { TreeRow } from '../store/tables.ts';

@@ -1,4 +1,4 @@
-import type { JsonMember } from '../../../src/lib/json-members.ts';
+import type { JsonMember } from '../../../src/lib/json.ts';
 import { type Metrics, RpcError } from '../../../src/plugin/plugin.ts';
 import { isReceivedNotice, type Link, type LinkSubscription, type SubscriptionCall } from './link.ts';
 import { createLinks, createQuarantine, type LinksParts } from './links.ts';

@@ -1,6 +1,6 @@
 import type { Clock, Log, Random, UpstreamPool } from '../../../src/plugin/plugin.ts';
 import type { Upstream } from '../../../src/ports/upstream.ts';
-import { backoffMs } from '../../../src/runtime/backoff.ts';
+import { backoffMs } from '../../../src/runtime/waiting.ts';
 import type { ProxyConfig } from '../config.ts';
 import { createLink, type Link, type LinkSubscription } from './link.ts';
 

@@ -5,7 +5,7 @@ import { rpcReplyOf, rpcRequest } from '../../../src/lib/json-rpc.ts';
 import { codeOf, type Log, type Metrics } from '../../../src/plugin/plugin.ts';
 import type { CompressedAssets } from '../../../src/ports/compressed-assets.ts';
 import type { OutboundClient } from '../../../src/ports/outbound.ts';
-import type { MintFacts, TokenFacts } from '../../../src/ports/token-facts.ts';
+import type { MintFacts, TokenFacts } from '../../../src/ports/tokens.ts';
 import { CORE_KEY, decodeCoreAsset, decodeCoreCollection } from '../../../src/solana/accounts/core.ts';
 import { CORE_PROGRAM } from '../../../src/solana/addresses.ts';
 import { metadataOfLeaf } from '../../../src/solana/concurrent/leaf-metadata.ts';

@@ -1,8 +1,7 @@
 import { Type } from '@sinclair/typebox';
 import { defineRoute, type PluginContext, type Route } from '../../../src/plugin/plugin.ts';
 import { compressedAssets } from '../../../src/ports/compressed-assets.ts';
-import { tokenPrices } from '../../../src/ports/prices.ts';
-import { type MintFacts, type TokenFacts, tokenFacts } from '../../../src/ports/token-facts.ts';
+import { type MintFacts, type TokenFacts, tokenFacts, tokenPrices } from '../../../src/ports/tokens.ts';
 import { plainAmount } from '../../../src/solana/accounts/amounts.ts';
 import { WRAPPED_SOL_MINT } from '../../../src/solana/addresses.ts';
 import { address, count, flag, mint, oneOf, orNull, text } from '../../../src/solana/schemas.ts';

@@ -3,7 +3,7 @@ import { codeOf, type Job, type JobOutcome, messageOf } from '../../../src/plugi
 import type { AccessCharges, Charge } from '../../../src/ports/access.ts';
 import type { Clock, Random } from '../../../src/ports/clock.ts';
 import type { Store } from '../../../src/ports/store.ts';
-import { retryAfterMs } from '../../../src/runtime/backoff.ts';
+import { retryAfterMs } from '../../../src/runtime/waiting.ts';
 import { createBodyRoom, mergeBodies, wrapElement } from '../bodies.ts';
 import type { WebhooksConfig } from '../config.ts';
 import { batchLimit, type DeliveryPayload, kindOf, REASONS, type RetryPreset, type Webhook } from '../model.ts';

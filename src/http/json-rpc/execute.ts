@@ -5,8 +5,7 @@ import { rpcErrorReply, rpcRequestHead, rpcResultReply } from '../../lib/json-rp
 import { derived } from '../../lib/reloadable.ts';
 import type { RpcFallback, RpcForward, SocketCalls } from '../../plugin/host.ts';
 import { type CallContext, JsonText, type Price, RPC_CODES, RpcError, type RpcMethod } from '../../plugin/plugin.ts';
-import type { Deadlines } from '../../runtime/deadline.ts';
-import { isPromise } from '../../runtime/is-promise.ts';
+import { type Deadlines, isPromise } from '../../runtime/waiting.ts';
 import { type Fault, faultOf, type RpcFault } from '../errors.ts';
 import { HandlerContext, LazySignal } from '../lazy-signal.ts';
 import { type Check, createValidator, type Validator } from '../validation.ts';

@@ -4,10 +4,8 @@ import type { Admission, ForwardedMethod, Gate, RpcDispatch, RpcFallback, Socket
 import { type CallContext, GateRefusal, type Price, RpcError, type RpcMethod } from '../../plugin/plugin.ts';
 import type { Lease, Tenant } from '../../ports/access.ts';
 import type { Clock } from '../../ports/clock.ts';
-import type { Log } from '../../ports/log.ts';
-import type { Metrics } from '../../ports/metrics.ts';
-import { createDeadlines } from '../../runtime/deadline.ts';
-import { isPromise } from '../../runtime/is-promise.ts';
+import type { Log, Metrics } from '../../ports/telemetry.ts';
+import { createDeadlines, isPromise } from '../../runtime/waiting.ts';
 import { withoutMark } from '../body.ts';
 import { type Fault, faultOf, type RpcFault } from '../errors.ts';
 import type { Validator } from '../validation.ts';

@@ -1,8 +1,8 @@
 import type { Admission, Gate, GateItem, SocketCalls } from '../../plugin/host.ts';
 import { type CallContext, GateRefusal, RpcError, type RpcMethod } from '../../plugin/plugin.ts';
 import type { Clock } from '../../ports/clock.ts';
-import type { Counter, Histogram, Metrics } from '../../ports/metrics.ts';
-import type { Deadlines } from '../../runtime/deadline.ts';
+import type { Counter, Histogram, Metrics } from '../../ports/telemetry.ts';
+import type { Deadlines } from '../../runtime/waiting.ts';
 import { type Fault, faultOf } from '../errors.ts';
 import {
   type Destination,
