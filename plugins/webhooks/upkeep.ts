@@ -9,7 +9,7 @@ import type { WebhooksConfig } from './config.ts';
 import { type AutoDisableParts, disableFailing } from './delivery/auto-disable.ts';
 import type { DeliveryQueue } from './delivery/queue.ts';
 import type { Depth } from './match.ts';
-import { REASONS, signatureOfKey } from './model.ts';
+import { REASONS } from './model.ts';
 import type { GapAlerts, StallAlerts } from './operational.ts';
 import type { Replays } from './replay.ts';
 import { CHANGES_KEPT_MS, pruneChanges } from './store/changes.ts';
@@ -221,8 +221,7 @@ async function pruneBatch(
   await forgetSent(tx, ids);
   await releaseRefs(
     tx,
-    chain,
-    rows.map(({ key }) => signatureOfKey(key)),
+    rows.map(({ payload }) => payload),
   );
   return rows.length;
 }
