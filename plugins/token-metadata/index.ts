@@ -72,6 +72,10 @@ function assembleTokenMetadata(ctx: Context): void {
         [...answers].flatMap(([uri, { document }]) => (document === null ? [] : [[uri, document.original] as const])),
       );
     },
+    peek(uri) {
+      const answer = documents.peek(uri);
+      return answer === undefined ? undefined : (answer.document?.original ?? null);
+    },
     picture,
   });
   if (config.watch) ctx.blocks.on(createWatchProcessor(index, slotMs));

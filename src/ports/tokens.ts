@@ -109,6 +109,8 @@ export interface OffChainDocuments {
    * in the background.
    */
   read(uris: readonly string[], waitMs: number): Promise<ReadonlyMap<string, unknown>>;
+  /** What `read` would answer from memory: the same document, or null where it could not be read; undefined: it is not in memory. */
+  peek(uri: string): unknown;
   /**
    * The picture behind a URI of an asset or of its document, fetched now by the guarded client: PNG, JPEG, GIF, WebP or AVIF, at most
    * `offChain.maxPictureBytes`. Null: there is none, or too many are requested at once. Never rejects.

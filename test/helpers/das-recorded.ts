@@ -83,11 +83,12 @@ export function recordedSource({ accounts }: DasScenario): AccountSource {
 }
 
 /** The documents of the assets, by the addresses that their accounts have, or the answers say. */
-export function recordedDocuments(scenario: DasScenario): Pick<OffChainDocuments, 'read'> {
+export function recordedDocuments(scenario: DasScenario): Pick<OffChainDocuments, 'read' | 'peek'> {
   const source = recordedSource(scenario);
   const shown = (value: unknown): readonly { id?: string; content?: { json_uri?: string } }[] =>
     Array.isArray(value) ? value : ((value as { items?: [] } | null)?.items ?? [value as object]);
   return {
+    peek: () => undefined,
     async read() {
       const found = new Map<string, unknown>();
       for (const { asset, document } of scenario.offChain ?? []) {
