@@ -1,5 +1,4 @@
 import { totalmem } from 'node:os';
-import { networkOf } from './lib/cidr.ts';
 import { GateRefusal } from './plugin/request.ts';
 import {
   BUDGETS,
@@ -14,8 +13,9 @@ import {
   type Tenants,
 } from './ports/access.ts';
 import type { Clock } from './ports/clock.ts';
-import type { Counter, Gauge, Metrics } from './ports/metrics.ts';
-import type { ApiPeers } from './ports/workers.ts';
+import type { ApiPeers } from './ports/processes.ts';
+import type { Counter, Gauge, Metrics } from './ports/telemetry.ts';
+import { networkOf } from './runtime/network-address.ts';
 
 /**
  * Shared resources that one project could exhaust: bytes, sockets, subscriptions, calls. Each project has the limits of its plan; all

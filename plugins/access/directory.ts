@@ -1,12 +1,12 @@
 import { timingSafeEqual } from 'node:crypto';
 import { BlockList, isIP } from 'node:net';
 import { sql } from 'kysely';
-import { parseCidr } from '../../src/lib/cidr.ts';
 import { CodedError } from '../../src/lib/coded-error.ts';
 import { inList } from '../../src/lib/in-list.ts';
 import { createLru } from '../../src/lib/lru.ts';
 import { type Caller, type Clock, GateRefusal, type Store } from '../../src/plugin/plugin.ts';
 import type { Queries } from '../../src/ports/store.ts';
+import { parseCidr } from '../../src/runtime/network-address.ts';
 import {
   type Account,
   billingDayOf,

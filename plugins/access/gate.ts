@@ -1,4 +1,3 @@
-import { networkOf } from '../../src/lib/cidr.ts';
 import { createLru } from '../../src/lib/lru.ts';
 import { createRightsWatch } from '../../src/lib/rights-watch.ts';
 import type { Admission, Credentials, Gate, GateItem, StayingClient, Watched } from '../../src/plugin/host.ts';
@@ -12,8 +11,9 @@ import {
   type Price,
   type Store,
 } from '../../src/plugin/plugin.ts';
-import type { ApiPeers } from '../../src/ports/workers.ts';
-import { isPromise } from '../../src/runtime/is-promise.ts';
+import type { ApiPeers } from '../../src/ports/processes.ts';
+import { networkOf } from '../../src/runtime/network-address.ts';
+import { isPromise } from '../../src/runtime/waiting.ts';
 import { type Account, affordable, turnDay } from './account.ts';
 import type { AccessConfig } from './config.ts';
 import {

@@ -10,7 +10,7 @@ import {
   accessRemoval,
 } from '../../src/ports/access.ts';
 import { kernelView } from '../../src/ports/daemon-view.ts';
-import { kernelApiPeers } from '../../src/ports/workers.ts';
+import { kernelApiPeers } from '../../src/ports/processes.ts';
 import {
   keyCommands,
   keyLimitCommands,

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
-import { parseCidr } from '../../src/lib/cidr.ts';
 import type { Clock, Random } from '../../src/ports/clock.ts';
 import type { Store, StoreTx } from '../../src/ports/store.ts';
+import { parseCidr } from '../../src/runtime/network-address.ts';
 import { usageError } from './config.ts';
 import { listOf } from './directory.ts';
 import { demandMember, demandProject, type ProjectChanges } from './projects.ts';

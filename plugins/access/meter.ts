@@ -1,5 +1,5 @@
 import type { Clock, Log, Store } from '../../src/plugin/plugin.ts';
-import type { Counter, Metrics } from '../../src/ports/metrics.ts';
+import type { Counter, Metrics } from '../../src/ports/telemetry.ts';
 import { type Account, takeState } from './account.ts';
 import type { Plans } from './plans.ts';
 import { learn } from './rates.ts';

@@ -1,7 +1,7 @@
-import { networkOf } from '../../src/lib/cidr.ts';
 import { createLru } from '../../src/lib/lru.ts';
 import { type Clock, GateRefusal } from '../../src/plugin/plugin.ts';
-import type { ApiPeers } from '../../src/ports/workers.ts';
+import type { ApiPeers } from '../../src/ports/processes.ts';
+import { networkOf } from '../../src/runtime/network-address.ts';
 import type { Limits } from './plans.ts';
 
 export type Buckets = Map<string, Bucket>;

@@ -1,6 +1,6 @@
 import type { TSchema } from '@sinclair/typebox';
 import { encode32 } from '../../src/lib/base58.ts';
-import { arrayItems, objectMembers } from '../../src/lib/json-members.ts';
+import { arrayItems, objectMembers } from '../../src/lib/json.ts';
 import { defineHostPlugin, type HostContext } from '../../src/plugin/host.ts';
 import {
   API_VERSION,

@@ -1,7 +1,7 @@
 import type { Readable } from 'node:stream';
 import { decode32Into } from '../../src/lib/base58.ts';
 import { gather } from '../../src/lib/gather.ts';
-import { skipBlanks } from '../../src/lib/json-members.ts';
+import { skipBlanks } from '../../src/lib/json.ts';
 import { readRpcReply, rpcRequest } from '../../src/lib/json-rpc.ts';
 import { type Clock, codeOf, GateRefusal, RpcError, type UpstreamPool } from '../../src/plugin/plugin.ts';
 import type { Tenant } from '../../src/ports/access.ts';

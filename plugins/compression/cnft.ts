@@ -1,7 +1,7 @@
 import { decode32 } from '../../src/lib/base58.ts';
 import type { Log, RpcMethod, Store } from '../../src/plugin/plugin.ts';
 import type { CompressedAssets } from '../../src/ports/compressed-assets.ts';
-import type { Metrics } from '../../src/ports/metrics.ts';
+import type { Metrics } from '../../src/ports/telemetry.ts';
 import { createKeccakPairs } from '../../src/solana/concurrent/tree.ts';
 import {
   type AccountReader,

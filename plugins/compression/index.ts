@@ -1,7 +1,7 @@
 import { defineHostPlugin, type HostContext } from '../../src/plugin/host.ts';
 import { API_VERSION, type Store } from '../../src/plugin/plugin.ts';
 import { compressedAssets } from '../../src/ports/compressed-assets.ts';
-import { kernelGaps } from '../../src/ports/gaps.ts';
+import { kernelGaps } from '../../src/ports/following.ts';
 import { createQueueCheck, createQueueReader } from './chain/queue-check.ts';
 import { createMissingUpdates, createRepair } from './chain/repair.ts';
 import { createAccountReader } from './chain/repair-cnft.ts';

@@ -1,5 +1,5 @@
 import { decode32, encode32 } from '../../src/lib/base58.ts';
-import { equalBytes } from '../../src/lib/equal-bytes.ts';
+import { equalBytes } from '../../src/lib/bytes.ts';
 import { CodedError, type Command, codeOf } from '../../src/plugin/plugin.ts';
 import { TREE_TYPE } from '../../src/solana/compression/events.ts';
 import { GROUP_LEVELS, GROUP_WIDTH, HASH_BYTES, nodeOffset } from '../../src/solana/merkle/path.ts';

@@ -12,8 +12,7 @@ import {
 } from '../../src/plugin/plugin.ts';
 import { compressedAssets } from '../../src/ports/compressed-assets.ts';
 import { kernelOutbox } from '../../src/ports/outbox.ts';
-import { tokenPrices } from '../../src/ports/prices.ts';
-import { offChainDocuments } from '../../src/ports/token-facts.ts';
+import { offChainDocuments, tokenPrices } from '../../src/ports/tokens.ts';
 import { address, count, flag, orNull, slot } from '../../src/solana/schemas.ts';
 import { assetSignatures } from './changes.ts';
 import { type DasConfig, dasConfig } from './config.ts';
@@ -52,7 +51,7 @@ import {
   SORTING,
   TOKEN_ACCOUNTS,
 } from './params.ts';
-import { AssetText, readAssets, readOptionsOf } from './read-assets.ts';
+import { AssetText, keptText, readAssets, readOptionsOf } from './read-assets.ts';
 import { createLackedMethods, createSource, type LackedMethods } from './source.ts';
 import { readTokenAccounts } from './token-accounts.ts';
 
@@ -132,7 +131,7 @@ interface Texts {
   readonly result: TSchema;
 }
 
-function method(ctx: Context, texts: Texts, run: (question: Question, call: RpcCall) => Promise<unknown>): RpcMethod {
+function method(ctx: Context, texts: Texts, run: (question: Question, call: RpcCall) => unknown): RpcMethod {
   return {
     ...texts,
     tag: TAG,
@@ -156,12 +155,17 @@ function getAsset(ctx: Context, name: string): RpcMethod {
     params: paramsSchema({ ...ID, ...OPTIONS }),
     result: asset,
   };
-  return method(ctx, texts, async (question, call) => {
+  return method(ctx, texts, (question, call) => {
     const id = readKey(question.member('id'), question, 'id');
-    const [found] = await findAssets(ctx, [id], question, call);
-    if (found == null) throw new RpcError('notFound', { message: 'Asset Not Found', details: NOT_FOUND });
-    return new JsonText(textOf(found));
+    const kept = keptText(id, servicesOf(ctx), readOptionsOf(question, ctx.config.dialect));
+    return kept === null ? readAsset(ctx, id, question, call) : new JsonText(kept.text);
   });
+}
+
+async function readAsset(ctx: Context, id: string, question: Question, call: RpcCall): Promise<JsonText> {
+  const [found] = await findAssets(ctx, [id], question, call);
+  if (found == null) throw new RpcError('notFound', { message: 'Asset Not Found', details: NOT_FOUND });
+  return new JsonText(textOf(found));
 }
 
 const NOT_FOUND = 'no account of an asset has this address, and no upstream knows a compressed asset by it';
@@ -186,16 +190,21 @@ function getAssetBatch(ctx: Context, name: string): RpcMethod {
 
 const textOf = (asset: unknown): string => (asset instanceof AssetText ? asset.text : stringify(asset));
 
+const servicesOf = ({ index, use }: Context) => ({
+  index: index(),
+  documents: use(offChainDocuments),
+  prices: use(tokenPrices),
+});
+
 function partsOf(ctx: Context, question: Question, { signal }: RpcCall): ListParts {
   const { config } = ctx;
   const chain = createSource(ctx.chain('main')!, config, signal, ctx.lacked);
-  const index = ctx.index();
+  const services = servicesOf(ctx);
   return {
-    ...{ config, index },
-    source: index === null ? chain : index.source(chain),
+    ...services,
+    config,
+    source: services.index === null ? chain : services.index.source(chain),
     compressed: ctx.use(compressedAssets)?.index ?? undefined,
-    documents: ctx.use(offChainDocuments),
-    prices: ctx.use(tokenPrices),
     documentWaitMs: config.documentWaitMs,
     options: readOptionsOf(question, config.dialect),
   };

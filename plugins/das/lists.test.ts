@@ -9,6 +9,7 @@ import { createSfc32 } from '../../test/helpers/sfc32.ts';
 import { type DasConfig, dasConfig } from './config.ts';
 import { assetsByOwner } from './lists.ts';
 import { readQuestion } from './params.ts';
+import { keptText } from './read-assets.ts';
 
 const TOKENS = 400;
 
@@ -152,4 +153,35 @@ test('an owner of very many accounts: other requests have their turns while a pa
   isDone = true;
   // One for each thousand accounts, and for each thousand ids.
   assert.ok(turns >= (2 * count) / 1_000, `${turns} turns`);
+});
+
+test('a kept text is shown at once only while its document is the one in memory, and never with a price', () => {
+  const document = { description: 'A picture' };
+  const kept = {
+    body: '{"id":"a"',
+    isFungible: false,
+    uri: 'https://pictures.example/1.json',
+    document,
+    dollars: null,
+  };
+  const prices = { prices: async () => new Map() };
+  const options = {
+    ...{ dialect: 'hosted' as const, showFungible: false, showCollectionMetadata: false },
+    showUnverifiedCollections: false,
+  };
+  const textOf = (asset: typeof kept, inMemory: unknown, how: object = {}) => {
+    const view = { slot: 7, find: () => asset, keep: () => undefined };
+    const index = { kept: { view: async () => view, viewNow: () => view } };
+    const documents = { read: async () => new Map(), peek: () => inMemory };
+    return keptText('a', { index, documents, prices }, { ...options, ...how })?.text ?? null;
+  };
+  const text = '{"id":"a","last_indexed_slot":7}';
+  assert.equal(textOf(kept, document), text);
+  assert.equal(textOf(kept, document, { dialect: 'metaplex' }), '{"id":"a"}');
+  // Read again, not read, and not in memory.
+  for (const other of [{ ...document }, null, undefined]) assert.equal(textOf(kept, other), null);
+  assert.equal(textOf({ ...kept, uri: '' }, undefined), text);
+  assert.equal(textOf({ ...kept, isFungible: true }, document), null);
+  for (const how of [{ showCollectionMetadata: true }, { showInscription: true }])
+    assert.equal(textOf(kept, document, how), null);
 });

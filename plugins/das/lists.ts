@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { keccak_256 } from '@noble/hashes/sha3.js';
 import { decode32, encode32 } from '../../src/lib/base58.ts';
-import { equalBytes } from '../../src/lib/equal-bytes.ts';
+import { equalBytes } from '../../src/lib/bytes.ts';
 import { isPlainObject } from '../../src/lib/json.ts';
 import { lazy } from '../../src/lib/lru.ts';
 import { RpcError } from '../../src/plugin/plugin.ts';

@@ -2,8 +2,7 @@ import { decode32, encode32 } from '../../src/lib/base58.ts';
 import { parseExact, stringify } from '../../src/lib/json.ts';
 import { RpcError } from '../../src/plugin/plugin.ts';
 import type { CompressedAsset, CompressedAssets } from '../../src/ports/compressed-assets.ts';
-import type { Prices } from '../../src/ports/prices.ts';
-import type { OffChainDocuments } from '../../src/ports/token-facts.ts';
+import type { OffChainDocuments, Prices } from '../../src/ports/tokens.ts';
 import {
   type CoreAsset,
   type CoreCollection,
@@ -37,7 +36,7 @@ export interface ReadParts {
   readonly index: Pick<AssetIndex, 'kept'> | null;
   /** Compressed assets of followed trees. */
   readonly compressed: CompressedAssets | undefined;
-  readonly documents: Pick<OffChainDocuments, 'read'> | undefined;
+  readonly documents: Pick<OffChainDocuments, 'read' | 'peek'> | undefined;
   readonly prices: Prices | undefined;
   readonly documentWaitMs: number;
 }
@@ -135,13 +134,34 @@ export async function readAssets(
   return { assets, lacking };
 }
 
-/** What is kept of the index, as of now; null where nothing is, or all is shown with what the index does not store. */
-export async function viewOf(
-  { index }: Pick<ReadParts, 'index'>,
-  { showCollectionMetadata, showInscription = false }: ReadOptions,
-): Promise<KeptView | null> {
-  return showCollectionMetadata || showInscription || index === null ? null : index.kept.view();
+/** The text of an asset of the index as it was shown before, where it is known at once that nothing of it has changed. */
+export function keptText(
+  id: string,
+  parts: Pick<ReadParts, 'index' | 'documents' | 'prices'>,
+  options: ReadOptions,
+): AssetText | null {
+  const view = isKept(options) ? (parts.index?.kept.viewNow() ?? null) : null;
+  const kept = view?.find(id, howOf(options, undefined));
+  if (view === null || kept === undefined || !isCurrentNow(kept, parts)) return null;
+  return new AssetText(id, kept.body, options.dialect === 'hosted' ? view.slot : undefined);
 }
+
+/** Whether document and price are those that a text was made with, as far as nobody has to be asked. */
+function isCurrentNow(
+  { uri, document, isFungible: hasPrice }: KeptAsset,
+  { documents, prices }: Pick<ReadParts, 'documents' | 'prices'>,
+): boolean {
+  const isRead = documents === undefined || uri === '' || documents.peek(uri) === document;
+  return isRead && (prices === undefined || !hasPrice);
+}
+
+/** What is kept of the index, as of now; null where nothing is, or all is shown with what the index does not store. */
+export async function viewOf({ index }: Pick<ReadParts, 'index'>, options: ReadOptions): Promise<KeptView | null> {
+  return index === null || !isKept(options) ? null : index.kept.view();
+}
+
+const isKept = ({ showCollectionMetadata, showInscription = false }: ReadOptions): boolean =>
+  !showCollectionMetadata && !showInscription;
 
 /** An asset to be shown, alone or in a list; `listing`: what its text depends on besides the options. */
 interface ToShow {

@@ -11,9 +11,9 @@ import {
 } from '../../src/plugin/plugin.ts';
 import { type AccessAdmin, accessAdmin, accessRemoval } from '../../src/ports/access.ts';
 import { type DaemonView, kernelView, operatorBootstrap } from '../../src/ports/daemon-view.ts';
-import { kernelGaps } from '../../src/ports/gaps.ts';
-import { offChainDocuments } from '../../src/ports/token-facts.ts';
-import { kernelApiPeers } from '../../src/ports/workers.ts';
+import { kernelGaps } from '../../src/ports/following.ts';
+import { kernelApiPeers } from '../../src/ports/processes.ts';
+import { offChainDocuments } from '../../src/ports/tokens.ts';
 import { DASHBOARD_ERRORS, type DashboardConfig, dashboardConfig } from './config.ts';
 import { createRecentRequests } from './requests.ts';
 import type { PageContext } from './routes/common.ts';

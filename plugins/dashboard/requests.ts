@@ -3,7 +3,7 @@ import { inList } from '../../src/lib/in-list.ts';
 import { createLru } from '../../src/lib/lru.ts';
 import type { Store } from '../../src/plugin/plugin.ts';
 import type { AnsweredRequest } from '../../src/ports/daemon-view.ts';
-import type { ApiPeers } from '../../src/ports/workers.ts';
+import type { ApiPeers } from '../../src/ports/processes.ts';
 import { tables } from './store.ts';
 
 /** The last requests of each project, in the memory of the processes of the API, and when each key was last used, in the store. */

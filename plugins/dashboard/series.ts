@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import type { Clock, Store } from '../../src/plugin/plugin.ts';
 import type { BudgetUse } from '../../src/ports/access.ts';
-import type { MetricSample } from '../../src/ports/metrics.ts';
+import type { MetricSample } from '../../src/ports/telemetry.ts';
 import type { UpstreamState } from '../../src/ports/upstream.ts';
 import { type SeriesRow, tables } from './store.ts';
 

@@ -1,9 +1,9 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
-import { networkOf } from '../../src/lib/cidr.ts';
 import { createLru } from '../../src/lib/lru.ts';
 import type { RightsWatch } from '../../src/lib/rights-watch.ts';
 import type { Clock, Random } from '../../src/plugin/plugin.ts';
 import { RequestError, type RouteRequest } from '../../src/plugin/request.ts';
+import { networkOf } from '../../src/runtime/network-address.ts';
 
 /** A logged-in user. */
 export type Identity =

@@ -12,7 +12,7 @@ import type { NormalTransaction } from '../../src/ports/block.ts';
 import type { Commitment } from '../../src/ports/chain.ts';
 import type { Random } from '../../src/ports/clock.ts';
 import type { ParserBook } from '../../src/ports/parsers.ts';
-import type { TokenFacts, TokenNames } from '../../src/ports/token-facts.ts';
+import type { TokenFacts, TokenNames } from '../../src/ports/tokens.ts';
 import { decodeEntries } from '../../src/solana/decode/decode-block.ts';
 import {
   contributedParser,

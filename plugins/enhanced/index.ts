@@ -13,7 +13,7 @@ import {
 import { json, RequestError } from '../../src/plugin/request.ts';
 import type { Commitment } from '../../src/ports/chain.ts';
 import { kernelParsers } from '../../src/ports/parsers.ts';
-import { tokenFacts, tokenNames } from '../../src/ports/token-facts.ts';
+import { tokenFacts, tokenNames } from '../../src/ports/tokens.ts';
 import { peekWire } from '../../src/solana/decode/walk-wire.ts';
 import { MAX_VERSION_1_BYTES } from '../../src/solana/decode/wire-layout.ts';
 import type { ReadTransaction } from '../../src/solana/parsers/enhance.ts';

@@ -1,8 +1,8 @@
 import type { TSchema } from '@sinclair/typebox';
 import { decode, encode32 } from '../../src/lib/base58.ts';
+import { type ByteReader, createByteReader, LayoutError } from '../../src/lib/bytes.ts';
 import { isPlainObject } from '../../src/lib/json.ts';
 import { RpcError, Type } from '../../src/plugin/plugin.ts';
-import { type ByteReader, createByteReader, LayoutError } from '../../src/solana/byte-reader.ts';
 import { EXAMPLES, text } from '../../src/solana/schemas.ts';
 import { MAX_LOOKBACK_SLOTS } from './window.ts';
 

@@ -1,7 +1,7 @@
 import { API_VERSION, definePlugin, type Price, reloadable, Type } from '../../src/plugin/plugin.ts';
 import { addressHistories, addressWalks, keptAnswers } from '../../src/ports/address-history.ts';
-import { kernelPast } from '../../src/ports/archive.ts';
-import { tokenFacts } from '../../src/ports/token-facts.ts';
+import { kernelPast } from '../../src/ports/ledger.ts';
+import { tokenFacts } from '../../src/ports/tokens.ts';
 import { address, count, oneOf, orNull, signature, slot, text, unixTime } from '../../src/solana/schemas.ts';
 import { MOST_FULL, transactionsParams, transfersParams } from './question.ts';
 import { createStandardAnswers, STANDARD_METHODS } from './standard.ts';

@@ -3,11 +3,10 @@
  * known here: everything else, errors of parameters, unknown slots and skipped ones included, is left to an upstream.
  */
 import { decode, decode32 } from '../../src/lib/base58.ts';
-import { isPlainObject, stringify } from '../../src/lib/json.ts';
-import { arrayItems, objectMembers } from '../../src/lib/json-members.ts';
+import { arrayItems, isPlainObject, objectMembers, stringify } from '../../src/lib/json.ts';
 import { type Log, messageOf } from '../../src/plugin/plugin.ts';
 import type { KeptAnswers, KeptQuestion } from '../../src/ports/address-history.ts';
-import type { PastReader } from '../../src/ports/archive.ts';
+import type { PastReader } from '../../src/ports/ledger.ts';
 import { decodeEntries } from '../../src/solana/decode/decode-block.ts';
 import {
   type ShowOptions,

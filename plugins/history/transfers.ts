@@ -1,7 +1,7 @@
 /** getTransfersByAddress: every movement of SOL and tokens to and from an owner, one row for each instruction. */
 import { type Caller, JsonText, RequestError } from '../../src/plugin/plugin.ts';
 import { CHANGED, endOf, type Loaded, NAMED, TOUCHED } from '../../src/ports/address-history.ts';
-import type { MintFacts, TokenFacts } from '../../src/ports/token-facts.ts';
+import type { MintFacts, TokenFacts } from '../../src/ports/tokens.ts';
 import { transferFee, uiAmount } from '../../src/solana/accounts/amounts.ts';
 import { readTransfers, type TransferRow } from '../../src/solana/movements/transfers.ts';
 import {

@@ -4,7 +4,7 @@ import type { ChainBlock } from '../../src/ports/block.ts';
 import type { ParsedFilter } from '../../src/ports/parsed-transactions.ts';
 import { decodeEntries } from '../../src/solana/decode/decode-block.ts';
 import { readIdl } from '../../src/solana/idl/read-idl.ts';
-import { createWords } from '../../src/solana/parsers/words.ts';
+import { createWords } from '../../src/solana/parsers/parser.ts';
 import { madeTransaction, PAYER } from '../../test/helpers/parsed-found.ts';
 import { createSfc32 } from '../../test/helpers/sfc32.ts';
 import { createParsedTransactions } from './board.ts';

@@ -4,7 +4,7 @@ import { parseExact } from '../../src/lib/json.ts';
 import { CodedError, type Command, codeOf, messageOf, RequestError } from '../../src/plugin/plugin.ts';
 import { EXIT } from '../../src/runtime/errors.ts';
 import type { ParsedInstruction, ParsedTransaction } from '../../src/solana/idl/parse-transaction.ts';
-import { plainAmount, solAmount } from '../../src/solana/parsers/words.ts';
+import { plainAmount, solAmount } from '../../src/solana/parsers/parser.ts';
 import type { FetchTransactions } from './fetch.ts';
 import { type ElementParts, elementTexts } from './transactions.ts';
 

@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Value } from '@sinclair/typebox/value';
-import type { WalkPage } from '../../src/ports/address-history.ts';
-import { type Loaded, NAMED, positionOf } from '../../src/ports/address-history.ts';
+import { type Loaded, NAMED, positionOf, type WalkPage } from '../../src/ports/address-history.ts';
 import { type ProgramInterface, readIdl } from '../../src/solana/idl/read-idl.ts';
-import { createWords } from '../../src/solana/parsers/words.ts';
+import { createWords } from '../../src/solana/parsers/parser.ts';
 import { createManualClock } from '../../test/helpers/manual-clock.ts';
 import { madeTransaction, PAYER } from '../../test/helpers/parsed-found.ts';
 import { type ParsedConfig, parsedConfig } from './config.ts';

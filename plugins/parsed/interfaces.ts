@@ -21,7 +21,7 @@ import {
   type Store,
 } from '../../src/plugin/plugin.ts';
 import type { ChainBlock } from '../../src/ports/block.ts';
-import { DeadlinePassed, withDeadline } from '../../src/runtime/deadline.ts';
+import { DeadlinePassed, withDeadline } from '../../src/runtime/waiting.ts';
 import {
   anchorAddress,
   anchorText,

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createWords } from '../../src/solana/parsers/words.ts';
+import { createWords } from '../../src/solana/parsers/parser.ts';
 import { madeTransaction } from '../../test/helpers/parsed-found.ts';
 import type { Found } from './fetch.ts';
 import type { Learned } from './interfaces.ts';

@@ -6,7 +6,7 @@ import { API_VERSION, definePlugin, type PluginContext } from '../../src/plugin/
 import type { ChainReader } from '../../src/ports/chain.ts';
 import type { Clock } from '../../src/ports/clock.ts';
 import type { OutboundClient } from '../../src/ports/outbound.ts';
-import { type Prices, tokenPrices } from '../../src/ports/prices.ts';
+import { type Prices, tokenPrices } from '../../src/ports/tokens.ts';
 import type { RawAccount } from '../../src/solana/accounts/decoded.ts';
 import { decodeMint, decodeTokenAccount } from '../../src/solana/accounts/token.ts';
 import { type PoolConfig, PRICES_ERRORS, type PricesConfig, pricesConfig } from './config.ts';

@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream';
 import { gather } from '../../src/lib/gather.ts';
-import { skipBlanks } from '../../src/lib/json-members.ts';
+import { skipBlanks } from '../../src/lib/json.ts';
 import { isNull, type RpcReplyParts, readRpcReply } from '../../src/lib/json-rpc.ts';
 import { createLru } from '../../src/lib/lru.ts';
 import type { RpcForward } from '../../src/plugin/host.ts';
@@ -15,9 +15,9 @@ import {
   type UpstreamPool,
 } from '../../src/plugin/plugin.ts';
 import type { Lease, Tenant } from '../../src/ports/access.ts';
-import type { Counter } from '../../src/ports/metrics.ts';
+import type { Counter } from '../../src/ports/telemetry.ts';
 import type { CallSignal, Upstream, UpstreamReply } from '../../src/ports/upstream.ts';
-import { retryAfterMs } from '../../src/runtime/backoff.ts';
+import { retryAfterMs } from '../../src/runtime/waiting.ts';
 import type { ProxyConfig } from './config.ts';
 
 interface AskRequest {

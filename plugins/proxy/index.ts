@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { defineHostPlugin, followedSubscriptions, type HostContext } from '../../src/plugin/host.ts';
 import { accessCharges } from '../../src/ports/access.ts';
 import { keptAnswers } from '../../src/ports/address-history.ts';
-import { sendRoutes } from '../../src/ports/send-routes.ts';
+import { sendRoutes } from '../../src/ports/upstream.ts';
 import { createAsk, createSticky } from './ask.ts';
 import { createAnswerCache, createDiskCache, type DiskCache } from './cache/answer-cache.ts';
 import { type CachedAsk, createCachedAsk, createChainIdentity } from './cache/cached-ask.ts';

@@ -11,9 +11,9 @@ import {
   type UpstreamPool,
 } from '../../src/plugin/plugin.ts';
 import type { Tenant } from '../../src/ports/access.ts';
-import type { Counter } from '../../src/ports/metrics.ts';
+import type { Counter } from '../../src/ports/telemetry.ts';
 import type { Upstream, UpstreamRequest } from '../../src/ports/upstream.ts';
-import { retryAfterMs } from '../../src/runtime/backoff.ts';
+import { retryAfterMs } from '../../src/runtime/waiting.ts';
 import type { SenderConfig } from './config.ts';
 import { type SignedTransaction, usesNonce } from './transaction.ts';
 

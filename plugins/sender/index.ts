@@ -8,7 +8,7 @@ import {
   type UpstreamConfig,
   type UpstreamPool,
 } from '../../src/plugin/plugin.ts';
-import { sendRoutes } from '../../src/ports/send-routes.ts';
+import { sendRoutes } from '../../src/ports/upstream.ts';
 import { broadcast, createProtection, createRebroadcast, type Rebroadcast, sendBody } from './broadcast.ts';
 import { type SenderConfig, senderConfig } from './config.ts';
 import { type Bundles, createBundles, createFastRoute, createSendRoutes, SENDER } from './routes.ts';

@@ -1,7 +1,5 @@
 import type { TSchema } from '@sinclair/typebox';
-import { networkOf } from '../../src/lib/cidr.ts';
-import { isPlainObject } from '../../src/lib/json.ts';
-import { objectMembers } from '../../src/lib/json-members.ts';
+import { isPlainObject, objectMembers } from '../../src/lib/json.ts';
 import { rpcErrorReply, rpcRequestOf, rpcResultReply } from '../../src/lib/json-rpc.ts';
 import { createLru } from '../../src/lib/lru.ts';
 import {
@@ -16,7 +14,8 @@ import {
   Type,
   type UpstreamPool,
 } from '../../src/plugin/plugin.ts';
-import type { PassedCall, RoutedAnswer, SendRoute, SendRoutes } from '../../src/ports/send-routes.ts';
+import type { PassedCall, RoutedAnswer, SendRoute, SendRoutes } from '../../src/ports/upstream.ts';
+import { networkOf } from '../../src/runtime/network-address.ts';
 import { EXAMPLES, orNull, text } from '../../src/solana/schemas.ts';
 import {
   broadcast,

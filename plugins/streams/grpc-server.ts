@@ -11,10 +11,9 @@ import {
 import type { AddressInfo, Socket } from 'node:net';
 import type { Readable } from 'node:stream';
 import * as zlib from 'node:zlib';
-import { networkOf } from '../../src/lib/cidr.ts';
 import { ProtobufError } from '../../src/lib/protobuf.ts';
 import { type Clock, codeOf, GateRefusal } from '../../src/plugin/plugin.ts';
-import { plain, type RemoteAddress } from '../../src/runtime/remote-address.ts';
+import { networkOf, plain, type RemoteAddress } from '../../src/runtime/network-address.ts';
 
 /**
  * gRPC over node:http2: requests and answers are frames of five bytes (compressed or not, length) and a message, the outcome is in the

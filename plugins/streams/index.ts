@@ -9,10 +9,10 @@ import {
 } from '../../src/plugin/host.ts';
 import { API_VERSION, type ChainReader, CodedError, codeOf, derived, messageOf } from '../../src/plugin/plugin.ts';
 import { accessCharges, kernelTenants } from '../../src/ports/access.ts';
-import { kernelThreadLine } from '../../src/ports/bus.ts';
 import { kernelLedger } from '../../src/ports/ledger.ts';
 import { parsedTransactions } from '../../src/ports/parsed-transactions.ts';
-import { createRemoteAddress, createTrust } from '../../src/runtime/remote-address.ts';
+import { kernelThreadLine } from '../../src/ports/processes.ts';
+import { createRemoteAddress, createTrust } from '../../src/runtime/network-address.ts';
 import { type StreamsConfig, streamsConfig } from './config.ts';
 import type { FilterLimits } from './filters.ts';
 import { createGeyser } from './geyser.ts';

@@ -2,7 +2,7 @@ import { LRUCache } from 'lru-cache';
 import { codeOf } from '../../src/lib/coded-error.ts';
 import type { Clock } from '../../src/ports/clock.ts';
 import type { OutboundClient, OutboundResponse } from '../../src/ports/outbound.ts';
-import type { Picture } from '../../src/ports/token-facts.ts';
+import type { Picture } from '../../src/ports/tokens.ts';
 import { createSemaphore } from '../../src/runtime/semaphore.ts';
 import type { OffChainConfig } from './config.ts';
 import { shapeDocument } from './document-shape.ts';
@@ -14,6 +14,8 @@ export interface Documents {
   get(uris: readonly string[], options: DocumentOptions): Promise<ReadonlyMap<string, OffChainAnswer>>;
   /** What has been read before; nothing is fetched. */
   known(uris: readonly string[]): Promise<ReadonlyMap<string, OffChainAnswer>>;
+  /** What is in memory; undefined: nothing is. */
+  peek(uri: string): OffChainAnswer | undefined;
   /** Fetches what is not known, without anybody who waits. */
   later(uris: readonly string[]): void;
   /** Another number than before whenever one more is known. */
@@ -119,6 +121,7 @@ export function createDocuments(parts: DocumentsParts): Documents {
       return new Map([...new Set(uris)].map((uri) => [uri, found.get(uri) ?? failed('TIMEOUT')]));
     },
     known,
+    peek: (uri) => memory.get(uri),
     later(uris) {
       for (const uri of uris) if (uri !== '') void fetch(uri);
     },

@@ -2,7 +2,7 @@ import { decode32 } from '../../src/lib/base58.ts';
 import { CodedError } from '../../src/lib/coded-error.ts';
 import { createLru } from '../../src/lib/lru.ts';
 import type { Clock } from '../../src/ports/clock.ts';
-import type { MintFacts, TokenFacts, TokenNames } from '../../src/ports/token-facts.ts';
+import type { MintFacts, TokenFacts, TokenNames } from '../../src/ports/tokens.ts';
 import { readAmountScale, readTransferFeeConfig } from '../../src/solana/accounts/amounts.ts';
 import { isNft } from '../../src/solana/accounts/metaplex.ts';
 import { TOKEN_METADATA_ERRORS, type TokenMetadataConfig } from './config.ts';

@@ -1,5 +1,5 @@
 import { API_VERSION, definePlugin, type PluginContext } from '../../src/plugin/plugin.ts';
-import { offChainDocuments, type PictureOptions, tokenFacts, tokenNames } from '../../src/ports/token-facts.ts';
+import { offChainDocuments, type PictureOptions, tokenFacts, tokenNames } from '../../src/ports/tokens.ts';
 import { createSemaphore } from '../../src/runtime/semaphore.ts';
 import { metadataAddress } from '../../src/solana/addresses.ts';
 import { type TokenMetadataConfig, tokenMetadataConfig } from './config.ts';
@@ -70,6 +70,10 @@ function assembleTokenMetadata(ctx: Context): void {
       return new Map(
         [...answers].flatMap(([uri, { document }]) => (document === null ? [] : [[uri, document.original] as const])),
       );
+    },
+    peek(uri) {
+      const answer = documents.peek(uri);
+      return answer === undefined ? undefined : (answer.document?.original ?? null);
     },
     picture,
   });

@@ -2,9 +2,9 @@ import { createHash } from 'node:crypto';
 import { sql } from 'kysely';
 import { inList } from '../../src/lib/in-list.ts';
 import type { Clock } from '../../src/ports/clock.ts';
-import type { Log } from '../../src/ports/log.ts';
 import type { Migration, Queries, Store, StoreTx } from '../../src/ports/store.ts';
-import type { MintFacts, MintTransferFee } from '../../src/ports/token-facts.ts';
+import type { Log } from '../../src/ports/telemetry.ts';
+import type { MintFacts, MintTransferFee } from '../../src/ports/tokens.ts';
 import { type OffChainDocument, shapeDocument } from './document-shape.ts';
 
 interface Tables {

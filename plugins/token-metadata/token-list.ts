@@ -5,7 +5,7 @@ import { brotliDecompress } from 'node:zlib';
 import { messageOf } from '../../src/lib/coded-error.ts';
 import { isPlainObject } from '../../src/lib/json.ts';
 import type { ChainReader } from '../../src/ports/chain.ts';
-import type { Log } from '../../src/ports/log.ts';
+import type { Log } from '../../src/ports/telemetry.ts';
 import type { TokenMetadataConfig } from './config.ts';
 
 /** An entry of the old token list, with everything that may be missing filled in. */

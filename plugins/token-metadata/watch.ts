@@ -1,15 +1,14 @@
 import { decode32 } from '../../src/lib/base58.ts';
-import { slotsIn } from '../../src/lib/chain-lag.ts';
 import { inList } from '../../src/lib/in-list.ts';
 import { createLru } from '../../src/lib/lru.ts';
+import { slotsIn } from '../../src/lib/slot-length.ts';
 import type { BlockProcessor } from '../../src/plugin/plugin.ts';
 import type { ChainBlock, NormalTransaction } from '../../src/ports/block.ts';
 import type { ChainReader } from '../../src/ports/chain.ts';
 import type { Clock, Random } from '../../src/ports/clock.ts';
-import type { Log } from '../../src/ports/log.ts';
 import type { Store, StoreTx } from '../../src/ports/store.ts';
-import { type AddressIndex, createAddressIndex } from '../../src/solana/address-set.ts';
-import { matchBlock } from '../../src/solana/match-block.ts';
+import type { Log } from '../../src/ports/telemetry.ts';
+import { type AddressIndex, createAddressIndex, matchBlock } from '../../src/solana/address-set.ts';
 import type { Db } from './store.ts';
 
 /** How long, behind finality, changes are kept for those that keep facts in memory. */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createSystemClock, createSystemRandom } from '../../src/adapters/clock.ts';
-import type { Work } from '../../src/ports/tracing.ts';
+import type { Work } from '../../src/ports/telemetry.ts';
 import { createTracer, type EndedSpan } from './index.ts';
 
 const request = { kind: 'request', name: 'GET', facts: {} } as const;

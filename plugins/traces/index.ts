@@ -10,8 +10,8 @@ import {
   type Random,
 } from '../../src/plugin/plugin.ts';
 import type { OutboundClient } from '../../src/ports/outbound.ts';
-import type { Facts, Span, Tracer, Work } from '../../src/ports/tracing.ts';
-import { backoffMs } from '../../src/runtime/backoff.ts';
+import type { Facts, Span, Tracer, Work } from '../../src/ports/telemetry.ts';
+import { backoffMs } from '../../src/runtime/waiting.ts';
 import { readOtel, TRACES_ERRORS, tracesConfig } from './config.ts';
 
 const DEFAULT_NAME = tracesConfig.properties.serviceName.default;

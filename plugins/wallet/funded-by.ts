@@ -5,7 +5,7 @@ import { type CallContext, json, RequestError } from '../../src/plugin/request.t
 import type { ChainBlock, NormalTransaction } from '../../src/ports/block.ts';
 import { plainAmount } from '../../src/solana/accounts/amounts.ts';
 import { WRAPPED_SOL_MINT } from '../../src/solana/addresses.ts';
-import { nativeChange } from '../../src/solana/movements/balance-changes.ts';
+import { nativeChange } from '../../src/solana/movements/movement.ts';
 import { readMovements } from '../../src/solana/movements/read-movements.ts';
 import { address, orNull, signature, slot, text, time, unixTime } from '../../src/solana/schemas.ts';
 import type { WalletConfig } from './config.ts';

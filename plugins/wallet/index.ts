@@ -1,11 +1,10 @@
 import { API_VERSION, CodedError, definePlugin, type PluginContext } from '../../src/plugin/plugin.ts';
 import { accessPlans, accessRemoval, storedBudgets } from '../../src/ports/access.ts';
 import { addressHistories } from '../../src/ports/address-history.ts';
-import { kernelPast } from '../../src/ports/archive.ts';
 import { compressedAssets } from '../../src/ports/compressed-assets.ts';
+import { kernelPast } from '../../src/ports/ledger.ts';
 import { kernelOutbox } from '../../src/ports/outbox.ts';
-import { tokenPrices } from '../../src/ports/prices.ts';
-import { tokenFacts } from '../../src/ports/token-facts.ts';
+import { tokenFacts, tokenPrices } from '../../src/ports/tokens.ts';
 import { balanceAtRoute } from './balance-at.ts';
 import { balancesRoutes } from './balances/route.ts';
 import { WALLET_ERRORS, type WalletConfig, walletConfig } from './config.ts';

@@ -2,7 +2,7 @@ import { Type } from '@sinclair/typebox';
 import { defineRoute, type Route } from '../../src/plugin/plugin.ts';
 import { JsonText, json, RequestError } from '../../src/plugin/request.ts';
 import type { ChainBlock, NormalTransaction } from '../../src/ports/block.ts';
-import type { MintFacts, MintTransferFee } from '../../src/ports/token-facts.ts';
+import type { MintFacts, MintTransferFee } from '../../src/ports/tokens.ts';
 import { uiAmount } from '../../src/solana/accounts/amounts.ts';
 import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM, WRAPPED_SOL_MINT } from '../../src/solana/addresses.ts';
 import type { NativeMove, TokenAccountFacts, TokenMove } from '../../src/solana/movements/movement.ts';

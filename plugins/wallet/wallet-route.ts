@@ -2,7 +2,7 @@ import { Type } from '@sinclair/typebox';
 import { decode, decode32 } from '../../src/lib/base58.ts';
 import { type ChainReader, codeOf, type Log, type Price, type Route } from '../../src/plugin/plugin.ts';
 import { RequestError } from '../../src/plugin/request.ts';
-import type { MintFacts, TokenFacts } from '../../src/ports/token-facts.ts';
+import type { MintFacts, TokenFacts } from '../../src/ports/tokens.ts';
 import { address, flag, orNull, signature } from '../../src/solana/schemas.ts';
 import type { WalletView } from './tracking/view.ts';
 

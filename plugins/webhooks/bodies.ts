@@ -4,7 +4,7 @@ import type { PluginContext } from '../../src/plugin/plugin.ts';
 import type { ChainBlock, NormalTransaction } from '../../src/ports/block.ts';
 import type { ChainId, ChainStatus } from '../../src/ports/chain.ts';
 import { kernelParsers } from '../../src/ports/parsers.ts';
-import { tokenNames } from '../../src/ports/token-facts.ts';
+import { tokenNames } from '../../src/ports/tokens.ts';
 import {
   contributedParser,
   type EnhancedTransaction,
@@ -12,8 +12,8 @@ import {
   type ReadTransaction,
   readTransaction,
 } from '../../src/solana/parsers/enhance.ts';
+import { solAmount } from '../../src/solana/parsers/parser.ts';
 import { PARSERS } from '../../src/solana/parsers/registry.ts';
-import { solAmount } from '../../src/solana/parsers/words.ts';
 import { rawTransaction } from '../../src/solana/raw-transaction.ts';
 import type { WebhooksConfig } from './config.ts';
 import { type BodyForm, type BodyKind, PLAIN_FORMS, type PlainForm } from './model.ts';

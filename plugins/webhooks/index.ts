@@ -9,13 +9,12 @@ import {
   type StoredBudgets,
   storedBudgets,
 } from '../../src/ports/access.ts';
-import { type Following, kernelFollowing } from '../../src/ports/following.ts';
-import { type GapBook, kernelGaps } from '../../src/ports/gaps.ts';
+import { type Following, type GapBook, kernelFollowing, kernelGaps } from '../../src/ports/following.ts';
 import type { OutboundClient } from '../../src/ports/outbound.ts';
 import { kernelOutbox, type Outbox } from '../../src/ports/outbox.ts';
 import { parsedTransactions } from '../../src/ports/parsed-transactions.ts';
 import { kernelParsers } from '../../src/ports/parsers.ts';
-import { tokenNames } from '../../src/ports/token-facts.ts';
+import { tokenNames } from '../../src/ports/tokens.ts';
 import { createBodies } from './bodies.ts';
 import { webhookCommands } from './commands.ts';
 import { WEBHOOKS_ERRORS, type WebhooksConfig, webhooksConfig } from './config.ts';

@@ -4,8 +4,8 @@ import type { AccessCharges, AccessPlans, Caller, StoredBudgets } from '../../sr
 import type { ChainId } from '../../src/ports/chain.ts';
 import type { Clock, Random } from '../../src/ports/clock.ts';
 import type { Following } from '../../src/ports/following.ts';
-import type { Log } from '../../src/ports/log.ts';
 import type { Store, StoreTx } from '../../src/ports/store.ts';
+import type { Log } from '../../src/ports/telemetry.ts';
 import type { WebhooksConfig } from './config.ts';
 import type { WaitingDeliveries } from './delivery/queue.ts';
 import { newSecret } from './delivery/send.ts';

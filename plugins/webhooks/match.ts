@@ -7,7 +7,7 @@ import type { ChainId } from '../../src/ports/chain.ts';
 import type { Clock } from '../../src/ports/clock.ts';
 import type { ParsedDetails, ParsedMatch } from '../../src/ports/parsed-transactions.ts';
 import type { StoreTx } from '../../src/ports/store.ts';
-import { matchBlock, type TransactionMatch } from '../../src/solana/match-block.ts';
+import { matchBlock, type TransactionMatch } from '../../src/solana/address-set.ts';
 import type { BlockBodies, BodyBuilder } from './bodies.ts';
 import type { DeliveryQueue } from './delivery/queue.ts';
 import type { HookIndex, HookSync } from './hook-index.ts';
@@ -26,7 +26,7 @@ import {
   wantsType,
 } from './model.ts';
 import { watchedAddresses } from './store/changes.ts';
-import { addRefs, insertElements, knownVersions, type StoredElement, versionKey } from './store/deliveries.ts';
+import { addRefs, elementKey, elementsOfSlot, insertElements, type StoredElement } from './store/deliveries.ts';
 import { addHealth, type HealthDelta, MINUTE_MS } from './store/health.ts';
 import { listHooks } from './store/hooks.ts';
 import { addMissed, type MissReason } from './store/missed.ts';
@@ -224,7 +224,7 @@ export interface QueueEventsParts {
 
 /**
  * Puts the events of a block into the outbox, each with its element. A transaction that was seen in another block before keeps the
- * deliveries that were attempted; only missing ones are added. Returns how many were added.
+ * deliveries that were attempted, which move to this one; only missing ones are added. Returns how many were added.
  */
 export async function queueEvents(
   parts: QueueEventsParts,
@@ -233,40 +233,33 @@ export async function queueEvents(
   slot: number,
   matched: readonly MatchedEvent[],
 ): Promise<number> {
-  const nowMs = parts.clock.now();
-  const full = await parts.room.reserveRoom(tx, chain, matched);
-  const known = await knownVersions(
+  const { queue, clock, room } = parts;
+  const nowMs = clock.now();
+  const full = await room.reserveRoom(tx, chain, matched);
+  const keys = matched.flatMap(({ hooks, signature }) => hooks.map(({ id }) => deliveryKey(id, signature)));
+  const existing = await queue.existing(tx, chain, keys);
+  await queue.moveSlot(tx, chain, [...existing], slot);
+  const isMissing = ({ signature }: MatchedEvent, { id }: Webhook) => !existing.has(deliveryKey(id, signature));
+  const missing = existing.size === 0 ? matched : onlyHooks(matched, isMissing);
+  if (full.size > 0) await refuse(tx, { chain, slot, now: nowMs }, missing, full);
+  const events = full.size === 0 ? missing : onlyHooks(missing, (_, { id }) => !full.has(id));
+  await addElements(
     tx,
-    chain,
-    matched.map(({ signature }) => signature),
-  );
-  if (full.size > 0) await refuse(parts, tx, { chain, slot, now: nowMs }, matched, { full, known });
-  const events = full.size === 0 ? matched : withRoom(matched, full);
-  const jobsOf = (event: MatchedEvent): NewJob[] =>
-    event.hooks.map((hook) => newJob({ chain, slot, nowMs }, event, hook));
-  const blobOf = ({ signature, form, json }: MatchedEvent, refs: number): StoredElement => ({
-    ...{ signature, slot, chain, form, json, refs },
-  });
-  const fresh = events.filter(({ signature }) => !known.has(signature));
-  await insertElements(
-    tx,
-    fresh.map((event) => blobOf(event, event.hooks.length)),
+    events.map(({ signature, form, json, hooks }) => ({ signature, slot, chain, form, json, refs: hooks.length })),
     nowMs,
   );
-  let added = await parts.queue.enqueue(tx, fresh.flatMap(jobsOf));
-  for (const event of events) {
-    const places = known.get(event.signature);
-    if (places === undefined) continue;
-    const jobs = jobsOf(event);
-    const more = await parts.queue.enqueue(tx, jobs);
-    added += more;
-    const keys = jobs.map(({ key }) => key);
-    if (more < jobs.length) await parts.queue.moveSlot(tx, chain, keys, slot);
-    if (more === 0) continue;
-    if (places.has(versionKey(slot, event.form))) await addRefs(tx, blobOf(event, more));
-    else await insertElements(tx, [blobOf(event, more)], nowMs);
-  }
-  return added;
+  const jobs = events.flatMap((event) => event.hooks.map((hook) => newJob({ chain, slot, nowMs }, event, hook)));
+  return await queue.enqueue(tx, jobs);
+}
+
+/** Of a slot that was read before, for other webhooks or in another fork, some are stored already. */
+async function addElements(tx: StoreTx, elements: readonly StoredElement[], nowMs: number): Promise<void> {
+  const [first] = elements;
+  if (first === undefined) return;
+  const stored = await elementsOfSlot(tx, first.chain, first.slot);
+  const isStored = (element: StoredElement) => stored.has(elementKey(element));
+  await insertElements(tx, stored.size === 0 ? elements : elements.filter((one) => !isStored(one)), nowMs);
+  if (stored.size > 0) for (const element of elements.filter(isStored)) await addRefs(tx, element);
 }
 
 interface JobPlace {
@@ -299,33 +292,31 @@ function newJob(
   };
 }
 
-/** The events with only the webhooks that have room. */
-function withRoom(events: readonly MatchedEvent[], full: ReadonlyMap<string, MissReason>): readonly MatchedEvent[] {
+/** The events with only these of their webhooks. */
+function onlyHooks(
+  events: readonly MatchedEvent[],
+  isWanted: (event: MatchedEvent, hook: Webhook) => boolean,
+): readonly MatchedEvent[] {
   return events.flatMap((event) => {
-    const hooks = event.hooks.filter(({ id }) => !full.has(id));
+    const hooks = event.hooks.filter((hook) => isWanted(event, hook));
     return hooks.length === 0 ? [] : [{ ...event, hooks }];
   });
 }
 
-/** Counts events without room as missed ranges of slots, which a replay can read, and does not store them; existing deliveries stay. */
+/** Counts events without room as missed ranges of slots, which a replay can read, and does not store them. */
 async function refuse(
-  { queue }: QueueEventsParts,
   tx: StoreTx,
   place: { readonly chain: ChainId; readonly slot: number; readonly now: number },
   events: readonly MatchedEvent[],
-  { full, known }: { readonly full: ReadonlyMap<string, MissReason>; readonly known: ReadonlyMap<string, unknown> },
+  full: ReadonlyMap<string, MissReason>,
 ): Promise<void> {
   const missed = new Map<number, { events: number; readonly reason: MissReason }>();
-  for (const { signature, hooks } of events) {
-    for (const { id, number } of hooks) {
-      const reason = full.get(id);
-      if (reason === undefined) continue;
-      const keys = [deliveryKey(id, signature)];
-      if (known.has(signature) && (await queue.moveSlot(tx, place.chain, keys, place.slot)) > 0) continue;
-      const one = missed.get(number) ?? { events: 0, reason };
-      one.events += 1;
-      missed.set(number, one);
-    }
+  for (const { id, number } of events.flatMap(({ hooks }) => hooks)) {
+    const reason = full.get(id);
+    if (reason === undefined) continue;
+    const one = missed.get(number) ?? { events: 0, reason };
+    one.events += 1;
+    missed.set(number, one);
   }
   await addMissed(
     tx,

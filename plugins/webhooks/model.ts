@@ -192,11 +192,6 @@ export const deliveryKind = (chain: ChainId): string => (chain === 'main' ? 'web
 /** At most one delivery per webhook and transaction. */
 export const deliveryKey = (webhookId: string, signature: string): string => `${webhookId}:${signature}`;
 
-/** The transaction of a key, also of a freed key, which has a suffix. */
-export function signatureOfKey(key: string): string {
-  return /^[^:]*:([1-9A-HJ-NP-Za-km-z]+)/.exec(key)?.[1] ?? '';
-}
-
 /** Why a delivery is held, discarded or failed without an answer: its `reason`. */
 export const REASONS = {
   disabled: 'webhook disabled',

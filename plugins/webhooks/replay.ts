@@ -1,12 +1,12 @@
-import { slotsIn } from '../../src/lib/chain-lag.ts';
+import { slotsIn } from '../../src/lib/slot-length.ts';
 import type { BlockProcessor } from '../../src/plugin/plugin.ts';
 import { RequestError } from '../../src/plugin/request.ts';
 import type { ChainBlock } from '../../src/ports/block.ts';
 import type { ChainId } from '../../src/ports/chain.ts';
 import type { Clock, Random } from '../../src/ports/clock.ts';
-import type { GapBook } from '../../src/ports/gaps.ts';
+import type { GapBook } from '../../src/ports/following.ts';
 import type { Queries, Store, StoreTx } from '../../src/ports/store.ts';
-import { matchBlock } from '../../src/solana/match-block.ts';
+import { matchBlock } from '../../src/solana/address-set.ts';
 import type { BodyBuilder } from './bodies.ts';
 import type { HookSync } from './hook-index.ts';
 import { type ManageContext, notFound, writeHook } from './manage.ts';

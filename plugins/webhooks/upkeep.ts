@@ -3,13 +3,13 @@ import type { AccessCharges } from '../../src/ports/access.ts';
 import type { ChainId } from '../../src/ports/chain.ts';
 import type { Clock } from '../../src/ports/clock.ts';
 import type { Roles } from '../../src/ports/daemon-view.ts';
-import type { Log } from '../../src/ports/log.ts';
 import type { Store, StoreTx } from '../../src/ports/store.ts';
+import type { Log } from '../../src/ports/telemetry.ts';
 import type { WebhooksConfig } from './config.ts';
 import { type AutoDisableParts, disableFailing } from './delivery/auto-disable.ts';
 import type { DeliveryQueue } from './delivery/queue.ts';
 import type { Depth } from './match.ts';
-import { REASONS, signatureOfKey } from './model.ts';
+import { REASONS } from './model.ts';
 import type { GapAlerts, StallAlerts } from './operational.ts';
 import type { Replays } from './replay.ts';
 import { CHANGES_KEPT_MS, pruneChanges } from './store/changes.ts';
@@ -221,8 +221,7 @@ async function pruneBatch(
   await forgetSent(tx, ids);
   await releaseRefs(
     tx,
-    chain,
-    rows.map(({ key }) => signatureOfKey(key)),
+    rows.map(({ payload }) => payload),
   );
   return rows.length;
 }

@@ -5,7 +5,7 @@ import type { PrettyOptions } from 'pino-pretty';
 type MessageFormatFunc = Exclude<PrettyOptions['messageFormat'], string | false | undefined>;
 
 import { maskKeys } from '../lib/mask-keys.ts';
-import type { Log } from '../ports/log.ts';
+import type { Log } from '../ports/telemetry.ts';
 
 export interface LogOptions {
   readonly level: string;

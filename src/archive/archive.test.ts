@@ -5,7 +5,7 @@ import { type TestContext, test } from 'node:test';
 import { compareOverSeams, emptyLedger, fill, fillMiddle, startWriter, waitFor } from '../../test/helpers/archive.ts';
 import { createArchiveEngine, parseArchive } from '../adapters/clickhouse/index.ts';
 import { codeOf } from '../lib/coded-error.ts';
-import type { ArchiveEngine } from '../ports/archive.ts';
+import type { ArchiveEngine } from '../ports/ledger.ts';
 
 /** What a fault does to an insert: before it is stored, after it is stored, or to the connection. */
 type Fault = 'refused' | 'lost answer' | 'broken connection';

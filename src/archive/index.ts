@@ -1,7 +1,15 @@
-import type { ArchiveEngine, ArchiveReader, PastPage, PastReader } from '../ports/archive.ts';
 import type { Clock } from '../ports/clock.ts';
-import type { AddressPage, AddressRow, LedgerReader, Place } from '../ports/ledger.ts';
-import type { Log } from '../ports/log.ts';
+import type {
+  AddressPage,
+  AddressRow,
+  ArchiveEngine,
+  ArchiveReader,
+  LedgerReader,
+  PastPage,
+  PastReader,
+  Place,
+} from '../ports/ledger.ts';
+import type { Log } from '../ports/telemetry.ts';
 import { createArchiveReader } from './reader.ts';
 import { type ArchiveMeter, type ArchiveWriter, type ArchiveWriterOptions, startArchiveWriter } from './writer.ts';
 

@@ -1,9 +1,16 @@
 import { transactionOf } from '../ledger/reader.ts';
 import { encode32, encode64 } from '../lib/base58.ts';
-import type { ArchiveEngine, ArchiveReader } from '../ports/archive.ts';
 import type { BlockHeader } from '../ports/block.ts';
 import type { Clock } from '../ports/clock.ts';
-import type { AddressPage, AddressQuery, AddressRow, KeptTransaction, Place } from '../ports/ledger.ts';
+import type {
+  AddressPage,
+  AddressQuery,
+  AddressRow,
+  ArchiveEngine,
+  ArchiveReader,
+  KeptTransaction,
+  Place,
+} from '../ports/ledger.ts';
 import { isLeftOut, KEYS, OWNERS } from './tables.ts';
 
 /** How long the ranges are taken for current. A slot that is new by then is still in the ledger. */

@@ -2,8 +2,8 @@ import { memoOf } from '../ledger/memo.ts';
 import { elementsOf } from '../ledger/reader.ts';
 import { changedOwners } from '../ledger/rows.ts';
 import { decode32 } from '../lib/base58.ts';
-import type { ArchiveEngine } from '../ports/archive.ts';
 import type { ChainBlock } from '../ports/block.ts';
+import type { ArchiveEngine } from '../ports/ledger.ts';
 
 /**
  * The tables, in the manner of Superbank's: each has the order in which it is read. Statements are those that ClickHouse 18.16 and 26.7

@@ -1,12 +1,10 @@
 import { setImmediate as yieldToOthers } from 'node:timers/promises';
 import { encode32 } from '../lib/base58.ts';
 import { codeOf, messageOf } from '../lib/coded-error.ts';
-import type { ArchiveEngine } from '../ports/archive.ts';
 import type { Clock } from '../ports/clock.ts';
-import type { LedgerReader } from '../ports/ledger.ts';
-import type { Log } from '../ports/log.ts';
-import type { Metrics } from '../ports/metrics.ts';
-import { backoffMs } from '../runtime/backoff.ts';
+import type { ArchiveEngine, LedgerReader } from '../ports/ledger.ts';
+import type { Log, Metrics } from '../ports/telemetry.ts';
+import { backoffMs } from '../runtime/waiting.ts';
 import { createTables, Rows } from './tables.ts';
 
 /** A batch ends with the first bound that is reached. */

@@ -1,7 +1,7 @@
-import { isLagBeyond } from '../lib/chain-lag.ts';
 import { codeOf, messageOf } from '../lib/coded-error.ts';
+import { isLagBeyond } from '../lib/slot-length.ts';
 import type { BlockProcessor } from '../plugin/plugin.ts';
-import { backoffMs } from '../runtime/backoff.ts';
+import { backoffMs } from '../runtime/waiting.ts';
 import { fatalOf, reasonOf } from './faults.ts';
 import { fillAddresses } from './fill-addresses.ts';
 import {

@@ -1,8 +1,7 @@
 import { codeOf, messageOf } from '../lib/coded-error.ts';
 import type { BlockProcessor } from '../plugin/plugin.ts';
 import type { BlockHeader } from '../ports/block.ts';
-import { backoffMs } from '../runtime/backoff.ts';
-import { createWakeup } from '../runtime/waiting.ts';
+import { backoffMs, createWakeup } from '../runtime/waiting.ts';
 import { dropFromOtherChain, releaseToLane } from './commit.ts';
 import {
   decide,

@@ -1,8 +1,8 @@
 import { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
 import type { BlockProcessor } from '../plugin/plugin.ts';
 import type { Clock } from '../ports/clock.ts';
-import { DeadlinePassed, withDeadline } from '../runtime/deadline.ts';
 import { EXIT } from '../runtime/errors.ts';
+import { DeadlinePassed, withDeadline } from '../runtime/waiting.ts';
 
 export interface GuardOptions {
   /** Id of the plugin that contributes it. */

@@ -2,8 +2,7 @@ import { codeOf } from '../lib/coded-error.ts';
 import type { ChainBlock } from '../ports/block.ts';
 import type { AskOptions, BlockAnswer, ChainSource, Commitment } from '../ports/chain.ts';
 import type { Clock, Random } from '../ports/clock.ts';
-import { backoffMs } from '../runtime/backoff.ts';
-import { orAborted } from '../runtime/deadline.ts';
+import { backoffMs, orAborted } from '../runtime/waiting.ts';
 import { LEDGER, STREAM } from './state.ts';
 
 /** A source that asks the ledger first. */

@@ -2,7 +2,7 @@ import { CodedError } from '../lib/coded-error.ts';
 import type { BlockHeader } from '../ports/block.ts';
 import type { ChainId } from '../ports/chain.ts';
 import type { Clock } from '../ports/clock.ts';
-import type { ChainGap, GapBook, GapFilter, GapReason, GapStatus } from '../ports/gaps.ts';
+import type { ChainGap, GapBook, GapFilter, GapReason, GapStatus } from '../ports/following.ts';
 import type { Queries, Store, StoreTx } from '../ports/store.ts';
 import { type CursorOwner, type Position, writeFloor } from './cursor.ts';
 import type { FollowState } from './state.ts';

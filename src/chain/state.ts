@@ -1,10 +1,9 @@
 import type { Ledger } from '../ledger/index.ts';
-import { lagSeconds, slotsIn } from '../lib/chain-lag.ts';
-import { createSlotLength, type SlotLength } from '../lib/slot-length.ts';
+import { createSlotLength, lagSeconds, type SlotLength, slotsIn } from '../lib/slot-length.ts';
 import type { BlockProcessor } from '../plugin/plugin.ts';
 import type { Clock } from '../ports/clock.ts';
-import type { ChainGap } from '../ports/gaps.ts';
-import type { Metrics } from '../ports/metrics.ts';
+import type { ChainGap } from '../ports/following.ts';
+import type { Metrics } from '../ports/telemetry.ts';
 import type { Position } from './cursor.ts';
 
 /** A write of the chain's cursor whose answer was lost: it may be committed or not. */

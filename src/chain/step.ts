@@ -1,6 +1,6 @@
 import { codeOf, messageOf } from '../lib/coded-error.ts';
 import type { BlockHeader, ChainBlock } from '../ports/block.ts';
-import { backoffMs } from '../runtime/backoff.ts';
+import { backoffMs } from '../runtime/waiting.ts';
 import { cursorWaits } from './catch-up.ts';
 import { dropFromOtherChain, isSameChain, moveChain, releaseBlock } from './commit.ts';
 import { decide, samePosition } from './cursor.ts';

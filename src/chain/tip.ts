@@ -1,7 +1,7 @@
-import { isLagBeyond } from '../lib/chain-lag.ts';
 import { codeOf } from '../lib/coded-error.ts';
+import { isLagBeyond } from '../lib/slot-length.ts';
 import type { ChainBlock } from '../ports/block.ts';
-import { backoffMs } from '../runtime/backoff.ts';
+import { backoffMs } from '../runtime/waiting.ts';
 import { isSameChain } from './commit.ts';
 import { samePosition } from './cursor.ts';
 import type { Run } from './run.ts';

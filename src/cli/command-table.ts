@@ -36,7 +36,7 @@ export const commandTable: readonly CliCommand[] = [
       { flags: '--output <file>', description: 'output file; default: the file of --config, or ./parhelion.yaml' },
       { flags: '--force', description: 'replace an existing file' },
     ],
-    load: () => import('./commands/init.ts'),
+    load: async () => ({ run: (await import('./commands/config.ts')).init }),
   },
   {
     path: ['check-config'],
@@ -68,7 +68,7 @@ export const commandTable: readonly CliCommand[] = [
     path: ['migrate'],
     summary: 'upgrade the database to the schema of this version',
     options: [{ flags: '--dry-run', description: 'only show what would be done' }, JSON_FLAG],
-    load: () => import('./commands/migrate.ts'),
+    load: async () => ({ run: (await import('./commands/store.ts')).migrateStore }),
   },
   {
     path: ['backfill'],
@@ -100,7 +100,7 @@ Deliveries of a range that was read before are not made again, unless they are o
     summary: 'write a copy of the embedded database, also while the daemon runs',
     options: [{ flags: '--output <file>', description: 'output file; must not exist', required: true }, JSON_FLAG],
     help: `The copy is a consistent snapshot, verified before it gets its final name. For PostgreSQL use its own tools, such as pg_dump.`,
-    load: async () => ({ run: (await import('./commands/backup.ts')).backup }),
+    load: async () => ({ run: (await import('./commands/store.ts')).backup }),
   },
   {
     path: ['restore'],
@@ -108,7 +108,7 @@ Deliveries of a range that was read before are not made again, unless they are o
     options: [{ flags: '--input <file>', description: 'file written by backup', required: true }, JSON_FLAG],
     help: `Refused while there is a database in that place: move it away first. The daemon then goes on from the block of the backup: what was
 delivered since is delivered again, with the same ids; keys, webhooks and usage of the time since are gone.`,
-    load: async () => ({ run: (await import('./commands/backup.ts')).restore }),
+    load: async () => ({ run: (await import('./commands/store.ts')).restore }),
   },
   {
     path: ['store', 'copy'],
@@ -192,7 +192,7 @@ some cannot be read or connected: they are named, and their slots stay unknown; 
     options: [JSON_FLAG],
     help: `Keys that are marked [reload] in config/parhelion.yaml, and files of certificates, take effect; the others that have changed are
 named: they need a restart. Exit code 78: the daemon refused the configuration and keeps the one it has.`,
-    load: () => import('./commands/reload.ts'),
+    load: async () => ({ run: (await import('./commands/status.ts')).reload }),
   },
   {
     path: ['healthcheck'],

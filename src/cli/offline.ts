@@ -8,7 +8,7 @@ import { type Assembly, assemble } from '../daemon/assemble.ts';
 import { migrationScopes } from '../daemon/migrations.ts';
 import type { FoundPlugin } from '../daemon/registry.ts';
 import { CodedError } from '../lib/coded-error.ts';
-import type { Bus } from '../ports/bus.ts';
+import type { Bus } from '../ports/processes.ts';
 import type { Store } from '../ports/store.ts';
 import type { UpstreamConfig } from '../ports/upstream.ts';
 import { EXIT } from '../runtime/errors.ts';

@@ -9,7 +9,7 @@ import { type LoadedConfig, pluginEntries } from '../config/load.ts';
 import { assembleSchema } from '../config/schema.ts';
 import { createDaemon, type Daemon } from '../daemon/daemon.ts';
 import { type FoundPlugin, findPlugins } from '../daemon/registry.ts';
-import type { WorkerCommands } from '../ports/workers.ts';
+import type { WorkerCommands } from '../ports/processes.ts';
 import { createWriteLock } from '../store/write-lock.ts';
 import { chainSetups, composeParts } from './compose.ts';
 import { builtInDir, packageDirs } from './package-files.ts';

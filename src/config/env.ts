@@ -1,10 +1,8 @@
 import { parse } from 'yaml';
 import { messageOf } from '../lib/coded-error.ts';
-import { nearest } from '../lib/edit-distance.ts';
 import { isPlainObject } from '../lib/json.ts';
-import type { ConfigPath } from './file.ts';
-import type { SchemaNode } from './node.ts';
-import { validateConfig } from './validate.ts';
+import type { ConfigPath, SchemaNode } from './node.ts';
+import { nearest, validateConfig } from './validate.ts';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 

@@ -2,9 +2,8 @@ import assert from 'node:assert/strict';
 import { BlockList } from 'node:net';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { createAddressPolicy } from '../adapters/outbound/address-policy.ts';
-import { parseCidr } from '../lib/cidr.ts';
-import { createRemoteAddress } from '../runtime/remote-address.ts';
+import { createAddressPolicy } from '../adapters/outbound/resolver.ts';
+import { createRemoteAddress, parseCidr } from '../runtime/network-address.ts';
 import { TEXT_FORMATS } from './validate.ts';
 
 const holds = (format: string, text: string) => TEXT_FORMATS.get(format)!.holds(text);

@@ -1,13 +1,13 @@
 import { readFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import type { TObject } from '@sinclair/typebox';
-import { CodedError } from '../lib/coded-error.ts';
+import { isNode, LineCounter, parseDocument } from 'yaml';
+import { CodedError, messageOf } from '../lib/coded-error.ts';
 import { isPlainObject } from '../lib/json.ts';
 import { EXIT } from '../runtime/errors.ts';
 import { type CoreConfig, coreConfig } from './core.ts';
 import { applyOverrides, type Environment, type Override, readEnvironment } from './env.ts';
-import { type ConfigFile, type ConfigPath, emptyFile, readConfigFile } from './file.ts';
-import { fillDefaults, resolvePaths, type SchemaNode } from './node.ts';
+import { type ConfigPath, fillDefaults, resolvePaths, type SchemaNode } from './node.ts';
 import { assembleSchema, type ConfigSection } from './schema.ts';
 import { type ConfigProblem, UNKNOWN_KEY, validateConfig } from './validate.ts';
 
@@ -199,4 +199,51 @@ export function pluginEntries(list: CoreConfig['plugins']): readonly PluginEntry
   return list.map((entry) =>
     typeof entry === 'string' ? { use: entry, enabled: true } : { use: entry.use, enabled: entry.enabled ?? true },
   );
+}
+
+export interface ConfigFile {
+  readonly values: Readonly<Record<string, unknown>>;
+  /** Line of a key, counted from 1; null if the file does not contain it. */
+  lineOf(path: ConfigPath): number | null;
+}
+
+const emptyFile: ConfigFile = { values: {}, lineOf: () => null };
+
+/** Reads a YAML (or JSON) file. Errors: CONFIG_UNREADABLE, CONFIG_INVALID with all syntax errors and their lines. */
+function readConfigFile(path: string): ConfigFile {
+  let text: string;
+  try {
+    text = readFileSync(path, 'utf8');
+  } catch (error) {
+    throw new CodedError('CONFIG_UNREADABLE', `cannot read ${path}: ${messageOf(error)}`, { exitCode: EXIT.config });
+  }
+  return parseConfig(text, path);
+}
+
+/** Parses the text of a configuration; `name` is used in messages. */
+function parseConfig(text: string, name: string): ConfigFile {
+  const lines = new LineCounter();
+  // prettyErrors would quote the source line, which may contain a secret.
+  const document = parseDocument(text, { lineCounter: lines, prettyErrors: false });
+  if (document.errors.length > 0) {
+    const problems = document.errors.map(({ pos, message }) => `line ${lines.linePos(pos[0]).line}: ${message}`);
+    throw invalid(name, problems);
+  }
+  const values: unknown = document.toJS({ maxAliasCount: 100 }) ?? {};
+  if (!isPlainObject(values)) throw invalid(name, ['the top level is not a list of keys']);
+  return {
+    values,
+    lineOf(path) {
+      const node: unknown = document.getIn(path, true);
+      const start = isNode(node) ? node.range?.[0] : undefined;
+      return start === undefined ? null : lines.linePos(start).line;
+    },
+  };
+}
+
+function invalid(name: string, problems: readonly string[]): CodedError {
+  return new CodedError('CONFIG_INVALID', `${name} is not valid YAML: ${problems.join('; ')}`, {
+    exitCode: EXIT.config,
+    facts: { problems },
+  });
 }

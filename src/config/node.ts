@@ -1,6 +1,7 @@
 import { resolve } from 'node:path';
 import { isPlainObject } from '../lib/json.ts';
-import type { ConfigPath } from './file.ts';
+
+export type ConfigPath = readonly (string | number)[];
 
 /** The parts of a JSON schema that the configuration code uses. TypeBox schemas are such objects. */
 export interface SchemaNode {

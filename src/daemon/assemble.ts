@@ -2,16 +2,14 @@ import { createPastReader } from '../archive/index.ts';
 import { answerRoom, type BudgetLedger, createBudgets, type Rooms } from '../budgets.ts';
 import { createGapBook } from '../chain/gaps.ts';
 import { apiProcesses, type CoreConfig, coreConfig } from '../config/core.ts';
-import { maskedView, maskSecrets } from '../config/dump.ts';
+import { maskedView, maskSecrets } from '../config/document.ts';
 import type { LoadedConfig } from '../config/load.ts';
 import { fillDefaults, type SchemaNode } from '../config/node.ts';
 import { createOutbox } from '../jobs/outbox.ts';
 import { CodedError } from '../lib/coded-error.ts';
 import { isPlainObject } from '../lib/json.ts';
 import { kernelTenants, storedBudgets } from '../ports/access.ts';
-import { type ArchiveReader, kernelPast } from '../ports/archive.ts';
 import type { BlockHeader } from '../ports/block.ts';
-import { kernelThreadLine } from '../ports/bus.ts';
 import type { ChainId, ChainReader, ChainSource, ChainStatus } from '../ports/chain.ts';
 import type { Clock } from '../ports/clock.ts';
 import {
@@ -25,14 +23,13 @@ import {
   type Roles,
   type Setting,
 } from '../ports/daemon-view.ts';
-import { kernelFollowing } from '../ports/following.ts';
-import { kernelGaps } from '../ports/gaps.ts';
-import { kernelLedger, type LedgerReader } from '../ports/ledger.ts';
+import { kernelFollowing, kernelGaps } from '../ports/following.ts';
+import { type ArchiveReader, kernelLedger, kernelPast, type LedgerReader } from '../ports/ledger.ts';
 import { kernelOutbox, type Outbox } from '../ports/outbox.ts';
 import { kernelParsers, type ParserBook } from '../ports/parsers.ts';
+import { kernelApiPeers, kernelThreadLine } from '../ports/processes.ts';
 import type { Store } from '../ports/store.ts';
 import { configuredNow, type UpstreamPool } from '../ports/upstream.ts';
-import { kernelApiPeers } from '../ports/workers.ts';
 import { createMetricsRegistry, type MetricsRegistry, type StockMetrics } from '../runtime/metrics.ts';
 import type { ChainSetup, DaemonParts, FollowerView, OutboxParts } from './parts.ts';
 import { type Merged, mergeContributions, type ProvisionedPlugin, provisionPlugins } from './provision.ts';

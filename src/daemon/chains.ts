@@ -1,9 +1,9 @@
 import { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
-import type { Bus } from '../ports/bus.ts';
 import type { ChainId } from '../ports/chain.ts';
 import type { Clock } from '../ports/clock.ts';
-import type { Log } from '../ports/log.ts';
+import type { Bus } from '../ports/processes.ts';
 import type { Migration, Queries, Store } from '../ports/store.ts';
+import type { Log } from '../ports/telemetry.ts';
 import type { UpstreamPool } from '../ports/upstream.ts';
 import { EXIT } from '../runtime/errors.ts';
 import type { AssembledChain } from './assemble.ts';

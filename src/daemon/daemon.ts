@@ -8,19 +8,18 @@ import { accessBootstrap, type FirstKey } from '../ports/access.ts';
 import type { ChainId } from '../ports/chain.ts';
 import type { Clock } from '../ports/clock.ts';
 import { operatorBootstrap } from '../ports/daemon-view.ts';
-import type { Log } from '../ports/log.ts';
-import type { Metrics } from '../ports/metrics.ts';
-import type { InheritedSockets } from '../ports/notify.ts';
-import type { ServiceToken } from '../ports/service.ts';
-import type { Store } from '../ports/store.ts';
 import type {
   ApiProcess,
   ConfigValues,
   HandedSocket,
+  InheritedSockets,
   SharedListeners,
   WorkerCommands,
   WorkerHandle,
-} from '../ports/workers.ts';
+} from '../ports/processes.ts';
+import type { ServiceToken } from '../ports/service.ts';
+import type { Store } from '../ports/store.ts';
+import type { Log, Metrics } from '../ports/telemetry.ts';
 import { wordsOf } from '../runtime/errors.ts';
 import type { MetricsRegistry } from '../runtime/metrics.ts';
 import { startEvery } from '../runtime/waiting.ts';
@@ -29,11 +28,10 @@ import { createSchemaWatch, ensureSchema } from '../store/migrate.ts';
 import { type AssembledChain, type AssembleOptions, type Assembly, assemble } from './assemble.ts';
 import { readChainIdentity, refuseOtherChain } from './chains.ts';
 import type { DaemonAddresses } from './fronts.ts';
-import { createLifecycle } from './lifecycle.ts';
+import { createLifecycle, createStageRunner, type Stage } from './lifecycle.ts';
 import { migrationScopes } from './migrations.ts';
 import { checkPluginConfig } from './provision.ts';
 import { createReloader, type Reloaded, type Reloader } from './reload.ts';
-import { createStageRunner, type Stage } from './stages.ts';
 import type { DaemonLoad } from './supervision.ts';
 import { createWork } from './work.ts';
 import { createWorkers, renderMetrics } from './workers.ts';

@@ -1,18 +1,15 @@
 import type { CoreConfig } from '../config/core.ts';
 import type { Validator } from '../http/validation.ts';
 import type { JobRunner } from '../jobs/runner.ts';
-import type { ArchiveEngine } from '../ports/archive.ts';
 import type { BlockHeader } from '../ports/block.ts';
-import type { Bus, OpenThreadLine } from '../ports/bus.ts';
 import type { ChainId, ChainReader, ChainSource, ChainStatus } from '../ports/chain.ts';
 import type { Clock, Random } from '../ports/clock.ts';
-import type { Log } from '../ports/log.ts';
-import type { Metrics } from '../ports/metrics.ts';
+import type { ArchiveEngine } from '../ports/ledger.ts';
 import type { Outbound } from '../ports/outbound.ts';
-import type { Owner } from '../ports/owner.ts';
+import type { ApiPeers, Bus, OpenThreadLine, Owner } from '../ports/processes.ts';
 import type { Store } from '../ports/store.ts';
+import type { Log, Metrics } from '../ports/telemetry.ts';
 import type { UpstreamList, UpstreamPool } from '../ports/upstream.ts';
-import type { ApiPeers } from '../ports/workers.ts';
 
 /** A configured chain. */
 export interface ChainSetup {

@@ -21,17 +21,15 @@ import type {
   Route,
   RpcMethod,
 } from '../plugin/plugin.ts';
-import type { Bus, Hints } from '../ports/bus.ts';
 import type { ChainId, ChainReader } from '../ports/chain.ts';
 import type { Clock, Random } from '../ports/clock.ts';
 import type { Roles } from '../ports/daemon-view.ts';
-import type { Log } from '../ports/log.ts';
-import type { Metrics } from '../ports/metrics.ts';
 import type { Outbound } from '../ports/outbound.ts';
 import type { ContributedParser } from '../ports/parsers.ts';
+import type { Bus, Hints } from '../ports/processes.ts';
 import type { ProvidedService, ServiceToken } from '../ports/service.ts';
 import type { Store, StoreTx } from '../ports/store.ts';
-import type { Tracer } from '../ports/tracing.ts';
+import type { Log, Metrics, Tracer } from '../ports/telemetry.ts';
 import type { UpstreamConfig, UpstreamPool } from '../ports/upstream.ts';
 import { EXIT } from '../runtime/errors.ts';
 import { startEvery } from '../runtime/waiting.ts';

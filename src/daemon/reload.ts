@@ -7,8 +7,8 @@ import type { ReloadReport } from '../http/admin.ts';
 import { codeOf, messageOf } from '../lib/coded-error.ts';
 import { isPlainObject } from '../lib/json.ts';
 import type { Clock } from '../ports/clock.ts';
-import type { Log } from '../ports/log.ts';
-import type { ConfigValues } from '../ports/workers.ts';
+import type { ConfigValues } from '../ports/processes.ts';
+import type { Log } from '../ports/telemetry.ts';
 import type { MetricsRegistry } from '../runtime/metrics.ts';
 import type { Workers } from './workers.ts';
 

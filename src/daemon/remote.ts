@@ -12,12 +12,12 @@ import { insertJobs } from '../jobs/outbox.ts';
 import { messageOf } from '../lib/coded-error.ts';
 import { createSlotLength } from '../lib/slot-length.ts';
 import type { BlockHeader } from '../ports/block.ts';
-import type { Bus } from '../ports/bus.ts';
 import type { ChainId, ChainReader, ChainStatus } from '../ports/chain.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Following } from '../ports/following.ts';
-import type { Log } from '../ports/log.ts';
+import type { Bus } from '../ports/processes.ts';
 import type { Queries, Store } from '../ports/store.ts';
+import type { Log } from '../ports/telemetry.ts';
 import type { FollowerView, OutboxParts } from './parts.ts';
 
 interface RemoteFollowerOptions {

@@ -5,7 +5,7 @@ import { createManualClock } from '../../test/helpers/manual-clock.ts';
 import { createMemoryLog } from '../../test/helpers/memory-log.ts';
 import { CodedError } from '../lib/coded-error.ts';
 import type { ChainStatus } from '../ports/chain.ts';
-import type { Notice } from '../ports/notify.ts';
+import type { Notice } from '../ports/processes.ts';
 import { createSupervision, summarize } from './supervision.ts';
 
 const chain: ChainStatus = {

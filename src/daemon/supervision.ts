@@ -1,9 +1,9 @@
 import { codeOf, messageOf } from '../lib/coded-error.ts';
 import type { ChainStatus } from '../ports/chain.ts';
 import type { Clock } from '../ports/clock.ts';
-import type { Log } from '../ports/log.ts';
-import type { Notify } from '../ports/notify.ts';
-import { withDeadline } from '../runtime/deadline.ts';
+import type { Notify } from '../ports/processes.ts';
+import type { Log } from '../ports/telemetry.ts';
+import { withDeadline } from '../runtime/waiting.ts';
 
 export interface SupervisionOptions {
   readonly notify: Notify;

@@ -5,7 +5,7 @@ import type { RpcFallback } from '../plugin/host.ts';
 import type { JobKind, RpcMethod } from '../plugin/plugin.ts';
 import type { ChainId } from '../ports/chain.ts';
 import type { Outbound, OutboundClient } from '../ports/outbound.ts';
-import type { Facts, Span, Tracer, Work } from '../ports/tracing.ts';
+import type { Facts, Span, Tracer, Work } from '../ports/telemetry.ts';
 import type { Upstream, UpstreamPool, UpstreamRequest } from '../ports/upstream.ts';
 import type { Merged } from './provision.ts';
 

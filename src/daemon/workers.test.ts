@@ -5,7 +5,7 @@ import { createManualClock } from '../../test/helpers/manual-clock.ts';
 import { createMemoryLog } from '../../test/helpers/memory-log.ts';
 import { CodedError, codeOf } from '../lib/coded-error.ts';
 import type { Role } from '../ports/daemon-view.ts';
-import type { ConfigValues, WorkerCommands, WorkerHandle } from '../ports/workers.ts';
+import type { ConfigValues, WorkerCommands, WorkerHandle } from '../ports/processes.ts';
 import { createMetricsRegistry } from '../runtime/metrics.ts';
 import { createWorkers, renderMetrics } from './workers.ts';
 

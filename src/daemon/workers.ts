@@ -1,8 +1,6 @@
 import type { CoreConfig } from '../config/core.ts';
 import { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
 import type { Clock } from '../ports/clock.ts';
-import type { Log } from '../ports/log.ts';
-import type { Metrics } from '../ports/metrics.ts';
 import type {
   ApiProcess,
   CheckResult,
@@ -10,9 +8,10 @@ import type {
   MetricFamily,
   WorkerCommands,
   WorkerHandle,
-} from '../ports/workers.ts';
-import { backoffMs } from '../runtime/backoff.ts';
+} from '../ports/processes.ts';
+import type { Log, Metrics } from '../ports/telemetry.ts';
 import { metricsText } from '../runtime/metrics.ts';
+import { backoffMs } from '../runtime/waiting.ts';
 
 interface WorkersOptions {
   /** Threads: the end of one ends the daemon. */

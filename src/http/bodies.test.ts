@@ -3,11 +3,10 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { PassThrough } from 'node:stream';
 import { describe, test } from 'node:test';
 import { createManualClock } from '../../test/helpers/manual-clock.ts';
-import { createDeadlines } from '../runtime/deadline.ts';
 import { createMetricsRegistry } from '../runtime/metrics.ts';
+import { createDeadlines } from '../runtime/waiting.ts';
 import { BodyAborted, readBody } from './body.ts';
-import type { Exchange } from './exchange.ts';
-import { createInFlight } from './in-flight.ts';
+import { createInFlight, type Exchange } from './exchange.ts';
 import { peekCall } from './rest.ts';
 
 const WAIT = { timeout: 10_000 };

@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
-import { exceeds } from '../lib/json-members.ts';
+import { exceeds } from '../lib/json.ts';
 import { RequestError } from '../plugin/request.ts';
 
 const MAX_JSON_DEPTH = 64;

@@ -3,12 +3,10 @@ import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import type { CoreConfig } from '../config/core.ts';
-import { networkOf } from '../lib/cidr.ts';
 import type { Clock } from '../ports/clock.ts';
-import type { Counter } from '../ports/metrics.ts';
-import { plain } from '../runtime/remote-address.ts';
-import type { Exchange } from './exchange.ts';
-import type { InFlight } from './in-flight.ts';
+import type { Counter } from '../ports/telemetry.ts';
+import { networkOf, plain } from '../runtime/network-address.ts';
+import type { Exchange, InFlight } from './exchange.ts';
 import { connectionId } from './tls.ts';
 
 /** File descriptors other than client sockets: files of the store, connections to upstreams, databases and receivers. */

@@ -5,7 +5,7 @@ import { isIP } from 'node:net';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { createMemoryLog } from '../../test/helpers/memory-log.ts';
-import { createProxyWatch, createRemoteAddress } from '../runtime/remote-address.ts';
+import { createProxyWatch, createRemoteAddress } from '../runtime/network-address.ts';
 
 const NETWORKS = ['10.0.0.0/8', '192.0.2.7', 'fd00::/8', '::1'];
 const behind = createRemoteAddress(() => NETWORKS);

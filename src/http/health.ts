@@ -1,10 +1,10 @@
-import { isLagBeyond, type LagLimit, lagLimitText, lagText } from '../lib/chain-lag.ts';
 import { messageOf } from '../lib/coded-error.ts';
+import { isLagBeyond, type LagLimit, lagLimitText, lagText } from '../lib/slot-length.ts';
 import type { HealthCheck } from '../plugin/plugin.ts';
 import type { ChainId, ChainStatus } from '../ports/chain.ts';
 import type { Clock } from '../ports/clock.ts';
-import type { Log } from '../ports/log.ts';
-import type { CheckResult } from '../ports/workers.ts';
+import type { CheckResult } from '../ports/processes.ts';
+import type { Log } from '../ports/telemetry.ts';
 import { wordsOf } from '../runtime/errors.ts';
 
 const DEFAULT_CHECK_TIMEOUT_MS = 2_000;
@@ -82,11 +82,12 @@ export function createHealth(options: HealthOptions): Health {
       const chain = options.chains();
       const ofChain = async (status: ChainStatus) =>
         chainChecks(status, options.maxReadyLag, (await options.answers?.(status.chain)) ?? true);
+      const asked = [...(await Promise.all(chain.map(ofChain))).flat(), ...(await runChecks())];
+      // What became of the daemon meanwhile is part of the answer.
       const checks: readonly CheckResult[] = [
         { name: 'started', ok: started, detail: started ? 'all plugins run' : 'plugins are starting' },
         ...(failed === null ? [] : [failed]),
-        ...(await Promise.all(chain.map(ofChain))).flat(),
-        ...(await runChecks()),
+        ...asked,
         ...notices.flatMap((notice) => notice() ?? []),
       ];
       const ready = !draining && checks.every(({ ok, required }) => ok || required === false);

@@ -1,7 +1,7 @@
 import { setMaxListeners } from 'node:events';
 import type { CallContext } from '../plugin/request.ts';
 import { assignTenant, type Caller, type Tenant } from '../ports/access.ts';
-import type { Log } from '../ports/log.ts';
+import type { Log } from '../ports/telemetry.ts';
 import type { CallSignal } from '../ports/upstream.ts';
 
 /** The abort reason of a call: its deadline passed, or its client disconnected. Handlers may rethrow it; it needs no log line. */

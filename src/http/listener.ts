@@ -9,7 +9,7 @@ import {
 import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
-import type { ListenHandle } from '../ports/workers.ts';
+import type { ListenHandle } from '../ports/processes.ts';
 import type { HttpMeter } from './meter.ts';
 import { JSON_TYPE } from './respond.ts';
 

@@ -1,4 +1,4 @@
-import type { Counter, Gauge, Histogram, Metrics } from '../ports/metrics.ts';
+import type { Counter, Gauge, Histogram, Metrics } from '../ports/telemetry.ts';
 
 const BUCKETS_S = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 

@@ -11,11 +11,10 @@ import {
   type RouteRequest,
 } from '../plugin/plugin.ts';
 import type { InjectedCall, InjectedReply } from '../ports/daemon-view.ts';
-import type { Deadlines } from '../runtime/deadline.ts';
+import type { Deadlines } from '../runtime/waiting.ts';
 import { BodyAborted, checkBodyEncoding, checkDeclaredLength, parseJsonBody, readBody } from './body.ts';
 import { faultOf, timeoutFault } from './errors.ts';
-import type { Chargeable, Exchange } from './exchange.ts';
-import type { InFlight } from './in-flight.ts';
+import type { Chargeable, Exchange, InFlight } from './exchange.ts';
 import type { RpcFront } from './json-rpc/front.ts';
 import { recoverCall } from './json-rpc/scan.ts';
 import { HandlerContext } from './lazy-signal.ts';

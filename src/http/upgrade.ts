@@ -7,7 +7,7 @@ import type { Gate, SocketContext, SocketHandler } from '../plugin/host.ts';
 import { GateRefusal, RequestError } from '../plugin/plugin.ts';
 import type { Caller } from '../ports/access.ts';
 import type { Random } from '../ports/clock.ts';
-import type { Log } from '../ports/log.ts';
+import type { Log } from '../ports/telemetry.ts';
 import { faultOf } from './errors.ts';
 import type { RpcFront } from './json-rpc/front.ts';
 import { LazySignal } from './lazy-signal.ts';

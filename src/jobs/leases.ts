@@ -1,9 +1,9 @@
 import { messageOf } from '../lib/coded-error.ts';
 import type { JobKind } from '../plugin/plugin.ts';
 import type { Clock, Random } from '../ports/clock.ts';
-import type { Log } from '../ports/log.ts';
-import type { Owner } from '../ports/owner.ts';
+import type { Owner } from '../ports/processes.ts';
 import type { Dialect, Queries, Store, StoreTx } from '../ports/store.ts';
+import type { Log } from '../ports/telemetry.ts';
 import { AHEAD_WAIT_MS, type ClaimedJob, claimRows, leaseMsOf } from './claim.ts';
 import type { JobMetrics } from './metrics.ts';
 import { endOfClaim } from './outbox.ts';

@@ -1,8 +1,7 @@
 import { messageOf } from '../lib/coded-error.ts';
 import type { Clock } from '../ports/clock.ts';
-import type { Log } from '../ports/log.ts';
-import type { Metrics } from '../ports/metrics.ts';
 import type { Store } from '../ports/store.ts';
+import type { Log, Metrics } from '../ports/telemetry.ts';
 import type { ClaimedJob } from './claim.ts';
 import type { Finished } from './outcomes.ts';
 import type { Slots } from './slots.ts';

@@ -1,4 +1,5 @@
 import { sql } from 'kysely';
+import { inList } from '../lib/in-list.ts';
 import type { NewJob } from '../plugin/plugin.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { JobState, Outbox, OutboxChange, OutboxFilter, OutboxRow } from '../ports/outbox.ts';
@@ -74,6 +75,11 @@ export function createOutbox(options: {
         .selectAll()
         .executeTakeFirst();
       return row === undefined ? null : rowOf(row);
+    },
+    async existing(tx, kind, keys) {
+      const found = jobTables(tx.db).selectFrom('outbox').select('key').where('kind', '=', kind);
+      const rows = await found.where(inList(tx.dialect, 'key', keys)).execute();
+      return new Set(rows.map(({ key }) => key));
     },
     async count(filter, { atMost = MOST_COUNTED, tx } = {}) {
       const db = jobTables(tx?.db ?? store.read);
@@ -164,7 +170,7 @@ export function createOutbox(options: {
       const query = jobTables(tx.db).updateTable('outbox').set({ slot, is_forked: 0 });
       const { numUpdatedRows } = await query
         .where('kind', '=', kind)
-        .where('key', 'in', [...keys])
+        .where(inList(tx.dialect, 'key', keys))
         .executeTakeFirst();
       return Number(numUpdatedRows);
     },
@@ -178,7 +184,8 @@ export function createOutbox(options: {
         .where('finished_at', '<', finishedBefore)
         .orderBy('finished_at')
         .limit(limit);
-      return await db.deleteFrom('outbox').where('id', 'in', ids).returning(['id', 'key']).execute();
+      const rows = await db.deleteFrom('outbox').where('id', 'in', ids).returning(['id', 'key', 'payload']).execute();
+      return rows.map((row) => ({ ...row, payload: JSON.parse(row.payload) as unknown }));
     },
   };
 }

@@ -1,7 +1,7 @@
 import { messageOf } from '../lib/coded-error.ts';
 import type { FinishedJob, JobKind, JobOutcome } from '../plugin/plugin.ts';
-import type { Log } from '../ports/log.ts';
 import type { Store, StoreTx } from '../ports/store.ts';
+import type { Log } from '../ports/telemetry.ts';
 import type { ClaimedJob } from './claim.ts';
 import { endOfClaim } from './outbox.ts';
 import { createParameters, laneOf, padded, query } from './table.ts';

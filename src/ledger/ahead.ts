@@ -3,7 +3,7 @@ import { messageOf } from '../lib/coded-error.ts';
 import type { BlockText, ChainBlock } from '../ports/block.ts';
 import type { ChainId } from '../ports/chain.ts';
 import type { Clock } from '../ports/clock.ts';
-import type { Log } from '../ports/log.ts';
+import type { Log } from '../ports/telemetry.ts';
 import { startThread } from '../runtime/start-thread.ts';
 import { type Dictionary, writeDictionary } from './dictionary.ts';
 import type { Payload } from './payload.ts';

@@ -61,6 +61,49 @@ export class Sink {
   }
 }
 
+/**
+ * Memory of one look-up, which the next one uses again. Buffers that live for a moment only count against the heap: with one for each
+ * piece, every 40th look-up waited for a full collection of garbage.
+ */
+export class Scratch {
+  /** For the text of a part. */
+  readonly text = new Sink(0);
+  private bytes = Buffer.allocUnsafe(SCRATCH_BYTES);
+  private used = 0;
+
+  take(length: number): Buffer {
+    if (this.used + length > this.bytes.length) {
+      this.bytes = Buffer.allocUnsafe(Math.max(2 * this.bytes.length, length));
+      this.used = 0;
+    }
+    this.used += length;
+    return this.bytes.subarray(this.used - length, this.used);
+  }
+
+  clear(): void {
+    this.used = 0;
+  }
+
+  get isSmall(): boolean {
+    return this.bytes.length + this.text.bytes.length <= MOST_SCRATCH_BYTES;
+  }
+}
+
+const SCRATCH_BYTES = 262_144;
+const MOST_SCRATCH_BYTES = 4_194_304;
+const MOST_SPARE = 4;
+const spare: Scratch[] = [];
+
+/** Nothing that `work` returns may be part of its scratch. */
+export async function withScratch<T>(work: (scratch: Scratch) => Promise<T>): Promise<T> {
+  const scratch = spare.pop() ?? new Scratch();
+  const result = await work(scratch);
+  // After an error a read may still write into it.
+  scratch.clear();
+  if (scratch.isSmall && spare.length < MOST_SPARE) spare.push(scratch);
+  return result;
+}
+
 export class Source {
   at = 0;
   readonly bytes: Buffer;

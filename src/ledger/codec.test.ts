@@ -186,7 +186,7 @@ describe('the text of a block comes back byte by byte', () => {
         const texts = elementsOf(text);
         assert.equal(payload.count, texts.length);
         for (const [index, whole] of texts.entries()) {
-          assert.equal((await payload.transaction(index))!.text.toString(), whole.toString(), `${index}`);
+          assert.equal((await payload.transaction(index))!.toString(), whole.toString(), `${index}`);
           count += 1;
         }
       }

@@ -267,6 +267,14 @@ describe('look-ups', () => {
       assert.equal(found.signature, signature);
     }
     assert.equal(await ledger.transaction({ slot: 5, index: 75 }), null);
+    // Look-ups use the memory of earlier ones.
+    const all: Awaited<ReturnType<typeof ledger.transaction>>[] = [];
+    for (const index of transactions.keys()) all.push(await ledger.transaction({ slot: 5, index }));
+    all.push(...(await Promise.all(transactions.map((_, index) => ledger.transaction({ slot: 5, index })))));
+    for (const [at, found] of all.entries()) {
+      const index = at % 75;
+      assert.equal(found!.text.toString(), JSON.stringify(transactions[index]), `transaction ${index} among others`);
+    }
   });
 
   test('pages of an address in both orders, between places', async (t) => {

@@ -4,7 +4,7 @@ import { encode64 } from '../lib/base58.ts';
 import { codeOf } from '../lib/coded-error.ts';
 import type { ChainId } from '../ports/chain.ts';
 import type { AddressPage, AddressQuery, AddressRow, Place } from '../ports/ledger.ts';
-import type { Log } from '../ports/log.ts';
+import type { Log } from '../ports/telemetry.ts';
 import { createSemaphore } from '../runtime/semaphore.ts';
 import { ledgerFailed, listFiles, type OpenFiles, RUN_NAME, syncFolder } from './files.ts';
 import {

@@ -300,8 +300,8 @@ export class PayloadReader {
     return -1;
   }
 
-  /** The text of a transaction; null when it is damaged. */
-  async transaction(index: number): Promise<{ readonly text: Buffer; readonly signature: Buffer } | null> {
+  /** The text of a transaction; null when it is damaged. `out`: for the text of its part. */
+  async transaction(index: number, out = new Sink(0)): Promise<Buffer | null> {
     const part = Math.floor(index / this.perPart);
     const first = part * this.perPart;
     const count = Math.min(this.perPart, this.count - first);
@@ -317,13 +317,9 @@ export class PayloadReader {
     const read = new ReadTables(this.dictionary, keys, splitTables(tables).tokens);
     const wanted = { signatureAt: inPart * SIGNATURE_BYTES, wireAt: -1, head: Buffer.alloc(0) };
     const decode = (only: Wanted | null) =>
-      decodePart(packed, read, { bytes: signatures, stride: SIGNATURE_BYTES, at: 0 }, new Sink(0), only);
+      decodePart(packed, read, { bytes: signatures, stride: SIGNATURE_BYTES, at: 0 }, out, only);
     const text = elementAt(decode(wanted), wanted) ?? elementOf(decode(null), count, inPart);
-    if (text === null) return null;
-    return {
-      text,
-      signature: signatures.subarray(inPart * SIGNATURE_BYTES, inPart * SIGNATURE_BYTES + 64),
-    };
+    return text === null ? null : Buffer.from(text);
   }
 
   /** The text of the block; null when it is damaged. */

@@ -6,9 +6,10 @@ import type { BlockHeader, ChainBlock } from '../ports/block.ts';
 import type { ChainId } from '../ports/chain.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { KeptTransaction, LedgerReader, Place } from '../ports/ledger.ts';
-import type { Log } from '../ports/log.ts';
+import type { Log } from '../ports/telemetry.ts';
 import { decodeBlock, decodeEntries, decodeTransaction } from '../solana/decode/decode-block.ts';
 import { scanBlockAnswer } from '../solana/decode/scan-block.ts';
+import { type Scratch, withScratch } from './bytes.ts';
 import { type Dictionary, emptyDictionary, readDictionary } from './dictionary.ts';
 import { createOpenFiles, ledgerFailed, listFiles } from './files.ts';
 import { BLOCK, DICTIONARY, type Frame, HEADER_BYTES, isSound, PARTS, readFrame, VERBATIM } from './frame.ts';
@@ -160,9 +161,13 @@ export function createSegmentReader({ chain, clock, log, damaged, refresh, ...pa
     });
 
   /** Reads pieces of a block. What cannot be decoded is damaged: null. */
-  const pieces = <T>(slot: number, work: (payload: PayloadReader, frame: Frame) => Promise<T | null>) =>
+  const pieces = <T>(
+    slot: number,
+    work: (payload: PayloadReader, frame: Frame) => Promise<T | null>,
+    scratch?: Scratch,
+  ) =>
     within(slot, async (handle, segment, place) => {
-      const bytes = await readAt(handle, place, HEADER_BYTES + LIKELY_HEAD_BYTES);
+      const bytes = await readAt(handle, place, HEADER_BYTES + LIKELY_HEAD_BYTES, scratch);
       const frame = readFrame(bytes);
       if (frame === null || frame.kind !== BLOCK || frame.header.slot !== slot) return sawDamage(slot);
       if ((frame.flags & PARTS) === 0) return OTHER_FORM;
@@ -174,6 +179,7 @@ export function createSegmentReader({ chain, clock, log, damaged, refresh, ...pa
           handle,
           place + HEADER_BYTES + at,
           Math.max(0, Math.min(length, end - place - HEADER_BYTES - at)),
+          scratch,
         );
       };
       const payload = await PayloadReader.open(read, (crc) => dictionaries.of(segment, handle, crc));
@@ -342,11 +348,17 @@ export function createSegmentReader({ chain, clock, log, damaged, refresh, ...pa
     async transaction(place) {
       await refresh();
       const { slot } = place;
-      const found = await pieces(slot, async (payload, { header }) => {
-        if (place.index < 0 || place.index >= payload.count) return NO_SUCH;
-        const text = await payload.transaction(place.index);
-        return text === null ? null : { header, text: text.text };
-      });
+      const found = await withScratch((scratch) =>
+        pieces(
+          slot,
+          async (payload, { header }) => {
+            if (place.index < 0 || place.index >= payload.count) return NO_SUCH;
+            const text = await payload.transaction(place.index, scratch.text);
+            return text === null ? null : { header, text };
+          },
+          scratch,
+        ),
+      );
       if (found === NO_SUCH) return null;
       if (found === null && find(slot) !== null) throw damagedAt(slot);
       if (found === null) return null;

@@ -1,5 +1,6 @@
 import { type FileHandle, open } from 'node:fs/promises';
 import { decode32 } from '../lib/base58.ts';
+import type { Scratch } from './bytes.ts';
 import { type Dictionary, readDictionary } from './dictionary.ts';
 import {
   BLOCK,
@@ -129,8 +130,8 @@ async function readIndex(file: FileHandle, segment: Segment, size: number): Prom
 }
 
 /** Fewer bytes at the end of the file. */
-export async function readAt(file: FileHandle, at: number, length: number): Promise<Buffer> {
-  const bytes = Buffer.allocUnsafe(length);
+export async function readAt(file: FileHandle, at: number, length: number, scratch?: Scratch): Promise<Buffer> {
+  const bytes = scratch?.take(length) ?? Buffer.allocUnsafe(length);
   let read = 0;
   while (read < length) {
     const { bytesRead } = await file.read(bytes, read, length - read, at + read);

@@ -1,7 +1,7 @@
 /**
  * A strict walk over the bytes of a JSON text that creates no values. `value` accepts exactly what `JSON.parse` accepts in UTF-8, up to a
  * nesting limit; the methods for names and numbers also refuse rare forms, so that the caller falls back to parsing. To locate parts of a
- * text without checking it, use `json-members.ts`. A class, unlike the factories elsewhere, because its methods run for every value of
+ * text without checking it, use `json.ts`. A class, unlike the factories elsewhere, because its methods run for every value of
  * every block.
  */
 

@@ -1,5 +1,4 @@
-import { isPlainObject } from './json.ts';
-import { type JsonMember, objectMembers } from './json-members.ts';
+import { isPlainObject, type JsonMember, objectMembers } from './json.ts';
 
 /**
  * The JSON-RPC envelope: requests and replies as text, and the parts of a reply. Sending, and what a failure says about an upstream, are

@@ -10,7 +10,7 @@ import type { Caller, Tenant } from '../ports/access.ts';
 import type { BlockHeader, ChainBlock, ChainId } from '../ports/block.ts';
 import type { ContributedParser } from '../ports/parsers.ts';
 import { type ProvidedService, type ServiceToken, serviceToken } from '../ports/service.ts';
-import type { Tracer } from '../ports/tracing.ts';
+import type { Tracer } from '../ports/telemetry.ts';
 import type { CallSignal } from '../ports/upstream.ts';
 import type {
   BlockProcessor,
@@ -103,7 +103,7 @@ export interface RpcForward extends CallContext {
   readonly stop: CallSignal;
 }
 
-/** The part of a call that a fallback sees before the gate. Notifications are excluded, so the id is always present. */
+/** The part of a call that decides its answer. Notifications are excluded, so the id is always present. */
 export interface RpcQuestion extends Pick<RpcForward, 'method' | 'body' | 'params'> {
   readonly id: string;
 }
@@ -135,7 +135,7 @@ export interface RpcFallback {
   readonly methods?: readonly ForwardedMethod[];
   /** The price of a method that goes upstream. `params` is parsed lazily because few prices depend on it. */
   price(method: string, params: () => unknown): Price;
-  /** An answer that is already in memory; null sends the call to `forward`. Called before the gate, so it must not change anything. */
+  /** An answer that is already in memory; null sends the call to `forward`. */
   atHand?(question: RpcQuestion): RpcForwardReply | null;
   forward(call: RpcForward): Promise<RpcForwardReply>;
 }

@@ -5,16 +5,15 @@
 import type { Static, TObject } from '@sinclair/typebox';
 import type { Caller } from '../ports/access.ts';
 import type { BlockHeader, ChainBlock } from '../ports/block.ts';
-import type { Hints } from '../ports/bus.ts';
 import type { ChainId, ChainReader } from '../ports/chain.ts';
 import type { Clock, Random } from '../ports/clock.ts';
 import type { Role, Roles } from '../ports/daemon-view.ts';
-import type { Log } from '../ports/log.ts';
-import type { Metrics } from '../ports/metrics.ts';
 import type { Outbound } from '../ports/outbound.ts';
 import type { ContributedParser } from '../ports/parsers.ts';
+import type { Hints } from '../ports/processes.ts';
 import type { ServiceToken } from '../ports/service.ts';
 import type { Migration, Store, StoreTx } from '../ports/store.ts';
+import type { Log, Metrics } from '../ports/telemetry.ts';
 import type { UpstreamConfig, UpstreamPool } from '../ports/upstream.ts';
 import type { JobKind, NewJob } from './jobs.ts';
 import type { AddMethod, AddRoute } from './request.ts';

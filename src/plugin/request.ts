@@ -1,7 +1,7 @@
 import type { Readable } from 'node:stream';
 import type { TObject, TSchema } from '@sinclair/typebox';
 import type { Caller, Tenant } from '../ports/access.ts';
-import type { Log } from '../ports/log.ts';
+import type { Log } from '../ports/telemetry.ts';
 
 /**
  * Routes and JSON-RPC methods: what their handlers get and return, their errors, and at the end their declarations. Part of

@@ -1,6 +1,6 @@
 import type { Tenant } from './access.ts';
 import type { BlockHeader, ChainBlock, ChainId } from './block.ts';
-import type { ChainGap } from './gaps.ts';
+import type { ChainGap } from './following.ts';
 
 export type { ChainId } from './block.ts';
 export type Commitment = 'confirmed' | 'finalized';

@@ -1,7 +1,6 @@
 import type { BudgetUse, Caller } from './access.ts';
-import type { Log } from './log.ts';
-import type { MetricSample } from './metrics.ts';
 import { type ServiceToken, serviceToken } from './service.ts';
+import type { Log, MetricSample } from './telemetry.ts';
 
 /** A running plugin. */
 export interface PluginView {

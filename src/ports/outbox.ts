@@ -61,6 +61,8 @@ export interface Outbox {
     page?: { readonly beforeId?: number; readonly afterId?: number; readonly limit?: number; readonly tx?: StoreTx },
   ): Promise<OutboxRow[]>;
   get(kind: string, key: string): Promise<OutboxRow | null>;
+  /** Those of these keys that have a row, read inside the transaction. */
+  existing(tx: StoreTx, kind: string, keys: readonly string[]): Promise<ReadonlySet<string>>;
   /** Counts up to `atMost` rows, default 1,000,000. With `tx` it counts inside that transaction. */
   count(filter: OutboxFilter, options?: { readonly atMost?: number; readonly tx?: StoreTx }): Promise<number>;
   /**
@@ -134,7 +136,7 @@ export interface Outbox {
       readonly finishedBefore: number;
       readonly limit?: number;
     },
-  ): Promise<readonly { readonly id: number; readonly key: string }[]>;
+  ): Promise<readonly Pick<OutboxRow, 'id' | 'key' | 'payload'>[]>;
 }
 
 export const kernelOutbox: ServiceToken<Outbox> = serviceToken('kernel.outbox');

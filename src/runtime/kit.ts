@@ -1,6 +1,4 @@
 /** Mechanisms that plugins share with the daemon, `parhelion/kit`. */
-export { type BackoffOptions, backoffMs, retryAfterMs } from './backoff.ts';
-export { DeadlinePassed, orAborted, withDeadline } from './deadline.ts';
 export {
   type AcquireOptions,
   createSemaphore,
@@ -8,4 +6,14 @@ export {
   SemaphoreFull,
   type SemaphoreOptions,
 } from './semaphore.ts';
-export { createWakeup, startEvery, type Wakeup } from './waiting.ts';
+export {
+  type BackoffOptions,
+  backoffMs,
+  createWakeup,
+  DeadlinePassed,
+  orAborted,
+  retryAfterMs,
+  startEvery,
+  type Wakeup,
+  withDeadline,
+} from './waiting.ts';

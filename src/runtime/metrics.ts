@@ -1,6 +1,6 @@
 import type { Metric } from 'prom-client';
-import type { Counter, Gauge, Histogram, Metrics } from '../ports/metrics.ts';
-import type { MetricFamily } from '../ports/workers.ts';
+import type { MetricFamily } from '../ports/processes.ts';
+import type { Counter, Gauge, Histogram, Metrics } from '../ports/telemetry.ts';
 
 const PREFIX = 'parhelion';
 

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createManualClock } from '../../test/helpers/manual-clock.ts';
-import { backoffMs, retryAfterMs } from './backoff.ts';
-import { createWakeup } from './waiting.ts';
+import { backoffMs, createWakeup, retryAfterMs } from './waiting.ts';
 
 test('Retry-After: seconds or an HTTP date, bounded; anything else is absent', () => {
   const now = Date.parse('2026-01-01T00:00:00Z');

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { decode32, encode32 } from '../lib/base58.ts';
-import { equalBytes } from '../lib/equal-bytes.ts';
+import { equalBytes } from '../lib/bytes.ts';
 import { lazy } from '../lib/lru.ts';
 
 /** Base58 ids of programs and of keys with a special meaning. */

@@ -1,4 +1,4 @@
-import { type ByteReader, createByteReader, LayoutError } from './byte-reader.ts';
+import { type ByteReader, createByteReader, LayoutError } from '../lib/bytes.ts';
 
 /**
  * `meta.err` of a transaction in the form of the runtime: bincode of the enumeration `TransactionError`, whose variants are numbered in

@@ -1,6 +1,5 @@
 import { encode, encode32, encode64 } from '../lib/base58.ts';
-import { stringify } from '../lib/json.ts';
-import { type JsonMember, objectMembers } from '../lib/json-members.ts';
+import { type JsonMember, objectMembers, stringify } from '../lib/json.ts';
 import type { MessageHeader, TransactionConfig } from '../ports/block.ts';
 import { badTransaction } from './decode/response.ts';
 import { walkWire } from './decode/walk-wire.ts';

@@ -1,8 +1,8 @@
 import { decode32, encode, encode32 } from '../lib/base58.ts';
+import { createByteReader, LayoutError } from '../lib/bytes.ts';
 import { stringify } from '../lib/json.ts';
 import { ProtobufReader, type ProtobufWriter } from '../lib/protobuf.ts';
 import type { NormalInstruction, NormalTransaction } from '../ports/block.ts';
-import { createByteReader, LayoutError } from './byte-reader.ts';
 import { errorBytes, readError } from './error-bytes.ts';
 import type { RpcMeta, RpcTokenBalance } from './rpc-json.ts';
 

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { existsSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type Database from 'better-sqlite3';
-import type { Owner } from '../ports/owner.ts';
+import type { Owner } from '../ports/processes.ts';
 import { openDatabase, prepareFiles } from './sqlite-connection.ts';
 
 const FOLDER = 'owners';

@@ -3,8 +3,8 @@ import { Kysely, type QueryResult } from 'kysely';
 import type pg from 'pg';
 import { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
 import type { SqlValue, Store, StoreTx } from '../ports/store.ts';
-import { backoffMs } from '../runtime/backoff.ts';
 import { EXIT } from '../runtime/errors.ts';
+import { backoffMs } from '../runtime/waiting.ts';
 import { isDescriptorCode, outOfDescriptors } from './descriptors.ts';
 import {
   beat,

@@ -14,7 +14,7 @@ import {
 } from 'kysely';
 import { CodedError } from '../lib/coded-error.ts';
 import type { Dialect, OnConflict, Queries, SqlValue, Store, StoreTx } from '../ports/store.ts';
-import { isPromise } from '../runtime/is-promise.ts';
+import { isPromise } from '../runtime/waiting.ts';
 
 /** One transaction as seen by its engine, which begins and ends it. */
 export interface Transaction {

@@ -2,7 +2,7 @@
 import { poseidon2, poseidon3 } from 'poseidon-lite';
 import type { DecodedBlock } from '../../plugins/compression/indexing/decode-block.ts';
 import type { NewTree } from '../../plugins/compression/trees/tree-book.ts';
-import { createAccountHasher } from '../../src/solana/compression/account-hash.ts';
+import { createAccountHasher } from '../../src/solana/compression/accounts.ts';
 import type { CompressionEvent, CreatedOutput, TransactionEvent } from '../../src/solana/compression/events.ts';
 import { createPoseidon } from '../../src/solana/merkle/poseidon.ts';
 import { bytesOf, numberOf } from './compression-trees.ts';

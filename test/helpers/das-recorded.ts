@@ -1,7 +1,7 @@
 /** Recorded scenarios of the asset API, and the chain as they leave it. */
 import { type AccountSource, mostHeld, placesOf } from '../../plugins/das/source.ts';
-import { equalBytes } from '../../src/lib/equal-bytes.ts';
-import type { OffChainDocuments } from '../../src/ports/token-facts.ts';
+import { equalBytes } from '../../src/lib/bytes.ts';
+import type { OffChainDocuments } from '../../src/ports/tokens.ts';
 import { decodeCoreAsset, decodeCoreCollection } from '../../src/solana/accounts/core.ts';
 import type { RawAccount } from '../../src/solana/accounts/decoded.ts';
 import { decodeMetadata } from '../../src/solana/accounts/metaplex.ts';
@@ -83,11 +83,12 @@ export function recordedSource({ accounts }: DasScenario): AccountSource {
 }
 
 /** The documents of the assets, by the addresses that their accounts have, or the answers say. */
-export function recordedDocuments(scenario: DasScenario): Pick<OffChainDocuments, 'read'> {
+export function recordedDocuments(scenario: DasScenario): Pick<OffChainDocuments, 'read' | 'peek'> {
   const source = recordedSource(scenario);
   const shown = (value: unknown): readonly { id?: string; content?: { json_uri?: string } }[] =>
     Array.isArray(value) ? value : ((value as { items?: [] } | null)?.items ?? [value as object]);
   return {
+    peek: () => undefined,
     async read() {
       const found = new Map<string, unknown>();
       for (const { asset, document } of scenario.offChain ?? []) {

@@ -1,4 +1,4 @@
-import type { TokenNames } from '../../src/ports/token-facts.ts';
+import type { TokenNames } from '../../src/ports/tokens.ts';
 import { readJsonFixture } from './fixtures.ts';
 import type { HostedElement } from './rebuild-enhanced.ts';
 

@@ -5,7 +5,7 @@ import { createJobRunner, type JobRunner } from '../../src/jobs/runner.ts';
 import { jobMigrations } from '../../src/jobs/table.ts';
 import type { Job, JobKind, JobOutcome, NewJob } from '../../src/plugin/plugin.ts';
 import type { Clock, Random } from '../../src/ports/clock.ts';
-import type { Owner } from '../../src/ports/owner.ts';
+import type { Owner } from '../../src/ports/processes.ts';
 import type { Store } from '../../src/ports/store.ts';
 import { createMetricsRegistry } from '../../src/runtime/metrics.ts';
 import { migrate } from '../../src/store/migrate.ts';

@@ -7,7 +7,7 @@ import {
   parseTransaction,
 } from '../../src/solana/idl/parse-transaction.ts';
 import { readIdl } from '../../src/solana/idl/read-idl.ts';
-import { createWords } from '../../src/solana/parsers/words.ts';
+import { createWords } from '../../src/solana/parsers/parser.ts';
 import { readFixture, readJsonFixture } from './fixtures.ts';
 
 export interface CaseInstruction {

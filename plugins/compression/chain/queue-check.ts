@@ -1,5 +1,5 @@
 import { encode32 } from '../../../src/lib/base58.ts';
-import { equalBytes } from '../../../src/lib/equal-bytes.ts';
+import { equalBytes } from '../../../src/lib/bytes.ts';
 import type { ChainReader, Log, Store } from '../../../src/plugin/plugin.ts';
 import { TREE_TYPE } from '../../../src/solana/compression/events.ts';
 import {

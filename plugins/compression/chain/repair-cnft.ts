@@ -1,4 +1,5 @@
 import { encode32 } from '../../../src/lib/base58.ts';
+import { LayoutError } from '../../../src/lib/bytes.ts';
 import {
   type ChainReader,
   type Clock,
@@ -7,9 +8,8 @@ import {
   type Store,
   type StoreTx,
 } from '../../../src/plugin/plugin.ts';
-import type { GapBook } from '../../../src/ports/gaps.ts';
-import { backoffMs } from '../../../src/runtime/backoff.ts';
-import { LayoutError } from '../../../src/solana/byte-reader.ts';
+import type { GapBook } from '../../../src/ports/following.ts';
+import { backoffMs } from '../../../src/runtime/waiting.ts';
 import {
   CONCURRENT_HEADER_BYTES,
   CONCURRENT_PROGRAMS,

@@ -1,7 +1,7 @@
 import { encode32 } from '../../../src/lib/base58.ts';
-import { equalBytes } from '../../../src/lib/equal-bytes.ts';
+import { equalBytes } from '../../../src/lib/bytes.ts';
 import type { Clock, Log, Store, StoreTx } from '../../../src/plugin/plugin.ts';
-import type { GapBook } from '../../../src/ports/gaps.ts';
+import type { GapBook } from '../../../src/ports/following.ts';
 import { TREE_TYPE } from '../../../src/solana/compression/events.ts';
 import { canBeReverted } from '../indexing/block-books.ts';
 import { markSpendsUnverified, noteVerifiedTrees } from '../indexing/corrections.ts';

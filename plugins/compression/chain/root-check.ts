@@ -1,5 +1,5 @@
 import { encode32 } from '../../../src/lib/base58.ts';
-import { equalBytes } from '../../../src/lib/equal-bytes.ts';
+import { equalBytes } from '../../../src/lib/bytes.ts';
 import { codeOf, type Log, messageOf, type Store } from '../../../src/plugin/plugin.ts';
 import { readAtOneSlot, type TreeRow } from '../store/tables.ts';
 import { type Hashing, HISTORY } from '../trees/hashing.ts';

@@ -1,5 +1,5 @@
 import { encode32 } from '../../../src/lib/base58.ts';
-import { isLagBeyond } from '../../../src/lib/chain-lag.ts';
+import { isLagBeyond } from '../../../src/lib/slot-length.ts';
 import {
   type ChainReader,
   type Clock,

@@ -1,7 +1,7 @@
 import { decode32 } from '../../../src/lib/base58.ts';
-import { equalBytes } from '../../../src/lib/equal-bytes.ts';
+import { equalBytes } from '../../../src/lib/bytes.ts';
+import { isTokenAccount, readTokenAccount } from '../../../src/solana/compression/accounts.ts';
 import type { CompressedAccount } from '../../../src/solana/compression/events.ts';
-import { isTokenAccount, readTokenAccount } from '../../../src/solana/compression/token-account.ts';
 import { keyText } from '../store/row-book.ts';
 import { type AccountRow, SPENT, SUBJECT, type TokenAccountRow, u64Bytes, u64Of } from '../store/tables.ts';
 import type { BlockBooks } from './block-books.ts';

@@ -1,5 +1,5 @@
 import { sql } from 'kysely';
-import { equalBytes } from '../../../src/lib/equal-bytes.ts';
+import { equalBytes } from '../../../src/lib/bytes.ts';
 import { TREE_TYPE } from '../../../src/solana/compression/events.ts';
 import type { LeafChange } from '../../../src/solana/merkle/update-trees.ts';
 import { keyText } from '../store/row-book.ts';

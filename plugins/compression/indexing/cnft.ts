@@ -1,8 +1,8 @@
 import { encode32, encode64 } from '../../../src/lib/base58.ts';
-import { equalBytes } from '../../../src/lib/equal-bytes.ts';
+import { equalBytes } from '../../../src/lib/bytes.ts';
 import { type ChainBlock, type Log, messageOf, type StoreTx } from '../../../src/plugin/plugin.ts';
 import type { KeyTable, NormalTransaction } from '../../../src/ports/block.ts';
-import type { Counter } from '../../../src/ports/metrics.ts';
+import type { Counter } from '../../../src/ports/telemetry.ts';
 import {
   type ChangeEvent,
   type ConcurrentDecoded,

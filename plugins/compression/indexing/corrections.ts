@@ -1,5 +1,5 @@
 import { encode32 } from '../../../src/lib/base58.ts';
-import { equalBytes } from '../../../src/lib/equal-bytes.ts';
+import { equalBytes } from '../../../src/lib/bytes.ts';
 import type { Log, Store, StoreTx } from '../../../src/plugin/plugin.ts';
 import type { CreatedOutput } from '../../../src/solana/compression/events.ts';
 import { KEYS_PER_STATEMENT, keyText } from '../store/row-book.ts';

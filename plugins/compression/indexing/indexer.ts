@@ -1,8 +1,8 @@
 import { encode32, encode64 } from '../../../src/lib/base58.ts';
-import { equalBytes } from '../../../src/lib/equal-bytes.ts';
+import { equalBytes } from '../../../src/lib/bytes.ts';
 import { type BlockHeader, CodedError, type Log, type StoreTx } from '../../../src/plugin/plugin.ts';
-import type { Counter } from '../../../src/ports/metrics.ts';
-import type { AccountHasher } from '../../../src/solana/compression/account-hash.ts';
+import type { Counter } from '../../../src/ports/telemetry.ts';
+import type { AccountHasher } from '../../../src/solana/compression/accounts.ts';
 import { TREE_TYPE } from '../../../src/solana/compression/events.ts';
 import { keyText } from '../store/row-book.ts';
 import type { Db } from '../store/tables.ts';

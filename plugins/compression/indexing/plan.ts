@@ -1,6 +1,6 @@
 import { encode32 } from '../../../src/lib/base58.ts';
-import { LayoutError } from '../../../src/solana/byte-reader.ts';
-import type { AccountHasher } from '../../../src/solana/compression/account-hash.ts';
+import { LayoutError } from '../../../src/lib/bytes.ts';
+import type { AccountHasher } from '../../../src/solana/compression/accounts.ts';
 import {
   type CompressionEvent,
   type CreatedOutput,

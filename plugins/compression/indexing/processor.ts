@@ -7,8 +7,8 @@ import {
   type Store,
   type StoreTx,
 } from '../../../src/plugin/plugin.ts';
-import type { Metrics } from '../../../src/ports/metrics.ts';
-import { type AccountHasher, createAccountHasher } from '../../../src/solana/compression/account-hash.ts';
+import type { Metrics } from '../../../src/ports/telemetry.ts';
+import { type AccountHasher, createAccountHasher } from '../../../src/solana/compression/accounts.ts';
 import { KEYS_PER_STATEMENT, keyText } from '../store/row-book.ts';
 import type { Db } from '../store/tables.ts';
 import { createHashing, type Hashing, isStateTree } from '../trees/hashing.ts';

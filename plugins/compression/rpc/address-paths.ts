@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import { encode32 } from '../../../src/lib/base58.ts';
-import { equalBytes } from '../../../src/lib/equal-bytes.ts';
+import { equalBytes } from '../../../src/lib/bytes.ts';
 import { TREE_TYPE } from '../../../src/solana/compression/events.ts';
 import { pathPages } from '../../../src/solana/merkle/path.ts';
 import { pieces } from '../store/row-book.ts';

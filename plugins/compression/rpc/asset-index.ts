@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { sql } from 'kysely';
 import { encode32 } from '../../../src/lib/base58.ts';
-import { equalBytes } from '../../../src/lib/equal-bytes.ts';
+import { equalBytes } from '../../../src/lib/bytes.ts';
 import { RpcError, type Store } from '../../../src/plugin/plugin.ts';
 import type {
   AssetsBy,

@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import { encode32 } from '../../../src/lib/base58.ts';
-import { equalBytes } from '../../../src/lib/equal-bytes.ts';
+import { equalBytes } from '../../../src/lib/bytes.ts';
 import { lazy } from '../../../src/lib/lru.ts';
 import { type Log, messageOf, type Store } from '../../../src/plugin/plugin.ts';
 import { keysQuery, packedRows } from '../../../src/ports/raw-query.ts';

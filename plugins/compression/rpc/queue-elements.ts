@@ -1,7 +1,7 @@
 import { type TSchema, Type } from '@sinclair/typebox';
 import { sql } from 'kysely';
 import { encode32 } from '../../../src/lib/base58.ts';
-import { equalBytes } from '../../../src/lib/equal-bytes.ts';
+import { equalBytes } from '../../../src/lib/bytes.ts';
 import { JsonText, type RpcMethod } from '../../../src/plugin/plugin.ts';
 import { TREE_TYPE } from '../../../src/solana/compression/events.ts';
 import { type Db, readAtOneSlot, type TreeRow } from '../store/tables.ts';

@@ -1,6 +1,6 @@
 import { type TSchema, Type } from '@sinclair/typebox';
 import { encode32 } from '../../../src/lib/base58.ts';
-import { equalBytes } from '../../../src/lib/equal-bytes.ts';
+import { equalBytes } from '../../../src/lib/bytes.ts';
 import type { PackedRows } from '../../../src/ports/raw-query.ts';
 import { EXAMPLES } from '../../../src/solana/schemas.ts';
 import { type AccountRow, type Db, type Seen, type TokenAccountRow, u64Of } from '../store/tables.ts';

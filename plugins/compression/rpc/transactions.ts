@@ -3,6 +3,7 @@ import { decode, decode32, encode, encode32, encode64 } from '../../../src/lib/b
 import { stringify } from '../../../src/lib/json.ts';
 import { type CallContext, type ChainReader, CodedError, JsonText, messageOf } from '../../../src/plugin/plugin.ts';
 import type { ChainBlock } from '../../../src/ports/block.ts';
+import { isTokenAccount, readTokenAccount } from '../../../src/solana/compression/accounts.ts';
 import { decodeCompression } from '../../../src/solana/compression/decode-compression.ts';
 import {
   type CompressionEvent,
@@ -11,7 +12,6 @@ import {
   type TransactionEvent,
 } from '../../../src/solana/compression/events.ts';
 import { createProgramFinder } from '../../../src/solana/compression/programs.ts';
-import { isTokenAccount, readTokenAccount } from '../../../src/solana/compression/token-account.ts';
 import { decodeTransaction } from '../../../src/solana/decode/decode-block.ts';
 import { type Db, readAtOneSlot, SUBJECT, type TreeRow, u64Bytes } from '../store/tables.ts';
 import { findAccounts } from './accounts.ts';

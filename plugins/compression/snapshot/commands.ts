@@ -15,7 +15,7 @@ import {
   type CommandIo,
   type Random,
 } from '../../../src/plugin/plugin.ts';
-import type { GapBook } from '../../../src/ports/gaps.ts';
+import type { GapBook } from '../../../src/ports/following.ts';
 import { addressesOf } from '../chain/repair.ts';
 import type { CompressionConfig } from '../config.ts';
 import type { Db } from '../store/tables.ts';

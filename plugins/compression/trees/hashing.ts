@@ -1,5 +1,5 @@
 import { setImmediate as yieldToOthers } from 'node:timers/promises';
-import type { Counter } from '../../../src/ports/metrics.ts';
+import type { Counter } from '../../../src/ports/telemetry.ts';
 import { TREE_TYPE } from '../../../src/solana/compression/events.ts';
 import { HASH_BYTES, zeroHashes } from '../../../src/solana/merkle/path.ts';
 import { createPoseidon, type Poseidon } from '../../../src/solana/merkle/poseidon.ts';

@@ -1,5 +1,5 @@
 import { crc32 } from 'node:zlib';
-import { equalBytes } from '../../../src/lib/equal-bytes.ts';
+import { equalBytes } from '../../../src/lib/bytes.ts';
 import type { StoreTx } from '../../../src/plugin/plugin.ts';
 import { eachSibling, GROUP_WIDTH, HASH_BYTES, nodeOffset, pathPages } from '../../../src/solana/merkle/path.ts';
 import type { Poseidon } from '../../../src/solana/merkle/poseidon.ts';

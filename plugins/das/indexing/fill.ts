@@ -11,7 +11,7 @@ import {
   type StoreTx,
 } from '../../../src/plugin/plugin.ts';
 import type { Outbox } from '../../../src/ports/outbox.ts';
-import { backoffMs } from '../../../src/runtime/backoff.ts';
+import { backoffMs } from '../../../src/runtime/waiting.ts';
 import { CORE_KEY } from '../../../src/solana/accounts/core.ts';
 import { decodeTokenAccount } from '../../../src/solana/accounts/token.ts';
 import {

@@ -29,6 +29,8 @@ export interface KeptView {
 export interface KeptAssets {
   /** Null: no block was indexed yet. Errors: those of a read. */
   view(): Promise<KeptView | null>;
+  /** The last view, where the store knows that nothing was written since; otherwise null. */
+  viewNow(): KeptView | null;
 }
 
 interface Entry extends KeptAsset {
@@ -61,14 +63,15 @@ export function createKeptAssets(store: Pick<Store, 'read' | 'version'>, maxByte
   let state: State = { slot: null, from: 0, revision: 0 };
   /** Texts of before this revision are not valid. */
   let floor = 0;
+  let view: KeptView | null = null;
+  /** The version of the store that it is of. */
   let seen: number | null = null;
   let [started, taken] = [0, 0];
 
-  async function sync(): Promise<void> {
+  async function sync(): Promise<KeptView | null> {
     started += 1;
     const turn = started;
     const version = store.version();
-    if (version !== null && version === seen) return;
     // One statement is one state.
     const { rows } = await sql<{ slot: number | null; from: number; revision: number; at: number; ids: Uint8Array }>`
       select s.slot, s.current_from as "from", s.revision, c.revision as at, c.ids
@@ -80,7 +83,7 @@ export function createKeptAssets(store: Pick<Store, 'read' | 'version'>, maxByte
           changedAt.set(id, Math.max(at, changedAt.get(id) ?? 0));
         }
     // Another one that was started later has the newer state.
-    if (turn < taken) return;
+    if (turn < taken) return view;
     taken = turn;
     const { slot, from, revision } = rows[0]!;
     const isLost = revision - state.revision > KEPT_CHANGES || changedAt.size > MOST_REMEMBERED;
@@ -90,24 +93,24 @@ export function createKeptAssets(store: Pick<Store, 'read' | 'version'>, maxByte
     }
     state = { slot, from, revision };
     seen = version;
+    view =
+      slot === null
+        ? null
+        : { slot, find, keep: (id, how, asset, group) => keep(id, how, { ...asset, revision, group }) };
+    return view;
   }
 
   const isValid = (id: string, revision: number) => revision >= floor && (changedAt.get(id) ?? 0) <= revision;
 
-  return {
-    async view() {
-      await sync();
-      const { slot, revision } = state;
-      if (slot === null) return null;
-      return {
-        slot,
-        find(id, how) {
-          const entry = entries.get(`${id}${how}`);
-          if (entry === undefined || !isValid(id, entry.revision)) return undefined;
-          return entry.group === null || isValid(entry.group, entry.revision) ? entry : undefined;
-        },
-        keep: (id, how, asset, group) => void entries.set(`${id}${how}`, { ...asset, revision, group }),
-      };
-    },
-  };
+  function find(id: string, how: string): KeptAsset | undefined {
+    const entry = entries.get(`${id}${how}`);
+    if (entry === undefined || !isValid(id, entry.revision)) return undefined;
+    return entry.group === null || isValid(entry.group, entry.revision) ? entry : undefined;
+  }
+
+  const keep = (id: string, how: string, entry: Entry): void => void entries.set(`${id}${how}`, entry);
+
+  const viewNow = () => (seen !== null && store.version() === seen ? view : null);
+
+  return { viewNow, view: async () => viewNow() ?? (await sync()) };
 }

@@ -6,7 +6,7 @@ import { type RpcErrorObject, rpcReplyOf } from '../../../src/lib/json-rpc.ts';
 import { defineRoute, type Random, type Route } from '../../../src/plugin/plugin.ts';
 import { json, RequestError } from '../../../src/plugin/request.ts';
 import type { InjectedCall } from '../../../src/ports/daemon-view.ts';
-import type { OffChainDocuments } from '../../../src/ports/token-facts.ts';
+import type { OffChainDocuments } from '../../../src/ports/tokens.ts';
 import { createKeccakPairs } from '../../../src/solana/concurrent/tree.ts';
 import { address, signature } from '../../../src/solana/schemas.ts';
 import { demandProject, nameOf, sameText } from '../sessions.ts';

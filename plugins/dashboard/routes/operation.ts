@@ -1,10 +1,10 @@
 import { Readable } from 'node:stream';
 import { Type } from '@sinclair/typebox';
-import { isLagBeyond, lagSeconds } from '../../../src/lib/chain-lag.ts';
+import { isLagBeyond, lagSeconds } from '../../../src/lib/slot-length.ts';
 import type { HostContext } from '../../../src/plugin/host.ts';
 import { type ChainId, type Clock, defineRoute, type Route } from '../../../src/plugin/plugin.ts';
 import { JsonText, json, RequestError } from '../../../src/plugin/request.ts';
-import type { GapBook } from '../../../src/ports/gaps.ts';
+import type { GapBook } from '../../../src/ports/following.ts';
 import { readSeries, SERIES_RANGES } from '../series.ts';
 import { demandOperator } from '../sessions.ts';
 import type { Position } from '../store.ts';

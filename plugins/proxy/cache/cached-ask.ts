@@ -1,8 +1,7 @@
-import { slotsIn } from '../../../src/lib/chain-lag.ts';
-import { isPlainObject } from '../../../src/lib/json.ts';
-import { withoutBlanks } from '../../../src/lib/json-members.ts';
+import { isPlainObject, withoutBlanks } from '../../../src/lib/json.ts';
 import { withId } from '../../../src/lib/json-rpc.ts';
 import { createLru } from '../../../src/lib/lru.ts';
+import { slotsIn } from '../../../src/lib/slot-length.ts';
 import type { RpcForward, RpcQuestion } from '../../../src/plugin/host.ts';
 import type { ChainReader, Clock, UpstreamPool } from '../../../src/plugin/plugin.ts';
 import type { Answer } from '../ask.ts';

@@ -1,4 +1,4 @@
-import type { JsonMember } from '../../../src/lib/json-members.ts';
+import type { JsonMember } from '../../../src/lib/json.ts';
 import {
   type Clock,
   type Log,
@@ -8,7 +8,7 @@ import {
   type UpstreamPool,
 } from '../../../src/plugin/plugin.ts';
 import type { Upstream } from '../../../src/ports/upstream.ts';
-import { backoffMs } from '../../../src/runtime/backoff.ts';
+import { backoffMs } from '../../../src/runtime/waiting.ts';
 import type { ProxyConfig } from '../config.ts';
 import { createLink, isReceivedNotice, type Link, type LinkSubscription, type SubscriptionCall } from './link.ts';
 

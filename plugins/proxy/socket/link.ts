@@ -1,6 +1,5 @@
 import type { WebSocket } from 'ws';
-import { isPlainObject } from '../../../src/lib/json.ts';
-import { type JsonMember, objectMembers } from '../../../src/lib/json-members.ts';
+import { isPlainObject, type JsonMember, objectMembers } from '../../../src/lib/json.ts';
 import { rpcRequestOf } from '../../../src/lib/json-rpc.ts';
 import type { Clock } from '../../../src/plugin/plugin.ts';
 import type { ProxyConfig } from '../config.ts';

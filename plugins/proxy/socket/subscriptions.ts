@@ -1,5 +1,5 @@
 import type { WebSocket } from 'ws';
-import { type JsonMember, withoutBlanks } from '../../../src/lib/json-members.ts';
+import { type JsonMember, withoutBlanks } from '../../../src/lib/json.ts';
 import type {
   FollowedSubscriptions,
   SocketCall,

@@ -1,8 +1,7 @@
 /** What a subscription over a websocket is sent of each block: whole notifications, each made once for all that want the same. */
 
 import { decode32 } from '../../../src/lib/base58.ts';
-import { parseExact, stringify } from '../../../src/lib/json.ts';
-import { objectMembers } from '../../../src/lib/json-members.ts';
+import { objectMembers, parseExact, stringify } from '../../../src/lib/json.ts';
 import { zstdFrame } from '../../../src/lib/zstd.ts';
 import { type Clock, type Log, messageOf } from '../../../src/plugin/plugin.ts';
 import type { ChainBlock, KeyTable, NormalTransaction } from '../../../src/ports/block.ts';

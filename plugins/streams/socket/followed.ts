@@ -2,8 +2,8 @@
 import type { FollowedSubscriber, FollowedSubscriptions, SocketCall, SocketRules } from '../../../src/plugin/host.ts';
 import { type ChainReader, type Clock, type Log, messageOf, RpcError } from '../../../src/plugin/plugin.ts';
 import { BUDGETS, type BudgetName, type Budgets, type Tenant } from '../../../src/ports/access.ts';
-import type { OpenThreadLine } from '../../../src/ports/bus.ts';
 import type { ParsedTransactions } from '../../../src/ports/parsed-transactions.ts';
+import type { OpenThreadLine } from '../../../src/ports/processes.ts';
 import { placeOfNumber } from './feed.ts';
 import { type Ask, ENDED, LINE, type Payer, type Tell, TRY_AGAIN } from './line.ts';
 import { PARSED, readSocketRequest, type SocketRequest, servesFollowed } from './request.ts';

@@ -5,7 +5,7 @@
  */
 import { GateRefusal, type Log, type Metrics, messageOf } from '../../../src/plugin/plugin.ts';
 import type { AccessCharges, Budgets, Lease, Tenant, Tenants } from '../../../src/ports/access.ts';
-import type { OpenThreadLine } from '../../../src/ports/bus.ts';
+import type { OpenThreadLine } from '../../../src/ports/processes.ts';
 import type { FilterOptions } from '../filters.ts';
 import { GrpcError } from '../grpc-server.ts';
 import type { Batch, Hub, Leave, Reader } from '../hub.ts';

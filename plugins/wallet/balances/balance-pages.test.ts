@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { encode32 } from '../../../src/lib/base58.ts';
-import type { MintFacts } from '../../../src/ports/token-facts.ts';
+import type { MintFacts } from '../../../src/ports/tokens.ts';
 import { WRAPPED_SOL_MINT } from '../../../src/solana/addresses.ts';
 import { buildTable, type TableInput } from './holdings.ts';
 import { cutPage, solRow, tokenRow, totalValue } from './route.ts';

@@ -13,8 +13,7 @@ import {
 } from '../../../src/plugin/plugin.ts';
 import { type CompressedAssets, compressedAssets } from '../../../src/ports/compressed-assets.ts';
 import type { OutboundClient } from '../../../src/ports/outbound.ts';
-import { tokenPrices } from '../../../src/ports/prices.ts';
-import { type MintFacts, type TokenFacts, tokenFacts } from '../../../src/ports/token-facts.ts';
+import { type MintFacts, type TokenFacts, tokenFacts, tokenPrices } from '../../../src/ports/tokens.ts';
 import { plainAmount } from '../../../src/solana/accounts/amounts.ts';
 import { CORE_KEY, decodeCoreAsset, decodeCoreCollection } from '../../../src/solana/accounts/core.ts';
 import { CORE_PROGRAM, WRAPPED_SOL_MINT } from '../../../src/solana/addresses.ts';

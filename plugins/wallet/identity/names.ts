@@ -9,7 +9,7 @@ import {
   type PluginContext,
 } from '../../../src/plugin/plugin.ts';
 import { RequestError } from '../../../src/plugin/request.ts';
-import { type TokenFacts, tokenFacts } from '../../../src/ports/token-facts.ts';
+import { type TokenFacts, tokenFacts } from '../../../src/ports/tokens.ts';
 import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../../src/solana/addresses.ts';
 import {
   askName,

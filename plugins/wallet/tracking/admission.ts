@@ -1,4 +1,4 @@
-import { msOfSlots } from '../../../src/lib/chain-lag.ts';
+import { msOfSlots } from '../../../src/lib/slot-length.ts';
 import { type ChainReader, type Clock, codeOf, type Store, type StoreTx } from '../../../src/plugin/plugin.ts';
 import { RequestError } from '../../../src/plugin/request.ts';
 import type { AccessPlans, BudgetName, Budgets, Caller, StoredBudgets } from '../../../src/ports/access.ts';

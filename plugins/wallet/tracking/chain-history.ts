@@ -1,10 +1,9 @@
 import { LRUCache } from 'lru-cache';
 import { decode, decode32 } from '../../../src/lib/base58.ts';
 import { type ChainReader, CodedError } from '../../../src/plugin/plugin.ts';
-import type { PastReader } from '../../../src/ports/archive.ts';
 import type { ChainBlock } from '../../../src/ports/block.ts';
 import type { Commitment } from '../../../src/ports/chain.ts';
-import type { AddressRow } from '../../../src/ports/ledger.ts';
+import type { AddressRow, PastReader } from '../../../src/ports/ledger.ts';
 import { createSemaphore } from '../../../src/runtime/semaphore.ts';
 import { decodeEntries, decodeTransaction } from '../../../src/solana/decode/decode-block.ts';
 import type { OwnedAccount } from '../store/wallets.ts';

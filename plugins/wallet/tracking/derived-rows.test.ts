@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { decode32, encode32, encode64 } from '../../../src/lib/base58.ts';
-import type { MintFacts } from '../../../src/ports/token-facts.ts';
+import type { MintFacts } from '../../../src/ports/tokens.ts';
 import { decodeTransaction } from '../../../src/solana/decode/decode-block.ts';
 import { paymentResult } from '../../../test/helpers/wallet-node.ts';
 import { historyElement, historyRow } from '../history.ts';

@@ -3,7 +3,7 @@ import { encode32 } from '../../../src/lib/base58.ts';
 import { CodedError, type Store } from '../../../src/plugin/plugin.ts';
 import type { ChainBlock, NormalTransaction } from '../../../src/ports/block.ts';
 import type { Commitment } from '../../../src/ports/chain.ts';
-import { tokenChanges } from '../../../src/solana/movements/balance-changes.ts';
+import { tokenChanges } from '../../../src/solana/movements/movement.ts';
 import {
   ACCOUNT,
   CHANGED,

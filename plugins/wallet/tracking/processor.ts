@@ -1,8 +1,7 @@
 import { sql } from 'kysely';
 import type { BlockProcessor, ChainBlock, Random, StoreTx } from '../../../src/plugin/plugin.ts';
-import { type AddressIndex, createAddressIndex } from '../../../src/solana/address-set.ts';
-import { matchBlock } from '../../../src/solana/match-block.ts';
-import { tokenChanges } from '../../../src/solana/movements/balance-changes.ts';
+import { type AddressIndex, createAddressIndex, matchBlock } from '../../../src/solana/address-set.ts';
+import { tokenChanges } from '../../../src/solana/movements/movement.ts';
 import { rawTransaction } from '../../../src/solana/raw-transaction.ts';
 import { mergeTail, packTail, type TailRow, withoutRepeats } from '../store/rows.ts';
 import { ACCOUNT, CHANGED, type Db, NAMED, positionOf, readKeyNumbers, TOUCHED } from '../store/tables.ts';

@@ -3,7 +3,7 @@ import { decode32 } from '../../../src/lib/base58.ts';
 import { type Clock, type JobKind, type Log, messageOf, type NewJob, type Roles } from '../../../src/plugin/plugin.ts';
 import type { Outbox } from '../../../src/ports/outbox.ts';
 import type { Store, StoreTx } from '../../../src/ports/store.ts';
-import { backoffMs } from '../../../src/runtime/backoff.ts';
+import { backoffMs } from '../../../src/runtime/waiting.ts';
 import { decodeTransaction } from '../../../src/solana/decode/decode-block.ts';
 import type { WalletConfig } from '../config.ts';
 import { mergeTail } from '../store/rows.ts';

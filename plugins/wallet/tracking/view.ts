@@ -1,4 +1,4 @@
-import { msOfSlots } from '../../../src/lib/chain-lag.ts';
+import { msOfSlots } from '../../../src/lib/slot-length.ts';
 import { CodedError } from '../../../src/plugin/plugin.ts';
 import { RequestError } from '../../../src/plugin/request.ts';
 import type { AddressHistory, ViewRow } from '../../../src/ports/address-history.ts';

@@ -3,7 +3,7 @@ import { codeOf, type Job, type JobOutcome, messageOf } from '../../../src/plugi
 import type { AccessCharges, Charge } from '../../../src/ports/access.ts';
 import type { Clock, Random } from '../../../src/ports/clock.ts';
 import type { Store } from '../../../src/ports/store.ts';
-import { retryAfterMs } from '../../../src/runtime/backoff.ts';
+import { retryAfterMs } from '../../../src/runtime/waiting.ts';
 import { createBodyRoom, mergeBodies, wrapElement } from '../bodies.ts';
 import type { WebhooksConfig } from '../config.ts';
 import { batchLimit, type DeliveryPayload, kindOf, REASONS, type RetryPreset, type Webhook } from '../model.ts';
@@ -259,7 +259,7 @@ function gatherBatch({ store, queue, clock }: BatchParts, job: Job, hook: Webhoo
     const taken = await queue.takeMembers(tx, job, batchLimit(hook) - 1);
     const payloads = taken.map(({ payload }) => payload as DeliveryPayload);
     const source = { read: tx.db, dialect: tx.dialect };
-    const elements = await readElements(source, [...new Set(payloads.map(({ signature }) => signature))]);
+    const elements = await readElements(source, payloads);
     // A leader whose process died before sending still has its batch.
     const leading = await readBatches(
       tx.db,
@@ -308,7 +308,10 @@ async function repeatBatch(
   own: Buffer,
 ): Promise<Batch | null> {
   const form = (job.payload as DeliveryPayload).form;
-  const elements = await readElements(store, [...new Set(members.map(({ payload }) => payload.signature))]);
+  const elements = await readElements(
+    store,
+    members.map(({ payload }) => payload),
+  );
   const bodies = [own];
   for (const { payload } of members) {
     const element = elements.get(elementKey(payload));
@@ -398,7 +401,7 @@ async function loadBodies(
     if (known !== undefined) found.set(key, known);
     else wanted.set(key, payload);
   }
-  const elements = await readElements(store, [...new Set([...wanted.values()].map(({ signature }) => signature))]);
+  const elements = await readElements(store, [...wanted.values()]);
   for (const [key, { form }] of wanted) {
     const json = elements.get(key);
     if (json === undefined) continue;

@@ -1,6 +1,6 @@
 import type { Clock } from '../../../src/ports/clock.ts';
-import type { Log } from '../../../src/ports/log.ts';
 import type { StoreTx } from '../../../src/ports/store.ts';
+import type { Log } from '../../../src/ports/telemetry.ts';
 import type { WebhooksConfig } from '../config.ts';
 import type { DisabledReason, Webhook } from '../model.ts';
 import type { Alerts } from '../operational.ts';

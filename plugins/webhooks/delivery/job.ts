@@ -1,6 +1,6 @@
 import type { Job, JobKind, JobOutcome } from '../../../src/plugin/plugin.ts';
-import type { Counter, Metrics } from '../../../src/ports/metrics.ts';
 import type { Store } from '../../../src/ports/store.ts';
+import type { Counter, Metrics } from '../../../src/ports/telemetry.ts';
 import type { DisabledReason, Webhook } from '../model.ts';
 import type { Alerts } from '../operational.ts';
 import { hooksById } from '../store/hooks.ts';

@@ -43,6 +43,8 @@ export interface FinishedRange {
 
 /** The deliveries of webhooks in the outbox: all reads and changes of them pass here. */
 export interface DeliveryQueue {
+  /** Those of these keys that have a delivery. */
+  existing(tx: StoreTx, chain: ChainId, keys: readonly string[]): Promise<ReadonlySet<string>>;
   /** Adds missing deliveries; returns how many. */
   enqueue(tx: StoreTx, jobs: readonly NewJob[]): Promise<number>;
   /** Drops the unattempted deliveries of a reverted block and frees their keys. */
@@ -113,7 +115,7 @@ export interface DeliveryQueue {
       readonly finishedBefore: number;
       readonly limit: number;
     },
-  ): Promise<readonly { readonly id: number; readonly key: string }[]>;
+  ): Promise<readonly { readonly id: number; readonly payload: DeliveryPayload }[]>;
 }
 
 const STATES: Readonly<Record<DeliveryStatus, readonly JobState[]>> = {
@@ -171,6 +173,7 @@ export function createOutboxQueue({ outbox, enqueue, chains }: OutboxQueueParts)
   };
 
   return {
+    existing: (tx, chain, keys) => outbox.existing(tx, deliveryKind(chain), keys),
     enqueue: (tx: StoreTx, jobs: readonly NewJob[]) => enqueue(tx, jobs),
     forget: async (tx, chain, slot) => {
       await outbox.discardUntried(tx, { kind: deliveryKind(chain), fromSlot: slot, toSlot: slot });
@@ -294,7 +297,10 @@ export function createOutboxQueue({ outbox, enqueue, chains }: OutboxQueueParts)
         held: await outbox.count({ ...which, states: HELD }, { atMost }),
       };
     },
-    prune: (tx, chain, options) => outbox.prune(tx, { kind: deliveryKind(chain), ...options }),
+    async prune(tx, chain, options) {
+      const rows = await outbox.prune(tx, { kind: deliveryKind(chain), ...options });
+      return rows.map(({ id, payload }) => ({ id, payload: payload as DeliveryPayload }));
+    },
   };
 }
 

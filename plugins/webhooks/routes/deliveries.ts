@@ -117,7 +117,7 @@ function listRoute({ context, queue }: DeliveryRouteParts): Route {
       );
       const types = await readTypes(
         context.store,
-        shown.map(({ payload }) => payload.signature),
+        shown.map(({ payload }) => payload),
       );
       const hasMore = page.length > limit;
       return json({
@@ -147,7 +147,7 @@ function getRoute({ context, queue, userAgent }: DeliveryRouteParts): Route {
       const delivery = await deliveryOf(queue, hook, request.params.deliveryId);
       const db = context.store.read as Db;
       const attempts = await readAttempts(db, [delivery.id]);
-      const blobs = await readElements(context.store, [delivery.payload.signature]);
+      const blobs = await readElements(context.store, [delivery.payload]);
       const element = blobs.get(elementKey(delivery.payload));
       const common = await requestOf(db, queue, hook, delivery);
       const shown = (attempts.get(delivery.id) ?? []).map((attempt) => ({
@@ -155,7 +155,7 @@ function getRoute({ context, queue, userAgent }: DeliveryRouteParts): Route {
         ...(attempt.responseHeaders === null ? {} : { responseHeaders: attempt.responseHeaders }),
         requestHeaders: describeHeaders(hook, { ...common, attempt: attempt.n }, attempt.startedAt, userAgent),
       }));
-      const type = typeOf(delivery, await readTypes(context.store, [delivery.payload.signature]));
+      const type = typeOf(delivery, await readTypes(context.store, [delivery.payload]));
       const head = stringify({ ...deliveryView(delivery, shown), type });
       // The element is JSON text and is inserted as it was sent.
       return json(
@@ -167,9 +167,8 @@ function getRoute({ context, queue, userAgent }: DeliveryRouteParts): Route {
   });
 }
 
-/** Another webhook may have got the same transaction in another form. */
 const typeOf = ({ payload }: Delivery, types: ReadonlyMap<string, string>): string | null =>
-  payload.form === 'enhanced' ? (types.get(payload.signature) ?? null) : null;
+  types.get(elementKey(payload)) ?? null;
 
 /** What the requests of a delivery have in common: those of a batch carry the id of all its events, and the time of its leader. */
 async function requestOf(db: Db, queue: DeliveryQueue, hook: Webhook, delivery: Delivery) {

@@ -1,7 +1,7 @@
 import { Type } from '@sinclair/typebox';
 import { defineRoute, type Route } from '../../../src/plugin/plugin.ts';
 import { json, RequestError } from '../../../src/plugin/request.ts';
-import type { ChainGap, GapBook } from '../../../src/ports/gaps.ts';
+import type { ChainGap, GapBook } from '../../../src/ports/following.ts';
 import { count, flag, slot, text } from '../../../src/solana/schemas.ts';
 import type { FinishedRange } from '../delivery/queue.ts';
 import { type Recovered, type RecoverParts, recoverDeliveries } from '../delivery/resend.ts';

@@ -1,4 +1,4 @@
-import { sql } from 'kysely';
+import { type RawBuilder, sql } from 'kysely';
 import { inList } from '../../../src/lib/in-list.ts';
 import type { ChainId } from '../../../src/ports/chain.ts';
 import type { Queries, Store, StoreTx } from '../../../src/ports/store.ts';
@@ -19,14 +19,26 @@ export interface StoredElement {
   readonly refs: number;
 }
 
-const CHUNK = 1_000;
+/** What names an element. */
+type ElementName = Pick<StoredElement, 'signature' | 'slot' | 'chain' | 'form'>;
 
-export const elementKey = (
-  blob: Pick<StoredElement, 'signature' | 'slot' | 'chain'> & { readonly form: BodyForm },
-): string => `${blob.chain}:${versionKey(blob.slot, blob.form)}:${blob.signature}`;
+export const elementKey = ({ chain, slot, form, signature }: ElementName): string =>
+  `${chain}:${slot}:${form}:${signature}`;
 
-/** A form of a transaction in one of its blocks. */
-export const versionKey = (slot: number, form: BodyForm): string => `${slot}:${form}`;
+/**
+ * Condition that the row is one of these elements, all in one parameter for each column: the text of the statement does not depend on
+ * their number.
+ */
+function isOneOf(dialect: StoreTx['dialect'], names: readonly ElementName[]): RawBuilder<boolean> {
+  const rows =
+    dialect === 'sqlite'
+      ? sql`SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3 FROM json_each(${JSON.stringify(
+          names.map(({ chain, slot, signature, form }) => [chain, slot, signature, form]),
+        )})`
+      : sql`SELECT * FROM unnest(${names.map(({ chain }) => chain)}::text[], ${names.map(({ slot }) => slot)}::bigint[],
+          ${names.map(({ signature }) => signature)}::text[], ${names.map(({ form }) => form)}::text[])`;
+  return sql<boolean>`(chain, slot, signature, form) IN (${rows})`;
+}
 
 export async function insertElements(tx: StoreTx, blobs: readonly StoredElement[], now: number): Promise<void> {
   await tx.insertMany(
@@ -40,78 +52,50 @@ export async function addRefs(tx: StoreTx, blob: StoredElement): Promise<void> {
   await (tx.db as Db)
     .updateTable('webhook_elements')
     .set({ refs: sql`refs + ${blob.refs}` })
-    .where('signature', '=', blob.signature)
-    .where('slot', '=', blob.slot)
-    .where('chain', '=', blob.chain)
-    .where('form', '=', blob.form)
+    .where(isOneOf(tx.dialect, [blob]))
     .execute();
 }
 
-/** Slots and forms in which elements of the transactions are stored, as `versionKey`s. */
-export async function knownVersions(
-  tx: StoreTx,
-  chain: ChainId,
-  signatures: readonly string[],
-): Promise<ReadonlyMap<string, ReadonlySet<string>>> {
-  const known = new Map<string, Set<string>>();
-  for (let from = 0; from < signatures.length; from += CHUNK) {
-    const rows = await (tx.db as Db)
-      .selectFrom('webhook_elements')
-      .select(['signature', 'slot', 'form'])
-      .where(inList(tx.dialect, 'signature', signatures.slice(from, from + CHUNK)))
-      .where('chain', '=', chain)
-      .execute();
-    for (const { signature, slot, form } of rows) {
-      const place = versionKey(slot, form as BodyForm);
-      const places = known.get(signature);
-      if (places === undefined) known.set(signature, new Set([place]));
-      else places.add(place);
-    }
-  }
-  return known;
+/** The elements of a slot, as `elementKey`s. */
+export async function elementsOfSlot(tx: StoreTx, chain: ChainId, slot: number): Promise<ReadonlySet<string>> {
+  const rows = await (tx.db as Db)
+    .selectFrom('webhook_elements')
+    .select(['signature', 'form'])
+    .where('chain', '=', chain)
+    .where('slot', '=', slot)
+    .execute();
+  return new Set(rows.map(({ signature, form }) => elementKey({ chain, slot, signature, form: form as BodyForm })));
 }
 
-/** The elements of the given transactions, by `elementKey`. */
+/** The JSON texts of the given elements, by `elementKey`. */
 export async function readElements(
   { read, dialect }: Pick<Store, 'read' | 'dialect'>,
-  signatures: readonly string[],
+  names: readonly ElementName[],
 ): Promise<ReadonlyMap<string, string>> {
-  const found = new Map<string, string>();
-  if (signatures.length === 0) return found;
+  if (names.length === 0) return new Map();
   const rows = await (read as Db)
     .selectFrom('webhook_elements')
     .select(['signature', 'slot', 'chain', 'form', 'json'])
-    .where(inList(dialect, 'signature', signatures))
+    .where(isOneOf(dialect, names))
     .execute();
-  for (const row of rows) {
-    found.set(elementKey({ ...row, chain: row.chain as ChainId, form: row.form as BodyForm }), row.json);
-  }
-  return found;
+  return new Map(rows.map((row) => [elementKey(row as ElementName), row.json]));
 }
 
-/** Releases references of deleted deliveries, and deletes unreferenced elements. */
-export async function releaseRefs(tx: StoreTx, chain: ChainId, signatures: readonly string[]): Promise<void> {
-  const db = tx.db as Db;
-  const counts = new Map<string, number>();
-  for (const signature of signatures) counts.set(signature, (counts.get(signature) ?? 0) + 1);
-  const bySize = new Map<number, string[]>();
-  for (const [signature, count] of counts) {
-    const group = bySize.get(count);
-    if (group === undefined) bySize.set(count, [signature]);
-    else group.push(signature);
+/** Releases the references of deleted deliveries, and deletes elements that have none left. */
+export async function releaseRefs(tx: StoreTx, names: readonly ElementName[]): Promise<void> {
+  const counts = new Map<string, { readonly name: ElementName; count: number }>();
+  for (const name of names) {
+    const known = counts.get(elementKey(name));
+    if (known === undefined) counts.set(elementKey(name), { name, count: 1 });
+    else known.count += 1;
   }
-  // The references of all slots and forms of a transaction are summed: which of them is released does not matter.
+  const bySize = new Map<number, ElementName[]>();
+  for (const { name, count } of counts.values()) bySize.set(count, [...(bySize.get(count) ?? []), name]);
   for (const [count, group] of bySize) {
-    await sql`UPDATE webhook_elements SET refs = refs - ${count} WHERE chain = ${chain} AND signature IN (${sql.join(group)})
-      AND (slot, form) = (SELECT slot, form FROM webhook_elements AS other
-        WHERE other.signature = webhook_elements.signature AND other.chain = webhook_elements.chain
-        ORDER BY slot, form LIMIT 1)`.execute(db);
+    const some = isOneOf(tx.dialect, group);
+    await sql`UPDATE webhook_elements SET refs = refs - ${count} WHERE ${some}`.execute(tx.db);
+    await sql`DELETE FROM webhook_elements WHERE ${some} AND refs <= 0`.execute(tx.db);
   }
-  const all = [...counts.keys()];
-  if (all.length === 0) return;
-  await sql`DELETE FROM webhook_elements WHERE chain = ${chain} AND signature IN (
-      SELECT signature FROM webhook_elements WHERE chain = ${chain} AND signature IN (${sql.join(all)})
-      GROUP BY signature HAVING sum(refs) <= 0)`.execute(db);
 }
 
 /** A delivery in the request of another one, its leader. */
@@ -283,20 +267,20 @@ export async function batchOfDelivery(
   return null;
 }
 
-/** Types of transactions, by signature: only of the enhanced form, which contains them. */
+/** Types of the transactions of these elements, by `elementKey`: only of the enhanced form, which contains them. */
 export async function readTypes(
   { read, dialect }: Pick<Store, 'read' | 'dialect'>,
-  signatures: readonly string[],
+  names: readonly ElementName[],
 ): Promise<ReadonlyMap<string, string>> {
-  if (signatures.length === 0) return new Map();
+  const enhanced = names.filter(({ form }) => form === 'enhanced');
+  if (enhanced.length === 0) return new Map();
   const type = dialect === 'sqlite' ? sql<string>`json_extract(json, '$.type')` : sql<string>`json::json ->> 'type'`;
   const rows = await (read as Db)
     .selectFrom('webhook_elements')
-    .select(['signature', type.as('type')])
-    .where(inList(dialect, 'signature', signatures))
-    .where('form', '=', 'enhanced')
+    .select(['signature', 'slot', 'chain', 'form', type.as('type')])
+    .where(isOneOf(dialect, enhanced))
     .execute();
-  return new Map(rows.map(({ signature, type }) => [signature, type]));
+  return new Map(rows.map((row) => [elementKey(row as ElementName), row.type]));
 }
 
 /** One request for a delivery, or a failed attempt to make one. */

@@ -186,4 +186,16 @@ export const migrations: readonly Migration[] = [
     breaking: false,
     up: async (tx) => void (await tx.db.schema.alterTable('webhooks').addColumn('parsed_filter', 'text').execute()),
   },
+  {
+    version: 3,
+    name: 'find elements by their slot',
+    breaking: false,
+    // Signatures are unordered: by them, each element of a block had a page of the index to itself.
+    async up(tx) {
+      await sql`DROP INDEX webhook_elements_key`.execute(tx.db);
+      await sql`CREATE UNIQUE INDEX webhook_elements_by_slot ON webhook_elements (chain, slot, signature, form)`.execute(
+        tx.db,
+      );
+    },
+  },
 ];

@@ -1,8 +1,8 @@
 import { BroadcastChannel } from 'node:worker_threads';
 import { messageOf } from '../../lib/coded-error.ts';
-import type { Bus, OpenThreadLine } from '../../ports/bus.ts';
 import type { Clock, Random } from '../../ports/clock.ts';
-import type { Log } from '../../ports/log.ts';
+import type { Bus, OpenThreadLine } from '../../ports/processes.ts';
+import type { Log } from '../../ports/telemetry.ts';
 import { CHANNEL, type Line, NOTIFY, type Parcel, postgresLine } from './postgres-line.ts';
 
 interface BusOptions {

@@ -1,8 +1,8 @@
 import type pg from 'pg';
 import { codeOf } from '../../lib/coded-error.ts';
 import type { Clock, Random } from '../../ports/clock.ts';
-import type { Log } from '../../ports/log.ts';
-import { backoffMs } from '../../runtime/backoff.ts';
+import type { Log } from '../../ports/telemetry.ts';
+import { backoffMs } from '../../runtime/waiting.ts';
 
 export interface PostgresLineOptions {
   /** postgres://user:password@host:port/database; never logged. */

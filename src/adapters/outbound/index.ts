@@ -6,7 +6,6 @@ import type { buildConnector, Dispatcher, Pool } from 'undici';
 import { CodedError, codeOf, messageOf } from '../../lib/coded-error.ts';
 import { createLru } from '../../lib/lru.ts';
 import type { Clock } from '../../ports/clock.ts';
-import type { Log } from '../../ports/log.ts';
 import type {
   Outbound,
   OutboundClient,
@@ -15,9 +14,10 @@ import type {
   OutboundRequest,
   OutboundResponse,
 } from '../../ports/outbound.ts';
+import type { Log } from '../../ports/telemetry.ts';
 import { undici } from '../undici.ts';
-import { createAddressPolicy } from './address-policy.ts';
 import {
+  createAddressPolicy,
   createResolver,
   type LookupAll,
   type ParsedTarget,

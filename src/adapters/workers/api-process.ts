@@ -2,7 +2,7 @@
  * The lines between the main process and further processes of the API. Both ends are here. All of it goes over the channel that Node opens
  * between parent and child.
  */
-import type { ApiPeers, HandedSocket, ListenHandle, SharedListeners } from '../../ports/workers.ts';
+import type { ApiPeers, HandedSocket, ListenHandle, SharedListeners } from '../../ports/processes.ts';
 import type { Line } from '../bus/postgres-line.ts';
 import { fromErrorData, type PeerMessage, type ToApiProcess, toErrorData, type WorkerMessage } from './wire.ts';
 

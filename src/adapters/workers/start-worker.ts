@@ -3,7 +3,7 @@ import { Socket } from 'node:net';
 import { CodedError, messageOf } from '../../lib/coded-error.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { Role } from '../../ports/daemon-view.ts';
-import type { ApiProcess, HandedSocket, ListenHandle, WorkerHandle } from '../../ports/workers.ts';
+import type { ApiProcess, HandedSocket, ListenHandle, WorkerHandle } from '../../ports/processes.ts';
 import { EXIT } from '../../runtime/errors.ts';
 import { startThread } from '../../runtime/start-thread.ts';
 import type { ApiHub } from './api-process.ts';

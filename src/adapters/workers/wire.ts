@@ -1,6 +1,6 @@
 import type { MessagePort } from 'node:worker_threads';
 import { CodedError, codeOf, messageOf } from '../../lib/coded-error.ts';
-import type { WorkerCommands } from '../../ports/workers.ts';
+import type { WorkerCommands } from '../../ports/processes.ts';
 
 /** The channel of a process to its parent, as the port of a thread. */
 export interface ParentChannel {

@@ -1,10 +1,11 @@
+import type { ReloadReport } from '../../http/admin.ts';
 import type { Readiness } from '../../http/health.ts';
-import { lagSeconds } from '../../lib/chain-lag.ts';
-import { messageOf } from '../../lib/coded-error.ts';
+import { CodedError, codeOf, messageOf } from '../../lib/coded-error.ts';
+import { lagSeconds } from '../../lib/slot-length.ts';
 import type { ChainStatus } from '../../ports/chain.ts';
 import { ROLES } from '../../ports/daemon-view.ts';
 import { EXIT } from '../../runtime/errors.ts';
-import type { RunCommand } from '../command.ts';
+import type { CliIo, RunCommand } from '../command.ts';
 import { loadCliConfig } from '../load-config.ts';
 import { askDaemon, askReadiness, needRunFiles, type RunFile } from '../running-daemon.ts';
 
@@ -72,4 +73,54 @@ async function troubleOf(daemon: RunFile, path: string): Promise<string | null> 
   } catch (error) {
     return `${path} of process ${daemon.pid} did not answer: ${messageOf(error)}`;
   }
+}
+
+const TIMEOUT_MS = 60_000;
+const POLL_MS = 100;
+
+/** Sends SIGHUP to every process of the data folder and shows what each made of it. */
+export const reload: RunCommand = async (values, io) => {
+  const config = await loadCliConfig(values, io);
+  const processes = needRunFiles(config.core.dataDir);
+  const reports = await Promise.all(processes.map(async (one) => ({ pid: one.pid, ...(await reloadOne(one)) })));
+  if (values['json'] === true) io.out(JSON.stringify({ processes: reports }, null, 2));
+  else for (const report of reports) showReload(report, io);
+  return reports.some(({ error }) => error !== null) ? EXIT.config : EXIT.ok;
+};
+
+async function reloadOne(daemon: RunFile): Promise<ReloadReport> {
+  const before = await lastReload(daemon);
+  try {
+    process.kill(daemon.pid, 'SIGHUP');
+  } catch (error) {
+    throw unreachable(`the signal to process ${daemon.pid} failed (${codeOf(error) ?? messageOf(error)})`);
+  }
+  const endsAt = performance.now() + TIMEOUT_MS;
+  while (performance.now() < endsAt) {
+    const now = await lastReload(daemon);
+    if (now !== null && now.number !== before?.number) return now;
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+  }
+  throw unreachable(`process ${daemon.pid} has not reloaded within ${TIMEOUT_MS / 1_000} s`);
+}
+
+async function lastReload(daemon: RunFile): Promise<ReloadReport | null> {
+  try {
+    const { text } = await askDaemon(daemon, '/v0/admin/reload');
+    return (JSON.parse(text) as { last: ReloadReport | null }).last;
+  } catch (error) {
+    throw unreachable(`the admin listener ${daemon.admin} does not answer: ${codeOf(error) ?? messageOf(error)}`);
+  }
+}
+
+const unreachable = (message: string) => new CodedError('DAEMON_UNREACHABLE', message, { exitCode: EXIT.temporary });
+
+function showReload({ pid, error, changed, restart }: ReloadReport & { readonly pid: number }, io: CliIo): void {
+  if (error !== null) {
+    io.err(`parhelion: process ${pid} keeps its configuration: ${error}`);
+    return;
+  }
+  const what = changed.length === 0 ? 'nothing changed' : `in effect: ${changed.join(', ')}`;
+  io.out(`process ${pid} reloaded its configuration; ${what}`);
+  if (restart.length > 0) io.out(`  a restart is needed for: ${restart.join(', ')}`);
 }

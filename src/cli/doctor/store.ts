@@ -3,15 +3,14 @@ import { sql } from 'kysely';
 import type { Assembly } from '../../daemon/assemble.ts';
 import { migrationScopes } from '../../daemon/migrations.ts';
 import type { Readiness } from '../../http/health.ts';
-import { isLagBeyond, type LagLimit, lagText } from '../../lib/chain-lag.ts';
 import { codeOf, messageOf } from '../../lib/coded-error.ts';
+import { isLagBeyond, type LagLimit, lagText } from '../../lib/slot-length.ts';
 import type { Queries, Store } from '../../ports/store.ts';
 import { EXIT } from '../../runtime/errors.ts';
 import { openStore, sqliteFile } from '../../store/index.ts';
 import { migrate } from '../../store/migrate.ts';
 import { quickCheck } from '../../store/sqlite-backup.ts';
-import type { RunFile } from '../running-daemon.ts';
-import { askReadiness } from '../running-daemon.ts';
+import { askReadiness, type RunFile } from '../running-daemon.ts';
 import { type Finding, fail, failedBy, ok, warn } from './finding.ts';
 
 const CHECK = 'store';

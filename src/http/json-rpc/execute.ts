@@ -3,10 +3,18 @@ import type { CoreConfig } from '../../config/core.ts';
 import { parseExact, stringify } from '../../lib/json.ts';
 import { rpcErrorReply, rpcRequestHead, rpcResultReply } from '../../lib/json-rpc.ts';
 import { derived } from '../../lib/reloadable.ts';
-import type { RpcFallback, RpcForward, SocketCalls } from '../../plugin/host.ts';
-import { type CallContext, JsonText, type Price, RPC_CODES, RpcError, type RpcMethod } from '../../plugin/plugin.ts';
-import type { Deadlines } from '../../runtime/deadline.ts';
-import { isPromise } from '../../runtime/is-promise.ts';
+import type { RpcFallback, RpcForward, RpcForwardReply, SocketCalls } from '../../plugin/host.ts';
+import {
+  type CallContext,
+  JsonText,
+  type Price,
+  RPC_CODES,
+  type RpcCall,
+  RpcError,
+  type RpcMethod,
+} from '../../plugin/plugin.ts';
+import type { Deadlines } from '../../runtime/waiting.ts';
+import { isPromise } from '../../runtime/waiting.ts';
 import { type Fault, faultOf, type RpcFault } from '../errors.ts';
 import { HandlerContext, LazySignal } from '../lazy-signal.ts';
 import { type Check, createValidator, type Validator } from '../validation.ts';
@@ -40,29 +48,49 @@ export function failed(fault: Fault, id: string | undefined, status = fault.rpc.
   };
 }
 
-/** Runs a method of a plugin within its deadline. Never throws. */
-export async function executeLocal(
+/** Runs a method of a plugin within its deadline. Never throws or rejects, and makes no promise for a handler that makes none. */
+export function executeLocal(
   local: LocalMethod,
   body: Buffer,
   call: CallSpan,
   context: CallContext,
   deadlines: Deadlines,
   defaultTimeoutMs: number,
-): Promise<Executed> {
+): Executed | Promise<Executed> {
   const { name, handler, timeoutMs = defaultTimeoutMs } = local.method;
   try {
-    const params = readParams(local, body, call);
     const lazy = new LazySignal(context);
-    const answer = handler(Object.assign(new HandlerContext(context, lazy), { method: name, params }));
-    const value = isPromise(answer) ? await within(answer, timeoutMs, name, lazy, deadlines) : answer;
-    const result = value instanceof JsonText ? value.text : stringify(value);
-    const text = rpcResultReply(result, call.id ?? 'null');
-    const credits = value instanceof JsonText ? value.credits : undefined;
-    return { status: 200, headers: NO_HEADERS, body: text, charged: true, credits, ok: true };
+    const answer = handler(new LocalCall(context, lazy, name, readParams(local, body, call)));
+    if (!isPromise(answer)) return succeeded(answer, call);
+    return within(answer, timeoutMs, name, lazy, deadlines)
+      .then((value) => succeeded(value, call))
+      .catch((error: unknown) => failedLocal(local, call, context, error));
   } catch (error) {
-    const fault = faultOf(error, context.requestId);
-    if (fault.unexpected) context.log.error({ err: error, method: name }, 'a JSON-RPC method failed');
-    return failed(fault, call.id, local.method.errorStatus);
+    return failedLocal(local, call, context, error);
+  }
+}
+
+function succeeded(value: unknown, { id = 'null' }: CallSpan): Executed {
+  const result = value instanceof JsonText ? value.text : stringify(value);
+  const credits = value instanceof JsonText ? value.credits : undefined;
+  return { status: 200, headers: NO_HEADERS, body: rpcResultReply(result, id), charged: true, credits, ok: true };
+}
+
+function failedLocal({ method }: LocalMethod, { id }: CallSpan, context: CallContext, error: unknown): Executed {
+  const fault = faultOf(error, context.requestId);
+  if (fault.unexpected) context.log.error({ err: error, method: method.name }, 'a JSON-RPC method failed');
+  return failed(fault, id, method.errorStatus);
+}
+
+/** A class, because there is one for each call. */
+class LocalCall extends HandlerContext implements RpcCall {
+  readonly method: string;
+  readonly params: unknown;
+
+  constructor(context: CallContext, lazy: LazySignal, method: string, params: unknown) {
+    super(context, lazy);
+    this.method = method;
+    this.params = params;
   }
 }
 
@@ -98,29 +126,35 @@ function within(
   });
 }
 
-/** Forwards a call to the fallback with a request object that we write. Never throws. */
-export async function executeForward(
+/** Answers a call from what the fallback has in memory, else forwards it with a request object that we write. Never throws or rejects. */
+export function executeForward(
   fallback: RpcFallback,
   method: string,
   body: Buffer,
   call: CallSpan,
   context: CallContext,
   inBatch: boolean,
-): Promise<Executed> {
-  try {
-    const reply = await fallback.forward(new ForwardedCall(context, method, body, call, inBatch));
-    return {
-      status: reply.status,
-      headers: reply.headers ?? NO_HEADERS,
-      body: reply.body,
-      charged: reply.answered,
-      ok: reply.answered && !isErrorText(reply.body),
-    };
-  } catch (error) {
+): Executed | Promise<Executed> {
+  const { params, id } = call;
+  const fail = (error: unknown): Executed => {
     const fault = faultOf(error, context.requestId);
     if (fault.unexpected) context.log.error({ err: error, method }, 'a forwarded JSON-RPC call failed');
-    return failed(fault, call.id);
+    return failed(fault, id);
+  };
+  try {
+    const reply = id === undefined ? null : (fallback.atHand?.({ method, body, params, id }) ?? null);
+    if (reply !== null) return forwarded(reply);
+    return fallback
+      .forward(new ForwardedCall(context, method, body, call, inBatch))
+      .then(forwarded)
+      .catch(fail);
+  } catch (error) {
+    return fail(error);
   }
+}
+
+function forwarded({ status, headers = NO_HEADERS, body, answered }: RpcForwardReply): Executed {
+  return { status, headers, body, charged: answered, ok: answered && !isErrorText(body) };
 }
 
 /** Bytes of an answer in which its first member after version and id begins. */

@@ -4,10 +4,8 @@ import type { Admission, ForwardedMethod, Gate, RpcDispatch, RpcFallback, Socket
 import { type CallContext, GateRefusal, type Price, RpcError, type RpcMethod } from '../../plugin/plugin.ts';
 import type { Lease, Tenant } from '../../ports/access.ts';
 import type { Clock } from '../../ports/clock.ts';
-import type { Log } from '../../ports/log.ts';
-import type { Metrics } from '../../ports/metrics.ts';
-import { createDeadlines } from '../../runtime/deadline.ts';
-import { isPromise } from '../../runtime/is-promise.ts';
+import type { Log, Metrics } from '../../ports/telemetry.ts';
+import { createDeadlines, isPromise } from '../../runtime/waiting.ts';
 import { withoutMark } from '../body.ts';
 import { type Fault, faultOf, type RpcFault } from '../errors.ts';
 import type { Validator } from '../validation.ts';
@@ -17,7 +15,6 @@ import {
   admitCalls,
   createRpcMetrics,
   demandRate,
-  gateItem,
   type Prepared,
   payForRefusal,
   payRefused,
@@ -167,7 +164,7 @@ function answer(
   const scanned = scanRpcBody(body, { maxDepth: MAX_DEPTH, maxItems: maxBatchItems });
   if (scanned.kind === 'single') {
     const prepared = prepare(scanned.call, shared.table, context.caller, calls);
-    return answerAtHand(shared, prepared, body, context) ?? answerSingle(shared, prepared, body, context, whole);
+    return answerSingle(shared, prepared, body, context, whole);
   }
   if (scanned.kind === 'syntax') return refuse(rpcFault('parse'), 'none');
   if (scanned.kind === 'invalid') return refuse(rpcFault('invalidRequest', scanned.reason), 'none');
@@ -244,71 +241,63 @@ async function toBuffer(body: string | Buffer | Readable, maxBytes: number): Pro
   return Buffer.concat(chunks, size);
 }
 
-/** Admits and runs one call. */
-async function answerSingle(
+/** Admits and runs one call. There is no promise if neither the gate nor the method needs one: most reads of a busy daemon end so. */
+function answerSingle(
   parts: RunParts,
   prepared: Prepared,
   body: Buffer,
   context: CallContext,
   whole: boolean,
-): Promise<RpcAnswer> {
-  const { call, name } = prepared;
-  let admitted: Admitted;
-  try {
-    if (prepared.fault !== null) payRefused(parts.gate, context, body.length);
-    admitted = await admitCalls(parts.gate, [prepared], body, context);
-  } catch (error) {
+): RpcAnswer | Promise<RpcAnswer> {
+  const run = ({ admission }: Admitted): RpcAnswer | Promise<RpcAnswer> => {
+    const executed = runCall(parts, prepared, body, context, whole);
+    return isPromise(executed)
+      ? executed.then((done) => new SingleAnswer(prepared, done, admission))
+      : new SingleAnswer(prepared, executed, admission);
+  };
+  const refuse = (error: unknown): RpcAnswer => {
     payForRefusal(parts.gate, context, body.length, error);
     return refused(parts, prepared, error, context);
+  };
+  let admitted: Admitted | Promise<Admitted>;
+  try {
+    if (prepared.fault !== null) payRefused(parts.gate, context, body.length);
+    admitted = admitCalls(parts.gate, [prepared], body, context);
+  } catch (error) {
+    return refuse(error);
   }
-  const executed = await runCall(parts, prepared, body, context, whole);
-  const rateHeaders = admitted.admission?.headers;
-  const failed = executed.ok ? 0 : 1;
-  const { charged, credits } = executed;
-  const charge = (bytesOut: number) =>
-    admitted.admission?.charge([{ charged, bytesOut, ...(credits === undefined ? {} : { credits }) }]) ?? 0;
-  if (call.id === undefined && executed.status === 200) {
-    discard(executed.body);
-    return { status: 204, headers: rateHeaders ?? {}, body: null, label: name, failed, charge };
-  }
-  const headers = rateHeaders === undefined ? executed.headers : { ...rateHeaders, ...executed.headers };
-  return { status: executed.status, headers, body: executed.body, label: name, failed, charge };
+  return isPromise(admitted) ? admitted.then(run, refuse) : run(admitted);
 }
 
-/**
- * The cached answer of the fallback, without a promise if the gate needs none: most reads of a busy daemon end here.
- * Null if there is no such answer; nothing has happened then.
- */
-function answerAtHand(
-  parts: RunParts,
-  prepared: Prepared,
-  body: Buffer,
-  context: CallContext,
-): RpcAnswer | Promise<RpcAnswer> | null {
-  const { call, destination, name } = prepared;
-  const { gate, meter } = parts;
-  const { caller } = context;
-  if (prepared.fault !== null || destination.kind !== 'forward' || call.id === undefined) return null;
-  if (gate === null || caller === null) return null;
-  const reply = destination.fallback.atHand?.({ method: name, body, params: call.params, id: call.id }) ?? null;
-  if (reply === null) return null;
-  const finish = ({ headers, charge }: Admission): RpcAnswer => {
-    meter.done(name, 'forward', reply.answered, 0);
-    return {
-      status: reply.status,
-      headers: { ...headers, ...reply.headers },
-      body: reply.body,
-      label: name,
-      failed: reply.answered ? 0 : 1,
-      charge: (bytesOut) => charge([{ charged: reply.answered, bytesOut }]),
-    };
-  };
-  try {
-    const admission = gate.admit(caller, [gateItem(prepared, body)]);
-    if (!isPromise(admission)) return finish(admission);
-    return admission.then(finish, (error: unknown) => refused(parts, prepared, error, context));
-  } catch (error) {
-    return refused(parts, prepared, error, context);
+/** A class: closures over a request that the exchange keeps let it live until the next major collection. */
+class SingleAnswer implements RpcAnswer {
+  readonly status: number;
+  readonly headers: RpcAnswer['headers'];
+  readonly body: RpcAnswer['body'];
+  readonly label: string;
+  readonly failed: number;
+  readonly #charged: boolean;
+  readonly #credits: number | undefined;
+  readonly #admission: Admission | null;
+
+  constructor({ call, name }: Prepared, executed: Executed, admission: Admission | null) {
+    const rates = admission?.headers ?? {};
+    const isSilent = call.id === undefined && executed.status === 200;
+    if (isSilent) discard(executed.body);
+    this.status = isSilent ? 204 : executed.status;
+    this.headers = isSilent ? rates : { ...rates, ...executed.headers };
+    this.body = isSilent ? null : executed.body;
+    this.label = name;
+    this.failed = executed.ok ? 0 : 1;
+    this.#charged = executed.charged;
+    this.#credits = executed.credits;
+    this.#admission = admission;
+  }
+
+  charge(bytesOut: number): number {
+    const outcome = { charged: this.#charged, bytesOut };
+    const credits = this.#credits;
+    return this.#admission?.charge([credits === undefined ? outcome : { ...outcome, credits }]) ?? 0;
   }
 }
 
@@ -346,7 +335,7 @@ const BROKEN = { code: -32002, message: 'Service unavailable', status: 200, deta
 interface BatchTask {
   /** Raw JSON text; undefined for a notification, whose answer is dropped. */
   readonly id: string | undefined;
-  run(): Promise<Executed>;
+  run(): Executed | Promise<Executed>;
 }
 
 interface BatchItem {

@@ -1,8 +1,9 @@
 import type { Admission, Gate, GateItem, SocketCalls } from '../../plugin/host.ts';
 import { type CallContext, GateRefusal, RpcError, type RpcMethod } from '../../plugin/plugin.ts';
 import type { Clock } from '../../ports/clock.ts';
-import type { Counter, Histogram, Metrics } from '../../ports/metrics.ts';
-import type { Deadlines } from '../../runtime/deadline.ts';
+import type { Counter, Histogram, Metrics } from '../../ports/telemetry.ts';
+import type { Deadlines } from '../../runtime/waiting.ts';
+import { isPromise } from '../../runtime/waiting.ts';
 import { type Fault, faultOf } from '../errors.ts';
 import {
   type Destination,
@@ -85,39 +86,37 @@ export interface Admitted {
 }
 
 /**
- * Admits all runnable calls together. The refusal of one item becomes the fault of that item and the others are admitted again; any other
- * refusal is thrown.
+ * Admits all runnable calls together, without a promise if the gate needs none. The refusal of one item becomes the fault of that item and
+ * the others are admitted again; any other refusal is thrown, or rejects.
  */
-export async function admitCalls(
+export function admitCalls(
   gate: Gate | null,
   calls: readonly Prepared[],
   body: Buffer,
   context: CallContext,
-): Promise<Admitted> {
+): Admitted | Promise<Admitted> {
   const { caller } = context;
-  let rest = calls.filter((prepared) => prepared.fault === null);
-  if (gate === null || caller === null) return { admission: null, calls: rest };
-  while (rest.length > 0) {
-    try {
-      return {
-        admission: await gate.admit(
-          caller,
-          rest.map((prepared) => gateItem(prepared, body)),
-        ),
-        calls: rest,
-      };
-    } catch (error) {
-      const refused = error instanceof GateRefusal && error.item !== null ? rest[error.item] : undefined;
-      if (refused === undefined) throw error;
-      refused.fault = faultOf(error, context.requestId);
-      payForRefusal(gate, context, rest.length === 1 ? body.length : 0, error);
-      rest = rest.filter((prepared) => prepared !== refused);
-    }
+  const rest = calls.filter((prepared) => prepared.fault === null);
+  if (gate === null || caller === null || rest.length === 0) return { admission: null, calls: rest };
+  const admitOthers = (error: unknown): Admitted | Promise<Admitted> => {
+    const refused = error instanceof GateRefusal && error.item !== null ? rest[error.item] : undefined;
+    if (refused === undefined) throw error;
+    refused.fault = faultOf(error, context.requestId);
+    payForRefusal(gate, context, rest.length === 1 ? body.length : 0, error);
+    return admitCalls(gate, rest, body, context);
+  };
+  let admission: Admission | Promise<Admission>;
+  try {
+    const items = rest.map((prepared) => gateItem(prepared, body));
+    admission = gate.admit(caller, items);
+  } catch (error) {
+    return admitOthers(error);
   }
-  return { admission: null, calls: rest };
+  if (!isPromise(admission)) return { admission, calls: rest };
+  return admission.then((given) => ({ admission: given, calls: rest }), admitOthers);
 }
 
-export function gateItem({ call, destination, name }: Prepared, body: Buffer): GateItem {
+function gateItem({ call, destination, name }: Prepared, body: Buffer): GateItem {
   return {
     name,
     price: priceOf(destination, name, () => paramsValue(body, call)),
@@ -135,25 +134,29 @@ export interface RunParts {
   readonly handlerTimeoutMs: number;
 }
 
-/** Runs an admitted call at its destination. Never throws. */
-export async function runCall(
-  { meter, clock, deadlines, handlerTimeoutMs }: RunParts,
+/** Runs an admitted call at its destination. Never throws or rejects, and makes no promise for an answer at hand. */
+export function runCall(
+  parts: RunParts,
   { call, destination, name, fault }: Prepared,
   body: Buffer,
   context: CallContext,
   inBatch: boolean,
-): Promise<Executed> {
+): Executed | Promise<Executed> {
+  const { meter, clock, deadlines, handlerTimeoutMs } = parts;
   const startedMs = clock.monotonic();
   const executed =
     fault !== null || destination.kind === 'none'
       ? failed(fault ?? rpcFault('methodNotFound'), call.id)
       : destination.kind === 'local'
-        ? await executeLocal(destination.local, body, call, context, deadlines, handlerTimeoutMs)
+        ? executeLocal(destination.local, body, call, context, deadlines, handlerTimeoutMs)
         : destination.kind === 'socket'
-          ? await executeSocket(destination.calls, name, body, call, context)
-          : await executeForward(destination.fallback, name, body, call, context, inBatch);
-  meter.done(name, destination.kind, executed.ok, clock.monotonic() - startedMs);
-  return executed;
+          ? executeSocket(destination.calls, name, body, call, context)
+          : executeForward(destination.fallback, name, body, call, context, inBatch);
+  const count = (done: Executed): Executed => {
+    meter.done(name, destination.kind, done.ok, clock.monotonic() - startedMs);
+    return done;
+  };
+  return isPromise(executed) ? executed.then(count) : count(executed);
 }
 
 /** Names of forwarded methods and subscriptions come from callers: only so many become label values; the rest count as `other`. */

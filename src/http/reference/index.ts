@@ -6,15 +6,13 @@ import { Type } from '@sinclair/typebox';
 import { CodedError } from '../../lib/coded-error.ts';
 import { lazy } from '../../lib/lru.ts';
 import { defineRoute, type Reply, RequestError, type Route } from '../../plugin/plugin.ts';
-import { exampleOf } from './example.ts';
-import { compressedFileOf, fileOf, fileReply, type StaticFile } from './files.ts';
-import { DOCUMENTS, guideRoutes } from './guide.ts';
 import {
   asJsonSchema2020,
   DESCRIPTION,
   type DocumentOptions,
   errorExample,
   errorRef,
+  exampleOf,
   finishDocument,
   KEY_SECURITY,
   openApiDocument,
@@ -25,7 +23,7 @@ import {
   tagsOf,
 } from './openapi.ts';
 import { type DescribedMethod, describeMethods, openRpcDocument } from './openrpc.ts';
-import { SOURCES } from './page.ts';
+import { compressedFileOf, DOCUMENTS, fileOf, fileReply, guideRoutes, SOURCES, type StaticFile } from './pages.ts';
 
 export { openApiDocument } from './openapi.ts';
 

@@ -1,8 +1,17 @@
 import type { TSchema } from '@sinclair/typebox';
 import type { ForwardedMethod } from '../../plugin/host.ts';
 import { type Price, RPC_CODES, type RpcMethod, type Tag } from '../../plugin/plugin.ts';
-import { exampleOf, type Schema } from './example.ts';
-import { asJsonSchema2020, type DocumentOptions, nameSchemas, priceText, tagName, tagsIn, tagsOf } from './openapi.ts';
+import {
+  asJsonSchema2020,
+  type DocumentOptions,
+  exampleOf,
+  nameSchemas,
+  priceText,
+  type Schema,
+  tagName,
+  tagsIn,
+  tagsOf,
+} from './openapi.ts';
 
 /** A method in the form that both documents are made from. */
 export interface DescribedMethod {

@@ -1,4 +1,4 @@
-import { type ByteReader, createByteReader } from '../byte-reader.ts';
+import { type ByteReader, createByteReader } from '../../lib/bytes.ts';
 import { attempt, nullableKey } from './decoded.ts';
 import { type Extension, findExtension } from './token.ts';
 

@@ -1,6 +1,6 @@
 import { decode as decodeMsgPack } from '@msgpack/msgpack';
+import { type ByteReader, createByteReader, LayoutError } from '../../lib/bytes.ts';
 import { CORE_PROGRAM } from '../addresses.ts';
-import { type ByteReader, createByteReader, LayoutError } from '../byte-reader.ts';
 import { attempt, type Decoded, keyText, type RawAccount, text, undecoded } from './decoded.ts';
 
 /** An asset of Metaplex Core: one account, without mint and token account. Keys are base58. */

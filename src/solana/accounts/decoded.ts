@@ -1,5 +1,5 @@
 import { encode32 } from '../../lib/base58.ts';
-import { type ByteReader, LayoutError } from '../byte-reader.ts';
+import { type ByteReader, LayoutError } from '../../lib/bytes.ts';
 
 /** An account as stored on the chain. */
 export interface RawAccount {

@@ -1,5 +1,5 @@
+import { createByteReader } from '../../lib/bytes.ts';
 import { INSCRIPTION_PROGRAM } from '../addresses.ts';
-import { createByteReader } from '../byte-reader.ts';
 import { attempt, type Decoded, keyText, type RawAccount, text, undecoded } from './decoded.ts';
 
 /** What the program of LibrePlex says of data that somebody inscribed for a mint. The data are in an account of their own. */

@@ -1,5 +1,5 @@
+import { type ByteReader, createByteReader, LayoutError } from '../../lib/bytes.ts';
 import { METADATA_PROGRAM, SYSTEM_PROGRAM } from '../addresses.ts';
-import { type ByteReader, createByteReader, LayoutError } from '../byte-reader.ts';
 import { attempt, type Decoded, keyText, type RawAccount, text, undecoded } from './decoded.ts';
 
 /** A Metaplex metadata account. Keys are base58; texts are without padding zeros, blanks are kept. */

@@ -1,5 +1,5 @@
 import { encode } from '../../lib/base58.ts';
-import { type ByteReader, createByteReader } from '../byte-reader.ts';
+import { type ByteReader, createByteReader } from '../../lib/bytes.ts';
 import { f64, i16, i64, readTransferFeeConfig } from './amounts.ts';
 import { attempt, keyText, nullableKey } from './decoded.ts';
 import { decodeTokenMetadata, type Extension, findExtension } from './token.ts';

@@ -1,5 +1,5 @@
+import { createByteReader, LayoutError } from '../../lib/bytes.ts';
 import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../addresses.ts';
-import { createByteReader, LayoutError } from '../byte-reader.ts';
 import {
   attempt,
   type Decoded,

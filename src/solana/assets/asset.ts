@@ -1,5 +1,5 @@
 import { encode32 } from '../../lib/base58.ts';
-import { equalBytes } from '../../lib/equal-bytes.ts';
+import { equalBytes } from '../../lib/bytes.ts';
 import type { CoreAsset, CoreCollection, CorePlugins } from '../accounts/core.ts';
 import type { Inscription } from '../accounts/inscription.ts';
 import type { Edition, Metadata } from '../accounts/metaplex.ts';

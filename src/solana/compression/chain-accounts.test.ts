@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { gunzipSync } from 'node:zlib';
 import { listFixtures, readFixture, skipWithoutFixtures } from '../../../test/helpers/fixtures.ts';
 import { decode32, encode32 } from '../../lib/base58.ts';
-import { isTokenAccount, readTokenAccount } from './token-account.ts';
+import { isTokenAccount, readTokenAccount } from './accounts.ts';
 import { readTreeAccount } from './tree-accounts.ts';
 
 const GROUP = '24rt4RgeyjUCWGS2eF7L7gyNMuz6JWdqYpAvb1KRoHxs';

@@ -1,6 +1,5 @@
-import { equalBytes } from '../../lib/equal-bytes.ts';
+import { type ByteReader, createByteReader, equalBytes, LayoutError } from '../../lib/bytes.ts';
 import type { KeyTable, NormalTransaction } from '../../ports/block.ts';
-import { type ByteReader, createByteReader, LayoutError } from '../byte-reader.ts';
 import {
   type BatchEvent,
   type CompressionEvent,

@@ -1,4 +1,4 @@
-import { type ByteReader, LayoutError } from '../byte-reader.ts';
+import { type ByteReader, LayoutError } from '../../lib/bytes.ts';
 
 /** Types of trees, with the numbers used by API and programs. */
 export const TREE_TYPE = { stateV1: 1, addressV1: 2, stateV2: 3, addressV2: 4 } as const;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { decode32 } from '../../lib/base58.ts';
 import { createPoseidon } from '../merkle/poseidon.ts';
-import { createAccountHasher, hashToField } from './account-hash.ts';
+import { createAccountHasher, hashToField } from './accounts.ts';
 
 const poseidon = createPoseidon();
 const hasher = createAccountHasher(poseidon);

@@ -5,7 +5,7 @@ import { listFixtures, readJsonFixture, skipWithoutFixtures } from '../../../tes
 import { decode32, encode32 } from '../../lib/base58.ts';
 import { decodeTransaction } from '../decode/decode-block.ts';
 import { createPoseidon } from '../merkle/poseidon.ts';
-import { createAccountHasher } from './account-hash.ts';
+import { createAccountHasher } from './accounts.ts';
 import { decodeCompression } from './decode-compression.ts';
 import type { CompressionEvent, CreatedOutput } from './events.ts';
 import { createProgramFinder } from './programs.ts';

@@ -1,4 +1,4 @@
-import { type ByteReader, createByteReader, LayoutError } from '../byte-reader.ts';
+import { type ByteReader, createByteReader, LayoutError } from '../../lib/bytes.ts';
 import { OUTPUT_BYTES, type PackedOutput, readAccount, readOutput } from './events.ts';
 
 /** The part of a light-system instruction that the queues need. */

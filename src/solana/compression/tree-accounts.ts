@@ -1,4 +1,4 @@
-import { createByteReader } from '../byte-reader.ts';
+import { createByteReader } from '../../lib/bytes.ts';
 import { TREE_TYPE } from './events.ts';
 
 /** Content of the account of a tree, without its roots. Keys are 32 bytes. */

@@ -1,7 +1,6 @@
 import { keccak_256 } from '@noble/hashes/sha3.js';
-import { equalBytes } from '../../lib/equal-bytes.ts';
+import { type ByteReader, createByteReader, equalBytes, LayoutError } from '../../lib/bytes.ts';
 import type { KeyTable, NormalTransaction } from '../../ports/block.ts';
-import { type ByteReader, createByteReader, LayoutError } from '../byte-reader.ts';
 import { type InstructionGroup, instructionGroups, type Step } from '../compression/programs.ts';
 import { metadataAfter, operationOf } from './leaf-metadata.ts';
 import { type ConcurrentIds, treeAuthority } from './tree.ts';

@@ -14,9 +14,8 @@ import {
 } from '../../../test/helpers/bubblegum.ts';
 import { skipWithoutFixtures } from '../../../test/helpers/fixtures.ts';
 import { encode32 } from '../../lib/base58.ts';
-import { equalBytes } from '../../lib/equal-bytes.ts';
+import { equalBytes, LayoutError } from '../../lib/bytes.ts';
 import { isOnCurve } from '../addresses.ts';
-import { LayoutError } from '../byte-reader.ts';
 import { decodeTransaction } from '../decode/decode-block.ts';
 import { zeroHashes } from '../merkle/path.ts';
 import {

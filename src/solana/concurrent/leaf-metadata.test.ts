@@ -5,7 +5,7 @@ import { keccak_256 } from '@noble/hashes/sha3.js';
 import fc from 'fast-check';
 import { bubblegumScenarios } from '../../../test/helpers/bubblegum.ts';
 import { listFixtures, readJsonFixture, skipWithoutFixtures } from '../../../test/helpers/fixtures.ts';
-import { createByteReader } from '../byte-reader.ts';
+import { createByteReader } from '../../lib/bytes.ts';
 import { decodeTransaction } from '../decode/decode-block.ts';
 import { type ChangeEvent, decodeConcurrent } from './decode-concurrent.ts';
 import {

@@ -1,6 +1,5 @@
 import { keccak_256 } from '@noble/hashes/sha3.js';
-import { equalBytes } from '../../lib/equal-bytes.ts';
-import { type ByteReader, createByteReader, LayoutError } from '../byte-reader.ts';
+import { type ByteReader, createByteReader, equalBytes, LayoutError } from '../../lib/bytes.ts';
 
 /**
  * The metadata of compressed NFTs. A leaf has only hashes of it; the metadata itself is in the data of the instructions that change it.

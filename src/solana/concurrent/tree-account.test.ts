@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { createModelTree, treeAccount } from '../../../test/helpers/bubblegum.ts';
-import { LayoutError } from '../byte-reader.ts';
+import { LayoutError } from '../../lib/bytes.ts';
 import { CONCURRENT_HEADER_BYTES, readConcurrentTree } from './tree.ts';
 
 test('the start of an account contains height, sequence number and the offset of the root', () => {

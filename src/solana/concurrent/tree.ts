@@ -1,8 +1,8 @@
 import { keccak_256 } from '@noble/hashes/sha3.js';
 import { decode32 } from '../../lib/base58.ts';
+import { createByteReader, LayoutError } from '../../lib/bytes.ts';
 import type { KeyTable } from '../../ports/block.ts';
 import { knownKey, programAddress } from '../addresses.ts';
-import { createByteReader, LayoutError } from '../byte-reader.ts';
 import { HASH_BYTES } from '../merkle/path.ts';
 import type { Poseidon } from '../merkle/poseidon.ts';
 

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { listFixtures, readJsonFixture, skipWithoutFixtures } from '../../../test/helpers/fixtures.ts';
 import { decodeBlock } from '../decode/decode-block.ts';
 import { parseInstruction } from '../json-parsed/instruction.ts';
-import { createWords } from '../parsers/words.ts';
+import { createWords } from '../parsers/parser.ts';
 import { nativeInterfaces } from './native.ts';
 import { type ParsedInstruction, parseTransaction } from './parse-transaction.ts';
 

@@ -4,7 +4,7 @@ import { isPlainObject } from '../../lib/json.ts';
 import type { KeyTable, NormalInstruction, NormalTransaction } from '../../ports/block.ts';
 import type { NativeMove, TokenMove } from '../movements/movement.ts';
 import { type Movements, readMovements } from '../movements/read-movements.ts';
-import type { Words } from '../parsers/words.ts';
+import type { Words } from '../parsers/parser.ts';
 import type { AccountUse, NamedAccount, ProgramError, ProgramInterface } from './interface.ts';
 import { instructionKey, type Summary, summarize } from './summary.ts';
 

@@ -1,6 +1,5 @@
 /** The door of this folder: an interface of any kind, as JSON text, becomes the decoder of its program. */
-import { isPlainObject } from '../../lib/json.ts';
-import { exceeds } from '../../lib/json-members.ts';
+import { exceeds, isPlainObject } from '../../lib/json.ts';
 import { readAnchor } from './anchor.ts';
 import { readCodama } from './codama.ts';
 import { createInterface, type InterfaceParts, type ProgramInterface } from './interface.ts';

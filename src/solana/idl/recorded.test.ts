@@ -10,7 +10,7 @@ import {
 } from '../../../test/helpers/parsed-cases.ts';
 import { plainTransaction } from '../../../test/helpers/plain-transaction.ts';
 import { decodeEntries } from '../decode/decode-block.ts';
-import { createWords } from '../parsers/words.ts';
+import { createWords } from '../parsers/parser.ts';
 import { type FindInterface, parseTransaction } from './parse-transaction.ts';
 import { readIdl } from './read-idl.ts';
 

@@ -2,10 +2,17 @@
 import type { NormalTransaction } from '../../ports/block.ts';
 import { ASSOCIATED_TOKEN_PROGRAM, SYSTEM_PROGRAM, TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../addresses.ts';
 import type { Movement } from '../movements/movement.ts';
-import { createView, DEFAULT_OPTIONS, type ParserBlock, type TransactionView } from '../parsers/parser.ts';
+import {
+  createView,
+  DEFAULT_OPTIONS,
+  type ParserBlock,
+  plainAmount,
+  solAmount,
+  type TransactionView,
+  type Words,
+} from '../parsers/parser.ts';
 import { COMPUTE_BUDGET, MEMO, MEMO_V1 } from '../parsers/programs.ts';
 import { classify, PARSERS } from '../parsers/registry.ts';
-import { plainAmount, solAmount, type Words } from '../parsers/words.ts';
 
 /** What is read of a parsed instruction. */
 interface NamedInstruction {

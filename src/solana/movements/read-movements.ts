@@ -1,6 +1,5 @@
 import { encode32 } from '../../lib/base58.ts';
 import type { KeyTable, NormalTransaction, TokenBalance } from '../../ports/block.ts';
-import { type TokenChange, tokenChanges } from './balance-changes.ts';
 import {
   readSystemMove,
   readTokenInstruction,
@@ -14,7 +13,9 @@ import {
   type MovementPrograms,
   type NativeMove,
   type TokenAccountFacts,
+  type TokenChange,
   type TokenMove,
+  tokenChanges,
   type WalkStep,
   walkInstructions,
 } from './movement.ts';

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { listFixtures, readJsonFixture, skipWithoutFixtures } from '../../../test/helpers/fixtures.ts';
 import type { ChainBlock } from '../../ports/block.ts';
 import { decodeBlock } from '../decode/decode-block.ts';
-import { nativeChange } from './balance-changes.ts';
+import { nativeChange } from './movement.ts';
 import { readMovements } from './read-movements.ts';
 
 function* recordedBlocks(): Generator<ChainBlock> {

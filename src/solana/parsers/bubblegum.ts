@@ -1,5 +1,5 @@
 import { encode32 } from '../../lib/base58.ts';
-import { type ByteReader, createByteReader, LayoutError } from '../byte-reader.ts';
+import { type ByteReader, createByteReader, LayoutError } from '../../lib/bytes.ts';
 import {
   type ChangeLog,
   type LeafSchema,

@@ -2,19 +2,21 @@ import { encode, encode32 } from '../../lib/base58.ts';
 import type { NormalTransaction } from '../../ports/block.ts';
 import type { ParserOptions } from '../../ports/parsers.ts';
 import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../addresses.ts';
-import { nativeChange, type TokenChange } from '../movements/balance-changes.ts';
+import { nativeChange, type TokenChange } from '../movements/movement.ts';
 import {
   createView,
+  createWords,
   DEFAULT_OPTIONS,
+  type KnownNames,
   type Parsed,
   type ParserBlock,
   type TransactionParser,
   type TransactionView,
   tokenTransfer,
   type ViewStep,
+  type Words,
 } from './parser.ts';
 import { classify, PARSERS, type ParserFault } from './registry.ts';
-import { createWords, type KnownNames, type Words } from './words.ts';
 
 /** An enhanced transaction; members in alphabetical order at every level. */
 export type EnhancedTransaction = Readonly<Record<string, unknown>> & {

@@ -24,7 +24,7 @@ import {
   userMoves,
   userOf,
 } from './swap.ts';
-import { describeMint } from './token.ts';
+import { describeMint } from './transfers.ts';
 
 const OLD = [AT.JUPITER_V1, AT.JUPITER_V2, AT.JUPITER_V3, AT.JUPITER_V4];
 

@@ -1,16 +1,16 @@
-import { nativeChange } from '../movements/balance-changes.ts';
 import { u64At } from '../movements/instructions.ts';
-import type { TokenMove } from '../movements/movement.ts';
+import { nativeChange, type TokenMove } from '../movements/movement.ts';
 import {
   discriminatorOf,
   nftEvents,
   type Parsed,
+  solAmount,
   type TransactionParser,
   type TransactionView,
   type ViewStep,
+  type Words,
 } from './parser.ts';
 import { PROGRAM_ADDRESSES } from './programs.ts';
-import { solAmount, type Words } from './words.ts';
 
 const PROGRAM = PROGRAM_ADDRESSES.MAGIC_EDEN_V2;
 const SOURCE = 'MAGIC_EDEN';

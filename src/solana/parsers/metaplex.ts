@@ -1,10 +1,8 @@
 import { CORE_PROGRAM, METADATA_PROGRAM } from '../addresses.ts';
-import { nativeChange } from '../movements/balance-changes.ts';
-import type { TokenMove } from '../movements/movement.ts';
-import type { Parsed, TransactionParser, TransactionView, ViewStep } from './parser.ts';
-import { nftEvents } from './parser.ts';
+import { nativeChange, type TokenMove } from '../movements/movement.ts';
+import { nftEvents, type Parsed, type TransactionParser, type TransactionView, type ViewStep } from './parser.ts';
 import { PROGRAM_ADDRESSES as AT } from './programs.ts';
-import { describeBurn, describeTransfer } from './token.ts';
+import { describeBurn, describeTransfer } from './transfers.ts';
 
 const SOURCE = 'METAPLEX';
 const TAG = { masterEdition: 10, masterEditionV3: 17, burnNft: 29, burn: 41, mint: 43, transfer: 49 };

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { readJsonFixture, skipWithoutFixtures } from '../../../test/helpers/fixtures.ts';
 import type { HostedElement } from '../../../test/helpers/rebuild-enhanced.ts';
-import type { TokenNames } from '../../ports/token-facts.ts';
+import type { TokenNames } from '../../ports/tokens.ts';
 import { decodeBlock } from '../decode/decode-block.ts';
 import { enhance } from './enhance.ts';
 

@@ -9,6 +9,10 @@ import {
   openbook,
   openbookV2,
   phoenix,
+  raydiumConcentrated,
+  raydiumConstantProduct,
+  raydiumLiquidity,
+  raydiumPool,
   serum,
   whirlpool,
 } from './markets.ts';
@@ -16,7 +20,6 @@ import { candyMachine, metaplexCore, tokenMetadata } from './metaplex.ts';
 import { nameService } from './named.ts';
 import { type Parsed, type TransactionParser, type TransactionView, UNKNOWN } from './parser.ts';
 import { pumpAmm, pumpFun } from './pump.ts';
-import { raydiumConcentrated, raydiumConstantProduct, raydiumLiquidity, raydiumPool } from './raydium.ts';
 import { marketSwap, unknownSwap } from './recognized-swaps.ts';
 import { squadsV3, squadsV4 } from './squads.ts';
 import {
@@ -28,9 +31,8 @@ import {
   stake,
   stakePool,
 } from './stake.ts';
-import { loader, systemTransfer } from './system.ts';
 import { tensor } from './tensor.ts';
-import { phantomTransfer, splBurn, splMint, splTransfer } from './token.ts';
+import { loader, phantomTransfer, splBurn, splMint, splTransfer, systemTransfer } from './transfers.ts';
 
 /** In order: the first parser that recognizes a transaction decides. */
 export const PARSERS: readonly TransactionParser[] = [

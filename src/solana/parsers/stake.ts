@@ -1,10 +1,8 @@
 import { u32At, u64At } from '../movements/instructions.ts';
 import { namedParser, taggedParser } from './named.ts';
-import type { Parsed, TransactionParser, TransactionView, ViewStep } from './parser.ts';
+import { type Parsed, solAmount, type TransactionParser, type TransactionView, type ViewStep } from './parser.ts';
 import { PROGRAM_ADDRESSES, SANCTUM_ROUTER } from './programs.ts';
 import { directSwap } from './swap.ts';
-
-import { solAmount } from './words.ts';
 
 const SOURCE = 'STAKE_PROGRAM';
 const PROGRAM = PROGRAM_ADDRESSES.STAKE_PROGRAM;

@@ -1,10 +1,8 @@
 import { lazy } from '../../lib/lru.ts';
 import { WRAPPED_SOL_MINT } from '../addresses.ts';
 import type { TokenMove } from '../movements/movement.ts';
-import type { Parsed, TransactionView, ViewStep } from './parser.ts';
-import { tokenTransfer } from './parser.ts';
+import { type Parsed, plainAmount, type TransactionView, tokenTransfer, type ViewStep, type Words } from './parser.ts';
 import { PROGRAM_ADDRESSES as AT, DEVNET, PROGRAM_NAMES, SANCTUM_ROUTER, SOURCES } from './programs.ts';
-import { plainAmount, type Words } from './words.ts';
 
 /** A swap that the user requested from a market without an aggregator. Null unless tokens went out and in: more than none of them. */
 export function directSwap(

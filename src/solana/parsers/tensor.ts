@@ -6,12 +6,13 @@ import {
   discriminatorOf,
   nftEvents,
   type Parsed,
+  solAmount,
   type TransactionParser,
   type TransactionView,
   type ViewStep,
+  type Words,
 } from './parser.ts';
 import { PROGRAM_ADDRESSES } from './programs.ts';
-import { solAmount, type Words } from './words.ts';
 
 const SOURCE = 'TENSOR';
 const COMPRESSED = 'TCMPhJdwDryooaGtiocG1u3xcYbRpiJzb283XfCZsDp';

@@ -8,7 +8,7 @@ import { encode32 } from '../../../src/lib/base58.ts';
 import type { ChainBlock } from '../../../src/ports/block.ts';
 import { decodeEntries } from '../../../src/solana/decode/decode-block.ts';
 import { type AccountUse, readIdl } from '../../../src/solana/idl/read-idl.ts';
-import { createWords } from '../../../src/solana/parsers/words.ts';
+import { createWords } from '../../../src/solana/parsers/parser.ts';
 import { createSfc32 } from '../../helpers/sfc32.ts';
 import { paired, ratioOf } from '../paired.ts';
 import type { Row, RowResult, RunOptions } from '../row.ts';

@@ -3,7 +3,7 @@
  * of earlier blocks are spent, and a forester sets their leaves to zero. Every account hashes to its leaf.
  */
 import { decode32, encode } from '../../../src/lib/base58.ts';
-import { createAccountHasher } from '../../../src/solana/compression/account-hash.ts';
+import { createAccountHasher } from '../../../src/solana/compression/accounts.ts';
 import type { CompressedAccount } from '../../../src/solana/compression/events.ts';
 import { createPoseidon } from '../../../src/solana/merkle/poseidon.ts';
 import { entryOf } from '../../helpers/rpc-block.ts';

@@ -7,7 +7,7 @@ import { Keypair, LAMPORTS_PER_SOL } from '@solana/web3.js';
 import { createArchiveEngine, parseArchive } from '../../../src/adapters/clickhouse/index.ts';
 import { createSystemClock } from '../../../src/adapters/clock.ts';
 import { createArchiveReader } from '../../../src/archive/reader.ts';
-import type { ArchiveEngine } from '../../../src/ports/archive.ts';
+import type { ArchiveEngine } from '../../../src/ports/ledger.ts';
 import {
   compare,
   compareOverSeams,

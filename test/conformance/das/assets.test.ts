@@ -47,6 +47,7 @@ import { chainMissing, startChain, type TestChain } from '../../helpers/chain.ts
 import { type DaemonInProcess, startDaemon } from '../../helpers/daemon.ts';
 import { redirectHostedClients } from '../../helpers/hosted-client.ts';
 import { answer, type Receiver, startReceiver } from '../../helpers/receiver.ts';
+import { until } from '../../helpers/until.ts';
 import { type MetadataFields, writeMetadata } from '../../helpers/write-metadata.ts';
 
 // biome-ignore lint/suspicious/noExplicitAny: answers are looked at as the assertions go.
@@ -570,7 +571,7 @@ suite('assets that are read from their accounts', { skip: (await chainMissing())
     const make = async (to: string) => {
       const mint = await createMint(chain.connection, payer, payer.publicKey, null, 0);
       const account = await createAccount(chain.connection, payer, mint, new PublicKey(to), Keypair.generate());
-      await setMetadata(mint.toBase58(), { collection: { key: family, verified: true }, uri: '' });
+      await setMetadata(mint.toBase58(), { collection: { key: family, verified: true } });
       const mintOne = createMintToInstruction(mint, account, payer.publicKey, 1);
       // As the transaction that made it would, it names the metadata and its program.
       for (const [key, isWritable] of [
@@ -582,26 +583,32 @@ suite('assets that are read from their accounts', { skip: (await chainMissing())
       return mint.toBase58();
     };
     const [first, second] = [await make(payer.publicKey.toBase58()), await make(creator)];
-    const plugins = ['access', 'proxy', 'das'];
-    const following = await startDaemon({ chain, config: { plugins, das: { follow: { collections: [family] } } } });
+    const plugins = ['access', 'proxy', 'token-metadata', 'das'];
+    const offChain = { allowCidrs: ['127.0.0.1/32'], allowHttp: true, ttlMs: 500 };
+    const following = await startDaemon({
+      chain,
+      config: { plugins, das: { follow: { collections: [family] } }, 'token-metadata': { offChain } },
+    });
     t.after(() => following.stop());
-    const list = async (more: object = {}): Promise<Answer> => {
-      const params = { groupKey: 'collection', groupValue: family, ...more };
-      const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'getAssetsByGroup', params });
+    const call = async (method: string, params: object): Promise<Answer> => {
+      const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params });
       const url = `${following.apiUrl}/?api-key=${following.key}`;
       return (await (await fetch(url, { method: 'POST', body })).json()) as Answer;
     };
+    const list = (more: object = {}): Promise<Answer> =>
+      call('getAssetsByGroup', { groupKey: 'collection', groupValue: family, ...more });
     const ids = async (more: object = {}): Promise<string[]> =>
       (await list(more)).result?.items.map(({ id }: { id: string }) => id) ?? [];
-    const until = async (holds: () => Promise<boolean>): Promise<void> => {
-      while (!(await holds())) {
-        await chain.seal(1);
-        await sleep(50);
-      }
-    };
-    await until(async () => (await ids()).length === 2);
+    const untilSealed = (holds: () => Promise<boolean>): Promise<boolean> =>
+      until(async () => {
+        const isSo = await holds();
+        if (!isSo) await chain.seal(1);
+        if (!isSo) await sleep(50);
+        return isSo;
+      }, String(holds));
+    await untilSealed(async () => (await ids()).length === 2);
     const third = await make(buyer);
-    await until(async () => (await ids()).length === 3);
+    await untilSealed(async () => (await ids()).length === 3);
     const bytes = (id: string) => new PublicKey(id).toBuffer();
     const byId = [first, second, third].sort((a, b) => Buffer.compare(bytes(a), bytes(b)));
     assert.deepEqual(await ids(), byId);
@@ -612,6 +619,14 @@ suite('assets that are read from their accounts', { skip: (await chainMissing())
     assert.deepEqual(await ids({ after: byId[0], before: byId[2] }), [byId[1]]);
     assert.deepEqual(await ids({ cursor: byId[1] }), [byId[2]]);
     assert.deepEqual(await ids({ sortBy: { sortBy: 'created' }, limit: 1, page: 1 }), [third]);
+    // A text is shown again while nothing of it has changed, neither on the chain nor behind its address.
+    const asset = async (id: string) => (await call('getAsset', { id })).result;
+    const shown = await asset(first);
+    assert.equal(shown.ownership.owner, payer.publicKey.toBase58());
+    assert.equal(shown.content.metadata.description, 'A picture');
+    assert.deepEqual(await asset(first), { ...shown, last_indexed_slot: (await asset(first)).last_indexed_slot });
+    documents.setFallback(answer(200, {}, JSON.stringify({ description: 'Another one' })));
+    await untilSealed(async () => (await asset(first)).content.metadata.description === 'Another one');
     // Its owner changes: it is the one that changed last.
     const held = (await chain.connection.getTokenLargestAccounts(new PublicKey(first))).value[0]!.address;
     const to = await createAccount(
@@ -623,7 +638,9 @@ suite('assets that are read from their accounts', { skip: (await chainMissing())
     );
     await transfer(chain.connection, payer, held, to, payer, 1);
     const sortBy = { sortBy: 'recent_action', sortDirection: 'desc' };
-    await until(async () => (await ids({ sortBy, page: 1, limit: 1 }))[0] === first);
+    // The account that it moves to is a change of its own.
+    await untilSealed(async () => (await asset(first)).ownership.owner === buyer);
+    assert.deepEqual(await ids({ sortBy, page: 1, limit: 1 }), [first]);
     const { result } = await list({ sortBy, page: 1, limit: 1, options: { showGrandTotal: true } });
     assert.deepEqual([result.items[0].ownership.owner, result.grand_total], [buyer, 3]);
     assert.ok(result.last_indexed_slot > 0);

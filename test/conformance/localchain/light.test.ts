@@ -4,7 +4,7 @@ import { suite, test } from 'node:test';
 import { compress, createRpc, TreeType } from '@lightprotocol/stateless.js';
 import { Keypair, LAMPORTS_PER_SOL, PublicKey } from '@solana/web3.js';
 import { decode } from '../../../src/lib/base58.ts';
-import { findLightAssets } from '../../../src/local-chain/light-assets.ts';
+import { findLightAssets } from '../../../src/local-chain/chain.ts';
 import { chainMissing, startChain } from '../../helpers/chain.ts';
 
 const TREE = new PublicKey('smt1NamzXdq4AMqS2fS2F1i5KTYPZRhoHgWx38d8WsT');

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { objectMembers } from '../../../src/lib/json-members.ts';
+import { objectMembers } from '../../../src/lib/json.ts';
 import { call, post, startBed, until } from './rpc-client.ts';
 
 interface Understood {

@@ -17,7 +17,7 @@ import { type AccessCharges, type AccessPlans, accessCharges, accessPlans } from
 import type { ChainBlock } from '../../../src/ports/block.ts';
 import type { ChainStatus } from '../../../src/ports/chain.ts';
 import type { Clock, Random } from '../../../src/ports/clock.ts';
-import { kernelGaps } from '../../../src/ports/gaps.ts';
+import { kernelGaps } from '../../../src/ports/following.ts';
 import type { Outbound } from '../../../src/ports/outbound.ts';
 import { kernelOutbox, type Outbox } from '../../../src/ports/outbox.ts';
 import { type ParsedTransactions, parsedTransactions } from '../../../src/ports/parsed-transactions.ts';

@@ -6,7 +6,7 @@ import type { Learned } from '../../../plugins/parsed/interfaces.ts';
 import { decode } from '../../../src/lib/base58.ts';
 import { CodedError } from '../../../src/plugin/plugin.ts';
 import { readIdl } from '../../../src/solana/idl/read-idl.ts';
-import { createWords } from '../../../src/solana/parsers/words.ts';
+import { createWords } from '../../../src/solana/parsers/parser.ts';
 import { createManualClock } from '../../helpers/manual-clock.ts';
 import { eachStore } from '../../helpers/store.ts';
 import { addressOf, makeBlock, signatureOf } from './blocks.ts';

@@ -7,7 +7,7 @@ import { broadcastLine, createBus, openBus } from '../../../src/adapters/bus/ind
 
 import { postgresLine } from '../../../src/adapters/bus/postgres-line.ts';
 import { createSystemClock, createSystemRandom } from '../../../src/adapters/clock.ts';
-import type { Bus } from '../../../src/ports/bus.ts';
+import type { Bus } from '../../../src/ports/processes.ts';
 import { createMemoryLog } from '../../helpers/memory-log.ts';
 import { postgresDatabase } from '../../helpers/store.ts';
 

@@ -45,7 +45,7 @@ import {
 import { FACTS } from '../../../plugins/das/indexing/write.ts';
 import { assetsByAuthority, assetsByCreator, assetsByGroup, assetsByOwner } from '../../../plugins/das/lists.ts';
 import { readQuestion } from '../../../plugins/das/params.ts';
-import { readAssets } from '../../../plugins/das/read-assets.ts';
+import { keptText, readAssets } from '../../../plugins/das/read-assets.ts';
 import { type AccountSource, createLackedMethods, createSource } from '../../../plugins/das/source.ts';
 import { readTokenAccounts } from '../../../plugins/das/token-accounts.ts';
 import { decode32, encode32 } from '../../../src/lib/base58.ts';
@@ -525,6 +525,9 @@ eachStore('the index of followed assets', (engine) => {
       const asked = (params: object) =>
         readQuestion({ ...params, options: { showFungible: true, showUnverifiedCollections: true } }, 'metaplex');
 
+      /** Texts that were known at once. */
+      let kept = 0;
+
       /** What the accounts of the chain say, and the assets by it. */
       async function readTruth() {
         const accounts = await wholeChain(rpc);
@@ -559,11 +562,21 @@ eachStore('the index of followed assets', (engine) => {
             wanted.sort((a, b) => Buffer.compare(keyBytes(a), keyBytes(b))),
             what,
           );
+          const checkKept = () => {
+            for (const id of wanted) {
+              const text = keptText(id, { index, documents: undefined, prices: undefined }, options);
+              if (text === null) continue;
+              kept += 1;
+              assert.deepEqual(plainAnswer(text), plainAnswer(assets.get(id)), `${what} ${id}, as it was kept`);
+            }
+          };
+          checkKept();
           // First what is kept of earlier checks, then of this one.
           for (const _ of [0, 1]) {
             const { assets: stored } = await readAssets(wanted, { ...parts, index, source: known }, options);
             for (const id of wanted)
               assert.deepEqual(plainAnswer(stored.get(id)), plainAnswer(assets.get(id)), `${what} ${id}`);
+            checkKept();
           }
         }
         const all = { ...parts, index, source: known };
@@ -642,6 +655,7 @@ eachStore('the index of followed assets', (engine) => {
         else if (random.below(2) === 0) await sync({ most: 1 });
       }
       await check();
+      assert.equal(kept > 0, engine.dialect === 'sqlite', `${kept} texts were known at once`);
       const states = await (store.read as Db).selectFrom('das_followed').select('state').execute();
       assert.ok(states.every(({ state }) => state === 'ready') && states.length >= FOLLOW_KINDS.length - 1);
 

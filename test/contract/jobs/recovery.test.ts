@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { LEASE_EXTRA_MS } from '../../../src/jobs/claim.ts';
 import { createOutbox } from '../../../src/jobs/outbox.ts';
-import type { Owner } from '../../../src/ports/owner.ts';
+import type { Owner } from '../../../src/ports/processes.ts';
 import { openOwner } from '../../../src/store/owner.ts';
 import { DONE, makeKind, makeRunner, migrateJobs, newJobs } from '../../helpers/jobs.ts';
 import { createManualClock } from '../../helpers/manual-clock.ts';

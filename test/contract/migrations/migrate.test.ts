@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { sql } from 'kysely';
 import { CodedError } from '../../../src/lib/coded-error.ts';
-import type { Log } from '../../../src/ports/log.ts';
 import type { Migration, Store } from '../../../src/ports/store.ts';
+import type { Log } from '../../../src/ports/telemetry.ts';
 import { migrate } from '../../../src/store/migrate.ts';
 import { eachStore } from '../../helpers/store.ts';
 

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { createAddressPolicy } from '../../../src/adapters/outbound/address-policy.ts';
-import { parseTarget } from '../../../src/adapters/outbound/resolver.ts';
+import { createAddressPolicy, parseTarget } from '../../../src/adapters/outbound/resolver.ts';
 import type { OutboundPolicy } from '../../../src/ports/outbound.ts';
 
 const policy = (patch: Partial<OutboundPolicy> = {}): OutboundPolicy => ({

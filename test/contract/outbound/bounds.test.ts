@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, before, test } from 'node:test';
-import { createAddressPolicy } from '../../../src/adapters/outbound/address-policy.ts';
 import { createOutbound, createPools } from '../../../src/adapters/outbound/index.ts';
 import {
+  createAddressPolicy,
   createResolver,
   type LookupAll,
   type ResolvedAddress,

@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict';
-import type { AddressInfo } from 'node:net';
-import { createServer, type Server } from 'node:net';
+import { type AddressInfo, createServer, type Server } from 'node:net';
 import { after, before, describe, test } from 'node:test';
 import { createSystemClock } from '../../../src/adapters/clock.ts';
 import { createOutbound } from '../../../src/adapters/outbound/index.ts';
 import type { LookupAll, ResolvedAddress } from '../../../src/adapters/outbound/resolver.ts';
-import type { Log } from '../../../src/ports/log.ts';
 import type { OutboundClient, OutboundPolicy, OutboundRequest } from '../../../src/ports/outbound.ts';
+import type { Log } from '../../../src/ports/telemetry.ts';
 import { answer, type Receiver, startReceiver } from '../../helpers/receiver.ts';
 
 const lines: object[] = [];

@@ -13,7 +13,7 @@ import { encode32 } from '../../../src/lib/base58.ts';
 import type { BlockHeader, ChainBlock } from '../../../src/ports/block.ts';
 import type { ChainStatus } from '../../../src/ports/chain.ts';
 import type { Store } from '../../../src/ports/store.ts';
-import type { MintFacts } from '../../../src/ports/token-facts.ts';
+import type { MintFacts } from '../../../src/ports/tokens.ts';
 import { decodeBlock } from '../../../src/solana/decode/decode-block.ts';
 import { migrate } from '../../../src/store/migrate.ts';
 import { createManualClock } from '../../helpers/manual-clock.ts';

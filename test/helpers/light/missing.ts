@@ -1,4 +1,4 @@
-import { findLightAssets } from '../../../src/local-chain/light-assets.ts';
+import { findLightAssets } from '../../../src/local-chain/chain.ts';
 import { chainMissing } from '../chain.ts';
 
 /** Why the Light programs cannot run here, or false. With REQUIRE_LITESVM=1 or REQUIRE_LIGHT=1 a reason is an error. */

@@ -5,7 +5,7 @@ import { pathToFileURL } from 'node:url';
 import type { CoreConfig } from '../../../config/core.ts';
 import { CodedError, codeOf, messageOf } from '../../../lib/coded-error.ts';
 import type { BlockStream, StreamEnd, StreamOptions } from '../../../ports/chain.ts';
-import type { Log } from '../../../ports/log.ts';
+import type { Log } from '../../../ports/telemetry.ts';
 import { EXIT } from '../../../runtime/errors.ts';
 import { decodeBlock } from '../../../solana/decode/decode-block.ts';
 import { rpcFormOf, type StreamUpdate } from './rpc-form.ts';

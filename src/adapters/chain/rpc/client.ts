@@ -10,7 +10,7 @@ import type {
   UpstreamReply,
   UpstreamRequest,
 } from '../../../ports/upstream.ts';
-import { backoffMs, retryAfterMs } from '../../../runtime/backoff.ts';
+import { backoffMs, retryAfterMs } from '../../../runtime/waiting.ts';
 import { decodeResponse } from '../../../solana/decode/response.ts';
 
 export interface AskAll {

@@ -1,6 +1,6 @@
 import { rpcRequest } from '../../../lib/json-rpc.ts';
 import type { Clock } from '../../../ports/clock.ts';
-import type { Log } from '../../../ports/log.ts';
+import type { Log } from '../../../ports/telemetry.ts';
 import { readReply } from './client.ts';
 import type { Member } from './member.ts';
 

@@ -1,7 +1,7 @@
 import { createRequire } from 'node:module';
 import type WebSocket from 'ws';
 import type { CoreConfig } from '../../../config/core.ts';
-import { isLagBeyond, type LagLimit } from '../../../lib/chain-lag.ts';
+import { isLagBeyond, type LagLimit } from '../../../lib/slot-length.ts';
 import type { Clock } from '../../../ports/clock.ts';
 import type { Upstream, UpstreamConfig, UpstreamOutcome, UpstreamState } from '../../../ports/upstream.ts';
 import { createTransport, type Transport } from './transport.ts';

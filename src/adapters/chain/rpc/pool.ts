@@ -1,12 +1,10 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { CoreConfig } from '../../../config/core.ts';
-import { isLagBeyond } from '../../../lib/chain-lag.ts';
 import { CodedError } from '../../../lib/coded-error.ts';
 import { rpcRequest } from '../../../lib/json-rpc.ts';
-import { createSlotLength } from '../../../lib/slot-length.ts';
+import { createSlotLength, isLagBeyond } from '../../../lib/slot-length.ts';
 import type { Clock } from '../../../ports/clock.ts';
-import type { Log } from '../../../ports/log.ts';
-import type { Metrics } from '../../../ports/metrics.ts';
+import type { Log, Metrics } from '../../../ports/telemetry.ts';
 import {
   type CallSignal,
   configuredNow,
@@ -17,7 +15,7 @@ import {
   type UpstreamPool,
   type UpstreamReply,
 } from '../../../ports/upstream.ts';
-import { orAborted } from '../../../runtime/deadline.ts';
+import { orAborted } from '../../../runtime/waiting.ts';
 import { readReply } from './client.ts';
 import { createIdentityWatch, type IdentityWatch } from './identity.ts';
 import {

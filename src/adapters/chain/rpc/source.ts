@@ -14,10 +14,9 @@ import type {
   ChainSource,
 } from '../../../ports/chain.ts';
 import type { Clock, Random } from '../../../ports/clock.ts';
-import type { Log } from '../../../ports/log.ts';
+import type { Log } from '../../../ports/telemetry.ts';
 import type { UpstreamPool } from '../../../ports/upstream.ts';
-import { backoffMs } from '../../../runtime/backoff.ts';
-import { orAborted } from '../../../runtime/deadline.ts';
+import { backoffMs, orAborted } from '../../../runtime/waiting.ts';
 import { decodeBlock, decodeEntries } from '../../../solana/decode/decode-block.ts';
 import { decodeHeader } from '../../../solana/decode/response.ts';
 import { scanBlockAnswer } from '../../../solana/decode/scan-block.ts';

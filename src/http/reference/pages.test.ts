@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { brotliCompressSync, gunzipSync } from 'node:zlib';
-import { compressedFileOf, fileOf, fileReply } from './files.ts';
+import { compressedFileOf, fileOf, fileReply } from './pages.ts';
 
 const TEXT = 'a file that strangers ask for. '.repeat(1_000);
 

@@ -5,8 +5,8 @@ import { describe, test } from 'node:test';
 import { createStoreCheck } from '../daemon/daemon.ts';
 import { CodedError, codeOf } from '../lib/coded-error.ts';
 import { postgresError } from './postgres.ts';
+import { createWriter } from './sqlite.ts';
 import { type SqliteConnection, sqliteError } from './sqlite-connection.ts';
-import { createWriter } from './sqlite-writer.ts';
 import { createWriteQueue } from './write-lock.ts';
 
 const WAIT = { timeout: 20_000 };

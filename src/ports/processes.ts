@@ -115,3 +115,91 @@ export interface SharedListeners {
   readonly listeners: readonly ListenHandle[];
   readonly release: boolean;
 }
+
+/**
+ * Hints between the roles of a daemon, across threads and processes. Delivery is at most once, without an order across senders; messages
+ * without a subscriber, or on a broken connection, are lost. Correctness must not depend on a message: subscribers also poll the store.
+ */
+export interface Bus {
+  /**
+   * Sends a message to all subscribers of the topic, including those of this bus; asynchronously, never within the call. `message` is
+   * encoded as JSON and must stay below 7,000 bytes. Never throws.
+   */
+  publish(topic: string, message: object): void;
+  /** The listener receives parsed JSON, possibly from another version of the daemon. The returned function unsubscribes. */
+  subscribe(topic: string, listener: (message: unknown) => void): () => void;
+  /** Closes the connections; later messages are dropped. */
+  close(): Promise<void>;
+}
+
+/** The bus scoped to one plugin: hints to the same plugin in other threads and processes. */
+export type Hints = Pick<Bus, 'publish' | 'subscribe'>;
+
+/**
+ * A line to the other threads of this process that open one of the same name, as plain data and bytes of any size, in order. Unlike the
+ * bus it reaches no other process. What is sent while nobody listens is lost; the receiver has to bound what waits for it.
+ */
+interface ThreadLine {
+  /** A view of bytes is sent with the whole buffer behind it. */
+  post(message: object): void;
+  close(): void;
+}
+
+export type OpenThreadLine = (name: string, take: (message: unknown) => void) => ThreadLine;
+
+/** Offered by the kernel. */
+export const kernelThreadLine: ServiceToken<OpenThreadLine> = serviceToken('kernel.thread-line');
+
+/** A lock that shows other processes of the machine that this one is alive. The operating system releases it however the process ends. */
+export interface Owner {
+  /** Unique; never reused. */
+  readonly id: string;
+  /**
+   * Whether the process with this id has certainly ended. False if it runs or is paused, or if the id is unknown on this machine: the
+   * process may run elsewhere.
+   */
+  isGone(id: string): boolean;
+  /**
+   * Removes the files of ended processes, but only at the second call that finds them: a database server may still commit a transaction
+   * that a process sent just before its end. Their ids are unknown afterwards.
+   */
+  forgetGone(): void;
+  /** Releases the lock. */
+  close(): void;
+}
+
+/** States that can be reported to a service manager. */
+export type NotifyState =
+  /** The service accepts requests; also ends `reloading`. */
+  | 'ready'
+  /** A new configuration is being read. */
+  | 'reloading'
+  | 'stopping'
+  /** Feeds the watchdog. */
+  | 'alive';
+
+export interface Notice {
+  readonly state?: NotifyState;
+  /** One line for people. No secrets: every user of the machine can read it. */
+  readonly status?: string;
+}
+
+/** The service manager that started this process, such as systemd. */
+export interface Notify {
+  /** Whether a service manager listens; if not, `tell` does nothing. */
+  readonly enabled: boolean;
+  /** The manager ends the service if it receives no `alive` for this long; null: no watchdog. */
+  readonly watchdogMs: number | null;
+  /**
+   * Sends a notice. Notices arrive in the order of the calls. Resolves when the notice was accepted, or was given up after a bounded time;
+   * never rejects.
+   */
+  tell(notice: Notice): Promise<void>;
+}
+
+/** Descriptors of listening TCP sockets that the service manager keeps open across restarts; null: the daemon binds the socket. */
+export interface InheritedSockets {
+  readonly api: number | null;
+  readonly websocket: number | null;
+  readonly admin: number | null;
+}

@@ -1,3 +1,124 @@
+import { createHash } from 'node:crypto';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { extname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { brotliDecompressSync, gzipSync } from 'node:zlib';
+import { Type } from '@sinclair/typebox';
+import { CodedError } from '../../lib/coded-error.ts';
+import { lazy } from '../../lib/lru.ts';
+import { defineRoute, type Reply, RequestError, type Route, type Tag } from '../../plugin/plugin.ts';
+
+/** A file that is the same for everybody, with a validator. */
+export interface StaticFile {
+  bytes(): Buffer;
+  /** The same compressed; null: it is not. */
+  readonly brotli: Buffer | null;
+  /** The same for clients without Brotli, made once: strangers ask for these files. */
+  gzip(): Buffer;
+  readonly contentType: string;
+  readonly etag: string;
+}
+
+const TYPES: Readonly<Record<string, string>> = {
+  '.html': 'text/html; charset=utf-8',
+  '.js': 'text/javascript; charset=utf-8',
+  '.css': 'text/css; charset=utf-8',
+  '.json': 'application/json; charset=utf-8',
+  '.svg': 'image/svg+xml',
+};
+
+const common = (name: string, content: Buffer) => ({
+  contentType: TYPES[extname(name)] ?? 'application/octet-stream',
+  etag: `"${createHash('sha256').update(content).digest('base64url').slice(0, 27)}"`,
+});
+
+export function fileOf(name: string, content: string | Buffer): StaticFile {
+  const bytes = Buffer.from(content as string);
+  return { ...common(name, bytes), bytes: () => bytes, brotli: null, gzip: lazy(() => gzipSync(bytes)) };
+}
+
+/** A file that a build has only compressed with Brotli, which every browser takes; it is unpacked for others. */
+export function compressedFileOf(name: string, brotli: Buffer): StaticFile {
+  const bytes = lazy(() => brotliDecompressSync(brotli));
+  return { ...common(name, brotli), bytes, brotli, gzip: lazy(() => gzipSync(bytes())) };
+}
+
+export function fileReply(file: StaticFile, headers: Readonly<Record<string, string | string[] | undefined>>): Reply {
+  const shared = {
+    ...{ ETag: file.etag, 'Cache-Control': 'no-cache', 'X-Content-Type-Options': 'nosniff' },
+    'Cross-Origin-Resource-Policy': 'same-origin',
+  };
+  if (headers['if-none-match'] === file.etag) return { status: 304, headers: shared };
+  const accepted = String(headers['accept-encoding'] ?? '');
+  const encoding =
+    file.brotli !== null && accepts(accepted, 'br') ? 'br' : accepts(accepted, 'gzip') && isText(file) ? 'gzip' : null;
+  const reply = { status: 200, contentType: file.contentType };
+  if (encoding === null) return { ...reply, bytes: file.bytes(), headers: { ...shared, ...IDENTITY } };
+  const encoded = { ...shared, 'Content-Encoding': encoding, Vary: 'Accept-Encoding' };
+  return { ...reply, bytes: encoding === 'br' ? (file.brotli as Buffer) : file.gzip(), headers: encoded };
+}
+
+/** Nothing is compressed anew for a client that takes neither form. */
+const IDENTITY = { 'Cache-Control': 'no-cache, no-transform', Vary: 'Accept-Encoding' };
+const isText = ({ contentType }: StaticFile) => contentType !== 'application/octet-stream';
+const accepts = (header: string, coding: string) =>
+  new RegExp(`\\b${coding}\\b(?!\\s*;\\s*q=0(\\.0*)?\\s*(,|$))`).test(header);
+
+/** The guide: the pages of `docs/` as a site at `/docs/guide`. [guide/build.mjs](guide/build.mjs) makes it. */
+
+export const DOCUMENTS: Tag = { name: 'Documentation', description: 'The interface as documents and as a page' };
+
+/** Nothing inline and nothing from another host. */
+const POLICY =
+  "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+type Files = ReadonlyMap<string, StaticFile>;
+
+/** `/docs/guide` and its files. Links of the pages are relative, so the site starts at a file. */
+export function guideRoutes(auth: 'none' | 'admin'): readonly Route[] {
+  const common = { method: 'GET', tag: DOCUMENTS, auth, errors: 'plain' } as const;
+  return [
+    defineRoute({
+      ...common,
+      path: '/docs/guide',
+      summary: 'The guide: tutorials, how-to, reference and explanation, with search',
+      replies: { 302: Type.Null({ description: 'The first page' }) },
+      handler: () => ({ status: 302, headers: { Location: '/docs/guide/index.html' } }),
+    }),
+    defineRoute({
+      ...common,
+      path: '/docs/guide/:file',
+      summary: 'A page or file of the guide',
+      params: Type.Object({ file: Type.String({ description: 'Name of the file', examples: ['index.html'] }) }),
+      replies: { 200: Type.String({ contentMediaType: '*/*', description: 'The file' }) },
+      async handler({ params, headers }) {
+        const found = (await files()).get(params.file);
+        if (found === undefined) throw new RequestError(404, 'invalid path');
+        const reply = fileReply(found, headers);
+        const policy = { 'Content-Security-Policy': POLICY, 'Referrer-Policy': 'no-referrer' };
+        return { ...reply, headers: { ...reply.headers, ...policy, 'Cross-Origin-Opener-Policy': 'same-origin' } };
+      },
+    }),
+  ];
+}
+
+/** Both listeners serve one copy. */
+const files = lazy(readFiles);
+
+/** A build has the files, compressed; beside the sources they are made now. */
+async function readFiles(): Promise<Files> {
+  const built = fileURLToPath(new URL('./guide/pages/', import.meta.url));
+  if (existsSync(built)) {
+    const names = readdirSync(built).map((name) => name.replace(/\.br$/, ''));
+    return new Map(names.map((name) => [name, compressedFileOf(name, readFileSync(join(built, `${name}.br`)))]));
+  }
+  const builder = new URL('./guide/build.mjs', import.meta.url);
+  if (!existsSync(builder))
+    throw new CodedError('HTTP_DOCS_MISSING', 'the files of /docs/guide are missing: build the program');
+  const { buildGuide } = (await import(builder.href)) as { buildGuide: () => Promise<ReadonlyMap<string, Buffer>> };
+  return new Map([...(await buildGuide())].map(([name, bytes]) => [name, fileOf(name, bytes)]));
+}
+
 /**
  * The files of `/docs` besides the renderer. The script gives the nonce of the page to the style elements that the renderer makes, so that
  * the policy of the page needs no exception for inline styles, and mends what the renderer leaves out.

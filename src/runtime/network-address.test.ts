@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { createRate } from '../../plugins/sender/routes.ts';
 import { createManualClock } from '../../test/helpers/manual-clock.ts';
 import type { CallContext } from '../plugin/plugin.ts';
-import { networkOf } from './cidr.ts';
+import { networkOf } from './network-address.ts';
 
 test('an IPv6 client is its /64 in every spelling; an IPv4 client its address; other texts stay', () => {
   const group = fc.integer({ min: 0, max: 0xffff });

@@ -109,6 +109,8 @@ export interface OffChainDocuments {
    * in the background.
    */
   read(uris: readonly string[], waitMs: number): Promise<ReadonlyMap<string, unknown>>;
+  /** What `read` would answer from memory: the same document, or null where it could not be read; undefined: it is not in memory. */
+  peek(uri: string): unknown;
   /**
    * The picture behind a URI of an asset or of its document, fetched now by the guarded client: PNG, JPEG, GIF, WebP or AVIF, at most
    * `offChain.maxPictureBytes`. Null: there is none, or too many are requested at once. Never rejects.
@@ -118,3 +120,20 @@ export interface OffChainDocuments {
 
 /** Offered by the plugin `token-metadata`. */
 export const offChainDocuments: ServiceToken<OffChainDocuments> = serviceToken('token-metadata.documents');
+
+export interface PriceOptions {
+  /** Longest wait; default and upper limit `prices.waitMs`. */
+  readonly timeoutMs?: number;
+}
+
+/** Prices of tokens in US dollars. */
+export interface Prices {
+  /**
+   * Returns an entry for each mint (base58; SOL is the mint of wrapped SOL): dollars for one whole token, or null if unknown. Never rejects
+   * and never exceeds its time limit; prices that arrive later are available to the next call.
+   */
+  prices(mints: readonly string[], options?: PriceOptions): Promise<ReadonlyMap<string, number | null>>;
+}
+
+/** Offered by the plugin `prices`. */
+export const tokenPrices: ServiceToken<Prices> = serviceToken('prices.prices');
