@@ -1,15 +1,100 @@
 import { readFile, stat } from 'node:fs/promises';
+import { type Static, Type } from '@sinclair/typebox';
 import { CodedError, codeOf } from '../../src/lib/coded-error.ts';
 import { isPlainObject } from '../../src/lib/json.ts';
 import { createLru } from '../../src/lib/lru.ts';
-import { API_VERSION, definePlugin, type PluginContext } from '../../src/plugin/plugin.ts';
+import { API_VERSION, definePlugin, type PluginContext, reloadable } from '../../src/plugin/plugin.ts';
 import type { ChainReader } from '../../src/ports/chain.ts';
 import type { Clock } from '../../src/ports/clock.ts';
 import type { OutboundClient } from '../../src/ports/outbound.ts';
 import { type Prices, tokenPrices } from '../../src/ports/tokens.ts';
 import type { RawAccount } from '../../src/solana/accounts/decoded.ts';
 import { decodeMint, decodeTokenAccount } from '../../src/solana/accounts/token.ts';
-import { type PoolConfig, PRICES_ERRORS, type PricesConfig, pricesConfig } from './config.ts';
+
+const closed = { additionalProperties: false } as const;
+const secret = { secret: true } as const;
+const key = (description: string) => Type.String({ format: 'address', description });
+const count = (value: number, description: string, minimum = 1) =>
+  Type.Integer({ minimum, default: value, description });
+const sourceNames = [Type.Literal('static'), Type.Literal('http'), Type.Literal('onchain')];
+
+const pool = Type.Object(
+  {
+    mint: key('token that the pool prices'),
+    quote: key('token that it is priced in: a stable one or wrapped SOL'),
+    baseVault: key('token account of the pool that holds the first'),
+    quoteVault: key('token account of the pool that holds the second'),
+    sqrtPrice: Type.Optional(
+      Type.Object(
+        {
+          account: key('account of the pool'),
+          offset: Type.Integer({ minimum: 0, description: 'where its square root of the price begins: 64.64 bits' }),
+          inverted: Type.Boolean({ default: false, description: 'whether the pool names the quote first' }),
+        },
+        { ...closed, description: 'pools of concentrated liquidity, where what the vaults hold is no price' },
+      ),
+    ),
+  },
+  closed,
+);
+
+const pricesConfig = Type.Object(
+  {
+    source: Type.Union([Type.Literal('none'), ...sourceNames, Type.Array(Type.Union(sourceNames), { maxItems: 3 })], {
+      default: 'none',
+      description:
+        'static = a file; http = a server with the interface of Jupiter price v3; onchain = pools; a list = the first source in this order that has the price',
+    }),
+    file: Type.Union([Type.String({ format: 'file' }), Type.Null()], {
+      default: null,
+      description: 'static: JSON file {mint: dollars}; reloaded when it changes',
+    }),
+    baseUrl: Type.String({
+      format: 'http-url',
+      default: 'https://lite-api.jup.ag',
+      description: 'http: base address to which /price/v3 is appended',
+    }),
+    apiKey: Type.Union([Type.String(secret), Type.Null()], {
+      default: null,
+      description: 'http: sent as x-api-key',
+      ...secret,
+    }),
+    allowCidrs: Type.Array(Type.String(), {
+      default: [],
+      description: 'http: non-public networks that may be requested',
+    }),
+    stables: Type.Array(key('mint'), {
+      default: ['EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v', 'Es9vMFrzaCERmJfrF4H2FYD4KCoNkY11McCe8BenwNYB'],
+      description: 'onchain: mints with a value of one dollar',
+    }),
+    pools: Type.Array(pool, { default: [], maxItems: 1_000, description: 'onchain: a pool for each mint' }),
+    minLiquidityUsd: reloadable(
+      Type.Number({
+        minimum: 0,
+        default: 10_000,
+        description: 'onchain: dollars that a pool must hold in total for its price to be used',
+      }),
+    ),
+    timeoutMs: reloadable(count(3_000, 'deadline of a request to a source')),
+    waitMs: reloadable(
+      count(3_000, 'how long a response waits for prices; later prices are used by the next response'),
+    ),
+    ttlMs: reloadable(count(60_000, 'how long a price is cached')),
+    staleMs: reloadable(count(3_600_000, 'how long an outdated price is used while its source does not respond')),
+    retryMs: reloadable(count(5_000, 'pause before a failed source is requested again for the same mint')),
+    maxKept: count(50_000, 'prices in memory'),
+  },
+  { ...closed, default: {} },
+);
+
+type PricesConfig = Static<typeof pricesConfig>;
+type PoolConfig = Static<typeof pool>;
+
+/** Coded errors of this plugin. @public */
+export const PRICES_ERRORS = {
+  PRICES_FILE_MISSING: 'prices.source names static, and prices.file is not set',
+  PRICES_BAD_ANSWER: 'a price server answered with something that is no prices',
+} as const;
 
 export default definePlugin({
   id: 'prices',

@@ -1,4 +1,5 @@
 import { createPublicKey, verify } from 'node:crypto';
+import type { Static } from '@sinclair/typebox';
 import { decode, decode32 } from '../../src/lib/base58.ts';
 import { sha256Hex, signupMessage } from '../../src/lib/signup-message.ts';
 import {
@@ -22,7 +23,53 @@ import { type AccessAccounts, accessAccounts, accessRemoval } from '../../src/po
 import type { Migration, Queries } from '../../src/ports/store.ts';
 import { type Movements, readMovements } from '../../src/solana/movements/read-movements.ts';
 import { address, count, mint, orNull, slot, text } from '../../src/solana/schemas.ts';
-import { SIGNUP_ERRORS, type SignupConfig, signupConfig } from './config.ts';
+
+const closed = { additionalProperties: false } as const;
+
+const signupConfig = Type.Object(
+  {
+    treasury: Type.Union([Type.String({ format: 'address' }), Type.Null()], {
+      default: null,
+      description: 'wallet that receives payments; for tokens, any token account that it owns',
+    }),
+    lamports: Type.Union([Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }), Type.Null()], {
+      default: null,
+      description: 'price in lamports; null = not in SOL',
+    }),
+    tokens: Type.Array(
+      Type.Object(
+        {
+          symbol: Type.String({ pattern: '^[A-Za-z0-9]{1,12}$', description: 'what clients call it: USDC' }),
+          mint: Type.String({ format: 'address', description: 'its mint' }),
+          decimals: Type.Integer({ minimum: 0, maximum: 18, description: 'of the mint' }),
+          amount: Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER, description: 'price in raw units' }),
+        },
+        closed,
+      ),
+      { default: [], maxItems: 16, description: 'prices in tokens' },
+    ),
+    plan: Type.String({ minLength: 1, default: 'agent', description: 'plan of the created projects' }),
+    credits: Type.Integer({
+      minimum: 0,
+      default: 0,
+      description: 'prepaid credits for each payment, including the first',
+    }),
+  },
+  {
+    ...closed,
+    default: {},
+    description:
+      'API keys for payments on the chain; needs `signup` in the list of plugins, which is not there by default',
+  },
+);
+
+type SignupConfig = Static<typeof signupConfig>;
+
+/** Coded errors of this plugin. @public */
+export const SIGNUP_ERRORS = {
+  SIGNUP_CONFIG: 'signup.treasury is no address, or no price is set, or the plan does not exist',
+  SIGNUP_NO_ACCESS: 'the plugin needs the plugin access, which makes projects and keys',
+} as const;
 
 interface PaymentRow {
   /** Of the transaction, base58. */
