@@ -1,6 +1,6 @@
 /** Indexing and proofs of compressed NFTs on a store, without a daemon around them. */
 import { keccak_256 } from '@noble/hashes/sha3.js';
-import { createCnft } from '../../plugins/compression/cnft.ts';
+import { createCnft } from '../../plugins/compression/index.ts';
 import { CONCURRENT_TREE } from '../../plugins/compression/indexing/cnft.ts';
 import { createSlotWatch } from '../../plugins/compression/rpc/method.ts';
 import * as shapes from '../../plugins/compression/store/row-book.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { createCnft } from '../../../plugins/compression/cnft.ts';
+import { createCnft } from '../../../plugins/compression/index.ts';
 import {
   createCompressionIndexer,
   createCompressionProcessor,
