@@ -50,9 +50,10 @@ if (isTestFile && times !== undefined) {
     appendFileSync(times, `${JSON.stringify(row)}\n`);
   });
   const exit = process.exit;
-  process.exit = (code) => {
+  // Without an argument it keeps `process.exitCode`, which an error outside of a test has set.
+  process.exit = (...code) => {
     exitedAt ??= new Error('process.exit').stack;
-    exit(code);
+    exit(...code);
   };
   // The runner ends a file that takes too long by this signal.
   process.once('SIGTERM', () => {
