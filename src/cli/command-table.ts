@@ -208,14 +208,14 @@ named: they need a restart. Exit code 78: the daemon refused the configuration a
     help: `bash: source <(parhelion completion bash), or write it to /etc/bash_completion.d/parhelion
 zsh:  write it to a file _parhelion in a folder of $fpath
 fish: write it to ~/.config/fish/completions/parhelion.fish`,
-    load: () => import('./commands/completion.ts'),
+    load: async () => ({ run: (await import('./commands/shell.ts')).completion }),
   },
   {
     path: ['man'],
     summary: 'print the manual page',
     isHidden: true,
     options: [],
-    load: () => import('./commands/man.ts'),
+    load: async () => ({ run: (await import('./commands/shell.ts')).manual }),
   },
   {
     path: ['signup'],

@@ -2,6 +2,11 @@ import type { Socket } from 'node:net';
 import type { Role } from './daemon-view.ts';
 import { type ServiceToken, serviceToken } from './service.ts';
 
+/**
+ * How the threads and processes of a daemon work together: commands to roles, hints, a lock that shows who is alive, and what the service
+ * manager hears.
+ */
+
 /** One metric with its samples, as passed between threads. */
 export interface MetricFamily {
   readonly name: string;

@@ -3,7 +3,7 @@ import type { ChainBlock } from '../../../src/plugin/plugin.ts';
 import type { NormalTransaction } from '../../../src/ports/block.ts';
 import { decodeCompression } from '../../../src/solana/compression/decode-compression.ts';
 import type { CompressionEvent, DecodeFault } from '../../../src/solana/compression/events.ts';
-import { createProgramFinder, type ProgramIds } from '../../../src/solana/compression/programs.ts';
+import { createProgramFinder, type ProgramIds } from '../../../src/solana/compression/instructions.ts';
 import type { NewTree } from '../trees/tree-book.ts';
 import type { CnftBlock } from './cnft.ts';
 

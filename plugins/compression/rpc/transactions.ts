@@ -11,7 +11,7 @@ import {
   TREE_TYPE,
   type TransactionEvent,
 } from '../../../src/solana/compression/events.ts';
-import { createProgramFinder } from '../../../src/solana/compression/programs.ts';
+import { createProgramFinder } from '../../../src/solana/compression/instructions.ts';
 import { decodeTransaction } from '../../../src/solana/decode/decode-block.ts';
 import { type Db, readAtOneSlot, SUBJECT, type TreeRow, u64Bytes } from '../store/tables.ts';
 import { findAccounts } from './accounts.ts';

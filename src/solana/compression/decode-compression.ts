@@ -17,8 +17,15 @@ import {
   TREE_TYPE,
   type TransactionEvent,
 } from './events.ts';
-import { type InstructionGroup, instructionGroups, keysOf, type ProgramIds, type Step } from './programs.ts';
-import { readSystemInstruction, type SystemInstruction } from './system-instruction.ts';
+import {
+  type InstructionGroup,
+  instructionGroups,
+  keysOf,
+  type ProgramIds,
+  readSystemInstruction,
+  type Step,
+  type SystemInstruction,
+} from './instructions.ts';
 
 interface Decoded {
   /** In order of execution. */

@@ -8,7 +8,7 @@ import { createPoseidon } from '../merkle/poseidon.ts';
 import { createAccountHasher } from './accounts.ts';
 import { decodeCompression } from './decode-compression.ts';
 import type { CompressionEvent, CreatedOutput } from './events.ts';
-import { createProgramFinder } from './programs.ts';
+import { createProgramFinder } from './instructions.ts';
 
 interface Expected {
   readonly compressionProgramId: string;

@@ -1,7 +1,7 @@
 import { keccak_256 } from '@noble/hashes/sha3.js';
 import { type ByteReader, createByteReader, equalBytes, LayoutError } from '../../lib/bytes.ts';
 import type { KeyTable, NormalTransaction } from '../../ports/block.ts';
-import { type InstructionGroup, instructionGroups, type Step } from '../compression/programs.ts';
+import { type InstructionGroup, instructionGroups, type Step } from '../compression/instructions.ts';
 import { metadataAfter, operationOf } from './leaf-metadata.ts';
 import { type ConcurrentIds, treeAuthority } from './tree.ts';
 

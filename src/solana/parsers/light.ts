@@ -1,5 +1,4 @@
-import { LIGHT_SYSTEM } from '../compression/programs.ts';
-import { INVOKE, readInvocation } from '../compression/system-instruction.ts';
+import { INVOKE, LIGHT_SYSTEM, readInvocation } from '../compression/instructions.ts';
 import { namedParser } from './named.ts';
 import { discriminatorOf, type TransactionParser } from './parser.ts';
 

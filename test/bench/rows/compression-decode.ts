@@ -1,7 +1,7 @@
 /** How fast transactions of compressed accounts are read, beside what it takes to decode them at all. */
 import assert from 'node:assert/strict';
 import { decodeCompression } from '../../../src/solana/compression/decode-compression.ts';
-import { createProgramFinder } from '../../../src/solana/compression/programs.ts';
+import { createProgramFinder } from '../../../src/solana/compression/instructions.ts';
 import { decodeConcurrent } from '../../../src/solana/concurrent/decode-concurrent.ts';
 import { createConcurrentFinder } from '../../../src/solana/concurrent/tree.ts';
 import { decodeTransaction } from '../../../src/solana/decode/decode-block.ts';
