@@ -147,9 +147,12 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
 
   function aheadRoom(limit: number): AheadRoom {
     const most = config.claimAhead;
+    const free = Math.max(0, most - dispatcher.waiting);
+    const total = Math.max(0, Math.min(limit, free));
     return {
-      total: Math.max(0, Math.min(limit, most - dispatcher.waiting)),
-      reserved: Math.floor(most / AHEAD_RESERVE),
+      total,
+      // Room that this claim leaves free is reserved first.
+      reserved: Math.max(0, Math.floor(most / AHEAD_RESERVE) - (free - total)),
       kind: (kind) => Math.min(most, KIND_AHEAD * (kinds.get(kind)?.concurrency ?? 0)) - dispatcher.waitingOfKind(kind),
       isOwn: (id, claim) => held.get(id) === claim,
     };

@@ -198,4 +198,10 @@ export const migrations: readonly Migration[] = [
       );
     },
   },
+  {
+    version: 4,
+    name: 'drop the index of attempts by time, by which nothing looks',
+    breaking: false,
+    up: async (tx) => void (await sql`DROP INDEX webhook_attempts_by_time`.execute(tx.db)),
+  },
 ];

@@ -54,6 +54,21 @@ eachStore('jobs claimed ahead', (engine) => {
     await until(async () => (await outbox.count({ kind: KIND, states: ['done'] })) === 40);
   });
 
+  test('fill the claim, up to the reserved room of all', async (t) => {
+    const store = await engine.store(t);
+    await openStore(store);
+    const claims: number[] = [];
+    const { kind, open } = gated({ prepare: async (jobs) => claims.push(jobs.length) });
+    const config = { concurrency: 4, claimBatch: 12, claimAhead: 16 };
+    const runner = makeRunner(t, { store, kinds: [kind], config });
+    await store.write((tx) => runner.enqueue(tx, newJobs(100)));
+    await runner.start();
+    await until(() => open.length === 4);
+    runner.wake();
+    await until(() => claims.length >= 2);
+    assert.deepEqual(claims.slice(0, 2), [12, 4]);
+  });
+
   test('are given back by a drain, without an attempt and without a trace', async (t) => {
     const store = await engine.store(t);
     const outbox = await openStore(store);
