@@ -26,8 +26,8 @@ export function inBytes(
 }
 
 /**
- * Rows of a table by bytes, in one parameter too: `from ${byBytes(…)}` has the table as `t`, and as `k.place` the place of its value in the
- * list, from 0. Reading the place takes less than reading the bytes.
+ * Rows of a table by bytes, in one parameter too: `from ${byBytes(…)} where …` has the table as `t`, and as `k.place` the place of its value
+ * in the list, from 0. Reading the place takes less than reading the bytes.
  */
 export function byBytes(
   dialect: 'sqlite' | 'postgres',
@@ -38,7 +38,9 @@ export function byBytes(
     dialect === 'sqlite'
       ? sql`(select key as place, unhex(value) as bytes from json_each(${hexList(values)}))`
       : sql`(select place - 1 as place, bytes from unnest(${values.map(bufferOf)}::bytea[]) with ordinality as u (bytes, place))`;
-  return sql`${keyed} as k cross join ${sql.table(table)} as t where t.${sql.ref(column)} = k.bytes`;
+  // In this order: SQLite keeps that of a cross join.
+  return sql`${keyed} as k ${sql.raw(dialect === 'sqlite' ? 'cross join' : 'join')} ${sql.table(table)} as t
+    on t.${sql.ref(column)} = k.bytes`;
 }
 
 const bufferOf = (bytes: Uint8Array): Buffer => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);

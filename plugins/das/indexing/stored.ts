@@ -105,6 +105,12 @@ interface StoredParts {
   readonly isReady?: (kind: FollowKind, key: string) => Promise<boolean>;
 }
 
+/** An account, and the members of its asset if it is the account of one. `place`: of its key in the question. */
+interface StoredRow extends Pick<AccountRow, 'program' | 'data'>, Pick<AssetRow, 'bumps'> {
+  readonly place: number;
+  readonly wants_holder: AssetRow['wants_holder'] | null;
+}
+
 const nobody = (): never => {
   throw new Error('the index has no such question');
 };
@@ -131,21 +137,17 @@ export function createStoredSource({ db, dialect, others, book, isReady }: Store
 
   async function stored(keys: readonly string[]): Promise<Map<string, RawAccount | null>> {
     const { from } = await current();
-    const { rows } = await sql<Pick<AccountRow, 'program' | 'data'> & { place: number; is_asset: unknown }>`
-      select k.place, t.program, t.data, t.asset = t.address as is_asset
-        from ${byBytes(dialect, { table: 'das_accounts', column: 'address' }, keys.map(bytesOf))} and t.slot >= ${from}`.execute(
-      db,
-    );
+    const table = byBytes(dialect, { table: 'das_accounts', column: 'address' }, keys.map(bytesOf));
+    const { rows } = await sql<StoredRow>`select k.place, t.program, t.data, a.bumps, a.wants_holder from ${table}
+      left join das_assets as a on a.id = case when t.asset = t.address then t.address end
+      where t.slot >= ${from}`.execute(db);
     if (rows.length > 0) await used();
     const accounts = new Map<string, RawAccount | null>();
-    const ids: string[] = [];
-    for (const row of rows) {
-      const key = keys[row.place] as string;
-      accounts.set(key, accountOf(row));
-      // A boolean, or 1 in SQLite.
-      if (row.is_asset === true || row.is_asset === 1) ids.push(key);
+    for (const { place, program, data, bumps, wants_holder } of rows) {
+      const key = keys[place] as string;
+      accounts.set(key, accountOf({ program, data }));
+      if (wants_holder !== null) assets.set(key, { bumps, wants_holder });
     }
-    await loadAssets(ids);
     return accounts;
   }
 
@@ -153,14 +155,6 @@ export function createStoredSource({ db, dialect, others, book, isReady }: Store
   async function used(): Promise<void> {
     const slot = (await state)?.slot ?? 0;
     oldest = oldest === 0 ? slot : Math.min(oldest, slot);
-  }
-
-  async function loadAssets(ids: readonly string[]): Promise<void> {
-    if (ids.length === 0) return;
-    const table = byBytes(dialect, { table: 'das_assets', column: 'id' }, ids.map(bytesOf));
-    const { rows } = await sql<Pick<AssetRow, 'bumps' | 'wants_holder'> & { place: number }>`
-      select k.place, t.bumps, t.wants_holder from ${table}`.execute(db);
-    for (const row of rows) assets.set(ids[row.place] as string, row);
   }
 
   function loadHolders(mint: string): Promise<void> {
@@ -181,7 +175,7 @@ export function createStoredSource({ db, dialect, others, book, isReady }: Store
     const table = byBytes(dialect, { table: 'das_accounts', column: 'asset' }, mints.map(bytesOf));
     const { rows } = await sql<Pick<AccountRow, 'address' | 'program' | 'data'> & { place: number }>`
       select k.place, t.address, t.program, t.data from ${table}
-        and t.token_owner is not null and t.slot >= ${from}`.execute(db);
+        where t.token_owner is not null and t.slot >= ${from}`.execute(db);
     const found = mints.map(() => new Map<string, bigint>());
     for (const row of rows) {
       const account = accountOf(row);
