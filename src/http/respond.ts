@@ -77,8 +77,10 @@ export function createResponder(options: ResponderOptions): Responder {
       if (isStream(body)) body.destroy();
       return;
     }
+    // Counting the bytes of a long text takes as long as sending it.
+    const length = lengthOf(body);
     try {
-      exchange.holdAnswer(lengthOf(body) ?? STREAM_BYTES);
+      exchange.holdAnswer(length ?? STREAM_BYTES);
     } catch (error) {
       if (isStream(body)) body.destroy();
       // The refusal is small, and not counted.
@@ -94,12 +96,12 @@ export function createResponder(options: ResponderOptions): Responder {
       return;
     }
     begin(exchange, status);
-    if (!options.compression() || !isCompressible(contentType, lengthOf(body), extra)) {
-      writeOut(exchange, contentType, extra, body, mustClose);
+    if (!options.compression() || !isCompressible(contentType, length, extra)) {
+      writeOut(exchange, contentType, extra, body, mustClose, length);
       return;
     }
     const varying = { ...extra, Vary: 'Accept-Encoding' };
-    const plain = () => writeOut(exchange, contentType, varying, body, mustClose);
+    const plain = () => writeOut(exchange, contentType, varying, body, mustClose, length);
     const coding = acceptedCoding(exchange.request.headers['accept-encoding']);
     if (coding === null) {
       plain();
@@ -119,7 +121,7 @@ export function createResponder(options: ResponderOptions): Responder {
       const made = compress(coding, typeof body === 'string' ? Buffer.from(body) : (body as Buffer));
       const compressed = (bytes: Buffer) => {
         // Compressed bytes never exceed the plain ones significantly.
-        if (bytes.length < (lengthOf(body) ?? 0)) exchange.holdAnswer(bytes.length);
+        if (bytes.length < (length ?? 0)) exchange.holdAnswer(bytes.length);
         encoded(bytes);
       };
       if (made === null) plain();
@@ -140,6 +142,7 @@ export function createResponder(options: ResponderOptions): Responder {
     extra: Readonly<Record<string, string>>,
     body: ResponseBody,
     mustClose: boolean,
+    length = lengthOf(body),
   ) => {
     const { request, response, status } = exchange;
     // The client disconnected, perhaps while its answer was compressed.
@@ -149,7 +152,6 @@ export function createResponder(options: ResponderOptions): Responder {
     }
     const unread = hasUnreadBody(request);
     const close = mustClose || options.draining() || (unread && !worthReading(exchange));
-    const length = lengthOf(body);
     response.writeHead(status, headerList(exchange, contentType, extra, status === 204 ? null : length, close));
     const content = request.method === 'HEAD' ? '' : body;
     if (content !== body && isStream(body)) body.destroy();

@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import { decode32, encode32 } from '../../../src/lib/base58.ts';
-import { inBytes } from '../../../src/lib/in-list.ts';
+import { byBytes, inBytes } from '../../../src/lib/in-list.ts';
 import { createLru } from '../../../src/lib/lru.ts';
 import { CodedError, RpcError, type Store } from '../../../src/plugin/plugin.ts';
 import type { RawAccount } from '../../../src/solana/accounts/decoded.ts';
@@ -105,6 +105,12 @@ interface StoredParts {
   readonly isReady?: (kind: FollowKind, key: string) => Promise<boolean>;
 }
 
+/** An account, and the members of its asset if it is the account of one. `place`: of its key in the question. */
+interface StoredRow extends Pick<AccountRow, 'program' | 'data'>, Pick<AssetRow, 'bumps'> {
+  readonly place: number;
+  readonly wants_holder: AssetRow['wants_holder'] | null;
+}
+
 const nobody = (): never => {
   throw new Error('the index has no such question');
 };
@@ -114,10 +120,12 @@ export function createStoredSource({ db, dialect, others, book, isReady }: Store
   const asked = new Set<string>();
   const lacking = new Set<string>();
   const foreign = new Set<string>();
-  const assets = new Map<string, AssetRow>();
+  const assets = new Map<string, Pick<AssetRow, 'bumps' | 'wants_holder'>>();
   const places = new Map<string, AssetPlaces>();
   /** Amounts of the stored accounts of mints. */
   const holders = new Map<string, Map<string, bigint>>();
+  /** Mints whose holders are read together, in the next turn of the promises. */
+  let holding: { readonly mints: Set<string>; readonly read: Promise<void> } | null = null;
   let state: Promise<Tables['das_state']> | null = null;
   let oldest = 0;
 
@@ -129,12 +137,18 @@ export function createStoredSource({ db, dialect, others, book, isReady }: Store
 
   async function stored(keys: readonly string[]): Promise<Map<string, RawAccount | null>> {
     const { from } = await current();
-    const rows = await accountRows(db, dialect, keys);
-    const known = rows.filter(({ slot }) => slot >= from);
-    if (known.length > 0) await used();
-    const ids = known.flatMap(({ address, asset }) => (asset !== null && sameBytes(address, asset) ? [address] : []));
-    await loadAssets(ids, from);
-    return new Map(known.map((row) => [encode32(row.address), accountOf(row)]));
+    const table = byBytes(dialect, { table: 'das_accounts', column: 'address' }, keys.map(bytesOf));
+    const { rows } = await sql<StoredRow>`select k.place, t.program, t.data, a.bumps, a.wants_holder from ${table}
+      left join das_assets as a on a.id = case when t.asset = t.address then t.address end
+      where t.slot >= ${from}`.execute(db);
+    if (rows.length > 0) await used();
+    const accounts = new Map<string, RawAccount | null>();
+    for (const { place, program, data, bumps, wants_holder } of rows) {
+      const key = keys[place] as string;
+      accounts.set(key, accountOf({ program, data }));
+      if (wants_holder !== null) assets.set(key, { bumps, wants_holder });
+    }
+    return accounts;
   }
 
   /** An answer is as old as the index, whenever its accounts were read. */
@@ -143,34 +157,32 @@ export function createStoredSource({ db, dialect, others, book, isReady }: Store
     oldest = oldest === 0 ? slot : Math.min(oldest, slot);
   }
 
-  async function loadAssets(ids: readonly Uint8Array[], from: number): Promise<void> {
-    if (ids.length === 0) return;
-    const rows = await db
-      .selectFrom('das_assets')
-      .selectAll()
-      .where(inBytes(dialect, 'id', ids))
-      .execute();
-    for (const row of rows) assets.set(encode32(row.id), row);
-    // Where nobody can be asked, all that is stored counts.
-    const wanted = others === null ? ids : rows.filter(({ wants_holder }) => wants_holder === 1).map(({ id }) => id);
-    await loadHolders(wanted, from);
+  function loadHolders(mint: string): Promise<void> {
+    if (holding === null) {
+      const mints = new Set<string>();
+      const read = Promise.resolve().then(() => {
+        holding = null;
+        return readHolders([...mints]);
+      });
+      holding = { mints, read };
+    }
+    holding.mints.add(mint);
+    return holding.read;
   }
 
-  async function loadHolders(wanted: readonly Uint8Array[], from: number): Promise<void> {
-    if (wanted.length === 0) return;
-    for (const id of wanted) holders.set(encode32(id), new Map());
-    const held = await db
-      .selectFrom('das_accounts')
-      .selectAll()
-      .where('token_owner', 'is not', null)
-      .where(inBytes(dialect, 'asset', wanted))
-      .where('slot', '>=', from)
-      .execute();
-    for (const row of held) {
+  async function readHolders(mints: readonly string[]): Promise<void> {
+    const { from } = await current();
+    const table = byBytes(dialect, { table: 'das_accounts', column: 'asset' }, mints.map(bytesOf));
+    const { rows } = await sql<Pick<AccountRow, 'address' | 'program' | 'data'> & { place: number }>`
+      select k.place, t.address, t.program, t.data from ${table}
+        where t.token_owner is not null and t.slot >= ${from}`.execute(db);
+    const found = mints.map(() => new Map<string, bigint>());
+    for (const row of rows) {
       const account = accountOf(row);
       const amount = account === null ? 0n : (decodeTokenAccount(account).value?.amount ?? 0n);
-      holders.get(encode32(row.asset as Uint8Array))?.set(encode32(row.address), amount);
+      found[row.place]!.set(encode32(row.address), amount);
     }
+    for (const [at, mint] of mints.entries()) holders.set(mint, found[at]!);
   }
 
   /** Accounts of a mint that hold something, as far as they are known. */
@@ -192,7 +204,7 @@ export function createStoredSource({ db, dialect, others, book, isReady }: Store
     await used();
     const rows = await db
       .selectFrom('das_accounts')
-      .selectAll()
+      .select(['address', 'program', 'data'])
       .where('token_owner', 'is not', null)
       .where(column, '=', column === 'asset' ? bytesOf(key) : listKey(bytesOf(key)))
       .where('slot', '>=', from)
@@ -229,15 +241,11 @@ export function createStoredSource({ db, dialect, others, book, isReady }: Store
       return found;
     },
     async largest(mint, supply) {
-      let amounts = amountsOf(mint);
+      if (!holders.has(mint)) await loadHolders(mint);
+      const amounts = amountsOf(mint);
       // What a request is answered from is complete: blocks and fills asked where they had to.
-      if (others !== null && book === undefined && amounts.size > 0) return mostHeld(amounts);
-      if (isSettled(amounts, supply)) return mostHeld(amounts);
-      if (!holders.has(mint)) {
-        await loadHolders([bytesOf(mint)], (await current()).from);
-        amounts = amountsOf(mint);
-        if (isSettled(amounts, supply)) return mostHeld(amounts);
-      }
+      const isWhole = others !== null && book === undefined && assets.get(mint)?.wants_holder === 1;
+      if (isSettled(amounts, supply) || (isWhole && amounts.size > 0)) return mostHeld(amounts);
       if (others === null) {
         lacking.add(mint);
         return mostHeld(amounts);
