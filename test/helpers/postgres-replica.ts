@@ -5,9 +5,9 @@ import { cp, mkdtemp, rm, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
+import { freePort } from './free-port.ts';
 import {
   crashServer,
-  freePort,
   POSTGRES_FLAGS,
   POSTGRES_PASSWORD,
   type PostgresServer,

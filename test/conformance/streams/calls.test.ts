@@ -12,8 +12,9 @@ import { Keypair } from '@solana/web3.js';
 import { makeCertificate, opensslMissing } from '../../helpers/certificates.ts';
 import { chainMissing, startChain } from '../../helpers/chain.ts';
 import { runCommand, startDaemonProcess } from '../../helpers/daemon.ts';
+import { freePort } from '../../helpers/free-port.ts';
 import { GEYSER_DIR, geyserMissing, loadClient } from '../../helpers/geyser.ts';
-import { freePort, type Json, type RawCall, type RawOptions, requestOf, type StreamBed, startBed } from './bed.ts';
+import { type Json, type RawCall, type RawOptions, requestOf, type StreamBed, startBed } from './bed.ts';
 
 const skip = geyserMissing() ?? (await chainMissing()) ?? false;
 const address = () => Keypair.generate().publicKey.toBase58();

@@ -7,7 +7,8 @@ import WebSocket from 'ws';
 import { parseExact } from '../../../src/lib/json.ts';
 import { chainMissing, startChain, type TestChain } from '../../helpers/chain.ts';
 import { type DaemonInProcess, runCommand, startDaemon } from '../../helpers/daemon.ts';
-import { freePort, type Json } from './bed.ts';
+import { freePort } from '../../helpers/free-port.ts';
+import type { Json } from './bed.ts';
 
 const skip = (await chainMissing()) ?? false;
 const MEMO = new PublicKey('MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr');

@@ -11,11 +11,12 @@ import { decode, encode64 } from '../../../src/lib/base58.ts';
 import { chainMissing, startChain } from '../../helpers/chain.ts';
 import { type DaemonProcess, startDaemon, startDaemonProcess } from '../../helpers/daemon.ts';
 import { startFaultProxy } from '../../helpers/fault-proxy.ts';
+import { freePort } from '../../helpers/free-port.ts';
 import { geyserMissing, loadClient } from '../../helpers/geyser.ts';
 import { createSfc32 } from '../../helpers/sfc32.ts';
 import { until } from '../../helpers/until.ts';
 import { createEconomy } from '../../helpers/wallet-economy.ts';
-import { freePort, type Json, requestOf, type StreamBed, startBed, type Updates, type Yellowstone } from './bed.ts';
+import { type Json, requestOf, type StreamBed, startBed, type Updates, type Yellowstone } from './bed.ts';
 
 const skip = geyserMissing() ?? (await chainMissing()) ?? false;
 const EVERYTHING = {

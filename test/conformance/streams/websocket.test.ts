@@ -7,8 +7,9 @@ import WebSocket from 'ws';
 import { parseExact } from '../../../src/lib/json.ts';
 import { chainMissing, startChain, type TestChain } from '../../helpers/chain.ts';
 import { runCommand, startDaemon, startDaemonProcess, type TestDaemon } from '../../helpers/daemon.ts';
+import { freePort } from '../../helpers/free-port.ts';
 import { createEconomy } from '../../helpers/wallet-economy.ts';
-import { freePort, type Json } from './bed.ts';
+import type { Json } from './bed.ts';
 
 const skip = (await chainMissing()) ?? false;
 const MEMO = new PublicKey('MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr');

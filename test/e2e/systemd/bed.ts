@@ -1,13 +1,12 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import type { AddressInfo } from 'node:net';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { cliArguments } from '../../helpers/daemon.ts';
+import { freePort } from '../../helpers/free-port.ts';
 import { findProjectRoot } from '../../helpers/project-root.ts';
 
 export const root = findProjectRoot();
@@ -120,15 +119,6 @@ export async function makeConfig(t: Cleanup, fixed: Readonly<Record<string, unkn
     writeFileSync(file, JSON.stringify({ ...base, ...more }));
   write();
   return { dataDir, file, port, write };
-}
-
-export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
 }
 
 export interface Service {

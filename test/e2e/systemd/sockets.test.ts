@@ -8,16 +8,8 @@ import { buffer } from 'node:stream/consumers';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startDaemon } from '../../helpers/daemon.ts';
-import {
-  eventually,
-  freePort,
-  mainArguments,
-  makeConfig,
-  missingProgram,
-  root,
-  startReceiver,
-  startService,
-} from './bed.ts';
+import { freePort } from '../../helpers/free-port.ts';
+import { eventually, mainArguments, makeConfig, missingProgram, root, startReceiver, startService } from './bed.ts';
 
 const activate = 'systemd-socket-activate';
 const skip = missingProgram(activate, 'python3', 'systemd-notify') ?? false;

@@ -1,22 +1,15 @@
 /** The commands of webhooks, on the store of a daemon that runs. */
+
 import assert from 'node:assert/strict';
-import { createServer } from 'node:net';
 import { after, before, suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { addressOf } from '../../conformance/webhooks/blocks.ts';
 import { type Api, apiOf, startWebhookDaemon, type WebhookDaemon } from '../../conformance/webhooks/daemon.ts';
 import { runCommand } from '../../helpers/daemon.ts';
+import { freePort } from '../../helpers/free-port.ts';
 import { answer, type Receiver, startReceiver } from '../../helpers/receiver.ts';
 
 const LOOPBACK = { allowCidrs: ['127.0.0.0/8'], allowHttp: true };
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address() as { port: number };
-  await new Promise((resolve) => server.close(resolve));
-  return port;
-}
 
 suite('commands of webhooks', () => {
   let daemon: WebhookDaemon;

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type ClientHttp2Session, connect as connectHttp2, constants } from 'node:http2';
-import { createServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import WebSocket from 'ws';
 import { coreConfig } from '../../../src/config/core.ts';
 import { type DaemonInProcess, startDaemon } from '../../helpers/daemon.ts';
+import { freePort } from '../../helpers/free-port.ts';
 import { until } from '../../helpers/until.ts';
 import { startUpstream, type TestUpstream } from '../../helpers/upstream.ts';
 import type { Answer, ApiDocument } from './operations.ts';
@@ -251,14 +251,6 @@ function createSockets(daemon: DaemonInProcess, count: () => void): Sockets & { 
       return open.received.filter((text) => !text.includes(mark));
     },
   };
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as { port: number };
-  await new Promise((resolve) => server.close(resolve));
-  return port;
 }
 
 /** How long a stream may say nothing until it is left as an open one. */
