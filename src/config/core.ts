@@ -404,10 +404,10 @@ export const coreConfig = Type.Object(
             description: 'older blocks are removed in whole files, by whichever bound is reached first',
           },
         ),
-        index: Type.Union([Type.Literal('none'), Type.Literal('window')], {
+        index: Type.Union([Type.Literal('none'), Type.Literal('followed'), Type.Literal('window')], {
           default: 'window',
           description:
-            'window = all kept transactions but votes are found by address, and all by signature; none = blocks alone',
+            'window = all kept transactions but votes are found by address, and all by signature; followed = all by signature, and by address what the store has of followed wallets; none = blocks alone',
         }),
         threads: Type.Union([Type.Integer({ minimum: 0, maximum: 64 }), Type.Literal('auto')], {
           default: 'auto',

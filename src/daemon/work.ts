@@ -119,7 +119,7 @@ export function createWork(assembly: Assembly, parts: DaemonParts, fatal: (error
     companions.push(remote);
   }
 
-  const hasIndex = core.ledger.index === 'window';
+  const { index } = core.ledger;
   const ledgerDir = (chain: ChainId) => join(core.dataDir, 'ledger', chain);
 
   /** Until this process writes the ledger itself it reads the one of another thread or process. */
@@ -132,7 +132,7 @@ export function createWork(assembly: Assembly, parts: DaemonParts, fatal: (error
           'blocks_damaged_total',
           'reads of blocks that are damaged on disk, outside the thread that writes them',
         );
-      const reader = { dir: ledgerDir(setup.id), chain: setup.id, clock, log, damaged: () => damaged.add(), hasIndex };
+      const reader = { dir: ledgerDir(setup.id), chain: setup.id, clock, log, damaged: () => damaged.add(), index };
       assembly.ledgers.set(setup.id, createLedgerReader(reader));
     }
   }
@@ -159,7 +159,7 @@ export function createWork(assembly: Assembly, parts: DaemonParts, fatal: (error
     return async () => {
       const archive = archives.get(chain);
       const ledger = await openLedger({
-        ...{ dir, chain, clock, log, meter, hasIndex, retainHours: hours, retainBytes: bytes },
+        ...{ dir, chain, clock, log, meter, index, retainHours: hours, retainBytes: bytes },
         threads: ledgerThreads(core),
         ...(archive === undefined ? {} : { archivedTo: archive.held }),
       });

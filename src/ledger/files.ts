@@ -7,7 +7,7 @@ import { EXIT } from '../runtime/errors.ts';
 /** Names of the files of a ledger, and the errors of all that touches them. */
 
 const NAME = /^(\d{10})\.ledger$/;
-export const RUN_NAME = /^(\d{10})\.run$/;
+export const RUN_NAME = /^(\d{10})(?:\.signatures)?\.run$/;
 
 export const segmentPath = (dir: string, number: number) => join(dir, `${String(number).padStart(10, '0')}.ledger`);
 

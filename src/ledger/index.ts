@@ -25,6 +25,7 @@ import {
   VERBATIM,
   writeFrame,
 } from './frame.ts';
+import type { IndexMode } from './lookup.ts';
 import { payloadOf } from './payload.ts';
 import { createSegmentReader, decodedBlock, textOf } from './reader.ts';
 import { rowsOf } from './rows.ts';
@@ -64,8 +65,8 @@ export interface LedgerOptions {
   readonly retainHours: number;
   /** Bytes of all files together. */
   readonly retainBytes: number;
-  /** Whether there is an index of addresses and signatures; default true. */
-  readonly hasIndex?: boolean;
+  /** Default `window`. */
+  readonly index?: IndexMode;
   /** Threads that encode blocks which wait for their turn; default 0. */
   readonly threads?: number;
   /** Final blocks whose rows are in memory before they go to a file; default 256. */
@@ -114,9 +115,10 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
     oldestSlot: segments.reduce((least, { slots }) => Math.min(least, slots[0] ?? least), Number.MAX_SAFE_INTEGER),
   });
 
-  const hasIndex = options.hasIndex ?? true;
+  const mode = options.index ?? 'window';
+  const hasIndex = mode !== 'none';
   const reader = createSegmentReader({
-    ...{ dir, chain, clock, log, hasIndex, isWriter: true },
+    ...{ dir, chain, clock, log, mode, isWriter: true },
     ...(options.flushBlocks === undefined ? {} : { flushBlocks: options.flushBlocks }),
     damaged: () => meter.damaged.add(),
     segments: () => segments,

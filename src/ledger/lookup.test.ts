@@ -15,6 +15,7 @@ import { createMetricsRegistry } from '../runtime/metrics.ts';
 import { decodeBlock } from '../solana/decode/decode-block.ts';
 import { scanBlockAnswer } from '../solana/decode/scan-block.ts';
 import { createLedgerMeter, createLedgerReader, type Ledger, openLedger } from './index.ts';
+import type { IndexMode } from './lookup.ts';
 import { memoOf } from './memo.ts';
 
 const FLUSH_BLOCKS = 4;
@@ -27,7 +28,7 @@ function setUp(t: TestContext) {
   t.after(async () => {
     for (const ledger of opened) await ledger.close();
   });
-  const open = async (options: { readonly hasIndex?: boolean } = {}) => {
+  const open = async (options: { readonly index?: IndexMode } = {}) => {
     const ledger = await openLedger({
       ...{ dir, chain: 'main', clock, log, retainHours: 24, retainBytes: 1_000_000_000, flushBlocks: FLUSH_BLOCKS },
       meter: createLedgerMeter(createMetricsRegistry().scope('ledger')),
@@ -36,7 +37,8 @@ function setUp(t: TestContext) {
     opened.push(ledger);
     return ledger;
   };
-  const reader = () => createLedgerReader({ dir, chain: 'main', clock, log, damaged: () => undefined });
+  const reader = (index: IndexMode = 'window') =>
+    createLedgerReader({ dir, chain: 'main', clock, log, index, damaged: () => undefined });
   return { dir, open, reader };
 }
 
@@ -208,7 +210,7 @@ test('an index that is new, damaged or half written is made from the blocks', as
   const draw = createSfc32(7);
   const { dir, open } = setUp(t);
   const truth = new Map<number, ChainBlock>();
-  const without = await open({ hasIndex: false });
+  const without = await open({ index: 'none' });
   for (let slot = 1; slot <= 40; slot++) {
     const made = drawnBlock(draw, slot, slot - 1, 'a', 8);
     truth.set(slot, made);
@@ -246,6 +248,35 @@ test('an index that is new, damaged or half written is made from the blocks', as
     }
   }
   assert.ok(!readdirSync(dir).includes('0000000099.run.tmp'));
+});
+
+test('an index of signatures alone finds every transaction and says nothing of addresses; one with addresses never takes it for its own', async (t) => {
+  const draw = createSfc32(Math.floor(Math.random() * 2 ** 32));
+  const { dir, open, reader } = setUp(t);
+  const truth = new Map<number, ChainBlock>();
+  const query = { address: decode32(keyOf(3))!, reasons: 'all', order: 'newest', limit: 5 } as const;
+  const runs = () => readdirSync(dir).filter((name) => name.endsWith('.run'));
+  let slot = 1;
+  for (const index of ['followed', 'window', 'followed', 'none', 'window'] as const) {
+    const ledger = await open({ index });
+    for (const end = slot + 15; slot < end; slot++) {
+      const made = drawnBlock(draw, slot, slot - 1, 'a', 8);
+      truth.set(slot, made);
+      await ledger.append(made);
+    }
+    await ledger.finalize(slot - 3);
+    const own = index === 'none' ? null : reader(index);
+    for (const each of own === null ? [ledger] : [ledger, own]) {
+      for (const { slot: at, transactions } of truth.values())
+        for (const tx of transactions)
+          assert.deepEqual(await each.find(tx.signatures[0]!), { slot: at, index: tx.index });
+      if (index === 'window') await assertPages(each, truth, draw, 8);
+      else assert.equal(await each.addressPage(query), null);
+    }
+    await ledger.close();
+    if (index !== 'none') assert.ok(runs().length > 0);
+    if (index !== 'none') assert.ok(runs().every((name) => name.includes('signatures') === (index === 'followed')));
+  }
 });
 
 test('addresses that nearly every transaction has are left out', async (t) => {

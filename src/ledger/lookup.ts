@@ -16,6 +16,7 @@ import {
   nameOf,
   OWNER_ROWS,
   signatureName,
+  signaturesOf,
   VOTE_ROWS,
 } from './rows.ts';
 import {
@@ -79,13 +80,18 @@ export interface IndexOptions {
   readonly blocks: IndexedBlocks;
   readonly files: OpenFiles;
   readonly log: Log;
-  /** Whether rows are kept; without, signatures are searched in all blocks. */
-  readonly isOn: boolean;
+  /** Without an index signatures are searched in all blocks. */
+  readonly index: IndexMode;
   /** Whether files may be changed, which is so in one thread. */
   readonly isWriter: boolean;
   /** Final blocks in memory before they become a run; default 256. */
   readonly flushBlocks?: number;
 }
+
+/** As `ledger.index`: `followed` has signatures alone; what is followed by address is in the store. */
+export type IndexMode = 'none' | 'followed' | 'window';
+
+const SIGNATURES_SUFFIX = '.signatures.run';
 
 export type LedgerIndex = ReturnType<typeof createIndex>;
 
@@ -106,7 +112,12 @@ interface TailBlock {
   readonly count: number;
 }
 
-export function createIndex({ dir, chain, blocks, files, log, isOn, isWriter, ...options }: IndexOptions) {
+export function createIndex({ dir, chain, blocks, files, log, index, isWriter, ...options }: IndexOptions) {
+  const isOn = index !== 'none';
+  const hasAddresses = index === 'window';
+  /** A run without addresses is never taken for one with them. */
+  const suffix = hasAddresses ? '.run' : SIGNATURES_SUFFIX;
+  const isOwn = (name: string) => name.endsWith(SIGNATURES_SUFFIX) !== hasAddresses;
   const flushBlocks = options.flushBlocks ?? FLUSH_BLOCKS;
   const tail = new Map<number, TailBlock>();
   let runs: readonly Run[] = [];
@@ -240,7 +251,8 @@ export function createIndex({ dir, chain, blocks, files, log, isOn, isWriter, ..
 
   /** Sees the runs that are there now. `listed`: all names, when they were just read. Errors: those of the file system. */
   async function findRuns(listed?: readonly string[]): Promise<void> {
-    const names = (listed ?? (await listFiles(dir)).runs).filter((name) => !damaged.has(join(dir, name)));
+    const all = (listed ?? (await listFiles(dir)).runs).filter(isOwn);
+    const names = all.filter((name) => !damaged.has(join(dir, name)));
     const known = new Map(runs.map((run) => [run.path, run]));
     const found: Run[] = [];
     let isChanged = names.length !== runs.length;
@@ -266,8 +278,10 @@ export function createIndex({ dir, chain, blocks, files, log, isOn, isWriter, ..
     for (const [slot, { hash }] of tail) if (runs.some((run) => hasBlock(run, slot, hash))) tail.delete(slot);
   }
 
-  const put = (slot: number, hash: number, rows: BlockRows) =>
-    void tail.set(slot, { hash, rows, count: rows.rows.reduce((sum, list) => sum + list.length, 0) });
+  function put(slot: number, hash: number, all: BlockRows): void {
+    const rows = hasAddresses ? all : signaturesOf(all);
+    tail.set(slot, { hash, rows, count: rows.rows.reduce((sum, list) => sum + list.length, 0) });
+  }
 
   /** Adds blocks that are not covered, newest first, at most so many. Returns how many. Errors: LEDGER_IO. */
   async function cover(limit: number): Promise<number> {
@@ -311,7 +325,7 @@ export function createIndex({ dir, chain, blocks, files, log, isOn, isWriter, ..
     for (const [slot, { hash }] of tail) if (blocks.hashAt(slot) !== hash) tail.delete(slot);
   }
 
-  const pathOf = (number: number) => join(dir, `${String(number).padStart(10, '0')}.run`);
+  const pathOf = (number: number) => join(dir, `${String(number).padStart(10, '0')}${suffix}`);
 
   async function flush(isAll: boolean): Promise<void> {
     const final = [...tail]
@@ -380,7 +394,7 @@ export function createIndex({ dir, chain, blocks, files, log, isOn, isWriter, ..
   }
 
   async function page(query: AddressQuery): Promise<AddressPage | null> {
-    if (!isOn || isLeftOut(query.address)) return null;
+    if (!hasAddresses || isLeftOut(query.address)) return null;
     const found = range();
     if (found === null) return { rows: [], hasMore: false, from: 0, to: -1, inVotes: false };
     const { from, to } = found;
@@ -452,9 +466,10 @@ export function createIndex({ dir, chain, blocks, files, log, isOn, isWriter, ..
         dropRuns(old);
         for (const run of old) await rm(run.path, { force: true });
       }),
-    /** Removes what a crash left half written. Errors: those of the file system. */
+    /** Removes what a crash left half written, and runs of another `ledger.index`. Errors: those of the file system. */
     async clean(): Promise<void> {
-      for (const name of await readdir(dir)) if (name.endsWith('.run.tmp')) await rm(join(dir, name), { force: true });
+      const isOld = (name: string) => name.endsWith('.run.tmp') || (isOn && RUN_NAME.test(name) && !isOwn(name));
+      for (const name of await readdir(dir)) if (isOld(name)) await rm(join(dir, name), { force: true });
     },
     isWhole: () => isWhole,
     bytes: () => runs.reduce((sum, { bytes }) => sum + bytes, 0),

@@ -13,7 +13,7 @@ import { type Scratch, withScratch } from './bytes.ts';
 import { type Dictionary, emptyDictionary, readDictionary } from './dictionary.ts';
 import { createOpenFiles, ledgerFailed, listFiles } from './files.ts';
 import { BLOCK, DICTIONARY, type Frame, HEADER_BYTES, isSound, PARTS, readFrame, VERBATIM } from './frame.ts';
-import { createIndex, type LedgerIndex } from './lookup.ts';
+import { createIndex, type IndexMode, type LedgerIndex } from './lookup.ts';
 import { memoOf } from './memo.ts';
 import { LIKELY_HEAD_BYTES, PayloadReader, plainText } from './payload.ts';
 import { rowsOf } from './rows.ts';
@@ -28,8 +28,7 @@ export interface ReaderParts {
   readonly damaged: () => void;
   readonly segments: () => readonly Segment[];
   readonly dir: string;
-  /** Whether there is an index of addresses and signatures. */
-  readonly hasIndex: boolean;
+  readonly mode: IndexMode;
   readonly isWriter: boolean;
   readonly flushBlocks?: number;
   /** Above it nothing is known: the newest blocks of a ledger to which nobody writes any more. */
@@ -231,7 +230,7 @@ export function createSegmentReader({ chain, clock, log, damaged, refresh, ...pa
   }
 
   const index = createIndex({
-    ...{ dir: parts.dir, chain, files, log, isOn: parts.hasIndex, isWriter: parts.isWriter },
+    ...{ dir: parts.dir, chain, files, log, index: parts.mode, isWriter: parts.isWriter },
     ...(parts.flushBlocks === undefined ? {} : { flushBlocks: parts.flushBlocks }),
     blocks: {
       newest: () => newest(),
@@ -475,7 +474,8 @@ export interface LedgerReaderOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly damaged: () => void;
-  readonly hasIndex?: boolean;
+  /** Default `window`. */
+  readonly index?: IndexMode;
 }
 
 /** Blocks that a refresh adds to the index at most: more than the writer keeps out of its files. */
@@ -485,7 +485,14 @@ const MOST_ADDED = 1_024;
  * Reads the ledger of another thread or process, and follows what it writes. Blocks that are not final are served as long as it writes.
  * Nothing is known while the folder is missing.
  */
-export function createLedgerReader({ dir, chain, clock, log, ...options }: LedgerReaderOptions): LedgerReader {
+export function createLedgerReader({
+  dir,
+  chain,
+  clock,
+  log,
+  index = 'window',
+  ...options
+}: LedgerReaderOptions): LedgerReader {
   let segments: readonly Segment[] = [];
   let reading: Promise<void> | null = null;
 
@@ -521,7 +528,7 @@ export function createLedgerReader({ dir, chain, clock, log, ...options }: Ledge
   }
 
   const reader = createSegmentReader({
-    ...{ dir, chain, clock, log, hasIndex: true, isWriter: false, ...options },
+    ...{ dir, chain, clock, log, mode: index, isWriter: false, ...options },
     segments: () => segments,
     trustedTo: () => (clock.now() - (segments.at(-1)?.lastAt ?? 0) > STALE_MS ? finalSlot() : Number.MAX_SAFE_INTEGER),
     refresh() {

@@ -76,6 +76,17 @@ export const isLeftOut = (address: Uint8Array): boolean => LEFT_OUT.has(latin1(a
 export const nameOf = (kind: string, key: Uint8Array): string => kind + latin1(key);
 export const signatureName = (signature: Uint8Array): string => SIGNATURE_ROWS + latin1(signature.subarray(0, 8));
 
+/** The rows of signatures, which sort behind all others. */
+export function signaturesOf({ names, rows }: BlockRows): BlockRows {
+  let [from, to] = [0, names.length];
+  while (from < to) {
+    const middle = (from + to) >>> 1;
+    if (names[middle]! < SIGNATURE_ROWS) from = middle + 1;
+    else to = middle;
+  }
+  return { names: names.slice(from), rows: rows.slice(from) };
+}
+
 export function rowsOf({ transactions, keys }: ChainBlock): BlockRows {
   const found = new Map<number, number[]>();
   const owners = new Map<number, number[]>();

@@ -237,7 +237,7 @@ function ledgerOf({ assembly, parts }: FillHereOptions, { setup: { id } }: Assem
   if (ledger.retain.hours === 0) return null;
   return createLedgerReader({
     ...{ dir: join(dataDir, 'ledger', id), chain: id, clock: parts.clock, log: parts.log },
-    ...{ hasIndex: ledger.index === 'window', damaged: () => undefined },
+    ...{ index: ledger.index, damaged: () => undefined },
   });
 }
 

@@ -250,7 +250,7 @@ async function replays({ size, seed, say }: RunOptions): Promise<RowResult> {
   const dir = mkdtempSync(join(tmpdir(), 'parhelion-replays-'));
   try {
     const ledger = await openLedger({
-      ...{ dir, chain: 'main', retainHours: 24, retainBytes: 10_737_418_240, hasIndex: false },
+      ...{ dir, chain: 'main', retainHours: 24, retainBytes: 10_737_418_240, index: 'none' },
       ...{ clock: createSystemClock(), log: createMemoryLog() },
       meter: createLedgerMeter(createMetricsRegistry().scope('ledger')),
     });
