@@ -8,6 +8,7 @@ import { setPriority, tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Connection, Keypair, PublicKey, SystemProgram, Transaction } from '@solana/web3.js';
+import { codeOf } from '../../src/lib/coded-error.ts';
 import { withTheTest } from './built-daemon.ts';
 import { findProjectRoot } from './project-root.ts';
 
@@ -180,10 +181,14 @@ const LOWER_PRIORITY = 10;
 
 /** Lets others have the core on which the node spins. */
 function yieldCores(pid: number | undefined): void {
-  for (const thread of readdirSync(`/proc/${pid}/task`)) {
-    const isSpinning = readFileSync(`/proc/${pid}/task/${thread}/comm`, 'utf8').trim() === SPINNING_THREAD;
-    if (isSpinning) setPriority(Number(thread), LOWER_PRIORITY);
-  }
+  for (const thread of readdirSync(`/proc/${pid}/task`))
+    try {
+      const isSpinning = readFileSync(`/proc/${pid}/task/${thread}/comm`, 'utf8').trim() === SPINNING_THREAD;
+      if (isSpinning) setPriority(Number(thread), LOWER_PRIORITY);
+    } catch (error) {
+      // Threads come and go while they are listed.
+      if (!['ENOENT', 'ESRCH'].includes(codeOf(error) ?? '')) throw error;
+    }
 }
 
 interface Status {
