@@ -302,11 +302,12 @@ export function createRenewer({ store, clock, log, kinds, running }: RenewerOpti
   };
 }
 
-/** Jobs that another process has claimed meanwhile are left to it. */
+/** Jobs that another process has claimed meanwhile are left to it. Never shortens a lease: a slow renewal may end after a later one. */
 async function renew(tx: StoreTx, jobs: readonly ClaimedJob[], until: number): Promise<void> {
   const parameters = createParameters(tx.dialect);
   const text = `with v(id, claims) as (values ${claimRows(jobs, parameters)})
     update outbox set lease_until = cast(${parameters.add(until)} as bigint)
-    from v where outbox.id = v.id and outbox.claims = v.claims and outbox.state = 'running'`;
+    from v where outbox.id = v.id and outbox.claims = v.claims and outbox.state = 'running'
+      and outbox.lease_until < cast(${parameters.add(until)} as bigint)`;
   await change(tx.db, text, parameters);
 }
