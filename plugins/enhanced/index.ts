@@ -4,6 +4,7 @@ import {
   API_VERSION,
   definePlugin,
   defineRoute,
+  type Price,
   type Route,
   reloadable,
   type Static,
@@ -155,6 +156,16 @@ const MARGIN_MS = 5_000;
 
 const MAX_TRANSACTIONS = 100;
 
+/** `credits` may be reloaded, so it is read with each request. */
+const priceOf = (config: RouteParts['config'], more: Pick<Price, 'chargedStatuses'> = {}): Price => ({
+  ...more,
+  product: 'enhancedApi',
+  get credits() {
+    return config.credits;
+  },
+  groups: ['das'],
+});
+
 /** `POST /v0/transactions`: up to 100 transactions by signature. Transactions that the chain does not have are omitted. */
 function transactionsRoute({ transactions, elements, config }: RouteParts): Route {
   return defineRoute({
@@ -164,13 +175,7 @@ function transactionsRoute({ transactions, elements, config }: RouteParts): Rout
     tag: ENHANCED,
     auth: 'key',
     errors: 'plain',
-    price: {
-      product: 'enhancedApi',
-      get credits() {
-        return config.credits;
-      },
-      groups: ['das'],
-    },
+    price: priceOf(config),
     get timeoutMs() {
       const rounds = Math.ceil(MAX_TRANSACTIONS / config.concurrency);
       return Math.min(rounds * config.upstreamTimeoutMs, 120_000) + config.namesTimeoutMs + MARGIN_MS;
@@ -270,14 +275,7 @@ function addressRoute(parts: RouteParts): Route {
     tag: ENHANCED,
     auth: 'key',
     errors: 'plain',
-    price: {
-      product: 'enhancedApi',
-      get credits() {
-        return config.credits;
-      },
-      groups: ['das'],
-      chargedStatuses: [404],
-    },
+    price: priceOf(config, { chargedStatuses: [404] }),
     timeoutMs: MAX_TIMEOUT_MS + MARGIN_MS,
     params: Type.Object({ address: Type.String() }),
     documented: {

@@ -83,7 +83,7 @@ export function createHealth(options: HealthOptions): Health {
       const ofChain = async (status: ChainStatus) =>
         chainChecks(status, options.maxReadyLag, (await options.answers?.(status.chain)) ?? true);
       const asked = [...(await Promise.all(chain.map(ofChain))).flat(), ...(await runChecks())];
-      // What became of the daemon meanwhile is part of the answer.
+      // The daemon may have failed while the checks ran.
       const checks: readonly CheckResult[] = [
         { name: 'started', ok: started, detail: started ? 'all plugins run' : 'plugins are starting' },
         ...(failed === null ? [] : [failed]),

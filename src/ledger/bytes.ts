@@ -62,8 +62,8 @@ export class Sink {
 }
 
 /**
- * Memory of one look-up, which the next one uses again. Buffers that live for a moment only count against the heap: with one for each
- * piece, every 40th look-up waited for a full collection of garbage.
+ * Memory of one look-up, which the next one reuses. V8 counts short-lived buffers as memory pressure: with a buffer for each piece, every
+ * 40th look-up waited for a full garbage collection.
  */
 export class Scratch {
   /** For the text of a part. */

@@ -42,7 +42,12 @@ reporters[0].once('end', () => reporters[1].pipe(process.stdout));
 /** A test that did not run looks like one that passed, so each process writes at its end what it knew (`test-process.mjs`). */
 function findLostTests(path) {
   if (path === undefined) return;
-  const rows = existsSync(path) ? readFileSync(path, 'utf8').trim().split('\n').map(JSON.parse) : [];
+  const rows = existsSync(path)
+    ? readFileSync(path, 'utf8')
+        .trim()
+        .split('\n')
+        .map((line) => JSON.parse(line))
+    : [];
   const ended = new Set(rows.map(({ file }) => file));
   const lost = files.filter((file) => !ended.has(file)).map((file) => `${file}: its process left no record`);
   for (const { tests, exitedAt } of rows)

@@ -35,8 +35,8 @@ process.on('beforeExit', () => {
 });
 
 /**
- * How long the process took, for the list at the end of the run, and how many tests of each file it knows, which the runner compares with
- * what it heard of.
+ * How long the process took, for the list at the end of the run, and how many tests each file declared: the runner compares them with those
+ * that were reported.
  */
 const times = process.env.PARHELION_TEST_TIMES;
 let waitedFor;

@@ -112,8 +112,8 @@ async function ofKind(kind: Kind, { size, seed, say }: RunOptions, database: str
   const folder = mkdtempSync(join(tmpdir(), 'parhelion-ingest-'));
   const upstream = await startUpstream(seed, sizes, sizes.blocks);
   const wallets = walletsOf(sizes, seed);
-  const place = (name: string, follows: boolean, url = upstream.url) =>
-    makeBed({ folder, name, url, follows, wallets, kind, database });
+  const place = (name: string, follows: boolean, url = upstream.url, followed = wallets) =>
+    makeBed({ folder, name, url, follows, wallets: followed, kind, database });
   try {
     const bed = place('main', false);
     say(`${kind.row}: ${sizes.webhooks} webhooks with ${sizes.addressesEach} addresses each, ${sizes.wallets} wallets`);
@@ -124,7 +124,9 @@ async function ofKind(kind: Kind, { size, seed, say }: RunOptions, database: str
     const rows = await checkRows(bed, sizes);
     const parse = parseCost(seed, sizes);
     const isFirst = kind === KINDS[0];
-    const traced = isFirst ? [`fsyncs per block: ${await fsyncsPerBlock(place('traced', true), size)}`] : [];
+    const traced = isFirst
+      ? [`fsyncs per block: ${await fsyncsPerBlock(place('traced', true, upstream.url, []), size)}`]
+      : [];
     return result(kind, seen, sizes, seed, size, [
       `block ${seen.p50Ms} ms at p50, ${seen.p99Ms} ms at p99 (upper bounds of the histogram's buckets), commit included; ${seen.cpuMs} ms of CPU per block`,
       `last quarter ${seen.quarters.at(-1)!.toFixed(1)} blocks/s, first ${seen.quarters[0]!.toFixed(1)}`,
