@@ -14,9 +14,8 @@ import { LEDGER } from './state.ts';
 const LONGEST_LIST_SLOTS = 10_000;
 
 /**
- * Opens the ledger and cuts off what the store does not confirm. A block counts as confirmed when it is a stored header, or final; where
- * no stored header is left to compare the newest final block with, an upstream decides. Errors: LEDGER_IO, LEDGER_FULL, those of store
- * and source.
+ * Opens the ledger and cuts off blocks that are neither final nor stored headers. If the newest final block is not a stored header either,
+ * an upstream must confirm it; otherwise the whole ledger is discarded. Errors: LEDGER_IO, LEDGER_FULL, those of store and source.
  */
 export async function openKeptBlocks(run: Run): Promise<void> {
   const { state, store, chain, source, signal, log } = run;
