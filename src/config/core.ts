@@ -412,7 +412,7 @@ export const coreConfig = Type.Object(
         threads: Type.Union([Type.Integer({ minimum: 0, maximum: 64 }), Type.Literal('auto')], {
           default: 'auto',
           description:
-            'threads of each chain that encode fetched blocks while the follower catches up, each with about 100 MB; 0 = the thread of the indexer does it; auto = 0 up to two cores, else one less than cores, at most 4',
+            'threads of each chain that encode fetched blocks while the follower catches up, each with about 100 MB; 0 = the thread of the indexer does it; auto = 0 on one core, else as many as cores, at most 4',
         }),
         archive: Type.Union([Type.String({ pattern: '^(chdb:.+|clickhouse://.+)$', ...secret }), Type.Null()], {
           default: null,
@@ -517,11 +517,11 @@ export type CoreConfig = Static<typeof coreConfig>;
 
 const MOST_LEDGER_THREADS = 4;
 
-/** Threads that encode blocks of the ledger. They take more CPU in all than the thread of the indexer alone, which two cores do not have. */
+/** Threads that encode blocks of the ledger. They take more CPU in all than the thread of the indexer alone, which has no core to spare on one. */
 export function ledgerThreads({ ledger: { threads } }: Pick<CoreConfig, 'ledger'>): number {
   if (threads !== 'auto') return threads;
   const cores = availableParallelism();
-  return cores <= 2 ? 0 : Math.min(cores - 1, MOST_LEDGER_THREADS);
+  return cores === 1 ? 0 : Math.min(cores, MOST_LEDGER_THREADS);
 }
 
 /** Processes that serve the API listeners. */
