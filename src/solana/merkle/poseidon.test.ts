@@ -102,6 +102,26 @@ for (let inputs = 1; inputs <= MAX_INPUTS; inputs += 1) {
   });
 }
 
+test('hashes before and after the kernel takes over, one or many at a time, as another library hashes them', () => {
+  const random = createSfc32(99);
+  for (let inputs = 1; inputs <= 7; inputs += 1) {
+    const hasher = createPoseidon();
+    for (let hashed = 0; hashed < 600; ) {
+      const count = 1 + random.below(random.below(2) === 0 ? 2 : 100);
+      const lists = Array.from({ length: count }, () =>
+        Array.from({ length: inputs }, () => EDGES[random.below(EDGES.length)] as bigint),
+      );
+      const dst = Buffer.alloc(32 * count);
+      hasher.hash(inputs, Buffer.concat(lists.flat().map(bytesOf)), 0, dst, 0, count);
+      for (const [i, list] of lists.entries())
+        assert.equal(numberOf(dst.subarray(32 * i, 32 * i + 32)), (oracles[inputs - 1] as Oracle)(list));
+      if (hashed === 0) assert.equal(hasher.modules.has(inputs), false);
+      hashed += count;
+    }
+    assert.equal(hasher.modules.has(inputs), true);
+  }
+});
+
 test('a level is hashed in place', () => {
   const level = Buffer.concat(EDGES.slice(0, 16).map(bytesOf));
   const apart = Buffer.alloc(8 * 32);

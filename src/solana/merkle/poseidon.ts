@@ -21,6 +21,11 @@ import {
 
 /** Maximum number of inputs of the fast kernel; parameters exist for 12. */
 const MAX_KERNEL_INPUTS = 7;
+/**
+ * To generate and compile a kernel costs as much as this many plain hashes. A daemon that follows no more than the trees it begins with
+ * needs fewer.
+ */
+const PLAIN_HASHES = 256;
 const HASH_BYTES = 32;
 
 /** Compiled kernels by number of inputs. They can be posted to another thread, which then need not compile. */
@@ -46,30 +51,48 @@ export interface Poseidon {
 }
 
 /**
- * circom's Poseidon over the BN254 scalar field, as Solana's syscall and the Light programs compute it. Kernels are generated and compiled
- * on first use of an arity, in about ten milliseconds. One instance per thread; hashes never overlap.
+ * circom's Poseidon over the BN254 scalar field, as Solana's syscall and the Light programs compute it. The kernel of an arity is generated
+ * and compiled when more than a few hashes are wanted. One instance per thread; hashes never overlap.
  */
 export function createPoseidon(compiled: PoseidonModules = new Map(), hasSimd = knowsSimd()): Poseidon {
   const modules = new Map(compiled);
-  const kernels = new Map<number, Kernel>();
+  const arities = new Map<number, Arity>();
 
-  function kernelFor(inputs: number): Kernel {
-    const known = kernels.get(inputs);
-    if (known !== undefined) return known;
-    const kernel = hasSimd && inputs <= MAX_KERNEL_INPUTS ? fastKernel(modules, inputs) : plainKernel(inputs);
-    kernels.set(inputs, kernel);
-    return kernel;
+  function kernelFor(inputs: number, count: number): Kernel {
+    let arity = arities.get(inputs);
+    if (arity === undefined) {
+      arity = firstKernel(inputs);
+      arities.set(inputs, arity);
+    }
+    if (arity.plainHashes > 0) {
+      arity.plainHashes -= count;
+      if (arity.plainHashes <= 0) arity.kernel = fastKernel(modules, inputs);
+    }
+    return arity.kernel;
+  }
+
+  function firstKernel(inputs: number): Arity {
+    if (modules.has(inputs)) return { kernel: fastKernel(modules, inputs), plainHashes: 0 };
+    const plainHashes = hasSimd && inputs <= MAX_KERNEL_INPUTS ? PLAIN_HASHES : Number.POSITIVE_INFINITY;
+    return { kernel: plainKernel(inputs), plainHashes };
   }
   return {
     kind: hasSimd ? 'simd' : 'plain',
     modules,
     hash(inputs, src, srcOffset, dst, dstOffset, count) {
-      const kernel = kernelFor(inputs);
+      const kernel = kernelFor(inputs, count);
       refuseLarge(src, srcOffset, inputs * count);
       kernel.hash(src, srcOffset, dst, dstOffset, count);
     },
-    hashPairs: (src, srcOffset, dst, dstOffset, count) => kernelFor(2).hash(src, srcOffset, dst, dstOffset, count),
+    hashPairs: (src, srcOffset, dst, dstOffset, count) =>
+      kernelFor(2, count).hash(src, srcOffset, dst, dstOffset, count),
   };
+}
+
+interface Arity {
+  kernel: Kernel;
+  /** Hashes left until the fast kernel takes over. */
+  plainHashes: number;
 }
 
 function fastKernel(modules: Map<number, CompiledKernel>, inputs: number): Kernel {
@@ -130,12 +153,11 @@ function knowsSimd(): boolean {
 export { MAX_INPUTS };
 
 /**
- * Poseidon by definition, in BigInt: the oracle of the fast kernel, and its replacement without SIMD. Throws
- * RangeError for an input that is not below the prime.
+ * Poseidon by definition, in BigInt: the oracle of the fast kernel, and its replacement without SIMD or for few hashes. As in the kernel,
+ * numbers at or above the prime are silently reduced.
  */
 function plainPoseidon(parameters: PoseidonParameters, inputs: readonly bigint[]): bigint {
   const { width, partialRounds, constants, matrix } = parameters;
-  if (inputs.some((input) => input < 0n || input >= PRIME)) throw new RangeError('an input is not below the prime');
   let state = [0n, ...inputs];
   const half = FULL_ROUNDS / 2;
   for (let round = 0; round < FULL_ROUNDS + partialRounds; round += 1) {
