@@ -89,7 +89,7 @@ export function assetsByAuthority(question: Question, parts: ListParts): Promise
   });
 }
 
-/** The assets of an owner, a tree, an authority, a collection or a creator, or all compressed ones, that all other members fit. */
+/** The assets of an owner, a mint, a tree, an authority, a collection or a creator, or all compressed ones, that all other members fit. */
 export async function searchAssets(question: Question, parts: ListParts): Promise<object> {
   const { member, invalid } = question;
   for (const name of Object.keys(question.members))
@@ -105,12 +105,15 @@ export async function searchAssets(question: Question, parts: ListParts): Promis
     throw invalid('Validation Error: Owner address must be provided in order to search assets by name');
   const tree = member('tree');
   const [kind, isDecided] = ofCompression(readKind(question), member('compressed'));
+  const mint = member('supplyMint');
+  const isOfTree = owner === undefined && mint === undefined && tree !== undefined;
   // What the base and the kind of the list say already needs no filter.
-  const known = [...(isDecided ? ['compressed'] : []), ...(owner === undefined && tree !== undefined ? ['tree'] : [])];
+  const known = [...(isDecided ? ['compressed'] : []), ...(isOfTree ? ['tree'] : [])];
   const filter = readFilter(question, known);
   readOrder(question);
   const list = (base: Base) => listOf(question, parts, base, kind, filter);
   if (owner !== undefined) return await list({ owner: readKey(owner, question, 'ownerAddress') });
+  if (mint !== undefined) return await list({ mint: readKey(mint, question, 'supplyMint') });
   if (tree !== undefined) return await list({ tree: readKey(tree, question, 'tree') });
   if (authority !== undefined) return await list({ authority: readKey(authority, question, 'authorityAddress') });
   if (grouping !== undefined) return await list({ group: readGroup(grouping, question) });
@@ -118,7 +121,7 @@ export async function searchAssets(question: Question, parts: ListParts): Promis
     return await list({ creator: readKey(creator, question, 'creatorAddress'), isVerified: false });
   if (member('compressed') === true) return await list({ compressed: true });
   throw new IncompleteList(
-    'searchAssets needs ownerAddress, authorityAddress, grouping, creatorAddress, tree or compressed: no other list is complete',
+    'searchAssets needs ownerAddress, supplyMint, authorityAddress, grouping, creatorAddress, tree or compressed: no other list is complete',
   );
 }
 
@@ -130,6 +133,7 @@ type Base =
   | { readonly group: string }
   | { readonly creator: string; readonly isVerified: boolean }
   | { readonly tree: string }
+  | { readonly mint: string }
   | { readonly compressed: true };
 
 /** Which assets of the base are in the list. */
@@ -411,6 +415,7 @@ async function findBase(base: Base, wanted: Wanted, question: Question, parts: L
   // Compressed assets that are listed with others count as far as trees are followed.
   const needs = isFull ? 'complete' : kind === 'compressed' ? 'all' : 'some';
   if ('owner' in base) return await ofOwner(base.owner, wanted, question, parts);
+  if ('mint' in base) return { found: await listedOf([{ kind: 'row', id: base.mint }], wanted, parts), slot: 0 };
   if ('authority' in base) return await ofAuthority(base.authority, wanted, parts);
   if ('group' in base) return await ofGroup(base.group, needs, wanted, parts);
   if ('creator' in base) return await ofCreator(base, needs, wanted, parts);
@@ -893,20 +898,24 @@ function isOfKind(one: Found | ({ readonly kind: 'kept' } & KeptAsset), kind: Ki
   return kind === 'nonFungible' || (one.kind === 'leaf') === (kind === 'compressed');
 }
 
-type ValueType = 'key' | 'boolean' | 'number' | 'string';
+/** A count is a whole number that JSON carries exactly. */
+type ValueType = 'key' | 'boolean' | 'count' | 'string';
 
 /** Members by which assets are filtered: their type, and the value that an asset has. */
 const VALUES: Readonly<Record<string, readonly [ValueType, (asset: Asset) => unknown]>> = {
   delegate: ['key', ({ ownership }) => ownership.delegate],
   frozen: ['boolean', ({ ownership }) => ownership.frozen],
   ownerType: ['string', ({ ownership }) => ownership.ownership_model],
-  supply: ['number', ({ token_info }) => (token_info === undefined ? undefined : Number(token_info.supply))],
+  // What has no mint is one of its kind.
+  supply: ['count', ({ token_info }) => (token_info === undefined ? 1 : Number(token_info.supply))],
+  // A Core asset is its own mint; a compressed one has none before it is decompressed.
+  supplyMint: ['key', ({ id, compression }) => (compression.compressed ? undefined : id)],
   compressed: ['boolean', ({ compression }) => compression.compressed],
   compressible: ['boolean', ({ compression }) => compression.eligible],
   tree: ['key', ({ compression }) => compression.tree],
   royaltyTargetType: ['string', ({ royalty }) => royalty.royalty_model],
   royaltyTarget: ['key', ({ royalty }) => royalty.target],
-  royaltyAmount: ['number', ({ royalty }) => royalty.basis_points],
+  royaltyAmount: ['count', ({ royalty }) => royalty.basis_points],
   interface: ['string', (asset) => asset.interface],
   burnt: ['boolean', ({ burnt }) => burnt],
   jsonUri: ['string', ({ content }) => content.json_uri],
@@ -936,7 +945,10 @@ function readFilter(question: Question, known: readonly string[]): Filter | null
     if (words !== undefined && !words.includes(wanted as string))
       throw invalid(`searchAssets: ${name} must be one of ${words.join(', ')}`);
     if (type === 'key') readKey(wanted, question, name);
-    else if (typeof wanted !== type) throw invalid(`searchAssets: ${name} must be a ${type}`);
+    else if (type === 'count') {
+      if (!Number.isSafeInteger(wanted) || (wanted as number) < 0)
+        throw invalid(`searchAssets: ${name} must be a whole number below 2^53`);
+    } else if (typeof wanted !== type) throw invalid(`searchAssets: ${name} must be a ${type}`);
     return known.includes(name) ? [] : [(asset: Asset) => read(asset) === wanted];
   });
   const [creator, verified] = [member('creatorAddress'), member('creatorVerified')];

@@ -216,7 +216,8 @@ export const GROUP_MEMBERS = {
 export const CREATOR = { creatorAddress: address('Address of the creator') } as const;
 const text = (description: string, example: string) => optional(Type.String({ description, examples: [example] }));
 const truth = (description: string) => optional(flag(description));
-const number = (description: string, example: number) => optional(Type.Number({ description, examples: [example] }));
+const whole = (description: string, example: number) =>
+  optional(Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER, description, examples: [example] }));
 const NONE_OF = optional(
   Type.Array(
     Type.Union([
@@ -245,10 +246,11 @@ export const SEARCH = {
   compressed: truth('Whether they are compressed'),
   compressible: truth('Whether they can be compressed'),
   tree: key('Tree of compressed assets'),
-  supply: number('Supply in raw units', 1),
+  supply: whole('Supply in raw units; 1 of what has no mint', 1),
+  supplyMint: key('Mint of the asset'),
   royaltyTargetType: word(ROYALTY_TYPES, 'Model of the royalty'),
   royaltyTarget: key('Target of the royalty'),
-  royaltyAmount: number('Royalty in basis points', 500),
+  royaltyAmount: whole('Royalty in basis points', 500),
   not: optional(
     Type.Object(
       Object.fromEntries(['collections', 'owners', 'creators', 'authorities'].map((name) => [name, NONE_OF])),

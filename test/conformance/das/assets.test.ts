@@ -456,6 +456,19 @@ suite('assets that are read from their accounts', { skip: (await chainMissing())
     assert.deepEqual(await ids('searchAssets', { ownerAddress, tokenType: 'fungible' }), [many.toBase58()]);
     assert.deepEqual(await ids('searchAssets', { ownerAddress, name: 'Owned', sortBy: null }), [one.toBase58()]);
     assert.deepEqual(await ids('searchAssets', { ownerAddress, delegateAddress: collection }), []);
+    assert.deepEqual(await ids('searchAssets', { ownerAddress, supply: 1 }), sorted([one, core]));
+    assert.deepEqual(await ids('searchAssets', { ownerAddress, supply: 2 }), []);
+    for (const key of [one, core, many]) {
+      const supplyMint = key.toBase58();
+      const isToken = key === many;
+      for (const base of [{}, { ownerAddress }, { authorityAddress: creator }]) {
+        const isListed = !isToken && !('authorityAddress' in base && key === core);
+        assert.deepEqual(await ids('searchAssets', { ...base, supplyMint }), isListed ? [supplyMint] : []);
+      }
+      assert.deepEqual(await ids('searchAssets', { supplyMint, tokenType: 'all' }), [supplyMint]);
+      assert.deepEqual(await ids('searchAssets', { supplyMint, compressed: true }), []);
+    }
+    assert.deepEqual(await ids('searchAssets', { supplyMint: Keypair.generate().publicKey.toBase58() }), []);
     const without = (not: object) => ids('searchAssets', { ownerAddress, not });
     assert.deepEqual(await without({ collections: [collection], owners: null }), [core.toBase58()]);
     assert.deepEqual(await without({ collections: [group.toBase58()], creators: [] }), [one.toBase58()]);
@@ -541,7 +554,10 @@ suite('assets that are read from their accounts', { skip: (await chainMissing())
       ['getAssetsByCreator', { creatorAddress: key, onlyVerified: 1 }, /onlyVerified must be true or false/],
       ['getAssetsByGroup', { groupKey: 'family', groupValue: key }, /only key of a group is collection/],
       ['searchAssets', { name: 'A' }, /^Validation Error: Owner address must be provided/],
-      ['searchAssets', { ownerAddress: key, supplyMint: key }, /supplyMint is not supported/],
+      ['searchAssets', { ownerAddress: key, isAgent: true }, /isAgent is not supported/],
+      ['searchAssets', { supplyMint: 'me' }, /^Pubkey Validation Err: me is invalid/],
+      ['searchAssets', { ownerAddress: key, supply: 2 ** 53 }, /supply must be a whole number below 2\^53/],
+      ['searchAssets', { ownerAddress: key, royaltyAmount: 0.5 }, /royaltyAmount must be a whole number/],
       ['searchAssets', { ownerAddress: key, negate: true }, /negate is not supported/],
       ['searchAssets', { ownerAddress: key, frozen: [] }, /frozen must be a boolean/],
       ['searchAssets', { ownerAddress: key, delegate: key, delegateAddress: key }, /cannot be used together/],

@@ -108,6 +108,7 @@ test('SDKs 1.5, 2.2 and 3.2', { skip, timeout: 120_000 }, async (t) => {
     ['getAssetsByAuthority', { authorityAddress: authority, page: 1, limit: 5 }, 5],
     ['searchAssets', { ownerAddress: owner, tokenType: 'all', options: { showNativeBalance: true } }, 18],
     ['searchAssets', { ownerAddress: leafOwner, compressed: true, page: 1 }, 3],
+    ['searchAssets', { ownerAddress: leafOwner, supply: 1 }, 3],
     ['searchAssets', { grouping: ['collection', family], page: 1, limit: 10 }, 10],
     ['getSignaturesForAsset', { id: leafIds[2], page: 1 }, 0],
     ['getTokenAccounts', { owner, page: 1, limit: 100, options: { showZeroBalance: true } }, 0],
