@@ -56,7 +56,6 @@ export async function transfersOf(
   const found: Found[] = [];
   // The transaction in which the page before ended, if it is read again.
   const resumed = cursor?.kind === 'row' && cursor.row !== Number.POSITIVE_INFINITY ? cursor.row : null;
-  const edge = resumed === null ? null : order === 'asc' ? reading.above + 1 : reading.below - 1;
   const most = Math.max(parts.scanLimit(), limit + 1);
   const mask = NAMED | CHANGED | TOUCHED;
   const end = await walk(reading, { order, mask, most, expected: limit + 1 }, (at) => {
@@ -64,7 +63,9 @@ export async function transfersOf(
     const rows = readTransfers(at.tx, at.block.keys).map((row, index) => ({ at, row, index }));
     for (const one of order === 'asc' ? rows : rows.reverse()) {
       const isSeen =
-        at.n === edge && resumed !== null && (order === 'asc' ? one.index <= resumed : one.index >= resumed);
+        resumed !== null &&
+        at.n === reading.cursorAt &&
+        (order === 'asc' ? one.index <= resumed : one.index >= resumed);
       if (!isSeen && isMatch(one.row, address, question, solMode)) found.push(one);
     }
     return found.length > limit;

@@ -30,6 +30,8 @@ export interface Reading {
   /** Positions, both exclusive, of what the call may see. */
   readonly above: number;
   readonly below: number;
+  /** Position of the transaction that the cursor names, which may lie outside of the bounds; null without a cursor. */
+  readonly cursorAt: number | null;
 }
 
 export interface Asked {
@@ -114,7 +116,7 @@ async function boundsOf(
   view: AddressHistory,
   asked: Asked,
   shown: ShownPlaces,
-): Promise<Pick<Reading, 'above' | 'below'>> {
+): Promise<Pick<Reading, 'above' | 'below' | 'cursorAt'>> {
   let above = asked.above ?? -1;
   let below = asked.below ?? EVERYTHING;
   const { blockTime, order } = asked;
@@ -126,13 +128,13 @@ async function boundsOf(
     const behind = await view.slotAfter(Number(blockTime.most) + TIME_SLACK_S);
     if (behind !== null) below = Math.min(below, endOf(behind));
   }
-  if (asked.cursor === null) return { above, below };
+  if (asked.cursor === null) return { above, below, cursorAt: null };
   const at = await placeOfCursor(view, asked.cursor, order, shown);
   // A transfer of the same transaction may follow.
   const isInside = asked.cursor.kind === 'row' && asked.cursor.row !== Number.POSITIVE_INFINITY;
   if (order === 'asc') above = Math.max(above, isInside ? at - 1 : at);
   else below = Math.min(below, isInside ? at + 1 : at);
-  return { above, below };
+  return { above, below, cursorAt: at };
 }
 
 async function placeOfCursor(

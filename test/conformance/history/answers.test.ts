@@ -147,10 +147,11 @@ suite('history of addresses', { skip: missing ?? false }, () => {
     limits: readonly number[],
     form = (token: string, _last: { readonly signature: string }) => token,
     between: () => Promise<void> = async () => undefined,
+    from: string | null = null,
   ) {
     // biome-ignore lint/suspicious/noExplicitAny: as above.
     const items: any[] = [];
-    let token: string | null = null;
+    let token = from;
     for (let turn = 0; turn < 1_000; turn++) {
       const given: Options = { ...options, limit: limits[turn % limits.length], paginationToken: token };
       const page = await ask(method, [address, given]);
@@ -329,6 +330,27 @@ suite('history of addresses', { skip: missing ?? false }, () => {
       const types = new Set(rows.map(({ type }) => type));
       assert.ok(types.has('transfer'), [...types].join());
     }
+  });
+
+  test('the pages of transfers behind a row have all rows behind it that their own bounds let through', async () => {
+    for (const address of economy.wallets)
+      for (const sortOrder of ['asc', 'desc']) {
+        const rows = await pages('getTransfersByAddress', address, { sortOrder }, [100]);
+        const [count, one, other] = [1 + below(3), below(rows.length), below(rows.length)];
+        const { data, paginationToken } = await ask('getTransfersByAddress', [address, { sortOrder, limit: count }]);
+        assert.deepEqual(data, rows.slice(0, data.length));
+        for (const at of [0, one, other, rows.length - 1]) {
+          const { slot } = rows[at];
+          const isBehind = (row: { readonly slot: number }) =>
+            sortOrder === 'asc' ? row.slot >= slot : row.slot <= slot;
+          const given = { sortOrder, filters: { slot: sortOrder === 'asc' ? { gte: slot } : { lte: slot } } };
+          assert.deepEqual(
+            await pages('getTransfersByAddress', address, given, [100], undefined, undefined, paginationToken),
+            rows.slice(data.length).filter(isBehind),
+            `${address} ${sortOrder} ${paginationToken} ${slot}`,
+          );
+        }
+      }
   });
 
   test('wrong parameters are refused with the member, and unknown ones are ignored', async () => {
