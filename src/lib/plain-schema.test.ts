@@ -24,10 +24,12 @@ const value = fc.letrec((tie) => ({
   ),
 })).value;
 const small = fc.integer({ min: 0, max: 3 });
+const type = fc.constantFrom('string', 'number', 'integer', 'boolean', 'null', 'object', 'array');
 const schema = fc.letrec((tie) => ({
   schema: fc.oneof(
     { maxDepth: 3 },
-    fc.record({ type: fc.constantFrom('string', 'number', 'integer', 'boolean', 'null', 'object', 'array') }),
+    fc.record({ type: fc.oneof(type, fc.uniqueArray(type, { minLength: 1, maxLength: 3 })) }),
+    fc.record({ not: tie('schema') }),
     fc.record({ const: fc.constantFrom(null, 'a', 1, true) }),
     fc.record({ enum: fc.uniqueArray(fc.constantFrom(null, 'a', 1, true), { minLength: 1 }) }),
     fc.record(
@@ -85,8 +87,9 @@ test('what matches is what Ajv accepts', () => {
 
 test('a schema with another keyword is not plain, wherever it stands', () => {
   const others = [
-    { not: {} },
-    { type: ['string', 'null'] },
+    { allOf: [{}] },
+    { type: ['string', 'thing'] },
+    { type: [] },
     { items: [{}] },
     { pattern: '(' },
     { $ref: '#' },
@@ -99,6 +102,7 @@ test('a schema with another keyword is not plain, wherever it stands', () => {
       { items: other },
       { properties: { a: other } },
       { anyOf: [{}, other] },
+      { not: other },
       { patternProperties: { a: other } },
     ])
       assert.equal(isPlainSchema(around), false, JSON.stringify(around));

@@ -5,10 +5,11 @@
 import { isPlainObject } from './json.ts';
 
 export interface PlainSchema {
-  readonly type?: string;
+  readonly type?: string | readonly string[];
   readonly const?: unknown;
   readonly enum?: readonly unknown[];
   readonly anyOf?: readonly PlainSchema[];
+  readonly not?: PlainSchema;
   readonly items?: PlainSchema;
   readonly properties?: Readonly<Record<string, PlainSchema>>;
   readonly patternProperties?: Readonly<Record<string, PlainSchema>>;
@@ -32,8 +33,8 @@ export interface PlainSchema {
 export type Formats = ReadonlyMap<string, (text: string) => boolean>;
 
 const CHECKED = new Set<string>([
-  ...['type', 'const', 'enum', 'anyOf', 'items', 'properties', 'patternProperties', 'additionalProperties', 'required'],
-  ...['minProperties', 'maxProperties', 'minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum'],
+  ...['type', 'const', 'enum', 'anyOf', 'not', 'items', 'properties', 'patternProperties', 'additionalProperties'],
+  ...['required', 'minProperties', 'maxProperties', 'minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum'],
   ...['minItems', 'maxItems', 'minLength', 'maxLength', 'pattern', 'format'],
 ]);
 /** Keywords that check nothing: of JSON Schema, of the configuration, and of OpenAPI. */
@@ -57,13 +58,14 @@ export function isPlainSchema(schema: unknown): schema is PlainSchema {
 function isUnderstood(keyword: string, value: unknown): boolean {
   switch (keyword) {
     case 'type':
-      return typeof value === 'string' && TYPES.has(value);
+      return Array.isArray(value) ? value.length > 0 && value.every(isType) : isType(value);
     case 'const':
       return isScalar(value);
     case 'enum':
       return Array.isArray(value) && value.every(isScalar);
     case 'anyOf':
       return Array.isArray(value) && value.length > 0 && value.every(isPlainSchema);
+    case 'not':
     case 'items':
       return isPlainSchema(value);
     case 'properties':
@@ -83,6 +85,7 @@ function isUnderstood(keyword: string, value: unknown): boolean {
   }
 }
 
+const isType = (value: unknown): boolean => typeof value === 'string' && TYPES.has(value);
 const isScalar = (value: unknown): boolean => value === null || ['string', 'number', 'boolean'].includes(typeof value);
 
 function isPattern(value: unknown): boolean {
@@ -99,13 +102,15 @@ export function matches(schema: PlainSchema, value: unknown, formats: Formats): 
   if ('const' in schema && value !== schema.const) return false;
   if (schema.enum !== undefined && !schema.enum.includes(value)) return false;
   if (schema.anyOf !== undefined && !schema.anyOf.some((branch) => matches(branch, value, formats))) return false;
+  if (schema.not !== undefined && matches(schema.not, value, formats)) return false;
   if (typeof value === 'string') return textMatches(schema, value, formats);
   if (typeof value === 'number') return numberMatches(schema, value);
   if (Array.isArray(value)) return listMatches(schema, value, formats);
   return !isPlainObject(value) || objectMatches(schema, value, formats);
 }
 
-function hasType(type: string, value: unknown): boolean {
+function hasType(type: string | readonly string[], value: unknown): boolean {
+  if (typeof type !== 'string') return type.some((one) => hasType(one, value));
   if (type === 'object') return isPlainObject(value);
   if (type === 'array') return Array.isArray(value);
   if (type === 'null') return value === null;
