@@ -44,7 +44,7 @@ interface ElementsParts {
 const MINTS_PER_LOOK_UP = 100;
 
 export function createElements({ config, log, metrics, book, facts, names }: ElementsParts): Elements {
-  const faults = metrics.counter('parser_errors_total', 'Transactions at which a parser failed', ['parser']);
+  const faults = metrics.counter('parser_errors_total', 'transactions that a parser failed to read', ['parser']);
   const parts = lazy(
     (): EnhanceParts => ({
       names,

@@ -273,7 +273,8 @@ export function createInterfaces({ chain, store, config, log, fetch, clock }: In
     const current = (): Published => published.get(program) ?? { checkedSlot: slot, ...first };
     const known = current();
     const gaps = isInDoubt(known) ? null : filledOf(known.versions, revisions);
-    if (gaps === null) log.info({ program }, 'the transactions with the interface of the program do not add up to it');
+    if (gaps === null)
+      log.info({ program }, 'the transactions that wrote an interface do not lead to its current content');
     if (gaps !== null && gaps.added.length + gaps.moved.length > 0) await fillVersions(store(), program, gaps);
     // Blocks, forks and other readings go on meanwhile.
     const now = current();
@@ -559,7 +560,7 @@ export function createInterfaces({ chain, store, config, log, fetch, clock }: In
       if (decode32(program!) === null) continue;
       const read = await readIdlFile(join(path, name));
       if (read === null) {
-        log.warn({ file: name }, 'the file holds no interface that can be read');
+        log.warn({ file: name }, 'the file contains no valid interface');
         continue;
       }
       const list = found.get(program!) ?? [];

@@ -350,7 +350,7 @@ export function createQuietLook({ mints, chain, store, clock, log }: QuietLookPa
     if (stopped) return;
     cancel = clock.timeout(EVERY_MS, () => {
       look()
-        .catch((error: unknown) => log.warn({ err: error }, 'facts of mints that came late cannot be looked up'))
+        .catch((error: unknown) => log.warn({ err: error }, 'facts of mints that arrived late cannot be looked up'))
         .finally(next);
     });
   }

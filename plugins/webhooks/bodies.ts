@@ -85,7 +85,7 @@ export function createBodies(ctx: PluginContext<WebhooksConfig>): BodyBuilder {
   const { config, log } = ctx;
   const book = ctx.use(kernelParsers);
   const names = ctx.use(tokenNames) ?? null;
-  const faults = ctx.metrics.counter('parser_errors_total', 'Transactions at which a parser failed', ['parser']);
+  const faults = ctx.metrics.counter('parser_errors_total', 'transactions that a parser failed to read', ['parser']);
   const classified = ctx.metrics.counter('classified_total', 'Transactions that were read for webhooks, by type', [
     'type',
   ]);

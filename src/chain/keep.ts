@@ -39,7 +39,7 @@ export async function openKeptBlocks(run: Run): Promise<void> {
   const ours = await ledger.header(slot);
   const theirs = await source.header(slot, { commitment: 'finalized', signal });
   if (ours !== null && theirs?.blockhash === ours.blockhash) return;
-  log.error({ chain, slot }, 'nothing confirms that the blocks of the ledger are of this chain: they are not used');
+  log.error({ chain, slot }, 'no upstream confirms the newest final block of the ledger: the ledger is discarded');
   await ledger.cut(-1, true);
 }
 
@@ -79,8 +79,8 @@ const PAGE_ENTRIES = 1_000;
 
 /**
  * Final blocks, and those up to the chain's cursor, come from the ledger where it has them, so that lanes, gaps and plugins that read a
- * range again do not ask upstreams for them. What is not final may be left by a fork that the ledger does not know yet: whoever applies
- * it compares its hash with the stored header. A damaged block is asked of an upstream.
+ * range again do not ask upstreams for them. A block that is not final may be on a dropped fork that the ledger does not know yet: whoever
+ * applies it compares its hash with the stored header. Damaged blocks come from an upstream.
  */
 export function readLedgerFirst(
   source: ChainSource,
@@ -98,7 +98,7 @@ export function readLedgerFirst(
   const ledgerAt = (slot: number, avoid: readonly string[] = []) =>
     slot <= (run.cursor()?.slot ?? -1) && !avoid.includes(LEDGER) ? run.ledger() : finalLedgerAt(slot, avoid);
   const failed = (error: unknown) => {
-    run.log.warn({ error: messageOf(error) }, 'the ledger cannot be read; an upstream is asked');
+    run.log.warn({ error: messageOf(error) }, 'the ledger cannot be read; the block comes from an upstream');
     return null;
   };
   const { history } = source;

@@ -198,7 +198,7 @@ export function createFollowMeter(metrics: Metrics, state: FollowState, clock: C
     ),
     mismatches: metrics.counter('finality_mismatches_total', 'finalized blocks that differed from the released ones'),
     gapBlocks: metrics.counter('gap_blocks_filled_total', 'blocks that were filled into gaps'),
-    gapSlots: metrics.counter('gap_slots_filled_total', 'slots by which gaps became smaller'),
+    gapSlots: metrics.counter('gap_slots_filled_total', 'slots of gaps that were filled'),
     streamBlocks: metrics.counter('stream_blocks_total', 'blocks that the stream pushed'),
     streamEnds: metrics.counter('stream_ends_total', 'subscriptions of the stream that ended', ['reason']),
     stalls: metrics.counter('stalls_total', 'times that the follower was stalled for follow.stalledAfterSeconds'),

@@ -18,7 +18,7 @@ export const commandTable: readonly CliCommand[] = [
       {
         flags: '--role <role>',
         description:
-          'run only this role: api, indexer or deliverer; several with commas or as several flags; else PARHELION_ROLE, else all',
+          'run only this role: api, indexer or deliverer; several with commas or as several flags; default: PARHELION_ROLE, or all',
         repeatable: true,
       },
       { flags: '--admin-port <number>', description: 'sets admin.port' },

@@ -401,23 +401,23 @@ export const coreConfig = Type.Object(
           {
             ...closed,
             default: {},
-            description: 'older blocks are removed in whole files, by whichever bound is reached first',
+            description: 'the oldest files are removed when either bound is reached',
           },
         ),
         index: Type.Union([Type.Literal('none'), Type.Literal('followed'), Type.Literal('window')], {
           default: 'window',
           description:
-            'window = all kept transactions but votes are found by address, and all by signature; followed = all by signature, and by address what the store has of followed wallets; none = blocks alone',
+            'window = look-up by signature, and of all but votes by address; followed = look-up only by signature, while the store answers for followed wallets; none = no index, only blocks',
         }),
         threads: Type.Union([Type.Integer({ minimum: 0, maximum: 64 }), Type.Literal('auto')], {
           default: 'auto',
           description:
-            'threads of each chain that encode fetched blocks while the follower catches up, each with about 100 MB; 0 = the thread of the indexer does it; auto = 0 on one core, else as many as cores, at most 4',
+            'threads per chain that encode fetched blocks while the follower catches up, about 100 MB each; 0 = the thread of the indexer encodes them; auto = 0 on one core, otherwise as many as cores, at most 4',
         }),
         archive: Type.Union([Type.String({ pattern: '^(chdb:.+|clickhouse://.+)$', ...secret }), Type.Null()], {
           default: null,
           description:
-            'final blocks are copied to ClickHouse: chdb:PATH (a folder; needs the package chdb) or clickhouse://USER:PASSWORD@HOST:8123/DATABASE',
+            'copy final blocks to ClickHouse: chdb:PATH (a folder; needs the package chdb) or clickhouse://USER:PASSWORD@HOST:8123/DATABASE',
           ...secret,
         }),
       },

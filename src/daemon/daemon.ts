@@ -312,7 +312,7 @@ async function answersOf({ chains, roles }: Assembly, id: ChainId): Promise<bool
 
 /** `parhelion_chain_info{kind="local"} 1` shows whether the data belongs to a public network. */
 function exposeChainKinds({ chains, metrics }: Assembly): void {
-  const info = metrics.scope('chain').gauge('info', 'which kind of chain is served', ['chain', 'kind']);
+  const info = metrics.scope('chain').gauge('info', 'kind of each chain that is served', ['chain', 'kind']);
   for (const { setup } of chains) info.with(setup.id, setup.kind).set(1);
 }
 

@@ -21,7 +21,7 @@ const WAIT_SECONDS = [0.01, 0.05, 0.25, 1, 5, 30, 300, 3600];
 const RUN_SECONDS = [0.005, 0.025, 0.1, 0.5, 1, 2.5, 5, 10, 30];
 
 export function createJobMetrics(metrics: Metrics, slots: Slots): JobMetrics {
-  const claimed = metrics.counter('claimed_total', 'jobs that were given a lease', ['kind']);
+  const claimed = metrics.counter('claimed_total', 'claims of jobs', ['kind']);
   const finished = metrics.counter('finished_total', 'attempts by outcome', ['kind', 'outcome']);
   const late = metrics.counter('late_outcomes_total', 'outcomes of jobs that another process had claimed meanwhile');
   const lost = metrics.counter('lost_leases_total', 'jobs whose process ended without an outcome');

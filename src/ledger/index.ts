@@ -239,7 +239,7 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
           break;
         }
         meter.lost.add();
-        log.error(facts, 'old blocks of the ledger are removed before the archive had them: they are missing in it');
+        log.error(facts, 'old blocks of the ledger were removed before they were archived: the archive lacks them');
       }
       await rm(segment.path, { force: true });
       segments = segments.filter((each) => each !== segment);
@@ -312,7 +312,7 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
         if (payload.fault !== null) {
           meter.asText.add();
           const facts = { chain, slot: block.slot, reason: payload.fault };
-          log.warn(facts, 'a block of the ledger is kept as text, which is larger: its pieces do not lead back to it');
+          log.warn(facts, 'a block is stored as text, which is larger: its encoding does not decode to the same block');
         }
         const frame = {
           ...{ kind: BLOCK, writtenAt: clock.now(), header: headerOf(block) },

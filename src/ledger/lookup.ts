@@ -217,7 +217,7 @@ export function createIndex({ dir, chain, blocks, files, log, index, isWriter, .
   }
 
   async function discard(run: Run): Promise<void> {
-    log.error({ chain, file: run.path }, 'a file of the index is damaged; the writer makes it again from the blocks');
+    log.error({ chain, file: run.path }, 'a file of the index is damaged; the writer rebuilds it from the blocks');
     damaged.add(run.path);
     dropRuns([run]);
     lookAgain();

@@ -173,7 +173,7 @@ export interface BlockProcessor {
   finalized?(tx: StoreTx, slot: number, chain: ChainId): Promise<void>;
   /**
    * Whether `apply` accepts a block after its successors, and more than once. The resulting rows must equal those of applying every block
-   * once and in order. Gaps are filled only for such processors; default false: the processor has to be indexed again instead.
+   * once and in order. Gaps are filled only for such processors; default false: the plugin must index again instead.
    */
   readonly outOfOrder?: boolean;
   /** Whether a range that was passed over is recorded as a gap of this processor and filled later; default true. */

@@ -7,7 +7,7 @@ export interface Caller {
   /** Null for anonymous callers. */
   readonly keyId: string | null;
   readonly plan: string;
-  /** Wallet of the member that the key was created for, else of the project's owner; base58, or null. */
+  /** Wallet of the member that the key was created for, or of the project's owner; base58, or null. */
   readonly wallet: string | null;
   /** Limits of the project for shared budgets; absent if no plan limits them. */
   readonly budgets?: Budgets;

@@ -37,7 +37,7 @@ export interface AddressHistory {
     options: AskOptions,
   ): Promise<{ readonly upstream: string; readonly entries: readonly AddressEntry[] }>;
   /**
-   * A synthetic block that contains only these transactions: in block order if an upstream reports it, else in the given order. Its
+   * A synthetic block that contains only these transactions: in block order if an upstream reports it, otherwise in the given order. Its
    * hashes and parent are placeholders. Null if an upstream does not have one of the transactions in this slot.
    */
   partialBlock(slot: number, signatures: readonly string[], options: AskOptions): Promise<ChainBlock | null>;
@@ -52,7 +52,7 @@ export interface HistoryRange {
   readonly fromSlot: number;
   /** Inclusive. */
   readonly toSlot: number;
-  /** Entries beyond which nobody wants to know more. */
+  /** Largest number of entries that the caller needs. */
   readonly most: number;
 }
 
@@ -160,7 +160,7 @@ export interface ChainCallOptions {
   readonly signal?: AbortSignal;
   readonly timeoutMs?: number;
   /**
-   * The tenant of the call. Absent: the tenant of the signal, else the daemon itself. Throws GateRefusal if too many calls of the tenant
+   * The tenant of the call. Absent: the tenant of the signal, or the daemon itself. Throws GateRefusal if too many calls of the tenant
    * wait for the upstream.
    */
   readonly tenant?: Tenant | undefined;

@@ -1,7 +1,7 @@
 import type { BlockHeader, ChainBlock, ChainId } from './block.ts';
 import { type ServiceToken, serviceToken } from './service.ts';
 
-/** `unknown`: nobody kept whether the slot has a block. */
+/** `unknown`: the ledger has no record of the slot. */
 export type SlotState = 'block' | 'skipped' | 'unknown';
 
 /** The slots of a range, as far as they are known. */
@@ -76,7 +76,7 @@ export interface AddressPage {
 /**
  * The blocks of one chain that the ledger has. `state`, `states`, `newest`, `firstOfRun` and `finalSlot` answer from memory: outside the
  * thread that writes as of the last `refresh`, which every asynchronous look-up does first.
- * Errors of the look-ups: LEDGER_IO; LEDGER_DAMAGED when what is asked for is on disk and damaged, so that an upstream has to answer.
+ * Errors of the look-ups: LEDGER_IO; LEDGER_DAMAGED if the requested data on disk is damaged, so that an upstream must answer.
  */
 export interface LedgerReader {
   /** Blocks up to it are never taken back; -1 without one. */

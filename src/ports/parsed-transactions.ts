@@ -20,7 +20,7 @@ export type ParsedDetails = 'full' | 'matched' | 'raw';
 
 export interface ParsedWanted {
   readonly filter: ParsedFilter;
-  /** Whose own interfaces are preferred; null: nobody's. */
+  /** The project whose own interfaces take precedence; null: none. */
   readonly project: string | null;
 }
 

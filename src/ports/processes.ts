@@ -84,7 +84,7 @@ export interface ApiPeers {
   readonly count: number;
   /** Of this process. */
   readonly name: string;
-  /** The main process decides what has to be decided once. */
+  /** The main process makes the decisions that must be made once. */
   readonly isMain: boolean;
   /** Answers the questions of the others. */
   answer(topic: string, fn: (message: unknown) => unknown): void;
@@ -142,7 +142,7 @@ export type Hints = Pick<Bus, 'publish' | 'subscribe'>;
 
 /**
  * A line to the other threads of this process that open one of the same name, as plain data and bytes of any size, in order. Unlike the
- * bus it reaches no other process. What is sent while nobody listens is lost; the receiver has to bound what waits for it.
+ * bus it reaches no other process. Messages without a listener are lost; the receiver must bound its queue.
  */
 interface ThreadLine {
   /** A view of bytes is sent with the whole buffer behind it. */

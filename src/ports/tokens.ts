@@ -6,12 +6,12 @@ export interface MintFacts {
   readonly program: string;
   readonly decimals: number;
   readonly supply: bigint;
-  /** From Token-2022 metadata, else Metaplex, else the token list; null if unknown. */
+  /** From Token-2022 metadata, then Metaplex, then the token list; null if unknown. */
   readonly name: string | null;
   readonly symbol: string | null;
   /** Address of the off-chain JSON. */
   readonly uri: string | null;
-  /** From the token list, else from the off-chain JSON if it was read before. */
+  /** From the token list, or from the off-chain JSON if it was read before. */
   readonly logoUri: string | null;
   /** Name in the Metaplex metadata; null if absent. */
   readonly tokenStandard: string | null;

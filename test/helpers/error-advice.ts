@@ -45,7 +45,7 @@ export const ADVICE: Readonly<Record<string, string>> = {
     'The log line names plugin, slot and stack. Update or remove the plugin; with `follow.onError: skip-plugin` the chain continues without it.',
   HTTP_: 'Free the address, or configure another one in `http` or `admin`.',
   JOB_: 'The attempt is repeated; if it keeps failing, the previous log line shows why.',
-  LOCAL_: 'Only affects the local chain, which is for trials and tests.',
+  LOCAL_: 'Affects only the local chain, which is for demos and tests.',
   LOCAL_ENGINE_MISSING: 'Install the package that the message names, or set `upstream.urls`.',
   NOTIFY_: 'Use the `.socket` files of the folder `systemd`, and change only their addresses.',
   OUTBOUND_: 'The receiver or the document server failed; deliveries are retried automatically.',
@@ -79,7 +79,7 @@ export const ADVICE: Readonly<Record<string, string>> = {
     'Node 20: `npm install --global better-sqlite3@12.11.1`. Otherwise install the program again for this version of Node.',
   LEDGER_DAMAGED:
     'Check the disk; `parhelion ledger verify` names damaged blocks. Final blocks are read from an upstream instead.',
-  LEDGER_FULL: 'Free some space, or lower `ledger.retain.bytes`; the follower waits and continues by itself.',
+  LEDGER_FULL: 'Free some space, or lower `ledger.retain.bytes`; the follower then continues.',
   LEDGER_IO:
     'Check the disk and its log, and owner and permissions of `dataDir`; `parhelion ledger verify` shows damaged blocks.',
   ARCHIVE_REFUSED:
@@ -107,7 +107,7 @@ export const ADVICE: Readonly<Record<string, string>> = {
   TOKEN_METADATA_TOO_MANY_MINTS: 'Request fewer at once, or raise `token-metadata.maxMintsPerLookUp`.',
   UPSTREAM_: 'Check the upstreams with `parhelion doctor`. Another one is used meanwhile.',
   WALLET_: 'The request can be repeated; if it keeps failing, report it.',
-  WALLET_ASSETS_WITHHELD: 'The log names the tree; it is read again by itself.',
+  WALLET_ASSETS_WITHHELD: 'The log names the tree. The daemon reads it again; retry later.',
   WALLET_BEHIND: 'Repeat the request; check for upstreams that lag.',
   WALLET_BUDGET:
     'Raise the `budgets` of the project (plans file, `projects set-plan`); unused wallets are deleted after `wallet.idleDays`.',

@@ -17,7 +17,7 @@ Environment variables override the file. \`PARHELION_HTTP__PORT=9000\` sets \`ht
 underscores are ignored. \`PARHELION_STORE__URL_FILE=/run/secrets/store\` reads the value from a file; a list may have blanks or commas between
 its items. \`SOLANA_RPC_URL\` sets \`upstream.urls\`. Relative paths, here and in variables, count from the folder of the configuration file.
 
-A reload (systemctl reload, SIGHUP, \`parhelion reload\`) takes over the keys marked [reload]. Of a key marked [reload, if set] it
+A reload (systemctl reload, SIGHUP, \`parhelion reload\`) applies the keys marked [reload]. For a key marked [reload, if set] it
 takes another value; null or an empty list, before or after, needs a restart, because these turn something on or off. It names all changed keys
 that need a restart.`;
 

@@ -122,7 +122,10 @@ async function repairDiverged(parts: RepairParts, tree: TreeRow, made: Tries, si
   if (missing === null || verdict === 'unknown') return true;
   // Reverting blocks would restore old rows over the new ones.
   if (await canBeReverted(store.read as Db, made.sinceSlot)) return false;
-  log.error({ tree: name, seq: tree.seq }, 'the rows of a Merkle tree are wrong: it is read again from its beginning');
+  log.error(
+    { tree: name, seq: tree.seq },
+    'the rows of a Merkle tree are wrong: the tree is indexed again from its beginning',
+  );
   await missing.ask(tree, 'whole', async (tx) => {
     if (!(await isStill(tx, tree))) return;
     await resetTree(tx, tree, hashing);

@@ -27,7 +27,7 @@ function ofChain(chain: ChainState): Trouble[] {
     found.push({
       tone: 'warn',
       title: `${capital(name)} is followed ${span(chain.lagSeconds * 1_000)} behind its tip`,
-      advice: 'After a start it catches up by itself. If the lag grows, the upstreams or the disk are too slow.',
+      advice: 'After a start the follower catches up. If the lag grows, the upstreams or the disk are too slow.',
     });
   for (const text of chain.leftBehind ?? [])
     found.push({

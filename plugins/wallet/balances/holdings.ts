@@ -42,7 +42,7 @@ export function createTables(parts: TablesParts): Tables {
   const inFlight = new Map<string, Promise<HoldingTable>>();
   const unknownMints = parts.metrics.counter(
     'unknown_mints_total',
-    'holdings left out because the account of their mint cannot be read',
+    'holdings omitted because the account of their mint cannot be read',
   );
 
   async function pricesOf(tokens: readonly Holding[]): Promise<ReadonlyMap<string, number | null>> {
