@@ -14,6 +14,7 @@ import {
 } from '../../test/helpers/das-recorded.ts';
 import { skipWithoutFixtures } from '../../test/helpers/fixtures.ts';
 import { createMemoryLog } from '../../test/helpers/memory-log.ts';
+import { createSfc32, type Sfc32 } from '../../test/helpers/sfc32.ts';
 import { sqliteStore } from '../../test/helpers/store.ts';
 import { type DasConfig, dasConfig } from './config.ts';
 import { createFillJobs, fill } from './indexing/fill.ts';
@@ -28,7 +29,7 @@ import {
   searchAssets,
 } from './lists.ts';
 import { type Question, readQuestion } from './params.ts';
-import { type ReadOptions, readAssets, readOptionsOf } from './read-assets.ts';
+import { type ReadOptions, type ReadParts, readAssets, readOptionsOf } from './read-assets.ts';
 import type { AccountSource } from './source.ts';
 import { readTokenAccounts } from './token-accounts.ts';
 
@@ -62,15 +63,20 @@ const FOLLOWED: readonly (readonly [name: string, kind: FollowKind])[] = [
   ['grouping', 'collection'],
 ];
 
-/** The index of a scenario's accounts, of which one thing is followed. */
-async function recordedIndex(t: TestContext, source: AccountSource, kind: FollowKind, key: string) {
+/** The index of a scenario's accounts, of which some things are followed. */
+async function recordedIndex(
+  t: TestContext,
+  source: AccountSource,
+  follow: Readonly<Partial<Record<FollowKind, string[]>>>,
+) {
   const store = await sqliteStore(t);
   await migrate(store, [{ scope: 'das', migrations }]);
   const parts = { store, clock: createSystemClock(), log: createMemoryLog(), isFinal: true, source: () => source };
   const jobs = createFillJobs(parts, { requeue: async () => 0 }, async () => 0);
-  await jobs.follow({ [kind]: [key] });
+  await jobs.follow(follow);
   await store.write(async ({ db }) => void (await db.updateTable('das_state').set({ slot: NEWEST_SLOT }).execute()));
-  assert.equal(await fill(parts, { kind, key }, new AbortController().signal), 'done');
+  for (const [kind, keys] of Object.entries(follow) as [FollowKind, string[]][])
+    for (const key of keys) assert.equal(await fill(parts, { kind, key }, new AbortController().signal), 'done');
   return createAssetIndex(store, 1_000_000);
 }
 
@@ -121,7 +127,8 @@ suite('recorded assets, from accounts', { skip: skipWithoutFixtures }, () => {
             isRefused = true;
             assert.match(error.message, why ?? /^$/);
             const [name, kind] = FOLLOWED.find(([member]) => params[member] !== undefined)!;
-            const index = await recordedIndex(t, source, kind, [params[name]].flat().at(-1) as string);
+            const key = [params[name]].flat().at(-1) as string;
+            const index = await recordedIndex(t, source, { [kind]: [key] });
             return await list(question, { ...parts, index, source: index.source(source) });
           });
           assert.equal(isRefused, why !== null);
@@ -144,5 +151,76 @@ suite('recorded assets, from accounts', { skip: skipWithoutFixtures }, () => {
         assert.deepEqual(plainAnswer(ids.map((id) => found.get(id) ?? null)), wanted.map(withOwner));
       });
     }
+  }
+});
+
+/** A wrong byte, a number as large as can be, a cut, more bytes, or a stretch of zeros. */
+function damage(random: Sfc32, data: Buffer): Buffer {
+  const at = random.below(data.length);
+  switch (random.below(6)) {
+    case 0:
+      return Buffer.from(data).fill(random.below(256), at, at + 1);
+    case 1:
+      return Buffer.from(data).fill(random.below(8), at, at + 1);
+    case 2:
+      return Buffer.from(data).fill(255, at, Math.min(at + 8, data.length));
+    case 3:
+      return data.subarray(0, at);
+    case 4:
+      return Buffer.concat([data, random.fill(new Uint8Array(1 + random.below(200)))]);
+    default:
+      return Buffer.from(data).fill(0, at, Math.min(at + 40, data.length));
+  }
+}
+
+/** At least one account is damaged, and about a quarter of the others. */
+function withDamage(scenario: DasScenario, random: Sfc32): DasScenario {
+  const hit = random.below(scenario.accounts.length);
+  const accounts = scenario.accounts.map((account, index) => {
+    if (index !== hit && random.below(4) > 0) return account;
+    let data: Buffer = Buffer.from(account.dataBase64, 'base64');
+    for (let times = 1 + random.below(3); times > 0 && data.length > 0; times--) data = damage(random, data);
+    return { ...account, dataBase64: data.toString('base64') };
+  });
+  return { ...scenario, accounts };
+}
+
+const ALL_OPTIONS = {
+  showFungible: true,
+  showUnverifiedCollections: true,
+  showCollectionMetadata: true,
+  showInscription: true,
+} as const;
+const DAMAGE_ROUNDS = Number(process.env['PARHELION_DAMAGE_ROUNDS'] ?? 2);
+
+suite('recorded assets, from damaged accounts', { skip: skipWithoutFixtures }, () => {
+  for (const scenario of dasScenarios()) {
+    if (scenario.transactions.length > 0) continue;
+    test(`${scenario.name}: lists are answered or refused by name, and the index has what the accounts say`, async (t) => {
+      const asked = scenario.requests.flatMap(({ params }) => [params['ids'] ?? params['id'] ?? []].flat() as string[]);
+      const ids = asked.length > 0 ? [...new Set(asked)] : scenario.accounts.slice(0, 40).map(({ pubkey }) => pubkey);
+      for (let round = 0; round < DAMAGE_ROUNDS; round += 1) {
+        const source = recordedSource(withDamage(scenario, createSfc32(1_000 * round + 7)));
+        const options = readOptionsOf({ options: ALL_OPTIONS }, 'hosted');
+        const common = { compressed: undefined, documents: undefined, prices: undefined, documentWaitMs: 0 };
+        const shown = async (parts: Pick<ReadParts, 'source' | 'index'>) => {
+          const { assets } = await readAssets(ids, { ...common, ...parts }, options);
+          return plainAnswer(ids.map((id) => assets.get(id) ?? null)) as readonly ({ readonly id: string } | null)[];
+        };
+        const read = await shown({ source, index: null });
+        for (const [at, asset] of read.entries()) assert.ok(asset === null || asset.id === ids[at]);
+        const index = await recordedIndex(t, source, { program: [CORE_PROGRAM], mint: ids });
+        assert.deepEqual(await shown({ source: index.source(source), index }), read, `round ${round}`);
+        for (const { method, params } of scenario.requests) {
+          const question = readQuestion(params, 'metaplex');
+          const list = LISTS[method];
+          if (list === undefined) continue;
+          const answer = list(question, { ...common, source, index: null, config, options }).catch((error: unknown) => {
+            if (!(error instanceof IncompleteList)) throw error;
+          });
+          assert.ok(JSON.stringify(plainAnswer((await answer) ?? null)).length > 0);
+        }
+      }
+    });
   }
 });
