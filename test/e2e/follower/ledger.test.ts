@@ -193,8 +193,8 @@ test('a ledger that nothing confirms is not used', async (t) => {
   node!.interrupt = ({ method, params }) =>
     method === 'getBlock' && (params as [number])[0] === finalSlot ? errorOf(-32007) : undefined;
   const second = await bed.follow();
-  await until(() => second.log.lines.some(({ message }) => message.startsWith('nothing confirms')));
-  assert.ok(second.log.lines.some(({ message }) => message.startsWith('nothing confirms')));
+  await until(() => second.log.lines.some(({ message }) => message.startsWith('no upstream confirms')));
+  assert.ok(second.log.lines.some(({ message }) => message.startsWith('no upstream confirms')));
   node!.interrupt = null;
   await settles(bed);
   await second.stop();
