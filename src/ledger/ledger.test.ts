@@ -581,7 +581,7 @@ describe('retention', () => {
     await append(81, 300);
     assert.ok(total() <= 2 * retainBytes + 8_000, `${total()} bytes`);
     assert.ok(
-      log.lines.some(({ level, message }) => level === 'error' && message.includes('before the archive had them')),
+      log.lines.some(({ level, message }) => level === 'error' && message.includes('before they were archived')),
     );
   });
 });
