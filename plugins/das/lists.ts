@@ -906,7 +906,7 @@ const VALUES: Readonly<Record<string, readonly [ValueType, (asset: Asset) => unk
   delegate: ['key', ({ ownership }) => ownership.delegate],
   frozen: ['boolean', ({ ownership }) => ownership.frozen],
   ownerType: ['string', ({ ownership }) => ownership.ownership_model],
-  // What has no mint is one of its kind.
+  // An asset without a mint is the only one of its kind.
   supply: ['count', ({ token_info }) => (token_info === undefined ? 1 : Number(token_info.supply))],
   // A Core asset is its own mint; a compressed one has none before it is decompressed.
   supplyMint: ['key', ({ id, compression }) => (compression.compressed ? undefined : id)],

@@ -246,7 +246,7 @@ export const SEARCH = {
   compressed: truth('Whether they are compressed'),
   compressible: truth('Whether they can be compressed'),
   tree: key('Tree of compressed assets'),
-  supply: whole('Supply in raw units; 1 of what has no mint', 1),
+  supply: whole('Supply in raw units; 1 for an asset without a mint', 1),
   supplyMint: key('Mint of the asset'),
   royaltyTargetType: word(ROYALTY_TYPES, 'Model of the royalty'),
   royaltyTarget: key('Target of the royalty'),

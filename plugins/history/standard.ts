@@ -66,7 +66,7 @@ export function createStandardAnswers(parts: StandardParts): KeptAnswers {
       }
       parts.log.debug(
         { method, error: messageOf(error) },
-        'the ledger and its archive cannot answer; an upstream is asked',
+        'the ledger and its archive cannot be read; an upstream answers instead',
       );
       return null;
     }

@@ -30,7 +30,7 @@ export interface Reading {
   /** Positions, both exclusive, of what the call may see. */
   readonly above: number;
   readonly below: number;
-  /** Position of the transaction that the cursor names, which may lie outside of the bounds; null without a cursor. */
+  /** Position of the transaction that the cursor names, which may lie outside the bounds; null without a cursor. */
   readonly cursorAt: number | null;
 }
 

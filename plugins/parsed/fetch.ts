@@ -68,7 +68,7 @@ export function createFetch({ chain, ledger, random, log, config }: SourceParts)
       const { slot, header } = found;
       return { signature, slot, blockTime: header.blockTime, tx: transactions[0]!, keys, text: async () => found.text };
     } catch (error) {
-      log.debug({ error: messageOf(error) }, 'the ledger cannot answer; an upstream is asked');
+      log.debug({ error: messageOf(error) }, 'the ledger cannot be read; an upstream answers instead');
       return null;
     }
   }

@@ -98,7 +98,7 @@ export function readLedgerFirst(
   const ledgerAt = (slot: number, avoid: readonly string[] = []) =>
     slot <= (run.cursor()?.slot ?? -1) && !avoid.includes(LEDGER) ? run.ledger() : finalLedgerAt(slot, avoid);
   const failed = (error: unknown) => {
-    run.log.warn({ error: messageOf(error) }, 'the ledger cannot be read; the block comes from an upstream');
+    run.log.warn({ error: messageOf(error) }, 'the ledger cannot be read; an upstream answers instead');
     return null;
   };
   const { history } = source;

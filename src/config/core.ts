@@ -517,7 +517,7 @@ export type CoreConfig = Static<typeof coreConfig>;
 
 const MOST_LEDGER_THREADS = 4;
 
-/** Threads that encode blocks of the ledger. They take more CPU in all than the thread of the indexer alone, which has no core to spare on one. */
+/** Threads that encode blocks of the ledger. They take more CPU in total than the indexer's thread alone, so a single core gets none. */
 export function ledgerThreads({ ledger: { threads } }: Pick<CoreConfig, 'ledger'>): number {
   if (threads !== 'auto') return threads;
   const cores = availableParallelism();

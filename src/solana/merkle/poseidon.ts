@@ -22,8 +22,7 @@ import {
 /** Maximum number of inputs of the fast kernel; parameters exist for 12. */
 const MAX_KERNEL_INPUTS = 7;
 /**
- * To generate and compile a kernel costs as much as this many plain hashes. A daemon that follows no more than the trees it begins with
- * needs fewer.
+ * Generating and compiling a kernel costs as much as this many plain hashes. The first start of a daemon needs fewer.
  */
 const PLAIN_HASHES = 256;
 const HASH_BYTES = 32;
