@@ -42,11 +42,17 @@ export const POSTGRES_FLAGS: readonly string[] = [
   ...['-c', 'autovacuum=off', '-c', 'max_connections=200'],
 ];
 
-/** `folder`: where that of its data is made. */
-export async function startPostgresServer(folder = tmpdir()): Promise<PostgresServer> {
+export interface PostgresOptions {
+  /** Where the folder of its data is made. */
+  readonly folder?: string;
+  /** Behind those that every server of a test has. */
+  readonly flags?: readonly string[];
+}
+
+export async function startPostgresServer(options: PostgresOptions = {}): Promise<PostgresServer> {
   for (let attempt = 1; ; attempt += 1) {
     try {
-      return await startOnce(folder);
+      return await startOnce(options);
     } catch (error) {
       // Someone else may have taken the port between the look and the start.
       if (attempt >= START_TRIES) throw error;
@@ -54,7 +60,7 @@ export async function startPostgresServer(folder = tmpdir()): Promise<PostgresSe
   }
 }
 
-async function startOnce(folder: string): Promise<PostgresServer> {
+async function startOnce({ folder = tmpdir(), flags = [] }: PostgresOptions): Promise<PostgresServer> {
   const port = await freePort();
   const databaseDir = await mkdtemp(join(folder, 'parhelion-postgres-'));
   const messages: string[] = [];
@@ -67,7 +73,7 @@ async function startOnce(folder: string): Promise<PostgresServer> {
     persistent: true,
     createPostgresUser: process.getuid?.() === 0,
     initdbFlags: ['--no-sync', '--encoding=UTF8'],
-    postgresFlags: [...POSTGRES_FLAGS],
+    postgresFlags: [...POSTGRES_FLAGS, ...flags],
     onLog: (message) => messages.push(String(message)),
     onError: (message) => messages.push(String(message)),
   });

@@ -12,6 +12,16 @@ export const readWallet = (db: Db, address: string): Promise<WalletRow | undefin
 export const readWalletById = (db: Db, id: number): Promise<WalletRow | undefined> =>
   db.selectFrom('wallet_wallets').selectAll().where('id', '=', id).executeTakeFirst();
 
+/** Addresses of the wallets that an operator follows. */
+export async function pinnedAddresses(db: Db): Promise<ReadonlySet<string>> {
+  const pinned = db
+    .selectFrom('wallet_wallets')
+    .select('address')
+    .where('is_pinned', '=', 1)
+    .where('is_followed', '=', 1);
+  return new Set((await pinned.execute()).map(({ address }) => address));
+}
+
 /** A wallet and the newest live slot, read at one moment. */
 export type WalletNow = WalletRow & { readonly live_slot: number | null };
 

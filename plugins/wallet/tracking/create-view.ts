@@ -131,10 +131,10 @@ export async function createView(
     const found = await patiently(() => readOverlay(parts, row, key, { aboveSlot, atLeast }, signal));
     if ((await parts.upstream.firstSlot(signal)) > aboveSlot + 1) {
       // The upstream has pruned a part of it: the index has to restart above that.
-      await store.write((tx) => parts.schedule(tx, row.id));
+      await store.write((tx) => parts.schedule(tx, [row.id]));
       throw beingIndexed(row.found);
     }
-    if (!isLive && found.rows.length > LONG_OVERLAY) await store.write((tx) => parts.schedule(tx, row.id));
+    if (!isLive && found.rows.length > LONG_OVERLAY) await store.write((tx) => parts.schedule(tx, [row.id]));
     return found;
   }
 

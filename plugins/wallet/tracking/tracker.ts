@@ -85,7 +85,7 @@ export function createTracker(parts: TrackerParts): Tracker {
     await store.write(async (tx) => {
       id = isKnown ? row.id : await registerWallet(tx, { key, address, now });
       if (caller !== null && !isKnown) await admission?.take(tx, id, caller, isStart);
-      if (row === undefined || needsWork(row, now)) await schedule(tx, id);
+      if (row === undefined || needsWork(row, now)) await schedule(tx, [id]);
     });
     if (caller !== null) wanted.set(`${caller.projectId} ${id}`, clock.monotonic());
     return { known: undefined, isStart };

@@ -18,7 +18,7 @@ import {
   type WalletRow,
 } from '../store/tables.ts';
 import { keysOf, readBodies } from '../store/transactions.ts';
-import { dropWallets, readWallet, readWalletById, registerWallet, unfollowWallets } from '../store/wallets.ts';
+import { dropWallets, pinnedAddresses, readWalletById, registerWallet, unfollowWallets } from '../store/wallets.ts';
 import type { WalletAdmission } from './admission.ts';
 import { type BackfillParts, backfillWallet } from './backfill.ts';
 
@@ -42,6 +42,8 @@ interface Upkeep {
 const LOOK_MS = 3_600_000;
 const NEW_MS = 5_000;
 const DAY_MS = 86_400_000;
+/** Wallets of the configuration registered in one transaction. */
+const FOLLOWED_AT_ONCE = 100;
 /** Wallets dropped in one pass. */
 const MOST_IDLE = 1_000;
 /** Store transactions of one deletion pass: other writers get in between. */
@@ -56,16 +58,20 @@ export function createUpkeep(parts: UpkeepParts): Upkeep {
   let isStopped = false;
 
   async function followConfigured(): Promise<void> {
+    if (config.follow.length === 0) return;
+    const known = await pinnedAddresses(store.read as Db);
+    const missing: { key: Uint8Array; address: string }[] = [];
     for (const address of config.follow) {
       const key = decode32(address);
-      if (key === null) {
-        log.warn({ address }, 'wallet.follow contains an invalid address');
-        continue;
-      }
-      const known = await readWallet(store.read as Db, address);
-      if (known?.is_pinned === 1 && known.is_followed === 1) continue;
+      if (key === null) log.warn({ address }, 'wallet.follow contains an invalid address');
+      else if (!known.has(address)) missing.push({ key, address });
+    }
+    for (let from = 0; from < missing.length; from += FOLLOWED_AT_ONCE) {
       await store.write(async (tx) => {
-        await schedule(tx, await registerWallet(tx, { key, address, now: clock.now(), isPinned: true }));
+        const ids: number[] = [];
+        for (const wallet of missing.slice(from, from + FOLLOWED_AT_ONCE))
+          ids.push(await registerWallet(tx, { ...wallet, now: clock.now(), isPinned: true }));
+        await schedule(tx, ids);
       });
     }
   }
@@ -120,7 +126,10 @@ export function createUpkeep(parts: UpkeepParts): Upkeep {
       .execute();
     if (waiting.length === 0) return;
     await store.write(async (tx) => {
-      for (const { id } of waiting) await schedule(tx, id);
+      await schedule(
+        tx,
+        waiting.map(({ id }) => id),
+      );
     });
   }
 
@@ -210,8 +219,8 @@ async function noteError(store: Store, id: number, message: string): Promise<voi
   });
 }
 
-/** Schedules indexing of a wallet (by number) in the transaction; a running job continues. */
-export type Schedule = (tx: StoreTx, id: number) => Promise<void>;
+/** Schedules indexing of wallets (by number) in the transaction; running jobs continue. */
+export type Schedule = (tx: StoreTx, ids: readonly number[]) => Promise<void>;
 
 /** Group of wallets that the operator follows; project ids are UUIDs. */
 const OPERATOR_GROUP = 'operator';
@@ -224,20 +233,36 @@ export function createSchedule(
   outbox: Pick<Outbox, 'requeue'>,
   enqueue: (tx: StoreTx, jobs: readonly NewJob[]) => Promise<number>,
 ): Schedule {
-  return async (tx, id) => {
-    const key = String(id);
-    const wanted = await (tx.db as Db)
-      .selectFrom('wallet_projects')
-      .select('project')
-      .where('wallet', '=', id)
-      .orderBy('started_at')
-      .orderBy('requested_at')
-      .limit(1)
-      .executeTakeFirst();
-    const group = wanted?.project ?? OPERATOR_GROUP;
-    const added = await enqueue(tx, [{ kind: JOB_KIND, key, group, payload: {} }]);
-    if (added === 0) await outbox.requeue(tx, { kind: JOB_KIND, keys: [key] });
+  return async (tx, ids) => {
+    const groups = await firstProjects(tx.db as Db, ids);
+    const jobs = ids.map((id) => {
+      return { kind: JOB_KIND, key: String(id), group: groups.get(id) ?? OPERATOR_GROUP, payload: {} };
+    });
+    const added = await enqueue(tx, jobs);
+    if (added < jobs.length) await outbox.requeue(tx, { kind: JOB_KIND, keys: jobs.map(({ key }) => key) });
   };
+}
+
+/** The project that requested each wallet first; wallets that only the operator follows have none. */
+async function firstProjects(db: Db, ids: readonly number[]): Promise<ReadonlyMap<number, string>> {
+  const rows = await db
+    .selectFrom(
+      db
+        .selectFrom('wallet_projects')
+        .where('wallet', 'in', ids)
+        .select(['wallet', 'project'])
+        .select(({ fn }) =>
+          fn
+            .agg<number>('row_number')
+            .over((window) => window.partitionBy('wallet').orderBy('started_at').orderBy('requested_at'))
+            .as('place'),
+        )
+        .as('requests'),
+    )
+    .select(['wallet', 'project'])
+    .where('place', '=', 1)
+    .execute();
+  return new Map(rows.map(({ wallet, project }) => [wallet, project]));
 }
 
 interface DeleteOptions {

@@ -1,7 +1,9 @@
 /**
  * A node that has as many full blocks as it is asked to have, each a link of one chain: a few made-up blocks in turns, every time with
  * other signatures. Without templates each has transactions of compressed accounts that go on where the block before ended.
- * Arguments: seed, templates, transactions, first slot, blocks, port (0: any).
+ * Arguments: seed, templates, transactions, first slot, blocks, port (0: any), pause between two blocks in ms (0: all are there). It
+ * takes deliveries of raw webhooks too: `GET /waits` has, for each, the ms from the end of the block's answer to its arrival, and
+ * forgets them.
  */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -41,10 +43,16 @@ function hashOf(slot: number): string {
   return encode32(bytes);
 }
 
-const [seed = 1, templateCount = 1, transactions = 1, first = 1, count = 1, port = 0] = process.argv
+const [seed = 1, templateCount = 1, transactions = 1, first = 1, count = 1, port = 0, blockMs = 0] = process.argv
   .slice(2)
   .map(Number);
-const last = first + count - 1;
+const end = first + count - 1;
+const startedMs = performance.now();
+const lastSlot = (): number =>
+  blockMs === 0 ? end : Math.min(end, first + Math.floor((performance.now() - startedMs) / blockMs));
+/** When the answer with a block was sent first, by slot. */
+const sentMs = new Map<number, number>();
+let waitsMs: number[] = [];
 const templates = Array.from({ length: templateCount }, (_, at) => templateOf(seed + at, transactions));
 const nextBlock = createCompressionBlocks(seed);
 /** Made before the first is asked for: others are measured beside. */
@@ -69,6 +77,7 @@ function answer(body: string): Buffer {
   const { id, method, params } = JSON.parse(body) as { id: unknown; method: string; params?: unknown[] };
   const idText = JSON.stringify(id ?? null);
   const reply = (result: string) => Buffer.from(`{"jsonrpc":"2.0","result":${result},"id":${idText}}`);
+  const last = lastSlot();
   const from = Math.max(Number(params?.[0]), first);
   if (method === 'getBlock') {
     const { transactionDetails } = (params?.[1] ?? {}) as { transactionDetails?: string };
@@ -96,13 +105,31 @@ function answer(body: string): Buffer {
 }
 
 const server = createServer((request, response) => {
+  if (request.method === 'GET' && request.url === '/waits') {
+    response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(waitsMs));
+    waitsMs = [];
+    return;
+  }
   // Websockets are asked for by GET.
   if (request.method !== 'POST') return void response.writeHead(404).end();
+  const arrivedMs = performance.now();
   const chunks: Buffer[] = [];
   request.on('data', (chunk: Buffer) => chunks.push(chunk));
   request.on('end', () => {
-    const bytes = answer(Buffer.concat(chunks).toString());
-    response.writeHead(200, { 'content-type': 'application/json', 'content-length': bytes.length }).end(bytes);
+    const body = Buffer.concat(chunks).toString();
+    if (request.url === '/hook') {
+      response.writeHead(200, { 'content-length': 0 }).end();
+      for (const { slot } of JSON.parse(body) as { slot: number }[])
+        waitsMs.push(arrivedMs - (sentMs.get(slot) ?? Number.NaN));
+      return;
+    }
+    const bytes = answer(body);
+    response.writeHead(200, { 'content-type': 'application/json', 'content-length': bytes.length });
+    const { method, params } = JSON.parse(body) as { method: string; params?: unknown[] };
+    response.end(bytes, () => {
+      const slot = Number(params?.[0]);
+      if (method === 'getBlock' && slot <= lastSlot() && !sentMs.has(slot)) sentMs.set(slot, performance.now());
+    });
   });
 });
 server.listen(port, '127.0.0.1', () => process.send?.({ port: (server.address() as AddressInfo).port }));

@@ -21,7 +21,7 @@ export interface RoleProcess extends Pick<RunFile, 'api' | 'admin'> {
 
 const READY_TIMEOUT_MS = 120_000;
 
-/** Starts the command line with one role, in production, perhaps below another program. */
+/** Starts the command line with one role, or several with commas, in production, perhaps below another program. */
 export async function startRole(
   role: string,
   place: { readonly file: string; readonly dataDir: string },
@@ -54,7 +54,9 @@ export async function startRole(
 
 async function untilListening(dataDir: string, role: string, child: ChildProcess): Promise<RunFile> {
   for (const start = performance.now(); performance.now() - start < READY_TIMEOUT_MS; await sleep(50)) {
-    const found = findRunFiles(dataDir).find(({ roles }) => roles.includes(role as never));
+    const found = findRunFiles(dataDir).find(({ roles }) =>
+      role.split(',').every((wanted) => roles.includes(wanted as never)),
+    );
     if (found !== undefined) return found;
     if (child.exitCode !== null) break;
   }

@@ -56,7 +56,7 @@ export async function startHosts(
   leaseMs: number,
   { payEveryMs = 100, folder, lightAssets = false }: HostsOptions = {},
 ): Promise<HostsBed> {
-  let current = await startPostgresServer(folder);
+  let current = await startPostgresServer(folder === undefined ? {} : { folder });
   const database = () => current;
   const proxy = await startFaultProxy(database().port);
   const url = database().url.replace(`:${database().port}/`, `:${proxy.port}/`);

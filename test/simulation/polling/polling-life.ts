@@ -162,7 +162,7 @@ export class Life {
     });
     const chain = { ...calls, chain: 'main', status: () => this.status(), onReleased: () => nothing } as ChainReader;
     const upstream = createChainHistory(chain, { concurrency: 8, historyFloorSlot: 1 });
-    const schedule = async (_tx: unknown, id: number) => void this.jobs.add(id);
+    const schedule = async (_tx: unknown, ids: readonly number[]) => ids.forEach((id) => void this.jobs.add(id));
     const tracker = createTracker({
       ...{
         store,
