@@ -1,12 +1,13 @@
 /**
  * A node that has as many full blocks as it is asked to have, each a link of one chain: a few made-up blocks in turns, every time with
  * other signatures. Without templates each has transactions of compressed accounts that go on where the block before ended.
- * Arguments: seed, templates, transactions, first slot, blocks, port (0: any), pause between two blocks in ms (0: all are there). It
- * takes deliveries of raw webhooks too: `GET /waits` has, for each, the ms from the end of the block's answer to its arrival, and
+ * Arguments: seed, templates, transactions, first slot, blocks, port (0: any), pause between two blocks in ms (0: all are there;
+ * others are told by slotSubscribe). It takes deliveries of raw webhooks too: `GET /waits` has, for each, the ms from the end of the block's answer to its arrival, and
  * forgets them.
  */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { WebSocketServer } from 'ws';
 import { encode32 } from '../../../src/lib/base58.ts';
 import { createCompressionBlocks } from './compression-blocks.ts';
 import { syntheticBlock, VERSION_1_SHARE } from './synthetic-block.ts';
@@ -132,5 +133,18 @@ const server = createServer((request, response) => {
     });
   });
 });
+if (blockMs > 0) {
+  const sockets = new WebSocketServer({ server });
+  sockets.on('connection', (socket) => socket.on('message', () => socket.send('{"jsonrpc":"2.0","result":1,"id":1}')));
+  let told = first;
+  setInterval(() => {
+    const slot = lastSlot();
+    if (slot === told) return;
+    told = slot;
+    const result = `{"parent":${slot - 1},"root":${slot - 32},"slot":${slot}}`;
+    const notice = `{"jsonrpc":"2.0","method":"slotNotification","params":{"result":${result},"subscription":1}}`;
+    for (const socket of sockets.clients) socket.send(notice);
+  }, 5).unref();
+}
 server.listen(port, '127.0.0.1', () => process.send?.({ port: (server.address() as AddressInfo).port }));
 process.once('disconnect', () => process.exit(0));
