@@ -139,7 +139,12 @@ export function createDirectory({ store, clock, plans, keyCacheSize, keyCacheMs 
   }
 
   /** Notices what has changed since the last look. */
-  async function look(): Promise<void> {
+  const look = () =>
+    (looking ??= lookOnce().finally(() => {
+      looking = null;
+    }));
+
+  async function lookOnce(): Promise<void> {
     const startedMs = clock.monotonic();
     const rows = await findChanges(store, lastChange);
     if (lastChange === null) lookedFrom = ++changes;
@@ -178,6 +183,8 @@ export function createDirectory({ store, clock, plans, keyCacheSize, keyCacheMs 
       caller: { projectId, keyId, plan: limits.plan, wallet, budgets: limits.budgets },
     };
     known.set(name, key);
+    // Looks notice nothing before the first one: keys from before it are read once more.
+    if (lastChange === null && known.size > 1) look().catch(() => undefined);
     return key;
   }
 
@@ -187,10 +194,7 @@ export function createDirectory({ store, clock, plans, keyCacheSize, keyCacheMs 
   async function refresh(name: string): Promise<KnownKey> {
     const key = known.get(name);
     if (key !== undefined && !(isMetered(key.account) && isOld(key.account.readMs))) {
-      looking ??= look().finally(() => {
-        looking = null;
-      });
-      await looking;
+      await look();
       if (isUnchanged(key)) return key;
     }
     return await read(name);

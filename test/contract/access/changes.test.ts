@@ -144,6 +144,8 @@ eachStore('changes of keys', (engine) => {
           await clock.advance(KEY_CACHE_MS + 1);
           for (const at of [0, 1]) for (const key of [0, 1, 2, 3]) start(at, key);
           await clock.passWhile(Promise.all(calls), 'the calls are answered');
+          // Refreshes in the background hold connections.
+          await clock.advance(3 * SLOWEST_MS);
           await Promise.all(processes.map(({ meter }) => clock.passWhile(meter.stop(), 'usage is written')));
           await database.destroy();
           if (failures.length > 0) throw failures[0];
