@@ -38,8 +38,10 @@ export interface Account {
   isDirty: boolean;
   /** Incremented at the start and end of each write: a read that overlaps a write is outdated. */
   revision: number;
-  /** Monotonic milliseconds: reads from before this time are ignored, because the project or one of its keys has changed. */
-  changedMs: number;
+  /** Monotonic milliseconds at which the last read of its state began; -Infinity: the project or one of its keys has changed since. */
+  readMs: number;
+  /** Number of its last noticed change: reads that began before are ignored. */
+  changedAt: number;
   readonly buckets: Buckets;
   readonly adminWindow: SlidingWindow;
 }
@@ -75,7 +77,8 @@ export function createAccount(state: ProjectState, nowMs: number): Account {
     closed: [],
     isDirty: false,
     revision: 0,
-    changedMs: Number.NEGATIVE_INFINITY,
+    readMs: Number.NEGATIVE_INFINITY,
+    changedAt: 0,
     buckets: new Map(),
     adminWindow: createSlidingWindow(ADMIN_CALLS, ADMIN_WINDOW_MS),
   };
@@ -94,6 +97,11 @@ export function takeState(account: Account, state: ProjectState, nowMs: number, 
 /** Whether no write of this account is in flight or uncertain. */
 export function isAtRest({ revision }: Account): boolean {
   return revision % 2 === 0;
+}
+
+/** Whether its credits can be used up; those of the plan `unlimited` cannot. */
+export function isMetered({ limits }: Account): boolean {
+  return limits.creditsLimit < Number.MAX_SAFE_INTEGER;
 }
 
 /** Maximum credits of a new call. */

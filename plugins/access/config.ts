@@ -8,8 +8,9 @@ export const accessConfig = Type.Object(
   {
     keyCacheSize: Type.Integer({
       minimum: 1,
-      default: 10_000,
-      description: 'keys in the cache, so that a call with a known key needs no query',
+      default: 100_000,
+      description:
+        'keys in the cache, so that a call with a known key needs no query; a key with long lists counts as several',
     }),
     keyCacheMs: Type.Integer({
       minimum: 0,

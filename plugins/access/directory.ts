@@ -12,6 +12,7 @@ import {
   billingDayOf,
   createAccount,
   isAtRest,
+  isMetered,
   type ProjectState,
   takeState,
   toMicro,
@@ -28,12 +29,12 @@ export interface KnownKey {
   readonly rules: KeyRules;
   /** Unix milliseconds. */
   readonly expiresAt: number | null;
-  /** Monotonic milliseconds at which it was read. */
+  /** Monotonic milliseconds at which its read began. */
   readonly askedMs: number;
-  /** From then on a call that uses it also refreshes it in the background. */
-  readonly refreshMs: number;
-  /** From then on calls wait until it has been refreshed. */
-  readonly untilMs: number;
+  /** Number of changes that had been noticed by then. */
+  readonly askedAt: number;
+  /** How many keys without lists take as much memory. */
+  readonly weight: number;
 }
 
 interface DirectoryParts {
@@ -44,18 +45,34 @@ interface DirectoryParts {
   readonly keyCacheMs: number;
 }
 
-/** A short-lived cache of stored keys and projects. */
+/**
+ * A cache of stored keys and projects. What it returns was the state of the store at most `keyCacheMs` ago: a key is read once, and then
+ * one query for all keys shows which projects have changed since. Credits are read from the store as often, because other processes spend
+ * them.
+ */
 export interface Directory {
   /** Looks up the cache; `name` is the hash of the key as text. Undefined: not cached. Throws `bad-key` for a cached unknown key. */
   known(name: string): KnownKey | undefined;
+  /** Whether the key is as the store had it at most `keyCacheMs` ago. */
+  isCurrent(key: KnownKey): boolean;
   /** Whether the key was valid at its last read, however long ago. */
   isFamiliar(name: string): boolean;
-  /** Reads the key from the store; concurrent callers share one query. Throws `bad-key`. */
+  /** Asks the store for the key, or whether it has changed; concurrent callers share one query. Throws `bad-key`. */
   ask(name: string): Promise<KnownKey>;
   /** The account of a project, for calls without a key. Null: the project does not exist. */
   project(id: string): Account | Promise<Account | null>;
   /** Invalidates the cached data of a project and its keys: it is read again before its next use. */
   forget(projectId: string): void;
+}
+
+/** The start of a read. */
+interface Asked {
+  /** Of the account; undefined: it was not cached. */
+  readonly revision: number | undefined;
+  /** Monotonic milliseconds. */
+  readonly askedMs: number;
+  /** Number of changes that had been noticed by then. */
+  readonly askedAt: number;
 }
 
 /** Maximum number of cached unknown keys; in a separate cache, so that guesses cannot evict known keys. */
@@ -64,19 +81,39 @@ const UNKNOWN_KEYS = 1_000;
 export function createDirectory({ store, clock, plans, keyCacheSize, keyCacheMs }: DirectoryParts): Directory {
   // Plus one, because the cache treats a start at 0 as missing, and a clock may start there.
   const now = () => clock.monotonic() + 1;
-  const known = createLru<string, KnownKey>({ max: keyCacheSize });
+  const known = createLru<string, KnownKey>({ max: keyCacheSize, sizeCalculation: ({ weight }) => weight });
   const unknown = createLru<string, true>({ max: UNKNOWN_KEYS, ttl: keyCacheMs, ttlResolution: 0, perf: { now } });
-  const accounts = createLru<string, Account>({ max: keyCacheSize });
-  const projectUntilMs = createLru<string, number>({ max: keyCacheSize });
+  const accounts = createLru<string, Account>({
+    max: keyCacheSize,
+    // Keys that still have it are read again: changes of the project no longer reach it.
+    dispose(account) {
+      account.changedAt = Number.POSITIVE_INFINITY;
+    },
+  });
   const asking = new Map<string, Promise<KnownKey>>();
+  /** Counts noticed changes: a read that began before one may have missed it. */
+  let changes = 0;
+  /** Of the last project without an account that changed. */
+  let otherChangedAt = 0;
+  /** Looks notice all changes after reads that began from here on. */
+  let lookedFrom = Number.POSITIVE_INFINITY;
+  /** Number in the store of the last change that a look found; null before the first look. */
+  let lastChange: number | null = null;
+  /** Start of the last look for changes. */
+  let lookedMs = Number.NEGATIVE_INFINITY;
+  let looking: Promise<void> | null = null;
 
-  function accountOf(state: ProjectState, revision: number | undefined): Account {
+  function accountOf(state: ProjectState, { revision, askedMs, askedAt }: Asked): Account {
     const account = accounts.get(state.projectId);
     if (account === undefined) {
       const made = createAccount(state, clock.now());
+      made.readMs = askedMs;
+      made.changedAt = otherChangedAt;
       accounts.set(state.projectId, made);
       return made;
     }
+    if (askedAt < account.changedAt) return account;
+    account.readMs = Math.max(account.readMs, askedMs);
     // A write ran during the query: its result is newer.
     if (account.revision === revision && isAtRest(account)) takeState(account, state, clock.now());
     else {
@@ -86,36 +123,92 @@ export function createDirectory({ store, clock, plans, keyCacheSize, keyCacheMs 
     return account;
   }
 
-  async function look(name: string): Promise<KnownKey> {
-    const revision = known.peek(name)?.account.revision;
-    const askedMs = clock.monotonic();
+  const asked = (revision: number | undefined): Asked => ({
+    ...{ revision, askedMs: clock.monotonic(), askedAt: changes },
+  });
+
+  /** Whether the last look would have noticed a change. */
+  const isUnchanged = ({ askedAt, account }: KnownKey) => askedAt >= lookedFrom && askedAt >= account.changedAt;
+
+  /** When the store last had the key as it is here. */
+  function keyMs(key: KnownKey): number {
+    const { askedMs, askedAt, account } = key;
+    if (askedAt < account.changedAt) return Number.NEGATIVE_INFINITY;
+    const ms = isUnchanged(key) ? Math.max(askedMs, lookedMs) : askedMs;
+    return isMetered(account) ? Math.min(ms, account.readMs) : ms;
+  }
+
+  /** Notices what has changed since the last look. */
+  const look = () =>
+    (looking ??= lookOnce().finally(() => {
+      looking = null;
+    }));
+
+  async function lookOnce(): Promise<void> {
+    const startedMs = clock.monotonic();
+    const rows = await findChanges(store, lastChange);
+    if (lastChange === null) lookedFrom = ++changes;
+    else for (const { id } of rows) forget(id);
+    lastChange = rows[0]?.change_number ?? lastChange ?? 0;
+    lookedMs = startedMs;
+  }
+
+  function forget(projectId: string): void {
+    changes += 1;
+    const account = accounts.peek(projectId);
+    if (account === undefined) otherChangedAt = changes;
+    else {
+      account.changedAt = changes;
+      account.readMs = Number.NEGATIVE_INFINITY;
+    }
+    // One of its keys may be new.
+    unknown.clear();
+  }
+
+  async function read(name: string): Promise<KnownKey> {
+    const start = asked(known.peek(name)?.account.revision);
+    const { askedMs, askedAt } = start;
     const found = await findKey(store, plans(), Buffer.from(name, 'base64'));
     if (found === null) {
       known.delete(name);
       if (keyCacheMs > 0) unknown.set(name, true);
       throw new GateRefusal('bad-key');
     }
-    const { keyId, rules, expiresAt, wallet, project } = found;
-    const { projectId, limits } = project.state;
+    const { keyId, rules, expiresAt, wallet, weight, project } = found;
+    const { limits } = project.state;
+    const account = accountOf(project.state, start);
+    const { projectId } = account;
     const key: KnownKey = {
-      ...{ name, rules, expiresAt },
-      account: accountOf(project.state, revision),
+      ...{ name, rules, expiresAt, account, askedMs, askedAt, weight },
       caller: { projectId, keyId, plan: limits.plan, wallet, budgets: limits.budgets },
-      askedMs,
-      refreshMs: askedMs + keyCacheMs / 2,
-      untilMs: askedMs + keyCacheMs,
     };
     known.set(name, key);
+    // Looks notice nothing before the first one: keys from before it are read once more.
+    if (lastChange === null && known.size > 1) look().catch(() => undefined);
     return key;
+  }
+
+  /** Whether it is time for a refresh in the background, so that calls with busy keys never wait. */
+  const isOld = (ms: number) => clock.monotonic() > ms + keyCacheMs / 2;
+
+  async function refresh(name: string): Promise<KnownKey> {
+    const key = known.get(name);
+    if (key !== undefined && !(isMetered(key.account) && isOld(key.account.readMs))) {
+      await look();
+      if (isUnchanged(key)) return key;
+    }
+    return await read(name);
   }
 
   function ask(name: string): Promise<KnownKey> {
     const running = asking.get(name);
     if (running !== undefined) return running;
-    const answer = look(name).finally(() => asking.delete(name));
+    const answer = refresh(name).finally(() => asking.delete(name));
     asking.set(name, answer);
     return answer;
   }
+
+  const isCurrent = (key: KnownKey) => clock.monotonic() <= keyMs(key) + keyCacheMs;
 
   return {
     known(name) {
@@ -124,31 +217,34 @@ export function createDirectory({ store, clock, plans, keyCacheSize, keyCacheMs 
         if (unknown.has(name)) throw new GateRefusal('bad-key');
         return undefined;
       }
-      const nowMs = clock.monotonic();
-      if (keyCacheMs === 0 || nowMs > key.untilMs || key.askedMs <= key.account.changedMs) return undefined;
-      // Calls with busy keys never wait: the key is refreshed before the cached data is too old.
-      if (nowMs > key.refreshMs && !asking.has(name)) ask(name).catch(() => undefined);
+      if (keyCacheMs === 0 || !isCurrent(key)) return undefined;
+      // An account stays as long as one of its keys.
+      accounts.get(key.account.projectId);
+      if (isOld(keyMs(key)) && !asking.has(name)) ask(name).catch(() => undefined);
       return key;
     },
+    isCurrent,
     isFamiliar: (name) => known.has(name),
     ask,
     project(id) {
       const account = accounts.get(id);
-      if (account !== undefined && (projectUntilMs.get(id) ?? 0) >= clock.monotonic()) return account;
-      return findProject(store, plans(), id).then((found) => {
-        if (found === null) return null;
-        projectUntilMs.set(id, clock.monotonic() + keyCacheMs);
-        return accountOf(found.state, account?.revision);
-      });
+      if (account !== undefined && clock.monotonic() <= account.readMs + keyCacheMs) return account;
+      const start = asked(account?.revision);
+      return findProject(store, plans(), id).then((found) => (found === null ? null : accountOf(found.state, start)));
     },
-    forget(projectId) {
-      const account = accounts.peek(projectId);
-      if (account !== undefined) account.changedMs = clock.monotonic();
-      projectUntilMs.delete(projectId);
-      // One of its keys may be new.
-      unknown.clear();
-    },
+    forget,
   };
+}
+
+/** The projects that changed after a number, or the newest one; the newest first. */
+async function findChanges(store: Store, after: number | null) {
+  return await tables(store.read)
+    .selectFrom('projects')
+    .select(['id', 'change_number'])
+    .$if(after === null, (query) => query.limit(1))
+    .where('change_number', '>', after ?? -1)
+    .orderBy('change_number', 'desc')
+    .execute();
 }
 
 /** A stored key that is not revoked, of a project that is not disabled. */
@@ -158,6 +254,7 @@ interface FoundKey {
   readonly rules: KeyRules;
   /** Wallet of the member that the key was created for, else of the project's owner. */
   readonly wallet: string | null;
+  readonly weight: number;
   readonly project: FoundProject;
 }
 
@@ -165,6 +262,12 @@ interface FoundProject {
   readonly wallet: string | null;
   readonly state: ProjectState;
 }
+
+/** Length of lists that take about as much memory as the rest of a key. */
+const KEY_BYTES = 256;
+
+const sizeOf = ({ permissions, cidrs, origins }: Lists): number =>
+  (permissions?.length ?? 0) + (cidrs?.length ?? 0) + (origins?.length ?? 0);
 
 /** Reads a key in one query. Null for an unknown or revoked key, or one of a disabled project. */
 async function findKey(store: Store, plans: Plans, hash: Buffer): Promise<FoundKey | null> {
@@ -186,7 +289,8 @@ async function findKey(store: Store, plans: Plans, hash: Buffer): Promise<FoundK
   if (row === undefined || !timingSafeEqual(row.hash, hash)) return null;
   const project = readProject(row, plans);
   const wallet = row.member ?? project.wallet;
-  return { keyId: row.key_id, expiresAt: row.expires_at, rules: readRules(row), wallet, project };
+  const weight = 1 + Math.floor(sizeOf(row) / KEY_BYTES);
+  return { keyId: row.key_id, expiresAt: row.expires_at, rules: readRules(row), wallet, weight, project };
 }
 
 /** The parts of a key that may change while a long-lived caller uses it. */
@@ -272,12 +376,14 @@ export interface KeyRules {
   readonly allowsOrigin: ((origin: string | undefined) => boolean) | null;
 }
 
-/** The three stored lists: JSON, or null for no limit. */
-export function readRules(row: {
-  readonly permissions: string | null;
-  readonly cidrs: string | null;
-  readonly origins: string | null;
-}): KeyRules {
+/** The three stored lists of a key: JSON, or null for no limit. */
+type Lists = Pick<ApiKeyRow, 'permissions' | 'cidrs' | 'origins'>;
+
+/** Shared by all keys without lists. */
+const NO_RULES: KeyRules = { permissions: null, allowsAddress: null, allowsOrigin: null };
+
+export function readRules(row: Lists): KeyRules {
+  if (row.permissions === null && row.cidrs === null && row.origins === null) return NO_RULES;
   const permissions = listOf(row.permissions);
   const cidrs = listOf(row.cidrs);
   const origins = listOf(row.origins);

@@ -169,7 +169,7 @@ export function createGate(parts: GateParts): AccessGate {
     const session = sessions.get(caller);
     if (session === undefined) return refuse(new GateRefusal('bad-key'));
     const { key } = session;
-    if (key === null || clock.monotonic() <= key.untilMs) return admitNow(session, items);
+    if (key === null || directory.isCurrent(key)) return admitNow(session, items);
     // Possibly long after authentication: a websocket, or a slow body.
     const known = directory.known(key.name);
     if (known !== undefined) return admitNow(renew(caller, known), items);

@@ -83,14 +83,14 @@ export function createKeys(clock: Clock, random: Random, changes: Pick<ProjectCh
         ...{ permissions: null, cidrs: null, origins: null, ...columns },
       };
       await db.insertInto('api_keys').values(row).execute();
-      changes.note(tx, projectId);
+      await changes.note(tx, projectId);
       return { id: row.id, projectId, key, expiresAt: row.expires_at };
     },
     async revoke(tx, id) {
       const row = await findKeyRow(tx, id);
       if (row.revoked_at !== null) return false;
       await tables(tx.db).updateTable('api_keys').set({ revoked_at: clock.now() }).where('id', '=', id).execute();
-      changes.note(tx, row.project_id);
+      await changes.note(tx, row.project_id);
       return true;
     },
     async rotate(tx, id, overlapMs) {
@@ -113,7 +113,7 @@ export function createKeys(clock: Clock, random: Random, changes: Pick<ProjectCh
         .set({ successor_id: made.id, ...(overlapMs === 0 ? { revoked_at: now } : { expires_at: oldEndsAt }) })
         .where('id', '=', id)
         .execute();
-      changes.note(tx, project_id);
+      await changes.note(tx, project_id);
       return { id: made.id, projectId: project_id, key, expiresAt: expires_at, oldEndsAt };
     },
     async limit(tx, id, limits) {
@@ -125,7 +125,7 @@ export function createKeys(clock: Clock, random: Random, changes: Pick<ProjectCh
         .returning(INFO)
         .executeTakeFirst();
       if (row === undefined) throw usageError('ACCESS_UNKNOWN_KEY');
-      changes.note(tx, row.project_id);
+      await changes.note(tx, row.project_id);
       return row;
     },
   };

@@ -85,7 +85,7 @@ export function createMeter(parts: MeterParts): Meter {
     const written = await store.write((tx) => writeBatch(tx, batch, { plans: parts.plans(), writerId, nowMs }));
     unsure = null;
     seconds.record((clock.monotonic() - startedMs) / 1_000);
-    for (const entry of batch.entries) takeWritten(entry, written, nowMs);
+    for (const entry of batch.entries) takeWritten(entry, written, { nowMs, startedMs });
   }
 
   async function guarded(): Promise<void> {
@@ -128,11 +128,21 @@ export function createMeter(parts: MeterParts): Meter {
 }
 
 /** Updates an account with the state of the store. */
-function takeWritten(entry: BatchEntry, { states, taken }: Written, nowMs: number): void {
+function takeWritten(
+  entry: BatchEntry,
+  { states, taken }: Written,
+  { nowMs, startedMs }: { readonly nowMs: number; readonly startedMs: number },
+): void {
   const { account } = entry;
   account.revision += 1;
   const state = states.get(account.projectId);
-  if (state !== undefined) takeState(account, state, nowMs, creditsOfCycle(entry));
+  if (state !== undefined) {
+    const { limits, isDisabled, billingDay } = account;
+    // A change was noticed meanwhile: the account may be newer than the state.
+    const isOlder = account.changedAt !== entry.changedAt;
+    takeState(account, isOlder ? { ...state, limits, isDisabled, billingDay } : state, nowMs, creditsOfCycle(entry));
+    if (!isOlder) account.readMs = startedMs;
+  }
   for (const [group, written] of entry.taken) {
     const bucket = account.buckets.get(group);
     const all = taken.get(takenKey(account.projectId, group));

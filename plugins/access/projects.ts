@@ -1,3 +1,4 @@
+import { sql } from 'kysely';
 import { decode32 } from '../../src/lib/base58.ts';
 import type { Hints } from '../../src/plugin/plugin.ts';
 import type { AccessRemoval } from '../../src/ports/access.ts';
@@ -92,7 +93,7 @@ export function createProjects(
         .returningAll()
         .executeTakeFirst();
       if (row === undefined) throw usageError('ACCESS_UNKNOWN_PROJECT');
-      changes.note(tx, id);
+      await changes.note(tx, id);
       return row;
     },
     async remove(tx, id) {
@@ -109,7 +110,7 @@ export function createProjects(
       await db.deleteFrom('api_keys').where('project_id', '=', id).execute();
       await db.deleteFrom('project_wallets').where('project_id', '=', id).execute();
       await removal.run(tx, id);
-      changes.note(tx, id);
+      await changes.note(tx, id);
     },
     async grant(tx, id, credits) {
       if (!Number.isSafeInteger(credits) || credits < 1) throw usageError('ACCESS_BAD_CREDITS');
@@ -123,7 +124,7 @@ export function createProjects(
         .returningAll()
         .executeTakeFirst();
       if (row !== undefined) {
-        changes.note(tx, id);
+        await changes.note(tx, id);
         return row;
       }
       const known = await findLiveProject(tx, id);
@@ -215,7 +216,7 @@ export function createWallets(clock: Clock, changes: Pick<ProjectChanges, 'note'
         .where('wallet', '=', wallet)
         .where('revoked_at', 'is', null)
         .executeTakeFirst();
-      changes.note(tx, projectId);
+      await changes.note(tx, projectId);
       return Number(numUpdatedRows);
     },
   };
@@ -265,10 +266,25 @@ async function findLiveProject(tx: StoreTx, id: string): Promise<{ readonly id: 
 
 /** Informs the gates of all threads and processes that a project or one of its keys has changed. */
 export interface ProjectChanges {
-  /** Publishes the change when the transaction commits. */
-  note(tx: StoreTx, projectId: string): void;
+  /** Numbers the change, and publishes it when the transaction commits. */
+  note(tx: StoreTx, projectId: string): Promise<void>;
   /** The returned function unsubscribes. */
   listen(forget: (projectId: string) => void): () => void;
+}
+
+/** Held until the commit, so that numbers become visible in their order: a reader misses none. */
+const NUMBER_LOCK = 7_036_874_419;
+
+async function numberChange({ db, dialect }: StoreTx, projectId: string): Promise<void> {
+  if (dialect === 'postgres')
+    // The row first, as all do who change a project: nobody waits for a row while others wait for the number.
+    await sql`select pg_advisory_xact_lock(${NUMBER_LOCK})
+      from (select from projects where id = ${projectId} for no key update) as project`.execute(db);
+  await tables(db)
+    .updateTable('projects')
+    .set({ change_number: sql<number>`(select max(change_number) + 1 from projects)` })
+    .where('id', '=', projectId)
+    .execute();
 }
 
 const TOPIC = 'project';
@@ -286,7 +302,10 @@ export function createProjectChanges(hints: Hints, peers: ApiPeers | null, clock
     late.abort();
   }
   return {
-    note: (tx, projectId) => tx.onCommit(() => tell(projectId)),
+    async note(tx, projectId) {
+      await numberChange(tx, projectId);
+      tx.onCommit(() => tell(projectId));
+    },
     listen(forget) {
       peers?.answer(TOPIC, (projectId) => forget(String(projectId)));
       return hints.subscribe(TOPIC, (message) => {

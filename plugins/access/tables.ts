@@ -23,6 +23,8 @@ export interface ProjectRow {
   disabled_at: number | null;
   /** Set: only its usage is left. A deleted project is disabled too. */
   deleted_at: number | null;
+  /** Number of its last change, or of one of its keys; over all projects in the order of the commits. */
+  change_number: number;
 }
 
 export interface ApiKeyRow {
@@ -96,7 +98,8 @@ type Defaulted =
   | 'prepaid_used'
   | 'prepaid_used_micro'
   | 'disabled_at'
-  | 'deleted_at';
+  | 'deleted_at'
+  | 'change_number';
 
 /** Narrows the open handle of the store to the tables of this plugin. */
 export const tables = (db: Queries): Queries<AccessTables> => db as Queries<AccessTables>;
@@ -184,6 +187,16 @@ async function createTables(tx: StoreTx): Promise<void> {
   await schema.createTable('access_once').addColumn('name', 'text', primary).execute();
 }
 
+async function addChangeNumbers({ db }: StoreTx): Promise<void> {
+  await db.schema
+    .alterTable('projects')
+    .addColumn('change_number', 'bigint', (column) => column.notNull().defaultTo(0))
+    .execute();
+  await db.schema.createIndex('projects_change').on('projects').column('change_number').execute();
+}
+
 export const migrations: readonly Migration[] = [
   { version: 1, name: 'create projects, keys and usage', breaking: false, up: createTables },
+  // Older versions change keys without a number: newer ones would not notice.
+  { version: 2, name: 'number the changes of projects', breaking: true, up: addChangeNumbers },
 ];

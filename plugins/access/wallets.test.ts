@@ -12,7 +12,7 @@ eachStore('wallets of members', (engine) => {
   test('a key of a member names the wallet of the member, all others that of the owner', async (t) => {
     const bed = await accessBed(await engine.store(t));
     const { store, addKey, ask, clock } = bed;
-    const wallets = createWallets(clock, { note: () => undefined });
+    const wallets = createWallets(clock, { note: async () => undefined });
     const owned = await store.write((tx) => bed.projects.create(tx, { name: 'o', plan: 'free', wallet: OWNER }));
     const projectId = owned.id;
     assert.equal(await store.write((tx) => wallets.add(tx, projectId, ANNA)), true);
@@ -34,7 +34,7 @@ eachStore('wallets of members', (engine) => {
   test('who leaves loses the keys, and nobody else does', async (t) => {
     const bed = await accessBed(await engine.store(t));
     const { store, addKey, ask, clock, project } = bed;
-    const wallets = createWallets(clock, { note: () => undefined });
+    const wallets = createWallets(clock, { note: async () => undefined });
     for (const wallet of [ANNA, BEN]) await store.write((tx) => wallets.add(tx, project.id, wallet));
     const first = await addKey({ wallet: ANNA });
     const second = await addKey({ wallet: ANNA });
@@ -52,7 +52,7 @@ eachStore('wallets of members', (engine) => {
 
   test('what is no wallet or no project is refused', async (t) => {
     const { store, clock, project, projects } = await accessBed(await engine.store(t));
-    const wallets = createWallets(clock, { note: () => undefined });
+    const wallets = createWallets(clock, { note: async () => undefined });
     for (const bad of [
       '',
       'x',

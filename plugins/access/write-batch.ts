@@ -274,6 +274,8 @@ class Spending {
 /** Usage of one project in a batch. */
 export interface BatchEntry {
   readonly account: Account;
+  /** Its last change that was noticed before the write. */
+  readonly changedAt: number;
   readonly days: readonly DayCount[];
   /** Taken tokens by rate group that are not yet written. */
   readonly taken: ReadonlyMap<string, number>;
@@ -305,7 +307,7 @@ function collectOne(account: Account): BatchEntry {
     taken.set(group, bucket.unwritten);
     bucket.unwritten = 0;
   }
-  return { account, days, taken };
+  return { account, changedAt: account.changedAt, days, taken };
 }
 
 /** Millionths of a credit of some days. */

@@ -5,7 +5,7 @@ import { createGate } from '../../plugins/access/gate.ts';
 import { createKeys } from '../../plugins/access/keys.ts';
 import { createMeter, createProjectMetrics } from '../../plugins/access/meter.ts';
 import { loadPlans, type Overrides } from '../../plugins/access/plans.ts';
-import { createProjects, findProjectRow } from '../../plugins/access/projects.ts';
+import { createProjectChanges, createProjects, findProjectRow } from '../../plugins/access/projects.ts';
 import { migrations } from '../../plugins/access/tables.ts';
 import { readUsage, usageRecord } from '../../plugins/access/usage.ts';
 import { createSystemRandom } from '../../src/adapters/clock.ts';
@@ -62,7 +62,7 @@ export async function accessBed(store: Store, options: AccessBedOptions = {}) {
   const clock = options.clock ?? createManualClock();
   const random = createSystemRandom();
   const process = startAccess(store, clock, options.config);
-  const changes = { note: () => undefined };
+  const changes = createProjectChanges({ publish: () => undefined, subscribe: () => () => undefined }, null, clock);
   const projects = createProjects(clock, random, () => process.plans, changes);
   const keys = createKeys(clock, random, changes);
   const project = await store.write((tx) => projects.create(tx, { name: 'p', plan: options.plan ?? 'free' }));

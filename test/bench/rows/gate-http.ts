@@ -1,4 +1,4 @@
-/** Not a goal of its own: what a request costs more because it is asked for its key, counted and charged. */
+/** What a request costs more because it is asked for its key, counted and charged, and because nearly every one has another key. */
 import assert from 'node:assert/strict';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -17,6 +17,7 @@ const SIZES = {
   smoke: { projects: 20, keys: 100, pairs: 1 },
 } as const;
 const GOAL = 0.7;
+const GOAL_RANDOM = 0.5;
 const BUSY = 7;
 const connections = 64;
 const pathOf = (key: string) => `/v1/wallet/abc/history?api-key=${key}`;
@@ -41,24 +42,35 @@ async function run({ size, seed, say }: RunOptions): Promise<RowResult[]> {
     const path = pathOf(keyOf(BUSY));
     const random = createSfc32(seed);
     const paths = Array.from({ length: keys }, () => pathOf(keyOf(random.below(keys))));
-    for (const [name, request, goal] of [
-      ['one busy key', { method: 'GET', path }, GOAL],
-      // Nearly every one is asked of SQLite: the worst case, and no goal.
-      ['keys in random order', { method: 'GET', path, paths }, null],
-    ] as const) {
+    const busy = { method: 'GET', path } as const;
+    for (const { name, against, request, baseline, goal, unit } of [
+      {
+        ...{
+          name: 'one busy key',
+          against: 'the same for everybody',
+          request: busy,
+          goal: GOAL,
+          unit: 'without a gate',
+        },
+        baseline: { server: open, request: busy },
+      },
+      {
+        ...{ name: 'keys in random order', against: 'one busy key', request: { ...busy, paths } },
+        ...{ goal: GOAL_RANDOM, unit: 'of one busy key' },
+        // The generator makes both from a list, which takes it longer than one request that is always the same.
+        baseline: { server: gated, request: { ...busy, paths: [path] } },
+      },
+    ]) {
       say(name);
-      const { cpuNote, ...samples } = await measureServers(
-        { server: gated, request },
-        { server: open, request },
-        { pairs, seconds: 1, connections },
-      );
+      const options = { pairs, seconds: 1, connections };
+      const { cpuNote, ...samples } = await measureServers({ server: gated, request }, baseline, options);
       const ratio = ratioOf(samples.ours, samples.baseline);
       results.push({
-        ...{ row: `gate-http/${name}`, name: 'requests through the gate; baseline: the same for everybody' },
-        ...{ unit: 'requests/s', ...samples, ratio, goal: goal === null ? 'none' : `>= ${goal}x without a gate` },
-        verdict: size === 'smoke' || goal === null ? 'not assessed' : ratio.median >= goal ? 'met' : 'missed',
+        ...{ row: `gate-http/${name}`, name: `requests through the gate; baseline: ${against}` },
+        ...{ unit: 'requests/s', ...samples, ratio, goal: `>= ${goal}x ${unit}` },
+        verdict: size === 'smoke' ? 'not assessed' : ratio.median >= goal ? 'met' : 'missed',
         ...{ sizes: { projects, keys, connections }, seed },
-        notes: [cpuNote, 'usage is written every second; a key is remembered for half a second, 10,000 of them'],
+        notes: [cpuNote, 'usage is written every second; all keys fit into the cache'],
       });
     }
     return results;
