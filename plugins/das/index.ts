@@ -255,10 +255,10 @@ function listMethod(
 
 /** A page is written as its assets are kept. */
 function listText(answer: object): object {
-  const { items } = answer as { readonly items?: readonly unknown[] };
+  const { items } = answer as { readonly items?: readonly AssetText[] };
   if (items === undefined) return answer;
   const members = Object.entries(answer).map(
-    ([name, value]) => `"${name}":${name === 'items' ? `[${items.map(textOf).join(',')}]` : stringify(value)}`,
+    ([name, value]) => `"${name}":${name === 'items' ? AssetText.listText(items) : stringify(value)}`,
   );
   return new JsonText(`{${members.join(',')}}`);
 }

@@ -163,6 +163,7 @@ test('a kept text is shown at once only while its document is the one in memory,
     uri: 'https://pictures.example/1.json',
     document,
     dollars: null,
+    group: null,
   };
   const prices = { prices: async () => new Map() };
   const options = {
@@ -170,7 +171,10 @@ test('a kept text is shown at once only while its document is the one in memory,
     showUnverifiedCollections: false,
   };
   const textOf = (asset: typeof kept, inMemory: unknown, how: object = {}) => {
-    const view = { slot: 7, find: () => asset, keep: () => undefined };
+    const view = {
+      ...{ slot: 7, find: () => asset, keep: () => undefined },
+      ...{ findPage: () => undefined, keepPage: () => undefined },
+    };
     const index = { kept: { view: async () => view, viewNow: () => view } };
     const documents = { read: async () => new Map(), peek: () => inMemory };
     return keptText('a', { index, documents, prices }, { ...options, ...how })?.text ?? null;

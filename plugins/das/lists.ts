@@ -24,7 +24,7 @@ import { BUBBLEGUM } from '../../src/solana/concurrent/tree.ts';
 import type { DasConfig } from './config.ts';
 import type { KeptAsset, KeptView } from './indexing/kept.ts';
 import type { AssetIndex } from './indexing/stored.ts';
-import { FLAG, LIST } from './indexing/tables.ts';
+import { FLAG, type FollowKind, LIST, listKey, listName } from './indexing/tables.ts';
 import { FACTS } from './indexing/write.ts';
 import {
   cutPage,
@@ -39,6 +39,7 @@ import {
   TOKEN_TYPES,
 } from './params.ts';
 import {
+  type AssetText,
   assetOf,
   coreOf,
   type Found,
@@ -46,6 +47,7 @@ import {
   howOf,
   idOf,
   isFungible,
+  keptTexts,
   leafOf,
   type ReadOptions,
   type ReadParts,
@@ -182,6 +184,50 @@ async function listOf(
     isClaimShown: flags['showUnverifiedCollections'] === true,
     isFull: flags['requireFullIndex'] === true,
   };
+  const keeping = view === null || sort.field !== 'id' ? null : await keepingOf(base, view, wanted, parts);
+  const { listCore, maxTokenAccounts } = parts.config;
+  const name = JSON.stringify([
+    ...[base, kind, wanted.isBurnt, paging, sort, Object.entries(flags).sort(), howOf(options, undefined)],
+    ...[listCore, maxTokenAccounts],
+  ]);
+  const { assets, count, slot } =
+    (await keeping?.find(name)) ?? (await readPage(base, wanted, { paging, sort, name, keeping }, question, parts));
+  const usesCursor = paging.page === null && paging.before === null && paging.after === null;
+  const last = sort.field === 'id' ? assets.at(-1)?.id : undefined;
+  return {
+    ...(options.dialect === 'hosted' ? { last_indexed_slot: oldestSlot(source.slot, slot) } : {}),
+    ...(isCounted ? { grand_total: count } : {}),
+    ...{ total: assets.length, limit: paging.limit },
+    ...(paging.page === null ? {} : { page: paging.page }),
+    ...(paging.before === null ? {} : { before: paging.before }),
+    ...(paging.after === null ? {} : { after: paging.after }),
+    ...(usesCursor && last !== undefined ? { cursor: last } : {}),
+    items: assets,
+    ...(flags['showNativeBalance'] === true && 'owner' in base ? await nativeBalance(base.owner, parts) : {}),
+  };
+}
+
+interface ShownPage {
+  readonly assets: readonly AssetText[];
+  /** Assets of the list, as far as it was read. */
+  readonly count: number;
+  /** As that of `FoundList`. */
+  readonly slot: number;
+}
+
+/** How a page is cut, and where it is kept. */
+interface Cut extends ReturnType<typeof readOrder> {
+  readonly name: string;
+  readonly keeping: PageKeeping | null;
+}
+
+async function readPage(
+  base: Base,
+  wanted: Wanted,
+  { paging, sort, name, keeping }: Cut,
+  question: Question,
+  parts: ListParts,
+): Promise<ShownPage> {
   const { found: listed, slot } = await findBase(base, wanted, question, parts);
   const order = sort.field === 'id' || listed.length < 2 ? null : await slotsOf(listed, sort.field, parts);
   const keyed = listed.map((item) => {
@@ -197,22 +243,57 @@ async function listOf(
     );
     return rows.map((one) => (one.kind === 'unread' ? readLeaf(one) : one));
   };
-  const shown = await showAssets(toShow, read, view, parts, options);
+  const shown = await showAssets(toShow, read, wanted.view, parts, parts.options);
   const assets = toShow.flatMap(({ id }) => shown.get(id) ?? []);
-  const usesCursor = paging.page === null && paging.before === null && paging.after === null;
-  const last = sort.field === 'id' ? assets.at(-1)?.id : undefined;
+  if (assets.length === toShow.length && listed.every(({ kind }) => kind !== 'unread' && kind !== 'leaf'))
+    keeping?.keep(name, { assets, count: listed.length, slot });
+  return { assets, count: listed.length, slot };
+}
+
+/** Where pages of one list are kept. */
+interface PageKeeping {
+  find(name: string): Promise<ShownPage | null>;
+  /** Keeps it if all of it is of the index. */
+  keep(name: string, page: ShownPage): void;
+}
+
+/** Null where a list depends on more than what the index stores of it. */
+async function keepingOf(base: Base, view: KeptView, wanted: Wanted, parts: ListParts): Promise<PageKeeping | null> {
+  const { index, source, compressed, options } = parts;
+  const mayLeave = compressed !== undefined && mayHaveLeaves(wanted.kind);
+  const [follow, key] = Object.entries(base)[0] as [string, string];
+  const kinds = mayLeave ? KEPT_WITH_LEAVES : KEPT_LISTS;
+  const list = kinds[follow];
+  if (list === undefined || wanted.isFull || wanted.kind === 'compressed') return null;
+  if ((await index?.stateOf(list[0], key)) !== 'ready') return null;
   return {
-    ...(options.dialect === 'hosted' ? { last_indexed_slot: oldestSlot(source.slot, slot) } : {}),
-    ...(isCounted ? { grand_total: listed.length } : {}),
-    ...{ total: assets.length, limit: paging.limit },
-    ...(paging.page === null ? {} : { page: paging.page }),
-    ...(paging.before === null ? {} : { before: paging.before }),
-    ...(paging.after === null ? {} : { after: paging.after }),
-    ...(usesCursor && last !== undefined ? { cursor: last } : {}),
-    items: assets,
-    ...(flags['showNativeBalance'] === true && 'owner' in base ? await nativeBalance(base.owner, parts) : {}),
+    async find(name) {
+      const page = view.findPage(name);
+      const assets = page === undefined ? null : keptTexts(page, view, parts, options);
+      if (page === undefined || assets === null) return null;
+      const leaves = mayLeave ? await leavesOfOwner(key, wanted, parts) : NOTHING;
+      return leaves.found.length > 0 ? null : { assets, count: page.listed, slot: oldestSlot(view.slot, leaves.slot) };
+    },
+    keep(name, { assets, count }) {
+      const items = assets.flatMap(({ id, kept }) => (kept === null ? [] : { id, asset: kept }));
+      const page = { items, listed: count };
+      if (items.length < assets.length || !source.isOfIndex || keptTexts(page, view, parts, options) === null) return;
+      view.keepPage(name, page, listName(list[1], listKey(decode32(key) as Uint8Array)), key);
+    },
   };
 }
+
+/** Lists of the index that no other list is a part of. */
+const KEPT_LISTS: Readonly<Record<string, readonly [FollowKind, number]>> = {
+  owner: ['owner', LIST.owner],
+  group: ['collection', LIST.group],
+  creator: ['creator', LIST.creator],
+};
+/** Whether an owner has compressed assets is read at once. */
+const KEPT_WITH_LEAVES: typeof KEPT_LISTS = { owner: ['owner', LIST.owner] };
+
+const leavesOfOwner = (owner: string, wanted: Wanted, parts: ListParts): Promise<FoundList> =>
+  leavesOf({ owner: decode32(owner) as Uint8Array }, wanted.isFull ? 'complete' : 'some', parts, wanted);
 
 /** An asset whose accounts were not read yet. */
 interface UnreadRow {
@@ -583,7 +664,7 @@ async function nativeBalance(owner: string, { source, prices }: ListParts): Prom
 
 /** Tokens, NFTs and Core assets by their accounts, and the compressed assets of followed trees. */
 async function ofOwner(owner: string, wanted: Wanted, { options }: Question, parts: ListParts): Promise<FoundList> {
-  const { kind, isFull } = wanted;
+  const { kind } = wanted;
   const { source, config } = parts;
   const key = decode32(owner) as Uint8Array;
   const wantsTokens = kind === 'fungible' || kind === 'all';
@@ -602,7 +683,7 @@ async function ofOwner(owner: string, wanted: Wanted, { options }: Question, par
     wantsCore && isFollowed
       ? parts.index?.list(LIST.owner, owner, { most: config.maxTokenAccounts + 1, having: FLAG.core })
       : [],
-    leavesOf({ owner: key }, isFull ? 'complete' : 'some', parts, wanted),
+    leavesOfOwner(owner, wanted, parts),
   ]);
   if (accounts.length + (rows?.length ?? 0) > config.maxTokenAccounts) throw tooMany(config.maxTokenAccounts);
   const held = await holdersOf(owner, accounts, {
