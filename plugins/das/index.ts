@@ -397,7 +397,7 @@ const LISTS: readonly ListMethod[] = [
   },
   {
     names: ['searchAssets', 'search_assets'],
-    summary: 'Assets of an owner, an authority or a Core collection that fit all other members',
+    summary: 'Assets of an owner, an authority or a Core collection that fit all other members, or any of them',
     ...{ params: { ...SEARCH, ...PAGING, ...SORTING }, result: assets, run: searchAssets, isClosed: true },
   },
   {

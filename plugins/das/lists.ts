@@ -36,6 +36,7 @@ import {
   ROYALTY_TYPES,
   readKey,
   readPaging,
+  readQuestion,
   TOKEN_TYPES,
 } from './params.ts';
 import {
@@ -68,13 +69,15 @@ export class IncompleteList extends Error {}
 
 /** The assets of an owner. */
 export function assetsByOwner(question: Question, parts: ListParts): Promise<object> {
-  return listOf(question, parts, { owner: readKey(question.member('ownerAddress'), question, 'ownerAddress') });
+  return listOf(question, parts, [
+    allOf({ owner: readKey(question.member('ownerAddress'), question, 'ownerAddress') }, question),
+  ]);
 }
 
 /** The Core assets of a collection. */
 export function assetsByGroup(question: Question, parts: ListParts): Promise<object> {
   const [key, value] = [question.member('groupKey'), question.member('groupValue')];
-  return listOf(question, parts, { group: readGroup([key, value], question, 'groupValue') });
+  return listOf(question, parts, [allOf({ group: readGroup([key, value], question, 'groupValue') }, question)]);
 }
 
 /** The assets of a creator, which only an index has. */
@@ -82,16 +85,18 @@ export function assetsByCreator(question: Question, parts: ListParts): Promise<o
   const creator = readKey(question.member('creatorAddress'), question, 'creatorAddress');
   const verified = question.member('onlyVerified') ?? false;
   if (typeof verified !== 'boolean') throw question.invalid('onlyVerified must be true or false');
-  return listOf(question, parts, { creator, isVerified: verified });
+  return listOf(question, parts, [allOf({ creator, isVerified: verified }, question)]);
 }
 
 export function assetsByAuthority(question: Question, parts: ListParts): Promise<object> {
-  return listOf(question, parts, {
-    authority: readKey(question.member('authorityAddress'), question, 'authorityAddress'),
-  });
+  const authority = readKey(question.member('authorityAddress'), question, 'authorityAddress');
+  return listOf(question, parts, [allOf({ authority }, question)]);
 }
 
-/** The assets of an owner, a mint, a tree, an authority, a collection or a creator, or all compressed ones, that all other members fit. */
+/**
+ * The assets of an owner, a mint, a tree, an authority, a collection or a creator, or all compressed ones, that all other members fit; with
+ * `conditionType: any` those that each of the members finds alone, each once.
+ */
 export async function searchAssets(question: Question, parts: ListParts): Promise<object> {
   const { member, invalid } = question;
   for (const name of Object.keys(question.members))
@@ -99,7 +104,37 @@ export async function searchAssets(question: Question, parts: ListParts): Promis
   const negate = member('negate') ?? false;
   if (negate !== false) throw invalid('searchAssets: negate is not supported');
   const condition = member('conditionType') ?? 'all';
-  if (condition !== 'all') throw invalid('searchAssets: conditionType can only be all');
+  if (condition !== 'all' && condition !== 'any') throw invalid('searchAssets: conditionType must be all or any');
+  // What is wrong is refused before what cannot be complete.
+  const owner = member('ownerAddress');
+  if (owner !== undefined) readKey(owner, question, 'ownerAddress');
+  readKind(question);
+  readFilter(question, []);
+  readOrder(question);
+  const conditions = condition === 'all' ? [question] : conditionsOf(question, parts.options);
+  return await listOf(question, parts, conditions.map(readSearch));
+}
+
+/** Each member as a search of its own. Errors: IncompleteList where no list of what fits one member is complete. */
+function conditionsOf({ members, invalid }: Question, { dialect }: Pick<ReadOptions, 'dialect'>): Question[] {
+  const given = Object.entries(members).filter(([, value]) => value !== null && value !== undefined);
+  const scope = given.filter(([name]) => SCOPE_MEMBERS.has(name));
+  const conditions = given.flatMap(([name, value]) => {
+    if (SCOPE_MEMBERS.has(name)) return [];
+    if (!BASE_MEMBERS.has(name) || value === false)
+      throw new IncompleteList(`searchAssets with conditionType any: no list of all assets by ${name} is complete`);
+    if (name !== 'collections') return [[name, value] as const];
+    return [...new Set(value as readonly string[])].map((key) => ['grouping', ['collection', key]] as const);
+  });
+  if (conditions.length > MOST_SEARCHES)
+    throw invalid(`searchAssets: conditionType any takes up to ${MOST_SEARCHES} conditions`);
+  if (conditions.length === 0) throw nothingListed();
+  return conditions.map((one) => readQuestion(Object.fromEntries([...scope, one]), dialect));
+}
+
+/** What a search is of. Errors: IncompleteList. */
+function readSearch(question: Question): Search {
+  const { member, invalid } = question;
   const [owner, authority, grouping, creator] = [
     ...['ownerAddress', 'authorityAddress', 'grouping', 'creatorAddress'],
   ].map((name) => member(name));
@@ -112,22 +147,29 @@ export async function searchAssets(question: Question, parts: ListParts): Promis
   // What the base and the kind of the list say already needs no filter.
   const known = [...(isDecided ? ['compressed'] : []), ...(isOfTree ? ['tree'] : [])];
   const filter = readFilter(question, known);
-  readOrder(question);
-  const list = (base: Base) => listOf(question, parts, base, kind, filter);
-  if (owner !== undefined) return await list({ owner: readKey(owner, question, 'ownerAddress') });
-  if (mint !== undefined) return await list({ mint: readKey(mint, question, 'supplyMint') });
-  if (tree !== undefined) return await list({ tree: readKey(tree, question, 'tree') });
-  if (authority !== undefined) return await list({ authority: readKey(authority, question, 'authorityAddress') });
-  if (grouping !== undefined) return await list({ group: readGroup(grouping, question) });
-  if (creator !== undefined)
-    return await list({ creator: readKey(creator, question, 'creatorAddress'), isVerified: false });
-  if (member('compressed') === true) return await list({ compressed: true });
-  throw new IncompleteList(
-    'searchAssets needs ownerAddress, supplyMint, authorityAddress, grouping, creatorAddress, tree or compressed: no other list is complete',
-  );
+  const of = (base: Base): Search => ({ base, kind, filter });
+  if (owner !== undefined) return of({ owner: readKey(owner, question, 'ownerAddress') });
+  if (mint !== undefined) return of({ mint: readKey(mint, question, 'supplyMint') });
+  if (tree !== undefined) return of({ tree: readKey(tree, question, 'tree') });
+  if (authority !== undefined) return of({ authority: readKey(authority, question, 'authorityAddress') });
+  if (grouping !== undefined) return of({ group: readGroup(grouping, question) });
+  if (creator !== undefined) return of({ creator: readKey(creator, question, 'creatorAddress'), isVerified: false });
+  if (member('compressed') === true) return of({ compressed: true });
+  throw nothingListed();
 }
 
+const nothingListed = () =>
+  new IncompleteList(
+    'searchAssets needs ownerAddress, supplyMint, authorityAddress, grouping, creatorAddress, tree or compressed: no other list is complete',
+  );
+
 const PAGE_MEMBERS = ['page', 'limit', 'before', 'after', 'cursor', 'sortBy', 'options', 'displayOptions'] as const;
+/** Members that are no conditions, and those that a complete list may be of. */
+const SCOPE_MEMBERS = new Set<string>([...PAGE_MEMBERS, 'tokenType', 'negate', 'conditionType']);
+const BASE_MEMBERS = new Set([
+  ...['ownerAddress', 'supplyMint', 'tree', 'authorityAddress', 'grouping', 'collections', 'creatorAddress'],
+  'compressed',
+]);
 
 type Base =
   | { readonly owner: string }
@@ -137,6 +179,16 @@ type Base =
   | { readonly tree: string }
   | { readonly mint: string }
   | { readonly compressed: true };
+
+/** What one list is of. */
+interface Search {
+  readonly base: Base;
+  readonly kind: Kind;
+  /** Null: all of the base. */
+  readonly filter: Filter | null;
+}
+
+const allOf = (base: Base, question: Question): Search => ({ base, kind: readKind(question), filter: null });
 
 /** Which assets of the base are in the list. */
 interface Filter {
@@ -152,10 +204,7 @@ interface LeafFilter {
 }
 
 /** What a list is of, before it is read. */
-interface Wanted {
-  readonly kind: Kind;
-  /** Null: all. */
-  readonly filter: Filter | null;
+interface Wanted extends Search {
   readonly isBurnt: boolean;
   /** Assets that only claim to be in a collection are shown, and in its list. */
   readonly isClaimShown: boolean;
@@ -166,32 +215,31 @@ interface Wanted {
   readonly view: KeptView | null;
 }
 
-async function listOf(
-  question: Question,
-  parts: ListParts,
-  base: Base,
-  kind: Kind = readKind(question),
-  filter: Filter | null = null,
-): Promise<object> {
+/** One list, or several as one. */
+async function listOf(question: Question, parts: ListParts, searches: readonly Search[]): Promise<object> {
   const { options: flags } = question;
   const { source, options } = parts;
   const { paging, sort } = readOrder(question);
   const isCounted = flags['showGrandTotal'] === true;
   const part = isCounted || sort.field !== 'id' ? WHOLE : partOfPage(paging, sort.isDescending);
-  const view = filter === null ? await viewOf(parts, options) : null;
-  const wanted: Wanted = {
-    ...{ kind, filter, isBurnt: question.member('burnt') === true, part, view },
-    isClaimShown: flags['showUnverifiedCollections'] === true,
-    isFull: flags['requireFullIndex'] === true,
-  };
-  const keeping = view === null || sort.field !== 'id' ? null : await keepingOf(base, view, wanted, parts);
+  const view = searches.every(({ filter }) => filter === null) ? await viewOf(parts, options) : null;
+  const wanted = searches.map(
+    (search): Wanted => ({
+      ...{ ...search, isBurnt: question.member('burnt') === true, part, view },
+      isClaimShown: flags['showUnverifiedCollections'] === true,
+      isFull: flags['requireFullIndex'] === true,
+    }),
+  );
+  const [only] = wanted.length === 1 ? wanted : [];
+  const keeping = only === undefined || sort.field !== 'id' ? null : await keepingOf(only, parts);
   const { listCore, maxTokenAccounts } = parts.config;
   const name = JSON.stringify([
-    ...[base, kind, wanted.isBurnt, paging, sort, Object.entries(flags).sort(), howOf(options, undefined)],
+    ...[only?.base, only?.kind, only?.isBurnt, paging, sort, Object.entries(flags).sort(), howOf(options, undefined)],
     ...[listCore, maxTokenAccounts],
   ]);
   const { assets, count, slot } =
-    (await keeping?.find(name)) ?? (await readPage(base, wanted, { paging, sort, name, keeping }, question, parts));
+    (await keeping?.find(name)) ?? (await readPage(wanted, { paging, sort, name, keeping }, question, parts));
+  const owner = searches.map(({ base }) => base).find((base) => 'owner' in base)?.owner;
   const usesCursor = paging.page === null && paging.before === null && paging.after === null;
   const last = sort.field === 'id' ? assets.at(-1)?.id : undefined;
   return {
@@ -203,7 +251,7 @@ async function listOf(
     ...(paging.after === null ? {} : { after: paging.after }),
     ...(usesCursor && last !== undefined ? { cursor: last } : {}),
     items: assets,
-    ...(flags['showNativeBalance'] === true && 'owner' in base ? await nativeBalance(base.owner, parts) : {}),
+    ...(flags['showNativeBalance'] === true && owner !== undefined ? await nativeBalance(owner, parts) : {}),
   };
 }
 
@@ -222,13 +270,12 @@ interface Cut extends ReturnType<typeof readOrder> {
 }
 
 async function readPage(
-  base: Base,
-  wanted: Wanted,
+  wanted: readonly Wanted[],
   { paging, sort, name, keeping }: Cut,
   question: Question,
   parts: ListParts,
 ): Promise<ShownPage> {
-  const { found: listed, slot } = await findBase(base, wanted, question, parts);
+  const { found: listed, slot } = await findAll(wanted, question, parts);
   const order = sort.field === 'id' || listed.length < 2 ? null : await slotsOf(listed, sort.field, parts);
   const keyed = listed.map((item) => {
     const id = idOf(item);
@@ -243,7 +290,7 @@ async function readPage(
     );
     return rows.map((one) => (one.kind === 'unread' ? readLeaf(one) : one));
   };
-  const shown = await showAssets(toShow, read, wanted.view, parts, parts.options);
+  const shown = await showAssets(toShow, read, wanted[0]?.view ?? null, parts, parts.options);
   const assets = toShow.flatMap(({ id }) => shown.get(id) ?? []);
   if (assets.length === toShow.length && listed.every(({ kind }) => kind !== 'unread' && kind !== 'leaf'))
     keeping?.keep(name, { assets, count: listed.length, slot });
@@ -258,13 +305,14 @@ interface PageKeeping {
 }
 
 /** Null where a list depends on more than what the index stores of it. */
-async function keepingOf(base: Base, view: KeptView, wanted: Wanted, parts: ListParts): Promise<PageKeeping | null> {
+async function keepingOf(wanted: Wanted, parts: ListParts): Promise<PageKeeping | null> {
   const { index, source, compressed, options } = parts;
+  const { base, view } = wanted;
   const mayLeave = compressed !== undefined && mayHaveLeaves(wanted.kind);
   const [follow, key] = Object.entries(base)[0] as [string, string];
   const kinds = mayLeave ? KEPT_WITH_LEAVES : KEPT_LISTS;
   const list = kinds[follow];
-  if (list === undefined || wanted.isFull || wanted.kind === 'compressed') return null;
+  if (view === null || list === undefined || wanted.isFull || wanted.kind === 'compressed') return null;
   if ((await index?.stateOf(list[0], key)) !== 'ready') return null;
   return {
     async find(name) {
@@ -489,10 +537,25 @@ interface FoundList {
   readonly slot: number;
 }
 
+/** What is in any of the lists, each asset once. The first page of all together has nothing that is not on the first page of one of them. */
+async function findAll(wanted: readonly Wanted[], question: Question, parts: ListParts): Promise<FoundList> {
+  const lists: FoundList[] = [];
+  for (const one of wanted) lists.push(await findBase(one, question, parts));
+  if (lists.length === 1) return lists[0] as FoundList;
+  const { maxTokenAccounts } = parts.config;
+  const found = new Map<string, Item>();
+  // An owner's list shows more of an asset than the others.
+  const ofOwner = lists[wanted.findIndex(({ base }) => 'owner' in base)];
+  for (const list of ofOwner === undefined ? lists : [ofOwner, ...lists])
+    for (const item of list.found) if (!found.has(idOf(item))) found.set(idOf(item), item);
+  if (found.size > maxTokenAccounts) throw tooMany(maxTokenAccounts);
+  return { found: [...found.values()], slot: lists.map(({ slot }) => slot).reduce(oldestSlot) };
+}
+
 /** What is in the list, as far as the page needs it: assets with accounts, and compressed ones, each in no order. */
-async function findBase(base: Base, wanted: Wanted, question: Question, parts: ListParts): Promise<FoundList> {
-  const { kind, isFull } = wanted;
-  if (isFull && kind !== 'compressed') await requireAccounts(base, wanted, parts);
+async function findBase(wanted: Wanted, question: Question, parts: ListParts): Promise<FoundList> {
+  const { base, kind, isFull } = wanted;
+  if (isFull && kind !== 'compressed') await requireAccounts(wanted, parts);
   // Compressed assets that are listed with others count as far as trees are followed.
   const needs = isFull ? 'complete' : kind === 'compressed' ? 'all' : 'some';
   if ('owner' in base) return await ofOwner(base.owner, wanted, question, parts);
@@ -514,7 +577,8 @@ const WHOLE_PROGRAMS: Readonly<Record<string, readonly string[]>> = {
 };
 
 /** For `requireFullIndex`: refuses a list for which assets with accounts are looked for where not all of them are found. */
-async function requireAccounts(base: Base, wanted: Wanted, { index, source, config }: ListParts): Promise<void> {
+async function requireAccounts(wanted: Wanted, { index, source, config }: ListParts): Promise<void> {
+  const { base } = wanted;
   if ('owner' in base && wanted.kind !== 'fungible' && !config.listCore)
     throw new IncompleteList('requireFullIndex: lists of an owner need das.listCore');
   const [kind, programs] = Object.entries(WHOLE_PROGRAMS).find(([name]) => name in base) ?? ['', []];
@@ -904,10 +968,10 @@ export async function grouping(question: Question, parts: ListParts): Promise<ob
       `${collection} is no Core collection, and not followed (das.follow.collections): without an index no other group is counted`,
     );
   const wanted: Wanted = {
-    ...{ kind: 'nonFungible', filter: null, isBurnt: false, part: WHOLE, view: null },
+    ...{ base: { group: collection }, kind: 'nonFungible', filter: null, isBurnt: false, part: WHOLE, view: null },
     ...{ isClaimShown: false, isFull: question.options['requireFullIndex'] === true },
   };
-  const members = await findBase({ group: collection }, wanted, question, parts);
+  const members = await findBase(wanted, question, parts);
   const asset = found === undefined ? null : assetOf(found, null, source.slot, FACTS);
   const name = asset?.content.metadata['name'];
   return { group_key: 'collection', group_name: name ?? '', group_size: members.found.length };

@@ -261,7 +261,7 @@ export const SEARCH = {
     ),
   ),
   negate: optional(Type.Literal(false, { description: 'Only false is supported' })),
-  conditionType: word(['all'], 'Only `all` is supported'),
+  conditionType: word(['all', 'any'], 'Whether they fit all other members or any of them; `all` without it'),
 } as const;
 export const EDITIONS = {
   mint: key('Mint of the master edition', EXAMPLES.mint),
