@@ -257,10 +257,10 @@ function listMethod(
 function listText(answer: object): object {
   const { items } = answer as { readonly items?: readonly AssetText[] };
   if (items === undefined) return answer;
-  const members = Object.entries(answer).map(
-    ([name, value]) => `"${name}":${name === 'items' ? AssetText.listText(items) : stringify(value)}`,
-  );
-  return new JsonText(`{${members.join(',')}}`);
+  let text = '';
+  for (const [name, value] of Object.entries(answer))
+    text += `${text === '' ? '{' : ','}"${name}":${name === 'items' ? AssetText.listText(items) : stringify(value)}`;
+  return new JsonText(`${text}}`);
 }
 
 function getSignaturesForAsset(ctx: Context, name: string): RpcMethod {

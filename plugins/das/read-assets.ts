@@ -108,11 +108,11 @@ export class AssetText {
     return this.#slot === undefined ? '}' : `,"last_indexed_slot":${this.#slot}}`;
   }
 
-  /** The list of them. Texts are long: each is copied once. */
+  /** The list of them. It is only concatenated, never joined: so its long texts are copied once, when it is written. */
   static listText(items: readonly AssetText[]): string {
-    const parts: string[] = [];
-    for (const one of items) parts.push(parts.length === 0 ? '[' : ',', one.#body, one.#end);
-    return parts.length === 0 ? '[]' : `${parts.join('')}]`;
+    let text = '[';
+    for (const [at, one] of items.entries()) text += (at === 0 ? '' : ',') + one.#body + one.#end;
+    return `${text}]`;
   }
 
   toJSON(): unknown {
