@@ -9,7 +9,7 @@ import { createSfc32 } from '../../test/helpers/sfc32.ts';
 import { type DasConfig, dasConfig } from './config.ts';
 import { assetsByOwner } from './lists.ts';
 import { readQuestion } from './params.ts';
-import { keptText } from './read-assets.ts';
+import { keptText, keptTexts } from './read-assets.ts';
 
 const TOKENS = 400;
 
@@ -155,7 +155,7 @@ test('an owner of very many accounts: other requests have their turns while a pa
   assert.ok(turns >= (2 * count) / 1_000, `${turns} turns`);
 });
 
-test('a kept text is shown at once only while its document is the one in memory, and never with a price', () => {
+test('a kept text, alone or on a page, is shown at once only while its document is the one in memory, and never with a price', () => {
   const document = { description: 'A picture' };
   const kept = {
     body: '{"id":"a"',
@@ -177,7 +177,15 @@ test('a kept text is shown at once only while its document is the one in memory,
     };
     const index = { kept: { view: async () => view, viewNow: () => view } };
     const documents = { read: async () => new Map(), peek: () => inMemory };
-    return keptText('a', { index, documents, prices }, { ...options, ...how })?.text ?? null;
+    const alone = keptText('a', { index, documents, prices }, { ...options, ...how })?.text ?? null;
+    if (Object.keys(how).some((name) => name.startsWith('show'))) return alone;
+    const items = [
+      { id: 'b', asset: { ...kept, uri: '' } },
+      { id: 'a', asset },
+    ];
+    const page = keptTexts({ items, listed: 2 }, view, { documents, prices }, { ...options, ...how });
+    assert.equal(page?.[1]?.text ?? null, alone);
+    return alone;
   };
   const text = '{"id":"a","last_indexed_slot":7}';
   assert.equal(textOf(kept, document), text);
