@@ -24,7 +24,7 @@ import { BUBBLEGUM } from '../../src/solana/concurrent/tree.ts';
 import type { DasConfig } from './config.ts';
 import type { KeptAsset, KeptView } from './indexing/kept.ts';
 import type { AssetIndex } from './indexing/stored.ts';
-import { FLAG, type FollowKind, LIST, listKey, listName } from './indexing/tables.ts';
+import { FLAG, type FollowKind, LIST } from './indexing/tables.ts';
 import { FACTS } from './indexing/write.ts';
 import {
   cutPage,
@@ -213,6 +213,8 @@ interface Wanted extends Search {
   /** What the page needs in the order of the ids: what stands behind it is not read. */
   readonly part: ListedPart;
   readonly view: KeptView | null;
+  /** Receives the ids that are looked at and turn out not to be in the list. */
+  readonly others: Set<string>;
 }
 
 /** One list, or several as one. */
@@ -225,20 +227,17 @@ async function listOf(question: Question, parts: ListParts, searches: readonly S
   const view = searches.every(({ filter }) => filter === null) ? await viewOf(parts, options) : null;
   const wanted = searches.map(
     (search): Wanted => ({
-      ...{ ...search, isBurnt: question.member('burnt') === true, part, view },
+      ...{ ...search, isBurnt: question.member('burnt') === true, part, view, others: new Set() },
       isClaimShown: flags['showUnverifiedCollections'] === true,
       isFull: flags['requireFullIndex'] === true,
     }),
   );
   const [only] = wanted.length === 1 ? wanted : [];
-  const keeping = only === undefined || sort.field !== 'id' ? null : await keepingOf(only, parts);
-  const { listCore, maxTokenAccounts } = parts.config;
-  const name = JSON.stringify([
-    ...[only?.base, only?.kind, only?.isBurnt, paging, sort, Object.entries(flags).sort(), howOf(options, undefined)],
-    ...[listCore, maxTokenAccounts],
-  ]);
-  const { assets, count, slot } =
-    (await keeping?.find(name)) ?? (await readPage(wanted, { paging, sort, name, keeping }, question, parts));
+  const keeping =
+    only === undefined || sort.field !== 'id' ? null : await keepingOf(only, { paging, sort }, question, parts);
+  const found = await keeping?.find();
+  const { assets, count, slot } = found ?? (await readPage(wanted, { paging, sort }, question, parts));
+  if (found == null) await keeping?.keep({ assets, count, slot });
   const owner = searches.map(({ base }) => base).find((base) => 'owner' in base)?.owner;
   const usesCursor = paging.page === null && paging.before === null && paging.after === null;
   const last = sort.field === 'id' ? assets.at(-1)?.id : undefined;
@@ -263,15 +262,9 @@ interface ShownPage {
   readonly slot: number;
 }
 
-/** How a page is cut, and where it is kept. */
-interface Cut extends ReturnType<typeof readOrder> {
-  readonly name: string;
-  readonly keeping: PageKeeping | null;
-}
-
 async function readPage(
   wanted: readonly Wanted[],
-  { paging, sort, name, keeping }: Cut,
+  { paging, sort }: ReturnType<typeof readOrder>,
   question: Question,
   parts: ListParts,
 ): Promise<ShownPage> {
@@ -292,53 +285,60 @@ async function readPage(
   };
   const shown = await showAssets(toShow, read, wanted[0]?.view ?? null, parts, parts.options);
   const assets = toShow.flatMap(({ id }) => shown.get(id) ?? []);
-  if (assets.length === toShow.length && listed.every(({ kind }) => kind !== 'unread' && kind !== 'leaf'))
-    keeping?.keep(name, { assets, count: listed.length, slot });
+  for (const { id } of toShow) if (!shown.has(id)) wanted[0]?.others.add(id);
   return { assets, count: listed.length, slot };
 }
 
-/** Where pages of one list are kept. */
+/** Where one page is kept. */
 interface PageKeeping {
-  find(name: string): Promise<ShownPage | null>;
+  find(): Promise<ShownPage | null>;
   /** Keeps it if all of it is of the index. */
-  keep(name: string, page: ShownPage): void;
+  keep(page: ShownPage): Promise<void>;
 }
 
 /** Null where a list depends on more than what the index stores of it. */
-async function keepingOf(wanted: Wanted, parts: ListParts): Promise<PageKeeping | null> {
-  const { index, source, compressed, options } = parts;
-  const { base, view } = wanted;
-  const mayLeave = compressed !== undefined && mayHaveLeaves(wanted.kind);
-  const [follow, key] = Object.entries(base)[0] as [string, string];
-  const kinds = mayLeave ? KEPT_WITH_LEAVES : KEPT_LISTS;
-  const list = kinds[follow];
-  if (view === null || list === undefined || wanted.isFull || wanted.kind === 'compressed') return null;
-  if ((await index?.stateOf(list[0], key)) !== 'ready') return null;
+async function keepingOf(
+  wanted: Wanted,
+  order: ReturnType<typeof readOrder>,
+  { options: flags }: Question,
+  parts: ListParts,
+): Promise<PageKeeping | null> {
+  const { index, source, compressed, options, config } = parts;
+  const { base, kind, view } = wanted;
+  const [of, key] = Object.entries(base)[0] as [string, string];
+  const list = KEPT_LISTS[of];
+  if (index === null || view === null || list === undefined || wanted.isFull || kind === 'compressed') return null;
+  const mayLeave = compressed !== undefined && mayHaveLeaves(kind) && of !== 'authority';
+  // Whether an owner has compressed assets is read at once.
+  if ((mayLeave && of !== 'owner') || (await index.stateOf(list[0], key)) !== 'ready') return null;
+  const name = JSON.stringify([
+    ...[base, kind, wanted.isBurnt, order, Object.entries(flags).sort(), howOf(options, undefined)],
+    ...[config.listCore, config.maxTokenAccounts],
+  ]);
   return {
-    async find(name) {
+    async find() {
       const page = view.findPage(name);
       const assets = page === undefined ? null : keptTexts(page, view, parts, options);
       if (page === undefined || assets === null) return null;
       const leaves = mayLeave ? await leavesOfOwner(key, wanted, parts) : NOTHING;
       return leaves.found.length > 0 ? null : { assets, count: page.listed, slot: oldestSlot(view.slot, leaves.slot) };
     },
-    keep(name, { assets, count }) {
+    async keep({ assets, count }) {
       const items = assets.flatMap(({ id, kept }) => (kept === null ? [] : { id, asset: kept }));
-      const page = { items, listed: count };
+      const page = { items, others: [...wanted.others], listed: count };
       if (items.length < assets.length || !source.isOfIndex || keptTexts(page, view, parts, options) === null) return;
-      view.keepPage(name, page, listName(list[1], listKey(decode32(key) as Uint8Array)), key);
+      view.keepPage(name, page, await index.listsOf(list[1], key), key);
     },
   };
 }
 
-/** Lists of the index that no other list is a part of. */
+/** Lists of the index, and what has to be followed for each. */
 const KEPT_LISTS: Readonly<Record<string, readonly [FollowKind, number]>> = {
   owner: ['owner', LIST.owner],
   group: ['collection', LIST.group],
   creator: ['creator', LIST.creator],
+  authority: ['authority', LIST.authority],
 };
-/** Whether an owner has compressed assets is read at once. */
-const KEPT_WITH_LEAVES: typeof KEPT_LISTS = { owner: ['owner', LIST.owner] };
 
 const leavesOfOwner = (owner: string, wanted: Wanted, parts: ListParts): Promise<FoundList> =>
   leavesOf({ owner: decode32(owner) as Uint8Array }, wanted.isFull ? 'complete' : 'some', parts, wanted);
@@ -363,7 +363,7 @@ const ITEMS_PER_TURN = 1_000;
  */
 async function listedOf(
   found: readonly Item[],
-  { kind, filter, part, view }: Wanted,
+  { kind, filter, part, view, others }: Wanted,
   parts: ListParts,
   isKnown = false,
 ): Promise<readonly Item[]> {
@@ -383,8 +383,12 @@ async function listedOf(
     // Most of what is read is in the list, unless it is filtered.
     size = most === null ? inside.length : Math.max(LEAST_READ, most - listed.length, size * 2);
     const part = take(rest, size);
-    if (filter === null) listed.push(...(await ofKind(part, kind, view, parts)));
-    else
+    if (filter === null) {
+      const fitting = await ofKind(part, kind, view, parts);
+      listed.push(...fitting);
+      const ids = new Set(fitting.map(idOf));
+      for (const item of part) if (!ids.has(idOf(item))) others.add(idOf(item));
+    } else
       for (const one of await readRows(part, parts)) {
         if (one.kind === 'unread' || !isOfKind(one, kind)) continue;
         const asset = assetOf(one, null, parts.source.slot, FACTS);
@@ -969,6 +973,7 @@ export async function grouping(question: Question, parts: ListParts): Promise<ob
     );
   const wanted: Wanted = {
     ...{ base: { group: collection }, kind: 'nonFungible', filter: null, isBurnt: false, part: WHOLE, view: null },
+    others: new Set(),
     ...{ isClaimShown: false, isFull: question.options['requireFullIndex'] === true },
   };
   const members = await findBase(wanted, question, parts);

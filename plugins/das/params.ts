@@ -200,7 +200,10 @@ export const SORTING = {
   sortBy: optional(
     Type.Object(
       {
-        sortBy: word(['id', 'created', 'updated', 'recent_action', 'none'], 'Only `id` and `none` order a list'),
+        sortBy: word(
+          ['id', 'created', 'updated', 'recent_action', 'none'],
+          'Field that orders the list; slots only in lists of the index',
+        ),
         sortDirection: word(['asc', 'desc'], 'Ascending or descending'),
       },
       { description: 'Order of the list; ascending ids without it' },

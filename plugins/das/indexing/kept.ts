@@ -21,6 +21,8 @@ export interface KeptAsset {
 /** A page of a list as it was shown: the assets on it, and how many the list has as far as it was read. */
 export interface KeptPage {
   readonly items: readonly { readonly id: string; readonly asset: KeptAsset }[];
+  /** Ids that were looked at and are not in the list: a change can bring them in. */
+  readonly others: readonly string[];
   readonly listed: number;
 }
 
@@ -33,8 +35,8 @@ export interface KeptView {
   keep(id: string, how: string, asset: KeptAsset): void;
   /** `name`: of the list and of all that its page depends on. */
   findPage(name: string): KeptPage | undefined;
-  /** `list`: the only one that the page is of, as `listName`. `key`: what it is the list of. */
-  keepPage(name: string, page: KeptPage, list: Uint8Array, key: string): void;
+  /** `lists`: those that the page is of, as `listName` of each. `key`: what it is the list of. */
+  keepPage(name: string, page: KeptPage, lists: readonly Uint8Array[], key: string): void;
 }
 
 export interface KeptAssets {
@@ -52,7 +54,7 @@ type Entry =
       readonly page: KeptPage;
       readonly revision: number;
       /** See `listName`, in hexadecimal. */
-      readonly list: string;
+      readonly lists: readonly string[];
       readonly key: string;
     };
 
@@ -63,9 +65,11 @@ interface State {
 }
 
 const ENTRY_BYTES = 400;
+const ID_BYTES = 80;
 const sizeOf = ({ body, uri }: KeptAsset): number => body.length + uri.length + ENTRY_BYTES;
 /** As if it had its texts for itself: those of the assets may be gone before it. */
-const addSize = (size: number, { asset }: KeptPage['items'][number]): number => size + sizeOf(asset);
+const sizeOfPage = ({ items, others }: KeptPage): number =>
+  items.reduce((size, { asset }) => size + sizeOf(asset), ENTRY_BYTES + others.length * ID_BYTES);
 /** Of those that changed; beyond this, nothing that was kept is valid. */
 const MOST_REMEMBERED = 50_000;
 
@@ -82,7 +86,7 @@ export function createKeptAssets(store: Pick<Store, 'read' | 'version'>, maxByte
   const entries = new LRUCache<string, Entry>({
     maxSize: maxBytes,
     sizeCalculation: (entry, key) =>
-      key.length + (entry.kind === 'asset' ? sizeOf(entry.asset) : entry.page.items.reduce(addSize, ENTRY_BYTES)),
+      key.length + (entry.kind === 'asset' ? sizeOf(entry.asset) : sizeOfPage(entry.page)),
   });
   const changedAt = new Map<string, number>();
   const listChangedAt = new Map<string, number>();
@@ -126,8 +130,8 @@ export function createKeptAssets(store: Pick<Store, 'read' | 'version'>, maxByte
         : {
             ...{ slot, find, findPage },
             keep: (id, how, asset) => void entries.set(`${id}${how}`, { kind: 'asset', asset, revision }),
-            keepPage: (name, page, list, key) =>
-              void entries.set(name, { kind: 'page', page, revision, list: hexOf(list), key }),
+            keepPage: (name, page, lists, key) =>
+              void entries.set(name, { kind: 'page', page, revision, lists: lists.map(hexOf), key }),
           };
     return view;
   }
@@ -143,10 +147,11 @@ export function createKeptAssets(store: Pick<Store, 'read' | 'version'>, maxByte
 
   function findPage(name: string): KeptPage | undefined {
     const entry = entries.get(name);
-    if (entry?.kind !== 'page' || (listChangedAt.get(entry.list) ?? 0) > entry.revision) return undefined;
-    const { page, key, revision } = entry;
+    if (entry?.kind !== 'page') return undefined;
+    const { page, lists, key, revision } = entry;
+    if (lists.some((list) => (listChangedAt.get(list) ?? 0) > revision)) return undefined;
     const isWhole = page.items.every(({ id, asset }) => isValidText(id, asset, revision));
-    return isWhole && isValid(key, revision) ? page : undefined;
+    return isWhole && [key, ...page.others].every((id) => isValid(id, revision)) ? page : undefined;
   }
 
   const viewNow = () => (seen !== null && store.version() === seen ? view : null);

@@ -16,6 +16,7 @@ import {
   type FollowKind,
   LIST,
   listKey,
+  listName,
   programName,
   type Tables,
   unpack,
@@ -334,6 +335,8 @@ export interface ListPart {
 export interface AssetIndex {
   /** Null: not followed. */
   stateOf(kind: FollowKind, key: string): Promise<'ready' | 'filling' | null>;
+  /** Names of the lists that one is of: an authority also has the Core assets of its collections. See `listName`. */
+  listsOf(kind: number, key: string): Promise<readonly Uint8Array[]>;
   /** Ids of assets, in the order of their bytes. */
   list(kind: number, key: string, part: ListPart): Promise<readonly string[]>;
   /** How many assets of a list have one of the flags. */
@@ -395,6 +398,11 @@ export function createAssetIndex(store: Pick<Store, 'read' | 'dialect' | 'versio
 
   return {
     stateOf,
+    async listsOf(kind, key) {
+      const own = listKey(bytesOf(key));
+      const groups = kind === LIST.authority ? await coreCollectionsOf(own) : [];
+      return [listName(kind, own), ...groups.map((group) => listName(LIST.group, group))];
+    },
     async list(kind, key, { most, isDescending = false, above = null, below = null, without = 0, having = 0 }) {
       const bytes = listKey(bytesOf(key));
       const own = sql`select id, flags from das_rows where kind = ${kind} and key = ${bytes}`;

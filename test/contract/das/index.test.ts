@@ -39,10 +39,11 @@ import {
   type FollowKind,
   LIST,
   listKey,
+  listName,
   migrations,
   readListed,
 } from '../../../plugins/das/indexing/tables.ts';
-import { FACTS } from '../../../plugins/das/indexing/write.ts';
+import { FACTS, noteChanges } from '../../../plugins/das/indexing/write.ts';
 import { assetsByAuthority, assetsByCreator, assetsByGroup, assetsByOwner } from '../../../plugins/das/lists.ts';
 import { readQuestion } from '../../../plugins/das/params.ts';
 import { keptText, readAssets } from '../../../plugins/das/read-assets.ts';
@@ -424,6 +425,32 @@ async function dump(store: Store): Promise<string> {
   const rows = await db.selectFrom('das_rows').selectAll().orderBy('kind').orderBy('key').orderBy('id').execute();
   return JSON.stringify([accounts, assets, rows]);
 }
+
+eachStore('kept pages of the index', (engine) => {
+  test('a page is gone with each that it depends on, and with nothing else', async (t) => {
+    const store = await engine.store(t);
+    await migrate(store, [{ scope: 'das', migrations }]);
+    await store.write(async ({ db }) => void (await (db as Db).updateTable('das_state').set({ slot: 9 }).execute()));
+    const random = createSfc32(9);
+    const key = () => encode32(random.fill(new Uint8Array(32)));
+    const [item, group, other, of, stranger] = [key(), key(), key(), key(), key()];
+    const lists = [LIST.authority, LIST.group].map((kind) => listName(kind, listKey(keyBytes(of))));
+    const strange = listName(LIST.owner, listKey(keyBytes(of)));
+    const asset = { body: '{', isFungible: false, uri: '', document: null, dollars: null, group };
+    const page = { items: [{ id: item, asset }], others: [other], listed: 1 };
+    const isKeptAfter = async (ids: readonly string[], names: readonly Uint8Array[]) => {
+      const pages = createAssetIndex(store, 100_000).kept;
+      (await pages.view())!.keepPage('page', page, lists, of);
+      assert.equal((await pages.view())!.findPage('page'), page);
+      await store.write((tx) => noteChanges(tx, ids.map(keyBytes), names));
+      return (await pages.view())!.findPage('page') === page;
+    };
+    for (const id of [item, group, other, of]) assert.equal(await isKeptAfter([stranger, id], []), false, id);
+    for (const list of lists) assert.equal(await isKeptAfter([], [strange, list]), false);
+    assert.equal(await isKeptAfter([stranger], [strange]), true);
+    assert.equal(await isKeptAfter([], []), true);
+  });
+});
 
 const missing = await chainMissing();
 
