@@ -377,6 +377,17 @@ async function createWorld(chain: TestChain, random: Sfc32) {
       Buffer.concat([Buffer.of(1), keyBytes(owner), authority, text('A'), text(''), Buffer.of(0)]),
     );
   }
+  let joined: string | null = null;
+  /** An asset comes into a collection of the authority, which is written first: the list of the authority itself stays as it is. */
+  async function joinGroup(authority: string): Promise<void> {
+    const isFirst = joined === null;
+    joined ??= newKey(random).publicKey.toBase58();
+    const group = [Buffer.of(5), keyBytes(authority), text('Group'), text(''), Buffer.alloc(8)];
+    const owner = keyBytes(pick(wallets).publicKey.toBase58());
+    const asset = [Buffer.of(1), owner, Buffer.of(2), keyBytes(joined), text('A'), text(''), Buffer.of(0)];
+    const address = isFirst ? joined : newKey(random).publicKey.toBase58();
+    await write(CORE_PROGRAM, address, Buffer.concat(isFirst ? group : asset));
+  }
   async function writeGroup(address: string): Promise<void> {
     // It counts none, so that all that have an account are all of it.
     const data = [Buffer.of(5), keyBytes(pick(people)), text('Group'), text(''), Buffer.alloc(8)];
@@ -390,6 +401,7 @@ async function createWorld(chain: TestChain, random: Sfc32) {
     tokens,
     passToken,
     snapshot,
+    joinGroup,
     async act(): Promise<void> {
       const roll = random.below(16);
       if (roll >= 12) return void (await passToken());
@@ -686,10 +698,15 @@ eachStore('the index of followed assets', (engine) => {
           await compare(assetsByCreator, { creatorAddress: key }, ({ creators }) =>
             creators.some((one) => one.address === key),
           );
-        for (const key of named.authority)
-          await compare(assetsByAuthority, { authorityAddress: key }, ({ authorities }) =>
-            authorities.some((one) => one.address === key),
-          );
+        for (const key of named.authority) {
+          const isOf = ({ authorities }: Asset) => authorities.some((one) => one.address === key);
+          await compare(assetsByAuthority, { authorityAddress: key }, isOf);
+          const own = [...assets.values()].filter((one) => one.interface === 'MplCoreCollection' && isOf(one));
+          const lists = [listName(LIST.authority, listKey(keyBytes(key)))];
+          for (const { id } of own) lists.push(listName(LIST.group, listKey(keyBytes(id))));
+          const hex = (names: readonly Uint8Array[]) => names.map((name) => Buffer.from(name).toString('hex')).sort();
+          assert.deepEqual(hex(await index.listsOf(LIST.authority, key)), hex(lists));
+        }
         for (const params of [{ tokenType: 'all' }, { tokenType: 'fungible' }, {}, { page: 1, limit: 3 }]) {
           const byOwner = { ownerAddress: owner, ...params };
           assert.deepEqual(
@@ -737,6 +754,9 @@ eachStore('the index of followed assets', (engine) => {
           await check();
           undo();
           await chain.fork({ depth: (await tip()) - below, replay: 'none', extraBlocks: 1 });
+          await check();
+        } else if (roll === 2) {
+          await world.joinGroup(named.authority[0]!);
           await check();
         } else await world.act();
         if (random.below(9) === 0) processor = newProcessor();
