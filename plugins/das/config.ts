@@ -76,7 +76,7 @@ export const dasConfig = Type.Object(
     cacheBytes: Type.Integer({
       minimum: 1,
       default: 67_108_864,
-      description: 'memory for the texts of followed assets that were shown, in each thread that answers',
+      description: 'memory for the texts of followed assets and pages that were shown, in each thread that answers',
     }),
   },
   { additionalProperties: false, default: {} },

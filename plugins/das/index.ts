@@ -255,12 +255,12 @@ function listMethod(
 
 /** A page is written as its assets are kept. */
 function listText(answer: object): object {
-  const { items } = answer as { readonly items?: readonly unknown[] };
+  const { items } = answer as { readonly items?: readonly AssetText[] };
   if (items === undefined) return answer;
-  const members = Object.entries(answer).map(
-    ([name, value]) => `"${name}":${name === 'items' ? `[${items.map(textOf).join(',')}]` : stringify(value)}`,
-  );
-  return new JsonText(`{${members.join(',')}}`);
+  let text = '';
+  for (const [name, value] of Object.entries(answer))
+    text += `${text === '' ? '{' : ','}"${name}":${name === 'items' ? AssetText.listText(items) : stringify(value)}`;
+  return new JsonText(`${text}}`);
 }
 
 function getSignaturesForAsset(ctx: Context, name: string): RpcMethod {
@@ -397,7 +397,7 @@ const LISTS: readonly ListMethod[] = [
   },
   {
     names: ['searchAssets', 'search_assets'],
-    summary: 'Assets of an owner, an authority or a Core collection that fit all other members',
+    summary: 'Assets of an owner, an authority or a Core collection that fit all other members, or any of them',
     ...{ params: { ...SEARCH, ...PAGING, ...SORTING }, result: assets, run: searchAssets, isClosed: true },
   },
   {

@@ -7,9 +7,11 @@ import { TOKEN_PROGRAM } from '../../src/solana/addresses.ts';
 import { plainAnswer, recordedSource } from '../../test/helpers/das-recorded.ts';
 import { createSfc32 } from '../../test/helpers/sfc32.ts';
 import { type DasConfig, dasConfig } from './config.ts';
+import type { KeptPage } from './indexing/kept.ts';
+import type { AssetIndex } from './indexing/stored.ts';
 import { assetsByOwner } from './lists.ts';
 import { readQuestion } from './params.ts';
-import { keptText } from './read-assets.ts';
+import { keptText, keptTexts } from './read-assets.ts';
 
 const TOKENS = 400;
 
@@ -73,6 +75,27 @@ test('an owner of many tokens: a page reads no more mints than it needs, and all
   assert.deepEqual((await page(last)).ids, nfts.toReversed().slice(0, 10));
   // A mint, its metadata and its edition each.
   assert.equal(asked, 100 * 3);
+
+  // A page is kept with the mints that were passed over: they may become NFTs.
+  const pages: KeptPage[] = [];
+  const view = {
+    ...{ slot: 1, find: () => undefined, keep: () => undefined, findPage: () => undefined },
+    keepPage: (_: string, kept: KeptPage) => pages.push(kept),
+  };
+  const index = {
+    ...{ kept: { view: async () => view }, stateOf: async () => 'ready', listsOf: async () => [], slot: async () => 1 },
+  } as unknown as AssetIndex;
+  const stored = { ...parts.source, isStored: () => true, isOfIndex: true };
+  const question = readQuestion({ ownerAddress: encode32(owner), limit: 50 }, 'hosted');
+  await assetsByOwner(question, { ...parts, index, source: stored });
+  const [{ items, others }] = pages as [KeptPage];
+  assert.deepEqual(
+    items.map(({ id }) => id),
+    nfts.slice(0, 50),
+  );
+  const last50 = mints.findIndex((mint) => encode32(mint) === nfts[49]);
+  const looked = new Set([...items.map(({ id }) => id), ...others]);
+  for (const mint of mints.slice(0, last50)) assert.ok(looked.has(encode32(mint)));
 });
 
 test('tokens in several accounts of an owner are summed, and shown with the account that holds most, in whatever order a node lists them', async () => {
@@ -155,7 +178,7 @@ test('an owner of very many accounts: other requests have their turns while a pa
   assert.ok(turns >= (2 * count) / 1_000, `${turns} turns`);
 });
 
-test('a kept text is shown at once only while its document is the one in memory, and never with a price', () => {
+test('a kept text, alone or on a page, is shown at once only while its document is the one in memory, and never with a price', () => {
   const document = { description: 'A picture' };
   const kept = {
     body: '{"id":"a"',
@@ -163,6 +186,7 @@ test('a kept text is shown at once only while its document is the one in memory,
     uri: 'https://pictures.example/1.json',
     document,
     dollars: null,
+    group: null,
   };
   const prices = { prices: async () => new Map() };
   const options = {
@@ -170,10 +194,21 @@ test('a kept text is shown at once only while its document is the one in memory,
     showUnverifiedCollections: false,
   };
   const textOf = (asset: typeof kept, inMemory: unknown, how: object = {}) => {
-    const view = { slot: 7, find: () => asset, keep: () => undefined };
+    const view = {
+      ...{ slot: 7, find: () => asset, keep: () => undefined },
+      ...{ findPage: () => undefined, keepPage: () => undefined },
+    };
     const index = { kept: { view: async () => view, viewNow: () => view } };
     const documents = { read: async () => new Map(), peek: () => inMemory };
-    return keptText('a', { index, documents, prices }, { ...options, ...how })?.text ?? null;
+    const alone = keptText('a', { index, documents, prices }, { ...options, ...how })?.text ?? null;
+    if (Object.keys(how).some((name) => name.startsWith('show'))) return alone;
+    const items = [
+      { id: 'b', asset: { ...kept, uri: '' } },
+      { id: 'a', asset },
+    ];
+    const page = keptTexts({ items, others: [], listed: 2 }, view, { documents, prices }, { ...options, ...how });
+    assert.equal(page?.[1]?.text ?? null, alone);
+    return alone;
   };
   const text = '{"id":"a","last_indexed_slot":7}';
   assert.equal(textOf(kept, document), text);

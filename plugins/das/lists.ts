@@ -24,7 +24,7 @@ import { BUBBLEGUM } from '../../src/solana/concurrent/tree.ts';
 import type { DasConfig } from './config.ts';
 import type { KeptAsset, KeptView } from './indexing/kept.ts';
 import type { AssetIndex } from './indexing/stored.ts';
-import { FLAG, LIST } from './indexing/tables.ts';
+import { FLAG, type FollowKind, LIST } from './indexing/tables.ts';
 import { FACTS } from './indexing/write.ts';
 import {
   cutPage,
@@ -36,9 +36,11 @@ import {
   ROYALTY_TYPES,
   readKey,
   readPaging,
+  readQuestion,
   TOKEN_TYPES,
 } from './params.ts';
 import {
+  type AssetText,
   assetOf,
   coreOf,
   type Found,
@@ -46,6 +48,7 @@ import {
   howOf,
   idOf,
   isFungible,
+  keptTexts,
   leafOf,
   type ReadOptions,
   type ReadParts,
@@ -66,13 +69,15 @@ export class IncompleteList extends Error {}
 
 /** The assets of an owner. */
 export function assetsByOwner(question: Question, parts: ListParts): Promise<object> {
-  return listOf(question, parts, { owner: readKey(question.member('ownerAddress'), question, 'ownerAddress') });
+  return listOf(question, parts, [
+    allOf({ owner: readKey(question.member('ownerAddress'), question, 'ownerAddress') }, question),
+  ]);
 }
 
 /** The Core assets of a collection. */
 export function assetsByGroup(question: Question, parts: ListParts): Promise<object> {
   const [key, value] = [question.member('groupKey'), question.member('groupValue')];
-  return listOf(question, parts, { group: readGroup([key, value], question, 'groupValue') });
+  return listOf(question, parts, [allOf({ group: readGroup([key, value], question, 'groupValue') }, question)]);
 }
 
 /** The assets of a creator, which only an index has. */
@@ -80,16 +85,18 @@ export function assetsByCreator(question: Question, parts: ListParts): Promise<o
   const creator = readKey(question.member('creatorAddress'), question, 'creatorAddress');
   const verified = question.member('onlyVerified') ?? false;
   if (typeof verified !== 'boolean') throw question.invalid('onlyVerified must be true or false');
-  return listOf(question, parts, { creator, isVerified: verified });
+  return listOf(question, parts, [allOf({ creator, isVerified: verified }, question)]);
 }
 
 export function assetsByAuthority(question: Question, parts: ListParts): Promise<object> {
-  return listOf(question, parts, {
-    authority: readKey(question.member('authorityAddress'), question, 'authorityAddress'),
-  });
+  const authority = readKey(question.member('authorityAddress'), question, 'authorityAddress');
+  return listOf(question, parts, [allOf({ authority }, question)]);
 }
 
-/** The assets of an owner, a mint, a tree, an authority, a collection or a creator, or all compressed ones, that all other members fit. */
+/**
+ * The assets of an owner, a mint, a tree, an authority, a collection or a creator, or all compressed ones, that all other members fit; with
+ * `conditionType: any` those that each of the members finds alone, each once.
+ */
 export async function searchAssets(question: Question, parts: ListParts): Promise<object> {
   const { member, invalid } = question;
   for (const name of Object.keys(question.members))
@@ -97,7 +104,37 @@ export async function searchAssets(question: Question, parts: ListParts): Promis
   const negate = member('negate') ?? false;
   if (negate !== false) throw invalid('searchAssets: negate is not supported');
   const condition = member('conditionType') ?? 'all';
-  if (condition !== 'all') throw invalid('searchAssets: conditionType can only be all');
+  if (condition !== 'all' && condition !== 'any') throw invalid('searchAssets: conditionType must be all or any');
+  // What is wrong is refused before what cannot be complete.
+  const owner = member('ownerAddress');
+  if (owner !== undefined) readKey(owner, question, 'ownerAddress');
+  readKind(question);
+  readFilter(question, []);
+  readOrder(question);
+  const conditions = condition === 'all' ? [question] : conditionsOf(question, parts.options);
+  return await listOf(question, parts, conditions.map(readSearch));
+}
+
+/** Each member as a search of its own. Errors: IncompleteList where no list of what fits one member is complete. */
+function conditionsOf({ members, invalid }: Question, { dialect }: Pick<ReadOptions, 'dialect'>): Question[] {
+  const given = Object.entries(members).filter(([, value]) => value !== null && value !== undefined);
+  const scope = given.filter(([name]) => SCOPE_MEMBERS.has(name));
+  const conditions = given.flatMap(([name, value]) => {
+    if (SCOPE_MEMBERS.has(name)) return [];
+    if (!BASE_MEMBERS.has(name) || value === false)
+      throw new IncompleteList(`searchAssets with conditionType any: no list of all assets by ${name} is complete`);
+    if (name !== 'collections') return [[name, value] as const];
+    return [...new Set(value as readonly string[])].map((key) => ['grouping', ['collection', key]] as const);
+  });
+  if (conditions.length > MOST_SEARCHES)
+    throw invalid(`searchAssets: conditionType any takes up to ${MOST_SEARCHES} conditions`);
+  if (conditions.length === 0) throw nothingListed();
+  return conditions.map((one) => readQuestion(Object.fromEntries([...scope, one]), dialect));
+}
+
+/** What a search is of. Errors: IncompleteList. */
+function readSearch(question: Question): Search {
+  const { member, invalid } = question;
   const [owner, authority, grouping, creator] = [
     ...['ownerAddress', 'authorityAddress', 'grouping', 'creatorAddress'],
   ].map((name) => member(name));
@@ -110,22 +147,29 @@ export async function searchAssets(question: Question, parts: ListParts): Promis
   // What the base and the kind of the list say already needs no filter.
   const known = [...(isDecided ? ['compressed'] : []), ...(isOfTree ? ['tree'] : [])];
   const filter = readFilter(question, known);
-  readOrder(question);
-  const list = (base: Base) => listOf(question, parts, base, kind, filter);
-  if (owner !== undefined) return await list({ owner: readKey(owner, question, 'ownerAddress') });
-  if (mint !== undefined) return await list({ mint: readKey(mint, question, 'supplyMint') });
-  if (tree !== undefined) return await list({ tree: readKey(tree, question, 'tree') });
-  if (authority !== undefined) return await list({ authority: readKey(authority, question, 'authorityAddress') });
-  if (grouping !== undefined) return await list({ group: readGroup(grouping, question) });
-  if (creator !== undefined)
-    return await list({ creator: readKey(creator, question, 'creatorAddress'), isVerified: false });
-  if (member('compressed') === true) return await list({ compressed: true });
-  throw new IncompleteList(
-    'searchAssets needs ownerAddress, supplyMint, authorityAddress, grouping, creatorAddress, tree or compressed: no other list is complete',
-  );
+  const of = (base: Base): Search => ({ base, kind, filter });
+  if (owner !== undefined) return of({ owner: readKey(owner, question, 'ownerAddress') });
+  if (mint !== undefined) return of({ mint: readKey(mint, question, 'supplyMint') });
+  if (tree !== undefined) return of({ tree: readKey(tree, question, 'tree') });
+  if (authority !== undefined) return of({ authority: readKey(authority, question, 'authorityAddress') });
+  if (grouping !== undefined) return of({ group: readGroup(grouping, question) });
+  if (creator !== undefined) return of({ creator: readKey(creator, question, 'creatorAddress'), isVerified: false });
+  if (member('compressed') === true) return of({ compressed: true });
+  throw nothingListed();
 }
 
+const nothingListed = () =>
+  new IncompleteList(
+    'searchAssets needs ownerAddress, supplyMint, authorityAddress, grouping, creatorAddress, tree or compressed: no other list is complete',
+  );
+
 const PAGE_MEMBERS = ['page', 'limit', 'before', 'after', 'cursor', 'sortBy', 'options', 'displayOptions'] as const;
+/** Members that are no conditions, and those that a complete list may be of. */
+const SCOPE_MEMBERS = new Set<string>([...PAGE_MEMBERS, 'tokenType', 'negate', 'conditionType']);
+const BASE_MEMBERS = new Set([
+  ...['ownerAddress', 'supplyMint', 'tree', 'authorityAddress', 'grouping', 'collections', 'creatorAddress'],
+  'compressed',
+]);
 
 type Base =
   | { readonly owner: string }
@@ -135,6 +179,16 @@ type Base =
   | { readonly tree: string }
   | { readonly mint: string }
   | { readonly compressed: true };
+
+/** What one list is of. */
+interface Search {
+  readonly base: Base;
+  readonly kind: Kind;
+  /** Null: all of the base. */
+  readonly filter: Filter | null;
+}
+
+const allOf = (base: Base, question: Question): Search => ({ base, kind: readKind(question), filter: null });
 
 /** Which assets of the base are in the list. */
 interface Filter {
@@ -150,10 +204,7 @@ interface LeafFilter {
 }
 
 /** What a list is of, before it is read. */
-interface Wanted {
-  readonly kind: Kind;
-  /** Null: all. */
-  readonly filter: Filter | null;
+interface Wanted extends Search {
   readonly isBurnt: boolean;
   /** Assets that only claim to be in a collection are shown, and in its list. */
   readonly isClaimShown: boolean;
@@ -162,27 +213,62 @@ interface Wanted {
   /** What the page needs in the order of the ids: what stands behind it is not read. */
   readonly part: ListedPart;
   readonly view: KeptView | null;
+  /** Receives the ids that are looked at and turn out not to be in the list. */
+  readonly others: Set<string>;
 }
 
-async function listOf(
-  question: Question,
-  parts: ListParts,
-  base: Base,
-  kind: Kind = readKind(question),
-  filter: Filter | null = null,
-): Promise<object> {
+/** One list, or several as one. */
+async function listOf(question: Question, parts: ListParts, searches: readonly Search[]): Promise<object> {
   const { options: flags } = question;
   const { source, options } = parts;
   const { paging, sort } = readOrder(question);
   const isCounted = flags['showGrandTotal'] === true;
   const part = isCounted || sort.field !== 'id' ? WHOLE : partOfPage(paging, sort.isDescending);
-  const view = filter === null ? await viewOf(parts, options) : null;
-  const wanted: Wanted = {
-    ...{ kind, filter, isBurnt: question.member('burnt') === true, part, view },
-    isClaimShown: flags['showUnverifiedCollections'] === true,
-    isFull: flags['requireFullIndex'] === true,
+  const view = searches.every(({ filter }) => filter === null) ? await viewOf(parts, options) : null;
+  const wanted = searches.map(
+    (search): Wanted => ({
+      ...{ ...search, isBurnt: question.member('burnt') === true, part, view, others: new Set() },
+      isClaimShown: flags['showUnverifiedCollections'] === true,
+      isFull: flags['requireFullIndex'] === true,
+    }),
+  );
+  const [only] = wanted.length === 1 ? wanted : [];
+  const keeping =
+    only === undefined || sort.field !== 'id' ? null : await keepingOf(only, { paging, sort }, question, parts);
+  const found = await keeping?.find();
+  const { assets, count, slot } = found ?? (await readPage(wanted, { paging, sort }, question, parts));
+  if (found == null) await keeping?.keep({ assets, count, slot });
+  const owner = searches.map(({ base }) => base).find((base) => 'owner' in base)?.owner;
+  const usesCursor = paging.page === null && paging.before === null && paging.after === null;
+  const last = sort.field === 'id' ? assets.at(-1)?.id : undefined;
+  return {
+    ...(options.dialect === 'hosted' ? { last_indexed_slot: oldestSlot(source.slot, slot) } : {}),
+    ...(isCounted ? { grand_total: count } : {}),
+    ...{ total: assets.length, limit: paging.limit },
+    ...(paging.page === null ? {} : { page: paging.page }),
+    ...(paging.before === null ? {} : { before: paging.before }),
+    ...(paging.after === null ? {} : { after: paging.after }),
+    ...(usesCursor && last !== undefined ? { cursor: last } : {}),
+    items: assets,
+    ...(flags['showNativeBalance'] === true && owner !== undefined ? await nativeBalance(owner, parts) : {}),
   };
-  const { found: listed, slot } = await findBase(base, wanted, question, parts);
+}
+
+interface ShownPage {
+  readonly assets: readonly AssetText[];
+  /** Assets of the list, as far as it was read. */
+  readonly count: number;
+  /** As that of `FoundList`. */
+  readonly slot: number;
+}
+
+async function readPage(
+  wanted: readonly Wanted[],
+  { paging, sort }: ReturnType<typeof readOrder>,
+  question: Question,
+  parts: ListParts,
+): Promise<ShownPage> {
+  const { found: listed, slot } = await findAll(wanted, question, parts);
   const order = sort.field === 'id' || listed.length < 2 ? null : await slotsOf(listed, sort.field, parts);
   const keyed = listed.map((item) => {
     const id = idOf(item);
@@ -197,22 +283,65 @@ async function listOf(
     );
     return rows.map((one) => (one.kind === 'unread' ? readLeaf(one) : one));
   };
-  const shown = await showAssets(toShow, read, view, parts, options);
+  const shown = await showAssets(toShow, read, wanted[0]?.view ?? null, parts, parts.options);
   const assets = toShow.flatMap(({ id }) => shown.get(id) ?? []);
-  const usesCursor = paging.page === null && paging.before === null && paging.after === null;
-  const last = sort.field === 'id' ? assets.at(-1)?.id : undefined;
+  for (const { id } of toShow) if (!shown.has(id)) wanted[0]?.others.add(id);
+  return { assets, count: listed.length, slot };
+}
+
+/** Where one page is kept. */
+interface PageKeeping {
+  find(): Promise<ShownPage | null>;
+  /** Keeps it if all of it is of the index. */
+  keep(page: ShownPage): Promise<void>;
+}
+
+/** Null where a list depends on more than what the index stores of it. */
+async function keepingOf(
+  wanted: Wanted,
+  order: ReturnType<typeof readOrder>,
+  { options: flags }: Question,
+  parts: ListParts,
+): Promise<PageKeeping | null> {
+  const { index, source, compressed, options, config } = parts;
+  const { base, kind, view } = wanted;
+  const [of, key] = Object.entries(base)[0] as [string, string];
+  const list = KEPT_LISTS[of];
+  if (index === null || view === null || list === undefined || wanted.isFull || kind === 'compressed') return null;
+  const mayLeave = compressed !== undefined && mayHaveLeaves(kind) && of !== 'authority';
+  // Whether an owner has compressed assets is read at once.
+  if ((mayLeave && of !== 'owner') || (await index.stateOf(list[0], key)) !== 'ready') return null;
+  const name = JSON.stringify([
+    ...[base, kind, wanted.isBurnt, order, Object.entries(flags).sort(), howOf(options, undefined)],
+    ...[config.listCore, config.maxTokenAccounts],
+  ]);
   return {
-    ...(options.dialect === 'hosted' ? { last_indexed_slot: oldestSlot(source.slot, slot) } : {}),
-    ...(isCounted ? { grand_total: listed.length } : {}),
-    ...{ total: assets.length, limit: paging.limit },
-    ...(paging.page === null ? {} : { page: paging.page }),
-    ...(paging.before === null ? {} : { before: paging.before }),
-    ...(paging.after === null ? {} : { after: paging.after }),
-    ...(usesCursor && last !== undefined ? { cursor: last } : {}),
-    items: assets,
-    ...(flags['showNativeBalance'] === true && 'owner' in base ? await nativeBalance(base.owner, parts) : {}),
+    async find() {
+      const page = view.findPage(name);
+      const assets = page === undefined ? null : keptTexts(page, view, parts, options);
+      if (page === undefined || assets === null) return null;
+      const leaves = mayLeave ? await leavesOfOwner(key, wanted, parts) : NOTHING;
+      return leaves.found.length > 0 ? null : { assets, count: page.listed, slot: oldestSlot(view.slot, leaves.slot) };
+    },
+    async keep({ assets, count }) {
+      const items = assets.flatMap(({ id, kept }) => (kept === null ? [] : { id, asset: kept }));
+      const page = { items, others: [...wanted.others], listed: count };
+      if (items.length < assets.length || !source.isOfIndex || keptTexts(page, view, parts, options) === null) return;
+      view.keepPage(name, page, await index.listsOf(list[1], key), key);
+    },
   };
 }
+
+/** Lists of the index, and what has to be followed for each. */
+const KEPT_LISTS: Readonly<Record<string, readonly [FollowKind, number]>> = {
+  owner: ['owner', LIST.owner],
+  group: ['collection', LIST.group],
+  creator: ['creator', LIST.creator],
+  authority: ['authority', LIST.authority],
+};
+
+const leavesOfOwner = (owner: string, wanted: Wanted, parts: ListParts): Promise<FoundList> =>
+  leavesOf({ owner: decode32(owner) as Uint8Array }, wanted.isFull ? 'complete' : 'some', parts, wanted);
 
 /** An asset whose accounts were not read yet. */
 interface UnreadRow {
@@ -234,7 +363,7 @@ const ITEMS_PER_TURN = 1_000;
  */
 async function listedOf(
   found: readonly Item[],
-  { kind, filter, part, view }: Wanted,
+  { kind, filter, part, view, others }: Wanted,
   parts: ListParts,
   isKnown = false,
 ): Promise<readonly Item[]> {
@@ -254,8 +383,12 @@ async function listedOf(
     // Most of what is read is in the list, unless it is filtered.
     size = most === null ? inside.length : Math.max(LEAST_READ, most - listed.length, size * 2);
     const part = take(rest, size);
-    if (filter === null) listed.push(...(await ofKind(part, kind, view, parts)));
-    else
+    if (filter === null) {
+      const fitting = await ofKind(part, kind, view, parts);
+      listed.push(...fitting);
+      const ids = new Set(fitting.map(idOf));
+      for (const item of part) if (!ids.has(idOf(item))) others.add(idOf(item));
+    } else
       for (const one of await readRows(part, parts)) {
         if (one.kind === 'unread' || !isOfKind(one, kind)) continue;
         const asset = assetOf(one, null, parts.source.slot, FACTS);
@@ -408,10 +541,25 @@ interface FoundList {
   readonly slot: number;
 }
 
+/** What is in any of the lists, each asset once. The first page of all together has nothing that is not on the first page of one of them. */
+async function findAll(wanted: readonly Wanted[], question: Question, parts: ListParts): Promise<FoundList> {
+  const lists: FoundList[] = [];
+  for (const one of wanted) lists.push(await findBase(one, question, parts));
+  if (lists.length === 1) return lists[0] as FoundList;
+  const { maxTokenAccounts } = parts.config;
+  const found = new Map<string, Item>();
+  // An owner's list shows more of an asset than the others.
+  const ofOwner = lists[wanted.findIndex(({ base }) => 'owner' in base)];
+  for (const list of ofOwner === undefined ? lists : [ofOwner, ...lists])
+    for (const item of list.found) if (!found.has(idOf(item))) found.set(idOf(item), item);
+  if (found.size > maxTokenAccounts) throw tooMany(maxTokenAccounts);
+  return { found: [...found.values()], slot: lists.map(({ slot }) => slot).reduce(oldestSlot) };
+}
+
 /** What is in the list, as far as the page needs it: assets with accounts, and compressed ones, each in no order. */
-async function findBase(base: Base, wanted: Wanted, question: Question, parts: ListParts): Promise<FoundList> {
-  const { kind, isFull } = wanted;
-  if (isFull && kind !== 'compressed') await requireAccounts(base, wanted, parts);
+async function findBase(wanted: Wanted, question: Question, parts: ListParts): Promise<FoundList> {
+  const { base, kind, isFull } = wanted;
+  if (isFull && kind !== 'compressed') await requireAccounts(wanted, parts);
   // Compressed assets that are listed with others count as far as trees are followed.
   const needs = isFull ? 'complete' : kind === 'compressed' ? 'all' : 'some';
   if ('owner' in base) return await ofOwner(base.owner, wanted, question, parts);
@@ -433,7 +581,8 @@ const WHOLE_PROGRAMS: Readonly<Record<string, readonly string[]>> = {
 };
 
 /** For `requireFullIndex`: refuses a list for which assets with accounts are looked for where not all of them are found. */
-async function requireAccounts(base: Base, wanted: Wanted, { index, source, config }: ListParts): Promise<void> {
+async function requireAccounts(wanted: Wanted, { index, source, config }: ListParts): Promise<void> {
+  const { base } = wanted;
   if ('owner' in base && wanted.kind !== 'fungible' && !config.listCore)
     throw new IncompleteList('requireFullIndex: lists of an owner need das.listCore');
   const [kind, programs] = Object.entries(WHOLE_PROGRAMS).find(([name]) => name in base) ?? ['', []];
@@ -583,7 +732,7 @@ async function nativeBalance(owner: string, { source, prices }: ListParts): Prom
 
 /** Tokens, NFTs and Core assets by their accounts, and the compressed assets of followed trees. */
 async function ofOwner(owner: string, wanted: Wanted, { options }: Question, parts: ListParts): Promise<FoundList> {
-  const { kind, isFull } = wanted;
+  const { kind } = wanted;
   const { source, config } = parts;
   const key = decode32(owner) as Uint8Array;
   const wantsTokens = kind === 'fungible' || kind === 'all';
@@ -602,7 +751,7 @@ async function ofOwner(owner: string, wanted: Wanted, { options }: Question, par
     wantsCore && isFollowed
       ? parts.index?.list(LIST.owner, owner, { most: config.maxTokenAccounts + 1, having: FLAG.core })
       : [],
-    leavesOf({ owner: key }, isFull ? 'complete' : 'some', parts, wanted),
+    leavesOfOwner(owner, wanted, parts),
   ]);
   if (accounts.length + (rows?.length ?? 0) > config.maxTokenAccounts) throw tooMany(config.maxTokenAccounts);
   const held = await holdersOf(owner, accounts, {
@@ -823,10 +972,11 @@ export async function grouping(question: Question, parts: ListParts): Promise<ob
       `${collection} is no Core collection, and not followed (das.follow.collections): without an index no other group is counted`,
     );
   const wanted: Wanted = {
-    ...{ kind: 'nonFungible', filter: null, isBurnt: false, part: WHOLE, view: null },
+    ...{ base: { group: collection }, kind: 'nonFungible', filter: null, isBurnt: false, part: WHOLE, view: null },
+    others: new Set(),
     ...{ isClaimShown: false, isFull: question.options['requireFullIndex'] === true },
   };
-  const members = await findBase({ group: collection }, wanted, question, parts);
+  const members = await findBase(wanted, question, parts);
   const asset = found === undefined ? null : assetOf(found, null, source.slot, FACTS);
   const name = asset?.content.metadata['name'];
   return { group_key: 'collection', group_name: name ?? '', group_size: members.found.length };

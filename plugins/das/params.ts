@@ -200,7 +200,10 @@ export const SORTING = {
   sortBy: optional(
     Type.Object(
       {
-        sortBy: word(['id', 'created', 'updated', 'recent_action', 'none'], 'Only `id` and `none` order a list'),
+        sortBy: word(
+          ['id', 'created', 'updated', 'recent_action', 'none'],
+          'Field that orders the list; slots only in lists of the index',
+        ),
         sortDirection: word(['asc', 'desc'], 'Ascending or descending'),
       },
       { description: 'Order of the list; ascending ids without it' },
@@ -261,7 +264,7 @@ export const SEARCH = {
     ),
   ),
   negate: optional(Type.Literal(false, { description: 'Only false is supported' })),
-  conditionType: word(['all'], 'Only `all` is supported'),
+  conditionType: word(['all', 'any'], 'Whether they fit all other members or any of them; `all` without it'),
 } as const;
 export const EDITIONS = {
   mint: key('Mint of the master edition', EXAMPLES.mint),

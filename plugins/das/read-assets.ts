@@ -25,7 +25,7 @@ import {
   needsHolder,
 } from '../../src/solana/assets/asset.ts';
 import { type LeafMetadata, metadataOfLeaf } from '../../src/solana/concurrent/leaf-metadata.ts';
-import type { KeptAsset, KeptView } from './indexing/kept.ts';
+import type { KeptAsset, KeptPage, KeptView } from './indexing/kept.ts';
 import type { AssetIndex } from './indexing/stored.ts';
 import type { Question } from './params.ts';
 import type { AccountSource, KeyedAccount } from './source.ts';
@@ -83,18 +83,36 @@ export type Found =
 /** An asset as JSON. The slot is its last member, so that the rest of the text can be kept. */
 export class AssetText {
   readonly id: string;
+  /** What it was made of, where all of that is of the index. */
+  readonly kept: KeptAsset | null;
   readonly #body: string;
   readonly #slot: number | undefined;
 
   /** `body`: without the slot and the last brace. */
-  constructor(id: string, body: string, slot: number | undefined) {
+  constructor(id: string, body: string, slot: number | undefined, kept: KeptAsset | null) {
     this.id = id;
+    this.kept = kept;
     this.#body = body;
     this.#slot = slot;
   }
 
+  static ofKept(id: string, kept: KeptAsset, slot: number | undefined): AssetText {
+    return new AssetText(id, kept.body, slot, kept);
+  }
+
   get text(): string {
-    return this.#slot === undefined ? `${this.#body}}` : `${this.#body},"last_indexed_slot":${this.#slot}}`;
+    return this.#body + this.#end;
+  }
+
+  get #end(): string {
+    return this.#slot === undefined ? '}' : `,"last_indexed_slot":${this.#slot}}`;
+  }
+
+  /** The list of them. It is only concatenated, never joined: so its long texts are copied once, when it is written. */
+  static listText(items: readonly AssetText[]): string {
+    let text = '[';
+    for (const [at, one] of items.entries()) text += (at === 0 ? '' : ',') + one.#body + one.#end;
+    return `${text}]`;
   }
 
   toJSON(): unknown {
@@ -143,7 +161,18 @@ export function keptText(
   const view = isKept(options) ? (parts.index?.kept.viewNow() ?? null) : null;
   const kept = view?.find(id, howOf(options, undefined));
   if (view === null || kept === undefined || !isCurrentNow(kept, parts)) return null;
-  return new AssetText(id, kept.body, options.dialect === 'hosted' ? view.slot : undefined);
+  return AssetText.ofKept(id, kept, options.dialect === 'hosted' ? view.slot : undefined);
+}
+
+/** The same for a page of them, all or none. */
+export function keptTexts(
+  { items }: KeptPage,
+  { slot }: KeptView,
+  parts: Pick<ReadParts, 'documents' | 'prices'>,
+  { dialect }: ReadOptions,
+): readonly AssetText[] | null {
+  if (!items.every(({ asset }) => isCurrentNow(asset, parts))) return null;
+  return items.map(({ id, asset }) => AssetText.ofKept(id, asset, dialect === 'hosted' ? slot : undefined));
 }
 
 /** Whether document and price are those that a text was made with, as far as nobody has to be asked. */
@@ -196,7 +225,7 @@ export async function showAssets<T extends ToShow>(
   const all = new Map([...shown, ...later]);
   const { slot } = parts.source;
   const at = options.dialect === 'hosted' && view !== null ? Math.min(slot || view.slot, view.slot) : undefined;
-  for (const [id, { body }] of kept) if (!all.has(id) && isCurrent(id)) all.set(id, new AssetText(id, body, at));
+  for (const [id, asset] of kept) if (!all.has(id) && isCurrent(id)) all.set(id, AssetText.ofKept(id, asset, at));
   return all;
 }
 
@@ -257,11 +286,11 @@ async function showFound<T extends ToShow>(
     if (asset === undefined) return;
     const { last_indexed_slot: slot, ...rest } = asset;
     const body = stringify(rest).slice(0, -1);
-    texts.set(id, new AssetText(id, body, slot));
-    if (view === null || !isStored(one, source)) return;
-    const facts = { document: known.get(uri) ?? null, dollars: dollars.get(id) ?? null };
-    const kept = { body, isFungible: isFungible(one), uri, ...facts };
-    view.keep(id, howOf(options, listings.get(id)), kept, groupOf(one));
+    const facts = { document: known.get(uri) ?? null, dollars: dollars.get(id) ?? null, group: groupOf(one) };
+    const isOfIndex = view !== null && isStored(one, source);
+    const kept = isOfIndex ? { body, isFungible: isFungible(one), uri, ...facts } : null;
+    texts.set(id, new AssetText(id, body, slot, kept));
+    if (kept !== null) view?.keep(id, howOf(options, listings.get(id)), kept);
   });
   return texts;
 }

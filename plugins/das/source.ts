@@ -33,6 +33,8 @@ export interface AccountSource {
   slotOf(address: string): number;
   /** Whether all that it answered of this account or mint is stored in the index. */
   isStored(address: string): boolean;
+  /** Whether the index alone answered everything so far. */
+  readonly isOfIndex: boolean;
 }
 
 /** Bytes at a place, or the size of an account. */
@@ -207,6 +209,7 @@ export function createSource(
     },
     slotOf: (address) => readAt.get(address) ?? 0,
     isStored: () => false,
+    isOfIndex: false,
     places: placesOf,
     async accounts(keys) {
       const distinct = [...new Set(keys)];

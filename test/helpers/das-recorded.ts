@@ -53,6 +53,7 @@ export function recordedSource({ accounts }: DasScenario): AccountSource {
   return {
     slot: 1,
     isStored: () => false,
+    isOfIndex: false,
     accounts: async (keys) => new Map(keys.map((key) => [key, chain.get(key) ?? null])),
     largest: async (mint) =>
       mostHeld(held.flatMap((one) => (one.held?.mint === mint ? [[one.address, one.held.amount] as const] : []))),

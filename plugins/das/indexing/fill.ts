@@ -37,7 +37,7 @@ import {
   programName,
   readListed,
 } from './tables.ts';
-import { keepRechecks, noteChanges, removeAssets, writeReads } from './write.ts';
+import { keepRechecks, noteChanges, ownerLists, removeAssets, writeReads } from './write.ts';
 
 const JOB_KIND = 'das.fill';
 /** Assets that are read and written at once. */
@@ -405,6 +405,7 @@ async function sweepAccounts(tx: StoreTx, above: Uint8Array): Promise<Uint8Array
   await noteChanges(
     tx,
     left.flatMap(({ asset }) => asset ?? []),
+    ownerLists(...left),
   );
   return rows.at(-1)?.address ?? null;
 }

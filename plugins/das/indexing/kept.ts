@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import { LRUCache } from 'lru-cache';
 import { encode32 } from '../../../src/lib/base58.ts';
 import type { Store } from '../../../src/plugin/plugin.ts';
-import { type Db, KEPT_CHANGES } from './tables.ts';
+import { type Db, hexOf, KEPT_CHANGES, LIST_NAME_BYTES } from './tables.ts';
 
 /** An asset as it was shown, and what that depends on besides its accounts. */
 export interface KeptAsset {
@@ -14,6 +14,16 @@ export interface KeptAsset {
   /** The document that was read at `uri`, and the price; compared by identity. */
   readonly document: unknown;
   readonly dollars: number | null;
+  /** The collection whose account the text depends on too. */
+  readonly group: string | null;
+}
+
+/** A page of a list as it was shown: the assets on it, and how many the list has as far as it was read. */
+export interface KeptPage {
+  readonly items: readonly { readonly id: string; readonly asset: KeptAsset }[];
+  /** Ids that were looked at and are not in the list: a change can bring them in. */
+  readonly others: readonly string[];
+  readonly listed: number;
 }
 
 /** What is valid as of one state of the index. */
@@ -22,8 +32,11 @@ export interface KeptView {
   readonly slot: number;
   /** `how`: all options that the text depends on. */
   find(id: string, how: string): KeptAsset | undefined;
-  /** `group`: the collection whose account the text depends on too. */
-  keep(id: string, how: string, asset: KeptAsset, group: string | null): void;
+  keep(id: string, how: string, asset: KeptAsset): void;
+  /** `name`: of the list and of all that its page depends on. */
+  findPage(name: string): KeptPage | undefined;
+  /** `lists`: those that the page is of, as `listName` of each. `key`: what it is the list of. */
+  keepPage(name: string, page: KeptPage, lists: readonly Uint8Array[], key: string): void;
 }
 
 export interface KeptAssets {
@@ -33,11 +46,17 @@ export interface KeptAssets {
   viewNow(): KeptView | null;
 }
 
-interface Entry extends KeptAsset {
-  /** Its accounts were read at or after this revision. */
-  readonly revision: number;
-  readonly group: string | null;
-}
+/** Accounts and lists were read at or after the revision. */
+type Entry =
+  | { readonly kind: 'asset'; readonly asset: KeptAsset; readonly revision: number }
+  | {
+      readonly kind: 'page';
+      readonly page: KeptPage;
+      readonly revision: number;
+      /** See `listName`, in hexadecimal. */
+      readonly lists: readonly string[];
+      readonly key: string;
+    };
 
 interface State {
   readonly slot: number | null;
@@ -46,20 +65,31 @@ interface State {
 }
 
 const ENTRY_BYTES = 400;
+const ID_BYTES = 80;
+const sizeOf = ({ body, uri }: KeptAsset): number => body.length + uri.length + ENTRY_BYTES;
+/** As if it had its texts for itself: those of the assets may be gone before it. */
+const sizeOfPage = ({ items, others }: KeptPage): number =>
+  items.reduce((size, { asset }) => size + sizeOf(asset), ENTRY_BYTES + others.length * ID_BYTES);
 /** Of those that changed; beyond this, nothing that was kept is valid. */
 const MOST_REMEMBERED = 50_000;
 
+const note = (changed: Map<string, number>, name: string, at: number): void =>
+  void changed.set(name, Math.max(at, changed.get(name) ?? 0));
+
 /**
- * Texts of assets of the index in memory. Each write of the index has a revision, and says which assets it changed: a text is valid while no
- * later write names its asset, or the collection that it takes its authority from.
+ * Texts of assets of the index in memory, and pages of them. Each write of the index has a revision, and says which assets and lists it
+ * changed: a text is valid while no later write names its asset, or the collection that it takes its authority from; a page while its texts
+ * are and no later write names its list.
  */
 export function createKeptAssets(store: Pick<Store, 'read' | 'version'>, maxBytes: number): KeptAssets {
   const db = store.read as Db;
   const entries = new LRUCache<string, Entry>({
     maxSize: maxBytes,
-    sizeCalculation: ({ body, uri }, key) => body.length + uri.length + key.length + ENTRY_BYTES,
+    sizeCalculation: (entry, key) =>
+      key.length + (entry.kind === 'asset' ? sizeOf(entry.asset) : sizeOfPage(entry.page)),
   });
   const changedAt = new Map<string, number>();
+  const listChangedAt = new Map<string, number>();
   let state: State = { slot: null, from: 0, revision: 0 };
   /** Texts of before this revision are not valid. */
   let floor = 0;
@@ -73,42 +103,56 @@ export function createKeptAssets(store: Pick<Store, 'read' | 'version'>, maxByte
     const turn = started;
     const version = store.version();
     // One statement is one state.
-    const { rows } = await sql<{ slot: number | null; from: number; revision: number; at: number; ids: Uint8Array }>`
-      select s.slot, s.current_from as "from", s.revision, c.revision as at, c.ids
+    const { rows } = await sql<State & { at: number | null; ids: Uint8Array; lists: Uint8Array }>`
+      select s.slot, s.current_from as "from", s.revision, c.revision as at, c.ids, c.lists
         from das_state s left join das_changes c on c.revision > ${state.revision} where s.id = 1`.execute(db);
-    for (const { at, ids } of rows)
-      if (at !== null)
-        for (let next = 0; next < ids.length; next += 32) {
-          const id = encode32(ids, next);
-          changedAt.set(id, Math.max(at, changedAt.get(id) ?? 0));
-        }
+    for (const { at, ids, lists } of rows) {
+      if (at === null) continue;
+      for (let next = 0; next < ids.length; next += 32) note(changedAt, encode32(ids, next), at);
+      for (let next = 0; next < lists.length; next += LIST_NAME_BYTES)
+        note(listChangedAt, hexOf(lists.subarray(next, next + LIST_NAME_BYTES)), at);
+    }
     // Another one that was started later has the newer state.
     if (turn < taken) return view;
     taken = turn;
     const { slot, from, revision } = rows[0]!;
-    const isLost = revision - state.revision > KEPT_CHANGES || changedAt.size > MOST_REMEMBERED;
+    const isLost = revision - state.revision > KEPT_CHANGES || changedAt.size + listChangedAt.size > MOST_REMEMBERED;
     if (isLost || from !== state.from || slot === null) {
       floor = revision;
       changedAt.clear();
+      listChangedAt.clear();
     }
     state = { slot, from, revision };
     seen = version;
     view =
       slot === null
         ? null
-        : { slot, find, keep: (id, how, asset, group) => keep(id, how, { ...asset, revision, group }) };
+        : {
+            ...{ slot, find, findPage },
+            keep: (id, how, asset) => void entries.set(`${id}${how}`, { kind: 'asset', asset, revision }),
+            keepPage: (name, page, lists, key) =>
+              void entries.set(name, { kind: 'page', page, revision, lists: lists.map(hexOf), key }),
+          };
     return view;
   }
 
   const isValid = (id: string, revision: number) => revision >= floor && (changedAt.get(id) ?? 0) <= revision;
+  const isValidText = (id: string, { group }: KeptAsset, revision: number) =>
+    isValid(id, revision) && (group === null || isValid(group, revision));
 
   function find(id: string, how: string): KeptAsset | undefined {
     const entry = entries.get(`${id}${how}`);
-    if (entry === undefined || !isValid(id, entry.revision)) return undefined;
-    return entry.group === null || isValid(entry.group, entry.revision) ? entry : undefined;
+    return entry?.kind === 'asset' && isValidText(id, entry.asset, entry.revision) ? entry.asset : undefined;
   }
 
-  const keep = (id: string, how: string, entry: Entry): void => void entries.set(`${id}${how}`, entry);
+  function findPage(name: string): KeptPage | undefined {
+    const entry = entries.get(name);
+    if (entry?.kind !== 'page') return undefined;
+    const { page, lists, key, revision } = entry;
+    if (lists.some((list) => (listChangedAt.get(list) ?? 0) > revision)) return undefined;
+    const isWhole = page.items.every(({ id, asset }) => isValidText(id, asset, revision));
+    return isWhole && [key, ...page.others].every((id) => isValid(id, revision)) ? page : undefined;
+  }
 
   const viewNow = () => (seen !== null && store.version() === seen ? view : null);
 

@@ -333,10 +333,13 @@ export function createDasProcessor({ store, source: sourceAt, fill }: ProcessorP
         version += 1;
         await fill(tx);
       }
-      const from = isCut ? { current_from: block.slot } : {};
       await db
         .updateTable('das_state')
-        .set({ slot: block.slot, version, ...from })
+        .set(({ eb }) => ({
+          ...{ slot: block.slot, version },
+          // A revision of its own: nothing of those before is valid, though nothing may have changed since the last.
+          ...(isCut ? { current_from: block.slot, revision: eb('revision', '+', 1) } : {}),
+        }))
         .where('id', '=', 1)
         .execute();
       if (how?.isFinal !== true) await keepUndo(tx, { slot: block.slot, version }, written);

@@ -16,6 +16,7 @@ import {
   type FollowKind,
   LIST,
   listKey,
+  listName,
   programName,
   type Tables,
   unpack,
@@ -111,10 +112,6 @@ interface StoredRow extends Pick<AccountRow, 'program' | 'data'>, Pick<AssetRow,
   readonly wants_holder: AssetRow['wants_holder'] | null;
 }
 
-const nobody = (): never => {
-  throw new Error('the index has no such question');
-};
-
 /** The accounts of the index, as one of the chain answers them. */
 export function createStoredSource({ db, dialect, others, book, isReady }: StoredParts): StoredSource {
   const asked = new Set<string>();
@@ -128,6 +125,13 @@ export function createStoredSource({ db, dialect, others, book, isReady }: Store
   let holding: { readonly mints: Set<string>; readonly read: Promise<void> } | null = null;
   let state: Promise<Tables['das_state']> | null = null;
   let oldest = 0;
+  let isOfIndex = true;
+
+  function ask(): AccountSource {
+    if (others === null) throw new Error('the index has no such question');
+    isOfIndex = false;
+    return others;
+  }
 
   async function current(): Promise<{ readonly from: number }> {
     state ??= readState(db);
@@ -219,6 +223,9 @@ export function createStoredSource({ db, dialect, others, book, isReady }: Store
     asked,
     lacking,
     isStored: (address) => !foreign.has(address),
+    get isOfIndex() {
+      return isOfIndex;
+    },
     async accounts(keys) {
       const found = new Map<string, RawAccount | null>();
       for (const key of keys) {
@@ -233,7 +240,7 @@ export function createStoredSource({ db, dialect, others, book, isReady }: Store
       if (missing.length === 0) return found;
       if (others === null) for (const key of missing) lacking.add(key);
       else
-        for (const [key, account] of await others.accounts(missing)) {
+        for (const [key, account] of await ask().accounts(missing)) {
           found.set(key, account);
           foreign.add(key);
           book?.note(key, { account, slot: others.slotOf(key) });
@@ -250,28 +257,30 @@ export function createStoredSource({ db, dialect, others, book, isReady }: Store
         lacking.add(mint);
         return mostHeld(amounts);
       }
-      const address = await others.largest(mint, supply).catch((error: unknown) => {
-        // The block is older than the chain, on which the mint may be closed.
-        if (book === undefined || !isNoMint(error)) throw error;
-        return null;
-      });
+      const address = await ask()
+        .largest(mint, supply)
+        .catch((error: unknown) => {
+          // The block is older than the chain, on which the mint may be closed.
+          if (book === undefined || !isNoMint(error)) throw error;
+          return null;
+        });
       foreign.add(mint);
       book?.asked.add(mint);
       // What is stored of it may be older than the answer.
       if (address !== null && book !== undefined)
-        for (const [key, account] of await others.accounts([address]))
+        for (const [key, account] of await ask().accounts([address]))
           book.note(key, { account, slot: others.slotOf(key) });
       return address;
     },
     async ofOwner(owner) {
       if (others === null || (await isReady?.('owner', owner)) === true) return await listed('token_owner', owner);
-      const held = await others.ofOwner(owner);
+      const held = await ask().ofOwner(owner);
       for (const { address } of held) foreign.add(address);
       return held;
     },
     async ofMint(mint, program) {
       if (others === null || (await isReady?.('mint', mint)) === true) return await listed('asset', mint);
-      return await others.ofMint(mint, program);
+      return await ask().ofMint(mint, program);
     },
     places(mint) {
       let found = places.get(mint);
@@ -286,11 +295,11 @@ export function createStoredSource({ db, dialect, others, book, isReady }: Store
       return oldest === 0 || other === 0 ? Math.max(oldest, other) : Math.min(oldest, other);
     },
     slotOf: (address) => book?.reads.get(address)?.slot ?? others?.slotOf(address) ?? 0,
-    ofProgram: (program, filters) => (others ?? nobody()).ofProgram(program, filters),
-    lamports: (owner) => (others ?? nobody()).lamports(owner),
-    firstTransaction: (address) => (others ?? nobody()).firstTransaction(address),
-    assetsElsewhere: (ids, options) => (others ?? nobody()).assetsElsewhere(ids, options),
-    passOn: (method, params) => (others ?? nobody()).passOn(method, params),
+    ofProgram: (program, filters) => ask().ofProgram(program, filters),
+    lamports: (owner) => ask().lamports(owner),
+    firstTransaction: (address) => ask().firstTransaction(address),
+    assetsElsewhere: (ids, options) => ask().assetsElsewhere(ids, options),
+    passOn: (method, params) => ask().passOn(method, params),
   };
 }
 
@@ -326,6 +335,8 @@ export interface ListPart {
 export interface AssetIndex {
   /** Null: not followed. */
   stateOf(kind: FollowKind, key: string): Promise<'ready' | 'filling' | null>;
+  /** Names of the lists that one is of: an authority also has the Core assets of its collections. See `listName`. */
+  listsOf(kind: number, key: string): Promise<readonly Uint8Array[]>;
   /** Ids of assets, in the order of their bytes. */
   list(kind: number, key: string, part: ListPart): Promise<readonly string[]>;
   /** How many assets of a list have one of the flags. */
@@ -387,6 +398,11 @@ export function createAssetIndex(store: Pick<Store, 'read' | 'dialect' | 'versio
 
   return {
     stateOf,
+    async listsOf(kind, key) {
+      const own = listKey(bytesOf(key));
+      const groups = kind === LIST.authority ? await coreCollectionsOf(own) : [];
+      return [listName(kind, own), ...groups.map((group) => listName(LIST.group, group))];
+    },
     async list(kind, key, { most, isDescending = false, above = null, below = null, without = 0, having = 0 }) {
       const bytes = listKey(bytesOf(key));
       const own = sql`select id, flags from das_rows where kind = ${kind} and key = ${bytes}`;

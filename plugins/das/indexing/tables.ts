@@ -58,8 +58,11 @@ export interface Tables {
    * `current_from` may have changed in blocks that were passed over. `revision` counts what `das_changes` says.
    */
   das_state: { id: number; slot: number | null; version: number; current_from: number; revision: number };
-  /** Assets of which a write changed accounts, one id after the other; those of the last `KEPT_CHANGES` writes. */
-  das_changes: { revision: number; ids: Uint8Array };
+  /**
+   * What a write changed, of the last `KEPT_CHANGES` writes. `ids`: assets that changed, one after the other. `lists`: those that assets may
+   * have come into or left, as `listName` of each.
+   */
+  das_changes: { revision: number; ids: Uint8Array; lists: Uint8Array };
   /** What a block changed, or accounts that were read between blocks at this slot: JSON. */
   das_undo: { slot: number; part: number; body: string };
 }
@@ -88,6 +91,10 @@ export const listKey = (key: Uint8Array): Uint8Array =>
 /** List keys of base58 keys, as hexadecimal text. */
 export const listKeys = (keys: Iterable<string>): ReadonlyMap<string, string> =>
   new Map(Array.from(keys, (key) => [hexOf(listKey(decode32(key) as Uint8Array)), key]));
+
+/** A list among all of them. */
+export const listName = (kind: number, key: Uint8Array): Uint8Array => Uint8Array.of(kind, ...key);
+export const LIST_NAME_BYTES = 1 + LIST_KEY_BYTES;
 
 export const hexOf = (bytes: Uint8Array): string =>
   Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('hex');
@@ -173,7 +180,7 @@ async function createTables(tx: StoreTx): Promise<void> {
     sql`CREATE TABLE das_state (
       id ${int} PRIMARY KEY, slot ${int}, version ${int} NOT NULL, current_from ${int} NOT NULL, revision ${int} NOT NULL)`,
     sql`INSERT INTO das_state (id, slot, version, current_from, revision) VALUES (1, NULL, 0, 1, 0)`,
-    sql`CREATE TABLE das_changes (revision ${int} PRIMARY KEY, ids ${blob} NOT NULL)`,
+    sql`CREATE TABLE das_changes (revision ${int} PRIMARY KEY, ids ${blob} NOT NULL, lists ${blob} NOT NULL)`,
     sql`CREATE TABLE das_undo (slot ${int} NOT NULL, part ${int} NOT NULL, body TEXT NOT NULL, PRIMARY KEY (slot, part))`,
   ];
   for (const statement of statements) await statement.execute(tx.db);

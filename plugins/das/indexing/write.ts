@@ -13,10 +13,12 @@ import {
   type AssetRow,
   type Db,
   FLAG,
+  hexOf,
   KEPT_CHANGES,
   LIST,
   type Listed,
   listKey,
+  listName,
   pack,
   packListed,
   programOf,
@@ -53,6 +55,7 @@ export async function writeReads(tx: StoreTx, writing: Writing): Promise<Before>
   const keys = [...kept.keys()].filter((key) => book.reads.has(key));
   const before = new Map((await accountRows(db, tx.dialect, keys)).map((row) => [encode32(row.address), row]));
   const changed = new Map<string, AccountRow | null>();
+  const lists: Uint8Array[] = [];
   const touched = new Set<string>();
   for (const address of keys) {
     const { account, slot: at } = book.reads.get(address)!;
@@ -89,9 +92,10 @@ export async function writeReads(tx: StoreTx, writing: Writing): Promise<Before>
     );
   }
   await putAccounts(tx, changed);
+  for (const [address, row] of changed) lists.push(...ownerLists(before.get(address) ?? null, row));
   const ids = new Set([...writing.ids, ...touched]);
-  const assets = await derive(tx, ids, touched, writing);
-  await noteChanges(tx, [...ids].map(bytesOf));
+  const assets = await derive(tx, ids, touched, lists, writing);
+  await noteChanges(tx, [...ids].map(bytesOf), lists);
   return {
     accounts: Array.from(changed.keys(), (address) => [bytesOf(address), before.get(address) ?? null] as const),
     assets,
@@ -103,6 +107,10 @@ function ownAsset(address: string, account: RawAccount | null, mint: string | nu
   if (account === null || mint !== null) return mint;
   return account.owner === CORE_PROGRAM || decodeMint(account).value !== null ? address : null;
 }
+
+/** Lists of owners that a token account is or was in. */
+export const ownerLists = (...rows: readonly (Pick<AccountRow, 'token_owner'> | null)[]): Uint8Array[] =>
+  rows.flatMap((row) => (row === null || row.token_owner === null ? [] : [listName(LIST.owner, row.token_owner)]));
 
 const ACCOUNT_COLUMNS = ['address', 'slot', 'asset', 'program', 'data', 'token_owner', 'recheck'] as const;
 const ASSET_COLUMNS = ['id', 'bumps', 'wants_holder', 'created', 'updated', 'listed'] as const;
@@ -131,10 +139,12 @@ const valuesOf = <Row>(row: Row, columns: readonly (keyof Row)[]): SqlValue[] =>
 const inOrder = <Row>(rows: readonly Row[], key: keyof Row): Row[] =>
   [...rows].sort((a, b) => Buffer.compare(a[key] as Uint8Array, b[key] as Uint8Array));
 
+/** Adds the lists that change to `lists`. */
 async function putAssets(
   tx: StoreTx,
   before: ReadonlyMap<string, AssetRow>,
   changed: ReadonlyMap<string, AssetRow | null>,
+  lists: Uint8Array[],
 ): Promise<void> {
   if (changed.size === 0) return;
   const db = tx.db as Db;
@@ -155,6 +165,7 @@ async function putAssets(
   for (const [id, row] of changed) {
     const [old, now] = [before.get(id)?.listed ?? new Uint8Array(), row?.listed ?? new Uint8Array()];
     if (Buffer.compare(old, now) === 0) continue;
+    lists.push(...changedLists(readListed(old), readListed(now)));
     for (const { kind, key } of readListed(old))
       await db
         .deleteFrom('das_rows')
@@ -167,19 +178,33 @@ async function putAssets(
   await tx.insertMany('das_rows', ['kind', 'key', 'id', 'flags'], added);
 }
 
+/** Lists that an asset came into or left, or in which it has other flags. */
+function changedLists(old: readonly Listed[], now: readonly Listed[]): Uint8Array[] {
+  const isIn = (list: readonly Listed[], { kind, flags, key }: Listed) =>
+    list.some((one) => one.kind === kind && one.flags === flags && Buffer.compare(one.key, key) === 0);
+  const changed = [...old.filter((one) => !isIn(now, one)), ...now.filter((one) => !isIn(old, one))];
+  return changed.map(({ kind, key }) => listName(kind, key));
+}
+
 /** Takes out assets and what they are listed by. */
 export async function removeAssets(tx: StoreTx, assets: readonly AssetRow[]): Promise<void> {
   const keyed = assets.map((row) => [encode32(row.id), row] as const);
-  await putAssets(tx, new Map(keyed), new Map(keyed.map(([id]) => [id, null])));
+  const lists: Uint8Array[] = [];
+  await putAssets(tx, new Map(keyed), new Map(keyed.map(([id]) => [id, null])), lists);
   await noteChanges(
     tx,
     assets.map(({ id }) => id),
+    lists,
   );
 }
 
-/** What is kept in memory of these assets is no longer valid. */
-export async function noteChanges(tx: StoreTx, ids: readonly Uint8Array[]): Promise<void> {
-  if (ids.length === 0) return;
+/** What is kept in memory of these assets and lists is no longer valid. */
+export async function noteChanges(
+  tx: StoreTx,
+  ids: readonly Uint8Array[],
+  lists: readonly Uint8Array[],
+): Promise<void> {
+  if (ids.length + lists.length === 0) return;
   const db = tx.db as Db;
   const { revision } = await db
     .updateTable('das_state')
@@ -187,18 +212,24 @@ export async function noteChanges(tx: StoreTx, ids: readonly Uint8Array[]): Prom
     .where('id', '=', 1)
     .returning('revision')
     .executeTakeFirstOrThrow();
-  await tx.insertMany('das_changes', ['revision', 'ids'], [[revision, Buffer.concat(ids)]]);
+  const names = new Map(lists.map((list) => [hexOf(list), list]));
+  const row = [revision, Buffer.concat(ids), Buffer.concat([...names.values()])];
+  await tx.insertMany('das_changes', ['revision', 'ids', 'lists'], [row]);
   await db
     .deleteFrom('das_changes')
     .where('revision', '<=', revision - KEPT_CHANGES)
     .execute();
 }
 
-/** Lists assets by what their stored accounts are. What is not known yet of one is read before the next block. */
+/**
+ * Lists assets by what their stored accounts are, and adds the lists that change to `lists`. What is not known yet of one is read before the
+ * next block.
+ */
 async function derive(
   tx: StoreTx,
   ids: ReadonlySet<string>,
   touched: ReadonlySet<string>,
+  lists: Uint8Array[],
   { slot, book }: Writing,
 ): Promise<Before['assets']> {
   if (ids.size === 0) return [];
@@ -222,7 +253,7 @@ async function derive(
       listed: packListed(one === undefined ? [] : listedOf(one)),
     });
   }
-  await putAssets(tx, before, changed);
+  await putAssets(tx, before, changed, lists);
   if (incomplete.length > 0) await recheck(tx, incomplete, slot);
   return Array.from(changed.keys(), (id) => [bytesOf(id), before.get(id) ?? null] as const);
 }
@@ -368,10 +399,12 @@ export async function recheck({ db, dialect }: StoreTx, addresses: readonly stri
 }
 
 async function restore(tx: StoreTx, { accounts, assets }: BlockUndo): Promise<void> {
-  await putAccounts(tx, new Map(accounts.map(([key, row]) => [key, unplain<AccountRow>(row)])));
+  const restored = new Map(accounts.map(([key, row]) => [key, unplain<AccountRow>(row)]));
+  const lists = ownerLists(...(await accountRows(tx.db as Db, tx.dialect, [...restored.keys()])), ...restored.values());
+  await putAccounts(tx, restored);
   const ids = assets.map(([key]) => key);
   const now = new Map((await assetRows(tx.db as Db, tx.dialect, ids)).map((row) => [encode32(row.id), row]));
-  await putAssets(tx, now, new Map(assets.map(([key, row]) => [key, unplain<AssetRow>(row)])));
-  const others = accounts.flatMap(([, row]) => unplain<AccountRow>(row)?.asset ?? []);
-  await noteChanges(tx, [...ids.map(bytesOf), ...others]);
+  await putAssets(tx, now, new Map(assets.map(([key, row]) => [key, unplain<AssetRow>(row)])), lists);
+  const others = [...restored.values()].flatMap((row) => row?.asset ?? []);
+  await noteChanges(tx, [...ids.map(bytesOf), ...others], lists);
 }

@@ -469,6 +469,12 @@ suite('assets that are read from their accounts', { skip: (await chainMissing())
       assert.deepEqual(await ids('searchAssets', { supplyMint, compressed: true }), []);
     }
     assert.deepEqual(await ids('searchAssets', { supplyMint: Keypair.generate().publicKey.toBase58() }), []);
+    const any = { conditionType: 'any', ownerAddress, supplyMint: many.toBase58() };
+    assert.deepEqual(await ids('searchAssets', any), sorted([one, core]));
+    assert.deepEqual(await ids('searchAssets', { ...any, tokenType: 'all' }), sorted([one, core, many]));
+    assert.deepEqual(await ids('searchAssets', { ...any, supplyMint: collection, limit: 1 }), [
+      sorted([one, core, new PublicKey(collection)])[0],
+    ]);
     const without = (not: object) => ids('searchAssets', { ownerAddress, not });
     assert.deepEqual(await without({ collections: [collection], owners: null }), [core.toBase58()]);
     assert.deepEqual(await without({ collections: [group.toBase58()], creators: [] }), [one.toBase58()]);
@@ -533,6 +539,9 @@ suite('assets that are read from their accounts', { skip: (await chainMissing())
       ['getAssetsByCreator', { creatorAddress: key }, /no list of a creator is complete/],
       ['getAssetsByGroup', { groupKey: 'collection', groupValue: key }, /is no Core collection/],
       ['searchAssets', { burnt: true }, /needs ownerAddress/],
+      ['searchAssets', { conditionType: 'any' }, /needs ownerAddress/],
+      ['searchAssets', { conditionType: 'any', ownerAddress: key, frozen: true }, /all assets by frozen is complete/],
+      ['searchAssets', { conditionType: 'any', compressed: false }, /all assets by compressed is complete/],
       ['searchAssets', { tree: key }, /not all trees/],
       ['searchAssets', { compressed: true, creatorAddress: key }, /not all trees/],
       ['searchAssets', { compressed: true, grouping: ['collection', key] }, /not all trees/],
@@ -559,6 +568,8 @@ suite('assets that are read from their accounts', { skip: (await chainMissing())
       ['searchAssets', { ownerAddress: key, supply: 2 ** 53 }, /supply must be a whole number below 2\^53/],
       ['searchAssets', { ownerAddress: key, royaltyAmount: 0.5 }, /royaltyAmount must be a whole number/],
       ['searchAssets', { ownerAddress: key, negate: true }, /negate is not supported/],
+      ['searchAssets', { ownerAddress: key, conditionType: 'none' }, /conditionType must be all or any/],
+      ['searchAssets', { ownerAddress: key, conditionType: 'any', frozen: [] }, /frozen must be a boolean/],
       ['searchAssets', { ownerAddress: key, frozen: [] }, /frozen must be a boolean/],
       ['searchAssets', { ownerAddress: key, delegate: key, delegateAddress: key }, /cannot be used together/],
       ['searchAssets', { ownerAddress: key, not: { names: [] } }, /not.names is not supported/],

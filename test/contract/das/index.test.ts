@@ -39,10 +39,11 @@ import {
   type FollowKind,
   LIST,
   listKey,
+  listName,
   migrations,
   readListed,
 } from '../../../plugins/das/indexing/tables.ts';
-import { FACTS } from '../../../plugins/das/indexing/write.ts';
+import { FACTS, noteChanges } from '../../../plugins/das/indexing/write.ts';
 import { assetsByAuthority, assetsByCreator, assetsByGroup, assetsByOwner } from '../../../plugins/das/lists.ts';
 import { readQuestion } from '../../../plugins/das/params.ts';
 import { keptText, readAssets } from '../../../plugins/das/read-assets.ts';
@@ -332,6 +333,39 @@ async function createWorld(chain: TestChain, random: Sfc32) {
         token.accounts.push({ key: to, owner, amount });
     }
   }
+  /** All of a token comes to the owner who is followed, or leaves, which is then true: which mints there are does not change. */
+  async function passToken(): Promise<boolean> {
+    const held = tokens.filter(({ isNft, accounts }) => !isNft && accounts.some(({ amount }) => amount > 0));
+    if (held.length === 0) {
+      await mintOne();
+      return false;
+    }
+    const { mint, program, accounts } = pick(held);
+    const own = accounts.filter(({ owner, amount }) => owner === wallets[0] && amount > 0);
+    const owner = own.length > 0 ? wallets[1]! : wallets[0]!;
+    for (const from of own.length > 0 ? own : accounts.filter(({ amount }) => amount > 0).slice(0, 1)) {
+      const to = newKey(random);
+      await send(
+        [
+          open(165, to, program),
+          createInitializeAccount3Instruction(to.publicKey, mint.publicKey, owner.publicKey, program),
+          createTransferInstruction(from.key.publicKey, to.publicKey, from.owner.publicKey, from.amount, [], program),
+        ],
+        [to, from.owner],
+      );
+      accounts.push({ key: to, owner, amount: from.amount });
+      from.amount = 0;
+    }
+    return own.length > 0;
+  }
+  /** Returns what takes back what happened since then, on a chain that does the same. */
+  function snapshot(): () => void {
+    const accounts = tokens.map((token) => [token, token.accounts.map((one) => ({ ...one }))] as const);
+    return () => {
+      tokens.length = accounts.length;
+      for (const [token, before] of accounts) token.accounts = before;
+    };
+  }
   async function writeCore(address: string): Promise<void> {
     const by = random.below(3);
     const to = by === 1 ? pick(people) : (pick(coreGroups) ?? pick(people));
@@ -342,6 +376,17 @@ async function createWorld(chain: TestChain, random: Sfc32) {
       address,
       Buffer.concat([Buffer.of(1), keyBytes(owner), authority, text('A'), text(''), Buffer.of(0)]),
     );
+  }
+  let joined: string | null = null;
+  /** An asset comes into a collection of the authority, which is written first: the list of the authority itself stays as it is. */
+  async function joinGroup(authority: string): Promise<void> {
+    const isFirst = joined === null;
+    joined ??= newKey(random).publicKey.toBase58();
+    const group = [Buffer.of(5), keyBytes(authority), text('Group'), text(''), Buffer.alloc(8)];
+    const owner = keyBytes(pick(wallets).publicKey.toBase58());
+    const asset = [Buffer.of(1), owner, Buffer.of(2), keyBytes(joined), text('A'), text(''), Buffer.of(0)];
+    const address = isFirst ? joined : newKey(random).publicKey.toBase58();
+    await write(CORE_PROGRAM, address, Buffer.concat(isFirst ? group : asset));
   }
   async function writeGroup(address: string): Promise<void> {
     // It counts none, so that all that have an account are all of it.
@@ -354,8 +399,12 @@ async function createWorld(chain: TestChain, random: Sfc32) {
     groups,
     coreGroups,
     tokens,
+    passToken,
+    snapshot,
+    joinGroup,
     async act(): Promise<void> {
-      const roll = random.below(12);
+      const roll = random.below(16);
+      if (roll >= 12) return void (await passToken());
       if (roll < 3) return await mintOne();
       if (roll < 6) return await move();
       if (roll < 8)
@@ -388,6 +437,32 @@ async function dump(store: Store): Promise<string> {
   const rows = await db.selectFrom('das_rows').selectAll().orderBy('kind').orderBy('key').orderBy('id').execute();
   return JSON.stringify([accounts, assets, rows]);
 }
+
+eachStore('kept pages of the index', (engine) => {
+  test('a page is gone with each that it depends on, and with nothing else', async (t) => {
+    const store = await engine.store(t);
+    await migrate(store, [{ scope: 'das', migrations }]);
+    await store.write(async ({ db }) => void (await (db as Db).updateTable('das_state').set({ slot: 9 }).execute()));
+    const random = createSfc32(9);
+    const key = () => encode32(random.fill(new Uint8Array(32)));
+    const [item, group, other, of, stranger] = [key(), key(), key(), key(), key()];
+    const lists = [LIST.authority, LIST.group].map((kind) => listName(kind, listKey(keyBytes(of))));
+    const strange = listName(LIST.owner, listKey(keyBytes(of)));
+    const asset = { body: '{', isFungible: false, uri: '', document: null, dollars: null, group };
+    const page = { items: [{ id: item, asset }], others: [other], listed: 1 };
+    const isKeptAfter = async (ids: readonly string[], names: readonly Uint8Array[]) => {
+      const pages = createAssetIndex(store, 100_000).kept;
+      (await pages.view())!.keepPage('page', page, lists, of);
+      assert.equal((await pages.view())!.findPage('page'), page);
+      await store.write((tx) => noteChanges(tx, ids.map(keyBytes), names));
+      return (await pages.view())!.findPage('page') === page;
+    };
+    for (const id of [item, group, other, of]) assert.equal(await isKeptAfter([stranger, id], []), false, id);
+    for (const list of lists) assert.equal(await isKeptAfter([], [strange, list]), false);
+    assert.equal(await isKeptAfter([stranger], [strange]), true);
+    assert.equal(await isKeptAfter([], []), true);
+  });
+});
 
 const missing = await chainMissing();
 
@@ -513,6 +588,15 @@ eachStore('the index of followed assets', (engine) => {
       };
       // Small enough that some of what is kept has to go.
       const index = createAssetIndex(store, 100_000);
+      /** Lists that were read, and pages that were shown as they were kept. */
+      let [lists, keptPages] = [0, 0];
+      const counted: typeof index = {
+        ...index,
+        list: (...args) => {
+          lists += 1;
+          return index.list(...args);
+        },
+      };
       const options = { ...FACTS, dialect: 'metaplex' } as const;
       const parts = {
         compressed: undefined,
@@ -554,9 +638,29 @@ eachStore('the index of followed assets', (engine) => {
         }
         const { truth, assets } = await readTruth();
         const known = index.source(nobody);
-        async function compare(what: string, answer: Promise<object>, holds: (asset: Asset) => boolean): Promise<void> {
+        /** What is kept of earlier checks, then of this one, as an index answers that keeps nothing. */
+        async function askTwice(run: typeof assetsByOwner, params: object): Promise<object> {
+          const fresh = createAssetIndex(store, 1);
+          const answer = await run(asked(params), { ...parts, index: fresh, source: fresh.source(nobody) });
+          for (const _ of [0, 1]) {
+            const before = lists;
+            const again = await run(asked(params), { ...parts, index: counted, source: index.source(nobody) });
+            assert.deepEqual(plainAnswer(again), plainAnswer(answer), JSON.stringify(params));
+            keptPages += Number(lists === before);
+          }
+          return answer;
+        }
+        async function compare(
+          run: typeof assetsByOwner,
+          params: object,
+          holds: (asset: Asset) => boolean,
+        ): Promise<void> {
+          const what = JSON.stringify(params);
           const wanted = [...assets.values()].filter(holds).map(({ id }) => id);
-          const { items } = (await answer) as { readonly items: readonly Asset[] };
+          const { items } = (await askTwice(run, params)) as { readonly items: readonly Asset[] };
+          const cursor = items[random.below(items.length + 1)]?.id;
+          await askTwice(run, { ...params, limit: 2, ...(cursor === undefined ? {} : { cursor }) });
+          await askTwice(run, { ...params, limit: 2, page: 1 + random.below(3) });
           assert.deepEqual(
             items.map(({ id }) => id),
             wanted.sort((a, b) => Buffer.compare(keyBytes(a), keyBytes(b))),
@@ -579,12 +683,9 @@ eachStore('the index of followed assets', (engine) => {
             checkKept();
           }
         }
-        const all = { ...parts, index, source: known };
         for (const key of named.collection)
-          await compare(
-            `collection ${key}`,
-            assetsByGroup(asked({ groupKey: 'collection', groupValue: key }), all),
-            ({ grouping }) => grouping.some((one) => one.group_value === key),
+          await compare(assetsByGroup, { groupKey: 'collection', groupValue: key }, ({ grouping }) =>
+            grouping.some((one) => one.group_value === key),
           );
         for (const key of named.collection)
           assert.equal(
@@ -594,20 +695,25 @@ eachStore('the index of followed assets', (engine) => {
             ).length,
           );
         for (const key of named.creator)
-          await compare(`creator ${key}`, assetsByCreator(asked({ creatorAddress: key }), all), ({ creators }) =>
+          await compare(assetsByCreator, { creatorAddress: key }, ({ creators }) =>
             creators.some((one) => one.address === key),
           );
-        for (const key of named.authority)
-          await compare(
-            `authority ${key}`,
-            assetsByAuthority(asked({ authorityAddress: key }), all),
-            ({ authorities }) => authorities.some((one) => one.address === key),
+        for (const key of named.authority) {
+          const isOf = ({ authorities }: Asset) => authorities.some((one) => one.address === key);
+          await compare(assetsByAuthority, { authorityAddress: key }, isOf);
+          const own = [...assets.values()].filter((one) => one.interface === 'MplCoreCollection' && isOf(one));
+          const lists = [listName(LIST.authority, listKey(keyBytes(key)))];
+          for (const { id } of own) lists.push(listName(LIST.group, listKey(keyBytes(id))));
+          const hex = (names: readonly Uint8Array[]) => names.map((name) => Buffer.from(name).toString('hex')).sort();
+          assert.deepEqual(hex(await index.listsOf(LIST.authority, key)), hex(lists));
+        }
+        for (const params of [{ tokenType: 'all' }, { tokenType: 'fungible' }, {}, { page: 1, limit: 3 }]) {
+          const byOwner = { ownerAddress: owner, ...params };
+          assert.deepEqual(
+            plainAnswer(await askTwice(assetsByOwner, byOwner)),
+            plainAnswer(await assetsByOwner(asked(byOwner), { ...parts, index: null, source: truth })),
           );
-        const byOwner = asked({ ownerAddress: owner, tokenType: 'all' });
-        assert.deepEqual(
-          plainAnswer(await assetsByOwner(byOwner, all)),
-          plainAnswer(await assetsByOwner(byOwner, { ...parts, index: null, source: truth })),
-        );
+        }
         for (const params of [{ ownerAddress: owner }, { mintAddress: named.mint[0] }])
           assert.deepEqual(
             plainAnswer(await readTokenAccounts(asked(params), known, config)),
@@ -637,7 +743,22 @@ eachStore('the index of followed assets', (engine) => {
             replay: random.below(2) === 0 ? 'none' : 'all',
             extraBlocks: random.below(2),
           });
-        else await world.act();
+        else if (roll === 1) {
+          // Lists that were kept of a branch that is gone.
+          await check();
+          const tip = () => rpc<number>('getSlot', [{ commitment: 'confirmed' }]);
+          const below = await tip();
+          const undo = world.snapshot();
+          // What is gone from a list leaves no trace in its kept pages.
+          for (let tries = 0; tries < 9 && !(await world.passToken()); tries += 1);
+          await check();
+          undo();
+          await chain.fork({ depth: (await tip()) - below, replay: 'none', extraBlocks: 1 });
+          await check();
+        } else if (roll === 2) {
+          await world.joinGroup(named.authority[0]!);
+          await check();
+        } else await world.act();
         if (random.below(9) === 0) processor = newProcessor();
         if (step === 20) {
           // Blocks that nobody has any more.
@@ -656,6 +777,8 @@ eachStore('the index of followed assets', (engine) => {
       }
       await check();
       assert.equal(kept > 0, engine.dialect === 'sqlite', `${kept} texts were known at once`);
+      // At least a third is asked again without a change in between.
+      assert.ok(keptPages > 100, `${keptPages} pages were kept`);
       const states = await (store.read as Db).selectFrom('das_followed').select('state').execute();
       assert.ok(states.every(({ state }) => state === 'ready') && states.length >= FOLLOW_KINDS.length - 1);
 

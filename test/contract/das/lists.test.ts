@@ -284,7 +284,7 @@ function listsOf(world: World, isClaimShown: boolean): readonly Of[] {
 }
 
 interface Asked {
-  readonly base: keyof typeof ONE_OF;
+  readonly base: keyof typeof ONE_OF | 'any';
   readonly run: typeof searchAssets;
   readonly params: object;
   readonly holds: (asset: Asset) => boolean;
@@ -316,6 +316,28 @@ function* questions(world: World, isClaimShown: boolean): Generator<Asked> {
     }
 }
 
+const ANY_QUESTIONS = 8;
+
+/** Two or three lists as one, by members of different names. */
+function* anyQuestions(world: World, isClaimShown: boolean, random: Sfc32): Generator<Asked> {
+  const all = listsOf(world, isClaimShown).filter(({ members }) => Object.keys(members).length === 1);
+  const pick = <T>(list: readonly T[]): T => list[random.below(list.length)] as T;
+  for (let asked = 0; asked < ANY_QUESTIONS; asked += 1) {
+    const some = new Map(Array.from({ length: 3 }, () => pick(all)).map((one) => [one.base, one]));
+    if (some.size === 1) continue;
+    const lists = [...some.values()];
+    const [tokenType, isOfKind] = pick(Object.entries(KINDS));
+    const isPromised = ({ base, holds, isCore = false }: Of, one: Asset) =>
+      (base === 'tree' && holds(one, true)) || (isCore && tokenType !== 'compressedNft' && holds(one, true));
+    yield {
+      ...{ base: 'any', run: searchAssets },
+      params: { ...Object.assign({}, ...lists.map(({ members }) => members)), tokenType, conditionType: 'any' },
+      holds: (one) => !one.burnt && isOfKind(one) && lists.some(({ holds }) => holds(one, true)),
+      promised: (one) => lists.some((list) => isPromised(list, one)),
+    };
+  }
+}
+
 /** How many questions of each kind are asked: collections have the most ways to lack something. */
 const ONE_OF = { owner: 16, authority: 8, group: 4, creator: 16, tree: 4, compressed: 1 } as const;
 
@@ -340,8 +362,12 @@ eachStore('lists of random chains', (engine) => {
         [false, true],
         [false, false],
       ] as const)
-        for (const { base, run, params, holds, promised } of questions(world, isClaimShown)) {
-          if (random.below(isFull && isClaimShown && base === 'group' ? 1 : ONE_OF[base]) > 0) continue;
+        for (const { base, run, params, holds, promised } of [
+          ...questions(world, isClaimShown),
+          ...anyQuestions(world, isClaimShown, random),
+        ]) {
+          const isRare = base !== 'any' && !(isFull && isClaimShown && base === 'group');
+          if (isRare && random.below(ONE_OF[base]) > 0) continue;
           const options = { requireFullIndex: isFull, showUnverifiedCollections: isClaimShown };
           const question = readQuestion({ ...params, options }, 'hosted');
           const parts = {
@@ -356,6 +382,17 @@ eachStore('lists of random chains', (engine) => {
             },
           );
           if (shown === null) continue;
+          if (base === 'any') {
+            const paged: string[] = [];
+            for (let cursor: string | undefined; ; ) {
+              const page = readQuestion({ ...question.members, limit: 2, cursor: cursor ?? null }, 'hosted');
+              const next = (await run(page, parts)) as { readonly items: readonly Asset[]; readonly cursor?: string };
+              paged.push(...next.items.map(({ id }) => id));
+              cursor = next.cursor;
+              if (cursor === undefined) break;
+            }
+            assert.deepEqual(paged, shown, `seed ${seed}: pages of ${JSON.stringify(question.members)}`);
+          }
           const wanted = truth.filter(holds).sort((a, b) => Buffer.compare(bytesOf(a.id), bytesOf(b.id)));
           assert.deepEqual(
             shown,
@@ -365,7 +402,7 @@ eachStore('lists of random chains', (engine) => {
           if (wanted.length > 0) answered.set(`${base} ${isFull}`, (answered.get(`${base} ${isFull}`) ?? 0) + 1);
         }
     }
-    for (const base of Object.keys(ONE_OF))
+    for (const base of [...Object.keys(ONE_OF), 'any'])
       for (const isFull of [true, false])
         assert.ok((answered.get(`${base} ${isFull}`) ?? 0) > 0, `${base} ${isFull}: ${JSON.stringify([...answered])}`);
   });
