@@ -31,7 +31,7 @@ const SHARING =
 const PER_PROCESS = 6;
 const MEMORY_FOR_FOLDERS = 8 * 1024 ** 3;
 const MOST_SLOW = 60;
-/** They take longest and come first, so that no core is without work at the end. */
+/** They take longest and come first, then what shares processes, so that no core is without work at the end. */
 const LONG =
   /^test\/(simulation|e2e\/crash|conformance\/agave|fault\/ports|e2e\/(dashboard|cli|docs|guide)|fault\/store|packaging)\//;
 
@@ -40,8 +40,7 @@ async function main(words: readonly string[]): Promise<number> {
   const files = ['src', 'plugins', 'test']
     .flatMap((folder) => listFiles(`${root}${folder}`, (path) => path.endsWith('.test.ts')))
     .map((path) => path.slice(root.length))
-    .filter((path) => words.length === 0 || words.some((word) => path.includes(word)))
-    .toSorted((one, other) => Number(LONG.test(other)) - Number(LONG.test(one)));
+    .filter((path) => words.length === 0 || words.some((word) => path.includes(word)));
   if (files.length + foreign.length === 0) {
     console.error(`no test file matches ${words.join(' ')}`);
     return 64;
@@ -140,9 +139,9 @@ function grouped(files: readonly string[], folder: string): string[] {
       return path;
     });
   const of = (kind: RegExp) => files.filter((file) => kind.test(relative(folder, file)));
-  const [units, sharing] = [of(UNIT), of(SHARING)];
-  const alone = files.filter((file) => !units.includes(file) && !sharing.includes(file));
-  return [...alone, ...groupsOf(sharing, PER_PROCESS), ...groupsOf(units, UNITS_PER_PROCESS)];
+  const [long, sharing, units] = [of(LONG), of(SHARING), of(UNIT)];
+  const rest = files.filter((file) => ![...long, ...sharing, ...units].includes(file));
+  return [...long, ...groupsOf(sharing, PER_PROCESS), ...rest, ...groupsOf(units, UNITS_PER_PROCESS)];
 }
 
 function runNode(files: readonly string[], env: Record<string, string>): Promise<number> {
