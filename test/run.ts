@@ -22,12 +22,16 @@ import { listFiles } from './helpers/list-files.ts';
 import { startPostgresServer } from './helpers/postgres-server.ts';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
-/** Unit tests stand beside their sources. They start nothing of their own, so they share processes: loading takes longer than running them. */
+/** Unit tests stand beside their sources and start nothing of their own. Loading takes longer than running them. */
 const UNIT = /^(src|plugins)\//;
-const PER_PROCESS = 16;
+const UNITS_PER_PROCESS = 16;
+/** These run their daemons and chains in the test's process. The next one finds everything loaded and compiled. */
+const SHARING =
+  /^test\/(contract|conformance\/(?!agave|archive)|e2e\/(access|backfill|compression|das|follower|metrics|proxy|secrets|signup|tls|traces|wallet|webhooks)\/)/;
+const PER_PROCESS = 6;
 const MEMORY_FOR_FOLDERS = 8 * 1024 ** 3;
 const MOST_SLOW = 60;
-/** They take longest and come first, so that no core is without work at the end. */
+/** They take longest and come first, then what shares processes, so that no core is without work at the end. */
 const LONG =
   /^test\/(simulation|e2e\/crash|conformance\/agave|fault\/ports|e2e\/(dashboard|cli|docs|guide)|fault\/store|packaging)\//;
 
@@ -36,8 +40,7 @@ async function main(words: readonly string[]): Promise<number> {
   const files = ['src', 'plugins', 'test']
     .flatMap((folder) => listFiles(`${root}${folder}`, (path) => path.endsWith('.test.ts')))
     .map((path) => path.slice(root.length))
-    .filter((path) => words.length === 0 || words.some((word) => path.includes(word)))
-    .toSorted((one, other) => Number(LONG.test(other)) - Number(LONG.test(one)));
+    .filter((path) => words.length === 0 || words.some((word) => path.includes(word)));
   if (files.length + foreign.length === 0) {
     console.error(`no test file matches ${words.join(' ')}`);
     return 64;
@@ -123,18 +126,22 @@ function build(files: readonly string[], folder: string): string[] {
   return files.map((file) => join(folder, file.replace(/\.ts$/, '.js')));
 }
 
-/** Puts one file that imports them in the place of the sharing ones of a group. */
+/** Puts one file that loads them in the place of the members of a group. */
 function grouped(files: readonly string[], folder: string): string[] {
-  const isSharing = (file: string) => UNIT.test(relative(folder, file));
-  const sharing = files.filter(isSharing);
-  const groups: string[] = [];
-  for (let from = 0; from < sharing.length; from += PER_PROCESS) {
-    const group = join(folder, `unit-${groups.length + 1}.mjs`);
-    const urls = sharing.slice(from, from + PER_PROCESS).map((file) => pathToFileURL(file).href);
-    writeFileSync(group, urls.map((url) => `import ${JSON.stringify(url)};\n`).join(''));
-    groups.push(group);
-  }
-  return [...files.filter((file) => !isSharing(file)), ...groups];
+  const helper = pathToFileURL(join(root, 'test/helpers/share-process.mjs')).href;
+  const groupsOf = (members: readonly string[], most: number): string[] =>
+    Array.from({ length: Math.ceil(members.length / most) }, (_, index) => {
+      const group = members.slice(index * most, (index + 1) * most);
+      const urls = group.map((file) => pathToFileURL(file).href);
+      const path = `${group[0]!.slice(0, -'.test.js'.length)}.group.mjs`;
+      const text = `import { takeTurns } from '${helper}';\nawait takeTurns(${JSON.stringify(urls, null, 2)});\n`;
+      writeFileSync(path, text);
+      return path;
+    });
+  const of = (kind: RegExp) => files.filter((file) => kind.test(relative(folder, file)));
+  const [long, sharing, units] = [of(LONG), of(SHARING), of(UNIT)];
+  const rest = files.filter((file) => ![...long, ...sharing, ...units].includes(file));
+  return [...long, ...groupsOf(sharing, PER_PROCESS), ...rest, ...groupsOf(units, UNITS_PER_PROCESS)];
 }
 
 function runNode(files: readonly string[], env: Record<string, string>): Promise<number> {

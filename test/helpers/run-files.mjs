@@ -1,6 +1,7 @@
 /**
- * Runs test files in the order given, each in a process of its own: `node FLAGS run-files.mjs LEAST TIMEOUT_MS FILE...`. The files inherit
- * the flags. `node --test` would sort them by name. Exit code 1 when a test failed, or when a process knew a test that it did not report.
+ * Runs files of tests, or of groups of them, in the order given, each in a process of its own: `node FLAGS run-files.mjs LEAST TIMEOUT_MS
+ * FILE...`. The files inherit the flags. `node --test` would sort them by name. Exit code 1 when a test failed, or when a process knew a test
+ * that it did not report.
  *
  * LEAST files work at once. Many tests wait for a lease or a poll, so one more begins whenever the machine has had time to spare, up to
  * twice as many: the runner starts all of these processes, and `test-process.mjs` waits at the gate for its turn.

@@ -5,7 +5,7 @@ import { connect } from 'node:net';
 import { isMainThread } from 'node:worker_threads';
 
 const file = process.argv[1] ?? '';
-const isTestFile = isMainThread && /\.test\.|unit-\d+\.mjs$/.test(file);
+const isTestFile = isMainThread && /\.test\.|\.group\.mjs$/.test(file);
 
 /** `run-files.mjs` says when this process may begin. What the test starts itself asks nobody. */
 const gate = process.env.PARHELION_TEST_GATE;
@@ -104,7 +104,8 @@ function childSeconds() {
 const hooks = createRequire(import.meta.url)('node:async_hooks');
 const { AsyncResource, createHook } = hooks;
 let tellRunner = null;
-const tests = [];
+/** Tests, suites and hooks, in the order of their declaration. */
+export const tests = [];
 hooks.createHook = (callbacks) => {
   if (!new Error('asked').stack.includes('node:internal/test_runner/')) return createHook(callbacks);
   tellRunner = callbacks.init;

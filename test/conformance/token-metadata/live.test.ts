@@ -57,13 +57,16 @@ suite('tokens of a running chain', { skip: (await chainMissing()) ?? false }, ()
       await new Promise((resolve) => setTimeout(resolve, 25));
     }
   }
-  /** The keys of a mint are watched as soon as what was read of it is in the store and a block has come. */
+  /**
+   * The keys of a mint are watched as soon as what was read of it is in the store and a block has come. What was read before a block that
+   * came sooner than it reached the store is deleted; the next call reads it again.
+   */
   async function untilWatched(mint: string): Promise<void> {
-    await elementOf(mint);
     const table = 'token_metadata_mints';
     const db = new Database(`${daemon.dataDir}/parhelion.db`, { readonly: true });
     try {
       for (const endMs = performance.now() + WAIT_MS; ; ) {
+        await elementOf(mint);
         if (db.prepare(`SELECT 1 FROM ${table} WHERE mint = ?`).get(mint) !== undefined) return;
         assert.ok(performance.now() < endMs, 'it is not kept');
         await new Promise((resolve) => setTimeout(resolve, 25));

@@ -1,20 +1,31 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { test } from 'node:test';
+import { type TestContext, test } from 'node:test';
+import { pathToFileURL } from 'node:url';
 import { findProjectRoot } from '../../helpers/project-root.ts';
 
-test('a test that fails makes the run fail, and so does an error outside of it; one that passes does not', (t) => {
+/** What a run of one file prints, and its exit code. */
+function runFile(file: string) {
+  const { NODE_TEST_CONTEXT: _, ...env } = process.env;
+  const args = ['--import=tsx', 'test/run.ts', file];
+  return spawnSync(process.execPath, args, { cwd: findProjectRoot(), env, encoding: 'utf8' });
+}
+
+function makeFolder(t: TestContext): string {
   const folder = mkdtempSync(join(tmpdir(), 'parhelion-test-run-'));
   t.after(() => rmSync(folder, { recursive: true }));
+  return folder;
+}
+
+test('a test that fails makes the run fail, and so does an error outside of it; one that passes does not', (t) => {
+  const folder = makeFolder(t);
   const run = (body: string) => {
     const file = join(folder, 'one.test.mjs');
     writeFileSync(file, `import { test } from 'node:test';\ntest('one', () => { ${body} });\n`);
-    const { NODE_TEST_CONTEXT: _, ...env } = process.env;
-    const args = ['--import=tsx', 'test/run.ts', file];
-    return spawnSync(process.execPath, args, { cwd: findProjectRoot(), env, encoding: 'utf8' });
+    return runFile(file);
   };
   const failed = run("throw new Error('no')");
   assert.equal(failed.status, 1, failed.stdout + failed.stderr);
@@ -27,4 +38,54 @@ test('a test that fails makes the run fail, and so does an error outside of it; 
   const passed = run('');
   assert.equal(passed.status, 0, passed.stdout + passed.stderr);
   assert.match(passed.stdout, /^ℹ pass 1$/m);
+});
+
+test('files that share a process take turns: their hooks run around their own tests, and a test that does not run is found', (t) => {
+  const folder = makeFolder(t);
+  const log = join(folder, 'log');
+  const url = (name: string) => pathToFileURL(join(folder, name)).href;
+  const write = (name: string, body: string) =>
+    writeFileSync(
+      join(folder, name),
+      `import { appendFileSync } from 'node:fs';
+      import { after, before, describe, test } from 'node:test';
+      const note = (what) => () => appendFileSync(${JSON.stringify(log)}, '${name[0]} ' + what + '\\n');
+      ${body}`,
+    );
+  const body = (end: string) => `
+    before(note('before'));
+    after(note('after'));
+    test('outer', note('outer'));
+    describe('suite', () => {
+      before(note('before the suite'));
+      test('inner', async (t) => { await t.test('innermost', note('innermost')); });
+      after(note('after the suite'));
+    });
+    test('last', () => { ${end} });`;
+  const helper = pathToFileURL(join(findProjectRoot(), 'test/helpers/share-process.mjs')).href;
+  const group = join(folder, 'two.group.mjs');
+  const urls = JSON.stringify([url('one.test.mjs'), url('two.test.mjs')]);
+  writeFileSync(group, `import { takeTurns } from '${helper}';\nawait takeTurns(${urls});\n`);
+
+  write('one.test.mjs', body(''));
+  write('two.test.mjs', body("note('last')();"));
+  const passed = runFile(group);
+  assert.equal(passed.status, 0, passed.stdout + passed.stderr);
+  assert.match(passed.stdout, /^ℹ pass 8$/m);
+  const turn = ['before', 'outer', 'before the suite', 'innermost', 'after the suite'];
+  assert.deepEqual(readFileSync(log, 'utf8').trim().split('\n'), [
+    ...[...turn, 'after'].map((what) => `o ${what}`),
+    ...[...turn, 'last', 'after'].map((what) => `t ${what}`),
+  ]);
+
+  write('two.test.mjs', body("throw new Error('no');"));
+  const failed = runFile(group);
+  assert.equal(failed.status, 1, failed.stdout + failed.stderr);
+  assert.match(failed.stdout, /^test at .*two\.test\.mjs:13:5$/m);
+
+  write('two.test.mjs', body('process.exit(0);'));
+  const ended = runFile(group);
+  assert.equal(ended.status, 1, ended.stdout + ended.stderr);
+  assert.match(ended.stdout, /^LOST TESTS:$/m);
+  assert.match(ended.stdout, /^\S*two\.test\.mjs: \d+ tests and suites, \d+ reported; /m);
 });
