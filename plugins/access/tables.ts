@@ -125,7 +125,9 @@ async function createTables(tx: StoreTx): Promise<void> {
     .addColumn('prepaid_used_micro', 'bigint', count)
     .addColumn('disabled_at', 'bigint')
     .addColumn('deleted_at', 'bigint')
+    .addColumn('change_number', 'bigint', count)
     .execute();
+  await schema.createIndex('projects_change').on('projects').column('change_number').execute();
   await schema
     .createTable('project_wallets')
     .addColumn('project_id', 'text', (column) => column.notNull().references('projects.id'))
@@ -187,16 +189,6 @@ async function createTables(tx: StoreTx): Promise<void> {
   await schema.createTable('access_once').addColumn('name', 'text', primary).execute();
 }
 
-async function addChangeNumbers({ db }: StoreTx): Promise<void> {
-  await db.schema
-    .alterTable('projects')
-    .addColumn('change_number', 'bigint', (column) => column.notNull().defaultTo(0))
-    .execute();
-  await db.schema.createIndex('projects_change').on('projects').column('change_number').execute();
-}
-
 export const migrations: readonly Migration[] = [
   { version: 1, name: 'create projects, keys and usage', breaking: false, up: createTables },
-  // Older versions change keys without a number: newer ones would not notice.
-  { version: 2, name: 'number the changes of projects', breaking: true, up: addChangeNumbers },
 ];

@@ -472,9 +472,11 @@ suite('assets that are read from their accounts', { skip: (await chainMissing())
     const any = { conditionType: 'any', ownerAddress, supplyMint: many.toBase58() };
     assert.deepEqual(await ids('searchAssets', any), sorted([one, core]));
     assert.deepEqual(await ids('searchAssets', { ...any, tokenType: 'all' }), sorted([one, core, many]));
-    assert.deepEqual(await ids('searchAssets', { ...any, supplyMint: collection, limit: 1 }), [
-      sorted([one, core, new PublicKey(collection)])[0],
-    ]);
+    // Nothing is at this address.
+    assert.deepEqual(
+      await ids('searchAssets', { ...any, supplyMint: collection, limit: 1 }),
+      sorted([one, core]).slice(0, 1),
+    );
     const without = (not: object) => ids('searchAssets', { ownerAddress, not });
     assert.deepEqual(await without({ collections: [collection], owners: null }), [core.toBase58()]);
     assert.deepEqual(await without({ collections: [group.toBase58()], creators: [] }), [one.toBase58()]);

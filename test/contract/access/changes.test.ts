@@ -112,6 +112,7 @@ eachStore('changes of keys', (engine) => {
 
           const calls: Promise<unknown>[] = [];
           const failures: unknown[] = [];
+          /** The new state is possible from the beginning of the write on: a call may read it before the write has returned. */
           const change = async (
             given: Exclude<typeof step extends fc.Arbitrary<infer S> ? S : never, { what: 'call' | 'wait' }>,
           ) => {
@@ -119,11 +120,13 @@ eachStore('changes of keys', (engine) => {
               const project = projects[given.of]!;
               if (given.what === 'disable') project.isDisabled = !project.isDisabled;
               else project.plan = project.plan === 'free' ? 'unlimited' : 'free';
+              record();
               const { id, ...next } = project;
               await bed.store.write((tx) => bed.projects.change(tx, id, next));
             } else {
               const key = keys[given.key]!;
               key[given.what] = given.what === 'revoke' || !key[given.what];
+              record();
               await bed.store.write(async (tx) => {
                 if (given.what === 'revoke') await bed.keys.revoke(tx, key.id);
                 else
@@ -133,7 +136,6 @@ eachStore('changes of keys', (engine) => {
                   });
               });
             }
-            record();
           };
           const start = (at: number, key: number) => calls.push(call(at, key).catch((error) => failures.push(error)));
           for (const given of steps) {
