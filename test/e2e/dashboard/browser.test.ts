@@ -6,6 +6,7 @@ import { after, before, test } from 'node:test';
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import { type DashboardBed, OPERATOR_TOKEN, startDashboard } from '../../conformance/dashboard/bed.ts';
 import { chromiumMissing, startChromium } from '../../helpers/chromium.ts';
+import { until } from '../../helpers/until.ts';
 import { axeFaults, choose, goTo, logIn, logInAsOwner, openPage, takeSecret } from './visit.ts';
 
 const skip = chromiumMissing() ?? false;
@@ -40,7 +41,7 @@ test('an operator looks at every page', { skip }, async () => {
     assert.equal(await page.locator('main [role=alert]').count(), 0, name);
     assert.equal(await page.locator('.side nav a[aria-current=page]').textContent(), name);
     // The title follows the page after it is shown.
-    await page.waitForFunction(`document.title.includes(${JSON.stringify(name)})`);
+    await until(async () => (await page.title()).includes(name), `the title has ${name}`);
   }
   await page.goto(`${bed.daemon.adminUrl}/dashboard#/nowhere`);
   await page.getByText('There is no such page').waitFor();
