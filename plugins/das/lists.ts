@@ -541,7 +541,7 @@ interface FoundList {
   readonly slot: number;
 }
 
-/** What is in any of the lists, each asset once. The first page of all together has nothing that is not on the first page of one of them. */
+/** What is in any of the lists, each asset once. An asset on the first page of all together is on the first page of one of them. */
 async function findAll(wanted: readonly Wanted[], question: Question, parts: ListParts): Promise<FoundList> {
   const lists: FoundList[] = [];
   for (const one of wanted) lists.push(await findBase(one, question, parts));

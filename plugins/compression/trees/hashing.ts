@@ -23,8 +23,8 @@ export interface Hashing {
 /** Levels of the highest tree. */
 const MAX_HEIGHT = 40;
 
-/** Made on first use, for all daemons of this thread: making the constants is a third of the work of a start. */
-const made = lazy(() => {
+/** Created on first use, once per thread. */
+const hasher = lazy(() => {
   const poseidon = createPoseidon();
   return { poseidon, zeros: zeroHashes(poseidon, MAX_HEIGHT) };
 });
@@ -33,13 +33,13 @@ const made = lazy(() => {
 export function createHashing(count: Pick<Counter, 'add'>): Hashing {
   return {
     get poseidon() {
-      return made().poseidon;
+      return hasher().poseidon;
     },
     get zeros() {
-      return made().zeros;
+      return hasher().zeros;
     },
     update(changes) {
-      const { poseidon, zeros } = made();
+      const { poseidon, zeros } = hasher();
       const { trees, hashCount } = updateTrees(poseidon, zeros, changes);
       count.add(hashCount);
       return trees;

@@ -61,7 +61,7 @@ export function createUpkeep(parts: UpkeepParts): Upkeep {
     if (config.follow.length === 0) return;
     const known = await pinnedAddresses(store.read as Db);
     const missing: { key: Uint8Array; address: string }[] = [];
-    for (const address of config.follow) {
+    for (const address of new Set(config.follow)) {
       const key = decode32(address);
       if (key === null) log.warn({ address }, 'wallet.follow contains an invalid address');
       else if (!known.has(address)) missing.push({ key, address });

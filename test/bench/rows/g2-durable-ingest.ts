@@ -104,7 +104,7 @@ async function ofKind(kind: Kind, { size, seed, say }: RunOptions, database: str
       `block ${seen.p50Ms} ms at p50, ${seen.p99Ms} ms at p99 (upper bounds of the histogram's buckets), commit included; ${seen.cpuMs} ms of CPU per block`,
       `last quarter ${seen.quarters.at(-1)!.toFixed(1)} blocks/s, first ${seen.quarters[0]!.toFixed(1)}`,
       `${rows} deliveries, ${(((await world.storeBytes()) - before) / rows).toFixed(0)} bytes of database per delivery, rows of wallets included`,
-      `an hour of outage, ${HOUR_BLOCKS.toLocaleString('en')} blocks, is caught up ${catchUp(seen.quarters)}`,
+      `an hour of outage, ${HOUR_BLOCKS.toLocaleString('en')} blocks, ${catchUp(seen.quarters)}`,
       `RSS ${seen.rssMib.toFixed(0)} MiB at the end, ${seen.peakMib.toFixed(0)} MiB at most`,
       ...traced,
       `parse of such a block alone: ${parse.ms.toFixed(1)} ms, ${parse.cpuMs.toFixed(1)} ms of CPU; empty durable commits on the same disk: ${commitRate(world.bed.dataDir).toFixed(0)}/s`,
@@ -119,7 +119,7 @@ async function ofKind(kind: Kind, { size, seed, say }: RunOptions, database: str
 /** While the chain goes on. */
 function catchUp(quarters: readonly number[]): string {
   const left = Math.min(...quarters) - CHAIN_BLOCKS_PER_SECOND;
-  return left <= 0 ? 'never' : `in ${(HOUR_BLOCKS / left / 60).toFixed(0)} minutes`;
+  return left <= 0 ? 'is never caught up' : `is caught up in ${(HOUR_BLOCKS / left / 60).toFixed(0)} minutes`;
 }
 
 /** Every block is there, and each watched transaction of it once. Returns the number of deliveries. */

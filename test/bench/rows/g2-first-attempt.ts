@@ -20,7 +20,7 @@ const SIZES: Readonly<Record<RunOptions['size'], WorldSizes>> = {
 
 async function run({ size, seed, say }: RunOptions): Promise<RowResult[]> {
   const { blocks, ...sizes } = SIZES[size];
-  // The chain goes on while webhooks and wallets are made, and for ever.
+  // The chain goes on while webhooks and wallets are created, and does not end within a run.
   const world = await startIngestWorld({ sizes: { ...sizes, blocks: 1_000_000 }, seed, blockMs: BLOCK_MS });
   try {
     const daemon = await startRole('api,indexer,deliverer', world.bed);

@@ -43,21 +43,21 @@ async function run({ size, seed, say }: RunOptions): Promise<RowResult[]> {
     const random = createSfc32(seed);
     const paths = Array.from({ length: keys }, () => pathOf(keyOf(random.below(keys))));
     const busy = { method: 'GET', path } as const;
-    for (const { name, against, request, baseline, goal, unit } of [
+    for (const { name, against, request, baseline, goal, reference } of [
       {
         ...{
           name: 'one busy key',
           against: 'the same for everybody',
           request: busy,
           goal: GOAL,
-          unit: 'without a gate',
+          reference: 'without a gate',
         },
         baseline: { server: open, request: busy },
       },
       {
         ...{ name: 'keys in random order', against: 'one busy key', request: { ...busy, paths } },
-        ...{ goal: GOAL_RANDOM, unit: 'of one busy key' },
-        // The generator makes both from a list, which takes it longer than one request that is always the same.
+        ...{ goal: GOAL_RANDOM, reference: 'of one busy key' },
+        // Both are sent from a list: it costs the load generator more than one request that is always the same.
         baseline: { server: gated, request: { ...busy, paths: [path] } },
       },
     ]) {
@@ -67,7 +67,7 @@ async function run({ size, seed, say }: RunOptions): Promise<RowResult[]> {
       const ratio = ratioOf(samples.ours, samples.baseline);
       results.push({
         ...{ row: `gate-http/${name}`, name: `requests through the gate; baseline: ${against}` },
-        ...{ unit: 'requests/s', ...samples, ratio, goal: `>= ${goal}x ${unit}` },
+        ...{ unit: 'requests/s', ...samples, ratio, goal: `>= ${goal}x ${reference}` },
         verdict: size === 'smoke' ? 'not assessed' : ratio.median >= goal ? 'met' : 'missed',
         ...{ sizes: { projects, keys, connections }, seed },
         notes: [cpuNote, 'usage is written every second; all keys fit into the cache'],

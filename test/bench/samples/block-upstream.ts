@@ -1,9 +1,11 @@
 /**
  * A node that has as many full blocks as it is asked to have, each a link of one chain: a few made-up blocks in turns, every time with
  * other signatures. Without templates each has transactions of compressed accounts that go on where the block before ended.
- * Arguments: seed, templates, transactions, first slot, blocks, port (0: any), pause between two blocks in ms (0: all are there;
- * others are told by slotSubscribe). It takes deliveries of raw webhooks too: `GET /waits` has, for each, the ms from the end of the block's answer to its arrival, and
- * forgets them.
+ * Arguments: seed, templates, transactions, first slot, blocks, port (0: any), pause between two blocks in ms (0: all are there from the
+ * beginning; otherwise `slotSubscribe` announces each).
+ *
+ * It also receives raw webhooks at `/hook`. `GET /waits` returns how long each delivery took from the last byte of its block's response, in
+ * ms, and clears the list.
  */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -136,11 +138,11 @@ const server = createServer((request, response) => {
 if (blockMs > 0) {
   const sockets = new WebSocketServer({ server });
   sockets.on('connection', (socket) => socket.on('message', () => socket.send('{"jsonrpc":"2.0","result":1,"id":1}')));
-  let told = first;
+  let announced = first;
   setInterval(() => {
     const slot = lastSlot();
-    if (slot === told) return;
-    told = slot;
+    if (slot === announced) return;
+    announced = slot;
     const result = `{"parent":${slot - 1},"root":${slot - 32},"slot":${slot}}`;
     const notice = `{"jsonrpc":"2.0","method":"slotNotification","params":{"result":${result},"subscription":1}}`;
     for (const socket of sockets.clients) socket.send(notice);
