@@ -10,7 +10,7 @@ export const accessConfig = Type.Object(
       minimum: 1,
       default: 100_000,
       description:
-        'keys in the cache, so that a call with a known key needs no query; a key with long lists counts as several',
+        'keys in the cache of each API process, about 1 kB each, so that a call with a known key needs no query; a key with long lists counts as several',
     }),
     keyCacheMs: Type.Integer({
       minimum: 0,
