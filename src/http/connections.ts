@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import type { Server } from 'node:http';
-import type { Socket } from 'node:net';
+import type { Server as NetServer, Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import type { CoreConfig } from '../config/core.ts';
 import type { Clock } from '../ports/clock.ts';
@@ -221,6 +221,8 @@ const LOOK_MS = 20;
  */
 export async function lingerFor(
   servers: readonly Server[],
+  /** Their connections are counted as well; `servers` handle them. */
+  further: () => readonly NetServer[],
   /** Resolves when the last connection has closed. */
   closed: Promise<unknown>,
   inFlight: InFlight,
@@ -234,13 +236,13 @@ export async function lingerFor(
   const endsAtMs = clock.monotonic() + LINGER_MS;
   while (!signal.aborted && clock.monotonic() < endsAtMs) {
     for (const server of servers) server.closeIdleConnections();
-    const open = await Promise.all(servers.map(countConnections));
+    const open = await Promise.all([...servers, ...further()].map(countConnections));
     if (open.reduce((sum, count) => sum + count, 0) <= inFlight.count) return;
     await clock.sleep(LOOK_MS, signal).catch(() => undefined);
   }
 }
 
-function countConnections(server: Server): Promise<number> {
+function countConnections(server: NetServer): Promise<number> {
   return new Promise((resolve) => server.getConnections((error, count) => resolve(error === null ? count : 0)));
 }
 

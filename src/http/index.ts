@@ -11,6 +11,7 @@ import type { AnsweredRequest, Inject } from '../ports/daemon-view.ts';
 import type { HandedSocket, SharedListeners } from '../ports/processes.ts';
 import type { Gauge, Log, Metrics, Tracer } from '../ports/telemetry.ts';
 import { createTrust } from '../runtime/network-address.ts';
+import { acceptFaster, type FastAccept } from './accept.ts';
 import { apiConnections, createAddressLimit, createReadingRate, lingerFor, readDescriptors } from './connections.ts';
 import type { RpcFront } from './json-rpc/front.ts';
 import { closeListener, createListener, handleOf, listenOn, setTimeouts } from './listener.ts';
@@ -122,12 +123,14 @@ export function createHttpFront(options: HttpFrontOptions): HttpFront {
     cut: pipeline.meter.slowReaders,
   });
   const { handOver } = options;
+  const further = new Map<Server, FastAccept>();
   const makeServer = (listener: number) => {
     const server = createListener(limits(), pipeline.meter, pipeline.handle, tls.makeServer);
     pipeline.connections.attach(server);
     upgrader.attach(server, handOver === undefined ? null : (socket, bytes) => handOver({ listener, socket, bytes }));
     perAddress.attach(server);
     readingRate.attach(server);
+    further.set(server, acceptFaster(server, log));
     return server;
   };
   const api = makeServer(0);
@@ -138,7 +141,13 @@ export function createHttpFront(options: HttpFrontOptions): HttpFront {
   const beginDrain = () => pipeline.beginDrain(inherited.length === 0);
   const closings = new Map<Server, Promise<void>>();
   const closeOnce = (server: Server): Promise<void> => {
-    if (server.listening) closings.set(server, closeListener(server));
+    if (server.listening) {
+      const closed = Promise.all([closeListener(server), further.get(server)?.close()]);
+      closings.set(
+        server,
+        closed.then(() => undefined),
+      );
+    }
     return closings.get(server) ?? Promise.resolve();
   };
 
@@ -231,7 +240,14 @@ export function createHttpFront(options: HttpFrontOptions): HttpFront {
     close: async (deadline) => {
       beginDrain();
       const closed = Promise.all([closeOnce(api), closeOnce(twin)]);
-      await lingerFor([api, twin], closed, pipeline.inFlight, options.clock, deadline);
+      await lingerFor(
+        [api, twin],
+        () => [...further.values()].flatMap(({ servers }) => servers),
+        closed,
+        pipeline.inFlight,
+        options.clock,
+        deadline,
+      );
       tls.endHandshakes();
       await pipeline.inFlight.idle(deadline);
       pipeline.inFlight.abortAll('the service is shutting down');
