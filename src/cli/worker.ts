@@ -20,11 +20,12 @@ import type { RoleData } from './workers.ts';
 const port = parentPort ?? parentChannel();
 const api = parentPort === null ? joinParent() : null;
 const data = (api === null ? workerData : await api.data) as RoleData;
+const relay = createLogRelay(port);
 const log = createLog({
   level: data.config.core.log.level,
   format: 'json',
   role: data.name,
-  destination: createLogRelay(port),
+  destination: relay,
 });
 const made = makeDaemon();
 // A failure is reported to all commands, first of all to `start`.
@@ -33,7 +34,7 @@ const failed = made.then(
   (daemon) => daemon.failed,
   () => new Promise<never>(() => undefined),
 );
-serveCommands(port, lateCommands(made), failed);
+serveCommands(port, lateCommands(made), failed, relay);
 api?.loaded();
 
 async function makeDaemon(): Promise<Daemon> {

@@ -10,7 +10,7 @@ import type { BenchModule } from './sibling.ts';
 
 export interface BenchServer {
   readonly url: string;
-  /** CPU time of its process so far in microseconds, all threads; null where the system does not tell. */
+  /** CPU time of its process and its children so far in microseconds, all threads; null where the system does not tell. */
   cpuUs(): number | null;
   /** What it sent when it was ready. */
   readonly told: { readonly port: number; readonly wallet?: string };
@@ -48,7 +48,7 @@ export function startBenchServer({ path, execArgv }: BenchModule, args: readonly
       child.removeAllListeners('exit');
       resolve({
         url: `http://127.0.0.1:${message.port}`,
-        cpuUs: () => cpuUsOf(child.pid),
+        cpuUs: () => cpuUsOfAll(child.pid),
         told: message,
         stop: () => child.disconnect(),
       });
@@ -66,11 +66,20 @@ export function cpuUsOf(pid: number | undefined): number | null {
   }
 }
 
+export function cpuUsOfAll(pid: number | undefined): number | null {
+  const own = cpuUsOf(pid);
+  if (own === null) return null;
+  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim();
+  return children === '' ? own : children.split(' ').reduce((sum, child) => sum + (cpuUsOf(Number(child)) ?? 0), own);
+}
+
 export interface LoadSamples {
   readonly ours: number[];
   readonly baseline: number[];
   /** CPU time of a request on both sides, which the load of the machine changes less than their rates. */
   readonly cpuNote: string;
+  /** CPU time of a request in each measurement, us. */
+  readonly cpuUs: { readonly ours: readonly number[]; readonly baseline: readonly number[] };
   /** How long ours took. */
   readonly latencyNote: string;
 }
@@ -98,11 +107,11 @@ export async function measureServers(ours: Target, baseline: Target, options: Lo
   }
   const ratio = ratioOf(cpu.baseline, cpu.ours);
   const [mine, theirs] = [cpu.ours, cpu.baseline].map((list) =>
-    list.sort((a, b) => a - b)[list.length >> 1]!.toFixed(0),
+    list.toSorted((a, b) => a - b)[list.length >> 1]!.toFixed(0),
   );
   const cpuNote = `CPU time of a request: ours ${mine} us, baseline ${theirs} us, by that ${ratio.median.toFixed(2)}x (${ratio.min.toFixed(2)}-${ratio.max.toFixed(2)})`;
   const latencyNote = `p50 and p99 of ours in ms: ${latencies.map(({ p50, p99 }) => `${p50}/${p99}`).join(', ')}`;
-  return { ...samples, cpuNote, latencyNote };
+  return { ...samples, cpuNote, cpuUs: cpu, latencyNote };
 }
 
 /** Until two rounds differ by less than 5 %: compiling is part of no goal. A smoke run only looks whether all is right. */

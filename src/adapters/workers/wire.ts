@@ -88,19 +88,33 @@ export function fromErrorData(data: ErrorData): Error {
 
 /** Characters of lines that the main thread has not written yet; more are dropped. */
 const MAX_WAITING = 4_194_304;
+/** A message costs both sides more than a request: lines of a busy worker are collected for so long, or until they are so many characters. */
+const COLLECT_MS = 20;
+const COLLECT_CHARACTERS = 65_536;
+/** Of lines that say that nothing is wrong. */
+const CALM = /^\{"level":"(?:info|debug|trace)"/;
+
+export interface LogRelay {
+  write(line: string): void;
+  /** Sends what is collected. */
+  flush(): void;
+}
 
 /**
- * Sends the log of a worker to the main thread, which alone writes to the output, so that lines of several threads never mix. Lines of
- * one turn of the event loop are sent together.
+ * Sends the log of a worker to the main thread, which alone writes to the output, so that lines of several threads never mix. A warning is
+ * sent in the turn of the event loop in which it is written, with all lines before it.
  */
-export function createLogRelay(port: WorkerPort): { write(line: string): void } {
+export function createLogRelay(port: WorkerPort): LogRelay {
   let lines = '';
   let waiting = 0;
-  let isScheduled = false;
+  let isUrgent = false;
+  let timer: NodeJS.Timeout | null = null;
   let dropped = 0;
 
   const flush = () => {
-    isScheduled = false;
+    isUrgent = false;
+    if (timer !== null) clearTimeout(timer);
+    timer = null;
     if (lines === '') return;
     waiting += lines.length;
     port.postMessage({ kind: 'log', lines } satisfies WorkerMessage);
@@ -109,6 +123,8 @@ export function createLogRelay(port: WorkerPort): { write(line: string): void } 
   (port as ParentChannel).on('message', (message: WorkerCommand | LogWritten) => {
     if ('taken' in message) waiting -= message.taken;
   });
+  // Also after an error that nobody caught.
+  process.once('exit', flush);
   return {
     write(line) {
       if (waiting + lines.length > MAX_WAITING) {
@@ -120,16 +136,29 @@ export function createLogRelay(port: WorkerPort): { write(line: string): void } 
         dropped = 0;
       }
       lines += line;
-      if (isScheduled) return;
-      isScheduled = true;
-      setImmediate(flush);
+      if (isUrgent) return;
+      if (lines.length < COLLECT_CHARACTERS && CALM.test(line)) timer ??= setTimeout(flush, COLLECT_MS);
+      else {
+        isUrgent = true;
+        setImmediate(flush);
+      }
     },
+    flush,
   };
 }
 
 /** Executes the commands of the main thread, which has the other end of `port`; `fatal` is the error that ends the daemon. */
-export function serveCommands(port: WorkerPort, commands: WorkerCommands, fatal: Promise<unknown>): void {
-  const send = (message: WorkerMessage) => port.postMessage(message);
+export function serveCommands(
+  port: WorkerPort,
+  commands: WorkerCommands,
+  fatal: Promise<unknown>,
+  relay: Pick<LogRelay, 'flush'>,
+): void {
+  // After the last answer the worker may end.
+  const send = (message: WorkerMessage) => {
+    relay.flush();
+    port.postMessage(message);
+  };
 
   async function answer({ id, command, args }: WorkerCommand): Promise<void> {
     try {

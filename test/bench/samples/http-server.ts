@@ -1,9 +1,11 @@
 /**
  * A server for the HTTP rows, in a process of its own: `front` is the whole request pipeline over an answer that is ready,
  * `open` the same for everybody, `gated FILE` with the real one over a store with keys, `bare` is node:http that reads the same
- * request and sends the same bytes.
+ * request and sends the same bytes, `shared` is that in two processes behind one listener.
  */
-import { createServer } from 'node:http';
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Type } from '@sinclair/typebox';
 import { createSystemClock, createSystemRandom } from '../../../src/adapters/clock.ts';
@@ -91,7 +93,7 @@ const HEADERS = {
   'Content-Type': 'application/json; charset=utf-8',
 };
 
-async function serveBare(): Promise<number> {
+async function serveBare(listening?: object): Promise<number> {
   const answers = { GET: Buffer.from(cachedText()), POST: Buffer.from(rpcText()) };
   const server = createServer((request, response) => {
     const body = request.method === 'GET' ? answers.GET : answers.POST;
@@ -102,12 +104,34 @@ async function serveBare(): Promise<number> {
       response.end(body);
     });
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  await new Promise<void>((resolve) => {
+    if (listening === undefined) server.listen(0, '127.0.0.1', resolve);
+    else server.listen(listening, resolve);
+  });
+  listener = server;
   return (server.address() as AddressInfo).port;
+}
+let listener: Server | null = null;
+
+async function serveShared(): Promise<number> {
+  const port = await serveBare();
+  const child = fork(process.argv[1] ?? '', ['joined'], { execArgv: process.execArgv });
+  await once(child, 'message');
+  child.send('listener', (listener as unknown as { readonly _handle: never })._handle);
+  await once(child, 'message');
+  return port;
+}
+
+async function joinShared(): Promise<number> {
+  process.send?.('loaded');
+  const [, handle] = await once(process, 'message');
+  return await serveBare(handle as object);
 }
 
 const servers: Readonly<Record<string, () => Promise<number>>> = {
-  bare: serveBare,
+  bare: () => serveBare(),
+  shared: serveShared,
+  joined: joinShared,
   front: () => serveFront(oneKeyGate()),
   open: () => serveFront(oneKeyGate(true)),
   gated: async () => serveFront(await realGate(process.argv[3] ?? '')),

@@ -5,7 +5,8 @@ import { createLogRelay, serveCommands } from '../../../src/adapters/workers/wir
 import { CodedError } from '../../../src/lib/coded-error.ts';
 
 if (parentPort === null) throw new Error('this module is the entry of a thread');
-const log = createLog({ level: 'info', format: 'json', role: 'indexer', destination: createLogRelay(parentPort) });
+const relay = createLogRelay(parentPort);
+const log = createLog({ level: 'info', format: 'json', role: 'indexer', destination: relay });
 let fail: (error: unknown) => void = () => undefined;
 const fatal = new Promise<unknown>((resolve) => {
   fail = resolve;
@@ -45,4 +46,5 @@ serveCommands(
       }),
   },
   fatal,
+  relay,
 );
