@@ -1,7 +1,7 @@
 /**
  * Interfaces of programs with the slots in which they are valid: those in the operator's folder, built-in ones, then what programs publish
  * on the chain. An account of the chain is read when a transaction needs it, and again for a transaction that is newer than the last
- * reading; the history of the account then says since when its content is valid.
+ * read; the history of the account then shows since when its content is valid.
  */
 import { createHash } from 'node:crypto';
 import { readdir, readFile, stat } from 'node:fs/promises';
@@ -66,7 +66,7 @@ interface Published {
   readonly doubted?: Published;
 }
 
-/** Who gives an interface, in the order in which they are asked. */
+/** Sources of interfaces, in order of preference. */
 export const SOURCES = ['project', 'folder', 'builtIn', 'chain'] as const;
 
 export interface KnownVersion extends Version {
@@ -79,7 +79,7 @@ export type OwnInterfaces = ReadonlyMap<string, readonly Version[]>;
 /** Reads the interfaces of a project; null: it has none. `mayBeOld`: what was read within the last second will do. */
 export type OwnOf = (project: string, how?: { readonly mayBeOld: boolean }) => Promise<OwnInterfaces | null>;
 
-/** Interfaces as they were learned for one call: what other calls push out of the cache stays here. */
+/** The interfaces that one call has read: they stay here when other calls evict them from the cache. */
 export interface Learned {
   /** As far as `learn` has read. */
   readonly find: FindInterface;
@@ -126,7 +126,7 @@ interface InterfacesParts {
 export const FOREVER = Number.MAX_SAFE_INTEGER;
 /** Of no text, and not that of none. */
 const NO_HASH = '?';
-/** What an entry costs beside its versions, and a version beside its text. */
+/** Estimated overhead of an entry, and of a version besides its text. */
 const ENTRY_BYTES = 2_048;
 /** A parsed interface takes many times the memory of its text. */
 export const MEMORY_PER_CHARACTER = 24;
@@ -216,7 +216,7 @@ export function createInterfaces({ chain, store, config, log, fetch, clock }: In
     let known = used.get(program);
     if (known === undefined || !hasGap(known, slots)) return;
     if (isInDoubt(known)) {
-      // What is stored may be what is missing.
+      // The store may have the missing versions.
       await refresh(reader, [program], { newestSlots: new Map([[program, NOW]]), used }, asker);
       known = used.get(program)!;
     }
@@ -244,7 +244,7 @@ export function createInterfaces({ chain, store, config, log, fetch, clock }: In
         const own = watchedOf(program);
         own.failures += 1;
         if (own.failures < MOST_FAILURES && !(error instanceof DeadlinePassed)) return;
-        // The calls of everybody whose transactions it is in must not fail for ever: for a while it counts as unknown.
+        // Calls with transactions of this program must not fail forever: for a while its interface counts as unknown.
         own.failures = 0;
         own.readBackMs = clock.monotonic() + FAILED_MS;
         log.warn({ program, error: messageOf(error) }, 'former interfaces of a program cannot be read');
@@ -454,7 +454,7 @@ export function createInterfaces({ chain, store, config, log, fetch, clock }: In
     const read = readable(text);
     if (text !== null && read.program === null)
       log.info({ program }, 'the program publishes an interface that cannot be read');
-    // That a program publishes nothing is no news.
+    // A program that still publishes nothing is not a change.
     const isNews = first !== undefined || text !== null;
     const after = first?.checkedSlot ?? -1;
     const changes = isNews
@@ -698,7 +698,7 @@ const isInDoubt = ({ doubted, versions }: Published): boolean => doubted !== und
 /** Whether a slot within these, and not above the last reading, has no version that is certain. */
 function hasGap(known: Published, { oldest, newest }: Slots): boolean {
   const { versions, checkedSlot } = known.doubted ?? known;
-  // Most programs publish nothing, and few have taken an interface back. To look for it is left to who asks for all slots.
+  // Most programs publish nothing, and few have withdrawn an interface: only a call for all slots looks for former versions.
   if (oldest > 0 && versions.length > 0 && versions.every(({ hash }) => hash === '')) return false;
   let covered = oldest;
   for (const { from, to } of known.versions) {

@@ -202,7 +202,7 @@ function demandActive(body: unknown): void {
     throw new RequestError(400, 'active must be a boolean');
 }
 
-/** Only what ends a cost is never refused; the gate does not know which of the two it is. */
+/** Only switching off is never refused; the gate cannot distinguish it from switching on. */
 const withoutCredits = () =>
   new RequestError(429, 'max usage reached', { details: 'Credits of this cycle are used up', retryAfterS: 3_600 });
 
