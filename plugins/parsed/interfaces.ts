@@ -279,7 +279,7 @@ export function createInterfaces({ chain, store, config, log, fetch, clock }: In
     // Blocks, forks and other readings go on meanwhile.
     const now = current();
     const filling = isInDoubt(now) ? null : filledOf(now.versions, revisions);
-    // Of versions that came since, and of gaps between them, nothing was read.
+    // Nothing was read about versions added since then, or about gaps between them.
     const own = watched.get(program);
     if (own !== undefined) own.isReadBack = now.versions.at(-1)?.from === first.versions.at(-1)?.from;
     if (filling === null || filling.added.length + filling.moved.length === 0) return now;
@@ -350,7 +350,7 @@ export function createInterfaces({ chain, store, config, log, fetch, clock }: In
     return {
       with: (others) => learnedOf(used, others, given),
       find(program, slot) {
-        // Before its first upload a project sees what all see.
+        // Before its first upload a project has the same interfaces as all others.
         const mine = own.get(program);
         const uploaded = mine === undefined ? null : at(mine, slot);
         if (uploaded !== null) return uploaded;
@@ -392,7 +392,7 @@ export function createInterfaces({ chain, store, config, log, fetch, clock }: In
     const unknown = programs.filter((program) => !used.has(program));
     if (unknown.length === 0) return;
     for (const [program, stored] of await readVersions(store(), unknown, mostCharacters)) {
-      // To read the texts of many programs takes long.
+      // Reading the texts of many programs takes long.
       await yieldToOthers();
       // Another call may have read it in the meantime, and more.
       const known = published.get(program);
@@ -530,7 +530,7 @@ export function createInterfaces({ chain, store, config, log, fetch, clock }: In
   ): Promise<ReadonlySet<SignatureRow>> {
     const among = new Set<SignatureRow>();
     const newest = rows.slice(0, MOST_READ);
-    // Mostly the last transaction with the account is its last change.
+    // Usually the last transaction with the account is its last change.
     for (const part of [newest.slice(0, 1), newest.slice(1)]) {
       const found = await fetch(
         part.map(({ signature }) => signature),
@@ -539,7 +539,7 @@ export function createInterfaces({ chain, store, config, log, fetch, clock }: In
       );
       for (const row of part) {
         const one = found.get(row.signature) ?? null;
-        // What an upstream does not have, or nobody can decode, may be a change.
+        // A transaction that no upstream has or that cannot be decoded may be a change.
         if (one !== null && 'tx' in one && !writesInterface(one, program)) among.add(row);
         else if (onlyLast) return among;
       }
@@ -692,7 +692,7 @@ const beingRead = (program: string, cause?: unknown): RequestError =>
     ...{ retryAfterS: RETRY_S, cause },
   });
 
-/** Whether only a reading shows what counts of what is stored. */
+/** Whether only a read shows which of the stored versions are valid. */
 const isInDoubt = ({ doubted, versions }: Published): boolean => doubted !== undefined || versions.length === 0;
 
 /** Whether a slot within these, and not above the last reading, has no version that is certain. */
@@ -735,7 +735,7 @@ function filledOf(versions: readonly PublishedVersion[], revisions: readonly Rev
   for (const version of all) {
     const stored = 'text' in version ? null : version.from;
     const last = joined.at(-1);
-    // What the next reading found again was there in the meantime.
+    // A version that the next read found again was valid in the meantime.
     const isSame = last?.version.to === version.from && last.version.hash === version.hash;
     if (!isSame || (last.stored !== null && stored !== null)) joined.push({ version, stored });
     else if (stored === null) last.version = { ...last.version, to: version.to };

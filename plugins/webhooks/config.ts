@@ -177,7 +177,10 @@ export const webhooksConfig = Type.Object(
       description: 'old form of webhooks.maxLagSeconds, in slots',
       renamedTo: 'webhooks.maxLagSeconds',
     }),
-    allowHttp: Type.Boolean({ default: false, description: 'allow http addresses everywhere' }),
+    allowHttp: Type.Boolean({
+      default: false,
+      description: 'allow http to every address; if false, only to addresses in allowCidrs',
+    }),
     allowCidrs: Type.Array(Type.String({ format: 'cidr' }), {
       default: [],
       description: 'private networks that are allowed as targets, for example 127.0.0.0/8',
