@@ -73,7 +73,7 @@ function listProjectsCommand(): Command {
   return {
     path: ['projects', 'list'],
     summary: 'list the projects',
-    options: [{ flags: '--all', description: 'deleted ones too, of which only the usage is left' }, JSON_OPTION],
+    options: [{ flags: '--all', description: 'also deleted projects, of which only the usage remains' }, JSON_OPTION],
     async run(options, io) {
       const rows = await listProjects(io.store, { withDeleted: options['all'] === true });
       if (options['json'] === true) {
@@ -191,13 +191,14 @@ export function projectStateCommands({ projects }: CommandParts): Command[] {
     ),
     change(
       'enable',
-      { summary: 'make a disabled project work again' },
+      { summary: 'enable a disabled project' },
       () => ({ isDisabled: false }),
       (row) => `project ${row.id} is enabled`,
     ),
     {
       path: ['projects', 'delete'],
-      summary: 'delete a disabled project for good: keys, webhooks with what waits, and wallets; its usage stays',
+      summary:
+        'delete a disabled project with its keys, wallets, webhooks and their waiting deliveries; its usage remains',
       options: [PROJECT_ID, JSON_OPTION],
       async run(options, io) {
         const id = String(options['id']);
@@ -245,7 +246,11 @@ function grantCommand({ projects }: CommandParts): Command {
   return {
     path: ['projects', 'grant'],
     summary: 'add prepaid credits to a project; they are spent after those of the plan and never expire',
-    options: [PROJECT_ID, { flags: '--credits <number>', description: 'how many', required: true }, JSON_OPTION],
+    options: [
+      PROJECT_ID,
+      { flags: '--credits <number>', description: 'number of credits', required: true },
+      JSON_OPTION,
+    ],
     async run(options, io) {
       const text = String(options['credits']);
       const credits = /^\d{1,16}$/.test(text) ? Number(text) : Number.NaN;
@@ -401,7 +406,7 @@ function listKeysCommand({ clock }: CommandParts): Command {
   return {
     path: ['keys', 'list'],
     summary: 'list the keys with their first characters',
-    options: [{ flags: '--project <id>', description: 'of this project only' }, JSON_OPTION],
+    options: [{ flags: '--project <id>', description: 'only keys of this project' }, JSON_OPTION],
     async run(options, io) {
       const rows = await listKeys(io.store, textOf(options, 'project'));
       const now = clock.now();

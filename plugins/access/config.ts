@@ -21,7 +21,7 @@ export const accessConfig = Type.Object(
     plansFile: Type.Union([Type.String({ format: 'file' }), Type.Null()], {
       default: null,
       description:
-        'file of plans, written like config/plans.yaml; null = the published plans, which that file shows; read at start',
+        'file of plans in the form of config/plans.yaml, read at start; null = the published plans, which are those of that file',
     }),
     defaultPlan: Type.String({
       default: 'unlimited',

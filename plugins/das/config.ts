@@ -9,7 +9,7 @@ export const dasConfig = Type.Object(
   {
     passOn: Type.Boolean({
       default: false,
-      description: 'leave all methods of this plugin to the upstreams, for one that has a DAS API of its own',
+      description: 'forward all methods of this plugin to the upstreams; for an upstream with its own DAS API',
     }),
     follow: Type.Object(
       {
@@ -29,13 +29,13 @@ export const dasConfig = Type.Object(
         additionalProperties: false,
         default: {},
         description:
-          'whose assets are stored and kept current by the blocks; they are read once from the upstream, which must allow getProgramAccounts with filters. Compressed NFTs are those of compression.cnft.trees',
+          'assets to index: they are read once from the upstream, which must allow getProgramAccounts with filters, and then kept current by the blocks. compression.cnft.trees selects compressed NFTs',
       },
     ),
     dialect: reloadable(
       Type.Union([Type.Literal('hosted'), Type.Literal('metaplex')], {
         default: 'hosted',
-        description: 'whose member names, members and error codes answers have: those of the hosted API or of Metaplex',
+        description: 'members and error codes of responses: those of the hosted API or of Metaplex',
       }),
     ),
     credits: reloadable(Type.Number({ minimum: 0, default: 10, description: 'price of one call' })),
@@ -56,14 +56,14 @@ export const dasConfig = Type.Object(
         maximum: 60_000,
         default: 2_000,
         description:
-          'longest wait for off-chain documents that were not read before; a later one is in the next answer. They are fetched as token-metadata.offChain says',
+          'longest wait for off-chain documents that were not read before; one that arrives later is in the next response. token-metadata.offChain configures how they are fetched',
       }),
     ),
     listCore: reloadable(
       Type.Boolean({
         default: true,
         description:
-          'lists contain Core assets; the upstream must allow getProgramAccounts with filters for the Core program. If false, lists are without them',
+          'include Core assets in lists; the upstream must allow getProgramAccounts with filters for the Core program',
       }),
     ),
     maxTokenAccounts: reloadable(
@@ -76,7 +76,7 @@ export const dasConfig = Type.Object(
     cacheBytes: Type.Integer({
       minimum: 1,
       default: 67_108_864,
-      description: 'memory for the texts of followed assets and pages that were shown, in each thread that answers',
+      description: 'memory for the JSON of followed assets and of returned pages, in each thread that answers',
     }),
   },
   { additionalProperties: false, default: {} },

@@ -94,8 +94,8 @@ export function assetsByAuthority(question: Question, parts: ListParts): Promise
 }
 
 /**
- * The assets of an owner, a mint, a tree, an authority, a collection or a creator, or all compressed ones, that all other members fit; with
- * `conditionType: any` those that each of the members finds alone, each once.
+ * The assets of an owner, a mint, a tree, an authority, a collection or a creator, or all compressed ones, that also match every other
+ * member. With `conditionType: any`, the assets that match at least one of the members, each once.
  */
 export async function searchAssets(question: Question, parts: ListParts): Promise<object> {
   const { member, invalid } = question;
@@ -105,7 +105,7 @@ export async function searchAssets(question: Question, parts: ListParts): Promis
   if (negate !== false) throw invalid('searchAssets: negate is not supported');
   const condition = member('conditionType') ?? 'all';
   if (condition !== 'all' && condition !== 'any') throw invalid('searchAssets: conditionType must be all or any');
-  // What is wrong is refused before what cannot be complete.
+  // An invalid member is reported before a list that cannot be complete.
   const owner = member('ownerAddress');
   if (owner !== undefined) readKey(owner, question, 'ownerAddress');
   readKind(question);
@@ -115,7 +115,7 @@ export async function searchAssets(question: Question, parts: ListParts): Promis
   return await listOf(question, parts, conditions.map(readSearch));
 }
 
-/** Each member as a search of its own. Errors: IncompleteList where no list of what fits one member is complete. */
+/** One search per member. Errors: IncompleteList if the list for one of the members cannot be complete. */
 function conditionsOf({ members, invalid }: Question, { dialect }: Pick<ReadOptions, 'dialect'>): Question[] {
   const given = Object.entries(members).filter(([, value]) => value !== null && value !== undefined);
   const scope = given.filter(([name]) => SCOPE_MEMBERS.has(name));
@@ -132,7 +132,7 @@ function conditionsOf({ members, invalid }: Question, { dialect }: Pick<ReadOpti
   return conditions.map((one) => readQuestion(Object.fromEntries([...scope, one]), dialect));
 }
 
-/** What a search is of. Errors: IncompleteList. */
+/** Reads base, kind and filter of a search. Errors: IncompleteList. */
 function readSearch(question: Question): Search {
   const { member, invalid } = question;
   const [owner, authority, grouping, creator] = [
@@ -144,7 +144,7 @@ function readSearch(question: Question): Search {
   const [kind, isDecided] = ofCompression(readKind(question), member('compressed'));
   const mint = member('supplyMint');
   const isOfTree = owner === undefined && mint === undefined && tree !== undefined;
-  // What the base and the kind of the list say already needs no filter.
+  // Conditions that the base or the kind of the list already implies need no filter.
   const known = [...(isDecided ? ['compressed'] : []), ...(isOfTree ? ['tree'] : [])];
   const filter = readFilter(question, known);
   const of = (base: Base): Search => ({ base, kind, filter });
@@ -164,7 +164,7 @@ const nothingListed = () =>
   );
 
 const PAGE_MEMBERS = ['page', 'limit', 'before', 'after', 'cursor', 'sortBy', 'options', 'displayOptions'] as const;
-/** Members that are no conditions, and those that a complete list may be of. */
+/** Members that are not conditions, and members for which a list can be complete. */
 const SCOPE_MEMBERS = new Set<string>([...PAGE_MEMBERS, 'tokenType', 'negate', 'conditionType']);
 const BASE_MEMBERS = new Set([
   ...['ownerAddress', 'supplyMint', 'tree', 'authorityAddress', 'grouping', 'collections', 'creatorAddress'],
@@ -180,7 +180,7 @@ type Base =
   | { readonly mint: string }
   | { readonly compressed: true };
 
-/** What one list is of. */
+/** One list, by base, kind and filter. */
 interface Search {
   readonly base: Base;
   readonly kind: Kind;
@@ -193,27 +193,27 @@ const allOf = (base: Base, question: Question): Search => ({ base, kind: readKin
 /** Which assets of the base are in the list. */
 interface Filter {
   readonly holds: (asset: Asset) => boolean;
-  /** Bytes that the metadata of a compressed asset has if it is in the list: others need not be read. */
+  /** Byte strings that the metadata of each compressed asset of the list contains: metadata without them need not be read. */
   readonly bytes: readonly Uint8Array[];
 }
 
-/** The same of all compressed assets, by their leaf alone. `metadata` is read only where it is called. */
+/** Which of all compressed assets are in the list, by their leaf. `metadata` is decoded only when it is called. */
 interface LeafFilter {
   readonly holds: (asset: CompressedAsset, metadata: () => LeafMetadata) => boolean;
   readonly bytes: Uint8Array;
 }
 
-/** What a list is of, before it is read. */
+/** A list before it is read. */
 interface Wanted extends Search {
   readonly isBurnt: boolean;
-  /** Assets that only claim to be in a collection are shown, and in its list. */
+  /** Unverified members of a collection are shown, and are in its list. */
   readonly isClaimShown: boolean;
-  /** `requireFullIndex`: the list has all there is, or is refused. */
+  /** `requireFullIndex`: the list is complete or refused. */
   readonly isFull: boolean;
-  /** What the page needs in the order of the ids: what stands behind it is not read. */
+  /** The part of the ids, in their order, that the page needs: later ones are not read. */
   readonly part: ListedPart;
   readonly view: KeptView | null;
-  /** Receives the ids that are looked at and turn out not to be in the list. */
+  /** Receives the ids that were checked and are not in the list. */
   readonly others: Set<string>;
 }
 
@@ -354,12 +354,12 @@ interface UnreadRow {
 type Item = Found | UnreadLeaf | UnreadRow;
 
 const LEAST_READ = 100;
-/** Accounts and ids that are looked at before other requests have their turn. */
+/** Accounts and ids that are checked before other requests get a turn. */
 const ITEMS_PER_TURN = 1_000;
 
 /**
- * Of assets with accounts, those that are in the list, as far as the page needs them. They are read in the order of the list, no further than
- * the last one of the page. `isKnown`: without a filter, all are in the list.
+ * The assets with accounts that are in the list, read in its order up to the last one of the page. `isKnown`: without a filter, all of
+ * them are in the list.
  */
 async function listedOf(
   found: readonly Item[],
@@ -380,7 +380,7 @@ async function listedOf(
   if (isKnown && filter === null) return take(rest, most ?? inside.length);
   const listed: Item[] = [];
   for (let at = 0, size = 0; at < inside.length && (most === null || listed.length < most); at += size) {
-    // Most of what is read is in the list, unless it is filtered.
+    // Without a filter most of the assets read are in the list.
     size = most === null ? inside.length : Math.max(LEAST_READ, most - listed.length, size * 2);
     const part = take(rest, size);
     if (filter === null) {
@@ -404,7 +404,7 @@ interface KeyedItem {
   readonly key: Uint8Array;
 }
 
-/** By key. Only what is taken is sorted: the others are parted by one byte after the other. */
+/** Ordered by key. A lazy radix sort: only the items that are taken get sorted completely. */
 function* inOrder(items: readonly KeyedItem[], isDescending: boolean, at = 0): Generator<Item> {
   if (items.length <= LEAST_PARTED || at === KEY_BYTES) {
     const sign = isDescending ? -1 : 1;
@@ -419,7 +419,7 @@ function* inOrder(items: readonly KeyedItem[], isDescending: boolean, at = 0): G
 const LEAST_PARTED = 100;
 const KEY_BYTES = 32;
 
-/** The next items, which stay to be taken after them. */
+/** Takes the next items of a generator, which can be continued afterwards. */
 function take(rest: Generator<Item>, most: number): Item[] {
   const taken: Item[] = [];
   while (taken.length < most) {
@@ -430,7 +430,7 @@ function take(rest: Generator<Item>, most: number): Item[] {
   return taken;
 }
 
-/** Those of a kind, which of what is kept is known without its accounts. */
+/** The items of a kind; for cached items the kind is known without their accounts. */
 async function ofKind(items: readonly Item[], kind: Kind, view: KeptView | null, parts: ListParts): Promise<Item[]> {
   const known = new Map<Item, KeptAsset>();
   for (const item of items) {
@@ -571,22 +571,22 @@ async function findBase(wanted: Wanted, question: Question, parts: ListParts): P
   return await leavesOf('all', needs, parts, wanted);
 }
 
-/** Programs that a list needs whole: of what is followed by name, their accounts are not all found. */
+/** Programs that a complete list needs in `das.follow.programs`: following a key does not find all of their accounts. */
 const WHOLE_PROGRAMS: Readonly<Record<string, readonly string[]>> = {
-  // Its place in the mint is not fixed.
+  // The authority has no fixed place in a mint.
   authority: [TOKEN_2022_PROGRAM],
-  // Neither is it in metadata without padding, nor in a plugin of a Core asset.
+  // Nor has a creator in metadata without padding, or in a plugin of a Core asset.
   creator: [METADATA_PROGRAM, CORE_PROGRAM],
   group: [METADATA_PROGRAM],
 };
 
-/** For `requireFullIndex`: refuses a list for which assets with accounts are looked for where not all of them are found. */
+/** For `requireFullIndex`: refuses a list whose assets with accounts cannot all be found. */
 async function requireAccounts(wanted: Wanted, { index, source, config }: ListParts): Promise<void> {
   const { base } = wanted;
   if ('owner' in base && wanted.kind !== 'fungible' && !config.listCore)
     throw new IncompleteList('requireFullIndex: lists of an owner need das.listCore');
   const [kind, programs] = Object.entries(WHOLE_PROGRAMS).find(([name]) => name in base) ?? ['', []];
-  // Core assets have their collection at a fixed place; all others can only claim to be in it.
+  // Core assets have their collection at a fixed place; members of other kinds are unverified.
   const isCore = async (key: string) => (await source.accounts([key])).get(key)?.owner === CORE_PROGRAM;
   if ('group' in base && !wanted.isClaimShown && (await isCore(base.group))) return;
   for (const program of programs)
@@ -599,7 +599,7 @@ const joined = (one: FoundList, other: FoundList): FoundList => ({
   slot: oldestSlot(one.slot, other.slot),
 });
 
-/** Filtered leaves that are read at once, and those of them that are looked at before other requests have their turn. */
+/** Filtered leaves per read, and leaves that are checked before other requests get a turn. */
 const LEAVES_PER_READ = 5_000;
 const LEAVES_PER_TURN = 500;
 
@@ -607,7 +607,7 @@ type LeavesNeeded = 'some' | 'all' | 'complete';
 
 /**
  * Compressed assets. `needs`: `some` those of followed trees, `all` those of all trees whose past is known, `complete` those of all trees.
- * What is in the list is decided by the metadata as it is stored; it is compared with the leaf when it is shown.
+ * The stored metadata decides which assets are in the list; it is compared with the leaf only when an asset is shown.
  */
 async function leavesOf(
   by: AssetsBy,
@@ -815,9 +815,9 @@ async function ofAuthority(authority: string, wanted: Wanted, parts: ListParts):
 const notIndexed = (follow: string, key: string) =>
   new IncompleteList(`requireFullIndex: the list needs the ${follow} ${key} in the index`);
 
-/** What a tree signs with is the authority of its compressed assets. */
+/** Refuses the signing authority of a tree: it is the authority of the compressed assets in that tree. */
 async function refuseTree(authority: string, { source }: ListParts): Promise<void> {
-  // An address of a program, which needs no look at the chain where the key is another one.
+  // The authority of a tree is a program address, so a key on the curve needs no read from the chain.
   if (isOnCurve(decode32(authority) as Uint8Array)) return;
   if ((await source.accounts([authority])).get(authority)?.owner === BUBBLEGUM)
     throw new IncompleteList(
@@ -842,7 +842,7 @@ async function chainAuthority(authority: string, parts: ListParts): Promise<Item
       { offset: 1, bytes: key },
     ]),
   ]);
-  // Each collection is a search of its own at the upstream.
+  // Each collection needs a separate search at the upstream.
   if (collections.length > MOST_SEARCHES) throw tooMany(MOST_SEARCHES);
   const inside = await Promise.all(
     collections.map(({ address }) => coreAssets(CORE_AUTHORITY.collection, decode32(address) as Uint8Array, parts)),
@@ -853,13 +853,13 @@ async function chainAuthority(authority: string, parts: ListParts): Promise<Item
   return [...(await coreOf(core, source)), ...[...new Set(mints)].map((id) => ({ kind: 'row', id }) as const)];
 }
 
-/** From the index, else of a Core collection. That counts what it has, compressed or not, so that nothing can be missing unseen. */
+/** From the index, else of a Core collection, whose account counts its assets, compressed or not: a missing one is noticed. */
 async function ofGroup(collection: string, needs: LeavesNeeded, wanted: Wanted, parts: ListParts): Promise<FoundList> {
   const { kind, isClaimShown, isFull, isBurnt } = wanted;
   const key = decode32(collection) as Uint8Array;
   const hash = keccak_256(key);
   const inGroup = (isClaimed: boolean): LeafFilter => ({
-    // A leaf of the second version says it without its metadata, and is always verified.
+    // A leaf of the second version contains the hash of its collection, and is always verified.
     holds({ more }, metadata) {
       if (more !== null) return equalBytes(more.collectionHash, hash);
       const { collection: group } = metadata();
@@ -875,7 +875,7 @@ async function ofGroup(collection: string, needs: LeavesNeeded, wanted: Wanted, 
   const found = rows ?? { found: await listedOf(core?.assets ?? [], wanted, parts), slot: 0 };
   if (!mayHaveLeaves(kind)) return found;
   if (core === null) return joined(found, await leaves(needs));
-  // Neither who only claims to be in it is counted, nor what was burnt.
+  // The account counts neither unverified members nor burnt assets.
   const isCounted = !isClaimShown && !isBurnt;
   if (core.lacking > 0) await requireLeaves(collection, core, inGroup(false), parts);
   else if (isCounted) return found;
@@ -883,14 +883,14 @@ async function ofGroup(collection: string, needs: LeavesNeeded, wanted: Wanted, 
 }
 
 interface CoreGroup {
-  /** Those that have an account, if they are not in the index. */
+  /** The assets with an account, unless the index has them. */
   readonly assets: readonly Found[];
   readonly size: number;
-  /** How many of them have no account. */
+  /** Number of assets without an account. */
   readonly lacking: number;
 }
 
-/** Refuses the list of a Core collection unless followed trees have what has no account. What is withheld now is not known. */
+/** Refuses the list of a Core collection unless the followed trees have all its assets without an account. */
 async function requireLeaves(
   collection: string,
   { size, lacking }: CoreGroup,
@@ -911,12 +911,12 @@ async function requireLeaves(
     );
 }
 
-/** What a Core collection has; null for another one, which has to be in the index. */
+/** The assets of a Core collection; null for a collection of another program, which has to be in the index. */
 async function coreGroup(collection: string, isIndexed: boolean, parts: ListParts): Promise<CoreGroup | null> {
   const { source, config, index } = parts;
   if (isIndexed && index !== null) {
     const others = { most: 1, without: FLAG.core | FLAG.unverified };
-    // With a verified member that is none of Core it is none either: nobody has to be asked, and nothing counted.
+    // A collection with a verified member outside Core is not a Core collection: no read, no count.
     if ((await index.list(LIST.group, collection, others)).length > 0) return null;
   }
   const account = (await source.accounts([collection])).get(collection) ?? null;
@@ -938,7 +938,7 @@ async function coreGroup(collection: string, isIndexed: boolean, parts: ListPart
   return { assets, size: group.currentSize, lacking: group.currentSize - assets.length };
 }
 
-/** From the index: nobody else can be asked for all of a creator. */
+/** From the index: no upstream can list all assets of a creator. */
 async function ofCreator(
   { creator, isVerified }: Extract<Base, { readonly creator: string }>,
   needs: LeavesNeeded,
@@ -1011,7 +1011,7 @@ function readSort({ member, invalid }: Question, key: string | null): { field: s
   return { field: field === 'none' ? 'id' : (field as string), isDescending: direction === 'desc' };
 }
 
-/** What the list is of; without `tokenType` the NFTs, compressed or not. */
+/** Kinds of assets in the list; without `tokenType`, NFTs, compressed or not. */
 type Kind = 'fungible' | 'nonFungible' | 'regular' | 'compressed' | 'all';
 
 const KINDS: Readonly<Record<string, Kind>> = {
@@ -1022,7 +1022,7 @@ const KINDS: Readonly<Record<string, Kind>> = {
     compressedNft: 'compressed',
     all: 'all',
   },
-  // The words of Metaplex.
+  // The names of Metaplex.
   ...{ Fungible: 'fungible', NonFungible: 'nonFungible', Nft: 'regular', Compressed: 'compressed', All: 'all' },
 };
 
@@ -1034,7 +1034,7 @@ function readKind({ member, options, invalid }: Question): Kind {
   return kind;
 }
 
-/** With `compressed` in a search the kind is another one; also whether that says all of it. */
+/** The kind narrowed by `compressed`, and whether the kind then implies the whole condition. */
 function ofCompression(kind: Kind, compressed: unknown): readonly [Kind, boolean] {
   if (compressed === true && (kind === 'nonFungible' || kind === 'all')) return ['compressed', true];
   if (compressed === false && kind === 'nonFungible') return ['regular', true];

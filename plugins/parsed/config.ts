@@ -24,7 +24,7 @@ export const parsedConfig = Type.Object(
       count(
         2_000,
         100_000,
-        'transactions of an address that one page of history looks at; then the page ends and its token continues',
+        'transactions of an address that one page of history searches; then the page ends and its token continues',
       ),
     ),
     scanMs: reloadable(count(20_000, 120_000, 'time after which a scan ends and its token continues')),
@@ -48,7 +48,7 @@ export const parsedConfig = Type.Object(
         }),
         uploads: Type.Object(
           {
-            maxPrograms: reloadable(count(50, 10_000, 'programs of which one project may upload interfaces')),
+            maxPrograms: reloadable(count(50, 10_000, 'programs for which one project may upload interfaces')),
             maxVersions: reloadable(count(8, 1_000, 'versions of one program that a project may have')),
             maxBytes: reloadable(
               count(

@@ -11,9 +11,9 @@ import { type ElementParts, elementTexts } from './transactions.ts';
 /** Coded errors of this plugin; only the command ends with one. @public */
 export const PARSED_ERRORS = {
   PARSED_NOT_FOUND: 'the upstreams do not have the transaction that a command asks for',
-  PARSED_UNAVAILABLE: 'a command needs something of the upstreams that they do not answer now',
+  PARSED_UNAVAILABLE: 'a command needs data that the upstreams do not return now',
   PARSED_UNREADABLE: 'the transaction cannot be decoded',
-  PARSED_USAGE: 'a command was called with values that make no sense',
+  PARSED_USAGE: 'a command was called with invalid values',
 } as const;
 
 interface ExplainParts {

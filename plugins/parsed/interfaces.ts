@@ -1,7 +1,7 @@
 /**
  * Interfaces of programs with the slots in which they are valid: those in the operator's folder, built-in ones, then what programs publish
  * on the chain. An account of the chain is read when a transaction needs it, and again for a transaction that is newer than the last
- * reading; the history of the account then says since when its content is valid.
+ * read; the history of the account then shows since when its content is valid.
  */
 import { createHash } from 'node:crypto';
 import { readdir, readFile, stat } from 'node:fs/promises';
@@ -66,7 +66,7 @@ interface Published {
   readonly doubted?: Published;
 }
 
-/** Who gives an interface, in the order in which they are asked. */
+/** Sources of interfaces, in order of preference. */
 export const SOURCES = ['project', 'folder', 'builtIn', 'chain'] as const;
 
 export interface KnownVersion extends Version {
@@ -79,7 +79,7 @@ export type OwnInterfaces = ReadonlyMap<string, readonly Version[]>;
 /** Reads the interfaces of a project; null: it has none. `mayBeOld`: what was read within the last second will do. */
 export type OwnOf = (project: string, how?: { readonly mayBeOld: boolean }) => Promise<OwnInterfaces | null>;
 
-/** Interfaces as they were learned for one call: what other calls push out of the cache stays here. */
+/** The interfaces that one call has read: they stay here when other calls evict them from the cache. */
 export interface Learned {
   /** As far as `learn` has read. */
   readonly find: FindInterface;
@@ -126,7 +126,7 @@ interface InterfacesParts {
 export const FOREVER = Number.MAX_SAFE_INTEGER;
 /** Of no text, and not that of none. */
 const NO_HASH = '?';
-/** What an entry costs beside its versions, and a version beside its text. */
+/** Estimated overhead of an entry, and of a version besides its text. */
 const ENTRY_BYTES = 2_048;
 /** A parsed interface takes many times the memory of its text. */
 export const MEMORY_PER_CHARACTER = 24;
@@ -216,7 +216,7 @@ export function createInterfaces({ chain, store, config, log, fetch, clock }: In
     let known = used.get(program);
     if (known === undefined || !hasGap(known, slots)) return;
     if (isInDoubt(known)) {
-      // What is stored may be what is missing.
+      // The store may have the missing versions.
       await refresh(reader, [program], { newestSlots: new Map([[program, NOW]]), used }, asker);
       known = used.get(program)!;
     }
@@ -244,7 +244,7 @@ export function createInterfaces({ chain, store, config, log, fetch, clock }: In
         const own = watchedOf(program);
         own.failures += 1;
         if (own.failures < MOST_FAILURES && !(error instanceof DeadlinePassed)) return;
-        // The calls of everybody whose transactions it is in must not fail for ever: for a while it counts as unknown.
+        // Calls with transactions of this program must not fail forever: for a while its interface counts as unknown.
         own.failures = 0;
         own.readBackMs = clock.monotonic() + FAILED_MS;
         log.warn({ program, error: messageOf(error) }, 'former interfaces of a program cannot be read');
@@ -279,7 +279,7 @@ export function createInterfaces({ chain, store, config, log, fetch, clock }: In
     // Blocks, forks and other readings go on meanwhile.
     const now = current();
     const filling = isInDoubt(now) ? null : filledOf(now.versions, revisions);
-    // Of versions that came since, and of gaps between them, nothing was read.
+    // Nothing was read about versions added since then, or about gaps between them.
     const own = watched.get(program);
     if (own !== undefined) own.isReadBack = now.versions.at(-1)?.from === first.versions.at(-1)?.from;
     if (filling === null || filling.added.length + filling.moved.length === 0) return now;
@@ -350,7 +350,7 @@ export function createInterfaces({ chain, store, config, log, fetch, clock }: In
     return {
       with: (others) => learnedOf(used, others, given),
       find(program, slot) {
-        // Before its first upload a project sees what all see.
+        // Before its first upload a project has the same interfaces as all others.
         const mine = own.get(program);
         const uploaded = mine === undefined ? null : at(mine, slot);
         if (uploaded !== null) return uploaded;
@@ -392,7 +392,7 @@ export function createInterfaces({ chain, store, config, log, fetch, clock }: In
     const unknown = programs.filter((program) => !used.has(program));
     if (unknown.length === 0) return;
     for (const [program, stored] of await readVersions(store(), unknown, mostCharacters)) {
-      // To read the texts of many programs takes long.
+      // Reading the texts of many programs takes long.
       await yieldToOthers();
       // Another call may have read it in the meantime, and more.
       const known = published.get(program);
@@ -454,7 +454,7 @@ export function createInterfaces({ chain, store, config, log, fetch, clock }: In
     const read = readable(text);
     if (text !== null && read.program === null)
       log.info({ program }, 'the program publishes an interface that cannot be read');
-    // That a program publishes nothing is no news.
+    // A program that still publishes nothing is not a change.
     const isNews = first !== undefined || text !== null;
     const after = first?.checkedSlot ?? -1;
     const changes = isNews
@@ -530,7 +530,7 @@ export function createInterfaces({ chain, store, config, log, fetch, clock }: In
   ): Promise<ReadonlySet<SignatureRow>> {
     const among = new Set<SignatureRow>();
     const newest = rows.slice(0, MOST_READ);
-    // Mostly the last transaction with the account is its last change.
+    // Usually the last transaction with the account is its last change.
     for (const part of [newest.slice(0, 1), newest.slice(1)]) {
       const found = await fetch(
         part.map(({ signature }) => signature),
@@ -539,7 +539,7 @@ export function createInterfaces({ chain, store, config, log, fetch, clock }: In
       );
       for (const row of part) {
         const one = found.get(row.signature) ?? null;
-        // What an upstream does not have, or nobody can decode, may be a change.
+        // A transaction that no upstream has or that cannot be decoded may be a change.
         if (one !== null && 'tx' in one && !writesInterface(one, program)) among.add(row);
         else if (onlyLast) return among;
       }
@@ -692,13 +692,13 @@ const beingRead = (program: string, cause?: unknown): RequestError =>
     ...{ retryAfterS: RETRY_S, cause },
   });
 
-/** Whether only a reading shows what counts of what is stored. */
+/** Whether only a read shows which of the stored versions are valid. */
 const isInDoubt = ({ doubted, versions }: Published): boolean => doubted !== undefined || versions.length === 0;
 
 /** Whether a slot within these, and not above the last reading, has no version that is certain. */
 function hasGap(known: Published, { oldest, newest }: Slots): boolean {
   const { versions, checkedSlot } = known.doubted ?? known;
-  // Most programs publish nothing, and few have taken an interface back. To look for it is left to who asks for all slots.
+  // Most programs publish nothing, and few have withdrawn an interface: only a call for all slots looks for former versions.
   if (oldest > 0 && versions.length > 0 && versions.every(({ hash }) => hash === '')) return false;
   let covered = oldest;
   for (const { from, to } of known.versions) {
@@ -735,7 +735,7 @@ function filledOf(versions: readonly PublishedVersion[], revisions: readonly Rev
   for (const version of all) {
     const stored = 'text' in version ? null : version.from;
     const last = joined.at(-1);
-    // What the next reading found again was there in the meantime.
+    // A version that the next read found again was valid in the meantime.
     const isSame = last?.version.to === version.from && last.version.hash === version.hash;
     if (!isSame || (last.stored !== null && stored !== null)) joined.push({ version, stored });
     else if (stored === null) last.version = { ...last.version, to: version.to };

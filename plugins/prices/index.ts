@@ -28,10 +28,13 @@ const pool = Type.Object(
       Type.Object(
         {
           account: key('account of the pool'),
-          offset: Type.Integer({ minimum: 0, description: 'where its square root of the price begins: 64.64 bits' }),
+          offset: Type.Integer({
+            minimum: 0,
+            description: 'byte at which the square root of the price starts, a 64.64-bit number',
+          }),
           inverted: Type.Boolean({ default: false, description: 'whether the pool names the quote first' }),
         },
-        { ...closed, description: 'pools of concentrated liquidity, where what the vaults hold is no price' },
+        { ...closed, description: 'pools of concentrated liquidity, whose vault balances do not give a price' },
       ),
     ),
   },
@@ -93,7 +96,7 @@ type PoolConfig = Static<typeof pool>;
 /** Coded errors of this plugin. @public */
 export const PRICES_ERRORS = {
   PRICES_FILE_MISSING: 'prices.source names static, and prices.file is not set',
-  PRICES_BAD_ANSWER: 'a price server answered with something that is no prices',
+  PRICES_BAD_ANSWER: 'a price server returned an invalid response',
 } as const;
 
 export default definePlugin({

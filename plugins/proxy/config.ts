@@ -20,7 +20,10 @@ export const proxyConfig = Type.Object(
             'disk cache in dataDir: public = only for the public clusters, because a temporary chain may start again with the same genesis hash; any = for any chain; off',
         }),
         diskBytes: count(536_870_912, 'size of the disk cache'),
-        diskPendingBytes: count(33_554_432, 'responses waiting to be written; further ones are not cached on disk'),
+        diskPendingBytes: count(
+          33_554_432,
+          'bytes of responses that wait to be written; further ones are not cached on disk',
+        ),
       },
       { ...closed, default: {}, description: 'cache of responses that can never change' },
     ),
@@ -64,7 +67,7 @@ export const proxyConfig = Type.Object(
         pingIntervalMs: reloadable(
           count(
             30_000,
-            'pause between pings to clients and upstreams; a missing response until the next ping closes the connection',
+            'interval of pings to clients and upstreams; a connection that is silent until the next ping is closed',
           ),
         ),
         upstreamSockets: reloadable(count(4, 'sockets per upstream')),

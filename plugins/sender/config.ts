@@ -16,7 +16,7 @@ const upstreamUrl = Type.String({ format: 'http-url', ...secret });
 const mevProtect = Type.Optional(
   Type.Boolean({
     default: false,
-    description: 'on request it keeps transactions from validators linked to sandwich attacks',
+    description: 'whether this address keeps transactions from validators linked to sandwich attacks, on request',
   }),
 );
 const sendUpstream = Type.Union([upstreamUrl, Type.Object({ ...upstreamMembers, mevProtect }, closed)]);
@@ -49,7 +49,7 @@ export const senderConfig = Type.Object(
       Type.Union([Type.Literal('ignore'), Type.Literal('refuse')], {
         default: 'ignore',
         description:
-          'mev-protect=true if no entry of urls (bundleUrls for a bundle) is marked: ignore = send as usual and report it in a header; refuse = -32602',
+          'what mev-protect=true does if no entry of urls (bundleUrls for a bundle) has mevProtect: ignore = send as usual and report it in a header; refuse = -32602',
       }),
     ),
     bundleUrls: Type.Array(sendUpstream, {

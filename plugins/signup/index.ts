@@ -67,8 +67,8 @@ type SignupConfig = Static<typeof signupConfig>;
 
 /** Coded errors of this plugin. @public */
 export const SIGNUP_ERRORS = {
-  SIGNUP_CONFIG: 'signup.treasury is no address, or no price is set, or the plan does not exist',
-  SIGNUP_NO_ACCESS: 'the plugin needs the plugin access, which makes projects and keys',
+  SIGNUP_CONFIG: 'signup.treasury is not an address, no price is set, or the plan does not exist',
+  SIGNUP_NO_ACCESS: 'the plugin needs the plugin access, which creates projects and keys',
 } as const;
 
 interface PaymentRow {

@@ -19,7 +19,7 @@ const grpc = Type.Object(
     tls: Type.Object(
       {
         certFile: file('TLS certificate chain (PEM); null = plain HTTP/2; read at start'),
-        keyFile: file('its private key (PEM, without a passphrase)'),
+        keyFile: file('private key of the certificate (PEM, without a passphrase)'),
       },
       { ...closed, default: {}, description: 'TLS of the gRPC listener' },
     ),
@@ -33,11 +33,14 @@ const grpc = Type.Object(
         }),
         token: Type.Union([Type.String(secret), Type.Null()], {
           default: null,
-          description: 'its x-token',
+          description: 'x-token that is sent to this server',
           ...secret,
         }),
         maxMessageBytes: reloadable(
-          count(134_217_728, 'largest update of it; counts as answerBytes of the project while it arrives'),
+          count(
+            134_217_728,
+            'largest update from this server; it counts as answerBytes of the project while it arrives',
+          ),
         ),
       },
       { ...closed, default: {}, description: 'subscriptions that only a Yellowstone server can answer' },
@@ -52,17 +55,15 @@ const grpc = Type.Object(
     ),
     maxFilters: reloadable(count(64, 'filters of each kind in one subscription')),
     maxAddresses: reloadable(count(100_000, 'addresses in each list of a filter')),
-    maxCuckooBytes: reloadable(count(33_554_432, 'size of a cuckoo filter')),
+    maxCuckooBytes: reloadable(count(33_554_432, 'largest cuckoo filter')),
     allowFullStream: reloadable(
       Type.Boolean({
         default: true,
-        description: 'whether a filter of transactions may have no condition, which asks for all transactions',
+        description: 'allow filters of transactions without a condition, which select all transactions',
       }),
     ),
     pingIntervalMs: reloadable(count(10_000, 'pause between ping updates', 100)),
-    unary: reloadable(
-      Type.Boolean({ default: true, description: 'whether to answer the unary methods, such as GetSlot' }),
-    ),
+    unary: reloadable(Type.Boolean({ default: true, description: 'answer the unary methods, such as GetSlot' })),
   },
   { ...closed, default: {}, description: 'the gRPC listener' },
 );
@@ -83,7 +84,7 @@ const websocket = Type.Object(
     allowFullStream: reloadable(
       Type.Boolean({
         default: true,
-        description: 'whether transactionSubscribe may have no condition, which asks for all transactions',
+        description: 'allow transactionSubscribe without a condition, which selects all transactions',
       }),
     ),
     parsed: Type.Object(

@@ -17,18 +17,18 @@ export interface Batch {
   readonly updates: number;
   /** Size of the messages before compression: what is charged. */
   readonly messageBytes: number;
-  /** Where each message ends, for those who have to tell them apart. */
+  /** Where each message ends, for consumers that need single messages. */
   readonly ends?: Uint32Array;
 }
 
-/** What a subscription wants of each block, in the form in which it is sent. */
+/** The content that a subscription gets of each block, in the form in which it is sent. */
 export interface Feed {
   readonly level: Level;
   /** What a block gives it. Kept with the block, so that equal content is made once. A replay waits for a promise. */
   content(block: ChainBlock): readonly Batch[] | Promise<readonly Batch[]>;
-  /** What it is told of the status of a slot. */
+  /** What it gets for the status of a slot. */
   slot(header: BlockHeader, status: number): readonly Batch[];
-  /** Feeds with a board are not asked for their content of live blocks: the board says which of them have any. They are not told of slots. */
+  /** The board of a feed returns its content of live blocks, in place of `content`. A feed with a board gets no status of slots. */
   readonly board?: Board;
 }
 
@@ -162,7 +162,7 @@ export function createHub({ metrics, log, limits, blocks }: HubOptions): Hub {
   function tellSlot(group: Group, header: BlockHeader, status: number): void {
     const batches = group.feed.slot(header, status);
     if (batches.length === 0) return;
-    // A reader of final blocks that has not got a block needs not know that it is final.
+    // A reader at `finalized` that did not get the block does not need its status.
     const isContent = status === SLOT_STATUS.finalized && group.feed.level === 'finalized';
     deliver(group, batches, header.slot, isContent);
   }
@@ -237,14 +237,14 @@ export function createHub({ metrics, log, limits, blocks }: HubOptions): Hub {
     group.payer = null;
   }
 
-  /** To be called after each change of what is pending, or of the members: somebody pays for it, or it goes. */
+  /** To be called after each change of pending content or of members: a tenant of a member holds the content, or it is dropped. */
   function settle(group: Group): void {
     group.pendingBytes = group.pending.reduce((sum, { bytes }) => sum + bytes, 0);
     while (group.members.size > 0) {
       const members = [...group.members];
       const isTooMuch = group.pendingBytes > limits.maxPendingBytes;
       if (!isTooMuch && pay(group, members)) return;
-      // Those who cannot pay for it leave, and the next one is asked.
+      // A member whose tenant may hold no more leaves, and the next one is tried.
       const leaving = isTooMuch ? members : members.filter(({ reader }) => reader.tenant === group.payer?.tenant);
       group.payer?.lease.release();
       group.payer = null;
@@ -382,12 +382,12 @@ export function createHub({ metrics, log, limits, blocks }: HubOptions): Hub {
       else if (batches.length > 0) holdFor(replay, slot, batches);
       const { processed, confirmed, finalized } = SLOT_STATUS;
       tellReplay(replay, block, isFinal ? [processed, confirmed, finalized] : [processed, confirmed]);
-      // Released before this process started: nobody else tells when it is final.
+      // Released before this process started: no release in this process reports that it is final.
       if (!isFinal && !open.some((header) => header.slot === slot)) open = [...open, headerOf(block)].sort(bySlot);
     }
   }
 
-  /** In turns over all projects, however many replays one of them has. */
+  /** Round robin over all projects, regardless of the number of replays of each. */
   function read(kept: LedgerReader, slot: number, group: string): Promise<ChainBlock | null> {
     const known = recent.get(slot);
     if (known !== undefined) return known;
@@ -549,7 +549,7 @@ function outOfRange(kept: LedgerReader, slot: number): GrpcError {
   return new GrpcError('outOfRange', `broadcast from ${slot} is not available, last available: ${last}`);
 }
 
-/** The first block from a slot on, up to another; null without one. Throws GrpcError where nobody knows. */
+/** The first block in a range of slots; null if it has none. Throws GrpcError if that is unknown. */
 function nextKept(kept: LedgerReader, from: number, to: number): number | null {
   for (let slot = from; slot <= to; slot++) {
     const state = kept.state(slot);

@@ -48,7 +48,7 @@ export const tokenMetadataConfig = Type.Object(
       }),
     ),
     accountTtlMs: count(60_000, 'how long an account is cached; an account that is written to is dropped at once'),
-    factsTtlMs: count(300_000, 'the same for data of a mint that other plugins use'),
+    factsTtlMs: count(300_000, 'how long data of a mint is cached for other plugins'),
     upstreamTimeoutMs: reloadable(count(10_000, 'deadline of reading accounts')),
     upstreamConcurrency: count(8, 'calls in flight, each for up to 100 accounts'),
     maxWaitingAccounts: count(20_000, 'accounts waiting to be read'),
@@ -83,6 +83,6 @@ export type OffChainConfig = Static<typeof offChain>;
 
 /** Coded errors of this plugin. */
 export const TOKEN_METADATA_ERRORS = {
-  TOKEN_METADATA_TOO_MANY_MINTS: 'one look-up asks for more mints than may',
+  TOKEN_METADATA_TOO_MANY_MINTS: 'one look-up asks for more mints than token-metadata.maxMintsPerLookUp',
   TOKEN_METADATA_LIST_UNREADABLE: 'the token list that the configuration names cannot be read',
 } as const;

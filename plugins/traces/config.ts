@@ -9,7 +9,7 @@ const count = (value: number, description: string, minimum = 1) =>
 
 export const tracesConfig = Type.Object(
   {
-    enabled: Type.Boolean({ default: true, description: 'whether spans are made; OTEL_SDK_DISABLED' }),
+    enabled: Type.Boolean({ default: true, description: 'create spans; OTEL_SDK_DISABLED' }),
     endpoint: Type.Union([Type.String({ format: 'http-url', secret: true }), Type.Null()], {
       default: null,
       description:
@@ -40,7 +40,7 @@ export const tracesConfig = Type.Object(
         minimum: 0,
         maximum: 1,
         default: 1,
-        description: 'share of the traces that is kept, of those for which no caller decides; OTEL_TRACES_SAMPLER',
+        description: 'share of traces that is kept where no caller decides; OTEL_TRACES_SAMPLER',
       }),
     ),
     propagation: reloadable(
@@ -54,7 +54,7 @@ export const tracesConfig = Type.Object(
         minimum: 0,
         default: 100,
         description:
-          'traces per second and role that callers may have kept by the flag of their `traceparent`; sampleRatio decides for the others; 0 = callers never decide',
+          'traces per second and role that are kept because the `traceparent` of a caller asks for it; sampleRatio decides for the others; 0 = callers never decide',
       }),
     ),
     background: reloadable(
@@ -80,7 +80,7 @@ export const tracesConfig = Type.Object(
   {
     ...closed,
     default: {},
-    description: 'OpenTelemetry traces; needs `traces` in the list of plugins, which is not there by default',
+    description: 'OpenTelemetry traces; needs `traces` in the list of plugins, which by default does not contain it',
   },
 );
 

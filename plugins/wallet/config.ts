@@ -10,7 +10,9 @@ const balancesKeys = {
   balances: Type.Object(
     {
       cacheMs: reloadable(count(1_000, 'how long the balances of a wallet are cached for its first page', 0)),
-      pagesMs: reloadable(count(30_000, 'how long further pages show the same moment as the first', 0)),
+      pagesMs: reloadable(
+        count(30_000, 'how long further pages show balances of the same moment as the first page', 0),
+      ),
       maxMints: reloadable(count(10_000, 'different tokens of one wallet; with more, the response is 503')),
       maxCachedRows: count(200_000, 'tokens of all cached wallets'),
       core: Type.Boolean({
@@ -80,7 +82,8 @@ const identityKeys = {
       srs: reloadable(
         Type.Boolean({
           default: false,
-          description: 'from then on, look up .sol names in the registry they moved to; false = they are not resolved',
+          description:
+            'from solCutOffSlot on, look up .sol names in the registry that they moved to; false = they are not resolved',
         }),
       ),
       allowPda: reloadable(

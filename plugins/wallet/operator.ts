@@ -42,7 +42,7 @@ function followCommand(clock: Clock): Command {
 function unfollowCommand(): Command {
   return {
     path: ['wallet', 'unfollow'],
-    summary: 'stop keeping a wallet current; its data stays until it was not requested for wallet.idleDays',
+    summary: 'stop keeping a wallet current permanently; it is dropped after wallet.idleDays without a request',
     options: [ADDRESS, JSON_OPTION],
     async run(options, io) {
       const { address } = addressOf(options);
@@ -80,7 +80,7 @@ function statusCommand(): Command {
 function backfillCommand(clock: Clock): Command {
   return {
     path: ['wallet', 'backfill'],
-    summary: 'read the past of a wallet again; the running daemon does it',
+    summary: 'make the running daemon read the past of a wallet again',
     options: [ADDRESS, JSON_OPTION],
     async run(options, io) {
       const { address, key } = addressOf(options);

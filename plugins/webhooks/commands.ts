@@ -55,7 +55,7 @@ function createCommand({ context }: CommandParts): Command {
     options: [
       { flags: '--project <id>', description: 'project the webhook belongs to', required: true },
       { flags: '--url <address>', description: 'where events are posted', required: true },
-      { flags: '--addresses <list>', description: 'watched addresses, with commas between them' },
+      { flags: '--addresses <list>', description: 'watched addresses, separated by commas' },
       { flags: '--type <type>', description: `${WEBHOOK_TYPES.join(', ')}; default: enhanced` },
       { flags: '--transaction-types <list>', description: 'only transactions of these types; default: all' },
       { flags: '--parsed-filter <json>', description: 'which transactions a webhook of type parsed gets' },
@@ -103,7 +103,7 @@ function deleteCommand({ context }: CommandParts): Command {
 function testCommand({ context, send, bodies, parsed }: CommandParts): Command {
   return {
     path: ['webhooks', 'test'],
-    summary: 'send a test event to a webhook and print the answer',
+    summary: 'send a test event to a webhook and print the response',
     options: [ID_OPTION, JSON_OPTION],
     async run(options, io) {
       const hook = await hookOf(io, options);
@@ -214,7 +214,7 @@ function showCommand({ queue, context }: CommandParts): Command {
       if (options['json'] === true) return io.json({ ...summaryOf(hook), ...counts, missed, deliveries: last });
       io.line(`${hook.type} webhook of project ${hook.projectId}, ${stateOf(hook)}, ${hook.addressCount} addresses`);
       if (hook.graceUntil !== null) io.line(`not disabled automatically before ${timeText(hook.graceUntil)} (UTC)`);
-      io.line(`${waiting} wait, ${held} held; last hour: ${hour.succeeded} delivered, ${hour.failed} failed`);
+      io.line(`${waiting} waiting, ${held} held; last hour: ${hour.succeeded} delivered, ${hour.failed} failed`);
       for (const { fromSlot, toSlot, events, reason } of missed)
         io.line(
           `${events} events of slots ${fromSlot} to ${toSlot} were not stored (${reason}); a replay delivers them`,
@@ -227,7 +227,7 @@ function showCommand({ queue, context }: CommandParts): Command {
 function listCommand(): Command {
   return {
     path: ['webhooks', 'list'],
-    summary: 'list the webhooks with their hosts',
+    summary: 'list webhooks with the hosts of their receivers',
     options: [{ flags: '--project <id>', description: 'only webhooks of this project' }, JSON_OPTION],
     async run(options, io) {
       const project = textOf(options, 'project');
@@ -391,7 +391,7 @@ const SLOT = { min: 0, max: Number.MAX_SAFE_INTEGER };
 function replayCommand(parts: CommandParts): Command {
   return {
     path: ['webhooks', 'replay'],
-    summary: 'send failed deliveries of a period again, or replay slots for a webhook',
+    summary: 'send failed and discarded deliveries of a period again, or replay slots for a webhook',
     options: [
       ID_OPTION,
       { flags: '--since <time>', description: 'deliveries created since this time: unix seconds or an ISO 8601 date' },
@@ -401,7 +401,7 @@ function replayCommand(parts: CommandParts): Command {
         description: `first slot to replay, at most ${REPLAYED_HOURS} hours of the chain at once`,
       },
       { flags: '--to <slot>', description: 'last slot to replay' },
-      { flags: '--force', description: 'with slots: also send events that were delivered before' },
+      { flags: '--force', description: 'with slots: also send existing deliveries again' },
       JSON_OPTION,
     ],
     async run(options, io) {
@@ -452,7 +452,7 @@ export interface CommandParts {
 export type Options = Readonly<Record<string, string | boolean | undefined>>;
 
 const ID_OPTION = { flags: '--id <id>', description: 'id of the webhook, see `webhooks list`', required: true };
-const JSON_OPTION = { flags: '--json', description: 'one JSON document; events one per line' };
+const JSON_OPTION = { flags: '--json', description: 'print JSON: one document, or one event per line' };
 
 const EXIT_USAGE = 64;
 

@@ -49,14 +49,14 @@ export const webhooksConfig = Type.Object(
             jitter: reloadable(
               Type.Number({ minimum: 0, maximum: 1, default: 0.2, description: 'random part of each step, ±' }),
             ),
-            timeoutMs: reloadable(count(10_000, 'deadline of one attempt, DNS to body')),
+            timeoutMs: reloadable(count(10_000, 'deadline of one request, from DNS to body')),
           },
           { ...closed, default: {}, description: 'retries over more than a day' },
         ),
         compat: Type.Object(
           {
             steps: reloadable(steps([1, 1, 1], 'seconds before each retry')),
-            timeoutMs: reloadable(count(1_000, 'deadline of one attempt, DNS to body')),
+            timeoutMs: reloadable(count(1_000, 'deadline of one request, from DNS to body')),
           },
           { ...closed, default: {}, description: 'like the hosted service: three quick retries' },
         ),
@@ -65,7 +65,7 @@ export const webhooksConfig = Type.Object(
     ),
     concurrency: Type.Object(
       {
-        global: count(64, 'deliveries in flight'),
+        global: count(64, 'deliveries of all webhooks in flight'),
         perWebhook: reloadable(count(4, 'deliveries of one webhook in flight')),
       },
       { ...closed, default: {}, description: 'limits of concurrent deliveries' },
@@ -169,7 +169,7 @@ export const webhooksConfig = Type.Object(
       Type.Number({
         exclusiveMinimum: 0,
         default: 60,
-        description: 'lag of which the operator is notified, after follow.stalledAfterSeconds',
+        description: 'lag that is reported to the operator once it lasts for follow.stalledAfterSeconds',
       }),
     ),
     maxLagSlots: Type.Union([Type.Integer({ minimum: 1 }), Type.Null()], {
@@ -177,7 +177,10 @@ export const webhooksConfig = Type.Object(
       description: 'old form of webhooks.maxLagSeconds, in slots',
       renamedTo: 'webhooks.maxLagSeconds',
     }),
-    allowHttp: Type.Boolean({ default: false, description: 'allow http addresses everywhere' }),
+    allowHttp: Type.Boolean({
+      default: false,
+      description: 'allow http to every address; if false, only to addresses in allowCidrs',
+    }),
     allowCidrs: Type.Array(Type.String({ format: 'cidr' }), {
       default: [],
       description: 'private networks that are allowed as targets, for example 127.0.0.0/8',
@@ -198,9 +201,9 @@ export type WebhooksConfig = Static<typeof webhooksConfig>;
 
 /** Coded errors of this plugin. */
 export const WEBHOOKS_ERRORS = {
-  WEBHOOKS_NO_OUTBOX: 'the kernel offers no outbox',
+  WEBHOOKS_NO_OUTBOX: 'the kernel has no outbox',
   WEBHOOKS_LISTEN: 'the address of `webhooks listen` cannot be listened on',
   WEBHOOKS_TEST_FAILED: 'the receiver did not accept a test event',
-  WEBHOOKS_USAGE: 'a command of webhooks was called with values that make no sense',
-  WEBHOOKS_OPERATIONAL_URL: 'webhooks.operational.url cannot be delivered to',
+  WEBHOOKS_USAGE: 'a command of webhooks was called with invalid values',
+  WEBHOOKS_OPERATIONAL_URL: 'webhooks.operational.url is not an allowed address',
 } as const;

@@ -145,8 +145,8 @@ export function parsedSelection(
 }
 
 /**
- * The outcomes that a parsed webhook is limited to. Clients send whole objects back: the status that was shown for want of a given one is
- * not taken for one, so that `includeFailed` keeps its meaning.
+ * The status to store. Clients send whole objects back: a default that a response showed is not stored as a given value, so that
+ * `includeFailed` of a parsed webhook keeps its meaning.
  */
 export function statusOf(
   { txnStatus }: WebhookInput,

@@ -119,9 +119,9 @@ interface ParsedMatcherParts {
   readonly log: Log;
 }
 
-/** How often interfaces are asked for before the chain goes on without them, and the pause before each further time. */
+/** Pauses before the further attempts to read interfaces; after the last one the chain continues without them. */
 const READ_PAUSES_MS = [1_000, 4_000];
-/** Not asked for again after this time: the deadline of a block processor is not far. */
+/** No attempt starts after this time, because the deadline of a block processor is near. */
 const READ_MS = 15_000;
 
 export function createParsedMatcher({ sync, store, clock, log }: ParsedMatcherParts): ParsedMatcher {
@@ -129,8 +129,8 @@ export function createParsedMatcher({ sync, store, clock, log }: ParsedMatcherPa
   let isDown = false;
 
   /**
-   * Interfaces that cannot be read must not stop the chain for all: what a live block may contain for a webhook becomes a missed range,
-   * which a replay reads. While it lasts, a block waits for one attempt only.
+   * Interfaces that cannot be read must not stop the chain: possible events of a live block become a missed range, which a replay
+   * reads. While the problem lasts, each block makes only one attempt.
    */
   async function compare(block: ChainBlock, isLive: boolean): Promise<ParsedFound> {
     const { filters } = await sync.committed(store);
@@ -175,7 +175,7 @@ export function createParsedMatcher({ sync, store, clock, log }: ParsedMatcherPa
   };
 }
 
-/** A webhook that was edited since then takes what it wanted before. */
+/** Records possible events of a block that was not matched. For a webhook that was edited since then, its former filter counts. */
 async function noteUnread(
   tx: StoreTx,
   place: Parameters<typeof addMissed>[1],
@@ -252,7 +252,7 @@ export async function queueEvents(
   return await queue.enqueue(tx, jobs);
 }
 
-/** Of a slot that was read before, for other webhooks or in another fork, some are stored already. */
+/** If the slot was read before, for other webhooks or in another fork, some of its elements are already stored. */
 async function addElements(tx: StoreTx, elements: readonly StoredElement[], nowMs: number): Promise<void> {
   const [first] = elements;
   if (first === undefined) return;
@@ -292,7 +292,7 @@ function newJob(
   };
 }
 
-/** The events with only these of their webhooks. */
+/** The events, each with only the webhooks that are wanted. */
 function onlyHooks(
   events: readonly MatchedEvent[],
   isWanted: (event: MatchedEvent, hook: Webhook) => boolean,

@@ -2,7 +2,7 @@ import type { CliCommand, CommandFlag } from './command.ts';
 
 const format = (...choices: string[]): CommandFlag => ({
   flags: '--format <format>',
-  description: 'form of the answer',
+  description: 'output format',
   choices,
 });
 const JSON_FLAG: CommandFlag = { flags: '--json', description: 'one JSON document' };
@@ -75,7 +75,7 @@ export const commandTable: readonly CliCommand[] = [
     summary: 'list and fill gaps (ranges of slots that were passed over), or read a range again',
     options: [
       { flags: '--from <slot>', description: 'first slot of a range to read' },
-      { flags: '--to <slot>', description: 'last slot of it' },
+      { flags: '--to <slot>', description: 'last slot of the range' },
       {
         flags: '--processor <name>',
         description: 'only for this processor; default: all that accept blocks out of order',
@@ -114,8 +114,12 @@ delivered since is delivered again, with the same ids; keys, webhooks and usage 
     path: ['store', 'copy'],
     summary: 'copy all data into an empty database of any kind, and compare both',
     options: [
-      { flags: '--from <url>', description: 'as in store.url: sqlite:, sqlite:/path or postgres://…', required: true },
-      { flags: '--to <url>', description: 'the same', required: true },
+      {
+        flags: '--from <url>',
+        description: 'database to copy, as in store.url: sqlite:, sqlite:/path or postgres://…',
+        required: true,
+      },
+      { flags: '--to <url>', description: 'empty database, in the same form', required: true },
       JSON_FLAG,
     ],
     help: `For a stopped daemon. Interrupted, the same command goes on where it was; until it has ended no daemon starts on the target. Passwords
@@ -188,7 +192,7 @@ some cannot be read or connected: they are named, and their slots stay unknown; 
   },
   {
     path: ['reload'],
-    summary: 'let the running daemon read its configuration again',
+    summary: 'make the running daemon read its configuration again',
     options: [JSON_FLAG],
     help: `Keys that are marked [reload] in config/parhelion.yaml, and files of certificates, take effect; the others that have changed are
 named: they need a restart. Exit code 78: the daemon refused the configuration and keeps the one it has.`,

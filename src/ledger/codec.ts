@@ -6,15 +6,15 @@ import { type Dictionary, MOST_PRESET_BYTES, type Seen, type Token } from './dic
 
 /**
  * A reversible form of JSON text that compresses well. A text is cut into runs (punctuation, member names, `null`, `true`, `false`) and the
- * values between them. A run and the kind of the value behind it are a token; the values of a token form a column. Keys of 32 bytes and
- * tokens stand in tables that all parts of a block share, behind those of a dictionary that many blocks share. No member is known by
- * name but those of token amounts, so that nodes may add some.
+ * values between them. A run and the kind of the value after it are a token; the values of a token form a column. Keys of 32 bytes and
+ * tokens are in tables that all parts of a block share; before them come those of a dictionary that many blocks share. The format knows
+ * only the members of token amounts by name, so nodes may add members.
  *
  * A part, numbers as LEB128: length of the text · sequence of tokens · keys of transactions · count of columns, then the columns in the order
  * of their first use; each of them with its length.
  */
 
-/** What stands behind a run. The numbers are part of the format. */
+/** The kind of value after a run. The numbers are part of the format. */
 const END = 0;
 const INTEGER = 1;
 const KEY = 2;
@@ -121,7 +121,7 @@ class Context {
     this.expected = null;
   }
 
-  /** Null when no amount of a token can stand here. */
+  /** Null when no token amount is possible here. */
   uiText(): string | null {
     if (this.digits === '' || this.decimals > 30) return null;
     this.expected ??= uiText(this.digits, this.decimals);
@@ -457,7 +457,7 @@ class Encoder {
     keysAt.sort((a, b) => a - b);
     const column = this.column(WIRE, at);
     const { signaturesAt, keyCount } = layout;
-    // Behind the last one may be bytes of a transaction as well: programs return what they like.
+    // Bytes of a transaction may also follow the last one: programs return arbitrary data.
     const isNext =
       signatures.at < signatures.bytes.length &&
       signatures.bytes.compare(bytes, signaturesAt, signaturesAt + 64, signatures.at, signatures.at + 64) === 0;
@@ -491,7 +491,7 @@ class Encoder {
   /** A line of the log or any other text. */
   private line(value: string, column: Sink): void {
     const { context, tables } = this;
-    // Most lines say what the programs do; a dictionary has none of these.
+    // Most lines are the programs' own messages, which are never in a dictionary.
     if (value.startsWith('Program ')) {
       const end = value.indexOf(' ', 8);
       // `log:`, `data:` and `return:` are shorter than any key.
@@ -767,7 +767,7 @@ export function decodePart(
     columnOf[id] = column;
     if (column === undefined) throw new RangeError('a column is missing');
     decoding.column = column;
-    // Nobody wants the text of a transaction that ends before the wanted one begins.
+    // The text of a transaction that ends before the wanted one starts is not needed.
     if (wanted !== null && signatures.at < wanted.signatureAt) {
       passValue(token.kind, decoding);
       continue;
@@ -917,7 +917,7 @@ function decodeLine(column: Source, out: Sink, context: Context, tables: ReadTab
   }
 }
 
-/** Passes over a value. The context sees it, because later values are compared with it. */
+/** Skips a value. The context still records it, because later values are compared with it. */
 function passValue(kind: number, { column, ids, context, signatures }: Decoding): void {
   switch (kind) {
     case END:

@@ -34,11 +34,11 @@ import {
 } from './run.ts';
 
 /**
- * The index of a ledger: rows of the newest blocks in memory, those of all others in runs. A row counts when its block, by its hash, is the
- * block that the ledger has in this slot, so that cuts, forks and removed files need no change of the index.
+ * The index of a ledger: rows of the newest blocks are in memory, all others in runs. A row is valid only if the hash of its block is the
+ * hash that the ledger has for this slot, so cuts, forks and removed files need no change of the index.
  */
 
-/** What the index needs of the segments. */
+/** What the index reads from the segments. */
 export interface IndexedBlocks {
   /** 48 bits of the hash of the block; -1 without a block. */
   hashAt(slot: number): number;
@@ -82,13 +82,13 @@ export interface IndexOptions {
   readonly log: Log;
   /** Without an index signatures are searched in all blocks. */
   readonly index: IndexMode;
-  /** Whether files may be changed, which is so in one thread. */
+  /** Whether this thread may change files; only one may. */
   readonly isWriter: boolean;
   /** Final blocks in memory before they become a run; default 256. */
   readonly flushBlocks?: number;
 }
 
-/** As `ledger.index`: `followed` has signatures alone; what is followed by address is in the store. */
+/** As `ledger.index`: `followed` has only signatures, since the store has the rows of followed addresses. */
 export type IndexMode = 'none' | 'followed' | 'window';
 
 const SIGNATURES_SUFFIX = '.signatures.run';
@@ -100,7 +100,7 @@ const FLUSH_BLOCKS = 256;
 const FLUSH_ROWS = 400_000;
 /** Blocks in memory outside the thread that writes. */
 const MOST_TAIL = 2_048;
-/** So many runs of a level become one of the next. */
+/** This many runs of one level are merged into one of the next. */
 const FAN_IN = 8;
 const HIGHEST_LEVEL = 3;
 /** Blocks that are read at once when they are added, and when a page is made. */
@@ -123,7 +123,7 @@ export function createIndex({ dir, chain, blocks, files, log, index, isWriter, .
   let runs: readonly Run[] = [];
   let nextNumber = 1;
   const work = createSemaphore({ concurrency: 1 });
-  /** What was found complete the last time. */
+  /** The range that the last look-up found complete. */
   let complete: { readonly from: number; readonly to: number; readonly hash: number } | null = null;
   const damaged = new Set<string>();
   /** By segment: the newest block up to which all are covered. */
@@ -228,7 +228,7 @@ export function createIndex({ dir, chain, blocks, files, log, index, isWriter, .
     runs = runs.filter((run) => !dropped.includes(run));
   }
 
-  /** Some blocks are covered no more. */
+  /** Some blocks are no longer covered. */
   function lookAgain(): void {
     complete = null;
     isWhole = false;
@@ -364,7 +364,7 @@ export function createIndex({ dir, chain, blocks, files, log, index, isWriter, .
     }
   }
 
-  /** What a row says beside its place. */
+  /** The contents of a row besides its position. */
   async function withDetails(places: readonly (Row & Reasons)[]): Promise<AddressRow[]> {
     const slots = [...new Set(places.map(({ slot }) => slot))];
     const indexes = (of: number) => places.flatMap(({ slot, index }) => (slot === of ? [index] : []));
@@ -466,7 +466,7 @@ export function createIndex({ dir, chain, blocks, files, log, index, isWriter, .
         dropRuns(old);
         for (const run of old) await rm(run.path, { force: true });
       }),
-    /** Removes what a crash left half written, and runs of another `ledger.index`. Errors: those of the file system. */
+    /** Removes files that a crash left incomplete, and runs of another `ledger.index`. Errors: those of the file system. */
     async clean(): Promise<void> {
       const isOld = (name: string) => name.endsWith('.run.tmp') || (isOn && RUN_NAME.test(name) && !isOwn(name));
       for (const name of await readdir(dir)) if (isOld(name)) await rm(join(dir, name), { force: true });

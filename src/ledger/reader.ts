@@ -31,7 +31,7 @@ export interface ReaderParts {
   readonly mode: IndexMode;
   readonly isWriter: boolean;
   readonly flushBlocks?: number;
-  /** Above it nothing is known: the newest blocks of a ledger to which nobody writes any more. */
+  /** Slots above it are unknown: the newest blocks of a ledger that is no longer written. */
   readonly trustedTo?: () => number;
   readonly clock: Clock;
   /** Errors: LEDGER_IO. */
@@ -368,7 +368,7 @@ export function createSegmentReader({ chain, clock, log, damaged, refresh, ...pa
   };
 }
 
-/** The first ones of a list, the last of them first. */
+/** The first items of a list, in reverse order. */
 function* downFrom(slots: readonly number[], count: number): Generator<number> {
   for (let at = count - 1; at >= 0; at--) yield slots[at]!;
 }
@@ -465,7 +465,7 @@ export async function textOf(
   return reader === null ? null : await reader.text();
 }
 
-/** A tail that nobody has continued for so long is of a process that stopped: it may be on a fork that was left. */
+/** A tail that was not continued for this time is from a process that stopped: it may be on an abandoned fork. */
 const STALE_MS = 60_000;
 
 export interface LedgerReaderOptions {

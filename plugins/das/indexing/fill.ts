@@ -48,7 +48,7 @@ const TIMEOUT_MS = 3_600_000;
 const LEASE_MS = 30_000;
 /** Until the first block is indexed. */
 const WAIT_MS = 500;
-/** Longest wait for the block up to which accounts were read, and how often it is looked for. */
+/** Longest wait for the block up to which accounts were read, and the poll interval. */
 const REACH_MS = 5_000;
 const REACH_EVERY_MS = 100;
 const FIRST_PAUSE_MS = 1_000;
@@ -60,7 +60,7 @@ export interface Followed {
   readonly key: string;
 }
 
-/** Instead of a key: what is followed no longer is taken out. */
+/** Used in place of a key: removes assets that are no longer followed. */
 const SWEEP = { kind: 'sweep', key: '' } as const;
 
 export interface FillParts {
@@ -69,7 +69,7 @@ export interface FillParts {
   readonly log: Log;
   /** Reads accounts at or above a slot. */
   readonly source: (atLeast: number, signal: AbortSignal) => AccountSource;
-  /** No block that is followed is ever taken back. */
+  /** Followed blocks are never reverted. */
   readonly isFinal: boolean;
 }
 
@@ -278,7 +278,7 @@ async function fillBatch(
   await store.write(async (tx) => {
     const state = await lockState(tx);
     if (state.current_from !== from || state.slot === null) return;
-    // Accounts that hold nothing stay until all is filled: they say that what was read earlier is old.
+    // Empty accounts stay until everything is filled: they show that an earlier read is outdated.
     await writeReads(tx, { slot: state.slot, book, kept, ids, isSpare: () => false });
     const stored = [...kept.keys()].filter((key) => book.reads.has(key));
     if (!isFinal) await keepRechecks(tx, { slot: newest, version: state.version }, stored);
@@ -339,7 +339,7 @@ async function reach({ store, clock }: FillParts, slot: number, signal: AbortSig
 
 /**
  * Takes out the assets that nothing followed names any more, then the accounts of no asset, a batch in each transaction. A Core collection stays
- * while one of its assets does, so it may go only with the second look. It can be stopped at any moment and begins anew.
+ * while one of its assets does, so it may be removed only in the second pass. It can be stopped at any moment and starts again from the beginning.
  */
 export async function sweep({ store }: Pick<FillParts, 'store'>, signal: AbortSignal): Promise<void> {
   for (const batch of [sweepAssets, sweepAssets, sweepAccounts]) {
@@ -526,7 +526,7 @@ export function createFillJobs(
           .where('parent', 'is not', null)
           .where(inBytes(tx.dialect, 'key', collections))
           .execute();
-        // The index starts anew with the first block of what is followed later.
+        // The index restarts with the first block of assets that are followed later.
         if (wanted.length === 0) {
           await db.updateTable('das_state').set({ slot: null }).where('id', '=', 1).execute();
           await db.deleteFrom('das_undo').execute();

@@ -48,7 +48,7 @@ const accountAddresses = Type.Array(address('A watched account'), {
 });
 const transactionTypes = Type.Array(text('Name of a transaction type, in any case', 'TRANSFER'), {
   maxItems: 1_000,
-  description: 'Types that enhanced and Discord webhooks deliver; none or `ANY`: all',
+  description: 'Types that enhanced and Discord webhooks deliver; an empty list or `ANY` = all',
 });
 const instructionName = text('Name, without regard to case and separators', 'transfer', {
   minLength: 1,
@@ -94,12 +94,12 @@ const fields = {
   active: orNull(flag('Whether deliveries are made', true)),
   matchTokenOwners: orNull(flag('Also match the owners of token accounts that the transaction changes')),
   retryPreset: orNull(
-    oneOf(RETRY_PRESETS, 'How failed deliveries are repeated: for a day, or as the hosted service does'),
+    oneOf(RETRY_PRESETS, 'How failed deliveries are retried: for more than a day, or as the hosted service does'),
   ),
   batchSize: orNull(
     Type.Integer({ minimum: 1, maximum: 100, description: 'Most events in one request', examples: [1] }),
   ),
-  ordered: orNull(flag('Deliver one after the other, in the order of the chain')),
+  ordered: orNull(flag('Send one request at a time, in the order of the chain')),
   onInactive: orNull(oneOf(ON_INACTIVE, 'What happens to events while the webhook is inactive')),
   parsedFilter: orNull(parsedFilter),
   parsedDetails: orNull(oneOf(PARSED_DETAILS, 'How much of a transaction a parsed webhook delivers; default full')),
@@ -128,7 +128,7 @@ export const toggleBody = Type.Object(
 export const addressesBody = Type.Object({ accountAddresses }, { description: 'The addresses' });
 /** Anything but an object counts as an empty one. */
 export const rotateBody = Type.Unsafe<unknown>({
-  description: 'How long the old secret signs too',
+  description: 'How long the old secret also signs',
   properties: {
     overlapSeconds: orNull(
       Type.Integer({
@@ -178,7 +178,7 @@ export const replayBody = Type.Union(
       {
         fromSlot: { ...slotNumber, description: 'First slot' },
         toSlot: { ...slotNumber, description: 'Last slot, inclusive' },
-        force: Type.Optional(flag('Also deliver what was delivered before')),
+        force: Type.Optional(flag('Also send existing deliveries again')),
       },
       { description: 'A range of slots, which is read again' },
     ),
@@ -196,7 +196,10 @@ export const webhookReply = Type.Object(
   {
     webhookID,
     project: text('Project that owns it', 'b5a3e1c2-7d64-4c0a-9e39-2f1f5a0d8c11'),
-    wallet: text('Wallet of the project; empty when it has none', ''),
+    wallet: text(
+      'Wallet of the key that created it, or of the calling key; 32 ones if there is none',
+      '11111111111111111111111111111111',
+    ),
     webhookURL: text('Where deliveries are posted', 'https://example.org/hook'),
     transactionTypes: Type.Array(text('Name of a transaction type', 'TRANSFER'), {
       description: 'Types that it delivers',
@@ -211,15 +214,18 @@ export const webhookReply = Type.Object(
     parsedFilter: Type.Optional(parsedFilter),
     parsedDetails: Type.Optional(oneOf(PARSED_DETAILS, 'How much of a transaction a parsed webhook delivers')),
     matchTokenOwners: flag('Whether owners of token accounts match too'),
-    retryPreset: oneOf(RETRY_PRESETS, 'How failed deliveries are repeated'),
+    retryPreset: oneOf(RETRY_PRESETS, 'How failed deliveries are retried'),
     batchSize: count('Most events in one request'),
     ordered: flag('Whether deliveries keep the order of the chain'),
     onInactive: oneOf(ON_INACTIVE, 'What happens to events while it is inactive'),
-    disabledReason: Type.Optional(text('Why the service switched it off', 'failure rate')),
-    disabledAt: Type.Optional(time('When the service switched it off')),
-    graceUntil: Type.Optional(time('Until then the service does not switch it off')),
+    disabledReason: Type.Optional(oneOf(['user', 'failure_rate', 'gone'], 'Why it is off', 'failure_rate')),
+    disabledAt: Type.Optional(time('When it was switched off')),
+    graceUntil: Type.Optional(time('Until then it is not switched off automatically')),
     signingSecret: Type.Optional(
-      text('Secret that signs the deliveries; only in the answer of create', 'whsec_c2VjcmV0LW9mLXRoaXMtd2ViaG9vaw=='),
+      text(
+        'Secret that signs the deliveries; only in the response of create',
+        'whsec_c2VjcmV0LW9mLXRoaXMtd2ViaG9vaw==',
+      ),
     ),
   },
   {
@@ -229,7 +235,7 @@ export const webhookReply = Type.Object(
       {
         webhookID: '5e1a3c1e-4f0b-4b6f-9d55-0c8a2f6f7d11',
         project: 'b5a3e1c2-7d64-4c0a-9e39-2f1f5a0d8c11',
-        wallet: '',
+        wallet: '11111111111111111111111111111111',
         ...EXAMPLE,
         active: true,
         addressCount: 1,
@@ -283,18 +289,18 @@ export const deliveryReply = Type.Object(
     slot: slot('Its slot'),
     type: Type.Optional(orNull(text('Type of the transaction; null unless the webhook is enhanced', 'TRANSFER'))),
     createdAt: time('When it was queued'),
-    nextAttemptAt: orNull(time('When it is tried again')),
-    reason: orNull(text('Of the last failure, or why it was discarded', 'the receiver answered 500')),
+    nextAttemptAt: orNull(time('When it is attempted next')),
+    reason: orNull(text('Error of the last attempt, or why it is held or was discarded', 'http_status 500')),
     attempts: Type.Array(
       Type.Object({
         attempt: count('Number of the attempt'),
-        at: time('When it began'),
+        at: time('When it started'),
         durationMs: count('Milliseconds until its end', 84),
-        statusCode: orNull(Type.Integer({ description: 'Status of the answer', examples: [200] })),
+        statusCode: orNull(Type.Integer({ description: 'Status of the response', examples: [200] })),
         failure: orNull(text('Why it failed', 'timeout')),
-        responseBody: orNull(text('Beginning of the answer', 'ok')),
+        responseBody: orNull(text('Start of the response body', 'ok')),
         responseHeaders: Type.Optional(
-          headers('Headers of the answer without cookies, bounded; only for a single delivery'),
+          headers('Headers of the response, at most 20 and without cookies; only for a single delivery'),
         ),
         requestHeaders: Type.Optional(
           headers('Headers of the request; signature and authorization are hidden; only for a single delivery'),

@@ -183,7 +183,7 @@ function removeRoute(context: ManageContext): Route {
     price: END_PRICE,
     params: hookParams,
     ...DOCUMENTED_PATHS,
-    replies: { 200: Type.Undefined({ description: 'It was deleted; the answer has no body' }), ...HOOK_REPLIES },
+    replies: { 200: Type.Undefined({ description: 'It was deleted; the response has no body' }), ...HOOK_REPLIES },
     async handler(request) {
       const id = hookIdOf(request);
       await removeHook(context, callerOf(request).projectId, id);
@@ -202,7 +202,7 @@ function demandActive(body: unknown): void {
     throw new RequestError(400, 'active must be a boolean');
 }
 
-/** Only what ends a cost is never refused; the gate does not know which of the two it is. */
+/** Only switching off is never refused; the gate cannot distinguish it from switching on. */
 const withoutCredits = () =>
   new RequestError(429, 'max usage reached', { details: 'Credits of this cycle are used up', retryAfterS: 3_600 });
 
@@ -224,7 +224,7 @@ export function rotateRoute(context: ManageContext): Route {
       200: Type.Object(
         {
           signingSecret: text('The new secret', 'whsec_c2VjcmV0LW9mLXRoaXMtd2ViaG9vaw=='),
-          previousExpiresAt: time('Until then the old secret signs too'),
+          previousExpiresAt: time('Until then the old secret also signs'),
         },
         { description: 'The new secret' },
       ),
@@ -272,8 +272,8 @@ export function testEventRoute(
         {
           deliveryId: text('Id of the test event', 'test_5e1a3c1e'),
           delivered: flag('Whether the receiver accepted it', true),
-          statusCode: orNull(Type.Integer({ description: 'Status of the answer of the receiver', examples: [200] })),
-          durationMs: count('Milliseconds until the answer', 84),
+          statusCode: orNull(Type.Integer({ description: 'Status of the response of the receiver', examples: [200] })),
+          durationMs: count('Milliseconds until the response', 84),
           failure: orNull(text('Why it failed', 'timeout')),
         },
         { description: 'How the receiver answered' },
@@ -311,7 +311,7 @@ export function addressRoutes(context: ManageContext): readonly Route[] {
         {
           webhookID,
           added: count('Addresses that were added'),
-          alreadyPresent: count('Addresses that were there', 0),
+          alreadyPresent: count('Addresses that it already watched', 0),
           addressCount: count('Addresses that it watches now'),
         },
         { description: 'What was added' },
@@ -345,7 +345,7 @@ export function addressRoutes(context: ManageContext): readonly Route[] {
         {
           webhookID,
           removed: count('Addresses that were removed'),
-          notPresent: count('Addresses that were not there', 0),
+          notPresent: count('Addresses that it did not watch', 0),
           addressCount: count('Addresses that it watches now', 0),
         },
         { description: 'What was removed' },

@@ -191,7 +191,7 @@ function securityOf({ auth, session }: Route): readonly object[] {
   return auth === 'optional-key' ? [...KEY_SECURITY, {}] : [];
 }
 
-/** What the route says about itself, who may call it, and its price. */
+/** Description of the route, who may call it, and its price. */
 function descriptionOf({ description, auth, session, price, permission }: Route): string {
   const facts = [
     ACCESS[session === undefined ? auth : 'session'],
@@ -253,7 +253,7 @@ function parameters(schema: Pick<TObject, 'properties' | 'required'> | undefined
 
 // ------------------------------------------------------------------------------------------------------------ responses
 
-/** What every route of a kind may answer besides its own replies. */
+/** Responses that every route of a kind may have besides its own. */
 function impliedStatuses({ auth, body, rawBody, query, params }: Route): readonly number[] {
   const isKeyed = auth === 'key' || auth === 'optional-key';
   const takesBody = body !== undefined || rawBody === true;
@@ -524,8 +524,8 @@ const STRINGS: Readonly<Record<string, string>> = {
 };
 
 /**
- * An example of a schema: the one that it names, or one that is put together from those of its parts. Plugins name examples where a
- * value has a form that cannot be guessed.
+ * An example of a schema: its own, or one assembled from those of its parts. Plugins declare examples for values whose form cannot be
+ * derived.
  */
 export function exampleOf(schema: Schema): unknown {
   const { examples, type, enum: values, anyOf, allOf } = schema;

@@ -54,7 +54,7 @@ suite('commands of webhooks', () => {
     }
     assert.match(
       texts[1]?.out ?? '',
-      /^raw webhook of project .*, on, 2 addresses\n0 wait, 0 held; last hour: 0 delivered, 0 failed/,
+      /^raw webhook of project .*, on, 2 addresses\n0 waiting, 0 held; last hour: 0 delivered, 0 failed/,
     );
     const [result] = await json('test', '--id', hook.webhookID);
     assert.deepEqual([result.delivered, result.statusCode], [true, 200]);
