@@ -4,6 +4,7 @@ import { lazy } from '../../src/lib/lru.ts';
 import { defineHostPlugin, type HostContext } from '../../src/plugin/host.ts';
 import {
   API_VERSION,
+  JsonBytes,
   JsonText,
   type PluginContext,
   type RpcCall,
@@ -243,7 +244,7 @@ function listMethod(
   return method(ctx, texts, async (question, call) => {
     const parts = partsOf(ctx, question, call);
     try {
-      return listText(await run(question, parts));
+      return listBytes(await run(question, parts));
     } catch (error) {
       if (!(error instanceof IncompleteList)) throw error;
       const passed = await parts.source.passOn(names[0] as string, question.members);
@@ -254,13 +255,16 @@ function listMethod(
 }
 
 /** A page is written as its assets are kept. */
-function listText(answer: object): object {
+function listBytes(answer: object): object {
   const { items } = answer as { readonly items?: readonly AssetText[] };
   if (items === undefined) return answer;
-  let text = '';
-  for (const [name, value] of Object.entries(answer))
-    text += `${text === '' ? '{' : ','}"${name}":${name === 'items' ? AssetText.listText(items) : stringify(value)}`;
-  return new JsonText(`${text}}`);
+  const pieces: Uint8Array[] = [];
+  for (const [name, value] of Object.entries(answer)) {
+    const head = `${pieces.length === 0 ? '{' : ','}"${name}":`;
+    if (name === 'items') pieces.push(Buffer.from(head), ...AssetText.listOf(items));
+    else pieces.push(Buffer.from(head + stringify(value)));
+  }
+  return new JsonBytes([...pieces, Buffer.from('}')]);
 }
 
 function getSignaturesForAsset(ctx: Context, name: string): RpcMethod {

@@ -318,15 +318,15 @@ async function keepingOf(
   return {
     async find() {
       const page = view.findPage(name);
-      const assets = page === undefined ? null : keptTexts(page, view, parts, options);
+      const assets = page === undefined ? null : keptTexts(page.assets, view, parts, options);
       if (page === undefined || assets === null) return null;
       const leaves = mayLeave ? await leavesOfOwner(key, wanted, parts) : NOTHING;
       return leaves.found.length > 0 ? null : { assets, count: page.listed, slot: oldestSlot(view.slot, leaves.slot) };
     },
     async keep({ assets, count }) {
-      const items = assets.flatMap(({ id, kept }) => (kept === null ? [] : { id, asset: kept }));
-      const page = { items, others: [...wanted.others], listed: count };
-      if (items.length < assets.length || !source.isOfIndex || keptTexts(page, view, parts, options) === null) return;
+      const kept = assets.flatMap((one) => one.kept ?? []);
+      if (kept.length < assets.length || !source.isOfIndex || keptTexts(kept, view, parts, options) === null) return;
+      const page = { assets: kept, others: [...wanted.others], listed: count };
       view.keepPage(name, page, await index.listsOf(list[1], key), key);
     },
   };
