@@ -101,8 +101,7 @@ export class AssetText {
   }
 
   get text(): string {
-    const { buffer, byteOffset, byteLength } = this.#body;
-    return Buffer.from(buffer, byteOffset, byteLength).toString() + endOf(this.#slot);
+    return decoder.decode(this.#body) + endOf(this.#slot);
   }
 
   /** The list of them, in pieces. */
@@ -124,6 +123,7 @@ export class AssetText {
 
 /** It gives each text memory of its own; a Buffer of a short one would keep its neighbours in memory too. */
 const encoder = new TextEncoder();
+const decoder = new TextDecoder();
 const [OPEN, COMMA, CLOSE] = ['[', ',', ']'].map((text) => Buffer.from(text)) as [Buffer, Buffer, Buffer];
 const endOf = (slot: number | undefined): string => (slot === undefined ? '}' : `,"last_indexed_slot":${slot}}`);
 
