@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
+import { ORDERS } from '../../../plugins/das/params.ts';
 import { chainMissing, startChain } from '../../helpers/chain.ts';
 import { startDaemon } from '../../helpers/daemon.ts';
 import { bytesOf, createWorld, type World } from '../../helpers/das-world.ts';
@@ -92,6 +93,16 @@ function callsOf(methods: ReadonlyMap<string, Schema>, world: World) {
         });
     }),
   );
+}
+
+/** The same params without their names; null where they cannot be said so. */
+function byPosition(method: string, params: Readonly<Record<string, unknown>>): unknown[] | null {
+  const order: readonly string[] = Object.hasOwn(ORDERS, method) ? ORDERS[method as keyof typeof ORDERS] : [];
+  const places = Object.keys(params).map((name) => order.indexOf(name));
+  if (places.length === 0 || places.includes(-1)) return null;
+  const values = order.slice(0, Math.max(...places) + 1).map((name) => params[name] ?? null);
+  const isNamed = values.length === 1 && typeof values[0] === 'object' && !Array.isArray(values[0]);
+  return isNamed ? null : values;
 }
 
 const missing = await chainMissing();
@@ -227,7 +238,7 @@ eachStore('parameters of the asset API', (engine) => {
         }),
       );
       assert.ok(methods.size >= 25, String([...methods.keys()]));
-      const outcomes = { answered: 0, refused: 0 };
+      const outcomes = { answered: 0, refused: 0, byPosition: 0 };
       await fc.assert(
         fc.asyncProperty(callsOf(methods, world), async ({ method, params }) => {
           const text = `${method} ${JSON.stringify(params).slice(0, 500)}`;
@@ -239,6 +250,9 @@ eachStore('parameters of the asset API', (engine) => {
           }, text);
           const { error } = answer;
           assert.deepEqual(await ask(method, [params]), answer, text);
+          const values = byPosition(method, params);
+          if (values !== null) assert.deepEqual(await ask(method, values), answer, `${text}, by position`);
+          outcomes.byPosition += Number(values !== null);
           outcomes[error === undefined ? 'answered' : 'refused'] += 1;
           if (error === undefined) return;
           assert.ok([-32602, -32000].includes(error.code), `${text}: ${JSON.stringify(error)}`);
@@ -255,7 +269,7 @@ eachStore('parameters of the asset API', (engine) => {
         }),
         { numRuns: RUNS },
       );
-      assert.ok(outcomes.answered > RUNS / 10 && outcomes.refused > RUNS / 10, JSON.stringify(outcomes));
+      for (const count of Object.values(outcomes)) assert.ok(count > RUNS / 10, JSON.stringify(outcomes));
     });
   });
 });
