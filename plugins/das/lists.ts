@@ -33,6 +33,7 @@ import {
   OWNER_TYPES,
   type Paging,
   type Question,
+  REFUSED_MEMBERS,
   ROYALTY_TYPES,
   readKey,
   readPaging,
@@ -101,6 +102,8 @@ export async function searchAssets(question: Question, parts: ListParts): Promis
   const { member, invalid } = question;
   for (const name of Object.keys(question.members))
     if (!SEARCH_MEMBERS.has(name)) throw invalid(`searchAssets: ${name} is not supported`);
+  for (const name of REFUSED_MEMBERS)
+    if (member(name) !== undefined) throw invalid(`searchAssets: ${name} is not supported`);
   const negate = member('negate') ?? false;
   if (negate !== false) throw invalid('searchAssets: negate is not supported');
   const condition = member('conditionType') ?? 'all';
@@ -1082,6 +1085,7 @@ const WORDS: Readonly<Record<string, readonly string[]>> = {
 const SEARCH_MEMBERS = new Set<string>([
   ...[...PAGE_MEMBERS, 'ownerAddress', 'authorityAddress', 'grouping', 'tokenType', 'creatorAddress'],
   ...['creatorVerified', 'collections', 'not', 'negate', 'conditionType', 'delegateAddress', ...Object.keys(VALUES)],
+  ...REFUSED_MEMBERS,
 ]);
 
 /** Null without filters; those of `known` members are left out. */

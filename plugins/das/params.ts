@@ -273,6 +273,8 @@ const NONE_OF = optional(
     { maxItems: MOST_ITEMS, description: 'Keys', examples: [[EXAMPLES.mint]] },
   ),
 );
+/** Members of a search that are refused. Clients send them as null where their users set nothing. */
+export const REFUSED_MEMBERS = ['createdAt', 'collectionNft', 'isAgent', 'agentToken', 'assetSigner'] as const;
 export const SEARCH = {
   ownerAddress: key('Address of the owner'),
   authorityAddress: key('Address of the authority'),
@@ -308,6 +310,9 @@ export const SEARCH = {
   ),
   negate: optional(Type.Literal(false, { description: 'Only false is supported' })),
   conditionType: word(['all', 'any'], 'Whether they fit all other members or any of them; `all` without it'),
+  ...Object.fromEntries(
+    REFUSED_MEMBERS.map((name) => [name, Type.Optional(Type.Null({ description: 'Not supported' }))]),
+  ),
 } as const;
 export const EDITIONS = {
   mint: key('Mint of the master edition', EXAMPLES.mint),

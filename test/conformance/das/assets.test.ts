@@ -490,6 +490,9 @@ suite('assets that are read from their accounts', { skip: (await chainMissing())
     assert.deepEqual(await ids('searchAssets', { ownerAddress, tokenType: 'fungible' }), [many.toBase58()]);
     assert.deepEqual(await ids('searchAssets', { ownerAddress, name: 'Owned', sortBy: null }), [one.toBase58()]);
     assert.deepEqual(await ids('searchAssets', { ownerAddress, delegateAddress: collection }), []);
+    // The Rust SDK sends all members that it knows.
+    const unset = { collectionNft: null, createdAt: null, isAgent: null, tree: null, not: null, options: null };
+    assert.deepEqual(await ids('searchAssets', { ...unset, ownerAddress, name: 'Owned' }), [one.toBase58()]);
     assert.deepEqual(await ids('searchAssets', { ownerAddress, supply: 1 }), sorted([one, core]));
     assert.deepEqual(await ids('searchAssets', { ownerAddress, supply: 2 }), []);
     for (const key of [one, core, many]) {
@@ -600,6 +603,9 @@ suite('assets that are read from their accounts', { skip: (await chainMissing())
       ['getAssetsByGroup', { groupKey: 'family', groupValue: key }, /only key of a group is collection/],
       ['searchAssets', { name: 'A' }, /^Validation Error: Owner address must be provided/],
       ['searchAssets', { ownerAddress: key, isAgent: true }, /isAgent is not supported/],
+      ['searchAssets', { ownerAddress: key, createdAt: { after: 1 } }, /createdAt is not supported/],
+      ['searchAssets', { ownerAddress: key, collectionNft: false }, /collectionNft is not supported/],
+      ['searchAssets', { ownerAddress: key, colour: null }, /colour is not supported/],
       ['searchAssets', { supplyMint: 'me' }, /^Pubkey Validation Err: me is invalid/],
       ['searchAssets', { ownerAddress: key, supply: 2 ** 53 }, /supply must be a whole number below 2\^53/],
       ['searchAssets', { ownerAddress: key, royaltyAmount: 0.5 }, /royaltyAmount must be a whole number/],

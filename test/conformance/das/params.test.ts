@@ -225,6 +225,21 @@ eachStore('parameters of the asset API', (engine) => {
       );
     });
 
+    await t.test('proofs refuse keys and long lists with the texts of the other methods', async () => {
+      const many = Array<string>(1_001).fill(owner);
+      for (const [method, params, message] of [
+        ['getAssetProof', { id: 'x' }, 'Pubkey Validation Err: x is invalid'],
+        ['getAssetProof', ['x'], 'Pubkey Validation Err: x is invalid'],
+        ['getAssetProofs', { ids: [owner, 'x'] }, 'Pubkey Validation Err: x is invalid'],
+        ['getAssetProofBatch', { ids: many }, 'Batch Size Error. Batch size should not be greater than 1000.'],
+        ['getAssetProofBatch', [{ ids: many }], 'Batch Size Error. Batch size should not be greater than 1000.'],
+        ['getAssetBatch', { ids: many }, 'Batch Size Error. Batch size should not be greater than 1000.'],
+      ] as const) {
+        const { error } = await ask(method, params);
+        assert.deepEqual([error?.code, error?.message], [-32602, message], method);
+      }
+    });
+
     await t.test('whatever is sent is answered or refused by name, the same as an object and in a list', async () => {
       const document = (await (await fetch(`${daemon.apiUrl}/openapi.json`)).json()) as {
         'x-rpc': Record<string, { params?: { anyOf?: Schema[] } }>;
