@@ -115,7 +115,7 @@ export async function searchAssets(question: Question, parts: ListParts): Promis
   readFilter(question, []);
   readOrder(question);
   const conditions = condition === 'all' ? [question] : conditionsOf(question, parts.options);
-  return await listOf(question, parts, conditions.map(readSearch));
+  return await listOf(question, parts, conditions.flatMap(readSearches));
 }
 
 /** Each member as a search of its own. Errors: IncompleteList where no list of what fits one member is complete. */
@@ -135,8 +135,8 @@ function conditionsOf({ members, invalid }: Question, { dialect }: Pick<ReadOpti
   return conditions.map((one) => readQuestion(Object.fromEntries([...scope, one]), dialect));
 }
 
-/** What a search is of. Errors: IncompleteList. */
-function readSearch(question: Question): Search {
+/** What a search is of, one list or several. Errors: IncompleteList. */
+function readSearches(question: Question): readonly Search[] {
   const { member, invalid } = question;
   const [owner, authority, grouping, creator] = [
     ...['ownerAddress', 'authorityAddress', 'grouping', 'creatorAddress'],
@@ -150,7 +150,7 @@ function readSearch(question: Question): Search {
   // What the base and the kind of the list say already needs no filter.
   const known = [...(isDecided ? ['compressed'] : []), ...(isOfTree ? ['tree'] : [])];
   const filter = readFilter(question, known);
-  const of = (base: Base): Search => ({ base, kind, filter });
+  const of = (base: Base): readonly Search[] => [{ base, kind, filter }];
   if (owner !== undefined) return of({ owner: readKey(owner, question, 'ownerAddress') });
   if (mint !== undefined) return of({ mint: readKey(mint, question, 'supplyMint') });
   if (tree !== undefined) return of({ tree: readKey(tree, question, 'tree') });
@@ -158,12 +158,15 @@ function readSearch(question: Question): Search {
   if (grouping !== undefined) return of({ group: readGroup(grouping, question) });
   if (creator !== undefined) return of({ creator: readKey(creator, question, 'creatorAddress'), isVerified: false });
   if (member('compressed') === true) return of({ compressed: true });
-  throw nothingListed();
+  const groups = new Set((member('collections') ?? []) as readonly string[]);
+  if (groups.size === 0) throw nothingListed();
+  if (groups.size > MOST_SEARCHES) throw invalid(`searchAssets: at most ${MOST_SEARCHES} collections without an owner`);
+  return [...groups].flatMap((group) => of({ group }));
 }
 
 const nothingListed = () =>
   new IncompleteList(
-    'searchAssets needs ownerAddress, supplyMint, authorityAddress, grouping, creatorAddress, tree or compressed: no other list is complete',
+    'searchAssets needs ownerAddress, supplyMint, authorityAddress, grouping, collections, creatorAddress, tree or compressed: no other list is complete',
   );
 
 const PAGE_MEMBERS = ['page', 'limit', 'before', 'after', 'cursor', 'sortBy', 'options', 'displayOptions'] as const;

@@ -30,6 +30,8 @@ const listsOf = ({ owner, family, creator, authority, group, tokens }: World) =>
     ['searchAssets', { ownerAddress: owner, tokenType: 'fungible' }, 2],
     ['searchAssets', { authorityAddress: authority, interface: 'MplCoreAsset' }, 5],
     ['searchAssets', { grouping: ['collection', family], creatorAddress: creator, creatorVerified: false }, 5],
+    ['searchAssets', { collections: [family, group, family] }, 16],
+    ['searchAssets', { collections: [family, group], interface: 'MplCoreAsset', conditionType: 'all' }, 5],
     ['getTokenAccounts', { owner }, 17],
     ['getTokenAccounts', { mint: tokens[0] }, 5],
   ] as const;
