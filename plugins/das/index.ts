@@ -4,6 +4,7 @@ import { lazy } from '../../src/lib/lru.ts';
 import { defineHostPlugin, type HostContext } from '../../src/plugin/host.ts';
 import {
   API_VERSION,
+  JsonBytes,
   JsonText,
   type PluginContext,
   type RpcCall,
@@ -41,6 +42,7 @@ import {
   IDS,
   MOST_ITEMS,
   OPTIONS,
+  ORDERS,
   OWNER,
   PAGING,
   paramsSchema,
@@ -83,6 +85,7 @@ export default defineHostPlugin({
     for (const name of [
       'getSignaturesForAsset',
       'getAssetSignatures',
+      'getAssetSignaturesV2',
       'get_signatures_for_asset',
       'get_asset_signatures',
     ])
@@ -127,13 +130,21 @@ const TAG = { name: 'Digital assets', description: 'Tokens, NFTs and Core assets
 interface Texts {
   readonly name: string;
   readonly summary: string;
-  readonly params: TSchema;
+  readonly members: Readonly<Record<string, TSchema>>;
+  /** Members that are not in `members` are refused. */
+  readonly isClosed?: boolean;
+  /** Of its params by position. */
+  readonly order: readonly string[];
   readonly result: TSchema;
 }
 
-function method(ctx: Context, texts: Texts, run: (question: Question, call: RpcCall) => unknown): RpcMethod {
+function method(
+  ctx: Context,
+  { name, summary, members, isClosed, order, result }: Texts,
+  run: (question: Question, call: RpcCall) => unknown,
+): RpcMethod {
   return {
-    ...texts,
+    ...{ name, summary, result, params: paramsSchema({ ...members, ...OPTIONS }, order, isClosed) },
     tag: TAG,
     auth: 'key',
     price: {
@@ -144,7 +155,7 @@ function method(ctx: Context, texts: Texts, run: (question: Question, call: RpcC
       groups: ['das'],
     },
     checksParams: true,
-    handler: (call: RpcCall) => run(readQuestion(call.params, ctx.config.dialect), call),
+    handler: (call: RpcCall) => run(readQuestion(call.params, ctx.config.dialect, order), call),
   };
 }
 
@@ -152,7 +163,7 @@ function getAsset(ctx: Context, name: string): RpcMethod {
   const texts = {
     name,
     summary: 'An asset by its id: a token, an NFT, or a Core asset or collection',
-    params: paramsSchema({ ...ID, ...OPTIONS }),
+    ...{ members: ID, order: ORDERS.getAsset },
     result: asset,
   };
   return method(ctx, texts, (question, call) => {
@@ -174,7 +185,7 @@ function getAssetBatch(ctx: Context, name: string): RpcMethod {
   const texts = {
     name,
     summary: `Up to ${MOST_ITEMS} assets by their ids, null in the place of unknown ones`,
-    params: paramsSchema({ ...IDS, ...OPTIONS }),
+    ...{ members: IDS, order: ORDERS.getAssetBatch },
     result: Type.Array(orNull(asset), { description: 'In the order of `ids`' }),
   };
   return method(ctx, texts, async (question, call) => {
@@ -223,27 +234,17 @@ async function findAssets(ctx: Context, ids: readonly string[], question: Questi
   return ids.map((id) => assets.get(id) ?? others.get(id) ?? null);
 }
 
-interface ListMethod {
+interface ListMethod extends Omit<Texts, 'name'> {
   readonly names: readonly string[];
-  readonly summary: string;
-  readonly params: Readonly<Record<string, TSchema>>;
-  /** Members that are not in `params` are refused. */
-  readonly isClosed?: boolean;
-  readonly result: TSchema;
   readonly run: (question: Question, parts: ListParts) => Promise<object>;
 }
 
 /** A list that cannot be complete here may be so at an upstream with a DAS API; otherwise it is refused with the reason. */
-function listMethod(
-  ctx: Context,
-  name: string,
-  { names, summary, params, isClosed, result, run }: ListMethod,
-): RpcMethod {
-  const texts = { name, summary, params: paramsSchema({ ...params, ...OPTIONS }, isClosed), result };
-  return method(ctx, texts, async (question, call) => {
+function listMethod(ctx: Context, name: string, { names, run, ...texts }: ListMethod): RpcMethod {
+  return method(ctx, { ...texts, name }, async (question, call) => {
     const parts = partsOf(ctx, question, call);
     try {
-      return listText(await run(question, parts));
+      return listBytes(await run(question, parts));
     } catch (error) {
       if (!(error instanceof IncompleteList)) throw error;
       const passed = await parts.source.passOn(names[0] as string, question.members);
@@ -254,20 +255,23 @@ function listMethod(
 }
 
 /** A page is written as its assets are kept. */
-function listText(answer: object): object {
+function listBytes(answer: object): object {
   const { items } = answer as { readonly items?: readonly AssetText[] };
   if (items === undefined) return answer;
-  let text = '';
-  for (const [name, value] of Object.entries(answer))
-    text += `${text === '' ? '{' : ','}"${name}":${name === 'items' ? AssetText.listText(items) : stringify(value)}`;
-  return new JsonText(`${text}}`);
+  const pieces: Uint8Array[] = [];
+  for (const [name, value] of Object.entries(answer)) {
+    const head = `${pieces.length === 0 ? '{' : ','}"${name}":`;
+    if (name === 'items') pieces.push(Buffer.from(head), ...AssetText.listOf(items));
+    else pieces.push(Buffer.from(head + stringify(value)));
+  }
+  return new JsonBytes([...pieces, Buffer.from('}')]);
 }
 
 function getSignaturesForAsset(ctx: Context, name: string): RpcMethod {
   const texts = {
     name,
     summary: 'Transactions that changed a compressed asset, with the names of their instructions',
-    params: paramsSchema({ ...CHANGES, ...PAGING, ...OPTIONS }),
+    ...{ members: { ...CHANGES, ...PAGING }, order: ORDERS.getSignaturesForAsset },
     result: signatures,
   };
   return method(ctx, texts, async (question, call) => {
@@ -283,7 +287,7 @@ function getTokenAccounts(ctx: Context, name: string): RpcMethod {
   const texts = {
     name,
     summary: 'Token accounts of an owner, of a mint, or of both, in pages by address',
-    params: paramsSchema({ ...TOKEN_ACCOUNTS, ...PAGING, ...OPTIONS }),
+    ...{ members: { ...TOKEN_ACCOUNTS, ...PAGING }, order: ORDERS.getTokenAccounts },
     result: tokenAccounts,
   };
   return method(ctx, texts, (question, call) =>
@@ -375,40 +379,42 @@ const LISTS: readonly ListMethod[] = [
   {
     names: ['getAssetsByOwner', 'get_assets_by_owner'],
     summary: 'Assets of an owner: tokens, NFTs, Core assets, and compressed assets of followed trees',
-    params: { ...OWNER, tokenType: SEARCH.tokenType, ...PAGING, ...SORTING },
+    ...{ members: { ...OWNER, tokenType: SEARCH.tokenType, ...PAGING, ...SORTING }, order: ORDERS.getAssetsByOwner },
     ...{ result: assets, run: assetsByOwner },
   },
   {
     names: ['getAssetsByGroup', 'get_assets_by_group'],
     summary: 'Assets of a Core collection; other collections need an index',
-    ...{ params: { ...GROUP_MEMBERS, ...PAGING, ...SORTING }, result: assets, run: assetsByGroup },
+    ...{ members: { ...GROUP_MEMBERS, ...PAGING, ...SORTING }, order: ORDERS.getAssetsByGroup },
+    ...{ result: assets, run: assetsByGroup },
   },
   {
     names: ['getAssetsByAuthority', 'get_assets_by_authority'],
     summary: 'Core assets and assets with Metaplex metadata that an authority may change',
-    ...{ params: { ...AUTHORITY, ...PAGING, ...SORTING }, result: assets, run: assetsByAuthority },
+    ...{ members: { ...AUTHORITY, ...PAGING, ...SORTING }, order: ORDERS.getAssetsByAuthority },
+    ...{ result: assets, run: assetsByAuthority },
   },
   {
     names: ['getAssetsByCreator', 'get_assets_by_creator'],
     summary: 'Assets of a creator, from an upstream that has an index',
-    params: { ...CREATOR, onlyVerified: SEARCH.creatorVerified, ...PAGING, ...SORTING },
-    result: assets,
-    run: assetsByCreator,
+    members: { ...CREATOR, onlyVerified: SEARCH.creatorVerified, ...PAGING, ...SORTING },
+    ...{ order: ORDERS.getAssetsByCreator, result: assets, run: assetsByCreator },
   },
   {
     names: ['searchAssets', 'search_assets'],
     summary: 'Assets of an owner, an authority or a Core collection that fit all other members, or any of them',
-    ...{ params: { ...SEARCH, ...PAGING, ...SORTING }, result: assets, run: searchAssets, isClosed: true },
+    ...{ members: { ...SEARCH, ...PAGING, ...SORTING }, order: ORDERS.searchAssets, isClosed: true },
+    ...{ result: assets, run: searchAssets },
   },
   {
     names: ['getNftEditions', 'get_nft_editions'],
     summary: 'Prints of a master edition',
-    params: { ...EDITIONS, limit: PAGING.limit, page: PAGING.page },
+    ...{ members: { ...EDITIONS, limit: PAGING.limit, page: PAGING.page }, order: ORDERS.getNftEditions },
     ...{ result: editions, run: nftEditions },
   },
   {
     names: ['getGrouping', 'get_grouping'],
     summary: 'Name and size of a Core collection',
-    ...{ params: GROUP_MEMBERS, result: group, run: grouping },
+    ...{ members: GROUP_MEMBERS, order: ORDERS.getGrouping, result: group, run: grouping },
   },
 ];

@@ -7,7 +7,7 @@ import { TOKEN_PROGRAM } from '../../src/solana/addresses.ts';
 import { plainAnswer, recordedSource } from '../../test/helpers/das-recorded.ts';
 import { createSfc32 } from '../../test/helpers/sfc32.ts';
 import { type DasConfig, dasConfig } from './config.ts';
-import type { KeptPage } from './indexing/kept.ts';
+import type { KeptPage, ShownAsset } from './indexing/kept.ts';
 import type { AssetIndex } from './indexing/stored.ts';
 import { assetsByOwner } from './lists.ts';
 import { readQuestion } from './params.ts';
@@ -79,7 +79,8 @@ test('an owner of many tokens: a page reads no more mints than it needs, and all
   // A page is kept with the mints that were passed over: they may become NFTs.
   const pages: KeptPage[] = [];
   const view = {
-    ...{ slot: 1, find: () => undefined, keep: () => undefined, findPage: () => undefined },
+    ...{ slot: 1, find: () => undefined, findPage: () => undefined },
+    keep: (how: string, shown: ShownAsset) => ({ ...shown, name: how }),
     keepPage: (_: string, kept: KeptPage) => pages.push(kept),
   };
   const index = {
@@ -88,13 +89,13 @@ test('an owner of many tokens: a page reads no more mints than it needs, and all
   const stored = { ...parts.source, isStored: () => true, isOfIndex: true };
   const question = readQuestion({ ownerAddress: encode32(owner), limit: 50 }, 'hosted');
   await assetsByOwner(question, { ...parts, index, source: stored });
-  const [{ items, others }] = pages as [KeptPage];
+  const [{ assets, others }] = pages as [KeptPage];
   assert.deepEqual(
-    items.map(({ id }) => id),
+    assets.map(({ id }) => id),
     nfts.slice(0, 50),
   );
   const last50 = mints.findIndex((mint) => encode32(mint) === nfts[49]);
-  const looked = new Set([...items.map(({ id }) => id), ...others]);
+  const looked = new Set([...assets.map(({ id }) => id), ...others]);
   for (const mint of mints.slice(0, last50)) assert.ok(looked.has(encode32(mint)));
 });
 
@@ -181,7 +182,7 @@ test('an owner of very many accounts: other requests have their turns while a pa
 test('a kept text, alone or on a page, is shown at once only while its document is the one in memory, and never with a price', () => {
   const document = { description: 'A picture' };
   const kept = {
-    body: '{"id":"a"',
+    ...{ id: 'a', name: 'a', body: Buffer.from('{"id":"a"') },
     isFungible: false,
     uri: 'https://pictures.example/1.json',
     document,
@@ -195,18 +196,14 @@ test('a kept text, alone or on a page, is shown at once only while its document 
   };
   const textOf = (asset: typeof kept, inMemory: unknown, how: object = {}) => {
     const view = {
-      ...{ slot: 7, find: () => asset, keep: () => undefined },
+      ...{ slot: 7, find: () => asset, keep: () => asset },
       ...{ findPage: () => undefined, keepPage: () => undefined },
     };
     const index = { kept: { view: async () => view, viewNow: () => view } };
     const documents = { read: async () => new Map(), peek: () => inMemory };
     const alone = keptText('a', { index, documents, prices }, { ...options, ...how })?.text ?? null;
     if (Object.keys(how).some((name) => name.startsWith('show'))) return alone;
-    const items = [
-      { id: 'b', asset: { ...kept, uri: '' } },
-      { id: 'a', asset },
-    ];
-    const page = keptTexts({ items, others: [], listed: 2 }, view, { documents, prices }, { ...options, ...how });
+    const page = keptTexts([{ ...kept, id: 'b', uri: '' }, asset], view, { documents, prices }, { ...options, ...how });
     assert.equal(page?.[1]?.text ?? null, alone);
     return alone;
   };

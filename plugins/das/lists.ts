@@ -33,6 +33,7 @@ import {
   OWNER_TYPES,
   type Paging,
   type Question,
+  REFUSED_MEMBERS,
   ROYALTY_TYPES,
   readKey,
   readPaging,
@@ -101,6 +102,8 @@ export async function searchAssets(question: Question, parts: ListParts): Promis
   const { member, invalid } = question;
   for (const name of Object.keys(question.members))
     if (!SEARCH_MEMBERS.has(name)) throw invalid(`searchAssets: ${name} is not supported`);
+  for (const name of REFUSED_MEMBERS)
+    if (member(name) !== undefined) throw invalid(`searchAssets: ${name} is not supported`);
   const negate = member('negate') ?? false;
   if (negate !== false) throw invalid('searchAssets: negate is not supported');
   const condition = member('conditionType') ?? 'all';
@@ -112,7 +115,7 @@ export async function searchAssets(question: Question, parts: ListParts): Promis
   readFilter(question, []);
   readOrder(question);
   const conditions = condition === 'all' ? [question] : conditionsOf(question, parts.options);
-  return await listOf(question, parts, conditions.map(readSearch));
+  return await listOf(question, parts, conditions.flatMap(readSearches));
 }
 
 /** One search per member. Errors: IncompleteList if the list for one of the members cannot be complete. */
@@ -132,8 +135,8 @@ function conditionsOf({ members, invalid }: Question, { dialect }: Pick<ReadOpti
   return conditions.map((one) => readQuestion(Object.fromEntries([...scope, one]), dialect));
 }
 
-/** Reads base, kind and filter of a search. Errors: IncompleteList. */
-function readSearch(question: Question): Search {
+/** Reads bases, kind and filter of a search, which is of one list or of several. Errors: IncompleteList. */
+function readSearches(question: Question): readonly Search[] {
   const { member, invalid } = question;
   const [owner, authority, grouping, creator] = [
     ...['ownerAddress', 'authorityAddress', 'grouping', 'creatorAddress'],
@@ -147,7 +150,7 @@ function readSearch(question: Question): Search {
   // Conditions that the base or the kind of the list already implies need no filter.
   const known = [...(isDecided ? ['compressed'] : []), ...(isOfTree ? ['tree'] : [])];
   const filter = readFilter(question, known);
-  const of = (base: Base): Search => ({ base, kind, filter });
+  const of = (base: Base): readonly Search[] => [{ base, kind, filter }];
   if (owner !== undefined) return of({ owner: readKey(owner, question, 'ownerAddress') });
   if (mint !== undefined) return of({ mint: readKey(mint, question, 'supplyMint') });
   if (tree !== undefined) return of({ tree: readKey(tree, question, 'tree') });
@@ -155,12 +158,15 @@ function readSearch(question: Question): Search {
   if (grouping !== undefined) return of({ group: readGroup(grouping, question) });
   if (creator !== undefined) return of({ creator: readKey(creator, question, 'creatorAddress'), isVerified: false });
   if (member('compressed') === true) return of({ compressed: true });
-  throw nothingListed();
+  const groups = new Set((member('collections') ?? []) as readonly string[]);
+  if (groups.size === 0) throw nothingListed();
+  if (groups.size > MOST_SEARCHES) throw invalid(`searchAssets: at most ${MOST_SEARCHES} collections without an owner`);
+  return [...groups].flatMap((group) => of({ group }));
 }
 
 const nothingListed = () =>
   new IncompleteList(
-    'searchAssets needs ownerAddress, supplyMint, authorityAddress, grouping, creatorAddress, tree or compressed: no other list is complete',
+    'searchAssets needs ownerAddress, supplyMint, authorityAddress, grouping, collections, creatorAddress, tree or compressed: no other list is complete',
   );
 
 const PAGE_MEMBERS = ['page', 'limit', 'before', 'after', 'cursor', 'sortBy', 'options', 'displayOptions'] as const;
@@ -318,15 +324,15 @@ async function keepingOf(
   return {
     async find() {
       const page = view.findPage(name);
-      const assets = page === undefined ? null : keptTexts(page, view, parts, options);
+      const assets = page === undefined ? null : keptTexts(page.assets, view, parts, options);
       if (page === undefined || assets === null) return null;
       const leaves = mayLeave ? await leavesOfOwner(key, wanted, parts) : NOTHING;
       return leaves.found.length > 0 ? null : { assets, count: page.listed, slot: oldestSlot(view.slot, leaves.slot) };
     },
     async keep({ assets, count }) {
-      const items = assets.flatMap(({ id, kept }) => (kept === null ? [] : { id, asset: kept }));
-      const page = { items, others: [...wanted.others], listed: count };
-      if (items.length < assets.length || !source.isOfIndex || keptTexts(page, view, parts, options) === null) return;
+      const kept = assets.flatMap((one) => one.kept ?? []);
+      if (kept.length < assets.length || !source.isOfIndex || keptTexts(kept, view, parts, options) === null) return;
+      const page = { assets: kept, others: [...wanted.others], listed: count };
       view.keepPage(name, page, await index.listsOf(list[1], key), key);
     },
   };
@@ -1082,6 +1088,7 @@ const WORDS: Readonly<Record<string, readonly string[]>> = {
 const SEARCH_MEMBERS = new Set<string>([
   ...[...PAGE_MEMBERS, 'ownerAddress', 'authorityAddress', 'grouping', 'tokenType', 'creatorAddress'],
   ...['creatorVerified', 'collections', 'not', 'negate', 'conditionType', 'delegateAddress', ...Object.keys(VALUES)],
+  ...REFUSED_MEMBERS,
 ]);
 
 /** Null without filters; those of `known` members are left out. */

@@ -29,13 +29,15 @@ export interface Question {
   invalid(text: string, details?: string): RpcError;
 }
 
-/** `params` is an object, or an array that holds one. Errors: of `dialect`. */
-export function readQuestion(params: unknown, dialect: Dialect): Question {
+/** `params` is an object, an array that holds one, or the values of `order`. Errors: of `dialect`. */
+export function readQuestion(params: unknown, dialect: Dialect, order: readonly string[] = []): Question {
   const invalid = (text: string, details = text) =>
     new RpcError(dialect === 'hosted' ? 'invalidParams' : 'notFound', { message: text, details });
-  const given: unknown = Array.isArray(params) && params.length === 1 ? params[0] : params;
-  if (!isPlainObject(given)) throw invalid('params must be an object');
-  const members = given as Readonly<Record<string, unknown>>;
+  const members = membersOf(params, order);
+  if (members === null) {
+    const details = `params must be an object, or an array of at most ${order.length} values: ${order.join(', ')}`;
+    throw invalid('params must be an object', details);
+  }
   const member = (...names: readonly string[]): unknown => {
     const found = names.filter((name) => members[name] !== undefined && members[name] !== null);
     if (found.length > 1) throw invalid(`${found.join(' and ')} cannot be used together`);
@@ -43,6 +45,37 @@ export function readQuestion(params: unknown, dialect: Dialect): Question {
   };
   return { members, member, options: readOptions(member, invalid), invalid };
 }
+
+function membersOf(params: unknown, order: readonly string[]): Readonly<Record<string, unknown>> | null {
+  if (isPlainObject(params)) return params;
+  if (!Array.isArray(params)) return null;
+  const [first] = params as readonly unknown[];
+  if (params.length === 1 && isPlainObject(first)) return first;
+  if (params.length === 0 || params.length > order.length) return null;
+  return Object.fromEntries((params as readonly unknown[]).map((value, at) => [order[at] as string, value]));
+}
+
+const PAGE_ORDER = ['sortBy', 'limit', 'page', 'before', 'after', 'options', 'cursor'] as const;
+
+/** Params by position, in the order of the reference; the first versions of umi's plugin send them so. */
+export const ORDERS = {
+  getAsset: ['id', 'options'],
+  getAssetBatch: ['ids', 'options'],
+  getAssetsByOwner: ['ownerAddress', ...PAGE_ORDER],
+  getAssetsByGroup: ['groupKey', 'groupValue', ...PAGE_ORDER],
+  getAssetsByAuthority: ['authorityAddress', ...PAGE_ORDER],
+  getAssetsByCreator: ['creatorAddress', 'onlyVerified', ...PAGE_ORDER],
+  searchAssets: [
+    ...['negate', 'conditionType', 'interface', 'ownerAddress', 'ownerType', 'creatorAddress', 'creatorVerified'],
+    ...['authorityAddress', 'grouping', 'delegate', 'frozen', 'supply', 'supplyMint', 'compressed', 'compressible'],
+    ...['royaltyTargetType', 'royaltyTarget', 'royaltyAmount', 'burnt', 'sortBy', 'limit', 'page', 'before', 'after'],
+    ...['jsonUri', 'options', 'cursor', 'name'],
+  ],
+  getNftEditions: ['mintAddress', 'page', 'limit'],
+  getGrouping: ['groupKey', 'groupValue'],
+  getTokenAccounts: ['ownerAddress', 'mintAddress', ...PAGE_ORDER.slice(1)],
+  getSignaturesForAsset: ['id', 'limit', 'page', 'before', 'after', 'tree', 'leafIndex', 'cursor', 'sortDirection'],
+} as const satisfies Readonly<Record<string, readonly string[]>>;
 
 function readOptions(member: Question['member'], invalid: Question['invalid']): Options {
   const given = member('options', 'displayOptions');
@@ -143,11 +176,21 @@ export function cutPage<T>(
   };
 }
 
-/** The schema of `params`: the object, or an array that holds it. */
-export function paramsSchema(members: Readonly<Record<string, TSchema>>, isClosed = false): TSchema {
+/** The schema of `params`: the object, an array that holds it, or the values of `order`. */
+export function paramsSchema(
+  members: Readonly<Record<string, TSchema>>,
+  order: readonly string[],
+  isClosed = false,
+): TSchema {
   const closed = isClosed ? { additionalProperties: false } : {};
   const object = Type.Object(members, { ...closed, description: 'Members that are null count as absent' });
-  return Type.Union([object, Type.Array(object, { minItems: 1, maxItems: 1 })]);
+  const required = order.filter((name) => object.required?.includes(name)).length;
+  const values = Type.Tuple(order.map((name) => members[name] as TSchema));
+  return Type.Union([
+    object,
+    Type.Array(object, { minItems: 1, maxItems: 1 }),
+    { ...values, minItems: Math.max(1, required), description: `By position: ${order.join(', ')}` },
+  ]);
 }
 
 const options = Type.Optional(
@@ -230,6 +273,8 @@ const NONE_OF = optional(
     { maxItems: MOST_ITEMS, description: 'Keys', examples: [[EXAMPLES.mint]] },
   ),
 );
+/** Members of a search that are refused. Clients send them as null where their users set nothing. */
+export const REFUSED_MEMBERS = ['createdAt', 'collectionNft', 'isAgent', 'agentToken', 'assetSigner'] as const;
 export const SEARCH = {
   ownerAddress: key('Address of the owner'),
   authorityAddress: key('Address of the authority'),
@@ -265,6 +310,9 @@ export const SEARCH = {
   ),
   negate: optional(Type.Literal(false, { description: 'Only false is supported' })),
   conditionType: word(['all', 'any'], 'Whether they fit all other members or any of them; `all` without it'),
+  ...Object.fromEntries(
+    REFUSED_MEMBERS.map((name) => [name, Type.Optional(Type.Null({ description: 'Not supported' }))]),
+  ),
 } as const;
 export const EDITIONS = {
   mint: key('Mint of the master edition', EXAMPLES.mint),

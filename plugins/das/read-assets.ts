@@ -25,7 +25,7 @@ import {
   needsHolder,
 } from '../../src/solana/assets/asset.ts';
 import { type LeafMetadata, metadataOfLeaf } from '../../src/solana/concurrent/leaf-metadata.ts';
-import type { KeptAsset, KeptPage, KeptView } from './indexing/kept.ts';
+import type { KeptAsset, KeptView } from './indexing/kept.ts';
 import type { AssetIndex } from './indexing/stored.ts';
 import type { Question } from './params.ts';
 import type { AccountSource, KeyedAccount } from './source.ts';
@@ -80,45 +80,52 @@ export type Found =
       readonly slot: number;
     };
 
-/** An asset as JSON. The slot is its last member, so that the rest of the text can be kept. */
+/** An asset as JSON. The slot is its last member, so that the rest can be kept. */
 export class AssetText {
   readonly id: string;
   /** What it was made of, where all of that is of the index. */
   readonly kept: KeptAsset | null;
-  readonly #body: string;
+  readonly #body: Uint8Array;
   readonly #slot: number | undefined;
 
   /** `body`: without the slot and the last brace. */
-  constructor(id: string, body: string, slot: number | undefined, kept: KeptAsset | null) {
+  constructor(id: string, body: Uint8Array, slot: number | undefined, kept: KeptAsset | null) {
     this.id = id;
     this.kept = kept;
     this.#body = body;
     this.#slot = slot;
   }
 
-  static ofKept(id: string, kept: KeptAsset, slot: number | undefined): AssetText {
-    return new AssetText(id, kept.body, slot, kept);
+  static ofKept(kept: KeptAsset, slot: number | undefined): AssetText {
+    return new AssetText(kept.id, kept.body, slot, kept);
   }
 
   get text(): string {
-    return this.#body + this.#end;
+    return decoder.decode(this.#body) + endOf(this.#slot);
   }
 
-  get #end(): string {
-    return this.#slot === undefined ? '}' : `,"last_indexed_slot":${this.#slot}}`;
-  }
-
-  /** The list of them. It is only concatenated, never joined: so its long texts are copied once, when it is written. */
-  static listText(items: readonly AssetText[]): string {
-    let text = '[';
-    for (const [at, one] of items.entries()) text += (at === 0 ? '' : ',') + one.#body + one.#end;
-    return `${text}]`;
+  /** The list of them, in pieces. */
+  static listOf(items: readonly AssetText[]): Uint8Array[] {
+    const ends = new Map<number | undefined, Uint8Array>();
+    const pieces: Uint8Array[] = [];
+    for (const one of items) {
+      const end = ends.get(one.#slot) ?? Buffer.from(endOf(one.#slot));
+      ends.set(one.#slot, end);
+      pieces.push(pieces.length === 0 ? OPEN : COMMA, one.#body, end);
+    }
+    return [...(items.length === 0 ? [OPEN] : pieces), CLOSE];
   }
 
   toJSON(): unknown {
     return parseExact(this.text);
   }
 }
+
+/** It gives each text memory of its own; a Buffer of a short one would keep its neighbours in memory too. */
+const encoder = new TextEncoder();
+const decoder = new TextDecoder();
+const [OPEN, COMMA, CLOSE] = ['[', ',', ']'].map((text) => Buffer.from(text)) as [Buffer, Buffer, Buffer];
+const endOf = (slot: number | undefined): string => (slot === undefined ? '}' : `,"last_indexed_slot":${slot}}`);
 
 /**
  * Reads assets from their accounts as they are now, and compressed ones from the index of their trees. Unknown ids are absent. Errors:
@@ -161,18 +168,18 @@ export function keptText(
   const view = isKept(options) ? (parts.index?.kept.viewNow() ?? null) : null;
   const kept = view?.find(id, howOf(options, undefined));
   if (view === null || kept === undefined || !isCurrentNow(kept, parts)) return null;
-  return AssetText.ofKept(id, kept, options.dialect === 'hosted' ? view.slot : undefined);
+  return AssetText.ofKept(kept, options.dialect === 'hosted' ? view.slot : undefined);
 }
 
 /** The same for a page of them, all or none. */
 export function keptTexts(
-  { items }: KeptPage,
+  assets: readonly KeptAsset[],
   { slot }: KeptView,
   parts: Pick<ReadParts, 'documents' | 'prices'>,
   { dialect }: ReadOptions,
 ): readonly AssetText[] | null {
-  if (!items.every(({ asset }) => isCurrentNow(asset, parts))) return null;
-  return items.map(({ id, asset }) => AssetText.ofKept(id, asset, dialect === 'hosted' ? slot : undefined));
+  if (!assets.every((asset) => isCurrentNow(asset, parts))) return null;
+  return assets.map((asset) => AssetText.ofKept(asset, dialect === 'hosted' ? slot : undefined));
 }
 
 /** Whether document and price are those that a text was made with, as far as nobody has to be asked. */
@@ -225,7 +232,7 @@ export async function showAssets<T extends ToShow>(
   const all = new Map([...shown, ...later]);
   const { slot } = parts.source;
   const at = options.dialect === 'hosted' && view !== null ? Math.min(slot || view.slot, view.slot) : undefined;
-  for (const [id, asset] of kept) if (!all.has(id) && isCurrent(id)) all.set(id, AssetText.ofKept(id, asset, at));
+  for (const [id, asset] of kept) if (!all.has(id) && isCurrent(id)) all.set(id, AssetText.ofKept(asset, at));
   return all;
 }
 
@@ -285,12 +292,12 @@ async function showFound<T extends ToShow>(
     const asset = shown.get(id);
     if (asset === undefined) return;
     const { last_indexed_slot: slot, ...rest } = asset;
-    const body = stringify(rest).slice(0, -1);
+    const body = encoder.encode(stringify(rest).slice(0, -1));
     const facts = { document: known.get(uri) ?? null, dollars: dollars.get(id) ?? null, group: groupOf(one) };
+    const shownAs = { id, body, isFungible: isFungible(one), uri, ...facts };
     const isOfIndex = view !== null && isStored(one, source);
-    const kept = isOfIndex ? { body, isFungible: isFungible(one), uri, ...facts } : null;
+    const kept = isOfIndex ? view.keep(howOf(options, listings.get(id)), shownAs) : null;
     texts.set(id, new AssetText(id, body, slot, kept));
-    if (kept !== null) view?.keep(id, howOf(options, listings.get(id)), kept);
   });
   return texts;
 }

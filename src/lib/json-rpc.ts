@@ -18,9 +18,17 @@ export function rpcRequestOf(method: string, paramsText: string | null, id = 1):
 export const rpcRequest = (method: string, params?: unknown): string =>
   rpcRequestOf(method, params === undefined ? null : JSON.stringify(params));
 
+const RESULT_HEAD = '{"jsonrpc":"2.0","result":';
+const RESULT_HEAD_BYTES = Buffer.from(RESULT_HEAD);
+const resultTail = (idText: string): string => `,"id":${idText}}`;
+
 /** A reply with a result in JSON text. The raw text of the id is returned unchanged. */
 export const rpcResultReply = (resultText: string, idText: string): string =>
-  `{"jsonrpc":"2.0","result":${resultText},"id":${idText}}`;
+  RESULT_HEAD + resultText + resultTail(idText);
+
+/** The same with a result as JSON bytes in pieces. */
+export const rpcResultBytes = (pieces: readonly Uint8Array[], idText: string): Buffer =>
+  Buffer.concat([RESULT_HEAD_BYTES, ...pieces, Buffer.from(resultTail(idText))]);
 
 /** A reply with an error object in JSON text. */
 export const rpcErrorReply = (errorText: string, idText: string): string =>

@@ -58,6 +58,18 @@ export class JsonText {
   }
 }
 
+/**
+ * Finished JSON bytes as the result of a JSON-RPC method, in pieces that are written one after the other: for long answers, of which a string
+ * would be copied several times before it is sent.
+ */
+export class JsonBytes {
+  readonly pieces: readonly Uint8Array[];
+
+  constructor(pieces: readonly Uint8Array[]) {
+    this.pieces = pieces;
+  }
+}
+
 /** The answer of a REST handler. */
 export interface Reply {
   readonly status: number;
@@ -371,7 +383,7 @@ export interface RpcMethod {
   /** HTTP status of all errors of the method, for clients that read the body of certain statuses only, such as 200. */
   readonly errorStatus?: number;
   readonly result: TSchema;
-  /** Returns the result as a value (bigints are written as bare integers) or, on hot paths, as a `JsonText`. */
+  /** Returns the result as a value (bigints are written as bare integers) or, on hot paths, as a `JsonText` or `JsonBytes`. */
   // biome-ignore lint/suspicious/noExplicitAny: typed by `params`.
   readonly handler: (call: RpcCall<any>) => unknown;
 }

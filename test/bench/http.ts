@@ -4,6 +4,7 @@
  */
 import { fork } from 'node:child_process';
 import { readFileSync } from 'node:fs';
+import { connect } from 'node:net';
 import autocannon from 'autocannon';
 import { ratioOf } from './paired.ts';
 import type { BenchModule } from './sibling.ts';
@@ -157,4 +158,57 @@ function turns({ bodies, paths }: LoadRequest) {
       },
     },
   ];
+}
+
+/** Asks one request after the other on one connection. */
+export interface AnswerReader {
+  /** `body` is valid until the next request. */
+  ask(request: LoadRequest): Promise<{ readonly ms: number; readonly head: string; readonly body: Buffer }>;
+  close(): void;
+}
+
+/** Bytes that are read from the socket at once, and those of the longest answer. */
+const READ_BYTES = 262_144;
+const ANSWER_BYTES = 8_388_608;
+
+/**
+ * Answers are read into memory that is used again: with the clients of Node, the time of a long answer is that of their garbage collections.
+ */
+export function createAnswerReader({ told: { port } }: BenchServer): AnswerReader {
+  const answer = Buffer.alloc(ANSWER_BYTES);
+  let [read, length, headLength] = [0, 0, 0];
+  let waiting: { readonly done: () => void; readonly fail: (error: Error) => void } | null = null;
+  const callback = (count: number, bytes: Uint8Array): boolean => {
+    answer.set(bytes.subarray(0, count), read);
+    read += count;
+    if (length === 0) {
+      headLength = answer.subarray(0, read).indexOf('\r\n\r\n') + 4;
+      if (headLength > 3)
+        length = headLength + Number(/\ncontent-length: *(\d+)/i.exec(answer.toString('latin1', 0, headLength))![1]);
+    }
+    if (length > 0 && read === length) waiting?.done();
+    return true;
+  };
+  const socket = connect({ host: '127.0.0.1', port, onread: { buffer: Buffer.alloc(READ_BYTES), callback } });
+  socket.setNoDelay(true);
+  socket.on('error', (error) => waiting?.fail(error));
+  socket.on('close', () => waiting?.fail(new Error(`the connection ended after ${read} bytes of an answer`)));
+  return {
+    async ask({ method, path, headers = {}, body = '' }) {
+      [read, length] = [0, 0];
+      const all = { Host: 'bench', 'Content-Length': Buffer.byteLength(body), ...headers };
+      const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`);
+      const started = performance.now();
+      await new Promise<void>((done, fail) => {
+        waiting = { done, fail };
+        socket.write(`${method} ${path} HTTP/1.1\r\n${lines.join('')}\r\n${body}`);
+      });
+      const ms = performance.now() - started;
+      return { ms, head: answer.toString('latin1', 0, headLength), body: answer.subarray(headLength, length) };
+    },
+    close() {
+      waiting = null;
+      socket.destroy();
+    },
+  };
 }

@@ -1,6 +1,7 @@
 import { type TSchema, Type } from '@sinclair/typebox';
-import { encode32 } from '../../../src/lib/base58.ts';
-import type { Price, RpcCall, RpcMethod } from '../../../src/plugin/plugin.ts';
+import { decode32, encode32 } from '../../../src/lib/base58.ts';
+import { isPlainObject } from '../../../src/lib/json.ts';
+import { type Price, type RpcCall, RpcError, type RpcMethod } from '../../../src/plugin/plugin.ts';
 import { eachSibling } from '../../../src/solana/merkle/path.ts';
 import * as s from '../../../src/solana/schemas.ts';
 import { type AssetRow, type Db, LEAF_STATE, readAtOneSlot, type TreeRow } from '../store/tables.ts';
@@ -76,9 +77,31 @@ function assetMethod<F extends Fields>({ slots }: AssetParts, method: PlainMetho
   return {
     ...inner,
     ...{ tag: ASSETS, price: PRICE, params: withBare(inner.params, method.fields[field]?.schema) },
-    handler: (call: RpcCall) => inner.handler({ ...call, params: namedParams(call.params, field) }),
+    handler(call: RpcCall) {
+      const params = namedParams(call.params, field);
+      checkKeys(params, field);
+      return inner.handler({ ...call, params });
+    },
   };
 }
+
+/** As all methods of the asset API refuse them; what else may be wrong the method itself refuses. */
+function checkKeys(params: unknown, field: string): void {
+  const given: unknown = Array.isArray(params) && isPlainObject(params[0]) ? params[0] : params;
+  const value = isPlainObject(given) ? given[field] : given;
+  const keys = (Array.isArray(value) ? value : [value]) as readonly unknown[];
+  if (keys.length > MOST_IDS)
+    throw new RpcError('invalidParams', {
+      message: `Batch Size Error. Batch size should not be greater than ${MOST_IDS}.`,
+      details: `Too many ${field} requested ${keys.length}. Maximum allowed: ${MOST_IDS}`,
+    });
+  const wrong = keys.find((key) => typeof key === 'string' && (key.length > 44 || decode32(key) === null));
+  if (wrong === undefined) return;
+  const message = `Pubkey Validation Err: ${String(wrong).slice(0, 64)} is invalid`;
+  throw new RpcError('invalidParams', { message, details: `${field}: ${message}` });
+}
+
+const MOST_IDS = 1_000;
 
 const ASSETS = { name: 'Digital assets', description: 'Proofs of compressed NFTs' } as const;
 

@@ -5,9 +5,10 @@ import type { Store } from '../../../src/plugin/plugin.ts';
 import { type Db, hexOf, KEPT_CHANGES, LIST_NAME_BYTES } from './tables.ts';
 
 /** An asset as it was shown, and what that depends on besides its accounts. */
-export interface KeptAsset {
+export interface ShownAsset {
+  readonly id: string;
   /** JSON without the slot, see `AssetText`. */
-  readonly body: string;
+  readonly body: Uint8Array;
   /** A token, of which there may be many. */
   readonly isFungible: boolean;
   readonly uri: string;
@@ -18,9 +19,14 @@ export interface KeptAsset {
   readonly group: string | null;
 }
 
+export interface KeptAsset extends ShownAsset {
+  /** What it is kept under. */
+  readonly name: string;
+}
+
 /** A page of a list as it was shown: the assets on it, and how many the list has as far as it was read. */
 export interface KeptPage {
-  readonly items: readonly { readonly id: string; readonly asset: KeptAsset }[];
+  readonly assets: readonly KeptAsset[];
   /** Ids that were looked at and are not in the list: a change can bring them in. */
   readonly others: readonly string[];
   readonly listed: number;
@@ -32,7 +38,7 @@ export interface KeptView {
   readonly slot: number;
   /** `how`: all options that the text depends on. */
   find(id: string, how: string): KeptAsset | undefined;
-  keep(id: string, how: string, asset: KeptAsset): void;
+  keep(how: string, asset: ShownAsset): KeptAsset;
   /** `name`: of the list and of all that its page depends on. */
   findPage(name: string): KeptPage | undefined;
   /** `lists`: those that the page is of, as `listName` of each. `key`: what it is the list of. */
@@ -51,7 +57,10 @@ type Entry =
   | { readonly kind: 'asset'; readonly asset: KeptAsset; readonly revision: number }
   | {
       readonly kind: 'page';
-      readonly page: KeptPage;
+      /** What its assets are kept under: the page is gone with the first of them. */
+      readonly names: readonly string[];
+      readonly others: readonly string[];
+      readonly listed: number;
       readonly revision: number;
       /** See `listName`, in hexadecimal. */
       readonly lists: readonly string[];
@@ -64,12 +73,15 @@ interface State {
   readonly revision: number;
 }
 
-const ENTRY_BYTES = 400;
+/** Of the objects of an entry; of a text also its buffer. */
+const ENTRY_BYTES = 600;
 const ID_BYTES = 80;
-const sizeOf = ({ body, uri }: KeptAsset): number => body.length + uri.length + ENTRY_BYTES;
-/** As if it had its texts for itself: those of the assets may be gone before it. */
-const sizeOfPage = ({ items, others }: KeptPage): number =>
-  items.reduce((size, { asset }) => size + sizeOf(asset), ENTRY_BYTES + others.length * ID_BYTES);
+
+function sizeOf(entry: Entry): number {
+  if (entry.kind === 'asset') return entry.asset.body.length + entry.asset.uri.length + ENTRY_BYTES;
+  return entry.names.reduce((size, name) => size + name.length, ENTRY_BYTES + entry.others.length * ID_BYTES);
+}
+
 /** Of those that changed; beyond this, nothing that was kept is valid. */
 const MOST_REMEMBERED = 50_000;
 
@@ -79,14 +91,13 @@ const note = (changed: Map<string, number>, name: string, at: number): void =>
 /**
  * Texts of assets of the index in memory, and pages of them. Each write of the index has a revision, and says which assets and lists it
  * changed: a text is valid while no later write names its asset, or the collection that it takes its authority from; a page while its texts
- * are and no later write names its list.
+ * are there and it is as old as their last change, and no later write names its list.
  */
 export function createKeptAssets(store: Pick<Store, 'read' | 'version'>, maxBytes: number): KeptAssets {
   const db = store.read as Db;
   const entries = new LRUCache<string, Entry>({
     maxSize: maxBytes,
-    sizeCalculation: (entry, key) =>
-      key.length + (entry.kind === 'asset' ? sizeOf(entry.asset) : sizeOfPage(entry.page)),
+    sizeCalculation: (entry, key) => key.length + sizeOf(entry),
   });
   const changedAt = new Map<string, number>();
   const listChangedAt = new Map<string, number>();
@@ -129,29 +140,47 @@ export function createKeptAssets(store: Pick<Store, 'read' | 'version'>, maxByte
         ? null
         : {
             ...{ slot, find, findPage },
-            keep: (id, how, asset) => void entries.set(`${id}${how}`, { kind: 'asset', asset, revision }),
-            keepPage: (name, page, lists, key) =>
-              void entries.set(name, { kind: 'page', page, revision, lists: lists.map(hexOf), key }),
+            keep: (how, shown) => keep({ ...shown, name: `${shown.id}${how}` }, revision),
+            keepPage(name, { assets, others, listed }, lists, key) {
+              const names = assets.map((asset) => asset.name);
+              entries.set(name, { kind: 'page', names, others, listed, revision, lists: lists.map(hexOf), key });
+            },
           };
     return view;
   }
 
+  function keep(asset: KeptAsset, revision: number): KeptAsset {
+    entries.set(asset.name, { kind: 'asset', asset, revision });
+    return asset;
+  }
+
   const isValid = (id: string, revision: number) => revision >= floor && (changedAt.get(id) ?? 0) <= revision;
-  const isValidText = (id: string, { group }: KeptAsset, revision: number) =>
+  const isValidText = ({ id, group }: KeptAsset, revision: number) =>
     isValid(id, revision) && (group === null || isValid(group, revision));
 
-  function find(id: string, how: string): KeptAsset | undefined {
-    const entry = entries.get(`${id}${how}`);
-    return entry?.kind === 'asset' && isValidText(id, entry.asset, entry.revision) ? entry.asset : undefined;
+  /** `since`: a newer text has to be as it was at that revision too; of a page that is older, the asset may be gone by now. */
+  function findNamed(name: string, since: number): KeptAsset | undefined {
+    const entry = entries.get(name);
+    return entry?.kind === 'asset' && isValidText(entry.asset, Math.min(entry.revision, since))
+      ? entry.asset
+      : undefined;
   }
+
+  const find = (id: string, how: string) => findNamed(`${id}${how}`, Number.POSITIVE_INFINITY);
 
   function findPage(name: string): KeptPage | undefined {
     const entry = entries.get(name);
     if (entry?.kind !== 'page') return undefined;
-    const { page, lists, key, revision } = entry;
+    const { names, others, listed, lists, key, revision } = entry;
     if (lists.some((list) => (listChangedAt.get(list) ?? 0) > revision)) return undefined;
-    const isWhole = page.items.every(({ id, asset }) => isValidText(id, asset, revision));
-    return isWhole && [key, ...page.others].every((id) => isValid(id, revision)) ? page : undefined;
+    if (![key, ...others].every((id) => isValid(id, revision))) return undefined;
+    const assets: KeptAsset[] = [];
+    for (const one of names) {
+      const asset = findNamed(one, revision);
+      if (asset === undefined) return undefined;
+      assets.push(asset);
+    }
+    return { assets, others, listed };
   }
 
   const viewNow = () => (seen !== null && store.version() === seen ? view : null);

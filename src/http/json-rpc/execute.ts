@@ -1,11 +1,12 @@
 import type { Readable } from 'node:stream';
 import type { CoreConfig } from '../../config/core.ts';
 import { parseExact, stringify } from '../../lib/json.ts';
-import { rpcErrorReply, rpcRequestHead, rpcResultReply } from '../../lib/json-rpc.ts';
+import { rpcErrorReply, rpcRequestHead, rpcResultBytes, rpcResultReply } from '../../lib/json-rpc.ts';
 import { derived } from '../../lib/reloadable.ts';
 import type { RpcFallback, RpcForward, RpcForwardReply, SocketCalls } from '../../plugin/host.ts';
 import {
   type CallContext,
+  JsonBytes,
   JsonText,
   type Price,
   RPC_CODES,
@@ -71,9 +72,12 @@ export function executeLocal(
 }
 
 function succeeded(value: unknown, { id = 'null' }: CallSpan): Executed {
-  const result = value instanceof JsonText ? value.text : stringify(value);
   const credits = value instanceof JsonText ? value.credits : undefined;
-  return { status: 200, headers: NO_HEADERS, body: rpcResultReply(result, id), charged: true, credits, ok: true };
+  const body =
+    value instanceof JsonBytes
+      ? rpcResultBytes(value.pieces, id)
+      : rpcResultReply(value instanceof JsonText ? value.text : stringify(value), id);
+  return { status: 200, headers: NO_HEADERS, body, charged: true, credits, ok: true };
 }
 
 function failedLocal({ method }: LocalMethod, { id }: CallSpan, context: CallContext, error: unknown): Executed {

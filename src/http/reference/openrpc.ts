@@ -75,20 +75,19 @@ function forwardedMethod(method: ForwardedMethod, price: Price | undefined): Des
 
 const hasExample = ({ examples }: Schema): boolean => Array.isArray(examples);
 
-/** Of several allowed forms the documents name the params of one: the list of positions, otherwise the object. */
+/** Of several allowed forms the documents name the params of the first one that is an object or a list of positions. */
 function paramsOf(schema: Schema): Pick<DescribedMethod, 'params' | 'isByName'> {
   const forms = (schema['anyOf'] ?? [schema]) as readonly Schema[];
-  const tuple = forms.find(({ items }) => Array.isArray(items));
-  if (tuple !== undefined) {
-    const items = tuple['items'] as readonly Schema[];
-    const least = (tuple['minItems'] as number | undefined) ?? items.length;
+  const form = forms.find(({ items, type }) => Array.isArray(items) || type === 'object');
+  if (form === undefined) return { params: [], isByName: false };
+  if (form['type'] !== 'object') {
+    const items = form['items'] as readonly Schema[];
+    const least = (form['minItems'] as number | undefined) ?? items.length;
     const params = items.map((item, at) => ({ name: nameOf(item, at), required: at < least, schema: item }));
     return { params, isByName: false };
   }
-  const object = forms.find(({ type }) => type === 'object');
-  if (object === undefined) return { params: [], isByName: false };
-  const required = new Set((object['required'] ?? []) as readonly string[]);
-  const params = Object.entries((object['properties'] ?? {}) as Record<string, Schema>).map(([name, inner]) => ({
+  const required = new Set((form['required'] ?? []) as readonly string[]);
+  const params = Object.entries((form['properties'] ?? {}) as Record<string, Schema>).map(([name, inner]) => ({
     ...{ name, required: required.has(name), schema: inner },
   }));
   return { params, isByName: true };

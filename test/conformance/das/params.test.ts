@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
+import { ORDERS } from '../../../plugins/das/params.ts';
 import { chainMissing, startChain } from '../../helpers/chain.ts';
 import { startDaemon } from '../../helpers/daemon.ts';
 import { bytesOf, createWorld, type World } from '../../helpers/das-world.ts';
@@ -29,6 +30,8 @@ const listsOf = ({ owner, family, creator, authority, group, tokens }: World) =>
     ['searchAssets', { ownerAddress: owner, tokenType: 'fungible' }, 2],
     ['searchAssets', { authorityAddress: authority, interface: 'MplCoreAsset' }, 5],
     ['searchAssets', { grouping: ['collection', family], creatorAddress: creator, creatorVerified: false }, 5],
+    ['searchAssets', { collections: [family, group, family] }, 16],
+    ['searchAssets', { collections: [family, group], interface: 'MplCoreAsset', conditionType: 'all' }, 5],
     ['getTokenAccounts', { owner }, 17],
     ['getTokenAccounts', { mint: tokens[0] }, 5],
   ] as const;
@@ -92,6 +95,16 @@ function callsOf(methods: ReadonlyMap<string, Schema>, world: World) {
         });
     }),
   );
+}
+
+/** The same params without their names; null where they cannot be said so. */
+function byPosition(method: string, params: Readonly<Record<string, unknown>>): unknown[] | null {
+  const order: readonly string[] = Object.hasOwn(ORDERS, method) ? ORDERS[method as keyof typeof ORDERS] : [];
+  const places = Object.keys(params).map((name) => order.indexOf(name));
+  if (places.length === 0 || places.includes(-1)) return null;
+  const values = order.slice(0, Math.max(...places) + 1).map((name) => params[name] ?? null);
+  const isNamed = values.length === 1 && typeof values[0] === 'object' && !Array.isArray(values[0]);
+  return isNamed ? null : values;
 }
 
 const missing = await chainMissing();
@@ -214,6 +227,21 @@ eachStore('parameters of the asset API', (engine) => {
       );
     });
 
+    await t.test('proofs refuse keys and long lists with the texts of the other methods', async () => {
+      const many = Array<string>(1_001).fill(owner);
+      for (const [method, params, message] of [
+        ['getAssetProof', { id: 'x' }, 'Pubkey Validation Err: x is invalid'],
+        ['getAssetProof', ['x'], 'Pubkey Validation Err: x is invalid'],
+        ['getAssetProofs', { ids: [owner, 'x'] }, 'Pubkey Validation Err: x is invalid'],
+        ['getAssetProofBatch', { ids: many }, 'Batch Size Error. Batch size should not be greater than 1000.'],
+        ['getAssetProofBatch', [{ ids: many }], 'Batch Size Error. Batch size should not be greater than 1000.'],
+        ['getAssetBatch', { ids: many }, 'Batch Size Error. Batch size should not be greater than 1000.'],
+      ] as const) {
+        const { error } = await ask(method, params);
+        assert.deepEqual([error?.code, error?.message], [-32602, message], method);
+      }
+    });
+
     await t.test('whatever is sent is answered or refused by name, the same as an object and in a list', async () => {
       const document = (await (await fetch(`${daemon.apiUrl}/openapi.json`)).json()) as {
         'x-rpc': Record<string, { params?: { anyOf?: Schema[] } }>;
@@ -227,7 +255,7 @@ eachStore('parameters of the asset API', (engine) => {
         }),
       );
       assert.ok(methods.size >= 25, String([...methods.keys()]));
-      const outcomes = { answered: 0, refused: 0 };
+      const outcomes = { answered: 0, refused: 0, byPosition: 0 };
       await fc.assert(
         fc.asyncProperty(callsOf(methods, world), async ({ method, params }) => {
           const text = `${method} ${JSON.stringify(params).slice(0, 500)}`;
@@ -239,6 +267,9 @@ eachStore('parameters of the asset API', (engine) => {
           }, text);
           const { error } = answer;
           assert.deepEqual(await ask(method, [params]), answer, text);
+          const values = byPosition(method, params);
+          if (values !== null) assert.deepEqual(await ask(method, values), answer, `${text}, by position`);
+          outcomes.byPosition += Number(values !== null);
           outcomes[error === undefined ? 'answered' : 'refused'] += 1;
           if (error === undefined) return;
           assert.ok([-32602, -32000].includes(error.code), `${text}: ${JSON.stringify(error)}`);
@@ -255,7 +286,7 @@ eachStore('parameters of the asset API', (engine) => {
         }),
         { numRuns: RUNS },
       );
-      assert.ok(outcomes.answered > RUNS / 10 && outcomes.refused > RUNS / 10, JSON.stringify(outcomes));
+      for (const count of Object.values(outcomes)) assert.ok(count > RUNS / 10, JSON.stringify(outcomes));
     });
   });
 });

@@ -241,6 +241,12 @@ describe('forwarding', () => {
       '{"jsonrpc":"2.0","result":{"a": 1 , "b":18446744073709551615},"id":1}',
     );
   });
+  test('bytes of a plugin are sent as they are, alone and in a batch', async () => {
+    const [one, text] = [call('readyBytes', '', '"é"'), '{"jsonrpc":"2.0","result":{"a": 1 ,"b":"é🦊"},"id":"é"}'];
+    const answer = await post(one);
+    assert.deepEqual([answer.status, answer.text], [200, text]);
+    assert.equal((await post(`[${one},${one}]`)).text, `[${text},${text}]`);
+  });
 });
 
 describe('batches', () => {

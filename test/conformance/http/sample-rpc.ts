@@ -2,7 +2,7 @@ import { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Type } from '@sinclair/typebox';
 import type { RpcFallback, RpcForward } from '../../../src/plugin/host.ts';
-import { CodedError, JsonText, type Price, RpcError, type RpcMethod } from '../../../src/plugin/plugin.ts';
+import { CodedError, JsonBytes, JsonText, type Price, RpcError, type RpcMethod } from '../../../src/plugin/plugin.ts';
 
 const price: Price = { product: 'photon', credits: 10, groups: ['photon'] };
 
@@ -36,6 +36,7 @@ export function sampleMethods(): RpcMethod[] {
     ),
     method('bigNumber', none, () => ({ lamports: 18446744073709551615n })),
     method('readyText', none, () => new JsonText('{"a": 1 , "b":18446744073709551615}')),
+    method('readyBytes', none, () => new JsonBytes(['{"a": 1 ,', '"b":"é🦊"}'].map((text) => Buffer.from(text)))),
     method('wait', Type.Tuple([Type.Integer({ minimum: 0, maximum: 1_000 })]), async (call) => {
       await sleep(call.params[0]);
       return call.params[0];

@@ -448,19 +448,33 @@ eachStore('kept pages of the index', (engine) => {
     const [item, group, other, of, stranger] = [key(), key(), key(), key(), key()];
     const lists = [LIST.authority, LIST.group].map((kind) => listName(kind, listKey(keyBytes(of))));
     const strange = listName(LIST.owner, listKey(keyBytes(of)));
-    const asset = { body: '{', isFungible: false, uri: '', document: null, dollars: null, group };
-    const page = { items: [{ id: item, asset }], others: [other], listed: 1 };
-    const isKeptAfter = async (ids: readonly string[], names: readonly Uint8Array[]) => {
-      const pages = createAssetIndex(store, 100_000).kept;
-      (await pages.view())!.keepPage('page', page, lists, of);
-      assert.equal((await pages.view())!.findPage('page'), page);
+    const asset = { body: Buffer.from('{'), isFungible: false, uri: '', document: null, dollars: null, group };
+    const keepOne = async () => {
+      const pages = createAssetIndex(store, 2_000).kept;
+      const view = (await pages.view())!;
+      const page = { assets: [view.keep('', { ...asset, id: item })], others: [other], listed: 1 };
+      view.keepPage('page', page, lists, of);
+      assert.deepEqual((await pages.view())!.findPage('page'), page);
+      return pages;
+    };
+    const isKeptAfter = async (ids: readonly string[], names: readonly Uint8Array[], isShownAgain = false) => {
+      const pages = await keepOne();
       await store.write((tx) => noteChanges(tx, ids.map(keyBytes), names));
-      return (await pages.view())!.findPage('page') === page;
+      if (isShownAgain) (await pages.view())!.keep('', { ...asset, id: item });
+      return (await pages.view())!.findPage('page') !== undefined;
     };
     for (const id of [item, group, other, of]) assert.equal(await isKeptAfter([stranger, id], []), false, id);
     for (const list of lists) assert.equal(await isKeptAfter([], [strange, list]), false);
     assert.equal(await isKeptAfter([stranger], [strange]), true);
     assert.equal(await isKeptAfter([], []), true);
+    // The text is there again, and the page as old as before.
+    assert.equal(await isKeptAfter([item], [], true), false);
+    assert.equal(await isKeptAfter([stranger], [], true), true);
+    // A page has no texts of its own.
+    const full = (await (await keepOne()).view())!;
+    full.keep('', { ...asset, id: stranger, body: Buffer.alloc(1_200) });
+    assert.equal(full.find(item, ''), undefined);
+    assert.equal(full.findPage('page'), undefined);
   });
 });
 
