@@ -382,7 +382,8 @@ async function follow(parts: Follow, signal: AbortSignal): Promise<void> {
 }
 
 function textOfLine({ id, status, signature, slot, attempts, lastStatus, reason }: DeliveryLine): string {
-  const tried = attempts === 0 ? 'not tried' : `tried ${attempts} times, HTTP ${lastStatus ?? '-'}`;
+  const times = attempts === 1 ? 'once' : `${attempts} times`;
+  const tried = attempts === 0 ? 'not tried' : `tried ${times}, HTTP ${lastStatus ?? '-'}`;
   return `${id} ${status} slot ${slot} ${signature} ${tried}${reason === null ? '' : ` (${reason})`}`;
 }
 
