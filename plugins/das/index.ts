@@ -169,7 +169,7 @@ function getAsset(ctx: Context, name: string): RpcMethod {
   return method(ctx, texts, (question, call) => {
     const id = readKey(question.member('id'), question, 'id');
     const kept = keptText(id, servicesOf(ctx), readOptionsOf(question, ctx.config.dialect));
-    return kept === null ? readAsset(ctx, id, question, call) : new JsonText(kept.text);
+    return kept === null ? readAsset(ctx, id, question, call) : new JsonBytes(kept.pieces);
   });
 }
 

@@ -100,6 +100,11 @@ export class AssetText {
     return new AssetText(kept.id, kept.body, slot, kept);
   }
 
+  /** Its JSON, in pieces. */
+  get pieces(): readonly Uint8Array[] {
+    return [this.#body, Buffer.from(endOf(this.#slot))];
+  }
+
   get text(): string {
     return decoder.decode(this.#body) + endOf(this.#slot);
   }

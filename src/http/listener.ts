@@ -18,8 +18,8 @@ const HEADER_BYTES = 16_384;
 /** How often node:http checks for overdue requests. */
 const CHECK_INTERVAL_MS = 1_000;
 const STALL_GRACE_MS = 30_000;
-/** Connections that may wait in an inherited socket until a process accepts them. */
-const INHERITED_BACKLOG = 4_096;
+/** Connections that may wait in a socket which this process did not bind, until a process accepts them. */
+export const LISTEN_BACKLOG = 4_096;
 
 interface ListenerTimeouts {
   readonly headerTimeoutMs: number;
@@ -142,8 +142,8 @@ export function listenOn(server: Server, target: ListenTarget): Promise<AddressI
     };
     server.once('error', onError);
     server.once('listening', onListening);
-    if ('shared' in target) server.listen(target.shared, INHERITED_BACKLOG);
-    else server.listen('fd' in target ? { ...target, backlog: INHERITED_BACKLOG } : target);
+    if ('shared' in target) server.listen(target.shared, LISTEN_BACKLOG);
+    else server.listen('fd' in target ? { ...target, backlog: LISTEN_BACKLOG } : target);
   });
 }
 

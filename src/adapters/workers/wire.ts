@@ -88,10 +88,10 @@ export function fromErrorData(data: ErrorData): Error {
 
 /** Characters of lines that the main thread has not written yet; more are dropped. */
 const MAX_WAITING = 4_194_304;
-/** A message costs both sides more than a request: lines of a busy worker are collected for so long, or until they are so many characters. */
+/** A message costs both sides more than a request, so lines are collected for this long, or until there are this many characters. */
 const COLLECT_MS = 20;
 const COLLECT_CHARACTERS = 65_536;
-/** Of lines that say that nothing is wrong. */
+/** Lines that may wait: they report nothing wrong. */
 const CALM = /^\{"level":"(?:info|debug|trace)"/;
 
 export interface LogRelay {

@@ -3,22 +3,18 @@
  * CPU time of a request tells how many each core answers.
  */
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
-import { findRunFile } from '../../../src/cli/running-daemon.ts';
 import { type BenchServer, cpuUsOfAll, type LoadSamples, measureServers, startBenchServer } from '../http.ts';
 import { ratioOf } from '../paired.ts';
 import type { Row, RowResult, RunOptions } from '../row.ts';
 import { CACHED, transactionText } from '../samples/proxy-answers.ts';
-import { programModule, siblingModule } from '../sibling.ts';
+import { startRole } from '../samples/role-process.ts';
+import { siblingModule } from '../sibling.ts';
 
 const GOAL = 0.9;
 const KEY = '6b0e8f8c-52a8-4ab1-8b3a-7f1d5c9e2a44';
-const READY_TIMEOUT_MS = 60_000;
 const PROCESSES = 2;
 
 async function run({ size, seed }: RunOptions): Promise<RowResult[]> {
@@ -80,7 +76,6 @@ interface Daemon extends BenchServer {
   end(): Promise<void>;
 }
 
-/** The built program with all roles. */
 async function startDaemon(upstream: string, processes: number): Promise<Daemon> {
   const dataDir = mkdtempSync(join(tmpdir(), 'parhelion-processes-'));
   const file = join(dataDir, 'parhelion.yaml');
@@ -92,29 +87,16 @@ async function startDaemon(upstream: string, processes: number): Promise<Daemon>
     follow: { enabled: false },
   };
   writeFileSync(file, JSON.stringify(config));
-  const { path, execArgv } = programModule(import.meta.url);
-  const child = spawn(process.execPath, [...execArgv, path, 'serve', '--config', file], {
-    env: { PATH: process.env['PATH'], NODE_ENV: 'production', PARHELION_BOOTSTRAP_KEY: KEY },
-    stdio: ['ignore', 'ignore', 'inherit'],
+  const place = { file, dataDir };
+  const { api, child, stop } = await startRole('api,indexer,deliverer', place, {
+    env: { PARHELION_BOOTSTRAP_KEY: KEY },
   });
   const end = async () => {
-    if (child.exitCode === null && child.signalCode === null) {
-      const gone = once(child, 'exit');
-      child.kill('SIGTERM');
-      await gone;
-    }
+    await stop();
     rmSync(dataDir, { recursive: true, force: true });
   };
-  for (const startedMs = performance.now(); performance.now() - startedMs < READY_TIMEOUT_MS; await sleep(50)) {
-    const found = findRunFile(dataDir);
-    if (found?.api != null) {
-      const port = Number(new URL(found.api).port);
-      return { url: found.api, told: { port }, cpuUs: () => cpuUsOfAll(child.pid), stop: () => void end(), end };
-    }
-    if (child.exitCode !== null) break;
-  }
-  await end();
-  throw new Error('the daemon did not start');
+  const port = Number(new URL(api!).port);
+  return { url: api!, told: { port }, cpuUs: () => cpuUsOfAll(child.pid), stop: () => void end(), end };
 }
 
 /** In every process: a new connection may go to any of them. */
