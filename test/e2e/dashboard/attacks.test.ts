@@ -3,11 +3,11 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { after, before, test } from 'node:test';
+import { after, afterEach, before, test } from 'node:test';
 import type { Browser } from 'playwright-core';
 import { type DashboardBed, OPERATOR_TOKEN, startDashboard } from '../../conformance/dashboard/bed.ts';
 import { chromiumMissing, startChromium } from '../../helpers/chromium.ts';
-import { logIn, openPage } from './visit.ts';
+import { closePages, logIn, openPage } from './visit.ts';
 
 const skip = chromiumMissing() ?? false;
 const API = '/dashboard/api';
@@ -27,6 +27,7 @@ before(async () => {
   }).listen(0, '127.0.0.1');
   await once(elsewhere, 'listening');
 });
+afterEach(() => closePages(browser));
 after(async () => {
   await browser?.close();
   elsewhere?.close();

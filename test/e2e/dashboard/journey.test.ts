@@ -1,6 +1,6 @@
 /** What people do on the pages, on a real chain: keys that work, webhooks that deliver, usage that grows. */
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
+import { after, afterEach, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Keypair, LAMPORTS_PER_SOL, SystemProgram, sendAndConfirmTransaction, Transaction } from '@solana/web3.js';
 import type { Browser, Page } from 'playwright-core';
@@ -9,7 +9,7 @@ import { type DashboardBed, startDashboard } from '../../conformance/dashboard/b
 import { chainMissing, startChain, type TestChain } from '../../helpers/chain.ts';
 import { chromiumMissing, startChromium } from '../../helpers/chromium.ts';
 import { answer, type Receiver, startReceiver } from '../../helpers/receiver.ts';
-import { choose, goTo, logIn, openPage, takeSecret } from './visit.ts';
+import { choose, closePages, goTo, logIn, openPage, takeSecret } from './visit.ts';
 
 const skip = chromiumMissing() ?? (await chainMissing()) ?? false;
 const confirm = { commitment: 'confirmed' } as const;
@@ -30,6 +30,7 @@ before(async () => {
   bed = await startDashboard({ plugins, webhooks, access: { usageFlushMs: 50 } }, chain);
   browser = await startChromium();
 });
+afterEach(() => closePages(browser));
 after(async () => {
   await browser?.close();
   await bed?.stop();

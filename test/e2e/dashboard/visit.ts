@@ -1,5 +1,3 @@
-import { readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import type { Browser, BrowserContextOptions, Locator, Page } from 'playwright-core';
 import { type DashboardBed, OPERATOR_TOKEN } from '../../conformance/dashboard/bed.ts';
 
@@ -27,6 +25,11 @@ export async function openPage(
   });
   await page.goto(`${daemon.adminUrl}/dashboard`);
   return { page, faults };
+}
+
+/** After each test: an open page goes on asking for what is new and drawing it. */
+export async function closePages(browser: Browser | undefined): Promise<void> {
+  for (const context of browser?.contexts() ?? []) await context.close();
 }
 
 export async function logIn(page: Page): Promise<void> {
@@ -60,16 +63,4 @@ export async function takeSecret(page: Page): Promise<string> {
 export async function goTo(page: Page, name: string): Promise<void> {
   await page.getByRole('link', { name, exact: true }).click();
   await page.getByRole('heading', { level: 1, name, exact: true }).waitFor();
-}
-
-interface Violation {
-  readonly id: string;
-  readonly nodes: readonly { readonly html: string }[];
-}
-
-/** What axe finds wrong on a page. The checker itself is no part of the page: it needs a page without the policy for its content (`bypassCSP`). */
-export async function axeFaults(page: Page): Promise<readonly string[]> {
-  await page.evaluate(readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8'));
-  const { violations } = (await page.evaluate('axe.run()')) as { violations: Violation[] };
-  return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`);
 }

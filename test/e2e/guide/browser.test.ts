@@ -1,10 +1,8 @@
 /** The guide of a daemon in a real browser: every link, the search by keyboard, three widths in two themes, nothing from another host. */
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import { after, before, describe, test } from 'node:test';
-import type { Browser, Page } from 'playwright-core';
-import { chromiumMissing, startChromium } from '../../helpers/chromium.ts';
+import type { Browser } from 'playwright-core';
+import { axeFaults, chromiumMissing, startChromium } from '../../helpers/chromium.ts';
 import { type DaemonInProcess, startDaemon } from '../../helpers/daemon.ts';
 
 const missing = chromiumMissing();
@@ -84,8 +82,6 @@ test('a file is sent again only when it changed', async () => {
 
 describe('in a browser', { skip: missing ?? false }, () => {
   let browser: Browser;
-  const axe =
-    missing === null ? readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8') : '';
   before(async () => {
     browser = await startChromium();
   });
@@ -101,13 +97,6 @@ describe('in a browser', { skip: missing ?? false }, () => {
     });
     await page.goto(`${daemon.apiUrl}/docs/guide/${name}`);
     return { page, faults };
-  }
-
-  async function violations(page: Page): Promise<string[]> {
-    const session = await page.context().newCDPSession(page);
-    await session.send('Runtime.evaluate', { expression: axe });
-    const found = (await page.evaluate('axe.run()')) as { violations: { id: string; nodes: { html: string }[] }[] };
-    return found.violations.map(({ id, nodes }) => `${id}: ${nodes[0]?.html.slice(0, 160)}`);
   }
 
   test('every page, at three widths and in two themes: axe finds nothing, nothing runs out of the screen', async () => {
@@ -126,7 +115,7 @@ describe('in a browser', { skip: missing ?? false }, () => {
     for (const { name, width, scheme } of visits) {
       const { page, faults } = await visit(name, width, scheme);
       const where = `${name} ${width} ${scheme}`;
-      assert.deepEqual(await violations(page), [], where);
+      assert.deepEqual(await axeFaults(page), [], where);
       assert.ok(((await page.evaluate('document.documentElement.scrollWidth')) as number) <= width, where);
       const column = (await page.evaluate(
         "document.querySelector('article p').getBoundingClientRect().width",
@@ -149,7 +138,7 @@ describe('in a browser', { skip: missing ?? false }, () => {
       await page.keyboard.type(words);
       const option = page.getByRole('option', { selected: true });
       await option.waitFor();
-      assert.deepEqual(await violations(page), []);
+      assert.deepEqual(await axeFaults(page), []);
       await page.keyboard.press('ArrowDown');
       await page.keyboard.press('ArrowUp');
       const href = (await option.getAttribute('data-href')) as string;
@@ -176,7 +165,7 @@ describe('in a browser', { skip: missing ?? false }, () => {
     const pages = page.getByRole('navigation', { name: 'Pages' });
     assert.equal(await pages.isVisible(), false);
     await page.getByRole('button', { name: 'Menu' }).click();
-    assert.deepEqual(await violations(page), []);
+    assert.deepEqual(await axeFaults(page), []);
     await page.keyboard.press('Escape');
     await pages.waitFor({ state: 'hidden' });
     await page.getByRole('button', { name: 'Menu' }).click();

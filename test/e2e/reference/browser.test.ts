@@ -1,10 +1,8 @@
 /** `/docs` in a real browser: search, a call with one's key, samples, both themes, narrow screens, and nothing from another host. */
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import { after, before, test } from 'node:test';
 import type { Browser, Page } from 'playwright-core';
-import { chromiumMissing, startChromium } from '../../helpers/chromium.ts';
+import { axeFaults, chromiumMissing, startChromium } from '../../helpers/chromium.ts';
 import { type DaemonInProcess, startDaemon } from '../../helpers/daemon.ts';
 
 const missing = chromiumMissing();
@@ -96,7 +94,6 @@ test('a call is tried with a key, and the answer of this daemon is shown', { ski
 test('light and dark, wide and narrow: nothing runs out of the screen, and axe finds nothing', {
   skip: missing ?? false,
 }, async () => {
-  const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
   for (const [base, width, scheme] of [
     [daemon.apiUrl, 1_440, 'dark'],
     [daemon.apiUrl, 820, 'light'],
@@ -111,13 +108,7 @@ test('light and dark, wide and narrow: nothing runs out of the screen, and axe f
       .locator('button.scalar-code-copy:not([aria-label]), ul.endpoints:not([tabindex])')
       .first()
       .waitFor({ state: 'detached' });
-    const session = await page.context().newCDPSession(page);
-    await session.send('Runtime.evaluate', { expression: axe });
-    const found = (await page.evaluate('axe.run()')) as { violations: { id: string; nodes: { html: string }[] }[] };
-    assert.deepEqual(
-      found.violations.map(({ id, nodes }) => `${width} ${scheme} ${id}: ${nodes[0]?.html.slice(0, 120)}`),
-      [],
-    );
+    assert.deepEqual(await axeFaults(page), [], `${width} ${scheme}`);
     assert.deepEqual(faults, []);
     await page.close();
   }
