@@ -58,8 +58,8 @@ function membersOf(params: unknown, order: readonly string[]): Readonly<Record<s
 const PAGE_ORDER = ['sortBy', 'limit', 'page', 'before', 'after', 'options', 'cursor'] as const;
 
 /**
- * Params by position, in the order of the reference; the first versions of umi's plugin send them so. No present client sends those of a
- * search so: it keeps their order of then, though the newest reference has `tokenType` in the fourth place.
+ * Params by position, in the order of the reference; the first versions of umi's plugin send them so. No present client sends a
+ * search by position, so its order stays that of these versions; the newest reference has `tokenType` fourth.
  */
 export const ORDERS = {
   getAsset: ['id', 'options'],
