@@ -1,7 +1,7 @@
 import { decode32 } from '../../src/lib/base58.ts';
 import { defineHostPlugin, type HostContext } from '../../src/plugin/host.ts';
 import { API_VERSION, type Log, type RpcMethod, type Store } from '../../src/plugin/plugin.ts';
-import { type CompressedAssets, compressedAssets } from '../../src/ports/compressed-assets.ts';
+import { type CompressedAssets, compressedAssets, type InvalidCode } from '../../src/ports/compressed-assets.ts';
 import { kernelGaps } from '../../src/ports/following.ts';
 import type { Metrics } from '../../src/ports/telemetry.ts';
 import { createKeccakPairs } from '../../src/solana/concurrent/tree.ts';
@@ -67,7 +67,10 @@ function assembleCompression(ctx: HostContext<CompressionConfig>): void {
   const rpc = config.serve ? createRpcFront(ctx, proofs.factories, cnft === null ? [] : [cnft.methods]) : null;
 
   const missingTo = async (db: Store['read']) => (await gaps?.missingTo(db, 'main', PROCESSOR.name)) ?? null;
-  ctx.provide(compressedAssets, { index: cnft?.assets(store, missingTo) ?? null });
+  ctx.provide(compressedAssets, {
+    index: cnft?.assets(store, missingTo) ?? null,
+    reportInvalidAs: (code) => cnft?.reportInvalidAs(code),
+  });
 
   let startSlot: number | undefined;
   const createProcessor = () => {
@@ -175,6 +178,7 @@ export interface Cnft extends CnftIndexer {
   readonly decode: ReturnType<typeof createCnftDecoder>;
   repair(parts: RepairParts): CnftRepair;
   methods(parts: Pick<MethodParts, 'store' | 'slots'>): readonly RpcMethod[];
+  reportInvalidAs(code: () => InvalidCode): void;
   assets(store: Store, missingTo: AssetIndexParts['missingTo']): CompressedAssets;
 }
 
@@ -202,6 +206,7 @@ export function createCnft({ config, log, metrics }: Omit<CnftParts, 'store'>): 
   const hashing = createConcurrentHashing();
   const trees = config.cnft.trees === 'all' ? 'all' : namedTrees(config.cnft.trees);
   const indexer = createCnftIndexer({ hashing, log, faults, changes, followsAll: trees === 'all' });
+  let invalidCode = (): InvalidCode => 'invalidParams';
   return {
     ...indexer,
     decode: createCnftDecoder(isWanted),
@@ -218,7 +223,13 @@ export function createCnft({ config, log, metrics }: Omit<CnftParts, 'store'>): 
         cache: createPageCache(config.pageCacheBytes * CACHE_SHARE),
         ...(config.verifyOnRead ? { verify: (place, pages) => leadsToRoot(keccak, hashing.zeros, place, pages) } : {}),
       });
-      return assetMethods({ store, slots, reader, guarded: createDamageGuard(store, log), zeros: () => hashing.zeros });
+      return assetMethods({
+        ...{ store, slots, reader, guarded: createDamageGuard(store, log), zeros: () => hashing.zeros },
+        invalidCode: () => invalidCode(),
+      });
+    },
+    reportInvalidAs(code) {
+      invalidCode = code;
     },
   };
 }

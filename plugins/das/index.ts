@@ -5,7 +5,6 @@ import { defineHostPlugin, type HostContext } from '../../src/plugin/host.ts';
 import {
   API_VERSION,
   JsonBytes,
-  JsonText,
   type PluginContext,
   type RpcCall,
   RpcError,
@@ -14,6 +13,7 @@ import {
 import { compressedAssets } from '../../src/ports/compressed-assets.ts';
 import { kernelOutbox } from '../../src/ports/outbox.ts';
 import { offChainDocuments, tokenPrices } from '../../src/ports/tokens.ts';
+import { TOO_MANY_IDS } from '../../src/solana/assets/ids.ts';
 import { address, count, flag, orNull, slot } from '../../src/solana/schemas.ts';
 import { assetSignatures } from './changes.ts';
 import { type DasConfig, dasConfig } from './config.ts';
@@ -40,6 +40,7 @@ import {
   GROUP_MEMBERS,
   ID,
   IDS,
+  invalidCode,
   MOST_ITEMS,
   OPTIONS,
   ORDERS,
@@ -81,7 +82,9 @@ export default defineHostPlugin({
       rpc.method(getAssetBatch(ctx, name));
     for (const name of ['getTokenAccounts', 'get_token_accounts']) rpc.method(getTokenAccounts(ctx, name));
     for (const list of LISTS) for (const name of list.names) rpc.method(listMethod(ctx, name, list));
-    if (use(compressedAssets)?.index == null) return;
+    const compressed = use(compressedAssets);
+    compressed?.reportInvalidAs(() => invalidCode(config.dialect));
+    if (compressed?.index == null) return;
     for (const name of [
       'getSignaturesForAsset',
       'getAssetSignatures',
@@ -162,7 +165,7 @@ function method(
 function getAsset(ctx: Context, name: string): RpcMethod {
   const texts = {
     name,
-    summary: 'An asset by its id: a token, an NFT, or a Core asset or collection',
+    summary: 'An asset by its id: a token, an NFT, compressed or not, or a Core asset or collection',
     ...{ members: ID, order: ORDERS.getAsset },
     result: asset,
   };
@@ -173,10 +176,10 @@ function getAsset(ctx: Context, name: string): RpcMethod {
   });
 }
 
-async function readAsset(ctx: Context, id: string, question: Question, call: RpcCall): Promise<JsonText> {
+async function readAsset(ctx: Context, id: string, question: Question, call: RpcCall): Promise<unknown> {
   const [found] = await findAssets(ctx, [id], question, call);
   if (found == null) throw new RpcError('notFound', { message: 'Asset Not Found', details: NOT_FOUND });
-  return new JsonText(textOf(found));
+  return found instanceof AssetText ? new JsonBytes(found.pieces) : found;
 }
 
 const NOT_FOUND = 'no account of an asset has this address, and no upstream knows a compressed asset by it';
@@ -191,15 +194,11 @@ function getAssetBatch(ctx: Context, name: string): RpcMethod {
   return method(ctx, texts, async (question, call) => {
     const ids = question.member('ids');
     if (!Array.isArray(ids)) throw question.invalid('ids must be a list');
-    if (ids.length > MOST_ITEMS)
-      throw question.invalid(`Batch Size Error. Batch size should not be greater than ${MOST_ITEMS}.`);
+    if (ids.length > MOST_ITEMS) throw question.invalid(TOO_MANY_IDS);
     const keys = (ids as readonly unknown[]).map((id) => readKey(id, question, 'ids'));
-    const found = await findAssets(ctx, keys, question, call);
-    return new JsonText(`[${found.map(textOf).join(',')}]`);
+    return new JsonBytes(AssetText.listOf(await findAssets(ctx, keys, question, call)));
   });
 }
-
-const textOf = (asset: unknown): string => (asset instanceof AssetText ? asset.text : stringify(asset));
 
 const servicesOf = ({ index, use }: Context) => ({
   index: index(),
@@ -384,7 +383,7 @@ const LISTS: readonly ListMethod[] = [
   },
   {
     names: ['getAssetsByGroup', 'get_assets_by_group'],
-    summary: 'Assets of a Core collection; other collections need an index',
+    summary: 'Assets of a Core collection, or of one that is followed',
     ...{ members: { ...GROUP_MEMBERS, ...PAGING, ...SORTING }, order: ORDERS.getAssetsByGroup },
     ...{ result: assets, run: assetsByGroup },
   },
@@ -396,13 +395,13 @@ const LISTS: readonly ListMethod[] = [
   },
   {
     names: ['getAssetsByCreator', 'get_assets_by_creator'],
-    summary: 'Assets of a creator, from an upstream that has an index',
+    summary: 'Assets of a creator that is followed',
     members: { ...CREATOR, onlyVerified: SEARCH.creatorVerified, ...PAGING, ...SORTING },
     ...{ order: ORDERS.getAssetsByCreator, result: assets, run: assetsByCreator },
   },
   {
     names: ['searchAssets', 'search_assets'],
-    summary: 'Assets of an owner, an authority or a Core collection that fit all other members, or any of them',
+    summary: 'Assets of a key, a tree or a collection that fit all other members, or any of them',
     ...{ members: { ...SEARCH, ...PAGING, ...SORTING }, order: ORDERS.searchAssets, isClosed: true },
     ...{ result: assets, run: searchAssets },
   },
@@ -414,7 +413,7 @@ const LISTS: readonly ListMethod[] = [
   },
   {
     names: ['getGrouping', 'get_grouping'],
-    summary: 'Name and size of a Core collection',
+    summary: 'Name and size of a Core collection, or of one that is followed',
     ...{ members: GROUP_MEMBERS, order: ORDERS.getGrouping, result: group, run: grouping },
   },
 ];

@@ -6,8 +6,14 @@ import { isPlainObject } from '../../src/lib/json.ts';
 import { lazy } from '../../src/lib/lru.ts';
 import { RpcError } from '../../src/plugin/plugin.ts';
 import type { AssetsBy, CompressedAsset } from '../../src/ports/compressed-assets.ts';
-import { CORE_KEY, decodeCoreCollection } from '../../src/solana/accounts/core.ts';
-import { decodeEdition, decodeMetadata } from '../../src/solana/accounts/metaplex.ts';
+import {
+  CORE_AUTHORITY,
+  CORE_AUTHORITY_AT,
+  CORE_KEY,
+  CORE_OWNER_AT,
+  decodeCoreCollection,
+} from '../../src/solana/accounts/core.ts';
+import { decodeEdition, decodeMetadata, METADATA_KEY } from '../../src/solana/accounts/metaplex.ts';
 import { decodeTokenAccount } from '../../src/solana/accounts/token.ts';
 import {
   CORE_PROGRAM,
@@ -24,7 +30,7 @@ import { BUBBLEGUM } from '../../src/solana/concurrent/tree.ts';
 import type { DasConfig } from './config.ts';
 import type { KeptAsset, KeptView } from './indexing/kept.ts';
 import type { AssetIndex } from './indexing/stored.ts';
-import { FLAG, type FollowKind, LIST } from './indexing/tables.ts';
+import { FLAG, LIST, LISTS_OF, type ListedKind } from './indexing/tables.ts';
 import { FACTS } from './indexing/write.ts';
 import {
   cutPage,
@@ -316,7 +322,7 @@ async function keepingOf(
   if (index === null || view === null || list === undefined || wanted.isFull || kind === 'compressed') return null;
   const mayLeave = compressed !== undefined && mayHaveLeaves(kind) && of !== 'authority';
   // Whether an owner has compressed assets is read at once.
-  if ((mayLeave && of !== 'owner') || (await index.stateOf(list[0], key)) !== 'ready') return null;
+  if ((mayLeave && of !== 'owner') || (await index.stateOf(list, key)) !== 'ready') return null;
   const name = JSON.stringify([
     ...[base, kind, wanted.isBurnt, order, Object.entries(flags).sort(), howOf(options, undefined)],
     ...[config.listCore, config.maxTokenAccounts],
@@ -333,17 +339,14 @@ async function keepingOf(
       const kept = assets.flatMap((one) => one.kept ?? []);
       if (kept.length < assets.length || !source.isOfIndex || keptTexts(kept, view, parts, options) === null) return;
       const page = { assets: kept, others: [...wanted.others], listed: count };
-      view.keepPage(name, page, await index.listsOf(list[1], key), key);
+      view.keepPage(name, page, await index.listsOf(LISTS_OF[list], key), key);
     },
   };
 }
 
-/** Lists of the index, and what has to be followed for each. */
-const KEPT_LISTS: Readonly<Record<string, readonly [FollowKind, number]>> = {
-  owner: ['owner', LIST.owner],
-  group: ['collection', LIST.group],
-  creator: ['creator', LIST.creator],
-  authority: ['authority', LIST.authority],
+/** Bases whose lists are of the index, and what has to be followed for each. */
+const KEPT_LISTS: Readonly<Record<string, ListedKind>> = {
+  ...{ owner: 'owner', group: 'collection', creator: 'creator', authority: 'authority' },
 };
 
 const leavesOfOwner = (owner: string, wanted: Wanted, parts: ListParts): Promise<FoundList> =>
@@ -682,16 +685,9 @@ function isInList(asset: CompressedAsset, slot: number, filter: Filter | null, o
   return shown !== null && filter.holds(shown);
 }
 
-const LISTS_OF = {
-  collection: LIST.group,
-  creator: LIST.creator,
-  authority: LIST.authority,
-  owner: LIST.owner,
-} as const;
-
 /** The list of a key that is followed. Null where none is, or it is still being read and the chain can be asked instead. */
 async function ofIndex(
-  follow: keyof typeof LISTS_OF,
+  follow: ListedKind,
   key: string,
   wanted: Wanted,
   without: number,
@@ -793,11 +789,6 @@ async function holdersOf(
   }
   return Array.from(shown, ([id, holder]) => ({ kind: 'row', id, holder: { ...holder, amount: sums.get(id)! } }));
 }
-
-const CORE_OWNER_AT = 1;
-const CORE_AUTHORITY_AT = 33;
-const CORE_AUTHORITY = { address: 1, collection: 2 } as const;
-const METADATA_KEY = 4;
 
 function coreAssets(by: number, key: Uint8Array, { source }: ListParts) {
   return source.ofProgram(CORE_PROGRAM, [

@@ -3,10 +3,11 @@ import { decode32 } from '../../src/lib/base58.ts';
 import { isPlainObject } from '../../src/lib/json.ts';
 import { RpcError } from '../../src/plugin/plugin.ts';
 import type { Dialect } from '../../src/solana/assets/asset.ts';
+import { MOST_IDS, refusedKey, shown } from '../../src/solana/assets/ids.ts';
 import { address, EXAMPLES, flag, orNull } from '../../src/solana/schemas.ts';
 
 /** Most ids of one batch, items of one page and keys of one filter. */
-export const MOST_ITEMS = 1_000;
+export const MOST_ITEMS = MOST_IDS;
 
 /** Flags of `options`, under its two names. Clients send all that they know with each method, so each is accepted everywhere. */
 const FLAGS = [
@@ -22,17 +23,16 @@ export interface Question {
   /** The member without null, which counts as absent. */
   member(...names: readonly string[]): unknown;
   readonly options: Options;
-  /**
-   * Parameters that are wrong are -32602 in the hosted API, and -32000 in the one of Metaplex. Where the contract's text does not say which
-   * member it is, `details` does.
-   */
+  /** Where the contract's text does not say which member is wrong, `details` does. */
   invalid(text: string, details?: string): RpcError;
 }
 
+/** Error of params that are wrong: -32602 in the hosted API, -32000 in the one of Metaplex. */
+export const invalidCode = (dialect: Dialect) => (dialect === 'hosted' ? 'invalidParams' : 'notFound');
+
 /** `params` is an object, an array that holds one, or the values of `order`. Errors: of `dialect`. */
 export function readQuestion(params: unknown, dialect: Dialect, order: readonly string[] = []): Question {
-  const invalid = (text: string, details = text) =>
-    new RpcError(dialect === 'hosted' ? 'invalidParams' : 'notFound', { message: text, details });
+  const invalid = (text: string, details = text) => new RpcError(invalidCode(dialect), { message: text, details });
   const members = membersOf(params, order);
   if (members === null) {
     const details = `params must be an object, or an array of at most ${order.length} values: ${order.join(', ')}`;
@@ -57,7 +57,10 @@ function membersOf(params: unknown, order: readonly string[]): Readonly<Record<s
 
 const PAGE_ORDER = ['sortBy', 'limit', 'page', 'before', 'after', 'options', 'cursor'] as const;
 
-/** Params by position, in the order of the reference; the first versions of umi's plugin send them so. */
+/**
+ * Params by position, in the order of the reference; the first versions of umi's plugin send them so. No present client sends a
+ * search by position, so its order stays that of these versions; the newest reference has `tokenType` fourth.
+ */
 export const ORDERS = {
   getAsset: ['id', 'options'],
   getAssetBatch: ['ids', 'options'],
@@ -91,15 +94,11 @@ function readOptions(member: Question['member'], invalid: Question['invalid']): 
   return options;
 }
 
-/** A value of a request in an error; lists and objects have no text of their own. */
-const shown = (value: unknown): string =>
-  typeof value === 'object' && value !== null ? 'it' : String(value).slice(0, 64);
-
 /** 32 bytes in base58. `name`: of the member. */
 export function readKey(value: unknown, { invalid }: Question, name: string): string {
-  if (typeof value === 'string' && value.length <= 44 && decode32(value) !== null) return value;
-  const text = `Pubkey Validation Err: ${shown(value)} is invalid`;
-  throw invalid(text, `${name}: ${text}`);
+  const text = refusedKey(value);
+  if (text !== null) throw invalid(text, `${name}: ${text}`);
+  return value as string;
 }
 
 /** A page of a list that is ordered by the bytes of its keys. */

@@ -44,6 +44,7 @@ export interface ReadParts {
 export interface ReadOptions extends AssetOptions {
   readonly showCollectionMetadata: boolean;
   readonly showInscription?: boolean;
+  readonly showSystemMetadata?: boolean;
 }
 
 /** What a call asks to be shown. */
@@ -56,6 +57,8 @@ export const readOptionsOf = (
   showUnverifiedCollections: options['showUnverifiedCollections'] === true,
   showCollectionMetadata: options['showCollectionMetadata'] === true,
   showInscription: options['showInscription'] === true,
+  // The reference does not have it.
+  showSystemMetadata: dialect === 'hosted' && options['showSystemMetadata'] === true,
 });
 
 /** What stands on the chain for one id. */
@@ -109,14 +112,19 @@ export class AssetText {
     return decoder.decode(this.#body) + endOf(this.#slot);
   }
 
-  /** The list of them, in pieces. */
-  static listOf(items: readonly AssetText[]): Uint8Array[] {
+  /** A list, in pieces; what is not such a text is written as JSON. */
+  static listOf(items: readonly unknown[]): Uint8Array[] {
     const ends = new Map<number | undefined, Uint8Array>();
     const pieces: Uint8Array[] = [];
     for (const one of items) {
+      pieces.push(pieces.length === 0 ? OPEN : COMMA);
+      if (!(one instanceof AssetText)) {
+        pieces.push(Buffer.from(stringify(one)));
+        continue;
+      }
       const end = ends.get(one.#slot) ?? Buffer.from(endOf(one.#slot));
       ends.set(one.#slot, end);
-      pieces.push(pieces.length === 0 ? OPEN : COMMA, one.#body, end);
+      pieces.push(one.#body, end);
     }
     return [...(items.length === 0 ? [OPEN] : pieces), CLOSE];
   }
@@ -211,9 +219,9 @@ interface ToShow {
 }
 
 export const howOf = (
-  { dialect, showFungible, showUnverifiedCollections }: ReadOptions,
+  { dialect, showFungible, showUnverifiedCollections, showSystemMetadata = false }: ReadOptions,
   listing: string | undefined,
-): string => ` ${dialect} ${showFungible} ${showUnverifiedCollections} ${listing ?? ''}`;
+): string => ` ${dialect} ${showFungible} ${showUnverifiedCollections} ${showSystemMetadata} ${listing ?? ''}`;
 
 /** The assets by id, with what their documents and prices add. `read` is asked for those that are not kept. */
 export async function showAssets<T extends ToShow>(
@@ -286,7 +294,9 @@ async function showFound<T extends ToShow>(
   const assets = new Map<string, Asset>();
   found.forEach((one, at) => {
     const asset = assetOf(one, known.get(uris[at] ?? '') ?? null, source.slot, options);
-    if (asset !== null) assets.set(asset.id, withPrice(asset, dollars.get(asset.id) ?? null));
+    if (asset === null) return;
+    const priced = withPrice(asset, dollars.get(asset.id) ?? null);
+    assets.set(asset.id, options.showSystemMetadata === true ? withSystem(priced, source) : priced);
   });
   const grouped = options.showCollectionMetadata ? await withCollections(assets, parts) : assets;
   const shown = options.showInscription === true ? await withInscriptions(grouped, parts, options) : grouped;
@@ -317,7 +327,8 @@ function isStored(found: Found, source: AccountSource): boolean {
   return [id, metadata, edition, holder ?? id, group ?? id].every((address) => source.isStored(address));
 }
 
-const groupOf = (found: Found): string | null =>
+/** The collection of a Core asset, whose authority it has. */
+export const groupOf = (found: Found): string | null =>
   found.kind === 'core' && found.asset?.updateAuthority.kind === 'collection'
     ? found.asset.updateAuthority.address
     : null;
@@ -479,6 +490,16 @@ function withPrice(asset: Asset, dollars: number | null): Asset {
   const total = balance === undefined ? {} : { total_price: (Number(balance) / 10 ** decimals) * dollars };
   const price_info = { price_per_token: dollars, ...total, currency: 'USDC' } as const;
   return { ...asset, token_info: { ...asset.token_info, price_info } };
+}
+
+/** The hosted API writes a text, and its Rust SDK reads a number. */
+function withSystem(asset: Asset, source: Pick<AccountSource, 'createdTime'>): Asset {
+  const time = source.createdTime(asset.id);
+  if (time === null) return asset;
+  return {
+    ...asset,
+    system: { created_at: new Date(time * 1_000).toISOString().replace('.000', ''), createdAt: time },
+  };
 }
 
 /** Adds what was inscribed for the assets. */

@@ -31,6 +31,8 @@ export interface AccountSource {
   readonly slot: number;
   /** The slot that this account was read at last; 0 if it was not. */
   slotOf(address: string): number;
+  /** Unix seconds at which the account of an asset was created, of assets that were read; null: unknown. */
+  createdTime(id: string): number | null;
   /** Whether all that it answered of this account or mint is stored in the index. */
   isStored(address: string): boolean;
   /** Whether the index alone answered everything so far. */
@@ -208,6 +210,7 @@ export function createSource(
       return slot;
     },
     slotOf: (address) => readAt.get(address) ?? 0,
+    createdTime: () => null,
     isStored: () => false,
     isOfIndex: false,
     places: placesOf,

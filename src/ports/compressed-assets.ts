@@ -100,6 +100,15 @@ export interface CompressedAssets {
   ): Promise<AssetChanges | WithheldAsset | null>;
 }
 
-/** Offered by the plugin `compression`; `index` is null when it follows no trees. */
-export const compressedAssets: ServiceToken<{ readonly index: CompressedAssets | null }> =
-  serviceToken('compression.assets');
+/** JSON-RPC error of params that are wrong. */
+export type InvalidCode = 'invalidParams' | 'notFound';
+
+/** Offered by the plugin `compression`. */
+export interface CompressedAssetsService {
+  /** Null when it follows no trees. */
+  readonly index: CompressedAssets | null;
+  /** Sets what its methods for proofs report for params that are wrong: what all methods of the asset API do. */
+  reportInvalidAs(code: () => InvalidCode): void;
+}
+
+export const compressedAssets: ServiceToken<CompressedAssetsService> = serviceToken('compression.assets');

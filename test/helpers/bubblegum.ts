@@ -205,14 +205,14 @@ export function mintOf(
   leaf: number,
   owner: number,
   name: string,
-  { collection = null, creators = [] }: Partial<Pick<LeafMetadata, 'collection' | 'creators'>> = {},
+  { collection = null, creators = [], uri = '' }: Partial<Pick<LeafMetadata, 'collection' | 'creators' | 'uri'>> = {},
 ): { readonly schema: LeafSchema; readonly data: Uint8Array } {
   const bytes = writeLeafMetadata({
     ...{
       version: 2,
       name,
       symbol: 'C',
-      uri: '',
+      uri,
       sellerFeeBasisPoints: 250,
       primarySaleHappened: true,
       isMutable: true,

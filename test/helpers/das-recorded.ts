@@ -76,6 +76,7 @@ export function recordedSource({ accounts }: DasScenario): AccountSource {
         }),
     places: placesOf,
     slotOf: (address) => newest.get(address)?.slot ?? 1,
+    createdTime: () => null,
     lamports: async () => 0,
     firstTransaction: async () => [],
     passOn: async () => null,

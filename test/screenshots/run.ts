@@ -2,9 +2,13 @@
  * Pictures of every page of the dashboard, and of pages of reference and guide, at three widths and in both themes, from a daemon under traffic on the local
  * chain: `npm run screenshots -- DIR [--seconds N] [--only WORD]`. They are to be looked at; nothing is compared.
  */
+import { once } from 'node:events';
 import { mkdirSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
+import { crc32, deflateSync } from 'node:zlib';
 import {
   createAssociatedTokenAccount,
   createAssociatedTokenAccountInstruction,
@@ -28,7 +32,7 @@ import { hashLeaf } from '../../src/solana/concurrent/decode-concurrent.ts';
 import { assetId } from '../../src/solana/concurrent/tree.ts';
 import { startDashboard } from '../conformance/dashboard/bed.ts';
 import { logIn, logInAsOwner, openPage } from '../e2e/dashboard/visit.ts';
-import { createModelTree, schemaOf, treeTransaction } from '../helpers/bubblegum.ts';
+import { createModelTree, mintOf, treeTransaction } from '../helpers/bubblegum.ts';
 import { startChain } from '../helpers/chain.ts';
 import { startChromium } from '../helpers/chromium.ts';
 import { answer, startReceiver } from '../helpers/receiver.ts';
@@ -38,6 +42,8 @@ const THEMES = ['light', 'dark'] as const;
 const HEIGHT = 900;
 const TREE = new Uint8Array(32).fill(123);
 const LEAVES = 20;
+/** The byte that its key consists of. */
+const COLLECTOR = 40;
 /** Of the pages' requests; the traffic goes on meanwhile. */
 const SETTLE_MS = 700;
 
@@ -53,6 +59,7 @@ mkdirSync(output, { recursive: true });
 const chain = await startChain({ slotMs: 400, time: { kind: 'wall' } });
 const payer = Keypair.generate();
 await chain.fund(payer.publicKey.toBase58(), 1_000 * LAMPORTS_PER_SOL);
+const documents = await startDocuments();
 await growTree();
 const { opened, failed } = await makeTransactions();
 const receiver = await startReceiver();
@@ -65,7 +72,10 @@ const bed = await startDashboard(
       ...['parsed', 'token-metadata', 'wallet', 'webhooks'],
     ],
     webhooks: { allowHttp: true, allowCidrs: ['127.0.0.0/8'] },
+    // From the first block of the local chain on, so that the tree is known from its first change.
+    follow: { startSlot: 1_000 },
     compression: { verifyChain: false, cnft: { trees: [encode32(TREE)] } },
+    'token-metadata': { offChain: { allowCidrs: ['127.0.0.0/8'] } },
     dashboard: { sampleIntervalMs: 5_000 },
   },
   chain,
@@ -97,9 +107,56 @@ async function growTree(): Promise<void> {
     chain.appendRecorded(treeTransaction(1, ++number, events) as never);
   await append([{ call: 'start', tree: TREE, told: tree.started() }]);
   for (let leaf = 0; leaf < LEAVES; leaf += 1) {
-    const schema = schemaOf(assetId(TREE, BigInt(leaf)), BigInt(leaf), 40 + leaf, 2);
-    await append([{ call: 'replace', tree: TREE, told: tree.set(leaf, hashLeaf(schema)), schema }]);
+    const name = leaf % 7 === 6 ? `A compressed NFT with quite a long name, #${leaf}` : `Halo #${leaf}`;
+    const { schema, data } = mintOf(TREE, leaf, COLLECTOR, name, { uri: `${documents}/${leaf}.json` });
+    await append([{ call: 'replace', tree: TREE, told: tree.set(leaf, hashLeaf(schema)), schema, data }]);
   }
+}
+
+/** Documents of NFTs with their pictures, most of them square; one is missing. */
+async function startDocuments(): Promise<string> {
+  const server = createServer(({ url = '' }, response) => {
+    const number = Number.parseInt(url.slice(1), 10);
+    if (number === 2) return response.writeHead(404).end();
+    if (url.endsWith('.png')) return response.end(drawPicture(number));
+    const attributes = ['Ring', 'Glow', 'Sky'].map((trait_type, at) => ({
+      trait_type,
+      value: `No. ${number * 3 + at}`,
+    }));
+    const description = 'A ring of light around the sun, caused by crystals of ice in the air.';
+    return response.end(JSON.stringify({ description, attributes, image: `${documents}/${number}.png` }));
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+/** A ring before a sky, as PNG. */
+function drawPicture(number: number): Buffer {
+  const [width, height] = number % 5 === 4 ? [320, 180] : [240, 240];
+  const rows = Buffer.alloc((width * 3 + 1) * height);
+  for (let y = 0; y < height; y += 1)
+    for (let x = 0; x < width; x += 1) {
+      const distance = Math.hypot(x - width / 2, y - height / 2) / height;
+      const light = Math.max(0, 1 - Math.abs(distance - 0.3) * 12);
+      const sky = [40 + ((number * 53) % 120), 70 + (y * 90) / height, 150 + ((number * 29) % 80)];
+      sky.forEach((value, at) => {
+        rows[(width * 3 + 1) * y + 1 + x * 3 + at] = Math.min(255, value + light * 150);
+      });
+    }
+  const part = (type: string, data: Buffer): Buffer => {
+    const body = Buffer.concat([Buffer.from(type), data]);
+    const [length, sum] = [Buffer.alloc(4), Buffer.alloc(4)];
+    length.writeUInt32BE(data.length);
+    sum.writeUInt32BE(crc32(body));
+    return Buffer.concat([length, body, sum]);
+  };
+  const head = Buffer.alloc(13);
+  head.writeUInt32BE(width, 0);
+  head.writeUInt32BE(height, 4);
+  head.set([8, 2], 8);
+  const parts = [part('IHDR', head), part('IDAT', deflateSync(rows)), part('IEND', Buffer.alloc(0))];
+  return Buffer.concat([Buffer.from('89504e470d0a1a0a', 'hex'), ...parts]);
 }
 
 /** One with calls of other programs, and one that fails. */
@@ -232,6 +289,7 @@ async function pagesOf(id: string): Promise<readonly Picture[]> {
     { name: 'usage', path: `${ofProject}/usage` },
     { name: 'requests', path: `${ofProject}/requests` },
     { name: 'look-up-wallet', path: `${ofProject}/look-up/${payer.publicKey.toBase58()}` },
+    { name: 'look-up-nfts', path: `${ofProject}/look-up/${encode32(new Uint8Array(32).fill(COLLECTOR))}` },
     { name: 'look-up-asset', path: `${ofProject}/look-up/${encode32(assetId(TREE, 3n))}` },
     { name: 'transaction', path: `${ofProject}/look-up/${opened}` },
     { name: 'transaction-failed', path: `${ofProject}/look-up/${failed}` },

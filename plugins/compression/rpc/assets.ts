@@ -1,12 +1,13 @@
 import { type TSchema, Type } from '@sinclair/typebox';
 import { decode32, encode32 } from '../../../src/lib/base58.ts';
-import { isPlainObject } from '../../../src/lib/json.ts';
-import { type Price, type RpcCall, RpcError, type RpcMethod } from '../../../src/plugin/plugin.ts';
+import { type Price, RPC_CODES, type RpcCall, RpcError, type RpcMethod } from '../../../src/plugin/plugin.ts';
+import type { InvalidCode } from '../../../src/ports/compressed-assets.ts';
+import { refusedKey, TOO_MANY_IDS } from '../../../src/solana/assets/ids.ts';
 import { eachSibling } from '../../../src/solana/merkle/path.ts';
 import * as s from '../../../src/solana/schemas.ts';
 import { type AssetRow, type Db, LEAF_STATE, readAtOneSlot, type TreeRow } from '../store/tables.ts';
 import { isLeaf, type PathPages } from '../trees/page-book.ts';
-import { type Fields, key32, listOf, notFound } from './fields.ts';
+import { type Field, type Fields, invalid, key32, listOf, notFound } from './fields.ts';
 import { type MethodParts, type PlainMethod, plainMethod, requireIndexed, requireSlot } from './method.ts';
 import { type DamageGuard, type PathReader, requireProvable } from './path-reader.ts';
 import { distinctBytes } from './records.ts';
@@ -16,6 +17,7 @@ interface AssetParts extends Pick<MethodParts, 'store' | 'slots'> {
   readonly guarded: DamageGuard;
   /** Hashes of empty subtrees of concurrent trees. */
   readonly zeros: () => Uint8Array;
+  readonly invalidCode: () => InvalidCode;
 }
 
 /** A proof in the form of asset APIs. */
@@ -26,6 +28,18 @@ interface AssetProof {
   readonly node_index: number;
   readonly leaf: string;
   readonly tree_id: string;
+}
+
+/** Refused with the words of the other methods of the asset API. */
+function idField(description: string): Field<Uint8Array> {
+  return {
+    ...key32(description),
+    read: (value, name) => {
+      const message = refusedKey(value);
+      if (message !== null) throw invalid(`${name}: ${message}`, message);
+      return decode32(value as string) as Uint8Array;
+    },
+  };
 }
 
 const PRICE: Price = { product: 'das', credits: 10, groups: ['das'] };
@@ -44,7 +58,7 @@ function getAssetProof(parts: AssetParts, name: string): RpcMethod {
   return assetMethod(parts, {
     name,
     summary: 'Merkle proof of a compressed NFT: all siblings from its leaf to the newest root of its tree',
-    fields: { id: key32('id of the asset') },
+    fields: { id: idField('id of the asset') },
     result: proofSchema(),
     run: async ({ id, minContextSlot }) => {
       const [found] = await findAtOneSlot(parts, [id], minContextSlot);
@@ -58,7 +72,9 @@ function getAssetProofs(parts: AssetParts, name: string): RpcMethod {
   return assetMethod(parts, {
     name,
     summary: 'Merkle proofs of up to 1000 compressed NFTs by their ids; null for missing ones',
-    fields: { ids: listOf(key32('id of an asset'), { items: 'ids', empty: 'No ids provided' }) },
+    fields: {
+      ids: listOf(idField('id of an asset'), { items: 'ids', empty: 'No ids provided', tooMany: TOO_MANY_IDS }),
+    },
     bare: 'ids',
     result: Type.Record(Type.String(), Type.Union([proofSchema(), Type.Null()])),
     run: async ({ ids, minContextSlot }) => {
@@ -71,37 +87,23 @@ function getAssetProofs(parts: AssetParts, name: string): RpcMethod {
 }
 
 /** Clients send additional members, and bare values or lists. */
-function assetMethod<F extends Fields>({ slots }: AssetParts, method: PlainMethod<F>): RpcMethod {
+function assetMethod<F extends Fields>({ slots, invalidCode }: AssetParts, method: PlainMethod<F>): RpcMethod {
   const inner = plainMethod(slots, { ...method, tolerant: true });
   const [field = ''] = Object.keys(method.fields);
   return {
     ...inner,
     ...{ tag: ASSETS, price: PRICE, params: withBare(inner.params, method.fields[field]?.schema) },
-    handler(call: RpcCall) {
-      const params = namedParams(call.params, field);
-      checkKeys(params, field);
-      return inner.handler({ ...call, params });
+    async handler(call: RpcCall) {
+      try {
+        return await inner.handler({ ...call, params: namedParams(call.params, field) });
+      } catch (error) {
+        if (!(error instanceof RpcError && error.rpcCode === RPC_CODES.invalidParams.code)) throw error;
+        const { message, details } = error;
+        throw new RpcError(invalidCode(), { message, ...(details === undefined ? {} : { details }) });
+      }
     },
   };
 }
-
-/** As all methods of the asset API refuse them; what else may be wrong the method itself refuses. */
-function checkKeys(params: unknown, field: string): void {
-  const given: unknown = Array.isArray(params) && isPlainObject(params[0]) ? params[0] : params;
-  const value = isPlainObject(given) ? given[field] : given;
-  const keys = (Array.isArray(value) ? value : [value]) as readonly unknown[];
-  if (keys.length > MOST_IDS)
-    throw new RpcError('invalidParams', {
-      message: `Batch Size Error. Batch size should not be greater than ${MOST_IDS}.`,
-      details: `Too many ${field} requested ${keys.length}. Maximum allowed: ${MOST_IDS}`,
-    });
-  const wrong = keys.find((key) => typeof key === 'string' && (key.length > 44 || decode32(key) === null));
-  if (wrong === undefined) return;
-  const message = `Pubkey Validation Err: ${String(wrong).slice(0, 64)} is invalid`;
-  throw new RpcError('invalidParams', { message, details: `${field}: ${message}` });
-}
-
-const MOST_IDS = 1_000;
 
 const ASSETS = { name: 'Digital assets', description: 'Proofs of compressed NFTs' } as const;
 

@@ -71,10 +71,12 @@ interface ListOptions {
   readonly items: string;
   /** Error for an empty list; without it an empty list is allowed. */
   readonly empty?: string;
+  /** Message of the error for a list that is too long. */
+  readonly tooMany?: string;
 }
 
 /** A list of 1 to 1000 items. Errors name the index of an invalid item. */
-export function listOf<T>(field: Field<T>, { items, empty }: ListOptions): Field<readonly T[]> {
+export function listOf<T>(field: Field<T>, { items, empty, tooMany }: ListOptions): Field<readonly T[]> {
   return {
     schema: Type.Array(field.schema, {
       maxItems: MOST_ITEMS,
@@ -86,7 +88,7 @@ export function listOf<T>(field: Field<T>, { items, empty }: ListOptions): Field
       if (!Array.isArray(value)) throw invalid(`field '${name}' must be an array`);
       if (value.length === 0 && empty !== undefined) throw invalid(empty);
       if (value.length > MOST_ITEMS)
-        throw invalid(`Too many ${items} requested ${value.length}. Maximum allowed: ${MOST_ITEMS}`);
+        throw invalid(`Too many ${items} requested ${value.length}. Maximum allowed: ${MOST_ITEMS}`, tooMany);
       return value.map((item, at) => field.read(item, `${name}[${at}]`));
     },
   };
@@ -223,7 +225,8 @@ export function after(
 }
 
 /** The request is invalid. */
-export const invalid = (details: string) => new RpcError('invalidParams', { details });
+export const invalid = (details: string, message?: string) =>
+  new RpcError('invalidParams', { details, ...(message === undefined ? {} : { message }) });
 
 /** The requested item does not exist. */
 export const notFound = (detail: string) => new RpcError('notFound', { message: `Record Not Found: ${detail}` });

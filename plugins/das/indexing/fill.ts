@@ -12,7 +12,8 @@ import {
 } from '../../../src/plugin/plugin.ts';
 import type { Outbox } from '../../../src/ports/outbox.ts';
 import { backoffMs } from '../../../src/runtime/waiting.ts';
-import { CORE_KEY } from '../../../src/solana/accounts/core.ts';
+import { CORE_AUTHORITY, CORE_AUTHORITY_AT, CORE_KEY, CORE_OWNER_AT } from '../../../src/solana/accounts/core.ts';
+import { METADATA_KEY } from '../../../src/solana/accounts/metaplex.ts';
 import { decodeTokenAccount } from '../../../src/solana/accounts/token.ts';
 import {
   CORE_PROGRAM,
@@ -32,6 +33,8 @@ import {
   type FollowKind,
   hexOf,
   LIST,
+  LISTS_OF,
+  type ListedKind,
   listKey,
   listKeys,
   programName,
@@ -129,22 +132,17 @@ async function lockState({ db }: StoreTx) {
 
 /** What is listed by it may have left it in blocks that were passed over. */
 async function listedIds(db: Db, kind: FollowKind, key: string): Promise<string[]> {
-  const list = { collection: LIST.group, creator: LIST.creator, authority: LIST.authority, owner: LIST.owner };
   if (kind === 'mint' || kind === 'program') return [];
   const rows = await db
     .selectFrom('das_rows')
     .select('id')
-    .where('kind', '=', list[kind])
+    .where('kind', '=', LISTS_OF[kind])
     .where('key', '=', listKey(bytesOf(key)))
     .execute();
   return rows.map(({ id }) => encode32(id));
 }
 
-const METADATA_KEY = 4;
 const MINT_OF_METADATA = { offset: 33, length: 32 } as const;
-const CORE_OWNER_AT = 1;
-const CORE_AUTHORITY_AT = 33;
-const CORE_AUTHORITY = { address: 1, collection: 2 } as const;
 const MINT_BYTES = 82;
 const ACCOUNT_TYPE_AT = 165;
 const MINT_TYPE = 1;
@@ -414,7 +412,9 @@ async function neededOf(tx: StoreTx, rows: readonly AssetRow[], followed: Follow
   if (rows.length === 0) return new Set();
   const db = tx.db as Db;
   const ids = rows.map(({ id }) => id);
-  const lists = new Map(Array.from(LISTED_AS, ([kind, follow]) => [kind, listKeys(followed[follow])]));
+  const lists = new Map<number, ReadonlyMap<string, string>>(
+    Object.entries(LISTS_OF).map(([follow, kind]) => [kind, listKeys(followed[follow as ListedKind])]),
+  );
   const isListed = (row: AssetRow) =>
     readListed(row.listed).some(({ kind, key }) => lists.get(kind)?.has(hexOf(key)) === true);
   const named = rows.filter((row) => {
@@ -465,13 +465,6 @@ async function coreGroupsOf(tx: StoreTx, keys: readonly Uint8Array[]): Promise<U
   const found = new Set(rows.map(({ key }) => hexOf(key)));
   return keys.filter((key) => found.has(hexOf(listKey(key))));
 }
-
-const LISTED_AS: ReadonlyMap<number, FollowKind> = new Map([
-  [LIST.group, 'collection'],
-  [LIST.creator, 'creator'],
-  [LIST.authority, 'authority'],
-  [LIST.owner, 'owner'],
-]);
 
 interface FillJobs {
   readonly kind: JobKind;

@@ -21,8 +21,9 @@ import {
   TOKEN_2022_PROGRAM,
   TOKEN_PROGRAM,
 } from '../../../src/solana/addresses.ts';
+import { BUBBLEGUM } from '../../../src/solana/concurrent/tree.ts';
 import { isWritableAt } from '../../../src/solana/idl/parse-transaction.ts';
-import { type Found, findAccounts } from '../read-assets.ts';
+import { findAccounts, groupOf } from '../read-assets.ts';
 import type { AccountSource } from '../source.ts';
 import { accountRows, bytesOf, createReadBook, createStoredSource, type ReadBook, readState } from './stored.ts';
 import { type AccountRow, type Db, FLAG, type FollowKind, hexOf, LIST, listKeys, readListed } from './tables.ts';
@@ -85,6 +86,8 @@ function followedAsset(address: string, account: RawAccount, followed: FollowedS
 interface Touched {
   /** Accounts that the block may have changed. */
   readonly writable: ReadonlySet<string>;
+  /** Those that it created. */
+  readonly created: ReadonlySet<string>;
   /** Those that may be of assets which are not known yet. */
   readonly roots: ReadonlySet<string>;
   /** Token accounts among them: their mints and owners, before and after; empty where the node does not say. */
@@ -110,12 +113,19 @@ function touchedBy(block: ChainBlock, followed: FollowedSets): Touched {
   const rootIds = new Set(rootPrograms(followed).map((program) => keys.find(knownKey(program))));
   programs.delete(-1);
   rootIds.delete(-1);
-  const writable = new Set<string>();
+  const [writable, created] = [new Set<string>(), new Set<string>()];
+  const bubblegum = keys.find(knownKey(BUBBLEGUM));
   const roots = new Set<string>();
   const tokens = new Map<string, { mint: string; owners: Set<string> }>();
   for (const tx of block.transactions) {
     if (tx.isVote || tx.error !== null || !tx.keys.some((key) => programs.has(key))) continue;
-    for (const [at, key] of tx.keys.entries()) if (isWritableAt(tx, at)) writable.add(keys.base58(key));
+    // An asset that leaves its tree is older than its account.
+    const isNew = !tx.keys.includes(bubblegum);
+    for (const [at, key] of tx.keys.entries()) {
+      if (!isWritableAt(tx, at)) continue;
+      writable.add(keys.base58(key));
+      if (isNew && tx.preBalances[at] === 0 && tx.postBalances[at] !== 0) created.add(keys.base58(key));
+    }
     for (const { accountIndex, mintKey, ownerKey } of [...tx.preTokenBalances, ...tx.postTokenBalances]) {
       if (!isWritableAt(tx, accountIndex)) continue;
       const address = keys.base58(tx.keys[accountIndex] as number);
@@ -127,7 +137,7 @@ function touchedBy(block: ChainBlock, followed: FollowedSets): Touched {
       for (const at of calledWith(tx, rootIds)) if (isWritableAt(tx, at)) roots.add(keys.base58(tx.keys[at] as number));
   }
   for (const address of tokens.keys()) roots.delete(address);
-  return { writable, roots, tokens };
+  return { writable, created, roots, tokens };
 }
 
 /** Places of the accounts that calls of these programs name; all, where the calls are not known. */
@@ -144,6 +154,7 @@ interface Prepared {
   readonly book: ReadBook;
   readonly kept: ReadonlyMap<string, string | null>;
   readonly ids: ReadonlySet<string>;
+  readonly created: ReadonlySet<string>;
 }
 
 /** Accounts that are read again with one block besides its own. */
@@ -243,7 +254,7 @@ export function createDasProcessor({ store, source: sourceAt, fill }: ProcessorP
     }
     const stored = createStoredSource({ db: read, dialect, others: source, book });
     for (const [key, id] of await closeOver(ids, stored)) kept.set(key, id);
-    return { version, followed, book, kept, ids };
+    return { version, followed, book, kept, ids, created: touched.created };
   }
 
   /** What was stored or followed since the block was looked at may have changed in it: that is read with the next one. */
@@ -322,6 +333,7 @@ export function createDasProcessor({ store, source: sourceAt, fill }: ProcessorP
           : await writeReads(tx, {
               ...{ slot: block.slot, book: before.book, kept: before.kept, ids: before.ids },
               isSpare: (address, old) => followed.isFilled && isSpare(before, address, old),
+              created: { keys: before.created, time: block.blockTime },
             });
       const hasMore = await followCollections(
         tx,
@@ -369,7 +381,7 @@ function isSpare({ followed, book }: Prepared, address: string, old: AccountRow 
 export async function closeOver(ids: Set<string>, source: AccountSource): Promise<ReadonlyMap<string, string>> {
   const kept = new Map<string, string>();
   const found = [...(await findAccounts([...ids], source))];
-  const groups = new Set(found.flatMap((one) => collectionOf(one) ?? []).filter((key) => !ids.has(key)));
+  const groups = new Set(found.flatMap((one) => groupOf(one) ?? []).filter((key) => !ids.has(key)));
   for (const key of groups) ids.add(key);
   if (groups.size > 0) found.push(...(await findAccounts([...groups], source)));
   for (const id of ids) kept.set(id, id);
@@ -382,11 +394,6 @@ export async function closeOver(ids: Set<string>, source: AccountSource): Promis
   }
   return kept;
 }
-
-const collectionOf = (found: Found): string | null =>
-  found.kind === 'core' && found.asset?.updateAuthority.kind === 'collection'
-    ? found.asset.updateAuthority.address
-    : null;
 
 /** Errors of the upstream as they are: the follower knows them. What cannot be read now is read again later. */
 async function unwrapped<T>(work: () => Promise<T>): Promise<T> {

@@ -90,8 +90,6 @@ export function createReadBook(): ReadBook {
 }
 
 export interface StoredSource extends AccountSource {
-  /** Accounts that were asked for. */
-  readonly asked: ReadonlySet<string>;
   /** Accounts that are not known, and mints whose holder is not, where there is nobody to ask. */
   readonly lacking: ReadonlySet<string>;
 }
@@ -107,17 +105,16 @@ interface StoredParts {
 }
 
 /** An account, and the members of its asset if it is the account of one. `place`: of its key in the question. */
-interface StoredRow extends Pick<AccountRow, 'program' | 'data'>, Pick<AssetRow, 'bumps'> {
+interface StoredRow extends Pick<AccountRow, 'program' | 'data'>, Pick<AssetRow, 'bumps' | 'created_time'> {
   readonly place: number;
   readonly wants_holder: AssetRow['wants_holder'] | null;
 }
 
 /** The accounts of the index, as one of the chain answers them. */
 export function createStoredSource({ db, dialect, others, book, isReady }: StoredParts): StoredSource {
-  const asked = new Set<string>();
   const lacking = new Set<string>();
   const foreign = new Set<string>();
-  const assets = new Map<string, Pick<AssetRow, 'bumps' | 'wants_holder'>>();
+  const assets = new Map<string, Pick<AssetRow, 'bumps' | 'created_time' | 'wants_holder'>>();
   const places = new Map<string, AssetPlaces>();
   /** Amounts of the stored accounts of mints. */
   const holders = new Map<string, Map<string, bigint>>();
@@ -142,15 +139,16 @@ export function createStoredSource({ db, dialect, others, book, isReady }: Store
   async function stored(keys: readonly string[]): Promise<Map<string, RawAccount | null>> {
     const { from } = await current();
     const table = byBytes(dialect, { table: 'das_accounts', column: 'address' }, keys.map(bytesOf));
-    const { rows } = await sql<StoredRow>`select k.place, t.program, t.data, a.bumps, a.wants_holder from ${table}
+    const { rows } = await sql<StoredRow>`
+      select k.place, t.program, t.data, a.bumps, a.created_time, a.wants_holder from ${table}
       left join das_assets as a on a.id = case when t.asset = t.address then t.address end
       where t.slot >= ${from}`.execute(db);
     if (rows.length > 0) await used();
     const accounts = new Map<string, RawAccount | null>();
-    for (const { place, program, data, bumps, wants_holder } of rows) {
+    for (const { place, program, data, bumps, created_time, wants_holder } of rows) {
       const key = keys[place] as string;
       accounts.set(key, accountOf({ program, data }));
-      if (wants_holder !== null) assets.set(key, { bumps, wants_holder });
+      if (wants_holder !== null) assets.set(key, { bumps, created_time, wants_holder });
     }
     return accounts;
   }
@@ -220,7 +218,6 @@ export function createStoredSource({ db, dialect, others, book, isReady }: Store
   }
 
   return {
-    asked,
     lacking,
     isStored: (address) => !foreign.has(address),
     get isOfIndex() {
@@ -229,7 +226,6 @@ export function createStoredSource({ db, dialect, others, book, isReady }: Store
     async accounts(keys) {
       const found = new Map<string, RawAccount | null>();
       for (const key of keys) {
-        asked.add(key);
         const read = book?.reads.get(key);
         if (read !== undefined) found.set(key, read.account);
       }
@@ -290,6 +286,7 @@ export function createStoredSource({ db, dialect, others, book, isReady }: Store
       places.set(mint, found);
       return found;
     },
+    createdTime: (id) => assets.get(id)?.created_time ?? null,
     get slot() {
       const other = others?.slot ?? 0;
       return oldest === 0 || other === 0 ? Math.max(oldest, other) : Math.min(oldest, other);

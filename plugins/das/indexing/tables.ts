@@ -30,6 +30,8 @@ export interface AssetRow {
   /** Slots of the block that brought it, or of its first reading, and of its last change. */
   created: number;
   updated: number;
+  /** Unix seconds of the block that created its account; null where the index did not see it, or the block has no time. */
+  created_time: number | null;
   /** Its rows of `das_rows`, see `packListed`. */
   listed: Uint8Array;
 }
@@ -74,6 +76,11 @@ export const KEPT_CHANGES = 512;
 
 /** Kinds of lists. */
 export const LIST = { owner: 1, group: 2, creator: 3, authority: 4 } as const;
+/** The lists of keys that are followed. */
+export const LISTS_OF = {
+  ...{ collection: LIST.group, creator: LIST.creator, authority: LIST.authority, owner: LIST.owner },
+} as const satisfies Partial<Record<FollowKind, number>>;
+export type ListedKind = keyof typeof LISTS_OF;
 /** `unverified`: of the collection or the creator. `core`, `coreCollection`: not of a mint. */
 export const FLAG = { unverified: 1, fungible: 2, core: 4, coreCollection: 8 } as const;
 
@@ -186,6 +193,12 @@ async function createTables(tx: StoreTx): Promise<void> {
   for (const statement of statements) await statement.execute(tx.db);
 }
 
+async function addCreatedTime({ dialect, db }: StoreTx): Promise<void> {
+  const int = sql.raw(dialect === 'sqlite' ? 'INTEGER' : 'BIGINT');
+  await sql`ALTER TABLE das_assets ADD COLUMN created_time ${int}`.execute(db);
+}
+
 export const migrations: readonly Migration[] = [
   { version: 1, name: 'create the index of assets', breaking: false, up: createTables },
+  { version: 2, name: 'add the creation times of assets', breaking: false, up: addCreatedTime },
 ];

@@ -40,6 +40,8 @@ export interface Writing {
   readonly ids: Iterable<string>;
   /** Whether an account that holds nothing, or is none, is stored no longer. `old`: how it is stored. */
   isSpare(address: string, old: AccountRow | null): boolean;
+  /** Accounts that the block created, and its time. */
+  readonly created?: { readonly keys: ReadonlySet<string>; readonly time: number | null };
 }
 
 /** Rows as they were; null: absent. */
@@ -113,7 +115,7 @@ export const ownerLists = (...rows: readonly (Pick<AccountRow, 'token_owner'> | 
   rows.flatMap((row) => (row === null || row.token_owner === null ? [] : [listName(LIST.owner, row.token_owner)]));
 
 const ACCOUNT_COLUMNS = ['address', 'slot', 'asset', 'program', 'data', 'token_owner', 'recheck'] as const;
-const ASSET_COLUMNS = ['id', 'bumps', 'wants_holder', 'created', 'updated', 'listed'] as const;
+const ASSET_COLUMNS = ['id', 'bumps', 'wants_holder', 'created', 'updated', 'created_time', 'listed'] as const;
 
 async function putAccounts(tx: StoreTx, changed: ReadonlyMap<string, AccountRow | null>): Promise<void> {
   if (changed.size === 0) return;
@@ -230,7 +232,7 @@ async function derive(
   ids: ReadonlySet<string>,
   touched: ReadonlySet<string>,
   lists: Uint8Array[],
-  { slot, book }: Writing,
+  { slot, book, created }: Writing,
 ): Promise<Before['assets']> {
   if (ids.size === 0) return [];
   const db = tx.db as Db;
@@ -250,6 +252,7 @@ async function derive(
       wants_holder: one?.kind === 'mint' && needsHolder(one.accounts) ? 1 : 0,
       created: old === undefined || old.created === 0 ? slot : old.created,
       updated: old === undefined || old.updated === 0 || touched.has(id) ? slot : old.updated,
+      created_time: created?.keys.has(id) === true ? created.time : (old?.created_time ?? null),
       listed: packListed(one === undefined ? [] : listedOf(one)),
     });
   }

@@ -329,7 +329,7 @@ function Tokens(props: PageProps) {
     [project.id, address, page],
   );
   return (
-    <Card title="Wallet" note={<Id text={address} />} flush>
+    <Card title="Wallet" note={<Id text={address} kept={8} />} flush>
       <Show of={loaded} lines={4}>
         {({ result: { balances, totalUsdValue, pagination }, pictures }) => (
           <>

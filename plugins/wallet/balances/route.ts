@@ -15,7 +15,7 @@ import { type CompressedAssets, compressedAssets } from '../../../src/ports/comp
 import type { OutboundClient } from '../../../src/ports/outbound.ts';
 import { type MintFacts, type TokenFacts, tokenFacts, tokenPrices } from '../../../src/ports/tokens.ts';
 import { plainAmount } from '../../../src/solana/accounts/amounts.ts';
-import { CORE_KEY, decodeCoreAsset, decodeCoreCollection } from '../../../src/solana/accounts/core.ts';
+import { CORE_KEY, CORE_OWNER_AT, decodeCoreAsset, decodeCoreCollection } from '../../../src/solana/accounts/core.ts';
 import { CORE_PROGRAM, WRAPPED_SOL_MINT } from '../../../src/solana/addresses.ts';
 import { metadataOfLeaf } from '../../../src/solana/concurrent/leaf-metadata.ts';
 import { address, count, flag, mint, oneOf, orNull, text } from '../../../src/solana/schemas.ts';
@@ -422,7 +422,7 @@ function coreAssets(chain: ChainCall, commitment: string): NftSource {
     async read(wallet) {
       const filters = [
         { memcmp: { offset: 0, bytes: encode(Uint8Array.of(CORE_KEY.asset)) } },
-        { memcmp: { offset: 1, bytes: wallet } },
+        { memcmp: { offset: CORE_OWNER_AT, bytes: wallet } },
       ];
       const found = await chain.call<readonly { readonly pubkey: string; readonly account: RpcAccount }[]>(
         'getProgramAccounts',

@@ -27,6 +27,11 @@ export interface CoreCollection {
 
 /** First bytes of the accounts, also used in filters. */
 export const CORE_KEY = { asset: 1, collection: 5 } as const;
+/** Where the owner of an asset stands, and the authority of a collection. */
+export const CORE_OWNER_AT = 1;
+/** Where the authority of an asset stands: its kind, then its key. */
+export const CORE_AUTHORITY_AT = 33;
+export const CORE_AUTHORITY = { address: 1, collection: 2 } as const;
 
 /** Reads an asset. */
 export function decodeCoreAsset(account: RawAccount): Decoded<CoreAsset> {

@@ -23,7 +23,8 @@ interface Creator {
   readonly share: number;
 }
 
-const METADATA_KEY = 4;
+/** First byte of metadata, also used in filters. */
+export const METADATA_KEY = 4;
 const CREATOR_BYTES = 34;
 
 /** Reads an account of the metadata program. A closed or unwritten account is `missing`. */

@@ -62,6 +62,8 @@ export interface Asset {
   readonly token_info?: TokenInfo;
   readonly mint_extensions?: Readonly<Record<string, unknown>>;
   readonly inscription?: Readonly<Record<string, unknown>>;
+  /** When it was created: the same time as a text and in Unix seconds. */
+  readonly system?: { readonly created_at: string; readonly createdAt: number };
   readonly plugins?: CorePlugins['known'];
   readonly unknown_plugins?: CorePlugins['unknown'];
   readonly mpl_core_info?: {

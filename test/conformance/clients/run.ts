@@ -8,17 +8,22 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { Connection, Keypair, type PublicKey } from '@solana/web3.js';
+import { encode32 } from '../../../src/lib/base58.ts';
+import { hashLeaf } from '../../../src/solana/concurrent/decode-concurrent.ts';
 import { agaveMissing, startAgave } from '../../helpers/agave.ts';
-import { startChain } from '../../helpers/chain.ts';
+import { createModelTree, mintOf, treeTransaction } from '../../helpers/bubblegum.ts';
+import { startChain, type TestChain } from '../../helpers/chain.ts';
 import { startDaemon } from '../../helpers/daemon.ts';
 import { createWorld, type World } from '../../helpers/das-world.ts';
 import { redirectHostedClients } from '../../helpers/hosted-client.ts';
 
 const LAMPORTS = 10_000_000_000;
 const SLOT_MS = 200;
-const CLIENTS = ['web3', 'kit', 'spl-token', 'helius-sdk', 'helius-sdk-2', 'umi', 'anchor', 'wallet-adapter'] as const;
+const CLIENTS: readonly string[] = [
+  ...['web3', 'kit', 'spl-token', 'helius-sdk', 'helius-sdk-2', 'umi', 'metaplex-js', 'anchor', 'wallet-adapter'],
+];
 /** Those that are not among the packages of this repository. */
-const OWN_PACKAGES: readonly string[] = ['umi', 'anchor', 'wallet-adapter'];
+const OWN_PACKAGES: readonly string[] = ['umi', 'metaplex-js', 'anchor', 'wallet-adapter'];
 
 /** Answers nothing, or why it could not be tried. */
 type Flow = () => Promise<unknown>;
@@ -31,8 +36,24 @@ interface Surroundings {
   funded(): Promise<Uint8Array>;
   /** A wallet with assets of all kinds, which only the local chain can be given. */
   readonly assets: World | null;
+  /** A compressed NFT beside them. */
+  readonly leaf: Leaf | null;
   /** Called when the client is done. */
   readonly ends: (() => void)[];
+}
+
+type Leaf = Awaited<ReturnType<typeof mintLeaf>>;
+
+async function mintLeaf(chain: TestChain) {
+  const [key, name] = [new Uint8Array(32).fill(78), 'Leaf 0'];
+  const tree = createModelTree(key, 5);
+  const { schema, data } = mintOf(key, 0, 40, name);
+  const calls = [
+    { call: 'start', tree: key, told: tree.started() } as const,
+    { call: 'replace', tree: key, told: tree.set(0, hashLeaf(schema)), schema, data } as const,
+  ];
+  for (const [at, call] of calls.entries()) await chain.appendRecorded(treeTransaction(1, at, [call]) as never);
+  return { id: encode32(schema.id), name, tree: encode32(key), root: encode32(tree.root()) };
 }
 
 async function startBackend(isNode: boolean) {
@@ -55,7 +76,7 @@ function installOwnPackages(): void {
   const folder = fileURLToPath(new URL('.', import.meta.url));
   const { dependencies } = JSON.parse(readFileSync(`${folder}package.json`, 'utf8')) as { dependencies: object };
   if (Object.keys(dependencies).every((name) => existsSync(`${folder}node_modules/${name}`))) return;
-  console.log('installing umi, Anchor and wallet-adapter (once)');
+  console.log('installing umi, metaplex.js, Anchor and wallet-adapter (once)');
   const { status } = spawnSync('npm', ['ci', '--ignore-scripts', '--omit=optional'], { cwd: folder, stdio: 'inherit' });
   if (status !== 0) throw new Error('npm ci failed');
 }
@@ -73,12 +94,18 @@ async function untilFinal(rpcUrl: string, key: PublicKey): Promise<void> {
 async function main(): Promise<number> {
   const { values } = parseArgs({ options: { node: { type: 'boolean', default: false }, only: { type: 'string' } } });
   const only = values.only?.split(',') ?? CLIENTS;
-  const unknown = only.filter((name) => !(CLIENTS as readonly string[]).includes(name));
+  const unknown = only.filter((name) => !CLIENTS.includes(name));
   if (unknown.length > 0) throw new Error(`no such client: ${unknown}; there are ${CLIENTS.join(', ')}`);
   if (only.some((name) => OWN_PACKAGES.includes(name))) installOwnPackages();
   const { chain, fund, stop } = await startBackend(values.node);
   const assets = 'setAccount' in chain ? await createWorld(chain) : null;
-  const daemon = await startDaemon({ chain });
+  const leaf = 'appendRecorded' in chain ? await mintLeaf(chain) : null;
+  // From the first block of the local chain on, so that the tree is known from its first change.
+  const following = {
+    follow: { startSlot: 1_000 },
+    compression: { cnft: { trees: [leaf?.tree] }, verifyChain: false },
+  };
+  const daemon = await startDaemon({ chain, ...(leaf === null ? {} : { config: following }) });
   const restore = redirectHostedClients(daemon.apiUrl);
   const query = `/?api-key=${daemon.key}`;
   console.log(`daemon ${daemon.apiUrl} on ${values.node ? 'an Agave node' : 'the local chain'}`);
@@ -93,7 +120,7 @@ async function main(): Promise<number> {
         await untilFinal(chain.rpcUrl, pair.publicKey);
         return pair.secretKey;
       },
-      ...{ assets, ends },
+      ...{ assets, leaf, ends },
     };
     const module = (await import(new URL(`./${name}.mjs`, import.meta.url).href)) as {
       default(surroundings: Surroundings): Promise<Readonly<Record<string, Flow>>>;

@@ -11,6 +11,7 @@ import {
   createInitializeAccountInstruction,
   createInitializeDefaultAccountStateInstruction,
   createInitializeMetadataPointerInstruction,
+  createInitializeMint2Instruction,
   createInitializeMintInstruction,
   createInitializePermanentDelegateInstruction,
   createInitializeTransferFeeConfigInstruction,
@@ -19,9 +20,11 @@ import {
   ExtensionType,
   getAccountLen,
   getMintLen,
+  MINT_SIZE,
   mintTo,
   setAuthority,
   TOKEN_2022_PROGRAM_ID,
+  TOKEN_PROGRAM_ID,
   transfer,
 } from '@solana/spl-token';
 import {
@@ -714,6 +717,36 @@ suite('assets that are read from their accounts', { skip: (await chainMissing())
     assert.deepEqual([result.items[0].ownership.owner, result.grand_total], [buyer, 3]);
     assert.ok(result.last_indexed_slot > 0);
     assert.deepEqual((await ids({ sortBy: { ...sortBy, sortDirection: 'asc' }, page: 3, limit: 1 }))[0], first);
+
+    // Its mint and its metadata come with one block, which has the time of its creation.
+    const whole = Keypair.generate();
+    await setMetadata(whole.publicKey.toBase58(), { collection: { key: family, verified: true } });
+    const initialize = createInitializeMint2Instruction(whole.publicKey, 0, payer.publicKey, null);
+    for (const key of [metadataAddress(whole.publicKey.toBase58()), METADATA_PROGRAM])
+      initialize.keys.push({ pubkey: new PublicKey(key), isSigner: false, isWritable: key !== METADATA_PROGRAM });
+    const open = SystemProgram.createAccount({
+      ...{ fromPubkey: payer.publicKey, newAccountPubkey: whole.publicKey, programId: TOKEN_PROGRAM_ID },
+      ...{ space: MINT_SIZE, lamports: await chain.connection.getMinimumBalanceForRentExemption(MINT_SIZE) },
+    });
+    const made = new Transaction().add(open, initialize);
+    const signature = await sendAndConfirmTransaction(chain.connection, made, [payer, whole]);
+    const options = { showSystemMetadata: true };
+    const id = whole.publicKey.toBase58();
+    await untilSealed(async () => (await ids()).includes(id));
+    const transaction = await chain.connection.getTransaction(signature, { maxSupportedTransactionVersion: 0 });
+    const createdAt = transaction!.blockTime as number;
+    assert.ok(createdAt > 0);
+    const system = { created_at: new Date(createdAt * 1_000).toISOString().replace('.000', ''), createdAt };
+    // Twice: the second one is the text of the first.
+    for (const _ of [1, 2]) {
+      assert.equal((await call('getAsset', { id })).result.system, undefined);
+      assert.deepEqual((await call('getAsset', { id, options })).result.system, system);
+      const { items } = (await list({ options })).result;
+      assert.deepEqual(
+        items.map((one: { id: string; system?: object }) => [one.id, one.system]),
+        (await ids()).map((one) => [one, one === id ? system : undefined]),
+      );
+    }
   });
 
   test('helius-sdk reads them', async () => {

@@ -9,6 +9,7 @@ import { bytesOf, createWorld, type World } from '../../helpers/das-world.ts';
 import type { Schema } from '../../helpers/schema-values.ts';
 import { eachStore } from '../../helpers/store.ts';
 import { until } from '../../helpers/until.ts';
+import { startUpstream } from '../../helpers/upstream.ts';
 
 const RUNS = Number(process.env['FUZZ_REQUESTS'] ?? 250);
 const PATIENCE_MS = 20_000;
@@ -108,6 +109,34 @@ function byPosition(method: string, params: Readonly<Record<string, unknown>>): 
 }
 
 const missing = await chainMissing();
+
+test('with the dialect of Metaplex each wrong parameter is -32000, also of a proof', async (t) => {
+  const upstream = await startUpstream();
+  t.after(() => upstream.stop());
+  const daemon = await startDaemon({
+    chain: { rpcUrl: upstream.url },
+    config: {
+      ...{ plugins: ['access', 'compression', 'das'], follow: { enabled: false } },
+      compression: { cnft: { trees: 'all' }, verifyChain: false },
+      das: { dialect: 'metaplex' },
+    },
+  });
+  t.after(() => daemon.stop());
+  const id = '1'.repeat(32);
+  for (const [method, params, message] of [
+    ['getAsset', { id: 'x' }, 'Pubkey Validation Err: x is invalid'],
+    ['getAssetProof', { id: 'x' }, 'Pubkey Validation Err: x is invalid'],
+    ['getAssetProof', {}, 'Invalid params'],
+    ['getAssetProofBatch', { ids: [id, 'x'] }, 'Pubkey Validation Err: x is invalid'],
+    ['getAssetBatch', { ids: Array(1_001).fill(id) }, 'Batch Size Error. Batch size should not be greater than 1000.'],
+    ['getAssetProofs', { ids: Array(1_001).fill(id) }, 'Batch Size Error. Batch size should not be greater than 1000.'],
+  ] as const) {
+    const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params });
+    const response = await fetch(`${daemon.apiUrl}/?api-key=${daemon.key}`, { method: 'POST', body });
+    const { error } = (await response.json()) as Answer;
+    assert.deepEqual([error?.code, error?.message], [-32000, message], method);
+  }
+});
 
 eachStore('parameters of the asset API', (engine) => {
   test('calls and lists', { skip: missing ?? false, timeout: 180_000 }, async (t) => {

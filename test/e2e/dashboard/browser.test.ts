@@ -3,9 +3,15 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, afterEach, before, test } from 'node:test';
+import { isDeepStrictEqual } from 'node:util';
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
+import { encode32 } from '../../../src/lib/base58.ts';
+import { hashLeaf } from '../../../src/solana/concurrent/decode-concurrent.ts';
 import { type DashboardBed, OPERATOR_TOKEN, startDashboard } from '../../conformance/dashboard/bed.ts';
+import { createModelTree, mintOf, treeTransaction } from '../../helpers/bubblegum.ts';
+import { chainMissing, startChain } from '../../helpers/chain.ts';
 import { axeFaults, chromiumMissing, startChromium } from '../../helpers/chromium.ts';
+import { answer, startReceiver } from '../../helpers/receiver.ts';
 import { until } from '../../helpers/until.ts';
 import { choose, closePages, goTo, logIn, logInAsOwner, openPage, takeSecret } from './visit.ts';
 
@@ -313,6 +319,68 @@ test('a wallet and one of its NFTs are looked up by keyboard; names of strangers
   await page.getByText('TransferV2').waitFor();
   assert.equal(await page.evaluate('window.broken'), undefined);
   assert.deepEqual(faults, []);
+});
+
+/** One pixel. */
+const GIF = 'GIF89a\u0001\0\u0001\0\0\0\0,\0\0\0\0\u0001\0\u0001\0\0\u0002\u0002D\u0001\0;';
+
+test('a compressed NFT of a followed tree is on the pages of its owner and on its own, with its picture', {
+  skip: skip || ((await chainMissing()) ?? false),
+}, async (t) => {
+  const [chain, pictures] = [await startChain(), await startReceiver()];
+  const [key, image] = [new Uint8Array(32).fill(123), `${pictures.url}/1.gif`];
+  pictures.route('/1.json', answer(200, {}, JSON.stringify({ image, description: 'A ring of light' })));
+  pictures.route('/1.gif', answer(200, { 'content-type': 'image/gif' }, GIF));
+  const tree = createModelTree(key, 5);
+  const { schema, data } = mintOf(key, 0, 40, 'Halo #1', { uri: `${pictures.url}/1.json` });
+  const calls = [
+    { call: 'start', tree: key, told: tree.started() } as const,
+    { call: 'replace', tree: key, told: tree.set(0, hashLeaf(schema)), schema, data } as const,
+  ];
+  for (const [at, call] of calls.entries()) await chain.appendRecorded(treeTransaction(1, at, [call]) as never);
+  const own = await startDashboard(
+    {
+      plugins: ['access', 'compression', 'das', 'dashboard', 'proxy', 'token-metadata', 'wallet'],
+      // From the first block of the local chain on, so that the tree is known from its first change.
+      follow: { startSlot: 1_000, pollMs: 20 },
+      compression: { verifyChain: false, cnft: { trees: [encode32(key)] } },
+      'token-metadata': { offChain: { allowCidrs: ['127.0.0.1/32'] } },
+    },
+    chain,
+  );
+  t.after(async () => {
+    await own.stop();
+    await Promise.all([chain.stop(), pictures.close()]);
+  });
+  const { daemon } = own;
+  const [id, owner] = [encode32(schema.id), encode32(schema.owner)];
+  const shown = { mint: id, name: 'Halo #1', imageUri: image, collectionName: null, collectionAddress: null };
+  await until(async () => {
+    await chain.seal(1);
+    const url = `${daemon.apiUrl}/v1/wallet/${owner}/balances?showNfts=true&api-key=${daemon.key}`;
+    const { nfts } = (await (await fetch(url)).json()) as { nfts?: readonly object[] };
+    return isDeepStrictEqual(nfts, [{ ...shown, compressed: true }]);
+  }, 'the wallet has the NFT and the address of its picture');
+
+  const { page, faults } = await openPage(browser as Browser, own);
+  await logIn(page);
+  await page.goto(`${daemon.adminUrl}/dashboard#/p/${daemon.projectId}/look-up/${owner}`);
+  const tile = page.getByRole('link', { name: /Halo #1/ });
+  await tile.waitFor();
+  const isSeen = (selector: string) => async () =>
+    ((await page.evaluate(`document.querySelector('${selector}')?.naturalWidth`)) ?? 0) === 1;
+  await until(isSeen('.gallery img'), 'the picture in the gallery');
+  await tile.click();
+  await page.getByRole('heading', { level: 2, name: 'Halo #1' }).waitFor();
+  await until(isSeen('.picture.large img'), 'the picture of the asset');
+  await page.getByText('A ring of light').waitFor();
+  await page.getByText('Proven', { exact: true }).waitFor();
+  await page.getByText('MintV2').waitFor();
+  // That a wallet is no asset is an answer, which a browser notes.
+  assert.deepEqual(
+    faults.filter((fault) => !fault.includes('404')),
+    [],
+  );
 });
 
 const NFT = 'JEKNVnkbo3jma5nREBBJCDoXFVeKkD56V3xKrvRmWxFG';
