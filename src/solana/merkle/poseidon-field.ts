@@ -91,33 +91,33 @@ export function poseidonParameters(inputs: number): PoseidonParameters {
   const partialRounds = PARTIAL_ROUNDS[inputs - 1];
   if (partialRounds === undefined) throw new RangeError(`Poseidon takes 1 to ${MAX_INPUTS} inputs, not ${inputs}`);
   const width = inputs + 1;
-  const bits = grain(width, partialRounds);
+  const number = grain(width, partialRounds);
   const constants: bigint[] = [];
   while (constants.length < (FULL_ROUNDS + partialRounds) * width) {
-    const value = number(bits);
+    const value = number();
     if (value < PRIME) constants.push(value);
   }
-  return { width, partialRounds, constants, matrix: cauchyMatrix(width, bits) };
+  return { width, partialRounds, constants, matrix: cauchyMatrix(width, number) };
 }
 
 /** 1 / (x_i + y_j) for distinct x and y; all its minors are invertible. */
-function cauchyMatrix(width: number, bits: () => 0 | 1): Matrix {
+function cauchyMatrix(width: number, number: () => bigint): Matrix {
   for (;;) {
-    const values = Array.from({ length: 2 * width }, () => modulo(number(bits)));
+    const values = Array.from({ length: 2 * width }, () => modulo(number()));
     if (new Set(values).size !== values.length) continue;
     const [xs, ys] = [values.slice(0, width), values.slice(width)];
     return xs.map((x) => ys.map((y) => inverse(x + y)));
   }
 }
 
-function number(bits: () => 0 | 1): bigint {
-  let digits = '0b';
-  for (let i = 0; i < FIELD_BITS; i += 1) digits += bits();
-  return BigInt(digits);
-}
+const REGISTER_BITS = 80;
+const BYTES_OF_FIELD = Math.ceil(FIELD_BITS / 8);
 
-/** An 80-bit shift register, seeded with the instance; of each pair of bits the first decides whether the second is used. */
-function grain(width: number, partialRounds: number): () => 0 | 1 {
+/**
+ * Numbers of as many bits as the field has, from an 80-bit shift register that is seeded with the instance; of each pair of its bits the first
+ * decides whether the second is used.
+ */
+function grain(width: number, partialRounds: number): () => bigint {
   const seed = [
     [1, 2],
     [0, 4],
@@ -128,20 +128,32 @@ function grain(width: number, partialRounds: number): () => 0 | 1 {
   ]
     .map(([value, length]) => (value as number).toString(2).padStart(length as number, '0'))
     .join('')
-    .padEnd(80, '1');
-  const register = Uint8Array.from(seed, Number);
-  let first = 0;
-  const at = (offset: number) => register[(first + offset) % 80] as number;
-  const step = (): 0 | 1 => {
-    const bit = at(62) ^ at(51) ^ at(38) ^ at(23) ^ at(13) ^ at(0);
-    register[first] = bit;
-    first = (first + 1) % 80;
-    return bit as 0 | 1;
-  };
-  for (let i = 0; i < 160; i += 1) step();
+    .padEnd(REGISTER_BITS, '1');
+  // The register moves along these bits: a start of the daemon waits for them, and no code is optimized by then.
+  const bits = new Uint8Array(64 * REGISTER_BITS);
+  bits.set(Uint8Array.from(seed, Number));
+  let filled = REGISTER_BITS;
+  let next = 3 * REGISTER_BITS;
+  function fill(): void {
+    if (filled === bits.length) {
+      bits.copyWithin(0, filled - REGISTER_BITS);
+      next -= filled - REGISTER_BITS;
+      filled = REGISTER_BITS;
+    }
+    for (let from = filled - REGISTER_BITS; filled < bits.length; filled += 1, from += 1)
+      bits[filled] =
+        bits[from + 62]! ^ bits[from + 51]! ^ bits[from + 38]! ^ bits[from + 23]! ^ bits[from + 13]! ^ bits[from]!;
+  }
+  const number = Buffer.alloc(BYTES_OF_FIELD);
   return () => {
-    while (step() === 0) step();
-    return step();
+    number.fill(0);
+    for (let bit = 8 * BYTES_OF_FIELD - FIELD_BITS; bit < 8 * BYTES_OF_FIELD; next += 2) {
+      if (next + 2 > filled) fill();
+      if (bits[next] === 0) continue;
+      number[bit >> 3]! |= bits[next + 1]! << (7 - (bit & 7));
+      bit += 1;
+    }
+    return BigInt(`0x${number.toString('hex')}`);
   };
 }
 
