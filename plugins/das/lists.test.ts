@@ -79,7 +79,7 @@ test('an owner of many tokens: a page reads no more mints than it needs, and all
   // A page is kept with the mints that were passed over: they may become NFTs.
   const pages: KeptPage[] = [];
   const view = {
-    ...{ slot: 1, find: () => undefined, findPage: () => undefined },
+    ...{ slot: 1, from: 0, find: () => undefined, findPage: () => undefined },
     keep: (how: string, shown: ShownAsset) => ({ ...shown, name: how }),
     keepPage: (_: string, kept: KeptPage) => pages.push(kept),
   };
@@ -196,7 +196,7 @@ test('a kept text, alone or on a page, is shown at once only while its document 
   };
   const textOf = (asset: typeof kept, inMemory: unknown, how: object = {}) => {
     const view = {
-      ...{ slot: 7, find: () => asset, keep: () => asset },
+      ...{ slot: 7, from: 0, find: () => asset, keep: () => asset },
       ...{ findPage: () => undefined, keepPage: () => undefined },
     };
     const index = { kept: { view: async () => view, viewNow: () => view } };

@@ -115,13 +115,17 @@ export async function measureServers(ours: Target, baseline: Target, options: Lo
   return { ...samples, cpuNote, cpuUs: cpu, latencyNote };
 }
 
-/** Until two rounds differ by less than 5 %: compiling is part of no goal. A smoke run only looks whether all is right. */
+/**
+ * Until two rounds differ by less than 5 %: compiling is part of no goal. The rate alone may be that of the load, which says nothing about
+ * the server. A smoke run only looks whether all is right.
+ */
 async function warmUp(target: Target, options: LoadOptions): Promise<void> {
   const rounds = options.pairs === 1 ? 1 : MOST_WARM_UPS;
-  for (let i = 0, before = 0; i < rounds; i += 1) {
-    const { rate } = await load(target, options);
-    if (i > 0 && Math.abs(rate / before - 1) < 0.05) return;
-    before = rate;
+  for (let i = 0, before = { rate: 0, cpuUs: 0 }; i < rounds; i += 1) {
+    const { rate, cpuUs } = await load(target, options);
+    const isSteady = Math.abs(rate / before.rate - 1) < 0.05;
+    if (i > 0 && isSteady && !(Math.abs(cpuUs / before.cpuUs - 1) >= 0.05)) return;
+    before = { rate, cpuUs };
   }
 }
 

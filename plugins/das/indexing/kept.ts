@@ -36,6 +36,8 @@ export interface KeptPage {
 export interface KeptView {
   /** The newest indexed block. */
   readonly slot: number;
+  /** Accounts that were read at an earlier slot are not valid. */
+  readonly from: number;
   /** `how`: all options that the text depends on. */
   find(id: string, how: string): KeptAsset | undefined;
   keep(how: string, asset: ShownAsset): KeptAsset;
@@ -139,7 +141,7 @@ export function createKeptAssets(store: Pick<Store, 'read' | 'version'>, maxByte
       slot === null
         ? null
         : {
-            ...{ slot, find, findPage },
+            ...{ slot, from, find, findPage },
             keep: (how, shown) => keep({ ...shown, name: `${shown.id}${how}` }, revision),
             keepPage(name, { assets, others, listed }, lists, key) {
               const names = assets.map((asset) => asset.name);

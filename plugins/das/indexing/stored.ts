@@ -102,7 +102,11 @@ interface StoredParts {
   /** What was read newer than it is stored; what `others` answers is added. */
   readonly book?: ReadBook;
   readonly isReady?: (kind: FollowKind, key: string) => Promise<boolean>;
+  /** Where it is known that nothing was written since; otherwise it is read. */
+  readonly state?: IndexState | null;
 }
+
+type IndexState = Pick<Tables['das_state'], 'slot' | 'current_from'>;
 
 /** An account, and the members of its asset if it is the account of one. `place`: of its key in the question. */
 interface StoredRow extends Pick<AccountRow, 'program' | 'data'>, Pick<AssetRow, 'bumps' | 'created_time'> {
@@ -111,16 +115,19 @@ interface StoredRow extends Pick<AccountRow, 'program' | 'data'>, Pick<AssetRow,
 }
 
 /** The accounts of the index, as one of the chain answers them. */
-export function createStoredSource({ db, dialect, others, book, isReady }: StoredParts): StoredSource {
+export function createStoredSource(parts: StoredParts): StoredSource {
+  const { db, dialect, others, book, isReady } = parts;
   const lacking = new Set<string>();
   const foreign = new Set<string>();
   const assets = new Map<string, Pick<AssetRow, 'bumps' | 'created_time' | 'wants_holder'>>();
   const places = new Map<string, AssetPlaces>();
   /** Amounts of the stored accounts of mints. */
   const holders = new Map<string, Map<string, bigint>>();
+  /** Those accounts: the one that holds most is asked for next. */
+  const held = new Map<string, RawAccount | null>();
   /** Mints whose holders are read together, in the next turn of the promises. */
   let holding: { readonly mints: Set<string>; readonly read: Promise<void> } | null = null;
-  let state: Promise<Tables['das_state']> | null = null;
+  let state: Promise<IndexState> | null = parts.state == null ? null : Promise.resolve(parts.state);
   let oldest = 0;
   let isOfIndex = true;
 
@@ -182,7 +189,9 @@ export function createStoredSource({ db, dialect, others, book, isReady }: Store
     for (const row of rows) {
       const account = accountOf(row);
       const amount = account === null ? 0n : (decodeTokenAccount(account).value?.amount ?? 0n);
-      found[row.place]!.set(encode32(row.address), amount);
+      const address = encode32(row.address);
+      found[row.place]!.set(address, amount);
+      held.set(address, account);
     }
     for (const [at, mint] of mints.entries()) holders.set(mint, found[at]!);
   }
@@ -227,7 +236,8 @@ export function createStoredSource({ db, dialect, others, book, isReady }: Store
       const found = new Map<string, RawAccount | null>();
       for (const key of keys) {
         const read = book?.reads.get(key);
-        if (read !== undefined) found.set(key, read.account);
+        const account = read === undefined ? held.get(key) : read.account;
+        if (account !== undefined) found.set(key, account);
       }
       const absent = [...new Set(keys)].filter((key) => !found.has(key));
       if (absent.length === 0) return found;
@@ -353,6 +363,7 @@ const KEPT_COUNTS = 1_000;
 export function createAssetIndex(store: Pick<Store, 'read' | 'dialect' | 'version'>, keptBytes: number): AssetIndex {
   const { dialect } = store;
   const db = store.read as Db;
+  const kept = createKeptAssets(store, keptBytes);
   /** Of long lists, whose rows take long to count; valid while no asset changes. */
   const counts = createLru<string, { readonly revision: number; readonly count: number }>({ max: KEPT_COUNTS });
 
@@ -438,8 +449,12 @@ export function createAssetIndex(store: Pick<Store, 'read' | 'dialect' | 'versio
       const rows = await assetRows(db, dialect, ids);
       return new Map(rows.map(({ id, created, updated }) => [encode32(id), { created, updated }]));
     },
-    source: (others) => createStoredSource({ db, dialect, others, isReady }),
-    kept: createKeptAssets(store, keptBytes),
+    source(others) {
+      const view = kept.viewNow();
+      const state = view === null ? null : { slot: view.slot, current_from: view.from };
+      return createStoredSource({ db, dialect, others, isReady, state });
+    },
+    kept,
     slot: async () => (await readState(db)).slot ?? 0,
   };
 }
