@@ -21,7 +21,8 @@ export interface Store {
   /** Reads committed data on separate connections: never waits for a writer of this process. */
   readonly read: Queries;
   /**
-   * A number that changes with every commit, of this or another process; null if the engine cannot report it cheaply (PostgreSQL).
+   * A number that changes with every commit, of this or another process; null if the engine cannot report it cheaply (PostgreSQL). A commit
+   * of another thread or process may go unseen until the turn of the event loop ends, for 1 ms at most.
    * Errors: those of a read.
    */
   version(): number | null;

@@ -117,8 +117,25 @@ interface VersionReader {
   close(): void;
 }
 
+/** Commits of all stores of this thread. */
+let commits = 0;
+export function noteCommit(): void {
+  commits += 1;
+}
+
+/** How old a version may be that is read in one turn of the event loop and used in the next. */
+const MOST_VERSION_AGE_MS = 1;
+
+/**
+ * Requests that arrived together share one reading: it is used until the turn of the event loop ends, and not after a commit of this thread.
+ * What another thread or process committed before a request was sent is seen by it, or at the latest 1 ms after the commit.
+ */
 export function createVersionReader(path: string, open: () => SqliteConnection): VersionReader {
   let connection: SqliteConnection | null = null;
+  let last: { readonly version: number; readonly commits: number; readonly at: number } | null = null;
+  const forget = () => {
+    last = null;
+  };
   let ask = (): number => {
     connection = open();
     // `data_version` of a connection changes with every commit of another one, and this one never commits.
@@ -128,13 +145,20 @@ export function createVersionReader(path: string, open: () => SqliteConnection):
   };
   return {
     read() {
+      const at = performance.now();
+      if (last !== null && last.commits === commits && at - last.at < MOST_VERSION_AGE_MS) return last.version;
       try {
-        return ask();
+        last = { version: ask(), commits, at };
       } catch (error) {
         throw sqliteError(error, path);
       }
+      setImmediate(forget);
+      return last.version;
     },
-    close: () => connection?.close(),
+    close() {
+      forget();
+      connection?.close();
+    },
   };
 }
 

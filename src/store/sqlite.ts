@@ -8,6 +8,7 @@ import { backoffMs } from '../runtime/waiting.ts';
 import {
   createSqliteConnection,
   createVersionReader,
+  noteCommit,
   openDatabase,
   prepareFiles,
   type SqliteConnection,
@@ -282,6 +283,8 @@ export function createWriter({ connection, busyTimeoutMs, turn, afterCommit }: W
         steps.commit.run();
       } catch (error) {
         throw sqliteError(error, db.name);
+      } finally {
+        noteCommit();
       }
       try {
         afterCommit();

@@ -34,7 +34,8 @@ async function run({ size, seed }: RunOptions): Promise<RowResult[]> {
       body: CACHED,
     } as const;
     for (const { url } of started) await untilCached(url + request.path);
-    const options = { pairs: size === 'full' ? 10 : size === 'quick' ? 5 : 1, seconds: 4, connections: 64 };
+    const pairs = size === 'full' ? 10 : size === 'quick' ? 5 : 1;
+    const options = { pairs, seconds: size === 'smoke' ? 0.25 : 4, connections: 64 };
     const daemon = await measureServers({ server: many, request }, { server: one, request }, options);
     const get = { method: 'GET', path: '/' } as const;
     const bare = await measureServers({ server: bareMany, request: get }, { server: bareOne, request: get }, options);

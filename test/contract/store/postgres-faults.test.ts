@@ -70,7 +70,8 @@ test('work is run again after a deadlock or serialisation failure', async (t) =>
       await sql`update pairs set n = n + 1 where id = ${second}`.execute(db);
     });
   await Promise.all([cross(1, 2), cross(2, 1)]);
-  assert.equal(runs, 3);
+  // The one that ran again may take its first row before the other has its second, and they meet once more.
+  assert.ok(runs >= 3, String(runs));
   assert.deepEqual((await sql`select n from pairs order by id`.execute(store.read)).rows, [{ n: 2 }, { n: 2 }]);
 
   let tries = 0;

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import Database from 'better-sqlite3';
 import fc from 'fast-check';
 import { sql } from 'kysely';
 import { codeOf } from '../../../src/lib/coded-error.ts';
@@ -243,6 +245,31 @@ eachStore('store contract', (engine) => {
       seen.add(own.version());
       assert.equal(seen.size, id + 1);
     }
+  });
+
+  test('the version is another one in the next turn after a commit that no store of this thread made', async (t) => {
+    const database = await engine.database(t);
+    const store = await database.open();
+    if (engine.dialect === 'postgres') return;
+    await createTable(store);
+    const [{ file }] = (await sql<{ file: string }>`pragma database_list`.execute(store.read)).rows as [
+      { file: string },
+    ];
+    const another = new Database(file);
+    t.after(() => another.close());
+    another.exec('create table another (id integer)');
+    const insert = () => another.exec('insert into another values (1)');
+    for (let round = 0; round < 20; round += 1) {
+      const before = store.version();
+      insert();
+      await nextTurn();
+      assert.notEqual(store.version(), before);
+    }
+    // Without the end of a turn, as in a long one.
+    const before = store.version();
+    insert();
+    for (const since = performance.now(); performance.now() - since < 2; );
+    assert.notEqual(store.version(), before);
   });
 
   test('streams rows, also when the reader stops early', async (t) => {
