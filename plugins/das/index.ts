@@ -10,10 +10,9 @@ import {
   RpcError,
   type RpcMethod,
 } from '../../src/plugin/plugin.ts';
-import { compressedAssets } from '../../src/ports/compressed-assets.ts';
+import { compressedAssets, TOO_MANY_IDS } from '../../src/ports/compressed-assets.ts';
 import { kernelOutbox } from '../../src/ports/outbox.ts';
 import { offChainDocuments, tokenPrices } from '../../src/ports/tokens.ts';
-import { TOO_MANY_IDS } from '../../src/solana/assets/ids.ts';
 import { address, count, flag, orNull, slot } from '../../src/solana/schemas.ts';
 import { assetSignatures } from './changes.ts';
 import { type DasConfig, dasConfig } from './config.ts';

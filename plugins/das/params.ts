@@ -2,8 +2,8 @@ import { type TSchema, Type } from '@sinclair/typebox';
 import { decode32 } from '../../src/lib/base58.ts';
 import { isPlainObject } from '../../src/lib/json.ts';
 import { RpcError } from '../../src/plugin/plugin.ts';
+import { type InvalidCode, MOST_IDS, refusedKey, shown } from '../../src/ports/compressed-assets.ts';
 import type { Dialect } from '../../src/solana/assets/asset.ts';
-import { MOST_IDS, refusedKey, shown } from '../../src/solana/assets/ids.ts';
 import { address, EXAMPLES, flag, orNull } from '../../src/solana/schemas.ts';
 
 /** Most ids of one batch, items of one page and keys of one filter. */
@@ -28,7 +28,7 @@ export interface Question {
 }
 
 /** Error of params that are wrong: -32602 in the hosted API, -32000 in the one of Metaplex. */
-export const invalidCode = (dialect: Dialect) => (dialect === 'hosted' ? 'invalidParams' : 'notFound');
+export const invalidCode = (dialect: Dialect): InvalidCode => (dialect === 'hosted' ? 'invalidParams' : 'notFound');
 
 /** `params` is an object, an array that holds one, or the values of `order`. Errors: of `dialect`. */
 export function readQuestion(params: unknown, dialect: Dialect, order: readonly string[] = []): Question {

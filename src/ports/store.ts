@@ -22,7 +22,7 @@ export interface Store {
   readonly read: Queries;
   /**
    * A number that changes with every commit, of this or another process; null if the engine cannot report it cheaply (PostgreSQL). A commit
-   * of another thread or process may go unseen until the turn of the event loop ends, for 1 ms at most.
+   * of another thread or process may go unseen for 1 ms.
    * Errors: those of a read.
    */
   version(): number | null;

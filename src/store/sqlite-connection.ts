@@ -123,12 +123,12 @@ export function noteCommit(): void {
   commits += 1;
 }
 
-/** How old a version may be that is read in one turn of the event loop and used in the next. */
+/** A reading outlives its turn when a callback of `setImmediate` made it, and a turn may be long. */
 const MOST_VERSION_AGE_MS = 1;
 
 /**
- * Requests that arrived together share one reading: it is used until the turn of the event loop ends, and not after a commit of this thread.
- * What another thread or process committed before a request was sent is seen by it, or at the latest 1 ms after the commit.
+ * Requests that arrived together share one reading: it is used until the turn of the event loop ends, but not after a commit of this thread.
+ * A commit of another thread or process is seen after 1 ms at the latest.
  */
 export function createVersionReader(path: string, open: () => SqliteConnection): VersionReader {
   let connection: SqliteConnection | null = null;

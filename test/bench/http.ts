@@ -123,8 +123,8 @@ async function warmUp(target: Target, options: LoadOptions): Promise<void> {
   const rounds = options.pairs === 1 ? 1 : MOST_WARM_UPS;
   for (let i = 0, before = { rate: 0, cpuUs: 0 }; i < rounds; i += 1) {
     const { rate, cpuUs } = await load(target, options);
-    const isSteady = Math.abs(rate / before.rate - 1) < 0.05;
-    if (i > 0 && isSteady && !(Math.abs(cpuUs / before.cpuUs - 1) >= 0.05)) return;
+    const changes = [rate / before.rate, ...(Number.isNaN(cpuUs) ? [] : [cpuUs / before.cpuUs])];
+    if (changes.every((change) => Math.abs(change - 1) < 0.05)) return;
     before = { rate, cpuUs };
   }
 }

@@ -1,8 +1,7 @@
 import { type TSchema, Type } from '@sinclair/typebox';
 import { decode32, encode32 } from '../../../src/lib/base58.ts';
 import { type Price, RPC_CODES, type RpcCall, RpcError, type RpcMethod } from '../../../src/plugin/plugin.ts';
-import type { InvalidCode } from '../../../src/ports/compressed-assets.ts';
-import { refusedKey, TOO_MANY_IDS } from '../../../src/solana/assets/ids.ts';
+import { type InvalidCode, refusedKey, TOO_MANY_IDS } from '../../../src/ports/compressed-assets.ts';
 import { eachSibling } from '../../../src/solana/merkle/path.ts';
 import * as s from '../../../src/solana/schemas.ts';
 import { type AssetRow, type Db, LEAF_STATE, readAtOneSlot, type TreeRow } from '../store/tables.ts';
@@ -97,9 +96,11 @@ function assetMethod<F extends Fields>({ slots, invalidCode }: AssetParts, metho
       try {
         return await inner.handler({ ...call, params: namedParams(call.params, field) });
       } catch (error) {
-        if (!(error instanceof RpcError && error.rpcCode === RPC_CODES.invalidParams.code)) throw error;
+        const code = invalidCode();
+        const isInvalid = error instanceof RpcError && error.rpcCode === RPC_CODES.invalidParams.code;
+        if (!isInvalid || code === 'invalidParams') throw error;
         const { message, details } = error;
-        throw new RpcError(invalidCode(), { message, ...(details === undefined ? {} : { details }) });
+        throw new RpcError(code, { message, ...(details === undefined ? {} : { details }) });
       }
     },
   };

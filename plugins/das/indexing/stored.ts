@@ -115,8 +115,7 @@ interface StoredRow extends Pick<AccountRow, 'program' | 'data'>, Pick<AssetRow,
 }
 
 /** The accounts of the index, as one of the chain answers them. */
-export function createStoredSource(parts: StoredParts): StoredSource {
-  const { db, dialect, others, book, isReady } = parts;
+export function createStoredSource({ db, dialect, others, book, isReady, state: known }: StoredParts): StoredSource {
   const lacking = new Set<string>();
   const foreign = new Set<string>();
   const assets = new Map<string, Pick<AssetRow, 'bumps' | 'created_time' | 'wants_holder'>>();
@@ -124,10 +123,10 @@ export function createStoredSource(parts: StoredParts): StoredSource {
   /** Amounts of the stored accounts of mints. */
   const holders = new Map<string, Map<string, bigint>>();
   /** Those accounts: the one that holds most is asked for next. */
-  const held = new Map<string, RawAccount | null>();
+  const holderAccounts = new Map<string, RawAccount | null>();
   /** Mints whose holders are read together, in the next turn of the promises. */
   let holding: { readonly mints: Set<string>; readonly read: Promise<void> } | null = null;
-  let state: Promise<IndexState> | null = parts.state == null ? null : Promise.resolve(parts.state);
+  let state: Promise<IndexState> | null = known == null ? null : Promise.resolve(known);
   let oldest = 0;
   let isOfIndex = true;
 
@@ -191,7 +190,7 @@ export function createStoredSource(parts: StoredParts): StoredSource {
       const amount = account === null ? 0n : (decodeTokenAccount(account).value?.amount ?? 0n);
       const address = encode32(row.address);
       found[row.place]!.set(address, amount);
-      held.set(address, account);
+      holderAccounts.set(address, account);
     }
     for (const [at, mint] of mints.entries()) holders.set(mint, found[at]!);
   }
@@ -236,7 +235,7 @@ export function createStoredSource(parts: StoredParts): StoredSource {
       const found = new Map<string, RawAccount | null>();
       for (const key of keys) {
         const read = book?.reads.get(key);
-        const account = read === undefined ? held.get(key) : read.account;
+        const account = read === undefined ? holderAccounts.get(key) : read.account;
         if (account !== undefined) found.set(key, account);
       }
       const absent = [...new Set(keys)].filter((key) => !found.has(key));
