@@ -24,16 +24,16 @@ import { startPostgresServer } from './helpers/postgres-server.ts';
 const root = fileURLToPath(new URL('..', import.meta.url));
 /** Unit tests stand beside their sources and start nothing of their own. Loading takes longer than running them. */
 const UNIT = /^(src|plugins)\//;
-const UNITS_PER_PROCESS = 16;
-/** These run their daemons and chains in the test's process. The next one finds everything loaded and compiled. */
+const UNITS_PER_PROCESS = 32;
+/** These run their daemons and chains in the test's process, or compute. The next one finds everything loaded and compiled. */
 const SHARING =
-  /^test\/(contract|conformance\/(?!agave|archive)|e2e\/(access|backfill|compression|das|follower|metrics|proxy|secrets|signup|tls|traces|wallet|webhooks)\/)/;
-const PER_PROCESS = 6;
+  /^test\/((contract|helpers|repository|simulation)\/|conformance\/(?!agave|archive)|e2e\/(?!cli|crash|dashboard|docs|guide|peers|systemd))/;
+const PER_PROCESS = 12;
 const MEMORY_FOR_FOLDERS = 8 * 1024 ** 3;
 const MOST_SLOW = 60;
 /** They take longest and come first, then what shares processes, so that no core is without work at the end. */
 const LONG =
-  /^test\/(simulation|e2e\/crash|conformance\/agave|fault\/ports|e2e\/(dashboard|cli|docs|guide)|fault\/store|packaging)\//;
+  /^test\/(e2e\/crash|conformance\/agave|fault\/ports|e2e\/(dashboard|cli|docs|guide)|fault\/store|packaging)\//;
 
 async function main(words: readonly string[]): Promise<number> {
   const foreign = words.filter((word) => isAbsolute(word));
@@ -155,7 +155,7 @@ function runNode(files: readonly string[], env: Record<string, string>): Promise
       '--expose-gc',
       './test/helpers/run-files.mjs',
       `${least}`,
-      process.env['PARHELION_TEST_TIMEOUT_MS'] ?? '600000',
+      process.env['PARHELION_TEST_TIMEOUT_MS'] ?? '1200000',
       ...files,
     ],
     { cwd: root, stdio: ['ignore', 'inherit', 'inherit'], env: { ...process.env, NODE_ENV: 'test', ...env } },
