@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { TSchema } from '@sinclair/typebox';
 import { decode, decode32 } from '../../src/lib/base58.ts';
-import { isPlainObject } from '../../src/lib/json.ts';
+import { byteList, isPlainObject } from '../../src/lib/json.ts';
 import { RpcError, Type } from '../../src/plugin/plugin.ts';
 import { address, EXAMPLES, oneOf, orNull, text } from '../../src/solana/schemas.ts';
 
@@ -74,7 +74,10 @@ const filter = Type.Union(
           offset: number('Where the bytes begin', 32),
           bytes: Type.Union([
             text('base58, or base64 with encoding base64', EXAMPLES.address, { maxLength: 2 * MAX_MEMCMP_BYTES }),
-            Type.Array(Type.Unknown(), { maxItems: MAX_MEMCMP_BYTES, description: 'Bytes as numbers' }),
+            Type.Array(Type.Integer({ minimum: 0, maximum: 255 }), {
+              maxItems: MAX_MEMCMP_BYTES,
+              description: 'Bytes as numbers',
+            }),
           ]),
           encoding: Type.Optional(Type.Unknown({ description: 'base64, otherwise base58', examples: ['base58'] })),
         }),
@@ -258,7 +261,7 @@ function readFilters(value: unknown): Filter[] {
 
 function readBytes({ bytes, encoding }: Readonly<Record<string, unknown>>, name: string): Uint8Array {
   const found = Array.isArray(bytes)
-    ? Uint8Array.from(bytes as number[])
+    ? byteList(bytes)
     : typeof bytes !== 'string' || bytes.length > 2 * MAX_MEMCMP_BYTES
       ? null
       : encoding === 'base64'

@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { keccak_256 } from '@noble/hashes/sha3.js';
 import { decode32, encode32 } from '../../src/lib/base58.ts';
 import { equalBytes } from '../../src/lib/bytes.ts';
-import { isPlainObject } from '../../src/lib/json.ts';
+import { byteList, isPlainObject } from '../../src/lib/json.ts';
 import { lazy } from '../../src/lib/lru.ts';
 import { RpcError } from '../../src/plugin/plugin.ts';
 import type { AssetsBy, CompressedAsset } from '../../src/ports/compressed-assets.ts';
@@ -1163,8 +1163,8 @@ function readNot(question: Question): Filter['holds'][] {
 
 /** A key is a text; the Rust SDK sends its bytes as numbers. */
 function textOfKey(key: unknown): unknown {
-  const isBytes = Array.isArray(key) && key.length === 32 && key.every((byte) => byte === (Number(byte) & 255));
-  return isBytes ? encode32(Uint8Array.from(key as number[])) : key;
+  const bytes = byteList(key);
+  return bytes?.length === 32 ? encode32(bytes) : key;
 }
 
 const PRINT_KEY = 1;

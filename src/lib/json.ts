@@ -44,6 +44,12 @@ export function isPlainObject(value: unknown): value is Record<string, unknown> 
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
+/** The bytes of a list of integers from 0 to 255; null for everything else. */
+export function byteList(value: unknown): Uint8Array | null {
+  if (!Array.isArray(value)) return null;
+  return value.every((byte) => Number.isInteger(byte) && byte >= 0 && byte <= 255) ? Uint8Array.from(value) : null;
+}
+
 /** Integers that a double may not hold exactly, and strings, which are skipped. */
 const LONG_INTEGERS = /"(?:[^"\\]|\\.)*"|(?<![\d.eE+-])-?\d{16,}(?![\d.eE])/g;
 

@@ -303,10 +303,11 @@ function steps(params: readonly unknown[]): number {
 
 /** `data` is base64 text, or the pair in responses of getAccountInfo. */
 function accountOf(wire: Readonly<Record<string, unknown>>): AccountInput {
-  const data = Array.isArray(wire['data']) ? wire['data'][0] : wire['data'];
+  const data: unknown = (Array.isArray(wire['data']) ? wire['data'][0] : wire['data']) ?? '';
+  if (typeof data !== 'string') throw invalidParams('Invalid params: expected data in base64');
   return {
     lamports: integerAt([wire['lamports']], 0),
-    data: Buffer.from(String(data ?? ''), 'base64'),
+    data: Buffer.from(data, 'base64'),
     owner: keyAt([wire['owner']], 0),
     executable: wire['executable'] === true,
   };

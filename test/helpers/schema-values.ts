@@ -76,5 +76,31 @@ export function createSchemaReader(document: SchemaDocument) {
       return name === undefined ? other : { ...value, [name]: other };
     });
   }
-  return { resolve, compile, valuesOf, damaged };
+
+  /** Values of the schema, each with one of `ODD` at one of its places: every place that some value has. */
+  function oddAtEachPlace(schema: Schema): unknown[] {
+    const samples = fc.sample(valuesOf(schema), { numRuns: 30, seed: 1 });
+    const places = new Map(samples.flatMap((sample) => placesOf(sample, '')));
+    return [...places.values()].flatMap((put) => ODD.map((odd) => put(odd)));
+  }
+  return { resolve, compile, valuesOf, damaged, oddAtEachPlace };
+}
+
+/** What cannot be made a text or a number, has no JSON schema's form, or is the name of what every object has. */
+const ODD: readonly unknown[] = JSON.parse(
+  '[{"toString":false,"valueOf":false},[{"toString":null}],{"__proto__":{"a":1}},"constructor",{"length":-1},1e308]',
+);
+
+/** For each place of a JSON value, the root included, a function that puts something else there, and its path: all items of a list have one. */
+function placesOf(value: unknown, path: string): [path: string, put: (other: unknown) => unknown][] {
+  if (typeof value !== 'object' || value === null) return [[path, (other) => other]];
+  const inner = Object.entries(value).flatMap(([name, member]) =>
+    placesOf(member, `${path}/${Array.isArray(value) ? '' : name}`).map(
+      ([place, put]): [string, (other: unknown) => unknown] => [
+        place,
+        (other) => (Array.isArray(value) ? value.with(Number(name), put(other)) : { ...value, [name]: put(other) }),
+      ],
+    ),
+  );
+  return [[path, (other) => other], ...inner];
 }

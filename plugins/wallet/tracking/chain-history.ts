@@ -90,6 +90,9 @@ const badResponse = (method: string, what: string) =>
   new CodedError('CHAIN_BAD_RESPONSE', `${method}: the answer ${what}`, { retryable: true });
 
 /** The node understood the call and refused it. */
+const isTexts = (value: unknown): value is readonly string[] =>
+  Array.isArray(value) && value.every((item) => typeof item === 'string');
+
 const isRefusal = (error: unknown): boolean => error instanceof CodedError && error.code === 'CHAIN_RPC_ERROR';
 
 const NOT_FOUND = -32_020;
@@ -270,8 +273,8 @@ export function createChainHistory(
       };
       try {
         const block = await call<{ signatures?: unknown } | null>('getBlock', [slot, config], signal, true, lane);
-        if (!Array.isArray(block?.signatures)) return null;
-        const order = new Map(block.signatures.map((signature, place) => [String(signature), place] as const));
+        if (!isTexts(block?.signatures)) return null;
+        const order = new Map(block.signatures.map((signature, place) => [signature, place] as const));
         orders.set(slot, order);
         return order;
       } catch (error) {
@@ -309,7 +312,8 @@ export function createChainHistory(
       if (value === undefined) throw badResponse('getMultipleAccounts', 'is not a list of accounts');
       if (value === null) return null;
       const { executable, owner } = value as { executable?: unknown; owner?: unknown };
-      return { isExecutable: executable === true, owner: String(owner) };
+      if (typeof owner !== 'string') throw badResponse('getMultipleAccounts', 'has an account without an owner');
+      return { isExecutable: executable === true, owner };
     },
     async tokenAccounts(address, options) {
       return (await Promise.all(TOKEN_PROGRAMS.map((program) => tokenAccountsOf(address, program, options)))).flat();

@@ -176,7 +176,8 @@ function checkReplay(given: unknown): void {
 }
 
 function statesOf(body: Readonly<Record<string, unknown>>): FinishedRange['states'] {
-  const states = STATES[String(body['status'] ?? 'failed')];
+  const status = body['status'] ?? 'failed';
+  const states = typeof status === 'string' && Object.hasOwn(STATES, status) ? STATES[status] : undefined;
   if (states === undefined) throw new RequestError(400, 'status: must be one of failed, discarded, all');
   return states;
 }

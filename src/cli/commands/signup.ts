@@ -263,9 +263,7 @@ async function smallText({ body }: Response): Promise<string> {
 
 /** Text of the service without control and format characters, which could change what a terminal shows. */
 const errorOf = (body: Record<string, unknown>) =>
-  String(body['error'] ?? 'no reason')
-    .replace(/\p{C}/gu, ' ')
-    .slice(0, 200);
+  (typeof body['error'] === 'string' ? body['error'] : 'no reason').replace(/\p{C}/gu, ' ').slice(0, 200);
 
 const unusable = (text: string) => new CodedError('SIGNUP_SERVICE', text, { exitCode: EXIT.temporary });
 

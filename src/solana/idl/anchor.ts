@@ -1,6 +1,6 @@
 /** Interfaces of Anchor, before and since 0.30, and of Shank: types by name, accounts in groups, discriminators by hash or as given. */
 import { createHash } from 'node:crypto';
-import { isPlainObject } from '../../lib/json.ts';
+import { byteList, isPlainObject } from '../../lib/json.ts';
 import {
   type AccountName,
   type CallShape,
@@ -86,8 +86,7 @@ function discriminatorOf(name: string, { discriminator, discriminant }: Members)
 }
 
 function bytesOf(value: unknown): Uint8Array | null {
-  if (!Array.isArray(value) || value.length > 64) return null;
-  return value.every((byte) => Number.isInteger(byte) && byte >= 0 && byte <= 255) ? Uint8Array.from(value) : null;
+  return Array.isArray(value) && value.length > 64 ? null : byteList(value);
 }
 
 const MAX_GROUP_DEPTH = 16;

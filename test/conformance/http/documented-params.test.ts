@@ -6,11 +6,11 @@ import { type DaemonInProcess, startDaemon } from '../../helpers/daemon.ts';
 import { createSchemaReader, type Schema, type SchemaDocument } from '../../helpers/schema-values.ts';
 
 const RUNS = 15;
+const PLUGINS = ['access', 'accounts', 'compression', 'das', 'fees', 'proxy', 'token-metadata'];
 /** Refusals that are about what a value stands for, or about two values together, which no schema expresses. */
 const MEANING =
   /^Invalid cursor|paginationKey|encoding|deserialize|^No hashes or new addresses|^Cannot provide both|^Either (?:address or hash|hashes or addresses) must|^Not all requested|^No proving circuit|^At least one queue|Pagination|cannot be used together|^mint or owner|Validation Err/;
 
-let daemon: DaemonInProcess;
 interface Document extends SchemaDocument {
   readonly paths: {
     readonly '/': {
@@ -21,13 +21,19 @@ interface Document extends SchemaDocument {
   };
 }
 
+let daemon: DaemonInProcess;
 let document: Document;
 before(async () => {
-  const plugins = ['access', 'accounts', 'compression', 'das', 'fees', 'proxy', 'token-metadata'];
-  daemon = await startDaemon({ config: { plugins, follow: { enabled: false }, compression: { verifyChain: false } } });
-  document = (await (await fetch(`${daemon.apiUrl}/openapi.json`)).json()) as Document;
+  ({ daemon, document } = await start(PLUGINS));
 });
 after(() => daemon.stop());
+
+async function start(plugins: readonly string[]) {
+  const config = { plugins, follow: { enabled: false }, compression: { verifyChain: false } };
+  const daemon = await startDaemon({ config });
+  const document = (await (await fetch(`${daemon.apiUrl}/openapi.json`)).json()) as Document;
+  return { daemon, document };
+}
 
 /** A call for a slot that is not there waits for it. */
 const withoutWait = (params: unknown): unknown =>
@@ -36,9 +42,13 @@ const withoutWait = (params: unknown): unknown =>
   );
 
 /** `code` 0: accepted. */
-async function send(method: string, params: unknown): Promise<{ readonly code: number; readonly text: string }> {
+async function send(
+  method: string,
+  params: unknown,
+  { apiUrl, key } = daemon,
+): Promise<{ readonly code: number; readonly text: string }> {
   const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params: withoutWait(params) });
-  const response = await fetch(`${daemon.apiUrl}/?api-key=${daemon.key}`, { method: 'POST', body });
+  const response = await fetch(`${apiUrl}/?api-key=${key}`, { method: 'POST', body });
   const text = await response.text();
   const { error } = JSON.parse(text) as {
     readonly error?: { readonly code: number; readonly message: string; readonly data?: { readonly details?: string } };
@@ -46,8 +56,9 @@ async function send(method: string, params: unknown): Promise<{ readonly code: n
   return { code: error?.code ?? 0, text: error?.data?.details ?? error?.message ?? '' };
 }
 
-test('params: what the reference accepts is accepted, and what it refuses is refused', async (t) => {
-  const { resolve, compile, valuesOf, damaged } = createSchemaReader(document);
+/** Each method with the schema of its params. */
+function methodsWithParams(document: Document): readonly (readonly [string, Schema])[] {
+  const { resolve } = createSchemaReader(document);
   const call = document.paths['/'].post.requestBody.content['application/json'].schema;
   const [single] = resolve(call)['anyOf'] as readonly Schema[];
   const methods = (resolve(single as Schema)['anyOf'] as readonly Schema[]).flatMap((one) => {
@@ -56,7 +67,12 @@ test('params: what the reference accepts is accepted, and what it refuses is ref
     return typeof name === 'string' && params !== undefined ? [[name, params] as const] : [];
   });
   assert.ok(methods.length >= 40, String(methods.length));
-  for (const [name, schema] of methods)
+  return methods;
+}
+
+test('params: what the reference accepts is accepted, and what it refuses is refused', async (t) => {
+  const { resolve, compile, valuesOf, damaged } = createSchemaReader(document);
+  for (const [name, schema] of methodsWithParams(document))
     await t.test(name, async () => {
       const accepts = compile(schema);
       const isContainer = (value: unknown) => typeof value === 'object' && value !== null;
@@ -78,4 +94,21 @@ test('params: what the reference accepts is accepted, and what it refuses is ref
         { numRuns: RUNS },
       );
     });
+});
+
+test('params: no value at any place makes the daemon fail', async (t) => {
+  const more = ['enhanced', 'history', 'parsed', 'sender', 'wallet', 'webhooks'];
+  const { daemon, document } = await start([...PLUGINS, ...more]);
+  t.after(() => daemon.stop());
+  const { resolve, oddAtEachPlace } = createSchemaReader(document);
+  const failed: string[] = [];
+  // Other names of the same methods have an underscore.
+  for (const [name, schema] of methodsWithParams(document).filter(([name]) => !name.includes('_')))
+    await Promise.all(
+      oddAtEachPlace(resolve(schema)).map(async (params) => {
+        const { code, text } = await send(name, params, daemon);
+        if (code === -32603) failed.push(`${name} ${JSON.stringify(params)}: ${text}`);
+      }),
+    );
+  assert.deepEqual(failed, []);
 });
