@@ -28,7 +28,7 @@ const UNITS_PER_PROCESS = 32;
 /** These run their daemons and chains in the test's process, or compute. The next one finds everything loaded and compiled. */
 const SHARING =
   /^test\/((contract|helpers|repository|simulation)\/|conformance\/(?!agave|archive)|e2e\/(?!cli|crash|dashboard|docs|guide|peers|systemd))/;
-const PER_PROCESS = 12;
+const PER_PROCESS = 8;
 const MEMORY_FOR_FOLDERS = 8 * 1024 ** 3;
 const MOST_SLOW = 60;
 /** They take longest and come first, then what shares processes, so that no core is without work at the end. */
@@ -155,7 +155,7 @@ function runNode(files: readonly string[], env: Record<string, string>): Promise
       '--expose-gc',
       './test/helpers/run-files.mjs',
       `${least}`,
-      process.env['PARHELION_TEST_TIMEOUT_MS'] ?? '1200000',
+      process.env['PARHELION_TEST_TIMEOUT_MS'] ?? '600000',
       ...files,
     ],
     { cwd: root, stdio: ['ignore', 'inherit', 'inherit'], env: { ...process.env, NODE_ENV: 'test', ...env } },

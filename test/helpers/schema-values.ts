@@ -86,12 +86,12 @@ export function createSchemaReader(document: SchemaDocument) {
   return { resolve, compile, valuesOf, damaged, oddAtEachPlace };
 }
 
-/** What cannot be made a text or a number, has no JSON schema's form, or is the name of what every object has. */
+/** Values that JavaScript cannot convert to text or to a number, the name of a member that every object has, and odd lengths and numbers. */
 const ODD: readonly unknown[] = JSON.parse(
   '[{"toString":false,"valueOf":false},[{"toString":null}],{"__proto__":{"a":1}},"constructor",{"length":-1},1e308]',
 );
 
-/** For each place of a JSON value, the root included, a function that puts something else there, and its path: all items of a list have one. */
+/** For each place of a JSON value, the root included: its path, and a function that puts something else there. The items of a list share a path. */
 function placesOf(value: unknown, path: string): [path: string, put: (other: unknown) => unknown][] {
   if (typeof value !== 'object' || value === null) return [[path, (other) => other]];
   const inner = Object.entries(value).flatMap(([name, member]) =>
