@@ -1,0 +1,87 @@
+import { setImmediate as yieldToOthers } from 'node:timers/promises';
+import { sizeOf } from '../../src/lib/parquet-columns.ts';
+import type { ChainBlock } from '../../src/ports/block.ts';
+import type { SinkBatch, SinkPosition, SinkRow } from '../../src/ports/sink.ts';
+import { otherChain } from './errors.ts';
+import { type RowParts, readRows } from './rows/read-rows.ts';
+import type { BlockSource } from './source.ts';
+
+/** Rows of consecutive slots that wait to be written. Its memory is bounded by `limitBytes` and the rows of one block. */
+export class OpenBatch {
+  readonly #part: string;
+  readonly #after: SinkPosition | null;
+  /** The lowest slot of the batch. */
+  readonly first: number;
+  readonly #rows = new Map<string, SinkRow[]>();
+  /** The next slot to read. */
+  next: number;
+  bytes = 0;
+  rowCount = 0;
+  #blockhash: string | null;
+
+  constructor(part: string, after: SinkPosition | null, first: number) {
+    this.#part = part;
+    this.#after = after;
+    this.first = first;
+    this.next = first;
+    this.#blockhash = after?.blockhash ?? null;
+  }
+
+  get slots(): number {
+    return this.next - this.first;
+  }
+
+  /** Reads slots up to `to`, both inclusive, until a bound is reached. Errors: those of the source. */
+  async read(source: BlockSource, to: number, bounds: BatchBounds, signal: AbortSignal): Promise<void> {
+    const last = Math.min(to, this.first + bounds.slots - 1);
+    while (this.next <= last && this.bytes < bounds.limitBytes) {
+      signal.throwIfAborted();
+      const block = await source.next(this.next, last, signal);
+      if (block === null) this.next = last + 1;
+      else this.#add(block, bounds.rows);
+      // Blocks in memory come without I/O.
+      await yieldToOthers();
+    }
+  }
+
+  /** Errors: SINKS_OTHER_CHAIN for a block that does not follow the one before it: nothing is ever passed over. */
+  #add(block: ChainBlock, rows: RowParts): void {
+    if (this.#blockhash !== null && block.previousBlockhash !== this.#blockhash) throw otherChain(block.slot);
+    readRows(block, rows, (table, row) => {
+      const list = this.#rows.get(table);
+      if (list === undefined) this.#rows.set(table, [row]);
+      else list.push(row);
+      this.bytes += sizeOfRow(row);
+      this.rowCount += 1;
+    });
+    this.#blockhash = block.blockhash;
+    this.next = block.slot + 1;
+  }
+
+  /** Null without a block at or below its last slot: then there is nothing that a position could name. */
+  close(): SinkBatch | null {
+    if (this.#blockhash === null || this.slots === 0) return null;
+    return {
+      after: this.#after,
+      first: this.first,
+      position: {
+        part: this.#part,
+        first: this.#after?.first ?? this.first,
+        last: this.next - 1,
+        blockhash: this.#blockhash,
+      },
+      rows: this.#rows,
+    };
+  }
+}
+
+export interface BatchBounds {
+  readonly slots: number;
+  readonly limitBytes: number;
+  readonly rows: RowParts;
+}
+
+/** What an array of values takes beside them. */
+const ROW_BYTES = 64;
+
+const sizeOfRow = (row: SinkRow): number => row.reduce<number>((total, value) => total + sizeOf(value), ROW_BYTES);

@@ -1,0 +1,165 @@
+import { tableLines } from '../../src/lib/table-lines.ts';
+import { CodedError, type Command, type CommandIo } from '../../src/plugin/plugin.ts';
+import type { Clock, Random } from '../../src/ports/clock.ts';
+import { EXIT } from '../../src/runtime/errors.ts';
+import { SINK_COMMANDS } from './command-list.ts';
+import { usage } from './errors.ts';
+import { addTask, openTasks, readStates, readTask, type SinkTaskRow, setPaused, type TaskKind } from './store.ts';
+import type { Findings } from './verify.ts';
+
+interface CommandParts {
+  /** Names of the configured sinks. */
+  readonly names: readonly string[];
+  readonly clock: Clock;
+  readonly random: Random;
+}
+
+type Options = Readonly<Record<string, string | boolean | undefined>>;
+
+const POLL_MS = 250;
+
+export function sinkCommands(parts: CommandParts): readonly Command[] {
+  return [
+    { ...SINK_COMMANDS.list, run: (options, io) => list(parts, options, io) },
+    { ...SINK_COMMANDS.pause, run: (options, io) => pause(parts, options, io, true) },
+    { ...SINK_COMMANDS.resume, run: (options, io) => pause(parts, options, io, false) },
+    { ...SINK_COMMANDS.backfill, run: (options, io) => backfill(parts, options, io) },
+    { ...SINK_COMMANDS.verify, run: (options, io) => verify(parts, options, io) },
+  ];
+}
+
+function nameOf({ names }: CommandParts, options: Options): string {
+  const name = String(options['sink']);
+  if (!names.includes(name))
+    throw usage(`there is no sink ${name}; the configuration has ${names.join(', ') || 'none'}`);
+  return name;
+}
+
+function slotOf(options: Options, key: string, otherwise: number | null): number {
+  const text = options[key];
+  if (text === undefined && otherwise !== null) return otherwise;
+  if (typeof text !== 'string' || !/^\d{1,15}$/.test(text)) throw usage(`--${key} must be a slot`);
+  return Number(text);
+}
+
+async function list({ names }: CommandParts, options: Options, io: CommandIo): Promise<void> {
+  const states = await readStates(io.store.read, names);
+  const sinks = [];
+  for (const state of states.values()) {
+    const tasks = await openTasks(io.store.read, state.name);
+    sinks.push({
+      name: state.name,
+      state: state.isPaused
+        ? 'paused'
+        : state.errorCode !== null
+          ? 'failing'
+          : state.last === null
+            ? 'waiting'
+            : 'running',
+      firstSlot: state.first,
+      lastSlot: state.last,
+      error: state.error,
+      tasks: tasks.map(({ id, kind, first_slot: from, last_slot: to, next_slot: next }) => ({
+        id,
+        kind,
+        from,
+        to,
+        next,
+      })),
+    });
+  }
+  if (options['json'] === true) return io.json(sinks);
+  if (sinks.length === 0) return io.line('no sink is configured');
+  const rows = sinks.map(({ name, state, firstSlot, lastSlot, error }) => [
+    name,
+    state,
+    String(firstSlot ?? '-'),
+    String(lastSlot ?? '-'),
+    error ?? '',
+  ]);
+  for (const line of tableLines(['sink', 'state', 'first slot', 'last slot', 'error'], rows)) io.line(line);
+  for (const { name, tasks } of sinks)
+    for (const { kind, from, to, next } of tasks) io.line(`${name}: ${kind} of ${from} to ${to}, at ${next}`);
+}
+
+async function pause(parts: CommandParts, options: Options, io: CommandIo, isPaused: boolean): Promise<void> {
+  const name = nameOf(parts, options);
+  await setPaused(io.store, name, isPaused, parts.clock.now());
+  io.line(`sink ${name} is ${isPaused ? 'paused' : 'written again'}`);
+}
+
+async function begin(
+  { clock, random }: CommandParts,
+  io: CommandIo,
+  { sink, kind, first, last }: { sink: string; kind: TaskKind; first: number; last: number },
+): Promise<string> {
+  if (first > last) throw usage(`slot ${first} is above slot ${last}`);
+  const id = random.uuid();
+  await addTask(io.store, {
+    id,
+    sink,
+    kind,
+    first_slot: first,
+    last_slot: last,
+    next_slot: first,
+    state: 'open',
+    detail: null,
+    created_at: clock.now(),
+  });
+  return id;
+}
+
+/** Until the daemon has ended it. */
+async function waitFor({ clock }: CommandParts, io: CommandIo, id: string): Promise<SinkTaskRow> {
+  let task = (await readTask(io.store.read, id))!;
+  const { kind: what, first_slot: first, last_slot: last } = task;
+  const progress = io.progress?.({ what, unit: 'slots', total: last - first + 1 });
+  try {
+    while (task.state === 'open') {
+      progress?.update(task.next_slot - first);
+      await clock.sleep(POLL_MS);
+      task = (await readTask(io.store.read, id))!;
+    }
+    progress?.update(task.next_slot - first);
+  } finally {
+    progress?.end();
+  }
+  if (task.state === 'failed') throw usage(`the ${what} of sink ${task.sink} cannot be done: ${task.detail ?? ''}`);
+  return task;
+}
+
+async function backfill(parts: CommandParts, options: Options, io: CommandIo): Promise<void> {
+  const sink = nameOf(parts, options);
+  const [first, last] = [slotOf(options, 'from', null), slotOf(options, 'to', null)];
+  const state = (await readStates(io.store.read, [sink])).get(sink)!;
+  if (state.first !== null && last >= state.first) throw usage(`sink ${sink} has slots from ${state.first} on already`);
+  const id = await begin(parts, io, { sink, kind: 'backfill', first, last });
+  if (options['wait'] !== false) await waitFor(parts, io, id);
+  if (options['json'] === true) return io.json({ id, sink, from: first, to: last });
+  io.line(options['wait'] === false ? `back-fill ${id} begins` : `sink ${sink} has slots ${first} to ${last}`);
+}
+
+async function verify(parts: CommandParts, options: Options, io: CommandIo): Promise<void> {
+  const sink = nameOf(parts, options);
+  const state = (await readStates(io.store.read, [sink])).get(sink)!;
+  const first = slotOf(options, 'from', state.first);
+  const last = slotOf(options, 'to', state.last);
+  const id = await begin(parts, io, { sink, kind: 'verify', first, last });
+  const task = await waitFor(parts, io, id);
+  const findings = JSON.parse(task.detail!) as Findings;
+  if (options['json'] === true) io.json({ sink, from: first, to: last, ...findings });
+  else {
+    for (const [table, count] of Object.entries(findings.rows)) io.line(`${table}: ${count} rows`);
+    for (const { table, first: from, last: to, ledger, target } of findings.differences)
+      io.line(`${table} differs in slots ${from} to ${to}: ${ledger.count} rows expected, ${target.count} found`);
+  }
+  if (findings.differenceCount > 0)
+    throw new CodedError(
+      'SINKS_DIFFERS',
+      `sink ${sink} differs from the ledger in ${findings.differenceCount} ranges`,
+      {
+        exitCode: EXIT.bug,
+      },
+    );
+  if (options['json'] !== true) io.line(`sink ${sink} equals the ledger in slots ${first} to ${last}`);
+}

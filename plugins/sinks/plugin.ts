@@ -1,0 +1,146 @@
+import type { HostContext } from '../../src/plugin/host.ts';
+import { CodedError } from '../../src/plugin/plugin.ts';
+import type { ChainId } from '../../src/ports/chain.ts';
+import { kernelLedger, kernelLedgerHolds, kernelPast } from '../../src/ports/ledger.ts';
+import { type SinkKind, sinkKinds } from '../../src/ports/sink.ts';
+import { sinkCommands } from './commands.ts';
+import { type Sink, type SinksConfig, withDefaults } from './config.ts';
+import { misconfigured } from './errors.ts';
+import { readInterfaces } from './interfaces.ts';
+import { createSinkMeter, type SinkMeter } from './meter.ts';
+import { compileFilter } from './rows/filter.ts';
+import type { FindProgram } from './rows/read-rows.ts';
+import { ROWS_VERSION, SINK_TABLES } from './rows/tables.ts';
+import { SinkRunner } from './runner.ts';
+import { type BlockSource, createBlockSource } from './source.ts';
+import { readStates } from './store.ts';
+import { ndjsonKind } from './targets/ndjson.ts';
+import { parquetKind } from './targets/parquet.ts';
+import { postgresKind } from './targets/postgres.ts';
+
+const MS_PER_SECOND = 1_000;
+const HOLD_MS = 1_000;
+
+export function provision(ctx: HostContext<SinksConfig>): void {
+  const { idlFolder } = ctx.config;
+  const targets = ctx.config.targets.map(withDefaults);
+  const kinds = new Map([postgresKind, parquetKind, ndjsonKind].map((kind) => [kind.kind, kind]));
+  ctx.provide(sinkKinds, {
+    define(kind: SinkKind) {
+      if (kinds.has(kind.kind))
+        throw new CodedError('PLUGIN_CONFLICT', `the kind of sinks ${kind.kind} exists already`);
+      kinds.set(kind.kind, kind);
+    },
+  });
+  ctx.checkConfig(() => {
+    checkTargets(ctx, kinds);
+    readInterfaces(idlFolder);
+  });
+  for (const command of sinkCommands({ names: targets.map(({ name }) => name), clock: ctx.clock, random: ctx.random }))
+    ctx.command(command);
+  if (targets.length === 0) return;
+  if (ctx.roles.has('indexer')) holdLedger(ctx, targets);
+  if (ctx.roles.has('deliverer')) runSinks(ctx, targets, kinds);
+}
+
+/** Errors: SINKS_CONFIG. */
+function checkTargets({ config, core }: HostContext<SinksConfig>, kinds: ReadonlyMap<string, SinkKind>): void {
+  const seen = new Set<string>();
+  for (const [at, { name, kind }] of config.targets.entries()) {
+    const path = `sinks.targets.${at}`;
+    if (seen.has(name)) throw misconfigured(`two sinks have the name ${name}`, `${path}.name`);
+    seen.add(name);
+    if (!kinds.has(kind))
+      throw misconfigured(
+        `no plugin has the kind of sinks ${kind}; there are ${[...kinds.keys()].join(', ')}`,
+        `${path}.kind`,
+      );
+  }
+  if (seen.size > 0 && core.ledger.retain.hours === 0)
+    throw misconfigured('sinks read the ledger: ledger.retain.hours must not be 0', 'ledger.retain.hours');
+}
+
+/** In the thread that writes the ledger. What another thread writes is known from the store; before it is known, everything is kept. */
+function holdLedger(ctx: HostContext<SinksConfig>, targets: readonly Sink[]): void {
+  const taken = new Map<ChainId, number>();
+  const names = targets.map(({ name }) => name);
+  ctx.every(HOLD_MS, async () => {
+    const states = await readStates(ctx.store.read, names);
+    for (const chain of new Set(targets.map((target) => target.chain))) {
+      const slots = targets.flatMap((target) => (target.chain === chain ? [states.get(target.name)?.last ?? -1] : []));
+      taken.set(chain, Math.min(...slots));
+    }
+  });
+  for (const chain of new Set(targets.map((target) => target.chain))) {
+    ctx.use(kernelLedgerHolds)?.hold(chain, () => taken.get(chain) ?? -1);
+    // A chain is followed where somebody listens. What is released is read from the ledger.
+    const nothing = () => undefined;
+    ctx.listen({ chain, released: nothing, reverted: nothing, finalized: nothing });
+  }
+}
+
+function runSinks(ctx: HostContext<SinksConfig>, targets: readonly Sink[], kinds: ReadonlyMap<string, SinkKind>): void {
+  const meter = createSinkMeter(ctx.metrics);
+  const holder = ctx.random.uuid();
+  const runners: SinkRunner[] = [];
+  ctx.onStart(() => {
+    const find = readInterfaces(ctx.config.idlFolder);
+    for (const target of targets) {
+      const runner = createRunner(ctx, { target, kind: kinds.get(target.kind)!, find, meter, holder });
+      runners.push(runner);
+      runner.start();
+    }
+  });
+  ctx.onStop(async () => {
+    await Promise.all(runners.map((runner) => runner.stop()));
+  });
+}
+
+interface RunnerParts {
+  readonly target: Sink;
+  readonly kind: SinkKind;
+  readonly find: FindProgram;
+  readonly meter: SinkMeter;
+  readonly holder: string;
+}
+
+function createRunner(ctx: HostContext<SinksConfig>, parts: RunnerParts): SinkRunner {
+  const { target, kind, find, meter, holder } = parts;
+  const { name } = target;
+  const tables = SINK_TABLES.filter((table) => target.tables.includes(table.name));
+  return new SinkRunner({
+    kind,
+    holder,
+    meter,
+    sink: { name, tables, version: ROWS_VERSION, target: target.target, options: target.options },
+    settings: {
+      from: target.from,
+      batchSlots: target.batchSlots ?? kind.batch.slots,
+      batchMs: (target.batchSeconds ?? kind.batch.seconds) * MS_PER_SECOND,
+      limitBytes: target.batchBytes,
+    },
+    rows: { filter: compileFilter(target.filter), tables: new Set(tables.map((table) => table.name)), find },
+    source: sourceOf(ctx, target, meter),
+    store: () => ctx.store,
+    clock: ctx.clock,
+    log: ctx.log,
+  });
+}
+
+function sourceOf(ctx: HostContext<SinksConfig>, { name, chain }: Sink, meter: SinkMeter): BlockSource {
+  let hole = -1;
+  return createBlockSource({
+    ledger: () => ctx.use(kernelLedger)?.(chain) ?? null,
+    past: () => ctx.use(kernelPast)?.(chain) ?? null,
+    chain: () => ctx.chain(chain),
+    maxVersion: ctx.core.follow.maxSupportedTransactionVersion,
+    foundHole(from) {
+      // One after the other is one hole.
+      if (hole < 0 || from > hole + 1_000 || from < hole) {
+        meter.holes.with(name).add();
+        ctx.log.warn({ sink: name, slot: from }, 'slots are not in the ledger: their blocks are read from upstreams');
+      }
+      hole = from;
+    },
+  });
+}

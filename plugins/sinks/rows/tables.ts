@@ -1,0 +1,130 @@
+import type { SinkColumn, SinkColumnKind, SinkTable } from '../../../src/ports/sink.ts';
+
+/**
+ * The tables that sinks write, equal in all targets. A column is only ever added, at the end of its table and nullable; then `ROWS_VERSION`
+ * rises. Addresses, hashes and signatures are base58; amounts are raw units.
+ */
+export const ROWS_VERSION = 1;
+
+const column =
+  (isNullable: boolean) =>
+  (name: string, kind: SinkColumnKind, description: string): SinkColumn => ({ name, kind, isNullable, description });
+const always = column(false);
+const maybe = column(true);
+
+const SLOT = always('slot', 'slot', 'slot of the block');
+const INDEX = always('transaction_index', 'int', 'position of the transaction in the block, votes included');
+const TIME = maybe('block_time', 'time', 'time of the block; null if unknown');
+const SIGNATURE = always('signature', 'text', 'first signature of the transaction');
+const OUTER = always('instruction_index', 'int', 'position of the instruction in the message');
+const INNER = maybe('inner_index', 'int', 'position among the calls of that instruction; null: the instruction itself');
+
+export const SINK_TABLES: readonly SinkTable[] = [
+  {
+    name: 'blocks',
+    description: 'one row per block; filters do not apply',
+    key: ['slot'],
+    columns: [
+      SLOT,
+      always('parent_slot', 'slot', 'slot of the parent'),
+      always('blockhash', 'text', 'hash of the block'),
+      always('previous_blockhash', 'text', 'hash of the parent'),
+      maybe('block_height', 'slot', 'number of the block; null if unknown'),
+      TIME,
+      always('transaction_count', 'int', 'transactions of the block, votes and those that filters leave out included'),
+    ],
+  },
+  {
+    name: 'transactions',
+    description: 'one row per transaction',
+    key: ['slot', 'transaction_index'],
+    columns: [
+      SLOT,
+      INDEX,
+      TIME,
+      SIGNATURE,
+      maybe('version', 'int', 'version of the message; null: legacy'),
+      always('is_vote', 'bool', 'a simple vote'),
+      always('success', 'bool', 'whether it succeeded'),
+      maybe('error', 'json', 'why it failed, as a node writes it; null on success'),
+      always('fee_payer', 'text', 'account that paid the fee'),
+      always('fee', 'u64', 'lamports'),
+      maybe('compute_units', 'u64', 'compute units that it used; null if the node does not report them'),
+      always('account_keys', 'texts', 'static keys, then loaded writable, then loaded readonly ones'),
+    ],
+  },
+  {
+    name: 'instructions',
+    description: 'one row per instruction, calls of other programs included, in the order of execution',
+    key: ['slot', 'transaction_index', 'execution_index'],
+    columns: [
+      SLOT,
+      INDEX,
+      always('execution_index', 'int', 'position in the order of execution'),
+      OUTER,
+      INNER,
+      maybe('stack_height', 'int', 'depth of the call, 1 for the message; null if the node does not report it'),
+      always('program', 'text', 'program that runs'),
+      maybe('program_name', 'text', 'name by its interface (IDL); null where none is known'),
+      maybe('name', 'text', 'name of the instruction in snake_case; null where none is known'),
+      maybe('arguments', 'json', 'arguments by their names; null where they are not known'),
+      always('accounts', 'texts', 'accounts in the order of the instruction'),
+      always('data', 'bytes', 'data of the instruction'),
+    ],
+  },
+  {
+    name: 'transfers',
+    description: 'one row per movement of SOL or of a token between two owners; none of failed transactions',
+    key: ['slot', 'transaction_index', 'transfer_index'],
+    columns: [
+      SLOT,
+      INDEX,
+      always('transfer_index', 'int', 'position in the transaction, in the order of execution'),
+      TIME,
+      SIGNATURE,
+      OUTER,
+      INNER,
+      always('kind', 'text', 'transfer, mint, burn, wrap, unwrap, changeOwner or withdrawWithheldFee'),
+      maybe('from_owner', 'text', 'owner that sends; null: nobody, or unknown'),
+      maybe('to_owner', 'text', 'owner that receives; null: nobody, or unknown'),
+      maybe('from_account', 'text', 'token account that sends'),
+      maybe('to_account', 'text', 'token account that receives'),
+      maybe('mint', 'text', 'mint of the token; null: SOL; empty: unknown'),
+      always('amount', 'u64', 'raw units, a transfer fee included'),
+      maybe('decimals', 'int', 'decimals of the mint; null if the transaction does not contain them'),
+      maybe('fee', 'u64', 'raw units that the mint withheld; null if the transaction does not contain them'),
+    ],
+  },
+  {
+    name: 'balance_changes',
+    description: 'one row per account whose balance of SOL or of a token the transaction changed, failed ones included',
+    key: ['slot', 'transaction_index', 'change_index'],
+    columns: [
+      SLOT,
+      INDEX,
+      always('change_index', 'int', 'position in the transaction: SOL first, in the order of the keys'),
+      TIME,
+      SIGNATURE,
+      always('account', 'text', 'account, or token account'),
+      maybe('owner', 'text', 'owner of the token account; null: SOL, or unknown'),
+      maybe('mint', 'text', 'mint of the token; null: SOL; empty: unknown'),
+      maybe('decimals', 'int', 'decimals of the mint, 9 for SOL'),
+      always('pre_amount', 'u64', 'raw units before, 0 for an account that did not exist'),
+      always('post_amount', 'u64', 'raw units after, 0 for an account that no longer exists'),
+    ],
+  },
+  {
+    name: 'logs',
+    description: 'one row per line of the log of a transaction',
+    key: ['slot', 'transaction_index', 'log_index'],
+    columns: [
+      SLOT,
+      INDEX,
+      always('log_index', 'int', 'position in the log'),
+      maybe('program', 'text', 'program that runs at this line; null outside of programs, and where the log is cut'),
+      always('message', 'text', 'the line; U+0000 is written as U+FFFD'),
+    ],
+  },
+];
+
+export const SINK_TABLE_NAMES: readonly string[] = SINK_TABLES.map(({ name }) => name);

@@ -1,0 +1,220 @@
+import type { Migration, Queries, Store } from '../../src/ports/store.ts';
+
+/**
+ * What the daemon says and is told about its sinks. None of it decides what is written: that is the position in the target.
+ */
+interface SinkStateRow {
+  name: string;
+  /** 1: an operator stopped it. */
+  is_paused: number;
+  /** The thread that writes it, and until when (unix ms) others leave it alone. */
+  holder: string | null;
+  held_until: number;
+  /** Slots of the part that follows the chain, as the target said last; null: not known yet. */
+  first_slot: number | null;
+  last_slot: number | null;
+  /** Why it does not go on; null while it does. */
+  error_code: string | null;
+  error: string | null;
+  updated_at: number;
+}
+
+export type TaskKind = 'backfill' | 'verify';
+/** `open` until it is done or found impossible. */
+export type TaskState = 'open' | 'done' | 'failed';
+
+export interface SinkTaskRow {
+  id: string;
+  sink: string;
+  kind: TaskKind;
+  /** Slots, both inclusive. */
+  first_slot: number;
+  last_slot: number;
+  /** Everything below is done. */
+  next_slot: number;
+  state: TaskState;
+  /** JSON of what `verify` found, or the text of a failure. */
+  detail: string | null;
+  created_at: number;
+}
+
+interface SinkTables {
+  sinks_state: SinkStateRow;
+  sinks_tasks: SinkTaskRow;
+}
+
+const tables = (db: Queries): Queries<SinkTables> => db as Queries<SinkTables>;
+
+export const migrations: readonly Migration[] = [
+  {
+    version: 1,
+    name: 'create states and tasks of sinks',
+    breaking: false,
+    async up(tx) {
+      await tx.db.schema
+        .createTable('sinks_state')
+        .addColumn('name', 'text', (column) => column.primaryKey())
+        .addColumn('is_paused', 'bigint', (column) => column.notNull())
+        .addColumn('holder', 'text')
+        .addColumn('held_until', 'bigint', (column) => column.notNull())
+        .addColumn('first_slot', 'bigint')
+        .addColumn('last_slot', 'bigint')
+        .addColumn('error_code', 'text')
+        .addColumn('error', 'text')
+        .addColumn('updated_at', 'bigint', (column) => column.notNull())
+        .execute();
+      await tx.db.schema
+        .createTable('sinks_tasks')
+        .addColumn('id', 'text', (column) => column.primaryKey())
+        .addColumn('sink', 'text', (column) => column.notNull())
+        .addColumn('kind', 'text', (column) => column.notNull())
+        .addColumn('first_slot', 'bigint', (column) => column.notNull())
+        .addColumn('last_slot', 'bigint', (column) => column.notNull())
+        .addColumn('next_slot', 'bigint', (column) => column.notNull())
+        .addColumn('state', 'text', (column) => column.notNull())
+        .addColumn('detail', 'text')
+        .addColumn('created_at', 'bigint', (column) => column.notNull())
+        .execute();
+      await tx.db.schema.createIndex('sinks_tasks_open').on('sinks_tasks').columns(['sink', 'state']).execute();
+    },
+  },
+];
+
+export interface SinkState {
+  readonly name: string;
+  readonly isPaused: boolean;
+  readonly first: number | null;
+  readonly last: number | null;
+  readonly errorCode: string | null;
+  readonly error: string | null;
+  /** Unix ms; 0: it was never written. */
+  readonly updatedAt: number;
+}
+
+const UNKNOWN = { isPaused: false, first: null, last: null, errorCode: null, error: null, updatedAt: 0 };
+
+export async function readStates(db: Store['read'], names: readonly string[]): Promise<ReadonlyMap<string, SinkState>> {
+  const rows = await tables(db).selectFrom('sinks_state').selectAll().execute();
+  const found = new Map(rows.map((row) => [row.name, stateOf(row)]));
+  return new Map(names.map((name) => [name, found.get(name) ?? { name, ...UNKNOWN }]));
+}
+
+const stateOf = (row: SinkStateRow): SinkState => ({
+  name: row.name,
+  isPaused: row.is_paused === 1,
+  first: row.first_slot,
+  last: row.last_slot,
+  errorCode: row.error_code,
+  error: row.error,
+  updatedAt: row.updated_at,
+});
+
+const newRow = (name: string, now: number): SinkStateRow => ({
+  name,
+  is_paused: 0,
+  holder: null,
+  held_until: 0,
+  first_slot: null,
+  last_slot: null,
+  error_code: null,
+  error: null,
+  updated_at: now,
+});
+
+/**
+ * Whether this thread is the one that writes the sink, from now until `leaseMs` later. It only spares the target several writers: a writer
+ * whose lease ended loses the race for the position.
+ */
+export async function claimSink(
+  store: Store,
+  { name, holder, now, leaseMs }: { name: string; holder: string; now: number; leaseMs: number },
+): Promise<boolean> {
+  return await store.write(async (tx) => {
+    const row = newRow(name, now);
+    await tx.insertMany('sinks_state', Object.keys(row), [Object.values(row)], 'ignore');
+    const { numUpdatedRows } = await tables(tx.db)
+      .updateTable('sinks_state')
+      .set({ holder, held_until: now + leaseMs })
+      .where('name', '=', name)
+      .where((row) => row.or([row('holder', 'is', null), row('holder', '=', holder), row('held_until', '<', now)]))
+      .executeTakeFirst();
+    return numUpdatedRows > 0n;
+  });
+}
+
+export async function releaseSink(store: Store, name: string, holder: string): Promise<void> {
+  await store.write(async (tx) => {
+    await tables(tx.db)
+      .updateTable('sinks_state')
+      .set({ holder: null, held_until: 0 })
+      .where('name', '=', name)
+      .where('holder', '=', holder)
+      .execute();
+  });
+}
+
+export interface SinkReport {
+  readonly first: number | null;
+  readonly last: number | null;
+  readonly errorCode: string | null;
+  readonly error: string | null;
+}
+
+export async function reportSink(store: Store, name: string, report: SinkReport, now: number): Promise<void> {
+  await store.write(async (tx) => {
+    await tables(tx.db)
+      .updateTable('sinks_state')
+      .set({
+        first_slot: report.first,
+        last_slot: report.last,
+        error_code: report.errorCode,
+        error: report.error,
+        updated_at: now,
+      })
+      .where('name', '=', name)
+      .execute();
+  });
+}
+
+export async function setPaused(store: Store, name: string, isPaused: boolean, now: number): Promise<void> {
+  await store.write(async (tx) => {
+    const row = newRow(name, now);
+    await tx.insertMany('sinks_state', Object.keys(row), [Object.values(row)], 'ignore');
+    await tables(tx.db)
+      .updateTable('sinks_state')
+      .set({ is_paused: isPaused ? 1 : 0 })
+      .where('name', '=', name)
+      .execute();
+  });
+}
+
+export async function addTask(store: Store, task: SinkTaskRow): Promise<void> {
+  await store.write(async (tx) => {
+    await tx.insertMany('sinks_tasks', Object.keys(task), [Object.values(task) as (string | number | null)[]]);
+  });
+}
+
+export async function openTasks(db: Store['read'], sink: string): Promise<readonly SinkTaskRow[]> {
+  return await tables(db)
+    .selectFrom('sinks_tasks')
+    .selectAll()
+    .where('sink', '=', sink)
+    .where('state', '=', 'open')
+    .orderBy('created_at')
+    .orderBy('id')
+    .execute();
+}
+
+export async function readTask(db: Store['read'], id: string): Promise<SinkTaskRow | null> {
+  return (await tables(db).selectFrom('sinks_tasks').selectAll().where('id', '=', id).executeTakeFirst()) ?? null;
+}
+
+export async function updateTask(
+  store: Store,
+  id: string,
+  change: Partial<Pick<SinkTaskRow, 'next_slot' | 'state' | 'detail'>>,
+): Promise<void> {
+  await store.write(async (tx) => {
+    await tables(tx.db).updateTable('sinks_tasks').set(change).where('id', '=', id).execute();
+  });
+}

@@ -1,0 +1,77 @@
+import {
+  type ParquetColumn,
+  type ParquetKind,
+  type ParquetValue,
+  schemaOf,
+  sourceOf,
+} from '../../../src/lib/parquet-columns.ts';
+import type { SinkColumn, SinkColumnKind, SinkKind, SinkRow, SinkTable, SinkValue } from '../../../src/ports/sink.ts';
+import { type FileFormat, openFolder } from './folder.ts';
+
+/** Rows as Parquet files: few large ones, so a batch waits long for more slots. */
+export const parquetKind: SinkKind = {
+  kind: 'parquet',
+  batch: { slots: 4_096, seconds: 300 },
+  open: async (sink) => await openFolder(sink, parquetFormat),
+};
+
+const KINDS: Readonly<Record<SinkColumnKind, ParquetKind>> = {
+  slot: 'INT64',
+  int: 'INT32',
+  u64: 'UINT64',
+  text: 'TEXT',
+  bool: 'BOOLEAN',
+  time: 'TIME',
+  bytes: 'BYTES',
+  json: 'TEXT',
+  texts: 'TEXT',
+};
+
+const MS_PER_SECOND = 1_000;
+
+function columnOf({ name, kind, isNullable }: SinkColumn): ParquetColumn {
+  if (kind === 'texts') return [name, KINDS[kind], 'list'];
+  return isNullable ? [name, KINDS[kind], 'null'] : [name, KINDS[kind]];
+}
+
+const parquetFormat: FileFormat = {
+  ending: 'parquet',
+  async encode(table, rows) {
+    const { ByteWriter, ParquetWriter } = await import('hyparquet-writer');
+    const columns = table.columns.map(columnOf);
+    const writer = new ByteWriter();
+    const parquet = new ParquetWriter({ writer, schema: schemaOf(columns), createdBy: 'parhelion' });
+    if (rows.length > 0)
+      await parquet.write({
+        columnData: columns.map((column, at) => sourceOf(column, columnValues(table, rows, at))),
+        rowGroupSize: rows.length,
+      });
+    await parquet.finish();
+    const bytes = writer.getBytes();
+    return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  },
+  async decode(table, bytes) {
+    const { parquetReadObjects } = await import('hyparquet');
+    const file = bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.length) as ArrayBuffer;
+    // Read as bytes: otherwise columns without a logical type are read as texts.
+    const rows = await parquetReadObjects({ file, utf8: false });
+    return rows.map((row): SinkRow => table.columns.map(({ name, kind }) => readValue(kind, row[name])));
+  },
+};
+
+function columnValues({ columns }: SinkTable, rows: readonly SinkRow[], at: number): readonly ParquetValue[] {
+  const isTime = columns[at]!.kind === 'time';
+  return rows.map((row) => {
+    const value = row[at] ?? null;
+    return isTime && value !== null ? Number(value) * MS_PER_SECOND : value;
+  });
+}
+
+function readValue(kind: SinkColumnKind, value: unknown): SinkValue {
+  // A list without elements is no row of its column.
+  if (kind === 'texts') return (value as readonly string[] | null | undefined) ?? [];
+  if (value === null || value === undefined) return null;
+  if (kind === 'slot' || kind === 'int') return Number(value);
+  if (kind === 'time') return Number(value) / MS_PER_SECOND;
+  return value as SinkValue;
+}

@@ -1,0 +1,86 @@
+import { createHash } from 'node:crypto';
+import type { OpenSink, SinkRow, SinkTable, SinkTarget } from '../../src/ports/sink.ts';
+import { type RowParts, readRows } from './rows/read-rows.ts';
+import type { BlockSource } from './source.ts';
+
+/** What a set of rows is, whatever their order. */
+interface RowSum {
+  readonly count: number;
+  /** SHA-256 of the sorted rows, hexadecimal. */
+  readonly hash: string;
+}
+
+export interface Difference {
+  readonly table: string;
+  /** Slots, both inclusive. */
+  readonly first: number;
+  readonly last: number;
+  readonly ledger: RowSum;
+  readonly target: RowSum;
+}
+
+export interface Findings {
+  /** Rows of the ledger so far, by table. */
+  readonly rows: Readonly<Record<string, number>>;
+  /** The first ones; `differenceCount` counts all. */
+  readonly differences: readonly Difference[];
+  readonly differenceCount: number;
+}
+
+const MAX_DIFFERENCES = 20;
+
+export const emptyFindings = (tables: readonly SinkTable[]): Findings => ({
+  rows: Object.fromEntries(tables.map(({ name }) => [name, 0])),
+  differences: [],
+  differenceCount: 0,
+});
+
+interface CompareParts {
+  readonly sink: OpenSink;
+  readonly source: BlockSource;
+  readonly rows: RowParts;
+  readonly signal: AbortSignal;
+  readonly read: NonNullable<SinkTarget['read']>;
+}
+
+/** Compares the rows of some slots with the blocks that they were made from. Errors: those of source and target. */
+export async function compareRows(
+  before: Findings,
+  { sink, source, rows, signal, read }: CompareParts,
+  [first, last]: readonly [number, number],
+): Promise<Findings> {
+  const ours = new Map<string, SinkRow[]>(sink.tables.map(({ name }) => [name, []]));
+  for (let slot = first; slot <= last; ) {
+    const block = await source.next(slot, last, signal);
+    if (block === null) break;
+    readRows(block, rows, (table, row) => void ours.get(table)?.push(row));
+    slot = block.slot + 1;
+  }
+  const counts: Record<string, number> = { ...before.rows };
+  const differences = [...before.differences];
+  let { differenceCount } = before;
+  for (const { name } of sink.tables) {
+    const ledger = sumOf(ours.get(name)!);
+    const target = sumOf(await read(name, first, last));
+    counts[name] = (counts[name] ?? 0) + ledger.count;
+    if (ledger.count === target.count && ledger.hash === target.hash) continue;
+    differenceCount += 1;
+    if (differences.length < MAX_DIFFERENCES) differences.push({ table: name, first, last, ledger, target });
+  }
+  return { rows: counts, differences, differenceCount };
+}
+
+export function sumOf(rows: readonly SinkRow[]): RowSum {
+  const hash = createHash('sha256');
+  for (const line of rows.map(lineOf).sort()) hash.update(`${line}\n`);
+  return { count: rows.length, hash: hash.digest('hex') };
+}
+
+const lineOf = (row: SinkRow): string =>
+  JSON.stringify(
+    row.map((value) => {
+      if (typeof value === 'bigint') return `${value}n`;
+      if (value instanceof Uint8Array) return Buffer.from(value.buffer, value.byteOffset, value.length).toString('hex');
+      return value;
+    }),
+  );
