@@ -1,0 +1,78 @@
+import { parseVerbatim } from '../../src/lib/json.ts';
+import { type RpcErrorObject, rpcReplyOf } from '../../src/lib/json-rpc.ts';
+import type { CallContext } from '../../src/plugin/request.ts';
+import type { Caller } from '../../src/ports/access.ts';
+import type { DaemonView, InjectedCall, InjectedReply } from '../../src/ports/daemon-view.ts';
+import { type Calls, ToolError } from './tool.ts';
+
+type Request = Pick<InjectedCall, 'method' | 'path' | 'body'>;
+
+/** The interface, called on behalf of the key of a request. `signal` ends calls that still run. */
+export function createCalls(
+  daemon: Pick<DaemonView, 'call'>,
+  { requestId, log, remoteAddress }: Pick<CallContext, 'requestId' | 'log' | 'remoteAddress'>,
+  caller: Caller,
+  signal: AbortSignal,
+): Calls {
+  async function textOf(request: Request): Promise<string> {
+    const reply = await daemon.call({
+      ...request,
+      caller,
+      asAdmitted: true,
+      isCharged: true,
+      faults: 'answered',
+      requestId,
+      log,
+      signal,
+      remoteAddress,
+    });
+    if (reply.fault !== undefined) throw refusalOf(reply);
+    if (reply.status >= 400) throw new ToolError(`refused with HTTP ${reply.status}: ${reply.text}`, reply.status);
+    return reply.text;
+  }
+  const answerOf = async (request: Request): Promise<unknown> => {
+    const text = await textOf(request);
+    return text === '' ? null : parseVerbatim(text);
+  };
+  return {
+    projectId: caller.projectId,
+    get: (path, query = {}) => answerOf({ method: 'GET', path: path + queryOf(query) }),
+    send: (method, path, body) => answerOf({ method, path, body }),
+    text: (path) => textOf({ method: 'GET', path }),
+    async rpc(method, params) {
+      const body = { jsonrpc: '2.0', id: 1, method, params };
+      const reply = rpcReplyOf(await answerOf({ method: 'POST', path: '/', body }));
+      if (reply === null) throw new ToolError(`${method} got a wrong answer from an upstream`, 502);
+      if ('result' in reply) return reply.result;
+      throw rpcRefusalOf(method, reply.error);
+    },
+  };
+}
+
+function queryOf(query: Readonly<Record<string, unknown>>): string {
+  const pairs = Object.entries(query).filter(([, value]) => value !== undefined);
+  return pairs.length === 0
+    ? ''
+    : `?${new URLSearchParams(Object.fromEntries(pairs.map(([name, value]) => [name, String(value)])))}`;
+}
+
+function refusalOf({ status, fault }: InjectedReply): ToolError {
+  const { message = '', details, retryAfterS } = fault ?? {};
+  // The path is one of ours: only a plugin that is not loaded leaves it without a route.
+  if (status === 404 && message === 'invalid path')
+    return new ToolError('this daemon does not load the plugin that answers this', status);
+  const wait = retryAfterS === undefined ? '' : ` Not ready: call again in ${retryAfterS} s.`;
+  return new ToolError(`refused (HTTP ${status}): ${sentenceOf(message, details)}${wait}`, status);
+}
+
+const RPC_NOT_FOUND = -32000;
+
+function rpcRefusalOf(method: string, { code, message, data }: RpcErrorObject): ToolError {
+  const { details, retryAfterS } = (typeof data === 'object' && data !== null ? data : {}) as Record<string, unknown>;
+  const wait = typeof retryAfterS === 'number' ? ` Not ready: call again in ${retryAfterS} s.` : '';
+  const text = sentenceOf(message, typeof details === 'string' ? details : undefined);
+  return new ToolError(`${method} failed (${code}): ${text}${wait}`, code === RPC_NOT_FOUND ? 404 : null);
+}
+
+const sentenceOf = (message: string, details: string | undefined): string =>
+  details === undefined || details === message ? `${message}.` : `${message}: ${details}.`;
