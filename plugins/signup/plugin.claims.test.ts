@@ -7,13 +7,14 @@ import { encode32, encode64 } from '../../src/lib/base58.ts';
 import type { Store } from '../../src/ports/store.ts';
 import { decodeBlock } from '../../src/solana/decode/decode-block.ts';
 import { migrate } from '../../src/store/migrate.ts';
-import { accessBed } from '../../test/helpers/access-bed.ts';
+import { accessBed } from '../../test/helpers/access-harness.ts';
 import { blockOf, entryOf, sampleMessage } from '../../test/helpers/rpc-block.ts';
 import { eachStore } from '../../test/helpers/store.ts';
 import { listKeys } from '../access/keys.ts';
 import { listProjects } from '../access/projects.ts';
 import { createAccounts } from '../access/services.ts';
-import { createClaims, createProcessor, migrations, readTerms, tables } from './index.ts';
+import { createClaims, createProcessor, readTerms } from './plugin.ts';
+import { migrations, tables } from './tables.ts';
 
 const bytes = (seed: number) => new Uint8Array(32).fill(seed);
 const TREASURY = bytes(200);
