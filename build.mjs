@@ -3,7 +3,8 @@
  * finding, reading and compiling files one by one; in three threads that is paid three times. Packages with binaries of their
  * own, and those that few hosts use, stay where npm put them.
  *
- * `node build.mjs --if-changed` does nothing when `dist` was built from what is there now; `npm start` runs it.
+ * `node build.mjs --if-changed` does nothing when `dist` was built from what is there now. With `--start`, as `npm start` runs it, it leaves out the
+ * types for plugins, which a daemon does not read.
  *
  * `node build.mjs FOLDER TEST...` builds these tests with the program and the plugins they run into a folder of this tree, for the
  * same reason: hundreds of test processes load most of the source each. There all packages stay where they are.
@@ -12,6 +13,7 @@ import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { cp, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { isBuiltin } from 'node:module';
 import { dirname, join, relative } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { brotliCompressSync, constants } from 'node:zlib';
@@ -20,7 +22,8 @@ import { buildGuide, GUIDE_SOURCES } from './src/http/reference/guide/build.mjs'
 
 const root = import.meta.dirname;
 const onlyIfChanged = process.argv.includes('--if-changed');
-const [out = 'dist', ...tests] = process.argv.slice(2).filter((word) => word !== '--if-changed');
+const forStart = process.argv.includes('--start');
+const [out = 'dist', ...tests] = process.argv.slice(2).filter((word) => !word.startsWith('--'));
 process.chdir(root);
 
 /** What the last build of `dist` was made from. */
@@ -56,7 +59,10 @@ function inputs() {
   return createHash('sha256').update(`${commit} ${facts.join('')}`).digest('hex');
 }
 
-const isCurrent = () => existsSync('dist/src/cli/main.js') && existsSync(STAMP) && readFileSync(STAMP, 'utf8') === inputs();
+function isCurrent() {
+  if (!existsSync('dist/src/cli/main.js') || !existsSync(STAMP)) return false;
+  return readFileSync(STAMP, 'utf8') === inputs() && (forStart || existsSync('dist/types'));
+}
 
 if (onlyIfChanged && isCurrent()) process.exit(0);
 // Loaded here: a start with nothing to build does without it.
@@ -100,15 +106,25 @@ function inSources(text, path) {
 /** Packages of hundreds of small files, which nothing outside of the built tests loads as well. */
 const TAKEN_IN = /^(kysely|@sinclair\/typebox|@solana\/spl-token|yaml|ajv|commander|uuid)(\/|$)/;
 
-/** A test and what it runs in its process share one copy of each other package, where npm put it. */
+/**
+ * A test and what it runs in its process share one copy of each other package, where npm put it: beside the program, or beside the tests, which
+ * find their own packages from where their sources are.
+ */
 const sharedPackages = {
   name: 'shared-packages',
-  setup({ onResolve }) {
-    onResolve({ filter: /^[^./]/ }, ({ path, kind }) =>
-      kind === 'entry-point' || path in PUBLIC || TAKEN_IN.test(path) ? null : { path, external: true },
-    );
+  setup({ onResolve, resolve }) {
+    onResolve({ filter: /^[^./]/ }, async ({ path, kind, importer, resolveDir, pluginData }) => {
+      if (kind === 'entry-point' || path in PUBLIC || TAKEN_IN.test(path) || pluginData === 'asked') return null;
+      const isOfTests = importer.startsWith(join(root, 'test/')) && existsSync(join(root, 'test/node_modules', packageOf(path)));
+      // Of a package that is taken in, npm may have put what it needs below it.
+      const isElsewhere = importer.includes('/node_modules/') && !existsSync(join(root, 'node_modules', packageOf(path)));
+      if (!isOfTests && !(isElsewhere && !isBuiltin(path))) return { path, external: true };
+      const { path: found, errors } = await resolve(path, { kind, importer, resolveDir, pluginData: 'asked' });
+      return errors.length > 0 ? { errors } : { path: found, external: true };
+    });
   },
 };
+const packageOf = (path) => path.split('/').slice(0, path.startsWith('@') ? 2 : 1).join('/');
 
 /**
  * web3.js makes its client of websockets with each `Connection`, and this program opens none through it (`signup` asks over HTTP). That
@@ -129,34 +145,26 @@ const withoutWeb3Sockets = {
   },
 };
 
-/**
- * The loader of the local chain's engine, without the 33 MB of packages that its own entry wants beside it. It asks for the package with the
- * binary of this platform, which stays where npm put it.
- */
-const engineLoader = {
-  name: 'engine-loader',
-  setup({ onResolve, onLoad }) {
-    const filter = /^litesvm\/dist\/internal\.js$/;
-    onResolve({ filter }, ({ kind }) => (kind === 'dynamic-import' ? { path: 'loader', namespace: 'engine' } : null));
-    onLoad({ filter: /.*/, namespace: 'engine' }, async () => {
-      const text = await readFile(join(root, 'node_modules/litesvm/dist/internal.js'), 'utf8');
-      const names = [...text.matchAll(/^module\.exports\.(\w+) =/gm)].map(([, name]) => name);
-      return {
-        contents: `import native from 'litesvm/dist/internal.js'; export const { ${names.join(', ')} } = native;`,
-        resolveDir: root,
-      };
-    });
-  },
-};
-
 const packages =
   tests.length > 0
     ? { sourcemap: true, sourcesContent: false }
-    : { external: ['better-sqlite3', 'bufferutil', 'litesvm-*', 'pg-native', 'pino-pretty', 'tsx', 'utf-8-validate'], minifySyntax: true, legalComments: 'linked', metafile: true };
+    : { external: ['better-sqlite3', 'bufferutil', 'pg-native', 'pino-pretty', 'tsx', 'utf-8-validate'], minifySyntax: true, legalComments: 'linked', metafile: true };
 const bundledRequire = [
   "import { createRequire as createBuiltRequire } from 'node:module';",
   'const require = createBuiltRequire(import.meta.url);',
-];
+].join(' ');
+const builtTree = `const builtTree = import.meta.url.slice(0, import.meta.url.lastIndexOf('/${out}/') + ${out.length + 2});`;
+
+/** Removes definitions of the banner from the pieces that do not use them, which are most: each thread would make them a hundred times. */
+async function trimBanners(paths) {
+  for (const path of paths) {
+    const text = await readFile(path, 'utf8');
+    const [before, code = null] = text.split(`${bundledRequire} ${builtTree}`);
+    if (code === null) continue;
+    const used = [/(?<![.\w$])require\b/.test(code) ? bundledRequire : '', /\bbuiltTree\b/.test(code) ? builtTree : ''];
+    await writeFile(path, before + used.filter((line) => line !== '').join(' ') + code);
+  }
+}
 
 /**
  * The old token list, without what nobody reads of it: the package that has it is wanted for this file alone, and brings a network client
@@ -165,8 +173,7 @@ const bundledRequire = [
 async function writeTokenList() {
   const from = join(root, 'node_modules/@solana/spl-token-registry/dist/main/tokens/solana.tokenlist.json');
   const { tokens } = JSON.parse(await readFile(from, 'utf8'));
-  const kept = tokens.map(({ chainId, address, symbol, name, decimals, logoURI, tags, extensions }) => ({
-    ...{ chainId, address, symbol, name, decimals, logoURI, tags, extensions },
+  const kept = tokens.map(({ chainId, address, symbol, name, decimals, logoURI, tags, extensions }) => ({ chainId, address, symbol, name, decimals, logoURI, tags, extensions,
   }));
   const bytes = Buffer.from(JSON.stringify({ tokens: kept }));
   await writeCompressed(join(out, 'plugins/token-metadata/solana.tokenlist.json'), bytes);
@@ -186,6 +193,7 @@ const { metafile } = await build({
     'src/cli/main.ts',
     'src/cli/worker.ts',
     'src/ledger/encode-thread.ts',
+    'src/adapters/chain/finality/check-thread.ts',
     'src/local-chain/child.ts',
     'src/adapters/clickhouse/chdb-child.ts',
     ...Object.values(PUBLIC),
@@ -202,15 +210,11 @@ const { metafile } = await build({
   target: 'node20',
   conditions: ['parhelion-source'],
   ...packages,
-  plugins: tests.length > 0 ? [ownPlace, sharedPackages] : [ownPlace, withoutWeb3Sockets, engineLoader],
-  banner: {
-    js: [
-      ...bundledRequire,
-      `const builtTree = import.meta.url.slice(0, import.meta.url.lastIndexOf('/${out}/') + ${out.length + 2});`,
-    ].join(' '),
-  },
+  plugins: tests.length > 0 ? [ownPlace, sharedPackages] : [ownPlace, withoutWeb3Sockets],
+  banner: { js: `${bundledRequire} ${builtTree}` },
   logLevel: 'warning',
 });
+if (tests.length === 0) await trimBanners(Object.keys(metafile.outputs).filter((path) => path.endsWith('.js')));
 
 /** Packages that the public types mention: where their declarations are, and the entry. They are copied, so that none has to be installed. */
 const DECLARED = {
@@ -231,13 +235,10 @@ async function writeGuide() {
   for (const [name, bytes] of await buildGuide()) await writeCompressed(join(out, 'src/http/reference/guide/pages', name), bytes);
 }
 
-/** The renderer of `/docs`, with its licence. */
-async function writeRenderer() {
-  const from = join(root, 'node_modules/@scalar/api-reference');
-  const { name, version, license } = JSON.parse(await readFile(join(from, 'package.json'), 'utf8'));
-  const notice = `/*! ${name} ${version}, licence ${license}: https://github.com/scalar/scalar/blob/main/LICENSE */\n`;
-  const script = Buffer.from(notice + (await readFile(join(from, 'dist/browser/standalone.js'), 'utf8')));
-  await writeCompressed(join(out, 'src/http/reference/renderer.js'), script);
+/** The script and the style of `/docs`. */
+async function writeReference() {
+  const from = 'src/http/reference/page';
+  for (const name of await readdir(from)) await writeCompressed(join(out, from, name), await readFile(join(from, name)));
 }
 
 /**
@@ -292,11 +293,11 @@ async function writeBuildNote() {
 
 await writePages();
 await writeGuide();
+await writeReference();
 if (tests.length === 0) {
   await writeBuildNote();
   await writeTokenList();
-  await writeRenderer();
-  await writeTypes();
+  if (!forStart) await writeTypes();
   await mkdir('.cache', { recursive: true });
   await writeFile('.cache/taken-in.json', `${JSON.stringify(takenIn(), null, 2)}\n`);
   await writeFile(STAMP, before);

@@ -26,13 +26,16 @@ export function stageNpm({ root, stage, version }) {
   const takenIn = JSON.parse(readFileSync(join(root, '.cache/taken-in.json'), 'utf8'));
   const external = Object.keys(manifest.dependencies).filter(isLoaded(root, takenIn));
   const { 'better-sqlite3': sqlite12, tsx, ...dependencies } = pick(manifest.dependencies, external);
-  const engines = JSON.parse(
-    readFileSync(join(root, 'node_modules/litesvm/package.json'), 'utf8'),
-  ).optionalDependencies;
   const { name, description, license, type, engines: node, bin } = manifest;
   const man = writeHelp(root, stage);
   writeJson(join(stage, 'package.json'), {
-    ...{ name, version, description, license, type, engines: node, bin },
+    name,
+    version,
+    description,
+    license,
+    type,
+    engines: node,
+    bin,
     ...(man === null ? {} : { man }),
     exports: Object.fromEntries(
       Object.entries(manifest.exports).map(([key, value]) => [
@@ -41,7 +44,7 @@ export function stageNpm({ root, stage, version }) {
       ]),
     ),
     dependencies: { 'better-sqlite3-13': manifest.optionalDependencies['better-sqlite3-13'], ...dependencies },
-    optionalDependencies: engines,
+    optionalDependencies: without(manifest.optionalDependencies, 'better-sqlite3-13'),
     // Node 20 has no ready binary of 13; TypeScript plugins are read by Node itself from 22.18 on.
     peerDependencies: { 'better-sqlite3': `^${sqlite12}`, tsx: `>=${tsx}` },
     peerDependenciesMeta: { 'better-sqlite3': { optional: true }, tsx: { optional: true } },

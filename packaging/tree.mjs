@@ -24,7 +24,9 @@ export function makeTree({ root, stage, tree, runtime, external, work }) {
   if (existsSync(join(stage, 'plugins'))) cpSync(join(stage, 'plugins'), join(program, 'plugins'), { recursive: true });
   rmSync(join(program, 'dist/types'), { recursive: true });
 
-  const packages = [...external, runtime.major >= 22 ? 'better-sqlite3-13' : 'better-sqlite3'];
+  // Node has zstd from 22.15 on.
+  const byVersion = runtime.major >= 22 ? ['better-sqlite3-13'] : ['better-sqlite3', '@hpcc-js/wasm-zstd'];
+  const packages = [...external, ...byVersion];
   const copied = copyPackages({ root, to: program, names: packages, optional: engineOf(runtime), runtime, work });
   const takenIn = JSON.parse(readFileSync(join(root, '.cache/taken-in.json'), 'utf8'));
   const shipped = [...new Set([...takenIn, ...copied.keys()])].sort();
