@@ -1,27 +1,33 @@
-import type { Readable } from 'node:stream';
-import { gather } from '../../src/lib/gather.ts';
-import { skipBlanks } from '../../src/lib/json.ts';
-import { isNull, type RpcReplyParts, readRpcReply } from '../../src/lib/json-rpc.ts';
+import { isNull } from '../../src/lib/json-rpc.ts';
 import { createLru } from '../../src/lib/lru.ts';
-import type { RpcForward } from '../../src/plugin/host.ts';
+import type { RpcBatchSeat, RpcForward } from '../../src/plugin/host.ts';
 import {
   type CallContext,
   type Clock,
-  codeOf,
-  GateRefusal,
   type Log,
   type Metrics,
   RpcError,
   type UpstreamPool,
 } from '../../src/plugin/plugin.ts';
-import type { Lease, Tenant } from '../../src/ports/access.ts';
 import type { Counter } from '../../src/ports/telemetry.ts';
-import type { CallSignal, Upstream, UpstreamReply } from '../../src/ports/upstream.ts';
-import { retryAfterMs } from '../../src/runtime/waiting.ts';
+import type { CallSignal, Upstream } from '../../src/ports/upstream.ts';
+import {
+  isBeforeSending,
+  isFinalAnswer,
+  isMoreUseful,
+  isOfHealth,
+  isOfTheNode,
+  type NodeErrorMeaning,
+  outcomeOf,
+} from '../../src/solana/node-errors.ts';
+import { type Answer, type Attempt, type AttemptRequest, attempt } from './attempt.ts';
+import { createBatches } from './batch.ts';
 import type { ProxyConfig } from './config.ts';
 
 interface AskRequest {
   readonly context: CallContext;
+  /** Null outside of a batch. */
+  readonly seat: RpcBatchSeat | null;
   readonly method: string;
   readonly body: Buffer;
   readonly params: PastCall['params'];
@@ -45,8 +51,8 @@ interface AskParts {
   readonly maxBytes: number;
 }
 
-/** One retry, on another upstream. */
-const MAX_ATTEMPTS = 2;
+/** A call is repeated once after a failure. A node that refuses because of itself does not count. */
+const MAX_FAILURES = 2;
 /** A wrong key in an upstream's address stays wrong: log it periodically, not for each call. */
 const DENIED_LOG_MS = 60_000;
 
@@ -58,12 +64,15 @@ export function createAsk(parts: AskParts): Ask {
   ]);
   const report = createReporter(parts, attempts);
   const past = createPast();
+  const batches = createBatches(pool, clock);
 
   /** Null: the deadline has passed. Written out: copying members into it takes longer than all else here. */
-  function attemptOf({ context, body, id, wholeBytes, signal }: AskRequest, untilMs: number): AttemptRequest | null {
+  function attemptOf(request: AskRequest, untilMs: number): AttemptRequest | null {
+    const { context, method, body, id, wholeBytes, signal } = request;
     const timeoutMs = Math.ceil(untilMs - clock.monotonic());
     const { maxBytes } = parts;
-    return timeoutMs <= 0 ? null : { body, id, timeoutMs, maxBytes, wholeBytes, signal, tenant: context.tenant };
+    const { tenant } = context;
+    return timeoutMs <= 0 ? null : { method, body, id, timeoutMs, maxBytes, wholeBytes, signal, tenant };
   }
 
   const archives = () =>
@@ -71,10 +80,17 @@ export function createAsk(parts: AskParts): Ask {
 
   /** The upstreams to ask, best first. `isPast`: upstreams with the whole history first. */
   function upstreamsFor(request: AskRequest) {
-    const upstreams = pool.candidates(preferred(sticky.of(request.context)));
+    const { context, seat } = request;
+    const upstreams = pool.candidates(preferred(sticky.of(context) ?? batches.choice(seat)));
+    batches.choose(seat, upstreams[0]);
     if (!isMixed(upstreams) || !past.wantsArchive(request, tipOf(pool))) return { upstreams, isPast: false };
     const first = archives();
     return { upstreams: [...first, ...upstreams.filter((one) => !first.includes(one))], isPast: true };
+  }
+
+  /** Moves those with the whole history to the front. */
+  function archivesFirst(upstreams: Upstream[]): void {
+    upstreams.sort((a, b) => Number(b.archive) - Number(a.archive));
   }
 
   /** The answer of an upstream with the whole history, asked when another one has nothing; null when none can be asked. */
@@ -84,31 +100,50 @@ export function createAsk(parts: AskParts): Ask {
     if (archive === undefined || asked === null) return null;
     const made = await attempt(pool, archive, asked);
     report(archive, made);
-    return isAnswer(made) ? made : null;
+    return isAnswer(made) && !isRefusal(made) ? made : null;
   }
 
   return async (request) => {
     const untilMs = clock.monotonic() + parts.timeoutMs;
     let retryAfterMs: number | null = null;
+    let refusal: Refusal | null = null;
+    /** Attempts that failed, or were refused for a reason that may be about the call. */
+    let failures = 0;
     const { upstreams, isPast } = upstreamsFor(request);
-    for (const upstream of upstreams.slice(0, MAX_ATTEMPTS)) {
+    /** Whether the caller's other calls follow this one to the upstream that answers it. */
+    let moves = !isPast;
+    const left = [...upstreams];
+    for (let upstream = left.shift(); upstream !== undefined; upstream = left.shift()) {
       const asked = attemptOf(request, untilMs);
-      if (asked === null) throw new RpcError('timeout');
-      const made = await attempt(pool, upstream, asked);
-      report(upstream, made);
-      if (made.kind === 'late') throw new RpcError('timeout');
+      const made: Attempt = asked === null ? { kind: 'late' } : await batches.attempt(upstream, asked, request.seat);
+      if (asked !== null && !batches.isTold(made)) report(upstream, made);
+      if (made.kind === 'late') break;
       if (made.kind === 'too-large') throw tooLarge(parts.maxBytes);
-      if (isAnswer(made)) {
-        // A call answered by an archive does not move the caller's other calls there.
-        if (!isPast) sticky.keep(request.context, upstream.label);
+      if (isRefusal(made)) {
+        if (refusal === null || isMoreUseful(made.meaning, refusal.meaning)) refusal = made;
+        if (past.isLacking(request, upstream, made)) archivesFirst(left);
+        if (!isOfTheNode(made.meaning)) failures += 1;
+        // A node without a method, an index or old data is fine for the other calls.
+        if (!isOfHealth(made.meaning)) moves = false;
+      } else if (isAnswer(made)) {
+        if (moves) sticky.keep(request.context, upstream.label);
         return (past.isLacking(request, upstream, made) ? await askArchive(request, untilMs) : null) ?? made;
       }
       if (made.kind === 'limited') retryAfterMs = sooner(retryAfterMs, made.retryAfterMs);
-      if (!mayRepeat(request.method, made)) break;
+      if (made.kind === 'failed') failures += 1;
+      if (!mayRepeat(request.method, made) || failures >= MAX_FAILURES) break;
     }
+    if (refusal !== null) return refusal;
+    if (clock.monotonic() >= untilMs) throw new RpcError('timeout');
     throw new RpcError('unavailable', { retryAfterS: Math.max(1, Math.ceil((retryAfterMs ?? 1000) / 1000)) });
   };
 }
+
+/** An error object that says something about the node: another upstream may answer. */
+type Refusal = Extract<Answer, { readonly kind: 'whole' }> & { readonly meaning: NodeErrorMeaning };
+
+const isRefusal = (made: Attempt): made is Refusal =>
+  made.kind === 'whole' && made.meaning !== null && !isFinalAnswer(made.meaning);
 
 const isAnswer = (made: Attempt): made is Answer =>
   made.kind === 'whole' || made.kind === 'stream' || made.kind === 'empty';
@@ -131,10 +166,11 @@ export function tooLarge(maxBytes: number): RpcError {
   return new RpcError('internal', { details: `the answer of the upstream is larger than ${maxBytes} bytes` });
 }
 
-/** A call that sends something must not be sent twice, unless the first attempt cannot have left. */
+/** A call that sends something must not be sent twice, unless the first attempt cannot have left, or was refused before it was sent. */
 function mayRepeat(method: string, made: Attempt): boolean {
   if (!/^send|^requestAirdrop$/.test(method)) return true;
-  return made.kind === 'failed' && !made.sent;
+  if (isRefusal(made)) return isBeforeSending(made.meaning);
+  return made.kind === 'limited' || made.kind === 'denied' || (made.kind === 'failed' && !made.sent);
 }
 
 function createReporter(parts: AskParts, attempts: Counter) {
@@ -150,6 +186,21 @@ function createReporter(parts: AskParts, attempts: Counter) {
 
   /** Reports to the pool what the answer says about the upstream. A passed deadline says nothing: the request may have been heavy. */
   return (upstream: Upstream, made: Attempt): void => {
+    if (made.kind === 'stream') {
+      // Only its end shows whether it is an answer.
+      made.stream.once('settled', (end: Attempt) => conclude(upstream, end));
+      return;
+    }
+    conclude(upstream, made);
+  };
+
+  function conclude(upstream: Upstream, made: Attempt): void {
+    if (isRefusal(made)) {
+      const outcome = outcomeOf(made.meaning, made.retryAfterMs);
+      count(upstream.label, outcome.kind === 'limited' ? 'limited' : 'refused');
+      pool.report(upstream, outcome);
+      return;
+    }
     count(upstream.label, isAnswer(made) ? 'ok' : made.kind);
     if (made.kind === 'failed') {
       if (made.blame) pool.report(upstream, { kind: 'failed', reason: made.reason });
@@ -164,7 +215,7 @@ function createReporter(parts: AskParts, attempts: Counter) {
     } else if (made.kind !== 'late' && made.kind !== 'too-large') {
       pool.report(upstream, { kind: 'ok' });
     }
-  };
+  }
 }
 
 type PastCall = Pick<RpcForward, 'method' | 'body' | 'params'>;
@@ -252,139 +303,4 @@ export function createSticky(clock: Clock, config: Pick<ProxyConfig, 'stickyMs' 
 /** A key is one caller from any address; without a key the address is the caller. */
 function callerName({ caller, remoteAddress }: CallContext): string {
   return caller?.keyId ?? `${caller?.projectId ?? ''} ${remoteAddress}`;
-}
-
-/** One call to one upstream. */
-export interface AttemptRequest {
-  readonly body: Buffer;
-  /** Raw JSON of the caller's id; undefined for a notification. */
-  readonly id: string | undefined;
-  readonly timeoutMs: number;
-  readonly maxBytes: number;
-  /** An answer of up to this size is read and checked completely. */
-  readonly wholeBytes: number;
-  readonly signal: CallSignal;
-  /** Tenant that the answer counts for. */
-  readonly tenant?: Tenant | undefined;
-}
-
-export type Answer =
-  | { readonly kind: 'whole'; readonly bytes: Buffer; readonly parts: RpcReplyParts }
-  /** Larger than `wholeBytes`; the stream starts at the first byte of the answer. */
-  | { readonly kind: 'stream'; readonly stream: Readable }
-  /** To a notification. */
-  | { readonly kind: 'empty' };
-
-export type Attempt =
-  | Answer
-  /** `sent`: the upstream may have received the request. `blame`: the failure is the upstream's, not the request's. */
-  | { readonly kind: 'failed'; readonly reason: string; readonly sent: boolean; readonly blame: boolean }
-  | { readonly kind: 'limited'; readonly retryAfterMs: number | null }
-  | { readonly kind: 'denied'; readonly status: number }
-  | { readonly kind: 'late' }
-  | { readonly kind: 'too-large' };
-
-/** An error object is small; a larger body with an error status is not parsed. */
-const ERROR_BODY_BYTES = 65_536;
-/** Answers up to this size are not counted while they are read. */
-const SMALL_BYTES = 65_536;
-
-/** Sends and classifies. Throws only the signal's reason when the caller is gone. */
-async function attempt(pool: UpstreamPool, upstream: Upstream, request: AttemptRequest): Promise<Attempt> {
-  let reply: UpstreamReply;
-  try {
-    reply = await pool.send(upstream, {
-      body: request.body,
-      timeoutMs: request.timeoutMs,
-      maxBytes: request.maxBytes,
-      wholeBytes: Math.min(SMALL_BYTES, request.wholeBytes),
-      signal: request.signal,
-      tenant: request.tenant,
-    });
-  } catch (error) {
-    if (error instanceof GateRefusal) throw error;
-    return transportFailure(error, request.signal);
-  }
-  if (reply.whole !== null) return judge(reply.status, reply.whole, request);
-  const lease = request.tenant?.take('answerBytes', 0);
-  try {
-    const made = await classify(reply, request, lease);
-    if (made.kind !== 'stream') discard(reply.body);
-    return made;
-  } catch (error) {
-    discard(reply.body);
-    if (error instanceof GateRefusal) throw error;
-    return transportFailure(error, request.signal);
-  } finally {
-    // From here on the writer of the response counts it.
-    lease?.release();
-  }
-}
-
-async function classify(reply: UpstreamReply, request: AttemptRequest, lease: Lease | undefined): Promise<Attempt> {
-  const { status, body } = reply;
-  if (status === 429)
-    return { kind: 'limited', retryAfterMs: retryAfterMs(reply.headers['retry-after'], null, 86_400_000) };
-  if (status === 401 || status === 403) return { kind: 'denied', status };
-  const fine = isFine(status);
-  const limitBytes = fine ? request.wholeBytes : ERROR_BODY_BYTES;
-  const gathered = await gather(body, limitBytes, (bytes) => {
-    if (bytes > SMALL_BYTES) lease?.set(bytes);
-  });
-  if (request.id === undefined && fine) return { kind: 'empty' };
-  if (gathered.ended) return judge(status, gathered.bytes, request);
-  if (!fine || !looksLikeObject(gathered.bytes)) return unusable(status);
-  body.unshift(gathered.bytes);
-  return { kind: 'stream', stream: body };
-}
-
-/** What a whole answer is. */
-function judge(status: number, bytes: Buffer, { id }: AttemptRequest): Attempt {
-  const fine = isFine(status);
-  if (id === undefined && fine) return { kind: 'empty' };
-  const parts = readRpcReply(bytes);
-  return parts !== null && (fine || isRpcAnswer(bytes, parts, status, id))
-    ? { kind: 'whole', bytes, parts }
-    : unusable(status);
-}
-
-const isFine = (status: number): boolean => status >= 200 && status < 300;
-
-function unusable(status: number): Attempt {
-  const fine = isFine(status);
-  const reason = fine ? 'the answer is not a JSON-RPC response' : `HTTP status ${status}`;
-  // A caller can provoke 400 or 413; that must not exclude the upstream for others.
-  return { kind: 'failed', reason, sent: true, blame: fine || status >= 500 };
-}
-
-/**
- * Whether an answer with an error status is the node's own error object. With 5xx a gateway in front of the node sends such
- * objects too, but without the id.
- */
-function isRpcAnswer(bytes: Buffer, parts: RpcReplyParts, status: number, id: string | undefined): boolean {
-  if (parts.error === null || bytes[parts.error.start] !== 0x7b) return false;
-  if (status < 500) return true;
-  return parts.id !== null && id !== undefined && bytes.toString('utf8', parts.id.start, parts.id.end) === id;
-}
-
-/** A JSON-RPC answer starts with the object: neither HTML nor a byte-order mark nor a batch is one. */
-function looksLikeObject(bytes: Buffer): boolean {
-  return bytes[skipBlanks(bytes)] === 0x7b;
-}
-
-function transportFailure(error: unknown, signal: CallSignal): Attempt {
-  if (signal.aborted) throw signal.reason;
-  const code = codeOf(error);
-  if (code === 'UPSTREAM_TIMEOUT') return { kind: 'late' };
-  if (code === 'UPSTREAM_TOO_LARGE') return { kind: 'too-large' };
-  const connect = code === 'UPSTREAM_CONNECT';
-  // The text of the error could contain the address.
-  const reason = connect ? 'the connection could not be opened' : 'the connection broke';
-  return { kind: 'failed', reason, sent: !connect, blame: true };
-}
-
-/** Ends a body without a reader and ignores its late errors. */
-function discard(body: Readable): void {
-  body.on('error', () => {});
-  if (!body.destroyed && !body.readableEnded) body.destroy();
 }

@@ -1,4 +1,5 @@
-import { reloadable, type Static, Type } from '../../src/plugin/plugin.ts';
+import { type Static, Type } from '@sinclair/typebox';
+import { reloadable } from '../../src/lib/reloadable.ts';
 
 const closed = { additionalProperties: false } as const;
 const count = (value: number, description: string, minimum = 1) =>
@@ -72,6 +73,12 @@ export const proxyConfig = Type.Object(
         ),
         upstreamSockets: reloadable(count(4, 'sockets per upstream')),
         upstreamSubscriptions: reloadable(count(1_000, 'subscriptions per upstream socket')),
+        deduplicate: reloadable(
+          Type.Boolean({
+            default: false,
+            description: 'leave out notifications that an upstream repeats: logs of the same signature, and equal ones',
+          }),
+        ),
         subscribeTimeoutMs: reloadable(count(15_000, 'how long a subscription may wait for the upstream')),
       },
       { ...closed, default: {}, description: 'subscriptions' },

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Value } from '@sinclair/typebox/value';
+import { ASSET_METHODS, type AssetMethod, namesOf } from '../../src/solana/assets/methods.ts';
 import { type ProxyConfig, proxyConfig } from './config.ts';
 import { createPrices } from './fallback.ts';
 
@@ -39,6 +40,13 @@ test('published prices', () => {
   ] as const) {
     assert.deepEqual(of(method), [product, credits, groups], method);
   }
+});
+
+test('a method of the asset API costs the same under each of its names', () => {
+  const names = (Object.keys(ASSET_METHODS) as AssetMethod[]).flatMap(namesOf);
+  assert.ok(names.length > 30 && new Set(names).size === names.length);
+  for (const name of [...names, 'getAssetsByTree', 'get_assets_by_tree'])
+    assert.deepEqual(of(name), ['das', 10, ['das']], name);
 });
 
 test('getSignatureStatuses is an archival call when it searches the history', () => {

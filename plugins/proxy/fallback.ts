@@ -2,14 +2,17 @@ import { isAscii } from 'node:buffer';
 import { rpcErrorReply, rpcResultReply } from '../../src/lib/json-rpc.ts';
 import type { RpcFallback, RpcForward, RpcForwardReply } from '../../src/plugin/host.ts';
 import { type Price, type RateGroup, RpcError, type UpstreamPool } from '../../src/plugin/plugin.ts';
-import type { KeptAnswers } from '../../src/ports/address-history.ts';
+import type { KeptAnswer, KeptAnswers, KeptQuestion } from '../../src/ports/address-history.ts';
 import type { CallSignal, RoutedAnswer, SendRoutes } from '../../src/ports/upstream.ts';
-import { type Answer, type Ask, tooLarge } from './ask.ts';
+import { ASSET_METHODS, type AssetMethod, namesOf } from '../../src/solana/assets/methods.ts';
+import { type Ask, tooLarge } from './ask.ts';
+import type { Answer } from './attempt.ts';
 import type { CachedAsk } from './cache/cached-ask.ts';
 import type { ProxyConfig } from './config.ts';
+import { createDrafts } from './drafts.ts';
 
 export interface FallbackParts {
-  /** For the documents. */
+  /** Methods that the documents list. */
   readonly methods?: NonNullable<RpcFallback['methods']>;
   /** Null when no upstream is configured. */
   readonly pool: UpstreamPool | null;
@@ -23,6 +26,8 @@ export interface FallbackParts {
   readonly kept?: KeptAnswers | null;
   /** An answer of up to `peekBytes` is checked before it is forwarded. */
   readonly config: Pick<ProxyConfig, 'peekBytes'>;
+  /** Whether the operator lets callers have a method. */
+  readonly allows: (method: string) => boolean;
   /** Largest answer of a batch item. */
   readonly maxItemBytes: () => number;
 }
@@ -36,6 +41,7 @@ const PRIVATE_METHOD = /^local_/;
 
 export function createFallback(parts: FallbackParts): RpcFallback {
   const { ask, cached } = parts;
+  const drafts = createDrafts({ forward: forwardToNode, allows: parts.allows });
 
   async function forward(call: RpcForward): Promise<RpcForwardReply> {
     try {
@@ -50,7 +56,11 @@ export function createFallback(parts: FallbackParts): RpcFallback {
     }
   }
 
-  function routed(call: RpcForward, answer: RoutedAnswer, headers: RpcForwardReply['headers'] = {}): RpcForwardReply {
+  function routed(
+    call: RpcForward,
+    answer: RoutedAnswer | KeptAnswer,
+    headers: RpcForwardReply['headers'] = {},
+  ): RpcForwardReply {
     const id = call.id ?? 'null';
     return {
       status: 200,
@@ -65,21 +75,51 @@ export function createFallback(parts: FallbackParts): RpcFallback {
   async function forwardToNode(call: RpcForward): Promise<RpcForwardReply> {
     if (ask === null) throw new RpcError('methodNotFound', { details: 'no Solana upstream is configured' });
     if (PRIVATE_METHOD.test(call.method)) throw new RpcError('methodNotFound');
+    if (drafts.concerns(call)) return await drafts.answer(call);
     const kept = keptAnswer(call);
     const found = kept === null ? null : await kept;
-    if (found !== null) return routed(call, found, KEPT);
+    if (found !== null) return routedKept(call, found);
     const fromCache = cachedAnswer(call, ask);
+    if (parts.kept?.checks(call.method) === true) return await checked(call, parts.kept, ask, fromCache);
     if (fromCache === null) return reply(call, await ask(question(call, 0, call.stop)), false);
     const { answer, hit } = await fromCache;
     return reply(call, answer, hit);
   }
 
+  const routedKept = (call: RpcForward, found: KeptAnswer) =>
+    routed(call, found, 'headers' in found ? { ...KEPT, ...found.headers } : KEPT);
+
+  /** What an upstream says is completed with what is kept; without an upstream that is all there is. */
+  async function checked(
+    call: RpcForward,
+    kept: KeptAnswers,
+    ask: Ask,
+    fromCache: ReturnType<CachedAsk['ask']>,
+  ): Promise<RpcForwardReply> {
+    const asked = keptQuestion(call);
+    let made: { readonly answer: Answer; readonly hit: boolean };
+    try {
+      made = fromCache === null ? { answer: await ask(question(call, 0, call.stop)), hit: false } : await fromCache;
+    } catch (error) {
+      const found = call.stop.aborted ? null : await kept.alone(asked);
+      if (found === null) throw error;
+      return routedKept(call, found);
+    }
+    const { answer, hit } = made;
+    const result = answer.kind === 'whole' && !hit ? answer.parts.result : null;
+    if (answer.kind !== 'whole' || result === null) return reply(call, answer, hit);
+    const found = await kept.check(asked, answer.bytes.toString('utf8', result.start, result.end));
+    return found === null ? reply(call, answer, hit) : routedKept(call, found);
+  }
+
   // Closures over a call are made outside of the async function: over its variables, they keep each call until the next major collection.
-  const keptAnswer = ({ method, body, params }: RpcForward) =>
-    parts.kept?.answer({
-      method,
-      params: () => (params === null ? null : body.toString('utf8', params.start, params.end)),
-    }) ?? null;
+  const keptAnswer = (call: RpcForward) => parts.kept?.answer(keptQuestion(call)) ?? null;
+
+  const keptQuestion = ({ method, body, params, tenant }: RpcForward): KeptQuestion => ({
+    method,
+    params: () => (params === null ? null : body.toString('utf8', params.start, params.end)),
+    tenant,
+  });
 
   const cachedAnswer = (call: RpcForward, ask: Ask) =>
     cached?.ask(call, (wholeBytes, signal) => ask(question(call, wholeBytes, signal))) ?? null;
@@ -91,14 +131,15 @@ export function createFallback(parts: FallbackParts): RpcFallback {
     params: call.params,
     id: call.id,
     signal,
-    wholeBytes: call.inBatch ? parts.maxItemBytes() : Math.max(wholeBytes, parts.config.peekBytes),
+    seat: call.seat,
+    wholeBytes: call.seat !== null ? parts.maxItemBytes() : Math.max(wholeBytes, parts.config.peekBytes),
   });
 
   function reply(call: RpcForward, answer: Answer, hit: boolean): RpcForwardReply {
     const headers = hit ? HIT : {};
     if (answer.kind === 'empty') return { status: 200, headers, body: Buffer.alloc(0), answered: true };
     if (answer.kind === 'whole') return { status: 200, headers, body: bodyOf(call, answer.bytes), answered: true };
-    if (call.inBatch) {
+    if (call.seat !== null) {
       answer.stream.on('error', () => {}).destroy();
       throw tooLarge(parts.maxItemBytes());
     }
@@ -109,16 +150,16 @@ export function createFallback(parts: FallbackParts): RpcFallback {
     methods: parts.methods ?? [],
     price: parts.price,
     atHand: (question) => {
-      const body = cached?.atHand(question) ?? null;
+      const body = drafts.concerns(question) ? null : (cached?.atHand(question) ?? null);
       return body === null ? null : { status: 200, headers: HIT, body, answered: true };
     },
     forward,
   };
 }
 
-/** The same bytes, one per character. */
-function bodyOf({ inBatch }: RpcForward, bytes: Buffer): string | Buffer {
-  return !inBatch && bytes.length <= ONE_WRITE_BYTES && isAscii(bytes) ? bytes.toString('latin1') : bytes;
+/** The body in its cheapest form: bytes, or for short ASCII a string with one character per byte. */
+function bodyOf({ seat }: RpcForward, bytes: Buffer): string | Buffer {
+  return seat === null && bytes.length <= ONE_WRITE_BYTES && isAscii(bytes) ? bytes.toString('latin1') : bytes;
 }
 
 /** Methods that read the archive. */
@@ -132,18 +173,7 @@ const HISTORICAL = [
   'getInflationReward',
 ];
 
-const DAS = [
-  'getAsset',
-  'getAssetBatch',
-  'getAssetProof',
-  'getAssetProofs',
-  'getAssetProofBatch',
-  'getAssets',
-  'getNftEditions',
-  'getSignaturesForAsset',
-  'getTokenAccounts',
-  'searchAssets',
-];
+const DAS = (Object.keys(ASSET_METHODS) as AssetMethod[]).flatMap(namesOf);
 
 /** Compression methods whose names do not contain the word. */
 const COMPRESSION = [
@@ -175,6 +205,7 @@ export function createPrices(credits: ProxyConfig['credits']): PriceOf {
   const das = price('das', 'das', 'das');
   const compression = price('photon', 'compression', 'photon');
   const proof = price('photon', 'validityProof', 'photon', 'getValidityProof');
+  const programAccounts = price('rpc', 'programAccounts', 'rpc', 'getProgramAccounts');
   const history = (lots: number): Price => {
     const amount = credits.transactionsForAddress * lots;
     return { product: 'archival', credits: amount, groups: ['rpc'] };
@@ -184,7 +215,8 @@ export function createPrices(credits: ProxyConfig['credits']): PriceOf {
     ...DAS.map((method) => [method, das] as const),
     ...COMPRESSION.map((method) => [method, compression] as const),
     ...OWN_GROUP.map((method) => [method, price('rpc', 'standard', 'rpc', method)] as const),
-    ['getProgramAccounts', price('rpc', 'programAccounts', 'rpc', 'getProgramAccounts')],
+    ['getProgramAccounts', programAccounts],
+    ['getTokenAccountsByMint', programAccounts],
     ['sendBundle', price('rpc', 'sendBundle', 'rpc', 'sendBundle')],
     ['getValidityProof', proof],
     ['getValidityProofV2', proof],
@@ -194,7 +226,7 @@ export function createPrices(credits: ProxyConfig['credits']): PriceOf {
     if (known !== undefined) return known;
     if (method === 'getTransactionsForAddress') return history(lotsOf(params()));
     if (method === 'getSignatureStatuses') return searchesHistory(params()) ? historical : standard;
-    if (method.startsWith('getAssetsBy')) return das;
+    if (/^get_?assets_?by/i.test(method)) return das;
     return method.includes('Compress') ? compression : standard;
   };
 }

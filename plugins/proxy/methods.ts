@@ -1,6 +1,7 @@
 import type { TObject, TSchema } from '@sinclair/typebox';
 import type { ForwardedMethod } from '../../src/plugin/host.ts';
 import { type Tag, Type } from '../../src/plugin/plugin.ts';
+import { TOKEN_PROGRAM } from '../../src/solana/programs.ts';
 import {
   address,
   count,
@@ -39,12 +40,13 @@ const encoding = oneOf(['base58', 'base64', 'base64+zstd', 'jsonParsed'], 'Form 
 const dataSlice = open({ offset: count('First byte', 0), length: count('Bytes', 32) }, 'Part of the data');
 const filters = list(anything('memcmp or dataSize', { dataSize: 165 }), 'All have to match');
 
-type Given = Record<string, TSchema>;
-const required = (members: Given) =>
+type MemberSchemas = Record<string, TSchema>;
+const required = (members: MemberSchemas) =>
   Object.entries(members).map(([name, schema]) => ({ name, required: true, schema }));
-const maybe = (members: Given) => Object.entries(members).map(([name, schema]) => ({ name, required: false, schema }));
+const maybe = (members: MemberSchemas) =>
+  Object.entries(members).map(([name, schema]) => ({ name, required: false, schema }));
 /** The options of a call, with `commitment` first. */
-const options = (members: Given = {}, example: object = { commitment: 'confirmed' }) =>
+const options = (members: MemberSchemas = {}, example: object = { commitment: 'confirmed' }) =>
   maybe({
     options: Type.Object(optional({ commitment, ...members }), {
       ...OPEN,
@@ -57,7 +59,7 @@ const READ = { minContextSlot };
 const account = open(
   {
     lamports: lamports('Lamports', 2_039_280),
-    owner: address('Program that owns it', 'TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA'),
+    owner: address('Program that owns it', TOKEN_PROGRAM),
     data: anything('Data in the encoding', ['', 'base64']),
     executable: flag('Whether it is a program'),
     rentEpoch: count('Rent epoch', 0),
@@ -152,8 +154,8 @@ const CLUSTER = tag('Solana: cluster', 'State of the cluster and the node, answe
 const SUBSCRIPTIONS = tag('Solana: subscriptions', 'Websocket subscriptions, at the same address');
 const BUNDLES = tag('Bundles', 'Bundles of transactions, answered by the configured bundle servers');
 
-type Row = readonly [name: string, summary: string, params: ForwardedMethod['params'], result: TSchema];
-const group = (of: Tag, rows: readonly Row[]): readonly ForwardedMethod[] =>
+type MethodRow = readonly [name: string, summary: string, params: ForwardedMethod['params'], result: TSchema];
+const group = (of: Tag, rows: readonly MethodRow[]): readonly ForwardedMethod[] =>
   rows.map(([name, summary, params, result]) => ({ name, summary, tag: of, params, result }));
 
 const addressParam = required({ address: address() });
@@ -171,7 +173,7 @@ const wire = required({ transaction: text('Signed transaction', 'AQAAAA==') });
 const slotParam = required({ slot: slot() });
 const ACCOUNT_OPTIONS = { encoding, dataSlice, ...READ };
 
-const accountMethods: readonly Row[] = [
+const accountMethods: readonly MethodRow[] = [
   [
     'getAccountInfo',
     'An account',
@@ -192,7 +194,7 @@ const accountMethods: readonly Row[] = [
     'getProgramAccounts',
     'All accounts of a program',
     [
-      ...required({ program: address('The program', 'TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA') }),
+      ...required({ program: address('The program', TOKEN_PROGRAM) }),
       ...options(
         { ...ACCOUNT_OPTIONS, filters, withContext: flag('Return the slot too') },
         { filters: [{ dataSize: 165 }] },
@@ -224,6 +226,18 @@ const accountMethods: readonly Row[] = [
     withContext(list(keyedAccount, 'The accounts')),
   ],
   [
+    'getTokenAccountsByMint',
+    'Token accounts of a mint',
+    [
+      ...required({ mint: mint() }),
+      ...options(
+        { ...ACCOUNT_OPTIONS, programId: address('Token program of the mint; default SPL Token', TOKEN_PROGRAM) },
+        { encoding: 'jsonParsed' },
+      ),
+    ],
+    withContext(list(keyedAccount, 'The accounts')),
+  ],
+  [
     'getTokenAccountsByOwner',
     'Token accounts of an owner',
     [...owner, ...tokenFilter, ...options(ACCOUNT_OPTIONS, { encoding: 'jsonParsed' })],
@@ -244,7 +258,7 @@ const accountMethods: readonly Row[] = [
   ],
 ];
 
-const blockMethods: readonly Row[] = [
+const blockMethods: readonly MethodRow[] = [
   [
     'getBlock',
     'A block',
@@ -352,7 +366,7 @@ const blockMethods: readonly Row[] = [
   ],
 ];
 
-const transactionMethods: readonly Row[] = [
+const transactionMethods: readonly MethodRow[] = [
   [
     'getFeeForMessage',
     'Fee of a message',
@@ -378,8 +392,12 @@ const transactionMethods: readonly Row[] = [
       ...signatures,
       ...maybe({
         options: Type.Object(
-          { searchTransactionHistory: Type.Optional(flag('Search the whole history', true)) },
-          { ...OPEN, description: 'Options' },
+          optional({
+            searchTransactionHistory: flag('Search the whole history; Agave before 4.4 needs it in options', true),
+            commitment,
+            ...READ,
+          }),
+          { ...OPEN, description: 'Options', examples: [{ searchTransactionHistory: true }] },
         ),
       }),
     ],
@@ -395,6 +413,8 @@ const transactionMethods: readonly Row[] = [
           limit: count('At most 1000', 100),
           before: signature('Only older ones'),
           until: signature('Only newer ones'),
+          beforeSlot: slot('Only in older slots; excludes before'),
+          untilSlot: slot('Only in newer slots; excludes until'),
           ...READ,
         },
         { limit: 100 },
@@ -407,7 +427,10 @@ const transactionMethods: readonly Row[] = [
     'A transaction',
     [
       ...required({ signature: signature() }),
-      ...options(versioned, { encoding: 'json', maxSupportedTransactionVersion: 0 }),
+      ...options(
+        { ...versioned, ...READ, slot: slot('Only if it is in this slot') },
+        { encoding: 'json', maxSupportedTransactionVersion: 0 },
+      ),
     ],
     orNull(transaction),
   ],
@@ -467,6 +490,7 @@ const transactionMethods: readonly Row[] = [
           sigVerify: flag('Check signatures'),
           replaceRecentBlockhash: flag('Use the newest blockhash', true),
           innerInstructions: flag('Return inner instructions'),
+          innerInstructionsEncoding: oneOf(['json', 'jsonParsed'], 'Their form since Agave 4.5', 'jsonParsed'),
           ...READ,
         },
         { encoding: 'base64', replaceRecentBlockhash: true },
@@ -487,7 +511,37 @@ const vote = open(
   'A validator',
   'RpcVoteAccount',
 );
-const clusterMethods: readonly Row[] = [
+const ranked = open(
+  {
+    rank: count('Rank; the bit in certificates', 0),
+    votePubkey: address('Vote account'),
+    nodePubkey: address('Identity'),
+    blsPubkeyCompressed: text('BLS key, base58', 'm5LyPBJV2y3dLbqa5zvRhNn1FiEXvtNFdrVkvvXVJd2bUbRsbaUqDkbKpQUrvhSpCC'),
+    stake: lamports('Stake'),
+  },
+  'A validator',
+  'RpcRankedValidator',
+);
+const certificate = open(
+  {
+    block: open(
+      { slot: slot('Slot of the block'), blockId: list(count('Byte', 0), 'Block id, 32 bytes') },
+      'The last block of TowerBFT',
+    ),
+    signature: open(
+      { signature: list(count('Byte', 0), 'BLS signature, 192 bytes'), bitmap: list(count('Byte', 0), 'Who signed') },
+      'The signature',
+    ),
+  },
+  'The certificate; null before it',
+);
+const clusterMethods: readonly MethodRow[] = [
+  [
+    'getAgGenesisCert',
+    'The certificate with which the chain moved to Alpenglow',
+    [],
+    orNull(certificate, { examples: [null] }),
+  ],
   [
     'getClusterNodes',
     'Nodes of the cluster',
@@ -569,7 +623,7 @@ const clusterMethods: readonly Row[] = [
   ],
   [
     'getInflationReward',
-    'Staking rewards of addresses',
+    'Staking rewards of at most 32 addresses',
     [
       ...required({ addresses: list(address(), 'Addresses') }),
       ...options({ epoch: count('Epoch', 881) }, { epoch: 881 }),
@@ -593,12 +647,43 @@ const clusterMethods: readonly Row[] = [
   [
     'getLeaderSchedule',
     'Leaders of an epoch',
-    [...maybe({ slot: slot('A slot of the epoch') }), ...options({ identity: address('Only this leader') })],
+    [
+      ...maybe({ slot: slot('A slot of the epoch') }),
+      ...options({
+        identity: address('Only this leader'),
+        keyByVoteAccount: flag('Name vote accounts instead of identities; since Agave 4.4'),
+      }),
+    ],
     orNull(
       Type.Record(Type.String(), list(count('Slot of the epoch', 0), 'Slots'), {
         description: 'Slots by leader',
         examples: [{ [EXAMPLES.address]: [0, 1, 2, 3] }],
       }),
+    ),
+  ],
+  [
+    'getRankMap',
+    'Stake and BLS keys of the validators of an epoch by rank, to check certificates of Alpenglow; since Agave 4.5',
+    [
+      ...required({ slot: slot('A slot of the epoch') }),
+      ...maybe({
+        options: Type.Object(optional({ identity: address('Only this validator'), ...READ }), {
+          description: 'Options',
+          examples: [{}],
+        }),
+      }),
+    ],
+    withContext(
+      orNull(
+        open(
+          {
+            epoch: count('Epoch', 1_064),
+            totalStake: lamports('Stake of all'),
+            validators: list(ranked, 'Validators by rank'),
+          },
+          'The ranks; null for an epoch that the node does not hold',
+        ),
+      ),
     ),
   ],
   [
@@ -638,7 +723,7 @@ const clusterMethods: readonly Row[] = [
 ];
 
 const subscription = count('Number of the subscription', 24_040);
-const subscriptions: readonly Row[] = [
+const subscriptions: readonly MethodRow[] = [
   ['accountSubscribe', 'Changes of an account', [...addressParam, ...options({ encoding })], subscription],
   [
     'logsSubscribe',
@@ -654,10 +739,7 @@ const subscriptions: readonly Row[] = [
   [
     'programSubscribe',
     'Changes of accounts of a program',
-    [
-      ...required({ program: address('The program', 'TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA') }),
-      ...options({ encoding, filters }),
-    ],
+    [...required({ program: address('The program', TOKEN_PROGRAM) }), ...options({ encoding, filters })],
     subscription,
   ],
   [
@@ -706,7 +788,7 @@ const subscriptions: readonly Row[] = [
   ['slotSubscribe', 'Each new slot', [], subscription],
   ['rootSubscribe', 'Each new root', [], subscription],
   ...['account', 'logs', 'program', 'signature', 'transaction', 'parsedTransaction', 'block', 'slot', 'root'].map(
-    (name): Row => [
+    (name): MethodRow => [
       `${name}Unsubscribe`,
       `Ends a ${name}Subscribe`,
       required({ subscription }),
@@ -719,7 +801,7 @@ const encodedList = required({
   transactions: list(text('Signed transaction', 'AQAAAA=='), 'Up to 5 signed transactions'),
 });
 const bundleId = text('Id of the bundle', '2e5a9d3f1c7b4a60');
-const bundles: readonly Row[] = [
+const bundles: readonly MethodRow[] = [
   [
     'sendBundle',
     'Sends up to 5 transactions that are executed together or not at all',

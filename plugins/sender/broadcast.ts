@@ -1,3 +1,4 @@
+import { admits } from '../../src/lib/fair-share.ts';
 import { gather } from '../../src/lib/gather.ts';
 import { isNull, readRpcReply, rpcRequest } from '../../src/lib/json-rpc.ts';
 import {
@@ -10,10 +11,18 @@ import {
   RpcError,
   type UpstreamPool,
 } from '../../src/plugin/plugin.ts';
-import type { Tenant } from '../../src/ports/access.ts';
+import { OWN_WORK, type Tenant } from '../../src/ports/access.ts';
 import type { Counter } from '../../src/ports/telemetry.ts';
 import type { Upstream, UpstreamRequest } from '../../src/ports/upstream.ts';
 import { retryAfterMs } from '../../src/runtime/waiting.ts';
+import {
+  isDenied,
+  isMoreUseful,
+  meaningOfNodeError,
+  type NodeErrorLike,
+  type NodeErrorMeaning,
+  outcomeOf,
+} from '../../src/solana/node-errors.ts';
 import type { SenderConfig } from './config.ts';
 import { type SignedTransaction, usesNonce } from './transaction.ts';
 
@@ -29,14 +38,14 @@ export interface Targets {
 }
 
 /**
- * Sends a transaction to all targets at once. Resolves with the first acceptance, or with the first error object when all have
+ * Sends a transaction to all targets at once. Resolves with the first acceptance, or with the most useful error object when all have
  * answered. The other transmissions continue until their deadlines. Throws -32002 or -32003 when no upstream answered.
  */
 export function broadcast(
   targets: Targets,
   body: string,
   timeoutMs: number,
-  tenant?: Tenant,
+  tenant: Tenant,
 ): Promise<BroadcastOutcome> {
   const { pool, only, query } = targets;
   const upstreams = pool.candidates().filter(({ label }) => only === null || only.has(label));
@@ -46,7 +55,9 @@ export function broadcast(
       if (one.kind === 'accepted') resolve(one);
       made.push(one);
       if (made.length < upstreams.length) return;
-      const refused = made.find((other) => other.kind === 'refused');
+      const [refused] = made
+        .filter((other) => other.kind === 'refused')
+        .sort((a, b) => (isMoreUseful(a.meaning, b.meaning) ? -1 : 1));
       if (refused !== undefined) resolve(refused);
       else reject(noAnswer(made));
     };
@@ -75,13 +86,15 @@ export function sendBody(wire: Buffer, options: Readonly<Record<string, unknown>
 /** Outcome of a call at one upstream. Texts are raw JSON. */
 export type Exchange =
   | { readonly kind: 'accepted'; readonly resultText: string }
-  | { readonly kind: 'refused'; readonly errorText: string }
+  | { readonly kind: 'refused'; readonly errorText: string; readonly meaning: NodeErrorMeaning }
   | { readonly kind: 'limited'; readonly retryAfterMs: number | null }
   | { readonly kind: 'late' }
   /** `sent`: the upstream may have received the call. */
   | { readonly kind: 'failed'; readonly sent: boolean };
 
 const MAX_ANSWER_BYTES = 1_048_576;
+/** JSON-RPC id of the requests that this module sends. */
+const OUR_ID = '1';
 
 /** Sends one call and reports its outcome to the pool. Never throws. */
 export async function exchange(
@@ -89,10 +102,11 @@ export async function exchange(
   upstream: Upstream,
   body: string,
   timeoutMs: number,
-  more: Pick<UpstreamRequest, 'headers' | 'query' | 'tenant'> = {},
+  more: Pick<UpstreamRequest, 'headers' | 'query' | 'tenant'>,
 ): Promise<Exchange> {
   const made = await talk(pool, upstream, body, timeoutMs, more);
-  if (made.kind === 'accepted' || made.kind === 'refused') pool.report(upstream, { kind: 'ok' });
+  if (made.kind === 'accepted') pool.report(upstream, { kind: 'ok' });
+  else if (made.kind === 'refused') pool.report(upstream, outcomeOf(made.meaning, null));
   else if (made.kind === 'limited') pool.report(upstream, made);
   return made;
 }
@@ -109,13 +123,18 @@ async function talk(
     const { bytes } = await gather(reply.body, MAX_ANSWER_BYTES);
     if (reply.status === 429)
       return { kind: 'limited', retryAfterMs: retryAfterMs(reply.headers['retry-after'], null, 86_400_000) };
-    if (reply.status === 401 || reply.status === 403) {
+    if (isDenied(reply.status)) {
       pool.report(upstream, { kind: 'denied', status: reply.status });
       return { kind: 'failed', sent: true };
     }
     const parts = readRpcReply(bytes);
-    if (parts?.error) return { kind: 'refused', errorText: bytes.toString('utf8', parts.error.start, parts.error.end) };
-    if (parts?.result && reply.status < 300 && !isNull(bytes, parts.result)) {
+    const isOurs = parts?.id != null && bytes.toString('utf8', parts.id.start, parts.id.end) === OUR_ID;
+    if (parts?.error && (isOurs || parts.id === null || isNull(bytes, parts.id))) {
+      const errorText = bytes.toString('utf8', parts.error.start, parts.error.end);
+      const meaning = meaningOfNodeError(JSON.parse(errorText) as NodeErrorLike, 'sendTransaction');
+      return { kind: 'refused', errorText, meaning };
+    }
+    if (parts?.result && isOurs && reply.status < 300 && !isNull(bytes, parts.result)) {
       return { kind: 'accepted', resultText: bytes.toString('utf8', parts.result.start, parts.result.end) };
     }
     pool.report(upstream, { kind: 'failed', reason: `no usable answer, HTTP status ${reply.status}` });
@@ -130,13 +149,32 @@ async function talk(
   }
 }
 
-/** Repeats accepted transactions until the chain has them or they have expired. */
+/**
+ * Repeats accepted transactions until they are final or have expired. One that is in a block which is not final yet waits: if a fork drops
+ * the block, it is sent again.
+ */
 export interface Rebroadcast {
-  hasRoom(signature: string): boolean;
-  /** Repetitions go to the targets of the first transmission. */
-  add(transaction: SignedTransaction, targets: Targets): void;
+  /**
+   * Takes a place for a transaction before it is sent for the first time. Null: the sender has no room left. All senders share the queue
+   * as they share budgets: a quarter more is for those below their fair share.
+   */
+  reserve(signature: string, sender: Sender): BroadcastPlace | null;
   size(): number;
   stop(): void;
+}
+
+/** Sender of a transaction. Without a key, all transactions of one address have one sender. */
+export interface Sender {
+  /** Undefined where no tenants are counted. */
+  readonly tenant: Tenant;
+  readonly hasKey: boolean;
+}
+
+/** To be used once: a transaction is kept, or the place is free again. */
+export interface BroadcastPlace {
+  /** Repetitions go to the targets of the first transmission. */
+  keep(transaction: SignedTransaction, targets: Targets): void;
+  release(): void;
 }
 
 export interface RebroadcastParts {
@@ -148,39 +186,60 @@ export interface RebroadcastParts {
   /** Read at each use. */
   readonly limits: SenderConfig['rebroadcast'];
   /** Never throws. */
-  send(transaction: SignedTransaction, targets: Targets): Promise<void>;
+  send(transaction: SignedTransaction, targets: Targets, tenant: Tenant): Promise<void>;
 }
 
-interface Entry {
+interface PendingTransaction {
   readonly transaction: SignedTransaction;
   readonly targets: Targets;
   readonly signature: string;
   /** Null for a transaction with a durable nonce. */
   readonly blockhash: string | null;
+  readonly sender: Sender;
   readonly addedAt: number;
+  /** Transmissions after the first. */
+  repeats: number;
+  /** Whether the last look found it in a block. */
+  isInBlock: boolean;
 }
+
+/** One of `getSignatureStatuses`. */
+interface Status {
+  readonly confirmations?: number | null;
+  readonly confirmationStatus?: string | null;
+}
+
+/** Nodes that do not name the level have no confirmations for what is final. */
+const isFinal = ({ confirmations, confirmationStatus }: Status): boolean =>
+  confirmationStatus === 'finalized' || (confirmationStatus == null && confirmations === null);
 
 /** Limit of a node per call of getSignatureStatuses. */
 const STATUS_BATCH = 256;
-/** Blockhashes checked per round; the others wait for the next round. */
+/** Blockhashes checked per round: those that were never checked first, then those whose check is oldest. */
 const MAX_HASHES = 64;
 /** A lagging node may not know a fresh blockhash: younger transactions are not dropped for it. */
 const FRESH_MS = 10_000;
 
 export function createRebroadcast(parts: RebroadcastParts): Rebroadcast {
   const { reader, clock } = parts;
-  const entries = new Map<string, Entry>();
+  const entries = new Map<string, PendingTransaction>();
   const controller = new AbortController();
   const ended = parts.metrics.counter('rebroadcast_ended_total', 'transactions no longer repeated, by reason', [
     'reason',
   ]);
-  const reasons: Record<'seen' | 'expired' | 'gave-up', Counter> = {
-    seen: ended.with('seen'),
+  /** Places that are taken, by tenant. */
+  const placesOf = new Map<string, number>();
+  let places = 0;
+  /** When a blockhash was last checked, monotonic. */
+  const checkedAt = new Map<string, number>();
+  const reasons: Record<'final' | 'expired' | 'gave-up' | 'unseen', Counter> = {
+    final: ended.with('final'),
+    unseen: ended.with('unseen'),
     expired: ended.with('expired'),
     'gave-up': ended.with('gave-up'),
   };
   const repeats = parts.metrics.counter('rebroadcasts_total', 'transmissions after the first');
-  parts.metrics.observe('rebroadcast_queued', 'transactions waiting to be seen', () => entries.size);
+  parts.metrics.observe('rebroadcast_queued', 'transactions that are neither final nor expired', () => entries.size);
   let scheduled = false;
   let cancel = () => {};
 
@@ -200,25 +259,33 @@ export function createRebroadcast(parts: RebroadcastParts): Rebroadcast {
   async function round(): Promise<void> {
     for (const entry of [...entries.values()]) {
       if (clock.monotonic() - entry.addedAt >= parts.limits.maxAgeMs) end(entry, 'gave-up');
+      else if (!entry.sender.hasKey && entry.repeats >= parts.limits.maxRepeatsWithoutKey) end(entry, 'unseen');
     }
-    await dropSeen();
+    await dropFinal();
     await dropExpired();
-    await sendAgain([...entries.values()]);
+    await sendAgain(inTurns([...entries.values()].filter(({ isInBlock }) => !isInBlock)));
   }
 
-  function end(entry: Entry, reason: keyof typeof reasons): void {
-    if (entries.delete(entry.signature)) reasons[reason].add();
+  function end(entry: PendingTransaction, reason: keyof typeof reasons): void {
+    if (!entries.delete(entry.signature)) return;
+    free(entry.sender);
+    reasons[reason].add();
   }
 
-  async function dropSeen(): Promise<void> {
+  async function dropFinal(): Promise<void> {
     const waiting = [...entries.values()];
     for (let from = 0; from < waiting.length; from += STATUS_BATCH) {
       const some = waiting.slice(from, from + STATUS_BATCH);
       const statuses = await ask<{ value: readonly unknown[] }>('getSignatureStatuses', [some.map((e) => e.signature)]);
-      if (!Array.isArray(statuses?.value)) return;
+      if (!Array.isArray(statuses?.value)) {
+        // What a fork may have dropped meanwhile is sent again.
+        for (const entry of some) entry.isInBlock = false;
+        continue;
+      }
       some.forEach((entry, index) => {
-        const status: unknown = statuses.value[index];
-        if (status !== null && status !== undefined) end(entry, 'seen');
+        const status = (statuses.value[index] ?? null) as Status | null;
+        entry.isInBlock = status !== null;
+        if (status !== null && isFinal(status)) end(entry, 'final');
       });
     }
   }
@@ -226,7 +293,10 @@ export function createRebroadcast(parts: RebroadcastParts): Rebroadcast {
   async function dropExpired(): Promise<void> {
     const old = [...entries.values()].filter((entry) => clock.monotonic() - entry.addedAt >= FRESH_MS);
     const hashes = [...new Set(old.flatMap(({ blockhash }) => (blockhash === null ? [] : [blockhash])))];
+    for (const blockhash of checkedAt.keys()) if (!hashes.includes(blockhash)) checkedAt.delete(blockhash);
+    hashes.sort((one, other) => (checkedAt.get(one) ?? -1) - (checkedAt.get(other) ?? -1));
     for (const blockhash of hashes.slice(0, MAX_HASHES)) {
+      checkedAt.set(blockhash, clock.monotonic());
       const params = [blockhash, { commitment: 'processed' }];
       const valid = await ask<{ value: unknown }>('isBlockhashValid', params);
       if (valid?.value !== false) continue;
@@ -237,33 +307,75 @@ export function createRebroadcast(parts: RebroadcastParts): Rebroadcast {
   /** Undefined without an answer: nothing is concluded then. */
   async function ask<T>(method: string, params: readonly unknown[]): Promise<T | undefined> {
     try {
-      return await reader?.call<T>(method, params, { signal: controller.signal });
+      return await reader?.call<T>(method, params, { signal: controller.signal, tenant: OWN_WORK });
     } catch {
       return undefined;
     }
   }
 
-  async function sendAgain(list: readonly Entry[]): Promise<void> {
+  async function sendAgain(list: readonly PendingTransaction[]): Promise<void> {
     const next = list[Symbol.iterator]();
     const worker = async () => {
       for (const entry of { [Symbol.iterator]: () => next }) {
         if (controller.signal.aborted) return;
         if (!entries.has(entry.signature)) continue;
         repeats.add();
-        await parts.send(entry.transaction, entry.targets);
+        entry.repeats += 1;
+        await parts.send(entry.transaction, entry.targets, entry.sender.tenant);
       }
     };
     await Promise.all(Array.from({ length: parts.limits.concurrency }, worker));
   }
 
+  const tenantIdOf = ({ tenant }: Sender) => tenant.id;
+
+  function free(sender: Sender): void {
+    const name = tenantIdOf(sender);
+    const left = (placesOf.get(name) ?? 1) - 1;
+    places -= 1;
+    if (left === 0) placesOf.delete(name);
+    else placesOf.set(name, left);
+  }
+
+  function keep(transaction: SignedTransaction, targets: Targets, sender: Sender): void {
+    const { signature, recentBlockhash } = transaction.peek;
+    if (entries.has(signature) || controller.signal.aborted) {
+      free(sender);
+      return;
+    }
+    const blockhash = usesNonce(transaction.peek) ? null : recentBlockhash;
+    const addedAt = clock.monotonic();
+    entries.set(signature, {
+      transaction,
+      targets,
+      signature,
+      blockhash,
+      sender,
+      addedAt,
+      repeats: 0,
+      isInBlock: false,
+    });
+    schedule();
+  }
+
   return {
-    hasRoom: (signature) => entries.size < parts.limits.maxQueued || entries.has(signature),
-    add(transaction, targets) {
-      const { signature, recentBlockhash } = transaction.peek;
-      if (entries.has(signature)) return;
-      const blockhash = usesNonce(transaction.peek) ? null : recentBlockhash;
-      entries.set(signature, { transaction, targets, signature, blockhash, addedAt: clock.monotonic() });
-      schedule();
+    reserve(signature, sender) {
+      const name = tenantIdOf(sender);
+      const held = placesOf.get(name) ?? 0;
+      const room = { room: parts.limits.maxQueued, used: places, holders: placesOf.size };
+      // One that waits already needs no further place.
+      if (!entries.has(signature) && !admits(room, held, 1)) return null;
+      places += 1;
+      placesOf.set(name, held + 1);
+      let isOpen = true;
+      const once = (work: () => void) => {
+        if (isOpen) work();
+        isOpen = false;
+      };
+      return {
+        keep: (transaction, targets) => once(() => keep(transaction, targets, sender)),
+        release: () => once(() => free(sender)),
+      };
     },
     size: () => entries.size,
     stop() {
@@ -272,6 +384,25 @@ export function createRebroadcast(parts: RebroadcastParts): Rebroadcast {
       entries.clear();
     },
   };
+}
+
+/** Senders with a key first; within both groups round-robin over the senders. */
+function inTurns(list: readonly PendingTransaction[]): readonly PendingTransaction[] {
+  const ordered: PendingTransaction[] = [];
+  for (const hasKey of [true, false]) {
+    const bySender = new Map<string, PendingTransaction[]>();
+    for (const entry of list) {
+      if (entry.sender.hasKey !== hasKey) continue;
+      const name = entry.sender.tenant.id;
+      const own = bySender.get(name);
+      if (own === undefined) bySender.set(name, [entry]);
+      else own.push(entry);
+    }
+    const queues = [...bySender.values()];
+    for (let at = 0; queues.some((queue) => at < queue.length); at += 1)
+      for (const queue of queues) if (at < queue.length) ordered.push(queue[at]!);
+  }
+  return ordered;
 }
 
 /** Targets of transactions and bundles with `mev-protect`. The option is never ignored silently. */

@@ -1,4 +1,5 @@
-import { reloadable, type Static, Type } from '../../src/plugin/plugin.ts';
+import { type Static, Type } from '@sinclair/typebox';
+import { reloadable } from '../../src/lib/reloadable.ts';
 
 const closed = { additionalProperties: false } as const;
 const secret = { secret: true } as const;
@@ -73,13 +74,24 @@ export const senderConfig = Type.Object(
     ),
     rebroadcast: Type.Object(
       {
-        enabled: Type.Boolean({ default: true, description: 'send again until the chain has the transaction' }),
+        enabled: Type.Boolean({ default: true, description: 'send again until the transaction is final or expired' }),
         intervalMs: reloadable(count(2_000, 'pause between two transmissions')),
-        maxQueued: reloadable(count(10_000, 'transactions waiting to be seen; further ones get 503')),
+        maxQueued: reloadable(
+          count(
+            10_000,
+            'transactions that are neither final nor expired, shared by all senders; further ones get 503, and a quarter more is for those below their fair share',
+          ),
+        ),
         maxAgeMs: reloadable(count(90_000, 'age after which a transaction is no longer sent')),
+        maxRepeatsWithoutKey: reloadable(
+          count(
+            15,
+            'transmissions after the first of a transaction that was sent without a key and that the chain never shows',
+          ),
+        ),
         concurrency: reloadable(count(16, 'transactions sent again concurrently')),
       },
-      { ...closed, default: {}, description: 'sending again until a transaction is seen or expired' },
+      { ...closed, default: {}, description: 'sending again until a transaction is final or expired' },
     ),
   },
   closed,

@@ -1,80 +1,15 @@
-import {
-  definePlugin,
-  defineRoute,
-  type PluginContext,
-  type Route,
-  Type,
-  text,
-  type UpstreamConfig,
-  type UpstreamPool,
-} from '../../src/plugin/plugin.ts';
+import { API_VERSION, defineHostPlugin } from '../../src/plugin/host.ts';
 import { sendRoutes } from '../../src/ports/upstream.ts';
-import { broadcast, createProtection, createRebroadcast, type Rebroadcast, sendBody } from './broadcast.ts';
-import { type SenderConfig, senderConfig } from './config.ts';
-import { type Bundles, createBundles, createFastRoute, createSendRoutes, SENDER } from './routes.ts';
+import { senderConfig } from './config.ts';
 
-/** Sends transactions to many nodes at once, and repeats them until they are seen on the chain. */
-export default definePlugin({
+/** Sends transactions to many nodes at once, and repeats them until they are final or expired. */
+export default defineHostPlugin({
   id: 'sender',
-  apiVersion: 1,
-  summary: 'GET /ping and POST /fast: transactions to all send upstreams at once, repeated until they are seen',
+  apiVersion: API_VERSION,
+  summary:
+    'GET /ping and POST /fast: transactions to all send upstreams at once, repeated until they are final or expired',
   roles: ['api'],
   config: senderConfig,
   offers: [sendRoutes],
-  provision(ctx) {
-    const { config } = ctx;
-    const pool = config.urls.length === 0 ? ctx.upstreams('main') : ctx.openPool('send', config.urls.map(entryOf));
-    const bundlePool = config.bundleUrls.length === 0 ? null : ctx.openPool('bundle', config.bundleUrls.map(entryOf));
-    const rebroadcast = pool === null || !config.rebroadcast.enabled ? null : makeRebroadcast(ctx);
-    const protection = createProtection(config.urls.length === 0 ? null : pool, config.urls, config);
-    const bundles = bundlePool === null ? null : makeBundles(bundlePool, config);
-    const { clock, metrics } = ctx;
-    const fast = createFastRoute({ config, pool, bundles, protection, clock, metrics, rebroadcast });
-    ctx.provide(sendRoutes, createSendRoutes({ bundles, protection, config }));
-    ctx.http.route(pingRoute(() => isUp(pool)));
-    if (config.enabled) ctx.http.route(fast);
-    ctx.onStop(() => rebroadcast?.stop());
-  },
+  provision: async (ctx) => (await import('./plugin.ts')).provision(ctx),
 });
-
-const entryOf = (entry: SenderConfig['urls'][number] | SenderConfig['bundleUrls'][number]): UpstreamConfig =>
-  typeof entry === 'string' ? { url: entry } : entry;
-
-/** From the state of the pool; sends no request. */
-const isUp = (pool: UpstreamPool | null) => pool === null || pool.states().some(({ healthy }) => healthy);
-
-function pingRoute(up: () => boolean): Route {
-  return defineRoute({
-    method: 'GET',
-    path: '/ping',
-    summary: 'Keeps a connection to the sender warm',
-    tag: SENDER,
-    auth: 'none',
-    errors: 'text',
-    replies: {
-      200: Type.String({ description: 'The sender is up', examples: ['ok'] }),
-      503: Type.String({ description: 'The sender is not available', examples: ['service unavailable'] }),
-    },
-    handler: () => (up() ? text('ok') : { ...text('service unavailable', 503), headers: { 'retry-after': '1' } }),
-  });
-}
-
-function makeBundles(pool: UpstreamPool, config: SenderConfig): Bundles {
-  return createBundles(pool, createProtection(pool, config.bundleUrls, config), config);
-}
-
-function makeRebroadcast(ctx: PluginContext<SenderConfig>): Rebroadcast {
-  const { config } = ctx;
-  return createRebroadcast({
-    reader: ctx.chain('main'),
-    clock: ctx.clock,
-    log: ctx.log,
-    metrics: ctx.metrics,
-    limits: config.rebroadcast,
-    async send({ wire }, targets) {
-      // Preflight ran with the first transmission; a repetition needs no check.
-      const body = sendBody(wire, { skipPreflight: true, maxRetries: 0 });
-      await broadcast(targets, body, config.timeoutMs).catch(() => {});
-    },
-  });
-}

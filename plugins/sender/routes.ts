@@ -16,6 +16,7 @@ import {
 } from '../../src/plugin/plugin.ts';
 import type { PassedCall, RoutedAnswer, SendRoute, SendRoutes } from '../../src/ports/upstream.ts';
 import { networkOf } from '../../src/runtime/network-address.ts';
+import { isBeforeSending, isMoreUseful, isOfTheNode } from '../../src/solana/node-errors.ts';
 import { EXAMPLES, orNull, text } from '../../src/solana/schemas.ts';
 import {
   broadcast,
@@ -28,7 +29,15 @@ import {
   type Targets,
 } from './broadcast.ts';
 import type { SenderConfig } from './config.ts';
-import { largestTip, readBundleParams, readSendParams, type SignedTransaction } from './transaction.ts';
+import {
+  demandSigned,
+  largestTip,
+  type NonceCheck,
+  readBundleParams,
+  readSendParams,
+  type SignedTransaction,
+  unsetLimits,
+} from './transaction.ts';
 
 export interface FastParts {
   readonly config: SenderConfig;
@@ -41,6 +50,8 @@ export interface FastParts {
   readonly metrics: Metrics;
   /** Null when transactions are sent once. */
   readonly rebroadcast: Rebroadcast | null;
+  /** Whether the durable nonce of a transaction is the one of its account now; also without a durable nonce. */
+  readonly isNonceCurrent: NonceCheck;
 }
 
 /** Query parameters of a call. */
@@ -147,18 +158,28 @@ export function createFastRoute(parts: FastParts): Route {
     if (isBundle) return sendBundle(parts.bundles!, call, context, options);
     const transaction = readSendParams(call.params);
     demandTip([transaction], options.swqosOnly);
+    demandSigned(transaction);
     if (parts.pool === null) throw new RpcError('unavailable');
     const kept = options.mevProtect ? parts.protection.targets() : null;
-    const headers = options.mevProtect && kept === null ? parts.protection.missing : NO_HEADERS;
+    const headers = {
+      ...(options.mevProtect && kept === null ? parts.protection.missing : NO_HEADERS),
+      ...warningOf([transaction]),
+    };
     const targets = kept ?? { pool: parts.pool, only: null };
-    if (parts.rebroadcast?.hasRoom(transaction.peek.signature) === false) {
+    const { tenant } = context;
+    const place = parts.rebroadcast?.reserve(transaction.peek.signature, { tenant, hasKey: context.caller !== null });
+    if (place === null)
       throw new RpcError('unavailable', { details: 'too many transactions wait to be seen', retryAfterS: 1 });
+    try {
+      const body = sendBody(transaction.wire, { maxRetries: 0, ...transaction.options });
+      const outcome = await broadcast(targets, body, config.timeoutMs, tenant);
+      if (outcome.kind === 'refused') return { errorText: outcome.errorText, headers };
+      // One with another nonce can never land: a node that skips the preflight accepts it all the same.
+      if (place !== undefined && (await parts.isNonceCurrent(transaction, tenant))) place.keep(transaction, targets);
+      return { resultText: JSON.stringify(transaction.peek.signature), headers };
+    } finally {
+      place?.release();
     }
-    const body = sendBody(transaction.wire, { maxRetries: 0, ...transaction.options });
-    const outcome = await broadcast(targets, body, config.timeoutMs, context.tenant);
-    if (outcome.kind === 'refused') return { errorText: outcome.errorText, headers };
-    parts.rebroadcast?.add(transaction, targets);
-    return { resultText: JSON.stringify(transaction.peek.signature), headers };
   }
 
   async function sendBundle(
@@ -167,9 +188,13 @@ export function createFastRoute(parts: FastParts): Route {
     context: CallContext,
     options: SendOptions,
   ): Promise<Outcome> {
-    demandTip(readBundleParams(call.params), options.swqosOnly);
+    const transactions = readBundleParams(call.params);
+    demandTip(transactions, options.swqosOnly);
     const targets = options.mevProtect ? bundles.protection.targets() : null;
-    const headers = options.mevProtect && targets === null ? bundles.protection.missing : NO_HEADERS;
+    const headers = {
+      ...(options.mevProtect && targets === null ? bundles.protection.missing : NO_HEADERS),
+      ...warningOf(transactions),
+    };
     return { ...(await bundles.ask('sendBundle', call.params, call.paramsText ?? '[]', context, targets)), headers };
   }
 
@@ -252,6 +277,12 @@ export function createFastRoute(parts: FastParts): Route {
       return answer(request, { swqosOnly: request.query.swqos_only === true, mevProtect });
     },
   });
+}
+
+/** Names the limits that a transaction lacks: a node takes it, and it fails on the chain. */
+function warningOf(transactions: readonly SignedTransaction[]): Outcome['headers'] {
+  const unset = new Set(transactions.flatMap(unsetLimits));
+  return unset.size === 0 ? NO_HEADERS : { 'x-unset-limits': [...unset].join(', ') };
 }
 
 /** Method names come from clients and must not become labels. */
@@ -439,18 +470,29 @@ export function createBundles(
         ...(targets?.query === undefined ? {} : { query: targets.query }),
       };
       const made: Exchange[] = [];
+      let refusal: Extract<Exchange, { readonly kind: 'refused' }> | null = null;
       for (const upstream of pool.candidates()) {
         if (targets !== null && !targets.only?.has(upstream.label)) continue;
         const one = await exchange(pool, upstream, body, config.timeoutMs, more);
-        if (one.kind === 'accepted' || one.kind === 'refused') return one;
+        if (one.kind === 'accepted') return one;
+        if (one.kind === 'refused') {
+          if (refusal === null || isMoreUseful(one.meaning, refusal.meaning)) refusal = one;
+          if (!isOfTheNode(one.meaning)) break;
+        }
         made.push(one);
-        // A bundle goes to the next server only when no byte of it can have left.
-        if (method === 'sendBundle' && (one.kind !== 'failed' || one.sent)) break;
+        // A bundle goes to the next server only when no server can have it.
+        if (method === 'sendBundle' && !isUnsent(one)) break;
       }
+      if (refusal !== null) return refusal;
       throw noAnswer(made);
     },
   };
 }
+
+const isUnsent = (one: Exchange): boolean =>
+  one.kind === 'refused'
+    ? isBeforeSending(one.meaning)
+    : one.kind === 'limited' || (one.kind === 'failed' && !one.sent);
 
 function checkParams(method: BundleMethod, params: unknown): void {
   if (method === 'sendBundle') {

@@ -1,9 +1,12 @@
-import { decode, decode32 } from '../../src/lib/base58.ts';
+import { decode, decode32, encode32 } from '../../src/lib/base58.ts';
 import { isPlainObject } from '../../src/lib/json.ts';
-import { CodedError, RpcError } from '../../src/plugin/plugin.ts';
+import { type ChainReader, CodedError, RpcError } from '../../src/plugin/plugin.ts';
+import type { Tenant } from '../../src/ports/access.ts';
 import type { NormalInstruction } from '../../src/ports/block.ts';
 import { peekWire, type WirePeek } from '../../src/solana/decode/walk-wire.ts';
 import { MAX_VERSION_1_BYTES, VERSION_1_BYTE } from '../../src/solana/decode/wire-layout.ts';
+import { hasSigned } from '../../src/solana/ed25519.ts';
+import { SYSTEM_PROGRAM } from '../../src/solana/programs.ts';
 
 /** A signed transaction, checked as far as possible without the chain. */
 export interface SignedTransaction {
@@ -93,6 +96,58 @@ const ADVANCE_NONCE = 4;
 export function usesNonce(peek: WirePeek): boolean {
   const [first] = peek.instructions;
   return first !== undefined && isSystem(peek, first) && readKind(first) === ADVANCE_NONCE;
+}
+
+/**
+ * Limits of a version 1 transaction that count as 0 because they are not set (SIMD-0385): it lands, fails and pays. Empty for earlier
+ * versions, where a limit has a default.
+ */
+export function unsetLimits({ peek: { config } }: SignedTransaction): readonly string[] {
+  if (config === null) return [];
+  const { computeUnitLimit, loadedAccountsDataSizeLimit } = config;
+  return Object.entries({ computeUnitLimit, loadedAccountsDataSizeLimit }).flatMap(([name, limit]) =>
+    limit === null || limit === 0 ? [name] : [],
+  );
+}
+
+/** Throws -32602 for a transaction that lacks a signature, or has one that does not verify: it can never land, and would be sent for nothing. */
+export function demandSigned({ peek }: SignedTransaction): void {
+  const { numRequiredSignatures } = peek.header;
+  if (peek.signatureCount !== numRequiredSignatures || numRequiredSignatures > peek.staticKeyCount)
+    throw invalid(`params[0] needs ${numRequiredSignatures} signatures and has ${peek.signatureCount}`);
+  for (let at = 0; at < numRequiredSignatures; at += 1)
+    if (!hasSigned(peek.staticKey(at), peek.message, peek.signatureAt(at)))
+      throw invalid(`params[0] has a signature that does not verify, number ${at + 1}`);
+}
+
+/** Never throws: what cannot be read now counts as current. */
+export type NonceCheck = (transaction: SignedTransaction, tenant: Tenant) => Promise<boolean>;
+
+const NONCE_STATE_AT = 4;
+const NONCE_INITIALIZED = 1;
+const NONCE_AT = 40;
+
+interface NonceAccount {
+  readonly value: { readonly owner: string; readonly data: readonly [base64: string, encoding: string] } | null;
+}
+
+/** Compares a durable nonce with its account (layout of Agave, `nonce::versions::Versions`). */
+export function createNonceCheck(reader: ChainReader | null): NonceCheck {
+  return async ({ peek }, tenant) => {
+    if (reader === null || !usesNonce(peek)) return true;
+    const at = peek.instructions[0]?.accounts[0];
+    if (at === undefined || at >= peek.staticKeyCount) return false;
+    try {
+      const asked = [encode32(peek.staticKey(at)), { encoding: 'base64', commitment: 'processed' }];
+      const { value } = await reader.call<NonceAccount>('getAccountInfo', asked, { tenant });
+      if (value === null || value.owner !== SYSTEM_PROGRAM) return false;
+      const data = Buffer.from(value.data[0], 'base64');
+      if (data.length < NONCE_AT + 32 || data.readUInt32LE(NONCE_STATE_AT) !== NONCE_INITIALIZED) return false;
+      return encode32(data, NONCE_AT) === peek.recentBlockhash;
+    } catch {
+      return true;
+    }
+  };
 }
 
 /**

@@ -27,13 +27,15 @@ process.on('message', () => {
   for (let i = 0; i < ${BURST}; i += 1) open('/first', (_ask, ok) => ok && (answers += 1) === ${BURST} && process.send(answers));
 });`;
 
-test('once connections have queued, a turn of the event loop accepts several', { timeout: 60_000 }, async (t) => {
+test('once connections have queued, a turn of the event loop accepts several', async (t) => {
   let turn = 0;
   let firsts = new Map<number, number>();
   const get = { method: 'GET', summary: '', tag: '', auth: 'none', errors: 'wallet' } as const;
   const replies = { 200: Type.Unknown() };
   const load = defineRoute({
-    ...{ ...get, path: '/load', replies },
+    ...get,
+    path: '/load',
+    replies,
     handler: async () => {
       const end = performance.now() + 1;
       while (performance.now() < end);
@@ -41,7 +43,9 @@ test('once connections have queued, a turn of the event loop accepts several', {
     },
   });
   const first = defineRoute({
-    ...{ ...get, path: '/first', replies },
+    ...get,
+    path: '/first',
+    replies,
     handler: async () => {
       firsts.set(turn, (firsts.get(turn) ?? 0) + 1);
       return json({});
@@ -71,10 +75,12 @@ test('once connections have queued, a turn of the event loop accepts several', {
     return Math.max(...firsts.values());
   };
 
-  await burst();
-  await until(() => front.log.lines.some(({ fields }) => fields['handles'] === 32), 'copies of the listener');
-  const most = await burst();
-  assert.ok(most >= 8, `${most} of the new connections were served in one turn`);
+  // A client that gets little of the processor opens its connections one by one: then nothing queues, and it tries again.
+  await until(async () => {
+    await burst();
+    return front.log.lines.some(({ fields }) => fields['handles'] === 32);
+  }, 'copies of the listener');
+  await until(async () => (await burst()) >= 8, 'eight of the new connections served in one turn');
 
   clients.kill();
   await front.stop();

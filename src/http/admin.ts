@@ -47,7 +47,7 @@ export interface ReloadReport {
   readonly error: string | null;
   /** Dotted names of the keys that changed and are in effect. */
   readonly changed: readonly string[];
-  /** Those that are in effect after a restart. */
+  /** Dotted names of the keys that changed and need a restart. */
   readonly restart: readonly string[];
 }
 
@@ -177,12 +177,10 @@ function hostName(host: string): string {
 function homePage(hasDashboard: boolean): Reply {
   const links = [
     ...(hasDashboard ? [['/dashboard', 'Dashboard', 'Health, projects, keys, webhooks and their deliveries']] : []),
-    ...[
-      ['/docs/guide', 'Guide', 'Tutorials, how-to, reference and explanation, with search'],
-      ['/docs', 'Reference of the admin routes', 'Each route, with a form to try it'],
-      ['/readyz', 'Readiness', 'What works and what does not, as JSON'],
-      ['/metrics', 'Metrics', 'For Prometheus'],
-    ],
+    ['/docs/guide', 'Guide', 'Tutorials, how-to, reference and explanation, with search'],
+    ['/docs', 'Reference of the admin routes', 'Each route, with a form to try it'],
+    ['/readyz', 'Readiness', 'What works and what does not, as JSON'],
+    ['/metrics', 'Metrics', 'For Prometheus'],
   ].map(([path, name, what]) => `<li><a href="${path}"><b>${name}</b><span>${what}</span></a></li>`);
   const html = `<!doctype html>
 <html lang="en">

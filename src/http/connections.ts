@@ -11,8 +11,8 @@ import { connectionId } from './tls.ts';
 
 /** File descriptors other than client sockets: files of the store, connections to upstreams, databases and receivers. */
 const OWN_DESCRIPTORS = 512;
-const LEAST_OWN_DESCRIPTORS = 16;
-const MOST_ADMIN_CONNECTIONS = 256;
+const MIN_OWN_DESCRIPTORS = 16;
+const MAX_ADMIN_CONNECTIONS = 256;
 
 /** The file descriptors of this process; null if the system does not report them. */
 interface Descriptors {
@@ -31,8 +31,8 @@ export function readDescriptors(): Descriptors | null {
 
 /** Connection limit of the admin listener; `most` is the configured one. */
 export function adminConnections(most: number, descriptors: Descriptors | null): number {
-  if (descriptors === null) return Math.min(most, MOST_ADMIN_CONNECTIONS);
-  return Math.min(most, MOST_ADMIN_CONNECTIONS, Math.max(4, Math.floor(descriptors.limit / 16)));
+  if (descriptors === null) return Math.min(most, MAX_ADMIN_CONNECTIONS);
+  return Math.min(most, MAX_ADMIN_CONNECTIONS, Math.max(4, Math.floor(descriptors.limit / 16)));
 }
 
 /**
@@ -42,7 +42,7 @@ export function adminConnections(most: number, descriptors: Descriptors | null):
 export function apiConnections(most: number, descriptors: Descriptors | null): number {
   if (descriptors === null) return most;
   const free = descriptors.limit - descriptors.open - adminConnections(most, descriptors);
-  const own = Math.min(OWN_DESCRIPTORS, Math.max(LEAST_OWN_DESCRIPTORS, Math.ceil(free / 2)));
+  const own = Math.min(OWN_DESCRIPTORS, Math.max(MIN_OWN_DESCRIPTORS, Math.ceil(free / 2)));
   return Math.max(1, Math.min(most, free - own));
 }
 
@@ -265,7 +265,7 @@ const LOOKS = 3;
 interface Handle {
   readonly writeQueueSize?: number;
   readonly bytesWritten?: number;
-  /** With TLS: the TCP handle below, which alone sees how much of a large record has been sent. */
+  /** Only with TLS: the TCP handle below, which alone knows how much of a large record was sent. */
   readonly _parent?: Handle | null;
 }
 
@@ -285,21 +285,33 @@ export function createReadingRate({ clock, limits, cut }: ReadingRateParts): Rea
   const open = new Map<Socket, Watched>();
   let cancel: (() => void) | null = null;
 
+  /** Monotonic milliseconds of the next look. */
+  let dueMs = 0;
+
   const plan = () => {
-    cancel ??= clock.timeout(Math.ceil(limits.readWindowMs / LOOKS), look);
+    if (cancel !== null) return;
+    const waitMs = Math.ceil(limits.readWindowMs / LOOKS);
+    dueMs = clock.monotonic() + waitMs;
+    cancel = clock.timeout(waitMs, look);
   };
 
   function look(): void {
     cancel = null;
     const now = clock.monotonic();
+    // While the process did not run, nothing left it: that is not the time of its clients.
+    const lateMs = Math.max(0, now - dueMs);
     for (const [socket, watched] of open) {
       const { given, sent } = bytesOf(socket);
       const keepsUp = socket.writableLength === 0 || sent >= watched.givenBefore;
       watched.givenBefore = given;
       if (keepsUp) watched.slow = null;
       else if (watched.slow === null) watched.slow = { sinceMs: now, sentBefore: sent };
-      else if (now - watched.slow.sinceMs >= limits.readWindowMs) {
-        const rate = ((sent - watched.slow.sentBefore) * 1_000) / (now - watched.slow.sinceMs);
+      else {
+        const { sentBefore } = watched.slow;
+        const sinceMs = watched.slow.sinceMs + lateMs;
+        watched.slow = { sinceMs, sentBefore };
+        if (now - sinceMs < limits.readWindowMs) continue;
+        const rate = ((sent - sentBefore) * 1_000) / (now - sinceMs);
         watched.slow = { sinceMs: now, sentBefore: sent };
         if (rate >= limits.minReadBytesPerSecond) continue;
         cut.add();

@@ -3,7 +3,8 @@ import type { BudgetLedger } from '../budgets.ts';
 import { Bag, type InBag } from '../lib/bag.ts';
 import type { Admission } from '../plugin/host.ts';
 import type { CallContext, ErrorShape } from '../plugin/plugin.ts';
-import type { Caller, Tenant } from '../ports/access.ts';
+import { type Caller, OWN_WORK, type Tenant } from '../ports/access.ts';
+import type { Tapping } from '../ports/answer-tap.ts';
 import type { Counter, Gauge, Log, Span } from '../ports/telemetry.ts';
 import type { CallSignal } from '../ports/upstream.ts';
 import { noRoom } from './body.ts';
@@ -35,7 +36,11 @@ export class Exchange implements CallContext, InBag {
   rpcLabel: string | undefined = undefined;
   /** JSON-RPC calls of it that were answered with an error. */
   rpcFailed = 0;
+  /** The answer ended before it was complete, after its head was sent. */
+  isBroken = false;
   admission: Admission | null = null;
+  /** Its answer is compared; null: it is not, or has been handed over. */
+  tapping: Tapping | null = null;
   #charge: Chargeable | null = null;
   /** The request has ended: `#charge` will not be used again. */
   #hasEnded = false;
@@ -78,8 +83,8 @@ export class Exchange implements CallContext, InBag {
     this.#rootLog = init.log;
   }
 
-  get tenant(): Tenant | undefined {
-    return this.#budgets?.tenantOf(this.caller, this.remoteAddress);
+  get tenant(): Tenant {
+    return this.#budgets?.tenantOf(this.caller, this.remoteAddress) ?? OWN_WORK;
   }
 
   /** Created on first use: most requests write only their one log line. */
@@ -92,7 +97,7 @@ export class Exchange implements CallContext, InBag {
   holdBody(bytes: number): void {
     if (this.#gaveBack) return;
     this.#holder ??= this.tenant;
-    this.#holder?.hold('requestBytes', bytes);
+    this.#holder.hold('requestBytes', bytes);
     this.bodyBytes += bytes;
   }
 
@@ -100,8 +105,8 @@ export class Exchange implements CallContext, InBag {
   holdAnswer(bytes: number): void {
     if (this.#gaveBack) return;
     this.#holder ??= this.tenant;
-    if (bytes > this.#answerBytes) this.#holder?.hold('answerBytes', bytes - this.#answerBytes);
-    else this.#holder?.give('answerBytes', this.#answerBytes - bytes);
+    if (bytes > this.#answerBytes) this.#holder.hold('answerBytes', bytes - this.#answerBytes);
+    else this.#holder.give('answerBytes', this.#answerBytes - bytes);
     this.#answerBytes = bytes;
   }
 
@@ -215,7 +220,7 @@ export function createInFlight(gauge: Gauge, maxBodyBytes: () => number, refused
       if (exchange.place < 0) return;
       try {
         // Without budgets per project, one limit applies to all bodies.
-        if (exchange.tenant === undefined && bodyBytes + bytes > maxBodyBytes()) throw noRoom();
+        if (exchange.tenant === OWN_WORK && bodyBytes + bytes > maxBodyBytes()) throw noRoom();
         exchange.holdBody(bytes);
       } catch (error) {
         refused.add();

@@ -11,8 +11,11 @@ test('a daemon that fails while its checks run says so in the answer that calls 
   });
   const health = createHealth({
     checks: [{ name: 'store', run: () => held.then(() => ({ ok: true, detail: 'it answers' })) }],
-    ...{ chains: () => [], maxReadyLag: { slots: 1 } as never, version: '0' },
-    ...{ clock: createSystemClock(), log: createMemoryLog() },
+    chains: () => [],
+    maxReadyLag: { slots: 1 } as never,
+    version: '0',
+    clock: createSystemClock(),
+    log: createMemoryLog(),
   });
   health.setStarted();
   const asked = health.ready();

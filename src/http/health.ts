@@ -6,6 +6,7 @@ import type { Clock } from '../ports/clock.ts';
 import type { CheckResult } from '../ports/processes.ts';
 import type { Log } from '../ports/telemetry.ts';
 import { wordsOf } from '../runtime/errors.ts';
+import { finalityText, isFinalityAlarm } from '../runtime/finality-text.ts';
 
 const DEFAULT_CHECK_TIMEOUT_MS = 2_000;
 /** Concurrent probes share one run of the checks. */
@@ -81,7 +82,7 @@ export function createHealth(options: HealthOptions): Health {
     ready: async () => {
       const chain = options.chains();
       const ofChain = async (status: ChainStatus) =>
-        chainChecks(status, options.maxReadyLag, (await options.answers?.(status.chain)) ?? true);
+        chainChecks(status, options.maxReadyLag, (await options.answers?.(status.chain)) ?? true, clock.now());
       const asked = [...(await Promise.all(chain.map(ofChain))).flat(), ...(await runChecks())];
       // The daemon may have failed while the checks ran.
       const checks: readonly CheckResult[] = [
@@ -136,11 +137,20 @@ async function runCheck(check: HealthCheck, options: HealthOptions): Promise<Che
 }
 
 /** Problems of the second chain are shown but do not affect readiness, which is that of the main chain. */
-function chainChecks(status: ChainStatus, maxLag: LagLimit, answers: boolean): readonly CheckResult[] {
+function chainChecks(status: ChainStatus, maxLag: LagLimit, answers: boolean, nowMs: number): readonly CheckResult[] {
   const left = (status.leftBehind ?? []).map(
     (detail): CheckResult => ({ name: `chain ${status.chain}: left behind`, ok: false, detail, required: false }),
   );
-  return [chainCheck(status, maxLag, answers), ...left];
+  return [chainCheck(status, maxLag, answers), ...finalityChecks(status, nowMs), ...left];
+}
+
+export const finalityCheckName = (chain: ChainId): string => `chain ${chain}: finality`;
+
+/** An alarm does not make the daemon unready: what is released does not depend on certificates. */
+function finalityChecks({ chain, finality }: ChainStatus, nowMs: number): readonly CheckResult[] {
+  if (finality === undefined || finality.state === 'off') return [];
+  const detail = finalityText(finality, nowMs);
+  return [{ name: finalityCheckName(chain), ok: !isFinalityAlarm(finality, nowMs), detail, required: false }];
 }
 
 function chainCheck(status: ChainStatus, maxLag: LagLimit, answers: boolean): CheckResult {

@@ -6,6 +6,7 @@ import { codeOf, messageOf } from '../lib/coded-error.ts';
 import { derived } from '../lib/reloadable.ts';
 import type { Gate, SocketHandler } from '../plugin/host.ts';
 import type { Reply, Route } from '../plugin/plugin.ts';
+import type { TapSeat } from '../ports/answer-tap.ts';
 import type { Clock, Random } from '../ports/clock.ts';
 import type { AnsweredRequest, Inject } from '../ports/daemon-view.ts';
 import type { HandedSocket, SharedListeners } from '../ports/processes.ts';
@@ -47,6 +48,8 @@ export interface HttpFrontOptions {
   readonly budgets?: BudgetLedger | null;
   /** Listeners for the answered requests of projects. */
   readonly answered?: ReadonlySet<(request: AnsweredRequest) => void>;
+  /** Sees a share of the requests with their answers. */
+  readonly taps?: TapSeat;
   /** Only in a further process of the API: takes requests for websockets. */
   readonly handOver?: (handed: HandedSocket) => void;
 }

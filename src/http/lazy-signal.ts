@@ -110,7 +110,7 @@ export class HandlerContext implements CallContext {
     this.#own = own;
   }
 
-  get tenant(): Tenant | undefined {
+  get tenant(): Tenant {
     return this.#outer.tenant;
   }
 
@@ -132,8 +132,7 @@ export class HandlerContext implements CallContext {
 
   get signal(): AbortSignal {
     const { signal } = this.#own;
-    const { tenant } = this.#outer;
-    if (tenant !== undefined) assignTenant(signal, tenant);
+    assignTenant(signal, this.#outer.tenant);
     return signal;
   }
 }

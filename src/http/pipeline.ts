@@ -4,6 +4,7 @@ import type { CoreConfig } from '../config/core.ts';
 import { maskKeys, maskMethod, maskPath, maskQuery, shortName } from '../lib/mask-keys.ts';
 import type { Gate } from '../plugin/host.ts';
 import { type ErrorShape, GateRefusal, type Reply, RequestError, type Route } from '../plugin/plugin.ts';
+import type { TapSeat } from '../ports/answer-tap.ts';
 import type { Clock, Random } from '../ports/clock.ts';
 import type { AnsweredRequest, Inject } from '../ports/daemon-view.ts';
 import type { Log, Metrics, Tracer } from '../ports/telemetry.ts';
@@ -18,7 +19,8 @@ import { createHttpMeter, type HttpMeter } from './meter.ts';
 import { credentialsOf } from './query.ts';
 import { checkHead, createResponder, JSON_TYPE, preflightHeaders, type Responder, shapeOfPath } from './respond.ts';
 import { handleRest, injectCall, injectRpc, peekCall, takeBody } from './rest.ts';
-import { compileRoute, createRouter, type Match, parseTarget } from './router.ts';
+import { compileRoute, createRouter, parseTarget, type RouteMatch } from './router.ts';
+import { beginTap } from './tapping.ts';
 import { createValidator, type Validator } from './validation.ts';
 
 interface PipelineOptions {
@@ -41,6 +43,8 @@ interface PipelineOptions {
   readonly budgets?: BudgetLedger | null;
   /** Listeners for the answered requests of projects. */
   readonly answered?: ReadonlySet<(request: AnsweredRequest) => void>;
+  /** Sees a share of the requests with their answers. */
+  readonly taps?: TapSeat;
   /** Called first for every request; throws to refuse it. */
   readonly guard?: (request: IncomingMessage) => void;
 }
@@ -67,7 +71,7 @@ const MAX_PIPELINED = 100;
 const ROOT_GRACE_MS = 1_000;
 
 export function createPipeline(options: PipelineOptions): Pipeline {
-  const { core, clock, log, answered = NOBODY } = options;
+  const { core, clock, log, answered = NO_LISTENERS, taps = { tap: null } } = options;
   const meter = createHttpMeter(options.metrics);
   const { validator = createValidator() } = options;
   const router = createRouter(
@@ -91,7 +95,7 @@ export function createPipeline(options: PipelineOptions): Pipeline {
     isLocalChain,
     answered: (exchange) => inFlight.setBusy(exchange, false),
   });
-  const rest = { gate: options.gate, deadlines, responder, inFlight };
+  const rest = { gate: options.gate, deadlines, responder, inFlight, taps };
   const connectionLimit = createConnectionLimit(core.http.maxConnections, meter);
   const connections = createConnections((exchange) => finish(exchange), connectionLimit);
   const slowestMethod = {
@@ -193,7 +197,7 @@ export function createPipeline(options: PipelineOptions): Pipeline {
     inject: (call) =>
       options.rpc !== null && call.path === '/'
         ? injectRpc(options.rpc, options, call)
-        : injectCall(router, options.gate, call),
+        : injectCall(router, options, call),
     beginDrain: (refuses) => {
       draining = true;
       refusing = refuses;
@@ -222,7 +226,7 @@ function notAllowed(allow: string): RequestError {
  * All methods of a path have the same error shape, so any of them determines it. A request with an unsupported method on a JSON-RPC path
  * is not a call, so its refusal is plain.
  */
-function shapeOfEntry(match: Match | null, path: string): ErrorShape {
+function shapeOfEntry(match: RouteMatch | null, path: string): ErrorShape {
   const shape = match?.entry.methods.values().next().value?.route.errors;
   return shape === 'rpc' ? 'plain' : (shape ?? shapeOfPath(path));
 }
@@ -243,6 +247,8 @@ function conclude(exchange: Exchange, meter: HttpMeter, log: Log, elapsedMs: num
     // nginx's status for a client that disconnected.
     exchange.status = 499;
   }
+  // A call is answered as a whole.
+  if (exchange.isBroken && exchange.rpcLabel !== undefined) exchange.rpcFailed = Math.max(1, exchange.rpcFailed);
   // After a complete answer there is nothing to stop, and an abort is expensive.
   if (!exchange.response.writableFinished) exchange.lazy.abort('the client has gone');
   exchange.end();
@@ -251,7 +257,7 @@ function conclude(exchange: Exchange, meter: HttpMeter, log: Log, elapsedMs: num
   endTrace(exchange);
 }
 
-const NOBODY: ReadonlySet<(request: AnsweredRequest) => void> = new Set();
+const NO_LISTENERS: ReadonlySet<(request: AnsweredRequest) => void> = new Set();
 
 /** Requests of callers without a project are in the log only. Without spreads, which took 4 % of the CPU of a proxied call. */
 function notifyAnswered(
@@ -312,6 +318,7 @@ function logRequest(log: Log, exchange: Exchange, elapsedMs: number): void {
   if (target.query !== '') fields['query'] = maskQuery(target.query.slice(0, MAX_QUERY + MARGIN)).slice(0, MAX_QUERY);
   if (exchange.rpcLabel !== undefined) fields['rpc'] = exchange.rpcLabel.slice(0, MAX_RPC_LABEL);
   if (exchange.rpcFailed > 0) fields['rpcFailed'] = exchange.rpcFailed;
+  if (exchange.isBroken) fields['broken'] = true;
   if (caller !== null) {
     fields['projectId'] = caller.projectId;
     fields['keyId'] = caller.keyId;
@@ -320,7 +327,7 @@ function logRequest(log: Log, exchange: Exchange, elapsedMs: number): void {
   const { headers } = request;
   const client = headers['x-helius-client'] ?? headers['solana-client'] ?? headers['user-agent'];
   if (typeof client === 'string') fields['client'] = clientName(client.slice(0, MAX_CLIENT + MARGIN));
-  if (status >= 500) log.warn(fields, 'request');
+  if (status >= 500 || exchange.isBroken) log.warn(fields, 'request');
   else log.info(fields, 'request');
 }
 
@@ -367,6 +374,7 @@ export interface RootParts {
   /** Deadline of a whole request; single calls have shorter ones. */
   readonly timeoutMs: number;
   readonly inFlight: Pick<InFlight, 'setBusy' | 'takeBytes'>;
+  readonly taps: TapSeat;
 }
 
 /** `POST /`: key, body, JSON-RPC. Its errors are answered with a null id. */
@@ -395,11 +403,13 @@ async function handleRoot(parts: RootParts, exchange: Exchange): Promise<void> {
   }
   body ??= await takeBody(parts, exchange, parts.bodyLimitBytes());
   exchange.rpcId = idReader(rpc, body);
+  beginTap(parts.taps, exchange, body);
   const given = rpc.handleHttp(body, exchange);
   const answer = isPromise(given) ? await beforeDeadline(parts, exchange, given) : given;
   exchange.rpcLabel = maskMethod(answer.label.slice(0, MAX_LABEL));
   exchange.rpcFailed = answer.failed;
-  exchange.onEnd(answer);
+  // The bill without the answer: what waits for the client is counted once.
+  exchange.onEnd(answer.bill);
   responder.send(exchange, answer.status, answer.body === null ? null : JSON_TYPE, answer.headers, answer.body);
 }
 

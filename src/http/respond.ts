@@ -11,6 +11,7 @@ import { declaredLength } from './body.ts';
 import { type Fault, faultOf } from './errors.ts';
 import type { Exchange } from './exchange.ts';
 import { rpcErrorText } from './json-rpc/execute.ts';
+import { sendsLater } from './tapping.ts';
 
 /** Unread body bytes that are read and discarded to keep a connection. */
 const KEEP_UNREAD_BYTES = 65_536;
@@ -76,6 +77,14 @@ export function createResponder(options: ResponderOptions): Responder {
     if (exchange.over) {
       if (isStream(body)) body.destroy();
       return;
+    }
+    const { tapping } = exchange;
+    if (tapping !== null) {
+      exchange.tapping = null;
+      const own = { status, contentType, body };
+      const send = (answer: typeof own) =>
+        write(exchange, answer.status, answer.contentType, extra, answer.body, mustClose);
+      if (sendsLater(tapping, own, send)) return;
     }
     // Counting the bytes of a long text takes as long as sending it.
     const length = lengthOf(body);
@@ -234,7 +243,10 @@ function pipeBody(exchange: Exchange, body: Readable): void {
     exchange.bytesOut += chunk.length;
   });
   // The headers were sent: closing the connection is the only way to signal an incomplete answer.
-  body.on('error', () => response.destroy());
+  body.on('error', () => {
+    exchange.isBroken = true;
+    response.destroy();
+  });
   response.on('close', () => body.destroy());
   body.pipe(response);
 }

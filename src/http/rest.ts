@@ -10,23 +10,28 @@ import {
   RequestError,
   type RouteRequest,
 } from '../plugin/plugin.ts';
+import { type Caller, OWN_WORK } from '../ports/access.ts';
+import type { TapSeat } from '../ports/answer-tap.ts';
 import type { InjectedCall, InjectedReply } from '../ports/daemon-view.ts';
 import type { Deadlines } from '../runtime/waiting.ts';
 import { BodyAborted, checkBodyEncoding, checkDeclaredLength, parseJsonBody, readBody } from './body.ts';
 import { faultOf, timeoutFault } from './errors.ts';
 import type { Chargeable, Exchange, InFlight } from './exchange.ts';
 import type { RpcFront } from './json-rpc/front.ts';
+import { payForSize } from './json-rpc/prepare.ts';
 import { recoverCall } from './json-rpc/scan.ts';
 import { HandlerContext } from './lazy-signal.ts';
 import { credentialsOf, parseQuery, typeQuery } from './query.ts';
 import type { Responder } from './respond.ts';
 import { type CompiledRoute, parseTarget, type Router, type Target } from './router.ts';
+import { beginTap } from './tapping.ts';
 
 interface RestParts {
   readonly gate: Gate | null;
   readonly deadlines: Deadlines;
   readonly responder: Responder;
   readonly inFlight: Pick<InFlight, 'setBusy' | 'takeBytes'>;
+  readonly taps: TapSeat;
 }
 
 /** Handles one REST request: gate, body, validation, handler, reply. Its errors are written by the caller. */
@@ -47,6 +52,8 @@ export async function handleRest(
   }
   const takesBody = route.body !== undefined || route.rawBody === true;
   const rawBody = takesBody ? await takeBody(parts, exchange, compiled.bodyLimitBytes) : undefined;
+  if (rawBody !== undefined) payForSize(parts.gate, exchange.caller, rawBody.length, route.price?.groups[0]);
+  beginTap(parts.taps, exchange, rawBody ?? null);
   const { headers, method = 'GET' } = exchange.request;
   const { target, admission } = exchange;
   const request = readRequest(exchange, { method, headers, target, rawBody, admission }, compiled, params);
@@ -167,23 +174,43 @@ function checkedBody({ route, checkBody }: CompiledRoute, rawBody: Buffer): unkn
 /** Calls `POST /` without a socket. Errors of the call are in its answer. Throws GateRefusal for a project that cannot call. */
 export async function injectRpc(
   rpc: RpcFront,
-  { gate, budgets }: { readonly gate: Gate | null; readonly budgets?: BudgetLedger | null },
+  { gate, budgets }: InjectParts,
   { method, body, ...call }: InjectedCall,
 ): Promise<InjectedReply> {
   if (method !== 'POST') throw new RequestError(405, 'Method not allowed');
-  const project = call.caller?.projectId;
-  const caller = gate?.callerOf === undefined || project === undefined ? null : await gate.callerOf(project);
-  const tenant = budgets?.tenantOf(caller, call.remoteAddress);
-  const answer = await rpc.dispatch(Buffer.from(stringify(body)), { ...call, caller, tenant });
+  const caller = call.caller === null || call.asAdmitted === true ? call.caller : await projectOf(gate, call.caller);
+  const known = caller === null ? budgets?.tenantOf(null, call.remoteAddress) : budgets?.tenantOfProject(caller);
+  const answer = await rpc.dispatch(Buffer.from(stringify(body)), { ...call, caller, tenant: known ?? OWN_WORK });
   return { status: 200, text: answer?.toString() ?? '' };
 }
+
+interface InjectParts {
+  readonly gate: Gate | null;
+  /** Null if budgets are not counted. */
+  readonly budgets?: BudgetLedger | null;
+}
+
+/** The project of a call with the limits of its plan. Throws GateRefusal for one that cannot call. */
+const projectOf = async (gate: Gate | null, caller: Caller): Promise<Caller> =>
+  gate?.callerOf === undefined ? caller : await gate.callerOf(caller.projectId);
 
 /**
  * Calls a route without a socket: the same routes and checks as over HTTP, without authentication. Calls that change data of a project,
  * and those with `isCharged`, pass the gate like calls with its key. Throws the errors of the handler, GateRefusal, and RequestError 400,
  * 404 and 405.
  */
-export async function injectCall(router: Router, gate: Gate | null, call: InjectedCall): Promise<InjectedReply> {
+export async function injectCall(router: Router, parts: InjectParts, call: InjectedCall): Promise<InjectedReply> {
+  if (call.faults !== 'answered') return await callRoute(router, parts, call);
+  try {
+    return await callRoute(router, parts, call);
+  } catch (error) {
+    const { status, message, details, retryAfterS, unexpected } = faultOf(error, call.requestId);
+    if (unexpected) call.log.error({ err: error, path: call.path }, 'a call from inside the daemon failed');
+    return { status, text: '', fault: { message, details, retryAfterS } };
+  }
+}
+
+async function callRoute(router: Router, { gate, budgets }: InjectParts, call: InjectedCall): Promise<InjectedReply> {
   const target = parseTarget(call.path);
   if (!target.ok) throw new RequestError(400, 'Invalid path');
   const match = router.match(target);
@@ -193,15 +220,28 @@ export async function injectCall(router: Router, gate: Gate | null, call: Inject
   const { route } = compiled;
   const admission = await admitInjected(gate, compiled, call);
   let status = 500;
+  let ownCredits: number | undefined;
+  let isChargedError = false;
   try {
     const takesBody = route.body !== undefined || route.rawBody === true;
     const rawBody = takesBody ? Buffer.from(call.body === undefined ? '' : stringify(call.body)) : undefined;
+    if (rawBody !== undefined && admission !== null)
+      payForSize(gate, call.caller, rawBody.length, route.price?.groups[0]);
     const received = { method: call.method, target, headers: {}, rawBody, admission };
-    const reply = await route.handler(readRequest(call, received, compiled, match.params));
+    // What the route asks of upstreams counts for the project, also for a page that only reads.
+    const tenant = (call.caller === null ? undefined : budgets?.tenantOfProject(call.caller)) ?? OWN_WORK;
+    const reply = await route.handler(readRequest({ ...call, tenant }, received, compiled, match.params));
     status = reply.status;
-    return { status, text: textOf(reply) };
+    if (reply.json instanceof JsonText) ownCredits = reply.json.credits;
+    return { status, text: replyText(reply) };
+  } catch (error) {
+    if (error instanceof RequestError && error.isCharged) isChargedError = true;
+    throw error;
   } finally {
-    admission?.charge([{ charged: isCharged(compiled, status), bytesOut: 0 }]);
+    const isOrdinary = isCharged(compiled, status);
+    const credits = isOrdinary ? ownCredits : route.price?.refusedCredits;
+    const outcome = { charged: isOrdinary || isChargedError, bytesOut: 0 };
+    admission?.charge([credits === undefined ? outcome : { ...outcome, credits }]);
   }
 }
 
@@ -209,14 +249,14 @@ export async function injectCall(router: Router, gate: Gate | null, call: Inject
 async function admitInjected(
   gate: Gate | null,
   compiled: CompiledRoute,
-  { caller, method, isCharged = method !== 'GET' }: InjectedCall,
+  { caller, method, asAdmitted, isCharged = method !== 'GET' }: InjectedCall,
 ): Promise<Admission | null> {
   // Pages are polled; reads must not use up the credits of the project.
   if (gate?.callerOf === undefined || caller === null || !isCharged) return null;
-  return await gate.admit(await gate.callerOf(caller.projectId), compiled.items);
+  return await gate.admit(asAdmitted === true ? caller : await gate.callerOf(caller.projectId), compiled.items);
 }
 
-function textOf({ json, jsonBytes, bytes }: Reply): string {
+function replyText({ json, jsonBytes, bytes }: Reply): string {
   if (json instanceof JsonText) return json.text;
   if (json !== undefined) return stringify(json);
   const raw = jsonBytes ?? bytes;

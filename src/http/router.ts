@@ -13,20 +13,20 @@ interface PathEntry {
   readonly allow: string;
 }
 
-export interface Match {
+export interface RouteMatch {
   readonly entry: PathEntry;
   readonly params: Readonly<Record<string, string>>;
 }
 
 export interface Router {
-  match(target: Target): Match | null;
+  match(target: Target): RouteMatch | null;
 }
 
 const NO_PARAMS: Readonly<Record<string, string>> = {};
 
 /** Paths without parameters are in a map; find-my-way matches the others. */
 export function createRouter(routes: readonly CompiledRoute[], maxParamLength: number): Router {
-  const fixed = new Map<string, Match>();
+  const fixed = new Map<string, RouteMatch>();
   const tree = findMyWay({ maxParamLength, caseSensitive: true, ignoreTrailingSlash: false });
   for (const entry of groupByPath(routes)) {
     if (entry.pattern.includes('/:')) tree.on('GET', entry.pattern, noop, entry);
@@ -69,7 +69,7 @@ function groupByPath(routes: readonly CompiledRoute[]): PathEntry[] {
 export interface Target {
   /** Percent-decoded, without a trailing slash; key of the static table. */
   readonly path: string;
-  /** The same path with every segment encoded again, so that a decoded `?` or `%` cannot confuse the router. */
+  /** The path with every segment encoded again: the router never sees a decoded `?` or `%`. */
   readonly routable: string;
   /** Raw query text without `?`. */
   readonly query: string;

@@ -5,7 +5,7 @@ import { TLSSocket } from 'node:tls';
 import type { BudgetLedger } from '../budgets.ts';
 import type { Gate, SocketContext, SocketHandler } from '../plugin/host.ts';
 import { GateRefusal, RequestError } from '../plugin/plugin.ts';
-import type { Caller } from '../ports/access.ts';
+import { type Caller, OWN_WORK } from '../ports/access.ts';
 import type { Random } from '../ports/clock.ts';
 import type { Log } from '../ports/telemetry.ts';
 import { faultOf } from './errors.ts';
@@ -31,7 +31,7 @@ export interface UpgradeOptions {
 }
 
 export interface Upgrader {
-  /** With `handOver`, websockets belong to another process: it gets the connection and the bytes of its request. */
+  /** If `handOver` is set, websockets belong to another process: it receives the connection and the bytes of its request. */
   attach(server: Server, handOver: ((socket: Socket, bytes: Buffer) => void) | null): void;
   /** Closes all upgraded sockets. */
   destroyAll(): void;
@@ -82,7 +82,7 @@ export function createUpgrader(options: UpgradeOptions): Upgrader {
           return lazy.signal;
         },
         caller,
-        tenant: options.budgets?.tenantOf(caller, remoteAddress),
+        tenant: options.budgets?.tenantOf(caller, remoteAddress) ?? OWN_WORK,
         remoteAddress,
         revoked: revoked.signal,
         onPlan(listener) {

@@ -247,11 +247,11 @@ export function cacheEntry(bytes: Buffer, parts: RpcReplyParts): CacheEntry | nu
 
 /** The answer for another caller in its cheapest form. `idText` is raw JSON. */
 export function bodyFor(entry: CacheEntry, idText: string): string | Buffer {
-  if (entry.text === undefined) entry.text = textOf(entry);
+  if (entry.text === undefined) entry.text = textAroundId(entry);
   return entry.text === null ? answerFor(entry, idText) : entry.text.head + idText + entry.text.tail;
 }
 
-function textOf({ bytes, idStart, idEnd }: CacheEntry): { readonly head: string; readonly tail: string } | null {
+function textAroundId({ bytes, idStart, idEnd }: CacheEntry): { readonly head: string; readonly tail: string } | null {
   if (bytes.length > TEXT_BYTES || !isAscii(bytes)) return null;
   return { head: bytes.toString('latin1', 0, idStart), tail: bytes.toString('latin1', idEnd) };
 }

@@ -4,12 +4,17 @@ import { createLru } from '../../../src/lib/lru.ts';
 import { slotsIn } from '../../../src/lib/slot-length.ts';
 import type { RpcForward, RpcQuestion } from '../../../src/plugin/host.ts';
 import type { ChainReader, Clock, UpstreamPool } from '../../../src/plugin/plugin.ts';
-import type { Answer } from '../ask.ts';
+import { OWN_WORK } from '../../../src/ports/access.ts';
+import { createAbortableFlight } from '../../../src/runtime/single-flight.ts';
+import { DEVNET_GENESIS, MAINNET_GENESIS, TESTNET_GENESIS } from '../../../src/solana/programs.ts';
+import type { Answer } from '../attempt.ts';
 import { type AnswerCache, answerFor, bodyFor, type CacheKey, cacheEntry } from './answer-cache.ts';
+import type { Epochs } from './epochs.ts';
 
 interface CachedAskParts {
   readonly cache: AnswerCache;
   readonly identity: ChainIdentity;
+  readonly epochs: Epochs;
   readonly disk: 'public' | 'any' | 'off';
   readonly maxEntryBytes: number;
   /** Newest slot that cannot be rolled back; null when unknown. */
@@ -31,10 +36,13 @@ export interface CachedAsk {
   ask(call: RpcForward, ask: AskOnce): Promise<CachedAnswer> | null;
 }
 
+/** A longer answer has a value. */
+const MAX_NULL_VALUE_LENGTH = 512;
+
 export function createCachedAsk(parts: CachedAskParts): CachedAsk {
   const { cache } = parts;
-  const keyOf = createCallKeys(parts.identity, parts.disk);
-  const flights = createSingleFlight<Answer>();
+  const callKeyOf = createCallKeys(parts);
+  const flights = createAbortableFlight<Answer>();
 
   async function answer(call: RpcForward, idText: string, key: CallKey, ask: AskOnce): Promise<CachedAnswer> {
     const entry = cache.peek(key) ?? (await cache.load(key));
@@ -42,7 +50,7 @@ export function createCachedAsk(parts: CachedAskParts): CachedAsk {
     const flown = await flights.run(key.memory, call.signal, (signal) => ask(parts.maxEntryBytes, signal));
     const { value, first } = flown;
     if (first) {
-      if (value.kind === 'whole' && isFinal(key.question)) keep(key, value);
+      if (value.kind === 'whole' && isFinal(key.question) && hasValue(key.question, value)) keep(key, value);
       return { answer: value, hit: false };
     }
     if (value.kind === 'whole' && value.parts.id !== null) {
@@ -57,113 +65,80 @@ export function createCachedAsk(parts: CachedAskParts): CachedAsk {
     if (entry !== null) cache.put(key, entry);
   }
 
-  function isFinal({ finalFrom }: Question): boolean {
+  function isFinal({ finalFrom }: CacheableCall): boolean {
     const finalized = parts.finalizedSlot();
     return finalFrom === null || finalized === null || finalFrom <= finalized;
   }
 
+  /** Whether it tells what never changes: a node that does not hold an epoch has `value: null` for it. */
+  function hasValue({ epochSlot }: CacheableCall, { bytes, parts: { result } }: Answer & { kind: 'whole' }): boolean {
+    if (epochSlot === null || result === null) return epochSlot === null;
+    const text = bytes.toString('utf8', result.start, result.end);
+    return text.length > MAX_NULL_VALUE_LENGTH || (JSON.parse(text) as { value?: unknown }).value != null;
+  }
+
   return {
     atHand(question) {
-      const key = keyOf(question);
+      const key = callKeyOf(question);
       const entry = key === null ? null : cache.peek(key);
       return entry === null ? null : bodyFor(entry, question.id);
     },
     ask(call, ask) {
-      const key = call.id === undefined ? null : keyOf(call);
+      const key = call.id === undefined ? null : callKeyOf(call);
       return key === null ? null : answer(call, call.id as string, key, ask);
     },
   };
 }
 
 /** The parts are unused after the id is replaced. */
-const whole = (bytes: Buffer): Answer => ({ kind: 'whole', bytes, parts: { id: null, result: null, error: null } });
-
-/** Runs work once for all concurrent callers. */
-interface SingleFlight<T> {
-  /**
-   * The first caller of a key starts `work`, the others wait for its outcome. A caller whose signal aborts gets the
-   * reason of the signal; the work is aborted when all callers are gone.
-   */
-  run(key: string, signal: AbortSignal, work: (signal: AbortSignal) => Promise<T>): Promise<Flown<T>>;
-  readonly size: () => number;
-}
-
-interface Flown<T> {
-  readonly value: T;
-  /** Whether this caller started the work, and may consume a value that has only one consumer. */
-  readonly first: boolean;
-}
-
-interface Flight<T> {
-  readonly promise: Promise<T>;
-  readonly controller: AbortController;
-  waiting: number;
-}
-
-export function createSingleFlight<T>(): SingleFlight<T> {
-  const flights = new Map<string, Flight<T>>();
-
-  function start(key: string, work: (signal: AbortSignal) => Promise<T>): Flight<T> {
-    const controller = new AbortController();
-    const promise = work(controller.signal).finally(() => {
-      if (flights.get(key) === flight) flights.delete(key);
-    });
-    // All callers may be gone; the rejection then has no handler.
-    promise.catch(() => {});
-    const flight: Flight<T> = { promise, controller, waiting: 0 };
-    flights.set(key, flight);
-    return flight;
-  }
-
-  async function run(key: string, signal: AbortSignal, work: (signal: AbortSignal) => Promise<T>): Promise<Flown<T>> {
-    signal.throwIfAborted();
-    const running = flights.get(key);
-    const flight = running ?? start(key, work);
-    flight.waiting++;
-    let onAbort = () => {};
-    const left = new Promise<never>((_, reject) => {
-      onAbort = () => {
-        reject(signal.reason as Error);
-        if (flight.waiting > 1) return;
-        if (flights.get(key) === flight) flights.delete(key);
-        flight.controller.abort(signal.reason);
-      };
-    });
-    signal.addEventListener('abort', onAbort, { once: true });
-    try {
-      return { value: await Promise.race([flight.promise, left]), first: running === undefined };
-    } finally {
-      flight.waiting--;
-      signal.removeEventListener('abort', onAbort);
-    }
-  }
-
-  return { run, size: () => flights.size };
-}
+const whole = (bytes: Buffer): Answer => ({
+  kind: 'whole',
+  bytes,
+  parts: { id: null, result: null, error: null },
+  meaning: null,
+  retryAfterMs: null,
+});
 
 /** A call whose answer never changes once it exists. */
-export interface Question {
+export interface CacheableCall {
   /** Equal for equivalent calls. */
   readonly key: string;
   /** Slot that must be finalized before the answer is final; null when the node checks that. */
   readonly finalFrom: number | null;
+  /** The answer is one of the epoch of this slot; null: of the call as it is written. */
+  readonly epochSlot: number | null;
 }
 
 /** The question of a call; null when its answer may change or its parameters cannot be read safely. */
-export function questionOf(method: string, paramsText: string | null): Question | null {
-  if (method === 'getGenesisHash') {
-    return paramsText === null || withoutBlanks(paramsText) === '[]' ? { key: method, finalFrom: null } : null;
+export function questionOf(method: string, paramsText: string | null): CacheableCall | null {
+  if (method === 'getGenesisHash' || method === 'getAgGenesisCert') {
+    const isBare = paramsText === null || withoutBlanks(paramsText) === '[]';
+    return isBare ? { key: method, finalFrom: null, epochSlot: null } : null;
   }
+  if (method === 'getRankMap') return rankMapQuestion(paramsText);
   if (method !== 'getTransaction' && method !== 'getBlock' && method !== 'getBlockTime') return null;
   const params = paramsText === null ? null : plainArray(paramsText);
   if (params === null || params.length === 0) return null;
   const [subject, options] = params;
   if (method === 'getTransaction' ? typeof subject !== 'string' : !isSlot(subject)) return null;
   if (method === 'getBlockTime') {
-    return params.length === 1 ? { key: `${method} ${subject}`, finalFrom: subject as number } : null;
+    if (params.length !== 1) return null;
+    return { key: `${method} ${subject}`, finalFrom: subject as number, epochSlot: null };
   }
   const settled = params.length > 2 ? null : settledOptions(options);
-  return settled === null ? null : { key: `${method} ${JSON.stringify(subject)} ${settled}`, finalFrom: null };
+  if (settled === null) return null;
+  return { key: `${method} ${JSON.stringify(subject)} ${settled}`, finalFrom: null, epochSlot: null };
+}
+
+/** Ranks are those of the whole epoch; the context of the answer stays that of the first one. */
+function rankMapQuestion(paramsText: string | null): CacheableCall | null {
+  const params = paramsText === null ? null : plainArray(paramsText);
+  if (params === null || params.length < 1 || params.length > 2) return null;
+  const [slot, config = null] = params;
+  if (!isSlot(slot) || !(config === null || isPlainObject(config))) return null;
+  const { identity = null, ...rest } = config ?? {};
+  if (Object.keys(rest).length > 0 || !(identity === null || typeof identity === 'string')) return null;
+  return { key: `getRankMap ${identity ?? ''}`, finalFrom: null, epochSlot: slot };
 }
 
 /**
@@ -179,7 +154,7 @@ function plainArray(text: string): unknown[] | null {
   }
 }
 
-const isSlot = (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) >= 0;
+const isSlot = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
 
 const OPTIONS = ['commitment', 'encoding', 'transactionDetails', 'rewards', 'maxSupportedTransactionVersion'];
 const FOLDED_OPTIONS = new Set(OPTIONS.map((name) => name.toUpperCase()));
@@ -199,7 +174,7 @@ function settledOptions(options: unknown): string | null {
 
 /** The cache key of a call's answer. */
 export interface CallKey extends CacheKey {
-  readonly question: Question;
+  readonly question: CacheableCall;
 }
 
 /** Finds the cache key; null when the call is not cacheable or the chain is unknown. */
@@ -210,12 +185,12 @@ const KNOWN_CALLS = 4_096;
 const KNOWN_LENGTH = 512;
 
 interface KnownCall {
-  readonly question: Question;
+  readonly question: CacheableCall;
   chain: Identity;
   key: CallKey;
 }
 
-function createCallKeys(identity: ChainIdentity, disk: 'public' | 'any' | 'off'): CallKeys {
+function createCallKeys({ identity, epochs, disk }: Pick<CachedAskParts, 'identity' | 'epochs' | 'disk'>): CallKeys {
   const known = createLru<string, KnownCall>({ max: KNOWN_CALLS });
 
   return ({ method, body, params }) => {
@@ -227,7 +202,10 @@ function createCallKeys(identity: ChainIdentity, disk: 'public' | 'any' | 'off')
     const chain = question === null ? null : identity.current();
     if (question === null || chain === null) return null;
     if (hit !== undefined && isSame(hit.chain, chain)) return hit.key;
-    const key = { ...cacheKey(question, chain, disk), question };
+    const { epochSlot } = question;
+    const epoch = epochSlot === null ? null : epochs.of(`${chain.genesisHash} ${chain.life}`, epochSlot);
+    if (epochSlot !== null && epoch === null) return null;
+    const key = { ...cacheKey(question, epoch, chain, disk), question };
     if (name.length <= KNOWN_LENGTH) known.set(name, { question, chain, key });
     return key;
   };
@@ -237,8 +215,14 @@ function isSame(one: Identity, other: Identity): boolean {
   return one === other || (one.genesisHash === other.genesisHash && one.life === other.life);
 }
 
-function cacheKey({ key }: Question, { genesisHash, life, isPublic }: Identity, disk: string): CacheKey {
+function cacheKey(
+  question: CacheableCall,
+  epoch: number | null,
+  { genesisHash, life, isPublic }: Identity,
+  disk: string,
+): CacheKey {
   const onDisk = disk === 'any' || (disk === 'public' && isPublic);
+  const key = epoch === null ? question.key : `${question.key} ${epoch}`;
   return { memory: `${genesisHash} ${life} ${key}`, disk: onDisk ? `${genesisHash} ${key}` : null };
 }
 
@@ -255,11 +239,7 @@ interface Identity {
   readonly isPublic: boolean;
 }
 
-const PUBLIC_CLUSTERS: ReadonlySet<string> = new Set([
-  '5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d',
-  'EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG',
-  '4uhcVJyU9pJkvQyS88uRDiswHXSCkY3zQawwpjk2NsNY',
-]);
+const PUBLIC_CLUSTERS: ReadonlySet<string> = new Set([MAINNET_GENESIS, DEVNET_GENESIS, TESTNET_GENESIS]);
 /** A node that only lags is excluded from the pool before it is this far behind. */
 const RESTART_MS = 60_000;
 /** No cluster has shorter slots; a chain that seals a block per transaction has no slot length. */
@@ -304,7 +284,7 @@ export function createChainIdentity(pool: UpstreamPool, reader: ChainReader | nu
       if (clock.monotonic() - askedAt >= ASK_AGAIN_MS) {
         askedAt = clock.monotonic();
         // The status of the reader has the hash from then on.
-        void reader?.call('getGenesisHash', [], { timeoutMs: ASK_TIMEOUT_MS }).catch(() => undefined);
+        void reader?.call('getGenesisHash', [], { tenant: OWN_WORK, timeoutMs: ASK_TIMEOUT_MS }).catch(() => undefined);
       }
       return null;
     },

@@ -1,15 +1,28 @@
 import { setMaxListeners } from 'node:events';
 import { createRequire } from 'node:module';
 import type { Duplex } from 'node:stream';
-import type { WebSocket } from 'ws';
-import { lazy } from '../../../src/lib/lru.ts';
-import type { FollowedSubscriptions, RpcDispatch, SocketContext, SocketHandler } from '../../../src/plugin/host.ts';
+import type { ServerOptions, WebSocket } from 'ws';
+import { lazy } from '../../../src/lib/lazy.ts';
+import type {
+  FollowedSubscriptions,
+  HostContext,
+  RpcDispatch,
+  SocketContext,
+  SocketHandler,
+} from '../../../src/plugin/host.ts';
 import type { Clock, Metrics, Price } from '../../../src/plugin/plugin.ts';
 import type { AccessCharges, StreamMeter } from '../../../src/ports/access.ts';
 import type { ProxyConfig } from '../config.ts';
 import type { Hub } from './hub.ts';
+import { IncomingMessages } from './incoming.ts';
 import { isKeepAlive } from './link.ts';
-import { createOutlet, createPaidOutlet, createSubscriptions, type SubscriptionsParts } from './subscriptions.ts';
+import {
+  createOutlet,
+  createPaidOutlet,
+  createSubscriptions,
+  FAREWELL_MS,
+  type SubscriptionsParts,
+} from './subscriptions.ts';
 
 const PRODUCT = 'laserstreamWebsocket';
 /** Notifications are charged per byte; the price list states a price per 0.1 MB. */
@@ -20,6 +33,8 @@ export interface SocketsParts {
   /** Subscriptions that need no upstream; null: there are none. */
   readonly followed: FollowedSubscriptions | null;
   readonly config: ProxyConfig['websocket'];
+  /** Limits that all listeners have. */
+  readonly http: ListenerLimits;
   readonly clock: Clock;
   readonly metrics: Metrics;
   readonly price: (method: string) => Price;
@@ -27,6 +42,9 @@ export interface SocketsParts {
   /** Null: credits are not counted. */
   readonly charges: AccessCharges | null;
 }
+
+/** Largest body of a call, and how long a whole request may take to arrive. */
+type ListenerLimits = Pick<HostContext['core']['http'], 'bodyLimitBytes' | 'requestTimeoutMs'>;
 
 export interface Sockets extends SocketHandler {
   /** Refuses new clients and asks the others to leave. */
@@ -45,12 +63,15 @@ export function createSockets(parts: SocketsParts): Sockets {
   // Loaded with the first client: threads of other roles have none.
   const server = lazy(() => {
     const { WebSocketServer } = createRequire(import.meta.url)('ws') as typeof import('ws');
-    return new WebSocketServer({
+    const options: ServerOptions & { readonly closeTimeout: number } = {
       noServer: true,
       clientTracking: false,
       perMessageDeflate: false,
       maxPayload: config.maxMessageBytes,
-    });
+      // ws 8.19 and newer, not in its types: its own limit would cut a client before it has read why it is closed.
+      closeTimeout: 2 * FAREWELL_MS,
+    };
+    return new WebSocketServer(options);
   });
 
   return {
@@ -69,7 +90,7 @@ export function createSockets(parts: SocketsParts): Sockets {
         refuse(socket);
         return isOpen;
       }
-      const place = context.tenant?.take('sockets', 1);
+      const place = context.tenant.take('sockets', 1);
       socket.once('close', () => place?.release());
       server().handleUpgrade(request, socket, head, (webSocket: WebSocket) => {
         isOpen = true;
@@ -77,6 +98,7 @@ export function createSockets(parts: SocketsParts): Sockets {
           ...parts,
           hub: parts.hub(),
           socket: webSocket,
+          connection: socket,
           context,
           dispatch,
           meter:
@@ -118,9 +140,12 @@ function refuse(socket: Duplex): void {
 
 export interface ClientParts extends Omit<SubscriptionsParts, 'outlet' | 'maxHeldBytes' | 'maxParamsBytes' | 'tenant'> {
   readonly socket: WebSocket;
+  /** What `socket` reads from. */
+  readonly connection: Duplex;
   readonly context: SocketContext;
   readonly clock: Clock;
   readonly config: ProxyConfig['websocket'];
+  readonly http: ListenerLimits;
   readonly dispatch: RpcDispatch;
   /** Null: notifications are free. */
   readonly meter: StreamMeter | null;
@@ -135,7 +160,7 @@ export interface Client {
 
 /** Serves one client socket until it closes. */
 function createClient(parts: ClientParts): Client {
-  const { socket, clock, config } = parts;
+  const { socket, connection, clock, config, http } = parts;
   const gone = new AbortController();
   // Each call in flight adds a listener.
   setMaxListeners(0, gone.signal);
@@ -153,6 +178,8 @@ function createClient(parts: ClientParts): Client {
   let cancelPing = () => {};
 
   function ping(): void {
+    // One that is closing has a time of its own.
+    if (socket.readyState !== socket.OPEN) return;
     if (!alive) {
       socket.terminate();
       return;
@@ -190,7 +217,24 @@ function createClient(parts: ClientParts): Client {
   }
 
   cancelPing = clock.timeout(config.pingIntervalMs, ping);
+  const incoming = new IncomingMessages({
+    tenant: parts.context.tenant,
+    clock,
+    maxMessageBytes: () => config.maxMessageBytes,
+    maxCallBytes: () => http.bodyLimitBytes,
+    isLarge: (method) => parts.followed?.serves({ method, params: undefined, paramsText: null }) === 'always',
+    messageTimeoutMs: () => http.requestTimeoutMs,
+    isPaused: () => socket.isPaused,
+    refuse(code, reason) {
+      // The library would go on collecting; what still comes is read and dropped, so that the client gets the close.
+      connection.removeAllListeners('data');
+      connection.on('data', () => undefined);
+      outlet.close(code, reason);
+    },
+  });
+  connection.prependListener('data', (chunk: Buffer) => incoming.feed(chunk));
   socket.on('message', (data: Buffer | ArrayBuffer | Buffer[]) => {
+    incoming.handedOver();
     alive = true;
     subscriptions.heard();
     void take(Array.isArray(data) ? Buffer.concat(data) : Buffer.isBuffer(data) ? data : Buffer.from(data));
@@ -209,6 +253,7 @@ function createClient(parts: ClientParts): Client {
     gone.abort(new Error('the client closed its socket'));
     subscriptions.end();
     outlet.end();
+    incoming.end();
     parts.closed();
   });
 

@@ -11,6 +11,7 @@ import type { Upstream } from '../../../src/ports/upstream.ts';
 import { backoffMs } from '../../../src/runtime/waiting.ts';
 import type { ProxyConfig } from '../config.ts';
 import { createLink, isReceivedNotice, type Link, type LinkSubscription, type SubscriptionCall } from './link.ts';
+import { createRepeats, type Repeats } from './repeats.ts';
 
 /** One client's interest in a subscription. */
 export interface Subscriber {
@@ -34,7 +35,7 @@ export interface HubParts extends Omit<LinksParts, 'lost' | 'isSuspect'> {
   readonly metrics: Metrics;
 }
 
-interface Shared {
+interface SharedSubscription {
   readonly key: string;
   readonly placed: LinkSubscription;
   readonly subscribers: Set<Subscriber>;
@@ -47,17 +48,23 @@ interface Shared {
   leaveQuarantine: () => void;
   link: Link | null;
   readonly refusedBy: Set<string>;
+  /** What it has told; filled with `deduplicate` only. */
+  readonly repeats: Repeats;
   cancelTimeout: () => void;
 }
 
 export function createHub(parts: HubParts): Hub {
   const { clock } = parts;
-  const all = new Map<string, Shared>();
-  const byPlaced = new Map<LinkSubscription, Shared>();
+  const all = new Map<string, SharedSubscription>();
+  const byPlaced = new Map<LinkSubscription, SharedSubscription>();
   /** Number of subscriptions at upstreams, by the owner that asked first. */
   const owned = new Map<string, number>();
   const links = createLinks({ ...parts, lost: onLost, isSuspect: (placed) => !isProven(byPlaced.get(placed)) });
   const quarantine = createQuarantine({ clock, openProbe: links.probe });
+  const repeated = parts.metrics.counter(
+    'repeated_notifications_total',
+    'notifications of upstreams that proxy.websocket.deduplicate left out',
+  );
   let cancelRetry = () => {};
   let retrying = false;
   const stopWatching = parts.pool.onChange(() => {
@@ -66,8 +73,8 @@ export function createHub(parts: HubParts): Hub {
   parts.metrics.observe('upstream_subscriptions', 'distinct subscriptions held at upstreams', () => all.size);
   parts.metrics.observe('upstream_sockets', 'websockets to upstreams', () => links.size());
 
-  function create(key: string, call: SubscriptionCall, owner: string): Shared {
-    const shared: Shared = {
+  function create(key: string, call: SubscriptionCall, owner: string): SharedSubscription {
+    const shared: SharedSubscription = {
       key,
       placed: {
         family: call.family,
@@ -86,6 +93,7 @@ export function createHub(parts: HubParts): Hub {
       leaveQuarantine: () => {},
       link: null,
       refusedBy: new Set(),
+      repeats: createRepeats(),
       cancelTimeout: () => {},
     };
     shared.cancelTimeout = clock.timeout(parts.limits.subscribeTimeoutMs, () => {
@@ -98,11 +106,11 @@ export function createHub(parts: HubParts): Hub {
   }
 
   /** A subscription that an upstream accepted once cannot be the cause of a closed connection. A removed one proves nothing. */
-  function isProven(shared: Shared | undefined): boolean {
+  function isProven(shared: SharedSubscription | undefined): boolean {
     return shared !== undefined && (shared.accepted || shared.cleared);
   }
 
-  function isolate(shared: Shared): void {
+  function isolate(shared: SharedSubscription): void {
     if (shared.inQuarantine) return;
     shared.inQuarantine = true;
     const { family, method, paramsText, owner } = shared.placed;
@@ -110,7 +118,10 @@ export function createHub(parts: HubParts): Hub {
       shared.inQuarantine = false;
     };
     shared.leaveQuarantine = quarantine.add({
-      ...{ family, method, paramsText, owner },
+      family,
+      method,
+      paramsText,
+      owner,
       cleared: () => {
         leave();
         shared.cleared = true;
@@ -128,7 +139,7 @@ export function createHub(parts: HubParts): Hub {
     });
   }
 
-  function place(shared: Shared): void {
+  function place(shared: SharedSubscription): void {
     const { owner } = shared.placed;
     if (!isProven(shared) && quarantine.distrusts(owner)) {
       isolate(shared);
@@ -162,7 +173,7 @@ export function createHub(parts: HubParts): Hub {
     for (const shared of [...all.values()]) if (shared.link === null && !shared.inQuarantine) place(shared);
   }
 
-  function onAccepted(shared: Shared): void {
+  function onAccepted(shared: SharedSubscription): void {
     shared.cancelTimeout();
     shared.refusedBy.clear();
     if (shared.accepted) return;
@@ -170,7 +181,7 @@ export function createHub(parts: HubParts): Hub {
     for (const subscriber of [...shared.subscribers]) subscriber.accepted();
   }
 
-  function onRefused(shared: Shared, errorText: string): void {
+  function onRefused(shared: SharedSubscription, errorText: string): void {
     if (!shared.accepted) {
       end(shared, (subscriber) => subscriber.refused({ errorText }));
       return;
@@ -179,21 +190,23 @@ export function createHub(parts: HubParts): Hub {
     moveOn(shared);
   }
 
-  function onUnanswered(shared: Shared): void {
+  function onUnanswered(shared: SharedSubscription): void {
     // Clients that still wait have their own timeout.
     if (shared.accepted) moveOn(shared);
   }
 
-  function moveOn(shared: Shared): void {
+  function moveOn(shared: SharedSubscription): void {
     if (shared.link !== null) shared.refusedBy.add(shared.link.label);
     shared.link = null;
     place(shared);
   }
 
-  function onNotified(shared: Shared, bytes: Buffer, at: JsonMember): void {
-    const last = shared.placed.family === 'signature' && !isReceivedNotice(bytes);
+  function onNotified(shared: SharedSubscription, bytes: Buffer, at: JsonMember): void {
+    const { family } = shared.placed;
+    const last = family === 'signature' && !isReceivedNotice(bytes);
     if (!last) {
-      for (const subscriber of shared.subscribers) subscriber.notified(bytes, at, false);
+      if (parts.limits.deduplicate && shared.repeats.isRepeat(family, bytes, at)) repeated.add();
+      else for (const subscriber of shared.subscribers) subscriber.notified(bytes, at, false);
       return;
     }
     end(shared, (subscriber) => subscriber.notified(bytes, at, true), true);
@@ -209,7 +222,7 @@ export function createHub(parts: HubParts): Hub {
       else place(shared);
   }
 
-  function end(shared: Shared, notify: (subscriber: Subscriber) => void, endedThere = false): void {
+  function end(shared: SharedSubscription, notify: (subscriber: Subscriber) => void, endedThere = false): void {
     if (all.get(shared.key) !== shared) return;
     all.delete(shared.key);
     byPlaced.delete(shared.placed);
@@ -256,7 +269,7 @@ export interface LinksParts {
   /** Read at each use. */
   readonly limits: Pick<
     ProxyConfig['websocket'],
-    'pingIntervalMs' | 'subscribeTimeoutMs' | 'upstreamSockets' | 'upstreamSubscriptions'
+    'deduplicate' | 'pingIntervalMs' | 'subscribeTimeoutMs' | 'upstreamSockets' | 'upstreamSubscriptions'
   >;
   /** Whether a subscription that was unanswered on a broken link may be the cause: the upstream then needs no cool-down. */
   isSuspect(subscription: LinkSubscription): boolean;
@@ -290,7 +303,7 @@ const REST_BACKOFF = { longestMs: 5_000 };
 /** A link that lived this long was healthy. */
 const STABLE_MS = 10_000;
 
-interface Rest {
+interface UpstreamPause {
   readonly failures: number;
   readonly until: number;
 }
@@ -299,7 +312,7 @@ export function createLinks(parts: LinksParts): Links {
   const { pool, clock } = parts;
   const links = new Map<string, Link[]>();
   /** Failing sockets of an upstream say nothing about its HTTP side, so they are not reported to the pool. */
-  const rests = new Map<string, Rest>();
+  const rests = new Map<string, UpstreamPause>();
   const probes = new Set<Link>();
   let closing = false;
 
@@ -521,7 +534,10 @@ function createQuarantine({ clock, openProbe }: QuarantineParts): Quarantine {
       });
       if (entry.probe === null) return done(again);
       entry.probe.subscribe({
-        ...{ owner, family, method, paramsText },
+        owner,
+        family,
+        method,
+        paramsText,
         accepted: () => done(() => finish(candidate.cleared)),
         refused: (errorText) => done(() => finish(() => candidate.refused(errorText))),
         notified: () => undefined,
@@ -557,7 +573,12 @@ function createQuarantine({ clock, openProbe }: QuarantineParts): Quarantine {
     suspect: (owner) => void distrust(owner, DISTRUST_MS),
     add(candidate) {
       const entry: Entry = {
-        ...{ candidate, tries: 0, breaks: 0, notBefore: 0, isOver: false, probe: null },
+        candidate,
+        tries: 0,
+        breaks: 0,
+        notBefore: 0,
+        isOver: false,
+        probe: null,
         stop: () => undefined,
       };
       waiting.push(entry);

@@ -9,6 +9,7 @@ import type {
 } from '../../../src/plugin/host.ts';
 import { type Clock, GateRefusal, type Price, RPC_CODES, RpcError } from '../../../src/plugin/plugin.ts';
 import type { Lease, StreamMeter, Tenant } from '../../../src/ports/access.ts';
+import { callKey } from './call-key.ts';
 import type { Hub, Subscriber } from './hub.ts';
 
 export interface SubscriptionsParts {
@@ -22,7 +23,7 @@ export interface SubscriptionsParts {
   /** Largest size of the parameters of one subscription. */
   readonly maxParamsBytes: number;
   /** Tenant that holds them; undefined when nothing is counted. */
-  readonly tenant: Tenant | undefined;
+  readonly tenant: Tenant;
   /** Bytes of notifications that may wait for the answer to their subscription. */
   readonly maxHeldBytes: number;
   readonly clock: Clock;
@@ -49,7 +50,7 @@ export function createSubscriptions(parts: SubscriptionsParts): Subscriptions {
   const ruled = createRuled(parts);
   /** Functions that end each subscription. */
   const own = new Map<number, () => void>();
-  /** By method and params: a node gives the same call on the same socket the same number, and notifies it once. */
+  /** By `callKey`: a node gives the same call on the same socket the same number, and notifies it once. */
   const outcomes = new Map<string, Promise<SocketOutcome>>();
   let nextId = 1;
   let ended = false;
@@ -66,11 +67,13 @@ export function createSubscriptions(parts: SubscriptionsParts): Subscriptions {
     return { resultText: 'true' };
   }
 
-  function subscribe(asked: SocketCall, held: Held): Promise<SocketOutcome> {
-    const { method, ...written } = asked;
+  function subscribe(asked: SocketCall, held: HeldOutlet): Promise<SocketOutcome> {
+    const { method } = asked;
+    const paramsText = asked.paramsText === null ? null : withoutBlanks(asked.paramsText);
+    const paramsBytes = Buffer.byteLength(paramsText ?? '');
+    demandSize(method, paramsBytes);
     const follows = parts.followed?.serves(asked) ?? null;
-    const paramsText = written.paramsText === null ? null : withoutBlanks(written.paramsText);
-    const key = `${method} ${paramsText ?? '[]'}`;
+    const key = callKey(method, paramsText);
     const rules = follows === null ? null : parts.followed!.rules(asked);
     const same = rules === null ? outcomes.get(key) : undefined;
     if (same !== undefined) return same;
@@ -81,8 +84,7 @@ export function createSubscriptions(parts: SubscriptionsParts): Subscriptions {
       });
     }
     const isOurs = follows === 'always';
-    const most = isOurs ? parts.followed!.maxParamsBytes() : parts.maxParamsBytes;
-    const free = holdPlace(Buffer.byteLength(paramsText ?? ''), most);
+    const free = holdPlace(paramsBytes);
     const id = nextId++;
     const release = () => {
       free();
@@ -120,7 +122,7 @@ export function createSubscriptions(parts: SubscriptionsParts): Subscriptions {
         notified: (bytes, at, last) => {
           if (last) drop();
           held.send(withSubscriptionId(bytes, at, idBytes), rules?.creditsPerNotification);
-          if (rules !== null) ruled.notified(rules);
+          if (rules !== null) ruled.notified();
         },
         lost: ({ code, reason } = { code: 1012, reason: 'the subscription was lost' }) => {
           drop();
@@ -141,23 +143,27 @@ export function createSubscriptions(parts: SubscriptionsParts): Subscriptions {
         // An upstream that lacks it, or none that answers: then the blocks that the daemon follows.
         refused: (reason) => (gone || !isLacking(reason) ? subscriber.refused(reason) : follow()),
       };
-      leave = parts.hub.subscribe(call, follows === null ? subscriber : orFollow, parts.tenant?.id);
+      leave = parts.hub.subscribe(call, follows === null ? subscriber : orFollow, parts.tenant.id);
       if (gone) leave();
     });
     if (own.has(id) && rules === null) outcomes.set(key, outcome);
     return outcome;
   }
 
+  /** Before the parameters are parsed. Throws RpcError. */
+  function demandSize(method: string, bytes: number): void {
+    const isOurs = parts.followed?.serves({ method, params: undefined, paramsText: null }) === 'always';
+    const most = isOurs ? parts.followed!.maxParamsBytes() : parts.maxParamsBytes;
+    if (bytes <= most) return;
+    throw new RpcError('invalidParams', { details: `the parameters of a subscription have at most ${most} bytes` });
+  }
+
   /** Throws GateRefusal when the project has too many. The returned function releases the place. */
-  function holdPlace(bytes: number, most: number): () => void {
-    if (bytes > most) {
-      const details = `the parameters of a subscription have at most ${most} bytes`;
-      throw new RpcError('invalidParams', { details });
-    }
-    const place = parts.tenant?.take('subscriptions', 1);
+  function holdPlace(bytes: number): () => void {
+    const place = parts.tenant.take('subscriptions', 1);
     let room: Lease | undefined;
     try {
-      room = parts.tenant?.take('subscriptionBytes', bytes);
+      room = parts.tenant.take('subscriptionBytes', bytes);
     } catch (error) {
       place?.release();
       throw error;
@@ -183,11 +189,15 @@ export function createSubscriptions(parts: SubscriptionsParts): Subscriptions {
           return rulesOf(method) === null ? price : { product: price.product, credits: price.credits, groups: [] };
         },
         maxAnswerBytes: parts.maxHeldBytes,
+        admit: (method) => ruled.demandMethod(method),
         run: async (call) => {
           const isUnsubscribe = call.method.endsWith('Unsubscribe');
           const rules = rulesOf(call.method);
           if (rules !== null) ruled.demandTurn(rules);
-          if (isUnsubscribe) return unsubscribe(call);
+          if (isUnsubscribe) {
+            demandSize(call.method, call.paramsText?.length ?? 0);
+            return unsubscribe(call);
+          }
           if (ended) throw new RpcError('unavailable');
           if (parts.hub === null && (parts.followed?.serves(call) ?? null) === null)
             throw new RpcError('methodNotFound', { details: 'no Solana upstream is configured' });
@@ -221,6 +231,8 @@ function createRuled({ clock, outlet }: Pick<SubscriptionsParts, 'clock' | 'outl
   /** Calls that are left, as of a time. */
   let turns = { left: Number.POSITIVE_INFINITY, at: heardAt };
   let cancelWatch: (() => void) | null = null;
+  /** Limits and price of the newest subscription. */
+  let latest: SocketRules | null = null;
 
   function watch(rules: SocketRules, all: () => number): void {
     cancelWatch = null;
@@ -236,17 +248,22 @@ function createRuled({ clock, outlet }: Pick<SubscriptionsParts, 'clock' | 'outl
     }
   }
 
+  /** Throws RpcError. */
+  function demandTurn({ maxCallsPerSecond }: SocketRules): void {
+    const now = clock.monotonic();
+    const left = Math.min(maxCallsPerSecond, turns.left + ((now - turns.at) * maxCallsPerSecond) / 1_000);
+    turns = { left: Math.max(0, left - 1), at: now };
+    if (left < 1) throw new RpcError('streamRate', { message: `Rate limited: ${maxCallsPerSecond} calls per second` });
+  }
+
   return {
     heard() {
       heardAt = clock.monotonic();
     },
+    demandTurn,
     /** Throws RpcError. */
-    demandTurn({ maxCallsPerSecond }: SocketRules): void {
-      const now = clock.monotonic();
-      const left = Math.min(maxCallsPerSecond, turns.left + ((now - turns.at) * maxCallsPerSecond) / 1_000);
-      turns = { left: Math.max(0, left - 1), at: now };
-      if (left < 1)
-        throw new RpcError('streamRate', { message: `Rate limited: ${maxCallsPerSecond} calls per second` });
+    demandMethod(method: string): void {
+      if (latest?.methods.has(method) === true && ids.size > 0) demandTurn(latest);
     },
     /** Throws RpcError. */
     demandPlace({ maxSubscriptions }: SocketRules): void {
@@ -255,14 +272,18 @@ function createRuled({ clock, outlet }: Pick<SubscriptionsParts, 'clock' | 'outl
     },
     add(id: number, rules: SocketRules, all: () => number): void {
       ids.add(id);
+      latest = rules;
+      outlet.limitBehind(rules.maxBehind);
       notifiedAt = clock.monotonic();
       if (cancelWatch === null)
         cancelWatch = clock.timeout(Math.min(rules.quietMs, rules.silentMs), () => watch(rules, all));
     },
-    remove: (id: number) => void ids.delete(id),
-    notified({ maxBehind }: SocketRules): void {
+    remove(id: number): void {
+      ids.delete(id);
+      if (ids.size === 0) outlet.limitBehind(null);
+    },
+    notified(): void {
       notifiedAt = clock.monotonic();
-      if (outlet.behind() > maxBehind) outlet.close(1008, `more than ${maxBehind} notifications behind`);
     },
     /** Their limits are those of the plan, and their clients know this end. */
     planChanged(): void {
@@ -279,13 +300,13 @@ function isLacking(reason: Parameters<Subscriber['refused']>[0]): boolean {
   return code === RPC_CODES.methodNotFound.code;
 }
 
-interface Held {
+interface HeldOutlet {
   send(notification: Buffer, credits?: number): void;
   release(): void;
 }
 
 /** Holds notifications until they are released, and forwards later ones. */
-function holdBack(outlet: Outlet, maxBytes: number): Held {
+function holdBack(outlet: Outlet, maxBytes: number): HeldOutlet {
   let waiting: (() => void)[] | null = [];
   let bytes = 0;
   return {
@@ -293,7 +314,7 @@ function holdBack(outlet: Outlet, maxBytes: number): Held {
       bytes += notification.length;
       if (waiting === null) outlet.send(notification, credits);
       else if (bytes <= maxBytes) waiting.push(() => void outlet.send(notification, credits));
-      else outlet.close(1013, 'too slow');
+      else outlet.close(1013, 'the service is behind, try again later');
     },
     release() {
       for (const send of waiting ?? []) send();
@@ -310,8 +331,11 @@ function withSubscriptionId(bytes: Buffer, at: Pick<JsonMember, 'start' | 'end'>
 export interface Outlet {
   /** False when the client is too slow or closing; nothing more is sent then. `credits`: its price; absent: that of its bytes. */
   send(message: Buffer | string, credits?: number): boolean;
-  /** Messages that the client has not taken yet. */
-  behind(): number;
+  /**
+   * How many messages may wait for the client. With more, or with more bytes than the queue takes, it is closed with 1008, which its library
+   * shows to the user. Null: only the bytes are limited, and it is closed with 1013.
+   */
+  limitBehind(maxMessages: number | null): void;
   /** Resolves when little waits for the client, or it has gone. */
   ready(): Promise<void>;
   close(code: number, reason: string): void;
@@ -319,8 +343,21 @@ export interface Outlet {
   end(): void;
 }
 
-/** How long a client has to read its queue and answer the close. */
-const FAREWELL_MS = 5_000;
+/**
+ * How long a client has to read its queue and the reason, and to answer the close. It may be busy with what it has read: cut sooner, it would
+ * learn nothing but that the connection is gone, and come back for the same.
+ */
+export const FAREWELL_MS = 60_000;
+
+/** Close code and wait when the daemon stops: its stop waits for it, so the wait is shorter. */
+const GOING_AWAY = 1001;
+const GOING_AWAY_FAREWELL_MS = 5_000;
+
+/** More does not fit into a close frame. */
+const MAX_REASON_BYTES = 123;
+
+/** Bytes that are handed to the socket; what waits behind them can still be dropped. */
+const IN_FLIGHT_BYTES = 1_048_576;
 
 /** Smaller messages on an empty queue go to the system at once and hardly ever wait. */
 const SMALL_BYTES = 16_384;
@@ -329,19 +366,49 @@ const SMALL_BYTES = 16_384;
 const READY_BYTES = 524_288;
 
 /** Queued bytes count as answers held by `tenant`. */
-export function createOutlet(socket: WebSocket, clock: Clock, maxQueuedBytes: number, tenant?: Tenant): Outlet {
-  const lease = tenant?.take('answerBytes', 0);
+export function createOutlet(socket: WebSocket, clock: Clock, maxQueuedBytes: number, tenant: Tenant): Outlet {
+  const lease = tenant.take('answerBytes', 0);
   let closing = false;
   const waiting: (() => void)[] = [];
+  const queue = new Fifo();
   let behind = 0;
+  let maxBehind: number | null = null;
   let cancelFarewell = () => {};
 
   function close(code: number, reason: string): void {
     if (closing) return;
+    for (let message = queue.take(); message !== null; message = queue.take()) sendNow(message);
+    leave(code, reason);
+  }
+
+  /** Drops what waits, so that the reason comes soon after what the client has still to read. */
+  function closeBehind(reason: string): void {
+    if (closing) return;
+    queue.clear();
+    if (maxBehind === null) leave(1013, 'too slow');
+    else leave(1008, reason);
+  }
+
+  function leave(code: number, reason: string): void {
     closing = true;
     wake();
-    socket.close(code, reason);
-    cancelFarewell = clock.timeout(FAREWELL_MS, () => socket.terminate());
+    socket.close(code, shortReason(reason));
+    const farewellMs = code === GOING_AWAY ? GOING_AWAY_FAREWELL_MS : FAREWELL_MS;
+    cancelFarewell = clock.timeout(farewellMs, () => socket.terminate());
+  }
+
+  const waitingBytes = () => queue.bytes + socket.bufferedAmount;
+
+  function sendNow(message: Buffer | string): void {
+    socket.send(message, { binary: false }, sent);
+  }
+
+  function pump(): void {
+    while (!closing && socket.bufferedAmount < IN_FLIGHT_BYTES) {
+      const message = queue.take();
+      if (message === null) return;
+      sendNow(message);
+    }
   }
 
   function mayHold(queued: number, more: number): boolean {
@@ -354,7 +421,7 @@ export function createOutlet(socket: WebSocket, clock: Clock, maxQueuedBytes: nu
     }
   }
 
-  const isReady = () => closing || socket.readyState !== socket.OPEN || socket.bufferedAmount < READY_BYTES;
+  const isReady = () => closing || socket.readyState !== socket.OPEN || waitingBytes() < READY_BYTES;
 
   function wake(): void {
     if (waiting.length === 0 || !isReady()) return;
@@ -363,21 +430,27 @@ export function createOutlet(socket: WebSocket, clock: Clock, maxQueuedBytes: nu
 
   function sent(): void {
     behind -= 1;
+    pump();
     wake();
-    if (lease !== undefined && socket.bufferedAmount < lease.amount) lease.set(socket.bufferedAmount);
+    if (lease !== undefined && waitingBytes() < lease.amount) lease.set(waitingBytes());
   }
 
   return {
     send(message) {
       if (closing || socket.readyState !== socket.OPEN) return false;
-      const queued = socket.bufferedAmount;
+      const queued = waitingBytes();
       if (queued + message.length > maxQueuedBytes || !mayHold(queued, message.length)) {
-        close(1013, 'too slow');
+        closeBehind(`more than ${queued} bytes of notifications behind`);
+        return false;
+      }
+      if (maxBehind !== null && behind >= maxBehind) {
+        closeBehind(`more than ${maxBehind} notifications behind`);
         return false;
       }
       behind += 1;
-      socket.send(message, { binary: false }, sent);
-      if (lease !== undefined && lease.amount !== socket.bufferedAmount) mayHold(socket.bufferedAmount, 0);
+      queue.add(message);
+      pump();
+      if (lease !== undefined && lease.amount !== waitingBytes()) mayHold(waitingBytes(), 0);
       return true;
     },
     ready: () =>
@@ -385,15 +458,59 @@ export function createOutlet(socket: WebSocket, clock: Clock, maxQueuedBytes: nu
         if (isReady()) resolve();
         else waiting.push(resolve);
       }),
-    behind: () => behind,
+    limitBehind(maxMessages) {
+      maxBehind = maxMessages;
+    },
     close,
     end() {
       closing = true;
+      queue.clear();
       wake();
       lease?.release();
       cancelFarewell();
     },
   };
+}
+
+/** The start of a text, in whole characters, that fits into a close frame. */
+function shortReason(reason: string): string {
+  let bytes = 0;
+  let short = '';
+  for (const character of reason) {
+    bytes += Buffer.byteLength(character);
+    if (bytes > MAX_REASON_BYTES) return short;
+    short += character;
+  }
+  return short;
+}
+
+/** Messages in their order. */
+class Fifo {
+  /** Bytes of those that wait. */
+  bytes = 0;
+  #messages: (Buffer | string)[] = [];
+  /** Index of the next message to take. */
+  #next = 0;
+
+  add(message: Buffer | string): void {
+    this.#messages.push(message);
+    this.bytes += message.length;
+  }
+
+  take(): Buffer | string | null {
+    const message = this.#messages[this.#next];
+    if (message === undefined) return null;
+    this.#next += 1;
+    this.bytes -= message.length;
+    if (this.#next === this.#messages.length) this.clear();
+    return message;
+  }
+
+  clear(): void {
+    this.#messages = [];
+    this.#next = 0;
+    this.bytes = 0;
+  }
 }
 
 /** Output for notifications, which cost credits by their bytes. A client without credits is closed with 1008. */
@@ -445,13 +562,12 @@ export function createPaidOutlet(outlet: Outlet, meter: StreamMeter, maxHeldByte
       if (held !== null) await new Promise<void>((resolve) => waiting.push(resolve));
       await outlet.ready();
     },
-    behind: () => outlet.behind() + (held?.length ?? 0),
     send(message, credits) {
       if (held === null && meter.affords(...priceOf(message, credits))) return sendPaid(message, credits);
       const bytes = Buffer.from(message);
       heldBytes += bytes.length;
       if (heldBytes > maxHeldBytes) {
-        outlet.close(1013, 'too slow');
+        outlet.close(1013, 'credits cannot be counted in time, try again later');
         return false;
       }
       if (held !== null) {

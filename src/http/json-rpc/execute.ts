@@ -3,7 +3,7 @@ import type { CoreConfig } from '../../config/core.ts';
 import { parseExact, stringify } from '../../lib/json.ts';
 import { rpcErrorReply, rpcRequestHead, rpcResultBytes, rpcResultReply } from '../../lib/json-rpc.ts';
 import { derived } from '../../lib/reloadable.ts';
-import type { RpcFallback, RpcForward, RpcForwardReply, SocketCalls } from '../../plugin/host.ts';
+import type { RpcBatchSeat, RpcFallback, RpcForward, RpcForwardReply, SocketCalls } from '../../plugin/host.ts';
 import {
   type CallContext,
   JsonBytes,
@@ -137,7 +137,7 @@ export function executeForward(
   body: Buffer,
   call: CallSpan,
   context: CallContext,
-  inBatch: boolean,
+  seat: RpcBatchSeat | null,
 ): Executed | Promise<Executed> {
   const { params, id } = call;
   const fail = (error: unknown): Executed => {
@@ -149,7 +149,7 @@ export function executeForward(
     const reply = id === undefined ? null : (fallback.atHand?.({ method, body, params, id }) ?? null);
     if (reply !== null) return forwarded(reply);
     return fallback
-      .forward(new ForwardedCall(context, method, body, call, inBatch))
+      .forward(new ForwardedCall(context, method, body, call, seat))
       .then(forwarded)
       .catch(fail);
   } catch (error) {
@@ -189,13 +189,19 @@ class ForwardedCall extends HandlerContext implements RpcForward {
   readonly body: Buffer;
   readonly params: RpcForward['params'];
   readonly id: string | undefined;
-  readonly inBatch: boolean;
+  readonly seat: RpcBatchSeat | null;
 
-  constructor(context: CallContext, method: string, given: Buffer, { id, params }: CallSpan, inBatch: boolean) {
+  constructor(
+    context: CallContext,
+    method: string,
+    given: Buffer,
+    { id, params }: CallSpan,
+    seat: RpcBatchSeat | null,
+  ) {
     super(context);
     this.method = method;
     this.id = id;
-    this.inBatch = inBatch;
+    this.seat = seat;
     const head = rpcRequestHead(method, id);
     if (params === null) {
       this.body = Buffer.from(`${head}}`);
@@ -223,7 +229,13 @@ export async function executeSocket(
   const { params: at, id = 'null' } = call;
   try {
     const paramsText = at === null ? null : body.toString('utf8', at.start, at.end);
-    const outcome = await calls.run({ method, params: paramsValue(body, call), paramsText });
+    const outcome = await calls.run({
+      method,
+      paramsText,
+      get params() {
+        return paramsValue(body, call);
+      },
+    });
     const ok = 'resultText' in outcome;
     const text = ok ? rpcResultReply(outcome.resultText, id) : rpcErrorReply(outcome.errorText, id);
     return { status: 200, headers: NO_HEADERS, body: text, charged: true, ok };

@@ -1,14 +1,24 @@
 import type { Readable } from 'node:stream';
 import type { CoreConfig } from '../../config/core.ts';
-import type { Admission, ForwardedMethod, Gate, RpcDispatch, RpcFallback, SocketCalls } from '../../plugin/host.ts';
+import type {
+  Admission,
+  ForwardedMethod,
+  Gate,
+  RpcBatchSeat,
+  RpcDispatch,
+  RpcFallback,
+  SocketCalls,
+} from '../../plugin/host.ts';
 import { type CallContext, GateRefusal, type Price, RpcError, type RpcMethod } from '../../plugin/plugin.ts';
-import type { Lease, Tenant } from '../../ports/access.ts';
+import type { Lease } from '../../ports/access.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { Log, Metrics } from '../../ports/telemetry.ts';
 import { createDeadlines, isPromise } from '../../runtime/waiting.ts';
 import { withoutMark } from '../body.ts';
-import { type Fault, faultOf, type RpcFault } from '../errors.ts';
+import { type Fault, faultOf } from '../errors.ts';
+import type { Chargeable } from '../exchange.ts';
 import type { Validator } from '../validation.ts';
+import { discard, joinBatch, runBatch } from './batch.ts';
 import { createMethodTable, type Executed, failed, isErrorText, type MethodTable, rpcErrorText } from './execute.ts';
 import {
   type Admitted,
@@ -56,13 +66,13 @@ export interface RpcFront {
   priceOf(method: string): Price | undefined;
 }
 
-interface Shared extends RpcFrontOptions, RunParts {
+interface FrontParts extends RpcFrontOptions, RunParts {
   readonly table: MethodTable;
 }
 
 export function createRpcFront(options: RpcFrontOptions): RpcFront {
   const table = createMethodTable(options.methods, options.fallback, options.core.rpc, options.validator);
-  const shared: Shared = {
+  const shared: FrontParts = {
     ...options,
     table,
     deadlines: createDeadlines(options.clock),
@@ -100,7 +110,7 @@ export function createRpcFront(options: RpcFrontOptions): RpcFront {
       };
       let held: Lease | undefined;
       try {
-        held = context.tenant?.take('requestBytes', message.length);
+        held = context.tenant.take('requestBytes', message.length);
       } catch (error) {
         return refuse(error);
       }
@@ -111,13 +121,13 @@ export function createRpcFront(options: RpcFrontOptions): RpcFront {
           const most = Math.min(options.core.rpc.maxUpstreamBytes, calls?.maxAnswerBytes ?? Number.POSITIVE_INFINITY);
           const bytes = reply.body === null ? null : await toBuffer(reply.body, most);
           // The sender counts it; here only its size is checked.
-          if (bytes !== null) context.tenant?.take('answerBytes', bytes.length).release();
+          if (bytes !== null) context.tenant.take('answerBytes', bytes.length).release();
           bytesOut = bytes?.length ?? 0;
           return bytes;
         } catch (error) {
           return refuse(error);
         } finally {
-          reply.charge(bytesOut);
+          reply.bill.charge(bytesOut);
         }
       } finally {
         held?.release();
@@ -136,7 +146,7 @@ export function createRpcFront(options: RpcFrontOptions): RpcFront {
 }
 
 function answer(
-  shared: Shared,
+  shared: FrontParts,
   body: Buffer,
   context: CallContext,
   whole: boolean,
@@ -162,11 +172,18 @@ function answer(
     );
   }
   const scanned = scanRpcBody(body, { maxDepth: MAX_DEPTH, maxItems: maxBatchItems });
+  const isTooLarge = calls !== undefined && body.length > core.http.bodyLimitBytes;
   if (scanned.kind === 'single') {
     const prepared = prepare(scanned.call, shared.table, context.caller, calls);
+    // Only subscriptions may be larger than over HTTP; they have limits of their own.
+    if (isTooLarge && prepared.destination.kind !== 'socket') {
+      prepared.fault ??= rpcFault('invalidRequest', `a call has at most ${core.http.bodyLimitBytes} bytes`);
+    }
     return answerSingle(shared, prepared, body, context, whole);
   }
   if (scanned.kind === 'syntax') return refuse(rpcFault('parse'), 'none');
+  if (isTooLarge)
+    return refuse(rpcFault('invalidRequest', `a call has at most ${core.http.bodyLimitBytes} bytes`), 'none');
   if (scanned.kind === 'invalid') return refuse(rpcFault('invalidRequest', scanned.reason), 'none');
   if (scanned.count === 0) return refuse(rpcFault('invalidRequest', 'the batch is empty'), 'batch(0)');
   if (scanned.count > maxBatchItems) {
@@ -178,7 +195,7 @@ function answer(
 }
 
 async function answerBatch(
-  shared: Shared,
+  shared: FrontParts,
   body: Buffer,
   prepared: readonly Prepared[],
   context: CallContext,
@@ -200,28 +217,29 @@ async function answerBatch(
       .filter(({ call }) => call.id !== undefined)
       .map(({ call }) => rpcErrorText(fault.rpc, call.id ?? 'null'));
     const refusals = `[${texts.join(',')}]`;
-    return { status: 200, headers: {}, body: refusals, label, failed: prepared.length, charge: () => 0 };
+    return { status: 200, headers: {}, body: refusals, label, failed: prepared.length, bill: FREE };
   }
   const { batchConcurrency, maxBatchBytes } = shared.core.rpc;
-  const tasks = prepared.map((one) => ({ id: one.call.id, run: () => runCall(shared, one, body, context, true) }));
+  const tasks = prepared.map((one) => ({
+    id: one.call.id,
+    run: (seat: RpcBatchSeat) => runCall(shared, one, body, context, seat),
+  }));
   const limits = { concurrency: batchConcurrency, maxBytes: maxBatchBytes };
   const items = await runBatch(tasks, limits, context.tenant);
-  const joined = joinBatch(items);
+  const failedCount = items.reduce((count, { ok, body: text }) => (ok && !isErrorText(text) ? count : count + 1), 0);
   const itemOf = new Map(prepared.map((one, i) => [one, items[i]]));
-  const charge = () =>
-    admitted.admission?.charge(
-      admitted.calls.map((one) => {
-        const item = itemOf.get(one);
-        return { charged: item?.charged ?? false, bytesOut: item?.body?.length ?? 0, credits: item?.credits };
-      }),
-    ) ?? 0;
+  const outcomes = admitted.calls.map((one) => {
+    const item = itemOf.get(one);
+    return { charged: item?.charged ?? false, bytesOut: item?.body?.length ?? 0, credits: item?.credits };
+  });
+  const joined = joinBatch(items);
   return {
     status: joined === null ? 204 : 200,
     headers: admitted.admission?.headers ?? {},
     body: joined,
     label,
-    failed: items.reduce((count, { ok, body: text }) => (ok && !isErrorText(text) ? count : count + 1), 0),
-    charge,
+    failed: failedCount,
+    bill: admitted.admission === null ? FREE : new BatchBill(admitted.admission, outcomes),
   };
 }
 
@@ -250,7 +268,7 @@ function answerSingle(
   whole: boolean,
 ): RpcAnswer | Promise<RpcAnswer> {
   const run = ({ admission }: Admitted): RpcAnswer | Promise<RpcAnswer> => {
-    const executed = runCall(parts, prepared, body, context, whole);
+    const executed = runCall(parts, prepared, body, context, whole ? ALONE : null);
     return isPromise(executed)
       ? executed.then((done) => new SingleAnswer(prepared, done, admission))
       : new SingleAnswer(prepared, executed, admission);
@@ -276,9 +294,7 @@ class SingleAnswer implements RpcAnswer {
   readonly body: RpcAnswer['body'];
   readonly label: string;
   readonly failed: number;
-  readonly #charged: boolean;
-  readonly #credits: number | undefined;
-  readonly #admission: Admission | null;
+  readonly bill: RpcAnswer['bill'];
 
   constructor({ call, name }: Prepared, executed: Executed, admission: Admission | null) {
     const rates = admission?.headers ?? {};
@@ -289,17 +305,54 @@ class SingleAnswer implements RpcAnswer {
     this.body = isSilent ? null : executed.body;
     this.label = name;
     this.failed = executed.ok ? 0 : 1;
-    this.#charged = executed.charged;
-    this.#credits = executed.credits;
+    this.bill = admission === null ? FREE : new SingleBill(admission, executed);
+  }
+}
+
+/** What one call costs. It is kept until the client has read the answer, and so must not hold the answer, only a stream of it. */
+class SingleBill implements Chargeable {
+  readonly #admission: Admission;
+  readonly #charged: boolean;
+  readonly #credits: number | undefined;
+  readonly #stream: Readable | null;
+
+  constructor(admission: Admission, { charged, credits, body }: Executed) {
     this.#admission = admission;
+    this.#charged = charged;
+    this.#credits = credits;
+    this.#stream = typeof body === 'string' || Buffer.isBuffer(body) ? null : body;
   }
 
   charge(bytesOut: number): number {
-    const outcome = { charged: this.#charged, bytesOut };
+    // A stream that broke off was no answer.
+    const isBroken = this.#stream !== null && this.#stream.errored !== null;
+    const outcome = { charged: this.#charged && !isBroken, bytesOut };
     const credits = this.#credits;
-    return this.#admission?.charge([credits === undefined ? outcome : { ...outcome, credits }]) ?? 0;
+    return this.#admission.charge([credits === undefined ? outcome : { ...outcome, credits }]);
   }
 }
+
+type Outcomes = Parameters<Admission['charge']>[0];
+
+/** What the calls of a batch cost, likewise. */
+class BatchBill implements Chargeable {
+  readonly #admission: Admission;
+  readonly #outcomes: Outcomes;
+
+  constructor(admission: Admission, outcomes: Outcomes) {
+    this.#admission = admission;
+    this.#outcomes = outcomes;
+  }
+
+  charge(): number {
+    return this.#admission.charge(this.#outcomes);
+  }
+}
+
+/** Seat of a call over a websocket: its answer is one frame of its own. */
+const ALONE: RpcBatchSeat = { batch: null, park: () => undefined, resume: () => undefined };
+
+const FREE: Chargeable = { charge: () => 0 };
 
 /** Rethrows errors other than refusals of the gate. */
 function refused(parts: RunParts, { call, name }: Prepared, error: unknown, context: CallContext): RpcAnswer {
@@ -319,128 +372,12 @@ export interface RpcAnswer {
   readonly label: string;
   /** Calls of it that were answered with an error. In an answer that is passed on as it arrives none is seen. */
   readonly failed: number;
-  /** Call once, when the number of bytes is known. Returns the credits charged. */
-  charge(bytesOut: number): number;
+  /** To be charged once, when the number of bytes is known. */
+  readonly bill: Chargeable;
 }
 
 /** The answer to a request or call that was not run. `id` is raw JSON. */
 function refusal(fault: Fault, id: string, label: string): RpcAnswer {
   const { status, headers, body } = failed(fault, id);
-  return { status, headers, body, label, failed: 1, charge: () => 0 };
-}
-
-const TOO_LARGE = { code: -32603, message: 'Internal error', status: 200, details: 'batch answer too large' };
-const BROKEN = { code: -32002, message: 'Service unavailable', status: 200, details: 'The upstream answer broke off' };
-
-interface BatchTask {
-  /** Raw JSON text; undefined for a notification, whose answer is dropped. */
-  readonly id: string | undefined;
-  run(): Executed | Promise<Executed>;
-}
-
-interface BatchItem {
-  /** Null for notifications. */
-  readonly body: Buffer | null;
-  readonly charged: boolean;
-  readonly credits?: number | undefined;
-  readonly ok: boolean;
-}
-
-/**
- * Runs the items of a batch, at most `concurrency` at once, and returns their answers in request order. Their total size stays within
- * `maxBytes` and the budget of `tenant`: an item that does not fit is answered with a short error instead.
- */
-async function runBatch(
-  tasks: readonly BatchTask[],
-  limits: { readonly concurrency: number; readonly maxBytes: number },
-  tenant?: Tenant,
-): Promise<BatchItem[]> {
-  const lease = tenant?.take('answerBytes', 0);
-  try {
-    return await runTasks(tasks, limits, lease);
-  } finally {
-    lease?.release();
-  }
-}
-
-async function runTasks(
-  tasks: readonly BatchTask[],
-  limits: { readonly concurrency: number; readonly maxBytes: number },
-  lease: Lease | undefined,
-): Promise<BatchItem[]> {
-  const items = new Array<BatchItem>(tasks.length);
-  let next = 0;
-  let roomBytes = limits.maxBytes;
-
-  const worker = async () => {
-    for (let i = next++; i < tasks.length; i = next++) {
-      const task = tasks[i] as BatchTask;
-      const executed = await task.run();
-      if (task.id === undefined) {
-        discard(executed.body);
-        items[i] = { body: null, charged: executed.charged, credits: executed.credits, ok: executed.ok };
-        continue;
-      }
-      const body = await collect(executed.body, roomBytes);
-      const fault = faultOfItem(body, roomBytes, lease);
-      if (fault === null) {
-        roomBytes -= (body as Buffer).length;
-        items[i] = { body: body as Buffer, charged: executed.charged, credits: executed.credits, ok: executed.ok };
-      } else {
-        items[i] = { body: Buffer.from(rpcErrorText(fault, task.id)), charged: false, ok: false };
-      }
-    }
-  };
-  await Promise.all(Array.from({ length: Math.min(limits.concurrency, tasks.length) }, worker));
-  return items;
-}
-
-/** Why the answer of an item cannot be part of the batch. Null if it can; it is then counted. */
-function faultOfItem(
-  body: Buffer | 'too-large' | 'broken',
-  roomBytes: number,
-  lease: Lease | undefined,
-): RpcFault | null {
-  if (body === 'broken') return BROKEN;
-  if (body === 'too-large' || body.length > roomBytes) return TOO_LARGE;
-  try {
-    lease?.set(lease.amount + body.length);
-    return null;
-  } catch (error) {
-    return faultOf(error, '').rpc;
-  }
-}
-
-/** Joins answers into one JSON array; null if there are no answers. */
-function joinBatch(items: readonly BatchItem[]): Buffer | null {
-  const parts: Buffer[] = [];
-  const comma = Buffer.from(',');
-  for (const item of items) {
-    if (item.body === null) continue;
-    parts.push(parts.length === 0 ? Buffer.from('[') : comma, item.body);
-  }
-  if (parts.length === 0) return null;
-  parts.push(Buffer.from(']'));
-  return Buffer.concat(parts);
-}
-
-function discard(body: Executed['body']): void {
-  if (typeof body !== 'string' && !Buffer.isBuffer(body)) body.destroy();
-}
-
-async function collect(body: string | Buffer | Readable, maxBytes: number): Promise<Buffer | 'too-large' | 'broken'> {
-  if (typeof body === 'string') return Buffer.from(body);
-  if (Buffer.isBuffer(body)) return body;
-  const chunks: Buffer[] = [];
-  let size = 0;
-  try {
-    for await (const chunk of body) {
-      size += (chunk as Buffer).length;
-      if (size > maxBytes) return 'too-large';
-      chunks.push(chunk as Buffer);
-    }
-    return Buffer.concat(chunks, size);
-  } catch {
-    return 'broken';
-  }
+  return { status, headers, body, label, failed: 1, bill: FREE };
 }

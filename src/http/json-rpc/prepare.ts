@@ -1,5 +1,6 @@
-import type { Admission, Gate, GateItem, SocketCalls } from '../../plugin/host.ts';
-import { type CallContext, GateRefusal, RpcError, type RpcMethod } from '../../plugin/plugin.ts';
+import type { Admission, Gate, GateItem, RpcBatchSeat, SocketCalls } from '../../plugin/host.ts';
+import { type CallContext, GateRefusal, type RateGroup, RpcError, type RpcMethod } from '../../plugin/plugin.ts';
+import type { Caller } from '../../ports/access.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { Counter, Histogram, Metrics } from '../../ports/telemetry.ts';
 import type { Deadlines } from '../../runtime/waiting.ts';
@@ -44,8 +45,20 @@ export function prepare(
   // A notification gets no answer, so its subscription could never be ended.
   if (destination.kind === 'socket' && call.id === undefined)
     return { call, name, destination, fault: rpcFault('invalidRequest', 'a subscription needs an id') };
+  const refused = calls === undefined || destination.kind === 'socket' ? null : refusalOf(calls, name);
+  if (refused !== null) return { call, name, destination, fault: refused };
   const open = destination.kind === 'local' && destination.local.method.auth === 'none';
   return { call, name, destination, fault: caller === null && !open ? rpcFault('unauthorized') : null };
+}
+
+/** Why the connection may not make this call now; null: it may. */
+function refusalOf(calls: SocketCalls, method: string): Fault | null {
+  try {
+    calls.admit(method);
+    return null;
+  } catch (error) {
+    return faultOf(error, '');
+  }
 }
 
 export function rpcFault(name: ConstructorParameters<typeof RpcError>[0], details?: string): Fault {
@@ -54,22 +67,32 @@ export function rpcFault(name: ConstructorParameters<typeof RpcError>[0], detail
 
 /** Bodies above this size are parsed only while the caller has tokens left. */
 const LARGE_BYTES = 16_384;
-/** Bytes of a refused body per token. */
+/** Bytes of a body per token. */
 const BYTES_A_TOKEN = 65_536;
-const REFUSED_GROUP = 'rpc';
+const SIZE_GROUP = 'rpc';
 
 /** Throws `rate` for a large body of a caller without tokens: finding its error is work. */
 export function demandRate(gate: Gate | null, { caller }: CallContext, bytes: number): void {
-  if (caller !== null && bytes > LARGE_BYTES) gate?.spend?.(caller, REFUSED_GROUP, 0);
+  if (caller !== null && bytes > LARGE_BYTES) gate?.spend?.(caller, SIZE_GROUP, 0);
+}
+
+/** Takes the tokens of an admitted body beyond its first part, which the call itself has paid. */
+export function payForSize(
+  gate: Gate | null,
+  caller: Caller | null,
+  bytes: number,
+  group: RateGroup = SIZE_GROUP,
+): void {
+  if (caller !== null && bytes > BYTES_A_TOKEN) gate?.debit?.(caller, group, Math.ceil(bytes / BYTES_A_TOKEN) - 1);
 }
 
 /** Takes tokens for a request that is refused before admission, by its size or number of calls. Throws `rate` if no tokens are left. */
 export function payRefused(gate: Gate | null, { caller }: CallContext, bytes: number, calls = 1): void {
   if (caller === null || calls === 0) return;
-  gate?.spend?.(caller, REFUSED_GROUP, Math.max(calls, Math.ceil(bytes / BYTES_A_TOKEN)));
+  gate?.spend?.(caller, SIZE_GROUP, Math.max(calls, Math.ceil(bytes / BYTES_A_TOKEN)));
 }
 
-/** The same for requests that the gate refused for a reason other than the rate; they stay refused in any case. */
+/** Like `payRefused`, for requests that the gate refused for a reason other than the rate. Does not throw: they stay refused. */
 export function payForRefusal(gate: Gate | null, context: CallContext, bytes: number, error: unknown): void {
   if (!(error instanceof GateRefusal) || error.reason === 'rate') return;
   try {
@@ -112,8 +135,11 @@ export function admitCalls(
   } catch (error) {
     return admitOthers(error);
   }
-  if (!isPromise(admission)) return { admission, calls: rest };
-  return admission.then((given) => ({ admission: given, calls: rest }), admitOthers);
+  const admitted = (given: Admission): Admitted => {
+    payForSize(gate, caller, body.length);
+    return { admission: given, calls: rest };
+  };
+  return isPromise(admission) ? admission.then(admitted, admitOthers) : admitted(admission);
 }
 
 function gateItem({ call, destination, name }: Prepared, body: Buffer): GateItem {
@@ -140,7 +166,7 @@ export function runCall(
   { call, destination, name, fault }: Prepared,
   body: Buffer,
   context: CallContext,
-  inBatch: boolean,
+  seat: RpcBatchSeat | null,
 ): Executed | Promise<Executed> {
   const { meter, clock, deadlines, handlerTimeoutMs } = parts;
   const startedMs = clock.monotonic();
@@ -151,9 +177,16 @@ export function runCall(
         ? executeLocal(destination.local, body, call, context, deadlines, handlerTimeoutMs)
         : destination.kind === 'socket'
           ? executeSocket(destination.calls, name, body, call, context)
-          : executeForward(destination.fallback, name, body, call, context, inBatch);
+          : executeForward(destination.fallback, name, body, call, context, seat);
   const count = (done: Executed): Executed => {
-    meter.done(name, destination.kind, done.ok, clock.monotonic() - startedMs);
+    const { body: answer, ok } = done;
+    if (typeof answer === 'string' || Buffer.isBuffer(answer))
+      meter.done(name, destination.kind, ok, clock.monotonic() - startedMs);
+    // Only its end shows whether it is an answer.
+    else
+      answer.once('close', () =>
+        meter.done(name, destination.kind, ok && answer.errored === null, clock.monotonic() - startedMs),
+      );
     return done;
   };
   return isPromise(executed) ? executed.then(count) : count(executed);
@@ -169,7 +202,7 @@ interface RpcMetrics {
   refused(name: string): void;
 }
 
-interface Row {
+interface MethodCounters {
   readonly ok: Counter;
   readonly error: Counter;
   readonly duration: Histogram;
@@ -179,7 +212,7 @@ export function createRpcMetrics(metrics: Metrics, methods: readonly RpcMethod[]
   const calls = metrics.counter('calls_total', 'JSON-RPC calls by method and outcome', ['method', 'outcome']);
   const durations = metrics.histogram('call_duration_seconds', 'time to answer a call', BUCKETS_S, ['method']);
   const refused = metrics.counter('refused_total', 'calls and batches that the gate refused');
-  const makeRow = (name: string): Row => ({
+  const makeRow = (name: string): MethodCounters => ({
     ok: calls.with(name, 'ok'),
     error: calls.with(name, 'error'),
     duration: durations.with(name),
@@ -188,7 +221,7 @@ export function createRpcMetrics(metrics: Metrics, methods: readonly RpcMethod[]
   const limit = rows.size + MAX_FORWARDED_NAMES;
   const other = makeRow('other');
 
-  const rowOf = (name: string, kind: Destination['kind'], ok: boolean): Row => {
+  const rowOf = (name: string, kind: Destination['kind'], ok: boolean): MethodCounters => {
     const row = rows.get(name);
     if (row !== undefined) return row;
     // A method that no upstream answered gets no label.

@@ -101,7 +101,7 @@ describe('members', () => {
       { numRuns: 500 },
     );
   });
-  test('absent members are told apart from null', () => {
+  test('absent members differ from null', () => {
     assert.equal(single('{"jsonrpc":"2.0","method":"a"}').id, undefined);
     assert.equal(single('{"jsonrpc":"2.0","method":"a","id":null}').id, 'null');
     assert.equal(single('{"jsonrpc":"2.0","method":"a"}').params, null);

@@ -99,7 +99,7 @@ function scanCall(cursor: JsonCursor, depth: number): CallSpan {
     cursor.peek();
     const from = cursor.at;
     cursor.value();
-    // With duplicate members, we and an upstream might each use a different one.
+    // Duplicate members are refused: an upstream might use the other one.
     if (!seen.add(name)) members.problem = `the member "${name.slice(0, 64)}" is given twice`;
     note(cursor.bytes, members, name, from, cursor.at);
   }
@@ -148,7 +148,7 @@ function finish(start: number, end: number, members: Members): CallSpan {
     members.problem ??
     (members.version ? null : 'jsonrpc must be "2.0"') ??
     (method === null ? 'method must be a string' : null);
-  // With two ids it is unknown which one is meant.
+  // A second id makes the first one uncertain.
   const twice = problem === 'the member "id" is given twice';
   return { start, end, method, id: twice ? 'null' : problem !== null ? (id ?? 'null') : id, params, problem };
 }

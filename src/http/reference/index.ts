@@ -1,11 +1,7 @@
-import { randomBytes } from 'node:crypto';
-import { existsSync, readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
-import { fileURLToPath } from 'node:url';
 import { Type } from '@sinclair/typebox';
-import { CodedError } from '../../lib/coded-error.ts';
-import { lazy } from '../../lib/lru.ts';
+import { lazy } from '../../lib/lazy.ts';
 import { defineRoute, type Reply, RequestError, type Route } from '../../plugin/plugin.ts';
+import { agentRoutes, referenceMarkdown } from './agents.ts';
 import {
   asJsonSchema2020,
   DESCRIPTION,
@@ -23,7 +19,17 @@ import {
   tagsOf,
 } from './openapi.ts';
 import { type DescribedMethod, describeMethods, openRpcDocument } from './openrpc.ts';
-import { compressedFileOf, DOCUMENTS, fileOf, fileReply, guideRoutes, SOURCES, type StaticFile } from './pages.ts';
+import {
+  DOCUMENTS,
+  fileOf,
+  fileReply,
+  guideRoutes,
+  POLICY,
+  pageFiles,
+  type StaticFile,
+  variedByAccept,
+  wantsMarkdown,
+} from './pages.ts';
 
 export { openApiDocument } from './openapi.ts';
 
@@ -44,12 +50,18 @@ export function documentRoutes(options: DocumentOptions, auth: 'none' | 'admin')
     ...common,
     path: '/docs',
     summary: 'This interface as a page, with search and a form to try each call',
+    description: 'With `Accept: text/markdown`, the same as Markdown.',
     replies: { 200: Type.String({ contentMediaType: 'text/html', description: 'The page' }) },
-    handler: () => pageReply(options.version),
+    handler({ headers }) {
+      const markdown = wantsMarkdown(headers['accept']) ? files().get(REFERENCE_MARKDOWN) : undefined;
+      const reply = markdown === undefined ? pageReply(options.version) : fileReply(markdown, headers);
+      return { ...reply, headers: variedByAccept(reply.headers ?? {}) };
+    },
   });
-  const described: readonly Route[] = [...options.routes, ...documents, page];
-  const reference = lazy(() => Buffer.from(JSON.stringify(docsDocument({ ...options, routes: described }))));
-  const files = lazy(() => readFiles(reference()));
+  // Operators have the guide on their listener, and no agents.
+  const ofAgents = auth === 'none' ? agentRoutes(options) : [];
+  const described: readonly Route[] = [...options.routes, ...documents, page, ...ofAgents];
+  const files = lazy(() => readFiles(docsDocument({ ...options, routes: described })));
   const file = defineRoute({
     ...common,
     path: '/docs/:file',
@@ -62,7 +74,7 @@ export function documentRoutes(options: DocumentOptions, auth: 'none' | 'admin')
       return fileReply(found, headers);
     },
   });
-  return [...documents, page, file, ...guideRoutes(auth)];
+  return [...documents, page, file, ...ofAgents, ...guideRoutes(auth)];
 }
 
 // ---------------------------------------------------------------------------------------------------------- the document
@@ -94,7 +106,7 @@ function docsDocument(options: DocumentOptions): object {
     asJsonSchema2020(paths),
     tags,
   ) as { readonly info: Readonly<Record<string, unknown>> };
-  // The renderer makes a button of the contact, which has no address.
+  // The page shows no contact.
   const { contact: _, ...info } = document.info;
   return {
     ...document,
@@ -181,13 +193,12 @@ function methodOperation(method: DescribedMethod): object {
 
 // -------------------------------------------------------------------------------------------------------------- the page
 
-const html = (version: string, nonce: string) => `<!doctype html>
+const html = (version: string) => `<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
-<meta property="csp-nonce" content="${nonce}">
 <title>parhelion ${version.replaceAll(/[^\w.+-]/g, '')}: API reference</title>
 <link rel="icon" href="/docs/icon.svg">
 <link rel="stylesheet" href="/docs/docs.css">
@@ -195,32 +206,19 @@ const html = (version: string, nonce: string) => `<!doctype html>
 <body>
 <noscript><p>This page needs JavaScript. The same description for machines: <a href="/openapi.json">/openapi.json</a>.</p></noscript>
 <div id="reference"></div>
-<script nonce="${nonce}" src="/docs/docs.js"></script>
+<script type="module" src="/docs/docs.js"></script>
 </body>
 </html>
 `;
 
-/** The renderer makes style elements, which need the nonce, and sets style attributes. Nothing comes from another host. */
+/** Nothing inline and nothing from another host. */
 function pageReply(version: string): Reply {
-  const nonce = randomBytes(16).toString('base64');
-  const policy = [
-    "default-src 'none'",
-    `script-src 'self'`,
-    `style-src 'self' 'nonce-${nonce}'`,
-    "style-src-attr 'unsafe-inline'",
-    "img-src 'self' data:",
-    "font-src 'self'",
-    "connect-src 'self'",
-    "base-uri 'none'",
-    "form-action 'none'",
-    "frame-ancestors 'none'",
-  ];
   return {
     status: 200,
-    bytes: Buffer.from(html(version, nonce)),
+    bytes: Buffer.from(html(version)),
     contentType: 'text/html; charset=utf-8',
     headers: {
-      'Content-Security-Policy': policy.join('; '),
+      'Content-Security-Policy': POLICY,
       'Referrer-Policy': 'no-referrer',
       'Cross-Origin-Opener-Policy': 'same-origin',
       'Cache-Control': 'no-cache',
@@ -228,32 +226,12 @@ function pageReply(version: string): Reply {
   };
 }
 
-/** The files of the page by name. The renderer is part of the build, and in a checkout that of npm. */
-function readFiles(reference: Buffer): ReadonlyMap<string, StaticFile> {
-  const own = (name: keyof typeof SOURCES) => [name, fileOf(name, SOURCES[name])] as const;
+const REFERENCE_MARKDOWN = 'reference.md';
+
+function readFiles(reference: object): ReadonlyMap<string, StaticFile> {
   return new Map([
-    own('docs.js'),
-    own('docs.css'),
-    own('icon.svg'),
-    ['renderer.js', renderer()],
-    ['reference.json', fileOf('reference.json', reference)],
+    ...pageFiles(),
+    ['reference.json', fileOf('reference.json', JSON.stringify(reference))],
+    [REFERENCE_MARKDOWN, fileOf(REFERENCE_MARKDOWN, referenceMarkdown(reference))],
   ]);
-}
-
-const PACKAGE = '@scalar/api-reference/dist/browser/standalone.js';
-
-/** The largest file by far: both listeners serve one copy. */
-const renderer = lazy(readRenderer);
-
-/** A build has it compressed only; every browser takes that. */
-function readRenderer(): StaticFile {
-  const built = fileURLToPath(new URL('./renderer.js.br', import.meta.url));
-  if (existsSync(built)) return compressedFileOf('renderer.js', readFileSync(built));
-  try {
-    const { resolve } = createRequire(import.meta.url);
-    const inModules = resolve.paths(PACKAGE)?.map((folder) => `${folder}/${PACKAGE}`);
-    return fileOf('renderer.js', readFileSync(inModules?.find(existsSync) ?? resolve(PACKAGE)));
-  } catch (cause) {
-    throw new CodedError('HTTP_DOCS_MISSING', 'the files of /docs are missing: build the program', { cause });
-  }
 }

@@ -195,7 +195,7 @@ function securityOf({ auth, session }: Route): readonly object[] {
 function descriptionOf({ description, auth, session, price, permission }: Route): string {
   const facts = [
     ACCESS[session === undefined ? auth : 'session'],
-    ...(permission === undefined ? [] : [`The key needs the permission \`${permission}\`.`]),
+    ...(permission == null ? [] : [`The key needs the permission \`${permission}\`.`]),
     ...(price === undefined ? [] : [priceText(price)]),
   ];
   return [...(description === undefined ? [] : [description]), facts.join(' ')].join('\n\n');
@@ -545,7 +545,7 @@ export function exampleOf(schema: Schema): unknown {
   return kind === 'null' ? null : {};
 }
 
-/** Of a pattern without an example at least its beginning, if that is a text of this form. */
+/** A text that matches the pattern: its literal beginning, or one of the usual forms. */
 function textExample(pattern: unknown): string {
   if (typeof pattern !== 'string') return 'text';
   const [, beginning = ''] = /^\^([\w/ -]+)/.exec(pattern) ?? [];

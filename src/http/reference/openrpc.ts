@@ -48,7 +48,13 @@ function ownMethod(method: RpcMethod): DescribedMethod {
   const { name, summary, tag, result, price, auth } = method;
   const facts = `${auth === 'none' ? 'Needs no key.' : 'Needs a key.'} ${priceText(price)}`;
   return {
-    ...{ name, summary, tag, result, price, isForwarded: false, isSubscription: false },
+    name,
+    summary,
+    tag,
+    result,
+    price,
+    isForwarded: false,
+    isSubscription: false,
     description: method.description === undefined ? facts : `${method.description}\n\n${facts}`,
     whole: method.params,
     ...paramsOf(method.params),
@@ -60,7 +66,15 @@ function forwardedMethod(method: ForwardedMethod, price: Price | undefined): Des
   const where = isSubscription ? 'Sent on a websocket, to the same address.' : 'Answered by the Solana upstream.';
   const required = params.filter((param) => param.required).length;
   return {
-    ...{ name, summary, tag, params, result, price, isForwarded: true, isSubscription, isByName: false },
+    name,
+    summary,
+    tag,
+    params,
+    result,
+    price,
+    isForwarded: true,
+    isSubscription,
+    isByName: false,
     description: [where, 'Needs a key.', ...(price === undefined ? [] : [priceText(price)])].join(' '),
     whole: {
       type: 'array',
@@ -75,7 +89,7 @@ function forwardedMethod(method: ForwardedMethod, price: Price | undefined): Des
 
 const hasExample = ({ examples }: Schema): boolean => Array.isArray(examples);
 
-/** Of several allowed forms the documents name the params of the first one that is an object or a list of positions. */
+/** Params for the documents. If there are several forms, the first one that is an object or a list of positions. */
 function paramsOf(schema: Schema): Pick<DescribedMethod, 'params' | 'isByName'> {
   const forms = (schema['anyOf'] ?? [schema]) as readonly Schema[];
   const form = forms.find(({ items, type }) => Array.isArray(items) || type === 'object');
@@ -83,17 +97,19 @@ function paramsOf(schema: Schema): Pick<DescribedMethod, 'params' | 'isByName'> 
   if (form['type'] !== 'object') {
     const items = form['items'] as readonly Schema[];
     const least = (form['minItems'] as number | undefined) ?? items.length;
-    const params = items.map((item, at) => ({ name: nameOf(item, at), required: at < least, schema: item }));
+    const params = items.map((item, at) => ({ name: paramName(item, at), required: at < least, schema: item }));
     return { params, isByName: false };
   }
   const required = new Set((form['required'] ?? []) as readonly string[]);
   const params = Object.entries((form['properties'] ?? {}) as Record<string, Schema>).map(([name, inner]) => ({
-    ...{ name, required: required.has(name), schema: inner },
+    name,
+    required: required.has(name),
+    schema: inner,
   }));
   return { params, isByName: true };
 }
 
-const nameOf = ({ title }: Schema, at: number): string => (typeof title === 'string' ? title : `params[${at}]`);
+const paramName = ({ title }: Schema, at: number): string => (typeof title === 'string' ? title : `params[${at}]`);
 
 /** The OpenRPC 1.3 document of `POST /`: the methods of this service and the known ones of the upstream. */
 export function openRpcDocument(options: DocumentOptions): object {

@@ -10,6 +10,7 @@ import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
 import hljs from 'highlight.js/lib/core';
 import MarkdownIt from 'markdown-it';
+import { contentsFor, SKILL_HEAD } from './for-agents.mjs';
 
 const folder = import.meta.dirname;
 const root = join(folder, '../../../..');
@@ -30,6 +31,7 @@ const KINDS = [
         'runbook',
         'ledger',
         'archive',
+        'sinks',
         'dashboard',
         'from-hosted',
         'clients',
@@ -59,8 +61,10 @@ const KINDS = [
         'enhanced',
         'parsed',
         'webhooks',
+        'shadow',
         'compression',
         'access',
+        'agents',
       ].map(inDocs('reference')),
       ...['plugins', 'errors'].map(inDocs('reference')),
       {
@@ -84,7 +88,7 @@ const KINDS = [
     purpose: 'Understand how it works, how fast it is and what it protects.',
     pages: [
       { source: 'ARCHITECTURE.md', name: 'architecture' },
-      ...['performance', 'threat-model'].map(inDocs('explanation')),
+      ...['finality', 'other-software', 'performance', 'threat-model'].map(inDocs('explanation')),
     ],
   },
 ];
@@ -112,15 +116,13 @@ const LANGUAGES = {
   javascript: ['js', 'mjs'],
   typescript: ['ts'],
   python: ['py', 'python'],
-  ...{
-    go: ['go'],
-    rust: ['rust'],
-    java: ['java'],
-    json: ['json'],
-    yaml: ['yaml'],
-    xml: ['xml', 'html'],
-    ini: ['toml', 'ini'],
-  },
+  go: ['go'],
+  rust: ['rust'],
+  java: ['java'],
+  json: ['json'],
+  yaml: ['yaml'],
+  xml: ['xml', 'html'],
+  ini: ['toml', 'ini'],
 };
 
 /** Name of each language in captions, for those who listen. */
@@ -154,7 +156,10 @@ export async function buildGuide({ api = '/docs' } = {}) {
   pages.forEach((page, index) => {
     const around = { before: pages[index - 1], after: pages[index + 1] };
     files.set(`${page.name}.html`, Buffer.from(document(page, around, pages, api)));
+    files.set(`${page.name}.md`, Buffer.from(page.markdown));
   });
+  files.set('llms.txt', Buffer.from(contentsFor(pages, KINDS)));
+  files.set('skill.md', Buffer.from(SKILL_HEAD + (await readFile(join(folder, 'skill.md'), 'utf8'))));
   files.set('search.json', Buffer.from(JSON.stringify(pages.flatMap(({ sections }) => sections))));
   for (const [name, bytes] of await bundle()) files.set(name, bytes);
   files.set('icon.svg', await readFile(join(root, 'plugins/dashboard/app/icon.svg')));
@@ -220,7 +225,32 @@ function render(page, places) {
   const about = plainText(tokens[tokens.findIndex(({ type }) => type === 'paragraph_open') + 1]);
   // A corner of a table that names nothing is no heading.
   const html = md.renderer.render(tokens, md.options, env).replaceAll(/<th([^>]*)><\/th>/g, '<td$1></td>');
-  return { title, about, html, headings, links: env.links ?? [], sections: sectionsOf(page, title, tokens) };
+  const links = env.links ?? [];
+  return {
+    title,
+    about,
+    html,
+    headings,
+    links,
+    markdown: asPublished(text, env),
+    sections: sectionsOf(page, title, tokens),
+  };
+}
+
+/** The Markdown of a page with links that lead to pages of the site; a file that only the repository has is named without a link. */
+function asPublished(text, env) {
+  const fences = /(^```[\s\S]*?^```)/m;
+  return text
+    .split(fences)
+    .map((part) =>
+      fences.test(part)
+        ? part
+        : part.replaceAll(/(?<!!)\[([^\]]*)\]\(([^)\s]+)\)/g, (_, words, href) => {
+            const target = linkTarget(href, env);
+            return target.plain === undefined ? `[${words}](${target.href.replace(/\.html(?=#|$)/, '.md')})` : words;
+          }),
+    )
+    .join('');
 }
 
 /** A file of the repository as Markdown. */

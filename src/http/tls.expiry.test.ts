@@ -36,7 +36,8 @@ describe('certificates and time', { skip: opensslMissing() ?? false }, () => {
     return {
       core,
       log,
-      ...{ registry, expiry },
+      registry,
+      expiry,
       made: createListenerTls({ section: 'http', core, expiry, clock: createManualClock(startMs), log }, meter),
     };
   };

@@ -29,40 +29,114 @@ async function serve(t: TestContext, server: Server, clock: Clock = createSystem
   return (server.address() as AddressInfo).port;
 }
 
-/** Resolves with the bytes that came, when the other side has closed. */
-function read(socket: Socket, pauseMs: number | null): Promise<number> {
+/** Time that passes only when a test says so: a busy machine changes nothing. */
+function createLookClock() {
+  let nowMs = 0;
+  let next: { readonly atMs: number; readonly look: () => void } | null = null;
+  const clock: Clock = {
+    ...createSystemClock(),
+    monotonic: () => nowMs,
+    timeout(ms, look) {
+      next = { atMs: nowMs + ms, look };
+      return () => {
+        next = null;
+      };
+    },
+  };
+  return {
+    clock,
+    /** Looks take place when they are due. */
+    passUntil(ms: number): void {
+      while (next !== null && next.atMs <= ms) {
+        const { atMs, look } = next;
+        next = null;
+        nowMs = Math.max(nowMs, atMs);
+        look();
+      }
+      nowMs = Math.max(nowMs, ms);
+    },
+    /** The process does not run meanwhile: the look that was due in this time is late. */
+    sleep(ms: number): void {
+      nowMs += ms;
+      this.passUntil(nowMs);
+    },
+    now: () => nowMs,
+  };
+}
+
+/** Asks, and calls `took` with the number of bytes so far, which says whether to go on; null: it reads nothing. */
+function read(
+  socket: Socket,
+  took: ((received: number) => boolean) | null,
+): () => { received: number; isOver: boolean } {
   let received = 0;
+  let isOver = false;
   socket.on('error', () => undefined);
+  socket.once('close', () => {
+    isOver = true;
+  });
   socket.write('GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n');
   socket.on('data', (chunk: Buffer) => {
     received += chunk.length;
-    if (pauseMs === null) return;
+    if (took === null) return;
     socket.pause();
-    setTimeout(() => socket.resume(), (pauseMs * chunk.length) / 65_536);
+    if (took(received)) setImmediate(() => socket.resume());
   });
-  if (pauseMs === null) socket.pause();
-  return new Promise((resolve) => socket.once('close', () => resolve(received)));
+  if (took === null) socket.pause();
+  return () => ({ received, isOver });
 }
 
 const answer = (_: unknown, response: { end(bytes: Buffer): void }) => response.end(Buffer.alloc(BYTES));
+/** The system takes up to some megabytes at once, so a lower rate would come in steps longer than a window. */
+const SLOW_BYTES_PER_MS = 6_000;
 
 for (const kind of ['plain', 'TLS'] as const) {
   const skip = kind === 'TLS' && (opensslMissing() ?? false);
+  const open = async (t: TestContext, clock: Clock) => {
+    const cert = kind === 'TLS' ? makeCertificate() : null;
+    const port = await serve(t, cert === null ? createServer(answer) : createTlsServer({ ...cert }, answer), clock);
+    return (): Socket =>
+      cert === null ? connect(port, '127.0.0.1') : connectTls({ host: '127.0.0.1', port, rejectUnauthorized: false });
+  };
+
   test(`${kind}: a slow reader gets everything, one that reads nothing is disconnected`, {
     ...LIMIT,
     skip,
   }, async (t) => {
-    const cert = kind === 'TLS' ? makeCertificate() : null;
-    const port = await serve(t, cert === null ? createServer(answer) : createTlsServer({ ...cert }, answer));
-    const open = (): Socket =>
-      cert === null ? connect(port, '127.0.0.1') : connectTls({ host: '127.0.0.1', port, rejectUnauthorized: false });
-    const stuck = open();
-    const left = read(stuck, null);
+    const time = createLookClock();
+    const connected = await open(t, time.clock);
+    const unread = connected();
+    const stuck = read(unread, null);
     // It takes several windows.
-    assert.ok((await read(open(), 20)) > BYTES);
+    const slow = read(connected(), (received) => {
+      time.passUntil(received / SLOW_BYTES_PER_MS);
+      return true;
+    });
+    await until(() => slow().isOver, 'the slow reader has all');
+    assert.ok(slow().received > BYTES);
+    assert.ok(time.now() > 2 * WINDOW_MS);
+    for (let look = 0; look < 10; look += 1) time.passUntil(time.now() + WINDOW_MS / 3);
     // A client that reads nothing does not see the end of its connection before it reads again.
-    stuck.resume();
-    assert.ok((await left) < BYTES);
+    unread.resume();
+    await until(() => stuck().isOver, 'the other one is disconnected');
+    assert.ok(stuck().received < BYTES);
+  });
+
+  test(`${kind}: a pause of the process itself disconnects nobody`, { ...LIMIT, skip }, async (t) => {
+    const time = createLookClock();
+    const connected = await open(t, time.clock);
+    const socket = connected();
+    let hasPaused = false;
+    const reader = read(socket, (received) => {
+      hasPaused ||= received >= BYTES / 4;
+      return !hasPaused || time.now() > 10 * WINDOW_MS;
+    });
+    await until(() => hasPaused, 'it pauses');
+    for (let look = 0; look < 2; look += 1) time.passUntil(time.now() + WINDOW_MS / 3);
+    time.sleep(10 * WINDOW_MS);
+    socket.resume();
+    await until(() => reader().isOver, 'it has all');
+    assert.ok(reader().received > BYTES);
   });
 }
 

@@ -7,6 +7,7 @@ import { type TestContext, test } from 'node:test';
 import { WebSocket } from 'ws';
 import { createRpcFront } from '../../../src/http/json-rpc/front.ts';
 import type { Gate, RpcDispatch, SocketContext } from '../../../src/plugin/host.ts';
+import { OWN_WORK } from '../../../src/ports/access.ts';
 import { createMetricsRegistry } from '../../../src/runtime/metrics.ts';
 import { testCore } from '../../../test/helpers/http-front.ts';
 import { createManualClock } from '../../../test/helpers/manual-clock.ts';
@@ -18,15 +19,17 @@ import type { Hub } from './hub.ts';
 const WAIT = { timeout: 20_000 };
 const PING_MS = 30_000;
 const CONFIG = {
-  ...{
-    maxConnections: 3,
-    maxMessageBytes: 100_000,
-    maxSubscriptions: 2,
-    maxParamsBytes: 3_500,
-    maxInFlight: 4,
-    maxQueuedBytes: 1_000_000,
-  },
-  ...{ pingIntervalMs: PING_MS, upstreamSockets: 1, upstreamSubscriptions: 10, subscribeTimeoutMs: 1_000 },
+  maxConnections: 3,
+  maxMessageBytes: 100_000,
+  maxSubscriptions: 2,
+  maxParamsBytes: 3_500,
+  maxInFlight: 4,
+  maxQueuedBytes: 1_000_000,
+  pingIntervalMs: PING_MS,
+  upstreamSockets: 1,
+  upstreamSubscriptions: 10,
+  deduplicate: false,
+  subscribeTimeoutMs: 1_000,
 };
 
 interface BedOptions {
@@ -50,9 +53,15 @@ async function startBed(t: TestContext, options: BedOptions = {}) {
     close() {},
   };
   const sockets = createSockets({
-    ...{ followed: null, hub: () => hub, config: CONFIG, clock, metrics: createMetricsRegistry().scope('proxy') },
+    http: { bodyLimitBytes: 100_000, requestTimeoutMs: 30_000 },
+    followed: null,
+    hub: () => hub,
+    config: CONFIG,
+    clock,
+    metrics: createMetricsRegistry().scope('proxy'),
     price: () => ({ product: 'rpc', credits: 1, groups: ['rpc'] }),
-    ...{ credits: { websocketOpened: 0, websocketData: 0 }, charges: null },
+    credits: { websocketOpened: 0, websocketData: 0 },
+    charges: null,
   });
   const settled: boolean[] = [];
   const admit: Gate['admit'] =
@@ -61,15 +70,22 @@ async function startBed(t: TestContext, options: BedOptions = {}) {
   const caller = { projectId: 'p', keyId: 'k', plan: 'free', wallet: null };
   const { signal: revoked } = new AbortController();
   const context = {
-    ...{ requestId: 'r', log, remoteAddress: '127.0.0.1', caller, revoked },
+    requestId: 'r',
+    log,
+    remoteAddress: '127.0.0.1',
+    caller,
+    revoked,
+    tenant: OWN_WORK,
     onPlan: () => undefined,
   } as unknown as SocketContext;
   const front = createRpcFront({
-    ...{ methods: [], fallback: null, gate: { authenticate: () => caller, admit }, log, clock },
-    ...{
-      core: testCore({}, { denyMethods: options.denyMethods ?? [] }),
-      metrics: createMetricsRegistry().scope('rpc'),
-    },
+    methods: [],
+    fallback: null,
+    gate: { authenticate: () => caller, admit },
+    log,
+    clock,
+    core: testCore({}, { denyMethods: options.denyMethods ?? [] }),
+    metrics: createMetricsRegistry().scope('rpc'),
   });
   const dispatch = options.dispatch ?? front.dispatch;
   const server = createServer();

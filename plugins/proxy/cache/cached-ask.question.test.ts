@@ -8,6 +8,7 @@ const key = (method: string, params: string | null) => questionOf(method, params
 test('only answers that never change are cached', () => {
   assert.equal(key('getGenesisHash', null), 'getGenesisHash');
   assert.equal(key('getGenesisHash', ' [ ] '), 'getGenesisHash');
+  assert.equal(key('getAgGenesisCert', '[]'), 'getAgGenesisCert');
   assert.ok(key('getBlock', '[5]'));
   assert.ok(key('getBlockTime', '[5]'));
   assert.ok(key('getTransaction', '["sig"]'));
@@ -29,6 +30,14 @@ test('only answers that never change are cached', () => {
     ['getBlock', '[5,{},1]'],
     ['getBlock', '[5,7]'],
     ['getBlock', '[5'],
+    ['getAgGenesisCert', '[{}]'],
+    ['getRankMap', null],
+    ['getRankMap', '[]'],
+    ['getRankMap', '[null]'],
+    ['getRankMap', '[5,{"minContextSlot":4}]'],
+    ['getRankMap', '[5,{"commitment":"finalized"}]'],
+    ['getRankMap', '[5,{},1]'],
+    ['getRankMap', '[5,{"identity":7}]'],
   ] as const) {
     assert.equal(key(method, params), null, `${method} ${params}`);
   }
@@ -42,6 +51,15 @@ test('equal questions have one key, different ones never share a key', () => {
   assert.equal(key('getTransaction', '["s","json"]'), key('getTransaction', '["s",{"encoding":"json"}]'));
   const different = ['[5]', '[6]', '[5,{"encoding":"json"}]', '[5,{"encoding":"base64"}]', '[5,{"rewards":false}]'];
   assert.equal(new Set(different.map((params) => key('getBlock', params))).size, different.length);
+});
+
+test('ranks are those of an epoch and an identity, whatever slot of it is named', () => {
+  const whole = questionOf('getRankMap', '[432001]');
+  assert.deepEqual(whole, questionOf('getRankMap', '[432001,null]'));
+  assert.deepEqual(whole, questionOf('getRankMap', '[432001,{"identity":null}]'));
+  assert.equal(whole?.epochSlot, 432_001);
+  assert.equal(key('getRankMap', '[7]'), whole.key);
+  assert.notEqual(key('getRankMap', '[7,{"identity":"x"}]'), whole.key);
 });
 
 test('text that two parsers could read differently is not cached', () => {

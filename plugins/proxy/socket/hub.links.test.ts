@@ -4,6 +4,7 @@ import { EventEmitter } from 'node:events';
 import { test } from 'node:test';
 import type { WebSocket } from 'ws';
 import type { UpstreamPool } from '../../../src/plugin/plugin.ts';
+import { OWN_WORK } from '../../../src/ports/access.ts';
 import type { Upstream } from '../../../src/ports/upstream.ts';
 import { createMetricsRegistry } from '../../../src/runtime/metrics.ts';
 import { createManualClock } from '../../../test/helpers/manual-clock.ts';
@@ -44,7 +45,10 @@ class FakeSocket extends EventEmitter {
 function subscription(family = 'slot') {
   const seen = { accepted: 0, refused: 0, notified: 0 };
   const made: LinkSubscription = {
-    ...{ family, method: `${family}Subscribe`, paramsText: null, owner: '' },
+    family,
+    method: `${family}Subscribe`,
+    paramsText: null,
+    owner: '',
     accepted() {
       seen.accepted += 1;
     },
@@ -64,12 +68,10 @@ function startLink() {
   const socket = new FakeSocket();
   let lost: readonly LinkSubscription[] | null = null;
   const link = createLink({
-    ...{
-      label: 'main-0',
-      socket: socket as unknown as WebSocket,
-      clock,
-      limits: { pingIntervalMs: PING_MS, subscribeTimeoutMs: 15_000 },
-    },
+    label: 'main-0',
+    socket: socket as unknown as WebSocket,
+    clock,
+    limits: { pingIntervalMs: PING_MS, subscribeTimeoutMs: 15_000 },
     lost: (subscriptions) => {
       lost = subscriptions;
     },
@@ -248,8 +250,16 @@ function startPool(labels: readonly string[]) {
     },
   } as unknown as UpstreamPool;
   const parts: Omit<LinksParts, 'lost' | 'isSuspect'> = {
-    ...{ pool, clock, log: createMemoryLog() },
-    limits: { pingIntervalMs: PING_MS, upstreamSockets: 2, upstreamSubscriptions: 3, subscribeTimeoutMs: 5_000 },
+    pool,
+    clock,
+    log: createMemoryLog(),
+    limits: {
+      pingIntervalMs: PING_MS,
+      upstreamSockets: 2,
+      upstreamSubscriptions: 3,
+      deduplicate: false,
+      subscribeTimeoutMs: 5_000,
+    },
     random: { float: () => 0.5, bytes: (count: number) => new Uint8Array(count), uuid: () => 'u' },
   };
   return { clock, opened, parts, unwell, change: () => change() };
@@ -388,7 +398,7 @@ test('the queue of a slow client is bounded; it has limited time for its close, 
     close: (code: number) => void said.push(`close ${code}`),
     terminate: () => void said.push('cut'),
   };
-  const outlet = createOutlet(socket as unknown as WebSocket, clock, 1_000);
+  const outlet = createOutlet(socket as unknown as WebSocket, clock, 1_000, OWN_WORK);
   assert.ok(outlet.send('x'.repeat(1_000)));
   socket.bufferedAmount = 900;
   assert.ok(outlet.send('x'.repeat(100)));

@@ -43,10 +43,20 @@ const router = createRouter(
   1_000,
 );
 const ask = (method: string, path: string, body?: unknown) =>
-  injectCall(router, null, {
-    ...{ method, path, body, caller, requestId: 'r', remoteAddress: '127.0.0.1', log: createMemoryLog() },
-    signal: new AbortController().signal,
-  });
+  injectCall(
+    router,
+    { gate: null },
+    {
+      method,
+      path,
+      body,
+      caller,
+      requestId: 'r',
+      remoteAddress: '127.0.0.1',
+      log: createMemoryLog(),
+      signal: new AbortController().signal,
+    },
+  );
 const refusal = (status: number) => (error: unknown) => error instanceof RequestError && error.status === status;
 
 test('a call gets the same answer as from the listener', async () => {

@@ -64,7 +64,8 @@ describe('requests in flight', () => {
   };
   const exchange = () => {
     const made = {
-      ...{ busy: false, bodyBytes: 0 },
+      busy: false,
+      bodyBytes: 0,
       holdBody: (bytes: number) => {
         made.bodyBytes += bytes;
       },
