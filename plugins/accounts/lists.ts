@@ -1,6 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type CallContext, type Clock, type Random, RpcError } from '../../src/plugin/plugin.ts';
-import { LIST_ID_BYTES, type Question } from './question.ts';
+import { createSingleFlight } from '../../src/runtime/single-flight.ts';
+import { type AccountPageQuestion, LIST_ID_BYTES } from './question.ts';
 import { type AskOptions, CHUNK_KEYS, type KeyChunks, type Nodes } from './upstream.ts';
 
 /** The keys that answer a question, as of one moment. */
@@ -12,9 +13,18 @@ export interface KeyList {
   readonly slot: number | null;
 }
 
+/** `isKept`: an earlier call has made it. */
+export interface FoundList extends KeyList {
+  readonly isKept: boolean;
+}
+
 export interface Lists {
   /** The list of the cursor; where it is gone, or there is no cursor, one that is made now. Throws RpcError. */
-  find(project: string, question: Question, asker: Pick<CallContext, 'signal' | 'tenant'>): Promise<KeyList>;
+  find(
+    project: string,
+    question: AccountPageQuestion,
+    asker: Pick<CallContext, 'signal' | 'tenant'>,
+  ): Promise<FoundList>;
   readonly bytes: number;
   readonly size: number;
 }
@@ -28,7 +38,7 @@ interface ListLimits {
   readonly listTimeoutMs: number;
 }
 
-interface Kept extends KeyList {
+interface CachedKeyList extends KeyList {
   readonly project: string;
   usedAt: number;
 }
@@ -42,10 +52,10 @@ const BYTES_WHILE_MADE = 2 * KEY_BYTES + 8;
  * makes room. That costs another list and nothing else, because cursors name a key, and lists are sorted.
  */
 export function createLists(nodes: Nodes, clock: Clock, random: Random, config: ListLimits): Lists {
-  const kept = new Map<string, Kept>();
+  const kept = new Map<string, CachedKeyList>();
   /** Bytes of lists that are being made, by project. */
   const building = new Map<string, number>();
-  const making = new Map<string, Promise<KeyList>>();
+  const making = createSingleFlight<string, KeyList>();
 
   const bytesOf = (project?: string): number => {
     let sum = 0;
@@ -76,7 +86,7 @@ export function createLists(nodes: Nodes, clock: Clock, random: Random, config: 
     }
   }
 
-  async function make(project: string, question: Question, options: AskOptions): Promise<KeyList> {
+  async function make(project: string, question: AccountPageQuestion, options: AskOptions): Promise<KeyList> {
     let counted = 0;
     const reserve = (keys: number, bytesPerKey: number) => {
       if (keys > config.maxKeys) {
@@ -91,7 +101,9 @@ export function createLists(nodes: Nodes, clock: Clock, random: Random, config: 
       const listOptions = {
         ...question.context,
         ...question.listOptions,
-        ...{ encoding: 'base64', dataSlice: { offset: 0, length: 0 }, withContext: true },
+        encoding: 'base64',
+        dataSlice: { offset: 0, length: 0 },
+        withContext: true,
       };
       const { scan, slot } = await nodes.keys(question.method, [...question.params, listOptions], {
         ...options,
@@ -99,7 +111,7 @@ export function createLists(nodes: Nodes, clock: Clock, random: Random, config: 
         count: (keys) => reserve(keys, BYTES_WHILE_MADE),
       });
       const keys = await sortKeys(scan.finish());
-      const list: Kept = {
+      const list: CachedKeyList = {
         id: Buffer.from(random.bytes(LIST_ID_BYTES)),
         keys,
         slot,
@@ -130,18 +142,15 @@ export function createLists(nodes: Nodes, clock: Clock, random: Random, config: 
       // The name of a list is no secret: only its own project may use it.
       if (old !== undefined && old.project === project) {
         old.usedAt = clock.monotonic();
-        return old;
+        return { ...old, isKept: true };
       }
       // Concurrent identical requests share the list; it continues when one of them leaves.
       const name = `${project} ${question.digest.toString('hex')} ${question.context['minContextSlot'] ?? ''}`;
-      let shared = making.get(name);
-      if (shared === undefined) {
+      const shared = making.run(name, () => {
         const options = { timeoutMs: config.listTimeoutMs, signal: new AbortController().signal, tenant };
-        shared = make(project, question, options).finally(() => making.delete(name));
-        shared.catch(() => undefined);
-        making.set(name, shared);
-      }
-      return await orGone(shared, signal);
+        return make(project, question, options);
+      });
+      return { ...(await orGone(shared, signal)), isKept: false };
     },
   };
 }

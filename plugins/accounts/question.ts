@@ -3,12 +3,10 @@ import type { TSchema } from '@sinclair/typebox';
 import { decode, decode32 } from '../../src/lib/base58.ts';
 import { byteList, isPlainObject } from '../../src/lib/json.ts';
 import { RpcError, Type } from '../../src/plugin/plugin.ts';
+import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../src/solana/programs.ts';
 import { address, EXAMPLES, oneOf, orNull, text } from '../../src/solana/schemas.ts';
 
-const TOKEN_PROGRAMS = [
-  'TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA',
-  'TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb',
-] as const;
+const TOKEN_PROGRAMS = [TOKEN_PROGRAM, TOKEN_2022_PROGRAM] as const;
 
 const MAX_LIMIT = 10_000;
 const DEFAULT_LIMIT = 1_000;
@@ -27,7 +25,7 @@ export type Filter =
   /** A token account that is initialized. */
   | { readonly kind: 'token' };
 
-export interface Question {
+export interface AccountPageQuestion {
   /** The call that lists the accounts, and all of its params but what makes it a list of keys. */
   readonly method: 'getProgramAccounts' | 'getTokenAccountsByOwner';
   readonly params: readonly unknown[];
@@ -38,7 +36,7 @@ export interface Question {
   /** How the page shows the accounts. */
   readonly encoding: string;
   readonly dataSlice: { readonly offset: number; readonly length: number } | null;
-  /** Of the node's answer: `commitment`, `minContextSlot`. */
+  /** Config members that are sent to the node: `commitment`, `minContextSlot`. */
   readonly context: Readonly<Record<string, unknown>>;
   readonly limit: number;
   readonly cursor: Cursor | null;
@@ -150,7 +148,7 @@ export const LIST_ID_BYTES = 8;
 const KEY_BYTES = 32;
 
 /** `[programId, {…}]`. Throws -32602. */
-export function readProgramQuestion(params: unknown): Question {
+export function readProgramQuestion(params: unknown): AccountPageQuestion {
   const [program, given] = Array.isArray(params) ? (params as unknown[]) : [];
   const programId = readKey(program, 'params[0]');
   const options = readOptions(given, 'params[1]');
@@ -168,7 +166,7 @@ export function readProgramQuestion(params: unknown): Question {
 }
 
 /** `[owner, {mint | programId}, {…}]`. Throws -32602. */
-export function readOwnerQuestion(params: unknown): Question {
+export function readOwnerQuestion(params: unknown): AccountPageQuestion {
   const [given, which, last] = Array.isArray(params) ? (params as unknown[]) : [];
   const owner = readKey(given, 'params[0]');
   const chosen = readOptions(which, 'params[1]');
@@ -187,14 +185,14 @@ export function readOwnerQuestion(params: unknown): Question {
 }
 
 function finish(
-  method: Question['method'],
+  method: AccountPageQuestion['method'],
   params: readonly unknown[],
-  listOptions: Question['listOptions'],
+  listOptions: AccountPageQuestion['listOptions'],
   owners: readonly string[],
   filters: readonly Filter[],
   options: Readonly<Record<string, unknown>>,
   withContext: boolean,
-): Question {
+): AccountPageQuestion {
   if (options['changedSinceSlot'] != null) {
     throw invalid(
       'changedSinceSlot needs an index of accounts, which is not kept here; leave it out, or see accounts.passOn',
@@ -212,7 +210,14 @@ function finish(
   const listed = JSON.stringify([method, params, listOptions, commitment ?? null]);
   const digest = createHash('sha256').update(listed).digest().subarray(0, DIGEST_BYTES);
   return {
-    ...{ method, params, listOptions, owners, filters, withContext, limit, digest },
+    method,
+    params,
+    listOptions,
+    owners,
+    filters,
+    withContext,
+    limit,
+    digest,
     encoding: encoding as string,
     dataSlice: readSlice(options['dataSlice']),
     context: {
@@ -273,7 +278,7 @@ function readBytes({ bytes, encoding }: Readonly<Record<string, unknown>>, name:
   return found;
 }
 
-function readSlice(value: unknown): Question['dataSlice'] {
+function readSlice(value: unknown): AccountPageQuestion['dataSlice'] {
   if (value == null) return null;
   if (!isPlainObject(value)) throw invalid('dataSlice has to be an object');
   const most = Number.MAX_SAFE_INTEGER;

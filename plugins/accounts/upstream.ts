@@ -5,17 +5,26 @@ import { skipBlanks } from '../../src/lib/json.ts';
 import { readRpcReply, rpcRequest } from '../../src/lib/json-rpc.ts';
 import { type Clock, codeOf, GateRefusal, RpcError, type UpstreamPool } from '../../src/plugin/plugin.ts';
 import type { Tenant } from '../../src/ports/access.ts';
+import { retryAfterMs } from '../../src/runtime/waiting.ts';
+import {
+  isFinalAnswer,
+  isMoreUseful,
+  meaningOfNodeError,
+  type NodeErrorLike,
+  type NodeErrorMeaning,
+  outcomeOf,
+} from '../../src/solana/node-errors.ts';
 
-/** A node that has not come to the slot that was asked for. */
-const BEHIND = -32016;
 const PAUSE_MS = 200;
-/** Of an answer that holds no keys: it is read as a whole. */
+/** Longest Retry-After that is respected. */
+const MAX_PAUSE_MS = 300_000;
+/** Answers up to this size hold no list of keys: they are parsed as a whole. */
 const SMALL_BYTES = 65_536;
 
 export interface AskOptions {
   readonly timeoutMs: number;
   readonly signal: AbortSignal;
-  readonly tenant: Tenant | undefined;
+  readonly tenant: Tenant;
 }
 
 export interface Nodes {
@@ -29,8 +38,18 @@ export interface Nodes {
   ): Promise<{ readonly scan: KeyScan; readonly slot: number | null }>;
 }
 
-/** What one node said that another one may not say. */
+/** An answer that cannot be used. */
 class TryNext extends Error {}
+
+/** A node refuses because of itself; another one may answer. */
+class Refused extends Error {
+  readonly meaning: NodeErrorMeaning;
+
+  constructor(meaning: NodeErrorMeaning, message: string) {
+    super(message);
+    this.meaning = meaning;
+  }
+}
 
 export function createNodes(pool: UpstreamPool, clock: Clock, limits: { readonly maxUpstreamBytes: number }): Nodes {
   /** Asks one node after the other until `read` is content. */
@@ -42,6 +61,7 @@ export function createNodes(pool: UpstreamPool, clock: Clock, limits: { readonly
   ): Promise<T> {
     const body = rpcRequest(method, params);
     const untilMs = clock.monotonic() + options.timeoutMs;
+    let refused: Refused | null = null;
     for (;;) {
       let isBehind = false;
       for (const upstream of pool.candidates({ exceptLimited: true })) {
@@ -51,8 +71,10 @@ export function createNodes(pool: UpstreamPool, clock: Clock, limits: { readonly
         try {
           const { maxBytes: most, signal, tenant } = options;
           const reply = await pool.send(upstream, { body, timeoutMs, maxBytes: most, signal, tenant });
+          const pauseMs = retryAfterMs(reply.headers['retry-after'], null, MAX_PAUSE_MS);
           if (reply.status !== 200 && reply.status !== 400) {
             reply.body.on('error', () => undefined).destroy();
+            if (reply.status === 429) throw new Limited(pauseMs);
             throw new TryNext(`status ${reply.status}`);
           }
           const found = await read(reply.body);
@@ -60,13 +82,17 @@ export function createNodes(pool: UpstreamPool, clock: Clock, limits: { readonly
           return found;
         } catch (error) {
           if (options.signal.aborted || error instanceof GateRefusal) throw error;
-          if (error instanceof RpcError && !(error instanceof Behind)) throw error;
+          if (error instanceof RpcError) throw error;
           if (codeOf(error) === 'UPSTREAM_TOO_LARGE') {
             throw new RpcError('internal', {
               details: `the answer of the upstream is larger than ${options.maxBytes} bytes`,
             });
           }
-          if (error instanceof Behind) isBehind = true;
+          if (error instanceof Refused) {
+            if (refused === null || isMoreUseful(error.meaning, refused.meaning)) refused = error;
+            if (error.meaning === 'not-yet') isBehind = true;
+            pool.report(upstream, outcomeOf(error.meaning, null));
+          } else if (error instanceof Limited) pool.report(upstream, { kind: 'limited', retryAfterMs: error.pauseMs });
           else pool.report(upstream, { kind: 'failed', reason: `no usable answer to ${method}` });
         }
       }
@@ -74,14 +100,14 @@ export function createNodes(pool: UpstreamPool, clock: Clock, limits: { readonly
       if (!isBehind || clock.monotonic() + PAUSE_MS >= untilMs) break;
       await clock.sleep(PAUSE_MS, options.signal);
     }
-    throw new RpcError('unavailable', { retryAfterS: 1 });
+    throw refused === null ? new RpcError('unavailable', { retryAfterS: 1 }) : refusalOf(refused);
   }
 
   return {
     result: (method, params, options) =>
       ask(method, params, { ...options, maxBytes: limits.maxUpstreamBytes }, async (body) => {
         const { bytes } = await gather(body, limits.maxUpstreamBytes);
-        return resultOf(bytes);
+        return resultOf(bytes, method);
       }),
     keys: (method, params, options) =>
       ask(method, params, options, async (body) => {
@@ -101,7 +127,7 @@ export function createNodes(pool: UpstreamPool, clock: Clock, limits: { readonly
           body.destroy();
           throw error instanceof RangeError ? new TryNext(error.message) : error;
         }
-        if (size <= SMALL_BYTES) resultOf(Buffer.concat(head));
+        if (size <= SMALL_BYTES) resultOf(Buffer.concat(head), method);
         else if (!/[}]\s*$/.test(tail.toString('latin1'))) throw new TryNext('the answer is cut off');
         // The context stands at the beginning of what nodes send; where it does not, pages are of any slot.
         const slot = /"context"\s*:\s*\{[^{}]*"slot"\s*:\s*(\d{1,15})/.exec(
@@ -112,22 +138,39 @@ export function createNodes(pool: UpstreamPool, clock: Clock, limits: { readonly
   };
 }
 
-class Behind extends RpcError {}
+/** HTTP 429. */
+class Limited extends Error {
+  readonly pauseMs: number | null;
 
-/** Throws what the node refused, in words of ours. */
-function resultOf(bytes: Buffer): Buffer {
+  constructor(pauseMs: number | null) {
+    super('rate limited');
+    this.pauseMs = pauseMs;
+  }
+}
+
+/** JSON-RPC id of the requests that this module sends. */
+const OUR_ID = '1';
+
+/** Throws what the node refused: RpcError when it is about the call, else Refused. */
+function resultOf(bytes: Buffer, method: string): Buffer {
   const parts = readRpcReply(bytes);
   if (parts === null) throw new TryNext('no JSON-RPC answer');
-  if (parts.result !== null) return bytes.subarray(parts.result.start, parts.result.end);
-  const { code, message } = JSON.parse(bytes.toString('utf8', parts.error!.start, parts.error!.end)) as {
-    code?: number;
-    message?: string;
-  };
-  if (code === BEHIND) throw new Behind('unavailable');
-  const details = `the node refuses: ${String(message).slice(0, 300)}`;
-  if (code === -32602 || code === -32600 || code === -32010) throw new RpcError('invalidParams', { details });
-  if (code === -32601) throw new RpcError('methodNotFound', { details });
-  throw new TryNext(details);
+  const { id, result, error } = parts;
+  const idText = id === null ? 'null' : bytes.toString('utf8', id.start, id.end);
+  if (idText !== OUR_ID && (result !== null || idText !== 'null')) throw new TryNext('the answer to another call');
+  if (result !== null) return bytes.subarray(result.start, result.end);
+  const refusal = JSON.parse(bytes.toString('utf8', error!.start, error!.end)) as NodeErrorLike;
+  const meaning = meaningOfNodeError(refusal, method);
+  const details = `the node refuses: ${String(refusal.message).slice(0, 300)}`;
+  if (isFinalAnswer(meaning)) throw new RpcError('invalidParams', { details });
+  throw new Refused(meaning, details);
+}
+
+/** What the caller gets when no node answers. */
+function refusalOf({ meaning, message: details }: Refused): RpcError {
+  if (meaning === 'no-index') return new RpcError('invalidParams', { details });
+  if (meaning === 'not-offered') return new RpcError('methodNotFound', { details });
+  return new RpcError('unavailable', meaning === 'not-yet' ? { retryAfterS: 1 } : { details, retryAfterS: 1 });
 }
 
 const KEY_BYTES = 32;

@@ -1,4 +1,4 @@
-import { lazy } from '../../src/lib/lru.ts';
+import { lazy } from '../../src/lib/lazy.ts';
 import {
   type CallContext,
   type ChainReader,
@@ -8,10 +8,11 @@ import {
   type Metrics,
 } from '../../src/plugin/plugin.ts';
 import { RequestError } from '../../src/plugin/request.ts';
+import type { Tenant } from '../../src/ports/access.ts';
 import type { NormalTransaction } from '../../src/ports/block.ts';
 import type { Commitment } from '../../src/ports/chain.ts';
 import type { Random } from '../../src/ports/clock.ts';
-import type { ParserBook } from '../../src/ports/parsers.ts';
+import type { PluginParsers } from '../../src/ports/parsers.ts';
 import type { TokenFacts, TokenNames } from '../../src/ports/tokens.ts';
 import { decodeEntries } from '../../src/solana/decode/decode-block.ts';
 import {
@@ -27,7 +28,7 @@ export interface Elements {
   /** Classifies a transaction. */
   read(fetched: FetchedTransaction): ReadTransaction;
   /** The elements, in order, with the names found within `namesTimeoutMs`. */
-  write(read: readonly ReadTransaction[]): Promise<readonly unknown[]>;
+  write(read: readonly ReadTransaction[], tenant: Tenant): Promise<readonly unknown[]>;
 }
 
 interface ElementsParts {
@@ -35,7 +36,7 @@ interface ElementsParts {
   readonly log: Log;
   readonly metrics: Metrics;
   readonly clock: Clock;
-  readonly book: ParserBook | null;
+  readonly book: PluginParsers | null;
   readonly facts: TokenFacts | null;
   readonly names: TokenNames | null;
 }
@@ -57,18 +58,18 @@ export function createElements({ config, log, metrics, book, facts, names }: Ele
     }),
   );
 
-  async function learnNames(mints: readonly string[]): Promise<void> {
+  async function learnNames(mints: readonly string[], tenant: Tenant): Promise<void> {
     if (facts === null) return;
     const unknown = mints.filter((mint) => facts.peek(mint) === undefined).slice(0, MINTS_PER_LOOK_UP);
     if (unknown.length === 0) return;
     // Without the name the element contains the address.
-    await facts.lookUp(unknown, { timeoutMs: config.namesTimeoutMs }).catch(() => undefined);
+    await facts.lookUp(unknown, { tenant, timeoutMs: config.namesTimeoutMs }).catch(() => undefined);
   }
 
   return {
     read: ({ transaction, block }) => readTransaction(transaction, block, parts()),
-    async write(read) {
-      await learnNames([...new Set(read.flatMap(({ mints }) => mints))]);
+    async write(read, tenant) {
+      await learnNames([...new Set(read.flatMap(({ mints }) => mints))], tenant);
       return read.map((one) => inHostedOrder(one.element()));
     },
   };
@@ -102,7 +103,7 @@ const NESTED: Readonly<Record<string, string>> = {
   creators: 'address verified share',
 };
 
-/** The same element with its members in the order of hosted answers; additional members come last. */
+/** Returns a copy with the members in the order of the hosted API; additional members come last. */
 function inHostedOrder(value: unknown): unknown {
   return ordered(value, ORDER);
 }
@@ -168,7 +169,7 @@ interface RpcTransaction {
 
 const SEED_BYTES = 32;
 /** Nodes refuse a version above the newest one. */
-const MOST_VERSION = 1;
+const MAX_VERSION = 1;
 
 export function createTransactions({ chain, random, config }: TransactionsParts): Transactions {
   async function call<T>(method: string, params: readonly unknown[], asker: Asker): Promise<T> {
@@ -178,7 +179,7 @@ export function createTransactions({ chain, random, config }: TransactionsParts)
   }
 
   async function one(signature: string, commitment: Commitment, asker: Asker) {
-    const options = { encoding: 'json', commitment, maxSupportedTransactionVersion: MOST_VERSION };
+    const options = { encoding: 'json', commitment, maxSupportedTransactionVersion: MAX_VERSION };
     const answer = await call<RpcTransaction | null>('getTransaction', [signature, options], asker);
     return answer === null ? null : decodeFetched(answer, random);
   }

@@ -1,8 +1,10 @@
 /** The parameters of getTransactionsForAddress and getTransfersByAddress. All readers throw -32602 with the member in `data.details`. */
+
 import { decode, decode32 } from '../../src/lib/base58.ts';
 import { isPlainObject } from '../../src/lib/json.ts';
 import { RpcError, Type } from '../../src/plugin/plugin.ts';
 import { CHANGED, endOf, firstOf, NAMED, positionOf, TOUCHED } from '../../src/ports/address-history.ts';
+import { NATIVE_SOL_MINT } from '../../src/solana/programs.ts';
 import { address, count, EXAMPLES, oneOf, orNull, signature, text } from '../../src/solana/schemas.ts';
 import type { TransactionEncoding } from '../../src/solana/show-transaction.ts';
 
@@ -19,7 +21,7 @@ export type Cursor =
   /** `row`: index among the transfers of the transaction; infinite: behind all of them. */
   | { readonly kind: 'row'; readonly slot: number; readonly place: number; readonly row: number };
 
-interface Question {
+interface AddressQuestion {
   readonly key: Uint8Array;
   readonly address: string;
   readonly order: 'asc' | 'desc';
@@ -39,7 +41,7 @@ export interface TransferFilter {
   readonly amount: Bounds | null;
 }
 
-export interface TransactionsQuestion extends Question {
+export interface TransactionsQuestion extends AddressQuestion {
   readonly details: 'signatures' | 'full';
   readonly encoding: TransactionEncoding;
   readonly maxVersion: number | null;
@@ -50,20 +52,19 @@ export interface TransactionsQuestion extends Question {
   readonly tokenTransfer: TransferFilter | null;
 }
 
-export interface TransfersQuestion extends Question, TransferFilter {
+export interface TransfersQuestion extends AddressQuestion, TransferFilter {
   readonly solMode: 'merged' | 'separate';
   /** No failed transaction moves anything. */
   readonly isEmpty: boolean;
 }
 
-export const NATIVE_MINT = 'So11111111111111111111111111111111111111111';
-const MOST_SIGNATURES = 1_000;
-export const MOST_FULL = 1_000;
+const MAX_SIGNATURES = 1_000;
+export const MAX_FULL = 1_000;
 const USUAL_FULL = 100;
-const MOST_TRANSFERS = 100;
+const MAX_TRANSFERS = 100;
 /** Positions of later slots are no safe integers. */
 const HIGHEST_SLOT = 100_000_000_000;
-const MOST_U64 = 2n ** 64n - 1n;
+const MAX_U64 = 2n ** 64n - 1n;
 
 const MASKS = { none: NAMED, balanceChanged: NAMED | CHANGED, all: NAMED | CHANGED | TOUCHED } as const;
 
@@ -93,14 +94,14 @@ function integer(value: unknown, name: string, least: bigint, most: bigint): big
   return found;
 }
 
-function keyOf(value: unknown, name: string): { readonly key: Uint8Array; readonly address: string } {
+function demandKey(value: unknown, name: string): { readonly key: Uint8Array; readonly address: string } {
   const key = typeof value === 'string' && value.length <= 44 ? decode32(value) : null;
   if (key === null) throw invalid(`${name} has to be a base58 address`);
   return { key, address: value as string };
 }
 
 const maybeAddress = (value: unknown, name: string): string | null =>
-  value === undefined || value === null ? null : keyOf(value, name).address;
+  value === undefined || value === null ? null : demandKey(value, name).address;
 
 function signatureOf(value: unknown, name: string): string {
   if (typeof value !== 'string' || value.length > 88 || decode(value)?.length !== 64)
@@ -134,7 +135,7 @@ function boundsOf(value: unknown, name: string, least: bigint, most: bigint, has
 export const isWithin = (value: bigint, { least, most }: Bounds): boolean =>
   (least === null || value >= least) && (most === null || value <= most);
 
-function positionsOf(slots: Bounds | null): Pick<Question, 'above' | 'below'> {
+function positionsOf(slots: Bounds | null): Pick<AddressQuestion, 'above' | 'below'> {
   const slot = (bound: bigint) => (bound < BigInt(HIGHEST_SLOT) ? Number(bound) : HIGHEST_SLOT);
   return {
     above: slots?.least == null ? null : firstOf(slot(slots.least)) - 1,
@@ -145,7 +146,7 @@ function positionsOf(slots: Bounds | null): Pick<Question, 'above' | 'below'> {
 const timesOf = (value: unknown, hasEqual: boolean): Bounds | null =>
   boundsOf(value, 'filters.blockTime', -(2n ** 63n), 2n ** 63n - 1n, hasEqual);
 
-function commitmentOf(value: unknown): Question['commitment'] {
+function commitmentOf(value: unknown): AddressQuestion['commitment'] {
   if (value === 'processed') throw invalid('Method does not support commitment below `confirmed`');
   return choice(value, 'commitment', ['confirmed', 'finalized'], 'finalized');
 }
@@ -161,7 +162,7 @@ function transferFilter(given: Members, name: string): TransferFilter {
 
 const PLACE = /^(\d{1,12}):(\d{1,5})$/;
 const ROW = /^(\d{1,12}):(\d{1,5}):\d{1,5}:\d{1,5}:(\d{1,6}|end)$/;
-const MOST_PLACE = 65_535;
+const MAX_PLACE = 65_535;
 
 function cursorOf(value: unknown, pattern: RegExp): Cursor | null {
   if (value === undefined || value === null) return null;
@@ -173,7 +174,7 @@ function cursorOf(value: unknown, pattern: RegExp): Cursor | null {
     return { kind: 'signature', signature: value };
   }
   const [slot, place] = [Number(slotText), Number(placeText)];
-  if (slot > HIGHEST_SLOT || place > MOST_PLACE) throw wrong();
+  if (slot > HIGHEST_SLOT || place > MAX_PLACE) throw wrong();
   if (rowText === undefined) return { kind: 'place', slot, place };
   return { kind: 'row', slot, place, row: rowText === 'end' ? Number.POSITIVE_INFINITY : Number(rowText) };
 }
@@ -185,12 +186,12 @@ export const positionOfPlace = ({ slot, place }: { readonly slot: number; readon
 /** `[address, {…}]` of getTransactionsForAddress. */
 export function readTransactionsQuestion(params: unknown): TransactionsQuestion {
   const [given, last] = Array.isArray(params) ? (params as unknown[]) : [];
-  const { key, address } = keyOf(given, 'params[0]');
+  const { key, address } = demandKey(given, 'params[0]');
   const options = optionsOf(last, 'params[1]');
   const filters = optionsOf(options['filters'], 'filters');
   const details = choice(options['transactionDetails'], 'transactionDetails', ['signatures', 'full'], 'signatures');
   const order = choice(options['sortOrder'], 'sortOrder', ['asc', 'desc'], 'desc');
-  const most = details === 'full' ? MOST_FULL : MOST_SIGNATURES;
+  const most = details === 'full' ? MAX_FULL : MAX_SIGNATURES;
   const { limit, maxSupportedTransactionVersion: version, minContextSlot, beforeSlot, untilSlot } = options;
   const encoding = choice(
     options['encoding'],
@@ -200,20 +201,23 @@ export function readTransactionsQuestion(params: unknown): TransactionsQuestion 
   );
   const tokenTransfer = filters['tokenTransfer'];
   return {
-    ...{ key, address, details, order },
+    key,
+    address,
+    details,
+    order,
     limit:
       limit == null
         ? details === 'full'
           ? USUAL_FULL
           : most
-        : Math.min(Number(integer(limit, 'limit', 1n, MOST_U64)), most),
+        : Math.min(Number(integer(limit, 'limit', 1n, MAX_U64)), most),
     cursor: cursorOf(options['paginationToken'], PLACE),
     commitment: commitmentOf(options['commitment']),
     ...positionsOf(slotBounds(filters['slot'], beforeSlot, untilSlot)),
     blockTime: timesOf(filters['blockTime'], true),
     encoding: encoding === 'binary' ? 'base58' : encoding,
     maxVersion: version == null ? null : Number(integer(version, 'maxSupportedTransactionVersion', 0n, 255n)),
-    minContextSlot: minContextSlot == null ? null : Number(integer(minContextSlot, 'minContextSlot', 0n, MOST_U64)),
+    minContextSlot: minContextSlot == null ? null : Number(integer(minContextSlot, 'minContextSlot', 0n, MAX_U64)),
     mask: MASKS[choice(filters['tokenAccounts'], 'filters.tokenAccounts', ['none', 'balanceChanged', 'all'], 'none')],
     status: statusOf(filters['status']),
     signatures: signatureBounds(filters['signature']),
@@ -222,7 +226,7 @@ export function readTransactionsQuestion(params: unknown): TransactionsQuestion 
         ? null
         : {
             ...transferFilter(optionsOf(tokenTransfer, 'filters.tokenTransfer'), 'filters.tokenTransfer.'),
-            amount: boundsOf((tokenTransfer as Members)['amount'], 'filters.tokenTransfer.amount', 0n, MOST_U64),
+            amount: boundsOf((tokenTransfer as Members)['amount'], 'filters.tokenTransfer.amount', 0n, MAX_U64),
           },
   };
 }
@@ -238,9 +242,9 @@ function slotBounds(value: unknown, beforeSlot: unknown, untilSlot: unknown): Bo
   const has = (...names: readonly string[]) => names.some((name) => given[name] != null);
   if (beforeSlot != null && has('lt', 'lte', 'eq')) throw invalid('beforeSlot excludes filters.slot.lt and lte');
   if (untilSlot != null && has('gt', 'gte', 'eq')) throw invalid('untilSlot excludes filters.slot.gt and gte');
-  const lt = beforeSlot == null ? given['lt'] : integer(beforeSlot, 'beforeSlot', 0n, MOST_U64);
-  const gt = untilSlot == null ? given['gt'] : integer(untilSlot, 'untilSlot', 0n, MOST_U64);
-  return boundsOf({ ...given, lt, gt }, 'filters.slot', 0n, MOST_U64, true);
+  const lt = beforeSlot == null ? given['lt'] : integer(beforeSlot, 'beforeSlot', 0n, MAX_U64);
+  const gt = untilSlot == null ? given['gt'] : integer(untilSlot, 'untilSlot', 0n, MAX_U64);
+  return boundsOf({ ...given, lt, gt }, 'filters.slot', 0n, MAX_U64, true);
 }
 
 function signatureBounds(value: unknown): TransactionsQuestion['signatures'] {
@@ -255,20 +259,21 @@ function signatureBounds(value: unknown): TransactionsQuestion['signatures'] {
 /** `[address, {…}]` of getTransfersByAddress. */
 export function readTransfersQuestion(params: unknown): TransfersQuestion {
   const [given, last] = Array.isArray(params) ? (params as unknown[]) : [];
-  const { key, address } = keyOf(given, 'params[0]');
+  const { key, address } = demandKey(given, 'params[0]');
   const options = optionsOf(last, 'params[1]');
   const filters = optionsOf(options['filters'], 'filters');
   const { limit } = options;
   return {
-    ...{ key, address },
+    key,
+    address,
     ...transferFilter(options, ''),
     order: choice(options['sortOrder'], 'sortOrder', ['asc', 'desc'], 'desc'),
-    limit: limit == null ? MOST_TRANSFERS : Number(integer(limit, 'limit', 1n, BigInt(MOST_TRANSFERS))),
+    limit: limit == null ? MAX_TRANSFERS : Number(integer(limit, 'limit', 1n, BigInt(MAX_TRANSFERS))),
     cursor: cursorOf(options['paginationToken'], ROW),
     commitment: commitmentOf(options['commitment']),
-    ...positionsOf(boundsOf(filters['slot'], 'filters.slot', 0n, MOST_U64)),
+    ...positionsOf(boundsOf(filters['slot'], 'filters.slot', 0n, MAX_U64)),
     blockTime: timesOf(filters['blockTime'], false),
-    amount: boundsOf(filters['amount'], 'filters.amount', 0n, MOST_U64),
+    amount: boundsOf(filters['amount'], 'filters.amount', 0n, MAX_U64),
     solMode: choice(options['solMode'], 'solMode', ['merged', 'separate'], 'merged'),
     isEmpty: statusOf(filters['status']) === 'failed',
   };
@@ -282,7 +287,10 @@ const range = (description: string, example: number, hasEqual = false) => {
   return orAbsent(
     Type.Object(
       {
-        ...{ gt: bound('Above'), gte: bound('At least'), lt: bound('Below'), lte: bound('At most') },
+        gt: bound('Above'),
+        gte: bound('At least'),
+        lt: bound('Below'),
+        lte: bound('At most'),
         ...(hasEqual ? { eq: bound('Equal') } : {}),
       },
       { description, examples: [{ gte: example }] },
@@ -292,7 +300,7 @@ const range = (description: string, example: number, hasEqual = false) => {
 const transferMembers = {
   with: orAbsent(address('Only with this counterparty')),
   direction: orAbsent(oneOf(['in', 'out', 'any'], 'Seen from the address; default any')),
-  mint: orAbsent(address(`Only this mint; ${NATIVE_MINT} for SOL`, EXAMPLES.mint)),
+  mint: orAbsent(address(`Only this mint; ${NATIVE_SOL_MINT} for SOL`, EXAMPLES.mint)),
 };
 const commonMembers = (limit: string, token: string) => ({
   sortOrder: orAbsent(oneOf(['desc', 'asc'], 'Newest first (default), or oldest first')),

@@ -1,136 +1,262 @@
 /**
- * Standard methods from the ledger and its archive, byte by byte as a node answers. Only what is final in them is answered, in the forms
- * known here: everything else, errors of parameters, unknown slots and skipped ones included, is left to an upstream.
+ * Standard methods from the ledger and its archive, byte by byte as a node answers: released blocks, with their status, in the forms known
+ * here. Lists are joined with what an upstream has above and below (`JoinedHistory`). Everything else, errors of parameters, unknown slots
+ * and skipped ones included, is left to an upstream.
  */
 import { decode, decode32 } from '../../src/lib/base58.ts';
-import { arrayItems, isPlainObject, objectMembers, stringify } from '../../src/lib/json.ts';
-import { type Log, messageOf } from '../../src/plugin/plugin.ts';
-import type { KeptAnswers, KeptQuestion } from '../../src/ports/address-history.ts';
-import type { PastReader } from '../../src/ports/ledger.ts';
+import { arrayItems, objectMembers, stringify } from '../../src/lib/json.ts';
+import { type Log, messageOf, RpcError } from '../../src/plugin/plugin.ts';
+import type { Tenant } from '../../src/ports/access.ts';
+import type { KeptAnswer, KeptAnswers, KeptQuestion } from '../../src/ports/address-history.ts';
+import { ceilingOf, type JoinedHistory, type ListEnd, type PastReader } from '../../src/ports/ledger.ts';
 import { decodeEntries } from '../../src/solana/decode/decode-block.ts';
+import { isPlaceholder } from '../../src/solana/decode/transaction.ts';
 import {
+  EncodingMissing,
   type ShowOptions,
   showEntry,
   type TransactionEncoding,
   UnsupportedVersion,
 } from '../../src/solana/show-transaction.ts';
+import {
+  type Commitment,
+  commitmentOf,
+  configOf,
+  createStatusContext,
+  type HeldHistory,
+  heldTransaction,
+  includes,
+  isSlot,
+  type Members,
+  reaches,
+} from './held.ts';
+import { asFinal, rowsAsFinal } from './late-status.ts';
+import { bankOf, getSignatureStatuses, getStatusesAlone, isStatuses, rankOf, statusesOf } from './statuses.ts';
 
 interface StandardParts {
+  /** Null without a ledger, or when the ledger answers nothing. */
   readonly past: () => PastReader | null;
-  /** The JSON text of a call to an upstream that has the whole history. */
-  readonly ask: (method: string, params: readonly unknown[]) => Promise<string>;
-  /** Whether the ledger is only moments behind the chain. */
-  readonly isFresh: () => boolean;
+  readonly joined: JoinedHistory;
+  /** The newest slot that the follower found final; null without one. */
+  readonly finalizedSlot: () => number | null;
   readonly log: Log;
   /** Called for each call that was answered. */
   readonly answered: (method: string) => void;
 }
 
-type Members = Readonly<Record<string, unknown>>;
-type Answer = (
-  past: PastReader,
-  params: readonly unknown[],
-  parts: StandardParts,
-) => Promise<string | null> | string | null;
+/** Null: an upstream has to answer. */
+type Answer = (held: HeldHistory, params: readonly unknown[]) => Promise<string | KeptAnswer | null>;
 
-const MOST_SLOTS = 500_000;
-const MOST_SIGNATURES = 1_000;
-/** Slots that a list with a limit looks through beyond twice the limit. */
-const EXTRA_SLOTS = 1_000;
+const MAX_SLOTS = 500_000;
+const MAX_SIGNATURES = 1_000;
 const UNSUPPORTED_VERSION = -32015;
 
-const METHODS: Readonly<Record<string, Answer>> = {
-  getBlock,
-  getBlocks,
-  getBlocksWithLimit,
-  getBlockTime,
-  getTransaction,
-  getSignaturesForAddress,
-  getSignatureStatuses,
+/** Methods, with the most params that a node takes: it refuses a call with more. */
+const METHODS: Readonly<Record<string, { readonly answer: Answer; readonly maxParams: number }>> = {
+  getBlock: { answer: getBlock, maxParams: 2 },
+  getBlocks: { answer: getBlocks, maxParams: 3 },
+  getBlocksWithLimit: { answer: getBlocksWithLimit, maxParams: 3 },
+  getBlockTime: { answer: getBlockTime, maxParams: 1 },
+  getTransaction: { answer: getTransaction, maxParams: 2 },
+  getSignaturesForAddress: { answer: getSignaturesForAddress, maxParams: 2 },
+  getSignatureStatuses: { answer: getSignatureStatuses, maxParams: 2 },
+};
+
+/** An upstream that lacks the older part answers these with a shorter list. */
+const LISTS: ReadonlySet<string> = new Set(['getBlocks', 'getBlocksWithLimit', 'getSignaturesForAddress']);
+const STATUSES = 'getSignatureStatuses';
+const SIGNATURES = 'getSignaturesForAddress';
+
+/** What an upstream says better while one answers. */
+const WITHOUT_UPSTREAM: Readonly<Record<string, Answer>> = {
+  getSignatureStatuses: getStatusesAlone,
+  getSlot,
+  getBlockHeight,
 };
 
 /** Names, for the metric. */
-export const STANDARD_METHODS = Object.keys(METHODS);
+export const STANDARD_METHODS = [...new Set([...Object.keys(METHODS), ...Object.keys(WITHOUT_UPSTREAM)])];
 
 export function createStandardAnswers(parts: StandardParts): KeptAnswers {
-  async function run(method: string, params: readonly unknown[], past: PastReader) {
+  const { joined, log } = parts;
+  const context = createStatusContext(joined);
+  /** What was final once is the floor: an upstream that reports less is starting. */
+  let finalFloor = -1;
+
+  async function run(
+    method: string,
+    params: readonly unknown[],
+    past: PastReader,
+    tenant: Tenant,
+  ): Promise<KeptAnswer | null> {
     try {
-      const resultText = (await METHODS[method]!(past, params, parts)) ?? null;
-      if (resultText === null) return null;
+      const found = (await METHODS[method]!.answer({ past, joined, context, tenant }, params)) ?? null;
+      if (found === null) return null;
       parts.answered(method);
-      return { resultText };
+      return typeof found === 'string' ? { resultText: found } : found;
     } catch (error) {
+      if (error instanceof RpcError) throw error;
       if (error instanceof UnsupportedVersion) {
         parts.answered(method);
         return { errorText: JSON.stringify({ code: UNSUPPORTED_VERSION, message: error.message }) };
       }
-      parts.log.debug(
-        { method, error: messageOf(error) },
-        'the ledger and its archive cannot be read; an upstream answers instead',
-      );
-      return null;
+      // Only a node can make it.
+      if (error instanceof EncodingMissing) return null;
+      const facts = { method, error: messageOf(error) };
+      if (!LISTS.has(method)) {
+        log.debug(facts, 'the ledger and its archive cannot be read; an upstream answers instead');
+        return null;
+      }
+      log.warn(facts, 'a list cannot be answered: the ledger and its archive cannot be read');
+      throw unreadable();
+    }
+  }
+
+  function heldOf(params: string | null): { readonly past: PastReader; readonly given: readonly unknown[] } | null {
+    const past = parts.past();
+    const given: unknown = past === null || params === null ? null : JSON.parse(params);
+    return past !== null && Array.isArray(given) ? { past, given } : null;
+  }
+
+  /** Errors: -32002 while the upstream is not as far as what was final before. `contextSlot`: of its answer, if it has one. */
+  async function requireStarted(contextSlot: number, tenant: Tenant): Promise<void> {
+    const { finalSlot } = await joined.heads(tenant);
+    finalFloor = Math.max(finalFloor, finalSlot, parts.finalizedSlot() ?? -1);
+    // After a restart a node of 4.4 names its old final slot while it still replays: then its confirmed slot is far below, and it denies
+    // what it has (seen for about a second).
+    // Tips that are asked for again after a denial may be those of a node that has come back since: what it denied before is no answer.
+    const tips = await Promise.all([joined.tip('finalized'), joined.tip('confirmed')]);
+    const theirs = Math.min(contextSlot, ...tips.map((slot) => slot ?? -1));
+    if (theirs >= finalFloor) return;
+    throw new RpcError('unavailable', {
+      details: `The Solana upstream is starting: it is at slot ${theirs}, and slot ${finalFloor} was final before`,
+      retryAfterS: 1,
+    });
+  }
+
+  /** What is known to be final. */
+  const knownFinal = async (past: PastReader | null): Promise<number> =>
+    Math.max(finalFloor, (await past?.finalSlot().catch(() => -1)) ?? -1, parts.finalizedSlot() ?? -1);
+
+  /** What an upstream does not have may be in an archive that cannot be read now. Errors: -32002. */
+  async function requireReadable<T>(read: () => Promise<T>): Promise<T> {
+    try {
+      return await read();
+    } catch (error) {
+      log.warn({ error: messageOf(error) }, 'what an upstream lacks cannot be looked up: the archive cannot be read');
+      throw unreadable();
     }
   }
 
   return {
-    answer({ method, params }: KeptQuestion) {
+    answer({ method, params, tenant }: KeptQuestion) {
       if (!Object.hasOwn(METHODS, method)) return null;
-      const past = parts.past();
-      const text = past === null ? null : params();
-      if (past === null || text === null) return null;
-      const given: unknown = JSON.parse(text);
-      return Array.isArray(given) ? run(method, given, past) : null;
+      const held = heldOf(parts.past() === null ? null : params());
+      return held === null || held.given.length > METHODS[method]!.maxParams
+        ? null
+        : run(method, held.given, held.past, tenant);
+    },
+    checks: (method) => method === 'getTransaction' || method === SIGNATURES || Object.hasOwn(WITHOUT_UPSTREAM, method),
+    async check({ method, params, tenant }, resultText) {
+      if (method === SIGNATURES) {
+        const text = rowsAsFinal(resultText, await knownFinal(parts.past()));
+        return text === null ? null : { resultText: text };
+      }
+      if (method !== STATUSES && (method !== 'getTransaction' || resultText !== 'null')) return null;
+      const held = heldOf(params());
+      if (method !== STATUSES) {
+        if (held !== null)
+          await requireReadable(() =>
+            heldTransaction({ past: held.past, joined, context, tenant }, held.given[0], 'confirmed'),
+          );
+        await requireStarted(Number.MAX_SAFE_INTEGER, tenant);
+        return null;
+      }
+      const given: unknown = JSON.parse(resultText);
+      if (!isStatuses(given)) return null;
+      context.saw(bankOf(held?.given[1]), given.context.slot);
+      const theirs = {
+        context: given.context,
+        value: await asFinal(given.value, await knownFinal(held?.past ?? null), held?.past ?? null),
+      };
+      const newestSlot = (await held?.past.heads())?.newestSlot ?? -1;
+      const isBehind = theirs.context.slot < newestSlot;
+      const hasChanged = (value: readonly unknown[]) => value.some((status, at) => status !== given.value[at]);
+      if (!theirs.value.includes(null) && !isBehind)
+        return hasChanged(theirs.value) ? { resultText: stringify({ ...given, value: theirs.value }) } : null;
+      const ours =
+        held === null
+          ? null
+          : await requireReadable(() => statusesOf({ past: held.past, joined, context, tenant }, held.given));
+      const value = theirs.value.map((status, at) => {
+        const own = ours?.value[at] ?? null;
+        const [ownRank, rank] = [rankOf(own), rankOf(status)];
+        return ownRank > rank || (isBehind && own !== null && ownRank === rank) ? own : status;
+      });
+      if (value.includes(null)) await requireStarted(theirs.context.slot, tenant);
+      if (!hasChanged(value)) return null;
+      const slot = Math.max(theirs.context.slot, ours?.slot ?? -1);
+      return { resultText: stringify({ context: { ...theirs.context, slot }, value }) };
+    },
+    async alone({ method, params, tenant }) {
+      const held = Object.hasOwn(WITHOUT_UPSTREAM, method) ? heldOf(params() ?? '[]') : null;
+      if (held === null) return null;
+      const ours = await WITHOUT_UPSTREAM[method]!({ past: held.past, joined, context, tenant }, held.given).catch(
+        () => null,
+      );
+      if (ours === null) return null;
+      parts.answered(method);
+      return typeof ours === 'string' ? { resultText: ours } : ours;
     },
   };
 }
 
-const isSlot = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
+const unreadable = () =>
+  new RpcError('unavailable', { details: 'The ledger or its archive cannot be read now', retryAfterS: 1 });
 
-/** A configuration of known members, or absent; undefined: an upstream has to read it. */
-function configOf(value: unknown, names: readonly string[]): Members | undefined {
-  if (value === undefined || value === null) return {};
-  if (!isPlainObject(value) || Object.keys(value).some((name) => !names.includes(name))) return undefined;
-  const { commitment } = value;
-  return commitment == null || commitment === 'confirmed' || commitment === 'finalized' ? value : undefined;
-}
-
-const ENCODINGS: readonly unknown[] = ['json', 'jsonParsed', 'base58', 'base64'];
+const ENCODINGS: readonly unknown[] = ['json', 'jsonParsed', 'base58', 'base64', 'binary'];
 
 /** Undefined: an upstream has to read it. */
 function showOptions(config: Members): ShowOptions | undefined {
   const { encoding = 'json', transactionDetails, maxSupportedTransactionVersion: most } = config;
   if (!ENCODINGS.includes(encoding)) return undefined;
   if (most != null && !(Number.isInteger(most) && (most as number) >= 0 && (most as number) <= 255)) return undefined;
+  // Nodes since Agave 4.3 refuse it, older ones do not: the answer is that of the upstream.
+  if ((encoding === 'base58' || encoding === 'binary') && ((most as number | null) ?? 0) >= 1) return undefined;
   return {
     encoding: encoding as TransactionEncoding,
     details: transactionDetails === 'accounts' ? 'accounts' : 'full',
     maxVersion: most == null ? null : (most as number),
+    rewards: config['rewards'] !== false,
   };
 }
 
-async function isFinalBlock(past: PastReader, slot: unknown): Promise<boolean> {
-  if (!isSlot(slot) || slot > (await past.finalSlot())) return false;
-  return (await past.states(slot, slot)).blocks.length === 1;
+async function hasBlock(held: HeldHistory, slot: unknown, commitment: Commitment): Promise<boolean> {
+  if (!isSlot(slot) || !(await reaches(held, slot, commitment))) return false;
+  return (await held.past.states(slot, slot)).blocks.length === 1;
 }
 
 const BLOCK_MEMBERS = ['encoding', 'transactionDetails', 'rewards', 'commitment', 'maxSupportedTransactionVersion'];
 const DETAILS: readonly unknown[] = ['full', 'accounts', 'signatures', 'none'];
 
-async function getBlock(past: PastReader, [slot, given]: readonly unknown[]): Promise<string | null> {
+async function getBlock(held: HeldHistory, [slot, given]: readonly unknown[]): Promise<string | null> {
   const config = configOf(typeof given === 'string' ? { encoding: given } : given, BLOCK_MEMBERS);
   const options = config === undefined ? undefined : showOptions(config);
   const { transactionDetails: details = 'full', rewards = true } = config ?? {};
-  if (options === undefined || !DETAILS.includes(details) || typeof rewards !== 'boolean') return null;
-  if (!(await isFinalBlock(past, slot))) return null;
-  const text = await past.text(slot as number);
+  if (config === undefined || options === undefined || !DETAILS.includes(details)) return null;
+  if (typeof rewards !== 'boolean' || !(await hasBlock(held, slot, commitmentOf(config)))) return null;
+  const text = await held.past.text(slot as number);
   const members = text === null ? null : objectMembers(text);
   if (text === null || members === null) return null;
   const shown: string[] = [];
   for (const { name, start, end } of members) {
     if (name === 'rewards' && !rewards) continue;
     if (name !== 'transactions') shown.push(`"${name}":${text.toString('utf8', start, end)}`);
-    else if (details === 'signatures') shown.push(`"signatures":${signaturesText(text.subarray(start, end))}`);
-    else if (details !== 'none') {
+    else if (details === 'signatures') {
+      const signatures = signaturesText(text.subarray(start, end));
+      if (signatures === null) return null;
+      shown.push(`"signatures":${signatures}`);
+    } else if (details !== 'none') {
       const entries = entriesText(text.subarray(start, end), options);
       if (entries === null) return null;
       shown.push(`"transactions":${entries}`);
@@ -152,52 +278,74 @@ function entriesText(text: Buffer, options: ShowOptions): string | null {
   return `[${shown.join()}]`;
 }
 
-/** Of a block in base64. */
-function signaturesText(text: Buffer): string {
+/** Null when one could not be read. */
+function signaturesText(text: Buffer): string | null {
   const entries = JSON.parse(text.toString('utf8')) as readonly unknown[];
   const { transactions } = decodeEntries(0, entries, new Uint8Array(32).fill(1));
-  return JSON.stringify(transactions.map(({ signature }) => signature));
+  const signatures = transactions.map(({ signature }) => signature);
+  return signatures.some(isPlaceholder) ? null : JSON.stringify(signatures);
 }
 
-async function getBlocks(past: PastReader, [start, end, given]: readonly unknown[]): Promise<string | null> {
-  if (configOf(given, ['commitment']) === undefined || !isSlot(start) || !isSlot(end)) return null;
-  if (end < start || end - start > MOST_SLOTS || end > (await past.finalSlot())) return null;
-  const { blocks, unknown } = await past.states(start, end);
-  return unknown.length > 0 ? null : JSON.stringify(blocks);
+async function getBlocks(held: HeldHistory, params: readonly unknown[]): Promise<KeptAnswer | null> {
+  // The end may be left out, also before a configuration.
+  const [start, second, third] = params;
+  const isRange = second == null || typeof second === 'number';
+  if (params.length > 3 || (!isRange && third !== undefined)) return null;
+  const [end, given] = isRange ? [second, third] : [null, second];
+  const config = configOf(given, ['commitment']);
+  if (config === undefined || !isSlot(start) || (end != null && !isSlot(end))) return null;
+  const to = end == null ? start + MAX_SLOTS : (end as number);
+  if (to < start || to - start > MAX_SLOTS) return null;
+  const query = {
+    from: start,
+    to,
+    limit: Number.MAX_SAFE_INTEGER,
+    commitment: commitmentOf(config),
+    tenant: held.tenant,
+  };
+  return listAnswer(await held.joined.slots(query), (list) => JSON.stringify(list.slots));
 }
 
-async function getBlocksWithLimit(past: PastReader, [start, limit, given]: readonly unknown[]): Promise<string | null> {
-  if (configOf(given, ['commitment']) === undefined || !isSlot(start) || !isSlot(limit)) return null;
-  const finalSlot = await past.finalSlot();
-  if (limit < 1 || limit > MOST_SLOTS || start > finalSlot) return null;
-  const { blocks, unknown } = await past.states(start, Math.min(finalSlot, start + 2 * limit + EXTRA_SLOTS));
-  const last = blocks[limit - 1];
-  if (last === undefined || unknown.some((slot) => slot < last)) return null;
-  return JSON.stringify(blocks.slice(0, limit));
+async function getBlocksWithLimit(
+  { joined, tenant }: HeldHistory,
+  [start, limit, given]: readonly unknown[],
+): Promise<KeptAnswer | null> {
+  const config = configOf(given, ['commitment']);
+  if (config === undefined || !isSlot(start) || !isSlot(limit) || limit < 1 || limit > MAX_SLOTS) return null;
+  const query = { from: start, to: Number.MAX_SAFE_INTEGER, limit, commitment: commitmentOf(config), tenant };
+  return listAnswer(await joined.slots(query), (list) => JSON.stringify(list.slots));
 }
 
-async function getBlockTime(past: PastReader, [slot]: readonly unknown[]): Promise<string | null> {
-  if (!(await isFinalBlock(past, slot))) return null;
-  const time = (await past.header(slot as number))?.blockTime ?? null;
+/** A list with the slot that it begins at, if nobody has older ones. Errors: -32002 where a part is missing. */
+function listAnswer<L extends { readonly end: ListEnd }>(list: L | null, show: (list: L) => string): KeptAnswer | null {
+  if (list === null) return null;
+  const { end } = list;
+  if (end.kind === 'missing')
+    throw new RpcError('unavailable', {
+      details: `The list is not complete: ${end.reason}${end.below < Number.MAX_SAFE_INTEGER ? ` (what is below slot ${end.below} is missing)` : ''}`,
+      retryAfterS: 1,
+    });
+  const resultText = show(list);
+  return end.kind === 'pruned' && end.slot !== null && end.slot > 1
+    ? { resultText, headers: { 'x-first-slot': String(end.slot) } }
+    : { resultText };
+}
+
+async function getBlockTime(held: HeldHistory, [slot]: readonly unknown[]): Promise<string | null> {
+  if (!(await hasBlock(held, slot, 'confirmed'))) return null;
+  const time = (await held.past.header(slot as number))?.blockTime ?? null;
   return time === null ? null : String(time);
 }
 
-/** A transaction in a final block; null when it is not known as that. */
-async function finalTransaction(past: PastReader, signature: unknown) {
-  const bytes = typeof signature === 'string' && signature.length <= 88 ? decode(signature) : null;
-  if (bytes === null || bytes.length !== 64) return null;
-  const place = await past.find(bytes);
-  if (place === null || place.slot > (await past.finalSlot())) return null;
-  return await past.transaction(place);
-}
+const TRANSACTION_MEMBERS = ['encoding', 'commitment', 'maxSupportedTransactionVersion', 'minContextSlot'];
 
-const TRANSACTION_MEMBERS = ['encoding', 'commitment', 'maxSupportedTransactionVersion'];
-
-async function getTransaction(past: PastReader, [signature, given]: readonly unknown[]): Promise<string | null> {
+async function getTransaction(held: HeldHistory, [signature, given]: readonly unknown[]): Promise<string | null> {
   const config = configOf(typeof given === 'string' ? { encoding: given } : given, TRANSACTION_MEMBERS);
   const options = config === undefined ? undefined : showOptions(config);
-  const found = options === undefined ? null : await finalTransaction(past, signature);
-  if (options === undefined || found === null) return null;
+  if (config === undefined || options === undefined) return null;
+  if (!(await includes(held, config['minContextSlot'], commitmentOf(config)))) return null;
+  const found = await heldTransaction(held, signature, commitmentOf(config));
+  if (found === null) return null;
   const entry = showEntry(found.text, options);
   if (entry === null) return null;
   const { meta, transaction, version } = entry;
@@ -208,66 +356,46 @@ async function getTransaction(past: PastReader, [signature, given]: readonly unk
 const ADDRESS_MEMBERS = ['limit', 'before', 'until', 'commitment', 'minContextSlot'];
 
 async function getSignaturesForAddress(
-  past: PastReader,
+  { joined, tenant }: HeldHistory,
   [address, given]: readonly unknown[],
-  { isFresh, ask }: StandardParts,
-): Promise<string | null> {
+): Promise<KeptAnswer | null> {
   const config = configOf(given, ADDRESS_MEMBERS);
-  const key = typeof address === 'string' ? decode32(address) : null;
-  if (config === undefined || key === null) return null;
-  const { limit = MOST_SIGNATURES, before, until, commitment, minContextSlot } = config;
-  if (!isSlot(limit) || limit < 1 || limit > MOST_SIGNATURES) return null;
-  const finalSlot = await past.finalSlot();
-  const placeOf = async (signature: unknown) => {
-    const bytes = typeof signature === 'string' && signature.length <= 88 ? decode(signature) : null;
-    const place = bytes?.length === 64 ? await past.find(bytes) : null;
-    return place !== null && place.slot <= finalSlot ? place : null;
-  };
-  const from = before == null ? null : await placeOf(before);
-  const to = until == null ? null : await placeOf(until);
-  if (before != null && from === null) return null;
-  if (minContextSlot != null && !(isSlot(minContextSlot) && minContextSlot <= finalSlot)) return null;
-  // Newer than a final place there may be more than the ledger knows as final.
-  if (from === null && (commitment === 'confirmed' || !isFresh())) return null;
-  const { rows, isWhole, inVotes } = await past.page({
-    ...{ address: key, reasons: 'keys', limit },
-    below: from ?? { slot: finalSlot + 1, index: -1 },
-    ...(to === null ? {} : { above: to }),
-  });
-  const last = rows.at(-1);
-  if (inVotes || (last === undefined && !isWhole)) return null;
-  const text = stringify(
-    rows.map(({ signature, slot, index, blockTime, err, memo }) => ({
-      ...{ blockTime, confirmationStatus: 'finalized', err, memo, signature, slot, transactionIndex: index },
-    })),
-  );
-  // A signature that is in neither of them is older than all rows, or of no transaction: then a node has to say so.
-  if (isWhole && (until == null || to !== null)) return text;
-  if (isWhole) return null;
-  const rest = await ask('getSignaturesForAddress', [
-    address,
-    { ...config, limit: limit - rows.length, before: last!.signature },
-  ]);
-  if (!/^\[.*\]$/s.test(rest)) return null;
-  return rest === '[]' ? text : `${text.slice(0, -1)},${rest.slice(1)}`;
+  if (config === undefined || typeof address !== 'string' || decode32(address) === null) return null;
+  const { limit: most, before = null, until = null, minContextSlot = null } = config;
+  const limit = most ?? MAX_SIGNATURES;
+  if (!isSlot(limit) || limit < 1 || limit > MAX_SIGNATURES) return null;
+  if (!isCursor(before) || !isCursor(until) || !(minContextSlot === null || isSlot(minContextSlot))) return null;
+  const query = { address, commitment: commitmentOf(config), before, until, limit, minContextSlot, tenant };
+  return listAnswer(await joined.signatures(query), ({ rows }) => `[${rows.map(({ text }) => text).join()}]`);
 }
 
-const MOST_STATUSES = 256;
+/** A signature, or none. */
+const isCursor = (value: unknown): value is string | null =>
+  value === null || (typeof value === 'string' && value.length <= 88 && decode(value)?.length === 64);
 
-/** With the whole history, and only where all transactions are final here: what a node does not find needs a node to say so. */
-async function getSignatureStatuses(past: PastReader, [list, given]: readonly unknown[]): Promise<string | null> {
-  const config = configOf(given, ['searchTransactionHistory']);
-  if (config?.['searchTransactionHistory'] !== true || !Array.isArray(list)) return null;
-  if (list.length < 1 || list.length > MOST_STATUSES) return null;
-  const value: unknown[] = [];
-  for (const signature of list as unknown[]) {
-    const found = await finalTransaction(past, signature);
-    if (found === null) return null;
-    const { meta } = JSON.parse(found.text.toString('utf8')) as { readonly meta: { readonly err: unknown } | null };
-    if (meta === null) return null;
-    const { err } = meta;
-    const status = err === null ? { Ok: null } : { Err: err };
-    value.push({ confirmationStatus: 'finalized', confirmations: null, err, slot: found.slot, status });
-  }
-  return stringify({ context: { slot: await past.finalSlot() }, value });
+const MIN_CONTEXT_SLOT = -32016;
+
+/** The newest held slot; as of a node that hears nothing. */
+async function newestSlot(held: HeldHistory, params: readonly unknown[]): Promise<number | KeptAnswer | null> {
+  const config = configOf(params[0], ['commitment', 'minContextSlot']);
+  if (config === undefined || params.length > 1) return null;
+  const { minContextSlot: least = null } = config;
+  if (!(least === null || isSlot(least))) return null;
+  const slot = ceilingOf(await held.joined.heads(held.tenant), commitmentOf(config));
+  if (slot < 0) return null;
+  if (least === null || least <= slot) return slot;
+  const message = 'Minimum context slot has not been reached';
+  return { errorText: JSON.stringify({ code: MIN_CONTEXT_SLOT, message, data: { contextSlot: slot } }) };
+}
+
+async function getSlot(held: HeldHistory, params: readonly unknown[]): Promise<string | KeptAnswer | null> {
+  const slot = await newestSlot(held, params);
+  return typeof slot === 'number' ? String(slot) : slot;
+}
+
+async function getBlockHeight(held: HeldHistory, params: readonly unknown[]): Promise<string | KeptAnswer | null> {
+  const slot = await newestSlot(held, params);
+  if (typeof slot !== 'number') return slot;
+  const height = (await held.past.header(await held.past.newestBelow(slot)))?.blockHeight ?? null;
+  return height === null ? null : String(height);
 }

@@ -1,10 +1,12 @@
 /** getTransactionsForAddress: transactions of an address in both orders, with filters. */
+
 import { stringify } from '../../src/lib/json.ts';
 import { type Caller, CodedError, JsonText, RpcError } from '../../src/plugin/plugin.ts';
 import { endOf, type Loaded } from '../../src/ports/address-history.ts';
 import { readTransfers } from '../../src/solana/movements/transfers.ts';
-import { memoOf, showEntry, UnsupportedVersion, withStatus } from '../../src/solana/show-transaction.ts';
-import { NATIVE_MINT, readTransactionsQuestion, type TransactionsQuestion } from './question.ts';
+import { NATIVE_SOL_MINT } from '../../src/solana/programs.ts';
+import { memoOf, showEntryAsKept, UnsupportedVersion, withStatus } from '../../src/solana/show-transaction.ts';
+import { readTransactionsQuestion, type TransactionsQuestion } from './question.ts';
 import { isMatch } from './transfers.ts';
 import { exactPlace, type HistoryParts, isInTime, locate, openReading, placeText, type Reading, walk } from './walk.ts';
 
@@ -57,7 +59,7 @@ function isWanted(
   if (!isInTime(time, blockTime)) return false;
   if (tokenTransfer === null) return true;
   // SOL itself is no token unless it is asked for, and wrapping it is no transfer.
-  const mayBeSol = tokenTransfer.mint === NATIVE_MINT;
+  const mayBeSol = tokenTransfer.mint === NATIVE_SOL_MINT;
   return readTransfers(tx, block.keys).some(
     (row) =>
       (row.mint !== null || mayBeSol) &&
@@ -101,9 +103,10 @@ async function fullRows({ view }: Reading, rows: readonly Loaded[], question: Tr
     view.noteShown(signature, n);
   }
   const texts = await view.texts(rows);
-  const options = { encoding: question.encoding, details: 'full', maxVersion: question.maxVersion } as const;
+  const { encoding, maxVersion } = question;
+  const options = { encoding, details: 'full', maxVersion, rewards: true } as const;
   return rows.map(({ n, slot, time }, at) => {
-    const shown = showEntry(Buffer.from(texts[at]!), options);
+    const shown = showEntryAsKept(Buffer.from(texts[at]!), options);
     if (shown === null) throw new CodedError('CHAIN_BAD_RESPONSE', 'a transaction has no meta', { retryable: true });
     const { meta, transaction, version } = shown;
     const head = `{"blockTime":${time},"meta":${withStatus(meta)},"slot":${slot},"transaction":${transaction}`;

@@ -1,22 +1,18 @@
 /** getTransfersByAddress: every movement of SOL and tokens to and from an owner, one row for each instruction. */
+
 import { type Caller, JsonText, RequestError } from '../../src/plugin/plugin.ts';
+import { tenantOf } from '../../src/ports/access.ts';
 import { CHANGED, endOf, type Loaded, NAMED, TOUCHED } from '../../src/ports/address-history.ts';
 import type { MintFacts, TokenFacts } from '../../src/ports/tokens.ts';
 import { transferFee, uiAmount } from '../../src/solana/accounts/amounts.ts';
 import { readTransfers, type TransferRow } from '../../src/solana/movements/transfers.ts';
-import {
-  isWithin,
-  NATIVE_MINT,
-  readTransfersQuestion,
-  type TransferFilter,
-  type TransfersQuestion,
-} from './question.ts';
+import { NATIVE_SOL_MINT, WRAPPED_SOL_MINT } from '../../src/solana/programs.ts';
+import { isWithin, readTransfersQuestion, type TransferFilter, type TransfersQuestion } from './question.ts';
 import { exactPlace, type HistoryParts, isInTime, openReading, placeText, type Reading, walk } from './walk.ts';
 
-const WRAPPED_MINT = 'So11111111111111111111111111111111111111112';
 const SLOTS_PER_EPOCH = 432_000n;
 
-interface Found {
+interface MatchedTransfer {
   readonly at: Loaded;
   readonly row: TransferRow;
   /** Index among all transfers of the transaction. */
@@ -36,13 +32,16 @@ export function isMatch(
   if (other !== null && !(isOut && row.to === other) && !(isIn && row.from === other)) return false;
   const isWrapping = row.type === 'wrap' || row.type === 'unwrap';
   if (solMode === 'merged' && isWrapping && row.from === row.to) return false;
-  if (mint !== null && mintOf(row, solMode) !== (solMode === 'merged' && mint === WRAPPED_MINT ? NATIVE_MINT : mint))
+  if (
+    mint !== null &&
+    mintOf(row, solMode) !== (solMode === 'merged' && mint === WRAPPED_SOL_MINT ? NATIVE_SOL_MINT : mint)
+  )
     return false;
   return amount === null || isWithin(row.amount, amount);
 }
 
 const mintOf = ({ mint, isWrapped }: TransferRow, solMode: TransfersQuestion['solMode']): string =>
-  mint === null || (isWrapped && solMode === 'merged') ? NATIVE_MINT : mint;
+  mint === null || (isWrapped && solMode === 'merged') ? NATIVE_SOL_MINT : mint;
 
 export async function transfersOf(
   parts: HistoryParts & { readonly facts: TokenFacts | null },
@@ -53,7 +52,7 @@ export async function transfersOf(
   const reading = await openReading(parts, question, call);
   const { address, order, limit, cursor, solMode } = question;
   if (question.isEmpty) return new JsonText('{"data":[],"paginationToken":null}');
-  const found: Found[] = [];
+  const found: MatchedTransfer[] = [];
   // The transaction in which the page before ended, if it is read again.
   const resumed = cursor?.kind === 'row' && cursor.row !== Number.POSITIVE_INFINITY ? cursor.row : null;
   const most = Math.max(parts.scanLimit(), limit + 1);
@@ -81,7 +80,7 @@ export async function transfersOf(
 }
 
 /** Behind a row, or behind all rows of the last transaction that was searched. */
-function tokenText(parts: HistoryParts, row: Found | null, last: number | null): string {
+function tokenText(parts: HistoryParts, row: MatchedTransfer | null, last: number | null): string {
   if (row === null) return last === null ? 'null' : JSON.stringify(`${placeText(last)}:0:0:end`);
   parts.shown.note(row.at.n, row.at.signature);
   return JSON.stringify(`${placeText(row.at.n)}:${row.row.outer}:${Math.max(0, row.row.inner)}:${row.index}`);
@@ -90,7 +89,7 @@ function tokenText(parts: HistoryParts, row: Found | null, last: number | null):
 async function rowTexts(
   parts: { readonly facts: TokenFacts | null },
   { view, finalSlot }: Reading,
-  shown: readonly Found[],
+  shown: readonly MatchedTransfer[],
   { solMode }: TransfersQuestion,
   signal: AbortSignal,
 ): Promise<string[]> {
@@ -110,22 +109,30 @@ async function rowTexts(
     const scale = row.isWrapped ? null : (mint?.scale ?? null);
     const fee = row.fee ?? withheld(row, mint, at.slot);
     return JSON.stringify({
-      ...{ signature: at.signature, slot: at.slot, blockTime: time, type: typeOf(row, solMode) },
-      ...{ fromUserAccount: row.from, toUserAccount: row.to },
+      signature: at.signature,
+      slot: at.slot,
+      blockTime: time,
+      type: typeOf(row, solMode),
+      fromUserAccount: row.from,
+      toUserAccount: row.to,
       ...(row.fromAccount === null ? {} : { fromTokenAccount: row.fromAccount }),
       ...(row.toAccount === null ? {} : { toTokenAccount: row.toAccount }),
-      ...{ mint: mintOf(row, solMode), amount: row.amount.toString() },
+      mint: mintOf(row, solMode),
+      amount: row.amount.toString(),
       ...(fee === 0n ? {} : { feeAmount: fee.toString() }),
       ...(fee === 0n || row.toAccount === null ? {} : { feeAccount: row.toAccount }),
       ...(fee === 0n ? {} : { feeUiAmount: uiAmount(fee, decimals, scale, time) }),
-      ...{ decimals, uiAmount: uiAmount(row.amount, decimals, scale, time) },
+      decimals,
+      uiAmount: uiAmount(row.amount, decimals, scale, time),
       confirmationStatus: at.n < endOf(finalSlot) ? 'finalized' : 'confirmed',
-      ...{ transactionIdx: exactPlace(at.n), instructionIdx: row.outer, innerInstructionIdx: Math.max(0, row.inner) },
+      transactionIdx: exactPlace(at.n),
+      instructionIdx: row.outer,
+      innerInstructionIdx: Math.max(0, row.inner),
     });
   });
 }
 
-/** Of merged SOL, wrapping for somebody else moves SOL to them. */
+/** With merged SOL, wrapping for another owner is a transfer to that owner. */
 const typeOf = ({ type }: TransferRow, solMode: TransfersQuestion['solMode']): TransferRow['type'] =>
   solMode === 'merged' && (type === 'wrap' || type === 'unwrap') ? 'transfer' : type;
 
@@ -140,7 +147,7 @@ const FACTS_AT_ONCE = 500;
 /** Facts of the mints whose rows need more than their transaction contains. Errors: 503. */
 async function factsOf(
   facts: TokenFacts | null,
-  shown: readonly Found[],
+  shown: readonly MatchedTransfer[],
   signal: AbortSignal,
 ): Promise<ReadonlyMap<string, MintFacts>> {
   const needy = shown.filter(
@@ -150,7 +157,10 @@ async function factsOf(
   const found = new Map<string, MintFacts>();
   try {
     for (let at = 0; facts !== null && at < mints.length; at += FACTS_AT_ONCE)
-      for (const [mint, one] of await facts.lookUp(mints.slice(at, at + FACTS_AT_ONCE), { signal }))
+      for (const [mint, one] of await facts.lookUp(mints.slice(at, at + FACTS_AT_ONCE), {
+        signal,
+        tenant: tenantOf(signal),
+      }))
         if (one !== null) found.set(mint, one);
   } catch (error) {
     signal.throwIfAborted();

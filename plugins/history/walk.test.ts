@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import type { ChainReader } from '../../src/plugin/plugin.ts';
 import { createNewestSlot } from './walk.ts';
 
-test('the newest final slot never goes back when the follower catches up with less than the upstream told', async () => {
+test('the newest final slot never goes back when the follower knows less than the upstream reported', async () => {
   const caughtUp = { stalled: null, tipSlot: 140, cursorSlot: 140, finalizedSlot: 98 };
   let status: typeof caughtUp = { ...caughtUp, cursorSlot: 100 };
   const chain = { status: () => status, call: async () => 108 } as unknown as ChainReader;

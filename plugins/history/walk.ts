@@ -1,11 +1,13 @@
 /** Walks through the history of an address, one page of a call at a time. */
 import { createLru } from '../../src/lib/lru.ts';
-import { type Caller, type ChainReader, RequestError, RpcError } from '../../src/plugin/plugin.ts';
+import { type ChainReader, RequestError, RpcError } from '../../src/plugin/plugin.ts';
+import { tenantOf } from '../../src/ports/access.ts';
 import type { OpenAddressWalk, WalkPage } from '../../src/ports/address-history.ts';
 import {
   type AddressHistory,
   endOf,
   firstOf,
+  type HistoryCall,
   type Loaded,
   type OpenAddressHistory,
   PROVISIONAL_PLACE,
@@ -34,7 +36,7 @@ export interface Reading {
   readonly cursorAt: number | null;
 }
 
-export interface Asked {
+export interface AddressWalkQuestion {
   readonly key: Uint8Array;
   readonly address: string;
   readonly commitment: 'confirmed' | 'finalized';
@@ -72,25 +74,24 @@ export function createShownPlaces(): ShownPlaces {
 /** Opens the history of an address for a call. Errors: RequestError and RpcError. */
 export async function openReading(
   { open, newestSlot, shown }: HistoryParts,
-  asked: Asked,
-  call: { readonly caller: Caller | null; readonly signal: AbortSignal },
+  asked: AddressWalkQuestion,
+  call: HistoryCall,
 ): Promise<Reading> {
   // Before any row is read: a row up to this slot cannot be of a branch that is abandoned later.
   const finalSlot = await newestSlot('finalized', call.signal);
   const newest = asked.commitment === 'finalized' ? finalSlot : null;
   const minSlot = asked.minContextSlot ?? null;
-  if (minSlot !== null) {
-    const contextSlot = newest ?? (await newestSlot('confirmed', call.signal));
-    if (minSlot > contextSlot) throw new RpcError('minContextSlot', { data: { contextSlot } });
-  }
+  // A node that is behind lacks what was released since: at that commitment its list would be shorter.
+  const contextSlot = newest ?? (await newestSlot('confirmed', call.signal));
+  if (minSlot !== null && minSlot > contextSlot) throw new RpcError('minContextSlot', { data: { contextSlot } });
   const view = await open(asked.key, asked.address, call);
-  await view.reach(Math.max(finalSlot, minSlot ?? -1));
+  await view.reach(Math.max(finalSlot, contextSlot, minSlot ?? -1));
   const bounds = await boundsOf(view, asked, shown);
   return { view, finalSlot, ...bounds, below: Math.min(bounds.below, newest === null ? EVERYTHING : endOf(newest)) };
 }
 
 /** Newest slot of a commitment. What one call was told is final stays final for the next. */
-export type NewestSlot = (commitment: Asked['commitment'], signal: AbortSignal) => Promise<number>;
+export type NewestSlot = (commitment: AddressWalkQuestion['commitment'], signal: AbortSignal) => Promise<number>;
 
 /** From the follower while it keeps up, else from an upstream, which may know of a later final slot than the follower then hears of. */
 export function createNewestSlot(chain: ChainReader): NewestSlot {
@@ -99,22 +100,31 @@ export function createNewestSlot(chain: ChainReader): NewestSlot {
     const status = chain.status();
     const known = commitment === 'finalized' ? status.finalizedSlot : status.cursorSlot;
     const slot =
-      known !== null && keepsUp(status) ? known : await chain.call<number>('getSlot', [{ commitment }], { signal });
-    if (commitment === 'confirmed') return slot;
+      known !== null && keepsUp(status)
+        ? known
+        : await chain
+            .call<number>('getSlot', [{ commitment }], { signal, tenant: tenantOf(signal) })
+            .catch((error: unknown) => {
+              // While no upstream answers, what was released is what is known.
+              if (known === null || signal.aborted) throw error;
+              return known;
+            });
+    // A node that is behind takes nothing back that was released.
+    if (commitment === 'confirmed') return Math.max(slot, known ?? -1);
     finalSlot = Math.max(finalSlot, slot);
     return finalSlot;
   };
 }
 
 /** Whether the follower is only moments behind the chain. */
-export const keepsUp = ({ stalled, tipSlot, cursorSlot }: ReturnType<ChainReader['status']>): boolean =>
+const keepsUp = ({ stalled, tipSlot, cursorSlot }: ReturnType<ChainReader['status']>): boolean =>
   stalled === null && tipSlot !== null && cursorSlot !== null && tipSlot - cursorSlot <= KEEPS_UP_SLOTS;
 
 const KEEPS_UP_SLOTS = 8;
 
 async function boundsOf(
   view: AddressHistory,
-  asked: Asked,
+  asked: AddressWalkQuestion,
   shown: ShownPlaces,
 ): Promise<Pick<Reading, 'above' | 'below' | 'cursorAt'>> {
   let above = asked.above ?? -1;
@@ -165,8 +175,8 @@ export interface WalkEnd {
   readonly lastN: number | null;
 }
 
-const LEAST_PIECE = 20;
-const MOST_PIECE = 200;
+const MIN_PIECE = 20;
+const MAX_PIECE = 200;
 
 interface WalkRange {
   readonly order: 'asc' | 'desc';
@@ -195,7 +205,7 @@ async function* walkPages(
   let [above, below] = [from, to];
   let lastN: number | null = null;
   let scanned = 0;
-  let piece = Math.min(MOST_PIECE, Math.max(LEAST_PIECE, expected));
+  let piece = Math.min(MAX_PIECE, Math.max(MIN_PIECE, expected));
   for (;;) {
     const limit = Math.min(piece, most - scanned);
     const page = await view.page({ above, below, mask, order, limit: limit + 1 });
@@ -215,7 +225,7 @@ async function* walkPages(
     if (isEnd) return;
     if (order === 'asc') above = lastN!;
     else below = lastN!;
-    piece = MOST_PIECE;
+    piece = MAX_PIECE;
   }
 }
 

@@ -3,6 +3,7 @@ import { decode32 } from '../../src/lib/base58.ts';
 import { type Clock, defineRoute, type Route } from '../../src/plugin/plugin.ts';
 import { json, RequestError } from '../../src/plugin/request.ts';
 import { uiAmount } from '../../src/solana/accounts/amounts.ts';
+import { NATIVE_SOL_MINT } from '../../src/solana/programs.ts';
 import { address, count, flag, orNull, signature, slot, text, unixTime } from '../../src/solana/schemas.ts';
 import { scaledMints } from './history.ts';
 import { endOf, NAMED } from './store/tables.ts';
@@ -20,13 +21,10 @@ interface BalanceAtContext {
   knownSlot(): number;
 }
 
-/** Stands for SOL itself, which has no mint. */
-const NATIVE_MINT = 'So11111111111111111111111111111111111111111';
-
 const reply = Type.Object(
   {
     wallet: address('The wallet'),
-    mint: text('The mint', NATIVE_MINT),
+    mint: text('The mint', NATIVE_SOL_MINT),
     isNative: flag('Whether it is SOL', true),
     balance: text('Whole tokens, as decimal text', '1.5'),
     balanceRaw: text('Raw units, as text', '1500000000'),
@@ -61,7 +59,7 @@ export function balanceAtRoute({ open, mintFacts, clock, newestSlot, knownSlot }
     params: walletParams,
     query: Type.Object({
       mint: Type.Optional(
-        Type.String({ description: `Mint, required; ${NATIVE_MINT} is SOL`, examples: [NATIVE_MINT] }),
+        Type.String({ description: `Mint, required; ${NATIVE_SOL_MINT} is SOL`, examples: [NATIVE_SOL_MINT] }),
       ),
       time: Type.Optional(Type.Integer({ minimum: 0, description: 'Unix seconds', examples: [1_763_923_200] })),
       datetime: Type.Optional(Type.String({ description: 'Date, or date and time, UTC unless it names a zone' })),
@@ -75,7 +73,7 @@ export function balanceAtRoute({ open, mintFacts, clock, newestSlot, knownSlot }
       const nowS = clock.now() / 1_000;
       await checkPast(point, nowS, (slot) => (slot <= knownSlot() ? slot : newestSlot(signal)));
       const view = await open(key, params.wallet, { caller, signal });
-      const isNative = query.mint === NATIVE_MINT;
+      const isNative = query.mint === NATIVE_SOL_MINT;
       const found = await balanceAt(view, mint, isNative, point, nowS, () => newestSlot(signal));
       return json(await body(params.wallet, query.mint as string, isNative, point, found, mintFacts, signal));
     },
@@ -126,9 +124,13 @@ async function body(
     : ((await (mayBeScaled ? mintFacts.needed : mintFacts.known)([mint], signal)).get(mint) ?? null);
   const decimals = isNative ? 9 : (ownDecimals ?? facts?.decimals ?? 0);
   return {
-    ...{ wallet, mint, isNative },
+    wallet,
+    mint,
+    isNative,
     balance: uiAmount(raw, decimals, facts?.scale ?? null, asOf?.time ?? time ?? 0),
-    ...{ balanceRaw: raw.toString(), decimals, requested: { time, slot, datetime } },
+    balanceRaw: raw.toString(),
+    decimals,
+    requested: { time, slot, datetime },
     asOf: asOf === null ? null : { slot: asOf.slot, signature: asOf.signature, blockTime: asOf.time },
   };
 }
@@ -229,7 +231,7 @@ function balanceIn(
 interface Point {
   readonly time: number | null;
   readonly slot: number | null;
-  /** As given by the caller. */
+  /** The parameter as given. */
   readonly datetime: string | null;
 }
 
@@ -271,7 +273,7 @@ async function checkPast(
 /** `2025-01-10`, `2025-01-10 19:20`, with `T`, seconds, a fraction, and `Z` or an offset. */
 const FORM =
   /^(\d{4})-(\d{2})-(\d{2})(?:[T ](\d{2}):(\d{2})(?::(\d{2})(?:\.\d{1,9})?)?(?:(Z)|([+\- ])(\d{2}):(\d{2}))?)?$/;
-const MOST_OFFSET_MINUTES = 14 * 60;
+const MAX_OFFSET_MINUTES = 14 * 60;
 
 /**
  * Unix seconds of a calendar date and time, UTC unless it names a zone; null for anything else. A blank before an offset is
@@ -295,6 +297,6 @@ export function readDatetime(text: string): number | null {
   if (date.getUTCFullYear() !== year || date.getUTCMonth() !== month - 1 || date.getUTCDate() !== day) return null;
   const [sign, hours, minutes] = [parts[8], Number(parts[9] ?? 0), Number(parts[10] ?? 0)];
   const offset = hours * 60 + minutes;
-  if (minutes > 59 || offset > MOST_OFFSET_MINUTES) return null;
+  if (minutes > 59 || offset > MAX_OFFSET_MINUTES) return null;
   return atMs / 1_000 - (sign === '-' ? -offset : offset) * 60;
 }

@@ -4,9 +4,9 @@ import { CodedError, codeOf, defineRoute, type Log, type Route, type Store } fro
 import { type CallContext, json, RequestError } from '../../src/plugin/request.ts';
 import type { ChainBlock, NormalTransaction } from '../../src/ports/block.ts';
 import { plainAmount } from '../../src/solana/accounts/amounts.ts';
-import { WRAPPED_SOL_MINT } from '../../src/solana/addresses.ts';
 import { nativeChange } from '../../src/solana/movements/movement.ts';
 import { readMovements } from '../../src/solana/movements/read-movements.ts';
+import { WRAPPED_SOL_MINT } from '../../src/solana/programs.ts';
 import { address, orNull, signature, slot, text, time, unixTime } from '../../src/solana/schemas.ts';
 import type { WalletConfig } from './config.ts';
 import type { AddressLabel } from './identity/labels.ts';
@@ -156,10 +156,18 @@ async function findFunding(
 function view({ labelOf, config }: FundedByContext, { funder, amount, signature, slot, time }: FirstFunding) {
   const label = labelOf(funder);
   return {
-    ...{ funder, funderName: label?.name ?? null, funderType: label?.type ?? null },
-    ...{ mint: WRAPPED_SOL_MINT, symbol: 'SOL' },
-    ...{ amount: Number(plainAmount(BigInt(amount), SOL_DECIMALS)), amountRaw: amount, decimals: SOL_DECIMALS },
-    ...{ signature, timestamp: time, date: new Date(time * 1_000).toISOString(), slot },
+    funder,
+    funderName: label?.name ?? null,
+    funderType: label?.type ?? null,
+    mint: WRAPPED_SOL_MINT,
+    symbol: 'SOL',
+    amount: Number(plainAmount(BigInt(amount), SOL_DECIMALS)),
+    amountRaw: amount,
+    decimals: SOL_DECIMALS,
+    signature,
+    timestamp: time,
+    date: new Date(time * 1_000).toISOString(),
+    slot,
     explorerUrl: config.explorerTxUrl.replace('{signature}', signature),
   };
 }

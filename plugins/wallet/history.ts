@@ -1,14 +1,14 @@
 import { Type } from '@sinclair/typebox';
 import { LRUCache } from 'lru-cache';
-import { lazy } from '../../src/lib/lru.ts';
+import { lazy } from '../../src/lib/lazy.ts';
 import { type ChainReader, defineRoute, type Route, type Store } from '../../src/plugin/plugin.ts';
 import { JsonText, json, RequestError } from '../../src/plugin/request.ts';
 import type { MintFacts } from '../../src/ports/tokens.ts';
 import { plainAmount, uiAmount } from '../../src/solana/accounts/amounts.ts';
-import { TOKEN_PROGRAM } from '../../src/solana/addresses.ts';
 import { nativeChange, tokenChanges } from '../../src/solana/movements/movement.ts';
 import { createView, DEFAULT_OPTIONS } from '../../src/solana/parsers/parser.ts';
 import { classify, PARSERS } from '../../src/solana/parsers/registry.ts';
+import { TOKEN_PROGRAM } from '../../src/solana/programs.ts';
 import { address, count, orNull, signature, slot, text, unixTime } from '../../src/solana/schemas.ts';
 import { transactionTypes } from '../../src/solana/transaction-types.ts';
 import type { WalletConfig } from './config.ts';
@@ -108,7 +108,10 @@ export function historyRoute({ open, derivedRows, responses, mintFacts, config }
       const above = after === undefined ? null : await positionOfCursor(view, after, 'newer');
       const found: WithDerived<DerivedHistoryRow>[] = [];
       const range = {
-        ...{ below, above, mask: MASKS[tokenAccounts], expected: limit + 1 },
+        below,
+        above,
+        mask: MASKS[tokenAccounts],
+        expected: limit + 1,
         order: below === null && above !== null ? ('asc' as const) : ('desc' as const),
         most: type === undefined ? limit + 1 : Math.max(config.scanLimit, 1),
       };
@@ -182,13 +185,15 @@ const bytesOf = ({ text, signature, mints }: DerivedHistoryRow): number =>
   text.length + signature.length + mints.length * 60;
 
 export const historyRow: DerivedKind<DerivedHistoryRow> = {
-  ...{ name: 'h', bytesOf },
+  name: 'h',
+  bytesOf,
   make: (loaded, view) => deriveRow(loaded, view, null),
 };
 
-/** With its type, which takes as long to determine as everything else. */
+/** A history row with the transaction type, which doubles the work. */
 const typedRow: DerivedKind<DerivedHistoryRow> = {
-  ...{ name: 't', bytesOf },
+  name: 't',
+  bytesOf,
   make: (loaded, view) => deriveRow(loaded, view, typeOf(loaded)),
 };
 
@@ -219,7 +224,10 @@ export function historyElement(
 ): HistoryTransaction {
   const { tx, block, signature, slot, time } = loaded;
   return {
-    ...{ signature, timestamp: time, slot, fee: Number(plainAmount(BigInt(tx.fee), SOL_DECIMALS)) },
+    signature,
+    timestamp: time,
+    slot,
+    fee: Number(plainAmount(BigInt(tx.fee), SOL_DECIMALS)),
     feePayer: block.keys.base58(tx.keys[0] ?? 0),
     error: errorText(tx.error),
     balanceChanges: [...solChange(loaded, wallet), ...tokenRows(loaded, wallet, facts)],
@@ -290,7 +298,7 @@ interface ResponseCacheParts {
   readonly maxBytes: number;
 }
 
-interface Kept {
+interface CachedPage {
   readonly bytes: Uint8Array;
   readonly version: number;
   readonly revision: number;
@@ -300,7 +308,7 @@ const ENTRY_BYTES = 400;
 const NOTHING = (): void => undefined;
 
 export function createResponseCache({ store, chain, mintFacts, maxBytes }: ResponseCacheParts): ResponseCache {
-  const kept = new LRUCache<string, Kept>({
+  const kept = new LRUCache<string, CachedPage>({
     maxSize: maxBytes,
     sizeCalculation: ({ bytes }, question) => bytes.length + question.length + ENTRY_BYTES,
   });

@@ -11,12 +11,11 @@ import {
   Type,
 } from '../../src/plugin/plugin.ts';
 import { address, count, flag, orNull, slot, text } from '../../src/solana/schemas.ts';
+import { WALLET_COMMANDS } from './command-list.ts';
 import type { Db, WalletRow } from './store/tables.ts';
 import { isJoined, readWallet, registerWallet, unfollowWallets } from './store/wallets.ts';
 
-const ADDRESS = { flags: '--address <wallet>', description: 'address, base58', required: true } as const;
-const JSON_OPTION = { flags: '--json', description: 'one JSON document' } as const;
-const MOST_SHOWN = 1_000;
+const MAX_SHOWN = 1_000;
 const EXIT_USAGE = 64;
 
 /** `parhelion wallet follow|unfollow|status|backfill`: on a stopped or a running daemon, which does the work. */
@@ -26,9 +25,7 @@ export function followCommands(clock: Clock): readonly Command[] {
 
 function followCommand(clock: Clock): Command {
   return {
-    path: ['wallet', 'follow'],
-    summary: 'index a wallet and keep it current permanently',
-    options: [ADDRESS, JSON_OPTION],
+    ...WALLET_COMMANDS.follow,
     async run(options, io) {
       const { address, key } = addressOf(options);
       await io.store.write(async (tx) => {
@@ -41,9 +38,7 @@ function followCommand(clock: Clock): Command {
 
 function unfollowCommand(): Command {
   return {
-    path: ['wallet', 'unfollow'],
-    summary: 'stop keeping a wallet current permanently; it is dropped after wallet.idleDays without a request',
-    options: [ADDRESS, JSON_OPTION],
+    ...WALLET_COMMANDS.unfollow,
     async run(options, io) {
       const { address } = addressOf(options);
       const row = await known(io, address);
@@ -58,9 +53,7 @@ function unfollowCommand(): Command {
 
 function statusCommand(): Command {
   return {
-    path: ['wallet', 'status'],
-    summary: 'list indexed wallets and their progress',
-    options: [{ flags: ADDRESS.flags, description: ADDRESS.description }, JSON_OPTION],
+    ...WALLET_COMMANDS.status,
     async run(options, io) {
       const one = options['address'];
       const rows =
@@ -70,7 +63,7 @@ function statusCommand(): Command {
               .selectFrom('wallet_wallets')
               .selectAll()
               .orderBy('id')
-              .limit(MOST_SHOWN)
+              .limit(MAX_SHOWN)
               .execute();
       await show(io, rows, options['json'] === true);
     },
@@ -79,9 +72,7 @@ function statusCommand(): Command {
 
 function backfillCommand(clock: Clock): Command {
   return {
-    path: ['wallet', 'backfill'],
-    summary: 'make the running daemon read the past of a wallet again',
-    options: [ADDRESS, JSON_OPTION],
+    ...WALLET_COMMANDS.backfill,
     async run(options, io) {
       const { address, key } = addressOf(options);
       await io.store.write(async (tx) => {

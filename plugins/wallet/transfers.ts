@@ -4,10 +4,10 @@ import { JsonText, json, RequestError } from '../../src/plugin/request.ts';
 import type { ChainBlock, NormalTransaction } from '../../src/ports/block.ts';
 import type { MintFacts, MintTransferFee } from '../../src/ports/tokens.ts';
 import { uiAmount } from '../../src/solana/accounts/amounts.ts';
-import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM, WRAPPED_SOL_MINT } from '../../src/solana/addresses.ts';
 import type { NativeMove, TokenAccountFacts, TokenMove } from '../../src/solana/movements/movement.ts';
 import { type MovementKeys, readMovements } from '../../src/solana/movements/read-movements.ts';
-import { count, oneOf, orNull, signature, text, unixTime } from '../../src/solana/schemas.ts';
+import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM, WRAPPED_SOL_MINT } from '../../src/solana/programs.ts';
+import { count, EXAMPLES, oneOf, orNull, signature, text, unixTime } from '../../src/solana/schemas.ts';
 import type { WalletConfig } from './config.ts';
 import { CHANGED, NAMED, TOUCHED } from './store/tables.ts';
 import { type DerivedKind, type DerivedRow, type DerivedRows, walkTransactions } from './tracking/derived-rows.ts';
@@ -31,7 +31,7 @@ interface TransfersContext {
   readonly config: Pick<WalletConfig, 'scanLimit'>;
 }
 
-interface Found {
+interface DerivedTransfer {
   readonly derived: TransfersDigest;
   readonly transfer: Transfer;
   /** Index among the rows of its transaction. */
@@ -43,8 +43,8 @@ const transfer = Type.Object(
     signature: signature(),
     timestamp: orNull(unixTime()),
     direction: oneOf(['in', 'out'], 'Seen from the wallet'),
-    counterparty: text('The other side; empty for mints and burns', '9B5XszUGdMaxCZ7uSQhPzdks5ZQSmWxrmzCSvtJ6Ns6g'),
-    mint: text('Mint; wrapped SOL for SOL', 'So11111111111111111111111111111111111111112'),
+    counterparty: text('The other side; empty for mints and burns', EXAMPLES.counterparty),
+    mint: text('Mint; wrapped SOL for SOL', WRAPPED_SOL_MINT),
     symbol: orNull(text('Symbol of the token', 'SOL')),
     amount: Type.Number({ description: 'Whole tokens', examples: [1.5] }),
     amountRaw: text('Raw units, as text', '1500000000'),
@@ -81,12 +81,15 @@ export function transfersRoute({ open, derivedRows, mintFacts, config }: Transfe
       const view = await open(key, params.wallet, { caller, signal });
       const start = place === null ? null : await positionOfCursor(view, place.signature, 'older');
       const skipped = place?.row ?? null;
-      const found: Found[] = [];
+      const found: DerivedTransfer[] = [];
       const range = {
-        ...{ above: null, mask: NAMED | CHANGED | TOUCHED, order: 'desc' as const },
+        above: null,
+        mask: NAMED | CHANGED | TOUCHED,
+        order: 'desc' as const,
         // When rows were skipped, their transaction is read again.
         below: start === null ? null : skipped === null ? start : start + 1,
-        ...{ most: config.scanLimit, expected: limit + 1 },
+        most: config.scanLimit,
+        expected: limit + 1,
       };
       const end = await walkTransactions(view, range, read, ({ row, derived }) => {
         const first = row.n === start ? (skipped ?? 0) : 0;
@@ -113,7 +116,7 @@ function readCursor(text: string): { readonly signature: string; readonly row: n
 }
 
 /** After the last returned row, inside its transaction or behind it; or at the end of the search. */
-function nextCursor(found: readonly Found[], limit: number, last: DerivedRow | null): string | null {
+function nextCursor(found: readonly DerivedTransfer[], limit: number, last: DerivedRow | null): string | null {
   const next = found[limit];
   const shown = found[limit - 1];
   if (next === undefined || shown === undefined) return last?.signature ?? null;
@@ -123,7 +126,7 @@ function nextCursor(found: readonly Found[], limit: number, last: DerivedRow | n
 
 async function elementTexts(
   view: WalletView,
-  shown: readonly Found[],
+  shown: readonly DerivedTransfer[],
   mintFacts: MintFactsReader,
   signal: AbortSignal,
 ) {
@@ -274,7 +277,11 @@ function nativeRows(move: NativeMove, tx: NormalTransaction, keys: MovementKeys,
   if (toToken !== null && !toToken.isWrapped) return [];
   const sides = { from: ownerOr(fromToken, keys, account(from)), to: ownerOr(toToken, keys, account(to)) };
   return rowsOf(sides, wallet, () => ({
-    ...{ mint: WRAPPED_SOL_MINT, amount, decimals: SOL_DECIMALS, isFeeUnknown: false, mayBeScaled: false },
+    mint: WRAPPED_SOL_MINT,
+    amount,
+    decimals: SOL_DECIMALS,
+    isFeeUnknown: false,
+    mayBeScaled: false,
   }));
 }
 

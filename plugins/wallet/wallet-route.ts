@@ -2,6 +2,7 @@ import { Type } from '@sinclair/typebox';
 import { decode, decode32 } from '../../src/lib/base58.ts';
 import { type ChainReader, codeOf, type Log, type Price, type Route } from '../../src/plugin/plugin.ts';
 import { RequestError } from '../../src/plugin/request.ts';
+import { type Tenant, tenantOf } from '../../src/ports/access.ts';
 import type { MintFacts, TokenFacts } from '../../src/ports/tokens.ts';
 import { address, flag, orNull, signature } from '../../src/solana/schemas.ts';
 import type { WalletView } from './tracking/view.ts';
@@ -78,9 +79,9 @@ export const isSignature = (text: string): boolean =>
 
 /** Calls whose answer is required: a refusal of the upstream becomes a 503, because nothing is known then. */
 export interface ChainCall {
-  call<T>(method: string, params: readonly unknown[]): Promise<T>;
-  /** The same as text, for numbers beyond 2^53. */
-  text(method: string, params: readonly unknown[]): Promise<string>;
+  call<T>(method: string, params: readonly unknown[], tenant: Tenant): Promise<T>;
+  /** Like `call`, with the result as JSON text, for numbers beyond 2^53. */
+  text(method: string, params: readonly unknown[], tenant: Tenant): Promise<string>;
 }
 
 /** `chain` null: all calls are refused. */
@@ -89,8 +90,9 @@ export function createChainCall(chain: ChainReader | null): ChainCall {
     Promise.reject(new RequestError(503, 'Service unavailable', { details: 'No Solana upstream is configured' }));
   if (chain === null) return { call: refused, text: refused };
   return {
-    call: <T>(method: string, params: readonly unknown[]) => refusedAs503(method, chain.call<T>(method, params)),
-    text: (method, params) => refusedAs503(method, chain.callText(method, params)),
+    call: <T>(method: string, params: readonly unknown[], tenant: Tenant) =>
+      refusedAs503(method, chain.call<T>(method, params, { tenant })),
+    text: (method, params, tenant) => refusedAs503(method, chain.callText(method, params, { tenant })),
   };
 }
 
@@ -118,21 +120,25 @@ function refusalOf(code: string | undefined, method: string): string | null {
 export interface MintFactsReader {
   /** By mint (base58); an unknown mint has no entry. Never fails. */
   known(mints: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, MintFacts>>;
-  /** The same for facts on which an amount depends. Errors: 503. */
+  /** Like `known`, for facts on which an amount depends. Errors: 503 when one cannot be read. */
   needed(mints: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, MintFacts>>;
   /** Changes whenever facts may have changed. */
   revision(): number;
 }
 
-const MOST_AT_ONCE = 500;
+const MAX_AT_ONCE = 500;
 const TIMEOUT_MS = 3_000;
 
 export function createMintFactsReader(facts: TokenFacts | null, log: Log): MintFactsReader {
   async function lookUp(mints: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, MintFacts>> {
     const found = new Map<string, MintFacts>();
     const distinct = [...new Set(mints)];
-    for (let at = 0; facts !== null && at < distinct.length; at += MOST_AT_ONCE) {
-      const part = await facts.lookUp(distinct.slice(at, at + MOST_AT_ONCE), { signal, timeoutMs: TIMEOUT_MS });
+    for (let at = 0; facts !== null && at < distinct.length; at += MAX_AT_ONCE) {
+      const part = await facts.lookUp(distinct.slice(at, at + MAX_AT_ONCE), {
+        signal,
+        tenant: tenantOf(signal),
+        timeoutMs: TIMEOUT_MS,
+      });
       for (const [mint, one] of part) if (one !== null) found.set(mint, one);
     }
     return found;

@@ -4,10 +4,11 @@ import type {
   AddressRow,
   ArchiveEngine,
   ArchiveReader,
+  Heads,
+  LedgerPlace,
   LedgerReader,
   PastPage,
   PastReader,
-  Place,
 } from '../ports/ledger.ts';
 import type { Log } from '../ports/telemetry.ts';
 import { createArchiveReader } from './reader.ts';
@@ -52,6 +53,9 @@ export function createArchive({ engine, clock, log, meter }: ArchiveOptions): Ar
 
 export { createArchiveMeter } from './writer.ts';
 
+/** Slots of one look into the archive. */
+const SLOTS_AT_ONCE = 1_000;
+
 interface PastParts {
   /** Null while this process has none. */
   readonly ledger: () => LedgerReader | null;
@@ -85,7 +89,7 @@ export function createPastReader({ ledger: ledgerOf, archive: archiveOf }: PastP
 
   /** The page of the one who knows the slot in which it begins; null when nobody does. */
   async function part(
-    query: Parameters<PastReader['page']>[0] & { readonly below: Place },
+    query: Parameters<PastReader['page']>[0] & { readonly below: LedgerPlace },
   ): Promise<AddressPage | null> {
     const asked = { ...query, order: 'newest' } as const;
     const covers = ({ from, to }: AddressPage) => from <= query.below.slot && query.below.slot <= to;
@@ -96,7 +100,8 @@ export function createPastReader({ ledger: ledgerOf, archive: archiveOf }: PastP
         return page !== null && covers(page) && ledger.state(page.from) !== 'unknown' ? page : null;
       },
       async (archive) => {
-        const page = await archive.addressPage(asked);
+        // An archive that cannot be read has nothing to say here: whoever needs to know what is missing looks for blocks, and fails.
+        const page = await archive.addressPage(asked).catch(() => null);
         return page !== null && covers(page) ? page : null;
       },
     );
@@ -106,17 +111,49 @@ export function createPastReader({ ledger: ledgerOf, archive: archiveOf }: PastP
     const rows: AddressRow[] = [];
     let below = endBelow(query.below);
     let inVotes = false;
+    let from = below.slot + 1;
     for (;;) {
       if (below.index === Number.POSITIVE_INFINITY) below = belowSkipped(below.slot);
       const left = query.limit - rows.length;
       const isDone = left === 0 || (query.above !== undefined && below.slot < query.above.slot);
       const found = isDone ? null : await part({ ...query, below, limit: left });
-      if (found === null) return { rows, isWhole: isDone, inVotes };
+      if (found === null) {
+        const isIndexed = isDone || from <= query.below.slot || (await hasIndex(query));
+        return { rows, isWhole: isDone, from: Math.min(from, below.slot + 1), inVotes, isIndexed };
+      }
       rows.push(...found.rows);
       inVotes ||= found.inVotes;
-      if (found.hasMore) return { rows, isWhole: rows.length === query.limit, inVotes };
+      ({ from } = found);
+      if (found.hasMore) return { rows, isWhole: rows.length === query.limit, from, inVotes, isIndexed: true };
       below = { slot: found.from - 1, index: Number.POSITIVE_INFINITY };
     }
+  }
+
+  /** Whether the ledger or the archive has an index with this address at all. */
+  async function hasIndex({ address, reasons }: Parameters<PastReader['page']>[0]): Promise<boolean> {
+    const asked = { address, reasons, order: 'newest', limit: 1 } as const;
+    if ((await ledgerOf()?.addressPage(asked)) != null) return true;
+    return (await archiveOf()?.addressPage(asked)) != null;
+  }
+
+  async function newestBelow(slot: number): Promise<number> {
+    const held = ledgerOf()?.newest(slot) ?? -1;
+    if (held === slot) return held;
+    const ranges = (await archiveOf()?.ranges()) ?? [];
+    const range = ranges.findLast(([from]) => from <= slot);
+    if (range === undefined || Math.min(range[1], slot) <= held) return held;
+    // The archive has no look-up of the newest block: the slots of a range from its end down.
+    const top = Math.min(range[1], slot);
+    for (let to = top; to > held && to >= range[0]; to -= SLOTS_AT_ONCE) {
+      const { blocks } = await archiveOf()!.states(Math.max(range[0], held + 1, to - SLOTS_AT_ONCE + 1), to);
+      if (blocks.length > 0) return blocks.at(-1)!;
+    }
+    return held;
+  }
+
+  async function heads(): Promise<Heads> {
+    const final = await finalSlot();
+    return { finalSlot: final, newestSlot: Math.max(final, ledgerOf()?.newest() ?? -1) };
   }
 
   async function knownFrom(query: Parameters<PastReader['knownFrom']>[0], slot: number): Promise<number> {
@@ -130,7 +167,7 @@ export function createPastReader({ ledger: ledgerOf, archive: archiveOf }: PastP
   }
 
   /** The end of the newest slot from this one down that may have transactions. */
-  function belowSkipped(slot: number): Place {
+  function belowSkipped(slot: number): LedgerPlace {
     let below = slot;
     // Between the oldest block of the ledger and its parent there is nothing, whether or not the archive knows it.
     while (ledgerOf()?.state(below) === 'skipped') below -= 1;
@@ -139,6 +176,8 @@ export function createPastReader({ ledger: ledgerOf, archive: archiveOf }: PastP
 
   return {
     finalSlot,
+    heads,
+    newestBelow,
     page,
     knownFrom,
     async states(from, to) {
@@ -177,7 +216,7 @@ export function createPastReader({ ledger: ledgerOf, archive: archiveOf }: PastP
 }
 
 /** A place before the first transaction of a block is the end of the slot below. */
-const endBelow = (place: Place): Place =>
+const endBelow = (place: LedgerPlace): LedgerPlace =>
   place.index < 0 ? { slot: place.slot - 1, index: Number.POSITIVE_INFINITY } : place;
 
 const slotsOf = (from: number, to: number): number[] =>

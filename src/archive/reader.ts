@@ -9,7 +9,7 @@ import type {
   ArchiveEngine,
   ArchiveReader,
   KeptTransaction,
-  Place,
+  LedgerPlace,
 } from '../ports/ledger.ts';
 import { isLeftOut, KEYS, OWNERS } from './tables.ts';
 
@@ -79,7 +79,7 @@ export function createArchiveReader(engine: ArchiveEngine, clock: Clock): Archiv
     return Buffer.from(`${row.head}${bodies.map(({ body }) => body).join(',')}${row.tail}`);
   }
 
-  async function find(signature: Uint8Array): Promise<Place | null> {
+  async function find(signature: Uint8Array): Promise<LedgerPlace | null> {
     const rows = await engine.select<{ slot: string; idx: number }>(
       `SELECT slot, idx FROM ${database}.signatures WHERE signature = ${literal(signature)} ORDER BY slot DESC LIMIT 8`,
     );
@@ -88,7 +88,7 @@ export function createArchiveReader(engine: ArchiveEngine, clock: Clock): Archiv
     return null;
   }
 
-  async function transaction(place: Place): Promise<KeptTransaction | null> {
+  async function transaction(place: LedgerPlace): Promise<KeptTransaction | null> {
     const found = await header(place.slot);
     if (found === null) return null;
     const [row] = await engine.select<{ body: string }>(
@@ -134,7 +134,12 @@ export function createArchiveReader(engine: ArchiveEngine, clock: Clock): Archiv
   }
 
   return {
-    ...{ ranges, header, text, find, transaction, addressPage },
+    ranges,
+    header,
+    text,
+    find,
+    transaction,
+    addressPage,
     async states(from, to) {
       const all = await ranges();
       const rows = await engine.select<{ slot: string }>(
@@ -152,7 +157,7 @@ export function createArchiveReader(engine: ArchiveEngine, clock: Clock): Archiv
 const literal = (bytes: Uint8Array) => `toFixedString(unhex('${Buffer.from(bytes).toString('hex')}'), ${bytes.length})`;
 
 /** Whether a row is behind a place; indexes may be -1 or infinite. */
-function beyond({ slot, index }: Place, than: '<' | '>'): string {
+function beyond({ slot, index }: LedgerPlace, than: '<' | '>'): string {
   const isWhole = !Number.isFinite(index) || index < 0;
   if (!isWhole) return `(slot ${than} ${slot} OR (slot = ${slot} AND idx ${than} ${index}))`;
   const isInside = (than === '<') === index > 0;
@@ -174,21 +179,25 @@ const numberOrNull = (value: string | number | null) => (value === null ? null :
 
 function rowOf({ slot, idx, signature, key, owner, time, error, memo }: AddressRecord): AddressRow {
   return {
-    ...{ slot: Number(slot), index: Number(idx), signature: encode64(Buffer.from(signature, 'hex')) },
-    ...{
-      blockTime: numberOrNull(time),
-      isFinal: true,
-      err: error === '' ? null : (JSON.parse(error) as unknown),
-      memo,
-    },
-    ...{ key: KEYS[key] ?? null, owner: OWNERS[owner] ?? null },
+    slot: Number(slot),
+    index: Number(idx),
+    signature: encode64(Buffer.from(signature, 'hex')),
+    blockTime: numberOrNull(time),
+    isFinal: true,
+    err: error === '' ? null : (JSON.parse(error) as unknown),
+    memo,
+    key: KEYS[key] ?? null,
+    owner: OWNERS[owner] ?? null,
   };
 }
 
 function headerOf({ slot, parent, hash, previous, height, time }: BlockRow): BlockHeader {
   return {
-    ...{ slot: Number(slot), parentSlot: Number(parent), blockhash: encode32(Buffer.from(hash, 'hex')) },
+    slot: Number(slot),
+    parentSlot: Number(parent),
+    blockhash: encode32(Buffer.from(hash, 'hex')),
     previousBlockhash: encode32(Buffer.from(previous, 'hex')),
-    ...{ blockHeight: numberOrNull(height), blockTime: numberOrNull(time) },
+    blockHeight: numberOrNull(height),
+    blockTime: numberOrNull(time),
   };
 }

@@ -4,6 +4,7 @@ import { changedOwners } from '../ledger/rows.ts';
 import { decode32 } from '../lib/base58.ts';
 import type { ChainBlock } from '../ports/block.ts';
 import type { ArchiveEngine } from '../ports/ledger.ts';
+import { CLOCK_SYSVAR, SLOT_HASHES_SYSVAR, SYSTEM_PROGRAM, VOTE_PROGRAM } from '../solana/programs.ts';
 
 /**
  * The tables, in the manner of Superbank's: each has the order in which it is read. Statements are those that ClickHouse 18.16 and 26.7
@@ -13,7 +14,7 @@ import type { ArchiveEngine } from '../ports/ledger.ts';
  * A batch of slots is complete once `ranges` says so, which is written last: rows above a range are of a batch that was interrupted.
  */
 
-/** Of an epoch: blocks and transactions are dropped and merged by it. Tables that are read over all time have ten in a partition. */
+/** Partitions are epochs: blocks and transactions are dropped and merged by them. Tables that are read over all time have ten in one. */
 const EPOCH = 'intDiv(slot, 432000)';
 const TEN_EPOCHS = 'intDiv(slot, 4320000)';
 
@@ -30,30 +31,43 @@ const TABLES = {
   blocks: {
     columns: `slot UInt64, parent UInt64, hash FixedString(32), previous FixedString(32), height Nullable(UInt64), time Nullable(Int64),
       transactions UInt32, verbatim UInt8, head String, tail String`,
-    ...{ partition: EPOCH, order: 'slot', granularity: 256 },
+    partition: EPOCH,
+    order: 'slot',
+    granularity: 256,
   },
   transactions: {
     columns: `slot UInt64, idx UInt32, signature FixedString(64), vote UInt8, success UInt8, fee UInt64, time Nullable(Int64), body String`,
-    ...{ partition: EPOCH, order: '(slot, idx)', granularity: 256 },
+    partition: EPOCH,
+    order: '(slot, idx)',
+    granularity: 256,
   },
   signatures: {
     columns: 'signature FixedString(64), slot UInt64, idx UInt32',
-    ...{ partition: TEN_EPOCHS, order: '(signature, slot, idx)', granularity: 1024 },
+    partition: TEN_EPOCHS,
+    order: '(signature, slot, idx)',
+    granularity: 1024,
   },
   addresses: {
     columns: `address FixedString(32), slot UInt64, idx UInt32, signature FixedString(64), key UInt8, owner UInt8, time Nullable(Int64),
       error String, memo Nullable(String)`,
-    ...{ partition: TEN_EPOCHS, order: '(address, slot, idx)', granularity: 1024 },
+    partition: TEN_EPOCHS,
+    order: '(address, slot, idx)',
+    granularity: 1024,
   },
   /** Addresses that occur in votes, which \`addresses\` leaves out. */
   voters: {
     columns: 'address FixedString(32), slot UInt64',
-    ...{ partition: 'tuple()', order: 'address', granularity: 1024 },
+    partition: 'tuple()',
+    order: 'address',
+    granularity: 1024,
   },
   /** Slots from \`first\` to \`last\` are complete. */
   ranges: {
     columns: 'first UInt64, last UInt64, hash FixedString(32)',
-    ...{ partition: 'tuple()', order: 'first', granularity: 1024, version: 'last' },
+    partition: 'tuple()',
+    order: 'first',
+    granularity: 1024,
+    version: 'last',
   },
 } as const satisfies Record<string, Table>;
 
@@ -77,12 +91,7 @@ export async function createTables(engine: ArchiveEngine): Promise<void> {
 }
 
 /** Every transaction has them; nobody asks for their history, and it would be most of the table. */
-const LEFT_OUT = [
-  '11111111111111111111111111111111',
-  'Vote111111111111111111111111111111111111111',
-  'SysvarC1ock11111111111111111111111111111111',
-  'SysvarS1otHashes111111111111111111111111111',
-];
+const LEFT_OUT = [SYSTEM_PROGRAM, VOTE_PROGRAM, CLOCK_SYSVAR, SLOT_HASHES_SYSVAR];
 const leftOut = new Set(LEFT_OUT);
 
 export const isLeftOut = (address: Uint8Array): boolean =>
@@ -96,7 +105,12 @@ type Value = Uint8Array | string | number | bigint | null;
 /** The rows of a batch, as TabSeparated. */
 export class Rows {
   private readonly parts: Record<TableName, string[]> = {
-    ...{ blocks: [], transactions: [], signatures: [], addresses: [], voters: [], ranges: [] },
+    blocks: [],
+    transactions: [],
+    signatures: [],
+    addresses: [],
+    voters: [],
+    ranges: [],
   };
   private readonly seen = new Set<string>();
   /** About the bytes of the rows. */
@@ -121,15 +135,16 @@ export class Rows {
     if (bodies.length !== block.transactions.length || (bodies.length > 0 && size !== to - from))
       throw new Error(`block ${slot} has another form`);
     this.put('blocks', [
-      ...[
-        slot,
-        block.parentSlot,
-        decode32(block.blockhash)!,
-        decode32(block.previousBlockhash)!,
-        block.blockHeight,
-        time,
-      ],
-      ...[bodies.length, isVerbatim ? 1 : 0, text.subarray(0, from), text.subarray(to)],
+      slot,
+      block.parentSlot,
+      decode32(block.blockhash)!,
+      decode32(block.previousBlockhash)!,
+      block.blockHeight,
+      time,
+      bodies.length,
+      isVerbatim ? 1 : 0,
+      text.subarray(0, from),
+      text.subarray(to),
     ]);
     for (const tx of block.transactions) {
       const { index, isVote, fee } = tx;

@@ -56,7 +56,7 @@ export interface ArchiveWriter {
 }
 
 /** Where the writer stands: everything from `first` to `last` is in the archive. */
-interface Run {
+interface ArchivedRange {
   readonly first: number;
   readonly last: number;
 }
@@ -73,11 +73,11 @@ export function startArchiveWriter(options: ArchiveWriterOptions): ArchiveWriter
   const { signal } = stopping;
   let slot = -1;
   /** Null: has to be asked of the archive. */
-  let run: Run | null = null;
+  let run: ArchivedRange | null = null;
   let isReady = false;
   meter.look = () => ({ slot: Math.max(0, slot), behind: slot < 0 ? 0 : Math.max(0, ledger.finalSlot - slot) });
 
-  async function findRun(): Promise<Run | null> {
+  async function findRun(): Promise<ArchivedRange | null> {
     if (!isReady) await createTables(engine);
     isReady = true;
     const [found] = await engine.select<{ first: string; last: string; hash: string }>(

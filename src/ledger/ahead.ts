@@ -31,7 +31,7 @@ export interface EncodeRequest {
   /** JSON text of the block. */
   readonly text: Uint8Array;
   readonly hasIndex: boolean;
-  /** As `writeDictionary` has it, without bytes for the empty one; null: the one of the request before. */
+  /** Bytes of `writeDictionary`, empty for the empty dictionary; null: the one of the previous request. */
   readonly dictionary: Uint8Array | null;
 }
 
@@ -59,7 +59,7 @@ interface AheadOptions {
 }
 
 /** Smaller blocks take less time than their way to a thread and back. */
-const LEAST_TRANSACTIONS = 48;
+const MIN_TRANSACTIONS = 48;
 const PER_THREAD = 2;
 /** Threads without work end. */
 const IDLE_MS = 30_000;
@@ -143,7 +143,7 @@ export function createAhead({ threads, hasIndex, chain, clock, log, ...given }: 
   return {
     begin({ slot, blockhash, answer, transactions }, dictionary) {
       if (isOff) return false;
-      if (answer === undefined || transactions.length < LEAST_TRANSACTIONS || jobs.has(blockhash)) return true;
+      if (answer === undefined || transactions.length < MIN_TRANSACTIONS || jobs.has(blockhash)) return true;
       if (jobs.size >= threads * PER_THREAD) return false;
       let encoder: Encoder;
       try {
@@ -159,7 +159,9 @@ export function createAhead({ threads, hasIndex, chain, clock, log, ...given }: 
       encoder.worker.ref();
       encoder.worker.postMessage({ slot, text, hasIndex, dictionary: bytes } satisfies EncodeRequest, [text.buffer]);
       jobs.set(blockhash, {
-        ...{ slot, answer, dictionary: dictionary.crc },
+        slot,
+        answer,
+        dictionary: dictionary.crc,
         encoded: encoded.then((made) => {
           if (made === null || made.dictionary !== dictionary.crc) return null;
           return { payload: made.payload, rows: made.rows === null ? null : unpackRows(made.rows) };

@@ -85,13 +85,13 @@ export class Scratch {
   }
 
   get isSmall(): boolean {
-    return this.bytes.length + this.text.bytes.length <= MOST_SCRATCH_BYTES;
+    return this.bytes.length + this.text.bytes.length <= MAX_SCRATCH_BYTES;
   }
 }
 
 const SCRATCH_BYTES = 262_144;
-const MOST_SCRATCH_BYTES = 4_194_304;
-const MOST_SPARE = 4;
+const MAX_SCRATCH_BYTES = 4_194_304;
+const MAX_SPARE = 4;
 const spare: Scratch[] = [];
 
 /** Nothing that `work` returns may be part of its scratch. */
@@ -100,7 +100,7 @@ export async function withScratch<T>(work: (scratch: Scratch) => Promise<T>): Pr
   const result = await work(scratch);
   // After an error a read may still write into it.
   scratch.clear();
-  if (scratch.isSmall && spare.length < MOST_SPARE) spare.push(scratch);
+  if (scratch.isSmall && spare.length < MAX_SPARE) spare.push(scratch);
   return result;
 }
 

@@ -145,9 +145,7 @@ describe('the text of a block comes back byte by byte', () => {
       for (const seed of [1, 2, 3]) {
         const { body } = syntheticBlock({ seed, transactions: 60, slot: 5, version1Share });
         const { transactions } = decodeBlock(5, scanBlockAnswer(body)!);
-        const table = () => ({
-          ...{ bytes: Buffer.concat(transactions.map((tx) => tx.signatures[0]!)), stride: 64, at: 0 },
-        });
+        const table = () => ({ bytes: Buffer.concat(transactions.map((tx) => tx.signatures[0]!)), stride: 64, at: 0 });
         const tables = new Tables(emptyDictionary());
         const used = table();
         const part = encodePart(body, tables, used);

@@ -2,7 +2,7 @@ import { decode, decode32Into, encode, encode32 } from '../lib/base58.ts';
 import { walkWire } from '../solana/decode/walk-wire.ts';
 import { eachTableKey, emptyLayout } from '../solana/decode/wire-layout.ts';
 import { ownText, Sink, Source } from './bytes.ts';
-import { type Dictionary, MOST_PRESET_BYTES, type Seen, type Token } from './dictionary.ts';
+import { type BlockUsage, type Dictionary, MAX_PRESET_BYTES, type Token } from './dictionary.ts';
 
 /**
  * A reversible form of JSON text that compresses well. A text is cut into runs (punctuation, member names, `null`, `true`, `false`) and the
@@ -38,7 +38,7 @@ const LINE = 1;
 /** `Program KEY invoke [1]`, and one level below the program before. */
 const INVOKE_FIRST = 2;
 const INVOKE = 3;
-/** Of the program that was invoked last. */
+/** Log lines of the program that was invoked last. */
 const SUCCESS = 4;
 const FAILED = 5;
 const CONSUMED = 6;
@@ -71,10 +71,10 @@ const AMOUNT_TEXT = Buffer.from('","uiAmountString":"');
 const LONGEST_BASE58 = 512;
 const SHORTEST_BASE64 = 12;
 const LARGEST = 2 ** 52;
-/** Of a line that may become part of a dictionary. */
+/** Characters of a log line that may become part of a dictionary. */
 const LONGEST_LINE = 160;
-const MOST_WIRE_BYTES = 65_536;
-const MOST_NUMBER_BYTES = 8;
+const MAX_WIRE_BYTES = 65_536;
+const MAX_NUMBER_BYTES = 8;
 
 const zigzag = (value: number) => (value < 0 ? -2 * value - 1 : 2 * value);
 const unzigzag = (value: number) => (value % 2 === 0 ? value / 2 : -(value + 1) / 2);
@@ -224,7 +224,7 @@ export class Tables {
     return this.remembered(text) ?? this.read(text, (name) => this.keyId(name)) ?? -1;
   }
 
-  /** As `textId`, undefined for keys that no table has. */
+  /** Like `textId`, but undefined for keys that are in no table. */
   knownId(text: string): number | undefined {
     return this.remembered(text) ?? this.read(text, (name) => this.knownKeyId(name));
   }
@@ -245,14 +245,14 @@ export class Tables {
   }
 
   /** For the dictionary of the next file. `part`: of this block, as it is before compression. */
-  seen(part: Buffer): Seen {
+  seen(part: Buffer): BlockUsage {
     const newTokens = this.tokens.slice(this.known);
     return {
       used: this.used,
       keys: this.keys.used,
       lines: this.lines,
       newTokens,
-      part: part.subarray(0, MOST_PRESET_BYTES),
+      part: part.subarray(0, MAX_PRESET_BYTES),
     };
   }
 
@@ -272,7 +272,7 @@ export interface Signatures {
   readonly bytes: Buffer;
   /** Bytes from one signature to the next. */
   readonly stride: number;
-  /** Of the next transaction. */
+  /** Offset of the signature of the next transaction. */
   at: number;
 }
 
@@ -344,7 +344,7 @@ class Encoder {
   private written(): Buffer {
     const { columns, ids, sequence, tables } = this;
     const sinks = [sequence, ids, ...columns];
-    const out = new Sink(sinks.reduce((sum, { length }) => sum + length + MOST_NUMBER_BYTES, 2 * MOST_NUMBER_BYTES));
+    const out = new Sink(sinks.reduce((sum, { length }) => sum + length + MAX_NUMBER_BYTES, 2 * MAX_NUMBER_BYTES));
     out.number(this.text.length);
     out.sized(sequence.used);
     out.sized(ids.used);
@@ -447,9 +447,9 @@ class Encoder {
 
   /** Bytes of a transaction: keys and hashes become numbers of the tables. */
   private wire(bytes: Buffer, at: number): boolean {
-    if (bytes.length < 134 || bytes.length > MOST_WIRE_BYTES) return false;
+    if (bytes.length < 134 || bytes.length > MAX_WIRE_BYTES) return false;
     const { layout } = this;
-    if (walkWire({ bytes, at: 0, end: bytes.length }, layout) !== null) return false;
+    if (walkWire({ bytes, at: 0, end: bytes.length }, layout) !== null || layout.signatureCount === 0) return false;
     const { tables, signatures, ids } = this;
     const keysAt = [layout.blockhashAt];
     for (let key = 0; key < layout.keyCount; key++) keysAt.push(layout.keysAt + key * 32);
@@ -728,7 +728,7 @@ export class ReadTables {
 }
 
 /** A transaction for which a part is decoded. */
-export interface Wanted {
+export interface SoughtTransaction {
   /** Where its signature stands among the signatures. */
   readonly signatureAt: number;
   /** Set when it is found: where its bytes begin in the text. */
@@ -746,7 +746,7 @@ export function decodePart(
   tables: ReadTables,
   signatures: Signatures,
   out = new Sink(0),
-  wanted: Wanted | null = null,
+  wanted: SoughtTransaction | null = null,
 ): Buffer {
   const source = new Source(bytes);
   const length = source.number();
@@ -787,7 +787,7 @@ export function decodePart(
 }
 
 interface Decoding {
-  /** Of the token whose value is next. */
+  /** Column of the token whose value is read next. */
   column: Source;
   readonly ids: Source;
   readonly out: Sink;
@@ -1054,7 +1054,7 @@ function wireOf(column: Source, ids: Source, context: Context, tables: ReadTable
 /** The pieces of a transaction in order, each with its place. */
 interface WirePieces {
   begin?(length: number): void;
-  /** Of the column. */
+  /** Bytes from the column. */
   bytes(at: number, count: number): void;
   signature(at: number): void;
   key(at: number, id: number): void;
@@ -1065,7 +1065,7 @@ function readWire(column: Source, ids: Source, context: Context, pieces: WirePie
   const signatureAt = column.number() - 1;
   const count = column.room(column.number());
   const keyCount = column.number();
-  if (length > MOST_WIRE_BYTES) throw new RangeError('a transaction is too long');
+  if (length > MAX_WIRE_BYTES) throw new RangeError('a transaction is too long');
   if (signatureAt + 64 > length) throw new RangeError('a signature is behind the end');
   pieces.begin?.(length);
   let at = 0;

@@ -12,7 +12,7 @@ export interface Token {
  * segment, and stands at its begin.
  */
 export interface Dictionary {
-  /** Of the bytes as they are written; 0 for the empty one. */
+  /** CRC of the serialized dictionary; 0 for the empty one. */
   readonly crc: number;
   /** 32 bytes each, the most frequent ones first. */
   readonly keys: Buffer;
@@ -29,7 +29,7 @@ export interface Dictionary {
 }
 
 /** What a block used of a dictionary, and what that lacked: plain data, because the block may be encoded in another thread. */
-export interface Seen {
+export interface BlockUsage {
   /** By the rank of a key: 1 when the block has it. */
   readonly used: Uint8Array;
   /** Keys that the dictionary lacks, 32 bytes each. */
@@ -37,17 +37,17 @@ export interface Seen {
   /** Lines of logs that were written in full, and how often. */
   readonly lines: ReadonlyMap<string, number>;
   readonly newTokens: readonly { readonly kind: number; readonly run: Uint8Array }[];
-  /** Of the block, as it is before compression; at most `MOST_PRESET_BYTES`. */
+  /** Bytes of the block before compression; at most `MAX_PRESET_BYTES`. */
   readonly part: Uint8Array;
 }
 
-const MOST_KEYS = 65_536;
-const MOST_LINES = 2_048;
-const MOST_TOKENS = 512;
+const MAX_KEYS = 65_536;
+const MAX_LINES = 2_048;
+const MAX_TOKENS = 512;
 /** Deflate looks back 32 KiB. */
-export const MOST_PRESET_BYTES = 32_000;
-const MOST_COUNTED = 200_000;
-const LEAST_BYTES = 8_192;
+export const MAX_PRESET_BYTES = 32_000;
+const MAX_COUNTED = 200_000;
+const MIN_BYTES = 8_192;
 
 type Content = Pick<Dictionary, 'keys' | 'tokens' | 'lines' | 'preset'>;
 
@@ -102,7 +102,7 @@ export function createTrainer(before: Dictionary) {
   let blocks = 0;
   for (let at = 0; at < before.keys.length; at += 32) keys.set(before.keys.toString('latin1', at, at + 32), 1);
   for (const line of before.lines) lines.set(line, 2);
-  for (const token of before.tokens) tokens.set(nameOf(token), { token, count: 1 });
+  for (const token of before.tokens) tokens.set(tokenKey(token), { token, count: 1 });
   if (before.preset.length > 0) preset = before.preset;
 
   return {
@@ -110,7 +110,7 @@ export function createTrainer(before: Dictionary) {
       return blocks;
     },
     /** `dictionary`: what the block was encoded with. */
-    saw(dictionary: Dictionary, { used, keys: own, lines: written, newTokens, part }: Seen): void {
+    saw(dictionary: Dictionary, { used, keys: own, lines: written, newTokens, part }: BlockUsage): void {
       blocks += 1;
       for (let rank = 0; rank < used.length; rank++)
         if (used[rank] === 1) count(keys, dictionary.keys.toString('latin1', rank * 32, rank * 32 + 32), 1);
@@ -118,26 +118,26 @@ export function createTrainer(before: Dictionary) {
       for (let at = 0; at < added.length; at += 32) count(keys, added.toString('latin1', at, at + 32), 1);
       for (const [line, times] of written) count(lines, lines.has(line) ? line : ownText(line), times);
       for (const token of [...dictionary.tokens, ...newTokens]) {
-        const name = nameOf(token);
+        const name = tokenKey(token);
         const known = tokens.get(name);
         if (known === undefined) tokens.set(name, { token: { kind: token.kind, run: bufferOf(token.run) }, count: 1 });
         else known.count += 1;
       }
-      if (part.length >= Math.min(preset.length, MOST_PRESET_BYTES / 2)) preset = bufferOf(part);
+      if (part.length >= Math.min(preset.length, MAX_PRESET_BYTES / 2)) preset = bufferOf(part);
       thin(keys);
       thin(lines);
-      if (tokens.size > MOST_COUNTED / 10) tokens.clear();
+      if (tokens.size > MAX_COUNTED / 10) tokens.clear();
     },
     /** The dictionary of what was seen, of at most about so many bytes; later blocks count more. */
     make(mostBytes: number): Dictionary {
-      if (mostBytes < LEAST_BYTES) return emptyDictionary();
+      if (mostBytes < MIN_BYTES) return emptyDictionary();
       const least = blocks > 8 ? 2 : 1;
-      const chosenKeys = most(keys, Math.min(MOST_KEYS, Math.floor(mostBytes / 64)), least);
-      const chosen = [...tokens.values()].sort((a, b) => b.count - a.count).slice(0, MOST_TOKENS);
+      const chosenKeys = most(keys, Math.min(MAX_KEYS, Math.floor(mostBytes / 64)), least);
+      const chosen = [...tokens.values()].sort((a, b) => b.count - a.count).slice(0, MAX_TOKENS);
       const made = readied({
         keys: Buffer.concat(chosenKeys.map((key) => Buffer.from(key, 'latin1'))),
         tokens: chosen.map(({ token }) => token),
-        lines: most(lines, Math.min(MOST_LINES, Math.floor(mostBytes / 512)), 2),
+        lines: most(lines, Math.min(MAX_LINES, Math.floor(mostBytes / 512)), 2),
         preset: preset.subarray(0, mostBytes / 8),
       });
       for (const counts of [keys, lines]) for (const [name, times] of counts) counts.set(name, times / 2);
@@ -147,7 +147,7 @@ export function createTrainer(before: Dictionary) {
 }
 
 const bufferOf = (bytes: Uint8Array) => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
-const nameOf = ({ kind, run }: Seen['newTokens'][number]) => `${kind} ${bufferOf(run).toString('latin1')}`;
+const tokenKey = ({ kind, run }: BlockUsage['newTokens'][number]) => `${kind} ${bufferOf(run).toString('latin1')}`;
 
 function count(counts: Map<string, number>, name: string, times: number): void {
   counts.set(name, (counts.get(name) ?? 0) + times);
@@ -155,7 +155,7 @@ function count(counts: Map<string, number>, name: string, times: number): void {
 
 /** Forgets the rarest. */
 function thin(counts: Map<string, number>): void {
-  for (let least = 1; counts.size > MOST_COUNTED; least *= 2)
+  for (let least = 1; counts.size > MAX_COUNTED; least *= 2)
     for (const [name, times] of counts) if (times <= least) counts.delete(name);
 }
 

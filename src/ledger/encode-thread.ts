@@ -1,7 +1,7 @@
 import { parentPort } from 'node:worker_threads';
 import { messageOf } from '../lib/coded-error.ts';
 import type { EncodeAnswer, EncodeFailure, EncodeRequest } from './ahead.ts';
-import { emptyDictionary, readDictionary, type Seen } from './dictionary.ts';
+import { type BlockUsage, emptyDictionary, readDictionary } from './dictionary.ts';
 import { payloadOf } from './payload.ts';
 import { decodedBlock } from './reader.ts';
 import { packRows, rowsOf } from './rows.ts';
@@ -37,7 +37,7 @@ async function encode({ slot, text: bytes, hasIndex, dictionary: next }: EncodeR
 /** A view is copied with all of the memory that it is a part of. */
 const own = (bytes: Uint8Array) => new Uint8Array(bytes);
 
-function ownSeen({ used, keys, lines, newTokens, part }: Seen): Seen {
+function ownSeen({ used, keys, lines, newTokens, part }: BlockUsage): BlockUsage {
   const tokens = newTokens.map(({ kind, run }) => ({ kind, run: own(run) }));
   return { used, keys: own(keys), lines, newTokens: tokens, part: own(part) };
 }

@@ -32,7 +32,7 @@ export async function listFiles(dir: string): Promise<LedgerFiles> {
 
 /** Files that were not used for so long are closed. */
 const IDLE_MS = 10_000;
-const MOST_OPEN = 64;
+const MAX_OPEN = 64;
 
 /**
  * Files that are open for reading. Look-ups come in series, and opening and closing a file takes longer than reading a piece of it. A file that was
@@ -41,7 +41,7 @@ const MOST_OPEN = 64;
 export interface OpenFiles {
   /** Errors: those of the file system, and of `work`. */
   use<T>(path: string, work: (file: FileHandle) => Promise<T>): Promise<T>;
-  /** Those that are in use are closed when they are not; who uses a path next opens it again. */
+  /** Closes all files, each when it is no longer used. A later `use` opens its file again. */
   close(): Promise<void>;
 }
 
@@ -92,7 +92,7 @@ export function createOpenFiles(clock: Clock): OpenFiles {
         file.users -= 1;
         file.usedAt = clock.monotonic();
         if (file.users === 0 && files.get(path) !== file) await end(file);
-        const oldest = files.size > MOST_OPEN ? [...files.values()].find(({ users }) => users === 0) : undefined;
+        const oldest = files.size > MAX_OPEN ? [...files.values()].find(({ users }) => users === 0) : undefined;
         if (oldest !== undefined) await end(oldest);
         closeLater();
       }

@@ -46,7 +46,12 @@ export interface Frame {
 
 /** A header without hashes, for frames that are no blocks. */
 export const markOf = (slot: number): BlockHeader => ({
-  ...{ slot, parentSlot: 0, blockhash: '', previousBlockhash: '', blockHeight: null, blockTime: null },
+  slot,
+  parentSlot: 0,
+  blockhash: '',
+  previousBlockhash: '',
+  blockHeight: null,
+  blockTime: null,
 });
 
 export function writeFrame(frame: Omit<Frame, 'payload' | 'payloadCrc'>, payload: Uint8Array): Buffer {

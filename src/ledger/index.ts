@@ -7,7 +7,7 @@ import type { Clock } from '../ports/clock.ts';
 import type { LedgerReader } from '../ports/ledger.ts';
 import type { Log, Metrics } from '../ports/telemetry.ts';
 import { makeFolder } from '../runtime/make-folder.ts';
-import { createSemaphore } from '../runtime/semaphore.ts';
+import { createMutex } from '../runtime/semaphore.ts';
 import { createAhead, type Encoded } from './ahead.ts';
 import { createTrainer, type Dictionary, emptyDictionary, readDictionary, writeDictionary } from './dictionary.ts';
 import { ledgerFailed, listFiles, segmentPath, syncFolder } from './files.ts';
@@ -27,7 +27,7 @@ import {
 } from './frame.ts';
 import type { IndexMode } from './lookup.ts';
 import { payloadOf } from './payload.ts';
-import { createSegmentReader, decodedBlock, textOf } from './reader.ts';
+import { createSegmentReader, decodedBlock, decodeText } from './reader.ts';
 import { rowsOf } from './rows.ts';
 import { isSoundRun } from './run.ts';
 import {
@@ -46,6 +46,8 @@ export { createLedgerReader } from './reader.ts';
 
 /** The blocks of one chain in files. One process writes; what it has not been told to keep is never served. */
 export interface Ledger extends LedgerReader {
+  /** How long blocks are kept. */
+  readonly retainHours: number;
   /** The block is on disk when this resolves. One that is known already is not written again. Errors: LEDGER_IO, LEDGER_FULL. */
   append(block: ChainBlock): Promise<void>;
   /** Begins to encode a block that is appended later, after others. False when it takes no more for now. */
@@ -74,8 +76,8 @@ export interface LedgerOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly meter: LedgerMeter;
-  /** Blocks above this slot are kept beyond both bounds, up to twice `retainBytes`: they are not in the archive yet. */
-  readonly archivedTo?: () => number;
+  /** Blocks above any of these slots are kept beyond both bounds, up to twice `retainBytes`: the archive or a sink still needs them. */
+  readonly heldAbove?: readonly (() => number)[];
   /** The file system, for tests that let it fail. */
   readonly openFile?: typeof open;
 }
@@ -96,12 +98,12 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
   const { dir, chain, clock, log, meter } = options;
   const openFile = options.openFile ?? open;
   const segmentBytes = Math.min(LARGEST_SEGMENT_BYTES, Math.ceil(options.retainBytes / PARTS));
-  const writes = createSemaphore({ concurrency: 1 });
+  const exclusive = createMutex();
   let segments = await load(dir);
   /** The writable file; null until the first write. */
   let file: FileHandle | null = null;
   let isBroken = false;
-  /** Of the newest file; null until the first block. */
+  /** Dictionary of the newest file; null until the first block. */
   let dictionary: Dictionary | null = null;
   let trainer: ReturnType<typeof createTrainer> | null = null;
   let tidying: Promise<void> | null = null;
@@ -118,7 +120,12 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
   const mode = options.index ?? 'window';
   const hasIndex = mode !== 'none';
   const reader = createSegmentReader({
-    ...{ dir, chain, clock, log, mode, isWriter: true },
+    dir,
+    chain,
+    clock,
+    log,
+    mode,
+    isWriter: true,
     ...(options.flushBlocks === undefined ? {} : { flushBlocks: options.flushBlocks }),
     damaged: () => meter.damaged.add(),
     segments: () => segments,
@@ -232,14 +239,15 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
     for (const segment of segments.filter(({ isComplete }) => isComplete)) {
       const isOld = now - segment.lastAt > options.retainHours * HOUR_MS;
       if (!isOld && total <= options.retainBytes - segmentBytes) break;
-      if ((segment.slots.at(-1) ?? -1) > (options.archivedTo?.() ?? Number.MAX_SAFE_INTEGER)) {
+      const newestSlot = segment.slots.at(-1) ?? -1;
+      if (options.heldAbove?.some((slot) => newestSlot > slot()) === true) {
         const facts = { chain, file: segment.path, to: segment.slots.at(-1) };
         if (total <= 2 * options.retainBytes - segmentBytes) {
-          log.warn(facts, 'old blocks of the ledger are kept longer: the archive does not have them yet');
+          log.warn(facts, 'old blocks of the ledger are kept longer: the archive or a sink does not have them yet');
           break;
         }
         meter.lost.add();
-        log.error(facts, 'old blocks of the ledger were removed before they were archived: the archive lacks them');
+        log.error(facts, 'old blocks of the ledger were removed before the archive and all sinks had them');
       }
       await rm(segment.path, { force: true });
       segments = segments.filter((each) => each !== segment);
@@ -293,13 +301,14 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
 
   return {
     ...reader,
+    retainHours: options.retainHours,
     get finalSlot() {
       return reader.finalSlot;
     },
     async append(block) {
       const { answer } = block;
       if (answer === undefined) throw new Error(`block ${block.slot} comes without its text`);
-      await writes.run(async () => {
+      await exclusive(async () => {
         // Damaged blocks are written again.
         const known = await stored(block.slot, true);
         if (known?.frame.header.blockhash === block.blockhash) return;
@@ -315,7 +324,9 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
           log.warn(facts, 'a block is stored as text, which is larger: its encoding does not decode to the same block');
         }
         const frame = {
-          ...{ kind: BLOCK, writtenAt: clock.now(), header: headerOf(block) },
+          kind: BLOCK,
+          writtenAt: clock.now(),
+          header: headerOf(block),
           flags: payload.flags | (answer.isVerbatim ? VERBATIM : 0),
         };
         await put([[frame, payload.bytes]]);
@@ -325,7 +336,7 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
     },
     prepare: (block) => dictionary !== null && ahead.begin(block, dictionary),
     async cut(slot, evenFinal = false) {
-      await writes.run(async () => {
+      await exclusive(async () => {
         const to = evenFinal ? slot : Math.max(slot, reader.finalSlot);
         if (newest() > to) await put([mark(CUT, to)]);
         index.forgetVoid();
@@ -333,7 +344,7 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
     },
     async finalize(slot) {
       // A mark that is lost only costs a comparison at the next start.
-      await writes.run(async () => {
+      await exclusive(async () => {
         if (slot > reader.finalSlot) await put([mark(FINAL, slot)], false);
       });
       tidy();
@@ -341,7 +352,7 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
     async close() {
       isClosed = true;
       await Promise.all([tidying, ahead.close()]);
-      await writes.run(async () => {
+      await exclusive(async () => {
         await file?.datasync().catch(() => undefined);
         await file?.close();
         file = null;
@@ -377,7 +388,7 @@ export function createLedgerMeter(metrics: Metrics) {
     removed: metrics.counter('files_removed_total', 'files of the ledger that the retention removed'),
     lost: metrics.counter(
       'files_unarchived_total',
-      'files of the ledger that were removed before the archive had their blocks',
+      'files of the ledger that were removed before the archive and all sinks had their blocks',
     ),
     damaged: metrics.counter('blocks_damaged_total', 'reads of blocks that are damaged on disk'),
   };
@@ -431,7 +442,9 @@ export async function verifyLedger(dir: string): Promise<LedgerCheck> {
     for (const { path } of files.segments)
       checks.push(
         await checkSegment(path, async (frame, payload, dictionary) => {
-          const text = await textOf({ frame, payload }, async (crc) => (crc === 0 ? emptyDictionary() : dictionary));
+          const text = await decodeText({ frame, payload }, async (crc) =>
+            crc === 0 ? emptyDictionary() : dictionary,
+          );
           if (text === null) throw new Error('a piece is damaged');
           const { blockhash } = decodedBlock(frame.header.slot, text);
           if (blockhash !== frame.header.blockhash) throw new Error('another block');

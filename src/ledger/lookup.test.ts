@@ -30,7 +30,13 @@ function setUp(t: TestContext) {
   });
   const open = async (options: { readonly index?: IndexMode } = {}) => {
     const ledger = await openLedger({
-      ...{ dir, chain: 'main', clock, log, retainHours: 24, retainBytes: 1_000_000_000, flushBlocks: FLUSH_BLOCKS },
+      dir,
+      chain: 'main',
+      clock,
+      log,
+      retainHours: 24,
+      retainBytes: 1_000_000_000,
+      flushBlocks: FLUSH_BLOCKS,
       meter: createLedgerMeter(createMetricsRegistry().scope('ledger')),
       ...options,
     });
@@ -50,7 +56,10 @@ function drawnBlock(draw: { float(): number }, slot: number, parent: number, bra
   const entries = Array.from({ length: 1 + some(4) }, (_, at) => {
     const owner = () => keyOf(some(keys));
     const balance = (accountIndex: number, amount: number, of: string) => ({
-      ...{ accountIndex, mint: keyOf(0), owner: of, programId: 'TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA' },
+      accountIndex,
+      mint: keyOf(0),
+      owner: of,
+      programId: 'TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA',
       uiTokenAmount: {
         uiAmount: amount === 0 ? null : amount,
         decimals: 0,
@@ -84,7 +93,9 @@ function drawnBlock(draw: { float(): number }, slot: number, parent: number, bra
   });
   const result = {
     ...blockOf(entries, slot),
-    ...{ blockhash: encode32(Buffer.alloc(32, `${branch} ${slot} `)), parentSlot: parent, rewards: [] },
+    blockhash: encode32(Buffer.alloc(32, `${branch} ${slot} `)),
+    parentSlot: parent,
+    rewards: [],
   };
   return decodeBlock(slot, scanBlockAnswer(Buffer.from(JSON.stringify({ jsonrpc: '2.0', result, id: 1 })))!);
 }
@@ -119,8 +130,15 @@ function expected(
         bound === undefined || sign * (slot - bound.slot || index - bound.index) > 0;
       if ((key !== null || owner !== null) && isIn(query.above, 1) && isIn(query.below, -1))
         rows.push({
-          ...{ slot, index, signature, blockTime, isFinal: slot <= finalSlot, key, owner },
-          ...{ err: tx.error, memo: memoOf(tx, keys) },
+          slot,
+          index,
+          signature,
+          blockTime,
+          isFinal: slot <= finalSlot,
+          key,
+          owner,
+          err: tx.error,
+          memo: memoOf(tx, keys),
         });
     }
   }
@@ -288,4 +306,27 @@ test('addresses that nearly every transaction has are left out', async (t) => {
   assert.equal(await page('11111111111111111111111111111111'), null);
   assert.equal(await page('Vote111111111111111111111111111111111111111'), null);
   assert.deepEqual(await page(keyOf(77)), { rows: [], hasMore: false, from: 1, to: 1, inVotes: false });
+});
+
+test('a withdrawal from a vote account in a versioned message has rows of its own; a vote marks its accounts', async (t) => {
+  const { open } = setUp(t);
+  const ledger = await open();
+  const vote = decode32('Vote111111111111111111111111111111111111111')!;
+  const transaction = (version: 'legacy' | 0, account: number, fill: number) =>
+    entryOf({
+      message: sampleMessage({
+        version,
+        keys: [Buffer.alloc(32, 'payer'), decode32(keyOf(account))!, vote],
+        instructions: [{ program: 2, accounts: Uint8Array.of(1), data: Uint8Array.of(3, 0, 0, 0) }],
+      }),
+      signatures: [new Uint8Array(64).fill(fill)],
+    });
+  const result = { ...blockOf([transaction('legacy', 1, 1), transaction(0, 2, 2)], 1), parentSlot: 0, rewards: [] };
+  const answer = Buffer.from(JSON.stringify({ jsonrpc: '2.0', result, id: 1 }));
+  await ledger.append(decodeBlock(1, scanBlockAnswer(answer)!));
+  const page = async (account: number) =>
+    (await ledger.addressPage({ address: decode32(keyOf(account))!, reasons: 'all', order: 'newest', limit: 5 }))!;
+  const [voter, paid] = [await page(1), await page(2)];
+  assert.deepEqual([voter.rows.length, voter.inVotes], [0, true]);
+  assert.deepEqual([paid.rows.map(({ index }) => index), paid.inVotes], [[1], false]);
 });

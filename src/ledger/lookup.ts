@@ -3,9 +3,9 @@ import { join } from 'node:path';
 import { encode64 } from '../lib/base58.ts';
 import { codeOf } from '../lib/coded-error.ts';
 import type { ChainId } from '../ports/chain.ts';
-import type { AddressPage, AddressQuery, AddressRow, Place } from '../ports/ledger.ts';
+import type { AddressPage, AddressQuery, AddressRow, LedgerPlace } from '../ports/ledger.ts';
 import type { Log } from '../ports/telemetry.ts';
-import { createSemaphore } from '../runtime/semaphore.ts';
+import { createMutex } from '../runtime/semaphore.ts';
 import { ledgerFailed, listFiles, type OpenFiles, RUN_NAME, syncFolder } from './files.ts';
 import {
   type BlockRows,
@@ -13,8 +13,8 @@ import {
   isLeftOut,
   KEY_ROWS,
   LOADED,
-  nameOf,
   OWNER_ROWS,
+  rowKey,
   signatureName,
   signaturesOf,
   VOTE_ROWS,
@@ -22,13 +22,13 @@ import {
 import {
   entriesOfBlocks,
   hasBlock,
+  type IndexRow,
+  type IndexRun,
   isBefore,
   joinBlocks,
   mergedEntries,
   openRun,
-  type Row,
   type RowQuery,
-  type Run,
   readRun,
   writeRun,
 } from './run.ts';
@@ -42,7 +42,7 @@ import {
 export interface IndexedBlocks {
   /** 48 bits of the hash of the block; -1 without a block. */
   hashAt(slot: number): number;
-  /** Of a known block. */
+  /** Parent of a known block. */
   parentAt(slot: number): number;
   newest(): number;
   readonly finalSlot: number;
@@ -50,9 +50,9 @@ export interface IndexedBlocks {
   segments(): Iterable<IndexedSegment>;
   /** From the block itself; null when it is unknown or damaged. Errors: LEDGER_IO. */
   rows(slot: number): Promise<BlockRows | null>;
-  /** Of some transactions of a block; null when it is unknown. Errors: LEDGER_IO, LEDGER_DAMAGED. */
+  /** Details of some transactions of a block; null when the block is unknown. Errors: LEDGER_IO, LEDGER_DAMAGED. */
   details(slot: number, indexes: readonly number[]): Promise<BlockDetails | null>;
-  /** Of a transaction; null when it is unknown. Errors: as `details`. */
+  /** Signature of a transaction; null when it is unknown. Errors: those of `details`. */
   signatureAt(slot: number, index: number): Promise<Uint8Array | null>;
   /** The index of a transaction in a block; -1 when it is not there. Errors: as `details`. */
   findIn(slot: number, signature: Uint8Array): Promise<number>;
@@ -88,7 +88,7 @@ export interface IndexOptions {
   readonly flushBlocks?: number;
 }
 
-/** As `ledger.index`: `followed` has only signatures, since the store has the rows of followed addresses. */
+/** Setting `ledger.index`. `followed` indexes only signatures, since the store has the rows of followed addresses. */
 export type IndexMode = 'none' | 'followed' | 'window';
 
 const SIGNATURES_SUFFIX = '.signatures.run';
@@ -99,7 +99,7 @@ export type LedgerIndex = ReturnType<typeof createIndex>;
 const FLUSH_BLOCKS = 256;
 const FLUSH_ROWS = 400_000;
 /** Blocks in memory outside the thread that writes. */
-const MOST_TAIL = 2_048;
+const MAX_TAIL = 2_048;
 /** This many runs of one level are merged into one of the next. */
 const FAN_IN = 8;
 const HIGHEST_LEVEL = 3;
@@ -120,9 +120,9 @@ export function createIndex({ dir, chain, blocks, files, log, index, isWriter, .
   const isOwn = (name: string) => name.endsWith(SIGNATURES_SUFFIX) !== hasAddresses;
   const flushBlocks = options.flushBlocks ?? FLUSH_BLOCKS;
   const tail = new Map<number, TailBlock>();
-  let runs: readonly Run[] = [];
+  let runs: readonly IndexRun[] = [];
   let nextNumber = 1;
-  const work = createSemaphore({ concurrency: 1 });
+  const exclusive = createMutex();
   /** The range that the last look-up found complete. */
   let complete: { readonly from: number; readonly to: number; readonly hash: number } | null = null;
   const damaged = new Set<string>();
@@ -154,7 +154,7 @@ export function createIndex({ dir, chain, blocks, files, log, index, isWriter, .
     const to = slot;
     let from = slot;
     while (covered()) {
-      // Of what was complete before only blocks that are not final may have changed.
+      // In a range that was complete before, only blocks that are not final may have changed.
       const before = complete;
       const isKnown =
         before !== null &&
@@ -172,8 +172,8 @@ export function createIndex({ dir, chain, blocks, files, log, index, isWriter, .
   }
 
   /** The rows of a name in memory, within the range of the query, in no order. */
-  function rowsInTail({ name, above, below }: Omit<RowQuery, 'counts'>): Row[] {
-    const found: Row[] = [];
+  function rowsInTail({ name, above, below }: Omit<RowQuery, 'counts'>): IndexRow[] {
+    const found: IndexRow[] = [];
     for (const [slot, { hash, rows }] of tail) {
       if (slot < above.slot || slot > below.slot || blocks.hashAt(slot) !== hash) continue;
       for (const row of rowsIn(rows, name)) {
@@ -184,8 +184,8 @@ export function createIndex({ dir, chain, blocks, files, log, index, isWriter, .
     return found;
   }
 
-  const rowsInRun = (run: Run, query: Omit<RowQuery, 'counts'>) => {
-    const counts = ({ slot }: Row) => {
+  const rowsInRun = (run: IndexRun, query: Omit<RowQuery, 'counts'>) => {
+    const counts = ({ slot }: IndexRow) => {
       const hash = blocks.hashAt(slot);
       return hash >= 0 && hasBlock(run, slot, hash);
     };
@@ -193,12 +193,12 @@ export function createIndex({ dir, chain, blocks, files, log, index, isWriter, .
   };
 
   /** The first rows of a name, of all runs and of memory, in the order of the query. */
-  async function rowsOfName(query: Omit<RowQuery, 'counts'>): Promise<Row[]> {
+  async function rowsOfName(query: Omit<RowQuery, 'counts'>): Promise<IndexRow[]> {
     const { order, above, below, limit } = query;
     const isNewest = order === 'newest';
-    const inOrder = (a: Place, b: Place) => (isBefore(a, b) === isNewest ? 1 : -1);
+    const inOrder = (a: LedgerPlace, b: LedgerPlace) => (isBefore(a, b) === isNewest ? 1 : -1);
     let found = rowsInTail(query).sort(inOrder).slice(0, limit);
-    const behind = (run: Run) => (isNewest ? run.slots.at(-1)! : run.slots[0]!);
+    const behind = (run: IndexRun) => (isNewest ? run.slots.at(-1)! : run.slots[0]!);
     const sorted = runs.toSorted((a, b) => (isNewest ? behind(b) - behind(a) : behind(a) - behind(b)));
     for (const run of sorted) {
       if (run.slots.at(-1)! < above.slot || run.slots[0]! > below.slot) continue;
@@ -211,12 +211,12 @@ export function createIndex({ dir, chain, blocks, files, log, index, isWriter, .
   }
 
   /** A damaged run is not used again. */
-  function lost(run: Run, error: unknown): never {
+  function lost(run: IndexRun, error: unknown): never {
     if (codeOf(error) === 'LEDGER_DAMAGED') void discard(run);
     throw error;
   }
 
-  async function discard(run: Run): Promise<void> {
+  async function discard(run: IndexRun): Promise<void> {
     log.error({ chain, file: run.path }, 'a file of the index is damaged; the writer rebuilds it from the blocks');
     damaged.add(run.path);
     dropRuns([run]);
@@ -224,7 +224,7 @@ export function createIndex({ dir, chain, blocks, files, log, index, isWriter, .
     if (isWriter) await rm(run.path, { force: true }).catch(() => undefined);
   }
 
-  function dropRuns(dropped: readonly Run[]): void {
+  function dropRuns(dropped: readonly IndexRun[]): void {
     runs = runs.filter((run) => !dropped.includes(run));
   }
 
@@ -254,7 +254,7 @@ export function createIndex({ dir, chain, blocks, files, log, index, isWriter, .
     const all = (listed ?? (await listFiles(dir)).runs).filter(isOwn);
     const names = all.filter((name) => !damaged.has(join(dir, name)));
     const known = new Map(runs.map((run) => [run.path, run]));
-    const found: Run[] = [];
+    const found: IndexRun[] = [];
     let isChanged = names.length !== runs.length;
     for (const name of names) {
       const path = join(dir, name);
@@ -272,7 +272,7 @@ export function createIndex({ dir, chain, blocks, files, log, index, isWriter, .
     if (!isChanged) return;
     const gone = runs.filter((run) => !found.includes(run));
     runs = found;
-    const isCoveredStill = ({ slots, hashes }: Run) =>
+    const isCoveredStill = ({ slots, hashes }: IndexRun) =>
       slots.every((slot, at) => blocks.hashAt(slot) !== hashes[at] || isCovered(slot, hashes[at]!));
     if (!gone.every(isCoveredStill)) lookAgain();
     for (const [slot, { hash }] of tail) if (runs.some((run) => hasBlock(run, slot, hash))) tail.delete(slot);
@@ -286,7 +286,7 @@ export function createIndex({ dir, chain, blocks, files, log, index, isWriter, .
   /** Adds blocks that are not covered, newest first, at most so many. Returns how many. Errors: LEDGER_IO. */
   async function cover(limit: number): Promise<number> {
     if (!isOn) return 0;
-    const room = isWriter ? limit : Math.min(limit, MOST_TAIL - tail.size);
+    const room = isWriter ? limit : Math.min(limit, MAX_TAIL - tail.size);
     const wanted: [number, number][] = [];
     const seen = new Set<number>();
     let isRest = false;
@@ -365,7 +365,7 @@ export function createIndex({ dir, chain, blocks, files, log, index, isWriter, .
   }
 
   /** The contents of a row besides its position. */
-  async function withDetails(places: readonly (Row & Reasons)[]): Promise<AddressRow[]> {
+  async function withDetails(places: readonly (IndexRow & Reasons)[]): Promise<AddressRow[]> {
     const slots = [...new Set(places.map(({ slot }) => slot))];
     const indexes = (of: number) => places.flatMap(({ slot, index }) => (slot === of ? [index] : []));
     const details = new Map<number, BlockDetails | null>();
@@ -382,7 +382,10 @@ export function createIndex({ dir, chain, blocks, files, log, index, isWriter, .
       // Removed by the retention, or cut, since it was found.
       if (block === null || signature === undefined) continue;
       rows.push({
-        ...{ slot, index, key, owner },
+        slot,
+        index,
+        key,
+        owner,
         signature: encode64(signature),
         blockTime: block.blockTime,
         isFinal: slot <= blocks.finalSlot,
@@ -404,12 +407,12 @@ export function createIndex({ dir, chain, blocks, files, log, index, isWriter, .
     const below = query.below === undefined || isBefore(highest, query.below) ? highest : query.below;
     const { order, reasons } = query;
     const limit = query.limit + 1;
-    const named = (kind: string) => nameOf(kind, query.address);
+    const named = (kind: string) => rowKey(kind, query.address);
     const isNewest = order === 'newest';
-    const places = new Map<string, Row & Reasons>();
-    const add = (row: Row, reason: Partial<Reasons>) => {
+    const places = new Map<string, IndexRow & Reasons>();
+    const add = (row: IndexRow, reason: Partial<Reasons>) => {
       const name = `${row.slot} ${row.index}`;
-      places.set(name, { ...{ key: null, owner: null }, ...places.get(name), ...row, ...reason });
+      places.set(name, { key: null, owner: null, ...places.get(name), ...row, ...reason });
     };
     for (const row of await rowsOfName({ name: named(KEY_ROWS), order, above, below, limit }))
       add(row, { key: (row.flags & LOADED) === 0 ? 'static' : 'loaded' });
@@ -423,8 +426,8 @@ export function createIndex({ dir, chain, blocks, files, log, index, isWriter, .
   }
 
   /** Rows of an owner; `isChanged`: only those in which a balance changed. */
-  async function ownerRows(query: Omit<RowQuery, 'counts'>, isChanged: boolean): Promise<Row[]> {
-    const found: Row[] = [];
+  async function ownerRows(query: Omit<RowQuery, 'counts'>, isChanged: boolean): Promise<IndexRow[]> {
+    const found: IndexRow[] = [];
     let { above, below } = query;
     for (;;) {
       const some = await rowsOfName({ ...query, above, below });
@@ -454,14 +457,14 @@ export function createIndex({ dir, chain, blocks, files, log, index, isWriter, .
     forgetVoid,
     /** Moves final blocks from memory to a run when there are enough of them, or `isAll`. Errors: LEDGER_IO, LEDGER_FULL. */
     flush: (isAll = false) =>
-      work.run(async () => {
+      exclusive(async () => {
         await flush(isAll).catch((error: unknown) => {
           throw ledgerFailed('write', error);
         });
       }),
     /** Removes runs whose blocks are all below the slot. Errors: LEDGER_IO. */
     retain: (oldest: number) =>
-      work.run(async () => {
+      exclusive(async () => {
         const old = runs.filter((run) => run.slots.at(-1)! < oldest);
         dropRuns(old);
         for (const run of old) await rm(run.path, { force: true });
@@ -478,13 +481,13 @@ export function createIndex({ dir, chain, blocks, files, log, index, isWriter, .
       [...tail.values()].reduce((sum, { count }) => sum + count, 0),
     page: (query: AddressQuery) => retried(() => page(query)),
     range,
-    async find(signature: Uint8Array): Promise<Place | null> {
+    async find(signature: Uint8Array): Promise<LedgerPlace | null> {
       const name = signatureName(signature);
-      const isRight = async ({ slot, index }: Place) => {
+      const isRight = async ({ slot, index }: LedgerPlace) => {
         const found = await blocks.signatureAt(slot, index);
         return found !== null && Buffer.from(signature).equals(found);
       };
-      const query = { name, order: 'newest', above: BOTTOM, below: TOP, limit: MOST_CANDIDATES } as const;
+      const query = { name, order: 'newest', above: BOTTOM, below: TOP, limit: MAX_CANDIDATES } as const;
       // It is in one place, so what is behind that need not be read.
       const found = await retried(async () => {
         for (const { slot, index } of rowsInTail(query)) if (await isRight({ slot, index })) return { slot, index };
@@ -513,10 +516,10 @@ interface Reasons {
   readonly owner: AddressRow['owner'];
 }
 
-const BOTTOM: Place = { slot: -1, index: 0 };
-const TOP: Place = { slot: Number.MAX_SAFE_INTEGER, index: 0 };
+const BOTTOM: LedgerPlace = { slot: -1, index: 0 };
+const TOP: LedgerPlace = { slot: Number.MAX_SAFE_INTEGER, index: 0 };
 /** Transactions whose signatures agree in eight bytes. */
-const MOST_CANDIDATES = 64;
+const MAX_CANDIDATES = 64;
 
 function rowsIn({ names, rows }: BlockRows, name: string): Iterable<number> {
   let [from, to] = [0, names.length];
@@ -528,5 +531,5 @@ function rowsIn({ names, rows }: BlockRows, name: string): Iterable<number> {
   return names[from] === name ? rows[from]! : [];
 }
 
-const distinct = (rows: readonly Row[]) =>
+const distinct = (rows: readonly IndexRow[]) =>
   rows.filter((row, at) => rows[at - 1]?.slot !== row.slot || rows[at - 1]?.index !== row.index);

@@ -1,24 +1,13 @@
 import type { KeyTable, NormalTransaction } from '../ports/block.ts';
+import { memoLine } from '../solana/json-parsed/instruction.ts';
+import { MEMO_PROGRAMS } from '../solana/programs.ts';
 
-const PROGRAMS = new Set([
-  'Memo1UhkJRfHyvLMcVucJwxXeuD728EqVDDwQDxFMNo',
-  'MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr',
-]);
+const PROGRAMS = new Set(MEMO_PROGRAMS);
 
 /** `[bytes] text` of each memo instruction of the message, joined as nodes do; null without any. */
 export function memoOf(tx: NormalTransaction, keys: KeyTable): string | null {
   const memos = tx.instructions
     .filter(({ programIndex }) => PROGRAMS.has(keys.base58(tx.keys[programIndex]!)))
-    .map(({ data }) => `[${data.length}] ${textOf(data)}`);
+    .map(({ data }) => memoLine(data));
   return memos.length === 0 ? null : memos.join('; ');
-}
-
-const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
-
-function textOf(data: Uint8Array): string {
-  try {
-    return utf8.decode(data);
-  } catch {
-    return '(unparseable)';
-  }
 }

@@ -4,8 +4,8 @@ import { messageOf } from '../lib/coded-error.ts';
 import { JsonCursor, Unusual } from '../lib/json-cursor.ts';
 import type { ChainBlock } from '../ports/block.ts';
 import { Sink, Source } from './bytes.ts';
-import { decodePart, encodePart, ReadTables, type Signatures, Tables, type Wanted } from './codec.ts';
-import { type Dictionary, presetOf, type Seen } from './dictionary.ts';
+import { decodePart, encodePart, ReadTables, type Signatures, type SoughtTransaction, Tables } from './codec.ts';
+import { type BlockUsage, type Dictionary, presetOf } from './dictionary.ts';
 import { PARTS, PLAIN } from './frame.ts';
 import { memoOf } from './memo.ts';
 import { type BlockRows, readRows, writeRows } from './rows.ts';
@@ -47,7 +47,7 @@ export interface Payload {
   /** `PARTS` or `PLAIN`. */
   readonly flags: number;
   /** Null where the block is kept as text. */
-  readonly seen: Seen | null;
+  readonly seen: BlockUsage | null;
   /** Why the block is kept as text; null where it has another form than pieces can have, or is in pieces. */
   readonly fault: string | null;
 }
@@ -97,7 +97,7 @@ function piecesOf(
   places: readonly number[],
   dictionary: Dictionary,
   rows: BlockRows | null,
-): { readonly pieces: readonly Buffer[]; readonly seen: Seen } | { readonly fault: string } {
+): { readonly pieces: readonly Buffer[]; readonly seen: BlockUsage } | { readonly fault: string } {
   const all = signaturesOf(block);
   const [from, to] = [places[0] ?? text.length, places.at(-1) ?? text.length];
   const around = Buffer.concat([text.subarray(0, from), text.subarray(to)]);
@@ -133,7 +133,7 @@ function piecesOf(
 }
 
 /**
- * Those of the transactions of a part, and of no other: parts are read alone. The first piece is what stands around the parts. A program may return
+ * Signatures of one piece, which is read without the others. Piece 0 is what stands around the parts: it has none. A program may return
  * the bytes of a transaction, which then count as the next one.
  */
 function signaturesOfPiece(bytes: Buffer, piece: number, perPart = PER_PART): Signatures {
@@ -242,7 +242,7 @@ export class PayloadReader {
     let head = await read(0, LIKELY_HEAD_BYTES);
     if (head.length < HEAD_BYTES) return null;
     const length = HEAD_BYTES + head.readUInt32LE(8) * ENTRY_BYTES;
-    if (length > head.length && length <= MOST_HEAD_BYTES) head = await read(0, length);
+    if (length > head.length && length <= MAX_HEAD_BYTES) head = await read(0, length);
     if (length > head.length) return null;
     const checked = Buffer.from(head.subarray(0, length));
     checked.fill(0, 20, 24);
@@ -251,7 +251,7 @@ export class PayloadReader {
     return found === null ? null : new PayloadReader(head, found, read);
   }
 
-  /** Of some transactions, by their indexes; null when one is damaged. */
+  /** First signatures of the transactions with these indexes; null when one is damaged. */
   async signatures(indexes: readonly number[]): Promise<ReadonlyMap<number, Uint8Array> | null> {
     const first = indexes.reduce((least, index) => Math.min(least, index), this.count);
     const last = indexes.reduce((most, index) => Math.max(most, index), first);
@@ -316,7 +316,7 @@ export class PayloadReader {
       return null;
     const read = new ReadTables(this.dictionary, keys, splitTables(tables).tokens);
     const wanted = { signatureAt: inPart * SIGNATURE_BYTES, wireAt: -1, head: Buffer.alloc(0) };
-    const decode = (only: Wanted | null) =>
+    const decode = (only: SoughtTransaction | null) =>
       decodePart(packed, read, { bytes: signatures, stride: SIGNATURE_BYTES, at: 0 }, out, only);
     const text = elementAt(decode(wanted), wanted) ?? elementOf(decode(null), count, inPart);
     return text === null ? null : Buffer.from(text);
@@ -347,13 +347,13 @@ export class PayloadReader {
   }
 }
 
-const MOST_HEAD_BYTES = 1_048_576;
+const MAX_HEAD_BYTES = 1_048_576;
 const SMALL_BYTES = 8_192;
 const LIST = Buffer.from('{"transactions":[');
 const LIST_END = Buffer.from(']}');
 
 /** The transaction whose bytes stand at a place of the text of a part, of which the end may be missing; null when it is not whole. */
-function elementAt(text: Buffer, { wireAt, head }: Wanted): Buffer | null {
+function elementAt(text: Buffer, { wireAt, head }: SoughtTransaction): Buffer | null {
   const name = head.subarray(0, head.indexOf(':') + 1);
   if (wireAt < 0 || name.length === 0) return null;
   const from = text.lastIndexOf(name, wireAt);

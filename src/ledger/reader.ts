@@ -5,7 +5,7 @@ import { JsonCursor, Unusual } from '../lib/json-cursor.ts';
 import type { BlockHeader, ChainBlock } from '../ports/block.ts';
 import type { ChainId } from '../ports/chain.ts';
 import type { Clock } from '../ports/clock.ts';
-import type { KeptTransaction, LedgerReader, Place } from '../ports/ledger.ts';
+import type { KeptTransaction, LedgerPlace, LedgerReader } from '../ports/ledger.ts';
 import type { Log } from '../ports/telemetry.ts';
 import { decodeBlock, decodeEntries, decodeTransaction } from '../solana/decode/decode-block.ts';
 import { scanBlockAnswer } from '../solana/decode/scan-block.ts';
@@ -31,7 +31,7 @@ export interface ReaderParts {
   readonly mode: IndexMode;
   readonly isWriter: boolean;
   readonly flushBlocks?: number;
-  /** Slots above it are unknown: the newest blocks of a ledger that is no longer written. */
+  /** Slots above it are unknown: the newest blocks of a ledger that the chain has left behind. */
   readonly trustedTo?: () => number;
   readonly clock: Clock;
   /** Errors: LEDGER_IO. */
@@ -193,7 +193,7 @@ export function createSegmentReader({ chain, clock, log, damaged, refresh, ...pa
   async function readText(slot: number): Promise<{ frame: Frame; text: Buffer } | null> {
     const found = await stored(slot, true);
     if (found === null) return null;
-    const text = await textOf(found, (crc) =>
+    const text = await decodeText(found, (crc) =>
       within(slot, (handle, segment) => dictionaries.of(segment, handle, crc)),
     ).catch((error: unknown) => {
       if (codeOf(error) === 'LEDGER_IO') throw error;
@@ -216,7 +216,7 @@ export function createSegmentReader({ chain, clock, log, damaged, refresh, ...pa
   const damagedAt = (slot: number) =>
     new CodedError('LEDGER_DAMAGED', `block ${slot} of the ledger is damaged`, { facts: { slot } });
 
-  /** As `pieces`, with the whole block where it has none. Null when it is unknown. Errors: LEDGER_IO, LEDGER_DAMAGED. */
+  /** Like `pieces`, but reads the whole block if it has no pieces. Null when it is unknown. Errors: LEDGER_IO, LEDGER_DAMAGED. */
   async function ofBlock<T>(
     slot: number,
     some: (payload: PayloadReader, frame: Frame) => Promise<T | null>,
@@ -230,7 +230,12 @@ export function createSegmentReader({ chain, clock, log, damaged, refresh, ...pa
   }
 
   const index = createIndex({
-    ...{ dir: parts.dir, chain, files, log, index: parts.mode, isWriter: parts.isWriter },
+    dir: parts.dir,
+    chain,
+    files,
+    log,
+    index: parts.mode,
+    isWriter: parts.isWriter,
     ...(parts.flushBlocks === undefined ? {} : { flushBlocks: parts.flushBlocks }),
     blocks: {
       newest: () => newest(),
@@ -309,7 +314,14 @@ export function createSegmentReader({ chain, clock, log, damaged, refresh, ...pa
     get finalSlot() {
       return Math.min(finalSlot(), top());
     },
-    ...{ newest, firstOfRun, state, states, refresh, stored, index, closeFiles: files.close },
+    newest,
+    firstOfRun,
+    state,
+    states,
+    refresh,
+    stored,
+    index,
+    closeFiles: files.close,
     async header(slot) {
       await refresh();
       return (await stored(slot, false))?.frame.header ?? null;
@@ -376,7 +388,7 @@ function* downFrom(slots: readonly number[], count: number): Generator<number> {
 const BEFORE = Buffer.from('{"result":');
 const AFTER = Buffer.from('}');
 
-/** As the chain adapter decodes the answer of a node. Errors: as `decodeBlock`. */
+/** Decodes stored text the way the chain adapter decodes an answer. Errors: those of `decodeBlock`. */
 export function decodedBlock(slot: number, text: Buffer): ChainBlock {
   const answer = Buffer.concat([BEFORE, text, AFTER]);
   return decodeBlock(slot, scanBlockAnswer(answer) ?? (JSON.parse(text.toString()) as unknown));
@@ -406,7 +418,11 @@ export function elementsOf(text: Buffer): Buffer[] {
   return found;
 }
 
-export function transactionOf(header: BlockHeader, place: Place, text: Buffer | undefined): KeptTransaction | null {
+export function transactionOf(
+  header: BlockHeader,
+  place: LedgerPlace,
+  text: Buffer | undefined,
+): KeptTransaction | null {
   if (text === undefined) return null;
   const { slot, index } = place;
   const { blockTime } = header;
@@ -418,7 +434,7 @@ export function transactionOf(header: BlockHeader, place: Place, text: Buffer | 
 const OTHER_FORM = Symbol('other form');
 const NO_SUCH = Symbol('no such transaction');
 
-const MOST_DICTIONARIES = 8;
+const MAX_DICTIONARIES = 8;
 
 /** The dictionaries of the segments that were read last. */
 function createDictionaries() {
@@ -443,7 +459,7 @@ function createDictionaries() {
       recent.delete(name);
       recent.set(name, found);
       const [oldest] = recent.keys();
-      if (recent.size > MOST_DICTIONARIES) recent.delete(oldest!);
+      if (recent.size > MAX_DICTIONARIES) recent.delete(oldest!);
       const dictionary = await found.catch((error: unknown) => {
         recent.delete(name);
         throw error;
@@ -455,7 +471,7 @@ function createDictionaries() {
 }
 
 /** The text of a block; null when it is damaged. Errors: those of the decoder, for bytes that are none of its own. */
-export async function textOf(
+export async function decodeText(
   { frame, payload }: StoredBlock,
   dictionary: (crc: number) => Promise<Dictionary | null>,
 ): Promise<Buffer | null> {
@@ -465,7 +481,7 @@ export async function textOf(
   return reader === null ? null : await reader.text();
 }
 
-/** A tail that was not continued for this time is from a process that stopped: it may be on an abandoned fork. */
+/** A tail that was not continued for this time although the chain went on is from a process that stopped: it may be on an abandoned fork. */
 const STALE_MS = 60_000;
 
 export interface LedgerReaderOptions {
@@ -476,14 +492,16 @@ export interface LedgerReaderOptions {
   readonly damaged: () => void;
   /** Default `window`. */
   readonly index?: IndexMode;
+  /** Whether the chain is known to have gone on above a slot; default: it always has. */
+  readonly isPassed?: (slot: number) => boolean;
 }
 
 /** Blocks that a refresh adds to the index at most: more than the writer keeps out of its files. */
-const MOST_ADDED = 1_024;
+const MAX_ADDED = 1_024;
 
 /**
- * Reads the ledger of another thread or process, and follows what it writes. Blocks that are not final are served as long as it writes.
- * Nothing is known while the folder is missing.
+ * Reads the ledger of another thread or process, and follows what it writes. Blocks that are not final are served as long as it writes, or
+ * nobody is ahead of them: without an upstream they are what was released last. Nothing is known while the folder is missing.
  */
 export function createLedgerReader({
   dir,
@@ -491,9 +509,11 @@ export function createLedgerReader({
   clock,
   log,
   index = 'window',
+  isPassed = () => true,
   ...options
 }: LedgerReaderOptions): LedgerReader {
   let segments: readonly Segment[] = [];
+  let isLeftBehind = false;
   let reading: Promise<void> | null = null;
 
   const finalSlot = () => segments.reduce((slot, each) => Math.max(Math.min(slot, each.cutTo), each.finalSlot), -1);
@@ -528,13 +548,21 @@ export function createLedgerReader({
   }
 
   const reader = createSegmentReader({
-    ...{ dir, chain, clock, log, mode: index, isWriter: false, ...options },
+    dir,
+    chain,
+    clock,
+    log,
+    mode: index,
+    isWriter: false,
+    ...options,
     segments: () => segments,
-    trustedTo: () => (clock.now() - (segments.at(-1)?.lastAt ?? 0) > STALE_MS ? finalSlot() : Number.MAX_SAFE_INTEGER),
+    trustedTo: () => (isLeftBehind ? finalSlot() : Number.MAX_SAFE_INTEGER),
     refresh() {
       reading ??= look()
         .then(async (runs) => {
-          if (segments.length > 0) await reader.index.refresh(MOST_ADDED, runs);
+          isLeftBehind = false;
+          isLeftBehind = clock.now() - (segments.at(-1)?.lastAt ?? 0) > STALE_MS && isPassed(reader.newest());
+          if (segments.length > 0) await reader.index.refresh(MAX_ADDED, runs);
         })
         .finally(() => {
           reading = null;

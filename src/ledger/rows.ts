@@ -1,6 +1,6 @@
 import { decode32 } from '../lib/base58.ts';
 import type { ChainBlock, NormalTransaction } from '../ports/block.ts';
-import { SYSTEM_PROGRAM } from '../solana/addresses.ts';
+import { CLOCK_SYSVAR, SLOT_HASHES_SYSVAR, SYSTEM_PROGRAM, VOTE_PROGRAM } from '../solana/programs.ts';
 import type { Sink, Source } from './bytes.ts';
 
 /**
@@ -29,12 +29,7 @@ export const nameBytes = (kind: string) => (kind === SIGNATURE_ROWS ? 9 : 33);
 
 /** Nearly every transaction has them: their history is that of the chain. */
 const LEFT_OUT = new Set(
-  [
-    SYSTEM_PROGRAM,
-    'Vote111111111111111111111111111111111111111',
-    'SysvarC1ock11111111111111111111111111111111',
-    'SysvarS1otHashes111111111111111111111111111',
-  ].map((address) => latin1(decode32(address)!)),
+  [SYSTEM_PROGRAM, VOTE_PROGRAM, CLOCK_SYSVAR, SLOT_HASHES_SYSVAR].map((address) => latin1(decode32(address)!)),
 );
 
 function latin1(bytes: Uint8Array): string {
@@ -73,7 +68,7 @@ export function unpackRows({ names, counts, rows }: PackedRows): BlockRows {
 }
 
 export const isLeftOut = (address: Uint8Array): boolean => LEFT_OUT.has(latin1(address));
-export const nameOf = (kind: string, key: Uint8Array): string => kind + latin1(key);
+export const rowKey = (kind: string, key: Uint8Array): string => kind + latin1(key);
 export const signatureName = (signature: Uint8Array): string => SIGNATURE_ROWS + latin1(signature.subarray(0, 8));
 
 /** The rows of signatures, which sort behind all others. */
@@ -144,7 +139,7 @@ export function changedOwners(tx: NormalTransaction): ReadonlySet<number> {
     if ((amounts.get(accountIndex) ?? '0') !== amount) changed.add(ownerKey);
     amounts.delete(accountIndex);
   }
-  // Of accounts that were closed.
+  // Balances without a later one: their accounts were closed.
   for (const { accountIndex, amount, ownerKey } of tx.preTokenBalances)
     if (amounts.has(accountIndex) && amount !== '0') changed.add(ownerKey);
   return changed;
@@ -188,7 +183,7 @@ export function readRows(source: Source, key: (id: number) => Buffer, signatures
           list[at] = source.number() + before;
           before = list[at]! - (list[at]! % 16);
         }
-      entries.push([nameOf(kind, key(id)), list]);
+      entries.push([rowKey(kind, key(id)), list]);
     }
   }
   return sorted(entries);

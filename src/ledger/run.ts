@@ -1,7 +1,7 @@
 import { type FileHandle, open, rename, rm } from 'node:fs/promises';
 import { crc32 } from 'node:zlib';
 import { CodedError, codeOf } from '../lib/coded-error.ts';
-import type { Place } from '../ports/ledger.ts';
+import type { LedgerPlace } from '../ports/ledger.ts';
 import { Sink, Source } from './bytes.ts';
 import type { OpenFiles } from './files.ts';
 import { type BlockRows, nameBytes, VOTE_ROWS } from './rows.ts';
@@ -17,7 +17,7 @@ import { lowerBound, readAt } from './segment.ts';
  */
 const MAGIC = 0x31524c50;
 const CHUNK_BYTES = 8_192;
-const MOST_ROWS = 1_024;
+const MAX_ROWS = 1_024;
 const NAME_BYTES = 33;
 const CHUNK_ENTRY = NAME_BYTES + 8 + 4 + 8;
 const FOOTER_BYTES = 64;
@@ -29,11 +29,11 @@ export interface BlockSet {
   readonly hashes: readonly number[];
 }
 
-export interface Row extends Place {
+export interface IndexRow extends LedgerPlace {
   readonly flags: number;
 }
 
-export interface Run extends BlockSet {
+export interface IndexRun extends BlockSet {
   readonly path: string;
   readonly level: number;
   readonly bytes: number;
@@ -45,7 +45,7 @@ export interface Run extends BlockSet {
 /** A name and its rows, in the order of a run. */
 export interface RunEntry {
   readonly name: string;
-  readonly rows: readonly Row[];
+  readonly rows: readonly IndexRow[];
 }
 
 /** Writes a run from entries in order. It has its name once it is whole. Errors: those of the file system. */
@@ -54,7 +54,7 @@ export async function writeRun(
   level: number,
   blocks: BlockSet,
   entries: AsyncIterable<readonly RunEntry[]>,
-): Promise<Run> {
+): Promise<IndexRun> {
   const temporary = `${path}.tmp`;
   const file = await open(temporary, 'w', 0o600);
   try {
@@ -83,8 +83,8 @@ export async function writeRun(
     };
     for await (const batch of entries) {
       for (const { name, rows } of batch)
-        for (let from = 0; from < rows.length; from += MOST_ROWS) {
-          const some = rows.slice(from, from + MOST_ROWS);
+        for (let from = 0; from < rows.length; from += MAX_ROWS) {
+          const some = rows.slice(from, from + MAX_ROWS);
           if (chunk.length === 0) chunks.put(chunkEntry(name, some[0]!, at));
           chunk.latin1(name);
           chunk.number(some.length);
@@ -128,7 +128,7 @@ export async function writeRun(
 
 const FLUSH_BYTES = 262_144;
 
-function chunkEntry(name: string, { slot, index }: Place, place: number): Buffer {
+function chunkEntry(name: string, { slot, index }: LedgerPlace, place: number): Buffer {
   const entry = Buffer.alloc(CHUNK_ENTRY);
   entry.write(name, 0, 'latin1');
   entry.writeDoubleLE(slot, NAME_BYTES);
@@ -138,7 +138,7 @@ function chunkEntry(name: string, { slot, index }: Place, place: number): Buffer
 }
 
 /** Null when it is damaged. Errors: those of the file system. */
-export async function openRun(path: string): Promise<Run | null> {
+export async function openRun(path: string): Promise<IndexRun | null> {
   const file = await open(path, 'r');
   try {
     const { size } = await file.stat();
@@ -171,21 +171,21 @@ export interface RowQuery {
   readonly name: string;
   readonly order: 'newest' | 'oldest';
   /** Both exclusive. */
-  readonly above: Place;
-  readonly below: Place;
+  readonly above: LedgerPlace;
+  readonly below: LedgerPlace;
   readonly limit: number;
   /** Rows that do not count are passed over. */
-  readonly counts: (row: Row) => boolean;
+  readonly counts: (row: IndexRow) => boolean;
 }
 
-export const isBefore = (a: Place, b: Place) => a.slot < b.slot || (a.slot === b.slot && a.index < b.index);
+export const isBefore = (a: LedgerPlace, b: LedgerPlace) => a.slot < b.slot || (a.slot === b.slot && a.index < b.index);
 
 /** The first rows of a name in the order of the query. Errors: LEDGER_DAMAGED, those of the file system. */
-export function readRun(run: Run, query: RowQuery, files: OpenFiles): Promise<Row[]> {
+export function readRun(run: IndexRun, query: RowQuery, files: OpenFiles): Promise<IndexRow[]> {
   return files.use(run.path, (file) => readRows(run, query, file));
 }
 
-async function readRows(run: Run, query: RowQuery, file: FileHandle): Promise<Row[]> {
+async function readRows(run: IndexRun, query: RowQuery, file: FileHandle): Promise<IndexRow[]> {
   const count = run.chunks.length / CHUNK_ENTRY;
   const key = Buffer.alloc(NAME_BYTES);
   key.write(query.name, 0, 'latin1');
@@ -199,7 +199,7 @@ async function readRows(run: Run, query: RowQuery, file: FileHandle): Promise<Ro
     if (compareChunk(run.chunks, middle, key, start) <= 0) from = middle + 1;
     else to = middle;
   }
-  const found: Row[] = [];
+  const found: IndexRow[] = [];
   for (let chunk = Math.max(0, from - 1); chunk >= 0 && chunk < count; chunk += isNewest ? -1 : 1) {
     // A chunk that begins behind the range ends the walk upwards.
     if (!isNewest && compareChunk(run.chunks, chunk, key, below) >= 0) break;
@@ -219,19 +219,19 @@ async function readRows(run: Run, query: RowQuery, file: FileHandle): Promise<Ro
 const compareName = (chunks: Buffer, chunk: number, key: Buffer) =>
   chunks.compare(key, 0, NAME_BYTES, chunk * CHUNK_ENTRY, chunk * CHUNK_ENTRY + NAME_BYTES);
 
-function compareChunk(chunks: Buffer, chunk: number, key: Buffer, { slot, index }: Place): number {
+function compareChunk(chunks: Buffer, chunk: number, key: Buffer, { slot, index }: LedgerPlace): number {
   const at = chunk * CHUNK_ENTRY + NAME_BYTES;
   return compareName(chunks, chunk, key) || chunks.readDoubleLE(at) - slot || chunks.readUInt32LE(at + 8) - index;
 }
 
 /** The rows of a name in a chunk: other entries, which are nearly all of them, are passed over. */
-async function rowsInChunk(run: Run, file: FileHandle, chunk: number, name: string): Promise<Row[]> {
+async function rowsInChunk(run: IndexRun, file: FileHandle, chunk: number, name: string): Promise<IndexRow[]> {
   const bytes = await readChunk(run, file, chunk);
   const key = Buffer.from(name, 'latin1');
   // Most runs do not have the name.
   if (!bytes.includes(key)) return [];
   const source = new Source(bytes);
-  const found: Row[] = [];
+  const found: IndexRow[] = [];
   while (!source.isAtEnd) {
     const { at } = source;
     const length = nameBytes(String.fromCharCode(bytes[at]!));
@@ -244,20 +244,20 @@ async function rowsInChunk(run: Run, file: FileHandle, chunk: number, name: stri
   return found;
 }
 
-async function entriesInChunk(run: Run, file: FileHandle, chunk: number): Promise<RunEntry[]> {
+async function entriesInChunk(run: IndexRun, file: FileHandle, chunk: number): Promise<RunEntry[]> {
   const source = new Source(await readChunk(run, file, chunk));
   const entries: RunEntry[] = [];
   while (!source.isAtEnd) {
     const kind = String.fromCharCode(source.bytes[source.at]!);
     const name = source.take(nameBytes(kind)).toString('latin1');
-    const rows: Row[] = [];
+    const rows: IndexRow[] = [];
     eachRow(run, source, source.room(source.number()), (row) => rows.push(row));
     entries.push({ name, rows });
   }
   return entries;
 }
 
-function eachRow(run: Run, source: Source, count: number, work: (row: Row) => void): void {
+function eachRow(run: IndexRun, source: Source, count: number, work: (row: IndexRow) => void): void {
   let slot = run.slots[0] ?? 0;
   for (let left = count; left > 0; left--) {
     slot += source.number();
@@ -267,7 +267,7 @@ function eachRow(run: Run, source: Source, count: number, work: (row: Row) => vo
 }
 
 /** The entries of a chunk as they were written. Errors: LEDGER_DAMAGED, those of the file system. */
-async function readChunk(run: Run, file: FileHandle, chunk: number): Promise<Buffer> {
+async function readChunk(run: IndexRun, file: FileHandle, chunk: number): Promise<Buffer> {
   const at = run.chunks.readDoubleLE(chunk * CHUNK_ENTRY + NAME_BYTES + 12);
   const isLast = (chunk + 1) * CHUNK_ENTRY >= run.chunks.length;
   const end = isLast
@@ -282,7 +282,7 @@ async function readChunk(run: Run, file: FileHandle, chunk: number): Promise<Buf
 }
 
 /** All entries of a run in order. Errors: as `readRun`. */
-async function* entriesOf(run: Run): AsyncGenerator<RunEntry> {
+async function* entriesOf(run: IndexRun): AsyncGenerator<RunEntry> {
   const file = await open(run.path, 'r');
   try {
     for (let chunk = 0; chunk * CHUNK_ENTRY < run.chunks.length; chunk++) yield* await entriesInChunk(run, file, chunk);
@@ -305,7 +305,7 @@ export async function isSoundRun(path: string): Promise<boolean> {
 }
 
 /** The entries of several runs as one. Errors: as `readRun`. */
-export async function* mergedEntries(runs: readonly Run[]): AsyncGenerator<RunEntry[]> {
+export async function* mergedEntries(runs: readonly IndexRun[]): AsyncGenerator<RunEntry[]> {
   const sources = runs.map((run) => entriesOf(run));
   const heads = await Promise.all(sources.map(async (source) => (await source.next()).value as RunEntry | undefined));
   let batch: RunEntry[] = [];
@@ -314,7 +314,7 @@ export async function* mergedEntries(runs: readonly Run[]): AsyncGenerator<RunEn
       let name: string | undefined;
       for (const head of heads) if (head !== undefined && (name === undefined || head.name < name)) name = head.name;
       if (name === undefined) break;
-      let rows: Row[] = [];
+      let rows: IndexRow[] = [];
       for (const [at, source] of sources.entries())
         while (heads[at]?.name === name) {
           rows = rows.concat(heads[at]!.rows);
@@ -342,7 +342,7 @@ export function joinBlocks(sets: readonly BlockSet[]): BlockSet {
 }
 
 /** In order, each place once. Of votes one row is enough. */
-function distinct(name: string, rows: Row[]): Row[] {
+function distinct(name: string, rows: IndexRow[]): IndexRow[] {
   const sorted = rows.sort((a, b) => a.slot - b.slot || a.index - b.index);
   if (name[0] === VOTE_ROWS) return sorted.slice(0, 1);
   return sorted.filter((row, at) => {
@@ -361,7 +361,7 @@ export async function* entriesOfBlocks(
   for (let kind = 0; kind < 4; kind++)
     for (let byte = 16; byte <= 256; byte += 16) {
       const end = byte === 256 ? String.fromCharCode(kind + 1) : String.fromCharCode(kind, byte);
-      const found = new Map<string, Row[]>();
+      const found = new Map<string, IndexRow[]>();
       for (const [at, [slot, { names, rows }]] of blocks.entries())
         for (; names[places[at]!] !== undefined && names[places[at]!]! < end; places[at]! += 1) {
           const name = names[places[at]!]!;

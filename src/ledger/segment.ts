@@ -44,17 +44,21 @@ export interface Segment {
 }
 
 export const newSegment = (number: number, path: string): Segment => ({
-  ...{ number, path, bytes: 0, slots: [], parents: [], places: [], hashes: [] },
-  ...{
-    cutTo: Number.POSITIVE_INFINITY,
-    finalSlot: -1,
-    firstAt: 0,
-    lastAt: 0,
-    dictionaryAt: -1,
-    outOfOrder: 0,
-    damaged: 0,
-    isComplete: false,
-  },
+  number,
+  path,
+  bytes: 0,
+  slots: [],
+  parents: [],
+  places: [],
+  hashes: [],
+  cutTo: Number.POSITIVE_INFINITY,
+  finalSlot: -1,
+  firstAt: 0,
+  lastAt: 0,
+  dictionaryAt: -1,
+  outOfOrder: 0,
+  damaged: 0,
+  isComplete: false,
 });
 
 /** Index of the lowest slot at or above `slot`. */

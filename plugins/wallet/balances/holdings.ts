@@ -2,9 +2,11 @@ import { LRUCache } from 'lru-cache';
 import { encode32 } from '../../../src/lib/base58.ts';
 import type { Clock, Log, Metrics } from '../../../src/plugin/plugin.ts';
 import { RequestError } from '../../../src/plugin/request.ts';
+import type { Tenant } from '../../../src/ports/access.ts';
 import type { LookUpOptions, MintFacts, Prices, TokenFacts } from '../../../src/ports/tokens.ts';
+import { createSingleFlight } from '../../../src/runtime/single-flight.ts';
 import { uiAmount } from '../../../src/solana/accounts/amounts.ts';
-import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM, WRAPPED_SOL_MINT } from '../../../src/solana/addresses.ts';
+import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM, WRAPPED_SOL_MINT } from '../../../src/solana/programs.ts';
 import type { WalletConfig } from '../config.ts';
 import { type ChainCall, refusedAs503 } from '../wallet-route.ts';
 
@@ -13,7 +15,13 @@ export interface Tables {
    * Holdings of a wallet (base58). The first page is current; further pages show the same moment, so that they fit together
    * while prices and amounts change. Concurrent requests share one read.
    */
-  read(wallet: string, options: { readonly page: number; readonly withZeros: boolean }): Promise<HoldingTable>;
+  read(wallet: string, options: TableOptions): Promise<HoldingTable>;
+}
+
+interface TableOptions {
+  readonly page: number;
+  readonly withZeros: boolean;
+  readonly tenant: Tenant;
 }
 
 interface TablesParts {
@@ -39,7 +47,7 @@ export function createTables(parts: TablesParts): Tables {
     maxSize: parts.config.maxCachedRows,
     sizeCalculation: ({ table }) => 1 + table.rows.length + table.nfts.length,
   });
-  const inFlight = new Map<string, Promise<HoldingTable>>();
+  const inFlight = createSingleFlight<string, HoldingTable>();
   const unknownMints = parts.metrics.counter(
     'unknown_mints_total',
     'holdings omitted because the account of their mint cannot be read',
@@ -50,14 +58,20 @@ export function createTables(parts: TablesParts): Tables {
     return parts.prices.prices([...new Set([WRAPPED_SOL_MINT, ...tokens.map(({ mint }) => mint)])]);
   }
 
-  async function make(wallet: string, withZeros: boolean): Promise<HoldingTable> {
-    const { lamports, tokens: all } = await readHoldings(chain, wallet, parts.commitment);
+  async function make(wallet: string, withZeros: boolean, tenant: Tenant): Promise<HoldingTable> {
+    const { lamports, tokens: all } = await readHoldings(chain, wallet, parts.commitment, tenant);
     const tokens = withZeros ? all : all.filter(({ amount }) => amount > 0n);
     if (tokens.length > parts.config.maxMints)
       throw new RequestError(503, 'Service unavailable', {
         details: `The wallet holds ${tokens.length} different tokens; at most ${parts.config.maxMints} are read`,
       });
-    const [facts, prices] = await Promise.all([lookUp(tokens.map(({ mint }) => mint)), pricesOf(tokens)]);
+    const [facts, prices] = await Promise.all([
+      lookUp(
+        tokens.map(({ mint }) => mint),
+        { tenant },
+      ),
+      pricesOf(tokens),
+    ]);
     const table = buildTable({ lamports, tokens, facts, prices, atS: clock.now() / 1_000 });
     if (table.unknown.length > 0) {
       unknownMints.add(table.unknown.length);
@@ -68,22 +82,17 @@ export function createTables(parts: TablesParts): Tables {
   }
 
   return {
-    read(wallet, { page, withZeros }) {
+    read(wallet, { page, withZeros, tenant }) {
       const key = `${wallet}${withZeros}`;
       const found = known.get(key);
       const maxAgeMs = page === 1 ? parts.config.cacheMs : parts.config.pagesMs;
       if (found !== undefined && clock.monotonic() - found.readMs < maxAgeMs) return Promise.resolve(found.table);
-      const running = inFlight.get(key);
-      if (running !== undefined) return running;
-      const readMs = clock.monotonic();
-      const table = make(wallet, withZeros)
-        .then((made) => {
-          if (parts.config.pagesMs > 0 || parts.config.cacheMs > 0) known.set(key, { table: made, readMs });
-          return made;
-        })
-        .finally(() => inFlight.delete(key));
-      inFlight.set(key, table);
-      return table;
+      return inFlight.run(key, async () => {
+        const readMs = clock.monotonic();
+        const table = await make(wallet, withZeros, tenant);
+        if (parts.config.pagesMs > 0 || parts.config.cacheMs > 0) known.set(key, { table, readMs });
+        return table;
+      });
     },
   };
 }
@@ -101,7 +110,7 @@ export interface PricedHolding extends Holding {
 /** All holdings of a wallet at one moment, in the order of the pages. */
 export interface HoldingTable {
   readonly lamports: bigint;
-  /** Of SOL. */
+  /** US dollars per SOL; null: unknown. */
   readonly solPrice: number | null;
   readonly rows: readonly PricedHolding[];
   /** NFTs, by mint. */
@@ -117,10 +126,10 @@ export interface TableInput extends Holdings {
   readonly atS: number;
 }
 
-type Known = Pick<MintFacts, 'decimals' | 'scale' | 'isNft'>;
+type DisplayFacts = Pick<MintFacts, 'decimals' | 'scale' | 'isNft'>;
 
 /** Known without a look-up. */
-const WRAPPED_SOL: Known = { decimals: 9, scale: null, isNft: false };
+const WRAPPED_SOL: DisplayFacts = { decimals: 9, scale: null, isNft: false };
 
 /** Priced ones by value, highest first, then the others; ties are ordered by mint, so that pages do not depend on the node. */
 export function buildTable({ lamports, tokens, facts, prices, atS }: TableInput): HoldingTable {
@@ -137,7 +146,7 @@ export function buildTable({ lamports, tokens, facts, prices, atS }: TableInput)
   return { lamports, solPrice: prices.get(WRAPPED_SOL_MINT) ?? null, rows, nfts: nfts.sort(), unknown: unknown.sort() };
 }
 
-function priceHolding(holding: Holding, facts: Known, price: number | null, atS: number): PricedHolding {
+function priceHolding(holding: Holding, facts: DisplayFacts, price: number | null, atS: number): PricedHolding {
   const { decimals, scale } = facts;
   const balance = Number(uiAmount(holding.amount, decimals, scale, atS));
   return { ...holding, decimals, balance, price, value: price === null ? null : balance * price };
@@ -182,12 +191,16 @@ const PROGRAMS: readonly (readonly [TokenProgramName, string])[] = [
 ];
 
 /** Reads the lamports and token accounts of a wallet (base58), including frozen ones, and sums those of one mint. */
-async function readHoldings(chain: ChainCall, wallet: string, commitment: string): Promise<Holdings> {
+async function readHoldings(chain: ChainCall, wallet: string, commitment: string, tenant: Tenant): Promise<Holdings> {
   const options = { encoding: 'base64', commitment, dataSlice: { offset: 0, length: HEAD_BYTES } };
   const [balance, ...accounts] = await Promise.all([
-    chain.text('getBalance', [wallet, { commitment }]),
+    chain.text('getBalance', [wallet, { commitment }], tenant),
     ...PROGRAMS.map(([, programId]) =>
-      chain.call<{ value: readonly TokenAccount[] }>('getTokenAccountsByOwner', [wallet, { programId }, options]),
+      chain.call<{ value: readonly TokenAccount[] }>(
+        'getTokenAccountsByOwner',
+        [wallet, { programId }, options],
+        tenant,
+      ),
     ),
   ]);
   const tokens = PROGRAMS.flatMap(([program], at) => sumByMint(program, accounts[at]?.value ?? []));
@@ -215,10 +228,10 @@ function readLamports(text: string): bigint {
 /** Facts of any number of mints. Errors are meant for the caller. */
 export type LookUpFacts = (
   mints: readonly string[],
-  options?: LookUpOptions,
+  options: LookUpOptions,
 ) => Promise<ReadonlyMap<string, MintFacts | null>>;
 
-const MOST_AT_ONCE = 1_000;
+const MAX_AT_ONCE = 1_000;
 
 /** Splits many mints over several sequential look-ups. */
 export function createFactsLookUp(facts: TokenFacts | null): LookUpFacts {
@@ -227,8 +240,8 @@ export function createFactsLookUp(facts: TokenFacts | null): LookUpFacts {
     if (facts === null)
       throw new RequestError(503, 'Service unavailable', { details: 'The plugin token-metadata is not enabled' });
     const found: [string, MintFacts | null][] = [];
-    for (let at = 0; at < mints.length; at += MOST_AT_ONCE) {
-      const some = mints.slice(at, at + MOST_AT_ONCE);
+    for (let at = 0; at < mints.length; at += MAX_AT_ONCE) {
+      const some = mints.slice(at, at + MAX_AT_ONCE);
       found.push(...(await refusedAs503('getMultipleAccounts', facts.lookUp(some, options))));
     }
     return new Map(found);

@@ -11,13 +11,14 @@ import {
   type PluginContext,
   type Route,
 } from '../../../src/plugin/plugin.ts';
+import type { Tenant } from '../../../src/ports/access.ts';
 import { type CompressedAssets, compressedAssets } from '../../../src/ports/compressed-assets.ts';
 import type { OutboundClient } from '../../../src/ports/outbound.ts';
 import { type MintFacts, type TokenFacts, tokenFacts, tokenPrices } from '../../../src/ports/tokens.ts';
 import { plainAmount } from '../../../src/solana/accounts/amounts.ts';
 import { CORE_KEY, CORE_OWNER_AT, decodeCoreAsset, decodeCoreCollection } from '../../../src/solana/accounts/core.ts';
-import { CORE_PROGRAM, WRAPPED_SOL_MINT } from '../../../src/solana/addresses.ts';
 import { metadataOfLeaf } from '../../../src/solana/concurrent/leaf-metadata.ts';
+import { CORE_PROGRAM, WRAPPED_SOL_MINT } from '../../../src/solana/programs.ts';
 import { address, count, flag, mint, oneOf, orNull, text } from '../../../src/solana/schemas.ts';
 import { WALLET_ERRORS, type WalletConfig } from '../config.ts';
 import {
@@ -66,8 +67,12 @@ export function balancesRoutes(ctx: PluginContext<WalletConfig>, { balances, com
 /** The operator configured the address: any network is allowed. */
 function openAssets({ outbound, id }: PluginContext<WalletConfig>, url: string) {
   const client = outbound.open({
-    ...{ allowCidrs: ['0.0.0.0/0', '::/0'], allowHttp: true, allowPorts: null, caFile: null },
-    ...{ maxConnections: ASSET_CONNECTIONS, section: `${id}.balances` },
+    allowCidrs: ['0.0.0.0/0', '::/0'],
+    allowHttp: true,
+    allowPorts: null,
+    caFile: null,
+    maxConnections: ASSET_CONNECTIONS,
+    section: `${id}.balances`,
   });
   return { source: assetApi(client, url), close: () => client.close() };
 }
@@ -98,10 +103,10 @@ function balancesRoute({ tables, lookUp, nfts, factsRevision }: BalancesContext)
     params: walletParams,
     query: balancesQuery,
     replies: { 200: balancesReply, ...WALLET_REFUSALS },
-    async handler({ params: { wallet }, query }) {
+    async handler({ params: { wallet }, query, tenant }) {
       walletKey(wallet);
       const { page, limit, showZeroBalance: withZeros, showNfts } = query;
-      const table = await tables.read(wallet, { page, withZeros });
+      const table = await tables.read(wallet, { page, withZeros, tenant });
       const question = `${page} ${limit} ${query.showNative}`;
       const known = finished.get(table);
       const revision = factsRevision();
@@ -110,8 +115,8 @@ function balancesRoute({ tables, lookUp, nfts, factsRevision }: BalancesContext)
       const cut = cutPage(table, query);
       const mints = new Set([...(cut.withSol ? [WRAPPED_SOL_MINT] : []), ...cut.rows.map(({ mint }) => mint)]);
       const [facts, shownNfts] = await Promise.all([
-        lookUp([...mints], { wantLogos: true }),
-        showNfts && page === 1 ? nfts.read(wallet, table.nfts) : null,
+        lookUp([...mints], { tenant, wantLogos: true }),
+        showNfts && page === 1 ? nfts.read(wallet, table.nfts, tenant) : null,
       ]);
       const balances = [
         ...(cut.withSol ? [solRow(table, facts.get(WRAPPED_SOL_MINT) ?? null)] : []),
@@ -220,9 +225,15 @@ export function cutPage({ rows }: HoldingTable, { page, limit, showNative }: Pag
 export function solRow({ lamports, solPrice }: HoldingTable, facts: MintFacts | null): TokenBalance {
   const balance = Number(plainAmount(lamports, SOL_DECIMALS));
   return {
-    ...{ mint: WRAPPED_SOL_MINT, symbol: 'SOL', name: 'Solana', balance, decimals: SOL_DECIMALS },
-    ...{ pricePerToken: solPrice, usdValue: solPrice === null ? null : balance * solPrice },
-    ...{ logoUri: facts?.logoUri ?? null, tokenProgram: 'spl-token' },
+    mint: WRAPPED_SOL_MINT,
+    symbol: 'SOL',
+    name: 'Solana',
+    balance,
+    decimals: SOL_DECIMALS,
+    pricePerToken: solPrice,
+    usdValue: solPrice === null ? null : balance * solPrice,
+    logoUri: facts?.logoUri ?? null,
+    tokenProgram: 'spl-token',
   };
 }
 
@@ -234,8 +245,12 @@ export function tokenRow(row: PricedHolding, facts: MintFacts | null): TokenBala
     mint,
     symbol: isWrapped ? 'WSOL' : (facts?.symbol ?? null),
     name: isWrapped ? 'Wrapped SOL' : (facts?.name ?? null),
-    ...{ balance, decimals, pricePerToken: row.price, usdValue: row.value },
-    ...{ logoUri: facts?.logoUri ?? null, tokenProgram: row.program },
+    balance,
+    decimals,
+    pricePerToken: row.price,
+    usdValue: row.value,
+    logoUri: facts?.logoUri ?? null,
+    tokenProgram: row.program,
   };
 }
 
@@ -246,7 +261,7 @@ export function totalValue(rows: readonly TokenBalance[]): number {
 
 export interface NftReader {
   /** The first hundred NFTs of a wallet by mint: tokens (`mints`), and those of the sources. */
-  read(wallet: string, mints: readonly string[]): Promise<readonly Nft[]>;
+  read(wallet: string, mints: readonly string[], tenant: Tenant): Promise<readonly Nft[]>;
 }
 
 export interface NftParts {
@@ -262,9 +277,9 @@ export interface NftParts {
 function createNftReader({ chain, lookUp, images, sources, commitment, log, metrics }: NftParts): NftReader {
   const failures = metrics.counter('nft_failures_total', 'refused look-ups of NFTs', ['source']);
 
-  async function readSource(source: NftSource, wallet: string): Promise<readonly FoundNft[]> {
+  async function readSource(source: NftSource, wallet: string, tenant: Tenant): Promise<readonly FoundNft[]> {
     try {
-      return await source.read(wallet);
+      return await source.read(wallet, tenant);
     } catch (error) {
       failures.with(source.name).add();
       log.warn({ source: source.name, code: codeOf(error) }, 'NFTs of a wallet cannot be read');
@@ -273,32 +288,33 @@ function createNftReader({ chain, lookUp, images, sources, commitment, log, metr
   }
 
   /** Names of collections, of tokens or of Core. */
-  async function namesOf(addresses: readonly string[]): Promise<ReadonlyMap<string, string>> {
-    const facts = await lookUp(addresses);
+  async function namesOf(addresses: readonly string[], tenant: Tenant): Promise<ReadonlyMap<string, string>> {
+    const facts = await lookUp(addresses, { tenant });
     const core = await coreNames(
       chain,
       commitment,
       addresses.filter((address) => facts.get(address) == null),
+      tenant,
     );
     return new Map(addresses.map((address) => [address, facts.get(address)?.name ?? core.get(address) ?? '']));
   }
 
   return {
-    async read(wallet, mints) {
-      const lists = await Promise.all(sources.map((source) => readSource(source, wallet)));
+    async read(wallet, mints, tenant) {
+      const lists = await Promise.all(sources.map((source) => readSource(source, wallet, tenant)));
       const found = new Map(lists.flat().map((nft) => [nft.mint, nft]));
-      const shown = [...new Set([...mints, ...found.keys()])].sort().slice(0, MOST_NFTS);
+      const shown = [...new Set([...mints, ...found.keys()])].sort().slice(0, MAX_NFTS);
       const tokens = shown.filter((mint) => !found.has(mint));
       const others = shown.flatMap((mint) => found.get(mint) ?? []);
       const [facts, pictures] = await Promise.all([
-        lookUp(tokens, { wantLogos: true }),
+        lookUp(tokens, { tenant, wantLogos: true }),
         images(others.flatMap(({ uri, imageUri }) => (imageUri === null && uri !== null ? [uri] : []))),
       ]);
       const rows = shown.map((mint) => dressed(found.get(mint) ?? tokenNft(mint, facts.get(mint) ?? null), pictures));
       const unnamed = rows.flatMap(({ collectionName, collectionAddress }) =>
         collectionName === null && collectionAddress !== null ? [collectionAddress] : [],
       );
-      const names = await namesOf([...new Set(unnamed)]);
+      const names = await namesOf([...new Set(unnamed)], tenant);
       return rows.map((row) => ({
         ...row,
         collectionName: row.collectionName ?? (names.get(row.collectionAddress ?? '') || null),
@@ -314,9 +330,14 @@ const dressed = ({ uri, ...nft }: FoundNft, pictures: ReadonlyMap<string, string
 
 function tokenNft(mint: string, facts: MintFacts | null): FoundNft {
   return {
-    ...{ mint, name: facts?.name ?? null, imageUri: facts?.logoUri ?? null, uri: null, collectionName: null },
+    mint,
+    name: facts?.name ?? null,
+    imageUri: facts?.logoUri ?? null,
+    uri: null,
+    collectionName: null,
     // Metadata can name any collection; only a verified one is trusted.
-    ...{ collectionAddress: facts?.collection?.verified === true ? facts.collection.key : null, compressed: false },
+    collectionAddress: facts?.collection?.verified === true ? facts.collection.key : null,
+    compressed: false,
   };
 }
 
@@ -328,7 +349,7 @@ export function followedTrees(index: CompressedAssets): NftSource {
   return {
     name: 'trees',
     async read(wallet) {
-      const found = await index.list({ owner: decode32(wallet) as Uint8Array }, { most: MOST_NFTS });
+      const found = await index.list({ owner: decode32(wallet) as Uint8Array }, { most: MAX_NFTS });
       if (found === null) return [];
       if ('withheld' in found)
         throw new CodedError('WALLET_ASSETS_WITHHELD', WALLET_ERRORS.WALLET_ASSETS_WITHHELD, {
@@ -339,7 +360,11 @@ export function followedTrees(index: CompressedAssets): NftSource {
         if ('withheld' in asset || metadata === null) return [];
         const { collection, name, uri } = metadata;
         return {
-          ...{ mint: encode32(asset.id), name: name || null, imageUri: null, uri: uri || null, collectionName: null },
+          mint: encode32(asset.id),
+          name: name || null,
+          imageUri: null,
+          uri: uri || null,
+          collectionName: null,
           collectionAddress: collection?.verified === true ? encode32(collection.key) : null,
           compressed: true,
         };
@@ -354,13 +379,21 @@ function assetApi(client: OutboundClient, url: string): NftSource {
     name: 'compressed',
     async read(wallet) {
       const params = {
-        ...{ ownerAddress: wallet, compressed: true, burnt: false, page: 1, limit: MOST_NFTS },
+        ownerAddress: wallet,
+        compressed: true,
+        burnt: false,
+        page: 1,
+        limit: MAX_NFTS,
         sortBy: { sortBy: 'id', sortDirection: 'asc' },
       };
       const response = await client.request({
-        ...{ method: 'POST', url, headers: { 'content-type': 'application/json', accept: 'application/json' } },
+        method: 'POST',
+        url,
+        headers: { 'content-type': 'application/json', accept: 'application/json' },
         body: Buffer.from(rpcRequest('searchAssets', params)),
-        ...{ timeoutMs: TIMEOUT_MS, keepBytes: MAX_BYTES, maxBytes: MAX_BYTES },
+        timeoutMs: TIMEOUT_MS,
+        keepBytes: MAX_BYTES,
+        maxBytes: MAX_BYTES,
       });
       if (response.status !== 200) throw badAnswer(`status ${response.status}`);
       return itemsOf(response.body.toString('utf8')).flatMap((item) => nftOf(item) ?? []);
@@ -388,11 +421,11 @@ const badAnswer = (reason: string) =>
   new CodedError('WALLET_ASSETS_BAD_ANSWER', WALLET_ERRORS.WALLET_ASSETS_BAD_ANSWER, { facts: { reason } });
 
 const part = (value: unknown, name: string): unknown => (isPlainObject(value) ? value[name] : undefined);
-const textOf = (value: unknown): string | null => (typeof value === 'string' && value !== '' ? value : null);
+const textOrNull = (value: unknown): string | null => (typeof value === 'string' && value !== '' ? value : null);
 
 /** Null for anything that is not an existing compressed asset. */
 function nftOf(item: unknown): FoundNft | null {
-  const mint = textOf(part(item, 'id'));
+  const mint = textOrNull(part(item, 'id'));
   const isThere = part(part(item, 'compression'), 'compressed') === true && part(item, 'burnt') !== true;
   if (mint === null || decode32(mint) === null || !isThere) return null;
   const content = part(item, 'content');
@@ -400,12 +433,14 @@ function nftOf(item: unknown): FoundNft | null {
   const collection = (Array.isArray(groups) ? groups : []).find(
     (group) => part(group, 'group_key') === 'collection' && part(group, 'verified') !== false,
   );
-  const address = textOf(part(collection, 'group_value'));
+  const address = textOrNull(part(collection, 'group_value'));
   return {
-    ...{ mint, name: textOf(part(part(content, 'metadata'), 'name')), compressed: true },
-    imageUri: textOf(part(part(content, 'links'), 'image')),
-    uri: textOf(part(content, 'json_uri')),
-    collectionName: textOf(part(part(collection, 'collection_metadata'), 'name')),
+    mint,
+    name: textOrNull(part(part(content, 'metadata'), 'name')),
+    compressed: true,
+    imageUri: textOrNull(part(part(content, 'links'), 'image')),
+    uri: textOrNull(part(content, 'json_uri')),
+    collectionName: textOrNull(part(part(collection, 'collection_metadata'), 'name')),
     collectionAddress: address !== null && decode32(address) !== null ? address : null,
   };
 }
@@ -419,7 +454,7 @@ interface RpcAccount {
 function coreAssets(chain: ChainCall, commitment: string): NftSource {
   return {
     name: 'core',
-    async read(wallet) {
+    async read(wallet, tenant) {
       const filters = [
         { memcmp: { offset: 0, bytes: encode(Uint8Array.of(CORE_KEY.asset)) } },
         { memcmp: { offset: CORE_OWNER_AT, bytes: wallet } },
@@ -427,6 +462,7 @@ function coreAssets(chain: ChainCall, commitment: string): NftSource {
       const found = await chain.call<readonly { readonly pubkey: string; readonly account: RpcAccount }[]>(
         'getProgramAccounts',
         [CORE_PROGRAM, { encoding: 'base64', commitment, filters }],
+        tenant,
       );
       return found.flatMap(({ pubkey, account }) => coreNftOf(pubkey, account) ?? []);
     },
@@ -438,12 +474,14 @@ async function coreNames(
   chain: ChainCall,
   commitment: string,
   addresses: readonly string[],
+  tenant: Tenant,
 ): Promise<ReadonlyMap<string, string>> {
   if (addresses.length === 0) return new Map();
-  const { value } = await chain.call<{ value: readonly (RpcAccount | null)[] }>('getMultipleAccounts', [
-    addresses,
-    { encoding: 'base64', commitment },
-  ]);
+  const { value } = await chain.call<{ value: readonly (RpcAccount | null)[] }>(
+    'getMultipleAccounts',
+    [addresses, { encoding: 'base64', commitment }],
+    tenant,
+  );
   const names = addresses.map((address, at): [string, string] => {
     const account = value[at] ?? null;
     return [address, account === null ? '' : (decodeCoreCollection(rawOf(account)).value?.name ?? '')];
@@ -456,7 +494,11 @@ function coreNftOf(mint: string, account: RpcAccount): FoundNft | null {
   if (asset === null || decode32(mint) === null) return null;
   const { updateAuthority } = asset;
   return {
-    ...{ mint, name: asset.name || null, imageUri: null, uri: asset.uri || null, collectionName: null },
+    mint,
+    name: asset.name || null,
+    imageUri: null,
+    uri: asset.uri || null,
+    collectionName: null,
     collectionAddress: updateAuthority.kind === 'collection' ? updateAuthority.address : null,
     compressed: false,
   };
@@ -487,9 +529,9 @@ export interface FoundNft extends Nft {
 /** A source of such NFTs. When it refuses, only its own rows are missing. */
 export interface NftSource {
   readonly name: 'core' | 'compressed' | 'trees';
-  /** Of a wallet in base58. Errors: those of its upstream. */
-  read(wallet: string): Promise<readonly FoundNft[]>;
+  /** The compressed NFTs of a wallet (base58). Errors: those of its upstream. */
+  read(wallet: string, tenant: Tenant): Promise<readonly FoundNft[]>;
 }
 
 /** NFT rows of a response. */
-const MOST_NFTS = 100;
+const MAX_NFTS = 100;

@@ -14,7 +14,12 @@ import { createLabels, readLabel } from './labels.ts';
 
 const SYSTEM = '11111111111111111111111111111111';
 const label = (more: object = {}) => ({
-  ...{ address: encode32(randomBytes(32)), name: 'N', type: 't', category: 'c', tags: ['x'], source: 's' },
+  address: encode32(randomBytes(32)),
+  name: 'N',
+  type: 't',
+  category: 'c',
+  tags: ['x'],
+  source: 's',
   ...more,
 });
 
@@ -31,7 +36,9 @@ function setUp(t: TestContext, files: Readonly<Record<string, readonly unknown[]
   const log = createMemoryLog();
   const labels = createLabels({
     config: { files: Object.keys(files).map((name) => join(folder, name)), reloadMs: 1_000, maxLabels },
-    ...{ clock, log, metrics: createMetricsRegistry().scope('wallet') },
+    clock,
+    log,
+    metrics: createMetricsRegistry().scope('wallet'),
   });
   t.after(() => labels.stop());
   return { labels, clock, log, write, folder };
@@ -106,7 +113,11 @@ test('no line throws, and labels are read back completely', () => {
   const made = fc.record(
     {
       address: fc.uint8Array({ minLength: 32, maxLength: 32 }).map((bytes) => encode32(bytes)),
-      ...{ name: text, type: text, category: text, source: text, tags: fc.array(text, { maxLength: 5 }) },
+      name: text,
+      type: text,
+      category: text,
+      source: text,
+      tags: fc.array(text, { maxLength: 5 }),
     },
     { noNullPrototype: true },
   );

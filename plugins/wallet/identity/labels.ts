@@ -5,14 +5,29 @@ import { decode32 } from '../../../src/lib/base58.ts';
 import { isPlainObject } from '../../../src/lib/json.ts';
 import { type Clock, CodedError, type Log, type Metrics, messageOf } from '../../../src/plugin/plugin.ts';
 import {
+  ACCOUNT_COMPRESSION_PROGRAM,
   ASSOCIATED_TOKEN_PROGRAM,
+  BUBBLEGUM_PROGRAM,
+  COMPUTE_BUDGET_PROGRAM,
   CORE_PROGRAM,
+  JUPITER_V2,
+  JUPITER_V6,
+  LOOKUP_TABLE_PROGRAM,
+  MAGIC_EDEN_V2,
+  MEMO_V1_PROGRAM,
+  MEMO_V3_PROGRAM,
+  MEMO_V4_PROGRAM,
   METADATA_PROGRAM,
+  NAME_PROGRAM,
+  NOOP_PROGRAM,
+  ORCA_WHIRLPOOLS,
+  RAYDIUM_AMM_V4,
+  STAKE_PROGRAM,
   SYSTEM_PROGRAM,
   TOKEN_2022_PROGRAM,
   TOKEN_PROGRAM,
-} from '../../../src/solana/addresses.ts';
-import { NAME_PROGRAM } from '../../../src/solana/names.ts';
+  VOTE_PROGRAM,
+} from '../../../src/solana/programs.ts';
 import { WALLET_ERRORS, type WalletConfig } from '../config.ts';
 
 export interface Labels {
@@ -172,28 +187,34 @@ const PROGRAMS: readonly (readonly [address: string, name: string, category: str
   [TOKEN_PROGRAM, 'Token Program', 'Native'],
   [TOKEN_2022_PROGRAM, 'Token-2022 Program', 'Native'],
   [ASSOCIATED_TOKEN_PROGRAM, 'Associated Token Program', 'Native'],
-  ['Stake11111111111111111111111111111111111111', 'Stake Program', 'Native'],
-  ['Vote111111111111111111111111111111111111111', 'Vote Program', 'Native'],
-  ['ComputeBudget111111111111111111111111111111', 'Compute Budget', 'Native'],
-  ['AddressLookupTab1e1111111111111111111111111', 'Address Lookup Table', 'Native'],
-  ['MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr', 'Memo v2', 'Tools'],
+  [STAKE_PROGRAM, 'Stake Program', 'Native'],
+  [VOTE_PROGRAM, 'Vote Program', 'Native'],
+  [COMPUTE_BUDGET_PROGRAM, 'Compute Budget', 'Native'],
+  [LOOKUP_TABLE_PROGRAM, 'Address Lookup Table', 'Native'],
+  [MEMO_V1_PROGRAM, 'Memo v1', 'Tools'],
+  [MEMO_V3_PROGRAM, 'Memo v2', 'Tools'],
+  [MEMO_V4_PROGRAM, 'Memo v4', 'Tools'],
   [METADATA_PROGRAM, 'Token Metadata', 'NFT'],
   [CORE_PROGRAM, 'Core', 'NFT'],
-  ['BGUMAp9Gq7iTEuizy4pqaxsTyUCBK68MDfK752saRPUY', 'Bubblegum', 'Compression'],
-  ['cmtDvXumGCrqC1Age74AVPhSRVXJMd8PJS91L8KbNCK', 'Account Compression', 'Compression'],
-  ['noopb9bkMVfRPU8AsbpTUg8AQkHtKwMYZiFUjNRtMmV', 'Noop', 'Compression'],
-  ['JUP6LkbZbjS1jKKwapdHNy74zcZ3tLUZoi5QNyVTaV4', 'Jupiter v6', 'Aggregator'],
-  ['JUP2jxvXaqu7NQY1GmNF4m1vodw12LVXYxbFL2uJvfo', 'Jupiter v2', 'Aggregator'],
-  ['675kPX9MHTjS2zt1qfr1NYHuzeLXfQM9H24wFSUt1Mp8', 'Raydium AMM v4', 'Swap'],
-  ['whirLbMiicVdio4qvUfM5KAg6Ct8VwpYzGff3uctyCc', 'Orca Whirlpools', 'Swap'],
-  ['M2mx93ekt1fmXSVkTrUL9xVFHkmME8HTUi5Cyc5aF7K', 'Magic Eden v2', 'NFT'],
+  [BUBBLEGUM_PROGRAM, 'Bubblegum', 'Compression'],
+  [ACCOUNT_COMPRESSION_PROGRAM, 'Account Compression', 'Compression'],
+  [NOOP_PROGRAM, 'Noop', 'Compression'],
+  [JUPITER_V6, 'Jupiter v6', 'Aggregator'],
+  [JUPITER_V2, 'Jupiter v2', 'Aggregator'],
+  [RAYDIUM_AMM_V4, 'Raydium AMM v4', 'Swap'],
+  [ORCA_WHIRLPOOLS, 'Orca Whirlpools', 'Swap'],
+  [MAGIC_EDEN_V2, 'Magic Eden v2', 'NFT'],
   [NAME_PROGRAM, 'SPL Name Service', 'Infrastructure'],
 ];
 
 /** Well-known programs. */
 function programLabels(): readonly AddressLabel[] {
   return PROGRAMS.map(([address, name, category]) => ({
-    ...{ address, type: 'program', name, category, tags: [category] },
+    address,
+    type: 'program',
+    name,
+    category,
+    tags: [category],
     source: 'built in',
   }));
 }

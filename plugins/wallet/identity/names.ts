@@ -9,16 +9,16 @@ import {
   type PluginContext,
 } from '../../../src/plugin/plugin.ts';
 import { RequestError } from '../../../src/plugin/request.ts';
+import { OWN_WORK, type Tenant } from '../../../src/ports/access.ts';
 import { type TokenFacts, tokenFacts } from '../../../src/ports/tokens.ts';
-import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../../src/solana/addresses.ts';
+import { createSemaphore } from '../../../src/runtime/semaphore.ts';
+import { createSingleFlight } from '../../../src/runtime/single-flight.ts';
 import {
   askName,
   decodeFavourite,
   decodeReverse,
   domainKey,
   favouriteKey,
-  NAME_PROGRAM,
-  NAME_ROOT,
   type NameAccount,
   type NameAnswer,
   type NameQuestion,
@@ -31,6 +31,14 @@ import {
   sameBytes,
   srsRecordKey,
 } from '../../../src/solana/names.ts';
+import {
+  DEVNET_GENESIS,
+  NAME_PROGRAM,
+  NAME_ROOT,
+  TESTNET_GENESIS,
+  TOKEN_2022_PROGRAM,
+  TOKEN_PROGRAM,
+} from '../../../src/solana/programs.ts';
 import type { WalletConfig } from '../config.ts';
 import { createChainCall, notAnAddress } from '../wallet-route.ts';
 import type { AddressLabel } from './labels.ts';
@@ -38,9 +46,9 @@ import type { AddressLabel } from './labels.ts';
 /** Names of addresses, both ways. */
 export interface Names {
   /** Addresses of names; null for a name that does not resolve. Throws RequestErrors for the caller. */
-  resolve(names: readonly NameText[]): Promise<readonly (string | null)[]>;
+  resolve(names: readonly NameText[], tenant: Tenant): Promise<readonly (string | null)[]>;
   /** Names of an address; null when look-ups are disabled. Never rejects. */
-  owned(address: string): Promise<readonly string[] | null>;
+  owned(address: string, tenant: Tenant): Promise<readonly string[] | null>;
 }
 
 export function createNames(ctx: PluginContext<WalletConfig>): Names {
@@ -48,22 +56,22 @@ export function createNames(ctx: PluginContext<WalletConfig>): Names {
   const { identity, sns } = ctx.config;
   const chain = ctx.chain('main');
   if (chain === null) return NO_NAMES;
-  const reader = createAccountReader(chain);
-  const sol = createSolRegistry(reader, clock, sns.solCutOffSlot);
-  const resolver = createNameResolver({ reader, sol, clock, config: sns });
-  const tokens = createNameTokens(reader, ctx.use(tokenFacts) ?? null);
-  const owned = createOwnedNames({
-    ...{ reader, sol, tokens, clock, log, metrics, config: ctx.config },
-  });
+  const readerFor = (tenant: Tenant) => createAccountReader(chain, tenant);
+  // What it says is the same for all, and kept.
+  const shared = readerFor(OWN_WORK);
+  const sol = createSolRegistry(shared, clock, sns.solCutOffSlot);
+  const resolver = createNameResolver({ sol, clock, config: sns });
+  const tokens = createNameTokens(ctx.use(tokenFacts) ?? null);
+  const owned = createOwnedNames({ sol, tokens, clock, log, metrics, config: ctx.config });
   return {
-    async resolve(names) {
+    async resolve(names, tenant) {
       if (names.length === 0) return [];
-      if (!(await hasNames(chain, reader))) throw onlyOnMainnet();
-      return resolver.resolve(names);
+      if (!(await hasNames(chain, shared))) throw onlyOnMainnet();
+      return resolver.resolve(names, readerFor(tenant));
     },
-    async owned(address) {
-      if (!identity.domains || !(await hasNames(chain, reader).catch(() => false))) return null;
-      return owned.find(address);
+    async owned(address, tenant) {
+      if (!identity.domains || !(await hasNames(chain, shared).catch(() => false))) return null;
+      return owned.find(address, readerFor(tenant));
     },
   };
 }
@@ -108,11 +116,10 @@ interface NameResolver {
    * The address (base58) of each name; null for names that do not resolve. Rejects when the chain does not answer: an unknown
    * result is never reported as "not resolved".
    */
-  resolve(names: readonly NameText[]): Promise<readonly (string | null)[]>;
+  resolve(names: readonly NameText[], reader: AccountReader): Promise<readonly (string | null)[]>;
 }
 
 interface ResolverParts {
-  readonly reader: AccountReader;
   readonly sol: SolRegistry;
   readonly clock: Clock;
   readonly config: WalletConfig['sns'];
@@ -120,83 +127,78 @@ interface ResolverParts {
 
 /** The program that holds a name. */
 type Registry = 'names' | 'srs';
-interface Asked {
+interface NameLookup {
   readonly name: NameText;
   readonly registry: Registry;
 }
 
 const MAX_CACHED = 20_000;
-const MOST_LABELS = 2;
+const MAX_LABELS = 2;
 /** Names per call of at most 100 accounts: four for each name. */
 const NAMES_PER_CALL = 25;
 const ACCOUNTS_PER_NAME = 4;
 
 /** Resolves and caches names; concurrent look-ups of one name share a call. */
 function createNameResolver(parts: ResolverParts): NameResolver {
-  const { reader, clock } = parts;
+  const { clock } = parts;
   const perf = { now: () => clock.monotonic() };
   const known = createLru<string, { readonly address: string | null }>({ max: MAX_CACHED, perf, ttlResolution: 0 });
-  const inFlight = new Map<string, Promise<string | null>>();
+  const inFlight = createSingleFlight<string, string | null>();
 
   async function registryOf({ labels, suffix }: NameText): Promise<Registry | null> {
-    if (!parts.config.suffixes.includes(suffix) || labels.length > MOST_LABELS) return null;
+    if (!parts.config.suffixes.includes(suffix) || labels.length > MAX_LABELS) return null;
     if (suffix !== 'sol' || !(await parts.sol.isCutOff())) return 'names';
     return parts.config.srs && labels.length === 1 ? 'srs' : null;
   }
 
   /** The key contains the registry: results of the old registry must not outlive the cut-off. */
-  const keyOf = ({ name, registry }: Asked): string => `${registry}:${name.labels.join('.')}`;
+  const lookupKey = ({ name, registry }: NameLookup): string => `${registry}:${name.labels.join('.')}`;
 
-  function remember(asked: Asked, address: string | null): string | null {
+  function remember(asked: NameLookup, address: string | null): string | null {
     const ttl = (address === null ? parts.config.negativeCacheSeconds : parts.config.cacheSeconds) * 1_000;
-    if (ttl > 0) known.set(keyOf(asked), { address }, { ttl });
+    if (ttl > 0) known.set(lookupKey(asked), { address }, { ttl });
     return address;
   }
 
-  async function addressOf(answer: NameAnswer): Promise<string | null> {
+  async function addressOf(answer: NameAnswer, reader: AccountReader): Promise<string | null> {
     if (answer.kind === 'address') return encode32(answer.address);
     const holder = answer.kind === 'holder' ? await findHolder(reader, answer.mint) : null;
     return holder === null ? null : encode32(holder);
   }
 
-  async function readNames(asked: readonly Asked[]): Promise<readonly (string | null)[]> {
+  async function readNames(asked: readonly NameLookup[], reader: AccountReader): Promise<readonly (string | null)[]> {
     const questions: NameQuestion[] = asked.map(({ name }) => askName(name.labels));
     const accounts = await reader.accounts(questions.flatMap(({ keys }) => keys));
     const answers = questions.map((question, at) =>
       resolveName(question, accounts.slice(at * ACCOUNTS_PER_NAME, (at + 1) * ACCOUNTS_PER_NAME), parts.config),
     );
-    return Promise.all(answers.map(addressOf));
+    return Promise.all(answers.map((answer) => addressOf(answer, reader)));
   }
 
-  async function readSrs(asked: readonly Asked[]): Promise<readonly (string | null)[]> {
+  async function readSrs(asked: readonly NameLookup[], reader: AccountReader): Promise<readonly (string | null)[]> {
     const keys = asked.map(({ name }) => srsRecordKey(name.labels[0] as string));
     const accounts = await reader.accounts(keys);
     const answers = keys.map((key, at) => resolveSrs(key, accounts[at] ?? null, clock.now() / 1_000));
-    return Promise.all(answers.map(addressOf));
+    return Promise.all(answers.map((answer) => addressOf(answer, reader)));
   }
 
   /** Starts the look-ups that are not in flight yet, several names per call. */
   function begin(
-    asked: readonly Asked[],
-    read: (asked: readonly Asked[]) => Promise<readonly (string | null)[]>,
+    asked: readonly NameLookup[],
+    read: (asked: readonly NameLookup[], reader: AccountReader) => Promise<readonly (string | null)[]>,
+    reader: AccountReader,
   ): void {
     for (let from = 0; from < asked.length; from += NAMES_PER_CALL) {
       const group = asked.slice(from, from + NAMES_PER_CALL);
-      const answers = read(group);
+      const answers = read(group, reader);
       for (const [at, one] of group.entries()) {
-        const key = keyOf(one);
-        const answer = answers
-          .then((addresses) => remember(one, addresses[at] ?? null))
-          .finally(() => inFlight.delete(key));
-        // Waiting callers get the error; there may be none left.
-        answer.catch(() => undefined);
-        inFlight.set(key, answer);
+        void inFlight.run(lookupKey(one), () => answers.then((addresses) => remember(one, addresses[at] ?? null)));
       }
     }
   }
 
   return {
-    async resolve(names) {
+    async resolve(names, reader) {
       const asked = await Promise.all(
         names.map(async (name) => {
           const registry = await registryOf(name);
@@ -204,19 +206,21 @@ function createNameResolver(parts: ResolverParts): NameResolver {
         }),
       );
       const answers = new Map<string, string | null>();
-      const missing = new Map<string, Asked>();
+      const missing = new Map<string, NameLookup>();
       for (const one of asked) {
-        const key = one === null ? '' : keyOf(one);
+        const key = one === null ? '' : lookupKey(one);
         // Read now: the entry may expire while other names are looked up.
         const remembered = known.get(key);
         if (remembered !== undefined) answers.set(key, remembered.address);
-        else if (one !== null && !inFlight.has(key)) missing.set(key, one);
+        else if (one !== null && inFlight.get(key) === undefined) missing.set(key, one);
       }
       const ofRegistry = (registry: Registry) => [...missing.values()].filter((one) => one.registry === registry);
-      begin(ofRegistry('names'), readNames);
-      begin(ofRegistry('srs'), readSrs);
+      begin(ofRegistry('names'), readNames, reader);
+      begin(ofRegistry('srs'), readSrs, reader);
       return Promise.all(
-        asked.map((one) => (one === null ? null : (answers.get(keyOf(one)) ?? inFlight.get(keyOf(one)) ?? null))),
+        asked.map((one) =>
+          one === null ? null : (answers.get(lookupKey(one)) ?? inFlight.get(lookupKey(one)) ?? null),
+        ),
       );
     },
   };
@@ -255,10 +259,7 @@ function isTokenProgram(owner: string): boolean {
 }
 
 /** Names live on mainnet; the programs of the test clusters hold meaningless copies. */
-const TEST_CLUSTERS: ReadonlySet<string> = new Set([
-  'EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG',
-  '4uhcVJyU9pJkvQyS88uRDiswHXSCkY3zQawwpjk2NsNY',
-]);
+const TEST_CLUSTERS: ReadonlySet<string> = new Set([DEVNET_GENESIS, TESTNET_GENESIS]);
 
 /** Whether the name programs are real on this chain. Rejects when the chain cannot be identified. */
 async function hasNames(chain: ChainReader, reader: AccountReader): Promise<boolean> {
@@ -268,11 +269,10 @@ async function hasNames(chain: ChainReader, reader: AccountReader): Promise<bool
 
 interface OwnedNames {
   /** Names of an address (base58), the favourite first; null when they are not known in time. Never rejects. */
-  find(address: string): Promise<readonly string[] | null>;
+  find(address: string, reader: AccountReader): Promise<readonly string[] | null>;
 }
 
 interface OwnedNamesParts {
-  readonly reader: AccountReader;
   readonly sol: SolRegistry;
   readonly tokens: NameTokens;
   readonly clock: Clock;
@@ -284,22 +284,27 @@ interface OwnedNamesParts {
 const MAX_CACHED_OWNERS = 10_000;
 /** Concurrent look-ups: scanning a program is expensive for the upstream. */
 const MAX_IN_FLIGHT = 8;
+/** Addresses that wait; answers do not wait longer than `wallet.identity.domainsWaitMs`. */
+const MAX_WAITING = 64;
 
 /** Names that an address owns in the registry or holds as tokens. */
 function createOwnedNames(parts: OwnedNamesParts): OwnedNames {
-  const { reader, clock, log, config } = parts;
+  const { clock, log, config } = parts;
+  const semaphore = createSemaphore({ concurrency: MAX_IN_FLIGHT, maxWaiting: MAX_WAITING });
   const perf = { now: () => clock.monotonic() };
   const known = createLru<string, { readonly names: readonly string[] | null }>({
-    ...{ max: MAX_CACHED_OWNERS, perf, ttlResolution: 0 },
+    max: MAX_CACHED_OWNERS,
+    perf,
+    ttlResolution: 0,
   });
   const failures = parts.metrics.counter('owned_names_failures_total', 'failed look-ups of the names of an address');
-  const inFlight = new Map<string, Promise<readonly string[] | null>>();
+  const inFlight = createSingleFlight<string, readonly string[] | null>();
 
-  async function read(address: string): Promise<readonly string[] | null> {
+  async function read(address: string, reader: AccountReader): Promise<readonly string[] | null> {
     const wallet = decode32(address) as Uint8Array;
     const [direct, held, [favourite = null], isCutOff] = await Promise.all([
       ownedDomains(reader, address),
-      parts.tokens.find(address),
+      parts.tokens.find(address, reader),
       reader.accounts([favouriteKey(wallet)]),
       parts.sol.isCutOff(),
     ]);
@@ -309,9 +314,9 @@ function createOwnedNames(parts: OwnedNamesParts): OwnedNames {
     return sortNames(domains, texts, { favourite, suffix: isCutOff ? 'sns' : 'sol' });
   }
 
-  async function remembered(address: string): Promise<readonly string[] | null> {
+  async function remembered(address: string, reader: AccountReader): Promise<readonly string[] | null> {
     try {
-      const names = await read(address);
+      const names = await read(address, reader);
       known.set(
         address,
         { names },
@@ -326,23 +331,20 @@ function createOwnedNames(parts: OwnedNamesParts): OwnedNames {
       );
       known.set(address, { names: null }, { ttl: ttlMs(config.sns.negativeCacheSeconds) });
       return null;
-    } finally {
-      inFlight.delete(address);
     }
   }
 
-  function begin(address: string): Promise<readonly string[] | null> {
-    if (inFlight.size >= MAX_IN_FLIGHT) return Promise.resolve(null);
-    const names = remembered(address);
-    inFlight.set(address, names);
-    return names;
+  function begin(address: string, reader: AccountReader): Promise<readonly string[] | null> {
+    const permit = semaphore.acquire({ group: reader.tenant.id });
+    if (permit === null) return Promise.resolve(null);
+    return inFlight.run(address, () => permit.then((release) => remembered(address, reader).finally(release)));
   }
 
   return {
-    find(address) {
+    find(address, reader) {
       const found = known.get(address);
       if (found !== undefined) return Promise.resolve(found.names);
-      return within(clock, config.identity.domainsWaitMs, inFlight.get(address) ?? begin(address));
+      return within(clock, config.identity.domainsWaitMs, inFlight.get(address) ?? begin(address, reader));
     },
   };
 }
@@ -398,7 +400,7 @@ function within<T>(clock: Clock, ms: number, work: Promise<T>): Promise<T | null
 /** Names that an address holds as tokens. */
 interface NameTokens {
   /** Accounts of these names in the registry. */
-  find(address: string): Promise<readonly Uint8Array[]>;
+  find(address: string, reader: AccountReader): Promise<readonly Uint8Array[]>;
 }
 
 interface TokenAccount {
@@ -408,15 +410,15 @@ interface TokenAccount {
 const HEAD_BYTES = 72;
 const AMOUNT_AT = 64;
 /** Tokens with a balance of one that are checked for names. */
-const MOST_TOKENS = 1_000;
+const MAX_TOKENS = 1_000;
 
 /**
  * The symbol of a name token proves nothing, as any token can have it. Its mint being the one derived from the name does.
  * Without facts of tokens none are found.
  */
-function createNameTokens(reader: AccountReader, facts: TokenFacts | null): NameTokens {
+function createNameTokens(facts: TokenFacts | null): NameTokens {
   return {
-    async find(address) {
+    async find(address, reader) {
       if (facts === null) return [];
       const options = { encoding: 'base64', commitment: 'confirmed', dataSlice: { offset: 0, length: HEAD_BYTES } };
       const { value } = await reader.call<{ value: readonly TokenAccount[] }>('getTokenAccountsByOwner', [
@@ -425,8 +427,8 @@ function createNameTokens(reader: AccountReader, facts: TokenFacts | null): Name
         options,
       ]);
       const mints = value.flatMap(({ account }) => singleMint(Buffer.from(account.data[0], 'base64')) ?? []);
-      if (mints.length > MOST_TOKENS) throw new RangeError('too many tokens to look for names among them');
-      const found = await facts.lookUp(mints);
+      if (mints.length > MAX_TOKENS) throw new RangeError('too many tokens to look for names among them');
+      const found = await facts.lookUp(mints, { tenant: reader.tenant });
       return mints.flatMap((mint) => domainOf(mint, found.get(mint)?.name ?? null) ?? []);
     },
   };
@@ -444,8 +446,9 @@ function domainOf(mint: string, name: string | null): Uint8Array | null {
   return Buffer.compare(nameMint(domain), decode32(mint) as Uint8Array) === 0 ? domain : null;
 }
 
-/** Chain reads for names. A refusal of the node becomes a 503: nothing is known then. */
+/** Chain reads for names, for one tenant. A refusal of the node becomes a 503: nothing is known then. */
 export interface AccountReader {
+  readonly tenant: Tenant;
   /** Accounts of 32-byte keys, in their order; each group of at most 100 is read at one slot. */
   accounts(keys: readonly Uint8Array[]): Promise<readonly (NameAccount | null)[]>;
   /** The newest final slot. */
@@ -459,10 +462,11 @@ interface RpcAccount {
   readonly data: readonly [base64: string, encoding: string];
 }
 
-const MOST_KEYS = 100;
+const MAX_KEYS = 100;
 
-function createAccountReader(chain: ChainReader): AccountReader {
-  const { call } = createChainCall(chain);
+function createAccountReader(chain: ChainReader, tenant: Tenant): AccountReader {
+  const calls = createChainCall(chain);
+  const call = <T>(method: string, params: readonly unknown[]) => calls.call<T>(method, params, tenant);
 
   async function group(keys: readonly Uint8Array[]): Promise<readonly (NameAccount | null)[]> {
     const texts = keys.map((key) => encode32(key));
@@ -475,9 +479,10 @@ function createAccountReader(chain: ChainReader): AccountReader {
   }
 
   return {
+    tenant,
     async accounts(keys) {
       const groups: (readonly Uint8Array[])[] = [];
-      for (let at = 0; at < keys.length; at += MOST_KEYS) groups.push(keys.slice(at, at + MOST_KEYS));
+      for (let at = 0; at < keys.length; at += MAX_KEYS) groups.push(keys.slice(at, at + MAX_KEYS));
       return (await Promise.all(groups.map(group))).flat();
     },
     finalizedSlot: () => call<number>('getSlot', [{ commitment: 'finalized' }]),

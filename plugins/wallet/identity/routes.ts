@@ -2,7 +2,8 @@ import { Type } from '@sinclair/typebox';
 import { isPlainObject } from '../../../src/lib/json.ts';
 import { defineRoute, type PluginContext, type Route } from '../../../src/plugin/plugin.ts';
 import { json, type Reply, RequestError } from '../../../src/plugin/request.ts';
-import { address, text } from '../../../src/solana/schemas.ts';
+import type { Tenant } from '../../../src/ports/access.ts';
+import { address, EXAMPLES, text } from '../../../src/solana/schemas.ts';
 import type { WalletConfig } from '../config.ts';
 import { NOT_FOUND, WALLET_REFUSALS, WALLET_ROUTE, walletParams } from '../wallet-route.ts';
 import { createLabels, type Labels } from './labels.ts';
@@ -45,13 +46,13 @@ function identityRoute({ labels, names, config }: IdentityContext): Route {
       ...WALLET_REFUSALS,
       ...NOT_FOUND,
     },
-    async handler({ params }): Promise<Reply> {
+    async handler({ params, tenant }): Promise<Reply> {
       const subject = readSubject(params.wallet);
-      const address = await addressOf(names, subject);
+      const address = await addressOf(names, subject, tenant);
       const label = labels.find(address);
       if (label !== null) {
         // Programs own no names, and the search is expensive for the upstream.
-        const domainNames = label.type === 'program' ? [] : ((await names.owned(address)) ?? []);
+        const domainNames = label.type === 'program' ? [] : ((await names.owned(address, tenant)) ?? []);
         return json({ ...identityOf(label), ...(domainNames.length === 0 ? {} : { domainNames }) });
       }
       if (config.unknownAs === '200') return json({ address, type: 'unknown' });
@@ -62,9 +63,9 @@ function identityRoute({ labels, names, config }: IdentityContext): Route {
   });
 }
 
-async function addressOf(names: Names, subject: Subject): Promise<string> {
+async function addressOf(names: Names, subject: Subject, tenant: Tenant): Promise<string> {
   if (subject.kind === 'address') return subject.address;
-  const [address = null] = await names.resolve([subject.name]);
+  const [address = null] = await names.resolve([subject.name], tenant);
   if (address === null) throw new RequestError(404, `Domain '${subject.name.text}' could not be resolved`);
   return address;
 }
@@ -84,13 +85,13 @@ function batchIdentityRoute({ labels, names, config }: IdentityContext): Route {
       200: Type.Array(batchEntry, { description: 'One entry per input, in the same order' }),
       ...WALLET_REFUSALS,
     },
-    async handler({ body }) {
+    async handler({ body, tenant }) {
       // Typed clients reject the whole batch when one of these is missing.
       const isFull = config.batchUnknown === 'full';
       const unknown = { type: 'unknown', ...(isFull ? { name: '', category: '', tags: [] } : {}) };
       const subjects = readSubjects(body);
       const asked = subjects.flatMap((subject) => (subject.kind === 'name' ? [subject.name] : []));
-      const addresses = await names.resolve(asked);
+      const addresses = await names.resolve(asked, tenant);
       const byName = new Map(asked.map(({ text }, at) => [text, addresses[at] ?? null]));
       const identify = (address: string) => {
         const label = labels.find(address);
@@ -109,7 +110,7 @@ function batchIdentityRoute({ labels, names, config }: IdentityContext): Route {
   });
 }
 
-const ADDRESS = '86xCnPeV69n6t3DnyGvkKobf9FdN2H9oiVDdaMpo2MMY';
+const ADDRESS = EXAMPLES.address;
 /** What is neither an address nor a name is refused when the names are read. */
 const batchBody = Type.Object(
   {
@@ -160,13 +161,11 @@ const identityReply = Type.Object(
 const unknownReply = Type.Object({ address: address('The address'), type: unknownType });
 
 const batchEntry = Type.Union([
-  // With `wallet.identity.batchUnknown: full` also unknown and unresolved entries.
+  // With `wallet.identity.batchUnknown: full`, unknown and unresolved entries have this form too.
   Type.Object({
-    ...{
-      address: Type.String({ description: 'The address', examples: [ADDRESS] }),
-      ...named,
-      inputDomain: Type.Optional(inputDomain),
-    },
+    address: Type.String({ description: 'The address', examples: [ADDRESS] }),
+    ...named,
+    inputDomain: Type.Optional(inputDomain),
     unresolved: Type.Optional(Type.Literal(true)),
   }),
   Type.Object({ address: address('The address'), type: unknownType, inputDomain: Type.Optional(inputDomain) }),

@@ -97,9 +97,9 @@ export interface HistoryRow {
  * transactions (`loadRows`).
  */
 export interface KeyNumbers {
-  /** Of 32 bytes. */
+  /** Number of a key of 32 bytes. */
   of(key: Uint8Array): number;
-  /** Of the key whose eight words begin at `words[at]`. */
+  /** Number of the key in the eight words from `words[at]`. */
   at(words: Uint32Array, at: number): number;
 }
 

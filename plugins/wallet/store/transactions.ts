@@ -1,6 +1,7 @@
 import { deflateRawSync, inflateRawSync } from 'node:zlib';
 import { sql } from 'kysely';
 import { encode64 } from '../../../src/lib/base58.ts';
+import { parseExact } from '../../../src/lib/json.ts';
 import type { ChainBlock, NormalTransaction } from '../../../src/ports/block.ts';
 import type { StoreTx } from '../../../src/ports/store.ts';
 import { decodeTransaction } from '../../../src/solana/decode/decode-block.ts';
@@ -167,7 +168,7 @@ export async function placeFromBlock(tx: StoreTx, block: ChainBlock): Promise<vo
   }
 }
 
-/** The same from the order of a block, by signature (base58), when the block itself does not arrive. */
+/** Like `placeFromBlock`, from the order of a block's signatures (base58), when the block itself is not available. */
 export async function placeFromOrder(tx: StoreTx, slot: number, order: ReadonlyMap<string, number>): Promise<void> {
   const provisional = await provisionalOf(tx, slot);
   const texts = await readBodies(
@@ -178,7 +179,7 @@ export async function placeFromOrder(tx: StoreTx, slot: number, order: ReadonlyM
     const place = order.get(encode64(signature));
     const text = texts.get(n);
     if (place === undefined || text === undefined) continue;
-    const block = decodeTransaction(JSON.parse(text));
+    const block = decodeTransaction(parseExact(text));
     const [one] = block.transactions;
     if (one !== undefined) await moveToPlace(tx, block, one, n, place);
   }

@@ -77,7 +77,11 @@ export async function registerWallet(tx: StoreTx, { key, address, now, isPinned 
     .set({
       requested_at: now,
       is_followed: 1,
-      ...{ dropped_at: null, dropped_slot: null, refused: null, refused_at: null, refused_size: null },
+      dropped_at: null,
+      dropped_slot: null,
+      refused: null,
+      refused_at: null,
+      refused_size: null,
       is_pinned: sql`CASE WHEN is_pinned = 1 THEN 1 ELSE ${pinned} END`,
       follow_version: sql`CASE WHEN is_followed = 1 THEN follow_version ELSE ${version} END`,
     })
@@ -116,8 +120,17 @@ export async function dropWallets(
   await db
     .updateTable('wallet_wallets')
     .set({
-      ...{ floor: null, head: null, is_complete: 0, pruned_below: null, pruned_at: null, found: 0, last_error: null },
-      ...{ stored: 0, rate_from: 0, rate_count: 0, dropped_at: now },
+      floor: null,
+      head: null,
+      is_complete: 0,
+      pruned_below: null,
+      pruned_at: null,
+      found: 0,
+      last_error: null,
+      stored: 0,
+      rate_from: 0,
+      rate_count: 0,
+      dropped_at: now,
       dropped_slot: sql`(SELECT COALESCE(live_slot, -1) FROM wallet_state WHERE id = 1)`,
       ...(refusal === null ? {} : { refused: refusal.refused, refused_at: now, refused_size: refusal.size }),
     })
@@ -175,11 +188,21 @@ export const isJoined = ({ live_from, head }: Pick<WalletRow, 'live_from' | 'hea
   live_from !== null && head !== null && head >= live_from - 1;
 
 /** An upstream that lacked the past of a wallet is called again after this time. */
-const PRUNED_MS = 600_000;
+export const PRUNED_MS = 600_000;
 
 /** Whether nothing more of the past can be expected: it is complete, or known to be pruned. `now` in unix milliseconds. */
 export const isPastKnown = (row: WalletRow, now: number): boolean =>
   row.is_complete === 1 || (row.pruned_below !== null && (row.pruned_at ?? 0) > now - PRUNED_MS);
+
+/** The past below a slot is no longer known to be missing. */
+export async function forgetPruned(tx: StoreTx, id: number, below: number): Promise<void> {
+  await (tx.db as Db)
+    .updateTable('wallet_wallets')
+    .set({ pruned_below: null, pruned_at: null })
+    .where('id', '=', id)
+    .where('pruned_below', '=', below)
+    .execute();
+}
 
 /** A token account that a wallet owns or owned. */
 export interface OwnedAccount {
@@ -265,7 +288,11 @@ function count(row: WalletRow, added: number, time: number, limits: WalletLimits
   const isSlow = seconds * limits.transactionsPerMinute > RATE_TRANSACTIONS * 60;
   const restarts = row.rate_from === 0 || isFull || isSlow;
   return {
-    ...{ id, stored, refused, size: isBusy ? perMinute : stored },
-    ...{ from: restarts ? time : row.rate_from, rateCount: restarts ? 0 : rateCount },
+    id,
+    stored,
+    refused,
+    size: isBusy ? perMinute : stored,
+    from: restarts ? time : row.rate_from,
+    rateCount: restarts ? 0 : rateCount,
   };
 }

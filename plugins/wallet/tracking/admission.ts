@@ -1,12 +1,32 @@
 import { msOfSlots } from '../../../src/lib/slot-length.ts';
 import { type ChainReader, type Clock, codeOf, type Store, type StoreTx } from '../../../src/plugin/plugin.ts';
-import { RequestError } from '../../../src/plugin/request.ts';
+import type { RequestError } from '../../../src/plugin/request.ts';
 import type { AccessPlans, BudgetName, Budgets, Caller, StoredBudgets } from '../../../src/ports/access.ts';
+import {
+  COMPUTE_BUDGET_PROGRAM,
+  CONFIG_PROGRAM,
+  ED25519_PROGRAM,
+  LOADER_V1,
+  LOADER_V2,
+  LOADER_V3,
+  LOADER_V4,
+  LOOKUP_TABLE_PROGRAM,
+  NATIVE_LOADER,
+  SECP256K1_PROGRAM,
+  SECP256R1_PROGRAM,
+  STAKE_CONFIG,
+  STAKE_PROGRAM,
+  SYSTEM_PROGRAM,
+  SYSVAR_OWNER,
+  VOTE_PROGRAM,
+  ZK_ELGAMAL_PROGRAM,
+  ZK_TOKEN_PROGRAM,
+} from '../../../src/solana/programs.ts';
 import type { WalletConfig } from '../config.ts';
 import type { Db, WalletRefusal, WalletRow } from '../store/tables.ts';
 import { dropWallets, RATE_TRANSACTIONS } from '../store/wallets.ts';
 import type { AskOptions, ChainHistory, Listed } from './chain-history.ts';
-import { notAWallet, overBudget, tooBusy, tooLarge } from './view.ts';
+import { indexFull, notAWallet, overBudget, tooBusy, tooLarge } from './view.ts';
 
 /**
  * Decides which addresses are indexed for which projects. An index costs disk space while it is used, so there are limits per address
@@ -44,26 +64,24 @@ const BUSY_MS = 3_600_000;
 const LARGE_MS = 30 * 86_400_000;
 /** Addresses owned or run by the runtime itself: nodes report some of them as nonexistent. */
 const NATIVE = new Set([
-  '11111111111111111111111111111111',
-  'AddressLookupTab1e1111111111111111111111111',
-  'BPFLoader1111111111111111111111111111111111',
-  'BPFLoader2111111111111111111111111111111111',
-  'BPFLoaderUpgradeab1e11111111111111111111111',
-  'ComputeBudget111111111111111111111111111111',
-  'Config1111111111111111111111111111111111111',
-  'Ed25519SigVerify111111111111111111111111111',
-  'KeccakSecp256k11111111111111111111111111111',
-  'LoaderV411111111111111111111111111111111111',
-  'NativeLoader1111111111111111111111111111111',
-  'Secp256r1SigVerify1111111111111111111111111',
-  'Stake11111111111111111111111111111111111111',
-  'StakeConfig11111111111111111111111111111111',
-  'Vote111111111111111111111111111111111111111',
-  'ZkE1Gama1Proof11111111111111111111111111111',
-  'ZkTokenProof1111111111111111111111111111111',
+  SYSTEM_PROGRAM,
+  LOOKUP_TABLE_PROGRAM,
+  LOADER_V1,
+  LOADER_V2,
+  LOADER_V3,
+  COMPUTE_BUDGET_PROGRAM,
+  CONFIG_PROGRAM,
+  ED25519_PROGRAM,
+  SECP256K1_PROGRAM,
+  LOADER_V4,
+  NATIVE_LOADER,
+  SECP256R1_PROGRAM,
+  STAKE_PROGRAM,
+  STAKE_CONFIG,
+  VOTE_PROGRAM,
+  ZK_ELGAMAL_PROGRAM,
+  ZK_TOKEN_PROGRAM,
 ]);
-const SYSVAR_OWNER = 'Sysvar1111111111111111111111111111111111111';
-const NATIVE_OWNER = 'NativeLoader1111111111111111111111111111111';
 const SYSVAR = /^Sysvar.*1{10}$/;
 
 /** Transactions a minute of a full page, newest first; null for a page that is not full. */
@@ -96,7 +114,7 @@ export function createAdmission(parts: AdmissionParts): WalletAdmission {
       upstream.account(address, ask).catch(nullWhenRefused),
       upstream.signatures(address, { before: null }, ask),
     ]);
-    if (account !== null && (account.isExecutable || account.owner === SYSVAR_OWNER || account.owner === NATIVE_OWNER))
+    if (account !== null && (account.isExecutable || account.owner === SYSVAR_OWNER || account.owner === NATIVE_LOADER))
       throw notAWallet();
     const rate = ratePerMinute(page, chain.status().slotMs);
     if (rate !== null && rate > limits.transactionsPerMinute) throw tooBusy(rate);
@@ -140,10 +158,7 @@ export function createAdmission(parts: AdmissionParts): WalletAdmission {
       .select(({ fn }) => fn.countAll<number>().as('wallets'))
       .where('is_followed', '=', 1)
       .executeTakeFirstOrThrow();
-    if (Number(wallets) >= limits.wallets) {
-      const details = 'No further wallet can be indexed (WALLET_INDEX_FULL)';
-      throw new RequestError(503, 'Service unavailable', { details, retryAfterS: null });
-    }
+    if (Number(wallets) >= limits.wallets) throw indexFull();
     const most = budgets?.newWalletsPerMinute ?? null;
     if (most === null) return;
     const now = clock.now();
@@ -236,8 +251,9 @@ export function createAdmission(parts: AdmissionParts): WalletAdmission {
   }
 }
 
+/** Without a node, the list of the address decides: it fails too if nothing of it is kept. */
 function nullWhenRefused(error: unknown): null {
-  if (codeOf(error) !== 'CHAIN_RPC_ERROR') throw error;
+  if (!['CHAIN_RPC_ERROR', 'CHAIN_UNREACHABLE', 'CHAIN_TIMEOUT'].includes(String(codeOf(error)))) throw error;
   return null;
 }
 

@@ -16,7 +16,14 @@ import {
   type WalletRow,
 } from '../store/tables.ts';
 import { findPlaces, placeFromOrder, readSignatures, signatureText, writeTransactions } from '../store/transactions.ts';
-import { isJoined, type OwnedAccount, readAccounts, readWalletById, writeAccounts } from '../store/wallets.ts';
+import {
+  isJoined,
+  type OwnedAccount,
+  PRUNED_MS,
+  readAccounts,
+  readWalletById,
+  writeAccounts,
+} from '../store/wallets.ts';
 import type { AskOptions, ChainHistory } from './chain-history.ts';
 import { createAddressList, createGatherer, emptyList, type Gathered, type Gatherer } from './gather.ts';
 
@@ -38,10 +45,12 @@ type Step = 'done' | 'again' | 'later';
 /** The first piece is one page, so that the first response comes soon. */
 const FIRST_PIECE = 120;
 const PIECE = 400;
+/** A past that no node could give is asked for again after this time. */
+const DARK_MS = 15_000;
 /** Transactions per store transaction when a range counts only as a whole. */
 const RANGE_PIECE = 400;
 
-interface Run extends BackfillParts {
+interface BackfillRun extends BackfillParts {
   readonly wallet: WalletRow;
   readonly key: Uint8Array;
   readonly ask: AskOptions;
@@ -66,7 +75,7 @@ export async function backfillWallet(
   if (!(await parts.mayContinue(wallet))) return 'done';
   const key = decode32(wallet.address);
   if (key === null) throw new CodedError('WALLET_NO_ADDRESS', 'a stored address is invalid');
-  const run: Run = { ...parts, wallet, key, ask, finalSlot };
+  const run: BackfillRun = { ...parts, wallet, key, ask, finalSlot };
   if (wallet.head === null) {
     await begin(run);
     return 'again';
@@ -82,7 +91,7 @@ export async function backfillWallet(
 }
 
 /** Starts with the final part of the live range as the covered range. The follower may be behind finality. */
-async function begin({ store, wallet, finalSlot }: Run): Promise<void> {
+async function begin({ store, wallet, finalSlot }: BackfillRun): Promise<void> {
   await store.write(async (tx) => {
     const db = tx.db as Db;
     const { live_from } = (await readWalletById(db, wallet.id)) ?? { live_from: null };
@@ -106,7 +115,7 @@ async function begin({ store, wallet, finalSlot }: Run): Promise<void> {
 }
 
 /** Stored rows stay, and count again when the range between is filled. */
-async function restart(run: Run): Promise<void> {
+async function restart(run: BackfillRun): Promise<void> {
   await run.store.write(async (tx) => {
     await (tx.db as Db)
       .updateTable('wallet_wallets')
@@ -117,18 +126,21 @@ async function restart(run: Run): Promise<void> {
   await begin(run);
 }
 
-const needsHead = ({ wallet, finalSlot }: Run): boolean =>
+const needsHead = ({ wallet, finalSlot }: BackfillRun): boolean =>
   wallet.head !== null && finalSlot > wallet.head && !isJoined(wallet);
 
 /**
  * Fills the range between `head` and the newest final slot; `head` moves when all of it is stored. False when the upstream has pruned a part
  * of it, so that the stored range does not join the upstream's data.
  */
-async function extendHead(run: Run): Promise<boolean> {
+async function extendHead(run: BackfillRun): Promise<boolean> {
   const { store, wallet, finalSlot, ask, upstream } = run;
   const head = wallet.head as number;
   const gatherer = createGatherer({
-    ...{ ...run, wallet: run.key, address: wallet.address, aboveSlot: head },
+    ...run,
+    wallet: run.key,
+    address: wallet.address,
+    aboveSlot: head,
     openList: (address) =>
       createAddressList({ upstream, address, belowSlot: finalSlot + 1, before: null, minSlot: finalSlot, ask }),
     fetch: (signature) => upstream.transaction(signature, ask),
@@ -145,7 +157,7 @@ async function extendHead(run: Run): Promise<boolean> {
   for (const account of [...gatherer.accounts.keys()].filter((text) => !before.has(text) && text !== wallet.address))
     await fillAccount(run, account, head);
   // Checked last: a list that was pruned while it was read must not count as complete.
-  if ((await upstream.firstSlot(ask.signal)) > head + 1) return false;
+  if ((await upstream.firstSlot(wallet.address, ask.signal)) > head + 1) return false;
   await store.write(async (tx) => {
     await (tx.db as Db)
       .updateTable('wallet_wallets')
@@ -159,13 +171,16 @@ async function extendHead(run: Run): Promise<boolean> {
 }
 
 /** A newly found account: reads its transactions in the range that is already covered. */
-async function fillAccount(run: Run, address: string, head: number): Promise<void> {
+async function fillAccount(run: BackfillRun, address: string, head: number): Promise<void> {
   const { upstream, ask, wallet } = run;
   const floor = wallet.is_complete === 1 ? 0 : (wallet.floor ?? 0);
   const key = decode32(address);
   if (key === null) return;
   const gatherer = createGatherer({
-    ...{ ...run, wallet: run.key, address: wallet.address, aboveSlot: floor - 1 },
+    ...run,
+    wallet: run.key,
+    address: wallet.address,
+    aboveSlot: floor - 1,
     // Only the list of the account: the others are covered.
     openList: (text) =>
       text === address
@@ -182,7 +197,7 @@ async function fillAccount(run: Run, address: string, head: number): Promise<voi
 }
 
 /** Fills from `floor` down. True at the start of the wallet, or when the upstream has no more data. */
-async function extendDown(run: Run, deadlineMs: number): Promise<boolean> {
+async function extendDown(run: BackfillRun, deadlineMs: number): Promise<boolean> {
   const { wallet, clock, upstream, ask, store } = run;
   const gatherer = await downward(run);
   for (const account of await upstream.tokenAccounts(wallet.address, ask)) gatherer.add(account);
@@ -200,12 +215,16 @@ async function extendDown(run: Run, deadlineMs: number): Promise<boolean> {
     if (clock.monotonic() >= deadlineMs || !(await mayContinue(run))) return false;
   }
   const prunedBelow = await upstream.missingBelow(wallet.address, ask.signal);
+  // What is missing only because no node answers is asked for again soon.
+  const isDark = prunedBelow !== null && !(await upstream.isReachable(ask.signal));
+  const prunedAt = clock.now() - (isDark ? PRUNED_MS - DARK_MS : 0);
   await store.write(async (tx) => {
     await (tx.db as Db)
       .updateTable('wallet_wallets')
       .set({
-        ...{ is_complete: prunedBelow === null ? 1 : 0, pruned_below: prunedBelow },
-        pruned_at: clock.now(),
+        is_complete: prunedBelow === null ? 1 : 0,
+        pruned_below: prunedBelow,
+        pruned_at: prunedAt,
         last_error: null,
       })
       .where('id', '=', wallet.id)
@@ -215,13 +234,13 @@ async function extendDown(run: Run, deadlineMs: number): Promise<boolean> {
   return true;
 }
 
-async function mayContinue({ store, wallet, mayContinue }: Run): Promise<boolean> {
+async function mayContinue({ store, wallet, mayContinue }: BackfillRun): Promise<boolean> {
   const now = await readWalletById(store.read as Db, wallet.id);
   return now !== undefined && now.refused === null && (await mayContinue(now));
 }
 
 /** Each list continues after the oldest stored transaction of its address: everything from `floor` on is stored. */
-async function downward(run: Run): Promise<Gatherer> {
+async function downward(run: BackfillRun): Promise<Gatherer> {
   const { store, upstream, wallet, ask } = run;
   const db = store.read as Db;
   const floor = wallet.floor as number;
@@ -239,12 +258,18 @@ async function downward(run: Run): Promise<Gatherer> {
     return (key === null ? undefined : cursors.get(String(numbers.of(key)))) ?? null;
   };
   const gatherer = createGatherer({
-    ...{ ...run, wallet: run.key, address: wallet.address, aboveSlot: -1 },
+    ...run,
+    wallet: run.key,
+    address: wallet.address,
+    aboveSlot: -1,
     openList(address) {
       const before = cursorOf(address);
       return createAddressList({
         // An account found further down may have been closed by others, without an entry in the wallet's own list.
-        ...{ upstream, address, belowSlot: known.has(address) ? floor : (wallet.head as number) + 1, ask },
+        upstream,
+        address,
+        belowSlot: known.has(address) ? floor : (wallet.head as number) + 1,
+        ask,
         before,
         // A node behind the covered range would leave a hole: an earlier run may have used one that was ahead.
         minSlot: before === null ? Math.max(run.finalSlot, wallet.head as number) : (wallet.head as number),
@@ -279,7 +304,7 @@ async function oldestOf(db: Db, ids: readonly number[], floor: number, head: num
 }
 
 async function keep(
-  run: Run,
+  run: BackfillRun,
   gatherer: Gatherer,
   transactions: Awaited<ReturnType<Gatherer['next']>>,
   changes: { readonly floor?: number },
@@ -331,7 +356,7 @@ export async function keepBatch(tx: StoreTx, { wallet, transactions, accounts }:
   const rows: TailRow[] = [];
   for (const { n, one } of placed) {
     if (one.flags !== 0) rows.push({ a: wallet, n, flags: one.flags });
-    for (const account of one.accounts) rows.push({ a: numbers.of(keyOf(account)), n, flags: ACCOUNT });
+    for (const account of one.accounts) rows.push({ a: numbers.of(decodeKey(account)), n, flags: ACCOUNT });
   }
   await writeRows(tx, withoutRepeats(rows));
   return placed.filter(({ one }) => one.flags !== 0).length;
@@ -339,7 +364,7 @@ export async function keepBatch(tx: StoreTx, { wallet, transactions, accounts }:
 
 const signatureOf = ({ tx }: Gathered): Uint8Array => tx.signatures[0] as Uint8Array;
 
-function keyOf(text: string): Uint8Array {
+function decodeKey(text: string): Uint8Array {
   const key = decode32(text);
   if (key === null) throw new RangeError('no address');
   return key;

@@ -1,11 +1,14 @@
 import { LRUCache } from 'lru-cache';
 import { decode, decode32 } from '../../../src/lib/base58.ts';
+import { parseExact } from '../../../src/lib/json.ts';
 import { type ChainReader, CodedError } from '../../../src/plugin/plugin.ts';
+import { OWN_WORK, tenantOf } from '../../../src/ports/access.ts';
 import type { ChainBlock } from '../../../src/ports/block.ts';
 import type { Commitment } from '../../../src/ports/chain.ts';
-import type { AddressRow, PastReader } from '../../../src/ports/ledger.ts';
+import { type AddressRow, ceilingOf, type PastReader } from '../../../src/ports/ledger.ts';
 import { createSemaphore } from '../../../src/runtime/semaphore.ts';
 import { decodeEntries, decodeTransaction } from '../../../src/solana/decode/decode-block.ts';
+import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../../src/solana/programs.ts';
 import type { OwnedAccount } from '../store/wallets.ts';
 
 /** An entry of an address's list. */
@@ -15,10 +18,12 @@ export interface Listed {
   readonly hasFailed: boolean;
   /** Unix seconds; null when the node does not return it. */
   readonly time: number | null;
+  /** Place in the block; null when the node does not return it. */
+  readonly place: number | null;
 }
 
 export interface FetchedTransaction {
-  /** As the node sent it. */
+  /** JSON text of the transaction, unchanged from the node. */
   readonly text: string;
   /** A block with only this transaction. */
   readonly block: ChainBlock;
@@ -35,7 +40,8 @@ export interface AskOptions {
 
 /**
  * Reads the lists and transactions of wallets. What is final comes from the ledger and its archive as far as they go; the rest from nodes:
- * from archive upstreams only, if any are configured, so that no list ends early because a node has pruned it. At most `concurrency` calls are in flight. Errors: those of `ChainReader.call`, and
+ * from archive upstreams only, if any are configured, so that no list ends early because a node has pruned it. While no node answers,
+ * everything that is kept goes on: lists end where it begins. At most `concurrency` calls are in flight. Errors: those of `ChainReader.call`, and
  * CHAIN_BAD_RESPONSE.
  */
 export interface ChainHistory {
@@ -58,16 +64,23 @@ export interface ChainHistory {
    * `signatures`: it may be from an abandoned fork.
    */
   order(slot: number, options: AskOptions, signatures?: Iterable<string>): Promise<ReadonlyMap<string, number> | null>;
+  /** The lowest slot with a block, of a range whose ends are inclusive; null without one. */
+  blockFrom(from: number, to: number, options: AskOptions): Promise<number | null>;
   /** The newest slot of an upstream that serves histories. */
   slot(options: AskOptions): Promise<number>;
-  /** The first slot that the upstream has. */
-  firstSlot(signal: AbortSignal): Promise<number>;
+  /** The slot from which on the lists of an address have everything: of the upstream, or of what is kept below it. */
+  firstSlot(address: string, signal: AbortSignal): Promise<number>;
+  /** Whether the transactions of an address in this slot are kept, so that nothing is missing there. Never rejects. */
+  isKept(address: string, slot: number): Promise<boolean>;
   /**
    * The slot below which transactions of an address are missing; null when nothing is. What the ledger and its archive have below the
    * first slot of the upstream counts. A chain may start at any slot: whoever has its first block has everything.
    */
   missingBelow(address: string, signal: AbortSignal): Promise<number | null>;
+  /** Unix seconds of a block; one without a time has that of the nearest earlier block. Null when nobody knows it. */
   blockTime(slot: number, signal: AbortSignal): Promise<number | null>;
+  /** Whether a node says what it has; false while none answers. */
+  isReachable(signal: AbortSignal): Promise<boolean>;
   /** Whether an address is a program, and who owns it; null for an account that does not exist. */
   account(
     address: string,
@@ -79,12 +92,17 @@ export interface ChainHistory {
 
 const PAGE_ENTRIES = 1_000;
 /** Nodes refuse a version above the newest one. */
-const MOST_VERSION = 1;
+const MAX_VERSION = 1;
 const ORDERS_KEPT = 256;
-const TOKEN_PROGRAMS = [
-  'TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA',
-  'TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb',
-] as const;
+/** Slots that are searched for a block at first, and at most in one call. */
+const FIRST_SEARCHED = 64;
+const MAX_SEARCHED = 500_000;
+/** Rows of an address that are searched for its token accounts while no node lists them, in pages of 1,000. */
+const MAX_ACCOUNT_PAGES = 5;
+/** Blocks that are asked for a time, below one that has none. */
+const MAX_UNTIMED_BLOCKS = 16;
+const UNTIMED_SLOTS = 64;
+const TOKEN_PROGRAMS = [TOKEN_PROGRAM, TOKEN_2022_PROGRAM] as const;
 
 const badResponse = (method: string, what: string) =>
   new CodedError('CHAIN_BAD_RESPONSE', `${method}: the answer ${what}`, { retryable: true });
@@ -95,8 +113,17 @@ const isTexts = (value: unknown): value is readonly string[] =>
 
 const isRefusal = (error: unknown): boolean => error instanceof CodedError && error.code === 'CHAIN_RPC_ERROR';
 
+/** No upstream answers, or none keeps a history. */
+const NO_HISTORY = -32_011;
+const isSilent = (error: unknown): boolean =>
+  error instanceof CodedError &&
+  (error.code === 'CHAIN_UNREACHABLE' ||
+    error.code === 'CHAIN_TIMEOUT' ||
+    (isRefusal(error) && error.facts['rpcCode'] === NO_HISTORY));
+
 const NOT_FOUND = -32_020;
-const isNotFound = (error: unknown): boolean =>
+/** A node does not know a signature that a list was to begin or end at. */
+export const isNotFound = (error: unknown): boolean =>
   isRefusal(error) && (error as CodedError).facts?.['rpcCode'] === NOT_FOUND;
 
 interface ChainHistoryOptions {
@@ -120,7 +147,11 @@ export function createChainHistory(
     signal: AbortSignal,
     archive = true,
     lane?: string,
-  ): Promise<T> => semaphore.run(() => chain.call<T>(method, params, { signal, archive }), { signal, group: lane });
+  ): Promise<T> =>
+    semaphore.run(() => chain.call<T>(method, params, { signal, archive, tenant: tenantOf(signal) }), {
+      signal,
+      group: lane ?? OWN_WORK.id,
+    });
 
   async function tokenAccountsOf(
     address: string,
@@ -128,7 +159,9 @@ export function createChainHistory(
     { commitment, signal, minSlot, lane }: AskOptions & { readonly minSlot?: number },
   ) {
     const config = {
-      ...{ encoding: 'base64', commitment, dataSlice: { offset: 0, length: 32 } },
+      encoding: 'base64',
+      commitment,
+      dataSlice: { offset: 0, length: 32 },
       ...(minSlot === undefined ? {} : { minContextSlot: minSlot }),
     };
     const answer = await call<{ value?: unknown } | null>(
@@ -145,6 +178,101 @@ export function createChainHistory(
   /** What the ledger and its archive know; null: a node has to answer, also when they fail. */
   const fromPast = async <T>(read: () => Promise<T | null>): Promise<T | null> =>
     past === null ? null : await read().catch(() => null);
+
+  /** What is kept, while no node answers; else the error of the node. Errors: also those of `read`. */
+  async function whileSilent<T>(work: () => Promise<T>, read: (kept: PastReader) => Promise<T | null>): Promise<T> {
+    try {
+      return await work();
+    } catch (error) {
+      if (past === null || !isSilent(error)) throw error;
+      const { newestSlot } = await past.heads();
+      const found = newestSlot < 0 ? null : await read(past);
+      if (found === null) throw error;
+      return found;
+    }
+  }
+
+  /** The newest kept slot of a commitment. */
+  const keptSlot = async (kept: PastReader, commitment: Commitment): Promise<number> =>
+    ceilingOf(await kept.heads(), commitment);
+
+  /** The newest kept entries below a transaction; null where the address has no index, or the transaction is not kept. */
+  async function releasedList(
+    kept: PastReader,
+    {
+      address,
+      before,
+      commitment,
+    }: { readonly address: string; readonly before: string | null } & Pick<AskOptions, 'commitment'>,
+  ): Promise<readonly Listed[] | null> {
+    const [key, signature] = [decode32(address), before === null ? null : decode(before)];
+    const top = { slot: await keptSlot(kept, commitment), index: Number.POSITIVE_INFINITY };
+    const place = before === null ? top : signature?.length === 64 ? await kept.find(signature) : null;
+    if (key === null || place === null) return null;
+    const below = place.slot > top.slot ? top : place;
+    const page = await kept.page({ address: key, reasons: 'keys', below, limit: PAGE_ENTRIES });
+    return page.isIndexed && !page.inVotes && page.from <= below.slot ? page.rows.map(listedRow) : null;
+  }
+
+  /** The token accounts of a wallet that occur in what is kept. */
+  async function keptAccounts(kept: PastReader, wallet: string): Promise<readonly OwnedAccount[] | null> {
+    const key = decode32(wallet);
+    if (key === null) return null;
+    const accounts = new Map<string, OwnedAccount>();
+    let below = { slot: await keptSlot(kept, 'confirmed'), index: Number.POSITIVE_INFINITY };
+    for (let pages = 0; pages < MAX_ACCOUNT_PAGES; pages += 1) {
+      const page = await kept.page({ address: key, reasons: 'all', below, limit: PAGE_ENTRIES });
+      if (!page.isIndexed) return null;
+      for (const row of page.rows.filter(({ owner }) => owner !== null)) {
+        const block = (await kept.transaction(row))?.block();
+        const tx = block?.transactions[0];
+        if (block === undefined || tx === undefined) continue;
+        for (const { accountIndex, ownerKey, mintKey } of [...tx.preTokenBalances, ...tx.postTokenBalances]) {
+          const account = tx.keys[accountIndex];
+          if (account === undefined || ownerKey < 0 || mintKey < 0 || block.keys.base58(ownerKey) !== wallet) continue;
+          const owned = { account: block.keys.bytes(account).slice(), mint: block.keys.bytes(mintKey).slice() };
+          accounts.set(`${block.keys.base58(account)} ${block.keys.base58(mintKey)}`, owned);
+        }
+      }
+      const last = page.rows.at(-1);
+      if (last === undefined || page.rows.length < PAGE_ENTRIES) return [...accounts.values()];
+      below = last;
+    }
+    return null;
+  }
+
+  /** The time of a kept block, or of the nearest earlier one, if no slot between them is unknown. */
+  async function keptTime(slot: number): Promise<number | null> {
+    if (past === null || slot > (await past.heads()).newestSlot) return null;
+    let at = slot;
+    for (let looked = 0; looked < MAX_UNTIMED_BLOCKS && at >= 0; looked += 1) {
+      const held = await past.newestBelow(at);
+      if (held < 0 || (await past.states(held, at)).unknown.length > 0) return null;
+      const time = (await past.header(held))?.blockTime ?? null;
+      if (time !== null) return time;
+      at = held - 1;
+    }
+    return null;
+  }
+
+  /** Like `keptTime`, from a node. */
+  async function nodeTime(slot: number, signal: AbortSignal): Promise<number | null> {
+    const timeOf = (one: number) => call<number | null>('getBlockTime', [one], signal);
+    try {
+      const own = await timeOf(slot);
+      if (own !== null) return own;
+      const range = [Math.max(0, slot - UNTIMED_SLOTS), slot - 1, { commitment: 'confirmed' }];
+      const earlier = await call<readonly number[]>('getBlocks', range, signal);
+      for (const one of earlier.toReversed().slice(0, MAX_UNTIMED_BLOCKS)) {
+        const time = await timeOf(one);
+        if (time !== null) return time;
+      }
+      return null;
+    } catch (error) {
+      if (isRefusal(error) || (past !== null && isSilent(error))) return null;
+      throw error;
+    }
+  }
 
   /** The entries below a final transaction, without a hole; null where it is not kept. */
   async function keptList(address: string, before: string): Promise<readonly Listed[] | null> {
@@ -168,18 +296,18 @@ export function createChainHistory(
     });
   }
 
-  async function keptTransaction(signature: string): Promise<FetchedTransaction | null> {
+  async function keptTransaction(signature: string, newestSlot: number): Promise<FetchedTransaction | null> {
     const bytes = decode(signature);
     const place = bytes?.length === 64 ? await past!.find(bytes) : null;
-    if (place === null || place.slot > (await past!.finalSlot())) return null;
+    if (place === null || place.slot > newestSlot) return null;
     const kept = await past!.transaction(place);
-    if (kept === null) return null;
+    if (kept?.signature !== signature) return null;
     const head = `{"blockTime":${kept.header.blockTime},"slot":${place.slot},"transactionIndex":${place.index},`;
     return read(`${head}${kept.text.toString('utf8').replace(/^\s*\{/, '')}`);
   }
 
-  async function keptOrder(slot: number): Promise<ReadonlyMap<string, number> | null> {
-    if (slot > (await past!.finalSlot())) return null;
+  async function keptOrder(slot: number, newestSlot: number): Promise<ReadonlyMap<string, number> | null> {
+    if (slot > newestSlot) return null;
     const text = await past!.text(slot);
     if (text === null) return null;
     const block = JSON.parse(text.toString('utf8')) as {
@@ -204,10 +332,19 @@ export function createChainHistory(
     }
   }
 
+  /** The first slot of the node; while none answers, the one above what is kept and final. */
+  const firstKnown = (signal: AbortSignal): Promise<number> =>
+    whileSilent(
+      () => firstAvailable(signal),
+      async (kept) => (await kept.finalSlot()) + 1,
+    );
+
   async function isFirstBlock(slot: number, signal: AbortSignal): Promise<boolean> {
     const config = {
-      ...{ transactionDetails: 'none', rewards: false, commitment: 'finalized' },
-      maxSupportedTransactionVersion: MOST_VERSION,
+      transactionDetails: 'none',
+      rewards: false,
+      commitment: 'finalized',
+      maxSupportedTransactionVersion: MAX_VERSION,
     };
     try {
       const block = await call<{ blockHeight?: unknown } | null>('getBlock', [slot, config], signal);
@@ -224,18 +361,27 @@ export function createChainHistory(
       const kept = found ?? [];
       if (kept.length === PAGE_ENTRIES) return kept;
       const last = kept.at(-1)?.signature ?? before;
+      let silentTop: readonly Listed[] | null = null;
       const config = {
-        ...{ limit: PAGE_ENTRIES - kept.length, commitment },
+        limit: PAGE_ENTRIES - kept.length,
+        commitment,
         ...(last === null ? {} : { before: last }),
         ...(minSlot === undefined ? {} : { minContextSlot: minSlot }),
       };
       const result = await call<unknown>('getSignaturesForAddress', [address, config], signal, true, lane).catch(
-        (error: unknown) => {
+        async (error: unknown) => {
           // A node that has pruned what is kept here has nothing older either.
           if (found !== null && isNotFound(error)) return [];
-          throw error;
+          // While no node answers, the list ends where what is kept begins.
+          if (past === null || !isSilent(error)) throw error;
+          if (found !== null) return [];
+          const top = await fromPast(() => releasedList(past, { address, before, commitment }));
+          if (top === null) throw error;
+          silentTop = top;
+          return [];
         },
       );
+      if (silentTop !== null) return silentTop;
       if (!Array.isArray(result)) throw badResponse('getSignaturesForAddress', 'is not a list of signatures');
       return [...kept, ...result.map(listed)];
     },
@@ -243,33 +389,45 @@ export function createChainHistory(
       const key = decode32(address);
       if (past === null || key === null) return [];
       // Read after the list: the node may have removed its oldest entries meanwhile.
-      const slot = Math.min(belowSlot, await firstAvailable(signal, lane));
+      const first = await whileSilent(
+        () => firstAvailable(signal, lane),
+        async () => belowSlot,
+      );
+      const slot = Math.min(belowSlot, first);
       if (slot > (await past.finalSlot())) return [];
       const query = { address: key, reasons: 'keys', below: { slot, index: -1 }, limit: PAGE_ENTRIES } as const;
       const { rows, inVotes } = await past.page(query);
       return inVotes ? [] : rows.map(listedRow);
     },
     async transaction(signature, { commitment, signal, lane }) {
-      const kept = await fromPast(() => keptTransaction(signature));
+      const kept = await fromPast(async () => keptTransaction(signature, await past!.finalSlot()));
       if (kept !== null) return kept;
-      const config = { encoding: 'base64', commitment, maxSupportedTransactionVersion: MOST_VERSION };
-      const text = await semaphore.run(
-        () => chain.callText('getTransaction', [signature, config], { signal, archive: true }),
-        { signal, group: lane },
+      const config = { encoding: 'base64', commitment, maxSupportedTransactionVersion: MAX_VERSION };
+      const asked = { signal, archive: true, tenant: tenantOf(signal) };
+      const ofNode = async () => {
+        const text = await semaphore.run(() => chain.callText('getTransaction', [signature, config], asked), {
+          signal,
+          group: lane ?? OWN_WORK.id,
+        });
+        return text === 'null' ? null : read(text);
+      };
+      return await whileSilent(ofNode, async (released) =>
+        keptTransaction(signature, await keptSlot(released, commitment)),
       );
-      return text === 'null' ? null : read(text);
     },
     async order(slot, { commitment, signal, lane }, signatures = []) {
       const known = orders.get(slot);
       if (known !== undefined && [...signatures].every((signature) => known.has(signature))) return known;
-      const kept = await fromPast(() => keptOrder(slot));
+      const kept = await fromPast(async () => keptOrder(slot, await past!.finalSlot()));
       if (kept !== null) {
         orders.set(slot, kept);
         return kept;
       }
       const config = {
-        ...{ transactionDetails: 'signatures', rewards: false, commitment },
-        maxSupportedTransactionVersion: MOST_VERSION,
+        transactionDetails: 'signatures',
+        rewards: false,
+        commitment,
+        maxSupportedTransactionVersion: MAX_VERSION,
       };
       try {
         const block = await call<{ signatures?: unknown } | null>('getBlock', [slot, config], signal, true, lane);
@@ -279,26 +437,56 @@ export function createChainHistory(
         return order;
       } catch (error) {
         if (isRefusal(error)) return null;
-        throw error;
+        if (past === null || !isSilent(error)) throw error;
+        return await fromPast(async () => keptOrder(slot, await keptSlot(past, commitment)));
       }
     },
-    slot: ({ commitment, signal, lane }) => call<number>('getSlot', [{ commitment }], signal, true, lane),
-    firstSlot: firstAvailable,
+    async blockFrom(from, to, { commitment, signal, lane }) {
+      for (
+        let [start, length] = [from, FIRST_SEARCHED];
+        start <= to;
+        start += length, length = Math.min(length * 16, MAX_SEARCHED)
+      ) {
+        const end = Math.min(to, start + length - 1);
+        const slots = await whileSilent(
+          () => call<unknown>('getBlocks', [start, end, { commitment }], signal, true, lane),
+          async (kept) => (await kept.states(start, end)).blocks,
+        );
+        if (!Array.isArray(slots)) throw badResponse('getBlocks', 'is not a list of slots');
+        if (slots.length > 0) return slots[0] as number;
+      }
+      return null;
+    },
+    slot: ({ commitment, signal, lane }) =>
+      whileSilent(
+        () => call<number>('getSlot', [{ commitment }], signal, true, lane),
+        (kept) => keptSlot(kept, commitment),
+      ),
+    async firstSlot(address, signal) {
+      const first = await firstKnown(signal);
+      return (await keptFrom(address, first - 1))?.slot ?? first;
+    },
+    isReachable: (signal) =>
+      firstAvailable(signal).then(
+        () => true,
+        (error: unknown) => !isSilent(error),
+      ),
+    isKept: async (address, slot) => (await keptFrom(address, slot)) !== null,
     async missingBelow(address, signal) {
-      const first = await firstAvailable(signal);
-      if (first <= historyFloorSlot || (await isFirstBlock(first, signal))) return null;
+      const first = await firstKnown(signal);
+      if (first <= historyFloorSlot) return null;
+      if (
+        await whileSilent(
+          () => isFirstBlock(first, signal),
+          async () => false,
+        )
+      )
+        return null;
       const kept = await keptFrom(address, first - 1);
       if (kept === null) return first;
       return kept.isFirst || kept.slot <= historyFloorSlot ? null : kept.slot;
     },
-    async blockTime(slot, signal) {
-      try {
-        return await call<number | null>('getBlockTime', [slot], signal);
-      } catch (error) {
-        if (isRefusal(error)) return null;
-        throw error;
-      }
-    },
+    blockTime: async (slot, signal) => (await fromPast(() => keptTime(slot))) ?? (await nodeTime(slot, signal)),
     async account(address, { commitment, signal, lane }) {
       const config = { encoding: 'base64', commitment, dataSlice: { offset: 0, length: 0 } };
       const answer = await call<{ value?: unknown } | null>(
@@ -316,19 +504,26 @@ export function createChainHistory(
       return { isExecutable: executable === true, owner };
     },
     async tokenAccounts(address, options) {
-      return (await Promise.all(TOKEN_PROGRAMS.map((program) => tokenAccountsOf(address, program, options)))).flat();
+      return await whileSilent(
+        async () => (await Promise.all(TOKEN_PROGRAMS.map((one) => tokenAccountsOf(address, one, options)))).flat(),
+        (kept) => keptAccounts(kept, address),
+      );
     },
   };
 }
 
 const isFirstHeight = (height: unknown): boolean => typeof height === 'number' && height <= 1;
 
-const listedRow = ({ signature, slot, err, blockTime }: AddressRow): Listed => ({
-  ...{ signature, slot, hasFailed: err !== null, time: blockTime },
+const listedRow = ({ signature, slot, index, err, blockTime }: AddressRow): Listed => ({
+  signature,
+  slot,
+  hasFailed: err !== null,
+  time: blockTime,
+  place: index,
 });
 
 function listed(value: unknown): Listed {
-  const { signature, slot, err, blockTime } = (value ?? {}) as Readonly<Record<string, unknown>>;
+  const { signature, slot, err, blockTime, transactionIndex } = (value ?? {}) as Readonly<Record<string, unknown>>;
   if (typeof signature !== 'string' || !Number.isSafeInteger(slot))
     throw badResponse('getSignaturesForAddress', 'contains a malformed entry');
   return {
@@ -336,6 +531,7 @@ function listed(value: unknown): Listed {
     slot: slot as number,
     hasFailed: (err ?? null) !== null,
     time: typeof blockTime === 'number' ? blockTime : null,
+    place: Number.isSafeInteger(transactionIndex) ? (transactionIndex as number) : null,
   };
 }
 
@@ -357,10 +553,11 @@ function ownedAccount(value: unknown): OwnedAccount {
 }
 
 function read(text: string): FetchedTransaction {
-  const value = JSON.parse(text) as { transactionIndex?: unknown };
+  const value = parseExact(text) as { transactionIndex?: unknown };
   const { transactionIndex } = value;
   return {
-    ...{ text, block: decodeTransaction(value) },
+    text,
+    block: decodeTransaction(value),
     place: Number.isSafeInteger(transactionIndex) ? (transactionIndex as number) : null,
   };
 }

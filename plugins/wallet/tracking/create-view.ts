@@ -1,5 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import { decode, decode32, encode32, encode64 } from '../../../src/lib/base58.ts';
+import { parseExact } from '../../../src/lib/json.ts';
 import { createLru } from '../../../src/lib/lru.ts';
 import { type ChainReader, type Clock, CodedError, type Store } from '../../../src/plugin/plugin.ts';
 import type { Commitment } from '../../../src/ports/chain.ts';
@@ -34,6 +35,7 @@ import { isJoined, isPastKnown, readAccounts, type WalletNow } from '../store/wa
 import type { WalletAdmission } from './admission.ts';
 import type { ChainHistory, FetchedTransaction } from './chain-history.ts';
 import { type Overlay, readOverlay, touchOf } from './gather.ts';
+import { createPatience } from './patience.ts';
 import type { Schedule } from './upkeep.ts';
 import {
   beingIndexed,
@@ -43,7 +45,6 @@ import {
   type LoadedTransaction,
   type PageRange,
   refusedNow,
-  upstreamBehind,
   type ViewPage,
   type ViewRow,
   type WalletView,
@@ -61,7 +62,6 @@ interface ViewParts extends TrackerParts {
 }
 
 const POLL_MS = 40;
-const AGAIN_MS = 200;
 const EVERYTHING = Number.MAX_SAFE_INTEGER;
 /** Number of transactions above the stored part from which on they are stored. */
 const LONG_OVERLAY = 50;
@@ -100,6 +100,7 @@ export async function createView(
   const { store, clock, chain, readRows, readWallet } = parts;
   const db = store.read as Db;
   const deadlineMs = clock.monotonic() + parts.config.readThroughMs;
+  const patiently = createPatience(clock, deadlineMs, signal);
   // Read before any row: a row that becomes final later may differ from the one that was read.
   const finalSlot = chain.status().finalizedSlot ?? -1;
   let overlay: Promise<Overlay> | null = null;
@@ -129,26 +130,13 @@ export async function createView(
     const isLive = liveSlot !== null;
     const aboveSlot = liveSlot ?? (row.head as number);
     const found = await patiently(() => readOverlay(parts, row, key, { aboveSlot, atLeast }, signal));
-    if ((await parts.upstream.firstSlot(signal)) > aboveSlot + 1) {
+    if ((await parts.upstream.firstSlot(address, signal)) > aboveSlot + 1) {
       // The upstream has pruned a part of it: the index has to restart above that.
       await store.write((tx) => parts.schedule(tx, [row.id]));
       throw beingIndexed(row.found);
     }
     if (!isLive && found.rows.length > LONG_OVERLAY) await store.write((tx) => parts.schedule(tx, [row.id]));
     return found;
-  }
-
-  /** Retries while upstreams are behind or on different forks, which is usually short. Errors: 503 on timeout. */
-  async function patiently<T>(work: () => Promise<T>): Promise<T> {
-    for (;;) {
-      try {
-        return await work();
-      } catch (error) {
-        if (!isDisagreement(error)) throw error;
-        if (clock.monotonic() + AGAIN_MS >= deadlineMs) throw isBehind(error) ? upstreamBehind() : error;
-        await clock.sleep(AGAIN_MS, signal);
-      }
-    }
   }
 
   /** Everything above the stored part, read once for the request. */
@@ -159,9 +147,11 @@ export async function createView(
 
   /** Waits until everything up to a slot is known, so that nothing is missing below a position. Errors: 503. */
   async function reach(slot: number): Promise<void> {
-    if (slot <= (await above(first)).upTo) return;
+    // What is not final is no part of such an index.
+    const wanted = parts.commitment === 'finalized' ? Math.min(slot, chain.status().finalizedSlot ?? slot) : slot;
+    if (wanted <= (await above(first)).upTo) return;
     const row = await until(async (covered) => covered.row);
-    overlay = openOverlay(row, slot);
+    overlay = openOverlay(row, wanted);
     await overlay;
   }
 
@@ -192,7 +182,8 @@ export async function createView(
       }
       const { rows } = await above(row);
       const wanted = {
-        ...{ mask, order },
+        mask,
+        order,
         limit: limit + rows.length,
         above: Math.max(low, covered.above),
         below: Math.min(high, covered.below),
@@ -244,7 +235,13 @@ export async function createView(
   }
 
   return {
-    ...{ key, address, id: first.id, finalSlot, page, locate, reach },
+    key,
+    address,
+    id: first.id,
+    finalSlot,
+    page,
+    locate,
+    reach,
     isStored: () => !isAboveRead,
     noteShown(signature, n) {
       const slot = slotOf(n);
@@ -264,7 +261,10 @@ export async function createView(
         covered === null
           ? []
           : await readRows(account.id, {
-              ...{ mask: ACCOUNT, limit: limit + fresh.length, order: 'desc', above: -1 },
+              mask: ACCOUNT,
+              limit: limit + fresh.length,
+              order: 'desc',
+              above: -1,
               below: Math.min(below, covered.below),
             });
       return unite<ViewRow>(
@@ -313,16 +313,6 @@ export async function createView(
 }
 
 const NOTHING: Omit<Overlay, 'upTo'> = { rows: [], accounts: new Map(), mints: new Map() };
-
-/** The node's error code for a slot that it has not reached. */
-const MIN_CONTEXT_SLOT = -32016;
-
-const isBehind = (error: unknown): boolean =>
-  error instanceof CodedError &&
-  (error.code === 'WALLET_BEHIND' || (error.code === 'CHAIN_RPC_ERROR' && error.facts['rpcCode'] === MIN_CONTEXT_SLOT));
-
-const isDisagreement = (error: unknown): boolean =>
-  isBehind(error) || (error instanceof CodedError && error.code === 'WALLET_NO_TRANSACTION');
 
 /** Null before the first step. */
 function coveredOf(row: WalletNow, now: number): Covered | null {
@@ -393,7 +383,7 @@ async function readOne(
   const block =
     text === null
       ? (await upstream.transaction(signature, { commitment, signal }))?.block
-      : decodeTransaction(JSON.parse(text));
+      : decodeTransaction(parseExact(text));
   const tx = block?.transactions[0];
   if (block === undefined || tx === undefined) throw noTransaction();
   return { n, signature, slot: block.slot, time: block.blockTime, tx, block };
@@ -452,14 +442,14 @@ interface TransactionCache {
   put(loaded: LoadedTransaction, signature: Uint8Array, textLength: number): void;
 }
 
-interface Entry {
+interface CachedTransaction {
   readonly loaded: LoadedTransaction;
   readonly signature: Uint8Array;
   readonly bytes: number;
 }
 
 export function createTransactionCache(maxBytes: number): TransactionCache {
-  const entries = new LRUCache<number, Entry>({ maxSize: maxBytes, sizeCalculation: ({ bytes }) => bytes });
+  const entries = new LRUCache<number, CachedTransaction>({ maxSize: maxBytes, sizeCalculation: ({ bytes }) => bytes });
   return {
     take(n, signature) {
       const entry = entries.get(n);

@@ -29,7 +29,10 @@ function world(list: readonly Loaded[]) {
   const stored = new Map(list.map((one) => [one.n, one]));
   const loads: number[] = [];
   const view = {
-    ...{ key: decode32(WALLET)!, address: WALLET, id: 7, finalSlot: FINAL_SLOT },
+    key: decode32(WALLET)!,
+    address: WALLET,
+    id: 7,
+    finalSlot: FINAL_SLOT,
     async load(rows: readonly ViewRow[]) {
       loads.push(...rows.map(({ n }) => n));
       return rows.flatMap(({ n }) => stored.get(n) ?? []);
@@ -92,8 +95,19 @@ test('memory is bounded', async () => {
 
 const mint = encode32(new Uint8Array(32).fill(3));
 const facts = (changes: Partial<MintFacts>): MintFacts => ({
-  ...{ mint, program: OTHER, decimals: 2, supply: 1n, name: null, symbol: null, uri: null, logoUri: null },
-  ...{ tokenStandard: null, collection: null, isNft: false, scale: null, transferFee: null },
+  mint,
+  program: OTHER,
+  decimals: 2,
+  supply: 1n,
+  name: null,
+  symbol: null,
+  uri: null,
+  logoUri: null,
+  tokenStandard: null,
+  collection: null,
+  isNft: false,
+  scale: null,
+  transferFee: null,
   ...changes,
 });
 

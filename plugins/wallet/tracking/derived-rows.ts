@@ -33,7 +33,7 @@ export interface DerivedRows {
 }
 
 /** Rows of one kind for one wallet, by position. */
-interface Kept {
+interface CachedRows {
   readonly derivedRows: Map<number, DerivedRow>;
   readonly bytes: number;
 }
@@ -43,7 +43,7 @@ const ENTRY_BYTES = 300;
 const SHARE = 1 / 4;
 
 export function createDerivedRows(maxBytes: number): DerivedRows {
-  const wallets = new LRUCache<string, Kept>({ maxSize: maxBytes, sizeCalculation: ({ bytes }) => bytes });
+  const wallets = new LRUCache<string, CachedRows>({ maxSize: maxBytes, sizeCalculation: ({ bytes }) => bytes });
 
   function keep<D extends DerivedRow>(
     kind: DerivedKind<D>,
@@ -108,8 +108,8 @@ export interface WalkRange extends Omit<PageRange, 'limit'> {
 }
 
 /** Pieces in which transactions are read. */
-const LEAST_PIECE = 20;
-const MOST_PIECE = 200;
+const MIN_PIECE = 20;
+const MAX_PIECE = 200;
 
 /** Visits transactions of a wallet in order until `visit` returns true. Errors: those of the view. */
 export async function walkTransactions<D extends DerivedRow>(
@@ -121,7 +121,7 @@ export async function walkTransactions<D extends DerivedRow>(
   let { below, above } = range;
   let last: DerivedRow | null = null;
   let scanned = 0;
-  let piece = Math.min(MOST_PIECE, Math.max(LEAST_PIECE, range.expected));
+  let piece = Math.min(MAX_PIECE, Math.max(MIN_PIECE, range.expected));
   for (;;) {
     const limit = Math.min(piece, range.most - scanned);
     const page = await view.page({ below, above, mask: range.mask, order: range.order, limit: limit + 1 });
@@ -137,6 +137,6 @@ export async function walkTransactions<D extends DerivedRow>(
     const edge = rows.at(-1)?.n ?? null;
     if (range.order === 'asc') above = edge;
     else below = edge;
-    piece = MOST_PIECE;
+    piece = MAX_PIECE;
   }
 }

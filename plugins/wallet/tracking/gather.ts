@@ -16,6 +16,7 @@ import {
 } from '../store/tables.ts';
 import { type OwnedAccount, readAccounts } from '../store/wallets.ts';
 import type { AskOptions, ChainHistory, FetchedTransaction, Listed } from './chain-history.ts';
+import { behind, contradicting } from './patience.ts';
 import { beingIndexed, type ViewRow } from './view.ts';
 
 /** A transaction of a wallet, from the upstream. */
@@ -30,7 +31,7 @@ export interface Gathered {
   readonly tx: NormalTransaction;
   /** Relation to the wallet. */
   readonly flags: number;
-  /** Token accounts (base58) of the wallet that it touches. */
+  /** Token accounts (base58) of the wallet that it touches, and the wallet if it is a token account. */
   readonly accounts: readonly string[];
 }
 
@@ -61,7 +62,7 @@ interface GatherOptions {
   fetch(signature: string, ask: AskOptions, slot: number): Promise<FetchedTransaction | null>;
 }
 
-interface Wanted {
+interface SourcedSignature {
   readonly slot: number;
   readonly sources: Set<string>;
 }
@@ -85,7 +86,11 @@ export function createGatherer(options: GatherOptions): Gatherer {
   }
 
   /** Takes the entries in `slot` or above from all lists. */
-  async function takeDownTo(slot: number, wanted: Map<string, Wanted>, from: readonly AddressList[]): Promise<void> {
+  async function takeDownTo(
+    slot: number,
+    wanted: Map<string, SourcedSignature>,
+    from: readonly AddressList[],
+  ): Promise<void> {
     await Promise.all(
       from.map(async (list) => {
         for (let top = await peekSlot(list); top !== null && top >= slot; top = await peekSlot(list)) {
@@ -98,8 +103,8 @@ export function createGatherer(options: GatherOptions): Gatherer {
     );
   }
 
-  async function takeNewest(most: number): Promise<Map<string, Wanted>> {
-    const wanted = new Map<string, Wanted>();
+  async function takeNewest(most: number): Promise<Map<string, SourcedSignature>> {
+    const wanted = new Map<string, SourcedSignature>();
     while (wanted.size < most) {
       const tops = (await Promise.all(lists.map(peekSlot))).filter((slot) => slot !== null);
       if (tops.length === 0) break;
@@ -134,7 +139,7 @@ export function createGatherer(options: GatherOptions): Gatherer {
 async function fetchOne(
   { fetch, ask, wallet, address }: GatherOptions,
   signature: string,
-  { slot, sources }: Wanted,
+  { slot, sources }: SourcedSignature,
 ): Promise<{ readonly gathered: Gathered; readonly owned: readonly OwnedAccount[] }> {
   const fetched = await fetch(signature, ask, slot);
   const tx = fetched?.block.transactions[0];
@@ -147,10 +152,20 @@ async function fetchOne(
   // When the transaction names no owners, the account's own list shows that it was touched.
   const isSilent = listed.length > 0 && tx.preTokenBalances.length === 0 && tx.postTokenBalances.length === 0;
   const flags = touch.flags | (sources.has(address) ? NAMED : 0) | (isSilent ? TOUCHED : 0);
-  const accounts = new Set([...listed, ...touch.accounts.map(({ account }) => encode32(account))]);
+  const accounts = new Set([
+    ...listed,
+    ...touch.accounts.map(({ account }) => encode32(account)),
+    ...(touch.isAccount ? [address] : []),
+  ]);
   return {
     gathered: {
-      ...{ signature, slot: fetched.block.slot, place: fetched.place, order: null, fetched, tx, flags },
+      signature,
+      slot: fetched.block.slot,
+      place: fetched.place,
+      order: null,
+      fetched,
+      tx,
+      flags,
       accounts: [...accounts],
     },
     owned: touch.accounts,
@@ -186,7 +201,7 @@ async function inOrder(
 }
 
 /** The list of one address, newest first, read page by page as it is needed. */
-interface AddressList {
+export interface AddressList {
   readonly address: string;
   /** The next entry without taking it; null at the end. */
   peek(): Promise<Listed | null>;
@@ -271,15 +286,19 @@ interface Touch {
   readonly flags: number;
   /** Token accounts that the wallet owned before or after it. */
   readonly accounts: readonly OwnedAccount[];
+  /** The wallet is a token account itself, whoever owns it: if it ever owned itself, its balance is in all such transactions. */
+  readonly isAccount: boolean;
 }
 
 /** Derived from the transaction alone: its keys and the owners of its token balances. */
 export function touchOf(tx: NormalTransaction, { keys }: Pick<ChainBlock, 'keys'>, wallet: Uint8Array): Touch {
   const id = keys.find(wallet);
-  if (id < 0) return { flags: 0, accounts: [] };
+  if (id < 0) return { flags: 0, accounts: [], isAccount: false };
   const accounts = new Map<number, OwnedAccount>();
+  let isAccount = false;
   for (const { accountIndex, mintKey, ownerKey } of [...tx.preTokenBalances, ...tx.postTokenBalances]) {
     const account = tx.keys[accountIndex];
+    isAccount ||= account === id;
     if (ownerKey !== id || mintKey < 0 || account === undefined) continue;
     accounts.set(account, { account: keys.bytes(account).slice(), mint: keys.bytes(mintKey).slice() });
   }
@@ -287,6 +306,7 @@ export function touchOf(tx: NormalTransaction, { keys }: Pick<ChainBlock, 'keys'
   return {
     flags: (tx.keys.includes(id) ? NAMED : 0) | (accounts.size > 0 ? TOUCHED : 0) | (hasChanged ? CHANGED : 0),
     accounts: [...accounts.values()],
+    isAccount,
   };
 }
 
@@ -296,7 +316,7 @@ export interface Overlay {
   readonly upTo: number;
   /** Newest first. */
   readonly rows: readonly ViewRow[];
-  /** The same for the wallet's token accounts, by base58. */
+  /** Rows of the wallet's token accounts, by address (base58), newest first. */
   readonly accounts: ReadonlyMap<string, readonly ViewRow[]>;
   /** Mints (base58) of the accounts found. */
   readonly mints: ReadonlyMap<string, Uint8Array>;
@@ -340,7 +360,11 @@ export async function readOverlay(
   if (upTo < atLeast) throw behind();
   if (upTo <= aboveSlot) return { upTo: aboveSlot, rows: [], accounts: new Map(), mints: new Map() };
   const gatherer = createGatherer({
-    ...{ upstream, wallet: key, address: wallet.address, aboveSlot, ask },
+    upstream,
+    wallet: key,
+    address: wallet.address,
+    aboveSlot,
+    ask,
     openList: (address) =>
       createAddressList({ upstream, address, belowSlot: upTo + 1, before: null, minSlot: upTo, ask }),
     async fetch(signature, _ask, slot) {
@@ -366,14 +390,6 @@ export async function readOverlay(
   checkPlaces(found);
   return overlayOf(upTo, found, new Map([...gatherer.accounts].map(([text, { mint }]) => [text, mint])));
 }
-
-const behind = (): CodedError =>
-  new CodedError('WALLET_BEHIND', 'the upstream has not reached a slot that was already returned', { retryable: true });
-
-const contradicting = (): CodedError =>
-  new CodedError('WALLET_NO_TRANSACTION', 'upstreams do not agree about the slot of a transaction', {
-    retryable: true,
-  });
 
 /** Nodes order the entries of a slot differently: a page in one order, continued in another, would skip a transaction. */
 function checkPlaces(found: readonly Gathered[]): void {

@@ -1,4 +1,6 @@
 import { sql } from 'kysely';
+import { stringify } from '../../../src/lib/json.ts';
+
 import type { BlockProcessor, ChainBlock, Random, StoreTx } from '../../../src/plugin/plugin.ts';
 import { type AddressIndex, createAddressIndex, matchBlock } from '../../../src/solana/address-set.ts';
 import { tokenChanges } from '../../../src/solana/movements/movement.ts';
@@ -27,7 +29,7 @@ interface ProcessorParts {
   readonly limits?: WalletLimits;
 }
 
-interface State {
+interface WalletState {
   readonly version: number;
   readonly live_slot: number | null;
   readonly full_from: number | null;
@@ -85,7 +87,13 @@ export function createWalletProcessor(parts: ProcessorParts): BlockProcessor {
   };
 }
 
-async function moveOn(tx: StoreTx, state: State, { slot }: ChainBlock, isCut: boolean, isFull: boolean): Promise<void> {
+async function moveOn(
+  tx: StoreTx,
+  state: WalletState,
+  { slot }: ChainBlock,
+  isCut: boolean,
+  isFull: boolean,
+): Promise<void> {
   const fullFrom = isFull ? (isCut ? slot : (state.full_from ?? slot)) : null;
   await (tx.db as Db)
     .updateTable('wallet_state')
@@ -95,7 +103,7 @@ async function moveOn(tx: StoreTx, state: State, { slot }: ChainBlock, isCut: bo
 }
 
 /** New wallets are live from this block on; after a gap in the blocks all others become live again from here. */
-async function markLive(tx: StoreTx, state: State, slot: number, isFull: boolean, isCut: boolean): Promise<void> {
+async function markLive(tx: StoreTx, state: WalletState, slot: number, isFull: boolean, isCut: boolean): Promise<void> {
   const db = tx.db as Db;
   if (isCut)
     await db
@@ -129,14 +137,16 @@ async function writeFollowed(tx: StoreTx, block: ChainBlock, { index, wallets }:
     const n = positionOf(block.slot, place);
     for (const owner of [...byKey, ...byTokenOwner]) {
       const { id: wallet, key } = wallets[owner] as FollowedWallet;
-      const { flags, accounts } = touchOf(transaction, block, key);
-      if (flags !== 0) rows.push({ a: wallet, n, flags });
+      const { flags, accounts, isAccount } = touchOf(transaction, block, key);
+      if (flags !== 0) rows.push({ a: wallet, n, flags: isAccount ? flags | ACCOUNT : flags });
       if (accounts.length > 0) owned.push({ wallet, n, accounts });
     }
     transactions.push({
-      ...{ n, signature: transaction.signatures[0] as Uint8Array, time: block.blockTime },
+      n,
+      signature: transaction.signatures[0] as Uint8Array,
+      time: block.blockTime,
       // `meta` as the node sent it: `rawTransaction` leaves out what webhooks do not show.
-      text: JSON.stringify({ ...rawTransaction(transaction, block), meta: transaction.meta }),
+      text: stringify({ ...rawTransaction(transaction, block), meta: transaction.meta }),
     });
   }
   const numbers = await readKeyNumbers(tx.db as Db);

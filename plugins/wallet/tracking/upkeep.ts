@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import { decode32 } from '../../../src/lib/base58.ts';
+import { parseExact } from '../../../src/lib/json.ts';
 import { type Clock, type JobKind, type Log, messageOf, type NewJob, type Roles } from '../../../src/plugin/plugin.ts';
 import type { Outbox } from '../../../src/ports/outbox.ts';
 import type { Store, StoreTx } from '../../../src/ports/store.ts';
@@ -45,7 +46,7 @@ const DAY_MS = 86_400_000;
 /** Wallets of the configuration registered in one transaction. */
 const FOLLOWED_AT_ONCE = 100;
 /** Wallets dropped in one pass. */
-const MOST_IDLE = 1_000;
+const MAX_IDLE = 1_000;
 /** Store transactions of one deletion pass: other writers get in between. */
 const DELETE_STEPS = 25;
 /** How long a refusal is remembered. */
@@ -96,7 +97,7 @@ export function createUpkeep(parts: UpkeepParts): Upkeep {
       .where('refused', 'is', null)
       // The full index keeps its rows.
       .$if(config.full, (query) => query.where('is_followed', '=', 1))
-      .limit(MOST_IDLE)
+      .limit(MAX_IDLE)
       .execute();
     const ids = idle.map(({ id }) => id);
     await store.write(async (tx) => {
@@ -122,7 +123,7 @@ export function createUpkeep(parts: UpkeepParts): Upkeep {
       .where('is_followed', '=', 1)
       .where((eb) => eb.or([eb('head', 'is', null), eb('head', '<', sql<number>`live_from - 1`)]))
       .where('last_error', 'is', null)
-      .limit(MOST_IDLE)
+      .limit(MAX_IDLE)
       .execute();
     if (waiting.length === 0) return;
     await store.write(async (tx) => {
@@ -177,8 +178,8 @@ const LEASE_MS = 10_000;
 const FINALITY_MS = 2_000;
 /** Short, because a request may be waiting; a failed job is scheduled again by the next request. */
 const FIRST_PAUSE_MS = 500;
-const MOST_PAUSE_MS = 15_000;
-const MOST_ATTEMPTS = 20;
+const MAX_PAUSE_MS = 15_000;
+const MAX_ATTEMPTS = 20;
 
 /** Indexes a wallet piece by piece; projects share the slots evenly. The job's key is the number of the wallet. */
 export function createIndexJob(
@@ -205,8 +206,8 @@ export function createIndexJob(
         signal.throwIfAborted();
         log.warn({ wallet: id, err: messageOf(error) }, 'indexing of a wallet failed');
         await noteError(store, id, messageOf(error));
-        if (job.attempts >= MOST_ATTEMPTS) return { kind: 'failed', error: messageOf(error) };
-        const pauseMs = backoffMs(job.attempts + 1, null, { firstMs: FIRST_PAUSE_MS, longestMs: MOST_PAUSE_MS });
+        if (job.attempts >= MAX_ATTEMPTS) return { kind: 'failed', error: messageOf(error) };
+        const pauseMs = backoffMs(job.attempts + 1, null, { firstMs: FIRST_PAUSE_MS, longestMs: MAX_PAUSE_MS });
         return { kind: 'retry', runAt: clock.now() + pauseMs, error: messageOf(error) };
       }
     },
@@ -399,7 +400,7 @@ async function deleteRows(
 ): Promise<number> {
   const db = tx.db as Db;
   if (isAccount) {
-    // As a token account of another wallet it is still shown.
+    // The row stays if it is also one of a token account of another wallet.
     const flags = sql<number>`flags & ${sql.lit(ACCOUNT)}`;
     await db.updateTable('wallet_rows').set({ flags }).where('a', '=', a).where('n', 'in', ns).execute();
     await db.deleteFrom('wallet_rows').where('a', '=', a).where('n', 'in', ns).where('flags', '=', 0).execute();
@@ -420,7 +421,7 @@ async function unusedOf(db: Db, numbers: KeyNumbers, ns: readonly number[]): Pro
   const bodies = await readBodies(db, ns);
   const pairs: string[] = [];
   for (const [n, text] of bodies) {
-    const { keys, transactions } = decodeTransaction(JSON.parse(text));
+    const { keys, transactions } = decodeTransaction(parseExact(text));
     const [one] = transactions;
     if (one === undefined) continue;
     for (const key of keysOf(one)) pairs.push(`(${numbers.at(keys.words, key * KEY_WORDS)}, ${n})`);

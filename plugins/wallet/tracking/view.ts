@@ -1,5 +1,5 @@
 import { msOfSlots } from '../../../src/lib/slot-length.ts';
-import { CodedError } from '../../../src/plugin/plugin.ts';
+import { CodedError, codeOf } from '../../../src/plugin/plugin.ts';
 import { RequestError } from '../../../src/plugin/request.ts';
 import type { AddressHistory, ViewRow } from '../../../src/ports/address-history.ts';
 import type { ChainStatus } from '../../../src/ports/chain.ts';
@@ -55,6 +55,28 @@ export function overBudget(
 ): RequestError {
   const cause = new CodedError(code, details);
   return new RequestError(429, 'Too many wallets', { details: `${details} (${code})`, retryAfterS, cause });
+}
+
+/** All places for indexed wallets are taken. */
+export function indexFull(): RequestError {
+  const details = 'No further wallet can be indexed (WALLET_INDEX_FULL)';
+  const cause = new CodedError('WALLET_INDEX_FULL', details);
+  return new RequestError(503, 'Service unavailable', { details, retryAfterS: null, cause });
+}
+
+const NOT_INDEXED: ReadonlySet<string> = new Set([
+  'WALLET_NOT_A_WALLET',
+  'WALLET_TOO_BUSY',
+  'WALLET_TOO_LARGE',
+  'WALLET_BUDGET',
+  'WALLET_TOO_MANY_NEW',
+  'WALLET_INDEX_FULL',
+]);
+
+/** Whether an address was refused because it gets no index: its history can still be read from upstreams. `accounts`: it is no program. */
+export function isNotIndexed(error: unknown, allowed: 'accounts' | 'all'): boolean {
+  const code = error instanceof RequestError ? codeOf(error.cause) : undefined;
+  return code !== undefined && NOT_INDEXED.has(code) && (allowed === 'all' || code !== 'WALLET_NOT_A_WALLET');
 }
 
 /** A wallet that was refused while it was being indexed. */

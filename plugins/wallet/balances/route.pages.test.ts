@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { encode32 } from '../../../src/lib/base58.ts';
 import type { MintFacts } from '../../../src/ports/tokens.ts';
-import { WRAPPED_SOL_MINT } from '../../../src/solana/addresses.ts';
+import { WRAPPED_SOL_MINT } from '../../../src/solana/programs.ts';
 import { buildTable, type TableInput } from './holdings.ts';
 import { cutPage, solRow, tokenRow, totalValue } from './route.ts';
 
@@ -30,18 +30,19 @@ type Wallet = typeof wallet extends fc.Arbitrary<infer W> ? W : never;
 
 function factsOf({ mint, decimals, isNft }: Wallet['tokens'][number]): MintFacts {
   return {
-    ...{
-      mint,
-      decimals,
-      isNft,
-      program: '',
-      supply: 1n,
-      name: `token ${mint}`,
-      symbol: null,
-      uri: null,
-      logoUri: null,
-    },
-    ...{ tokenStandard: null, collection: null, scale: null, transferFee: null },
+    mint,
+    decimals,
+    isNft,
+    program: '',
+    supply: 1n,
+    name: `token ${mint}`,
+    symbol: null,
+    uri: null,
+    logoUri: null,
+    tokenStandard: null,
+    collection: null,
+    scale: null,
+    transferFee: null,
   };
 }
 
@@ -49,7 +50,10 @@ function inputOf({ lamports, solPrice, tokens }: Wallet): TableInput {
   const prices = new Map(tokens.map(({ mint, price }) => [mint, price]));
   prices.set(WRAPPED_SOL_MINT, solPrice);
   return {
-    ...{ lamports, tokens, prices, atS: 1_700_000_000 },
+    lamports,
+    tokens,
+    prices,
+    atS: 1_700_000_000,
     facts: new Map(tokens.map((one) => [one.mint, one.isKnown ? factsOf(one) : null])),
   };
 }
