@@ -47,7 +47,7 @@ export function bufferedOutput(dest: number | string): DestinationStream & { flu
     maxLength: MAX_WAITING_BYTES,
     periodicFlush: FLUSH_INTERVAL_MS,
   });
-  // As strings the waiting lines would be copied for every added line.
+  // Buffers: waiting strings would be copied for every added line.
   return {
     write: (lines) => void output.write(Buffer.from(lines) as never),
     flushSync: () => output.flushSync(),
@@ -97,7 +97,7 @@ const terminalLine: MessageFormatFunc = (log, messageKey, _level, { colors }) =>
   return `${who}${colors.cyan(String(log[messageKey]))}${fields.join('')}${stack === undefined ? '' : `\n${stack.replace(/^/gm, '    ')}`}`;
 };
 
-/** As it is if it is one word, else as JSON. */
+/** The value itself if it is one word, else JSON. */
 function fieldText(value: unknown): string {
   return typeof value === 'string' && /^[^\s"=]+$/.test(value) ? value : JSON.stringify(value);
 }

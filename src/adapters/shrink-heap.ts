@@ -6,7 +6,7 @@ import type { Clock } from '../ports/clock.ts';
 /** Pause between two checks; by then V8 no longer counts the allocations of the start. */
 const LOOK_MS = 10_000;
 /** A busier thread needs its heap. */
-const MOST_BUSY = 0.25;
+const MAX_BUSY = 0.25;
 const MAX_LOOKS = 360;
 /** V8 shrinks the young generation only after seconds with few allocations: the first collection still counts those of the start. */
 const MAX_COLLECTIONS = 5;
@@ -37,7 +37,7 @@ async function becomesIdle(clock: Clock, signal: AbortSignal): Promise<boolean> 
   for (let look = 0; look < MAX_LOOKS; look += 1) {
     await clock.sleep(LOOK_MS, signal);
     const now = performance.eventLoopUtilization();
-    if (performance.eventLoopUtilization(now, before).utilization < MOST_BUSY) return true;
+    if (performance.eventLoopUtilization(now, before).utilization < MAX_BUSY) return true;
     before = now;
   }
   return false;

@@ -11,6 +11,7 @@ import {
   type FillOutcome,
   fillBlocks,
   findEnd,
+  type OwnLedger,
 } from './fill-blocks.ts';
 import {
   countGaps,
@@ -26,8 +27,10 @@ import {
 } from './gaps.ts';
 import { updateSkippedGaps } from './processors.ts';
 import type { Run } from './run.ts';
+import { KEPT } from './tables.ts';
 
 const POLL_MS = 2_000;
+const HOUR_MS = 3_600_000;
 
 /** Fills gaps while the chain is at the tip: following has priority. Errors go to `onError`. */
 export async function fillLoop(run: Run, onError: (error: unknown) => void): Promise<void> {
@@ -55,10 +58,27 @@ export async function fillLoop(run: Run, onError: (error: unknown) => void): Pro
 function fillOptions(run: Run): FillOptions {
   const { state, follow, source, meter } = run;
   const { chain, store, processors, clock, random, log, signal, exclusive } = run;
+  const ownLedger: OwnLedger = {
+    keeps(slot) {
+      const slotMs = state.slotLength.ms();
+      if (slotMs === null || state.ledger === null) return true;
+      return ((state.tip ?? slot) - slot) * slotMs <= state.ledger.retainHours * HOUR_MS;
+    },
+    append: async (block) => await state.ledger?.append(block),
+  };
   return {
-    ...{ chain, source, store, processors, follow, clock, random, log, signal, exclusive },
+    chain,
+    source,
+    store,
+    processors,
+    follow,
+    clock,
+    random,
+    log,
+    signal,
+    exclusive,
     forget: run.shared.forget,
-    keep: async (block) => await run.state.ledger?.append(block),
+    ledger: run.openLedger === undefined ? 'off' : ownLedger,
     concurrency: () => follow.gapBackfill.concurrency,
     async finalSlot() {
       const slot = await source.tip({ commitment: 'finalized', signal });
@@ -94,7 +114,7 @@ interface Pause {
   /** Monotonic ms. */
   readonly until: number;
   readonly kind: 'waits' | 'stuck' | 'failed';
-  /** In a row, of this kind. */
+  /** Consecutive pauses of this kind. */
   readonly tries: number;
   readonly wantedAt: number | null;
 }
@@ -184,7 +204,7 @@ async function fillGap(options: FillOptions, gap: GapRecord): Promise<FillOutcom
   // Filled blocks cannot be rolled back.
   if (!(await options.source.confirmChain(options.signal)))
     return { kind: 'waits', reason: 'no upstream is confirmed to serve this chain' };
-  const { ready, outdated, reason } = sortFills(gap, options.processors);
+  const { ready, outdated, reason } = sortFills(gap, options);
   if (outdated.length > 0 && (await exclusive(() => store.write((tx) => finishFills(tx, gap, outdated, clock.now())))))
     return { kind: 'filled' };
   if (ready.length === 0) return { kind: 'stuck', reason: reason ?? 'no processor wants it' };
@@ -245,19 +265,22 @@ async function askEnd(options: FillOptions, gap: GapRecord, finalSlot: number): 
 
 interface Sorted {
   readonly ready: readonly FillMember[];
-  /** Of versions that are no longer in use: the new one indexes again from its start. */
+  /** Fills of old processor versions: the new version indexes from its start. And of a ledger that no longer wants it. */
   readonly outdated: readonly GapFill[];
   /** Why the others cannot be filled. */
   readonly reason: string | null;
 }
 
-function sortFills(gap: GapRecord, processors: readonly BlockProcessor[]): Sorted {
+function sortFills(gap: GapRecord, { processors, ledger }: Pick<FillOptions, 'processors' | 'ledger'>): Sorted {
   const ready: FillMember[] = [];
   const outdated: GapFill[] = [];
   let reason: string | null = null;
   for (const fill of gap.fills.filter(({ isDone }) => !isDone)) {
-    const processor = processors.find(({ name }) => name === fill.name);
-    if (processor === undefined) reason = `processor ${fill.name} is not loaded`;
+    const isKept = fill.name === KEPT.name;
+    const processor = isKept ? LEDGER_READER : processors.find(({ name }) => name === fill.name);
+    if (isKept && (ledger === 'off' || (typeof ledger === 'object' && !ledger.keeps(gap.toSlot)))) outdated.push(fill);
+    else if (isKept && ledger === 'of the daemon') reason = 'only the daemon adds blocks to the ledger';
+    else if (processor === undefined) reason = `processor ${fill.name} is not loaded`;
     else if (processor.version > fill.version) outdated.push(fill);
     else if (processor.version < fill.version) reason = `processor ${fill.name} is older than the one that missed it`;
     else if (processor.outOfOrder !== true)
@@ -267,7 +290,17 @@ function sortFills(gap: GapRecord, processors: readonly BlockProcessor[]): Sorte
   return { ready, outdated, reason };
 }
 
-/** Those with the lowest position, all equal. */
+/** In the place of a processor: filled blocks go to the ledger before their rows are written. */
+const LEDGER_READER: BlockProcessor = {
+  name: KEPT.name,
+  version: KEPT.version,
+  chains: [],
+  outOfOrder: true,
+  apply: async () => undefined,
+  revert: async () => undefined,
+};
+
+/** The members with the lowest position, which all share. */
 function lowest(members: readonly FillMember[]): readonly FillMember[] {
   const slotOf = ({ fill }: FillMember) => fill.position?.slot ?? -1;
   const least = Math.min(...members.map(slotOf));

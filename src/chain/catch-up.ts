@@ -3,6 +3,7 @@ import type { BlockProcessor } from '../plugin/plugin.ts';
 import type { BlockHeader } from '../ports/block.ts';
 import { backoffMs, createWakeup } from '../runtime/waiting.ts';
 import { dropFromOtherChain, releaseToLane } from './commit.ts';
+import { commitmentOf } from './consensus.ts';
 import {
   decide,
   hasPendingReverts,
@@ -14,7 +15,7 @@ import {
   removePendingReverts,
 } from './cursor.ts';
 import { describeFault, faultOfProcessor, stackOf } from './faults.ts';
-import { createBlockBuffer, createFetcher, type Held } from './fetch.ts';
+import { createBlockBuffer, createFetcher, type FetchedBlock } from './fetch.ts';
 import { countGaps, isInGap, recordProcessorGap } from './gaps.ts';
 import type { Run } from './run.ts';
 import { type FollowState, type Lane, LEDGER } from './state.ts';
@@ -91,7 +92,13 @@ function createLane(run: Run, processor: BlockProcessor, firstFloor: number) {
   const lane: Lane = { slot: null, movedAt: startsFailing ? Number.NEGATIVE_INFINITY : clock.monotonic() };
   state.lanes.set(processor.name, lane);
   const fetcher = createFetcher({
-    ...{ source, buffer, clock, random, signal, commitment: follow.commitment, forget: run.shared.forget },
+    source,
+    buffer,
+    clock,
+    random,
+    signal,
+    forget: run.shared.forget,
+    commitment: () => commitmentOf(run),
     concurrency: () => (cursorWaits(state, clock.monotonic()) ? follow.catchUpConcurrency : LANE_FETCHES),
     releasedSlot: () => position?.slot ?? -1,
     wake: wake.wake,
@@ -108,7 +115,7 @@ function createLane(run: Run, processor: BlockProcessor, firstFloor: number) {
     // The chain's own block exists, also where an upstream left it out or denied it; at the tip no later one names it as its parent.
     if (!hasWork && state.cursor !== null && listedTo >= state.cursor.slot) fetcher.want(state.cursor.slot);
     if (to < from || (hasWork && from > (position?.slot ?? floor) + follow.window * 2)) return;
-    for (const slot of await source.produced(from, to, { commitment: follow.commitment, signal })) fetcher.want(slot);
+    for (const slot of await source.produced(from, to, { commitment: commitmentOf(run), signal })) fetcher.want(slot);
     listedTo = to;
   }
 
@@ -135,7 +142,7 @@ function createLane(run: Run, processor: BlockProcessor, firstFloor: number) {
   }
 
   /** A block that does not continue this lane: either it is not part of the chain, or the lane's own block was forked away. */
-  async function onFork({ block, upstream }: Held): Promise<void> {
+  async function onFork({ block, upstream }: FetchedBlock): Promise<void> {
     fetcher.again(block.slot, upstream);
     if (position === null) return;
     const stored = await readHeader(store.read, chain, block.slot);
@@ -156,7 +163,7 @@ function createLane(run: Run, processor: BlockProcessor, firstFloor: number) {
   }
 
   /** Blocks that filled a gap have no stored header: what is final is of the chain. */
-  async function isFinal({ block, upstream }: Held): Promise<boolean> {
+  async function isFinal({ block, upstream }: FetchedBlock): Promise<boolean> {
     if (upstream === LEDGER && block.slot <= (state.ledger?.finalSlot ?? -1)) return true;
     if (block.slot > (state.finalizedSlot ?? -1) || (await isOfChain(block))) return false;
     if ((await readHeader(store.read, chain, block.slot)) !== null) return false;
@@ -164,13 +171,13 @@ function createLane(run: Run, processor: BlockProcessor, firstFloor: number) {
     return final?.blockhash === block.blockhash;
   }
 
-  /** As `isSameChain`, for what this lane holds. */
+  /** Whether upstream and buffer still belong to this chain. Drops blocks of another chain from the buffer. */
   async function isTrusted(): Promise<boolean> {
     const isSame = await source.confirmChain(signal);
     return !dropFromOtherChain({ source, buffer, state }) && isSame;
   }
 
-  async function commit(held: Held): Promise<void> {
+  async function commit(held: FetchedBlock): Promise<void> {
     const { block } = held;
     const isUnlinked = position === null || position.slot < floor;
     if (isUnlinked && !(await isTrusted())) return;
@@ -242,10 +249,10 @@ function createLane(run: Run, processor: BlockProcessor, firstFloor: number) {
     const next = buffer.first();
     const decision = decide({ cursor: position, floor, next: next?.block ?? null });
     if (decision.kind === 'release') {
-      await commit(next as Held);
+      await commit(next as FetchedBlock);
       return true;
     }
-    if (decision.kind === 'fork') await onFork(next as Held);
+    if (decision.kind === 'fork') await onFork(next as FetchedBlock);
     return decision.kind === 'hole' && (await onHole(decision.slot));
   }
 

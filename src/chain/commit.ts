@@ -24,10 +24,10 @@ export interface ReleaseOptions {
   readonly store: Store;
   readonly chain: ChainId;
   readonly headers: number;
-  /** As in `Situation`. */
+  /** See `Situation`. */
   readonly floor: number;
-  /** The chain is followed at `finalized`: no released block is ever rolled back. */
-  readonly isFinal?: boolean;
+  /** Highest slot that the release of the block proves as final: its own, that of a parent, or null. */
+  readonly finalSlot?: number | null;
 }
 
 /**
@@ -35,7 +35,7 @@ export interface ReleaseOptions {
  * Errors: FOLLOW_FENCED, those of the store, those of a processor.
  */
 export async function releaseBlock(
-  { store, chain, headers, floor, isFinal = false }: ReleaseOptions,
+  { store, chain, headers, floor, finalSlot = null }: ReleaseOptions,
   block: ChainBlock,
   cursor: Position | null,
   live: readonly BlockProcessor[],
@@ -47,16 +47,17 @@ export async function releaseBlock(
     await moveCursors(tx, chain, joining, null, block);
     await insertHeader(tx, chain, block);
     if (isFirst(cursor, floor)) await noteEnd(tx, chain, MAIN, block);
-    for (const processor of [...live, ...joining]) await processor.apply(tx, block, chain, { isFinal });
-    if (isFinal) {
-      await writeFinalized(tx, chain, block.slot);
-      for (const processor of [...live, ...joining]) await processor.finalized?.(tx, block.slot, chain);
+    const how = { isFinal: finalSlot === block.slot };
+    for (const processor of [...live, ...joining]) await processor.apply(tx, block, chain, how);
+    if (finalSlot !== null) {
+      await writeFinalized(tx, chain, finalSlot);
+      for (const processor of [...live, ...joining]) await processor.finalized?.(tx, finalSlot, chain);
     }
     if (block.slot % PRUNE_EVERY_SLOTS === 0) await pruneHeaders(tx, chain, headers);
   });
 }
 
-/** The same for one processor that is catching up; the header is known already, or older than the window. */
+/** Like `releaseBlock`, for one processor that catches up. The header is stored already, or older than the window of headers. */
 export async function releaseToLane(
   { store, chain, floor }: ReleaseOptions,
   block: ChainBlock,

@@ -46,7 +46,7 @@ export function decide({ cursor, floor, next }: Situation): Decision {
   return { kind: 'release' };
 }
 
-/** Whose cursor: a processor, or `MAIN` for the chain itself. */
+/** Owner of a cursor: a processor, or `MAIN` for the chain itself. */
 export type CursorOwner = Pick<BlockProcessor, 'name' | 'version'>;
 
 const ownerIs = (owners: readonly CursorOwner[]) => (eb: ExpressionBuilder<FollowTables, 'follow_cursors'>) =>
@@ -213,7 +213,7 @@ export async function readMarks(db: Queries, chain: ChainId): Promise<ChainMarks
   return row === undefined ? null : { floor: row.floor_slot, finalizedSlot: row.finalized_slot };
 }
 
-/** Where the chain, or the part above a gap, starts. */
+/** Stores the first slot of the chain, or of the part above a gap. */
 export async function writeFloor(tx: StoreTx, chain: ChainId, floor: number): Promise<void> {
   await followTables(tx.db)
     .insertInto('follow_chains')
@@ -260,9 +260,15 @@ export async function deferRevert(tx: StoreTx, chain: ChainId, owner: CursorOwne
   await followTables(tx.db)
     .insertInto('follow_pending_reverts')
     .values({
-      ...{ chain, processor: owner.name, version: owner.version, slot: header.slot, parent_slot: header.parentSlot },
-      ...{ blockhash: header.blockhash, previous_blockhash: header.previousBlockhash },
-      ...{ block_height: header.blockHeight, block_time: header.blockTime },
+      chain,
+      processor: owner.name,
+      version: owner.version,
+      slot: header.slot,
+      parent_slot: header.parentSlot,
+      blockhash: header.blockhash,
+      previous_blockhash: header.previousBlockhash,
+      block_height: header.blockHeight,
+      block_time: header.blockTime,
     })
     .execute();
 }

@@ -40,7 +40,7 @@ export interface Election {
   untilLeading(): Promise<boolean>;
   /** Writes only while this process leads. Additional error of a write: FOLLOW_FENCED. */
   readonly store: Store;
-  /** As last seen. */
+  /** The leader at the last read; null: none. */
   leader(): Leader | null;
   /** Ends the candidacy; a leader stays one until `resign`. */
   stop(): void;

@@ -3,15 +3,18 @@ import type { BlockProcessor } from '../plugin/plugin.ts';
 import type { Clock } from '../ports/clock.ts';
 import { EXIT } from '../runtime/errors.ts';
 import { DeadlinePassed, withDeadline } from '../runtime/waiting.ts';
+import type { RunningCall } from './state.ts';
 
 export interface GuardOptions {
   /** Id of the plugin that contributes it. */
   readonly plugin: string;
-  /** Of each call. */
+  /** Limit for each call of a processor. */
   readonly timeoutMs: () => number;
   readonly clock: Clock;
   /** Ends the wait for a call that runs; what it wrote is rolled back. */
   readonly signal: AbortSignal;
+  /** Holds the call of each processor while it runs. */
+  readonly running: Map<string, RunningCall>;
 }
 
 /** What a processor did wrong; the facts of PROCESSOR_FAILED and PROCESSOR_TIMEOUT. */
@@ -31,15 +34,19 @@ export interface ProcessorFault {
 const FRAMES = 5;
 
 /**
- * The same processor, whose calls have a deadline and whose errors name plugin, processor and slot. Errors that say something about the
+ * Wraps a processor: its calls have a deadline, and its errors name plugin, processor and slot. Errors that say something about the
  * store or an upstream are passed on as they are. Errors besides: PROCESSOR_FAILED, PROCESSOR_TIMEOUT.
  */
 export function guardProcessor(inner: BlockProcessor, options: GuardOptions): BlockProcessor {
   async function guarded<T>(call: string, slot: number | null, work: () => Promise<T>): Promise<T> {
+    const started: RunningCall = { slot, since: options.clock.monotonic() };
+    options.running.set(inner.name, started);
     try {
       return await withDeadline(options.clock, options.timeoutMs(), work, options.signal);
     } catch (error) {
       throw options.signal.aborted || isOfOthers(error) ? error : faultyCall(error, inner, options, call, slot);
+    } finally {
+      if (options.running.get(inner.name) === started) options.running.delete(inner.name);
     }
   }
   const { prepare, finalized, addresses, pressure } = inner;
@@ -123,7 +130,7 @@ export function faultOfProcessor(error: unknown): ProcessorFault | null {
   return isOne ? (error.facts as unknown as ProcessorFault) : null;
 }
 
-/** Of what it threw, for the log. */
+/** Stack of the error that the processor threw, for the log. */
 export const stackOf = (error: unknown): string | null =>
   error instanceof Error && error.cause instanceof Error ? (error.cause.stack ?? null) : null;
 

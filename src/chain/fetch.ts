@@ -2,12 +2,12 @@ import { codeOf } from '../lib/coded-error.ts';
 import type { ChainBlock } from '../ports/block.ts';
 import type { AskOptions, BlockAnswer, ChainSource, Commitment } from '../ports/chain.ts';
 import type { Clock, Random } from '../ports/clock.ts';
-import { backoffMs, orAborted } from '../runtime/waiting.ts';
+import { type BackoffOptions, backoffMs, orAborted } from '../runtime/waiting.ts';
 import { LEDGER, STREAM } from './state.ts';
 
 /** A source that asks the ledger first. */
 export interface KeptFirst extends Pick<ChainSource, 'block' | 'produced' | 'history'> {
-  /** As `header`, for what needs no upstream to confirm it. */
+  /** Like `header`, but the answer of the ledger needs no confirmation by an upstream. */
   headerFirst: ChainSource['header'];
   /** The first slot from which on the ledger knows every slot; infinite without one. */
   firstKept(): number;
@@ -36,7 +36,8 @@ export interface FetcherOptions {
   readonly source: Pick<ChainSource, 'block' | 'upstreamCount' | 'distrust' | 'firstAvailable'>;
   /** Called when the block given for a slot is not trusted. */
   readonly forget?: (slot: number) => void;
-  readonly commitment: Commitment;
+  /** Commitment of the next call. */
+  readonly commitment: () => Commitment;
   readonly buffer: BlockBuffer;
   readonly clock: Clock;
   readonly random: Random;
@@ -72,6 +73,9 @@ export interface Fetcher {
   settled(): Promise<void>;
 }
 
+/** A node lists the newest block some milliseconds before it has it (Agave 4.4.0: up to 15 ms). */
+const HEAD_BACKOFF: BackoffOptions = { firstMs: 30 };
+
 /** One upstream has to report a block that it should have as pruned this often before that is accepted. */
 const UNLIKELY_TIMES = 5;
 
@@ -89,9 +93,9 @@ export function createFetcher(options: FetcherOptions): Fetcher {
     return ask;
   }
 
-  function later(ask: Ask): void {
+  function later(ask: Ask, backoff?: BackoffOptions): void {
     ask.attempts += 1;
-    ask.dueAt = clock.monotonic() + backoffMs(ask.attempts, random);
+    ask.dueAt = clock.monotonic() + backoffMs(ask.attempts, random, backoff);
   }
 
   function avoidUpstream(ask: Ask, upstream: string): void {
@@ -110,7 +114,7 @@ export function createFetcher(options: FetcherOptions): Fetcher {
     return times >= UNLIKELY_TIMES;
   }
 
-  async function take(ask: Ask, answer: BlockAnswer): Promise<void> {
+  async function take(ask: Ask, answer: BlockAnswer, commitment: Commitment): Promise<void> {
     if (asks.get(ask.slot) !== ask) return;
     switch (answer.kind) {
       case 'block':
@@ -121,7 +125,8 @@ export function createFetcher(options: FetcherOptions): Fetcher {
           }
         asks.delete(ask.slot);
         options.count('fetched');
-        if (ask.slot > options.releasedSlot()) buffer.put({ block: answer.block, upstream: answer.upstream });
+        if (ask.slot > options.releasedSlot())
+          buffer.put({ block: answer.block, upstream: answer.upstream, commitment });
         return;
       case 'skipped':
         ask.saidSkipped.add(answer.upstream);
@@ -142,7 +147,7 @@ export function createFetcher(options: FetcherOptions): Fetcher {
         return;
       case 'not-yet':
         options.count('retried', 'not-yet');
-        later(ask);
+        later(ask, HEAD_BACKOFF);
     }
   }
 
@@ -151,9 +156,10 @@ export function createFetcher(options: FetcherOptions): Fetcher {
     const startedAt = clock.monotonic();
     try {
       const avoid = [...ask.avoid];
-      const answer = await source.block(ask.slot, { commitment: options.commitment, signal, avoid });
+      const commitment = options.commitment();
+      const answer = await source.block(ask.slot, { commitment, signal, avoid });
       options.timed?.((clock.monotonic() - startedAt) / 1_000);
-      await take(ask, answer);
+      await take(ask, answer, commitment);
     } catch (error) {
       if (signal.aborted) return;
       options.count('retried', codeOf(error) ?? 'unknown');
@@ -219,22 +225,24 @@ const newAsk = (slot: number): Ask => ({
   inFlight: false,
 });
 
-export interface Held {
+export interface FetchedBlock {
   readonly block: ChainBlock;
   readonly upstream: string;
+  /** Commitment of the request. At `finalized`, no fork can remove the block. */
+  readonly commitment: Commitment;
 }
 
 /** Fetched blocks that are not released yet, by slot, bounded by count and bytes. */
 export interface BlockBuffer {
   readonly size: number;
   /** The one with the lowest slot. */
-  first(): Held | null;
+  first(): FetchedBlock | null;
   /** The one with the lowest slot above this one. */
-  after(slot: number): Held | null;
-  get(slot: number): Held | null;
+  after(slot: number): FetchedBlock | null;
+  get(slot: number): FetchedBlock | null;
   has(slot: number): boolean;
   /** Replaces what was held for the slot. */
-  put(held: Held): void;
+  put(held: FetchedBlock): void;
   remove(slot: number): void;
   /** Forgets everything at or below a slot. */
   dropThrough(slot: number): void;
@@ -247,10 +255,10 @@ export interface BlockBuffer {
 const BYTES_PER_TRANSACTION = 8_192;
 /** Extra room for blocks below all others. */
 const SLACK_BLOCKS = 32;
-const sizeOf = ({ block }: Held) => 65_536 + block.transactions.length * BYTES_PER_TRANSACTION;
+const sizeOf = ({ block }: FetchedBlock) => 65_536 + block.transactions.length * BYTES_PER_TRANSACTION;
 
 export function createBlockBuffer(maxBlocks: number, maxBytes: number): BlockBuffer {
-  const held = new Map<number, Held>();
+  const held = new Map<number, FetchedBlock>();
   let bytes = 0;
 
   const lowest = () => (held.size === 0 ? Number.POSITIVE_INFINITY : Math.min(...held.keys()));
@@ -301,7 +309,7 @@ export function createBlockBuffer(maxBlocks: number, maxBytes: number): BlockBuf
  * readers share the call, and later ones the block, which is kept while another reader still needs it.
  */
 export interface SharedBlocks {
-  /** As `ChainSource.block`. */
+  /** See `ChainSource.block`. */
   block(slot: number, options: AskOptions): Promise<BlockAnswer>;
   /** The block given for this slot is no longer trusted. */
   forget(slot: number): void;
@@ -313,7 +321,7 @@ export interface SharedBlocks {
 
 export interface SharedBlocksOptions {
   readonly source: Pick<ChainSource, 'block' | 'outOfService'>;
-  /** Of the follower: a reader that aborts does not end a shared call for the others. */
+  /** Ends with the follower, not with one reader: a shared call goes on for the other readers. */
   readonly signal: AbortSignal;
   /** How many readers still need this slot. */
   readonly readers: (slot: number) => number;
@@ -321,7 +329,7 @@ export interface SharedBlocksOptions {
 }
 
 export function createSharedBlocks({ source, signal, readers, maxBytes }: SharedBlocksOptions): SharedBlocks {
-  const kept = new Map<number, Held>();
+  const kept = new Map<number, FetchedBlock>();
   const flights = new Map<number, Map<string, Promise<BlockAnswer>>>();
   let bytes = 0;
 
@@ -332,7 +340,7 @@ export function createSharedBlocks({ source, signal, readers, maxBytes }: Shared
     kept.delete(slot);
   }
 
-  function keep(held: Held): void {
+  function keep(held: FetchedBlock): void {
     drop(held.block.slot);
     if (readers(held.block.slot) < 2) return;
     kept.set(held.block.slot, held);
@@ -353,7 +361,8 @@ export function createSharedBlocks({ source, signal, readers, maxBytes }: Shared
     if (known !== undefined) return known;
     flights.set(slot, ofSlot);
     const flight = source.block(slot, { commitment, avoid, signal }).then((answer) => {
-      if (answer.kind === 'block' && flights.get(slot) === ofSlot) keep(answer);
+      if (answer.kind === 'block' && flights.get(slot) === ofSlot)
+        keep({ block: answer.block, upstream: answer.upstream, commitment });
       return answer;
     });
     ofSlot.set(key, flight);
@@ -369,7 +378,9 @@ export function createSharedBlocks({ source, signal, readers, maxBytes }: Shared
     async block(slot, options) {
       const held = kept.get(slot);
       const isGood = held !== undefined && !source.outOfService().includes(held.upstream);
-      if (isGood && options.avoid?.includes(held.upstream) !== true) return { kind: 'block', ...held };
+      const isWanted = held?.commitment === 'finalized' || options.commitment === 'confirmed';
+      if (isGood && isWanted && options.avoid?.includes(held.upstream) !== true)
+        return { kind: 'block', block: held.block, upstream: held.upstream };
       if (held !== undefined && !isGood) drop(slot);
       return await orAborted(fetch(slot, options), options.signal);
     },

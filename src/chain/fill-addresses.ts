@@ -5,7 +5,7 @@ import type { FillMember, FillOptions, FillOutcome } from './fill-blocks.ts';
 import { finishFills, type GapRecord, moveFills } from './gaps.ts';
 
 /** Maximum of signatures of one gap in memory; a gap with more cannot be filled in this mode. */
-const MOST_SIGNATURES = 250_000;
+const MAX_SIGNATURES = 250_000;
 const PAUSE_MS = 1_000;
 
 /**
@@ -65,11 +65,11 @@ async function slotsOf(
   gap: GapRecord,
   addresses: readonly string[],
 ): Promise<ReadonlyMap<number, readonly string[]> | null> {
-  const { follow, source, signal } = options;
+  const { source, signal } = options;
   const found = new Map<string, number>();
-  const range = { fromSlot: gap.fromSlot, toSlot: gap.toSlot, most: MOST_SIGNATURES };
+  const range = { fromSlot: gap.fromSlot, toSlot: gap.toSlot, most: MAX_SIGNATURES };
   for (const address of addresses) {
-    const ask = { commitment: follow.commitment, signal };
+    const ask = { commitment: 'finalized', signal } as const;
     if (!(await collectHistory(history, source.upstreamCount(), address, range, ask, found))) return null;
     await unhindered(options);
   }
@@ -91,12 +91,12 @@ async function applySlots(
   members: readonly FillMember[],
   slots: ReadonlyMap<number, readonly string[]>,
 ): Promise<string | null> {
-  const { follow, signal } = options;
+  const { signal } = options;
   let current = members;
   for (const [slot, signatures] of slots) {
     if (slot <= (current[0]?.fill.position?.slot ?? -1)) continue;
     await unhindered(options);
-    const block = await history.partialBlock(slot, signatures, { commitment: follow.commitment, signal });
+    const block = await history.partialBlock(slot, signatures, { commitment: 'finalized', signal });
     if (!(await options.source.confirmChain(signal))) return 'no upstream is confirmed to serve this chain';
     if (block === null) return `an upstream lists transactions of slot ${slot} that no upstream has`;
     current = await applyOne(options, gap, current, block);

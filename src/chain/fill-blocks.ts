@@ -16,7 +16,7 @@ export interface FillOptions {
   readonly chain: ChainId;
   readonly source: ChainSource & KeptFirst;
   readonly store: Store;
-  /** Those of this chain. */
+  /** The processors of this chain. */
   readonly processors: readonly BlockProcessor[];
   readonly follow: CoreConfig['follow'];
   readonly clock: Clock;
@@ -27,8 +27,8 @@ export interface FillOptions {
   readonly exclusive: <T>(work: () => Promise<T>) => Promise<T>;
   /** The block given for a slot is not trusted. */
   readonly forget?: (slot: number) => void;
-  /** Filled blocks are final. Absent without a ledger. */
-  readonly keep?: (block: ChainBlock) => Promise<void>;
+  /** Who writes the ledger: this process, the daemon, or nobody. */
+  readonly ledger: OwnLedger | 'of the daemon' | 'off';
   /** Blocks fetched at once. */
   readonly concurrency: () => number;
   /** Why filling has to wait now; null when it need not. */
@@ -37,6 +37,14 @@ export interface FillOptions {
   finalSlot(): Promise<number>;
   /** Called after each commit. */
   filled(progress: { readonly blocks: number; readonly slots: number }): void;
+}
+
+/** The ledger of this process. */
+export interface OwnLedger {
+  /** Whether it keeps a block as old as this; older ones would only push newer ones out. */
+  keeps(slot: number): boolean;
+  /** Adds a filled block, which is final. Errors: those of the ledger. */
+  append(block: ChainBlock): Promise<void>;
 }
 
 /** A processor and its position in the gap. */
@@ -66,7 +74,7 @@ export type BlocksOutcome =
 
 const BUFFER_BLOCKS = 32;
 /** Contradictions about one slot after which an immediate retry is of no use. */
-const MOST_CONTRADICTIONS = 12;
+const MAX_CONTRADICTIONS = 12;
 
 /**
  * Fills up to `follow.maxGapSlots` slots of a gap with blocks, ascending, each with the places of its processors in one transaction.
@@ -112,7 +120,7 @@ function pressureOf(members: readonly FillMember[]): string | null {
 
 function createPiece(options: FillOptions, gap: GapRecord, end: GapEnd, members: readonly FillMember[]) {
   const { source, follow, clock, random, signal, store, chain, exclusive } = options;
-  const ask = { commitment: follow.commitment, signal } as const;
+  const ask = { commitment: 'finalized', signal } as const;
   const wake = createWakeup(clock);
   const buffer: BlockBuffer = createBlockBuffer(BUFFER_BLOCKS, follow.bufferBytes);
   let fills: readonly GapFill[] = members.map(({ fill }) => fill);
@@ -129,7 +137,12 @@ function createPiece(options: FillOptions, gap: GapRecord, end: GapEnd, members:
   let listedTo = doneTo();
   const contradictions = new Map<number, number>();
   const fetcher: Fetcher = createFetcher({
-    ...{ source, buffer, clock, random, signal, commitment: follow.commitment },
+    source,
+    buffer,
+    clock,
+    random,
+    signal,
+    commitment: () => 'finalized',
     ...(options.forget === undefined ? {} : { forget: options.forget }),
     concurrency: options.concurrency,
     releasedSlot: doneTo,
@@ -181,7 +194,8 @@ function createPiece(options: FillOptions, gap: GapRecord, end: GapEnd, members:
       chain,
     );
     await exclusive(async () => {
-      await options.keep?.(block);
+      const { ledger } = options;
+      if (typeof ledger === 'object' && ledger.keeps(block.slot)) await ledger.append(block);
       await store.write(async (tx) => {
         await moveFills(tx, gap, fills, to);
         for (const { processor } of members) await processor.apply(tx, block, chain, { isFinal: true });
@@ -205,7 +219,7 @@ function createPiece(options: FillOptions, gap: GapRecord, end: GapEnd, members:
     for (const slot of slots) {
       const count = (contradictions.get(slot) ?? 0) + 1;
       contradictions.set(slot, count);
-      if (count > MOST_CONTRADICTIONS)
+      if (count > MAX_CONTRADICTIONS)
         return stuckAt(slot, `the upstreams contradict each other about the block at slot ${slot}`);
       fetcher.again(slot, buffer.get(slot)?.upstream ?? '');
     }

@@ -2,12 +2,13 @@ import { setMaxListeners } from 'node:events';
 import { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
 import type { BlockHeader } from '../ports/block.ts';
 import type { ChainSource, ChainStatus } from '../ports/chain.ts';
-import { createSemaphore } from '../runtime/semaphore.ts';
+import { createMutex } from '../runtime/semaphore.ts';
 import { backoffMs, createWakeup } from '../runtime/waiting.ts';
 import { auditLoop } from './audit.ts';
 import { fillLoop } from './backfill.ts';
 import { catchUp, readersOf } from './catch-up.ts';
 import { isSameChain, verifyCommit } from './commit.ts';
+import { commitmentOf, consensusLoop, learnConsensus } from './consensus.ts';
 import { type Position, readCursor, readHeaders, readMarks, writeFirstFloor } from './cursor.ts';
 import { fatalOf, guardProcessor, reasonOf } from './faults.ts';
 import { createBlockBuffer, createFetcher, createSharedBlocks, type KeptFirst } from './fetch.ts';
@@ -23,7 +24,19 @@ import { isStreamLeading, pollLoop, streamLoop } from './tip.ts';
 /** What the follower adds to the status of its chain. */
 export type FollowerStatus = Pick<
   ChainStatus,
-  'tipSlot' | 'cursorSlot' | 'finalizedSlot' | 'lagSlots' | 'slotMs' | 'stalled' | 'openGaps' | 'gaps' | 'leftBehind'
+  | 'tipSlot'
+  | 'cursorSlot'
+  | 'finalizedSlot'
+  | 'commitment'
+  | 'consensus'
+  | 'finality'
+  | 'lagSlots'
+  | 'slotMs'
+  | 'stalled'
+  | 'silentMs'
+  | 'openGaps'
+  | 'gaps'
+  | 'leftBehind'
 >;
 
 export interface Follower {
@@ -47,6 +60,7 @@ export function createFollower(options: FollowerOptions): Follower {
   const run = createRun(options, stopped.signal, listeners.call);
   let running: Promise<unknown> = Promise.resolve();
   let offHint = (): void => {};
+  let offReleased = (): void => {};
 
   /** Ends the process or halts the chain; false for an error that a retry may fix. */
   function isFatal(error: unknown): boolean {
@@ -67,6 +81,11 @@ export function createFollower(options: FollowerOptions): Follower {
       offHint = run.source.onHint(() => {
         if (!isStreamLeading(run)) run.pollWake.wake();
       });
+      const { finality } = run.source;
+      if (finality !== undefined) {
+        offReleased = listeners.add(finality.released);
+        finality.start((result) => run.meter.certificates.with(result).add());
+      }
       running = main(run, isFatal);
     },
     async drain() {
@@ -76,8 +95,10 @@ export function createFollower(options: FollowerOptions): Follower {
     async stop() {
       run.state.draining = true;
       offHint();
+      offReleased();
       stopped.abort(new Error('the follower stops'));
       await running;
+      await run.source.finality?.stop();
       await run.fetcher.settled();
       await run.exclusive(async () => undefined).catch(() => undefined);
       await run.state.ledger?.close();
@@ -91,25 +112,31 @@ export function createFollower(options: FollowerOptions): Follower {
 function createRun(options: FollowerOptions, signal: AbortSignal, onReleased: (header: BlockHeader) => void): Run {
   const { clock, random, core, chain } = options;
   const { follow } = core;
-  const state = newState(clock.monotonic());
-  const meter = createFollowMeter(options.metrics, state, clock);
+  const state = newState(clock.monotonic(), options.isOnDemand);
+  const meter = createFollowMeter(options.metrics, state, clock, () => options.source.finality?.status() ?? null);
   const wake = createWakeup(clock);
   const kept = readLedgerFirst(options.source, {
-    ...{
-      ledger: () => state.ledger,
-      cursor: () => state.cursor,
-      log: options.log,
-      served: () => meter.fromLedger.add(),
-    },
+    ledger: () => state.ledger,
+    cursor: () => state.cursor,
+    log: options.log,
+    served: () => meter.fromLedger.add(),
   });
   const shared = createSharedBlocks({
-    ...{ source: { ...options.source, ...kept }, signal, readers: (slot) => readersOf(state, slot) },
+    source: { ...options.source, ...kept },
+    signal,
+    readers: (slot) => readersOf(state, slot),
     maxBytes: follow.bufferBytes / 2,
   });
   const source: ChainSource & KeptFirst = { ...options.source, ...kept, block: shared.block };
   const buffer = createBlockBuffer(follow.bufferBlocks, follow.bufferBytes);
   const fetcher = createFetcher({
-    ...{ source, buffer, clock, random, signal, commitment: follow.commitment, forget: shared.forget },
+    source,
+    buffer,
+    clock,
+    random,
+    signal,
+    forget: shared.forget,
+    commitment: () => commitmentOf({ follow, state }),
     concurrency: () =>
       (state.tip ?? 0) - (state.cursor?.slot ?? 0) > follow.window ? follow.catchUpConcurrency : follow.concurrency,
     releasedSlot: () => state.cursor?.slot ?? -1,
@@ -124,29 +151,35 @@ function createRun(options: FollowerOptions, signal: AbortSignal, onReleased: (h
   const timeoutMs = () => follow.processorTimeoutSeconds * 1_000;
   const processors = options.processors
     .filter(({ chains }) => chains.includes(chain))
-    .map((processor) => guardProcessor(processor, { plugin: pluginOf(processor.name), timeoutMs, clock, signal }));
+    .map((processor) =>
+      guardProcessor(processor, {
+        plugin: pluginOf(processor.name),
+        timeoutMs,
+        clock,
+        signal,
+        running: state.running,
+      }),
+    );
   const pollWake = createWakeup(clock);
-  const writes = createSemaphore({ concurrency: 1 });
+  const exclusive = createMutex();
   const run: Run = {
     ...options,
     startLane: () => undefined,
     traceBlock: options.traceBlock ?? untraced,
-    ...{
-      source,
-      shared,
-      processors,
-      pluginOf,
-      follow,
-      signal,
-      state,
-      buffer,
-      fetcher,
-      meter,
-      wake,
-      pollWake,
-      onReleased,
-    },
-    exclusive: (work) => writes.run(() => verifyCommit(run).then(work)),
+    source,
+    shared,
+    processors,
+    pluginOf,
+    follow,
+    signal,
+    state,
+    buffer,
+    fetcher,
+    meter,
+    wake,
+    pollWake,
+    onReleased,
+    exclusive: (work) => exclusive(() => verifyCommit(run).then(work)),
   };
   return run;
 }
@@ -179,6 +212,8 @@ async function main(run: Run, isFatal: (error: unknown) => boolean): Promise<voi
     auditLoop(run, isFatal),
     releaseLoop(run, isFatal),
     fillLoop(run, isFatal),
+    stallLoop(run),
+    consensusLoop(run),
   ]);
   await Promise.all(lanes);
 }
@@ -198,12 +233,22 @@ async function releaseLoop(run: Run, isFatal: (error: unknown) => boolean): Prom
       });
       if (signal.aborted) return;
     }
-    reportStall(run);
     if (acted) continue;
     // What is due already waits for room or for a call in flight: their end wakes the loop.
     const dueInMs = (run.fetcher.nextDueAt() ?? 0) - clock.monotonic();
     const pauses = [follow.pollMs, waitMs, dueInMs].filter((ms) => ms > 0);
     await run.wake.sleep(Math.min(...pauses), signal);
+  }
+}
+
+/** How late a stall may be reported. */
+const STALL_CHECK_MS = 1_000;
+
+/** Runs beside the release, which a processor can hold up. */
+async function stallLoop(run: Run): Promise<void> {
+  while (!run.signal.aborted) {
+    reportStall(run);
+    await run.clock.sleep(STALL_CHECK_MS, run.signal).catch(() => undefined);
   }
 }
 
@@ -214,16 +259,20 @@ function statusOf(run: Run): FollowerStatus {
     tipSlot: tip,
     cursorSlot: cursor?.slot ?? null,
     finalizedSlot,
+    commitment: commitmentOf(run),
+    consensus: run.state.consensus,
+    ...(run.source.finality === undefined ? {} : { finality: run.source.finality.status() }),
     lagSlots,
     slotMs: slotLength.ms(),
-    stalled: stalledBy(run, lagSlots),
+    stalled: stalledBy(run),
+    silentMs: run.clock.monotonic() - run.state.lastReleaseAt,
     openGaps,
     gaps,
     ...(leftBehind.size === 0 ? {} : { leftBehind: [...leftBehind.values()] }),
   };
 }
 
-function stalledBy({ state, clock, follow }: Run, lagSlots: number | null): string | null {
+function stalledBy({ state, clock, follow }: Run): string | null {
   if (state.halted !== null) return state.halted;
   if (state.mismatch !== null) return state.mismatch;
   if (state.hole?.denied) return `the block at slot ${state.hole.slot} exists and no upstream has it`;
@@ -232,14 +281,18 @@ function stalledBy({ state, clock, follow }: Run, lagSlots: number | null): stri
   const [laneTrouble] = state.laneTrouble.values();
   if (laneTrouble !== undefined) return laneTrouble;
   const now = clock.monotonic();
-  const silentS = (since: number) => Math.floor((now - since) / 1_000);
-  if (silentS(state.lastAnswerAt) >= follow.stalledAfterSeconds)
-    return `no upstream has reported its tip for ${silentS(state.lastAnswerAt)} s`;
-  // A chain that makes no blocks does not count as stalled; one whose blocks do not arrive does.
-  if (state.started && lagSlots !== 0 && silentS(state.lastReleaseAt) >= follow.stalledAfterSeconds)
-    return `no block could be released for ${silentS(state.lastReleaseAt)} s`;
-  return null;
+  const isLong = (since: number) => now - since >= follow.stalledAfterSeconds * 1_000;
+  const secondsSince = (since: number) => Math.floor((now - since) / 1_000);
+  if (isLong(state.lastAnswerAt)) return `no upstream has reported its tip for ${secondsSince(state.lastAnswerAt)} s`;
+  if (!state.started || !isLong(state.lastReleaseAt) || lagOf(state, now) === 0) return null;
+  const hanging = [...state.running].find(([, { since }]) => isLong(since));
+  if (hanging !== undefined) return hangingText(hanging[0], hanging[1].slot, secondsSince(hanging[1].since));
+  if (isLong(state.tipRoseAt)) return `the chain has made no block for ${secondsSince(state.tipRoseAt)} s`;
+  return `no block could be released for ${secondsSince(state.lastReleaseAt)} s`;
 }
+
+const hangingText = (processor: string, slot: number | null, seconds: number): string =>
+  `processor ${processor} has not returned for ${seconds} s${slot === null ? '' : `, at slot ${slot}`}`;
 
 /** Logs once when the follower is stalled for long, and once when it continues. */
 function reportStall(run: Run): void {
@@ -266,7 +319,8 @@ async function openChain(run: Run): Promise<void> {
   const { chain, store, source, state, follow, signal } = run;
   if (!(await isSameChain(run)))
     throw new CodedError('CHAIN_UNREACHABLE', 'no upstream is confirmed to serve this chain', { retryable: true });
-  const tip = await source.tip({ commitment: follow.commitment, signal });
+  await learnConsensus(run);
+  const tip = await source.tip({ commitment: commitmentOf(run), signal });
   const first = await source.firstAvailable(signal);
   if (follow.rewindTo !== null) await rewind(run, follow.rewindTo);
   const marks = await readMarks(store.read, chain);
@@ -291,6 +345,7 @@ async function openChain(run: Run): Promise<void> {
   const at = run.clock.monotonic();
   state.lastAnswerAt = at;
   state.lastReleaseAt = at;
+  state.tipRoseAt = at;
   state.started = true;
   run.log.info(
     { chain, cursor: state.cursor?.slot ?? null, floor: state.floor, tip, stuck: state.stuck },
@@ -342,7 +397,7 @@ async function skipUnavailable(run: Run, earliest: number, first: number, tip: n
 /** Rolls back when the block at the cursor is no longer part of the chain. */
 async function checkCursor(run: Run, cursor: Position, tip: number): Promise<void> {
   const { source, follow, signal } = run;
-  const ask = { commitment: follow.commitment, signal } as const;
+  const ask = { commitment: commitmentOf(run), signal } as const;
   let slot: number | undefined;
   let to = cursor.slot;
   // A long stretch without a block must not hide what comes behind it.

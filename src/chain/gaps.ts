@@ -2,7 +2,7 @@ import { CodedError } from '../lib/coded-error.ts';
 import type { BlockHeader } from '../ports/block.ts';
 import type { ChainId } from '../ports/chain.ts';
 import type { Clock } from '../ports/clock.ts';
-import type { ChainGap, GapBook, GapFilter, GapReason, GapStatus } from '../ports/following.ts';
+import type { ChainGap, GapFilter, GapReason, GapRecords, GapStatus } from '../ports/following.ts';
 import type { Queries, Store, StoreTx } from '../ports/store.ts';
 import { type CursorOwner, type Position, writeFloor } from './cursor.ts';
 import type { FollowState } from './state.ts';
@@ -157,7 +157,10 @@ export interface Gap {
   readonly below: Position | null;
 }
 
-/** Records that a range is missing in these processors and lets the chain continue above it. A gap that grows stays one record. */
+/**
+ * Records that a range is missing in these processors and lets the chain continue above it. A gap that grows stays one record. One that
+ * nobody lacks is closed at once: lanes that come by learn from it that the chain has passed over these slots.
+ */
 export async function recordGap(
   tx: StoreTx,
   chain: ChainId,
@@ -165,7 +168,8 @@ export async function recordGap(
   missing: readonly CursorOwner[],
   now: number,
 ): Promise<void> {
-  if (missing.length > 0) await upsertGap(tx, chain, MAIN, await withNeighbour(tx, chain, gap), missing, now);
+  const id = await upsertGap(tx, chain, MAIN, await withNeighbour(tx, chain, gap), missing, now);
+  if (missing.length === 0) await finishFills(tx, { id }, [], now);
   await writeFloor(tx, chain, gap.toSlot + 1);
 }
 
@@ -204,14 +208,16 @@ async function upsertGap(
   gap: Gap,
   missing: readonly CursorOwner[],
   now: number,
-): Promise<void> {
+): Promise<number> {
   const tables = followTables(tx.db);
   // While nothing was released above it, it may grow; downwards when the block below it was rolled back.
   const grown = await tables
     .updateTable('follow_gaps')
     .set({
-      ...{ from_slot: gap.fromSlot, to_slot: gap.toSlot },
-      ...{ below_slot: gap.below?.slot ?? null, below_hash: gap.below?.blockhash ?? null },
+      from_slot: gap.fromSlot,
+      to_slot: gap.toSlot,
+      below_slot: gap.below?.slot ?? null,
+      below_hash: gap.below?.blockhash ?? null,
     })
     .where('chain', '=', chain)
     .where('processor', '=', name)
@@ -230,9 +236,17 @@ async function upsertGap(
       .insertInto('follow_gaps')
       .values({
         id: undefined as never,
-        ...{ chain, processor: name, version, from_slot: gap.fromSlot, to_slot: gap.toSlot, reason: gap.reason },
-        ...{ detected_at: now, status: 'open', is_end_asked: 0 },
-        ...{ below_slot: gap.below?.slot ?? null, below_hash: gap.below?.blockhash ?? null },
+        chain,
+        processor: name,
+        version,
+        from_slot: gap.fromSlot,
+        to_slot: gap.toSlot,
+        reason: gap.reason,
+        detected_at: now,
+        status: 'open',
+        is_end_asked: 0,
+        below_slot: gap.below?.slot ?? null,
+        below_hash: gap.below?.blockhash ?? null,
       })
       .returning('id')
       .executeTakeFirstOrThrow());
@@ -242,6 +256,7 @@ async function upsertGap(
     missing.map((owner) => [id, owner.name, owner.version, 0]),
     'ignore',
   );
+  return id;
 }
 
 /** Records the first block above the gap: its parent is the gap's last block. */
@@ -290,7 +305,7 @@ export async function isInGap(db: Queries, chain: ChainId, slot: number): Promis
 }
 
 /** Reads the gap records of a store, and adds to them. */
-export const createGapBook = (store: Store, clock: Pick<Clock, 'now'>): GapBook => ({
+export const createGapRecords = (store: Store, clock: Pick<Clock, 'now'>): GapRecords => ({
   list: async (filter) => (await readGaps(store.read, filter)).map(gapView),
   async missingTo(db, chain, processor) {
     const newest = await followTables(db)
@@ -458,10 +473,18 @@ export async function splitGap(tx: StoreTx, gap: GapRecord, first: GapEnd): Prom
   return await insertGap(
     tx,
     {
-      ...{ chain: gap.chain, processor: owner.name, version: owner.version, from_slot: fromSlot, to_slot: gap.toSlot },
-      ...{ reason: gap.reason, detected_at: gap.detectedAt, wanted_at: gap.wantedAt },
-      ...{ above_slot: gap.end?.slot ?? null, above_parent_slot: gap.end?.parentSlot ?? null },
-      ...{ above_parent_hash: gap.end?.previousBlockhash ?? null, is_end_asked: gap.isEndAsked ? 1 : 0 },
+      chain: gap.chain,
+      processor: owner.name,
+      version: owner.version,
+      from_slot: fromSlot,
+      to_slot: gap.toSlot,
+      reason: gap.reason,
+      detected_at: gap.detectedAt,
+      wanted_at: gap.wantedAt,
+      above_slot: gap.end?.slot ?? null,
+      above_parent_slot: gap.end?.parentSlot ?? null,
+      above_parent_hash: gap.end?.previousBlockhash ?? null,
+      is_end_asked: gap.isEndAsked ? 1 : 0,
     },
     gap.fills.filter(({ isDone }) => !isDone),
   );
@@ -481,8 +504,15 @@ export async function recordManualGap(
   return await insertGap(
     tx,
     {
-      ...{ chain, processor: MAIN.name, version: MAIN.version, from_slot: range.fromSlot, to_slot: range.toSlot },
-      ...{ reason: 'manual', detected_at: now, wanted_at: now, is_end_asked: 1 },
+      chain,
+      processor: MAIN.name,
+      version: MAIN.version,
+      from_slot: range.fromSlot,
+      to_slot: range.toSlot,
+      reason: 'manual',
+      detected_at: now,
+      wanted_at: now,
+      is_end_asked: 1,
       addresses: addresses === null ? null : JSON.stringify(addresses),
     },
     owners,
@@ -535,12 +565,12 @@ export async function abandonGap(tx: StoreTx, id: number): Promise<boolean> {
 }
 
 /** Gaps that the status lists. */
-const MOST_SHOWN = 20;
+const MAX_SHOWN = 20;
 
 /** Reads the open gaps into the state. */
 export async function countGaps(db: Queries, chain: ChainId, state: FollowState): Promise<void> {
   const open = await readGaps(db, { chain, isOpen: true, limit: 1_000 });
   state.openGaps = open.length;
   state.gapSlots = open.reduce((sum, gap) => sum + missingSlots(gap), 0);
-  state.gaps = open.slice(-MOST_SHOWN).reverse().map(gapView);
+  state.gaps = open.slice(-MAX_SHOWN).reverse().map(gapView);
 }

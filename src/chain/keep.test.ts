@@ -20,7 +20,7 @@ test('only blocks that continue the next one are encoded ahead, and no more than
   const run = { state: { ledger: { prepare } }, buffer } as unknown as Run;
   // Slot 7 was skipped, 10 is missing, and a stream has sent blocks of the tip.
   for (const held of [block(5), block(6), block(8, 6), block(9), block(11), block(90_000), block(90_001)])
-    buffer.put({ block: held, upstream: 'u' });
+    buffer.put({ block: held, upstream: 'u', commitment: 'confirmed' });
   prepareNext(run, block(5));
   assert.deepEqual(prepared, [6, 8, 9]);
   prepared.length = 0;
@@ -32,7 +32,8 @@ test('only blocks that continue the next one are encoded ahead, and no more than
   prepareNext(run, { ...block(5), blockhash: 'other' });
   assert.deepEqual(prepared, []);
   room = 100;
-  for (let slot = 100; slot < 200; slot += 1) buffer.put({ block: block(slot), upstream: 'u' });
+  for (let slot = 100; slot < 200; slot += 1)
+    buffer.put({ block: block(slot), upstream: 'u', commitment: 'confirmed' });
   prepareNext(run, block(99));
   assert.ok(prepared.length > 4 && prepared.length < 100, `${prepared.length}`);
 });

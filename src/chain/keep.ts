@@ -44,7 +44,7 @@ export async function openKeptBlocks(run: Run): Promise<void> {
 }
 
 /** Blocks behind the next one that are looked at, to begin with their encoding. */
-const MOST_AHEAD = 32;
+const MAX_AHEAD = 32;
 
 /**
  * While the chain catches up, blocks that continue the next one wait in the buffer: the ledger encodes them on other threads. What does not
@@ -52,7 +52,7 @@ const MOST_AHEAD = 32;
  */
 export function prepareNext({ state: { ledger }, buffer }: Run, next: ChainBlock): void {
   let last = next;
-  for (let looked = 0; ledger !== null && looked < MOST_AHEAD; looked += 1) {
+  for (let looked = 0; ledger !== null && looked < MAX_AHEAD; looked += 1) {
     const block = buffer.after(last.slot)?.block;
     if (block?.previousBlockhash !== last.blockhash || !ledger.prepare(block)) return;
     last = block;

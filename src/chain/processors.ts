@@ -2,13 +2,13 @@ import { codeOf, messageOf } from '../lib/coded-error.ts';
 import type { BlockProcessor } from '../plugin/plugin.ts';
 import type { ChainId } from '../ports/chain.ts';
 import type { Queries } from '../ports/store.ts';
-import { hasPendingReverts, type Position, readCursor } from './cursor.ts';
+import { type CursorOwner, hasPendingReverts, type Position, readCursor } from './cursor.ts';
 import { describeFault, faultOfProcessor, type ProcessorFault, stackOf } from './faults.ts';
-import type { Held } from './fetch.ts';
+import type { FetchedBlock } from './fetch.ts';
 import { countGaps, finishFills, readGaps, recordProcessorGap } from './gaps.ts';
 import type { Run } from './run.ts';
 import type { FollowState } from './state.ts';
-import { followTables } from './tables.ts';
+import { followTables, KEPT } from './tables.ts';
 
 export type Placement = Pick<FollowState, 'live' | 'joining' | 'catchingUp' | 'stuck'>;
 
@@ -43,15 +43,16 @@ export async function readPlacement(
   return members;
 }
 
-/** Processors that miss the blocks of a range which the chain skips. */
+/** Processors that miss the blocks of a range which the chain skips, and the ledger. */
 export function missedBy(
-  { cursor, live, joining }: Pick<FollowState, 'cursor' | 'live' | 'joining'>,
+  { cursor, live, joining, ledger }: Pick<FollowState, 'cursor' | 'live' | 'joining' | 'ledger'>,
   { toSlot }: { readonly toSlot: number },
-): readonly BlockProcessor[] {
+): readonly CursorOwner[] {
   const wanted = joining.filter(
     ({ startSlot }) => cursor === null || (startSlot ?? Number.POSITIVE_INFINITY) <= toSlot,
   );
-  return [...live, ...wanted].filter(({ wantsGaps }) => wantsGaps !== false);
+  const missing: CursorOwner[] = [...live, ...wanted].filter(({ wantsGaps }) => wantsGaps !== false);
+  return ledger === null ? missing : [...missing, KEPT];
 }
 
 /** Failures after which the block is fetched again: all answers so far may have been wrong. */
@@ -62,7 +63,7 @@ const FETCH_AGAIN_EVERY = 8;
  * one, before it counts as the processor's fault; then the chain waits, or continues without the processors of that plugin.
  * Throws the error unless something else is to be done first.
  */
-export async function onFault(run: Run, { block, upstream }: Held, error: unknown): Promise<void> {
+export async function onFault(run: Run, { block, upstream }: FetchedBlock, error: unknown): Promise<void> {
   const { state, follow, log, chain } = run;
   const fault = faultOfProcessor(error);
   if (fault === null || fault.slot === null) throw error;

@@ -5,6 +5,7 @@ import type { ChainId, ChainSource, Commitment } from '../ports/chain.ts';
 import type { Store, StoreTx } from '../ports/store.ts';
 import { EXIT } from '../runtime/errors.ts';
 import { isSameChain, moveChain } from './commit.ts';
+import { commitmentOf } from './consensus.ts';
 import {
   type CursorOwner,
   deferRevert,
@@ -23,7 +24,7 @@ import { forgetEnds, recordGap, recordProcessorGap } from './gaps.ts';
 import { readPlacement, removeFromChain, reportSkipped, type SkippedProcessor } from './processors.ts';
 
 import { type Run, tellListeners } from './run.ts';
-import { followTables, MAIN } from './tables.ts';
+import { followTables, KEPT, MAIN } from './tables.ts';
 
 type ForkResult = 'rolled-back' | 'stale' | 'unknown';
 
@@ -32,21 +33,21 @@ type ForkResult = 'rolled-back' | 'stale' | 'unknown';
  * Errors: FOLLOW_DEEP_FORK when that would roll back finalized blocks, or more than is stored; those of source and store.
  */
 export async function followFork(run: Run, from: BlockHeader): Promise<ForkResult> {
-  const { state, source, follow, signal } = run;
+  const { state, source, signal } = run;
   const { cursor } = state;
   if (cursor === null) return 'unknown';
-  const ask = { commitment: follow.commitment, signal } as const;
+  const ask = { commitment: commitmentOf(run), signal } as const;
   const ours = await source.header(cursor.slot, ask);
   // The cursor's block still exists: the other block belongs to a dead branch, or to a wrong node.
   if (ours !== null && ours.blockhash === cursor.blockhash) return 'stale';
   return await rollBackToAncestor(run, cursor, from, {
-    commitment: follow.commitment,
+    commitment: ask.commitment,
     floor: cursor.slot < state.floor ? -1 : state.floor,
   });
 }
 
 /**
- * The same for a finalized block that differs from the last one released below a gap: what is above the gap is rolled back too, and
+ * Like `followFork`, for a finalized block that differs from the last one released below a gap. What is above the gap is rolled back too, and
  * released again.
  */
 export async function rollBackBelowGap(run: Run, from: ChildLink): Promise<ForkResult> {
@@ -72,11 +73,26 @@ async function rollBackToAncestor(
   // From the store: the answer to the write that moved the mark may have been lost.
   const finalizedSlot = (await readMarks(store.read, chain))?.finalizedSlot ?? null;
   if (!mayRollBack(run.state.floor, finalizedSlot, ancestor, stored)) {
+    if (isPerhapsWrong(run)) return 'unknown';
     throw new CodedError('FOLLOW_DEEP_FORK', `a fork reaches below finalized or known blocks of the ${chain} chain`, {
       facts: { ancestorSlot: ancestor?.slot ?? null, finalizedSlot, cursorSlot: cursor.slot },
     });
   }
   return (await rollBackTo(run, cursor, ancestor)) ? 'rolled-back' : 'unknown';
+}
+
+/** How long answers may contradict final blocks before the chain stops for it. */
+const DEEP_FORK_MS = 60_000;
+
+/**
+ * Where `auto` follows `finalized`, almost everything is final, so that one wrong or stale upstream contradicts it easily: others are asked,
+ * until nothing could be released for a while.
+ */
+function isPerhapsWrong(run: Run): boolean {
+  const { state, follow, clock } = run;
+  if (follow.commitment !== 'auto' || commitmentOf(run) !== 'finalized') return false;
+  state.deepForkSince ??= clock.monotonic();
+  return clock.monotonic() - state.deepForkSince < DEEP_FORK_MS;
 }
 
 /** Without an ancestor everything may be rolled back only if all blocks since the first are stored and none is finalized. */
@@ -122,6 +138,7 @@ async function tryRollBack(
   faulty: ReadonlyMap<string, Faulty>,
 ): Promise<boolean> {
   const { state, store, chain, clock, pluginOf } = run;
+  const isKept = run.openLedger !== undefined;
   return await run.exclusive(async () => {
     const { cursor } = state;
     if (cursor === null || !samePosition(cursor, seen)) return false;
@@ -129,7 +146,7 @@ async function tryRollBack(
     const defers = ({ name }: BlockProcessor) => faulty.has(pluginOf(name));
     let gone: readonly BlockHeader[] = [];
     const write = async () => {
-      gone = await rollBack({ store, chain, processors, now: clock.now(), defers }, cursor, ancestor);
+      gone = await rollBack({ store, chain, processors, isKept, now: clock.now(), defers }, cursor, ancestor);
     };
     const to = ancestor === null ? null : { slot: ancestor.slot, blockhash: ancestor.blockhash };
     let left: (Faulty & { readonly leaving: readonly SkippedProcessor[] })[] | null = null;
@@ -221,6 +238,8 @@ interface RollBackOptions {
   readonly store: Store;
   readonly chain: ChainId;
   readonly processors: readonly BlockProcessor[];
+  /** Whether there is a ledger. */
+  readonly isKept: boolean;
   /** Unix ms. */
   readonly now: number;
   /** Processors whose rows stay until they can revert them. */
@@ -234,7 +253,7 @@ interface RollBackOptions {
  * Errors: FOLLOW_FENCED, those of the store, those of a processor.
  */
 async function rollBack(
-  { store, chain, processors, now, defers = () => false }: RollBackOptions,
+  { store, chain, processors, isKept, now, defers = () => false }: RollBackOptions,
   cursor: Position,
   ancestor: BlockHeader | null,
 ): Promise<readonly BlockHeader[]> {
@@ -247,7 +266,7 @@ async function rollBack(
     await forgetEnds(tx, chain, keepSlot);
     const gone = await readHeaders(tx.db, chain, keepSlot + 1);
     const behind = [];
-    const atAncestor: BlockProcessor[] = [];
+    const atAncestor: CursorOwner[] = isKept ? [KEPT] : [];
     for (const processor of processors) {
       const position = await readCursor(tx.db, chain, processor);
       if (position !== null && position.slot >= keepSlot && processor.wantsGaps !== false) atAncestor.push(processor);
@@ -286,7 +305,7 @@ async function rollBack(
  * Rolls back, for an operator, every released block above a slot, also finalized ones: for a store on a branch that the chain has left.
  * Nothing happens when the cursor is not above it. Errors: FOLLOW_REWIND, exit 78; those of the store.
  */
-export async function rewind({ store, chain, processors, clock, log }: Run, toSlot: number): Promise<void> {
+export async function rewind({ store, chain, processors, openLedger, clock, log }: Run, toSlot: number): Promise<void> {
   const cursor = await readCursor(store.read, chain);
   if (cursor === null || cursor.slot <= toSlot) return;
   const headers = await readHeaders(store.read, chain, 0);
@@ -303,7 +322,11 @@ export async function rewind({ store, chain, processors, clock, log }: Run, toSl
     );
   // First: a finalized mark above the cursor would forbid ordinary forks.
   await store.write((tx) => resetFinalized(tx, chain, ancestor.slot));
-  const gone = await rollBack({ store, chain, processors: members, now: clock.now() }, cursor, ancestor);
+  const gone = await rollBack(
+    { store, chain, processors: members, isKept: openLedger !== undefined, now: clock.now() },
+    cursor,
+    ancestor,
+  );
   log.warn({ chain, from: cursor.slot, to: ancestor.slot, blocks: gone.length }, 'rewound by the operator');
 }
 
@@ -340,7 +363,7 @@ async function joinGaps(
   await recordGap(tx, chain, { ...gap, reason, below }, owners, open[0]?.detected_at ?? now);
 }
 
-/** Those of the chain itself, oldest slots first. */
+/** Gaps of the chain itself, not of a processor; lowest slots first. */
 async function gapsWithin(
   { db }: StoreTx,
   chain: ChainId,

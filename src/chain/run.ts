@@ -16,7 +16,7 @@ export interface FollowerOptions {
   readonly chain: ChainId;
   readonly source: ChainSource;
   readonly store: Store;
-  /** Those that are not for this chain are left out. */
+  /** Processors of other chains are ignored. */
   readonly processors: readonly BlockProcessor[];
   readonly listeners?: readonly BlockListener[];
   /** Id of the plugin that a processor, by its name, is of; default its name. */
@@ -27,6 +27,8 @@ export interface FollowerOptions {
   readonly log: Log;
   /** Scope of one chain. */
   readonly metrics: Metrics;
+  /** Whether the chain makes blocks only for transactions; default false. */
+  readonly isOnDemand?: boolean;
   /** Opens the ledger of the chain; absent when it is off. */
   readonly openLedger?: () => Promise<Ledger>;
   /** Traces the release of each block; default: none. */
@@ -50,9 +52,9 @@ export interface Run extends FollowerOptions {
   /** Runs the writes of the follower (releases, roll-backs, lanes, audits) one at a time, each after `verifyCommit`. */
   readonly exclusive: <T>(work: () => Promise<T>) => Promise<T>;
   readonly meter: FollowMeter;
-  /** Of the loop that releases. */
+  /** Wakes the loop that releases blocks. */
   readonly wake: Wakeup;
-  /** Of the loop that looks at the tip. */
+  /** Wakes the loop that polls the tip. */
   readonly pollWake: Wakeup;
   readonly pluginOf: (processor: string) => string;
   /** Lets a processor that is behind catch up by itself. `fromSlot`: where one begins that has seen nothing. */

@@ -1,6 +1,7 @@
 import type { Ledger } from '../ledger/index.ts';
-import { createSlotLength, lagSeconds, type SlotLength, slotsIn } from '../lib/slot-length.ts';
+import { createSlotLength, lagSeconds, SILENT_MS, type SlotLength, unseenSlots } from '../lib/slot-length.ts';
 import type { BlockProcessor } from '../plugin/plugin.ts';
+import type { Commitment, ConsensusFacts, FinalityStatus } from '../ports/chain.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { ChainGap } from '../ports/following.ts';
 import type { Metrics } from '../ports/telemetry.ts';
@@ -21,6 +22,14 @@ export interface Lane {
   movedAt: number;
 }
 
+/** A call of a block processor in flight. */
+export interface RunningCall {
+  /** Null where the call is about no block. */
+  readonly slot: number | null;
+  /** Monotonic ms of its start. */
+  readonly since: number;
+}
+
 /** The upstream name of pushed blocks. */
 export const STREAM = 'stream';
 /** The upstream name of blocks from the ledger. */
@@ -31,6 +40,8 @@ export interface StreamState {
   /** Its blocks continue the chain: polling only looks at the tip. */
   leads: boolean;
   lastBlockAt: number;
+  /** Commitment with which the stream was opened. */
+  readonly commitment: Commitment;
 }
 
 /** What a follower knows while it runs; everything that has to outlive it is in the store. Times are monotonic ms. */
@@ -38,6 +49,9 @@ export interface FollowState {
   cursor: Position | null;
   floor: number;
   finalizedSlot: number | null;
+  consensus: ConsensusFacts;
+  /** Since when answers contradict final blocks, with no block released meanwhile; null: they do not. */
+  deepForkSince: number | null;
   tip: number | null;
   readonly slotLength: SlotLength;
   openGaps: number;
@@ -45,7 +59,7 @@ export interface FollowState {
   gapSlots: number;
   /** The oldest open gaps. */
   gaps: readonly ChainGap[];
-  /** Where listing may start: nothing below is available. */
+  /** Lowest slot that can be listed: nothing below is available. */
   listFrom: number;
   /** Slots up to here were listed since the last roll-back. */
   listedTo: number;
@@ -69,6 +83,12 @@ export interface FollowState {
   draining: boolean;
   lastReleaseAt: number;
   lastAnswerAt: number;
+  /** When a slot above all known ones was reported or released. */
+  tipRoseAt: number;
+  /** The chain makes blocks only for transactions: its silence means nothing. */
+  readonly isOnDemand: boolean;
+  /** Calls of processors in flight, by the name of the processor. */
+  readonly running: Map<string, RunningCall>;
   /** The slot whose block was fetched again because a processor could not take it. */
   fetchedAgain: number | null;
   /** Up to where blocks were reported as pruned; a second report is needed. */
@@ -79,9 +99,9 @@ export interface FollowState {
   readonly leftBehind: Map<string, string>;
   failures: number;
   notBefore: number;
-  /** At the cursor. */
+  /** Processors at the cursor. */
   live: readonly BlockProcessor[];
-  /** Without a cursor; they start with the next block. */
+  /** Processors without a cursor; they start with the next block. */
   joining: readonly BlockProcessor[];
   /** Behind the cursor. */
   catchingUp: readonly BlockProcessor[];
@@ -93,10 +113,13 @@ export interface FollowState {
   readonly lanes: Map<string, Lane>;
 }
 
-export const newState = (now: number): FollowState => ({
+export const newState = (now: number, isOnDemand = false): FollowState => ({
+  isOnDemand,
   cursor: null,
   floor: 0,
   finalizedSlot: null,
+  consensus: { era: 'unknown', genesisSlot: null, source: null },
+  deepForkSince: null,
   tip: null,
   slotLength: createSlotLength(),
   openGaps: 0,
@@ -116,6 +139,8 @@ export const newState = (now: number): FollowState => ({
   draining: false,
   lastReleaseAt: now,
   lastAnswerAt: now,
+  tipRoseAt: now,
+  running: new Map(),
   fetchedAgain: null,
   prunedTo: null,
   processorFault: null,
@@ -130,15 +155,27 @@ export const newState = (now: number): FollowState => ({
   lanes: new Map(),
 });
 
-/** Silence after which the tip counts as unknown. */
-const SILENT_MS = 5_000;
+/** Milliseconds for which no upstream has reported a new slot: the chain hangs, or the upstreams do. */
+const silenceMs = ({ tipRoseAt, isOnDemand }: FollowState, now: number): number => (isOnDemand ? 0 : now - tipRoseAt);
 
-/** Slots behind the tip. While no upstream reports it, the tip is extrapolated by the slot length. */
-export function lagOf({ tip, cursor, lastAnswerAt, slotLength }: FollowState, now: number): number {
-  if (tip === null || cursor === null) return 0;
-  const silentMs = now - lastAnswerAt;
-  const unseen = silentMs < SILENT_MS ? 0 : slotsIn(silentMs, slotLength.ms());
-  return Math.max(0, tip + unseen - cursor.slot);
+/** Whether that is longer than the time between two slots can be. */
+export const isSilent = (state: FollowState, now: number): boolean => silenceMs(state, now) >= SILENT_MS;
+
+/**
+ * Slots behind the tip, or behind the slots that the chain should have made by now: while no upstream reports a new slot, whether it does
+ * not answer or repeats an old one, the tip is extrapolated by the slot length. Before the first block, counted from the floor.
+ */
+export function lagOf(state: FollowState, now: number): number {
+  const { tip, cursor, floor, slotLength } = state;
+  const reached = cursor?.slot ?? Math.min(floor, tip ?? floor) - 1;
+  return Math.max(0, (tip ?? reached) + unseenSlots(silenceMs(state, now), slotLength.ms()) - reached);
+}
+
+/** A slot that an upstream reports or that was released. */
+export function sawSlot(state: FollowState, slot: number, now: number): void {
+  if (state.tip !== null && slot <= state.tip) return;
+  state.tip = slot;
+  state.tipRoseAt = now;
 }
 
 export type FollowMeter = ReturnType<typeof createFollowMeter>;
@@ -146,16 +183,42 @@ export type FollowMeter = ReturnType<typeof createFollowMeter>;
 const BUCKETS_SECONDS = [0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10];
 const BUCKETS_BLOCKS = [1, 2, 4, 8, 16, 31, 64, 128, 512];
 
-export function createFollowMeter(metrics: Metrics, state: FollowState, clock: Clock) {
+export function createFollowMeter(
+  metrics: Metrics,
+  state: FollowState,
+  clock: Clock,
+  finality: () => FinalityStatus | null,
+) {
   const { observe } = metrics;
   observe('tip_slot', 'newest slot known to the upstreams', () => state.tip ?? 0);
   observe('cursor_slot', 'slot of the last released block', () => state.cursor?.slot ?? 0);
   observe('finalized_slot', 'slot up to which blocks are verified as finalized', () => state.finalizedSlot ?? 0);
-  observe('lag_slots', 'tip minus cursor', () => lagOf(state, clock.monotonic()));
-  observe('lag_seconds', 'tip minus cursor in time, by the measured length of a slot', () => {
-    const lag = { lagSlots: lagOf(state, clock.monotonic()), slotMs: state.slotLength.ms() };
-    return lagSeconds(lag) ?? 0;
-  });
+  observe(
+    'lag_slots',
+    'slots behind the tip; while the chain is silent, behind the slots that it should have made',
+    () => lagOf(state, clock.monotonic()),
+  );
+  observe(
+    'lag_seconds',
+    'lag in time, by the measured length of a slot; while the chain is silent, at least the time without a block',
+    () => {
+      const lag = { lagSlots: lagOf(state, clock.monotonic()), slotMs: state.slotLength.ms() };
+      return lagSeconds(lag) ?? 0;
+    },
+  );
+  observe('alpenglow', '1 if the chain is known to finalize by Alpenglow', () =>
+    state.consensus.era === 'alpenglow' ? 1 : 0,
+  );
+  observe(
+    'verified_slot',
+    'highest released slot that a certificate proves final, with its ancestors; 0 while none is checked',
+    () => finality()?.verified?.slot ?? 0,
+  );
+  observe(
+    'verified_stake_ratio',
+    'share of the stake that signed the certificate of the verified slot; 0 while none is checked',
+    () => (finality()?.verified?.stakePercent ?? 0) / 100,
+  );
   observe('slot_seconds', 'measured length of a slot; 0 until it is known', () => (state.slotLength.ms() ?? 0) / 1_000);
   observe('hole_open', '1 while a block that exists is missing', () => (state.hole === null ? 0 : 1));
   observe('gaps_open', 'open gaps', () => state.openGaps);
@@ -197,6 +260,11 @@ export function createFollowMeter(metrics: Metrics, state: FollowState, clock: C
       ['plugin'],
     ),
     mismatches: metrics.counter('finality_mismatches_total', 'finalized blocks that differed from the released ones'),
+    certificates: metrics.counter(
+      'certificates_total',
+      'certificates of finality, by result: verified, refused and contradicted are checked; sampled and unchecked are not; unfollowed are of slots that were not followed',
+      ['result'],
+    ),
     gapBlocks: metrics.counter('gap_blocks_filled_total', 'blocks that were filled into gaps'),
     gapSlots: metrics.counter('gap_slots_filled_total', 'slots of gaps that were filled'),
     streamBlocks: metrics.counter('stream_blocks_total', 'blocks that the stream pushed'),

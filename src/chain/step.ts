@@ -5,13 +5,13 @@ import { cursorWaits } from './catch-up.ts';
 import { dropFromOtherChain, isSameChain, moveChain, releaseBlock } from './commit.ts';
 import { decide, samePosition } from './cursor.ts';
 import { describeFault, faultOfProcessor, reasonOf, stackOf } from './faults.ts';
-import type { Held } from './fetch.ts';
+import type { FetchedBlock } from './fetch.ts';
 import { countGaps, type Gap, recordGap } from './gaps.ts';
 import { keepReleased, prepareNext } from './keep.ts';
 import { missedBy, onFault } from './processors.ts';
 import { followFork } from './reorg.ts';
 import { type Run, tellListeners } from './run.ts';
-import { STREAM } from './state.ts';
+import { STREAM, sawSlot } from './state.ts';
 import { distrustStream, listAhead } from './tip.ts';
 
 /** Does the next possible step; false when it has to wait, or when a release failed, whose error goes to `failed`. Throws other errors. */
@@ -33,14 +33,14 @@ export async function step(run: Run, failed: (error: unknown) => void): Promise<
     }
     case 'hole':
       distrustStream(run);
-      return await onHole(run, next as Held, decision.slot);
+      return await onHole(run, next as FetchedBlock, decision.slot);
     case 'fork':
       distrustStream(run);
-      return await onFork(run, next as Held);
+      return await onFork(run, next as FetchedBlock);
     case 'release':
       return await run.traceBlock(
-        (next as Held).block.slot,
-        () => release(run, next as Held),
+        (next as FetchedBlock).block.slot,
+        () => release(run, next as FetchedBlock),
         (error) => {
           failed(error);
           return false;
@@ -49,7 +49,7 @@ export async function step(run: Run, failed: (error: unknown) => void): Promise<
   }
 }
 
-async function onHole(run: Run, next: Held, slot: number): Promise<boolean> {
+async function onHole(run: Run, next: FetchedBlock, slot: number): Promise<boolean> {
   const { state, fetcher, clock, follow } = run;
   const ask = fetcher.need(slot);
   const now = clock.monotonic();
@@ -100,7 +100,7 @@ async function skipSlots(run: Run, slot: number, reason: Gap['reason']): Promise
   return true;
 }
 
-async function onFork(run: Run, next: Held): Promise<boolean> {
+async function onFork(run: Run, next: FetchedBlock): Promise<boolean> {
   const result = await followFork(run, next.block);
   if (result === 'rolled-back') return true;
   if (result === 'stale') run.meter.stale.add();
@@ -108,7 +108,7 @@ async function onFork(run: Run, next: Held): Promise<boolean> {
   return true;
 }
 
-async function release(run: Run, next: Held): Promise<boolean> {
+async function release(run: Run, next: FetchedBlock): Promise<boolean> {
   const { state, chain, store, follow, clock } = run;
   const { block, upstream } = next;
   if (cursorWaits(state, clock.monotonic())) return false;
@@ -132,13 +132,13 @@ async function release(run: Run, next: Held): Promise<boolean> {
     if (!samePosition(state.cursor, seen)) return;
     const { live, joining, floor } = state;
     const startedAt = clock.monotonic();
-    const isFinal = follow.commitment === 'finalized';
-    const options = { store, chain, headers: follow.headers, floor, isFinal };
+    const finalSlot = provenFinal(run, next);
+    const options = { store, chain, headers: follow.headers, floor, finalSlot };
     prepareNext(run, block);
     await keepReleased(run, block, seen);
     const commit = () => releaseBlock(options, block, seen, live, joining);
-    await moveChain(run, commit, { to: block, adopt: () => released(run, block, startedAt) });
-    if (isFinal) await state.ledger?.finalize(block.slot);
+    await moveChain(run, commit, { to: block, adopt: () => released(run, next, finalSlot, startedAt) });
+    if (finalSlot !== null) await state.ledger?.finalize(finalSlot);
     if (state.stream !== null && upstream === STREAM) state.stream.leads = true;
   });
   await write.catch((error: unknown) => onFault(run, next, error));
@@ -146,12 +146,24 @@ async function release(run: Run, next: Held): Promise<boolean> {
 }
 
 /**
+ * The highest slot that is final once this block is released; null: not known. Where the operator follows `finalized`, it is the block's
+ * own. Where `auto` chose it, the block proves its parent: if one upstream serves a wrong newest block, the next block shows it, and the
+ * wrong one can still be rolled back.
+ */
+function provenFinal({ state, follow }: Run, { block, commitment }: FetchedBlock): number | null {
+  if (commitment !== 'finalized') return null;
+  if (follow.commitment === 'finalized') return block.slot;
+  return state.cursor !== null && state.cursor.slot >= state.floor ? state.cursor.slot : null;
+}
+
+/**
  * No released block can contradict the parent that the first block of all, or above a gap, names; and one that names a parent too low
  * would hide a block that is never asked for again. So its header is requested a second time, from another upstream where possible.
  * False when the answer differs; without an answer the block is accepted.
  */
-async function isLinkConfirmed({ source, follow, signal }: Run, { block, upstream }: Held): Promise<boolean> {
-  const ask = { commitment: follow.commitment, signal } as const;
+async function isLinkConfirmed({ source, signal }: Run, next: FetchedBlock): Promise<boolean> {
+  const { block, upstream } = next;
+  const ask = { commitment: next.commitment, signal } as const;
   const header = async (avoid: readonly string[]) =>
     await source.header(block.slot, { ...ask, avoid }).catch(() => null);
   const again = (source.upstreamCount() > 1 ? await header([upstream]) : null) ?? (await header([]));
@@ -165,12 +177,12 @@ async function isLinkConfirmed({ source, follow, signal }: Run, { block, upstrea
 }
 
 /** Applies the commit of a block to memory. */
-function released(run: Run, block: ChainBlock, startedAt: number): void {
+function released(run: Run, { block }: FetchedBlock, finalSlot: number | null, startedAt: number): void {
   const { state, meter, clock } = run;
   const before = state.cursor;
   state.cursor = { slot: block.slot, blockhash: block.blockhash };
   state.slotLength.sawBlock(block.slot, block.blockTime);
-  if (run.follow.commitment === 'finalized') state.finalizedSlot = block.slot;
+  if (finalSlot !== null) state.finalizedSlot = Math.max(finalSlot, state.finalizedSlot ?? 0);
   state.live = [...state.live, ...state.joining];
   state.joining = [];
   meter.commitSeconds.record((clock.monotonic() - startedAt) / 1000);
@@ -178,14 +190,16 @@ function released(run: Run, block: ChainBlock, startedAt: number): void {
   if (before !== null && before.slot >= state.floor) meter.skipped.add(block.slot - before.slot - 1);
   run.buffer.remove(block.slot);
   state.hole = null;
+  state.deepForkSince = null;
   state.trouble = null;
   state.processorFault = null;
   state.fetchedAgain = null;
   state.failures = 0;
   state.lastReleaseAt = clock.monotonic();
+  sawSlot(state, block.slot, state.lastReleaseAt);
   run.onReleased(headerOf(block));
   tellListeners(run, (listener) => listener.released(block));
-  if (run.follow.commitment === 'finalized') tellListeners(run, (listener) => listener.finalized(block.slot));
+  if (finalSlot !== null) tellListeners(run, (listener) => listener.finalized(finalSlot));
 }
 
 /** Without the transactions: listeners may be in other threads, and must not keep them. */

@@ -101,6 +101,9 @@ export const followTables = (db: Queries) => db as unknown as Queries<FollowTabl
 /** The name under which the chain's own cursor is kept. */
 export const MAIN = { name: '*', version: 0 } as const;
 
+/** The ledger among the processors that miss a gap; no plugin has the id `kernel`. */
+export const KEPT = { name: 'kernel.ledger', version: 1 } as const;
+
 /** Scope `kernel.follower`. */
 export const followerMigrations: readonly Migration[] = [
   {

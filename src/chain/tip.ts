@@ -1,11 +1,13 @@
 import { codeOf } from '../lib/coded-error.ts';
 import { isLagBeyond } from '../lib/slot-length.ts';
 import type { ChainBlock } from '../ports/block.ts';
+import type { Commitment } from '../ports/chain.ts';
 import { backoffMs } from '../runtime/waiting.ts';
 import { isSameChain } from './commit.ts';
+import { commitmentOf } from './consensus.ts';
 import { samePosition } from './cursor.ts';
 import type { Run } from './run.ts';
-import { STREAM, type StreamState } from './state.ts';
+import { isSilent, STREAM, type StreamState, sawSlot } from './state.ts';
 
 /** While there is much to fetch, or nothing because it is pushed. */
 const SLOW_POLL_MS = 2_000;
@@ -22,19 +24,22 @@ export async function pollLoop(run: Run): Promise<void> {
   const { source, state, follow, signal, clock, log } = run;
   let lower = 0;
   let confirmedAt = Number.NEGATIVE_INFINITY;
-  /** Where the search continues after many slots without a block; -1 for none. */
+  /** Slot at which the search continues after many slots without a block; -1: none. */
   let scanFrom = -1;
 
   async function look(): Promise<void> {
-    const tip = await source.tip({ commitment: follow.commitment, signal });
+    const ask = { commitment: commitmentOf(run), signal } as const;
+    // An upstream that hangs answers with its last slot: while it does, the others are asked too.
+    const tip = await (isSilent(state, clock.monotonic()) ? source.highestTip(ask) : source.tip(ask));
     // A node of this chain that keeps up never reports this: it is far behind, or serves another chain.
     if (tip < (state.finalizedSlot ?? -1) && clock.monotonic() - confirmedAt >= CONFIRM_MS) {
       confirmedAt = clock.monotonic();
       if (!(await isSameChain(run))) return;
     }
     lower = state.tip !== null && tip < state.tip ? lower + 1 : 0;
-    if (lower === 0 || lower > LOWER_TIPS) state.tip = tip;
     state.lastAnswerAt = clock.monotonic();
+    if (lower === 0) sawSlot(state, tip, state.lastAnswerAt);
+    else if (lower > LOWER_TIPS) state.tip = tip;
     if (lower === 0) state.slotLength.sawTip(tip, state.lastAnswerAt);
     if (isStreamLeading(run)) return;
     const first = Math.max((state.cursor?.slot ?? -1) + 1, state.floor, state.listFrom);
@@ -51,7 +56,7 @@ export async function pollLoop(run: Run): Promise<void> {
   }
 
   async function list(from: number, to: number): Promise<number> {
-    const slots = await source.produced(from, to, { commitment: follow.commitment, signal });
+    const slots = await source.produced(from, to, { commitment: commitmentOf(run), signal });
     const wanted = slots.filter((slot) => slot > (state.cursor?.slot ?? -1) && slot <= to && !run.buffer.has(slot));
     for (const slot of wanted.slice(0, follow.window)) run.fetcher.want(slot);
     state.listedTo = to;
@@ -89,9 +94,9 @@ const BEHIND = { seconds: 8, slots: null };
 export function isStreamLeading({ state, clock }: Run): boolean {
   const { stream, tip, cursor } = state;
   if (stream === null || !stream.leads || cursor === null) return false;
-  const isSilent = clock.monotonic() - stream.lastBlockAt >= SILENCE_MS;
+  const pushesNothing = clock.monotonic() - stream.lastBlockAt >= SILENCE_MS;
   const lag = { lagSlots: (tip ?? 0) - cursor.slot, slotMs: state.slotLength.ms() };
-  if (isSilent || isLagBeyond(lag, BEHIND)) stream.leads = false;
+  if (pushesNothing || isLagBeyond(lag, BEHIND)) stream.leads = false;
   return stream.leads;
 }
 
@@ -104,23 +109,25 @@ export function distrustStream({ state, pollWake }: Run): void {
 
 /** Keeps a subscription open. Pushed blocks share the buffer with fetched ones, and their links are checked in the same way. */
 export async function streamLoop(run: Run): Promise<void> {
-  const { source, state, signal, clock, random, log, follow, chain } = run;
+  const { source, state, signal, clock, random, log, chain } = run;
   const { stream } = source;
   if (stream === undefined) return;
   let failures = 0;
   let mayReplay = true;
   while (!signal.aborted) {
-    const opened: StreamState = { leads: false, lastBlockAt: clock.monotonic() };
+    const opened: StreamState = { leads: false, lastBlockAt: clock.monotonic(), commitment: commitmentOf(run) };
     state.stream = opened;
     const fromSlot: number | null = mayReplay && state.cursor !== null ? state.cursor.slot + 1 : null;
     const watched = watchSilence(run, opened);
     let blocks = 0;
     const end = await stream.open({
-      ...{ fromSlot, commitment: follow.commitment, signal: watched.signal },
+      fromSlot,
+      commitment: opened.commitment,
+      signal: watched.signal,
       onBlock(block) {
         blocks += 1;
         opened.lastBlockAt = clock.monotonic();
-        acceptPushed(run, block);
+        acceptPushed(run, block, opened.commitment);
       },
       onDead: (slot) => dropDead(run, slot),
     });
@@ -159,7 +166,7 @@ function watchSilence({ clock, signal }: Run, opened: StreamState) {
   };
 }
 
-function acceptPushed(run: Run, block: ChainBlock): void {
+function acceptPushed(run: Run, block: ChainBlock, commitment: Commitment): void {
   const { state, buffer, meter } = run;
   meter.streamBlocks.add();
   const { cursor } = state;
@@ -176,7 +183,7 @@ function acceptPushed(run: Run, block: ChainBlock): void {
     distrustStream(run);
     return;
   }
-  buffer.put({ block, upstream: STREAM });
+  buffer.put({ block, upstream: STREAM, commitment });
   run.wake.wake();
 }
 

@@ -11,6 +11,15 @@ import {
   VersionedTransaction,
 } from '@solana/web3.js';
 import { CodedError } from '../lib/coded-error.ts';
+import {
+  LIGHT_COMPRESSION_PROGRAM,
+  LIGHT_REGISTRY_PROGRAM,
+  LIGHT_SYSTEM_PROGRAM,
+  LIGHT_TOKEN_PROGRAM,
+  MEMO_V3_PROGRAM,
+  MEMO_V4_PROGRAM,
+  NOOP_PROGRAM,
+} from '../solana/programs.ts';
 import { keyBytes } from './ledger/accounts.ts';
 import {
   type Bank,
@@ -18,6 +27,7 @@ import {
   createChainTime,
   faucetKeypair,
   genesisHashOf,
+  type Release,
   type Submission,
   seal,
   submit,
@@ -43,6 +53,7 @@ export interface Chain {
 /** The chain without sockets: engine, genesis, ledger and faucet. */
 export async function createChain(options: LocalChainOptions): Promise<Chain> {
   const vm = await createVm();
+  loadMemoProgram(vm);
   const assets = findLightAssets(options.lightAssets);
   if (assets !== null) loadLightAssets(vm, assets);
   const keypair = faucetKeypair();
@@ -55,8 +66,11 @@ export async function createChain(options: LocalChainOptions): Promise<Chain> {
   });
   const genesisHash = genesisHashOf(options.seed ?? randomBytes(16).toString('hex'));
   const time = createChainTime(options.time ?? { kind: 'wall' }, Date.now);
-  const { finalityDepth, firstSlot, maxBlocks, slotMs } = { ...DEFAULTS, ...options };
-  const bank = createBank({ vm, time, genesisHash, firstSlot, finalityDepth, maxBlocks });
+  const { consensus, firstSlot, maxBlocks, slotMs, refusesConfirmed, ...rest } = { ...DEFAULTS, ...options };
+  const release = options.release ?? NEWEST_RELEASE[consensus];
+  // Alpenglow makes a block final at once.
+  const finalityDepth = consensus === 'alpenglow' ? 0 : rest.finalityDepth;
+  const bank = createBank({ vm, time, genesisHash, firstSlot, finalityDepth, maxBlocks, consensus, release });
   function submitAndSeal(transaction: DecodedTransaction): Submission {
     const result = submit(bank, transaction);
     if (result.landed && slotMs === 0) seal(bank);
@@ -65,7 +79,7 @@ export async function createChain(options: LocalChainOptions): Promise<Chain> {
   const recentBlockhash = () => bank.state.tip().blockhash;
   const airdrop = createFaucet({ keypair, recentBlockhash, submit: submitAndSeal });
   return {
-    node: { bank, genesisHash, sealsEach: slotMs === 0, submit: submitAndSeal, airdrop },
+    node: { bank, genesisHash, sealsEach: slotMs === 0, refusesConfirmed, submit: submitAndSeal, airdrop },
     bank,
     time,
     sealsEach: slotMs === 0,
@@ -80,6 +94,13 @@ export interface LocalChainOptions {
   readonly seed?: string | null;
   /** Length of a slot; 0 (default): one block per transaction and no timer. */
   readonly slotMs?: number;
+  /** How blocks become final; default `towerbft`, the only one that forks. */
+  readonly consensus?: 'alpenglow' | 'towerbft';
+  /** Release of Agave whose answers it gives; default: the newest one whose default is this consensus. */
+  readonly release?: Release | null;
+  /** Answers -32602 to calls that name `confirmed`, like nodes that will have no such commitment. Default false. */
+  readonly refusesConfirmed?: boolean;
+  /** Number of blocks after which TowerBFT finalizes a block. */
   readonly finalityDepth?: number;
   readonly firstSlot?: number;
   readonly maxBlocks?: number;
@@ -89,15 +110,22 @@ export interface LocalChainOptions {
   readonly time?: TimeSource;
   /** Skip slots by seeded chance, 0 to 1. */
   readonly skipEvery?: { readonly rate: number; readonly seed: number };
-  /** Folder with Light Protocol programs and accounts; false: none; default: the development dependency if it is installed. */
+  /** Folder with Light Protocol programs and accounts; false: none; default: the package if it is installed. */
   readonly lightAssets?: string | false | null;
   /** Called with a text when something requested is not available, such as a port. */
   readonly warn?: (text: string) => void;
 }
 
-export const DEFAULTS = { slotMs: 0, finalityDepth: 32, firstSlot: 1000, maxBlocks: 20_000 } as const;
+export const DEFAULTS = {
+  slotMs: 0,
+  consensus: 'towerbft',
+  refusesConfirmed: false,
+  finalityDepth: 32,
+  firstSlot: 1000,
+  maxBlocks: 20_000,
+} as const;
 
-const MEMO_PROGRAM = 'MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr';
+const NEWEST_RELEASE = { alpenglow: '4.5', towerbft: '4.2' } as const;
 
 export interface FaucetOptions {
   readonly keypair: Keypair;
@@ -119,7 +147,7 @@ function createFaucet({ keypair, recentBlockhash, submit }: FaucetOptions) {
       instructions: [
         SystemProgram.transfer({ fromPubkey: keypair.publicKey, toPubkey: new PublicKey(address), lamports }),
         new TransactionInstruction({
-          programId: new PublicKey(MEMO_PROGRAM),
+          programId: new PublicKey(MEMO_V3_PROGRAM),
           keys: [],
           data: Buffer.from(`faucet ${counter}`),
         }),
@@ -135,6 +163,15 @@ function createFaucet({ keypair, recentBlockhash, submit }: FaucetOptions) {
   };
 }
 
+/**
+ * Clients send memos to the fourth program by default (@solana-program/memo 0.15). litesvm 1.x has its code, but at the address of the
+ * third program only; a node (Agave 4.2.1) has the same bytes at the address of the fourth.
+ */
+function loadMemoProgram(vm: Vm): void {
+  const code = vm.account(keyBytes(MEMO_V3_PROGRAM));
+  if (code !== null && vm.account(keyBytes(MEMO_V4_PROGRAM)) === null) vm.deploy(keyBytes(MEMO_V4_PROGRAM), code.data);
+}
+
 const PACKAGE = '@lightprotocol/zk-compression-cli';
 
 interface Program {
@@ -146,7 +183,7 @@ interface Program {
 
 const PROGRAMS: readonly Program[] = [
   {
-    id: 'compr6CUsB5m2jS4Y3831ztGSTnDpnKJTKS95d64XVq',
+    id: LIGHT_COMPRESSION_PROGRAM,
     file: 'account_compression.so',
     hashes: [
       '8447584bbd10f933d7af9824217de3527353e459ad25f20f1b7a8110e92bbae0',
@@ -154,7 +191,7 @@ const PROGRAMS: readonly Program[] = [
     ],
   },
   {
-    id: 'cTokenmWW8bLPjZEBAUgYy3zKxQZW6VKi7bqNFEVv3m',
+    id: LIGHT_TOKEN_PROGRAM,
     file: 'light_compressed_token.so',
     hashes: [
       '86ceda7a2735e9fd82f3b43b34fc64c36fee2a9f67f06a2efe0ad5274b1e8d31',
@@ -162,7 +199,7 @@ const PROGRAMS: readonly Program[] = [
     ],
   },
   {
-    id: 'Lighton6oQpVkeewmo2mcPTQQp7kYHr4fWpAgJyEmDX',
+    id: LIGHT_REGISTRY_PROGRAM,
     file: 'light_registry.so',
     hashes: [
       '183fc4c7e9030b986ff1da104017718296ed2abb7cdee71aa5b4e4a0b9f8d981',
@@ -170,7 +207,7 @@ const PROGRAMS: readonly Program[] = [
     ],
   },
   {
-    id: 'SySTEM1eSU2p4BGQfQpimFEWWSC1XDFeun3Nqzz3rT7',
+    id: LIGHT_SYSTEM_PROGRAM,
     file: 'light_system_program_pinocchio.so',
     hashes: [
       '556fba6232207afbcc26a70292c2ad7ec218db18ea1fc871e5015de6afaef34a',
@@ -178,7 +215,7 @@ const PROGRAMS: readonly Program[] = [
     ],
   },
   {
-    id: 'noopb9bkMVfRPU8AsbpTUg8AQkHtKwMYZiFUjNRtMmV',
+    id: NOOP_PROGRAM,
     file: 'spl_noop.so',
     hashes: ['9456458d0f60e575a9dd1a47341653fecbf67debc0fdaee7c303ba9b255c971f'],
   },
@@ -194,7 +231,7 @@ interface AccountFile {
   };
 }
 
-/** The folder to load from: the given one, else the development dependency's; null if neither exists. */
+/** The folder to load from: the given one, else the package beside the program, or in a checkout among those of its tests; null if there is none. */
 export function findLightAssets(asked: string | false | null | undefined): string | null {
   if (asked === false) return null;
   if (typeof asked === 'string') {
@@ -204,7 +241,10 @@ export function findLightAssets(asked: string | false | null | undefined): strin
     return asked;
   }
   try {
-    return dirname(createRequire(import.meta.url).resolve(`${PACKAGE}/package.json`));
+    const load = createRequire(import.meta.url);
+    const above = (load.resolve.paths(PACKAGE) ?? []).map((folder) => dirname(folder));
+    const paths = above.flatMap((folder) => [folder, join(folder, 'test')]);
+    return dirname(load.resolve(`${PACKAGE}/package.json`, { paths }));
   } catch {
     return null;
   }

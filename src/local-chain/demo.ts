@@ -12,10 +12,17 @@ import {
 } from '@solana/web3.js';
 import { encode32 } from '../lib/base58.ts';
 import { CodedError } from '../lib/coded-error.ts';
+import {
+  ASSOCIATED_TOKEN_PROGRAM,
+  MEMO_V3_PROGRAM,
+  METADATA_PROGRAM,
+  NAME_PROGRAM,
+  NAME_ROOT,
+  TOKEN_2022_PROGRAM,
+  TOKEN_PROGRAM,
+} from '../solana/programs.ts';
 import type { Chain } from './chain.ts';
-import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from './ledger/accounts.ts';
 import { type Bank, seal, setAccountInput, skip } from './ledger/bank.ts';
-import { fork } from './ledger/forks.ts';
 import { decodeTransaction } from './vm/transaction.ts';
 
 const NAMES = ['alice', 'bob', 'carol', 'dave'] as const;
@@ -26,7 +33,7 @@ const SKIPPED_SLOTS = 3;
 
 export type DemoWallets = Record<(typeof NAMES)[number], Keypair>;
 
-/** The same key pairs in every run, so that a second demo has the same wallets. */
+/** A fixed key pair per name, so that every demo has the same wallets. */
 function demoKeypair(name: string): Keypair {
   return Keypair.fromSeed(createHash('sha256').update(`parhelion demo ${name}`).digest());
 }
@@ -68,7 +75,7 @@ function newMint(chain: Chain, payer: PublicKey, mint: PublicKey, programId: Pub
 }
 
 function makeToken(chain: Chain, send: Send, { alice, bob }: DemoWallets): PublicKey {
-  const programId = keyOf(TOKEN_PROGRAM);
+  const programId = publicKeyOf(TOKEN_PROGRAM);
   const token = tokenInstructions(programId);
   const mint = demoKeypair('token');
   const key = mint.publicKey;
@@ -90,7 +97,7 @@ function makeToken(chain: Chain, send: Send, { alice, bob }: DemoWallets): Publi
 }
 
 function makeMetadataToken(chain: Chain, send: Send, { alice, carol }: DemoWallets): PublicKey {
-  const programId = keyOf(TOKEN_2022_PROGRAM);
+  const programId = publicKeyOf(TOKEN_2022_PROGRAM);
   const token = tokenInstructions(programId);
   const mint = demoKeypair('metadata token');
   const key = mint.publicKey;
@@ -114,7 +121,7 @@ function makeMetadataToken(chain: Chain, send: Send, { alice, carol }: DemoWalle
 }
 
 function makeNft(chain: Chain, send: Send, { alice, bob }: DemoWallets): PublicKey {
-  const programId = keyOf(TOKEN_PROGRAM);
+  const programId = publicKeyOf(TOKEN_PROGRAM);
   const token = tokenInstructions(programId);
   const mint = demoKeypair('nft');
   const key = mint.publicKey;
@@ -165,26 +172,18 @@ function lookupTable(chain: Chain, send: Send, { alice, bob, carol, dave }: Demo
 }
 
 const PAUSE_MS = 3_000;
-const FORK_DEPTH = 2;
 const SMALL_LAMPORTS = 10_000;
 
 /**
- * Activity of the demo while it is followed: one fork, to show recovery, then a small payment every few
- * seconds, in a circle, so that only fees drain the wallets. Returns a function that stops it. The fork waits for the first
- * pause to end: a follower that has read no block yet would not notice it.
+ * Activity of the demo while it is followed: a small payment every few seconds, in a circle, so that only fees drain the wallets. Returns
+ * a function that stops it.
  */
 export function goLive(chain: Chain): () => void {
   const { alice, bob, carol, dave } = demoWallets();
   const ring = [alice, bob, carol, dave];
   const send = createSender(chain);
   let turn = 0;
-  let forked = false;
   const timer = setInterval(() => {
-    if (!forked) {
-      forked = true;
-      fork(chain.bank, { depth: FORK_DEPTH, replay: 'all' });
-      return;
-    }
     const from = ring[turn % ring.length]!;
     const to = ring[(turn + 1) % ring.length]!;
     // Equal payments with one blockhash are the same transaction: the amount makes them distinct.
@@ -196,10 +195,7 @@ export function goLive(chain: Chain): () => void {
   return () => clearInterval(timer);
 }
 
-const METADATA_PROGRAM = 'metaqbxxUerdq28cj1RbAWkYQm3ybzjb6a8bt518x1s';
 const METADATA_ACCOUNT_BYTES = 607;
-const SNS_PROGRAM = 'namesLPneVptA9Z5rqUDD9tMTWEJwofgaYwp8cawRkX';
-const SNS_ROOT = '58PwtjSDuFHuUkYjH9BYnnQKHfwo9reZhC2zMJv9JPkx';
 
 interface FixtureInput {
   readonly nftMint: PublicKey;
@@ -210,7 +206,7 @@ interface FixtureInput {
 /** Accounts of programs that are in no package: set directly, and counted as fixtures. */
 function setFixtures(bank: Bank, { nftMint, owner, authority }: FixtureInput): void {
   setSnsName(bank, owner);
-  const program = keyOf(METADATA_PROGRAM);
+  const program = publicKeyOf(METADATA_PROGRAM);
   const [address] = PublicKey.findProgramAddressSync(
     [Buffer.from('metadata'), program.toBytes(), nftMint.toBytes()],
     program,
@@ -225,17 +221,20 @@ function setFixtures(bank: Bank, { nftMint, owner, authority }: FixtureInput): v
 
 /** `demo.sol`: registry header of parent, owner and class, at the address derived from the hash of its name. */
 function setSnsName(bank: Bank, owner: PublicKey): void {
-  const parent = keyOf(SNS_ROOT);
+  const parent = publicKeyOf(NAME_ROOT);
   const hashed = createHash('sha256')
     .update('SPL Name Service' + 'demo')
     .digest();
   const noClass = PublicKey.default;
-  const [address] = PublicKey.findProgramAddressSync([hashed, noClass.toBytes(), parent.toBytes()], keyOf(SNS_PROGRAM));
+  const [address] = PublicKey.findProgramAddressSync(
+    [hashed, noClass.toBytes(), parent.toBytes()],
+    publicKeyOf(NAME_PROGRAM),
+  );
   const data = Buffer.concat([parent.toBuffer(), owner.toBuffer(), noClass.toBuffer()]);
   setAccountInput(bank, encode32(address.toBytes()), {
     lamports: bank.vm.rentExemptLamports(data.length),
     data,
-    owner: SNS_PROGRAM,
+    owner: NAME_PROGRAM,
   });
 }
 
@@ -260,8 +259,8 @@ function nftMetadata(mint: PublicKey, authority: PublicKey): Uint8Array {
   return data;
 }
 
-const ATA_PROGRAM = new PublicKey('ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL');
-const MEMO_PROGRAM = new PublicKey('MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr');
+const ATA_PROGRAM = new PublicKey(ASSOCIATED_TOKEN_PROGRAM);
+const MEMO_PROGRAM = new PublicKey(MEMO_V3_PROGRAM);
 
 const role = (pubkey: PublicKey, flags = '') => ({
   pubkey,
@@ -327,7 +326,7 @@ function borshText(text: string): Buffer {
 }
 
 /** A well-known key from its text. */
-function keyOf(text: string): PublicKey {
+function publicKeyOf(text: string): PublicKey {
   return new PublicKey(text);
 }
 
@@ -353,7 +352,7 @@ function createSender({ bank, node }: Chain) {
     if (!result.landed || (err !== null && !mayFail)) {
       throw new CodedError('LOCAL_BAD_TRANSACTION', `a demo transaction failed: ${JSON.stringify(err)}`);
     }
-    // With a slot timer several transactions would share a block: the demo spreads them over blocks.
+    // One block per transaction: with a slot timer several would share one.
     if (bank.pending.records.length > 0) seal(bank);
     return result.record.signature;
   };

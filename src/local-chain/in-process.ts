@@ -6,7 +6,7 @@ import { type AccountInput, type Bank, deploy, seal, setAccountInput, skip, subm
 import { appendRecorded, bankFor, fork } from './ledger/forks.ts';
 import type { ForkReport, ForkRequest, RecordedTransaction } from './ledger/state.ts';
 import { createPublisher, createSockets, type NotificationFilter } from './pubsub.ts';
-import type { LocalNode, Method, Methods } from './rpc/method.ts';
+import { isSince, type LocalNode, type Method, type Methods, requireCommitment, unknownMethod } from './rpc/method.ts';
 import { accountMethods, tokenMethods } from './rpc/methods-accounts.ts';
 import { blockMethods } from './rpc/methods-blocks.ts';
 import { nodeMethods } from './rpc/methods-node.ts';
@@ -42,6 +42,10 @@ export async function startChainWithInternals(options: LocalChainOptions, hooks:
   const sockets = createSockets(publisher, {
     filter: hooks.filter,
     answersPing: hooks.answersPing,
+    check(topic) {
+      if (topic.kind === 'vote' && !isSince(node, '4.5')) unknownMethod(node, undefined);
+      if ('commitment' in topic) requireCommitment(node, topic.commitment);
+    },
     version: (params) => standard['getVersion']!(node, params),
   });
   let rpcUrl = '';
@@ -227,50 +231,50 @@ function controlMethods(chain: Chain, { dropSockets, rpcUrl }: ControlParts): Me
       rpcUrl: rpcUrl(),
     }),
     local_seal(_node, sent) {
-      const params = listOf(sent);
+      const params = paramList(sent);
       for (let left = steps(params); left > 0; left -= 1) seal(bank);
       return bank.state.tip().slot;
     },
     local_skip(_node, sent) {
-      const params = listOf(sent);
+      const params = paramList(sent);
       skip(bank, steps(params));
       return bank.pending.slot;
     },
-    local_fork: (_node, sent) => fork(bank, configAt(listOf(sent), 0) as unknown as ForkRequest),
+    local_fork: (_node, sent) => fork(bank, configAt(paramList(sent), 0) as unknown as ForkRequest),
     local_prune(_node, sent) {
-      bank.state.prune(integerAt(listOf(sent), 0));
+      bank.state.prune(integerAt(paramList(sent), 0));
       return bank.state.firstAvailable();
     },
     local_fund(_node, sent) {
-      const params = listOf(sent);
+      const params = paramList(sent);
       return node.airdrop(keyAt(params, 0), BigInt(integerAt(params, 1)));
     },
     local_setAccount(_node, sent) {
-      const params = listOf(sent);
+      const params = paramList(sent);
       const wire = params[1] === null ? null : configAt(params, 1);
       setAccountInput(bank, keyAt(params, 0), wire === null ? null : accountOf(wire));
       return true;
     },
     local_appendRecorded(_node, sent) {
-      const params = listOf(sent);
+      const params = paramList(sent);
       const record = appendRecorded(bank, configAt(params, 0) as unknown as RecordedTransaction);
       if (chain.sealsEach) seal(bank);
       return { signature: record.signature, slot: record.slot, recorded: true };
     },
     local_setTime(_node, sent) {
-      const params = listOf(sent);
+      const params = paramList(sent);
       time.moveTo(integerAt(params, 0), bank.state.tip().height + 1);
       return true;
     },
     local_dropSockets(_node, sent) {
-      const params = listOf(sent);
+      const params = paramList(sent);
       dropSockets(params[0] === undefined ? undefined : integerAt(params, 0));
       return true;
     },
   };
 }
 
-function listOf(params: unknown): readonly unknown[] {
+function paramList(params: unknown): readonly unknown[] {
   if (params === undefined) return [];
   if (!Array.isArray(params)) throw invalidParams('Invalid params: expected a list');
   return params;

@@ -19,7 +19,7 @@ export interface LocalChainProcess extends ChildReady {
   readonly pid: number;
   /** Called once when the process ends unexpectedly, with its exit code or signal as text; its state is lost then. */
   onExit(listener: (reason: string) => void): void;
-  /** Call it when the daemon is ready: one short fork, then a small payment every few seconds (demo only). */
+  /** Call it when the daemon is ready: a small payment every few seconds (demo only). */
   goLive(): void;
   /** SIGTERM, and SIGKILL after 3 s. Resolves when the process has ended. */
   stop(): Promise<void>;

@@ -2,6 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { type WebSocket, WebSocketServer } from 'ws';
 import { stringify } from '../lib/json.ts';
+import { CLOCK_SYSVAR, RECENT_BLOCKHASHES_SYSVAR, SLOT_HASHES_SYSVAR, SYSTEM_PROGRAM } from '../solana/programs.ts';
 import { type AccountFormat, accountFormatOf, accountNotification } from './encode/account.ts';
 import {
   accountConfig,
@@ -9,9 +10,9 @@ import {
   invalidParams,
   logsConfig,
   logsFilter,
+  type ParamReader,
   programAccountsConfig,
   pubkey,
-  type Read,
   RPC,
   rpcError,
   signature,
@@ -21,7 +22,16 @@ import {
 } from './encode/params.ts';
 import type { Commitment, LedgerBlock, LedgerListener, TransactionRecord } from './ledger/state.ts';
 import type { LocalNode } from './rpc/method.ts';
-import { type AccountView, type Maybe, readParams, slotOf, type Values, viewAt, viewOf } from './rpc/method.ts';
+import {
+  type AccountView,
+  isSince,
+  type Maybe,
+  readParams,
+  slotOf,
+  type Values,
+  viewAt,
+  viewOf,
+} from './rpc/method.ts';
 import { type AccountMatch, filtersOf, parseContext } from './rpc/methods-accounts.ts';
 import { statusOf } from './rpc/methods-blocks.ts';
 import { failure, idOf, parseBody, parseError, type RpcRequest, type RpcResponse, readRequest } from './rpc/server.ts';
@@ -45,11 +55,13 @@ export type Sockets = ReturnType<typeof createSockets>;
 export interface SocketHooks {
   readonly filter: NotificationFilter;
   answersPing(): boolean;
+  /** Throws the error of a subscription that the node does not have. */
+  check(topic: Topic): void;
   /** The only method besides subscriptions that a node supports here. */
   version(params: unknown): unknown;
 }
 
-export function createSockets(publisher: Publisher, { filter, answersPing, version }: SocketHooks) {
+export function createSockets(publisher: Publisher, { filter, answersPing, check, version }: SocketHooks) {
   const server = new WebSocketServer({
     noServer: true,
     maxPayload: MAX_MESSAGE_BYTES,
@@ -68,6 +80,7 @@ export function createSockets(publisher: Publisher, { filter, answersPing, versi
     function subscribe(request: RpcRequest, later: (() => void)[]): number {
       const topic = topicOf(request.method, request.params);
       if (topic === null) throw rpcError(RPC.methodNotFound, 'Method not found');
+      check(topic);
       if (live.size >= MAX_SUBSCRIPTIONS) {
         throw rpcError(RPC.internal, 'Internal Error: Subscription refused. Node subscription limit reached');
       }
@@ -165,18 +178,14 @@ export interface Subscription {
 const GONE: VmAccount = {
   lamports: 0n,
   data: new Uint8Array(0),
-  owner: '11111111111111111111111111111111',
+  owner: SYSTEM_PROGRAM,
   ownerBytes: new Uint8Array(32),
   executable: false,
   rentEpoch: 0n,
 };
 const RANK: Readonly<Record<string, number>> = { processed: 0, confirmed: 1, finalized: 2 };
 /** Accounts that every slot changes. */
-const SLOT_SYSVARS = [
-  'SysvarC1ock11111111111111111111111111111111',
-  'SysvarS1otHashes111111111111111111111111111',
-  'SysvarRecentB1ockHashes11111111111111111111',
-];
+const SLOT_SYSVARS = [CLOCK_SYSVAR, SLOT_HASHES_SYSVAR, RECENT_BLOCKHASHES_SYSVAR];
 
 export type Publisher = ReturnType<typeof createPublisher>;
 
@@ -248,6 +257,8 @@ type Each = <K extends Topic['kind']>(
 ) => void;
 
 function createSender(node: LocalNode, each: Each) {
+  /** Before Agave 4.4 notifications carry the whole account: `dataSlice` is only part of what a subscription is. */
+  const notified = (format: AccountFormat) => (isSince(node, '4.4') ? format : { ...format, slice: null });
   const inSlot = (slot: number, value: unknown) => ({ context: { slot }, value });
   function signature(record: TransactionRecord, to: Subscription): void {
     to.notify(inSlot(record.slot, { err: record.meta.err }));
@@ -268,13 +279,15 @@ function createSender(node: LocalNode, each: Each) {
       const context = parseContext(node, view, key);
       each('account', (topic, to) => {
         if (topic.commitment !== commitment || topic.key !== key) return;
-        to.notify(inSlot(view.slot, accountNotification(view.get(key) ?? GONE, topic.format, context)));
+        to.notify(inSlot(view.slot, accountNotification(view.get(key) ?? GONE, notified(topic.format), context)));
       });
       each('program', (topic, to) => {
         if (topic.commitment !== commitment) return;
         const account = view.get(key);
         if (account === null || account.owner !== topic.program || !topic.matches(account)) return;
-        to.notify(inSlot(view.slot, { pubkey: key, account: accountNotification(account, topic.format, context) }));
+        to.notify(
+          inSlot(view.slot, { pubkey: key, account: accountNotification(account, notified(topic.format), context) }),
+        );
       });
     }
   }
@@ -316,22 +329,22 @@ function frozenStats(records: readonly TransactionRecord[]) {
   };
 }
 
-interface Shared {
+interface WithCommitment {
   readonly commitment: Commitment;
 }
 
 /** The topic of a subscription. */
 export type Topic =
-  | { readonly kind: 'slot' | 'root' | 'slotsUpdates' }
-  | ({ readonly kind: 'logs'; readonly mentions: string | null } & Shared)
-  | ({ readonly kind: 'signature'; readonly signature: string; readonly announces: boolean } & Shared)
-  | ({ readonly kind: 'account'; readonly key: string; readonly format: AccountFormat } & Shared)
+  | { readonly kind: 'slot' | 'root' | 'slotsUpdates' | 'vote' }
+  | ({ readonly kind: 'logs'; readonly mentions: string | null } & WithCommitment)
+  | ({ readonly kind: 'signature'; readonly signature: string; readonly announces: boolean } & WithCommitment)
+  | ({ readonly kind: 'account'; readonly key: string; readonly format: AccountFormat } & WithCommitment)
   | ({
       readonly kind: 'program';
       readonly program: string;
       readonly format: AccountFormat;
       readonly matches: AccountMatch;
-    } & Shared);
+    } & WithCommitment);
 
 type TopicReader = (params: unknown) => Topic;
 
@@ -339,6 +352,8 @@ const READERS: Readonly<Record<string, TopicReader>> = {
   slotSubscribe: topic([], [], () => ({ kind: 'slot' })),
   rootSubscribe: topic([], [], () => ({ kind: 'root' })),
   slotsUpdatesSubscribe: topic([], [], () => ({ kind: 'slotsUpdates' })),
+  // Votes are no transactions with Alpenglow: nothing is ever told.
+  voteSubscribe: topic([], [], () => ({ kind: 'vote' })),
   logsSubscribe: topic([logsFilter], [logsConfig], (filter, config) => {
     const keys = filter.kind === 'mentions' ? filter.content : [];
     if (filter.kind === 'mentions' && keys.length !== 1) {
@@ -368,7 +383,7 @@ const READERS: Readonly<Record<string, TopicReader>> = {
   })),
 };
 
-function topic<const R extends readonly Read<unknown>[], const O extends readonly Read<unknown>[]>(
+function topic<const R extends readonly ParamReader<unknown>[], const O extends readonly ParamReader<unknown>[]>(
   required: R,
   optional: O,
   make: (...values: [...Values<R>, ...Maybe<O>]) => Topic,

@@ -14,7 +14,7 @@ export interface AddressIndex {
   /** The entry of the key whose eight little-endian words begin at `words[at]`, or -1. Valid until the next edit. */
   find(words: Uint32Array, at: number): number;
   /**
-   * The same for the first `count` keys of `words`: writes entry + 1, or 0, of each into `found`. Looking at many keys in step
+   * Looks up the first `count` keys of `words`: writes entry + 1, or 0, of each into `found`. Looking at many keys in step
    * lets the processor wait for their memory at once, which is most of the cost of a look-up in a large set.
    */
   findAll(words: Uint32Array, count: number, found: Uint32Array): void;

@@ -1,18 +1,14 @@
 import { createHash } from 'node:crypto';
 import { decode32, encode32 } from '../lib/base58.ts';
 import { equalBytes } from '../lib/bytes.ts';
-import { lazy } from '../lib/lru.ts';
-
-/** Base58 ids of programs and of keys with a special meaning. */
-export const SYSTEM_PROGRAM = '11111111111111111111111111111111';
-export const TOKEN_PROGRAM = 'TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA';
-export const TOKEN_2022_PROGRAM = 'TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb';
-export const ASSOCIATED_TOKEN_PROGRAM = 'ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL';
-export const METADATA_PROGRAM = 'metaqbxxUerdq28cj1RbAWkYQm3ybzjb6a8bt518x1s';
-export const CORE_PROGRAM = 'CoREENxT6tW1HoK8ypY1SxRMZTcVPm7R94rH4PZNhX7d';
-export const INSCRIPTION_PROGRAM = 'inscokhJarcjaEs59QbQ7hYjrKz25LEPRfCbP8EmdUp';
-/** The mint of wrapped SOL. */
-export const WRAPPED_SOL_MINT = 'So11111111111111111111111111111111111111112';
+import { lazy } from '../lib/lazy.ts';
+import {
+  ASSOCIATED_TOKEN_PROGRAM,
+  CORE_PROGRAM,
+  INSCRIPTION_PROGRAM,
+  METADATA_PROGRAM,
+  TOKEN_PROGRAM,
+} from './programs.ts';
 
 const HIGHEST_BUMP = 255;
 
@@ -38,7 +34,7 @@ function addressAtBump(seeds: readonly Uint8Array[], program: Uint8Array, bump: 
   return hash.update(Uint8Array.of(bump)).update(program).update('ProgramDerivedAddress').digest();
 }
 
-/** The same with keys in base58: seeds are UTF-8 texts or bytes. */
+/** Like `programAddress`, with keys in base58. Seeds are UTF-8 texts or bytes. */
 function programAddressText(seeds: readonly (string | Uint8Array)[], program: string): string {
   const bytes = seeds.map((seed) => (typeof seed === 'string' ? Buffer.from(seed) : seed));
   return encode32(programAddress(bytes, knownKey(program)));

@@ -27,7 +27,7 @@ export function hashKey(hash: KeyHash, words: Uint32Array, at: number): number {
   return finish(mixed);
 }
 
-/** The same of the 32 bytes at `at`. */
+/** Like `hashKey`, for the 32 bytes at `at`. */
 export function hashView(hash: KeyHash, view: DataView, at: number): number {
   if (!hash.isStrong)
     return quick(hash, view.getUint32(at + 4, true), view.getUint32(at + 12, true), view.getUint32(at + 24, true));

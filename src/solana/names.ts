@@ -1,6 +1,17 @@
-import { createHash, createPublicKey, verify } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import { encode32 } from '../lib/base58.ts';
 import { isOnCurve, knownKey, programAddress } from './addresses.ts';
+import { hasSigned } from './ed25519.ts';
+import {
+  FAVOURITE_PROGRAM,
+  NAME_PROGRAM,
+  NAME_ROOT,
+  RECORDS_CLASS,
+  REVERSE_CLASS,
+  SRS_CLASS,
+  SRS_PROGRAM,
+  TOKENIZER_PROGRAM,
+} from './programs.ts';
 
 /** The four accounts that determine the address of a name, in the order in which `resolveName` takes them. Keys are 32 bytes. */
 export interface NameQuestion {
@@ -48,9 +59,6 @@ export function resolveName(
   return { kind: 'address', address: registry.owner };
 }
 
-/** The registry that `.sol` names moved to. */
-const SRS_PROGRAM = 'srsWjm76StJucL7atFyPSdXFaVLNPFqEt1uFEDPrZsn';
-const SRS_CLASS = 'AjheAtCgSwEcEYd6xi6thcQW25ELWd7wKCx6SKBGUtMQ';
 const RECORD_BYTES = 75;
 const RECORD_TAG = 2;
 
@@ -72,17 +80,6 @@ export function resolveSrs(record: Uint8Array, account: NameAccount | null, unix
   const mint = programAddress([Buffer.from('mint'), record], knownKey(SRS_PROGRAM));
   return data[33] === 1 && sameBytes(owner, mint) ? { kind: 'holder', mint } : UNRESOLVED;
 }
-
-/** The program of the name registry, its root of domains and the class of its reverse entries. */
-export const NAME_PROGRAM = 'namesLPneVptA9Z5rqUDD9tMTWEJwofgaYwp8cawRkX';
-export const NAME_ROOT = '58PwtjSDuFHuUkYjH9BYnnQKHfwo9reZhC2zMJv9JPkx';
-const REVERSE_CLASS = '33m47vH6Eav6jr5Ry86XjhRft2jRBLDnDgPSHoquXi2Z';
-/** Program that issues tokens for names. */
-export const TOKENIZER_PROGRAM = 'nftD3vbNkNqfj2Sd3HZwbpw4BxxKWr4AjGb9X38JeZk';
-/** Program that stores the favourite name of a wallet. */
-export const FAVOURITE_PROGRAM = '85iDfUvr3HJyLM2zcq5BXSiDvUWfw6cSE1FfNBo8Ap29';
-/** Class of the second generation of records. */
-const RECORDS_CLASS = '2pMnqHvei2N5oDcVGCRdZx48gqti199wr5CsyTTafsbo';
 
 const HASH_PREFIX = 'SPL Name Service';
 const NONE = new Uint8Array(32);
@@ -198,8 +195,6 @@ function decodeRecordV2(account: NameAccount | null): RecordV2 | null {
 }
 
 const SIGNATURE_BYTES = 64;
-/** DER prefix of an ed25519 key. */
-const DER_PREFIX = Buffer.from('302a300506032b6570032100', 'hex');
 
 /** The address in a record of the first generation if `owner` signed it for this record; else null. */
 function signedRecordV1(account: NameAccount | null, record: Uint8Array, owner: Uint8Array): Uint8Array | null {
@@ -209,13 +204,7 @@ function signedRecordV1(account: NameAccount | null, record: Uint8Array, owner: 
   const signature = content.subarray(KEY_BYTES, KEY_BYTES + SIGNATURE_BYTES);
   // The signed message is the hex text of the bytes, because wallets refuse to sign anything but text.
   const message = Buffer.from(Buffer.concat([address, record]).toString('hex'), 'ascii');
-  try {
-    const key = createPublicKey({ key: Buffer.concat([DER_PREFIX, owner]), format: 'der', type: 'spki' });
-    return verify(null, message, key, signature) ? address : null;
-  } catch {
-    // 32 bytes that are not a valid key verify nothing.
-    return null;
-  }
+  return hasSigned(owner, message, signature) ? address : null;
 }
 
 const FAVOURITE_BYTES = 33;

@@ -49,8 +49,16 @@ test('recorded blocks give elements with ordered keys and exactly the documented
         'version',
       ]);
       assert.deepEqual(Object.keys(element['meta'] as object), [
-        ...['err', 'fee', 'innerInstructions', 'loadedAddresses', 'logMessages', 'postBalances', 'postTokenBalances'],
-        ...['preBalances', 'preTokenBalances', 'rewards'],
+        'err',
+        'fee',
+        'innerInstructions',
+        'loadedAddresses',
+        'logMessages',
+        'postBalances',
+        'postTokenBalances',
+        'preBalances',
+        'preTokenBalances',
+        'rewards',
       ]);
       assert.equal(element['indexWithinBlock'], tx.index);
       const withExtras = rawTransaction(tx, block, { extraKeys: true });

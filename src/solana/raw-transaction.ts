@@ -1,5 +1,7 @@
 import { encode, encode32, encode64 } from '../lib/base58.ts';
+import { isPlainObject, parseExact } from '../lib/json.ts';
 import type { ChainBlock, NormalTransaction, TransactionConfig } from '../ports/block.ts';
+import { exact } from './json-parsed/layout.ts';
 import type { RpcMeta, RpcTokenBalance } from './rpc-json.ts';
 
 export interface RawTransactionOptions {
@@ -13,8 +15,9 @@ export interface RawTransactionOptions {
 export type RawTransactionBlock = Pick<ChainBlock, 'slot' | 'blockTime' | 'keys'>;
 
 /**
- * The element of a `raw` webhook body: the transaction as in `getBlock` with encoding json, whatever encoding was received.
- * Keys are in alphabetical order at every level; lists that the node omitted are empty. Parts of `meta` are shared, not copied.
+ * The element of a `raw` webhook body: the transaction as in `getBlock` with encoding json, whatever encoding was received. What could not
+ * be read is as the node sent it: `transaction` of an opaque one, and a `meta` with a member that is missing or has another form.
+ * Integers that a double cannot hold are bigints. Keys are in alphabetical order at every level; lists that the node omitted are empty. Parts of `meta` are shared, not copied.
  */
 export function rawTransaction(
   tx: NormalTransaction,
@@ -22,10 +25,21 @@ export function rawTransaction(
   options: RawTransactionOptions = {},
 ): Record<string, unknown> {
   const extraKeys = options.extraKeys ?? false;
+  const indexWithinBlock = options.indexWithinBlock ?? tx.index;
+  if (tx.isOpaque) {
+    const entry = parseExact(tx.entryText.toString());
+    const { transaction = null, version = tx.version } = isPlainObject(entry) ? entry : {};
+    return { blockTime: block.blockTime, indexWithinBlock, meta: tx.meta, slot: block.slot, transaction, version };
+  }
   return {
     blockTime: block.blockTime,
-    indexWithinBlock: options.indexWithinBlock ?? tx.index,
-    meta: extraKeys ? inOrder({ ...tx.meta, ...rawMeta(tx, block, true) }) : rawMeta(tx, block, false),
+    indexWithinBlock,
+    meta:
+      tx.fault?.kind === 'meta'
+        ? tx.meta
+        : extraKeys
+          ? inOrder({ ...tx.meta, ...rawMeta(tx, block, true) })
+          : rawMeta(tx, block, false),
     slot: block.slot,
     transaction: {
       message: rawMessage(tx, block),
@@ -107,12 +121,11 @@ function rawMessage(tx: NormalTransaction, block: RawTransactionBlock): Record<s
 
 function rawConfig({ priorityFee, ...limits }: TransactionConfig): Record<string, unknown> {
   const { computeUnitLimit, heapSize, loadedAccountsDataSizeLimit } = limits;
-  // A JSON number, like the amounts in `meta`.
-  const fee = priorityFee === null ? null : Number(priorityFee);
+  const fee = priorityFee === null ? null : exact(priorityFee);
   return { computeUnitLimit, heapSize, loadedAccountsDataSizeLimit, priorityFee: fee };
 }
 
-/** The same value with the members of all objects in alphabetical order. */
+/** Sorts the members of all objects by name. */
 function inOrder(value: unknown): unknown {
   if (typeof value !== 'object' || value === null) return value;
   if (Array.isArray(value)) return value.map(inOrder);

@@ -1,3 +1,5 @@
+import type { Lamports } from '../ports/block.ts';
+
 /** Shapes of the JSON of nodes, reduced to the members used here. Other members are ignored. */
 export interface RpcTokenBalance {
   readonly accountIndex: number;
@@ -32,10 +34,9 @@ export interface RpcLoadedAddresses {
 
 export interface RpcMeta {
   readonly err: unknown;
-  /** Lamports. */
-  readonly fee: number;
-  readonly preBalances: readonly number[];
-  readonly postBalances: readonly number[];
+  readonly fee: Lamports;
+  readonly preBalances: readonly Lamports[];
+  readonly postBalances: readonly Lamports[];
   readonly preTokenBalances?: readonly RpcTokenBalance[] | null;
   readonly postTokenBalances?: readonly RpcTokenBalance[] | null;
   readonly innerInstructions?: readonly RpcInnerInstructions[] | null;
@@ -65,8 +66,7 @@ export interface RpcMessage {
 
 /** Null when the header omits the value. */
 export interface RpcTransactionConfig {
-  /** Lamports; exact up to 2^53. */
-  readonly priorityFee?: number | null;
+  readonly priorityFee?: Lamports | null;
   readonly computeUnitLimit?: number | null;
   readonly loadedAccountsDataSizeLimit?: number | null;
   readonly heapSize?: number | null;

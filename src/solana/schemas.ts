@@ -7,16 +7,24 @@ import {
   type TUnion,
   Type,
 } from '@sinclair/typebox';
+import { USDC_MINT } from './programs.ts';
 
 /**
  * Schemas of the chain's values as JSON has them: what they look like, and a real example of each. The formats `base58-32` and
  * `base58-64` are checked by the validator of requests.
  */
 const ADDRESS = '86xCnPeV69n6t3DnyGvkKobf9FdN2H9oiVDdaMpo2MMY';
-const MINT = 'EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v';
+const COUNTERPARTY = '9B5XszUGdMaxCZ7uSQhPzdks5ZQSmWxrmzCSvtJ6Ns6g';
+const MINT = USDC_MINT;
 const SIGNATURE = '5h6xBEauJ3PK6SWCZ1PGjBvj8vDdWG3KpwATGy1ARAXFSDwt8GFXM7W5Ncn16wmqokgpiKRLuS83KUxyZyv2sUYv';
 const HASH = '11CpUGRfTAg8vcTXNbLbXYRW9Ygo2WL1yiBHTRTmzQ5';
-export const EXAMPLES = { address: ADDRESS, mint: MINT, signature: SIGNATURE, hash: HASH } as const;
+export const EXAMPLES = {
+  address: ADDRESS,
+  counterparty: COUNTERPARTY,
+  mint: MINT,
+  signature: SIGNATURE,
+  hash: HASH,
+} as const;
 const BASE58_32 = { format: 'base58-32', pattern: '^[1-9A-HJ-NP-Za-km-z]{32,44}$' } as const;
 const BASE58_64 = { format: 'base58-64', pattern: '^[1-9A-HJ-NP-Za-km-z]{64,88}$' } as const;
 
@@ -59,3 +67,16 @@ export const oneOf = <T extends string>(values: readonly T[], description: strin
 
 export const orNull = <S extends TSchema>(schema: S, options: SchemaOptions = {}): TUnion<[S, TNull]> =>
   Type.Union([schema, Type.Null()], options);
+
+/** The schema without examples at any depth: of a member that others exclude. Forms and clients send the examples of all members together. */
+export function withoutExamples<S extends TSchema>(schema: S): S {
+  const plain = (value: unknown): unknown => {
+    if (Array.isArray(value)) return value.map(plain);
+    if (typeof value !== 'object' || value === null) return value;
+    const entries = Reflect.ownKeys(value).flatMap((name) =>
+      name === 'examples' ? [] : [[name, plain((value as Readonly<Record<PropertyKey, unknown>>)[name])] as const],
+    );
+    return Object.fromEntries(entries);
+  };
+  return plain(schema) as S;
+}

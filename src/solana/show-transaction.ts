@@ -1,9 +1,10 @@
 import { encode, encode32, encode64 } from '../lib/base58.ts';
-import { type JsonMember, objectMembers, stringify } from '../lib/json.ts';
+import { isPlainObject, type JsonMember, objectMembers, parseExact, stringify } from '../lib/json.ts';
 import type { MessageHeader, TransactionConfig } from '../ports/block.ts';
+import { loadedAddressesOf } from './decode/meta.ts';
 import { badTransaction } from './decode/response.ts';
-import { walkWire } from './decode/walk-wire.ts';
-import { wireBytesOf } from './decode/wire-bytes.ts';
+import { HIGHEST_WIRE_VERSION, walkWire } from './decode/walk-wire.ts';
+import { namedVersion, wireOfEntry } from './decode/wire-bytes.ts';
 import {
   configOf,
   emptyLayout,
@@ -12,16 +13,19 @@ import {
   lookupsOf,
   signaturesOf,
   viewOf,
+  type WireLayout,
 } from './decode/wire-layout.ts';
-import { type InnerJson, parseInner, parseInstruction } from './json-parsed/instruction.ts';
+import { type InnerJson, memoLine, parseInner, parseInstruction } from './json-parsed/instruction.ts';
 import { base64, exact } from './json-parsed/layout.ts';
+import { MEMO_PROGRAMS } from './programs.ts';
 
 /**
  * Transactions as nodes show them, in every encoding and with all members in alphabetical order, as Agave writes them: byte for byte
  * the same text from the bytes of a transaction and its `meta`.
  */
 
-export type TransactionEncoding = 'json' | 'jsonParsed' | 'base58' | 'base64';
+/** `binary` is the oldest form: the text that `base58` has in a pair. */
+export type TransactionEncoding = 'json' | 'jsonParsed' | 'base58' | 'base64' | 'binary';
 
 /** A message and its signatures. */
 export interface WireParts {
@@ -71,11 +75,27 @@ export class UnsupportedVersion extends Error {
   }
 }
 
+/** A transaction has come in other encodings than the one that was asked for, and its form is not known well enough to make it. */
+export class EncodingMissing extends Error {
+  /** In which the transaction is kept. */
+  readonly kept: readonly TransactionEncoding[];
+
+  constructor(encoding: string, kept: readonly TransactionEncoding[]) {
+    super(`a transaction is kept in encoding ${kept.join(' and ')}, from which ${encoding} cannot be made`);
+    this.kept = kept;
+  }
+}
+
 /** Reads the bytes of a transaction. Throws CHAIN_BAD_TRANSACTION for bytes that are none, or of a version above 1. */
 export function readWire(bytes: Uint8Array): WireParts {
   const layout = emptyLayout();
   const fault = walkWire({ bytes, at: 0, end: bytes.length }, layout);
   if (fault !== null) throw badTransaction(0, fault);
+  return partsOf(bytes, layout);
+}
+
+/** `layout`: of bytes that were read. */
+function partsOf(bytes: Uint8Array, layout: WireLayout): WireParts {
   const keyAt = (at: number) => encode32(bytes, at);
   const tables: string[] = [];
   const lookups = lookupsOf(bytes, layout, (at) => tables.push(keyAt(at)) - 1);
@@ -87,11 +107,14 @@ export function readWire(bytes: Uint8Array): WireParts {
     staticKeys: Array.from({ length: layout.keyCount }, (_, number) => keyAt(layout.keysAt + number * 32)),
     recentBlockhash: keyAt(layout.blockhashAt),
     instructions: instructionsOf(bytes, layout).map(({ programIndex, accounts, data }) => ({
-      ...{ programIdIndex: programIndex, accounts: [...accounts], data },
+      programIdIndex: programIndex,
+      accounts: [...accounts],
+      data,
     })),
     lookups: lookups.map(({ tableKey, writableIndexes, readonlyIndexes }) => ({
       accountKey: tables[tableKey] ?? '',
-      ...{ writableIndexes: [...writableIndexes], readonlyIndexes: [...readonlyIndexes] },
+      writableIndexes: [...writableIndexes],
+      readonlyIndexes: [...readonlyIndexes],
     })),
     signatures: signaturesOf(bytes, layout.signaturesAt, layout.signatureCount).map((one) =>
       encode64(viewOf(one, 0, 64)),
@@ -106,22 +129,26 @@ function keysOf({ transaction, meta }: ShownTransaction): readonly string[] {
 }
 
 /** The members `meta`, `transaction` and `version` of a full transaction. Throws UnsupportedVersion. */
-export function showTransaction(shown: ShownTransaction, encoding: TransactionEncoding, maxVersion: number | null) {
+export function showTransaction(shown: ShownTransaction, { encoding, maxVersion, rewards }: FullOptions) {
   const version = versionField(shown.transaction, maxVersion);
   const { bytes } = shown.transaction;
-  if (encoding === 'base64') return { meta: shown.meta, transaction: [base64(bytes), 'base64'], ...version };
-  if (encoding === 'base58') return { meta: shown.meta, transaction: [encode(bytes), 'base58'], ...version };
-  if (encoding === 'json') return { meta: shown.meta, transaction: plainJson(shown.transaction), ...version };
+  const meta =
+    shown.meta === null || rewards || !('rewards' in shown.meta) ? shown.meta : { ...shown.meta, rewards: null };
+  if (encoding === 'base64') return { meta, transaction: [base64(bytes), 'base64'], ...version };
+  if (encoding === 'base58') return { meta, transaction: [encode(bytes), 'base58'], ...version };
+  if (encoding === 'binary') return { meta, transaction: encode(bytes), ...version };
+  if (encoding === 'json') return { meta, transaction: plainJson(shown.transaction), ...version };
   const keys = keysOf(shown);
-  return { meta: parsedMeta(shown, keys), transaction: parsedJson(shown, keys), ...version };
+  return { meta: parsedMeta(meta, keys), transaction: parsedJson(shown, keys), ...version };
 }
 
-/** The same for `transactionDetails: accounts`. Throws UnsupportedVersion. */
-export function showAccounts(shown: ShownTransaction, maxVersion: number | null) {
+/** Like `showTransaction`, for `transactionDetails: accounts`. Throws UnsupportedVersion. */
+export function showAccounts(shown: ShownTransaction, { maxVersion, rewards }: Omit<FullOptions, 'encoding'>) {
   const version = versionField(shown.transaction, maxVersion);
   const meta = shown.meta as Readonly<Record<string, unknown>> | null;
+  const isShown = ([name]: readonly [string, unknown]) => isMemberOfAccounts(name, rewards);
   return {
-    meta: meta === null ? null : Object.fromEntries(Object.entries(meta).filter(([name]) => OF_ACCOUNTS.has(name))),
+    meta: meta === null ? null : Object.fromEntries(Object.entries(meta).filter(isShown)),
     transaction: { accountKeys: accountKeys(shown, keysOf(shown)), signatures: shown.transaction.signatures },
     ...version,
   };
@@ -138,8 +165,12 @@ const OF_ACCOUNTS = new Set([
   'status',
 ]);
 
+/** Without rewards the member is absent here; in full transactions it is null (Agave 4.2.1, `build_simple_ui_transaction_status_meta`). */
+const isMemberOfAccounts = (name: string, rewards: boolean): boolean =>
+  OF_ACCOUNTS.has(name) && (rewards || name !== 'rewards');
+
 function versionField({ version }: WireParts, maxVersion: number | null) {
-  if (version !== 'legacy' && (maxVersion === null || maxVersion < version)) throw new UnsupportedVersion(version);
+  demandVersion(version, maxVersion);
   return maxVersion === null ? {} : { version };
 }
 
@@ -167,7 +198,9 @@ function tableLookups({ version, lookups }: WireParts) {
   if (version !== 0) return {};
   return {
     addressTableLookups: lookups.map(({ accountKey, readonlyIndexes, writableIndexes }) => ({
-      ...{ accountKey, readonlyIndexes, writableIndexes },
+      accountKey,
+      readonlyIndexes,
+      writableIndexes,
     })),
   };
 }
@@ -193,8 +226,8 @@ function parsedJson(shown: ShownTransaction, keys: readonly string[]) {
   };
 }
 
-/** With parsed keys Agave omits `loadedAddresses`: the keys contain their source. */
-function parsedMeta({ meta }: ShownTransaction, keys: readonly string[]) {
+/** Agave omits `loadedAddresses` if keys are parsed: the keys contain their source. */
+function parsedMeta(meta: ShownMeta | null, keys: readonly string[]) {
   if (meta === null) return null;
   const members = Object.entries(meta).flatMap(([name, value]): (readonly [string, unknown])[] => {
     if (name === 'loadedAddresses') return [];
@@ -221,7 +254,11 @@ export interface ShowOptions {
   readonly details: 'full' | 'accounts';
   /** Newest version that the client accepts; null: only legacy ones. */
   readonly maxVersion: number | null;
+  /** Whether `meta` has rewards; those of a block are not meant. */
+  readonly rewards: boolean;
 }
+
+type FullOptions = Omit<ShowOptions, 'details'>;
 
 /** The members of an entry as JSON text; `version` is null when it is not shown. */
 export interface ShownTexts {
@@ -231,11 +268,11 @@ export interface ShownTexts {
 }
 
 /**
- * The same from the text of `meta`, whose members stay as the node wrote them: numbers lose no digit, and no `.0`. Null for a text that is
- * no `meta`. Throws UnsupportedVersion.
+ * Shows a transaction from the text of `meta`, whose members stay as the node wrote them: numbers lose no digit, and no `.0`. Null for a text
+ * that is no `meta`. Throws UnsupportedVersion.
  */
 function showTexts(transaction: WireParts, metaText: string, options: ShowOptions): ShownTexts | null {
-  const { encoding, details, maxVersion } = options;
+  const { encoding, details, rewards } = options;
   const bytes = Buffer.from(metaText);
   const members = metaText === 'null' ? [] : objectMembers(bytes);
   if (members === null) return null;
@@ -245,45 +282,111 @@ function showTexts(transaction: WireParts, metaText: string, options: ShowOption
     return member === undefined ? undefined : JSON.parse(textOf(member));
   };
   const isWhole = details === 'full' && encoding !== 'jsonParsed';
-  const loadedAddresses = (isWhole ? null : (parsed('loadedAddresses') ?? null)) as ShownMeta['loadedAddresses'];
-  const shown = { transaction, meta: { loadedAddresses } as ShownMeta };
-  const parts = details === 'accounts' ? showAccounts(shown, maxVersion) : showTransaction(shown, encoding, maxVersion);
+  const loadedAddresses = isWhole ? null : loadedAddressesOf(parsed('loadedAddresses'));
+  const shown: ShownTransaction = { transaction, meta: { loadedAddresses } };
+  const parts = details === 'accounts' ? showAccounts(shown, options) : showTransaction(shown, options);
   const version = 'version' in parts ? stringify(parts.version) : null;
   const common = { transaction: stringify(parts.transaction), version };
-  if (isWhole || metaText === 'null') return { ...common, meta: metaText };
+  if ((isWhole && rewards) || metaText === 'null') return { ...common, meta: metaText };
   const keys = keysOf(shown);
   const kept = members.flatMap((member) => {
     const { name } = member;
-    if (details === 'accounts') return OF_ACCOUNTS.has(name) ? [`"${name}":${textOf(member)}`] : [];
+    const whole = `"${name}":${textOf(member)}`;
+    if (details === 'accounts') return isMemberOfAccounts(name, rewards) ? [whole] : [];
+    if (name === 'rewards' && !rewards) return ['"rewards":null'];
+    if (isWhole) return [whole];
     if (name === 'loadedAddresses') return [];
-    if (name !== 'innerInstructions') return [`"${name}":${textOf(member)}`];
-    const groups = JSON.parse(textOf(member)) as readonly InnerJson[] | null;
-    return [`"${name}":${stringify(groups === null ? null : parseInner(groups, keys))}`];
+    if (name !== 'innerInstructions') return [whole];
+    return [`"${name}":${innerText(textOf(member), keys)}`];
   });
   return { ...common, meta: `{${kept.join()}}` };
 }
 
-/** An entry of a block, or the result of `getTransaction`, in the form that was asked for; null where it has no `meta`. */
+/** Inner instructions in a form that is not known stay as they came. */
+function innerText(text: string, keys: readonly string[]): string {
+  const groups = JSON.parse(text) as readonly InnerJson[] | null;
+  const isUsual =
+    Array.isArray(groups) &&
+    groups.every(
+      (group: Partial<InnerJson> | null) =>
+        Array.isArray(group?.instructions) &&
+        group.instructions.every((one) => Array.isArray(one?.accounts) && typeof one.data === 'string'),
+    );
+  return isUsual ? stringify(parseInner(groups, keys)) : text;
+}
+
+/**
+ * An entry of a block, or the result of `getTransaction`, in the form that was asked for; null where it has no `meta`. Throws
+ * UnsupportedVersion, and EncodingMissing for a form that would have to be guessed.
+ */
 export function showEntry(text: Buffer, options: ShowOptions): ShownTexts | null {
+  const entry = entryOf(text);
+  if (entry === null) return null;
+  const { metaText, wire } = entry;
+  const layout = emptyLayout();
+  const original = typeof wire === 'string' ? null : wire.original;
+  const isRead = original !== null && walkWire({ bytes: original, at: 0, end: original.length }, layout) === null;
+  // Later runtimes show more of what has no meaning here.
+  if (isRead && layout.oddity === null && hasLoaded(metaText, layout))
+    return showTexts(partsOf(original, layout), metaText, options);
+  const { encoding, details, maxVersion } = options;
+  demandVersion(versionOf(entry.version, layout), maxVersion);
+  const sent = entry.encoding === 'json' ? entry.transactionText : null;
+  const kept: TransactionEncoding[] = [...(sent === null ? [] : ['json' as const])];
+  if (original !== null) kept.push('base64', 'base58');
+  if (details !== 'full' || !kept.includes(encoding)) throw new EncodingMissing(encoding, kept);
+  const bytes = encoding === 'json' ? null : original;
+  const shown =
+    bytes === null ? sent! : JSON.stringify([encoding === 'base64' ? base64(bytes) : encode(bytes), encoding]);
+  return { meta: metaText, transaction: shown, version: maxVersion === null ? null : entry.versionText };
+}
+
+/** Like `showEntry`, for lists, in which one bad entry must not hide the others: what would have to be guessed stays as the node sent it. */
+export function showEntryAsKept(text: Buffer, options: ShowOptions): ShownTexts | null {
+  try {
+    return showEntry(text, options);
+  } catch (error) {
+    const entry = error instanceof EncodingMissing ? entryOf(text) : null;
+    if (entry === null) throw error;
+    const version = options.maxVersion === null ? null : entry.versionText;
+    return { meta: entry.metaText, transaction: entry.transactionText, version };
+  }
+}
+
+/** Throws UnsupportedVersion. */
+function demandVersion(version: 'legacy' | number, maxVersion: number | null): void {
+  if (version !== 'legacy' && (maxVersion === null || maxVersion < version)) throw new UnsupportedVersion(version);
+}
+
+function versionOf(named: unknown, layout: WireLayout): 'legacy' | number {
+  return layout.version > HIGHEST_WIRE_VERSION ? layout.version : namedVersion(named);
+}
+
+/** Without them, the numbers of accounts cannot be shown as accounts. */
+function hasLoaded(metaText: string, { loadedWritable, loadedReadonly }: WireLayout): boolean {
+  if (loadedWritable + loadedReadonly === 0) return true;
+  const meta: unknown = JSON.parse(metaText);
+  const loaded = loadedAddressesOf(isPlainObject(meta) ? meta['loadedAddresses'] : null);
+  return loaded?.writable.length === loadedWritable && loaded.readonly.length === loadedReadonly;
+}
+
+/** Null for a text that is no entry. Without `meta` it is `null`. */
+function entryOf(text: Buffer) {
   const members = new Map(objectMembers(text)?.map((member) => [member.name, member]));
-  const [meta, transaction, version] = ['meta', 'transaction', 'version'].map((name) => members.get(name));
-  if (meta === undefined || transaction === undefined) return null;
-  const value = ({ start, end }: JsonMember): unknown => JSON.parse(text.toString('utf8', start, end));
-  const entry = { transaction: value(transaction), version: version === undefined ? undefined : value(version) };
-  return showTexts(readWire(bytesOf(entry)), text.toString('utf8', meta.start, meta.end), options);
+  const transaction = members.get('transaction');
+  if (transaction === undefined) return null;
+  const textOf = (member: JsonMember | undefined) =>
+    member === undefined ? 'null' : text.toString('utf8', member.start, member.end);
+  const parsed = parseExact(text.toString('utf8')) as { readonly transaction: unknown; readonly version?: unknown };
+  return {
+    metaText: textOf(members.get('meta')),
+    transactionText: textOf(transaction),
+    versionText: members.has('version') ? textOf(members.get('version')) : null,
+    version: parsed.version,
+    encoding: Array.isArray(parsed.transaction) ? String(parsed.transaction[1]) : 'json',
+    wire: wireOfEntry(parsed),
+  };
 }
-
-/** The bytes of a transaction in any encoding. As JSON, a legacy one is written without the version that `wireFromJson` puts before it. */
-function bytesOf(entry: { readonly transaction: unknown; readonly version: unknown }): Uint8Array {
-  const { bytes } = wireBytesOf([entry]);
-  const signatures = (entry.transaction as { signatures?: readonly unknown[] }).signatures;
-  if (signatures === undefined || entry.version === 0 || entry.version === 1) return bytes;
-  const at = 1 + signatures.length * SIGNATURE_BYTES;
-  // The last byte counts the lookups, of which a legacy transaction has none.
-  return Buffer.concat([bytes.subarray(0, at), bytes.subarray(at + 1, bytes.length - 1)]);
-}
-
-const SIGNATURE_BYTES = 64;
 
 /** Typed clients lose a transaction without it. */
 export function withStatus(meta: string): string {
@@ -304,15 +407,10 @@ export function isStaticWritable(
     : index < staticKeys.length - numReadonlyUnsignedAccounts;
 }
 
-const MEMO_PROGRAMS = new Set([
-  'Memo1UhkJRfHyvLMcVucJwxXeuD728EqVDDwQDxFMNo',
-  'MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr',
-]);
-
 /** `[bytes] text` of each memo instruction, joined as in signature lists; null without any. */
 export function memoOf({ instructions }: Pick<WireParts, 'instructions'>, keys: readonly string[]): string | null {
   const memos = instructions
-    .filter((item) => MEMO_PROGRAMS.has(keys[item.programIdIndex] ?? ''))
-    .map((item) => `[${item.data.length}] ${Buffer.from(item.data).toString('utf8')}`);
+    .filter((item) => MEMO_PROGRAMS.includes(keys[item.programIdIndex] ?? ''))
+    .map((item) => memoLine(item.data));
   return memos.length === 0 ? null : memos.join('; ');
 }

@@ -1,8 +1,9 @@
 import { decode32, encode, encode32 } from '../lib/base58.ts';
 import { createByteReader, LayoutError } from '../lib/bytes.ts';
-import { stringify } from '../lib/json.ts';
+import { isPlainObject, stringify } from '../lib/json.ts';
 import { ProtobufReader, type ProtobufWriter } from '../lib/protobuf.ts';
 import type { NormalInstruction, NormalTransaction } from '../ports/block.ts';
+import { readableMeta } from './decode/meta.ts';
 import { errorBytes, readError } from './error-bytes.ts';
 import type { RpcMeta, RpcTokenBalance } from './rpc-json.ts';
 
@@ -14,8 +15,8 @@ import type { RpcMeta, RpcTokenBalance } from './rpc-json.ts';
 /** What nodes send beyond what the follower needs. */
 export interface FullMeta extends RpcMeta {
   readonly returnData?: { readonly programId: string; readonly data: readonly [string, string] } | null;
-  readonly computeUnitsConsumed?: number | null;
-  readonly costUnits?: number | null;
+  readonly computeUnitsConsumed?: Quantity | null;
+  readonly costUnits?: Quantity | null;
 }
 
 /** A reward as nodes print it. */
@@ -24,7 +25,10 @@ export interface RpcReward {
   readonly lamports: Quantity;
   readonly postBalance: Quantity;
   readonly rewardType?: string | null;
+  /** Percent. */
   readonly commission?: number | null;
+  /** Hundredths of a percent; nodes leave it out where they do not know it. */
+  readonly commissionBps?: number | null;
 }
 
 /** A number as `parseExact` reads it. */
@@ -35,19 +39,19 @@ const PRINTED = '\u0000#';
 const PRINTED_IN_JSON = /"\\u0000#(-?[\d.]+(?:e-?\d+)?)"/g;
 
 /** The JSON text of what the functions here read. */
-export function textOf(value: unknown): string {
+export function metaText(value: unknown): string {
   return stringify(value).replace(PRINTED_IN_JSON, '$1');
 }
 
 export const bigOf = (value: Quantity): bigint => (typeof value === 'bigint' ? value : BigInt(Math.trunc(value)));
 
-const quantityOf = (value: bigint): Quantity => {
+export const quantityOf = (value: bigint): Quantity => {
   const number = Number(value);
   return Number.isSafeInteger(number) ? number : value;
 };
 
 /** A float as Rust prints it: with a fraction or an exponent. */
-function floatOf(value: number): string {
+export function floatOf(value: number): string {
   const [digits = '0', exponentText = '0'] = value.toExponential().replace('.', '').split('e');
   const isNegative = digits.startsWith('-');
   const figures = isNegative ? digits.slice(1) : digits;
@@ -91,9 +95,10 @@ export function writeKeys(
 export function writeMeta(
   writer: ProtobufWriter,
   transaction: NormalTransaction,
-  meta: FullMeta,
+  given: FullMeta,
   keyBytes: Uint8Array,
 ): void {
+  const meta = writableMeta(transaction, given);
   writeError(writer, 1, meta.err);
   writer.uint(2, meta.fee);
   writer.packed(3, meta.preBalances);
@@ -131,16 +136,42 @@ export function writeMeta(
   if (!isAbsent(meta.costUnits)) writer.always(17, meta.costUnits);
 }
 
+/** Members in another form have no place in the message, and are left out. */
+function writableMeta({ fault, keys, instructions }: NormalTransaction, given: FullMeta): FullMeta {
+  const { returnData, computeUnitsConsumed, costUnits, rewards } = given;
+  return {
+    ...(fault === null ? given : readableMeta(given, keys.length, instructions.length).meta),
+    returnData: isReturnData(returnData) ? returnData : null,
+    computeUnitsConsumed: isQuantity(computeUnitsConsumed) ? computeUnitsConsumed : null,
+    costUnits: isQuantity(costUnits) ? costUnits : null,
+    rewards: Array.isArray(rewards) ? rewards.filter(isReward) : [],
+  };
+}
+
+const isQuantity = (value: unknown): value is Quantity => typeof value === 'bigint' || Number.isInteger(value);
+
+function isReturnData(value: unknown): value is NonNullable<FullMeta['returnData']> {
+  if (!isPlainObject(value)) return false;
+  const { programId, data } = value;
+  return typeof programId === 'string' && Array.isArray(data) && typeof data[0] === 'string';
+}
+
+const isReward = (value: unknown): boolean =>
+  isPlainObject(value) &&
+  typeof value['pubkey'] === 'string' &&
+  isQuantity(value['lamports']) &&
+  isQuantity(value['postBalance']);
+
 function writeTokenBalance(writer: ProtobufWriter, field: number, balance: RpcTokenBalance): void {
   const { amount, decimals, uiAmount, uiAmountString } = balance.uiTokenAmount;
   const start = writer.begin(field);
   writer.uint(1, balance.accountIndex);
   writer.text(2, balance.mint);
   const units = writer.begin(3);
-  writer.double(1, uiAmount ?? 0);
+  writer.double(1, typeof uiAmount === 'number' ? uiAmount : 0);
   writer.uint(2, decimals);
   writer.text(3, amount);
-  writer.text(4, uiAmountString ?? '');
+  writer.text(4, typeof uiAmountString === 'string' ? uiAmountString : '');
   writer.end(units);
   writer.text(4, balance.owner ?? '');
   writer.text(5, balance.programId ?? '');
@@ -154,22 +185,39 @@ export function writeError(writer: ProtobufWriter, field: number, error: unknown
   writer.end(start);
 }
 
-/** The variants of RewardType, from 1 on. */
-const REWARD_TYPES = ['Fee', 'Rent', 'Staking', 'Voting'];
+/** The variants of RewardType, from 1 on (solana-storage.proto of Agave 4.5). */
+const REWARD_TYPES = ['Fee', 'Rent', 'Staking', 'Voting', 'DeactivatedStake', 'VATDebit', 'BlockRevenueSharing'];
+
+/** A member of our own beside those of solana-storage.proto: the name of a type that has no number there. Other readers skip it. */
+const TYPE_NAME_FIELD = 1_000;
+
+/** The name of a variant of RewardType; null: unspecified. One that is unknown here is named by its number. */
+export function rewardTypeName(variant: number): string | null {
+  return variant <= 0 ? null : (REWARD_TYPES[variant - 1] ?? String(variant));
+}
+
+function variantOf(name: string): number {
+  return /^[1-9]\d{0,8}$/.test(name) ? Number(name) : REWARD_TYPES.indexOf(name) + 1;
+}
 
 function writeReward(writer: ProtobufWriter, field: number, reward: RpcReward): void {
   const start = writer.begin(field);
   writer.text(1, reward.pubkey);
   writer.uint(2, bigOf(reward.lamports));
   writer.uint(3, bigOf(reward.postBalance));
-  writer.uint(4, REWARD_TYPES.indexOf(reward.rewardType ?? '') + 1);
+  const { rewardType } = reward;
+  const name = isAbsent(rewardType) || typeof rewardType === 'object' ? '' : String(rewardType);
+  const variant = variantOf(name);
+  writer.uint(4, variant);
   writer.text(5, isAbsent(reward.commission) ? '' : String(reward.commission));
+  writer.text(6, isAbsent(reward.commissionBps) ? '' : String(reward.commissionBps));
+  if (variant === 0) writer.text(TYPE_NAME_FIELD, name);
   writer.end(start);
 }
 
 /** Rewards: those of a block. `partitions`: null when the node does not report them. */
 export function writeRewards(writer: ProtobufWriter, rewards: readonly RpcReward[], partitions: number | null): void {
-  for (const reward of rewards) writeReward(writer, 1, reward);
+  for (const reward of Array.isArray(rewards) ? rewards.filter(isReward) : []) writeReward(writer, 1, reward);
   if (partitions === null) return;
   const start = writer.begin(2);
   writer.uint(1, partitions);
@@ -208,9 +256,20 @@ interface ReadMeta {
 }
 
 const emptyMeta = (): ReadMeta => ({
-  ...{ err: null, fee: 0n, preBalances: [], postBalances: [], innerInstructions: [], logMessages: [] },
-  ...{ preTokenBalances: [], postTokenBalances: [], rewards: [], writable: [], readonly: [] },
-  ...{ returnData: null, units: null, cost: null },
+  err: null,
+  fee: 0n,
+  preBalances: [],
+  postBalances: [],
+  innerInstructions: [],
+  logMessages: [],
+  preTokenBalances: [],
+  postTokenBalances: [],
+  rewards: [],
+  writable: [],
+  readonly: [],
+  returnData: null,
+  units: null,
+  cost: null,
 });
 
 function printed(meta: ReadMeta): object {
@@ -355,22 +414,29 @@ function readReturnData(reader: ProtobufReader): object {
 }
 
 function readReward(reader: ProtobufReader): object {
-  const reward = { pubkey: '', lamports: 0n, postBalance: 0n, type: 0, commission: '' };
+  const reward = { pubkey: '', lamports: 0n, postBalance: 0n, type: 0, commission: '', commissionBps: '', name: '' };
   for (let field = reader.next(); field !== 0; field = reader.next())
     if (field === 1) reward.pubkey = reader.text();
     else if (field === 2) reward.lamports = BigInt.asIntN(64, reader.uint64());
     else if (field === 3) reward.postBalance = reader.uint64();
     else if (field === 4) reward.type = reader.int32();
     else if (field === 5) reward.commission = reader.text();
+    else if (field === 6) reward.commissionBps = reader.text();
+    else if (field === TYPE_NAME_FIELD) reward.name = reader.text();
     else reader.skip();
+  const bps = percentOf(reward.commissionBps);
   return {
     pubkey: reward.pubkey,
     lamports: quantityOf(reward.lamports),
     postBalance: quantityOf(reward.postBalance),
-    rewardType: REWARD_TYPES[reward.type - 1] ?? null,
-    commission: /^\d+$/.test(reward.commission) ? Number(reward.commission) : null,
+    rewardType: reward.name === '' ? rewardTypeName(reward.type) : reward.name,
+    commission: percentOf(reward.commission),
+    ...(bps === null ? {} : { commissionBps: bps }),
   };
 }
+
+/** A share that is stored as text; null: absent. */
+const percentOf = (text: string): number | null => (/^\d+$/.test(text) ? Number(text) : null);
 
 /** The rewards of a block. Errors: as `readMeta`. */
 export function readRewards(bytes: Buffer): { readonly rewards: object[]; readonly partitions: number | null } {

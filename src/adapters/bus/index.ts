@@ -10,7 +10,7 @@ interface BusOptions {
   readonly channel: string | null;
   /** `store.url` when other processes can be reached through the store: only PostgreSQL carries messages. */
   readonly storeUrl: string | null;
-  /** To other processes of this daemon. */
+  /** Lines to other processes of this daemon. */
   readonly lines?: readonly Line[];
   readonly clock: Clock;
   readonly random: Random;

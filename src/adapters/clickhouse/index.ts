@@ -6,6 +6,7 @@ import type { ChainId } from '../../ports/chain.ts';
 import type { ArchiveEngine } from '../../ports/ledger.ts';
 import { EXIT } from '../../runtime/errors.ts';
 import { makeFolder } from '../../runtime/make-folder.ts';
+import { patientConnector } from '../http-sockets.ts';
 import { undici } from '../undici.ts';
 
 /** Where an archive is: `chdb:PATH`, or `clickhouse://[user[:password]@]host[:port][,host…]/[database][?replicated=1&quorum=2&secure=1]`. */
@@ -72,8 +73,9 @@ const UNREACHABLE = /^(ECONN|ENOTFOUND|EAI_|EHOST|ENET|EPIPE|ENOENT|UND_ERR_|ERR
 /** Speaks HTTP to servers, or to the process around chdb. */
 function createHttpEngine(address: ArchiveAddress): ArchiveEngine {
   const { folder, database, quorum, headers } = address;
-  const { Pool: Made } = undici();
-  const options = { connections: CONNECTIONS, pipelining: 1, connectTimeout: 5_000, keepAliveTimeout: 3_000 };
+  const { Pool: Made, buildConnector } = undici();
+  const connect = patientConnector(buildConnector({ timeout: 5_000 }));
+  const options = { connections: CONNECTIONS, pipelining: 1, connect, keepAliveTimeout: 3_000 };
   const pools: readonly Pool[] =
     folder === null
       ? address.origins.map((origin) => new Made(origin, options))
@@ -88,8 +90,12 @@ function createHttpEngine(address: ArchiveAddress): ArchiveEngine {
     for (let tries = 0; tries < pools.length; tries++) {
       try {
         const { statusCode, body: answer } = await pools[current]!.request({
-          ...{ path: `/?${query}`, method: 'POST', headers, body },
-          ...{ headersTimeout: timeoutMs, bodyTimeout: timeoutMs },
+          path: `/?${query}`,
+          method: 'POST',
+          headers,
+          body,
+          headersTimeout: timeoutMs,
+          bodyTimeout: timeoutMs,
         });
         const text = await answer.text();
         if (statusCode === 200) return text;
@@ -112,7 +118,9 @@ function createHttpEngine(address: ArchiveAddress): ArchiveEngine {
   const copies: Record<string, string> =
     quorum > 0 ? { insert_quorum: String(quorum), insert_quorum_timeout: '30000' } : {};
   return {
-    ...{ name, database, isReplicated: quorum > 0 },
+    name,
+    database,
+    isReplicated: quorum > 0,
     async run(sql) {
       await send({}, sql, INSERT_TIMEOUT_MS);
     },

@@ -15,6 +15,7 @@ import type {
   OutboundResponse,
 } from '../../ports/outbound.ts';
 import type { Log } from '../../ports/telemetry.ts';
+import { patientConnector } from '../http-sockets.ts';
 import { undici } from '../undici.ts';
 import {
   createAddressPolicy,
@@ -321,7 +322,7 @@ export interface Pools {
   close(): Promise<void>;
 }
 
-interface Entry {
+interface PoolEntry {
   readonly pool: Pool;
   leases: number;
   idleSince: number;
@@ -344,10 +345,10 @@ const MAX_POOLS = 2_048;
 
 /** Keeps one pool per (scheme, host, port, vetted addresses); an idle pool is closed. */
 export function createPools({ clock, maxConnections, ca }: PoolsOptions): Pools {
-  const entries = new Map<string, Entry>();
+  const entries = new Map<string, PoolEntry>();
   let cancelSweep: (() => void) | null = null;
 
-  const discard = (key: string, entry: Entry): void => {
+  const discard = (key: string, entry: PoolEntry): void => {
     entries.delete(key);
     entry.pool.destroy().catch(() => {});
   };
@@ -370,7 +371,7 @@ export function createPools({ clock, maxConnections, ca }: PoolsOptions): Pools 
       return;
     }
   };
-  const open = (key: string, target: Target, addresses: readonly ResolvedAddress[]): Entry => {
+  const open = (key: string, target: Target, addresses: readonly ResolvedAddress[]): PoolEntry => {
     makeRoom();
     const { Pool } = undici();
     const pool = new Pool(target.origin, {
@@ -392,7 +393,7 @@ export function createPools({ clock, maxConnections, ca }: PoolsOptions): Pools 
 
   return {
     lease(target, addresses) {
-      const key = keyOf(target, addresses);
+      const key = poolKey(target, addresses);
       const entry = entries.get(key) ?? open(key, target, addresses);
       entry.leases += 1;
       return {
@@ -412,7 +413,7 @@ export function createPools({ clock, maxConnections, ca }: PoolsOptions): Pools 
   };
 }
 
-function keyOf({ origin }: Target, addresses: readonly ResolvedAddress[]): string {
+function poolKey({ origin }: Target, addresses: readonly ResolvedAddress[]): string {
   let key = origin;
   for (const { address } of addresses) key += ` ${address}`;
   return key;
@@ -433,7 +434,7 @@ function vettedConnector(
     lookup: lookup as never,
     ...(ca === null ? {} : { ca: [...ca] }),
   } as buildConnector.BuildOptions);
-  return (options, done) => {
+  return patientConnector((options, done) => {
     connect(options, (error, socket) => {
       if (error !== null) return done(error, null);
       // Defence in depth: whatever the runtime did with the list, bytes go only to a vetted address.
@@ -441,7 +442,7 @@ function vettedConnector(
       socket.destroy();
       done(new CodedError('OUTBOUND_BLOCKED_ADDRESS', 'the socket reached an address that was not vetted'), null);
     });
-  };
+  });
 }
 
 function isVetted(socket: Socket, addresses: readonly ResolvedAddress[]): boolean {

@@ -3,6 +3,7 @@ import { CodedError } from '../../lib/coded-error.ts';
 import { createLru } from '../../lib/lru.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { OutboundPolicy } from '../../ports/outbound.ts';
+import { createSingleFlight } from '../../runtime/single-flight.ts';
 
 type Subnet = readonly [network: string, prefix: number];
 
@@ -109,11 +110,11 @@ export interface AddressPolicy {
 /** Makes the check that every address passes before a socket connects. Error: CONFIG_INVALID for a bad CIDR. */
 export function createAddressPolicy(allowCidrs: readonly string[]): AddressPolicy {
   const allowed = allowCidrs.map(parseCidr);
-  const forbidden = listOf(4, FORBIDDEN_V4);
+  const forbidden = blockListOf(4, FORBIDDEN_V4);
   for (const [network, prefix] of FORBIDDEN_V6) forbidden.addSubnet(network, prefix, 'ipv6');
   const open = familyLists(allowed);
   const guarded = METADATA.map((range) => {
-    const list = listOf(range.family, [[range.network, range.prefix]]);
+    const list = blockListOf(range.family, [[range.network, range.prefix]]);
     return { family: range.family, list, exact: exactEntries(allowed, range.family, range.prefix, list) };
   });
 
@@ -175,7 +176,7 @@ function parseCidr(entry: string): Cidr {
   return { ...plain, prefix };
 }
 
-function listOf(family: 4 | 6, subnets: readonly Subnet[]): BlockList {
+function blockListOf(family: 4 | 6, subnets: readonly Subnet[]): BlockList {
   const list = new BlockList();
   for (const [network, prefix] of subnets) list.addSubnet(network, prefix, family === 4 ? 'ipv4' : 'ipv6');
   return list;
@@ -183,7 +184,7 @@ function listOf(family: 4 | 6, subnets: readonly Subnet[]): BlockList {
 
 function familyLists(cidrs: readonly Cidr[]): { readonly 4: BlockList; readonly 6: BlockList } {
   const of = (family: 4 | 6) =>
-    listOf(
+    blockListOf(
       family,
       cidrs.filter((cidr) => cidr.family === family).map(({ text, prefix }) => [text, prefix] as const),
     );
@@ -217,14 +218,14 @@ const MAX_NAMES = 4_096;
 /** Look-ups occupy threads of a small pool and cannot be cancelled: more than this are refused rather than queued. */
 const MAX_RUNNING = 256;
 
-type Kept =
+type CachedLookup =
   | { readonly until: number; readonly addresses: readonly ResolvedAddress[] }
   | { readonly until: number; readonly failure: string };
 
 /** Resolves each name at most once per minute, and shares a running look-up among its callers. */
 export function createResolver(lookup: LookupAll, addresses: AddressPolicy, clock: Clock): Resolver {
-  const kept = createLru<string, Kept>({ max: MAX_NAMES });
-  const running = new Map<string, Promise<readonly ResolvedAddress[]>>();
+  const kept = createLru<string, CachedLookup>({ max: MAX_NAMES });
+  const running = createSingleFlight<string, readonly ResolvedAddress[]>();
 
   const ask = async (host: string): Promise<readonly ResolvedAddress[]> => {
     let answer: readonly ResolvedAddress[];
@@ -256,12 +257,9 @@ export function createResolver(lookup: LookupAll, addresses: AddressPolicy, cloc
         if ('failure' in known) throw dnsFailure(known.failure);
         return known.addresses;
       }
-      const asked = running.get(host);
-      if (asked !== undefined) return asked;
-      if (running.size >= MAX_RUNNING) throw dnsFailure('too many look-ups are running');
-      const promise = ask(host).finally(() => running.delete(host));
-      running.set(host, promise);
-      return promise;
+      if (running.get(host) === undefined && running.size() >= MAX_RUNNING)
+        throw dnsFailure('too many look-ups are running');
+      return running.run(host, () => ask(host));
     },
   };
 }

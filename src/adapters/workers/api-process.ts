@@ -7,11 +7,11 @@ import type { Line } from '../bus/postgres-line.ts';
 import { fromErrorData, type PeerMessage, type ToApiProcess, toErrorData, type WorkerMessage } from './wire.ts';
 
 type Parcel = Parameters<Line['send']>[0];
-type Question = Extract<PeerMessage, { readonly ask: number }>;
+type PeerQuestion = Extract<PeerMessage, { readonly ask: number }>;
 
 /** One end of a line to another process. */
 interface PeerEnd {
-  ask(to: Question['to'], topic: string, message: unknown): Promise<unknown>;
+  ask(to: PeerQuestion['to'], topic: string, message: unknown): Promise<unknown>;
   take(messages: readonly PeerMessage[]): void;
   /** The other process has ended: what was asked gets no answer. */
   lost(): void;
@@ -20,7 +20,7 @@ interface PeerEnd {
 /** Messages of one turn of the event loop are sent together. */
 function createPeerEnd(
   post: (messages: readonly PeerMessage[]) => void,
-  answer: (question: Question) => unknown,
+  answer: (question: PeerQuestion) => unknown,
 ): PeerEnd {
   const waiting = new Map<number, { resolve(value: unknown): void; reject(error: Error): void }>();
   let unsent: PeerMessage[] = [];
@@ -33,7 +33,7 @@ function createPeerEnd(
       post(messages);
     });
   };
-  const reply = async (question: Question): Promise<void> => {
+  const reply = async (question: PeerQuestion): Promise<void> => {
     try {
       send({ answered: question.ask, value: await answer(question) });
     } catch (error) {
@@ -93,7 +93,9 @@ export function createApiHub(count: number, name: string): ApiHub {
   }
   return {
     peers: {
-      ...{ count, name, isMain: true },
+      count,
+      name,
+      isMain: true,
       answer: answers.add,
       askOthers: (topic, message) => askAll(topic, message, null),
       askMain: () => Promise.reject(new TypeError('this is the main process')),
@@ -167,7 +169,9 @@ export function joinParent(): Parent {
     loaded: () => send({ kind: 'loaded' }),
     listeners: given,
     peersOf: (count, name) => ({
-      ...{ count, name, isMain: false },
+      count,
+      name,
+      isMain: false,
       answer: answers.add,
       askOthers: async (topic, message) => (await end.ask('others', topic, message)) as readonly unknown[],
       askMain: (topic, message) => end.ask('main', topic, message),

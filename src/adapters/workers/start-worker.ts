@@ -55,7 +55,8 @@ export function startApiProcess(options: ApiProcessOptions): ApiProcess {
   let life = startLife(options, (handed) => onSocket(handed));
   const { name, role } = options;
   return {
-    ...{ name, role },
+    name,
+    role,
     get failed() {
       return life.handle.failed;
     },
@@ -156,7 +157,8 @@ function superviseWorker(
   };
 
   const handle: WorkerHandle = {
-    ...{ name, role },
+    name,
+    role,
     failed: failure.reported,
     ask(command, timeoutMs, ...args) {
       return new Promise((resolve, reject) => {

@@ -1,5 +1,6 @@
 import { encode32 } from '../../lib/base58.ts';
 import { type ByteReader, base64, byteReader } from '../../solana/json-parsed/layout.ts';
+import { SYSTEM_PROGRAM } from '../../solana/programs.ts';
 import { uiAmountOf, view } from '../ledger/accounts.ts';
 import type { VmAccount } from '../vm/vm.ts';
 
@@ -7,7 +8,7 @@ const ACCOUNT_STATES = ['uninitialized', 'initialized', 'frozen'];
 /** Offset of the extensions in any account. */
 const EXTENSIONS_AT = 166;
 const MULTISIG_SIGNERS = 11;
-const NO_KEY = '11111111111111111111111111111111';
+const NO_KEY = SYSTEM_PROGRAM;
 
 export interface TokenContext {
   /** Finds the mint of a token account. */

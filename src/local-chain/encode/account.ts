@@ -1,8 +1,29 @@
 import { encode, encode32 } from '../../lib/base58.ts';
 import { zstdFrame } from '../../lib/zstd.ts';
 import { type ByteReader, base64, byteReader, exact } from '../../solana/json-parsed/layout.ts';
-import { isMint, isTokenAccount, isTokenProgram, TOKEN_PROGRAM } from '../ledger/accounts.ts';
-import { NONCE_BYTES, SYSTEM_PROGRAM } from '../ledger/bank.ts';
+import {
+  CLOCK_SYSVAR,
+  CONFIG_PROGRAM,
+  EPOCH_REWARDS_SYSVAR,
+  EPOCH_SCHEDULE_SYSVAR,
+  FEES_SYSVAR,
+  LAST_RESTART_SLOT_SYSVAR,
+  LOADER_V3,
+  LOOKUP_TABLE_PROGRAM,
+  RECENT_BLOCKHASHES_SYSVAR,
+  RENT_SYSVAR,
+  SLOT_HASHES_SYSVAR,
+  SLOT_HISTORY_SYSVAR,
+  STAKE_HISTORY_SYSVAR,
+  STAKE_PROGRAM,
+  SYSTEM_PROGRAM,
+  SYSVAR_OWNER,
+  TOKEN_PROGRAM,
+  VALIDATOR_INFO,
+  VOTE_PROGRAM,
+} from '../../solana/programs.ts';
+import { isMint, isTokenAccount, isTokenProgram } from '../ledger/accounts.ts';
+import { NONCE_BYTES } from '../ledger/bank.ts';
 import type { VmAccount } from '../vm/vm.ts';
 import { mintInfo, multisigInfo, type TokenContext, tokenAccountInfo } from './account-token.ts';
 import { type AccountConfig, type AccountEncoding, RPC, rpcError, small } from './params.ts';
@@ -37,7 +58,7 @@ export function accountJson(account: VmAccount | null, format: AccountFormat, co
   };
 }
 
-/** The same for a notification, which cannot fail: data above the base58 limit is replaced by a message. */
+/** Like `accountJson`, for a notification, which cannot fail: data above the base58 limit is replaced by a message. */
 export function accountNotification(account: VmAccount, format: AccountFormat, context: ParseContext) {
   const { encoding, slice } = format;
   const bytes = Math.min(slice?.length ?? Number.POSITIVE_INFINITY, account.data.length - (slice?.offset ?? 0));
@@ -83,12 +104,12 @@ interface Program {
 /** Programs whose accounts Agave shows parsed, in addition to the token programs. */
 const PROGRAMS: Readonly<Record<string, Program>> = {
   [SYSTEM_PROGRAM]: { name: 'nonce', parse: (data) => (data.length === NONCE_BYTES ? nonceInfo(data) : null) },
-  AddressLookupTab1e1111111111111111111111111: { name: 'address-lookup-table', parse: tableInfo },
-  BPFLoaderUpgradeab1e11111111111111111111111: { name: 'bpf-upgradeable-loader', parse: loaderInfo },
-  Config1111111111111111111111111111111111111: { name: 'config', parse: configInfo },
-  Stake11111111111111111111111111111111111111: { name: 'stake', parse: stakeInfo },
-  Sysvar1111111111111111111111111111111111111: { name: 'sysvar', parse: (data, address) => sysvarInfo(address, data) },
-  Vote111111111111111111111111111111111111111: { name: 'vote', parse: voteInfo },
+  [LOOKUP_TABLE_PROGRAM]: { name: 'address-lookup-table', parse: tableInfo },
+  [LOADER_V3]: { name: 'bpf-upgradeable-loader', parse: loaderInfo },
+  [CONFIG_PROGRAM]: { name: 'config', parse: configInfo },
+  [STAKE_PROGRAM]: { name: 'stake', parse: stakeInfo },
+  [SYSVAR_OWNER]: { name: 'sysvar', parse: (data, address) => sysvarInfo(address, data) },
+  [VOTE_PROGRAM]: { name: 'vote', parse: voteInfo },
 };
 
 /** `data` of an account for `jsonParsed`; null when Agave cannot parse it either. */
@@ -130,7 +151,6 @@ export interface AccountInfo {
 const BUFFER_HEAD = 37;
 const PROGRAM_DATA_HEAD = 45;
 const NO_AUTHORITY = 32;
-const VALIDATOR_INFO = 'Va1idator1nfo111111111111111111111111111111';
 
 function loaderInfo(data: Uint8Array): AccountInfo | null {
   const read = byteReader(data);
@@ -326,7 +346,7 @@ function slotHistory(read: ByteReader) {
 }
 
 const SYSVARS: Readonly<Record<string, Sysvar>> = {
-  SysvarC1ock11111111111111111111111111111111: {
+  [CLOCK_SYSVAR]: {
     type: 'clock',
     info: (read) => ({
       slot: read.amount(),
@@ -336,7 +356,7 @@ const SYSVARS: Readonly<Record<string, Sysvar>> = {
       unixTimestamp: read.time(),
     }),
   },
-  SysvarEpochSchedu1e111111111111111111111111: {
+  [EPOCH_SCHEDULE_SYSVAR]: {
     type: 'epochSchedule',
     info: (read) => ({
       slotsPerEpoch: read.amount(),
@@ -346,21 +366,21 @@ const SYSVARS: Readonly<Record<string, Sysvar>> = {
       firstNormalSlot: read.amount(),
     }),
   },
-  SysvarFees111111111111111111111111111111111: { type: 'fees', info: (read) => ({ feeCalculator: fee(read) }) },
-  SysvarRecentB1ockHashes11111111111111111111: {
+  [FEES_SYSVAR]: { type: 'fees', info: (read) => ({ feeCalculator: fee(read) }) },
+  [RECENT_BLOCKHASHES_SYSVAR]: {
     type: 'recentBlockhashes',
     info: (read) => read.list(Number(read.u64()), () => ({ blockhash: read.key(), feeCalculator: fee(read) })),
   },
-  SysvarRent111111111111111111111111111111111: {
+  [RENT_SYSVAR]: {
     type: 'rent',
     info: (read) => ({ lamportsPerByte: read.u64().toString() }),
   },
-  SysvarS1otHashes111111111111111111111111111: {
+  [SLOT_HASHES_SYSVAR]: {
     type: 'slotHashes',
     info: (read) => read.list(Number(read.u64()), () => ({ slot: read.amount(), hash: read.key() })),
   },
-  SysvarS1otHistory11111111111111111111111111: { type: 'slotHistory', info: slotHistory },
-  SysvarStakeHistory1111111111111111111111111: {
+  [SLOT_HISTORY_SYSVAR]: { type: 'slotHistory', info: slotHistory },
+  [STAKE_HISTORY_SYSVAR]: {
     type: 'stakeHistory',
     info: (read) =>
       read.list(Number(read.u64()), () => ({
@@ -368,11 +388,11 @@ const SYSVARS: Readonly<Record<string, Sysvar>> = {
         stakeHistory: { effective: read.amount(), activating: read.amount(), deactivating: read.amount() },
       })),
   },
-  SysvarLastRestartS1ot1111111111111111111111: {
+  [LAST_RESTART_SLOT_SYSVAR]: {
     type: 'lastRestartSlot',
     info: (read) => ({ lastRestartSlot: read.amount() }),
   },
-  SysvarEpochRewards1111111111111111111111111: {
+  [EPOCH_REWARDS_SYSVAR]: {
     type: 'epochRewards',
     info: (read) => ({
       distributionStartingBlockHeight: read.amount(),

@@ -6,38 +6,39 @@ import type { Commitment } from '../ledger/state.ts';
  * Parameters are parsed by the rules, and refused with the texts, of serde, which Agave uses: clients and
  * their authors look for these texts. Each reader throws -32602.
  */
-export type Read<T> = (value: unknown) => T;
+export type ParamReader<T> = (value: unknown) => T;
 
 /** An integer from 0 to 2^64 - 1: a bigint when a number is not exact. */
 export type Unsigned = number | bigint;
 
 const U64_MAX = 0xffff_ffff_ffff_ffffn;
 
-export const text: Read<string> = (value) => (typeof value === 'string' ? value : refuse(value, 'a string'));
-const flag: Read<boolean> = (value) => (typeof value === 'boolean' ? value : refuse(value, 'a boolean'));
+export const text: ParamReader<string> = (value) => (typeof value === 'string' ? value : refuse(value, 'a string'));
+const flag: ParamReader<boolean> = (value) => (typeof value === 'boolean' ? value : refuse(value, 'a boolean'));
 export const u64 = unsigned('u64', U64_MAX);
 export const usize = unsigned('usize', U64_MAX);
-const u8 = unsigned('u8', 255n) as Read<number>;
+const u8 = unsigned('u8', 255n) as ParamReader<number>;
 
-function unsigned(name: string, max: bigint): Read<Unsigned> {
+function unsigned(name: string, max: bigint): ParamReader<Unsigned> {
   return (value) => {
     if (!isInteger(value)) return refuse(value, name);
     return value >= 0 && value <= max ? value : refuse(value, name, 'value');
   };
 }
 
-function optional<T>(read: Read<T>): Read<T | undefined> {
+function optional<T>(read: ParamReader<T>): ParamReader<T | undefined> {
   return (value) => (value === null || value === undefined ? undefined : read(value));
 }
 
-export function list<T>(read: Read<T>): Read<readonly T[]> {
+export function list<T>(read: ParamReader<T>): ParamReader<readonly T[]> {
   return (value) => (Array.isArray(value) ? value.map(read) : refuse(value, 'a sequence'));
 }
 
 /** A variant by its name, or `{"name": content}`. Variants without content have the reader `null`. */
-function choice<V extends Readonly<Record<string, Read<unknown> | null>>>(variants: V) {
-  type Choice = { [K in keyof V & string]: { kind: K; content: V[K] extends Read<infer T> ? T : null } }[keyof V &
-    string];
+function choice<V extends Readonly<Record<string, ParamReader<unknown> | null>>>(variants: V) {
+  type Choice = {
+    [K in keyof V & string]: { kind: K; content: V[K] extends ParamReader<infer T> ? T : null };
+  }[keyof V & string];
   return (value: unknown): Choice => {
     const named = typeof value === 'string';
     if (!named && !isMap(value)) return refuse(value, 'string or map');
@@ -57,13 +58,13 @@ function choice<V extends Readonly<Record<string, Read<unknown> | null>>>(varian
 }
 
 /** One of a few names. */
-function name<K extends string>(...names: readonly K[]): Read<K> {
+function name<K extends string>(...names: readonly K[]): ParamReader<K> {
   const read = choice(Object.fromEntries(names.map((each) => [each, null])));
   return (value) => read(value).kind as K;
 }
 
 interface Field<T> {
-  readonly read: Read<T>;
+  readonly read: ParamReader<T>;
   /** Default of a missing field; without it the field is required. */
   readonly missing?: () => T;
 }
@@ -71,13 +72,13 @@ interface Field<T> {
 type Fields = Readonly<Record<string, Field<unknown>>>;
 export type Struct<F extends Fields> = { readonly [K in keyof F]: F[K] extends Field<infer T> ? T : never };
 
-const required = <T>(read: Read<T>): Field<T> => ({ read });
-const maybe = <T>(read: Read<T>): Field<T | undefined> => ({ read: optional(read), missing: () => undefined });
+const required = <T>(read: ParamReader<T>): Field<T> => ({ read });
+const maybe = <T>(read: ParamReader<T>): Field<T | undefined> => ({ read: optional(read), missing: () => undefined });
 /** A field that a client may omit, but not set to null. */
-const or = <T>(read: Read<T>, value: T): Field<T> => ({ read, missing: () => value });
+const or = <T>(read: ParamReader<T>, value: T): Field<T> => ({ read, missing: () => value });
 
 /** An object; unknown names are ignored. A plain one may also be a list of its fields. */
-function struct<F extends Fields>(title: string, fields: F, { flat = false } = {}): Read<Struct<F>> {
+function struct<F extends Fields>(title: string, fields: F, { flat = false } = {}): ParamReader<Struct<F>> {
   const names = Object.keys(fields);
   return (value) => {
     if (Array.isArray(value) && !flat) return fromList(title, fields, value);
@@ -107,7 +108,7 @@ function fromList<F extends Fields>(title: string, fields: F, values: readonly u
 }
 
 /** The first of two forms that matches. */
-function either<A, B>(title: string, first: Read<A>, second: Read<B>): Read<A | B> {
+function either<A, B>(title: string, first: ParamReader<A>, second: ParamReader<B>): ParamReader<A | B> {
   return (value) => {
     for (const read of [first, second]) {
       try {
@@ -119,7 +120,7 @@ function either<A, B>(title: string, first: Read<A>, second: Read<B>): Read<A | 
 }
 
 /** Never fails: a mismatch counts as missing, as in a struct that is merged into another. */
-function lenient<T>(read: Read<T>): Read<T | undefined> {
+function lenient<T>(read: ParamReader<T>): ParamReader<T | undefined> {
   return (value) => {
     try {
       return optional(read)(value);
@@ -176,11 +177,11 @@ function oneOf(names: readonly string[]): string {
 
 /** The configuration objects of Agave's methods, by the names in its errors. */
 
-const commitmentLevel: Read<Commitment> = name('processed', 'confirmed', 'finalized');
+const commitmentLevel: ParamReader<Commitment> = name('processed', 'confirmed', 'finalized');
 const accountEncoding = name('binary', 'base58', 'base64', 'jsonParsed', 'base64+zstd');
 const transactionEncoding = name('binary', 'base64', 'base58', 'json', 'jsonParsed');
-export type AccountEncoding = ReturnType<typeof accountEncoding>;
 export type WireEncoding = ReturnType<typeof transactionEncoding>;
+export type AccountEncoding = ReturnType<typeof accountEncoding>;
 
 const flat = { flat: true };
 /** A commitment inside another configuration: an invalid one counts as absent. */
@@ -228,9 +229,15 @@ const blockConfig = struct(
   },
   flat,
 );
-const transactionConfig = struct(
+const transaction = {
+  encoding: maybe(transactionEncoding),
+  commitment: inner,
+  maxSupportedTransactionVersion: maybe(u8),
+};
+const transactionConfig = struct('RpcTransactionConfig', transaction, flat);
+const transactionConfigWithMinSlot = struct(
   'RpcTransactionConfig',
-  { encoding: maybe(transactionEncoding), commitment: inner, maxSupportedTransactionVersion: maybe(u8) },
+  { ...transaction, minContextSlot: maybe(u64) },
   flat,
 );
 const onlyEncoding = (value: unknown) => ({ encoding: transactionEncoding(value) });
@@ -243,6 +250,11 @@ export const transactionConfigOrEncoding = either<
   Partial<ReturnType<typeof transactionConfig>>,
   ReturnType<typeof transactionConfig>
 >('RpcEncodingConfigWrapper', onlyEncoding, transactionConfig);
+/** Since Agave 4.4. */
+export const transactionConfigWithMinSlotOrEncoding = either<
+  Partial<ReturnType<typeof transactionConfigWithMinSlot>>,
+  ReturnType<typeof transactionConfigWithMinSlot>
+>('RpcEncodingConfigWrapper', onlyEncoding, transactionConfigWithMinSlot);
 export const endSlotOrConfig = either('RpcBlocksConfigWrapper', u64, contextConfig);
 
 export const signaturesConfig = struct(
@@ -251,6 +263,12 @@ export const signaturesConfig = struct(
   flat,
 );
 export const statusConfig = struct('RpcSignatureStatusConfig', { searchTransactionHistory: required(flag) });
+/** Since Agave 4.4. */
+export const contextStatusConfig = struct(
+  'RpcSignatureStatusConfig',
+  { searchTransactionHistory: or(flag, false), ...context },
+  flat,
+);
 export const sendConfig = struct('RpcSendTransactionConfig', {
   skipPreflight: or(flag, false),
   preflightCommitment: maybe(commitmentLevel),
@@ -262,17 +280,20 @@ const simulatedAccounts = struct('RpcSimulateTransactionAccountsConfig', {
   encoding: maybe(accountEncoding),
   addresses: required(list(text)),
 });
-export const simulateConfig = struct(
+const simulation = {
+  sigVerify: or(flag, false),
+  replaceRecentBlockhash: or(flag, false),
+  commitment: inner,
+  encoding: maybe(transactionEncoding),
+  accounts: maybe(simulatedAccounts),
+  minContextSlot: maybe(u64),
+  innerInstructions: or(flag, false),
+};
+export const simulateConfig = struct('RpcSimulateTransactionConfig', simulation, flat);
+/** Since Agave 4.5. */
+export const encodedSimulateConfig = struct(
   'RpcSimulateTransactionConfig',
-  {
-    sigVerify: or(flag, false),
-    replaceRecentBlockhash: or(flag, false),
-    commitment: inner,
-    encoding: maybe(transactionEncoding),
-    accounts: maybe(simulatedAccounts),
-    minContextSlot: maybe(u64),
-    innerInstructions: or(flag, false),
-  },
+  { ...simulation, innerInstructionsEncoding: maybe(transactionEncoding) },
   flat,
 );
 export const airdropConfig = struct(
@@ -281,7 +302,20 @@ export const airdropConfig = struct(
   flat,
 );
 
-export const leaderConfig = struct('RpcLeaderScheduleConfig', { identity: maybe(text), commitment: inner }, flat);
+export const leaderConfig = struct(
+  'RpcLeaderScheduleConfig',
+  { identity: maybe(text), keyByVoteAccount: or(flag, false), commitment: inner },
+  flat,
+);
+const rankMap = struct('RpcRankMapConfig', { identity: maybe(text), minContextSlot: maybe(u64) }, flat);
+/** Since Agave 4.5; unknown members are refused. */
+export const rankMapConfig: typeof rankMap = (value) => {
+  const unknown = isMap(value)
+    ? Object.keys(value).find((key) => key !== 'identity' && key !== 'minContextSlot')
+    : undefined;
+  if (unknown !== undefined) throw invalid(`unknown field \`${unknown}\`, expected \`identity\` or \`minContextSlot\``);
+  return rankMap(value);
+};
 export const slotOrLeaderConfig = either('RpcLeaderScheduleConfigWrapper', u64, leaderConfig);
 const productionRange = struct('RpcBlockProductionConfigRange', { firstSlot: required(u64), lastSlot: maybe(u64) });
 export const productionConfig = struct(
@@ -383,6 +417,7 @@ export const RPC = {
   blockCleanedUp: -32001,
   sendFailed: -32002,
   signatureFailed: -32003,
+  notInLeaderSchedule: -32022,
   blockNotAvailable: -32004,
   slotSkipped: -32007,
   unsupportedVersion: -32015,

@@ -1,23 +1,25 @@
 import { decode32, encode32 } from '../../lib/base58.ts';
 import { CodedError } from '../../lib/coded-error.ts';
 import { plainAmount, type UiTokenAmount, withoutZeros } from '../../solana/json-parsed/layout.ts';
+import {
+  LOADER_V2,
+  LOADER_V3,
+  NATIVE_LOADER,
+  SYSTEM_PROGRAM,
+  SYSVAR_OWNER,
+  TOKEN_2022_PROGRAM,
+  TOKEN_PROGRAM,
+} from '../../solana/programs.ts';
 import type { Vm, VmAccount } from '../vm/vm.ts';
 
 /** Larger accounts cannot be token accounts, and reading one copies all of it. */
 const LARGE_BYTES = 16_384;
 
 /** Owners of the accounts of engine and genesis. */
-const GENESIS_OWNERS = [
-  '11111111111111111111111111111111',
-  'NativeLoader1111111111111111111111111111111',
-  'BPFLoader2111111111111111111111111111111111',
-  'BPFLoaderUpgradeab1e11111111111111111111111',
-  'Sysvar1111111111111111111111111111111111111',
-  'TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA',
-];
+const GENESIS_OWNERS = [SYSTEM_PROGRAM, NATIVE_LOADER, LOADER_V2, LOADER_V3, SYSVAR_OWNER, TOKEN_PROGRAM];
 
 /** Cached facts of an account. */
-interface Known {
+interface AccountFacts {
   readonly state: TokenState | null;
   readonly size: number;
   readonly isLarge: boolean;
@@ -27,11 +29,11 @@ export type Accounts = ReturnType<typeof createAccounts>;
 
 /** The engine's accounts by base58 key, with cached token content so that large ones are not read again. */
 export function createAccounts(vm: Vm) {
-  const known = new Map<string, Known>();
+  const known = new Map<string, AccountFacts>();
   // The engine lists accounts by owner only.
   const seen = new Set<string>();
   const get = (key: string): VmAccount | null => vm.account(keyBytes(key));
-  function read(key: string): Known | null {
+  function read(key: string): AccountFacts | null {
     const account = get(key);
     if (account === null) {
       known.delete(key);
@@ -87,9 +89,6 @@ export function keyBytes(key: string): Uint8Array {
   if (bytes === null) throw new CodedError('LOCAL_BAD_KEY', `not a base58 key of 32 bytes: ${key.slice(0, 64)}`);
   return bytes;
 }
-
-export const TOKEN_PROGRAM = 'TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA';
-export const TOKEN_2022_PROGRAM = 'TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb';
 
 const ACCOUNT_BYTES = 165;
 const MINT_BYTES = 82;

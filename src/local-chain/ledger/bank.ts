@@ -2,12 +2,14 @@ import { createHash } from 'node:crypto';
 import { Keypair } from '@solana/web3.js';
 import { decode, decode32, encode32 } from '../../lib/base58.ts';
 import { CodedError } from '../../lib/coded-error.ts';
+import { SYSTEM_PROGRAM, SYSVAR_OWNER } from '../../solana/programs.ts';
 import type { DecodedTransaction, MessageParts } from '../vm/transaction.ts';
 import { MAX_RENT_EPOCH, type TransactionError, type Vm, type VmAccount } from '../vm/vm.ts';
 
 import { type Accounts, createAccounts, keyBytes, view } from './accounts.ts';
 import {
   advanceNonce,
+  feeOf,
   isLoadingError,
   isSanitizeError,
   makeRecord,
@@ -20,7 +22,10 @@ import type { LedgerBlock, LedgerListener, PreImages, TransactionRecord, Unplace
 import { type ChainState, createChainState } from './state.ts';
 
 const SLOT_HASHES = 512;
-const SYSVAR_OWNER = 'Sysvar1111111111111111111111111111111111111';
+
+/** Releases of Agave that change what a client sees, oldest first. */
+export const RELEASES = ['4.2', '4.4', '4.5'] as const;
+export type Release = (typeof RELEASES)[number];
 
 export interface BankOptions {
   readonly vm: Vm;
@@ -28,6 +33,8 @@ export interface BankOptions {
   readonly genesisHash: string;
   readonly firstSlot: number;
   readonly finalityDepth: number;
+  readonly consensus: 'alpenglow' | 'towerbft';
+  readonly release: Release;
   readonly maxBlocks: number;
 }
 
@@ -106,12 +113,11 @@ export function refreshClock(bank: Bank): void {
   bank.vm.setClock(bank.pending.slot, bank.pending.time);
 }
 
-/** Checks a transaction like a cluster (duplicate, recent blockhash or nonce) and runs it in the open slot. */
+/** Checks a transaction like a cluster (recent blockhash or nonce, duplicate) and runs it in the open slot. */
 export function submit(bank: Bank, transaction: DecodedTransaction): Submission {
-  if (bank.state.record(transaction.signatures[0]!) !== undefined) {
-    return { landed: false, err: 'AlreadyProcessed' };
-  }
+  // A node looks at the age first: a used nonce is too old, and not a duplicate.
   if (!isFresh(bank, transaction)) return { landed: false, err: 'BlockhashNotFound' };
+  if (bank.state.record(transaction.signatures[0]!) !== undefined) return { landed: false, err: 'AlreadyProcessed' };
   return run(bank, transaction);
 }
 
@@ -128,6 +134,9 @@ export function isFresh(
   );
 }
 
+/** Whether commitments differ: below the final state there is at least that of the open slot. */
+const keepsStates = ({ options }: Bank): boolean => options.finalityDepth > 0 || options.consensus === 'alpenglow';
+
 /** Runs a transaction in the open slot without checking its age: a fork runs dropped ones again. */
 export function run(bank: Bank, transaction: DecodedTransaction): Submission {
   refreshClock(bank);
@@ -135,9 +144,9 @@ export function run(bank: Bank, transaction: DecodedTransaction): Submission {
   const keys = resolveKeys(transaction, accounts.get);
   const written = keys.all.filter((_, index) => keys.writable[index]);
   const before = readBalances(accounts, keys, false);
-  if (bank.options.finalityDepth > 0) {
-    for (const key of written) keepState(bank, key);
-  }
+  if (keepsStates(bank)) for (const key of written) keepState(bank, key);
+  const states = new Map(written.map((key) => [key, accounts.get(key)]));
+  const payer = states.get(transaction.staticKeys[0]!) ?? null;
   const usesNonce = !bank.state.isRecentHash(transaction.recentBlockhash);
   const executed = bank.vm.execute(transaction);
   const err = nodeError(executed.err, transaction, keys.all, accounts.get);
@@ -146,13 +155,35 @@ export function run(bank: Bank, transaction: DecodedTransaction): Submission {
     const refused = isLoadingError(err)
       ? !payFee(accounts, transaction)
       : typeof err === 'string' || isSanitizeError(err);
-    if (refused) return { landed: false, err };
+    if (refused || isRentBreakingPayer(bank, transaction, payer)) return { landed: false, err };
     const nonceKey = usesNonce ? nonceKeyOf(transaction) : null;
     if (nonceKey !== null) advanceNonce(accounts, nonceKey, bank.state.tip().blockhash);
   }
   const after = readBalances(accounts, keys, true);
   const input = { transaction, keys, slot: pending.slot, unixSeconds: pending.time, outcome, before, after };
-  return { landed: true, record: land(bank, makeRecord(input, accounts), written) };
+  const changed = written.filter((key) => !isSameAccount(states.get(key) ?? null, accounts.get(key)));
+  return { landed: true, record: land(bank, makeRecord(input, accounts), changed) };
+}
+
+/**
+ * Whether the fee would leave the payer with lamports, but fewer than its rent minimum: a node then refuses to load the transaction
+ * (Agave 4.2.1, `validate_fee_payer`). A payer that was below the minimum before may go on paying.
+ */
+function isRentBreakingPayer({ vm }: Bank, transaction: DecodedTransaction, payer: VmAccount | null): boolean {
+  if (payer === null) return false;
+  const minimum = vm.rentExemptLamports(payer.data.length);
+  const left = payer.lamports - BigInt(feeOf(transaction));
+  return left > 0n && left < minimum && payer.lamports >= minimum;
+}
+
+function isSameAccount(left: VmAccount | null, right: VmAccount | null): boolean {
+  if (left === null || right === null) return left === right;
+  return (
+    left.lamports === right.lamports &&
+    left.owner === right.owner &&
+    left.executable === right.executable &&
+    Buffer.compare(left.data, right.data) === 0
+  );
 }
 
 /** Sysvars have special setters, and the engine lets no transaction write a program: neither takes part in rollback. */
@@ -183,7 +214,10 @@ export function seal(bank: Bank): LedgerBlock {
   const block: LedgerBlock = {
     slot: pending.slot,
     parentSlot: tip.slot,
-    blockhash: blockhashOf(tip.blockhash, pending.slot, bank.branch, signatures),
+    blockhash:
+      bank.options.consensus === 'alpenglow' && signatures.length === 0
+        ? hashOfEmpty(tip.blockhash)
+        : blockhashOf(tip.blockhash, pending.slot, bank.branch, signatures),
     previousBlockhash: tip.blockhash,
     height: tip.height + 1,
     time: pending.time,
@@ -241,7 +275,7 @@ export function deploy(bank: Bank, programId: string, bytes: Uint8Array): void {
 function overwrite(bank: Bank, key: string, write: () => void): void {
   const before = bank.accounts.get(key);
   write();
-  if (bank.options.finalityDepth > 0) {
+  if (keepsStates(bank)) {
     keepPreImage(bank.pending.preImages, key, () => before);
     const finalized = bank.state.finalized().slot;
     for (const block of [...unfinalized(bank, finalized), bank.pending]) markOverwritten(block.preImages, key);
@@ -290,7 +324,6 @@ export function imageIn(blocks: readonly Pick<LedgerBlock, 'preImages'>[], key: 
   return undefined;
 }
 
-export const SYSTEM_PROGRAM = '11111111111111111111111111111111';
 export const NONCE_BYTES = 80;
 const ADVANCE_NONCE = 4;
 
@@ -319,6 +352,9 @@ export function genesisHashOf(seed: string): string {
 export function faucetKeypair(): Keypair {
   return Keypair.fromSeed(createHash('sha256').update('parhelion local faucet').digest());
 }
+
+/** An empty block of Alpenglow is named by its parent alone (Agave 4.3 and later). */
+const hashOfEmpty = (previous: string): string => encode32(createHash('sha256').update(decode32(previous)!).digest());
 
 /**
  * SHA-256(previous hash ‖ slot u64 LE ‖ branch u32 LE ‖ first signatures in order). The branch number prevents two branches

@@ -33,6 +33,8 @@ export function fork(bank: Bank, request: ForkRequest): ForkReport {
     }
   }
   if (bank.pending.records.length > 0) seal(bank);
+  if (bank.options.consensus === 'alpenglow')
+    throw new CodedError('LOCAL_FORK_DEPTH', 'Alpenglow finalizes each block at once: only a chain on TowerBFT forks');
   const limit = Math.min(bank.options.finalityDepth - 1, bank.state.blocks().length - 1);
   if (!Number.isInteger(depth) || depth < 1 || depth > limit) {
     throw new CodedError('LOCAL_FORK_DEPTH', `a fork of ${depth} blocks is beyond finalized (at most ${limit})`);
@@ -188,9 +190,9 @@ function wireOf(recorded: RecordedTransaction['transaction']): Uint8Array {
 }
 
 function version1Wire(recorded: JsonTransaction): Uint8Array {
-  const bytes = wireFromJson(recorded, 1);
-  if (typeof bytes === 'string') throw new Error(bytes);
-  return bytes;
+  const made = wireFromJson(recorded, 1);
+  if (typeof made === 'string') throw new Error(made);
+  return made.bytes;
 }
 
 function messageBytes(message: JsonTransaction['message']): Uint8Array {

@@ -1,6 +1,20 @@
 import { createHash } from 'node:crypto';
 import { decode32, encode, encode32 } from '../../lib/base58.ts';
 import { base64, exact } from '../../solana/json-parsed/layout.ts';
+import {
+  COMPUTE_BUDGET_PROGRAM,
+  ED25519_PROGRAM,
+  LOADER_V1,
+  LOADER_V2,
+  LOADER_V3,
+  LOADER_V4,
+  LOOKUP_TABLE_PROGRAM,
+  RECENT_BLOCKHASHES_SYSVAR,
+  SECP256K1_PROGRAM,
+  SECP256R1_PROGRAM,
+  SYSTEM_PROGRAM,
+  VOTE_PROGRAM,
+} from '../../solana/programs.ts';
 import { isStaticWritable, memoOf } from '../../solana/show-transaction.ts';
 import type { DecodedTransaction, MessageInstruction, MessageParts } from '../vm/transaction.ts';
 import type { TransactionError, VmAccount, VmOutcome } from '../vm/vm.ts';
@@ -122,12 +136,13 @@ const PAGE_UNITS = 8;
 /** Overhead that each loaded account counts, in addition to its data. */
 const ACCOUNT_BYTES = 64;
 const TABLE_BYTES = 8_248;
-const UPGRADEABLE_LOADER = 'BPFLoaderUpgradeab1e11111111111111111111111';
+/** The sysvar always has room for 150 entries on a node; that of the engine has those that are used. */
+const RECENT_BLOCKHASHES_BYTES = 6_008;
 /** Programs that check signatures, and what one costs; their first data byte counts them. */
 const CHECKER_UNITS: Readonly<Record<string, number>> = {
-  Ed25519SigVerify111111111111111111111111111: 2_400,
-  KeccakSecp256k11111111111111111111111111111: 6_690,
-  Secp256r1SigVerify1111111111111111111111111: 4_800,
+  [ED25519_PROGRAM]: 2_400,
+  [SECP256K1_PROGRAM]: 6_690,
+  [SECP256R1_PROGRAM]: 4_800,
 };
 
 /** Cost of a transaction toward a block's limit. */
@@ -148,19 +163,21 @@ export function loadedBytes(accounts: Accounts, message: MessageParts, keys: rea
   const count = (key: string): void => {
     if (counted.has(key)) return;
     counted.add(key);
-    const size = accounts.size(key);
+    const size = key === RECENT_BLOCKHASHES_SYSVAR ? RECENT_BLOCKHASHES_BYTES : accounts.size(key);
     if (size !== null) total += ACCOUNT_BYTES + size;
   };
   for (const key of keys) count(key);
   for (const { programIdIndex } of message.instructions) {
     const program = accounts.small(keys[programIdIndex] ?? '');
-    if (program?.owner === UPGRADEABLE_LOADER && program.data.length === 36) count(encode32(program.data, 4));
+    if (program?.owner === LOADER_V3 && program.data.length === 36) count(encode32(program.data, 4));
   }
   return total;
 }
 
-const TABLE_PROGRAM = 'AddressLookupTab1e1111111111111111111111111';
 const TABLE_HEADER_BYTES = 56;
+/** In the header: the slot of the last extension, and the index of its first entry. */
+const LAST_EXTENDED_AT = 12;
+const FIRST_NEW_ENTRY_AT = 20;
 
 export interface ResolvedKeys {
   /** Static, loaded writable, loaded readonly. */
@@ -177,7 +194,7 @@ export function resolveKeys(message: MessageParts, account: (key: string) => VmA
   const loaded = { writable: [] as string[], readonly: [] as string[] };
   for (const lookup of message.lookups) {
     const table = account(lookup.accountKey);
-    if (table === null || table.owner !== TABLE_PROGRAM) continue;
+    if (table === null || table.owner !== LOOKUP_TABLE_PROGRAM) continue;
     loaded.writable.push(...entries(table.data, lookup.writableIndexes));
     loaded.readonly.push(...entries(table.data, lookup.readonlyIndexes));
   }
@@ -190,6 +207,22 @@ export function resolveKeys(message: MessageParts, account: (key: string) => VmA
     ],
     loaded,
   };
+}
+
+/** Whether all entries that a message loads were in its tables before `slot`: those of an extension wait until its slot has passed. */
+export function hasActiveEntries(
+  message: MessageParts,
+  account: (key: string) => VmAccount | null,
+  slot: number,
+): boolean {
+  return message.lookups.every(({ accountKey, writableIndexes, readonlyIndexes }) => {
+    const table = account(accountKey);
+    if (table === null || table.owner !== LOOKUP_TABLE_PROGRAM || table.data.length < TABLE_HEADER_BYTES) return true;
+    const header = view(table.data);
+    if (BigInt(slot) > header.getBigUint64(LAST_EXTENDED_AT, true)) return true;
+    const active = table.data[FIRST_NEW_ENTRY_AT]!;
+    return [...writableIndexes, ...readonlyIndexes].every((index) => index < active);
+  });
 }
 
 function entries(data: Uint8Array, indexes: readonly number[]): string[] {
@@ -267,21 +300,16 @@ export function advanceNonce(accounts: Accounts, nonceKey: string, blockhash: st
   accounts.set(nonceKey, { ...account, data });
 }
 
-const COMPUTE_BUDGET = 'ComputeBudget111111111111111111111111111111';
 /** Their first data byte counts signatures that are checked, and paid, like those of the transaction. */
-const SIGNATURE_CHECKERS = new Set([
-  'Ed25519SigVerify111111111111111111111111111',
-  'KeccakSecp256k11111111111111111111111111111',
-  'Secp256r1SigVerify1111111111111111111111111',
-]);
+const SIGNATURE_CHECKERS = new Set([ED25519_PROGRAM, SECP256K1_PROGRAM, SECP256R1_PROGRAM]);
 const BUILTINS = new Set([
-  '11111111111111111111111111111111',
-  COMPUTE_BUDGET,
-  'Vote111111111111111111111111111111111111111',
-  'BPFLoaderUpgradeab1e11111111111111111111111',
-  'BPFLoader2111111111111111111111111111111111',
-  'BPFLoader1111111111111111111111111111111111',
-  'LoaderV411111111111111111111111111111111111',
+  SYSTEM_PROGRAM,
+  COMPUTE_BUDGET_PROGRAM,
+  VOTE_PROGRAM,
+  LOADER_V3,
+  LOADER_V2,
+  LOADER_V1,
+  LOADER_V4,
   ...SIGNATURE_CHECKERS,
 ]);
 const LAMPORTS_PER_SIGNATURE = 5000n;
@@ -305,12 +333,13 @@ function priorityFeeOf(message: MessageParts): bigint {
   return (unitLimitOf(message) * unitPriceOf(message) + MICRO - 1n) / MICRO;
 }
 
-/** Micro-lamports per compute unit offered by a message. */
-export function unitPriceOf(message: MessageParts): bigint {
-  if (message.version === 1) {
-    const limit = BigInt(message.config?.computeUnitLimit ?? 0);
-    return limit === 0n ? 0n : (priorityFeeOf(message) * MICRO) / limit;
-  }
+/** Micro-lamports per compute unit, worked back from the whole lamports that a message pays, as nodes do for their statistics. */
+export function paidUnitPrice(message: MessageParts): bigint {
+  const limit = message.version === 1 ? BigInt(message.config?.computeUnitLimit ?? 0) : unitLimitOf(message);
+  return limit === 0n ? 0n : (priorityFeeOf(message) * MICRO) / limit;
+}
+
+function unitPriceOf(message: MessageParts): bigint {
   const item = budgetInstruction(message, 3, 9);
   return item === undefined ? 0n : view(item.data).getBigUint64(1, true);
 }
@@ -330,7 +359,7 @@ function defaultUnits(message: MessageParts, item: MessageInstruction): bigint {
 
 function budgetInstruction(message: MessageParts, tag: number, bytes: number): MessageInstruction | undefined {
   return message.instructions.find(
-    (item) => programOf(message, item) === COMPUTE_BUDGET && item.data[0] === tag && item.data.length >= bytes,
+    (item) => programOf(message, item) === COMPUTE_BUDGET_PROGRAM && item.data[0] === tag && item.data.length >= bytes,
   );
 }
 

@@ -1,30 +1,30 @@
-import { type ContextConfig, invalid, invalidParams, type Read, RPC, rpcError } from '../encode/params.ts';
+import { CLOCK_SYSVAR } from '../../solana/programs.ts';
+import { type ContextConfig, invalid, invalidParams, type ParamReader, RPC, rpcError } from '../encode/params.ts';
 import { view } from '../ledger/accounts.ts';
-import { type Bank, imageIn, type Submission } from '../ledger/bank.ts';
+import { type Bank, imageIn, RELEASES, type Release, type Submission } from '../ledger/bank.ts';
 import type { Commitment, LedgerBlock } from '../ledger/state.ts';
 import type { DecodedTransaction } from '../vm/transaction.ts';
 import type { VmAccount } from '../vm/vm.ts';
 
-export type Values<R extends readonly Read<unknown>[]> = {
-  -readonly [K in keyof R]: R[K] extends Read<infer T> ? T : never;
+export type Values<R extends readonly ParamReader<unknown>[]> = {
+  -readonly [K in keyof R]: R[K] extends ParamReader<infer T> ? T : never;
 };
-export type Maybe<R extends readonly Read<unknown>[]> = {
-  -readonly [K in keyof R]?: R[K] extends Read<infer T> ? T | undefined : never;
+export type Maybe<R extends readonly ParamReader<unknown>[]> = {
+  -readonly [K in keyof R]?: R[K] extends ParamReader<infer T> ? T | undefined : never;
 };
 
 /** A method with `required` parameters, then `optional` ones: counted and refused like in Agave. */
-export function method<const R extends readonly Read<unknown>[], const O extends readonly Read<unknown>[]>(
-  required: R,
-  optional: O,
-  run: (node: LocalNode, ...values: [...Values<R>, ...Maybe<O>]) => unknown,
-): Method {
+export function method<
+  const R extends readonly ParamReader<unknown>[],
+  const O extends readonly ParamReader<unknown>[],
+>(required: R, optional: O, run: (node: LocalNode, ...values: [...Values<R>, ...Maybe<O>]) => unknown): Method {
   return (node, params) => run(node, ...(readParams(required, optional, params) as [...Values<R>, ...Maybe<O>]));
 }
 
 /** Reads the parameters of one call: `undefined` = not sent. Throws -32602. */
 export function readParams(
-  required: readonly Read<unknown>[],
-  optional: readonly Read<unknown>[],
+  required: readonly ParamReader<unknown>[],
+  optional: readonly ParamReader<unknown>[],
   params: unknown,
 ): unknown[] {
   if (required.length + optional.length === 0) return noParams(params);
@@ -44,13 +44,28 @@ export function readParams(
   });
 }
 
+/** Whether the node answers as that release of Agave or a newer one. */
+export const isSince = ({ bank }: LocalNode, release: Release): boolean =>
+  RELEASES.indexOf(bank.options.release) >= RELEASES.indexOf(release);
+
+/** A method whose parameters or answers changed with a release. */
+export const changedIn =
+  (release: Release, older: Method, newer: Method): Method =>
+  (node, params) =>
+    (isSince(node, release) ? newer : older)(node, params);
+
+/** For releases without the method. */
+export const unknownMethod: Method = () => {
+  throw rpcError(RPC.methodNotFound, 'Method not found');
+};
+
 function noParams(params: unknown): [] {
   if (params === undefined || (Array.isArray(params) && params.length === 0)) return [];
   const debug = Array.isArray(params) ? `Array([${params.map(debugText).join(', ')}])` : `Map(${debugMap(params)})`;
   throw unexpectedParams('No parameters were expected', debug);
 }
 
-function tuple(reads: readonly Read<unknown>[], params: unknown): unknown[] {
+function tuple(reads: readonly ParamReader<unknown>[], params: unknown): unknown[] {
   const expected = `a tuple of size ${reads.length}`;
   if (!Array.isArray(params)) {
     throw invalid(`invalid type: ${params === undefined ? 'null' : 'map'}, expected ${expected}`);
@@ -92,6 +107,8 @@ export interface LocalNode {
   readonly genesisHash: string;
   /** No slot timer: each transaction makes its block, and time does not pass in between. */
   readonly sealsEach: boolean;
+  /** A call that names the commitment `confirmed` is refused. */
+  readonly refusesConfirmed: boolean;
   /** Runs a transaction and, without a slot timer, seals its block. */
   submit(transaction: DecodedTransaction): Submission;
   /** A real transfer from the faucet; returns its signature. */
@@ -124,8 +141,10 @@ export interface BankView {
 
 /** Newest bank of the requested commitment (default `finalized`), checked against `minContextSlot`. Throws -32016. */
 export function bankOf(node: LocalNode, config: ContextConfig | undefined): BankView {
-  const commitment = config?.commitment ?? 'finalized';
-  const slot = contextSlot(node, config);
+  return bankAt(node, config?.commitment ?? 'finalized', contextSlot(node, config));
+}
+
+function bankAt(node: LocalNode, commitment: Commitment, slot: number): BankView {
   const { state } = node.bank;
   const sealed = state.block(slot);
   const block = sealed ?? state.tip();
@@ -145,11 +164,18 @@ export function bankOf(node: LocalNode, config: ContextConfig | undefined): Bank
 export function sendingBank(node: LocalNode, config: ContextConfig | undefined): BankView {
   const asked = bankOf(node, config);
   if (!node.sealsEach || asked.commitment !== 'finalized') return asked;
-  return { ...bankOf(node, { commitment: 'confirmed' }), slot: asked.slot };
+  return { ...bankAt(node, 'confirmed', slotOf(node.bank, 'confirmed')), slot: asked.slot };
+}
+
+/** Throws -32602. */
+export function requireCommitment(node: LocalNode, commitment: Commitment | undefined): void {
+  if (node.refusesConfirmed && commitment === 'confirmed')
+    throw invalidParams('Method does not support commitment `confirmed`');
 }
 
 /** Newest slot of the requested commitment, checked against `minContextSlot`. Throws -32016. */
 export function contextSlot(node: LocalNode, config: ContextConfig | undefined): number {
+  requireCommitment(node, config?.commitment);
   const slot = slotOf(node.bank, config?.commitment ?? 'finalized');
   const wanted = config?.minContextSlot;
   if (wanted !== undefined && wanted > slot) {
@@ -157,8 +183,6 @@ export function contextSlot(node: LocalNode, config: ContextConfig | undefined):
   }
   return slot;
 }
-
-const CLOCK = 'SysvarC1ock11111111111111111111111111111111';
 
 /** Account state at a commitment. */
 export interface AccountView {
@@ -195,7 +219,7 @@ export function viewOf(bank: Bank, commitment: Commitment): AccountView {
 export function viewAt(bank: Bank, slot: number, sealedOnly: boolean): AccountView {
   const later: Pick<LedgerBlock, 'preImages'>[] = blocksAbove(bank, slot);
   if (sealedOnly) later.push(bank.pending);
-  const older = (key: string) => (key === CLOCK ? clockAt(bank, slot) : imageIn(later, key));
+  const older = (key: string) => (key === CLOCK_SYSVAR ? clockAt(bank, slot) : imageIn(later, key));
   return {
     slot,
     older,
@@ -219,7 +243,7 @@ export function viewAt(bank: Bank, slot: number, sealedOnly: boolean): AccountVi
 /** The clock of a sealed slot: the engine's is that of the open slot. */
 function clockAt(bank: Bank, slot: number): VmAccount | null | undefined {
   const block = bank.state.block(slot);
-  const newest = block === undefined ? null : bank.accounts.get(CLOCK);
+  const newest = block === undefined ? null : bank.accounts.get(CLOCK_SYSVAR);
   if (block === undefined || newest === null) return undefined;
   const data = Uint8Array.from(newest.data);
   view(data).setBigUint64(0, BigInt(slot), true);

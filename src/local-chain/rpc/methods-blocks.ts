@@ -9,6 +9,7 @@ import {
   blockConfigOrEncoding,
   type ContextConfig,
   contextConfig,
+  contextStatusConfig,
   endSlotOrConfig,
   invalidParams,
   list,
@@ -22,13 +23,13 @@ import {
   statusConfig,
   text,
   transactionConfigOrEncoding,
+  transactionConfigWithMinSlotOrEncoding,
   type Unsigned,
   u64,
   usize,
-  type WireEncoding,
 } from '../encode/params.ts';
 import type { LedgerBlock, TransactionRecord } from '../ledger/state.ts';
-import { contextSlot, inContext, type LocalNode, type Methods, method, slotOf } from './method.ts';
+import { changedIn, contextSlot, inContext, isSince, type LocalNode, type Methods, method, slotOf } from './method.ts';
 
 const MAX_RANGE_SLOTS = 500_000;
 const MAX_SIGNATURES = 1000;
@@ -53,79 +54,122 @@ export const blockMethods: Methods = {
   }),
   getBlockTime: method([u64], [], (node, slot) => findBlock(node, slot, slotOf(node.bank, 'confirmed')).time),
   getBlock: method([u64], [blockConfigOrEncoding], (node, slot, config) => {
+    requireEncoding(node, config);
     const block = findBlock(node, slot, newestSealed(node, config));
     return blockJson(block, {
-      encoding: encodingOf(config?.encoding),
+      encoding: config?.encoding ?? 'json',
       details: config?.transactionDetails ?? 'full',
       maxVersion: config?.maxSupportedTransactionVersion ?? null,
       rewards: config?.rewards ?? true,
     });
   }),
-  getTransaction: method([text], [transactionConfigOrEncoding], (node, id, config) => {
-    const wanted = signature(id);
-    const newest = newestSealed(node, config);
-    const record = node.bank.state.record(wanted);
-    const block = record === undefined ? undefined : node.bank.state.block(record.slot);
-    if (record === undefined || block === undefined || record.slot > newest) return null;
-    const maxVersion = config?.maxSupportedTransactionVersion ?? null;
-    const { meta, transaction, ...version } = known(() =>
-      showTransaction(record, encodingOf(config?.encoding), maxVersion),
-    );
-    return {
-      ...{ blockTime: block.time, meta, slot: record.slot, transaction, transactionIndex: record.index, ...version },
-    };
-  }),
-  getSignatureStatuses: method([list(text)], [statusConfig], (node, ids, config) => {
-    const signatures = atMost(ids, 256).map(signature);
-    const oldest = node.bank.state.tip().height - STATUS_BLOCKS;
-    return inContext(
-      slotOf(node.bank, 'processed'),
-      signatures.map((id) => {
-        const record = node.bank.state.record(id);
-        const block = record === undefined ? undefined : node.bank.state.block(record.slot);
-        const atHand = block === undefined || block.height >= oldest || config?.searchTransactionHistory === true;
-        return atHand ? statusOf(node, record) : null;
-      }),
-    );
-  }),
+  getTransaction: changedIn(
+    '4.4',
+    method([text], [transactionConfigOrEncoding], getTransaction),
+    method([text], [transactionConfigWithMinSlotOrEncoding], getTransaction),
+  ),
+  getSignatureStatuses: changedIn(
+    '4.4',
+    method([list(text)], [statusConfig], (node, ids, config) =>
+      signatureStatuses(node, ids, config?.searchTransactionHistory, {}),
+    ),
+    method([list(text)], [contextStatusConfig], (node, ids, config) =>
+      signatureStatuses(node, ids, config?.searchTransactionHistory, config ?? {}),
+    ),
+  ),
   getSignaturesForAddress: method([text], [signaturesConfig], (node, address, config) => {
     const key = pubkey(address);
-    const before = config?.before === undefined ? null : signature(config.before);
-    const until = config?.until === undefined ? null : signature(config.until);
+    const [beforeId, untilId] = [config?.before, config?.until].map((id) => (id === undefined ? null : signature(id)));
+    const placeOf = (id: string | null | undefined): TransactionRecord | null => {
+      if (id == null) return null;
+      const record = node.bank.state.record(id);
+      if (record === undefined) throw rpcError(RPC.filterTransactionNotFound, `Transaction ${id} not found`);
+      return record;
+    };
     const limit = config?.limit ?? MAX_SIGNATURES;
     if (limit < 1 || limit > MAX_SIGNATURES) throw invalidParams(`Invalid limit; max ${MAX_SIGNATURES}`);
     const newest = newestSealed(node, config);
-    for (const id of [before, until]) {
-      if (id !== null && node.bank.state.record(id) === undefined) {
-        throw rpcError(RPC.filterTransactionNotFound, `Transaction ${id} not found`);
-      }
-    }
+    const [before, until] = [placeOf(beforeId), placeOf(untilId)];
     return signaturesOf(node, node.bank.state.recordsOf(key), { before, until, limit: small(limit), newest });
   }),
 };
 
+function getTransaction(
+  node: LocalNode,
+  id: string,
+  config: Partial<ReturnType<typeof transactionConfigWithMinSlotOrEncoding>> | undefined,
+) {
+  requireEncoding(node, config);
+  const wanted = signature(id);
+  const newest = newestSealed(node, config);
+  const record = node.bank.state.record(wanted);
+  const block = record === undefined ? undefined : node.bank.state.block(record.slot);
+  if (record === undefined || block === undefined || record.slot > newest) return null;
+  const options = {
+    encoding: config?.encoding ?? 'json',
+    maxVersion: config?.maxSupportedTransactionVersion ?? null,
+    rewards: true,
+  };
+  const { meta, transaction, ...version } = known(() => showTransaction(record, options));
+  return { blockTime: block.time, meta, slot: record.slot, transaction, transactionIndex: record.index, ...version };
+}
+
+/** Statuses in the bank of a commitment, by default the one under construction. */
+function signatureStatuses(
+  node: LocalNode,
+  ids: readonly string[],
+  searchesHistory: boolean | undefined,
+  { commitment = 'processed', minContextSlot }: ContextConfig,
+) {
+  const signatures = atMost(ids, 256).map(signature);
+  const slot = contextSlot(node, { commitment, minContextSlot });
+  const oldest = node.bank.state.tip().height - STATUS_BLOCKS;
+  return inContext(
+    slot,
+    signatures.map((id) => {
+      const record = node.bank.state.record(id);
+      if (record !== undefined && record.slot > slot) return null;
+      const block = record === undefined ? undefined : node.bank.state.block(record.slot);
+      const isAtHand = block === undefined || block.height >= oldest || searchesHistory === true;
+      return isAtHand ? statusOf(node, record) : null;
+    }),
+  );
+}
+
+/** Base58 has no form for a message of version 1 or later. Throws -32602. */
+function requireEncoding(
+  node: LocalNode,
+  config:
+    | { readonly encoding?: string | undefined; readonly maxSupportedTransactionVersion?: number | undefined }
+    | undefined,
+): void {
+  const isBase58 = config?.encoding === 'base58' || config?.encoding === 'binary';
+  if (isBase58 && (config.maxSupportedTransactionVersion ?? 0) >= 1 && isSince(node, '4.4'))
+    throw invalidParams('base58 encoding is not supported with maxSupportedTransactionVersion >= 1');
+}
+
 interface SignatureRange {
-  readonly before: string | null;
-  readonly until: string | null;
+  /** Places in the chain: also those of transactions of other addresses. */
+  readonly before: TransactionRecord | null;
+  readonly until: TransactionRecord | null;
   readonly limit: number;
   readonly newest: number;
 }
 
 function signaturesOf(node: LocalNode, records: readonly TransactionRecord[], range: SignatureRange) {
   const { before, until, limit, newest } = range;
-  let from = records.length - 1;
-  if (before !== null) {
-    while (from >= 0 && records[from]!.signature !== before) from -= 1;
-    from -= 1;
-  }
   const found: unknown[] = [];
-  for (let index = from; index >= 0 && found.length < limit; index -= 1) {
+  for (let index = records.length - 1; index >= 0 && found.length < limit; index -= 1) {
     const record = records[index]!;
-    if (record.signature === until) break;
+    if (before !== null && !isBefore(record, before)) continue;
+    if (until !== null && !isBefore(until, record)) break;
     if (record.slot <= newest) found.push(signatureInfo(node, record));
   }
   return found;
 }
+
+const isBefore = (left: TransactionRecord, right: TransactionRecord): boolean =>
+  left.slot < right.slot || (left.slot === right.slot && left.index < right.index);
 
 function signatureInfo(node: LocalNode, record: TransactionRecord) {
   const { signature, slot, memo, meta } = record;
@@ -162,7 +206,8 @@ interface BlockOptions {
 }
 
 /** A block as in `getBlock`. Throws -32015 for a versioned transaction that the client does not accept. */
-function blockJson(block: LedgerBlock, { encoding, details, maxVersion, rewards }: BlockOptions) {
+function blockJson(block: LedgerBlock, options: BlockOptions) {
+  const { details, rewards } = options;
   const { records } = block;
   return {
     blockHeight: block.height,
@@ -173,10 +218,10 @@ function blockJson(block: LedgerBlock, { encoding, details, maxVersion, rewards 
     ...(rewards ? { rewards: [] } : {}),
     ...(details === 'signatures' ? { signatures: records.map(({ signature }) => signature) } : {}),
     ...(details === 'full'
-      ? { transactions: records.map((record) => known(() => showTransaction(record, encoding, maxVersion))) }
+      ? { transactions: records.map((record) => known(() => showTransaction(record, options))) }
       : {}),
     ...(details === 'accounts'
-      ? { transactions: records.map((record) => known(() => showAccounts(record, maxVersion))) }
+      ? { transactions: records.map((record) => known(() => showAccounts(record, options))) }
       : {}),
   };
 }
@@ -212,9 +257,4 @@ function slots(node: LocalNode, start: number, end: number): number[] {
 
 function newestSealed(node: LocalNode, config: ContextConfig | undefined): number {
   return contextSlot(node, sealedOnly(config));
-}
-
-/** A name that Agave accepts for old clients. */
-function encodingOf(encoding: WireEncoding = 'json'): TransactionEncoding {
-  return encoding === 'binary' ? 'base58' : encoding;
 }

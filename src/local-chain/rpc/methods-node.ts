@@ -1,4 +1,6 @@
+import { encode } from '../../lib/base58.ts';
 import {
+  atMost,
   commitmentConfig,
   contextConfig,
   invalidParams,
@@ -7,6 +9,7 @@ import {
   productionConfig,
   pubkey,
   RPC,
+  rankMapConfig,
   rewardConfig,
   rpcError,
   sealedOnly,
@@ -20,13 +23,34 @@ import {
 } from '../encode/params.ts';
 import { genesisHashOf } from '../ledger/bank.ts';
 import type { LedgerBlock } from '../ledger/state.ts';
-import { API_VERSION, bankOf, contextSlot, inContext, type LocalNode, type Methods, method } from './method.ts';
+import {
+  API_VERSION,
+  bankOf,
+  changedIn,
+  contextSlot,
+  inContext,
+  isSince,
+  type LocalNode,
+  type Methods,
+  method,
+  unknownMethod,
+} from './method.ts';
 
 const SLOTS_PER_EPOCH = 432_000;
 const STAKE_LAMPORTS = 999_999_997_717_120;
 const MIN_DELEGATION_LAMPORTS = 1_000_000_000;
 const MAX_LEADERS = 5_000;
 const MAX_SAMPLES = 720;
+const MAX_REWARD_ADDRESSES = 32;
+/** Past epochs whose rank map a node keeps (Agave 4.5.0-alpha.4). */
+const RANK_MAP_EPOCHS = 3;
+/** The BLS key of the only validator: the generator of G1, compressed, because it signs nothing. */
+const BLS_KEY = encode(
+  Buffer.from(
+    '97f1d3a73197d7942695638c4fa9ac0fc3688c4f9774b905a14e3a3f171bac586c55e83ff97a1aeffb3af00adb22c6bb',
+    'hex',
+  ),
+);
 /** Interval of a node's snapshots. */
 const SNAPSHOT_SLOTS = 100;
 const SAMPLE_SECONDS = 60;
@@ -35,6 +59,14 @@ const LOCKOUTS = 32;
 const INFLATION = { initial: 0.08, terminal: 0.015, taper: 0.15, foundation: 0.05, foundationTerm: 7 };
 const SLOTS_PER_YEAR = 78_892_314.984;
 
+/** Answer of a node that has had Alpenglow from slot 0 on (Agave 4.4.0). */
+const GENESIS_CERTIFICATE = {
+  block: { slot: 0, blockId: new Array<number>(32).fill(0) },
+  signature: { signature: new Array<number>(192).fill(0), bitmap: [0, 0, 0] },
+};
+
+const isAlpenglow = ({ bank }: LocalNode): boolean => bank.options.consensus === 'alpenglow';
+
 /**
  * Facts of a cluster of one node: it leads every slot, holds all stake and votes at once. Its identity and
  * its vote account are addresses without a key pair.
@@ -42,6 +74,7 @@ const SLOTS_PER_YEAR = 78_892_314.984;
 export const nodeMethods: Methods = {
   getHealth: method([], [], () => 'ok'),
   getVersion: method([], [], () => ({ 'feature-set': 0, 'solana-core': API_VERSION })),
+  getAgGenesisCert: method([], [], (node) => (isAlpenglow(node) ? GENESIS_CERTIFICATE : null)),
   getGenesisHash: method([], [], (node) => node.genesisHash),
   getIdentity: method([], [], (node) => ({ identity: node.genesisHash })),
   getClusterNodes: method([], [], (node) => [clusterNode(node)]),
@@ -68,11 +101,29 @@ export const nodeMethods: Methods = {
   getLeaderSchedule: method([], [slotOrLeaderConfig, leaderConfig], (node, slotOrConfig, config) => {
     const settings = config ?? (typeof slotOrConfig === 'object' ? slotOrConfig : undefined);
     const identity = settings?.identity === undefined ? null : pubkey(settings.identity);
+    const key =
+      settings?.keyByVoteAccount === true && isSince(node, '4.4') ? genesisHashOf(node.genesisHash) : node.genesisHash;
     const slot = typeof slotOrConfig === 'object' || slotOrConfig === undefined ? 0 : small(slotOrConfig);
     if (epochOf(slot) > scheduledEpoch(node)) return null;
-    if (identity !== null && identity !== node.genesisHash) return {};
-    return { [node.genesisHash]: Array.from({ length: SLOTS_PER_EPOCH }, (_, index) => index) };
+    if (identity !== null && identity !== node.genesisHash) {
+      if (!isSince(node, '4.4')) return {};
+      throw rpcError(RPC.notInLeaderSchedule, `Node ${identity} was not in the leader schedule for specified epoch`);
+    }
+    return { [key]: Array.from({ length: SLOTS_PER_EPOCH }, (_, index) => index) };
   }),
+  getRankMap: changedIn(
+    '4.5',
+    unknownMethod,
+    method([u64], [rankMapConfig], (node, slot, config) => {
+      const newest = contextSlot(node, { minContextSlot: config?.minContextSlot });
+      const identity = config?.identity === undefined ? null : pubkey(config.identity);
+      const epoch = epochOf(small(slot));
+      const isHeld = epoch <= scheduledEpoch(node) && epoch >= epochOf(newest) - RANK_MAP_EPOCHS;
+      if (!isHeld) return inContext(newest, null);
+      const validators = identity === null || identity === node.genesisHash ? [rankedValidator(node)] : [];
+      return inContext(newest, { epoch, totalStake: STAKE_LAMPORTS, validators });
+    }),
+  ),
   getBlockProduction: method([], [productionConfig], (node, config) => {
     const identity = config?.identity === undefined ? null : pubkey(config.identity);
     const slot = contextSlot(node, config);
@@ -86,6 +137,8 @@ export const nodeMethods: Methods = {
     });
   }),
   getBlockCommitment: method([u64], [], (node, slot) => {
+    // Its votes are no longer counted by blocks above (Agave 4.4.0 with Alpenglow from slot 0).
+    if (isAlpenglow(node)) return { commitment: null, totalStake: 0 };
     const { state } = node.bank;
     const block = state.block(small(slot));
     if (block === undefined) return { commitment: null, totalStake: STAKE_LAMPORTS };
@@ -108,7 +161,8 @@ export const nodeMethods: Methods = {
   getInflationGovernor: method([], [commitmentConfig], () => INFLATION),
   getInflationRate: method([], [], (node) => inflationAt(epochOf(node.bank.pending.slot))),
   getInflationReward: method([list(text)], [rewardConfig], (node, addresses, config) => {
-    const keys = addresses.map((address) => pubkey(address));
+    const most = isSince(node, '4.4') ? MAX_REWARD_ADDRESSES : Number.POSITIVE_INFINITY;
+    const keys = atMost(addresses, most).map((address) => pubkey(address));
     const newest = contextSlot(node, sealedOnly(config));
     const epoch = config?.epoch === undefined ? Math.max(0, epochOf(newest) - 1) : small(config.epoch);
     const first = (epoch + 1) * SLOTS_PER_EPOCH;
@@ -142,8 +196,6 @@ export const nodeMethods: Methods = {
     if (limit > MAX_SAMPLES) throw invalidParams(`Invalid limit; max ${MAX_SAMPLES}`);
     return samples(node.bank.state.blocks()).slice(0, small(limit));
   }),
-  // No block of this chain is certified by votes.
-  getAgGenesisCert: method([], [], () => null),
 };
 
 function epochOf(slot: number): number {
@@ -170,9 +222,19 @@ function clusterNode(node: LocalNode) {
     tpuForwards: null,
     tpuForwardsQuic: null,
     tpuQuic: null,
-    tpuVote: null,
+    ...(isSince(node, '4.5') ? {} : { tpuVote: null }),
     tvu: null,
     version: API_VERSION,
+  };
+}
+
+function rankedValidator(node: LocalNode) {
+  return {
+    rank: 0,
+    votePubkey: genesisHashOf(node.genesisHash),
+    nodePubkey: node.genesisHash,
+    blsPubkeyCompressed: BLS_KEY,
+    stake: STAKE_LAMPORTS,
   };
 }
 

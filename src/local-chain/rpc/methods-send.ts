@@ -1,6 +1,10 @@
+import { decode32 } from '../../lib/base58.ts';
 import { messageOf as reasonOf } from '../../lib/coded-error.ts';
+import { walkWire } from '../../solana/decode/walk-wire.ts';
+import { emptyLayout } from '../../solana/decode/wire-layout.ts';
 import { parseInner } from '../../solana/json-parsed/instruction.ts';
 import { base64, exact } from '../../solana/json-parsed/layout.ts';
+import { isStaticWritable } from '../../solana/show-transaction.ts';
 import { accountFormatOf, accountJson } from '../encode/account.ts';
 import {
   airdropConfig,
@@ -8,6 +12,7 @@ import {
   base58Bytes,
   base64Bytes,
   contextConfig,
+  encodedSimulateConfig,
   invalidParams,
   list,
   pubkey,
@@ -24,20 +29,21 @@ import { isFresh, refreshClock } from '../ledger/bank.ts';
 import {
   type BalanceSheet,
   feeOf,
+  hasActiveEntries,
   innerJson,
   isSanitizeError,
   loadedBytes,
   nodeError,
+  paidUnitPrice,
   type ResolvedKeys,
   readBalances,
   resolveKeys,
   tokenBalances,
-  unitPriceOf,
 } from '../ledger/record.ts';
-import type { LedgerBlock } from '../ledger/state.ts';
+import type { LedgerBlock, TransactionRecord } from '../ledger/state.ts';
 import { type DecodedTransaction, decodeMessage, decodeTransaction } from '../vm/transaction.ts';
 import type { TransactionError, VmAccount, VmOutcome, VmSimulation } from '../vm/vm.ts';
-import { type BankView, inContext, type LocalNode, type Methods, method, sendingBank } from './method.ts';
+import { type BankView, changedIn, inContext, type LocalNode, type Methods, method, sendingBank } from './method.ts';
 import { parseContext } from './methods-accounts.ts';
 
 const HASH_LIFE_BLOCKS = 150;
@@ -80,25 +86,17 @@ export const sendMethods: Methods = {
     node.submit(transaction);
     return transaction.signatures[0];
   }),
-  simulateTransaction: method([text], [simulateConfig], (node, value, config) => {
-    const transaction = transactionOf(value, config?.encoding);
-    const bank = sendingBank(node, config);
-    const { sigVerify = false, replaceRecentBlockhash = false } = config ?? {};
-    if (replaceRecentBlockhash && sigVerify) {
-      throw invalidParams('sigVerify may not be used with replaceRecentBlockhash');
-    }
-    const options = { verifySignatures: sigVerify, anyHash: replaceRecentBlockhash };
-    const simulation = simulate(node, bank, transaction, options);
-    const { outcome, keys } = simulation;
-    return inContext(bank.slot, {
-      ...simulationJson(simulation),
-      ...balancesJson(node, simulation),
-      accounts: simulatedAccounts(node, bank, simulation, config?.accounts),
-      innerInstructions: config?.innerInstructions === true ? parseInner(innerJson(outcome), keys.all) : null,
-      loadedAddresses: keys.loaded,
-      replacementBlockhash: replaceRecentBlockhash ? blockhashOf(bank.block) : null,
-    });
-  }),
+  simulateTransaction: changedIn(
+    '4.5',
+    method([text], [simulateConfig], (node, value, config) => simulateTransaction(node, value, config, 'jsonParsed')),
+    method([text], [encodedSimulateConfig], (node, value, config) => {
+      const encoding = config?.innerInstructionsEncoding ?? 'jsonParsed';
+      if (encoding === 'json' || encoding === 'jsonParsed') return simulateTransaction(node, value, config, encoding);
+      throw invalidParams(
+        `unsupported inner instructions encoding: ${encoding}. Supported encodings: json, jsonParsed`,
+      );
+    }),
+  ),
   requestAirdrop: method([text, u64], [airdropConfig], (node, address, lamports, config) => {
     const key = pubkey(address);
     if (config?.recentBlockhash !== undefined) pubkey(config.recentBlockhash);
@@ -110,17 +108,73 @@ export const sendMethods: Methods = {
     return node.bank.state
       .blocks()
       .slice(-FEE_HISTORY_BLOCKS)
-      .map((block) => {
-        const prices = block.records
-          .filter((record) => keys.every((key) => record.keys.includes(key)))
-          .map((record) => Number(unitPriceOf(record.transaction)));
-        return { prioritizationFee: prices.length === 0 ? 0 : Math.min(...prices), slot: block.slot };
+      .flatMap(({ records, slot }) => {
+        const prices = records.map(({ transaction }) => Number(paidUnitPrice(transaction)));
+        if (prices.length === 0) return [];
+        const lowest = (writers: (record: TransactionRecord) => boolean) =>
+          Math.min(...prices.filter((_, index) => writers(records[index]!)));
+        const ofKeys = keys.map((key) => lowest((record) => isWriterOf(record, key))).filter(Number.isFinite);
+        return [
+          {
+            prioritizationFee: Math.max(
+              lowest(() => true),
+              ...ofKeys,
+            ),
+            slot,
+          },
+        ];
       });
   }),
 };
 
+function simulateTransaction(
+  node: LocalNode,
+  value: string,
+  config: ReturnType<typeof simulateConfig> | undefined,
+  innerEncoding: 'json' | 'jsonParsed',
+) {
+  const transaction = transactionOf(value, config?.encoding);
+  const bank = sendingBank(node, config);
+  const { sigVerify = false, replaceRecentBlockhash = false } = config ?? {};
+  if (replaceRecentBlockhash && sigVerify) {
+    throw invalidParams('sigVerify may not be used with replaceRecentBlockhash');
+  }
+  const options = { verifySignatures: sigVerify, anyHash: replaceRecentBlockhash };
+  const run = replaceRecentBlockhash ? withBlockhash(transaction, bank.block.blockhash) : transaction;
+  const simulation = simulate(node, bank, run, options);
+  const { outcome, keys } = simulation;
+  const inner = (groups: ReturnType<typeof innerJson>) =>
+    innerEncoding === 'json' ? groups : parseInner(groups, keys.all);
+  return inContext(bank.slot, {
+    ...simulationJson(simulation),
+    ...balancesJson(node, simulation),
+    accounts: simulatedAccounts(node, bank, simulation, config?.accounts),
+    innerInstructions: config?.innerInstructions === true ? inner(innerJson(outcome)) : null,
+    loadedAddresses: keys.loaded,
+    replacementBlockhash: replaceRecentBlockhash ? blockhashOf(bank.block) : null,
+  });
+}
+
+/** Whether a transaction locks a key for writing. */
+function isWriterOf({ keys, transaction, meta }: TransactionRecord, key: string): boolean {
+  const index = keys.indexOf(key);
+  if (index < 0) return false;
+  const statics = transaction.staticKeys.length;
+  if (index < statics) return isStaticWritable(transaction, index);
+  return index < statics + meta.loadedAddresses.writable.length;
+}
+
 function blockhashOf(block: LedgerBlock) {
   return { blockhash: block.blockhash, lastValidBlockHeight: block.height + HASH_LIFE_BLOCKS };
+}
+
+/** A copy with another blockhash, which its signatures do not fit. */
+function withBlockhash({ bytes }: DecodedTransaction, blockhash: string): DecodedTransaction {
+  const layout = emptyLayout();
+  walkWire({ bytes, at: 0, end: bytes.length }, layout);
+  const changed = Uint8Array.from(bytes);
+  changed.set(decode32(blockhash)!, layout.blockhashAt);
+  return decodeTransaction(changed);
 }
 
 function preflightFailure(simulation: Simulation): Error {
@@ -218,6 +272,9 @@ function simulate(
   transaction: DecodedTransaction,
   { verifySignatures, anyHash }: SimulationOptions,
 ): Simulation {
+  // Without a slot timer nobody could wait for the next slot.
+  if (!node.sealsEach && !hasActiveEntries(transaction, bank.accounts.get, bank.slot))
+    throw invalidTransaction(errorText('InvalidAddressLookupTableIndex'));
   const keys = resolveKeys(transaction, bank.accounts.get);
   refreshClock(node.bank);
   return withAccounts(node, bank, [...keys.all, ...transaction.lookups.map((lookup) => lookup.accountKey)], () => {
@@ -246,9 +303,9 @@ function simulate(
 
 function earlyError(node: LocalNode, bank: BankView, transaction: DecodedTransaction, anyHash: boolean) {
   if (anyHash) return null;
+  if (!isFresh(node.bank, transaction, bank.block, bank.accounts.get)) return 'BlockhashNotFound';
   const landed = node.bank.state.record(transaction.signatures[0]!);
-  if (landed !== undefined && landed.slot <= bank.accounts.slot) return 'AlreadyProcessed';
-  return isFresh(node.bank, transaction, bank.block, bank.accounts.get) ? null : 'BlockhashNotFound';
+  return landed !== undefined && landed.slot <= bank.accounts.slot ? 'AlreadyProcessed' : null;
 }
 
 /** The engine knows only the newest state: older accounts are written to it for one run. */

@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { type CodedError, codeOf, messageOf } from '../../lib/coded-error.ts';
-import { parseExact, stringify } from '../../lib/json.ts';
+import { parseExact, stringify, withSortedMembers } from '../../lib/json.ts';
 import type { LocalChainOptions } from '../chain.ts';
 import { RPC, type RpcErrorObject, rpcError, toErrorObject } from '../encode/params.ts';
 import type { LocalNode, Methods } from './method.ts';
@@ -190,7 +190,8 @@ export function answer(node: LocalNode, methods: Methods, request: RpcRequest): 
   try {
     const method = Object.hasOwn(methods, request.method) ? methods[request.method] : undefined;
     if (method === undefined) throw rpcError(RPC.methodNotFound, 'Method not found');
-    return { jsonrpc: '2.0', result: method(node, request.params), id };
+    // Agave makes each result a map that is sorted by names.
+    return { jsonrpc: '2.0', result: withSortedMembers(method(node, request.params)), id };
   } catch (error) {
     return failure(id, error);
   }

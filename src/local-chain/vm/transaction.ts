@@ -2,7 +2,7 @@ import { VersionedMessage, VersionedTransaction } from '@solana/web3.js';
 import { encode32, encode64 } from '../../lib/base58.ts';
 import { CodedError, messageOf } from '../../lib/coded-error.ts';
 import type { TransactionConfig } from '../../ports/block.ts';
-import { peekWire } from '../../solana/decode/walk-wire.ts';
+import { peekWire, type WirePeek } from '../../solana/decode/walk-wire.ts';
 import { MAX_VERSION_1_BYTES } from '../../solana/decode/wire-layout.ts';
 
 const PACKET_BYTES = 1232;
@@ -72,7 +72,25 @@ export function decodeTransaction(bytes: Uint8Array): DecodedTransaction {
 /** From version 1 on, which web3.js does not know. */
 const isMessageFirst = (bytes: Uint8Array): boolean => (bytes[0] ?? 0) > 0x80;
 
-/** A version 1 transaction has exactly one form, and our own decoder checks all of its rules. */
+const MAX_KEYS = 64;
+const MAX_INSTRUCTIONS = 64;
+const MAX_SIGNATURES = 12;
+const KIB = 1_024;
+
+/** Limits of the runtime, which the decoder leaves to nodes; null within them. */
+function refusalOf({ oddity, config, ...peek }: WirePeek): string | null {
+  if (oddity !== null) return oddity.reason;
+  if (peek.signatureCount > MAX_SIGNATURES) return 'bad signature count';
+  if (peek.staticKeyCount > MAX_KEYS) return `more than ${MAX_KEYS} keys`;
+  if (peek.instructions.length > MAX_INSTRUCTIONS) return `more than ${MAX_INSTRUCTIONS} instructions`;
+  const keys = Array.from({ length: peek.staticKeyCount }, (_, index) => encode32(peek.staticKey(index)));
+  if (new Set(keys).size < keys.length) return 'a key occurs twice';
+  const heap = config?.heapSize ?? null;
+  const isHeap = heap === null || (heap % KIB === 0 && heap >= 32 * KIB && heap <= 256 * KIB);
+  return isHeap ? null : 'the heap size is no multiple of 1 KiB from 32 to 256 KiB';
+}
+
+/** A version 1 transaction has exactly one form, whose layout our own decoder checks. */
 function decodeVersion1(bytes: Uint8Array): DecodedTransaction {
   if (bytes.length > MAX_VERSION_1_BYTES) {
     throw bad(`transaction too large: ${bytes.length} bytes (max: ${MAX_VERSION_1_BYTES} bytes)`);
@@ -83,6 +101,8 @@ function decodeVersion1(bytes: Uint8Array): DecodedTransaction {
   } catch (error) {
     throw bad(String(error instanceof CodedError ? error.facts['reason'] : messageOf(error)));
   }
+  const refusal = refusalOf(peek);
+  if (refusal !== null) throw bad(refusal);
   const { signatureCount } = peek;
   const end = bytes.length - signatureCount * SIGNATURE_BYTES;
   return {

@@ -1,6 +1,7 @@
-import type * as Litesvm from 'litesvm/dist/internal.js';
+import { createRequire } from 'node:module';
 import { encode32 } from '../../lib/base58.ts';
 import { CodedError, messageOf } from '../../lib/coded-error.ts';
+import type * as Litesvm from './litesvm.ts';
 import type { DecodedTransaction } from './transaction.ts';
 
 /** An account in the engine. `data` is a copy. */
@@ -44,7 +45,7 @@ const EPOCH_SLOTS = 432_000;
 
 /** Starts an engine without a chain: no blockhash check and no history, because the ledger has both. */
 export async function createVm() {
-  const native = await loadNative();
+  const native = loadNative();
   const engine = new native.LiteSvm();
   engine.setBlockhashCheck(false);
   engine.setTransactionHistory(0n);
@@ -175,7 +176,7 @@ function outcome(meta: Litesvm.TransactionMetadata, err: TransactionError | null
   };
 }
 
-export type Native = typeof import('litesvm/dist/internal.js');
+type Native = typeof Litesvm;
 
 /** Every method that the guard calls: the entry is not a documented API, so a changed release must fail at the start. */
 const METHODS = [
@@ -196,46 +197,54 @@ const METHODS = [
   'withNativeMints',
 ] as const;
 
-/** Loads the native engine. Throws LOCAL_ENGINE_MISSING (exit 78) when it is missing, does not load or lacks a method. */
-async function loadNative(): Promise<Native> {
+const load = createRequire(import.meta.url);
+
+/**
+ * Loads the native engine: the package of this platform, which is the binary alone. Throws LOCAL_ENGINE_MISSING (exit 78) when it is missing,
+ * does not load or lacks a method.
+ */
+export function loadNative(): Native {
+  const name = enginePackages().find(isInstalled) ?? enginePackage();
   let native: Native;
   try {
-    native = await import('litesvm/dist/internal.js');
+    native = load(name) as Native;
   } catch (error) {
-    throw missing(reasonOf(error), error);
+    throw missing(name, messageOf(error).split('\n', 1)[0]!, error);
   }
   const prototype = native.LiteSvm?.prototype as unknown as Record<string, unknown> | undefined;
-  const absent = METHODS.filter((name) => typeof prototype?.[name] !== 'function');
+  const absent = METHODS.filter((method) => typeof prototype?.[method] !== 'function');
   if (absent.length > 0 || typeof native.Account !== 'function' || typeof native.Clock !== 'function') {
-    throw missing(`this release lacks ${absent.join(', ') || 'Account or Clock'}`);
+    throw missing(name, `this release lacks ${absent.join(', ') || 'Account or Clock'}`);
   }
   return native;
 }
 
-/**
- * The loader tries several places for the binary and chains what went wrong as causes; its own error only gives advice for npm. A binary
- * that is there and does not load says more than places without one.
- */
-function reasonOf(error: unknown): string {
-  const causes: Error[] = [];
-  for (let one = error; one instanceof Error; one = one.cause) causes.push(one);
-  const telling = causes.slice(1).find(({ message }) => !message.startsWith('Cannot find module')) ?? causes.at(-1);
-  return messageOf(telling ?? error).split('\n', 1)[0]!;
+/** Packages with a binary for this platform; npm installs the one for the C library that it finds. */
+function enginePackages(): readonly string[] {
+  const name = `litesvm-${process.platform}-${process.arch}`;
+  return process.platform === 'linux' ? [`${name}-gnu`, `${name}-musl`] : [name];
 }
 
-/** The package with the binary for this platform; an installed program needs nothing else of litesvm. */
+function isInstalled(name: string): boolean {
+  try {
+    load.resolve(name);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** The package that this platform needs. It makes a report of the process, so it is for errors only. */
 function enginePackage(): string {
-  const { platform, arch, report } = process;
-  const name = `litesvm-${platform}-${arch}`;
-  if (platform !== 'linux') return name;
-  const { header } = report.getReport() as { readonly header?: { readonly glibcVersionRuntime?: string } };
-  return `${name}-${header?.glibcVersionRuntime === undefined ? 'musl' : 'gnu'}`;
+  const [first, other] = enginePackages();
+  const { header } = process.report.getReport() as { readonly header?: { readonly glibcVersionRuntime?: string } };
+  return header?.glibcVersionRuntime === undefined ? (other ?? first!) : first!;
 }
 
-function missing(reason: string, cause?: unknown): CodedError {
+function missing(name: string, reason: string, cause?: unknown): CodedError {
   return new CodedError(
     'LOCAL_ENGINE_MISSING',
-    `the native engine of the local chain, the package ${enginePackage()}, could not be loaded (${reason}). Install it (npm install ${enginePackage()}@1.5.0), or name a real node: SOLANA_RPC_URL=... or upstream.urls`,
+    `the native engine of the local chain, the package ${name}, could not be loaded (${reason}). Install it (npm install ${name}@1.5.0), or name a real node: SOLANA_RPC_URL=... or upstream.urls`,
     { cause, exitCode: 78 },
   );
 }

@@ -50,7 +50,7 @@ export function f64(reader: ByteReader): number {
 const YEAR_S = 60 * 60 * 24 * 365.24;
 const ONE_IN_BASIS_POINTS = 10_000;
 /** Maximum number of decimals written: more are below the precision of a double. */
-const MOST_PLACES = 100;
+const MAX_PLACES = 100;
 /** From here on doubles are formatted with an exponent. */
 const EXPONENT_FROM = 1e21;
 
@@ -86,7 +86,7 @@ function multiplier(scale: AmountScale & { kind: 'multiplier' }, atS: number): n
 
 function fixed(value: number, decimals: number): string {
   if (Math.abs(value) >= EXPONENT_FROM) return BigInt(Math.round(value)).toString();
-  return trimmed(value.toFixed(Math.min(decimals, MOST_PLACES)));
+  return trimmed(value.toFixed(Math.min(decimals, MAX_PLACES)));
 }
 
 function trimmed(number: string): string {

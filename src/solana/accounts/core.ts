@@ -1,6 +1,7 @@
 import { decode as decodeMsgPack } from '@msgpack/msgpack';
 import { type ByteReader, createByteReader, LayoutError } from '../../lib/bytes.ts';
-import { CORE_PROGRAM } from '../addresses.ts';
+import { JsonNumber, parseVerbatim } from '../../lib/json.ts';
+import { CORE_PROGRAM } from '../programs.ts';
 import { attempt, type Decoded, keyText, type RawAccount, text, undecoded } from './decoded.ts';
 
 /** An asset of Metaplex Core: one account, without mint and token account. Keys are base58. */
@@ -51,6 +52,11 @@ function decodeCore<T>(
   if (lamports === 0n || data.length === 0 || data[0] === 0) return undecoded('missing');
   if (owner !== CORE_PROGRAM || data[0] !== key) return undecoded('foreign');
   return attempt(() => read(createByteReader(data, 1), data));
+}
+
+/** What the program leaves of an asset or collection that was burnt: an account of one byte. */
+export function isBurntCore({ owner, lamports, data }: RawAccount): boolean {
+  return owner === CORE_PROGRAM && lamports > 0n && data.length === 1 && data[0] === 0;
 }
 
 function readAsset(reader: ByteReader, data: Uint8Array): CoreAsset {
@@ -129,12 +135,20 @@ interface PluginAuthority {
   readonly address: string | null;
 }
 
-type Json = null | boolean | number | bigint | string | readonly Json[] | { readonly [name: string]: Json };
+type Json =
+  | null
+  | boolean
+  | number
+  | bigint
+  | JsonNumber
+  | string
+  | readonly Json[]
+  | { readonly [name: string]: Json };
 
 const KEY = { header: 3, registry: 4 } as const;
 /** Type, authority without an address, offset. */
 const RECORD_BYTES = 10;
-/** The same without content: type, authority, three absent options, offset. */
+/** Bytes of an external plugin record without its content: type, authority, three absent options, offset. */
 const EXTERNAL_RECORD_BYTES = 13;
 const CHECK_BYTES = 5;
 const KEY_BYTES = 32;
@@ -239,14 +253,14 @@ function readPluginAuthority(reader: ByteReader): PluginAuthority {
 
 // ------------------------------------------------------------------------------------------------- internal plugins
 
-type Read = (reader: ByteReader) => Json;
+type PluginReader = (reader: ByteReader) => Json;
 
-const empty: Read = () => ({});
-const frozen: Read = (reader) => ({ frozen: reader.bool() });
+const empty: PluginReader = () => ({});
+const frozen: PluginReader = (reader) => ({ frozen: reader.bool() });
 const keys = (reader: ByteReader): Json => reader.list(() => keyText(reader), KEY_BYTES);
 
 /** Bodies by type. */
-const PLUGINS: readonly (readonly [name: string, read: Read])[] = [
+const PLUGINS: readonly (readonly [name: string, read: PluginReader])[] = [
   ['royalties', readRoyalties],
   ['freeze_delegate', frozen],
   ['burn_delegate', empty],
@@ -300,6 +314,9 @@ const optionalText = (reader: ByteReader): string | null => reader.option(() => 
 
 // ------------------------------------------------------------------------------------------------- external plugins
 
+/** The external plugin that makes an asset an agent (mpl-core 0.12.1, external_plugin_adapter_type.rs). */
+export const AGENT_IDENTITY = 'AgentIdentity';
+
 const SCHEMAS = ['Binary', 'Json', 'MsgPack'] as const;
 type Schema = (typeof SCHEMAS)[number];
 
@@ -331,6 +348,7 @@ const ADAPTERS: readonly (readonly [name: string, read: (reader: ByteReader) => 
         return { parent_key: { [parent]: value }, schema: variant(SCHEMAS, reader) };
       },
     ],
+    [AGENT_IDENTITY, (reader) => ({ uri: text(reader) })],
   ];
 
 function readAdapter(type: number, bytes: Uint8Array): Adapter | null {
@@ -407,15 +425,15 @@ function externalData(record: ExternalRecord, data: Uint8Array, schema: Schema |
 /** What does not fit its schema, or is nested too deeply to be shown, is shown as bytes. */
 function readData(bytes: Uint8Array, schema: Schema | null): Json {
   try {
-    if (schema === 'Json') return jsonOf(JSON.parse(Buffer.from(bytes).toString('utf8')), MOST_DEPTH);
-    if (schema === 'MsgPack') return jsonOf(decodeMsgPack(bytes, { useBigInt64: true }), MOST_DEPTH);
+    if (schema === 'Json') return jsonOf(parseVerbatim(Buffer.from(bytes).toString('utf8')), MAX_DEPTH);
+    if (schema === 'MsgPack') return jsonOf(decodeMsgPack(bytes, { useBigInt64: true }), MAX_DEPTH);
   } catch {
     // Anybody may write anything here.
   }
   return base64(bytes);
 }
 
-const MOST_DEPTH = 100;
+const MAX_DEPTH = 100;
 
 /** Values of MessagePack without a form in JSON become texts. Throws RangeError for values nested more deeply than `depth`. */
 function jsonOf(value: unknown, depth: number): Json {
@@ -423,14 +441,15 @@ function jsonOf(value: unknown, depth: number): Json {
   if (value instanceof Uint8Array) return base64(value);
   if (Array.isArray(value)) return value.map((item) => jsonOf(item, depth - 1));
   if (value instanceof Date) return value.toISOString();
-  if (typeof value === 'bigint') return value >= -MOST_EXACT && value <= MOST_EXACT ? Number(value) : value;
+  if (typeof value === 'bigint') return value >= -MAX_EXACT && value <= MAX_EXACT ? Number(value) : value;
   if (typeof value === 'number') return Number.isFinite(value) ? value : null;
+  if (value instanceof JsonNumber) return value;
   if (typeof value === 'object' && value !== null)
     return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, jsonOf(member, depth - 1)]));
   return (value ?? null) as Json;
 }
 
-const MOST_EXACT = BigInt(Number.MAX_SAFE_INTEGER);
+const MAX_EXACT = BigInt(Number.MAX_SAFE_INTEGER);
 
 // -------------------------------------------------------------------------------------------------------- helpers
 

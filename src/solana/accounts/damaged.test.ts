@@ -11,7 +11,7 @@ import {
   SYSTEM_PROGRAM,
   TOKEN_2022_PROGRAM,
   TOKEN_PROGRAM,
-} from '../addresses.ts';
+} from '../programs.ts';
 import { decodeCoreAsset, decodeCoreCollection } from './core.ts';
 import { decodeInscription } from './inscription.ts';
 import { decodeEdition, decodeMetadata, isNft } from './metaplex.ts';

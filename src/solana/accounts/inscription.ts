@@ -1,10 +1,10 @@
 import { createByteReader } from '../../lib/bytes.ts';
-import { INSCRIPTION_PROGRAM } from '../addresses.ts';
+import { INSCRIPTION_PROGRAM } from '../programs.ts';
 import { attempt, type Decoded, keyText, type RawAccount, text, undecoded } from './decoded.ts';
 
 /** What the program of LibrePlex says of data that somebody inscribed for a mint. The data are in an account of their own. */
 export interface Inscription {
-  /** Who may change it; a key that nobody has where it is final. */
+  /** Address that may change it; an address without a private key if it is final. */
   readonly authority: string;
   /** What it is an inscription of. */
   readonly root: string;
@@ -15,7 +15,7 @@ export interface Inscription {
   readonly size: number;
   readonly contentType: string;
   readonly encoding: string;
-  /** Of the whole data; null until somebody sets it. */
+  /** Hash of the whole data; null until somebody sets it. */
   readonly validationHash: string | null;
 }
 

@@ -1,5 +1,5 @@
 import { type ByteReader, createByteReader, LayoutError } from '../../lib/bytes.ts';
-import { METADATA_PROGRAM, SYSTEM_PROGRAM } from '../addresses.ts';
+import { METADATA_PROGRAM, SYSTEM_PROGRAM } from '../programs.ts';
 import { attempt, type Decoded, keyText, type RawAccount, text, undecoded } from './decoded.ts';
 
 /** A Metaplex metadata account. Keys are base58; texts are without padding zeros, blanks are kept. */
@@ -34,7 +34,7 @@ export function decodeMetadata(account: RawAccount): Decoded<Metadata> {
   return owner === METADATA_PROGRAM ? decodeMetadataBytes(data) : undecoded('foreign');
 }
 
-/** The same for the bytes alone: some other programs use this layout too. The caller decides whether to trust the account. */
+/** Like `decodeMetadata`, without a check of the owner: other programs use this layout too. The caller decides whether to trust the account. */
 export function decodeMetadataBytes(data: Uint8Array): Decoded<Metadata> {
   if (data.length === 0 || data[0] === 0) return undecoded('missing');
   if (data[0] !== METADATA_KEY) return undecoded('foreign');
@@ -51,8 +51,16 @@ function readMetadata(data: Uint8Array): Metadata {
   const [primarySaleHappened, isMutable] = [reader.bool(), reader.bool()];
   const editionNonce = reader.option(reader.u8);
   return {
-    ...{ updateAuthority, mint, name, symbol, uri, sellerFeeBasisPoints, creators },
-    ...{ primarySaleHappened, isMutable, editionNonce },
+    updateAuthority,
+    mint,
+    name,
+    symbol,
+    uri,
+    sellerFeeBasisPoints,
+    creators,
+    primarySaleHappened,
+    isMutable,
+    editionNonce,
     ...readMetadataTail(reader),
   };
 }

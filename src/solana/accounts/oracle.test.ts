@@ -18,14 +18,8 @@ import {
 import { PublicKey } from '@solana/web3.js';
 import fc from 'fast-check';
 import { encode32 } from '../../lib/base58.ts';
-import {
-  associatedTokenAccount,
-  editionAddress,
-  metadataAddress,
-  TOKEN_2022_PROGRAM,
-  TOKEN_PROGRAM,
-  tokenRecordAddress,
-} from '../addresses.ts';
+import { associatedTokenAccount, editionAddress, metadataAddress, tokenRecordAddress } from '../addresses.ts';
+import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../programs.ts';
 import { plainAmount, transferFee, uiAmount } from './amounts.ts';
 import { decodeMint, decodeTokenAccount } from './token.ts';
 

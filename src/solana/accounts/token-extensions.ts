@@ -15,7 +15,7 @@ export function mintExtensionsJson(extensions: readonly Extension[], hasWords: b
   return extensionsJson(extensions, MINT_READERS, hasWords);
 }
 
-/** The same for a token account: those that say more than that the mint has an extension. */
+/** Like `mintExtensionsJson`, for a token account. Extensions that only say that the mint has one are left out. */
 export function accountExtensionsJson(extensions: readonly Extension[]): Members | null {
   return extensionsJson(extensions, ACCOUNT_READERS, true);
 }
@@ -30,8 +30,8 @@ function extensionsJson(extensions: readonly Extension[], readers: Readers, hasW
   return found.length === 0 ? null : Object.fromEntries(found);
 }
 
-type Read = (reader: ByteReader, all: readonly Extension[], hasWords: boolean) => Members | null;
-type Readers = Readonly<Record<string, readonly [name: string, read: Read]>>;
+type ExtensionReader = (reader: ByteReader, all: readonly Extension[], hasWords: boolean) => Members | null;
+type Readers = Readonly<Record<string, readonly [name: string, read: ExtensionReader]>>;
 
 const MINT_READERS: Readers = {
   TransferFeeConfig: ['transfer_fee_config', (_, all) => feeConfig(all)],

@@ -1,5 +1,5 @@
 import { createByteReader, LayoutError } from '../../lib/bytes.ts';
-import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../addresses.ts';
+import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../programs.ts';
 import {
   attempt,
   type Decoded,

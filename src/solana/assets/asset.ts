@@ -1,6 +1,6 @@
 import { encode32 } from '../../lib/base58.ts';
 import { equalBytes } from '../../lib/bytes.ts';
-import type { CoreAsset, CoreCollection, CorePlugins } from '../accounts/core.ts';
+import { AGENT_IDENTITY, type CoreAsset, type CoreCollection, type CorePlugins } from '../accounts/core.ts';
 import type { Inscription } from '../accounts/inscription.ts';
 import type { Edition, Metadata } from '../accounts/metaplex.ts';
 import {
@@ -11,10 +11,11 @@ import {
   type TokenMetadata,
 } from '../accounts/token.ts';
 import { mintExtensionsJson } from '../accounts/token-extensions.ts';
-import { coreAssetSigner, SYSTEM_PROGRAM, WRAPPED_SOL_MINT } from '../addresses.ts';
+import { coreAssetSigner } from '../addresses.ts';
 import { hashLeaf, type LeafSchema } from '../concurrent/decode-concurrent.ts';
 import type { LeafMetadata } from '../concurrent/leaf-metadata.ts';
 import { treeAuthority } from '../concurrent/tree.ts';
+import { SYSTEM_PROGRAM, WRAPPED_SOL_MINT } from '../programs.ts';
 import { type Content, contentOf } from './content.ts';
 
 /**
@@ -121,7 +122,7 @@ interface Supply {
 
 interface TokenInfo {
   readonly symbol?: string;
-  /** Of the owner whose assets are listed. */
+  /** Balance of the owner whose assets are listed. */
   readonly balance?: Count;
   readonly supply: Count;
   readonly decimals: number;
@@ -147,16 +148,14 @@ interface Compression {
 }
 
 const NOT_COMPRESSED: Compression = {
-  ...{
-    eligible: false,
-    compressed: false,
-    data_hash: '',
-    creator_hash: '',
-    asset_hash: '',
-    tree: '',
-    seq: 0,
-    leaf_id: 0,
-  },
+  eligible: false,
+  compressed: false,
+  data_hash: '',
+  creator_hash: '',
+  asset_hash: '',
+  tree: '',
+  seq: 0,
+  leaf_id: 0,
 };
 
 /** What the accounts of a mint hold. */
@@ -169,10 +168,20 @@ export interface MintAccounts {
   readonly edition: Edition | null;
   /** The account that holds the only token of an NFT, or the account of the owner whose assets are listed. */
   readonly holder: Holder | null;
+  /** It was burnt: its mint is closed, or empty and can never be minted again. Accounts that are gone are as they were last. */
+  readonly isBurnt: boolean;
   /** The document behind the URI of the metadata, if it was read. */
   readonly document: unknown;
   /** The oldest slot that one of the accounts was read at. */
   readonly slot: number;
+}
+
+/**
+ * Whether the only token of an NFT was burnt: there is none, and no wallet can mint another. Token Metadata leaves the edition of a mint as its
+ * authority, and closes the edition with the metadata.
+ */
+export function isBurntMint({ supply, decimals, mintAuthority }: Mint, edition: string): boolean {
+  return supply === 0n && decimals === 0 && (mintAuthority === null || mintAuthority === edition);
 }
 
 interface Holder extends Pick<TokenAccount, 'owner' | 'amount' | 'delegate' | 'isFrozen'> {
@@ -183,7 +192,7 @@ interface Holder extends Pick<TokenAccount, 'owner' | 'amount' | 'delegate' | 'i
 export function assetOfMint(accounts: MintAccounts, options: AssetOptions, listedFor: string | null = null): Asset {
   const { id, mint, metadata, edition, holder } = accounts;
   const kind = interfaceOf(accounts);
-  const isSingle = isSingleOwner(accounts, kind);
+  const isSingle = isSingleOwner(kind);
   const embedded = metadata === null ? embeddedMetadata(mint) : null;
   const texts = metadata ?? embedded;
   const authority = metadata?.updateAuthority ?? (isSingle ? embedded?.updateAuthority : null) ?? null;
@@ -204,7 +213,7 @@ export function assetOfMint(accounts: MintAccounts, options: AssetOptions, liste
     grouping: groupingOf(metadata?.collection ?? null, options),
     royalty: royaltyOf(metadata?.sellerFeeBasisPoints ?? 0, metadata?.primarySaleHappened ?? false),
     creators: (metadata?.creators ?? []).map(({ address, share, verified }) => ({ address, share, verified })),
-    ownership: isSingle ? singleOwner(holder) : tokenOwner(listedFor),
+    ownership: isSingle ? singleOwner(holder) : tokenOwner(isHosted ? listedFor : null),
     ...(metadata?.uses == null
       ? {}
       : {
@@ -216,9 +225,13 @@ export function assetOfMint(accounts: MintAccounts, options: AssetOptions, liste
         }),
     ...supplyOf(kind, metadata, edition, isHosted),
     mutable: metadata?.isMutable ?? true,
-    burnt: mint.supply === 0n && (edition !== null || BURNABLE.has(kind)),
-    ...(isHosted || options.showFungible || listedFor !== null
-      ? { token_info: tokenInfoOf(mint, texts, isHosted, listedFor === null ? null : holder) }
+    // An NFT that a wallet can still mint does not exist yet.
+    burnt:
+      accounts.isBurnt ||
+      (mint.supply === 0n && (edition !== null || (BURNABLE.has(kind) && mint.mintAuthority === null))),
+    // The released reference shows the same of an asset in a list as alone.
+    ...(isHosted || options.showFungible
+      ? { token_info: tokenInfoOf(mint, texts, isHosted, isHosted && listedFor !== null ? holder : null) }
       : {}),
     ...(extensions === null ? {} : { mint_extensions: extensions }),
     ...(isHosted ? { last_indexed_slot: accounts.slot } : {}),
@@ -228,10 +241,11 @@ export function assetOfMint(accounts: MintAccounts, options: AssetOptions, liste
 /** Their mint has a supply of one token while the asset exists. */
 const BURNABLE: ReadonlySet<Interface> = new Set(['V1_NFT', 'V1_PRINT', 'ProgrammableNFT']);
 
-function interfaceOf({ id, mint, metadata, edition }: MintAccounts): Interface {
+function interfaceOf({ id, mint, metadata, edition, isBurnt }: MintAccounts): Interface {
   if (id === WRAPPED_SOL_MINT) return 'FungibleToken';
   // While somebody can mint more, it is not the only one.
-  const isOne = mint.supply === 1n && mint.decimals === 0 && mint.mintAuthority === null;
+  const isSingle = mint.supply === 1n || (isBurnt && mint.decimals === 0);
+  const isOne = isSingle && mint.decimals === 0 && (mint.mintAuthority === null || isBurnt);
   switch (metadata?.tokenStandard) {
     case 'NonFungible':
     case 'NonFungibleEdition':
@@ -245,19 +259,17 @@ function interfaceOf({ id, mint, metadata, edition }: MintAccounts): Interface {
       return 'ProgrammableNFT';
     default:
       if (edition !== null) return edition.kind === 'print' ? 'V1_PRINT' : 'V1_NFT';
-      if (metadata !== null) return 'Custom';
+      // Metadata older than token standards does not say what it is of; one token alone is neither fungible nor an edition.
+      if (metadata !== null) return isSingle ? 'Custom' : 'FungibleToken';
       return isOne ? 'V1_NFT' : 'FungibleToken';
   }
 }
 
-function isSingleOwner({ mint }: MintAccounts, kind: Interface): boolean {
-  if (kind === 'FungibleAsset' || kind === 'FungibleToken') return false;
-  return kind !== 'Custom' || mint.supply === 1n;
-}
+const isSingleOwner = (kind: Interface): boolean => kind !== 'FungibleAsset' && kind !== 'FungibleToken';
 
 /** Whether an asset has one owner, whom the accounts of its mint do not name. */
 export function needsHolder(accounts: MintAccounts): boolean {
-  return isSingleOwner(accounts, interfaceOf(accounts));
+  return isSingleOwner(interfaceOf(accounts));
 }
 
 /** Address of the document of a mint; empty where there is none. */
@@ -386,14 +398,19 @@ export function assetOfLeaf(
     interface: 'V1_NFT',
     id: encode32(asset.id),
     content: contentOf({
-      ...{ uri: metadata.uri, name: metadata.name, symbol: metadata.symbol, document },
+      uri: metadata.uri,
+      name: metadata.name,
+      symbol: metadata.symbol,
+      document,
       // Bubblegum has no other kind, and older mints leave it out.
       tokenStandard: 'NonFungible',
     }),
     authorities: [{ address: encode32(treeAuthority(asset.tree)), scopes: ['full'] }],
     compression: {
-      ...{ eligible: false, compressed: true },
-      ...{ data_hash: encode32(hashes.dataHash), creator_hash: encode32(hashes.creatorHash) },
+      eligible: false,
+      compressed: true,
+      data_hash: encode32(hashes.dataHash),
+      creator_hash: encode32(hashes.creatorHash),
       ...(more === null
         ? {}
         : {
@@ -401,7 +418,10 @@ export function assetOfLeaf(
             asset_data_hash: encode32(more.assetDataHash),
             flags: more.flags,
           }),
-      ...{ asset_hash: encode32(hashes.leaf), tree: encode32(asset.tree), seq, leaf_id: leafIndex },
+      asset_hash: encode32(hashes.leaf),
+      tree: encode32(asset.tree),
+      seq,
+      leaf_id: leafIndex,
     },
     grouping: groupingOf(
       collection === null ? null : { key: encode32(collection.key), verified: collection.verified },
@@ -437,7 +457,7 @@ export function assetOfLeaf(
   };
 }
 
-/** As in the reference: a burnt asset keeps the hash of its last leaf, and a redeemed one has none. */
+/** Like the reference: a burnt asset keeps the hash of its last leaf, and a redeemed one has none. */
 function hashesOf(asset: LeafAsset): Pick<LeafAsset, 'dataHash' | 'creatorHash' | 'leaf'> {
   if (asset.state === 'present') return asset;
   if (asset.state === 'redeemed') return NO_HASHES;
@@ -451,13 +471,27 @@ interface CoreAccounts {
   readonly id: string;
   readonly asset: CoreAsset | null;
   readonly collection: CoreCollection | null;
+  /** Its account is empty; `asset` and `collection` are as they were last, both null where nobody knows. */
+  readonly isBurnt: boolean;
   readonly document: unknown;
   readonly slot: number;
 }
 
-/** A Core asset, or a Core collection where `asset` is null. Null where both are. */
+/** What is known of a burnt asset from its empty account alone. */
+const UNKNOWN_CORE: CoreAsset = {
+  owner: '',
+  updateAuthority: { kind: 'none' },
+  name: '',
+  uri: '',
+  seq: null,
+  plugins: { known: {}, unknown: [], external: [], unknownExternal: [] },
+};
+
+/** A Core asset, or a Core collection where `asset` is null. Null where both are, unless it was burnt. */
 export function assetOfCore(accounts: CoreAccounts, options: AssetOptions): Asset | null {
-  const { id, asset, collection, document, slot } = accounts;
+  const { id, collection, isBurnt, document, slot } = accounts;
+  const isUnknown = accounts.asset === null && collection === null;
+  const asset = isUnknown && isBurnt ? UNKNOWN_CORE : accounts.asset;
   const base = asset ?? collection;
   if (base === null) return null;
   const authority = asset === null ? (collection?.updateAuthority ?? '') : coreAuthority(asset, collection);
@@ -474,7 +508,7 @@ export function assetOfCore(accounts: CoreAccounts, options: AssetOptions): Asse
     interface: asset === null ? 'MplCoreCollection' : 'MplCoreAsset',
     id,
     content: contentOf({ uri: base.uri, name: base.name, symbol: '', tokenStandard: null, document }),
-    authorities: [{ address: authority, scopes: ['full'] }],
+    authorities: isUnknown ? [] : [{ address: authority, scopes: ['full'] }],
     compression: NOT_COMPRESSED,
     // The program lets only the authority of a collection put assets into it.
     grouping: groupingOf(inCollection === null ? null : { key: inCollection, verified: true }, options),
@@ -485,7 +519,7 @@ export function assetOfCore(accounts: CoreAccounts, options: AssetOptions): Asse
       verified: true,
     })),
     ownership: {
-      frozen: FREEZES.some((name) => dataOf<{ frozen: boolean }>(plugins, name)?.frozen === true),
+      frozen: FREEZES.some((name) => isFrozenBy(name, base, collection)),
       delegated: delegate !== null,
       delegate,
       ownership_model: 'single',
@@ -493,7 +527,7 @@ export function assetOfCore(accounts: CoreAccounts, options: AssetOptions): Asse
     },
     ...(isHosted ? { supply: null } : {}),
     mutable: asset === null || asset.updateAuthority.kind !== 'none',
-    burnt: false,
+    burnt: isBurnt,
     plugins: plugins.known,
     ...(plugins.unknown.length === 0 ? {} : { unknown_plugins: plugins.unknown }),
     mpl_core_info: {
@@ -504,11 +538,24 @@ export function assetOfCore(accounts: CoreAccounts, options: AssetOptions): Asse
     },
     external_plugins: plugins.external,
     ...(plugins.unknownExternal.length === 0 ? {} : { unknown_external_plugins: plugins.unknownExternal }),
-    ...(isHosted ? { is_agent: false, asset_signer: coreAssetSigner(id), last_indexed_slot: slot } : {}),
+    ...(isHosted
+      ? {
+          is_agent: plugins.external.some(({ type }) => type === AGENT_IDENTITY),
+          asset_signer: coreAssetSigner(id),
+          last_indexed_slot: slot,
+        }
+      : {}),
   };
 }
 
 const FREEZES = ['freeze_delegate', 'permanent_freeze_delegate'] as const;
+
+/** A plugin of the collection counts for its assets that have none of the kind (mpl-core, `deriveAssetPlugins` and `isFrozen`). */
+function isFrozenBy(name: string, base: CoreAsset | CoreCollection, collection: CoreCollection | null): boolean {
+  const own = dataOf<{ frozen: boolean }>(base.plugins, name);
+  const inherited = collection === null ? undefined : dataOf<{ frozen: boolean }>(collection.plugins, name);
+  return (own ?? inherited)?.frozen === true;
+}
 
 /** Empty where the collection was not read. */
 function coreAuthority({ updateAuthority }: CoreAsset, collection: CoreCollection | null): string {

@@ -21,7 +21,7 @@ export interface AccountHasher {
    * lamports little-endian, V2 big-endian. Errors: POSEIDON_INPUT_TOO_LARGE for an address or data hash that is not a field element.
    */
   hash(account: CompressedAccount, tree: Uint8Array, leafIndex: number, version: 1 | 2): Uint8Array;
-  /** The same for many, two at a time; null when a field is not a field element. */
+  /** Hashes many accounts, two at a time; null where a field is not a field element. */
   hashAll(accounts: readonly HashedAccount[]): (Uint8Array | null)[];
   /** Replaces the leaf of a spent account of a V2 tree. */
   nullifier(hash: Uint8Array, leafIndex: number, txHash: Uint8Array): Uint8Array;

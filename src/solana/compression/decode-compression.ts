@@ -33,7 +33,7 @@ interface Decoded {
   readonly faults: readonly DecodeFault[];
 }
 
-const LEAST_DATA = 12;
+const MIN_DATA = 12;
 const INSERT_INTO_QUEUES = '180,143,159,153,35,46,248,163';
 const CREATE_CPI_CONTEXT = '233,112,71,66,121,33,178,188';
 const TRANSFER2 = 101;
@@ -112,7 +112,7 @@ function collect<T>(
 }
 
 function classify({ program, accounts, data }: Step, ids: ProgramIds): StepClass {
-  if (program < 0 || data.length < LEAST_DATA) return 'other';
+  if (program < 0 || data.length < MIN_DATA) return 'other';
   if (program === ids.solanaSystem) return 'solana';
   if (program === ids.registry) return 'registry';
   if (program === ids.token) return data[0] === TRANSFER2 ? 'transfer2' : 'other';
@@ -200,7 +200,11 @@ function readV1Event(data: Uint8Array): TransactionEvent {
       if (counter === undefined) throw new LayoutError('a tree without a sequence number');
       counter.seq += 1n;
       return {
-        ...{ account, tree, treeOrQueue: tree, treeType: TREE_TYPE.stateV1, seq: counter.seq - 1n },
+        account,
+        tree,
+        treeOrQueue: tree,
+        treeType: TREE_TYPE.stateV1,
+        seq: counter.seq - 1n,
         hash: hashes[i] as Uint8Array,
         leafIndex: leafIndexes[i] as number,
         wallet: wallets.get(i) ?? null,
@@ -298,7 +302,10 @@ function createdOutputs(
       ({ tree, queue }) => equalBytes(tree, treeOrQueue) || equalBytes(queue, treeOrQueue),
     );
     return {
-      ...{ account, treeOrQueue, hash: (leaves[i] as (typeof leaves)[number]).hash, wallet: null },
+      account,
+      treeOrQueue,
+      hash: (leaves[i] as (typeof leaves)[number]).hash,
+      wallet: null,
       leafIndex: leafIndexes[i] as number,
       tree: record?.tree ?? null,
       treeType: record?.treeType ?? TREE_TYPE.stateV2,
@@ -438,7 +445,10 @@ function readInsertIntoQueues(reader: ByteReader): InsertIntoQueues {
     reader.u8(),
   );
   return {
-    ...{ txHash, leaves, inputs, addresses },
+    txHash,
+    leaves,
+    inputs,
+    addresses,
     outputSequences: readSequences(reader),
     inputSequences: readSequences(reader),
     addressSequences: readSequences(reader),

@@ -1,17 +1,16 @@
 import { decode32 } from '../../lib/base58.ts';
 import { type ByteReader, createByteReader, LayoutError } from '../../lib/bytes.ts';
 import type { KeyTable, NormalInstruction, NormalTransaction } from '../../ports/block.ts';
+import {
+  LIGHT_COMPRESSION_PROGRAM,
+  LIGHT_REGISTERED_PROGRAM,
+  LIGHT_REGISTRY_PROGRAM,
+  LIGHT_SYSTEM_PROGRAM,
+  LIGHT_TOKEN_PROGRAM,
+  NOOP_PROGRAM,
+  SYSTEM_PROGRAM,
+} from '../programs.ts';
 import { OUTPUT_BYTES, type PackedOutput, readAccount, readOutput } from './events.ts';
-
-export const LIGHT_SYSTEM = 'SySTEM1eSU2p4BGQfQpimFEWWSC1XDFeun3Nqzz3rT7';
-const REGISTRY = 'Lighton6oQpVkeewmo2mcPTQQp7kYHr4fWpAgJyEmDX';
-const COMPRESSED_TOKEN = 'cTokenmWW8bLPjZEBAUgYy3zKxQZW6VKi7bqNFEVv3m';
-const NOOP = 'noopb9bkMVfRPU8AsbpTUg8AQkHtKwMYZiFUjNRtMmV';
-const REGISTERED_PROGRAM = '35hkDgaAKwMCaxRz2ocSZ6NaUrtKkyNqU6c4RV3tYJRh';
-const SOLANA_SYSTEM = '11111111111111111111111111111111';
-
-/** The account-compression program of Light Protocol. */
-const ACCOUNT_COMPRESSION = 'compr6CUsB5m2jS4Y3831ztGSTnDpnKJTKS95d64XVq';
 
 /** Ids of the relevant programs in the key table of one block; -1 for absent ones. */
 export interface ProgramIds {
@@ -25,7 +24,7 @@ export interface ProgramIds {
 }
 
 /** Finds the programs in a block. `compressionProgram` is base58; older deployments have other ids. */
-export function createProgramFinder(compressionProgram = ACCOUNT_COMPRESSION): (keys: KeyTable) => ProgramIds {
+export function createProgramFinder(compressionProgram = LIGHT_COMPRESSION_PROGRAM): (keys: KeyTable) => ProgramIds {
   const bytes = (text: string): Uint8Array => {
     const key = decode32(text);
     if (key === null) throw new TypeError(`${text} is no key`);
@@ -33,12 +32,12 @@ export function createProgramFinder(compressionProgram = ACCOUNT_COMPRESSION): (
   };
   const known = {
     compression: bytes(compressionProgram),
-    lightSystem: bytes(LIGHT_SYSTEM),
-    registry: bytes(REGISTRY),
-    token: bytes(COMPRESSED_TOKEN),
-    noop: bytes(NOOP),
-    registeredProgram: bytes(REGISTERED_PROGRAM),
-    solanaSystem: bytes(SOLANA_SYSTEM),
+    lightSystem: bytes(LIGHT_SYSTEM_PROGRAM),
+    registry: bytes(LIGHT_REGISTRY_PROGRAM),
+    token: bytes(LIGHT_TOKEN_PROGRAM),
+    noop: bytes(NOOP_PROGRAM),
+    registeredProgram: bytes(LIGHT_REGISTERED_PROGRAM),
+    solanaSystem: bytes(SYSTEM_PROGRAM),
   };
   return (keys) => ({
     compression: keys.find(known.compression),

@@ -92,7 +92,12 @@ for (const name of names) {
       leafIndex: output.leafIndex,
     }));
     const wanted = expected.accounts.map(({ hash, owner, lamports, address, data, tree, leafIndex }) => ({
-      ...{ hash, owner, lamports, address, tree, leafIndex },
+      hash,
+      owner,
+      lamports,
+      address,
+      tree,
+      leafIndex,
       data: data === null ? null : { dataBase64: data.dataBase64, dataHash: data.dataHash },
     }));
     const byHash = (a: { hash: string }, b: { hash: string }) => (a.hash < b.hash ? -1 : 1);

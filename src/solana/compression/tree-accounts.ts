@@ -69,7 +69,8 @@ export function readTreeAccount(data: Uint8Array): TreeAccount | null {
 function readV1(data: Uint8Array, type: number): TreeAccount {
   const u64 = (offset: number) => createByteReader(data, offset).u64();
   return {
-    ...{ type, ...readMetadata(data, 8) },
+    type,
+    ...readMetadata(data, 8),
     height: Number(u64(V1_HEIGHT)),
     nextIndex: u64(V1_SEQUENCE - 8),
     seq: u64(V1_SEQUENCE),
@@ -83,7 +84,7 @@ function readV2(data: Uint8Array): TreeAccount | null {
   if (type !== TREE_TYPE.stateV2 && type !== TREE_TYPE.addressV2) return null;
   const reader = createByteReader(data, V2_SEQUENCE);
   const [seq, nextIndex, height, rootHistoryCapacity] = [reader.u64(), reader.u64(), reader.u32(), reader.u32()];
-  return { ...{ type, seq, nextIndex, height, rootHistoryCapacity }, ...readMetadata(data, 16), rootsOffset: V2_ROOTS };
+  return { type, seq, nextIndex, height, rootHistoryCapacity, ...readMetadata(data, 16), rootsOffset: V2_ROOTS };
 }
 
 function readMetadata(data: Uint8Array, at: number): Pick<TreeAccount, 'owner' | 'queue' | 'nextTree'> {
@@ -129,8 +130,8 @@ const BATCH_BYTES = 96;
 const VECTOR_HEAD = 16;
 const HASH_BYTES = 32;
 /** More than any deployment has; a header with more is invalid. */
-const MOST_BATCHES = 8;
-const MOST_VALUES = 2 ** 20;
+const MAX_BATCHES = 8;
+const MAX_VALUES = 2 ** 20;
 
 /** Reads the header of an output queue, or of the queue inside a V2 tree; null when it is neither. */
 export function readQueueHeader(data: Uint8Array): QueueHeader | null {
@@ -145,7 +146,7 @@ export function readQueueHeader(data: Uint8Array): QueueHeader | null {
   number();
   number();
   const nextIndex = number();
-  if (count < 1 || count > MOST_BATCHES || batchSize < 1 || batchSize > MOST_VALUES) return null;
+  if (count < 1 || count > MAX_BATCHES || batchSize < 1 || batchSize > MAX_VALUES) return null;
   if (partSize < 1 || batchSize % partSize !== 0 || at + 56 + count * BATCH_BYTES > data.length) return null;
   const storeBytes = VECTOR_HEAD + HASH_BYTES * (batchSize / partSize);
   // A tree has its roots and filters before the chains, an output queue its values.

@@ -56,18 +56,30 @@ const key = fc.uint8Array({ minLength: 32, maxLength: 32 });
 const creators = fc.array(fc.record({ address: key, verified: fc.boolean(), share: fc.nat(100) }), { maxLength: 5 });
 const u64 = fc.bigInt(0n, 2n ** 64n - 1n);
 const common = {
-  ...{ name: fc.string({ unit: 'grapheme' }), symbol: fc.string(), uri: fc.string() },
-  ...{ sellerFeeBasisPoints: fc.nat(10_000), primarySaleHappened: fc.boolean(), isMutable: fc.boolean() },
-  ...{ tokenStandard: fc.option(fc.nat(3)), creators },
+  name: fc.string({ unit: 'grapheme' }),
+  symbol: fc.string(),
+  uri: fc.string(),
+  sellerFeeBasisPoints: fc.nat(10_000),
+  primarySaleHappened: fc.boolean(),
+  isMutable: fc.boolean(),
+  tokenStandard: fc.option(fc.nat(3)),
+  creators,
 };
 const first: fc.Arbitrary<LeafMetadata> = fc.record({
-  ...{ ...common, version: fc.constant(1 as const), editionNonce: fc.option(fc.nat(255)), tokenProgram: fc.nat(1) },
+  ...common,
+  version: fc.constant(1 as const),
+  editionNonce: fc.option(fc.nat(255)),
+  tokenProgram: fc.nat(1),
   collection: fc.option(fc.record({ verified: fc.boolean(), key })),
   uses: fc.option(fc.record({ method: fc.nat(2), remaining: u64, total: u64 })),
 });
 const second: fc.Arbitrary<LeafMetadata> = fc.record({
-  ...{ ...common, version: fc.constant(2 as const), editionNonce: fc.constant(null), uses: fc.constant(null) },
-  ...{ tokenProgram: fc.constant(0), collection: fc.option(fc.record({ verified: fc.constant(true), key })) },
+  ...common,
+  version: fc.constant(2 as const),
+  editionNonce: fc.constant(null),
+  uses: fc.constant(null),
+  tokenProgram: fc.constant(0),
+  collection: fc.option(fc.record({ verified: fc.constant(true), key })),
 });
 
 const metadatas = fc.oneof(first, second).map((one) => structuredClone(one));
@@ -129,7 +141,11 @@ test('unverified collections, changed creators and updates are found by their ha
     fits('VerifyCreator', call('34116084470455c2', 108), { ...given, creators: flipped });
     const set = Buffer.concat([Buffer.of(1, 1, 0, 0, 0, 65, 0, 0, 0, 1, 7, 0, 1, 1, 1, 0)]);
     fits('UpdateMetadata', call('aab62bef614ee1ba', 44, set), {
-      ...{ ...given, name: 'A', sellerFeeBasisPoints: 7, primarySaleHappened: true, isMutable: false },
+      ...given,
+      name: 'A',
+      sellerFeeBasisPoints: 7,
+      primarySaleHappened: true,
+      isMutable: false,
     });
     // A burnt or moved asset keeps what it had.
     assert.equal(metadataAfter(call('a334c8e78c0345ba', 108), leafOf(given)), null);

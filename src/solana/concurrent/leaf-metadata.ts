@@ -101,15 +101,15 @@ export function writeLeafMetadata(metadata: LeafMetadata): Uint8Array {
   ];
   const standard = option(tokenStandard === null ? null : [Buffer.of(tokenStandard)]);
   if (version === 2)
-    return Buffer.concat([
-      ...[...head, ...standard, ...creators],
-      ...option(collection === null ? null : [collection.key]),
-    ]);
+    return Buffer.concat([...head, ...standard, ...creators, ...option(collection === null ? null : [collection.key])]);
   return Buffer.concat([
-    ...[...head, ...option(editionNonce === null ? null : [Buffer.of(editionNonce)]), ...standard],
+    ...head,
+    ...option(editionNonce === null ? null : [Buffer.of(editionNonce)]),
+    ...standard,
     ...option(collection === null ? null : [Buffer.of(Number(collection.verified)), collection.key]),
     ...option(uses === null ? null : [Buffer.of(uses.method), u64(uses.remaining), u64(uses.total)]),
-    ...[Buffer.of(tokenProgram), ...creators],
+    Buffer.of(tokenProgram),
+    ...creators,
   ]);
 }
 
@@ -240,7 +240,7 @@ function possible(
   return [given, ...withFlag, ...replaced];
 }
 
-/** Of `set_and_verify_collection` and of `set_collection_v2`. */
+/** Offset of the collection in `set_and_verify_collection` and `set_collection_v2`. */
 const NEW_COLLECTION_AT = 8;
 
 interface MetadataPlace {

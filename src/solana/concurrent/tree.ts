@@ -5,18 +5,21 @@ import type { KeyTable } from '../../ports/block.ts';
 import { knownKey, programAddress } from '../addresses.ts';
 import { HASH_BYTES } from '../merkle/path.ts';
 import type { Poseidon } from '../merkle/poseidon.ts';
+import {
+  ACCOUNT_COMPRESSION_PROGRAM,
+  BUBBLEGUM_PROGRAM,
+  MPL_COMPRESSION_PROGRAM,
+  MPL_NOOP_PROGRAM,
+  NOOP_PROGRAM,
+} from '../programs.ts';
 
-const SPL_COMPRESSION = 'cmtDvXumGCrqC1Age74AVPhSRVXJMd8PJS91L8KbNCK';
-const MPL_COMPRESSION = 'mcmt6YrQEMKw8Mw43FmpRLmf7BqRnFMKmAcbxE3xkAW';
 const COMPRESSION = [
-  { program: SPL_COMPRESSION, noop: 'noopb9bkMVfRPU8AsbpTUg8AQkHtKwMYZiFUjNRtMmV' },
-  { program: MPL_COMPRESSION, noop: 'mnoopTCrg4p8ry25e4bcWA9XZjbNjMTfgYVGGEdRsf3' },
+  { program: ACCOUNT_COMPRESSION_PROGRAM, noop: NOOP_PROGRAM },
+  { program: MPL_COMPRESSION_PROGRAM, noop: MPL_NOOP_PROGRAM },
 ];
 
-export const BUBBLEGUM = 'BGUMAp9Gq7iTEuizy4pqaxsTyUCBK68MDfK752saRPUY';
-
 /** Base58 ids of the programs with concurrent trees. */
-export const CONCURRENT_PROGRAMS: readonly string[] = [SPL_COMPRESSION, MPL_COMPRESSION];
+export const CONCURRENT_PROGRAMS: readonly string[] = [ACCOUNT_COMPRESSION_PROGRAM, MPL_COMPRESSION_PROGRAM];
 
 /**
  * Ids of these programs in the key table of one block, each with the noop through which it emits changes, and with Bubblegum, which may call
@@ -30,17 +33,19 @@ export type ConcurrentIds = readonly {
 
 /** Finds the programs in a block; omits those that do not occur. */
 export function createConcurrentFinder(): (keys: KeyTable) => ConcurrentIds {
-  const known = COMPRESSION.map(({ program, noop }) => ({ program: keyOf(program), noop: keyOf(noop) }));
-  const bubblegum = keyOf(BUBBLEGUM);
+  const known = COMPRESSION.map(({ program, noop }) => ({ program: decodeKey(program), noop: decodeKey(noop) }));
+  const bubblegum = decodeKey(BUBBLEGUM_PROGRAM);
   return (keys) =>
     known
       .map(({ program, noop }) => ({
-        ...{ program: keys.find(program), noop: keys.find(noop), bubblegum: keys.find(bubblegum) },
+        program: keys.find(program),
+        noop: keys.find(noop),
+        bubblegum: keys.find(bubblegum),
       }))
       .filter(({ program }) => program >= 0);
 }
 
-function keyOf(text: string): Uint8Array {
+function decodeKey(text: string): Uint8Array {
   const key = decode32(text);
   if (key === null) throw new TypeError(`${text} is no key`);
   return key;
@@ -82,7 +87,12 @@ export function readConcurrentTree(data: Uint8Array): ConcurrentTreeAccount {
   // Root, path, index and padding.
   const changeBytes = 32 + 32 * height + 8;
   return {
-    ...{ height, bufferSize, authority, creationSlot, seq, changes },
+    height,
+    bufferSize,
+    authority,
+    creationSlot,
+    seq,
+    changes,
     rootOffset(wanted) {
       const back = seq - wanted;
       if (back < 0n || back >= BigInt(changes)) return null;
@@ -93,16 +103,16 @@ export function readConcurrentTree(data: Uint8Array): ConcurrentTreeAccount {
 }
 
 const authorities = new Map<string, Uint8Array>();
-const MOST_AUTHORITIES = 10_000;
+const MAX_AUTHORITIES = 10_000;
 
 /** The account that signs for Bubblegum in the tree, which the asset API calls the authority of its assets. */
 export function treeAuthority(tree: Uint8Array): Uint8Array {
   const name = Buffer.from(tree).toString('latin1');
   const known = authorities.get(name);
   if (known !== undefined) return known;
-  const address = programAddress([tree], knownKey(BUBBLEGUM));
+  const address = programAddress([tree], knownKey(BUBBLEGUM_PROGRAM));
   // Derived anew at any time, so forgetting all of them is cheap enough.
-  if (authorities.size >= MOST_AUTHORITIES) authorities.clear();
+  if (authorities.size >= MAX_AUTHORITIES) authorities.clear();
   authorities.set(name, address);
   return address;
 }
@@ -111,7 +121,7 @@ export function treeAuthority(tree: Uint8Array): Uint8Array {
 export function assetId(tree: Uint8Array, nonce: bigint): Uint8Array {
   const number = Buffer.alloc(8);
   number.writeBigUInt64LE(nonce);
-  return programAddress([Buffer.from('asset'), tree, number], knownKey(BUBBLEGUM));
+  return programAddress([Buffer.from('asset'), tree, number], knownKey(BUBBLEGUM_PROGRAM));
 }
 
 /** keccak-256 of two children in the interface of tree code; accepts any bytes. */

@@ -1,36 +1,57 @@
-import { decode32 } from '../../lib/base58.ts';
-import type { ChainBlock, NormalTransaction, TransactionVersion } from '../../ports/block.ts';
+import { decode, decode32 } from '../../lib/base58.ts';
+import { isPlainObject, stringify } from '../../lib/json.ts';
+import type { ChainBlock, NormalTransaction, TransactionFault, TransactionVersion } from '../../ports/block.ts';
 import type { RpcMeta } from '../rpc-json.ts';
 import { createKeyTable, expectedKeys, type KeyTableBuilder } from './key-table.ts';
-import { faultOfMeta, internTokenBalances } from './meta.ts';
-import { badBlock, badTransaction, decodeHeader, decodeResponse } from './response.ts';
-import { ScannedBlock, type ScannedEntry, type TextRange } from './scan-block.ts';
+import { internTokenBalances, loadedAddressesOf, readableMeta } from './meta.ts';
+import { OpaqueTransaction } from './opaque.ts';
+import { badBlock, decodeExact, decodeHeader } from './response.ts';
+import { ScannedBlock, type ScannedEntry, scanBlockAnswer, type TextRange, type UsualParts } from './scan-block.ts';
 import { type BlockParts, isVote, LeanTransaction, type TransactionParts } from './transaction.ts';
 import { HIGHEST_WIRE_VERSION, walkWire } from './walk-wire.ts';
-import { base64Length, wireBytesOf } from './wire-bytes.ts';
-import { eachTableKey, emptyLayout, repeatedSignature, type WireLayout, type WireReader } from './wire-layout.ts';
+import { base64Length, fromBase64, KEPT_WIRE, namedVersion, wireOfEntry } from './wire-bytes.ts';
+import {
+  eachTableKey,
+  emptyLayout,
+  repeatedSignature,
+  viewOf,
+  type WireLayout,
+  type WireReader,
+} from './wire-layout.ts';
 
 /**
  * Decodes the result of `getBlock` with full transaction details, in encoding base64, base58 or json: parsed, or as a scan of the
  * answer (`scanBlockAnswer`), which is several times faster and gives the same block. The result is kept and must not be changed
  * afterwards.
- * Throws CHAIN_BAD_TRANSACTION (facts {index, reason}) when the bytes of a transaction are malformed or of a version above
- * HIGHEST_WIRE_VERSION: only encoding json shows every version. Throws CHAIN_BAD_BLOCK (facts {slot, reason, index?}) when the block
- * is inconsistent or lacks what every block has.
+ *
+ * Every entry becomes a transaction: one that cannot be read has a `fault`, and leaves the others as they are.
+ * Throws CHAIN_BAD_BLOCK (facts {slot, reason, index?}) when the block lacks what every block has, or a signature occurs twice.
  */
 export function decodeBlock(slot: number, result: unknown): ChainBlock {
   if (result instanceof ScannedBlock) {
-    const answer = () => decodeResponse(result.body) as { readonly result: unknown };
-    const block = decodeScanned(slot, result) ?? decodeBlock(slot, answer().result);
     const isVerbatim = 'rewards' in result.header;
-    return { ...block, answer: { isVerbatim, text: () => result.body.subarray(...result.range) } };
+    return {
+      ...decodeScanned(slot, result),
+      answer: { isVerbatim, text: () => result.body.subarray(...result.range) },
+    };
   }
   const header = decodeHeader(slot, result);
   const entries = (result as { transactions?: unknown }).transactions;
   if (!Array.isArray(entries)) throw badBlock(slot, 'transactions are missing');
-  const answer = { isVerbatim: false, text: () => Buffer.from(JSON.stringify(result)) };
+  const answer = { isVerbatim: false, text: () => Buffer.from(stringify(result)) };
   return { ...header, ...decodeEntries(slot, entries, decode32(header.blockhash)!), answer };
 }
+
+/** Decodes the JSON text of a result that was made here. Its `answer` is not verbatim: no node sent these bytes. */
+export function decodeBlockText(slot: number, text: Buffer): ChainBlock {
+  const scanned = scanBlockAnswer(Buffer.concat([Buffer.from('{"result":'), text, Buffer.from('}')]));
+  const block = decodeBlock(slot, scanned ?? (JSON.parse(text.toString()) as unknown));
+  return { ...block, answer: { isVerbatim: false, text: () => text } };
+}
+
+/** The transactions of a block that could not be read completely, or are unusual. */
+export const faultyTransactions = (block: Pick<ChainBlock, 'transactions'>): readonly NormalTransaction[] =>
+  block.transactions.filter(({ fault }) => fault !== null);
 
 /** One transaction as returned by a node. */
 interface RpcEntry {
@@ -39,102 +60,305 @@ interface RpcEntry {
   readonly version?: unknown;
 }
 
-/** Decodes entries in order. `seed`: 32 bytes that were unknown when the transactions were created. */
+/** An entry before it is decoded. */
+interface EntrySource {
+  /** Null where parsing is needed. */
+  readonly usual: UsualParts | null;
+  /** Position in the answer; null for an entry that was given as a value. */
+  readonly span: ScannedEntry | null;
+  /** Parsed on first use. */
+  value(): RpcEntry;
+}
+
+/** Decodes entries in order. `seed`: 32 bytes that were unknown when the transactions were created. Throws CHAIN_BAD_BLOCK for a signature that occurs twice. */
 export function decodeEntries(
   slot: number,
   entries: readonly unknown[],
   seed: Uint8Array,
 ): Pick<ChainBlock, 'transactions' | 'keys'> {
-  const { bytes, starts } = wireBytesOf(entries);
-  const seedWords = new Uint32Array(seed.slice().buffer);
-  const keys = createKeyTable(seedWords, expectedKeys(entries.length));
-  const block: BlockParts = { slot, bytes, keys };
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+  const sources = entries.map((entry): EntrySource => {
+    const value: RpcEntry = isPlainObject(entry) ? entry : {};
+    return { usual: null, span: null, value: () => value };
+  });
+  return decodeSources(slot, sources, { seed, scanned: null });
+}
+
+/** Decodes a scanned block. Equals the result of the parsed answer, but each `meta` is parsed on first use. Throws CHAIN_BAD_BLOCK. */
+function decodeScanned(slot: number, scanned: ScannedBlock): ChainBlock {
+  const header = decodeHeader(slot, scanned.header);
+  const sources = scanned.entries.map((span): EntrySource => {
+    const value = () => {
+      const parsed = decodeExact(scanned.body.subarray(span.from, span.to));
+      return isPlainObject(parsed) ? parsed : {};
+    };
+    return { usual: span.usual, span, value };
+  });
+  return { ...header, ...decodeSources(slot, sources, { seed: decode32(header.blockhash)!, scanned }) };
+}
+
+/** The block being decoded. */
+interface Decoding {
+  readonly scanned: ScannedBlock | null;
+  readonly block: BlockParts;
+  readonly view: DataView;
+  readonly texts: TextIds | null;
+  readonly pool: IdPool;
+  readonly noOwners: Uint32Array;
+}
+
+function decodeSources(
+  slot: number,
+  sources: readonly EntrySource[],
+  { seed, scanned }: { readonly seed: Uint8Array; readonly scanned: ScannedBlock | null },
+): Pick<ChainBlock, 'transactions' | 'keys'> {
+  const wires = gatherWires(sources, scanned);
+  const { bytes, starts } = wires;
+  const keys = createKeyTable(new Uint32Array(seed.slice().buffer), expectedKeys(sources.length));
+  const decoding: Decoding = {
+    scanned,
+    block: { slot, bytes, keys },
+    view: new DataView(bytes.buffer, bytes.byteOffset, bytes.length),
+    texts: scanned === null ? null : createTextIds(scanned.body, keys, expectedKeys(sources.length)),
+    pool: new IdPool(),
+    noOwners: new Uint32Array(0),
+  };
   const reader: WireReader = { bytes, at: 0, end: 0 };
   const transactions: NormalTransaction[] = [];
   const signaturesAt: number[] = [];
-  for (let index = 0; index < entries.length; index++) {
+  for (let index = 0; index < sources.length; index++) {
+    const source = sources[index]!;
     reader.at = starts[index]!;
     reader.end = starts[index + 1]!;
     const layout = emptyLayout();
-    const fault = walkWire(reader, layout);
-    if (fault !== null) throw badTransaction(index, fault);
-    const range = { wireFrom: starts[index]!, wireTo: starts[index + 1]! };
-    transactions.push(decodeEntry(block, view, layout, range, index, entries[index] as RpcEntry));
-    signaturesAt.push(layout.signaturesAt);
+    const reason = wires.reasons.get(index) ?? walkWire(reader, layout);
+    const place = { index, wireFrom: starts[index]!, wireTo: starts[index + 1]!, layout };
+    const usual = reason === null && source.usual !== null ? decodeUsual(decoding, source, place) : null;
+    const original = wires.originals.get(index);
+    const transaction = usual ?? decodeUnusual(decoding, source, { ...place, reason, original });
+    transactions.push(transaction);
+    signaturesAt.push(transaction instanceof LeanTransaction && layout.signatureCount > 0 ? layout.signaturesAt : -1);
   }
   const repeated = repeatedSignature(bytes, signaturesAt);
   if (repeated >= 0) throw badBlock(slot, 'its signature is that of an earlier transaction', repeated);
   return { transactions, keys };
 }
 
-function decodeEntry(
-  block: BlockParts,
-  view: DataView,
-  layout: WireLayout,
-  range: Pick<TransactionParts, 'wireFrom' | 'wireTo'>,
-  index: number,
-  entry: RpcEntry,
-): NormalTransaction {
-  const meta = entry.meta as RpcMeta;
+/** The bytes of all transactions of a block. */
+interface GatheredWires {
+  readonly bytes: Uint8Array;
+  /** Start of each transaction; one more entry contains the end of the last one. */
+  readonly starts: Uint32Array;
+  /** Why an entry has no bytes, by its index. */
+  readonly reasons: ReadonlyMap<number, string>;
+  /** Signed bytes by index, where they differ from `bytes`; null where they are unknown. */
+  readonly originals: ReadonlyMap<number, Uint8Array | null>;
+}
+
+function gatherWires(sources: readonly EntrySource[], scanned: ScannedBlock | null): GatheredWires {
+  const reasons = new Map<number, string>();
+  const originals = new Map<number, Uint8Array | null>();
+  const parts: (string | Uint8Array)[] = sources.map(({ usual, value }, index) => {
+    if (usual !== null) return scanned!.body.toString('latin1', usual.wireFrom, usual.wireTo);
+    const wire = wireOfEntry(value());
+    if (typeof wire === 'string') {
+      reasons.set(index, wire);
+      return EMPTY;
+    }
+    if (wire.original !== wire.bytes) originals.set(index, wire.original);
+    return wire.bytes;
+  });
+  let total = 0;
+  // Three bytes of base64 take four characters; padding makes it at most two bytes less.
+  for (const part of parts) total += typeof part === 'string' ? Math.ceil((part.length * 3) / 4) : part.length;
+  // Not from the pool: views of it live as long as the block.
+  const bytes = Buffer.allocUnsafeSlow(total);
+  const starts = new Uint32Array(sources.length + 1);
+  let at = 0;
+  for (let index = 0; index < parts.length; index++) {
+    const part = parts[index]!;
+    if (typeof part === 'string') {
+      const length = base64Length(part);
+      // The decoder skips characters outside the alphabet, so a short result means that there were some.
+      if (length > 0 && bytes.write(part, at, 'base64') === length) at += length;
+      else {
+        // Escapes of JSON are longer than what they stand for, so that there is room.
+        const wire = wireOfEntry(sources[index]!.value());
+        if (typeof wire === 'string') reasons.set(index, wire);
+        else at += bytes.write(Buffer.from(wire.bytes).toString('latin1'), at, 'latin1');
+      }
+    } else {
+      bytes.set(part, at);
+      at += part.length;
+    }
+    starts[index + 1] = at;
+  }
+  return { bytes, starts, reasons, originals };
+}
+
+const EMPTY = new Uint8Array(0);
+
+interface EntryPlace extends Pick<TransactionParts, 'wireFrom' | 'wireTo' | 'layout'> {
+  readonly index: number;
+}
+
+interface UnusualPlace extends EntryPlace {
+  /** Why the bytes cannot be read; null when they were. */
+  readonly reason: string | null;
+  /** Undefined: the bytes of the block. */
+  readonly original: Uint8Array | null | undefined;
+}
+
+/** Decodes an entry in any form, member by member. */
+function decodeUnusual(decoding: Decoding, source: EntrySource, place: UnusualPlace): NormalTransaction {
+  const { block, scanned } = decoding;
+  const { layout, reason } = place;
+  const entry = source.value();
+  const text = source.span === null ? null : { body: scanned!.body, from: source.span.from, to: source.span.to };
+  const wire = place.original === undefined ? wireIn(block, place) : place.original;
+  if (reason !== null) {
+    const kind = layout.version > HIGHEST_WIRE_VERSION ? 'version' : 'message';
+    return opaque(decoding, entry, { place, text, wire, fault: { kind, reason } });
+  }
   const version = versionOf(entry, layout);
-  const writable = meta?.loadedAddresses?.writable ?? [];
-  const readonly = meta?.loadedAddresses?.readonly ?? [];
+  const loaded = loadedAddressesOf((entry.meta as Partial<RpcMeta> | null | undefined)?.loadedAddresses);
+  const { writable, readonly } = loaded ?? { writable: [], readonly: [] };
   // Unknown versions may load addresses by other means than lookups.
   const isKnown = version === 'legacy' || version <= HIGHEST_WIRE_VERSION;
-  if (isKnown && (writable.length !== layout.loadedWritable || readonly.length !== layout.loadedReadonly))
-    throw badBlock(block.slot, 'meta.loadedAddresses does not fit the lookups', index);
-  const keys = new Uint32Array(layout.keyCount + writable.length + readonly.length);
-  const fault =
-    faultOfMeta(meta, keys.length, layout.instructionCount) ??
-    internAll(block.keys, view, layout, keys, writable, readonly);
-  if (fault !== null) throw badBlock(block.slot, fault, index);
+  const fits = !isKnown || (writable.length === layout.loadedWritable && readonly.length === layout.loadedReadonly);
+  const keys = fits ? internAll(block.keys, decoding.view, layout, writable, readonly) : null;
+  if (keys === null) {
+    const fault = { kind: 'meta' as const, reason: 'meta.loadedAddresses does not fit the lookups' };
+    return opaque(decoding, entry, { place, text, wire, fault });
+  }
+  const read = readableMeta(entry.meta, keys.length, layout.instructionCount);
   const owners: number[] = [];
-  if (
-    !internTokenBalances(meta.preTokenBalances, keys.length, block.keys, owners) ||
-    !internTokenBalances(meta.postTokenBalances, keys.length, block.keys, owners)
-  )
-    throw badBlock(block.slot, 'a token balance is malformed', index);
-  if (layout.lookupCount > 0) eachTableKey(block.bytes, layout, (at) => block.keys.intern(view, at));
+  const hasTokens =
+    internTokenBalances(read.meta.preTokenBalances, block.keys, owners) &&
+    internTokenBalances(read.meta.postTokenBalances, block.keys, owners);
+  const meta = hasTokens ? read.meta : { ...read.meta, preTokenBalances: [], postTokenBalances: [] };
+  const metaReason = read.reason ?? (hasTokens ? null : 'a token balance has an invalid address');
+  if (layout.lookupCount > 0) eachTableKey(block.bytes, layout, (at) => block.keys.intern(decoding.view, at));
   return new LeanTransaction(block, {
-    index,
+    ...place,
     version,
-    layout,
-    ...range,
     keys,
     loadedWritableCount: writable.length,
-    tokenOwners: new Uint32Array(owners),
-    isVote: isVote(block, layout, keys, 0),
+    tokenOwners: hasTokens ? new Uint32Array(owners) : decoding.noOwners,
+    isVote: isVote(block, layout, version, keys),
+    fault: layout.oddity ?? (metaReason === null ? null : { kind: 'meta', reason: metaReason }),
+    entry: text,
     meta,
+    given: entry,
     metaText: null,
+    original: wire,
   });
+}
+
+const wireIn = ({ bytes }: BlockParts, { wireFrom, wireTo }: EntryPlace): Uint8Array | null =>
+  wireFrom === wireTo ? null : bytes.subarray(wireFrom, wireTo);
+
+interface OpaqueSource {
+  readonly place: EntryPlace;
+  readonly text: { readonly body: Buffer; readonly from: number; readonly to: number } | null;
+  readonly wire: Uint8Array | null;
+  readonly fault: TransactionFault;
+}
+
+/** A transaction of which the message is unknown: signatures and keys come from wherever they can be read. */
+function opaque(
+  { block, view }: Decoding,
+  entry: RpcEntry,
+  { place, text, wire, fault }: OpaqueSource,
+): NormalTransaction {
+  const { layout } = place;
+  const { bytes, keys: table } = block;
+  const json = isPlainObject(entry.transaction) ? entry.transaction : {};
+  const message = isPlainObject(json['message']) ? json['message'] : json;
+  const signatures = signatureTexts(json['signatures']);
+  if (signatures.length === 0 && layout.signaturesAt >= 0)
+    for (let number = 0; number < layout.signatureCount; number++)
+      signatures.push(viewOf(bytes, layout.signaturesAt + number * 64, 64));
+  const ids: number[] = [];
+  if (layout.keysAt >= 0)
+    for (let number = 0; number < layout.keyCount; number++) ids.push(table.intern(view, layout.keysAt + number * 32));
+  else for (const text of keyTexts(message['accountKeys'])) ids.push(table.internText(text));
+  const loaded = loadedAddressesOf((entry.meta as Partial<RpcMeta> | null | undefined)?.loadedAddresses);
+  const staticKeyCount = ids.length;
+  for (const text of [...(loaded?.writable ?? []), ...(loaded?.readonly ?? [])]) ids.push(table.internText(text));
+  const isComplete = !ids.includes(-1);
+  const keys = Uint32Array.from(ids.filter((id) => id >= 0));
+  // Numbers of accounts mean nothing in an incomplete list.
+  const { meta } = readableMeta(entry.meta, isComplete ? keys.length : -1, 0);
+  const owners: number[] = [];
+  const hasTokens =
+    internTokenBalances(meta.preTokenBalances, table, owners) &&
+    internTokenBalances(meta.postTokenBalances, table, owners);
+  return new OpaqueTransaction({
+    slot: block.slot,
+    index: place.index,
+    version: versionOf(entry, layout),
+    fault,
+    signatures,
+    table,
+    keys,
+    staticKeyCount: isComplete ? staticKeyCount : keys.length,
+    loadedWritableCount: isComplete ? (loaded?.writable.length ?? 0) : 0,
+    tokenOwners: Uint32Array.from(hasTokens ? owners : []),
+    meta: hasTokens ? meta : { ...meta, preTokenBalances: [], postTokenBalances: [] },
+    wire: wire ?? keptWire(entry),
+    given: entry,
+    text: text === null ? null : text.body.subarray(text.from, text.to),
+  });
+}
+
+function keptWire({ transaction, ...rest }: RpcEntry): Uint8Array | null {
+  const text = Array.isArray(transaction) && transaction[1] === 'base64' ? transaction[0] : keptText(rest);
+  return typeof text === 'string' ? fromBase64(text) : null;
+}
+
+const keptText = (entry: object): unknown => (entry as Readonly<Record<string, unknown>>)[KEPT_WIRE];
+
+function signatureTexts(value: unknown): Uint8Array[] {
+  if (!Array.isArray(value)) return [];
+  const read = value.map((text) => (typeof text === 'string' && text.length <= 88 ? decode(text) : null));
+  return read.every((bytes) => bytes?.length === 64) ? (read as Uint8Array[]) : [];
+}
+
+/** Keys as texts, or as objects with roles. */
+function keyTexts(value: unknown): readonly string[] {
+  if (!Array.isArray(value)) return [];
+  return value
+    .map((key) => (isPlainObject(key) ? key['pubkey'] : key))
+    .map((key) => (typeof key === 'string' ? key : ''));
 }
 
 /** Bytes contain their version; for JSON the entry has it. */
 function versionOf(entry: RpcEntry, layout: WireLayout): TransactionVersion {
-  if (Array.isArray(entry.transaction)) return layout.version < 0 ? 'legacy' : layout.version;
-  return typeof entry.version === 'number' ? entry.version : 'legacy';
+  const isRead = layout.headerAt > 0 || layout.version > HIGHEST_WIRE_VERSION;
+  if (!Array.isArray(entry.transaction) || !isRead) return namedVersion(entry.version);
+  return layout.version < 0 ? 'legacy' : layout.version;
 }
 
+/** Static keys, then loaded ones; null when a loaded address is invalid. */
 function internAll(
   table: KeyTableBuilder,
   view: DataView,
   layout: WireLayout,
-  keys: Uint32Array,
   writable: readonly string[],
   readonly: readonly string[],
-): string | null {
+): Uint32Array | null {
+  const keys = new Uint32Array(layout.keyCount + writable.length + readonly.length);
   for (let number = 0; number < layout.keyCount; number++)
     keys[number] = table.intern(view, layout.keysAt + number * 32);
   let at = layout.keyCount;
   for (const list of [writable, readonly]) {
     for (const text of list) {
-      const id = typeof text === 'string' ? table.internText(text) : -1;
-      if (id < 0) return 'meta.loadedAddresses holds no address';
+      const id = table.internText(text);
+      if (id < 0) return null;
       keys[at++] = id;
     }
   }
-  return null;
+  return keys;
 }
 
 /**
@@ -157,78 +381,12 @@ export function decodeTransaction(result: unknown): ChainBlock {
   };
 }
 
-/** The block being decoded. */
-interface Decoding {
-  readonly scanned: ScannedBlock;
-  readonly block: BlockParts;
-  readonly view: DataView;
-  readonly texts: TextIds;
-  readonly pool: IdPool;
-  readonly noOwners: Uint32Array;
-}
-
-/**
- * The same block as from the parsed answer, with each `meta` parsed on first use. Null when anything about the
- * transactions is wrong or unusual: parsing then finds the reason. Throws CHAIN_BAD_BLOCK for a bad header.
- */
-export function decodeScanned(slot: number, scanned: ScannedBlock): ChainBlock | null {
-  const header = decodeHeader(slot, scanned.header);
-  const wires = wiresOf(scanned);
-  if (wires === null) return null;
-  const { bytes, starts } = wires;
-  const seed = decode32(header.blockhash)!;
-  const keys = createKeyTable(new Uint32Array(seed.slice().buffer), expectedKeys(scanned.entries.length));
-  const decoding: Decoding = {
-    scanned,
-    block: { slot, bytes, keys },
-    view: new DataView(bytes.buffer, bytes.byteOffset, bytes.length),
-    texts: createTextIds(scanned.body, keys, expectedKeys(scanned.entries.length)),
-    pool: new IdPool(),
-    noOwners: new Uint32Array(0),
-  };
-  const reader: WireReader = { bytes, at: 0, end: 0 };
-  const transactions: NormalTransaction[] = [];
-  const signaturesAt: number[] = [];
-  for (let index = 0; index < scanned.entries.length; index++) {
-    reader.at = starts[index]!;
-    reader.end = starts[index + 1]!;
-    const layout = emptyLayout();
-    const range = { wireFrom: starts[index]!, wireTo: starts[index + 1]! };
-    const transaction = walkWire(reader, layout) === null ? decodeScannedEntry(decoding, layout, range, index) : null;
-    if (transaction === null) return null;
-    transactions.push(transaction);
-    signaturesAt.push(layout.signaturesAt);
-  }
-  if (repeatedSignature(bytes, signaturesAt) >= 0) return null;
-  return { ...header, transactions, keys };
-}
-
-/** The concatenated bytes of all transactions; null when one is not base64. */
-function wiresOf({ body, entries }: ScannedBlock): { bytes: Buffer; starts: Uint32Array } | null {
-  const texts = entries.map(({ wireFrom, wireTo }) => body.toString('latin1', wireFrom, wireTo));
-  let total = 0;
-  for (const text of texts) total += Math.max(0, base64Length(text));
-  const bytes = Buffer.allocUnsafeSlow(total);
-  const starts = new Uint32Array(entries.length + 1);
-  let at = 0;
-  for (let index = 0; index < texts.length; index++) {
-    const text = texts[index]!;
-    const length = base64Length(text);
-    if (length < 0 || bytes.write(text, at, 'base64') !== length) return null;
-    at += length;
-    starts[index + 1] = at;
-  }
-  return { bytes, starts };
-}
-
-function decodeScannedEntry(
-  decoding: Decoding,
-  layout: WireLayout,
-  range: Pick<TransactionParts, 'wireFrom' | 'wireTo'>,
-  index: number,
-): NormalTransaction | null {
-  const { scanned, block, view, pool } = decoding;
-  const { meta } = scanned.entries[index]!;
+/** Decodes an entry in the usual form, whose `meta` the scan has checked. Null when its parts do not fit together. */
+function decodeUsual(decoding: Decoding, source: EntrySource, place: EntryPlace): NormalTransaction | null {
+  const { block, view, pool } = decoding;
+  const { body } = decoding.scanned!;
+  const { layout } = place;
+  const { meta } = source.usual!;
   const { writable, readonly } = meta;
   if (writable.count !== layout.loadedWritable || readonly.count !== layout.loadedReadonly) return null;
   const keyCount = layout.keyCount + writable.count + readonly.count;
@@ -239,21 +397,24 @@ function decodeScannedEntry(
     pool.add(block.keys.intern(view, layout.keysAt + number * 32));
   if (!intern(decoding, writable) || !intern(decoding, readonly)) return null;
   const keys = pool.end();
-  const tokenOwners = ownersOf(decoding, scanned.entries[index]!);
+  const tokenOwners = ownersOf(decoding, source.usual!);
   if (tokenOwners === null) return null;
   if (layout.lookupCount > 0) eachTableKey(block.bytes, layout, (at) => block.keys.intern(view, at));
+  const version = layout.version < 0 ? 'legacy' : layout.version;
   return new LeanTransaction(block, {
-    index,
-    version: layout.version < 0 ? 'legacy' : layout.version,
-    layout,
-    ...range,
+    ...place,
+    version,
     keys,
     loadedWritableCount: writable.count,
     tokenOwners,
-    isVote: isVote(block, layout, keys, 0),
+    isVote: isVote(block, layout, version, keys),
+    fault: layout.oddity,
+    entry: { body, from: source.span!.from, to: source.span!.to },
     meta: null,
+    given: null,
+    original: undefined,
     metaText: {
-      body: scanned.body,
+      body,
       from: meta.from,
       to: meta.to,
       error: meta.error,
@@ -264,10 +425,10 @@ function decodeScannedEntry(
 }
 
 /** Adds loaded addresses to the table and their ids to the list; false for an invalid address. */
-function intern({ scanned, texts, pool }: Decoding, range: TextRange): boolean {
+function intern({ scanned, texts: ids, pool }: Decoding, range: TextRange): boolean {
   for (let number = 0; number < range.count; number++) {
     const at = (range.at + number) * 2;
-    const id = texts.idOf(scanned.texts[at]!, scanned.texts[at + 1]!);
+    const id = ids!.idOf(scanned!.texts[at]!, scanned!.texts[at + 1]!);
     if (id < 0) return false;
     pool.add(id);
   }
@@ -275,7 +436,7 @@ function intern({ scanned, texts, pool }: Decoding, range: TextRange): boolean {
 }
 
 /** Adds mints, programs and owners to the table; returns the distinct owners, or null for an invalid address. */
-function ownersOf(decoding: Decoding, { meta }: ScannedEntry): Uint32Array | null {
+function ownersOf(decoding: Decoding, { meta }: UsualParts): Uint32Array | null {
   const [preTokens, postTokens] = [meta.preTokens.texts, meta.postTokens.texts];
   if (preTokens.count + postTokens.count === 0) return decoding.noOwners;
   decoding.pool.begin(preTokens.count + postTokens.count);
@@ -283,12 +444,12 @@ function ownersOf(decoding: Decoding, { meta }: ScannedEntry): Uint32Array | nul
 }
 
 function internTokens({ scanned, texts: ids, pool }: Decoding, { at, count }: TextRange): boolean {
-  const { texts } = scanned;
+  const { texts } = scanned!;
   for (let place = at * 2; place < (at + count) * 2; place += 6) {
-    if (ids.idOf(texts[place]!, texts[place + 1]!) < 0) return false;
-    if (texts[place + 3]! > 0 && ids.idOf(texts[place + 2]!, texts[place + 3]!) < 0) return false;
+    if (ids!.idOf(texts[place]!, texts[place + 1]!) < 0) return false;
+    if (texts[place + 3]! > 0 && ids!.idOf(texts[place + 2]!, texts[place + 3]!) < 0) return false;
     if (texts[place + 5] === 0) continue;
-    const owner = ids.idOf(texts[place + 4]!, texts[place + 5]!);
+    const owner = ids!.idOf(texts[place + 4]!, texts[place + 5]!);
     if (owner < 0) return false;
     pool.addNew(owner);
   }
@@ -303,7 +464,7 @@ interface TextIds {
 
 const SHORTEST = 32;
 const LONGEST = 44;
-const MOST_PLACES = 8_192;
+const MAX_PLACES = 8_192;
 
 /**
  * Addresses recur in a block, so a text found at its cache slot is not decoded again. Texts that
@@ -311,7 +472,7 @@ const MOST_PLACES = 8_192;
  */
 function createTextIds(bytes: Buffer, keys: KeyTableBuilder, expectedTexts: number): TextIds {
   let places = 64;
-  while (places < expectedTexts && places < MOST_PLACES) places *= 2;
+  while (places < expectedTexts && places < MAX_PLACES) places *= 2;
   const mask = places - 1;
   /** Offset of the text in each cache slot; never 0, as an answer starts with a bracket. */
   const starts = new Int32Array(places);

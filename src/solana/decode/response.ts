@@ -1,16 +1,22 @@
 import { isAscii } from 'node:buffer';
 import { decode32 } from '../../lib/base58.ts';
 import { CodedError } from '../../lib/coded-error.ts';
+import { parseExact } from '../../lib/json.ts';
 import type { BlockHeader } from '../../ports/block.ts';
 
 /**
  * Parses the body of a JSON-RPC answer. Pure ASCII, the usual case, skips the cost of UTF-8; only log messages can contain more.
  * Throws CHAIN_BAD_RESPONSE when the body is not JSON.
  */
-export function decodeResponse(body: Buffer): unknown {
+export const decodeResponse = (body: Buffer): unknown => parseBody(body, JSON.parse);
+
+/** Like `decodeResponse`; integers that a double cannot hold become bigints. */
+export const decodeExact = (body: Buffer): unknown => parseBody(body, parseExact);
+
+function parseBody(body: Buffer, parse: (text: string) => unknown): unknown {
   const text = isAscii(body) ? body.toString('latin1') : body.toString('utf8');
   try {
-    return JSON.parse(text);
+    return parse(text);
   } catch {
     // The message of the parser quotes the body and is therefore dropped.
     throw new CodedError('CHAIN_BAD_RESPONSE', `an answer of ${body.length} bytes is not JSON`, { retryable: true });

@@ -9,8 +9,8 @@ import { decodeResponse } from './response.ts';
 const MAX_HEADER_BYTES = 256;
 
 /**
- * Null when the answer is not a well-formed result of the usual form: the caller then parses it, which also finds the
- * error. The body is kept and must not be changed afterwards.
+ * Null when the answer is no result with a list of transactions: the caller then parses it, which also finds the
+ * error. Entries in an unusual form are only located. The body is kept and must not be changed afterwards.
  */
 export function scanBlockAnswer(body: Buffer): ScannedBlock | null {
   const scan: Scan = { cursor: new JsonCursor(body), names: createNames(), texts: [] };
@@ -63,11 +63,30 @@ function scanBlock(scan: Scan): ScannedBlock {
 function scanEntries(scan: Scan): ScannedEntry[] {
   const { cursor } = scan;
   const entries: ScannedEntry[] = [];
-  for (let more = cursor.firstElement(); more; more = cursor.nextElement()) entries.push(scanEntry(scan));
+  for (let more = cursor.firstElement(); more; more = cursor.nextElement()) entries.push(scanAnyEntry(scan));
   return entries;
 }
 
-function scanEntry(scan: Scan): ScannedEntry {
+/** One entry in an unusual form leaves the others as they are: it is skipped, and parsed alone later. */
+function scanAnyEntry(scan: Scan): ScannedEntry {
+  const { cursor, texts } = scan;
+  cursor.peek();
+  const { at, depth } = cursor;
+  const textCount = texts.length;
+  let usual: UsualParts | null = null;
+  try {
+    usual = scanEntry(scan);
+  } catch (error) {
+    if (!(error instanceof Unusual)) throw error;
+    cursor.at = at;
+    cursor.depth = depth;
+    texts.length = textCount;
+    cursor.value();
+  }
+  return { from: at, to: cursor.at, usual };
+}
+
+function scanEntry(scan: Scan): UsualParts {
   const { cursor } = scan;
   let wireFrom = -1;
   let wireTo = -1;
@@ -89,8 +108,10 @@ function scanEntry(scan: Scan): ScannedEntry {
   return wireTo < 0 || meta === null ? cursor.refuse() : { wireFrom, wireTo, meta };
 }
 
+const isDigit = (byte: number): boolean => byte >= 0x30 && byte <= 0x39;
+
 function isNumberStart(byte: number): boolean {
-  return byte === 0x2d || (byte >= 0x30 && byte <= 0x39);
+  return byte === 0x2d || isDigit(byte);
 }
 
 /** Consecutive address texts in `ScannedBlock.texts`: index of the first one, and their number. */
@@ -105,8 +126,16 @@ export interface Span {
   readonly to: number;
 }
 
-/** Offsets of the parts of one transaction in the bytes of the answer. */
+/** Offsets of one entry in the bytes of the answer. */
 export interface ScannedEntry {
+  readonly from: number;
+  readonly to: number;
+  /** Null for an entry in another form than the usual one. */
+  readonly usual: UsualParts | null;
+}
+
+/** Offsets of the parts of a transaction in base64 with a complete `meta`. */
+export interface UsualParts {
   /** The base64 text between its quotes. */
   readonly wireFrom: number;
   readonly wireTo: number;
@@ -171,9 +200,20 @@ function createNames() {
     answer: new NameList(['result', 'error', 'jsonrpc', 'id']),
     entry: new NameList(['transaction', 'meta', 'version']),
     meta: new NameList([
-      ...['err', 'fee', 'preBalances', 'postBalances', 'innerInstructions', 'logMessages'],
-      ...['preTokenBalances', 'postTokenBalances', 'loadedAddresses'],
-      ...['status', 'rewards', 'computeUnitsConsumed', 'costUnits', 'returnData'],
+      'err',
+      'fee',
+      'preBalances',
+      'postBalances',
+      'innerInstructions',
+      'logMessages',
+      'preTokenBalances',
+      'postTokenBalances',
+      'loadedAddresses',
+      'status',
+      'rewards',
+      'computeUnitsConsumed',
+      'costUnits',
+      'returnData',
     ]),
     loaded: new NameList(['writable', 'readonly']),
     group: new NameList(['index', 'instructions']),
@@ -229,15 +269,15 @@ function scanMeta(scan: Scan): ScannedMeta {
         cursor.value();
         error = { from: errorFrom, to: cursor.at };
       }
-    } else if (name === FEE) cursor.number();
-    else if (name === PRE_BALANCES) preBalances = cursor.numbers();
-    else if (name === POST_BALANCES) postBalances = cursor.numbers();
+    } else if (name === FEE) cursor.integer();
+    else if (name === PRE_BALANCES) preBalances = cursor.integers();
+    else if (name === POST_BALANCES) postBalances = cursor.integers();
     else if (name === INNER) {
       const inner = scanInner(scan);
       largestIndex = Math.max(largestIndex, inner.account);
       largestGroup = inner.group;
     } else if (name === LOGS) {
-      if (!cursor.isNull()) cursor.elements();
+      if (!cursor.isNull()) cursor.strings();
     } else if (name === PRE_TOKENS || name === POST_TOKENS) {
       const tokens = scanTokenBalances(scan);
       largestIndex = Math.max(largestIndex, tokens.largest);
@@ -247,8 +287,16 @@ function scanMeta(scan: Scan): ScannedMeta {
   }
   if ((seen & REQUIRED_OF_META) !== REQUIRED_OF_META) cursor.refuse();
   return {
-    ...{ from, to: cursor.at, error, preBalances, postBalances, largestIndex, largestGroup },
-    ...{ ...loaded, preTokens, postTokens },
+    from,
+    to: cursor.at,
+    error,
+    preBalances,
+    postBalances,
+    largestIndex,
+    largestGroup,
+    ...loaded,
+    preTokens,
+    postTokens,
   };
 }
 
@@ -394,6 +442,17 @@ function address({ cursor, texts }: Scan, slot: number): void {
   texts[slot + 1] = cursor.at - 1 - from;
 }
 
+const MAX_DECIMALS = 255;
+const MAX_DIGITS = 39;
+
+/** Raw units of a token. */
+function scanDigits(cursor: JsonCursor): void {
+  const from = cursor.characters();
+  const to = cursor.at - 1;
+  if (to === from || to - from > MAX_DIGITS) cursor.refuse();
+  for (let at = from; at < to; at++) if (!isDigit(cursor.bytes[at]!)) cursor.refuse();
+}
+
 function scanAmount({ cursor, names }: Scan): void {
   let name = -1;
   let seen = 0;
@@ -405,8 +464,8 @@ function scanAmount({ cursor, names }: Scan): void {
     }
     if ((seen & (1 << name)) !== 0) cursor.refuse();
     seen |= 1 << name;
-    if (name === AMOUNT) cursor.string();
-    else cursor.number();
+    if (name === AMOUNT) scanDigits(cursor);
+    else if (cursor.index() > MAX_DECIMALS) cursor.refuse();
   }
   if (seen !== 0b11) cursor.refuse();
 }

@@ -1,21 +1,24 @@
 import { decode32, encode64 } from '../../lib/base58.ts';
-import { lazy } from '../../lib/lru.ts';
+import { isPlainObject, objectMembers, stringify } from '../../lib/json.ts';
+import { lazy } from '../../lib/lazy.ts';
 import type {
   AddressTableLookup,
   InnerGroup,
+  Lamports,
   MessageHeader,
   NormalInstruction,
   NormalTransaction,
   TokenBalance,
   TransactionConfig,
+  TransactionFault,
   TransactionVersion,
 } from '../../ports/block.ts';
+import { VOTE_PROGRAM } from '../programs.ts';
 import type { RpcMeta } from '../rpc-json.ts';
 import type { KeyTableBuilder } from './key-table.ts';
 import { innerGroupsOf, tokenBalancesOf } from './meta.ts';
-import { decodeResponse } from './response.ts';
+import { decodeExact } from './response.ts';
 import type { Span } from './scan-block.ts';
-import { HIGHEST_WIRE_VERSION } from './walk-wire.ts';
 import { configOf, headerOf, instructionsOf, lookupsOf, signaturesOf, viewOf, type WireLayout } from './wire-layout.ts';
 
 /** Common parts of the transactions of a block. */
@@ -37,9 +40,16 @@ export interface TransactionParts {
   readonly loadedWritableCount: number;
   readonly tokenOwners: Uint32Array;
   readonly isVote: boolean;
-  /** Exactly one of these two is set. */
+  readonly fault: TransactionFault | null;
+  /** Position of the entry in the text of the answer; null for one that was given as a value. */
+  readonly entry: { readonly body: Buffer; readonly from: number; readonly to: number } | null;
+  /** Exactly one of these two is set. `meta`: what of it can be used. */
   readonly meta: RpcMeta | null;
   readonly metaText: MetaText | null;
+  /** The parsed entry; set with `meta`. */
+  readonly given: { readonly meta?: unknown } | null;
+  /** The bytes as signed; null: unknown, undefined: those of the block. */
+  readonly original: Uint8Array | null | undefined;
 }
 
 /** Position of the text of a `meta` that was checked but not parsed. */
@@ -71,6 +81,11 @@ export class LeanTransaction implements NormalTransaction {
   private readonly layout: WireLayout;
   private readonly wireFrom: number;
   private readonly wireTo: number;
+  readonly fault: TransactionFault | null;
+  readonly isOpaque = false;
+  private readonly entry: TransactionParts['entry'];
+  private readonly given: TransactionParts['given'];
+  private readonly original: Uint8Array | null | undefined;
   private madeMeta: RpcMeta | null;
   private madeError: unknown = undefined;
   private madeSignature: string | undefined = undefined;
@@ -93,6 +108,10 @@ export class LeanTransaction implements NormalTransaction {
     this.isVote = parts.isVote;
     this.madeMeta = parts.meta;
     this.textOfMeta = parts.metaText;
+    this.fault = parts.fault;
+    this.entry = parts.entry;
+    this.given = parts.given;
+    this.original = parts.original;
   }
 
   private get rpcMeta(): RpcMeta {
@@ -100,30 +119,38 @@ export class LeanTransaction implements NormalTransaction {
     return this.madeMeta;
   }
 
-  get meta(): Readonly<Record<string, unknown>> {
-    return this.rpcMeta as RpcMeta & Record<string, unknown>;
+  get meta(): Readonly<Record<string, unknown>> | null {
+    if (this.given === null) return this.rpcMeta as RpcMeta & Record<string, unknown>;
+    return isPlainObject(this.given.meta) ? this.given.meta : null;
   }
 
   get metaText(): Buffer {
     const { textOfMeta: text } = this;
-    return text === null ? Buffer.from(JSON.stringify(this.madeMeta)) : text.body.subarray(text.from, text.to);
+    return text === null ? metaTextOf(this.entryText, this.given) : text.body.subarray(text.from, text.to);
+  }
+
+  get entryText(): Buffer {
+    const { entry } = this;
+    return entry === null ? Buffer.from(stringify(this.given)) : entry.body.subarray(entry.from, entry.to);
   }
 
   get wire(): Uint8Array | null {
-    const { layout, version } = this;
-    const bytes = this.block.bytes.subarray(this.wireFrom, this.wireTo);
-    if (version === 'legacy')
-      return layout.version < 0 ? bytes : withoutVersion(bytes, layout.headerAt - this.wireFrom - 1);
-    return layout.version === version && version <= HIGHEST_WIRE_VERSION ? bytes : null;
+    return this.original === undefined ? this.block.bytes.subarray(this.wireFrom, this.wireTo) : this.original;
   }
 
   get signature(): string {
-    this.madeSignature ??= encode64(this.block.bytes, this.layout.signaturesAt);
+    const { block, layout } = this;
+    this.madeSignature ??=
+      layout.signatureCount === 0
+        ? encode64(placeholderSignature(block.slot, this.index))
+        : encode64(block.bytes, layout.signaturesAt);
     return this.madeSignature;
   }
 
   get signatures(): readonly Uint8Array[] {
-    return signaturesOf(this.block.bytes, this.layout.signaturesAt, this.layout.signatureCount);
+    const { block, layout } = this;
+    if (layout.signatureCount === 0) return [placeholderSignature(block.slot, this.index)];
+    return signaturesOf(block.bytes, layout.signaturesAt, layout.signatureCount);
   }
 
   get header(): MessageHeader {
@@ -150,25 +177,25 @@ export class LeanTransaction implements NormalTransaction {
 
   get error(): unknown {
     // Often the only member that is read.
-    this.madeError ??= this.madeMeta === null ? (this.partOfMeta('error') ?? null) : this.madeMeta.err;
+    this.madeError ??= plainError(this.madeMeta === null ? (this.partOfMeta('error') ?? null) : this.madeMeta.err);
     return this.madeError;
   }
 
   /** Parsed alone; undefined when it is missing. */
   private partOfMeta(which: 'error' | 'preTokens' | 'postTokens'): unknown {
     const { body, [which]: part } = this.textOfMeta!;
-    return part.from === part.to ? undefined : decodeResponse(body.subarray(part.from, part.to));
+    return part.from === part.to ? undefined : decodeExact(body.subarray(part.from, part.to));
   }
 
-  get fee(): number {
+  get fee(): Lamports {
     return this.rpcMeta.fee;
   }
 
-  get preBalances(): readonly number[] {
+  get preBalances(): readonly Lamports[] {
     return this.rpcMeta.preBalances;
   }
 
-  get postBalances(): readonly number[] {
+  get postBalances(): readonly Lamports[] {
     return this.rpcMeta.postBalances;
   }
 
@@ -189,7 +216,7 @@ export class LeanTransaction implements NormalTransaction {
   }
 
   get innerInstructions(): readonly InnerGroup[] {
-    this.madeInner ??= innerGroupsOf(this.rpcMeta.innerInstructions, this.block.slot, this.index);
+    this.madeInner ??= innerGroupsOf(this.rpcMeta.innerInstructions);
     return this.madeInner;
   }
 
@@ -198,23 +225,50 @@ export class LeanTransaction implements NormalTransaction {
   }
 }
 
-/** A legacy transaction that came as JSON was laid out as version 0: a byte before its header, and an empty list of lookups. */
-function withoutVersion(bytes: Uint8Array, versionAt: number): Uint8Array {
-  return Buffer.concat([bytes.subarray(0, versionAt), bytes.subarray(versionAt + 1, -1)]);
+/** The text of `meta` in that of an entry. */
+export function metaTextOf(entryText: Buffer, given: { readonly meta?: unknown } | null): Buffer {
+  const member = objectMembers(entryText)?.findLast(({ name }) => name === 'meta');
+  return member === undefined ? Buffer.from(stringify(given?.meta)) : entryText.subarray(member.start, member.end);
 }
+
+/** Stands where a transaction has no readable signature: 48 zero bytes, then slot and index, so that it is unique. */
+export function placeholderSignature(slot: number, index: number): Uint8Array {
+  const bytes = Buffer.alloc(64);
+  bytes.writeBigUInt64BE(BigInt(Math.max(0, slot)), 48);
+  bytes.writeBigUInt64BE(BigInt(index), 56);
+  return new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.length);
+}
+
+/** Errors of runtimes have small numbers only; in larger ones digits are lost, for they are written in many places as plain JSON. */
+export function plainError(error: unknown): unknown {
+  return typeof error === 'object' || typeof error === 'bigint' ? JSON.parse(stringify(error)) : error;
+}
+
+const PLACEHOLDER = '1'.repeat(48);
+
+/** Whether a signature only stands for one that could not be read. */
+export const isPlaceholder = (signature: string): boolean => signature.startsWith(PLACEHOLDER);
 
 function parse({ body, from, to }: MetaText): RpcMeta {
-  return decodeResponse(body.subarray(from, to)) as RpcMeta;
+  return decodeExact(body.subarray(from, to)) as RpcMeta;
 }
 
-const VOTE_PROGRAM = lazy(() => new Uint32Array(decode32('Vote111111111111111111111111111111111111111')!.buffer));
+const voteProgram = lazy(() => new Uint32Array(decode32(VOTE_PROGRAM)!.buffer));
 
-/** Whether a transaction has exactly one instruction, of the Vote program. The ids of its keys begin at `keys[keysAt]`. */
-export function isVote(block: BlockParts, layout: WireLayout, keys: Uint32Array, keysAt: number): boolean {
-  if (layout.instructionCount !== 1) return false;
-  const vote = VOTE_PROGRAM();
+/** A simple vote has one or two signatures. */
+const MAX_VOTE_SIGNATURES = 2;
+
+/**
+ * Whether a node counts a transaction as a simple vote: at most two signatures, a legacy message and exactly one instruction, of the Vote
+ * program (Agave, `is_simple_vote_transaction` in solana-transaction). `version` is that of the transaction: the layout of one that came as
+ * JSON can have another. `keys` are the ids of its keys.
+ */
+export function isVote(block: BlockParts, layout: WireLayout, version: TransactionVersion, keys: Uint32Array): boolean {
+  if (layout.instructionCount !== 1 || version !== 'legacy' || layout.signatureCount > MAX_VOTE_SIGNATURES)
+    return false;
+  const vote = voteProgram();
   const { words } = block.keys;
-  const program = keys[keysAt + block.bytes[layout.instructionsAt]!]! * vote.length;
+  const program = keys[block.bytes[layout.instructionsAt]!]! * vote.length;
   for (let word = 0; word < vote.length; word++) if (words[program + word] !== vote[word]) return false;
   return true;
 }

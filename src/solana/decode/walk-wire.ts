@@ -1,11 +1,19 @@
 import { encode32, encode64 } from '../../lib/base58.ts';
-import type { MessageHeader, NormalInstruction, TransactionConfig, TransactionVersion } from '../../ports/block.ts';
+import type {
+  MessageHeader,
+  NormalInstruction,
+  TransactionConfig,
+  TransactionFault,
+  TransactionVersion,
+} from '../../ports/block.ts';
 import { badTransaction } from './response.ts';
 import {
   configOf,
   emptyLayout,
   headerOf,
   instructionsOf,
+  NO_SIGNATURE,
+  noteOddity,
   readLength,
   skip,
   viewOf,
@@ -29,20 +37,24 @@ export const HIGHEST_WIRE_VERSION = 1;
 
 /**
  * Fills `layout` from the transaction between `reader.at` and `reader.end`. Returns null, or the reason why it is not a legacy,
- * version 0 or version 1 transaction. After null every index of an instruction is below the number of static and loaded keys.
+ * version 0 or version 1 transaction; the parts found before are in the layout. After null every index of an instruction is below the
+ * number of static and loaded keys, and `layout.oddity` has what is unusual.
  */
 export function walkWire(reader: WireReader, layout: WireLayout): string | null {
+  layout.oddity = null;
   const first = reader.at < reader.end ? reader.bytes[reader.at]! : 0;
   if (first < VERSIONED) return walkSignatures(reader, layout) ?? walkMessage(reader, layout);
   // From version 1 on the message comes first and the signatures last.
   const version = first & 0x7f;
   if (version === 1) return walkVersion1(reader, layout);
+  layout.version = version;
   return version === 0 ? 'a version 0 message before its signatures' : `unknown transaction version ${version}`;
 }
 
 function walkSignatures(reader: WireReader, layout: WireLayout): string | null {
   const count = readLength(reader);
-  if (count < 1) return 'bad signature count';
+  if (count < 0) return 'bad signature count';
+  if (count === 0) noteOddity(layout, 'message', NO_SIGNATURE);
   layout.signatureCount = count;
   layout.signaturesAt = skip(reader, count * SIGNATURE_BYTES);
   return layout.signaturesAt < 0 ? 'signatures are cut off' : null;
@@ -121,6 +133,10 @@ export interface WirePeek {
   /** Whether the first signature is all zeros: the fee payer has not signed. */
   readonly isUnsigned: boolean;
   readonly signatureCount: number;
+  /** 64 bytes, a view; RangeError beyond the signatures. */
+  signatureAt(index: number): Uint8Array;
+  /** What is signed, a view. */
+  readonly message: Uint8Array;
   readonly version: TransactionVersion;
   /** Recent blockhash or nonce, base58. */
   readonly recentBlockhash: string;
@@ -130,26 +146,39 @@ export interface WirePeek {
   readonly header: MessageHeader;
   /** Version 1 only. */
   readonly config: TransactionConfig | null;
+  /** What is unusual; null for all others. */
+  readonly oddity: TransactionFault | null;
   /** Indexes may also refer to keys of a lookup table. */
   readonly instructions: readonly NormalInstruction[];
 }
 
 /**
- * Reads a wire transaction. Throws CHAIN_BAD_TRANSACTION (facts {index: 0, reason}) when it is malformed or of a version other
- * than legacy, 0 and 1.
+ * Reads a wire transaction. Throws CHAIN_BAD_TRANSACTION (facts {index: 0, reason}) when its layout is malformed, it has no signature, or
+ * it is of a version other than legacy, 0 and 1. Limits of nodes (sizes, counts, repeated keys) are not checked.
  */
 export function peekWire(bytes: Uint8Array): WirePeek {
   const layout = emptyLayout();
   const fault = walkWire({ bytes, at: 0, end: bytes.length }, layout);
   if (fault !== null) throw badTransaction(0, fault);
+  if (layout.signatureCount === 0) throw badTransaction(0, NO_SIGNATURE);
   const first = viewOf(bytes, layout.signaturesAt, 64);
   return {
     signature: encode64(bytes, layout.signaturesAt),
     isUnsigned: first.every((byte) => byte === 0),
     signatureCount: layout.signatureCount,
+    signatureAt(index) {
+      if (!(index >= 0 && index < layout.signatureCount)) throw new RangeError(`no signature ${index}`);
+      return viewOf(bytes, layout.signaturesAt + index * SIGNATURE_BYTES, SIGNATURE_BYTES);
+    },
+    // Version 1 has it before its signatures.
+    message:
+      layout.version === 1
+        ? bytes.subarray(0, layout.signaturesAt)
+        : bytes.subarray(layout.signaturesAt + layout.signatureCount * SIGNATURE_BYTES),
     version: layout.version < 0 ? 'legacy' : layout.version,
     header: headerOf(bytes, layout.headerAt),
     config: layout.version === 1 ? configOf(bytes, layout) : null,
+    oddity: layout.oddity,
     recentBlockhash: encode32(bytes, layout.blockhashAt),
     staticKeyCount: layout.keyCount,
     staticKey(index) {

@@ -1,77 +1,79 @@
 import { decode, decode32 } from '../../lib/base58.ts';
+import { isPlainObject } from '../../lib/json.ts';
 import type { TransactionConfig } from '../../ports/block.ts';
 import type { RpcInstruction, RpcMessage, RpcTransactionConfig } from '../rpc-json.ts';
 import { instructionData } from './meta.ts';
-import { badTransaction } from './response.ts';
 import { writeVersion1 } from './wire-layout.ts';
 
-/** The concatenated bytes of transactions, in any encoding of the node. */
+/** The bytes of a transaction from an entry of a block, in any encoding of the node. */
 
 /** Wire transactions are far smaller; the limit keeps a faulty node from causing long base58 runs. */
 const MAX_BASE58_CHARACTERS = 32_768;
 
-export interface WireBytes {
+export interface EntryWire {
+  /** Bytes that `walkWire` reads. */
   readonly bytes: Uint8Array;
-  /** Start of each transaction; one more entry contains the end of the last one. */
-  readonly starts: Uint32Array;
+  /** The bytes that were signed. Null where the node sent JSON of a form whose bytes are unknown here. */
+  readonly original: Uint8Array | null;
 }
 
-/** Reads the `transaction` member of each entry. Throws CHAIN_BAD_TRANSACTION (facts {index, reason}). */
-export function wireBytesOf(entries: readonly unknown[]): WireBytes {
-  const sources = entries.map((entry, index) => sourceOf(entry as WireEntry | null, index));
-  let total = 0;
-  for (const source of sources) total += typeof source === 'string' ? Math.max(0, base64Length(source)) : source.length;
-  // Not from the pool: views of it live as long as the block.
-  const bytes = Buffer.allocUnsafeSlow(total);
-  const starts = new Uint32Array(entries.length + 1);
-  let at = 0;
-  for (let index = 0; index < sources.length; index++) {
-    const source = sources[index]!;
-    starts[index] = at;
-    if (typeof source === 'string') {
-      const length = base64Length(source);
-      // The decoder skips characters outside the alphabet, so a short result means that there were some.
-      if (bytes.write(source, at, 'base64') !== length) throw badTransaction(index, 'not base64');
-      at += length;
-    } else {
-      bytes.set(source, at);
-      at += source.length;
-    }
-  }
-  starts[entries.length] = at;
-  return { bytes, starts };
-}
-
-interface WireEntry {
-  readonly transaction?: unknown;
-  readonly version?: unknown;
-}
-
-/** base64 text, or bytes of the other encodings. */
-function sourceOf(entry: WireEntry | null, index: number): string | Uint8Array {
-  const transaction = entry?.transaction;
+/** Reads an entry of a block, or the answer of `getTransaction`. A text is the reason why it has no bytes. */
+export function wireOfEntry(entry: unknown): EntryWire | string {
+  const { transaction, version, [KEPT_WIRE]: kept } = isPlainObject(entry) ? entry : {};
   if (Array.isArray(transaction)) {
     const [text, encoding] = transaction;
-    if (typeof text === 'string' && encoding === 'base64') return text;
-    if (typeof text === 'string' && encoding === 'base58') return fromBase58(text, index);
-    throw badTransaction(index, 'unknown encoding');
+    const bytes = typeof text === 'string' ? decoderOf(encoding)?.(text) : undefined;
+    if (bytes === undefined) return 'unknown encoding';
+    return bytes === null ? `not ${encoding}` : { bytes, original: bytes };
   }
-  const bytes = wireFromJson(transaction, entry?.version);
-  if (typeof bytes === 'string') throw badTransaction(index, bytes);
-  return bytes;
+  const made = wireFromJson(transaction, version);
+  if (typeof made === 'string') return made;
+  const known = typeof kept === 'string' ? fromBase64(kept) : null;
+  return { bytes: made.bytes, original: known ?? (made.isExact ? originalOf(made.bytes, version) : null) };
 }
 
-function fromBase58(text: string, index: number): Uint8Array {
-  const bytes = text.length <= MAX_BASE58_CHARACTERS ? decode(text) : null;
-  if (bytes === null) throw badTransaction(index, 'not base58');
-  return bytes;
+/**
+ * Member of an entry as JSON that this program adds: the transaction's bytes in base64, from another answer of the node, where they cannot
+ * be made from the JSON.
+ */
+export const KEPT_WIRE = 'wire';
+
+function decoderOf(encoding: unknown): ((text: string) => Uint8Array | null) | null {
+  if (encoding === 'base64') return fromBase64;
+  return encoding === 'base58' ? fromBase58 : null;
 }
+
+/** Null when it is not base64. */
+export function fromBase64(text: string): Buffer | null {
+  const bytes = Buffer.from(text, 'base64');
+  // The decoder skips characters outside the alphabet, so a short result means that there were some.
+  return bytes.length === base64Length(text) && bytes.length > 0 ? bytes : null;
+}
+
+const fromBase58 = (text: string): Uint8Array | null => (text.length <= MAX_BASE58_CHARACTERS ? decode(text) : null);
 
 /** Number of decoded bytes; -1 for an impossible base64 length. */
 export function base64Length(text: string): number {
   let characters = text.length;
   while (characters > 0 && characters > text.length - 2 && text.charCodeAt(characters - 1) === 0x3d) characters--;
   return characters % 4 === 1 ? -1 : Math.floor((characters * 3) / 4);
+}
+
+/** JSON of a legacy transaction is laid out as version 0: a byte before its header, and an empty list of lookups. */
+function originalOf(bytes: Uint8Array, version: unknown): Uint8Array {
+  return namedVersion(version) !== 'legacy' ? bytes : withoutVersion(bytes, 1 + bytes[0]! * SIGNATURE_BYTES);
+}
+
+const SIGNATURE_BYTES = 64;
+
+const withoutVersion = (bytes: Uint8Array, versionAt: number): Uint8Array =>
+  Buffer.concat([bytes.subarray(0, versionAt), bytes.subarray(versionAt + 1, -1)]);
+
+/** The version that an answer names; `legacy` where it names none. Some clients and proxies write it as text. */
+export function namedVersion(version: unknown): 'legacy' | number {
+  if (typeof version === 'number')
+    return Number.isInteger(version) && version >= 0 && version <= 255 ? version : 'legacy';
+  return typeof version === 'string' && /^\d{1,3}$/.test(version) ? Number(version) : 'legacy';
 }
 
 /**
@@ -81,17 +83,47 @@ export function base64Length(text: string): number {
  */
 
 const MAX_U64 = 2n ** 64n - 1n;
+const MAX_SIGNATURES = 127;
+
+interface JsonWire {
+  readonly bytes: Uint8Array;
+  /** The bytes have everything that the JSON has, in the layout of its version. */
+  readonly isExact: boolean;
+}
 
 /** `version` is that of the answer. Returns the bytes, or the reason for failure. */
-export function wireFromJson(transaction: unknown, version: unknown): Uint8Array | string {
+export function wireFromJson(transaction: unknown, version: unknown): JsonWire | string {
   const { signatures, message } = (transaction ?? {}) as { signatures?: unknown; message?: Partial<RpcMessage> };
-  if (!Array.isArray(signatures) || signatures.length === 0) return 'signatures are missing';
-  if (signatures.length > 127) return 'too many signatures';
-  if (version === 1) return version1Of(message ?? {}, signatures);
+  if (!Array.isArray(signatures)) return 'signatures are missing';
+  if (!isPlainObject(message)) return 'the message is missing';
+  const named = namedVersion(version);
+  const isKnown = named === 'legacy' ? version === undefined || version === 'legacy' : named <= 1;
+  const isExact = isKnown && hasOnly(message, MESSAGE_MEMBERS);
+  if (named === 1) {
+    const bytes = version1Of(message, signatures);
+    if (typeof bytes === 'string') return bytes;
+    return { bytes, isExact: isExact && hasOnly(message.transactionConfig ?? {}, CONFIG_MEMBERS) };
+  }
+  if (signatures.length > MAX_SIGNATURES) return 'too many signatures';
   const out: number[] = [];
   writeLength(out, signatures.length);
-  const fault = writeSignatures(out, signatures) ?? writeMessage(out, message ?? {});
-  return fault ?? Uint8Array.from(out);
+  const fault = writeSignatures(out, signatures) ?? writeMessage(out, message);
+  return fault ?? { bytes: Uint8Array.from(out), isExact };
+}
+
+const MESSAGE_MEMBERS = [
+  'accountKeys',
+  'addressTableLookups',
+  'header',
+  'instructions',
+  'recentBlockhash',
+  'transactionConfig',
+];
+const CONFIG_MEMBERS = ['computeUnitLimit', 'heapSize', 'loadedAccountsDataSizeLimit', 'priorityFee'];
+
+/** Members without a value say nothing. */
+function hasOnly(value: object, names: readonly string[]): boolean {
+  return Object.entries(value).every(([name, member]) => names.includes(name) || member === null);
 }
 
 function writeSignatures(out: number[], signatures: readonly unknown[]): string | null {
@@ -133,7 +165,7 @@ function version1Of(message: Partial<RpcMessage>, signatures: readonly unknown[]
   const config = configOf(transactionConfig ?? {});
   if (config === null) return 'the transaction config is malformed';
   if (!Array.isArray(accountKeys) || !Array.isArray(instructions)) return 'keys or instructions are missing';
-  const [blockhash, ...keys] = [recentBlockhash, ...accountKeys].map(keyOf);
+  const [blockhash, ...keys] = [recentBlockhash, ...accountKeys].map(keyBytes);
   const given = signatures.map(signatureOf);
   const read = instructions.map(instructionOf);
   if (!blockhash || !areGiven(keys)) return 'a key or the blockhash is malformed';
@@ -149,13 +181,15 @@ function configOf(config: RpcTransactionConfig): TransactionConfig | null {
   const u32 = (value: number | null | undefined) => value ?? null;
   const { computeUnitLimit, loadedAccountsDataSizeLimit, heapSize } = limits;
   const fits = (value: unknown, bound: number) =>
-    value === null || value === undefined || (Number.isInteger(value) && Number(value) >= 0 && Number(value) <= bound);
+    value === null ||
+    value === undefined ||
+    ((typeof value === 'bigint' || Number.isInteger(value)) && Number(value) >= 0 && Number(value) <= bound);
   if (![computeUnitLimit, loadedAccountsDataSizeLimit, heapSize].every((value) => fits(value, 2 ** 32 - 1)))
     return null;
   if (!fits(priorityFee, 2 ** 64)) return null;
-  const fee = typeof priorityFee === 'number' ? BigInt(priorityFee) : null;
+  const fee = priorityFee === null || priorityFee === undefined ? null : BigInt(priorityFee);
   return {
-    // A number cannot hold 64 bits: the largest fees were rounded up.
+    // Where the answer was parsed into doubles, the largest fees were rounded up.
     priorityFee: fee !== null && fee > MAX_U64 ? MAX_U64 : fee,
     computeUnitLimit: u32(computeUnitLimit),
     loadedAccountsDataSizeLimit: u32(loadedAccountsDataSizeLimit),
@@ -209,10 +243,10 @@ function signatureOf(text: unknown): Uint8Array | null {
   return bytes?.length === 64 ? bytes : null;
 }
 
-const keyOf = (text: unknown): Uint8Array | null => (typeof text === 'string' ? decode32(text) : null);
+const keyBytes = (text: unknown): Uint8Array | null => (typeof text === 'string' ? decode32(text) : null);
 
 function writeKey(out: number[], text: unknown): boolean {
-  const bytes = keyOf(text);
+  const bytes = keyBytes(text);
   if (bytes !== null) append(out, bytes);
   return bytes !== null;
 }

@@ -1,4 +1,10 @@
-import type { AddressTableLookup, MessageHeader, NormalInstruction, TransactionConfig } from '../../ports/block.ts';
+import type {
+  AddressTableLookup,
+  MessageHeader,
+  NormalInstruction,
+  TransactionConfig,
+  TransactionFault,
+} from '../../ports/block.ts';
 
 /** Offsets of the parts of a wire transaction, from the start of the walked buffer. */
 export interface WireLayout {
@@ -22,15 +28,18 @@ export interface WireLayout {
   lookupCount: number;
   loadedWritable: number;
   loadedReadonly: number;
+  /** What is unusual about a transaction whose parts were all found; null for all others. */
+  oddity: TransactionFault | null;
 }
 
+/** Offsets are -1 until the walk has found their part. */
 export function emptyLayout(): WireLayout {
   return {
-    signaturesAt: 0,
+    signaturesAt: -1,
     signatureCount: 0,
     version: -1,
     headerAt: 0,
-    keysAt: 0,
+    keysAt: -1,
     keyCount: 0,
     blockhashAt: 0,
     configMask: 0,
@@ -41,7 +50,13 @@ export function emptyLayout(): WireLayout {
     lookupCount: 0,
     loadedWritable: 0,
     loadedReadonly: 0,
+    oddity: null,
   };
+}
+
+/** Notes what is unusual; the first one counts. */
+export function noteOddity(layout: WireLayout, kind: TransactionFault['kind'], reason: string): void {
+  layout.oddity ??= { kind, reason };
 }
 
 /** A position in a buffer that only moves forward and never passes its end. */
@@ -171,7 +186,7 @@ const SIGNATURE_BYTES = 64;
 
 /**
  * Index of the first transaction whose first signature occurs earlier in the block; -1 when none does. A signature belongs to one
- * message, and a chain accepts a message once. `at`: offset of the first signature of each transaction.
+ * message, and a chain accepts a message once. `at`: offset of the first signature of each transaction; -1 for one without.
  */
 export function repeatedSignature(bytes: Uint8Array, at: readonly number[]): number {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
@@ -179,6 +194,7 @@ export function repeatedSignature(bytes: Uint8Array, at: readonly number[]): num
   const seen = new Map<number, number>();
   for (let index = 0; index < at.length; index++) {
     const place = at[index]!;
+    if (place < 0) continue;
     const bits = (view.getUint32(place, true) & 0x1fffff) * 2 ** 32 + view.getUint32(place + 4, true);
     const before = seen.get(bits);
     if (before === undefined) seen.set(bits, place);
@@ -200,14 +216,12 @@ export function repeatedSignature(bytes: Uint8Array, at: readonly number[]): num
  *     · config values (4 bytes per bit of the mask) · instruction headers (program, number of accounts, u16 of data bytes)
  *     · per instruction its accounts and its data · signatures (64 each)
  *
- * Every rule here keeps a transaction out of blocks, so a block that breaks one is inconsistent.
+ * Only the layout is a rule for a reader: any count that fits its byte, any heap size, repeated keys and bits of the mask without a known
+ * meaning are read. Limits (64 keys, 64 instructions, 12 signatures, 4,096 bytes) are policy of the runtime, which changes without the format.
  */
 
 export const VERSION_1_BYTE = 0x81;
 export const MAX_VERSION_1_BYTES = 4_096;
-const MAX_SIGNATURES = 12;
-const MAX_INSTRUCTIONS = 64;
-const MAX_KEYS = 64;
 const KEY_BYTES = 32;
 /** From the version byte to the number of keys. */
 const FIXED_BYTES = 42;
@@ -220,15 +234,9 @@ const LOADED_ACCOUNTS_DATA_SIZE = 0b1000;
 const HEAP_SIZE = 0b1_0000;
 const KNOWN_BITS = PRIORITY_FEE | COMPUTE_UNIT_LIMIT | LOADED_ACCOUNTS_DATA_SIZE | HEAP_SIZE;
 
-const KIB = 1_024;
-const MIN_HEAP_BYTES = 32 * KIB;
-const MAX_HEAP_BYTES = 256 * KIB;
-
 /** Fills `layout` from the transaction between `reader.at` and `reader.end`. Returns null, or the reason why it is invalid. */
 export function walkVersion1(reader: WireReader, layout: WireLayout): string | null {
   const { bytes } = reader;
-  const size = reader.end - reader.at;
-  if (size > MAX_VERSION_1_BYTES) return `${size} bytes are more than the ${MAX_VERSION_1_BYTES} of version 1`;
   const at = skip(reader, FIXED_BYTES);
   if (at < 0) return 'the header is cut off';
   layout.version = 1;
@@ -241,29 +249,30 @@ export function walkVersion1(reader: WireReader, layout: WireLayout): string | n
   layout.lookupCount = 0;
   layout.loadedWritable = 0;
   layout.loadedReadonly = 0;
-  const fault = faultOfCounts(bytes, layout);
-  if (fault !== null) return fault;
   layout.keysAt = skip(reader, layout.keyCount * KEY_BYTES);
   if (layout.keysAt < 0) return 'keys are cut off';
-  if (hasTwice(bytes, layout.keysAt, layout.keyCount)) return 'a key occurs twice';
+  if (layout.keyCount === 0) return 'there are no keys';
+  noteOddities(bytes, layout);
   layout.configAt = skip(reader, configBytes(layout.configMask));
   if (layout.configAt < 0) return 'config values are cut off';
-  if ((layout.configMask & HEAP_SIZE) !== 0 && !isHeapSize(readU32(bytes, reader.at - 4)))
-    return 'the heap size is no multiple of 1 KiB from 32 to 256 KiB';
   return walkInstructions(reader, layout) ?? walkSignatures(reader, layout);
 }
 
-function faultOfCounts(bytes: Uint8Array, { headerAt, configMask, ...layout }: WireLayout): string | null {
+/** Rules that every node of today enforces, and without which everything can still be found. */
+function noteOddities(bytes: Uint8Array, layout: WireLayout): void {
+  const { headerAt, configMask, signatureCount, keyCount } = layout;
   const [signed, unsigned] = [bytes[headerAt + 1]!, bytes[headerAt + 2]!];
-  if (layout.signatureCount < 1 || layout.signatureCount > MAX_SIGNATURES) return 'bad signature count';
-  if (signed >= layout.signatureCount) return 'the fee payer is read-only';
-  if (configMask > KNOWN_BITS) return 'unknown bits in the config mask';
+  if (signatureCount < 1) noteOddity(layout, 'message', NO_SIGNATURE);
+  else if (signed >= signatureCount) noteOddity(layout, 'message', 'the fee payer is read-only');
+  if (signatureCount + unsigned > keyCount) noteOddity(layout, 'message', 'the header counts more keys than there are');
   const fee = configMask & PRIORITY_FEE;
-  if (fee !== 0 && fee !== PRIORITY_FEE) return 'one of the two config bits of the priority fee is missing';
-  if (layout.instructionCount > MAX_INSTRUCTIONS) return `more than ${MAX_INSTRUCTIONS} instructions`;
-  if (layout.keyCount > MAX_KEYS) return `more than ${MAX_KEYS} keys`;
-  return layout.signatureCount + unsigned > layout.keyCount ? 'the header counts more keys than there are' : null;
+  if (fee !== 0 && fee !== PRIORITY_FEE)
+    noteOddity(layout, 'message', 'one of the two config bits of the priority fee is missing');
+  if (configMask > KNOWN_BITS)
+    noteOddity(layout, 'config', `the config mask has bits without a known meaning: 0x${configMask.toString(16)}`);
 }
+
+export const NO_SIGNATURE = 'it has no signature';
 
 function walkInstructions(reader: WireReader, layout: WireLayout): string | null {
   const { bytes } = reader;
@@ -273,7 +282,7 @@ function walkInstructions(reader: WireReader, layout: WireLayout): string | null
   for (let number = 0; number < count; number++) {
     const at = layout.instructionsAt + number * INSTRUCTION_HEADER_BYTES;
     const program = bytes[at]!;
-    if (program === 0) return 'the fee payer is called as a program';
+    if (program === 0) noteOddity(layout, 'message', 'the fee payer is called as a program');
     if (program >= layout.keyCount) return 'an index points behind the keys';
     const accounts = bytes[at + 1]!;
     const from = skip(reader, accounts);
@@ -288,21 +297,11 @@ function walkSignatures(reader: WireReader, layout: WireLayout): string | null {
   layout.lookupsAt = reader.at;
   layout.signaturesAt = skip(reader, layout.signatureCount * SIGNATURE_BYTES);
   if (layout.signaturesAt < 0) return 'signatures are cut off';
-  return reader.at === reader.end ? null : `${reader.end - reader.at} bytes follow the signatures`;
-}
-
-/** At most 64 keys, most of which differ in the first byte. */
-function hasTwice(bytes: Uint8Array, at: number, count: number): boolean {
-  for (let one = 1; one < count; one++) {
-    const oneAt = at + one * KEY_BYTES;
-    for (let other = 0; other < one; other++) {
-      const otherAt = at + other * KEY_BYTES;
-      let same = 0;
-      while (same < KEY_BYTES && bytes[oneAt + same] === bytes[otherAt + same]) same++;
-      if (same === KEY_BYTES) return true;
-    }
-  }
-  return false;
+  if (reader.at === reader.end) return null;
+  // A wrong mask is the likelier cause than what it leaves over.
+  const fee = layout.configMask & PRIORITY_FEE;
+  if (fee !== 0 && fee !== PRIORITY_FEE) return 'one of the two config bits of the priority fee is missing';
+  return `${reader.end - reader.at} bytes follow the signatures`;
 }
 
 /** The config values of an accepted transaction. */
@@ -371,7 +370,11 @@ export function writeVersion1(parts: Version1Parts): Buffer | null {
   });
   fixed.writeUInt32LE(mask, 4);
   return Buffer.concat([
-    ...[fixed, parts.recentBlockhash, Buffer.of(instructions.length, keys.length), ...keys, ...values],
+    fixed,
+    parts.recentBlockhash,
+    Buffer.of(instructions.length, keys.length),
+    ...keys,
+    ...values,
     ...instructions.map(({ programIndex, accounts, data }) =>
       Buffer.of(programIndex, accounts.length, data.length & 0xff, data.length >> 8),
     ),
@@ -384,10 +387,6 @@ function configBytes(mask: number): number {
   let bytes = 0;
   for (let bits = mask; bits !== 0; bits >>>= 1) bytes += (bits & 1) * 4;
   return bytes;
-}
-
-function isHeapSize(bytes: number): boolean {
-  return bytes % KIB === 0 && bytes >= MIN_HEAP_BYTES && bytes <= MAX_HEAP_BYTES;
 }
 
 function readU16(bytes: Uint8Array, at: number): number {

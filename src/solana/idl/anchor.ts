@@ -9,11 +9,14 @@ import {
   type InterfaceParts,
   MAX_ACCOUNTS,
   MAX_INSTRUCTIONS,
-  nameOf,
+  snakeName,
 } from './interface.ts';
 import {
+  argumentList,
   bool,
   compileBudget,
+  deferred,
+  demandText,
   type Field,
   key,
   list,
@@ -25,18 +28,18 @@ import {
   type ReadValue,
   restText,
   struct,
-  textOf,
+  UNREADABLE,
   type Variant,
   variants,
 } from './read-values.ts';
 
 type Members = Readonly<Record<string, unknown>>;
 
-const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
+const listOrEmpty = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
 const membersOf = (value: unknown): Members => (isPlainObject(value) ? value : misfit());
 
 export function readAnchor(idl: Members): InterfaceParts | null {
-  const instructions = listOf(idl['instructions']);
+  const instructions = listOrEmpty(idl['instructions']);
   if (instructions.length > MAX_INSTRUCTIONS) return null;
   const metadata = isPlainObject(idl['metadata']) ? idl['metadata'] : {};
   const types = createTypes(idl);
@@ -47,8 +50,8 @@ export function readAnchor(idl: Members): InterfaceParts | null {
       const call = isPlainObject(item) ? callOf(item, types) : null;
       return call === null ? [] : [call];
     }),
-    errors: () => errorsOf(listOf(idl['errors']), 'msg'),
-    events: listOf(idl['events']),
+    errors: () => errorsOf(listOrEmpty(idl['errors']), 'msg'),
+    events: listOrEmpty(idl['events']),
   };
 }
 
@@ -61,9 +64,9 @@ function callOf(item: Members, types: Types): CallShape | null {
     conditions: bytes.length === 0 ? [] : [{ offset: 0, bytes }],
     size: null,
     argsAt: bytes.length,
-    args: () => types.fields(listOf(item['args']), NO_GENERICS, 0),
-    accounts: () => accountsOf(listOf(item['accounts']), '', 0),
-    // Of Shank.
+    args: () => argumentList(types.fields(listOrEmpty(item['args']))),
+    accounts: () => accountsOf(listOrEmpty(item['accounts']), '', 0),
+    // Only Shank writes this member.
     omitsAccounts: item['legacyOptionalAccountsStrategy'] === true,
   };
 }
@@ -72,7 +75,7 @@ function callOf(item: Members, types: Types): CallShape | null {
 function discriminatorOf(name: string, { discriminator, discriminant }: Members): Uint8Array | null {
   if (discriminator !== undefined) return bytesOf(discriminator);
   if (discriminant === undefined) {
-    const snake = nameOf(name);
+    const snake = snakeName(name);
     return snake === null ? null : createHash('sha256').update(`global:${snake}`).digest().subarray(0, 8);
   }
   if (!isPlainObject(discriminant)) return null;
@@ -120,14 +123,18 @@ interface Generics {
 const NO_GENERICS: Generics = { key: '', reads: new Map(), counts: new Map() };
 
 interface Types {
-  /** A struct of fields with names, or of types alone, which are numbered. */
-  fields(items: readonly unknown[], generics: Generics, depth: number): ReadValue;
+  /** Fields with names, or types alone, which are numbered. */
+  fields(items: readonly unknown[]): readonly Field[];
 }
 
 const MAX_TYPE_DEPTH = 32;
 /** Instances of types that are kept compiled; a type that makes ever new ones of itself ends here. */
 const MAX_COMPILED = 10_000;
 const MAX_KEY = 2_048;
+/** Characters of a key that cost as much as a node. */
+const BYTES_A_NODE = 64;
+/** Least characters of a value in JSON. */
+const VALUE_CHARACTERS = 2;
 
 const u8 = number('u8')!;
 const u32 = number('u32')!;
@@ -140,6 +147,15 @@ const SIMPLE: ReadonlyMap<string, ReadValue> = new Map([
   ['publicKey', key],
 ]);
 
+/** Generic arguments as JSON, which is not written further than a key may be long. */
+function argumentTypes(args: readonly unknown[]): string {
+  let left = MAX_KEY;
+  return JSON.stringify(args, (name, value: unknown) => {
+    left -= name.length + (typeof value === 'string' ? value.length : VALUE_CHARACTERS);
+    return left < 0 ? misfit() : value;
+  });
+}
+
 function createTypes(idl: Members): Types {
   const compiled = new Map<string, ReadValue>();
   const pay = compileBudget();
@@ -149,7 +165,7 @@ function createTypes(idl: Members): Types {
     if (definitions === null) {
       definitions = new Map();
       // Before 0.30, accounts are types of their own.
-      for (const item of [...listOf(idl['types']), ...listOf(idl['accounts'])])
+      for (const item of [...listOrEmpty(idl['types']), ...listOrEmpty(idl['accounts'])])
         if (isPlainObject(item) && typeof item['name'] === 'string' && isPlainObject(item['type']))
           if (!definitions.has(item['name'])) definitions.set(item['name'], item);
     }
@@ -162,7 +178,10 @@ function createTypes(idl: Members): Types {
     if (typeof type === 'string') return SIMPLE.get(type) ?? number(type) ?? misfit();
     const members = membersOf(type);
     const inner = (item: unknown) => typeOf(item, generics, depth + 1);
-    const [[kind, value] = misfit()] = Object.entries(members);
+    const kinds = Object.keys(members);
+    pay(kinds.length);
+    const [kind = misfit()] = kinds;
+    const value = members[kind];
     switch (kind) {
       case 'vec':
         return list(u32, inner(value));
@@ -171,19 +190,28 @@ function createTypes(idl: Members): Types {
       case 'coption':
         return option(u32, inner(value));
       case 'array': {
-        const [item, count] = listOf(value);
+        const [item, count] = listOrEmpty(value);
         return list(countOf(count, generics), inner(item));
       }
       case 'tuple':
-        return fields(listOf(value), generics, depth + 1);
+        return struct(fieldsOf(listOrEmpty(value), generics, depth + 1));
       case 'hashMap':
       case 'bTreeMap':
-        return map(u32, inner(listOf(value)[0]), inner(listOf(value)[1]));
+        return map(u32, inner(listOrEmpty(value)[0]), inner(listOrEmpty(value)[1]));
       case 'hashSet':
       case 'bTreeSet':
         return list(u32, inner(value));
+      case 'genericLenArray': {
+        // Anchor 0.29; later versions write `array` with a generic count.
+        const [item, generic] = listOrEmpty(value);
+        return list(countOf({ generic }, generics), inner(item));
+      }
       case 'generic':
-        return generics.reads.get(textOf(value)) ?? misfit();
+        return generics.reads.get(demandText(value)) ?? misfit();
+      case 'definedWithTypeArgs': {
+        const { name, args } = membersOf(value);
+        return definedType({ name, generics: listOrEmpty(args).map(laterGeneric) }, undefined, generics, depth);
+      }
       case 'defined':
         return definedType(value, members['generics'], generics, depth);
       default:
@@ -194,22 +222,17 @@ function createTypes(idl: Members): Types {
   function definedType(value: unknown, given: unknown, outer: Generics, depth: number): ReadValue {
     const { name, generics: own = given } = typeof value === 'string' ? { name: value } : membersOf(value);
     if (typeof name !== 'string') return misfit();
-    const args = listOf(own);
-    const id = `${name}${args.length === 0 ? '' : `${JSON.stringify(args)}${outer.key}`}`;
+    const args = listOrEmpty(own);
+    const id = args.length === 0 ? name : `${name}${argumentTypes(args)}${outer.key}`;
     if (id.length > MAX_KEY) misfit();
+    pay(Math.ceil(id.length / BYTES_A_NODE));
     const known = compiled.get(id);
     if (known !== undefined) return known;
     if (compiled.size >= MAX_COMPILED) misfit();
     const generics = args.length === 0 ? NO_GENERICS : genericsOf(definitionOf(name), args, outer, depth, id);
-    // Types may contain themselves: this one is compiled when a value of it is first read.
-    let read: ReadValue = (from) => {
-      read = misfit;
-      read = definition(membersOf(definitionOf(name)['type']), generics);
-      return read(from);
-    };
-    const again: ReadValue = (from) => from.nested(read);
-    compiled.set(id, again);
-    return again;
+    const type = deferred(() => definition(membersOf(definitionOf(name)['type']), generics));
+    compiled.set(id, type);
+    return type;
   }
 
   function genericsOf(
@@ -221,10 +244,12 @@ function createTypes(idl: Members): Types {
   ): Generics {
     const reads = new Map<string, ReadValue>();
     const counts = new Map<string, number>();
-    for (const [at, parameter] of listOf(definition['generics']).entries()) {
-      const name = textOf(membersOf(parameter)['name']);
-      const { kind, type, value } = membersOf(args[at]);
-      if (kind === 'const') counts.set(name, countOf(typeof value === 'string' ? Number(value) : value, outer));
+    for (const [at, parameter] of listOrEmpty(definition['generics']).entries()) {
+      // Anchor 0.29 has names alone.
+      const name = demandText(typeof parameter === 'string' ? parameter : membersOf(parameter)['name']);
+      const { kind, type, value, generic } = membersOf(args[at]);
+      if (typeof generic === 'string' && outer.counts.has(generic)) counts.set(name, outer.counts.get(generic)!);
+      else if (kind === 'const') counts.set(name, countOf(typeof value === 'string' ? Number(value) : value, outer));
       else reads.set(name, typeOf(type, outer, depth + 1));
     }
     return { key: id, reads, counts };
@@ -233,9 +258,9 @@ function createTypes(idl: Members): Types {
   function definition(type: Members, generics: Generics): ReadValue {
     switch (type['kind']) {
       case 'struct':
-        return fields(listOf(type['fields']), generics, 0);
+        return struct(fieldsOf(listOrEmpty(type['fields']), generics, 0));
       case 'enum':
-        return enumOf(listOf(type['variants']), generics);
+        return enumOf(listOrEmpty(type['variants']), generics);
       case 'type':
         return typeOf(type['alias'], generics, 0);
       case 'alias':
@@ -250,32 +275,40 @@ function createTypes(idl: Members): Types {
     const known: (Variant | undefined)[] = [];
     return variants(u8, (tag) => {
       if (tag >= items.length) return undefined;
-      known[tag] ??= variantOf(membersOf(items[tag]), generics);
+      if (known[tag] === undefined) {
+        // One that does not compile is not tried again.
+        known[tag] = UNREADABLE;
+        known[tag] = variantOf(membersOf(items[tag]), generics);
+      }
       return known[tag];
     });
   }
 
   function variantOf({ name, fields: items }: Members, generics: Generics): Variant {
-    const body = listOf(items);
-    return { name: demandName(name), body: body.length === 0 ? null : fields(body, generics, 0) };
+    const body = listOrEmpty(items);
+    return { name: demandName(name), body: body.length === 0 ? null : struct(fieldsOf(body, generics, 0)) };
   }
 
-  function fields(items: readonly unknown[], generics: Generics, depth: number): ReadValue {
-    return struct(
-      items.map((item, at): Field => {
-        const isNamed = isPlainObject(item) && typeof item['name'] === 'string' && 'type' in item;
-        return {
-          name: isNamed ? demandName(item['name']) : String(at),
-          read: typeOf(isNamed ? item['type'] : item, generics, depth + 1),
-        };
-      }),
-    );
-  }
+  const fieldsOf = (items: readonly unknown[], generics: Generics, depth: number): readonly Field[] =>
+    items.map((item, at): Field => {
+      const isNamed = isPlainObject(item) && typeof item['name'] === 'string' && 'type' in item;
+      return {
+        name: isNamed ? demandName(item['name']) : String(at),
+        read: typeOf(isNamed ? item['type'] : item, generics, depth + 1),
+      };
+    });
 
-  return { fields };
+  return { fields: (items) => fieldsOf(items, NO_GENERICS, 0) };
+}
+
+/** An argument for a generic parameter as Anchor 0.29 writes it, `{type}`, `{value}` or `{generic}`, in the form of later versions. */
+function laterGeneric(arg: unknown): Members {
+  const { type, value, generic } = membersOf(arg);
+  if (value !== undefined) return { kind: 'const', value };
+  return generic === undefined ? { kind: 'type', type } : { kind: 'type', type: { generic }, generic };
 }
 
 function countOf(count: unknown, { counts }: Generics): number {
-  const found = isPlainObject(count) ? counts.get(textOf(count['generic'])) : count;
+  const found = isPlainObject(count) ? counts.get(demandText(count['generic'])) : count;
   return Number.isSafeInteger(found) && (found as number) >= 0 ? (found as number) : misfit();
 }

@@ -1,6 +1,7 @@
 /** Interfaces of Codama: a tree of nodes that spells out sizes, byte orders and prefixes. */
 import { decode } from '../../lib/base58.ts';
 import { isPlainObject } from '../../lib/json.ts';
+import { lazy } from '../../lib/lazy.ts';
 import {
   type AccountName,
   type CallShape,
@@ -11,9 +12,12 @@ import {
   MAX_INSTRUCTIONS,
 } from './interface.ts';
 import {
+  argumentList,
   between,
   bool,
   compileBudget,
+  deferred,
+  demandText,
   type Field,
   key,
   type ListCount,
@@ -30,7 +34,7 @@ import {
   restText,
   sized,
   struct,
-  textOf,
+  UNREADABLE,
   until,
   type Variant,
   variants,
@@ -39,16 +43,16 @@ import {
 
 type Node = Readonly<Record<string, unknown>>;
 
-const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
+const listOrEmpty = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
 const nodeOf = (value: unknown): Node => (isPlainObject(value) ? value : misfit());
 
 /** `root`: a `rootNode` or a `programNode`. */
 export function readCodama(root: Node): InterfaceParts | null {
   const program = root['kind'] === 'rootNode' ? root['program'] : root;
   if (!isPlainObject(program)) return null;
-  const instructions = listOf(program['instructions']);
+  const instructions = listOrEmpty(program['instructions']);
   if (instructions.length > MAX_INSTRUCTIONS) return null;
-  const others = listOf(root['additionalPrograms']).filter(isPlainObject);
+  const others = listOrEmpty(root['additionalPrograms']).filter(isPlainObject);
   const types = createTypes(program, others);
   return {
     name: program['name'],
@@ -57,8 +61,8 @@ export function readCodama(root: Node): InterfaceParts | null {
       const call = isPlainObject(item) ? callOf(item, types) : null;
       return call === null ? [] : [call];
     }),
-    errors: () => errorsOf(listOf(program['errors']), 'message'),
-    events: listOf(program['events']),
+    errors: () => errorsOf(listOrEmpty(program['errors']), 'message'),
+    events: listOrEmpty(program['events']),
   };
 }
 
@@ -66,9 +70,9 @@ export function readCodama(root: Node): InterfaceParts | null {
 const MAX_DISCRIMINATORS = 16;
 
 function callOf(item: Node, types: Types): CallShape | null {
-  const args = listOf(item['arguments']).filter(isPlainObject);
+  const args = listOrEmpty(item['arguments']).filter(isPlainObject);
   const byName = new Map(args.toReversed().map((argument) => [argument['name'], argument]));
-  const discriminators = listOf(item['discriminators']);
+  const discriminators = listOrEmpty(item['discriminators']);
   if (discriminators.length > MAX_DISCRIMINATORS) return null;
   const conditions: { offset: number; bytes: Uint8Array }[] = [];
   let size: number | null = null;
@@ -91,9 +95,12 @@ function callOf(item: Node, types: Types): CallShape | null {
   }
   if (typeof item['name'] !== 'string') return null;
   return {
-    ...{ name: item['name'], conditions, size, argsAt: 0 },
+    name: item['name'],
+    conditions,
+    size,
+    argsAt: 0,
     args: () =>
-      struct(
+      argumentList(
         args.map(
           ({ name, type, defaultValueStrategy }): Field => ({
             name: demandName(name),
@@ -102,7 +109,7 @@ function callOf(item: Node, types: Types): CallShape | null {
           }),
         ),
       ),
-    accounts: () => accountsOf(listOf(item['accounts'])),
+    accounts: () => accountsOf(listOrEmpty(item['accounts'])),
     omitsAccounts: item['optionalAccountStrategy'] === 'omitted',
   };
 }
@@ -123,9 +130,9 @@ function constantBytes(type: unknown, value: unknown): Uint8Array | null {
     if (typeof data !== 'string' || data.length > MAX_CONSTANT * 4) return null;
     return textBytes(data, value['kind'] === 'stringValueNode' ? 'utf8' : value['encoding']);
   }
-  if (value['kind'] === 'publicKeyValueNode') return decode(textOf(value['publicKey']).slice(0, 44));
+  if (value['kind'] === 'publicKeyValueNode') return decode(demandText(value['publicKey']).slice(0, 44));
   if (value['kind'] === 'arrayValueNode') {
-    const items = listOf(value['items']);
+    const items = listOrEmpty(value['items']);
     if (items.length > MAX_CONSTANT) return null;
     const parts = items.map((item) => constantBytes(type['item'], item));
     return parts.includes(null) ? null : Buffer.concat(parts as Uint8Array[]);
@@ -133,7 +140,7 @@ function constantBytes(type: unknown, value: unknown): Uint8Array | null {
   const plain = type['kind'] === 'booleanTypeNode' ? (type['size'] as Node | undefined) : type;
   const given = value['kind'] === 'booleanValueNode' ? Number(value['boolean'] === true) : value['number'];
   if (!isPlainObject(plain) || !Number.isSafeInteger(given)) return null;
-  const bits = /^[ui](8|16|32|64|128)$/.exec(textOf(plain['format']))?.[1];
+  const bits = /^[ui](8|16|32|64|128)$/.exec(demandText(plain['format']))?.[1];
   if (bits === undefined) return null;
   const bytes = new Uint8Array(Number(bits) / 8);
   let rest = BigInt.asUintN(bytes.length * 8, BigInt(given as number));
@@ -167,12 +174,19 @@ function createTypes(program: Node, others: readonly Node[]): Types {
   const compiled = new Map<string, ReadValue>();
   const definitions = new Map<Node, Map<string, unknown>>();
   const pay = compileBudget();
+  /** Programs by name, the first of each. */
+  const homes = lazy(() => {
+    const byName = new Map<unknown, Node>();
+    for (const one of [program, ...others]) if (!byName.has(one['name'])) byName.set(one['name'], one);
+    return byName;
+  });
+  const places = lazy(() => new Map(others.map((one, at) => [one, at])));
 
   function definitionOf(owner: Node, name: string): unknown {
     let own = definitions.get(owner);
     if (own === undefined) {
       own = new Map();
-      for (const item of listOf(owner['definedTypes']))
+      for (const item of listOrEmpty(owner['definedTypes']))
         if (isPlainObject(item) && typeof item['name'] === 'string') own.set(item['name'], item['type']);
       definitions.set(owner, own);
     }
@@ -181,25 +195,18 @@ function createTypes(program: Node, others: readonly Node[]): Types {
 
   /** What a link leads to: a type of the program with the link, or of the one that it names. */
   function target({ name, program: owner }: Node, home: Node): { readonly home: Node; readonly name: string } {
-    if (!isPlainObject(owner)) return { home, name: textOf(name) };
-    const wanted = textOf(owner['name']);
-    return { home: [program, ...others].find((one) => one['name'] === wanted) ?? misfit(), name: textOf(name) };
+    if (!isPlainObject(owner)) return { home, name: demandText(name) };
+    return { home: homes().get(demandText(owner['name'])) ?? misfit(), name: demandText(name) };
   }
 
-  /** A type by name, compiled when a value of it is first read. */
   function link(node: Node, from: Node): ReadValue {
     const { home, name } = target(node, from);
-    const id = `${others.indexOf(home)}/${name}`;
+    const id = `${places().get(home) ?? -1}/${name}`;
     const known = compiled.get(id);
     if (known !== undefined) return known;
-    let inner: ReadValue = (from) => {
-      inner = misfit;
-      inner = read(definitionOf(home, name), 0, home);
-      return inner(from);
-    };
-    const again: ReadValue = (from) => from.nested(inner);
-    compiled.set(id, again);
-    return again;
+    const type = deferred(() => read(definitionOf(home, name), 0, home));
+    compiled.set(id, type);
+    return type;
   }
 
   function read(type: unknown, depth: number, home: Node): ReadValue {
@@ -220,15 +227,15 @@ function createTypes(program: Node, others: readonly Node[]): Types {
       case 'publicKeyTypeNode':
         return key;
       case 'stringTypeNode':
-        return restText(textOf(node['encoding'] ?? 'utf8'));
+        return restText(demandText(node['encoding'] ?? 'utf8'));
       case 'bytesTypeNode':
         return restBytes;
       case 'definedTypeLinkNode':
         return link(node, home);
       case 'structTypeNode':
-        return fieldsOf(listOf(node['fields']), depth, home);
+        return fieldsOf(listOrEmpty(node['fields']), depth, home);
       case 'tupleTypeNode':
-        return struct(listOf(node['items']).map((one, at) => ({ name: String(at), read: inner(one) })));
+        return struct(listOrEmpty(node['items']).map((one, at) => ({ name: String(at), read: inner(one) })));
       case 'enumTypeNode':
         return enumOf(node, home);
       case 'optionTypeNode': {
@@ -277,7 +284,7 @@ function createTypes(program: Node, others: readonly Node[]): Types {
 
   /** Variants are compiled when they first occur. */
   function enumOf(node: Node, home: Node): ReadValue {
-    const items = listOf(node['variants']);
+    const items = listOrEmpty(node['variants']);
     pay(items.length);
     const tags = new Map<number, number>();
     let tag = 0;
@@ -290,7 +297,11 @@ function createTypes(program: Node, others: readonly Node[]): Types {
     return variants(node['size'] === undefined ? number('u8')! : read(node['size'], 0, home), (found) => {
       const at = tags.get(found);
       if (at === undefined) return undefined;
-      known[at] ??= variantOf(nodeOf(items[at]), home);
+      if (known[at] === undefined) {
+        // One that does not compile is not tried again.
+        known[at] = UNREADABLE;
+        known[at] = variantOf(nodeOf(items[at]), home);
+      }
       return known[at];
     });
   }
@@ -317,7 +328,7 @@ function createTypes(program: Node, others: readonly Node[]): Types {
     const sum = (items: readonly unknown[]) => items.reduce<number>((size, one) => size + inner(one), 0);
     switch (node['kind']) {
       case 'numberTypeNode': {
-        const bits = /^[uif](8|16|32|64|128)$/.exec(textOf(node['format']))?.[1];
+        const bits = /^[uif](8|16|32|64|128)$/.exec(demandText(node['format']))?.[1];
         return bits === undefined ? misfit() : Number(bits) / 8;
       }
       case 'booleanTypeNode':
@@ -331,9 +342,9 @@ function createTypes(program: Node, others: readonly Node[]): Types {
       case 'fixedSizeTypeNode':
         return sizeOf(node['size']);
       case 'structTypeNode':
-        return sum(listOf(node['fields']).map((field) => nodeOf(field)['type']));
+        return sum(listOrEmpty(node['fields']).map((field) => nodeOf(field)['type']));
       case 'tupleTypeNode':
-        return sum(listOf(node['items']));
+        return sum(listOrEmpty(node['items']));
       case 'definedTypeLinkNode': {
         const linked = target(node, home);
         return fixedSize(definitionOf(linked.home, linked.name), depth + 1, linked.home);
@@ -348,13 +359,13 @@ function createTypes(program: Node, others: readonly Node[]): Types {
   return { read: (type) => read(type, 0, program) };
 }
 
-const numberOf = ({ format, endian }: Node): ReadValue => number(textOf(format), endian === 'be') ?? misfit();
+const numberOf = ({ format, endian }: Node): ReadValue => number(demandText(format), endian === 'be') ?? misfit();
 
 const sizeOf = (size: unknown): number =>
   Number.isSafeInteger(size) && (size as number) >= 0 ? (size as number) : misfit();
 
 const constantsOf = (nodes: unknown): Uint8Array => {
-  const parts = listOf(nodes);
+  const parts = listOrEmpty(nodes);
   return parts.length > MAX_CONSTANT ? misfit() : Buffer.concat(parts.map(constantOf));
 };
 

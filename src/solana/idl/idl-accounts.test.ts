@@ -23,7 +23,7 @@ test('a text is never longer than an interface may be', () => {
   assert.equal(read(gzipSync(Buffer.alloc(MAX_IDL_BYTES + 1, ' ')), 1), null);
 });
 
-test('what is not UTF-8 is no text', () => {
+test('bytes that are not UTF-8 are no text', () => {
   assert.equal(read(Buffer.from('{"name":"ü"}')), '{"name":"ü"}');
   assert.equal(read(Buffer.from([0x22, 0xff, 0x22])), null);
   assert.equal(read(gzipSync(Buffer.from([0x22, 0xff, 0x22])), 1), null);

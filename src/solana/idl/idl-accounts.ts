@@ -2,21 +2,21 @@
  * Where programs publish their interfaces on the chain: an account of the program Program Metadata, and the IDL account of Anchor. And how
  * instructions write these accounts, piece by piece or from a buffer.
  */
+
 import { createHash } from 'node:crypto';
 import { gunzipSync, inflateSync } from 'node:zlib';
 import { decode32, encode32 } from '../../lib/base58.ts';
 import type { KeyTable, NormalInstruction, NormalTransaction } from '../../ports/block.ts';
 import { knownKey, programAddress } from '../addresses.ts';
+import { PROGRAM_METADATA_PROGRAM } from '../programs.ts';
 import { MAX_IDL_BYTES } from './read-idl.ts';
-
-export const METADATA_PROGRAM = 'ProgM6JCCvbYkfKqJYHePx4xxSUSqJp7rh8Lyv7nk7S';
 
 /** The account with the interface of a program that the program's own authority writes. Null where `program` is no key. */
 export function metadataAddress(program: string): string | null {
   const key = decode32(program);
   const seed = Buffer.alloc(SEED_BYTES);
   seed.write('idl');
-  return key === null ? null : encode32(programAddress([key, seed], knownKey(METADATA_PROGRAM)));
+  return key === null ? null : encode32(programAddress([key, seed], knownKey(PROGRAM_METADATA_PROGRAM)));
 }
 
 /** The IDL account of an Anchor program. Null where `program` is no key. */
@@ -36,17 +36,17 @@ const DIRECT = 0;
 
 /** The text of an account of Program Metadata; null when it holds no JSON of its own. */
 export function metadataText(owner: string, data: Uint8Array): string | null {
-  if (owner !== METADATA_PROGRAM || data.length < HEADER_BYTES || data[0] !== IS_METADATA) return null;
+  if (owner !== PROGRAM_METADATA_PROGRAM || data.length < HEADER_BYTES || data[0] !== IS_METADATA) return null;
   // A format that is not stated may be JSON too; other sources are addresses of something else.
   if (data[FORMAT_AT]! > JSON_FORMAT || data[SOURCE_AT] !== DIRECT) return null;
   const length = Buffer.from(data.buffer, data.byteOffset, data.length).readUInt32LE(LENGTH_AT);
   if (HEADER_BYTES + length > data.length) return null;
   // The encoding only says how clients show bytes that are no text.
-  return textOf(data.subarray(HEADER_BYTES, HEADER_BYTES + length), data[COMPRESSION_AT]!);
+  return decompressText(data.subarray(HEADER_BYTES, HEADER_BYTES + length), data[COMPRESSION_AT]!);
 }
 
 /** Null for what does not decompress, or to more than an interface may have, and for what is not UTF-8: no text is longer than its bytes. */
-function textOf(bytes: Uint8Array, compression: number): string | null {
+function decompressText(bytes: Uint8Array, compression: number): string | null {
   try {
     const plain = uncompressed(bytes, compression);
     return plain === null || plain.length > MAX_IDL_BYTES ? null : UTF8.decode(plain);
@@ -74,7 +74,7 @@ export function anchorText(owner: string, data: Uint8Array, program: string): st
   const bytes = Buffer.from(data.buffer, data.byteOffset, data.length);
   const length = bytes.readUInt32LE(ANCHOR_HEADER_BYTES - 4);
   if (!bytes.subarray(0, 8).equals(IDL_ACCOUNT) || ANCHOR_HEADER_BYTES + length > bytes.length) return null;
-  return textOf(bytes.subarray(ANCHOR_HEADER_BYTES, ANCHOR_HEADER_BYTES + length), 2);
+  return decompressText(bytes.subarray(ANCHOR_HEADER_BYTES, ANCHOR_HEADER_BYTES + length), 2);
 }
 
 /** The bytes of an account; null: there is none; undefined: unknown. */
@@ -87,7 +87,7 @@ export interface IdlStep {
   readonly source: string | null;
   /** Whether there was no account before. */
   readonly creates: boolean;
-  /** Of the data of its instruction. */
+  /** Size of the instruction data. */
   readonly bytes: number;
   /** The account after the step. */
   apply(before: AccountBytes, source: AccountBytes): AccountBytes;
@@ -96,7 +96,7 @@ export interface IdlStep {
 type KeyAt = (place: number) => string;
 type StepPart = Omit<IdlStep, 'bytes'>;
 
-/** Of all instructions that Anchor adds to a program for its IDL account. */
+/** Begins the data of all instructions that Anchor adds to a program for its IDL account. */
 const ANCHOR_TAG = Buffer.from('40f4bc78a7e9690a', 'hex');
 /** No account is larger. */
 const MAX_ACCOUNT_BYTES = 10_485_760;
@@ -119,7 +119,7 @@ export function idlSteps(
     const called = keyAt(programIndex);
     const bytes = Buffer.from(data.buffer, data.byteOffset, data.length);
     const at: KeyAt = (place) => keyAt(accounts[place]);
-    if (called === METADATA_PROGRAM) return metadataSteps(bytes, at);
+    if (called === PROGRAM_METADATA_PROGRAM) return metadataSteps(bytes, at);
     const isAnchor = called === program && bytes.subarray(0, ANCHOR_TAG.length).equals(ANCHOR_TAG);
     return isAnchor ? anchorSteps(bytes.subarray(ANCHOR_TAG.length), at) : [];
   };
@@ -160,7 +160,9 @@ function anchorSteps(data: Buffer, at: KeyAt): readonly StepPart[] {
     case 3:
       return [
         {
-          ...{ account: at(1), source: at(0), creates: false },
+          account: at(1),
+          source: at(0),
+          creates: false,
           apply: (_, source) => (source ? anchorBytes(source.subarray(ANCHOR_HEADER_BYTES)) : undefined),
         },
       ];
@@ -194,7 +196,9 @@ function metadataSteps(data: Buffer, at: KeyAt): readonly StepPart[] {
       const [offset, inline] = [data.readUInt32LE(1), data.subarray(5)];
       return [
         {
-          ...{ account, source: inline.length > 0 ? null : at(2), creates: false },
+          account,
+          source: inline.length > 0 ? null : at(2),
+          creates: false,
           apply: (before, source) => writeBuffer(before, offset, inline.length > 0 ? inline : bufferContent(source)),
         },
       ];
@@ -218,7 +222,9 @@ function metadataSteps(data: Buffer, at: KeyAt): readonly StepPart[] {
       const [head, inline] = [headOf(data[2]!, data[3]!, data[4]!), data.subarray(5)];
       return [
         {
-          ...{ account, source: inline.length > 0 ? null : at(2), creates: false },
+          account,
+          source: inline.length > 0 ? null : at(2),
+          creates: false,
           apply: (_, source) => metadataBytes(head, inline.length > 0 ? inline : bufferContent(source)),
         },
       ];

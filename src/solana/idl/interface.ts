@@ -1,6 +1,6 @@
 /** The instructions of one program as its interface (IDL) describes them, found by their first bytes and decoded with names. */
 import { isPlainObject } from '../../lib/json.ts';
-import { lazy } from '../../lib/lru.ts';
+import { lazy } from '../../lib/lazy.ts';
 import { DataReader, misfit, type ReadValue } from './read-values.ts';
 
 /** An account of an instruction with its rights in the message. */
@@ -14,16 +14,20 @@ export interface NamedAccount extends AccountUse {
   readonly name: string;
 }
 
-export interface DecodedInstruction {
+/** Which instruction a program was called with. */
+export interface InstructionCall {
   /** In snake_case, as all names of it. */
   readonly name: string;
-  readonly args: unknown;
   /** Without the optional ones that are absent; those after the named ones are `remaining_0`, … */
   readonly accounts: readonly NamedAccount[];
 }
 
+export interface DecodedInstruction extends InstructionCall {
+  readonly args: unknown;
+}
+
 export interface ProgramError {
-  /** As the interface spells it. */
+  /** Name as the interface spells it. */
   readonly name: string;
   readonly msg: string | null;
 }
@@ -35,6 +39,8 @@ export interface ProgramInterface {
   readonly address: string | null;
   /** Null when the data is of no instruction, ends early or does not fit. */
   decode(data: Uint8Array, accounts: readonly AccountUse[], programId: string): DecodedInstruction | null;
+  /** The instruction whose discriminator the data have, whether its arguments fit or not; null when none, or several names, have it. */
+  callOf(data: Uint8Array, accounts: readonly AccountUse[], programId: string): InstructionCall | null;
   errorOf(code: number): ProgramError | null;
   /** Whether an instruction has this name, as the interface spells it or in snake_case. */
   hasInstruction(name: string): boolean;
@@ -59,7 +65,7 @@ interface DataCondition {
 
 /** An instruction in an interface. Everything but its name and its conditions is read when it is first decoded. */
 export interface CallShape {
-  /** As the interface spells it. */
+  /** Name as the interface spells it. */
   readonly name: string;
   /** All of them hold for its data. */
   readonly conditions: readonly DataCondition[];
@@ -104,46 +110,53 @@ interface Call {
 
 export function createInterface({ name, address, calls: shapes, errors, events }: InterfaceParts): ProgramInterface {
   const calls = shapes.flatMap((shape, order): Call[] => {
-    const snake = nameOf(shape.name);
+    const snake = snakeName(shape.name);
     return snake === null ? [] : [{ name: snake, idlName: shape.name, shape, order, compiled: null }];
   });
-  const find = createDispatch(calls);
+  const dispatch = createDispatch(calls);
   const errorsByCode = lazy(errors);
   const names = lazy(() => new Set(calls.flatMap((call) => [call.name, call.idlName])));
   return {
-    name: nameOf(name),
+    name: snakeName(name),
     address: typeof address === 'string' ? address : null,
     decode(data, accounts, programId) {
-      const call = find(data);
+      const call = dispatch.first(data);
       if (call === null) return null;
-      call.compiled ??= compile(call.shape);
-      const { compiled } = call;
+      const compiled = compile(call);
       const args = reader.run(data, call.shape.argsAt, compiled.args);
       if (args === undefined) return null;
       return { name: call.name, args, accounts: nameAccounts(call.shape, compiled.accounts, accounts, programId) };
+    },
+    callOf(data, accounts, programId) {
+      // One without a discriminator takes any data.
+      const [call, ...others] = dispatch.all(data).filter(({ shape }) => shape.conditions.length > 0);
+      if (call === undefined || others.some(({ name }) => name !== call.name)) return null;
+      return { name: call.name, accounts: nameAccounts(call.shape, compile(call).accounts, accounts, programId) };
     },
     errorOf: (code) => errorsByCode().get(code) ?? null,
     hasInstruction: (wanted) => names().has(wanted),
     instructions: () => calls.map((call) => call.name),
     events: () =>
-      events.slice(0, MAX_INSTRUCTIONS).flatMap((event) => (isPlainObject(event) ? (nameOf(event['name']) ?? []) : [])),
+      events
+        .slice(0, MAX_INSTRUCTIONS)
+        .flatMap((event) => (isPlainObject(event) ? (snakeName(event['name']) ?? []) : [])),
     roles() {
       const roles = new Set<string>();
       for (const call of calls) {
-        call.compiled ??= compile(call.shape);
-        for (const account of call.compiled.accounts) roles.add(account.name);
+        for (const account of compile(call).accounts) roles.add(account.name);
       }
       return [...roles];
     },
   };
 }
 
-function compile({ args, accounts }: CallShape): NonNullable<Call['compiled']> {
+function compile(call: Call): NonNullable<Call['compiled']> {
   // What the interface describes badly never decodes.
-  return {
-    args: reader.run(new Uint8Array(0), 0, args) ?? misfit,
-    accounts: reader.run(new Uint8Array(0), 0, accounts) ?? [],
+  call.compiled ??= {
+    args: reader.run(new Uint8Array(0), 0, call.shape.args) ?? misfit,
+    accounts: reader.run(new Uint8Array(0), 0, call.shape.accounts) ?? [],
   };
+  return call.compiled;
 }
 
 function nameAccounts(
@@ -176,8 +189,14 @@ function givenNames(names: readonly AccountName[], count: number): readonly Acco
 /** Bytes of a discriminator that the first look-up uses; a number holds them. */
 const MAX_PREFIX = 6;
 
-/** Finds the first instruction, in the order of the interface, whose conditions hold. */
-function createDispatch(calls: readonly Call[]): (data: Uint8Array) => Call | null {
+interface Dispatch {
+  /** The first instruction, in the order of the interface, whose conditions hold. */
+  first(data: Uint8Array): Call | null;
+  /** All instructions whose conditions hold. */
+  all(data: Uint8Array): readonly Call[];
+}
+
+function createDispatch(calls: readonly Call[]): Dispatch {
   const byLength = new Map<number, Map<number, Call[]>>();
   for (const call of calls) {
     const first = call.shape.conditions.find(({ offset }) => offset === 0);
@@ -190,16 +209,19 @@ function createDispatch(calls: readonly Call[]): (data: Uint8Array) => Call | nu
     else list.push(call);
   }
   const tables = [...byLength];
-  return (data) => {
-    let found: Call | null = null;
-    for (const [length, table] of tables) {
-      if (length > data.length) continue;
-      const list = table.get(prefixOf(data, length));
-      if (list === undefined) continue;
-      const call = list.find(({ shape }) => fits(data, shape));
-      if (call !== undefined && (found === null || call.order < found.order)) found = call;
-    }
-    return found;
+  const callsFor = (data: Uint8Array, length: number, table: ReadonlyMap<number, Call[]>): readonly Call[] =>
+    (length > data.length ? undefined : table.get(prefixOf(data, length))) ?? [];
+  return {
+    first(data) {
+      let found: Call | null = null;
+      for (const [length, table] of tables) {
+        const call = callsFor(data, length, table).find(({ shape }) => fits(data, shape));
+        if (call !== undefined && (found === null || call.order < found.order)) found = call;
+      }
+      return found;
+    },
+    all: (data) =>
+      tables.flatMap(([length, table]) => callsFor(data, length, table).filter(({ shape }) => fits(data, shape))),
   };
 }
 
@@ -219,7 +241,7 @@ function fits(data: Uint8Array, { conditions, size }: CallShape): boolean {
 }
 
 /** The name in snake_case: `sqrtPriceLimitX64` is `sqrt_price_limit_x64`, `newURL` `new_url`; null for what is no name. */
-export function nameOf(text: unknown): string | null {
+export function snakeName(text: unknown): string | null {
   if (typeof text !== 'string' || text === '' || text.length > MAX_NAME) return null;
   return text
     .replace(/([a-z0-9])([A-Z])/g, '$1_$2')
@@ -229,7 +251,7 @@ export function nameOf(text: unknown): string | null {
 }
 
 /** The same; what is no name makes its instruction undecodable. */
-export const demandName = (text: unknown): string => nameOf(text) ?? misfit();
+export const demandName = (text: unknown): string => snakeName(text) ?? misfit();
 
 /** The errors of an interface by code, the first of each; `text` is the member that holds the message. */
 export function errorsOf(items: readonly unknown[], text: 'msg' | 'message'): ReadonlyMap<number, ProgramError> {

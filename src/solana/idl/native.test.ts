@@ -4,6 +4,7 @@ import { listFixtures, readJsonFixture, skipWithoutFixtures } from '../../../tes
 import { decodeBlock } from '../decode/decode-block.ts';
 import { parseInstruction } from '../json-parsed/instruction.ts';
 import { createWords } from '../parsers/parser.ts';
+import { MEMO_PROGRAMS } from '../programs.ts';
 import { nativeInterfaces } from './native.ts';
 import { type ParsedInstruction, parseTransaction } from './parse-transaction.ts';
 
@@ -44,6 +45,13 @@ test('every native program decodes its instructions', () => {
     accounts: [],
   });
   assert.equal(token.errorOf(1)?.name, 'insufficient_funds');
+});
+
+test('a memo to any memo program is decoded', () => {
+  for (const address of MEMO_PROGRAMS) {
+    const found = nativeInterfaces().get(address)?.decode(Buffer.from('hi'), [], address);
+    assert.deepEqual([found?.name, found?.args], ['add_memo', { memo: 'hi' }], address);
+  }
 });
 
 /** Where nodes say another word than the interfaces of the programs. */

@@ -2,8 +2,31 @@
  * Interfaces of native programs and of those of the Solana Program Library, which publish none on the chain. One line is one instruction:
  * its first bytes, its name, its arguments, its accounts. An account with `?` may be absent.
  */
+
 import { createHash } from 'node:crypto';
-import { lazy } from '../../lib/lru.ts';
+import { lazy } from '../../lib/lazy.ts';
+import {
+  ACCOUNT_COMPRESSION_PROGRAM,
+  ASSOCIATED_TOKEN_PROGRAM,
+  COMPUTE_BUDGET_PROGRAM,
+  ED25519_PROGRAM,
+  LOADER_V2,
+  LOADER_V3,
+  LOADER_V4,
+  LOOKUP_TABLE_PROGRAM,
+  MEMO_PROGRAMS,
+  MPL_NOOP_PROGRAM,
+  NAME_PROGRAM,
+  NOOP_PROGRAM,
+  SECP256K1_PROGRAM,
+  SECP256R1_PROGRAM,
+  STAKE_POOL_PROGRAM,
+  STAKE_PROGRAM,
+  SYSTEM_PROGRAM,
+  TOKEN_2022_PROGRAM,
+  TOKEN_PROGRAM,
+  VOTE_PROGRAM,
+} from '../programs.ts';
 import { type CallShape, createInterface, type ProgramInterface } from './interface.ts';
 import {
   bool,
@@ -127,7 +150,7 @@ const SIGNATURE_OFFSETS =
 const PROGRAMS: readonly NativeProgram[] = [
   {
     name: 'system',
-    addresses: ['11111111111111111111111111111111'],
+    addresses: [SYSTEM_PROGRAM],
     tag: 'u32',
     lines: `
 0 create_account (lamports:u64, space:u64, program_address:key) payer new_account
@@ -149,7 +172,7 @@ const PROGRAMS: readonly NativeProgram[] = [
   },
   {
     name: 'token',
-    addresses: ['TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA'],
+    addresses: [TOKEN_PROGRAM],
     tag: 'u8',
     lines: TOKEN_LINES,
     errors:
@@ -157,7 +180,7 @@ const PROGRAMS: readonly NativeProgram[] = [
   },
   {
     name: 'token_2022',
-    addresses: ['TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb'],
+    addresses: [TOKEN_2022_PROGRAM],
     tag: 'u8',
     lines: TOKEN_2022_LINES,
     errors:
@@ -165,7 +188,7 @@ const PROGRAMS: readonly NativeProgram[] = [
   },
   {
     name: 'associated_token',
-    addresses: ['ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL'],
+    addresses: [ASSOCIATED_TOKEN_PROGRAM],
     tag: 'u8',
     lines: `
 - create_associated_token () payer ata owner mint system_program token_program rent
@@ -177,13 +200,13 @@ const PROGRAMS: readonly NativeProgram[] = [
   },
   {
     name: 'memo',
-    addresses: ['MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr', 'Memo1UhkJRfHyvLMcVucJwxXeuD728EqVDDwQDxFMNo'],
+    addresses: MEMO_PROGRAMS,
     tag: 'none',
     lines: '- add_memo (memo:text)',
   },
   {
     name: 'compute_budget',
-    addresses: ['ComputeBudget111111111111111111111111111111'],
+    addresses: [COMPUTE_BUDGET_PROGRAM],
     tag: 'u8',
     lines: `
 0 request_units (units:u32, additional_fee:u32)
@@ -195,7 +218,7 @@ const PROGRAMS: readonly NativeProgram[] = [
   },
   {
     name: 'stake',
-    addresses: ['Stake11111111111111111111111111111111111111'],
+    addresses: [STAKE_PROGRAM],
     tag: 'u32',
     lines: `
 0 initialize (authorized:{staker:key, withdrawer:key}, lockup:${LOCKUP}) stake rent_sysvar
@@ -222,7 +245,7 @@ const PROGRAMS: readonly NativeProgram[] = [
   },
   {
     name: 'vote',
-    addresses: ['Vote111111111111111111111111111111111111111'],
+    addresses: [VOTE_PROGRAM],
     tag: 'u32',
     lines: `
 0 initialize_account (node_pubkey:key, authorized_voter:key, authorized_withdrawer:key, commission:u8) vote rent_sysvar clock_sysvar node
@@ -247,7 +270,7 @@ const PROGRAMS: readonly NativeProgram[] = [
   },
   {
     name: 'address_lookup_table',
-    addresses: ['AddressLookupTab1e1111111111111111111111111'],
+    addresses: [LOOKUP_TABLE_PROGRAM],
     tag: 'u32',
     lines: `
 0 create_lookup_table (recent_slot:u64, bump:u8) address authority payer system_program
@@ -259,7 +282,7 @@ const PROGRAMS: readonly NativeProgram[] = [
   },
   {
     name: 'loader_v2',
-    addresses: ['BPFLoader2111111111111111111111111111111111'],
+    addresses: [LOADER_V2],
     tag: 'u32',
     lines: `
 0 write (offset:u32, bytes:[u8]64) account
@@ -268,7 +291,7 @@ const PROGRAMS: readonly NativeProgram[] = [
   },
   {
     name: 'loader_v3',
-    addresses: ['BPFLoaderUpgradeab1e11111111111111111111111'],
+    addresses: [LOADER_V3],
     tag: 'u32',
     lines: `
 0 initialize_buffer () source_account buffer_authority
@@ -285,7 +308,7 @@ const PROGRAMS: readonly NativeProgram[] = [
   },
   {
     name: 'loader_v4',
-    addresses: ['LoaderV411111111111111111111111111111111111'],
+    addresses: [LOADER_V4],
     tag: 'u32',
     lines: `
 0 write (offset:u32, bytes:[u8]64) program authority
@@ -299,26 +322,26 @@ const PROGRAMS: readonly NativeProgram[] = [
   },
   {
     name: 'ed25519',
-    addresses: ['Ed25519SigVerify111111111111111111111111111'],
+    addresses: [ED25519_PROGRAM],
     tag: 'none',
     lines: `- verify (count:u8, padding:u8, offsets:[${SIGNATURE_OFFSETS}]0)`,
   },
   {
     name: 'secp256r1',
-    addresses: ['Secp256r1SigVerify1111111111111111111111111'],
+    addresses: [SECP256R1_PROGRAM],
     tag: 'none',
     lines: `- verify (count:u8, padding:u8, offsets:[${SIGNATURE_OFFSETS}]0)`,
   },
   {
     name: 'secp256k1',
-    addresses: ['KeccakSecp256k11111111111111111111111111111'],
+    addresses: [SECP256K1_PROGRAM],
     tag: 'none',
     lines:
       '- verify (offsets:[{signature_offset:u16, signature_instruction_index:u8, eth_address_offset:u16, eth_address_instruction_index:u8, message_data_offset:u16, message_data_size:u16, message_instruction_index:u8}]8)',
   },
   {
     name: 'name_service',
-    addresses: ['namesLPneVptA9Z5rqUDD9tMTWEJwofgaYwp8cawRkX'],
+    addresses: [NAME_PROGRAM],
     tag: 'u8',
     lines: `
 0 create (hashed_name:[u8], lamports:u64, space:u32) system_program payer name_account name_owner name_class name_parent name_parent_owner
@@ -330,13 +353,13 @@ const PROGRAMS: readonly NativeProgram[] = [
   },
   {
     name: 'noop',
-    addresses: ['noopb9bkMVfRPU8AsbpTUg8AQkHtKwMYZiFUjNRtMmV', 'mnoopTCrg4p8ry25e4bcWA9XZjbNjMTfgYVGGEdRsf3'],
+    addresses: [NOOP_PROGRAM, MPL_NOOP_PROGRAM],
     tag: 'none',
     lines: '- noop_instruction (data:bytes)',
   },
   {
     name: 'account_compression',
-    addresses: ['cmtDvXumGCrqC1Age74AVPhSRVXJMd8PJS91L8KbNCK'],
+    addresses: [ACCOUNT_COMPRESSION_PROGRAM],
     tag: 'hash',
     lines: `
 init_empty_merkle_tree (max_depth:u32, max_buffer_size:u32) merkle_tree authority noop
@@ -350,7 +373,7 @@ close_empty_tree () merkle_tree authority recipient
   },
   {
     name: 'stake_pool',
-    addresses: ['SPoo1Ku8WFXoNDMHPsrGSTSG1Y47rzgn41SLUNakuHy'],
+    addresses: [STAKE_POOL_PROGRAM],
     tag: 'u8',
     lines: `
 1 add_validator_to_pool (seed:u32) stake_pool staker reserve_stake withdraw_authority validator_list stake vote rent_sysvar clock_sysvar stake_history stake_config system_program stake_program
@@ -373,7 +396,10 @@ export const nativeInterfaces: () => ReadonlyMap<string, ProgramInterface> = laz
 
 function compileProgram({ name, tag, lines, errors = '' }: NativeProgram, address: string): ProgramInterface {
   return createInterface({
-    ...{ name, address, errors: () => errorTable(errors), events: [] },
+    name,
+    address,
+    errors: () => errorTable(errors),
+    events: [],
     calls: lines
       .split('\n')
       .filter((line) => line.trim() !== '')
@@ -421,7 +447,11 @@ const u32 = number('u32')!;
 const u64 = number('u64')!;
 
 const SIMPLE: Readonly<Record<string, ReadValue>> = {
-  ...{ bool: bool(), key, text: restText('utf8'), bytes: restBytes, varint },
+  bool: bool(),
+  key,
+  text: restText('utf8'),
+  bytes: restBytes,
+  varint,
   string: prefixed(u32, restText('utf8')),
   string64: prefixed(u64, restText('utf8')),
 };
@@ -439,7 +469,11 @@ function varint(from: DataReader): string {
 
 /** What counts the items of a list; `0`: the first byte of the data. */
 const COUNTS: Readonly<Record<string, ListCount>> = {
-  ...{ '': u32, '8': u8, '64': u64, short: number('shortU16')!, '*': 'rest' },
+  '': u32,
+  '8': u8,
+  '64': u64,
+  short: number('shortU16')!,
+  '*': 'rest',
   '0': (from: DataReader) => from.bytes[0] ?? misfit(),
 };
 

@@ -1,11 +1,11 @@
 /** A transaction in words, as Parsed Events shows it: instructions decoded by the interfaces of their programs, and what they moved. */
 import { encode } from '../../lib/base58.ts';
 import { isPlainObject } from '../../lib/json.ts';
-import type { KeyTable, NormalInstruction, NormalTransaction } from '../../ports/block.ts';
+import type { KeyTable, Lamports, NormalInstruction, NormalTransaction } from '../../ports/block.ts';
 import type { NativeMove, TokenMove } from '../movements/movement.ts';
 import { type Movements, readMovements } from '../movements/read-movements.ts';
 import type { Words } from '../parsers/parser.ts';
-import type { AccountUse, NamedAccount, ProgramError, ProgramInterface } from './interface.ts';
+import type { AccountUse, InstructionCall, NamedAccount, ProgramError, ProgramInterface } from './interface.ts';
 import { instructionKey, type Summary, summarize } from './summary.ts';
 
 /** The interface of a program that was valid in a slot; null when none is known. */
@@ -21,8 +21,11 @@ export interface ParsedInstruction {
   readonly rawData: string;
   readonly summary: Summary | null;
   readonly programName: string | null;
+  /** Null where `decoded` is. */
   readonly instructionName: string | null;
   readonly decoded: { readonly args: unknown; readonly accounts: readonly NamedAccount[] } | null;
+  /** The instruction by its discriminator, also where the arguments do not fit. Filters use it; answers do not show it. */
+  readonly call: InstructionCall | null;
 }
 
 interface DecodedError extends ProgramError {
@@ -38,10 +41,10 @@ export interface ParsedTransaction {
   /** Unix seconds. */
   readonly blockTime: number | null;
   /** Lamports. */
-  readonly fee: number;
+  readonly fee: Lamports;
   readonly feePayer: string | null;
   readonly transactionStatus: 'OK' | 'ERROR';
-  /** Of failed ones. */
+  /** Only for failed transactions. */
   readonly error?: unknown;
   readonly decodedError?: DecodedError;
   readonly nativeTransfers: readonly {
@@ -82,7 +85,10 @@ export function parseTransaction(tx: NormalTransaction, block: BlockFacts, parts
   const summaries = summarize(tx, block, instructions, parts.words);
   const decodedError = hasFailed ? decodeError(tx, block.slot, uses, parts.find) : null;
   return {
-    ...{ slot: block.slot, blockTime: block.blockTime, fee: tx.fee, feePayer: uses[0]?.pubkey ?? null },
+    slot: block.slot,
+    blockTime: block.blockTime,
+    fee: tx.fee,
+    feePayer: uses[0]?.pubkey ?? null,
     transactionStatus: hasFailed ? 'ERROR' : 'OK',
     ...(hasFailed && { error: tx.error }),
     ...(decodedError !== null && { decodedError }),
@@ -125,14 +131,19 @@ function instructionsOf(
     const accounts = Array.from(item.accounts, (index) => uses[index] ?? UNKNOWN);
     const program = find(programId, slot);
     const decoded = program?.decode(item.data, accounts, programId) ?? null;
+    const call = decoded ?? program?.callOf(item.data, accounts, programId) ?? null;
     return {
-      ...{ instructionIndex: at, innerInstructionIndex: inner, stackHeight, programId },
+      instructionIndex: at,
+      innerInstructionIndex: inner,
+      stackHeight,
+      programId,
       rawAccounts: accounts.map(({ pubkey }) => pubkey),
       rawData: encode(item.data),
       summary: null,
       programName: program?.name ?? null,
       instructionName: decoded?.name ?? null,
       decoded: decoded === null ? null : { args: decoded.args, accounts: decoded.accounts },
+      call,
     };
   };
   const parsed: ParsedInstruction[] = [];
@@ -188,18 +199,20 @@ function transfersOf(
   { words }: ParseParts,
 ): Pick<ParsedTransaction, 'nativeTransfers' | 'tokenTransfers'> {
   const { moves, keys } = readMovements(tx, table);
-  const account = (position: number) => keyOf(keys, position < 0 ? -1 : (tx.keys[position] ?? -1));
+  const account = (position: number) => addressOf(keys, position < 0 ? -1 : (tx.keys[position] ?? -1));
   const native = moves.filter((move): move is NativeMove => move.asset === 'native');
   const tokens = moves.filter((move): move is TokenMove => move.asset === 'token');
   return {
     nativeTransfers: native.map(({ from, to, amount }) => ({
-      ...{ fromUserAccount: account(from), toUserAccount: account(to), amount: exact(amount) },
+      fromUserAccount: account(from),
+      toUserAccount: account(to),
+      amount: exact(amount),
     })),
     tokenTransfers: tokens.map((move) => {
-      const mint = keyOf(keys, move.mint) ?? '';
+      const mint = addressOf(keys, move.mint) ?? '';
       return {
-        fromUserAccount: move.source < 0 ? null : keyOf(keys, move.sourceOwner),
-        toUserAccount: move.destination < 0 ? null : keyOf(keys, move.destinationOwner),
+        fromUserAccount: move.source < 0 ? null : addressOf(keys, move.sourceOwner),
+        toUserAccount: move.destination < 0 ? null : addressOf(keys, move.destinationOwner),
         fromTokenAccount: account(move.source),
         toTokenAccount: account(move.destination),
         rawTokenAmount: exact(move.amount),
@@ -211,7 +224,7 @@ function transfersOf(
   };
 }
 
-const keyOf = (keys: Movements['keys'], id: number): string | null => (id < 0 ? null : keys.base58(id));
+const addressOf = (keys: Movements['keys'], id: number): string | null => (id < 0 ? null : keys.base58(id));
 
 /** Amounts beyond 2^53 are written as bare integers too. */
 const exact = (amount: bigint): number | bigint =>

@@ -5,7 +5,7 @@ import { readCodama } from './codama.ts';
 import { createInterface, type InterfaceParts, type ProgramInterface } from './interface.ts';
 
 export type { AccountUse, DecodedInstruction, NamedAccount, ProgramError, ProgramInterface } from './interface.ts';
-export { nameOf } from './interface.ts';
+export { snakeName } from './interface.ts';
 
 /** Longer texts are refused. The longest public interfaces have about a tenth of it. */
 export const MAX_IDL_BYTES = 4 * 1_024 * 1_024;

@@ -5,7 +5,11 @@
  */
 import { encode, encode32 } from '../../lib/base58.ts';
 
-export type ReadValue = (from: DataReader) => unknown;
+export interface ReadValue {
+  (from: DataReader): unknown;
+  /** Whether callers may leave it out where it is the last argument. Absent: they may not. */
+  readonly mayBeAbsent?: () => boolean;
+}
 
 /** What compiling the types of one interface may cost; generic types and links make more of them than the text has. */
 const MAX_COMPILED_NODES = 250_000;
@@ -20,7 +24,7 @@ export function compileBudget(): (count?: number) => void {
 }
 
 /** A text of an interface; anything else never decodes. */
-export const textOf = (value: unknown): string => (typeof value === 'string' ? value : misfit());
+export const demandText = (value: unknown): string => (typeof value === 'string' ? value : misfit());
 
 /** The data does not fit the type. Made once: it says nothing about the place, and costs nothing to throw. */
 class Misfit extends Error {}
@@ -134,7 +138,7 @@ const u16 = (from: DataReader): number => {
 };
 const u32 = (from: DataReader): number => u32At(from.bytes, from.take(4));
 
-/** As JSON has no other numbers: null for one that is not finite. */
+/** JSON cannot hold numbers that are not finite: they become null. */
 const finite = (value: number): number | null => (Number.isFinite(value) ? value : null);
 
 /** Seven bits per byte, low bits first, at most three bytes. */
@@ -210,11 +214,15 @@ function countOf(read: ReadValue, from: DataReader): number {
 
 // ------------------------------------------------------------------------------------------------------------------- simple
 
+const BOOLS = new WeakSet<ReadValue>();
+
 export function bool(size: ReadValue = u8): ReadValue {
-  return (from) => {
+  const read: ReadValue = (from) => {
     const value = Number(size(from));
     return value === 0 || value === 1 ? value === 1 : misfit();
   };
+  BOOLS.add(read);
+  return read;
 }
 
 export const key: ReadValue = (from) => encode32(from.bytes, from.take(32));
@@ -245,13 +253,14 @@ function byteList(from: DataReader, size: number): number[] {
 // ---------------------------------------------------------------------------------------------------------------- composite
 
 export function option(tag: ReadValue, item: ReadValue, fixedSize = 0): ReadValue {
-  return (from) => {
+  const read = (from: DataReader) => {
     const kind = countOf(tag, from);
     if (kind > 1) misfit();
     if (kind === 1) return from.nested(item);
     from.take(fixedSize);
     return null;
   };
+  return Object.assign(read, { mayBeAbsent: () => true });
 }
 
 /** Present when anything is left. */
@@ -313,10 +322,10 @@ export function struct(fields: readonly Field[]): ReadValue {
   const isPlain = !names.includes('__proto__') && !hidden.includes(true);
   const { length } = fields;
   const shown = names.filter((_, at) => !hidden[at]);
-  // Of two with one name, one value would be lost.
+  // Two fields with one name do not fit: one value would be lost.
   if (new Set(shown).size < shown.length) misfit();
   const cost = shown.reduce((sum, name) => sum + costOf(name), length - shown.length);
-  return (from) => {
+  const read = (from: DataReader) => {
     from.spend(cost);
     const value: Record<string, unknown> = {};
     for (let at = 0; at < length; at++) {
@@ -326,9 +335,58 @@ export function struct(fields: readonly Field[]): ReadValue {
     }
     return value;
   };
+  // `OptionBool` of pump.fun is a struct of one bool.
+  const isOptionBool = length === 1 && BOOLS.has(reads[0]!);
+  return Object.assign(read, {
+    mayBeAbsent: onceKnown(() => isOptionBool || (length > 0 && reads.every(mayBeAbsent))),
+  });
 }
 
-/** Of a value with a name. */
+const mayBeAbsent = (read: ReadValue): boolean => read.mayBeAbsent?.() === true;
+
+/** False within itself: a struct that contains itself has no end. */
+function onceKnown(find: () => boolean): () => boolean {
+  let known: boolean | null = null;
+  return () => {
+    if (known === null) {
+      known = false;
+      known = find();
+    }
+    return known;
+  };
+}
+
+/** A type by name, compiled when a value of it is first read: types may contain themselves. One that does not compile is not tried again. */
+export function deferred(compile: () => ReadValue): ReadValue {
+  let compiled: ReadValue | null = null;
+  const type = (): ReadValue => {
+    if (compiled === null) {
+      compiled = misfit;
+      compiled = compile();
+    }
+    return compiled;
+  };
+  const read = (from: DataReader) => from.nested(type());
+  return Object.assign(read, { mayBeAbsent: () => mayBeAbsent(type()) });
+}
+
+/**
+ * The arguments of an instruction of a program that reads its own data. Programs add arguments at the end, and callers of before leave
+ * them out: where the data ends between two arguments, those that may be absent are null, if one that may not be is there.
+ */
+export function argumentList(fields: readonly Field[]): ReadValue {
+  const kept = (count: number) =>
+    fields.slice(0, count).some(({ read, isHidden }) => isHidden !== true && !mayBeAbsent(read));
+  return struct(
+    fields.map((field, at): Field => {
+      const { read } = field;
+      const isAbsent = (from: DataReader) => from.at === from.end && mayBeAbsent(read) && kept(at);
+      return { ...field, read: (from) => (isAbsent(from) ? null : read(from)) };
+    }),
+  );
+}
+
+/** Cost of a named value, see `NAME_PER_VALUE`. */
 const costOf = (name: string): number => 1 + Math.ceil(name.length / NAME_PER_VALUE);
 
 /** A member of any name. */
@@ -344,6 +402,9 @@ export interface Variant {
   readonly body: ReadValue | null;
 }
 
+/** What the interface describes badly: data with it does not decode. */
+export const UNREADABLE: Variant = { name: '', body: misfit };
+
 /** `variantOf` gives the variant of a tag; undefined for an unknown one. */
 export function variants(tag: ReadValue, variantOf: (tag: number) => Variant | undefined): ReadValue {
   return (from) => {
@@ -353,7 +414,7 @@ export function variants(tag: ReadValue, variantOf: (tag: number) => Variant | u
   };
 }
 
-/** The same value behind bytes that have to be there. */
+/** Reads a value between fixed bytes, which are checked. */
 export function between(before: Uint8Array, item: ReadValue, after: Uint8Array): ReadValue {
   const skip = (from: DataReader, bytes: Uint8Array) => {
     const start = from.take(bytes.length);

@@ -11,10 +11,10 @@ import { readJsonFixture, skipWithoutFixtures } from '../../../test/helpers/fixt
 import { rebuildBlock } from '../../../test/helpers/rebuild-enhanced.ts';
 import { createSfc32 } from '../../../test/helpers/sfc32.ts';
 import { decode32, encode } from '../../lib/base58.ts';
-import { WRAPPED_SOL_MINT } from '../addresses.ts';
 import { decodeBlock, decodeEntries } from '../decode/decode-block.ts';
 import { createWords } from '../parsers/parser.ts';
 import { TRADING_PROGRAMS } from '../parsers/swap.ts';
+import { WRAPPED_SOL_MINT } from '../programs.ts';
 import { nativeInterfaces } from './native.ts';
 import { parseTransaction } from './parse-transaction.ts';
 import { readIdl } from './read-idl.ts';
@@ -51,7 +51,7 @@ test('summaries of a recorded block agree with its balances', { skip: skipWithou
           .reduce((total, { amount }) => total + BigInt(amount), 0n);
       return sum(tx.postTokenBalances) - sum(tx.preTokenBalances);
     };
-    // Of SOL the payer also pays fees and rents; a token that comes from somebody else's account has another owner.
+    // SOL is left out, since the payer also pays fees and rents; so are tokens from accounts of other owners.
     for (const [mint, amount] of [
       [data.input_mint, -BigInt(data.in_amount)],
       [data.output_mint, BigInt(data.actual_out_amount)],
@@ -88,7 +88,10 @@ const POOL_IDL = readIdl(
   JSON.stringify({
     metadata: { name: 'pool' },
     instructions: ['add_liquidity', 'remove_liquidity'].map((name, discriminator) => ({
-      ...{ name, discriminator: [discriminator], accounts: [], args: [] },
+      name,
+      discriminator: [discriminator],
+      accounts: [],
+      args: [],
     })),
   }),
 );
@@ -137,7 +140,7 @@ function poolSummary(calls: readonly (readonly [Call, ...Call[]])[]): string | u
   return parseTransaction(tx!, { ...block, slot: 1, blockTime: null }, POOL_PARTS).summary?.type;
 }
 
-test('what a program calls liquidity is told only where the fee payer gave or got something in that instruction', () => {
+test('a liquidity summary appears only if the fee payer gave or got something in that instruction', () => {
   const [ADD, REMOVE] = [0, 1];
   const cases: [readonly (readonly [Call, ...Call[]])[], string | undefined][] = [
     [[[ADD, ['payer', 'pool', 5]]], 'add_liquidity'],
@@ -246,11 +249,15 @@ test('summaries of random movements say nothing that these do not show, with exa
   for (let turn = 0; turn < 2_000 || (!isEnough() && turn < 20_000); turn += 1) {
     const assets = pick([[SOL], [...DECIMALS.keys()].slice(1), [...DECIMALS.keys()]]);
     const move = (): Drawn => ({
-      ...{ from: pick(PEOPLE), to: pick(PEOPLE), asset: pick(assets) },
+      from: pick(PEOPLE),
+      to: pick(PEOPLE),
+      asset: pick(assets),
       amount: pick([0n, 1n, BigInt(draw.below(1_000)), BigInt(draw.next())]),
     });
     const call = (): DrawnCall => ({
-      ...{ program: pick([MARKET, SOMETHING, POOL_PROGRAM]), tag: draw.below(2), inner: several(0, 4, move) },
+      program: pick([MARKET, SOMETHING, POOL_PROGRAM]),
+      tag: draw.below(2),
+      inner: several(0, 4, move),
     });
     const calls = several(1, 3, pick([move, move, call, () => pick([move, call])()]));
     const { summary, instructions } = parseDrawn(calls);
@@ -273,7 +280,7 @@ test('summaries of random movements say nothing that these do not show, with exa
       if (total !== null) {
         const sol = all.filter(({ asset }) => asset === SOL);
         assert.ok(sol.every(({ from }) => from === total[1]) && new Set(sol.map(({ to }) => to)).size > 1, what);
-        // With the fee.
+        // The total of SOL includes the fee.
         assert.equal(rawOf(total[2]!, SOL), 5_000n - netOf(all)(payer, SOL), what);
         continue;
       }

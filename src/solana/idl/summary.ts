@@ -1,6 +1,6 @@
 /** What a transaction and its instructions did, in one sentence: only what balances, movements and names of instructions prove. */
+
 import type { NormalTransaction } from '../../ports/block.ts';
-import { ASSOCIATED_TOKEN_PROGRAM, SYSTEM_PROGRAM, TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../addresses.ts';
 import type { Movement } from '../movements/movement.ts';
 import {
   createView,
@@ -11,8 +11,16 @@ import {
   type TransactionView,
   type Words,
 } from '../parsers/parser.ts';
-import { COMPUTE_BUDGET, MEMO, MEMO_V1 } from '../parsers/programs.ts';
 import { classify, PARSERS } from '../parsers/registry.ts';
+import {
+  ASSOCIATED_TOKEN_PROGRAM,
+  COMPUTE_BUDGET_PROGRAM,
+  MEMO_PROGRAMS,
+  SYSTEM_PROGRAM,
+  TOKEN_2022_PROGRAM,
+  TOKEN_PROGRAM,
+  WRAPPED_SOL_MINT,
+} from '../programs.ts';
 
 /** What is read of a parsed instruction. */
 interface NamedInstruction {
@@ -39,7 +47,7 @@ export interface Summary {
 }
 
 interface SwapLegs {
-  /** As sources are named elsewhere, in lower case; null for a market that is not in the list. */
+  /** Source name in lower case; null for a market that is not in the list. */
   readonly protocol: string | null;
   /** Raw units as text. */
   readonly in_amount: string;
@@ -49,7 +57,7 @@ interface SwapLegs {
 }
 
 interface SwapData extends SwapLegs {
-  /** Those of which one token in and one token out are known. */
+  /** Swaps with exactly one known token in and one out. */
   readonly inner_swaps: readonly SwapLegs[];
 }
 
@@ -84,7 +92,7 @@ export function summarize(
 }
 
 /** Programs whose instructions say nothing about what a transaction is for. */
-const BESIDE = new Set([COMPUTE_BUDGET, MEMO, MEMO_V1]);
+const BESIDE = new Set([COMPUTE_BUDGET_PROGRAM, ...MEMO_PROGRAMS]);
 
 function wholeSummary(view: TransactionView, instructions: readonly NamedInstruction[], words: Words): Summary | null {
   const found = classify(view, PARSERS);
@@ -134,7 +142,7 @@ const TOKEN_CREATIONS = /^associated_token |^token(?:_2022)? initialize_account[
 const ADDED = /^(?:add|increase|deposit)_(?:\w+_)?liquidity(?:_|$)/;
 const REMOVED = /^(?:remove|decrease|withdraw)_(?:\w+_)?liquidity(?:_|$)/;
 
-/** As the program itself names its only such instruction, within which the fee payer on balance gave something, or got it. */
+/** Liquidity added or removed: exactly one instruction has such a name, and the fee payer gave or got something within it. */
 function liquidity(view: TransactionView, outer: readonly NamedInstruction[]): Summary | null {
   const named = outer.filter(({ instructionName: name }) => name !== null && (ADDED.test(name) || REMOVED.test(name)));
   const [only, ...more] = named;
@@ -189,15 +197,13 @@ interface SwapEvent {
   readonly tokenOutputs: readonly TokenSide[];
 }
 
-const SOL = 'So11111111111111111111111111111111111111112';
-
 /** Null unless exactly one token went out and one came in. */
 function swapData(view: TransactionView, found: ReturnType<typeof classify>, words: Words): SwapData | null {
   const event = found.events?.(words)['swap'] as SwapEvent | undefined;
   if (event === undefined) return null;
   const side = (native: SwapEvent['nativeInput'], tokens: readonly TokenSide[]) => {
     const all = [
-      ...(native === null ? [] : [{ mint: SOL, amount: native.amount }]),
+      ...(native === null ? [] : [{ mint: WRAPPED_SOL_MINT, amount: native.amount }]),
       ...tokens.map(({ mint, rawTokenAmount }) => ({ mint, amount: rawTokenAmount.tokenAmount })),
     ];
     return all.length === 1 ? all[0]! : null;
@@ -221,8 +227,10 @@ interface Side {
 
 const legs = (source: string, input: Side, output: Side): SwapLegs => ({
   protocol: source === 'UNKNOWN' ? null : source.toLowerCase(),
-  ...{ in_amount: input.amount, actual_out_amount: output.amount },
-  ...{ input_mint: input.mint, output_mint: output.mint },
+  in_amount: input.amount,
+  actual_out_amount: output.amount,
+  input_mint: input.mint,
+  output_mint: output.mint,
 });
 
 /** The only transfer, in raw units: those of the movement that was shown as it. */
@@ -239,7 +247,7 @@ function rawSide(view: TransactionView, [only, ...more]: readonly InnerTransfer[
   return move === undefined ? null : { mint, amount: move.amount.toString() };
 }
 
-/** Of an instruction that moved SOL or tokens. */
+/** Summary of an instruction that moved SOL or tokens. */
 function moveSummary(view: TransactionView, move: Movement, words: Words): Summary | null {
   if (move.asset === 'native') {
     const [from, to] = [view.account(move.from), view.account(move.to)];

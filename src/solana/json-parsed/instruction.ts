@@ -1,5 +1,18 @@
 /** Instructions as nodes show them in the encoding `jsonParsed`. */
+
 import { decode, encode } from '../../lib/base58.ts';
+import {
+  ASSOCIATED_TOKEN_PROGRAM,
+  LOADER_V2,
+  LOADER_V3,
+  LOOKUP_TABLE_PROGRAM,
+  MEMO_PROGRAMS,
+  STAKE_PROGRAM,
+  SYSTEM_PROGRAM,
+  TOKEN_2022_PROGRAM,
+  TOKEN_PROGRAM,
+  VOTE_PROGRAM,
+} from '../programs.ts';
 import { type ByteReader, base64, byteReader, type FieldReader, shapeParser } from './layout.ts';
 import { parseStake, parseVote } from './stake-vote.ts';
 import { parseToken } from './token.ts';
@@ -37,7 +50,7 @@ export function parseInstruction(
   return { accounts, data, programId, ...height };
 }
 
-/** The same value with the members of all objects in alphabetical order, as Agave writes them. */
+/** Sorts the members of all objects by name, as Agave does. */
 function inOrder(value: unknown): unknown {
   if (typeof value !== 'object' || value === null) return value;
   if (Array.isArray(value)) return value.map(inOrder);
@@ -143,12 +156,20 @@ const parseLookupTable = shapeParser([
 ]);
 
 /** A memo is its text; invalid UTF-8 is shown unparsed. */
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
+/** Text of a memo; null when it is no UTF-8. */
 function parseMemo(data: Uint8Array): string | null {
   try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(data);
+    return utf8.decode(data);
   } catch {
     return null;
   }
+}
+
+/** The data of a memo instruction as nodes show it in lists of signatures (Agave 4.2.1 transaction-status/src/extract_memos.rs). */
+export function memoLine(data: Uint8Array): string {
+  return `[${data.length}] ${parseMemo(data) ?? '(unparseable)'}`;
 }
 
 interface Shape {
@@ -265,15 +286,14 @@ function parseSystem(data: Uint8Array, accounts: readonly string[]) {
 }
 
 const PROGRAMS: Readonly<Record<string, KnownProgram>> = {
-  '11111111111111111111111111111111': { name: 'system', parse: parseSystem },
-  TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA: { name: 'spl-token', parse: parseToken },
-  TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb: { name: 'spl-token', parse: parseToken },
-  AddressLookupTab1e1111111111111111111111111: { name: 'address-lookup-table', parse: parseLookupTable },
-  BPFLoader2111111111111111111111111111111111: { name: 'bpf-loader', parse: parseLoader },
-  BPFLoaderUpgradeab1e11111111111111111111111: { name: 'bpf-upgradeable-loader', parse: parseUpgradeableLoader },
-  Stake11111111111111111111111111111111111111: { name: 'stake', parse: parseStake },
-  Vote111111111111111111111111111111111111111: { name: 'vote', parse: parseVote },
-  ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL: { name: 'spl-associated-token-account', parse: parseAta },
-  Memo1UhkJRfHyvLMcVucJwxXeuD728EqVDDwQDxFMNo: { name: 'spl-memo', parse: parseMemo },
-  MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr: { name: 'spl-memo', parse: parseMemo },
+  [SYSTEM_PROGRAM]: { name: 'system', parse: parseSystem },
+  [TOKEN_PROGRAM]: { name: 'spl-token', parse: parseToken },
+  [TOKEN_2022_PROGRAM]: { name: 'spl-token', parse: parseToken },
+  [LOOKUP_TABLE_PROGRAM]: { name: 'address-lookup-table', parse: parseLookupTable },
+  [LOADER_V2]: { name: 'bpf-loader', parse: parseLoader },
+  [LOADER_V3]: { name: 'bpf-upgradeable-loader', parse: parseUpgradeableLoader },
+  [STAKE_PROGRAM]: { name: 'stake', parse: parseStake },
+  [VOTE_PROGRAM]: { name: 'vote', parse: parseVote },
+  [ASSOCIATED_TOKEN_PROGRAM]: { name: 'spl-associated-token-account', parse: parseAta },
+  ...Object.fromEntries(MEMO_PROGRAMS.map((address) => [address, { name: 'spl-memo', parse: parseMemo }])),
 };

@@ -1,4 +1,5 @@
 import { encode32 } from '../../lib/base58.ts';
+import { SYSTEM_PROGRAM } from '../programs.ts';
 
 export type ByteReader = ReturnType<typeof byteReader>;
 
@@ -62,7 +63,7 @@ export function byteReader(bytes: Uint8Array) {
   };
 }
 
-const NO_KEY = '11111111111111111111111111111111';
+const NO_KEY = SYSTEM_PROGRAM;
 
 function utf8(bytes: Uint8Array): string {
   return Buffer.from(bytes).toString('utf8');

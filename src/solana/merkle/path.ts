@@ -35,7 +35,7 @@ export function offsetOf(level: number, index: number): number {
   return nodeOffset(depth, index % (GROUP_WIDTH >> depth));
 }
 
-/** The same for the node with this index on its level of the page. */
+/** Byte offset of the node with index `place` on its level of the page. */
 export const nodeOffset = (depth: number, place: number): number =>
   (2 * (GROUP_WIDTH - (GROUP_WIDTH >> depth)) + place) * HASH_BYTES;
 
@@ -87,7 +87,7 @@ export function siblings(
 }
 
 /**
- * The same siblings, passed one by one as byte offsets, over the pages of the path bottom-up (null: empty page).
+ * Passes the siblings one by one as byte offsets, over the pages of the path bottom-up (null: empty page).
  * Allocates nothing.
  */
 export function eachSibling(

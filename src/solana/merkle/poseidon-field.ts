@@ -167,16 +167,16 @@ export interface Recurrence {
   /** Constant of y_0. */
   readonly first: bigint;
   /** y_1 .. y_n: coefficients of X_0 .. X_(n-1), u_0 .. u_(k-1), and the constant. */
-  readonly start: readonly Row[];
+  readonly start: readonly RecurrenceRow[];
   /** y_k, k > n: coefficients of u_(k-n-1), y_(k-n), u_(k-n), .., y_(k-1), u_(k-1). */
   readonly step: readonly bigint[];
   /** Constants of y_(n+1) .. y_(rounds). */
   readonly stepConstants: readonly bigint[];
   /** The other elements after the last partial round: coefficients of u_(r-n), y_(r-n+1), u_(r-n+1), .., u_(r-1), y_r; r = rounds. */
-  readonly end: readonly Row[];
+  readonly end: readonly RecurrenceRow[];
 }
 
-interface Row {
+interface RecurrenceRow {
   readonly coefficients: readonly bigint[];
   readonly constant: bigint;
 }
@@ -198,7 +198,7 @@ export function deriveRecurrence(parameters: PoseidonParameters): Recurrence {
   const { e, d } = constantsSeen(w, a, ark, rounds);
   const g = gains(p, h, m);
 
-  const start = Array.from({ length: n }, (_, i): Row => {
+  const start = Array.from({ length: n }, (_, i): RecurrenceRow => {
     const k = i + 1;
     const older = Array.from({ length: k - 1 }, (_, j) => h[k - 2 - j] as bigint);
     return { coefficients: [...(seen[i] as bigint[]), ...older, m], constant: e[k] as bigint };
@@ -255,7 +255,7 @@ interface Recovery {
 }
 
 /** The other elements from the last n inputs of S-boxes, n rounds back and forward again. */
-function recover({ n, rounds, m, v, a, h, e, unobserve }: Recovery): Row[] {
+function recover({ n, rounds, m, v, a, h, e, unobserve }: Recovery): RecurrenceRow[] {
   const powers: Matrix[] = [v.map((_, i) => v.map((_, j) => (i === j ? 1n : 0n)))];
   while (powers.length <= n) powers.push(multiply(powers.at(-1) as Matrix, a));
   const g = multiply(powers[n] as Matrix, unobserve);

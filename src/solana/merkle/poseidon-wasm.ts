@@ -345,7 +345,7 @@ interface Locals {
   readonly sum: number;
   readonly carry: number;
   readonly part: number;
-  /** Of the columns so far. */
+  /** Quotients of the columns so far. */
   readonly quotients: number[];
 }
 
@@ -491,7 +491,14 @@ function encodeModule({ functions, exported, memoryName, memoryPages, data }: Mo
   ];
   const segment = [0, 0x41, ...signed(data.address), 0x0b, ...unsigned(data.bytes.length)];
   return Uint8Array.from([
-    ...[0x00, 0x61, 0x73, 0x6d, 1, 0, 0, 0],
+    0x00,
+    0x61,
+    0x73,
+    0x6d,
+    1,
+    0,
+    0,
+    0,
     ...section(1, vector(types)),
     ...section(3, vector(functions.map(({ parameters }) => [parameters]))),
     ...section(5, vector([[0, ...unsigned(memoryPages)]])),

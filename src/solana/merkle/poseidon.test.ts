@@ -24,7 +24,15 @@ function hashOf(inputs: readonly bigint[], hasher = poseidon): string {
 
 /** Around the boundaries of limbs, words and the field. */
 const EDGES = [
-  ...[0n, 1n, 2n, PRIME - 1n, PRIME - 2n, PRIME >> 1n, 1n << 253n, (1n << 232n) - 1n, 1n << 232n],
+  0n,
+  1n,
+  2n,
+  PRIME - 1n,
+  PRIME - 2n,
+  PRIME >> 1n,
+  1n << 253n,
+  (1n << 232n) - 1n,
+  1n << 232n,
   ...Array.from({ length: 8 }, (_, i) => (1n << BigInt(29 * (i + 1))) - 1n),
   ...Array.from({ length: 8 }, (_, i) => 1n << BigInt(29 * (i + 1))),
   ...Array.from({ length: 7 }, (_, i) => (1n << BigInt(32 * (i + 1))) - 1n),

@@ -43,7 +43,7 @@ export interface Poseidon {
    * Errors: POSEIDON_INPUT_TOO_LARGE for a number that is not below the prime; nothing is written then.
    */
   hash(inputs: number, src: Uint8Array, srcOffset: number, dst: Uint8Array, dstOffset: number, count: number): void;
-  /** The same for pairs of hashes, which are below the prime: nothing is checked. */
+  /** Like `hash` for pairs of hashes. They must be below the prime: this is not checked. */
   hashPairs(src: Uint8Array, srcOffset: number, dst: Uint8Array, dstOffset: number, count: number): void;
   /** Pass these to `createPoseidon` in another thread. */
   readonly modules: PoseidonModules;
@@ -143,8 +143,8 @@ function refuseLarge(src: Uint8Array, offset: number, count: number): void {
 function knowsSimd(): boolean {
   return WebAssembly.validate(
     Uint8Array.from([
-      ...[0x00, 0x61, 0x73, 0x6d, 1, 0, 0, 0, 1, 5, 1, 0x60, 0, 1, 0x7b, 3, 2, 1, 0, 10, 10, 1, 8, 0],
-      ...[0x41, 0, 0xfd, 0x0f, 0xfd, 0x62, 0x0b],
+      0x00, 0x61, 0x73, 0x6d, 1, 0, 0, 0, 1, 5, 1, 0x60, 0, 1, 0x7b, 3, 2, 1, 0, 10, 10, 1, 8, 0, 0x41, 0, 0xfd, 0x0f,
+      0xfd, 0x62, 0x0b,
     ]),
   );
 }

@@ -12,7 +12,7 @@ export interface TreeChange {
   readonly height: number;
   /** The stored page with this key, or null when all its subtrees are empty. It is not changed. */
   readonly page: (key: number) => Uint8Array | null;
-  /** Of several changes of one index the last one applies. */
+  /** The last of several changes of one index applies. */
   readonly leaves: readonly LeafChange[];
 }
 

@@ -33,15 +33,21 @@ test('hosted answers: movements match their transfers', { skip: skipWithoutFixtu
         : [],
     );
     const hostedTokens = element.tokenTransfers.map((row) => ({
-      ...{ from: row.fromTokenAccount, to: row.toTokenAccount },
-      ...{ fromUser: row.fromUserAccount, toUser: row.toUserAccount, mint: row.mint, amount: row.tokenAmount },
+      from: row.fromTokenAccount,
+      to: row.toTokenAccount,
+      fromUser: row.fromUserAccount,
+      toUser: row.toUserAccount,
+      mint: row.mint,
+      amount: row.tokenAmount,
     }));
     assert.deepEqual(sorted(tokens), sorted(hostedTokens), element.signature);
     const natives = moves.flatMap((move) =>
       move.asset === 'native' ? [{ amount: Number(move.amount), from: account(move.from), to: account(move.to) }] : [],
     );
     const hosted = element.nativeTransfers.map((row) => ({
-      ...{ amount: row.amount, from: row.fromUserAccount, to: row.toUserAccount },
+      amount: row.amount,
+      from: row.fromUserAccount,
+      to: row.toUserAccount,
     }));
     // Staking omits the creation of the stake account; old answers show closed accounts without their rent.
     if (element.type === 'STAKE_SOL') assert.deepEqual(hosted, []);

@@ -33,7 +33,10 @@ const u64 = (value: bigint): Buffer => {
 const tag = (...parts: readonly (number | Uint8Array)[]): Buffer =>
   Buffer.concat(parts.map((part) => (typeof part === 'number' ? Buffer.of(part) : part)));
 const balance = (account: string, owner: string, amount: bigint, program = TOKEN, mint = MINT) => ({
-  ...{ accountIndex: KEYS.indexOf(account), mint, owner, programId: program },
+  accountIndex: KEYS.indexOf(account),
+  mint,
+  owner,
+  programId: program,
   uiTokenAmount: { amount: String(amount), decimals: 2 },
 });
 
@@ -51,7 +54,11 @@ function movementsOf(
   const zeros = KEYS.map((_, at) => lamports[at] ?? 0);
   const header = { numRequiredSignatures: 1, numReadonlySignedAccounts: 0, numReadonlyUnsignedAccounts: 0 };
   const block = decodeBlock(7, {
-    ...{ blockhash: HASH, previousBlockhash: HASH, parentSlot: 6, blockHeight: null, blockTime: 0 },
+    blockhash: HASH,
+    previousBlockhash: HASH,
+    parentSlot: 6,
+    blockHeight: null,
+    blockTime: 0,
     transactions: [
       {
         version: 'legacy',
@@ -60,8 +67,14 @@ function movementsOf(
           message: { accountKeys: KEYS, header, recentBlockhash: HASH, instructions },
         },
         meta: {
-          ...{ err: null, fee: 0, logMessages: [], innerInstructions: [], preBalances: zeros, postBalances: zeros },
-          ...{ preTokenBalances: pre, postTokenBalances: post },
+          err: null,
+          fee: 0,
+          logMessages: [],
+          innerInstructions: [],
+          preBalances: zeros,
+          postBalances: zeros,
+          preTokenBalances: pre,
+          postTokenBalances: post,
         },
       },
     ],

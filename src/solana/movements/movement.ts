@@ -1,6 +1,13 @@
 import { decode32 } from '../../lib/base58.ts';
-import { lazy } from '../../lib/lru.ts';
+import { lazy } from '../../lib/lazy.ts';
 import type { KeyTable, NormalInstruction, NormalTransaction, TokenBalance } from '../../ports/block.ts';
+import {
+  SYSTEM_PROGRAM,
+  TOKEN_2022_PROGRAM,
+  TOKEN_PROGRAM,
+  WRAPPED_SOL_2022_MINT,
+  WRAPPED_SOL_MINT,
+} from '../programs.ts';
 
 /**
  * A movement by an instruction. Accounts are positions in `NormalTransaction.keys`, keys (owners, mints, programs) are ids for
@@ -106,11 +113,11 @@ function stepOf(
 }
 
 const ADDRESSES = {
-  system: '11111111111111111111111111111111',
-  token: 'TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA',
-  token2022: 'TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb',
-  wrapped: 'So11111111111111111111111111111111111111112',
-  wrapped2022: '9pan9bMn5HatX4EJdBwg9VgCa7Uz5HL8N1m5D3NdXej9',
+  system: SYSTEM_PROGRAM,
+  token: TOKEN_PROGRAM,
+  token2022: TOKEN_2022_PROGRAM,
+  wrapped: WRAPPED_SOL_MINT,
+  wrapped2022: WRAPPED_SOL_2022_MINT,
 } as const;
 
 /** Ids of the programs that move value, and of the mints of wrapped SOL, in one block; -1 when absent. */
@@ -139,7 +146,7 @@ export interface TokenChange {
 
 /** Lamports after minus before of an account, including the fee if it paid it. */
 export function nativeChange({ preBalances, postBalances }: NormalTransaction, account: number): number {
-  return (postBalances[account] ?? 0) - (preBalances[account] ?? 0);
+  return Number(BigInt(postBalances[account] ?? 0) - BigInt(preBalances[account] ?? 0));
 }
 
 /**

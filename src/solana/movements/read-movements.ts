@@ -104,24 +104,32 @@ function takeSystem({ keys, lamports, moves }: Walk, step: WalkStep): void {
   const { kind, from, to, amount, ownerAt } = move;
   lamports.move(from, to, amount);
   moves.push({
-    ...{ asset: 'native', kind, outer: step.outer, inner: step.inner, from, to, amount },
-    ...{ createdFor: ownerAt < 0 ? -1 : keys.idOf(step.data, ownerAt), fromToken: null, toToken: null },
+    asset: 'native',
+    kind,
+    outer: step.outer,
+    inner: step.inner,
+    from,
+    to,
+    amount,
+    createdFor: ownerAt < 0 ? -1 : keys.idOf(step.data, ownerAt),
+    fromToken: null,
+    toToken: null,
   });
 }
 
 function takeToken(walk: Walk, step: WalkStep, instruction: TokenInstruction, data: Uint8Array): void {
   const { tokens, keys, tx } = walk;
-  const keyOf = (account: number): number => tx.keys[account] ?? -1;
+  const keyIdOf = (account: number): number => tx.keys[account] ?? -1;
   if (instruction.is === 'move') takeMove(walk, step, instruction);
   else if (instruction.is === 'initializeAccount')
-    tokens.opened(instruction.account, keyOf(instruction.mint), keyOf(instruction.owner), step.program);
+    tokens.opened(instruction.account, keyIdOf(instruction.mint), keyIdOf(instruction.owner), step.program);
   else if (instruction.is === 'initializeAccountFor')
-    tokens.opened(instruction.account, keyOf(instruction.mint), keys.idOf(data, instruction.ownerAt), step.program);
+    tokens.opened(instruction.account, keyIdOf(instruction.mint), keys.idOf(data, instruction.ownerAt), step.program);
   else if (instruction.is === 'setOwner')
     takeOwner(walk, step, instruction.account, keys.idOf(data, instruction.ownerAt));
   else if (instruction.is === 'withdrawWithheld')
-    takeWithheld(walk, step, instruction.destination, keyOf(instruction.mint));
-  else if (instruction.is === 'initializeMint') tokens.mintMade(keyOf(instruction.mint), instruction.decimals);
+    takeWithheld(walk, step, instruction.destination, keyIdOf(instruction.mint));
+  else if (instruction.is === 'initializeMint') tokens.mintMade(keyIdOf(instruction.mint), instruction.decimals);
   else takeClose(walk, step, instruction.account, instruction.destination);
 }
 
@@ -129,8 +137,14 @@ function takeOwner({ tokens, moves, others }: Walk, step: WalkStep, account: num
   const facts = tokens.now(account);
   const { outer, inner } = step;
   others.push({
-    ...{ kind: 'changeOwner', outer, inner, behind: moves.length, account, to },
-    ...{ mint: facts?.mint ?? -1, from: facts?.owner ?? -1 },
+    kind: 'changeOwner',
+    outer,
+    inner,
+    behind: moves.length,
+    account,
+    to,
+    mint: facts?.mint ?? -1,
+    from: facts?.owner ?? -1,
   });
   tokens.ownerSet(account, to);
 }
@@ -153,7 +167,15 @@ function takeMove({ tx, tokens, lamports, programs, moves }: Walk, step: WalkSte
   if (source >= 0 && destination >= 0 && tokens.isWrapped(mint)) lamports.move(source, destination, amount);
   const hasNoFee = step.program === programs.token || kind === 'mint' || kind === 'burn';
   const move: TokenMove = {
-    ...{ asset: 'token', kind, outer: step.outer, inner: step.inner, source, destination, authority, mint, amount },
+    asset: 'token',
+    kind,
+    outer: step.outer,
+    inner: step.inner,
+    source,
+    destination,
+    authority,
+    mint,
+    amount,
     sourceOwner: source < 0 ? -1 : (known(from?.owner) ?? signer),
     destinationOwner: known(to?.owner) ?? -1,
     decimals: tokens.decimals(mint) ?? given.decimals,
@@ -180,8 +202,16 @@ function takeClose({ tokens, lamports, moves }: Walk, step: WalkStep, account: n
   lamports.move(account, destination, amount);
   if (facts?.isWrapped === true)
     moves.push({
-      ...{ asset: 'native', kind: 'closeWrapped', outer: step.outer, inner: step.inner, from: account, amount },
-      ...{ to: destination, createdFor: -1, fromToken: facts, toToken: tokens.now(destination) },
+      asset: 'native',
+      kind: 'closeWrapped',
+      outer: step.outer,
+      inner: step.inner,
+      from: account,
+      amount,
+      to: destination,
+      createdFor: -1,
+      fromToken: facts,
+      toToken: tokens.now(destination),
     });
 }
 
@@ -297,7 +327,9 @@ function createTokenAccounts(tx: NormalTransaction, programs: MovementPrograms):
   const isWrapped = (mint: number): boolean =>
     mint >= 0 && (mint === programs.wrapped || mint === programs.wrapped2022);
   const facts = (mint: number, owner: number, program: number): TokenAccountFacts => ({
-    ...{ mint, owner, program },
+    mint,
+    owner,
+    program,
     isWrapped: isWrapped(mint),
   });
   const take = (balances: readonly TokenBalance[], into: Map<number, TokenAccountFacts>): void => {

@@ -94,7 +94,11 @@ test('recorded transactions: balance changes match their meta', { skip: skipWith
     if (typeof answer.transaction.message.accountKeys[0] !== 'string') continue;
     const hash = '1'.repeat(32);
     const block = decodeBlock(answer.slot, {
-      ...{ blockhash: hash, previousBlockhash: hash, parentSlot: answer.slot - 1, blockHeight: null, blockTime: null },
+      blockhash: hash,
+      previousBlockhash: hash,
+      parentSlot: answer.slot - 1,
+      blockHeight: null,
+      blockTime: null,
       transactions: [answer],
     });
     const tx = block.transactions[0]!;

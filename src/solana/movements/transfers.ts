@@ -1,5 +1,5 @@
 import type { KeyTable, NormalTransaction } from '../../ports/block.ts';
-import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../addresses.ts';
+import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM, WRAPPED_SOL_2022_MINT, WRAPPED_SOL_MINT } from '../programs.ts';
 import type { NativeMove, TokenMove } from './movement.ts';
 import { type Movements, type OtherChange, readMovements } from './read-movements.ts';
 
@@ -98,24 +98,35 @@ function otherRow(
   const { outer, inner } = other;
   const account = base58(keys, tx.keys[other.account]);
   const common = {
-    ...{ outer, inner, mint: base58(keys, other.mint) ?? '', isWrapped: WRAPPED.has(base58(keys, other.mint) ?? '') },
-    ...{ decimals: decimalsOf(tx, other.account), fee: 0n, mayBeScaled: true, toAccount: account },
+    outer,
+    inner,
+    mint: base58(keys, other.mint) ?? '',
+    isWrapped: WRAPPED.has(base58(keys, other.mint) ?? ''),
+    decimals: decimalsOf(tx, other.account),
+    fee: 0n,
+    mayBeScaled: true,
+    toAccount: account,
   };
   if (other.kind === 'withdrawWithheldFee')
     return {
-      ...{ type: 'withdrawWithheldFee', from: null, to: base58(keys, other.owner), fromAccount: null },
-      ...{ ...common, amount: withheld },
+      type: 'withdrawWithheldFee',
+      from: null,
+      to: base58(keys, other.owner),
+      fromAccount: null,
+      ...common,
+      amount: withheld,
     };
   return {
-    ...{ type: 'changeOwner', from: base58(keys, other.from), to: base58(keys, other.to), fromAccount: account },
-    ...{ ...common, amount: balance },
+    type: 'changeOwner',
+    from: base58(keys, other.from),
+    to: base58(keys, other.to),
+    fromAccount: account,
+    ...common,
+    amount: balance,
   };
 }
 
-const WRAPPED = new Set([
-  'So11111111111111111111111111111111111111112',
-  '9pan9bMn5HatX4EJdBwg9VgCa7Uz5HL8N1m5D3NdXej9',
-]);
+const WRAPPED = new Set([WRAPPED_SOL_MINT, WRAPPED_SOL_2022_MINT]);
 
 const decimalsOf = ({ preTokenBalances, postTokenBalances }: NormalTransaction, account: number): number | null =>
   [...preTokenBalances, ...postTokenBalances].find(({ accountIndex }) => accountIndex === account)?.decimals ?? null;
@@ -125,7 +136,13 @@ function tokenRow(move: TokenMove, tx: NormalTransaction, { keys }: Movements): 
   const mint = base58(keys, move.mint) ?? '';
   return {
     type: kind === 'mint' || kind === 'burn' ? kind : 'transfer',
-    ...{ outer, inner, mint, amount, decimals, fee, isWrapped: WRAPPED.has(mint) },
+    outer,
+    inner,
+    mint,
+    amount,
+    decimals,
+    fee,
+    isWrapped: WRAPPED.has(mint),
     from: kind === 'mint' ? null : base58(keys, move.sourceOwner),
     to: kind === 'burn' ? null : base58(keys, move.destinationOwner),
     fromAccount: base58(keys, tx.keys[move.source]),
@@ -143,20 +160,25 @@ function nativeRow(move: NativeMove, tx: NormalTransaction, { keys }: Movements)
   const to = toToken === null ? key(move.to) : base58(keys, toToken.owner);
   if (kind === 'closeWrapped')
     return {
-      ...{
-        ...common,
-        type: 'unwrap',
-        from,
-        to,
-        fromAccount: key(move.from),
-        toAccount: toToken === null ? null : key(move.to),
-      },
-      ...{ mint: base58(keys, fromToken?.mint) ?? '', isWrapped: true },
+      ...common,
+      type: 'unwrap',
+      from,
+      to,
+      fromAccount: key(move.from),
+      toAccount: toToken === null ? null : key(move.to),
+      mint: base58(keys, fromToken?.mint) ?? '',
+      isWrapped: true,
     };
   if (toToken?.isWrapped === true)
     return {
-      ...{ ...common, type: 'wrap', from, to, fromAccount: null, toAccount: key(move.to) },
-      ...{ mint: base58(keys, toToken.mint) ?? '', isWrapped: true },
+      ...common,
+      type: 'wrap',
+      from,
+      to,
+      fromAccount: null,
+      toAccount: key(move.to),
+      mint: base58(keys, toToken.mint) ?? '',
+      isWrapped: true,
     };
   const program = base58(keys, move.createdFor);
   if (toToken !== null || program === TOKEN_PROGRAM || program === TOKEN_2022_PROGRAM) return null;

@@ -10,15 +10,15 @@ import {
 import { type LeafMetadata, readLeafMetadata, readMetadataUpdate } from '../concurrent/leaf-metadata.ts';
 import { assetId } from '../concurrent/tree.ts';
 import { u32At, u64At } from '../movements/instructions.ts';
+import { BUBBLEGUM_PROGRAM, MPL_NOOP_PROGRAM, NOOP_PROGRAM } from '../programs.ts';
 import { discriminatorOf, type TransactionParser, type TransactionView, type ViewStep } from './parser.ts';
-import { BUBBLEGUM } from './programs.ts';
 
 /** Only its first version has a known layout. */
 const UPDATE_METADATA = 'aab62bef614ee1ba';
 
 const NEW_TREE = 'CREATE_MERKLE_TREE';
 
-interface Found {
+interface BubblegumStep {
   readonly form: BubblegumForm;
   readonly step: ViewStep;
   /** Calls up to the next instruction of Bubblegum. */
@@ -27,11 +27,11 @@ interface Found {
 
 export const bubblegum: TransactionParser = {
   name: 'bubblegum',
-  programs: [BUBBLEGUM],
+  programs: [BUBBLEGUM_PROGRAM],
   isInnerEnough: true,
   parse(view) {
-    const found = view.steps.flatMap((step, at): Found[] => {
-      const form = step.programId === BUBBLEGUM ? BUBBLEGUM_FORMS[discriminatorOf(step.data)] : undefined;
+    const found = view.steps.flatMap((step, at): BubblegumStep[] => {
+      const form = step.programId === BUBBLEGUM_PROGRAM ? BUBBLEGUM_FORMS[discriminatorOf(step.data)] : undefined;
       return form === undefined ? [] : [{ form, step, calls: callsOf(view.steps, at) }];
     });
     const [first] = found;
@@ -39,7 +39,8 @@ export const bubblegum: TransactionParser = {
     const { type, did } = first.form;
     const records = found.filter(({ form }) => form.did !== '' || form.type === NEW_TREE);
     return {
-      ...{ type, source: 'BUBBLEGUM' },
+      type,
+      source: 'BUBBLEGUM',
       describe: () => (did === '' ? '' : `${view.feePayer} ${did} a compressed nft.`),
       events: () => (records.length === 0 ? {} : { compressed: records.map((one) => entryOf(view, one)) }),
     };
@@ -51,19 +52,19 @@ function callsOf(steps: readonly ViewStep[], at: number): ViewStep[] {
   const { outer } = steps[at]!;
   for (let next = at + 1; next < steps.length; next++) {
     const step = steps[next]!;
-    if (step.outer !== outer || step.programId === BUBBLEGUM) break;
+    if (step.outer !== outer || step.programId === BUBBLEGUM_PROGRAM) break;
     calls.push(step);
   }
   return calls;
 }
 
-function entryOf(view: TransactionView, { form, step, calls }: Found): Readonly<Record<string, unknown>> {
+function entryOf(view: TransactionView, { form, step, calls }: BubblegumStep): Readonly<Record<string, unknown>> {
   const records = readEmittedRecords(calls);
   const { leaf, change } = records;
   const at = (position: number): string | null => {
     const text = position < 0 ? '' : view.account(step.accounts[position]);
     // For an absent optional account the program names itself.
-    return text === '' || text === BUBBLEGUM ? null : text;
+    return text === '' || text === BUBBLEGUM_PROGRAM ? null : text;
   };
   const isGone = form.type.endsWith('_BURN') || form.type.endsWith('_REDEEM');
   const owner = at(form.owner);
@@ -212,16 +213,19 @@ function readV1(reader: ByteReader): Readonly<Record<string, unknown>> {
     ...(collection === null ? {} : { collection: { key: encode32(collection.key), verified: collection.verified } }),
     creators: creatorsOf(given),
     ...(editionNonce === null ? {} : { editionNonce }),
-    ...{ isMutable: given.isMutable, name: given.name, primarySaleHappened: given.primarySaleHappened },
-    ...{ sellerFeeBasisPoints: given.sellerFeeBasisPoints, symbol: given.symbol },
-    tokenProgramVersion: nameOf(TOKEN_PROGRAMS, tokenProgram),
-    ...(tokenStandard === null ? {} : { tokenStandard: nameOf(STANDARDS, tokenStandard) }),
+    isMutable: given.isMutable,
+    name: given.name,
+    primarySaleHappened: given.primarySaleHappened,
+    sellerFeeBasisPoints: given.sellerFeeBasisPoints,
+    symbol: given.symbol,
+    tokenProgramVersion: nameAt(TOKEN_PROGRAMS, tokenProgram),
+    ...(tokenStandard === null ? {} : { tokenStandard: nameAt(STANDARDS, tokenStandard) }),
     uri: given.uri,
     ...(uses === null
       ? {}
       : {
           uses: {
-            useMethod: nameOf(USE_METHODS, uses.method),
+            useMethod: nameAt(USE_METHODS, uses.method),
             remaining: Number(uses.remaining),
             total: Number(uses.total),
           },
@@ -235,9 +239,12 @@ function readV2(reader: ByteReader): Readonly<Record<string, unknown>> {
     // A mint of this version fails unless the collection signs.
     ...(collection === null ? {} : { collection: { key: encode32(collection.key), verified: true } }),
     creators: creatorsOf(given),
-    ...{ isMutable: given.isMutable, name: given.name, primarySaleHappened: given.primarySaleHappened },
-    ...{ sellerFeeBasisPoints: given.sellerFeeBasisPoints, symbol: given.symbol },
-    ...(tokenStandard === null ? {} : { tokenStandard: nameOf(STANDARDS, tokenStandard) }),
+    isMutable: given.isMutable,
+    name: given.name,
+    primarySaleHappened: given.primarySaleHappened,
+    sellerFeeBasisPoints: given.sellerFeeBasisPoints,
+    symbol: given.symbol,
+    ...(tokenStandard === null ? {} : { tokenStandard: nameAt(STANDARDS, tokenStandard) }),
     uri: given.uri,
   };
 }
@@ -245,7 +252,7 @@ function readV2(reader: ByteReader): Readonly<Record<string, unknown>> {
 const creatorsOf = ({ creators }: Pick<LeafMetadata, 'creators'>) =>
   creators.map(({ address, share, verified }) => ({ address: encode32(address), share, verified }));
 
-function nameOf(names: readonly string[], at: number): string {
+function nameAt(names: readonly string[], at: number): string {
   const name = names[at];
   if (name === undefined) throw new LayoutError(`no name for ${at}`);
   return name;
@@ -272,7 +279,7 @@ function readUpdateArgs(data: Uint8Array): Readonly<Record<string, unknown>> | n
   }
 }
 
-const NOOPS = ['noopb9bkMVfRPU8AsbpTUg8AQkHtKwMYZiFUjNRtMmV', 'mnoopTCrg4p8ry25e4bcWA9XZjbNjMTfgYVGGEdRsf3'];
+const NOOPS = [NOOP_PROGRAM, MPL_NOOP_PROGRAM];
 
 /** Records that a Bubblegum instruction emitted for a leaf. */
 interface EmittedRecords {

@@ -1,8 +1,8 @@
 import { encode, encode32 } from '../../lib/base58.ts';
 import type { NormalTransaction } from '../../ports/block.ts';
 import type { ParserOptions } from '../../ports/parsers.ts';
-import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../addresses.ts';
 import { nativeChange, type TokenChange } from '../movements/movement.ts';
+import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../programs.ts';
 import {
   createView,
   createWords,

@@ -1,16 +1,20 @@
 import { encode32 } from '../../lib/base58.ts';
+import { u64At } from '../movements/instructions.ts';
+import type { NativeMove, TokenMove } from '../movements/movement.ts';
 import {
   ASSOCIATED_TOKEN_PROGRAM,
+  PROGRAM_ADDRESSES as AT,
+  JUPITER_DCA,
+  JUPITER_LIMIT_V2,
+  JUPITER_V6,
+  MEMO_PROGRAMS,
   SYSTEM_PROGRAM,
   TOKEN_2022_PROGRAM,
   TOKEN_PROGRAM,
   WRAPPED_SOL_MINT,
-} from '../addresses.ts';
-import { u64At } from '../movements/instructions.ts';
-import type { TokenMove } from '../movements/movement.ts';
+} from '../programs.ts';
 import { namedParser } from './named.ts';
 import { discriminatorOf, type Parsed, type TransactionParser, type TransactionView, type ViewStep } from './parser.ts';
-import { PROGRAM_ADDRESSES as AT, JUPITER_V6, MEMO, MEMO_V1, PROGRAM_ADDRESSES } from './programs.ts';
 import {
   describeSwap,
   type InnerSwap,
@@ -20,6 +24,7 @@ import {
   movedLegs,
   type SwapFacts,
   type SwapFee,
+  type SwapLeg,
   swapEvents,
   userMoves,
   userOf,
@@ -31,11 +36,18 @@ const OLD = [AT.JUPITER_V1, AT.JUPITER_V2, AT.JUPITER_V3, AT.JUPITER_V4];
 /** Swap instructions of version 6; they count as routes even without events. */
 const ROUTES = new Set([
   // route, shared_accounts_route, exact_out_route, shared_accounts_exact_out_route
-  ...['e517cb977ae3ad2a', 'c1209b3341d69c81', 'd033ef977b2bed5c', 'b0d169a89a7d453e'],
+  'e517cb977ae3ad2a',
+  'c1209b3341d69c81',
+  'd033ef977b2bed5c',
+  'b0d169a89a7d453e',
   // route_with_token_ledger, shared_accounts_route_with_token_ledger
-  ...['96564774a75d0e68', 'e6798f50779f6aaa'],
+  '96564774a75d0e68',
+  'e6798f50779f6aaa',
   // route_v2, shared_accounts_route_v2, exact_out_route_v2, shared_accounts_exact_out_route_v2
-  ...['bb64facc31c4af14', 'd19853937cfed8e9', '9d8ab85215f4f324', '3560e5cad8bbfa18'],
+  'bb64facc31c4af14',
+  'd19853937cfed8e9',
+  '9d8ab85215f4f324',
+  '3560e5cad8bbfa18',
 ]);
 
 export const jupiter: TransactionParser = {
@@ -66,7 +78,8 @@ function isMintToHosted(view: TransactionView, routes: readonly ViewStep[]): boo
 function swapped(view: TransactionView, routes: readonly ViewStep[], swaps: readonly ViewStep[]): Parsed {
   const facts = () => (routes.length > 0 ? routeFacts(view, routes) : oldSwapFacts(view, swaps));
   return {
-    ...{ type: 'SWAP', source: 'JUPITER' },
+    type: 'SWAP',
+    source: 'JUPITER',
     describe: (words) => describeSwap(words, facts()),
     events: (words) => swapEvents(view, words, facts()),
   };
@@ -79,10 +92,13 @@ function isRoute(view: TransactionView, { data, outer }: ViewStep): boolean {
   );
 }
 
-/** Older versions have one instruction per market; those that swap move tokens both ways. */
-function isOldSwap(view: TransactionView, { programId, outer }: ViewStep): boolean {
-  if (!OLD.includes(programId as (typeof OLD)[number])) return false;
-  return view.tokens.filter((move) => move.outer === outer && move.inner >= 0).length > 1;
+const isOld = ({ programId }: ViewStep): boolean => OLD.includes(programId as (typeof OLD)[number]);
+
+/** Older versions have one instruction per market, or a route over several; those that swap move tokens both ways, or lamports for tokens. */
+function isOldSwap(view: TransactionView, step: ViewStep): boolean {
+  if (!isOld(step)) return false;
+  const moves = view.tokens.filter((move) => move.outer === step.outer && move.inner >= 0);
+  return moves.length > 1 || (moves.length > 0 && discriminatorOf(step.data) in NAMES);
 }
 
 /** Combined effect of the routes of a transaction. */
@@ -151,8 +167,11 @@ function feesOf(
   return moves
     .filter((move) => isBefore(end, move) && move.destinationOwner >= 0 && view.key(move.destinationOwner) !== user)
     .map((move) => ({
-      ...{ account: view.account(move.destination), mint: view.key(move.mint), amount: move.amount },
-      ...{ user: view.key(move.destinationOwner), decimals: move.decimals ?? 0 },
+      account: view.account(move.destination),
+      mint: view.key(move.mint),
+      amount: move.amount,
+      user: view.key(move.destinationOwner),
+      decimals: move.decimals ?? 0,
       isNative: view.key(move.mint) === WRAPPED_SOL_MINT,
     }));
 }
@@ -193,9 +212,9 @@ function innerSwaps(
   });
 }
 
-type Place = Pick<ViewStep, 'outer' | 'inner'>;
+type StepPlace = Pick<ViewStep, 'outer' | 'inner'>;
 
-function isBefore(left: Place, right: Place | undefined): boolean {
+function isBefore(left: StepPlace, right: StepPlace | undefined): boolean {
   if (right === undefined) return true;
   return left.outer === right.outer ? left.inner < right.inner : left.outer < right.outer;
 }
@@ -238,8 +257,12 @@ function routeSwaps(step: ViewStep): readonly RouteSwap[] {
   const event = eventOf(step);
   if (event === SWAP_EVENT && data.length >= SWAP_BYTES) {
     const swap = {
-      ...{ amm: key(data, 16), inputMint: key(data, 48), outputMint: key(data, 88), step },
-      ...{ inputAmount: u64At(data, 80)!, outputAmount: u64At(data, 120)! },
+      amm: key(data, 16),
+      inputMint: key(data, 48),
+      outputMint: key(data, 88),
+      step,
+      inputAmount: u64At(data, 80)!,
+      outputAmount: u64At(data, 120)!,
     };
     return [swap];
   }
@@ -257,8 +280,12 @@ function listedSwaps(step: ViewStep): readonly RouteSwap[] {
   return Array.from({ length: count }, (_, index) => {
     const at = LISTED_AT + index * LISTED_BYTES;
     return {
-      ...{ amm: '', inputMint: key(data, at), outputMint: key(data, at + 40), step },
-      ...{ inputAmount: u64At(data, at + 32)!, outputAmount: u64At(data, at + 72)! },
+      amm: '',
+      inputMint: key(data, at),
+      outputMint: key(data, at + 40),
+      step,
+      inputAmount: u64At(data, at + 32)!,
+      outputAmount: u64At(data, at + 72)!,
     };
   });
 }
@@ -275,8 +302,7 @@ const HELPERS = [
   SYSTEM_PROGRAM,
   ASSOCIATED_TOKEN_PROGRAM,
   JUPITER_V6,
-  MEMO,
-  MEMO_V1,
+  ...MEMO_PROGRAMS,
 ];
 
 /** Whether a call goes to a market: token transfers follow it, and it is not an event. */
@@ -286,41 +312,112 @@ function isMarketCall(inside: readonly ViewStep[], step: ViewStep): boolean {
   return next !== undefined && next.outer === step.outer;
 }
 
-/** Names of the instructions, by discriminator. */
+/** Swap instructions of older versions by discriminator, with their names in camel case. */
 const NAMES: Readonly<Record<string, string>> = {
   '7be5b83f0c005c91': 'whirlpoolSwap',
   bbc076d43e6d1cd5: 'tokenSwap',
+  b1ad2af0b8047c51: 'raydiumSwap',
+  '45e3625dedcadf8c': 'raydiumSwapV2',
+  '1ff83ce2d7a837c7': 'mercurialExchange',
+  '919eb8d4034a9c76': 'saberExchange',
+  '403e62e2344a25b2': 'saberSwap',
+  '58b746f9d67652d2': 'serumSwap',
+  fbe877a6e1b9a9a1: 'aldrinSwap',
+  bea6598b2198100a: 'aldrinV2Swap',
+  eba0af7a3db102f7: 'cremaTokenSwap',
+  '26f1156b783bb8f9': 'cykuraSwap',
+  '1760a5215ad66099': 'lifinitySwap',
+  '0031f60124990b5d': 'lifinityTokenSwap',
+  '376411f3f2b52ba5': 'stepTokenSwap',
+  a7263b25843c5f44: 'cropperTokenSwap',
+  '5e1f9ffc90430464': 'senchaExchange',
+  b2adbd5118f4fc25: 'sarosTokenSwap',
+  bbc128792f4990b1: 'invariantSwap',
+  '3eecf81cdee8b649': 'marinadeDeposit',
+  '29780f0071db2a01': 'marinadeUnstake',
+  e517cb977ae3ad2a: 'route',
+  '96564774a75d0e68': 'routeWithTokenLedger',
+  c1209b3341d69c81: 'sharedAccountsRoute',
+  e6798f50779f6aaa: 'sharedAccountsRouteWithTokenLedger',
+  d033ef977b2bed5c: 'exactOutRoute',
+  b0d169a89a7d453e: 'sharedAccountsExactOutRoute',
 };
 
-/** A swap by an older version: an instruction for one market, in which the user pays a fee to another account. */
+/** Swaps by an older version, in which the user pays a fee to another account. */
 function oldSwapFacts(view: TransactionView, swaps: readonly ViewStep[]): SwapFacts {
   const groups = swaps.map(({ outer }) => outer);
-  const moves = view.tokens.filter((move) => move.inner >= 0 && groups.includes(move.outer));
+  const isInside = ({ outer, inner }: StepPlace) => inner >= 0 && groups.includes(outer);
+  const moves = view.tokens.filter(isInside);
   const user = userOf(view, moves);
-  const legs = movedLegs(view, moves, user);
-  const got = legs.output?.mint;
+  const { input, output } = movedLegs(view, moves, user);
   // Output tokens that leave the user again are the fee.
-  const fees = userMoves(view, moves, user, -1).filter((move) => view.key(move.mint) === got);
+  const fees = userMoves(view, moves, user, -1).filter((move) => view.key(move.mint) === output?.mint);
   return {
     user,
-    ...legs,
+    input: input ?? lamportsLeg(view, view.natives.filter(isInside), user, -1),
+    output: output ?? lamportsLeg(view, view.natives.filter(isInside), user, 1),
     // The fee is listed with the account that paid it, wrapped or not.
     fees: fees.map((move) => ({
-      ...{ user, account: view.account(move.source), mint: view.key(move.mint), amount: move.amount },
-      ...{ decimals: move.decimals ?? 0, isNative: false },
+      user,
+      account: view.account(move.source),
+      mint: view.key(move.mint),
+      amount: move.amount,
+      decimals: move.decimals ?? 0,
+      isNative: false,
     })),
-    inner: swaps.map((step) => {
-      const own = moves.filter(({ outer }) => outer === step.outer);
-      const call = view.steps.find(({ outer, inner }) => outer === step.outer && inner === 0);
-      return {
-        market: marketOf(call?.programId ?? ''),
-        instructionName: NAMES[discriminatorOf(step.data)] ?? 'swap',
+    inner: swaps.flatMap((step) => oldInnerSwaps(view, step, moves, user, fees)),
+  };
+}
+
+/** What a stake pool takes or gives for its tokens; null for nothing. */
+function lamportsLeg(view: TransactionView, moves: readonly NativeMove[], user: string, sign: 1 | -1): SwapLeg | null {
+  const own = moves.filter(({ from, to, kind }) => {
+    const [mine, other] = sign < 0 ? [from, to] : [to, from];
+    return kind === 'transfer' && view.account(mine) === user && view.account(other) !== user;
+  });
+  const amount = own.reduce((sum, move) => sum + move.amount, 0n);
+  return amount === 0n ? null : { mint: WRAPPED_SOL_MINT, amount, decimals: 9, tokenAccount: '', isNative: true };
+}
+
+/** An instruction for one market is one swap; a route is one for each market that it calls. */
+function oldInnerSwaps(
+  view: TransactionView,
+  step: ViewStep,
+  moves: readonly TokenMove[],
+  user: string,
+  fees: readonly TokenMove[],
+): readonly InnerSwap[] {
+  const own = moves.filter(({ outer }) => outer === step.outer);
+  const inside = view.steps.filter(({ outer, inner }) => outer === step.outer && inner >= 0);
+  const calls = inside.filter((one) => isMarketCall(inside, one) && !isOld(one));
+  const during = (at: number) => own.filter((move) => isBefore(calls[at]!, move) && isBefore(move, calls[at + 1]));
+  // A market may call another one, and moves tokens only then.
+  const traded = calls.flatMap((call, at) => (during(at).length > 0 ? [{ call, moves: during(at) }] : []));
+  const instructionName = NAMES[discriminatorOf(step.data)] ?? 'swap';
+  const paid = own.filter((move) => fees.includes(move));
+  if (traded.length < 2)
+    return [
+      {
+        market: marketOf((calls[0] ?? inside[0])?.programId ?? ''),
+        instructionName,
+        fees: paid,
         inputs: userMoves(view, own, user, -1).filter((move) => !fees.includes(move)),
         outputs: userMoves(view, own, user, 1),
-        fees: own.filter((move) => fees.includes(move)),
-      };
-    }),
-  };
+      },
+    ];
+  return traded.map(({ call, moves: all }, at): InnerSwap => {
+    const [input, ...others] = all.filter(
+      (move) => move.kind !== 'mint' && move.kind !== 'burn' && !fees.includes(move),
+    );
+    const output = others.find(({ mint }) => mint !== input?.mint);
+    return {
+      market: marketOf(call.programId),
+      instructionName,
+      fees: at === traded.length - 1 ? paid : [],
+      inputs: input === undefined ? [] : [input],
+      outputs: output === undefined ? [] : [output],
+    };
+  });
 }
 
 const source = 'JUPITER';
@@ -334,17 +431,23 @@ const LIMIT_TYPES = {
 };
 
 export const jupiterLimit = namedParser({
-  ...{ name: 'jupiter-limit', program: PROGRAM_ADDRESSES.JUPITER_LIMIT_ORDER, source, types: LIMIT_TYPES },
+  name: 'jupiter-limit',
+  program: AT.JUPITER_LIMIT_ORDER,
+  source,
+  types: LIMIT_TYPES,
 });
 
 export const jupiterLimitV2 = namedParser({
-  ...{ name: 'jupiter-limit-v2', program: 'j1o2qRpjcyUwEvwtcfhEQefh773ZgjxcVRry7LDqg5X', source, types: LIMIT_TYPES },
+  name: 'jupiter-limit-v2',
+  program: JUPITER_LIMIT_V2,
+  source,
+  types: LIMIT_TYPES,
 });
 
 /** Orders that are filled in parts. */
 export const jupiterRecurring = namedParser({
   name: 'jupiter-recurring',
-  program: 'DCA265Vj8a9CEuX1eb1LWRnDT7uK6q1xMipnNyatn23M',
+  program: JUPITER_DCA,
   source,
   types: {
     open_dca: 'CREATE_ORDER',

@@ -1,4 +1,5 @@
-import { INVOKE, LIGHT_SYSTEM, readInvocation } from '../compression/instructions.ts';
+import { INVOKE, readInvocation } from '../compression/instructions.ts';
+import { LIGHT_SYSTEM_PROGRAM, LIGHT_TOKEN_PROGRAM } from '../programs.ts';
 import { namedParser } from './named.ts';
 import { discriminatorOf, type TransactionParser } from './parser.ts';
 
@@ -7,11 +8,11 @@ const source = 'UNKNOWN';
 /** Compressed accounts moved without another program: mostly lamports. */
 export const lightSystem: TransactionParser = {
   name: 'light-system',
-  programs: [LIGHT_SYSTEM],
+  programs: [LIGHT_SYSTEM_PROGRAM],
   outcomes: ['DEPOSIT', 'WITHDRAW', 'TRANSFER', 'CREATE'].map((type) => ({ type, source })),
   parse({ outer }) {
     for (const { programId, data } of outer) {
-      const type = programId === LIGHT_SYSTEM ? typeOf(data) : null;
+      const type = programId === LIGHT_SYSTEM_PROGRAM ? typeOf(data) : null;
       if (type !== null) return { type, source };
     }
     return null;
@@ -30,7 +31,7 @@ function typeOf(data: Uint8Array): string | null {
 /** Tokens in compressed accounts. The instructions have published types, but no source. */
 export const compressedToken = namedParser({
   name: 'compressed-token',
-  program: 'cTokenmWW8bLPjZEBAUgYy3zKxQZW6VKi7bqNFEVv3m',
+  program: LIGHT_TOKEN_PROGRAM,
   source: 'UNKNOWN',
   types: {
     create_token_pool: 'CREATE_TOKEN_POOL',

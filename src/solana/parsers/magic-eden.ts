@@ -1,5 +1,6 @@
 import { u64At } from '../movements/instructions.ts';
 import { nativeChange, type TokenMove } from '../movements/movement.ts';
+import { PROGRAM_ADDRESSES } from '../programs.ts';
 import {
   discriminatorOf,
   nftEvents,
@@ -10,7 +11,6 @@ import {
   type ViewStep,
   type Words,
 } from './parser.ts';
-import { PROGRAM_ADDRESSES } from './programs.ts';
 
 const PROGRAM = PROGRAM_ADDRESSES.MAGIC_EDEN_V2;
 const SOURCE = 'MAGIC_EDEN';
@@ -28,7 +28,7 @@ const TYPES: Readonly<Record<MagicEdenAct, string>> = {
   withdraw: 'WITHDRAW',
 };
 
-interface Found {
+interface MagicEdenCall {
   readonly step: ViewStep;
   readonly form: MagicEdenForm;
 }
@@ -37,7 +37,7 @@ export const magicEden: TransactionParser = {
   name: 'magic-eden',
   programs: [PROGRAM],
   parse(view) {
-    const found = view.outer.flatMap((step): Found[] => {
+    const found = view.outer.flatMap((step): MagicEdenCall[] => {
       if (step.programId !== PROGRAM) return [];
       const form = MAGIC_EDEN_FORMS[discriminatorOf(step.data)];
       return form === undefined ? [] : [{ step, form }];
@@ -54,20 +54,24 @@ function traded(
   view: TransactionView,
   type: string,
   act: MagicEdenAct,
-  { step, form }: Found,
-  all: readonly Found[],
+  { step, form }: MagicEdenCall,
+  all: readonly MagicEdenCall[],
 ): Parsed {
   const deposit = all.find((one) => one.form.act === 'deposit');
   const deposited = deposit === undefined ? null : u64At(deposit.step.data, deposit.form.priceAt);
   const trade = partiesOf(view, step, form, deposited);
   const describe = (words: Words): string => sentence(act, trade, words);
   const facts = {
-    ...{ amount: trade.price, buyer: trade.buyer, seller: trade.seller },
+    amount: trade.price,
+    buyer: trade.buyer,
+    seller: trade.seller,
     mints: trade.mint === '' ? [] : [trade.mint],
     saleType: saleTypeOf(act, trade, view.feePayer),
   };
   return {
-    ...{ type, source: SOURCE, describe },
+    type,
+    source: SOURCE,
+    describe,
     events: (words) => nftEvents(view, words, { type, source: SOURCE, describe }, facts),
   };
 }
@@ -103,7 +107,11 @@ interface MagicEdenForm {
 }
 
 const form = (act: MagicEdenAct, priceAt = -1, buyer = -1, seller = -1, mint = -1): MagicEdenForm => ({
-  ...{ act, priceAt, buyer, seller, mint },
+  act,
+  priceAt,
+  buyer,
+  seller,
+  mint,
 });
 
 /** By discriminator. */

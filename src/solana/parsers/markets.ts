@@ -1,6 +1,17 @@
+import {
+  DEVNET,
+  METEORA_DAMM_V2,
+  METEORA_DLMM,
+  METEORA_POOLS,
+  OPENBOOK,
+  OPENBOOK_V2,
+  PHOENIX,
+  PROGRAM_ADDRESSES,
+  RAYDIUM_CLMM,
+  RAYDIUM_CPMM,
+} from '../programs.ts';
 import { namedParser, taggedParser } from './named.ts';
 import type { TransactionParser } from './parser.ts';
-import { DEVNET, PROGRAM_ADDRESSES } from './programs.ts';
 import { directSwap } from './swap.ts';
 
 /** Without a published source. */
@@ -8,7 +19,7 @@ const source = 'UNKNOWN';
 
 export const meteoraBins = namedParser({
   name: 'meteora-bins',
-  program: 'LBUZKhRxPF3XUpBCjp4YzTKgLccjZhTSDM9YuVaPwxo',
+  program: METEORA_DLMM,
   source,
   types: {
     initialize_lb_pair: 'INITIALIZE_LB_PAIR',
@@ -53,7 +64,7 @@ export const meteoraBins = namedParser({
 
 export const meteoraDynamic = namedParser({
   name: 'meteora-dynamic',
-  program: 'cpamdpZCGKUy5JxQXB4dcpGPiikHawvSWAd6mEn1sGG',
+  program: METEORA_DAMM_V2,
   source,
   types: {
     initialize_pool: 'CREATE_POOL',
@@ -71,7 +82,7 @@ export const meteoraDynamic = namedParser({
 
 export const meteoraPools = namedParser({
   name: 'meteora-pools',
-  program: 'Eo7WjKq67rjJQSZxS6z3YkapzY3eMj6Xy8X5EQVn5UaB',
+  program: METEORA_POOLS,
   source,
   types: {
     initialize_permissioned_pool: 'INIT_PERMISSIONED_POOL',
@@ -128,7 +139,7 @@ export const whirlpool = namedParser({
 
 export const phoenix = taggedParser({
   name: 'phoenix',
-  program: 'PhoeNiXZ8ByJGLkxNfZRnkUfjvmuYqLR89jjFHGqdXY',
+  program: PHOENIX,
   source: 'UNKNOWN',
   types: {
     0: 'SWAP',
@@ -183,18 +194,25 @@ const SERUM_TYPES = {
 };
 
 export const serum = taggedParser({
-  ...{ name: 'serum', program: PROGRAM_ADDRESSES.SERUM_DEX_V3, source: 'SERUM' },
-  ...{ types: SERUM_TYPES, tagAt: 1 },
+  name: 'serum',
+  program: PROGRAM_ADDRESSES.SERUM_DEX_V3,
+  source: 'SERUM',
+  types: SERUM_TYPES,
+  tagAt: 1,
 });
 
 export const openbook = taggedParser({
-  ...{ name: 'openbook', program: 'srmqPvymJeFKQ4zGQed1GFppgkRHL9kaELCbyksJtPX', source: 'UNKNOWN' },
-  ...{ devnet: DEVNET.OPENBOOK, types: SERUM_TYPES, tagAt: 1 },
+  name: 'openbook',
+  program: OPENBOOK,
+  source: 'UNKNOWN',
+  devnet: DEVNET.OPENBOOK,
+  types: SERUM_TYPES,
+  tagAt: 1,
 });
 
 export const openbookV2 = namedParser({
   name: 'openbook-v2',
-  program: 'opnb2LAfJYbRMAHHvqjCwQxanZn7ReEHp1k81EohpZb',
+  program: OPENBOOK_V2,
   source: 'UNKNOWN',
   types: {
     create_market: 'CREATE_MARKET',
@@ -242,7 +260,7 @@ export const raydiumLiquidity = taggedParser({
 
 export const raydiumConcentrated = namedParser({
   name: 'raydium-concentrated',
-  program: 'CAMMCzo5YL8w4VFF8KVHrK22GGUsp5VTaW7grrKgrWqK',
+  program: RAYDIUM_CLMM,
   devnet: DEVNET.RAYDIUM_CLMM,
   source: RAYDIUM,
   types: {
@@ -259,7 +277,7 @@ export const raydiumConcentrated = namedParser({
 
 export const raydiumConstantProduct = namedParser({
   name: 'raydium-constant-product',
-  program: 'CPMMoo8L3F4NbTegBCKVNunggL7H1ZpdTHKxQB5qKP1C',
+  program: RAYDIUM_CPMM,
   devnet: DEVNET.RAYDIUM_CPMM,
   source: RAYDIUM,
   types: {

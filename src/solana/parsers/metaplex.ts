@@ -1,7 +1,6 @@
-import { CORE_PROGRAM, METADATA_PROGRAM } from '../addresses.ts';
 import { nativeChange, type TokenMove } from '../movements/movement.ts';
+import { PROGRAM_ADDRESSES as AT, CORE_PROGRAM, METADATA_PROGRAM } from '../programs.ts';
 import { nftEvents, type Parsed, type TransactionParser, type TransactionView, type ViewStep } from './parser.ts';
-import { PROGRAM_ADDRESSES as AT } from './programs.ts';
 import { describeBurn, describeTransfer } from './transfers.ts';
 
 const SOURCE = 'METAPLEX';
@@ -35,12 +34,15 @@ function burned(view: TransactionView, burns: readonly TokenMove[]): Parsed {
   const parsed: Parsed = { type: 'BURN_NFT', source: SOURCE, describe: () => describeBurn(view) };
   const owner = burns[0]?.sourceOwner ?? -1;
   const position = view.tx.keys.indexOf(owner);
-  const regained = position < 0 ? 0 : nativeChange(view.tx, position) + (position === 0 ? view.tx.fee : 0);
+  const regained = position < 0 ? 0 : nativeChange(view.tx, position) + (position === 0 ? Number(view.tx.fee) : 0);
   return {
     ...parsed,
     events: (words) =>
       nftEvents(view, words, parsed, {
-        ...{ amount: BigInt(regained), buyer: '', seller: '', saleType: 'UNKNOWN' },
+        amount: BigInt(regained),
+        buyer: '',
+        seller: '',
+        saleType: 'UNKNOWN',
         mints: [...new Set(burns.map(({ mint }) => view.key(mint)))],
       }),
   };
@@ -53,7 +55,10 @@ function mintedNft(view: TransactionView, source: string, minted: TokenMove, pri
     ...parsed,
     events: (words) =>
       nftEvents(view, words, parsed, {
-        ...{ amount: price, buyer: view.key(minted.destinationOwner), seller: '', saleType: 'MINT' },
+        amount: price,
+        buyer: view.key(minted.destinationOwner),
+        seller: '',
+        saleType: 'MINT',
         mints: [view.key(minted.mint)],
       }),
   };
@@ -102,7 +107,8 @@ function actOf(view: TransactionView, { accounts, data }: ViewStep): Parsed | nu
     case CORE_TAG.transfer: {
       const owner = at(3) || at(2);
       return {
-        ...{ type: 'TRANSFER', source: SOURCE },
+        type: 'TRANSFER',
+        source: SOURCE,
         describe: (words) => `${owner} transferred 1 ${words.token(asset, 0, 1n)} to ${at(4)}.`,
       };
     }

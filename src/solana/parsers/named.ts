@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
-import { lazy } from '../../lib/lru.ts';
-import { NAME_PROGRAM } from '../names.ts';
+import { lazy } from '../../lib/lazy.ts';
+import { NAME_PROGRAM } from '../programs.ts';
 import { discriminatorOf, type TransactionParser } from './parser.ts';
 
 interface NamedProgram {
@@ -26,7 +26,8 @@ export function namedParser({ name, program, devnet = program, source, types }: 
     () => new Map(Object.entries(types).map(([instruction, type]) => [anchorDiscriminator(instruction), type])),
   );
   return {
-    ...{ name, programs },
+    name,
+    programs,
     outcomes: Object.values(types).map((type) => ({ type, source })),
     parse({ outer }) {
       for (const { programId, data } of outer) {
@@ -56,7 +57,8 @@ export function taggedParser(parts: TaggedProgram): TransactionParser {
   const { name, program, devnet = program, source, types, tagAt = 0 } = parts;
   const programs = [...new Set([program, devnet])];
   return {
-    ...{ name, programs },
+    name,
+    programs,
     outcomes: Object.values(types).map((type) => ({ type, source })),
     parse({ outer }) {
       for (const { programId, data } of outer) {

@@ -1,8 +1,8 @@
 import type { ChainBlock, NormalTransaction } from '../../ports/block.ts';
 import type { ParserOptions } from '../../ports/parsers.ts';
-import { WRAPPED_SOL_MINT } from '../addresses.ts';
 import type { NativeMove, TokenMove, WalkStep } from '../movements/movement.ts';
 import { type Movements, readMovements } from '../movements/read-movements.ts';
+import { WRAPPED_SOL_MINT } from '../programs.ts';
 
 /** Classification of a transaction. */
 export interface Parsed {
@@ -83,7 +83,14 @@ export function createView(tx: NormalTransaction, block: ParserBlock, options: P
   const account = (position: number | undefined): string =>
     position === undefined || position < 0 ? '' : keys.base58(tx.keys[position] ?? -1);
   return {
-    ...{ tx, block, slot: block.slot, timestamp: block.blockTime ?? 0, options, movements, steps, account },
+    tx,
+    block,
+    slot: block.slot,
+    timestamp: block.blockTime ?? 0,
+    options,
+    movements,
+    steps,
+    account,
     natives: movements.asked.filter((move) => move.asset === 'native'),
     tokens: movements.asked.filter((move) => move.asset === 'token'),
     outer: steps.filter(({ inner }) => inner < 0),

@@ -1,11 +1,10 @@
 import { encode32 } from '../../lib/base58.ts';
-import { WRAPPED_SOL_MINT } from '../addresses.ts';
 import { u64At } from '../movements/instructions.ts';
+import { PUMP_AMM, PUMP_FUN, WRAPPED_SOL_MINT } from '../programs.ts';
 import { anchorDiscriminator, namedParser } from './named.ts';
 import { discriminatorOf, type Parsed, type TransactionParser, type TransactionView, type ViewStep } from './parser.ts';
 import { describeSwap, legOf, marketOf, type SwapFacts, type SwapLeg, swapEvents } from './swap.ts';
 
-const PROGRAM = '6EF8rrecthR5Dkzon8Nwu78hRvfCKubJ14M5uBEwF6P';
 const SELF_CALL = 'e445a52e51cb9a1d';
 const TRADE_EVENT = 'bddb7fd34ee661ee';
 const TRADE_BYTES = 97;
@@ -22,18 +21,20 @@ interface Trade {
 }
 
 const creation = namedParser({
-  ...{ name: 'pump-fun-create', program: PROGRAM, source: SOURCE },
+  name: 'pump-fun-create',
+  program: PUMP_FUN,
+  source: SOURCE,
   types: { create: 'CREATE', create_v2: 'CREATE' },
 });
 
 /** Trades with a bonding curve. The program emits them, since it pays out lamports without an instruction. */
 export const pumpFun: TransactionParser = {
   name: 'pump-fun',
-  programs: [PROGRAM],
+  programs: [PUMP_FUN],
   parse(view) {
     const made = creation.parse(view);
     if (made !== null) return made;
-    const asked = view.outer.find(({ programId, data }) => programId === PROGRAM && isTrade(data));
+    const asked = view.outer.find(({ programId, data }) => programId === PUMP_FUN && isTrade(data));
     if (asked === undefined) return null;
     const event = view.steps.find((step) => step.outer === asked.outer && readTrade(step) !== null);
     const trade = event === undefined ? null : readTrade(event);
@@ -45,7 +46,7 @@ const isTrade = (data: Uint8Array): boolean =>
   ['buy', 'sell', 'buy_exact_sol_in'].some((name) => anchorDiscriminator(name) === discriminatorOf(data));
 
 function readTrade({ programId, data }: ViewStep): Trade | null {
-  if (programId !== PROGRAM || data.length < TRADE_BYTES) return null;
+  if (programId !== PUMP_FUN || data.length < TRADE_BYTES) return null;
   if (discriminatorOf(data) !== SELF_CALL || discriminatorOf(data, 8) !== TRADE_EVENT) return null;
   return {
     mint: encode32(data, 16),
@@ -61,16 +62,23 @@ function traded(view: TransactionView, { outer }: ViewStep, { mint, user, isBuy,
   const native: SwapLeg = { mint: WRAPPED_SOL_MINT, amount: sol, decimals: 9, tokenAccount: '', isNative: true };
   const token = legOf(view, moves, user, isBuy ? 1 : -1, mint, tokens);
   const facts: SwapFacts = {
-    ...{ user, fees: [], input: isBuy ? native : token, output: isBuy ? token : native },
+    user,
+    fees: [],
+    input: isBuy ? native : token,
+    output: isBuy ? token : native,
     inner: [
       {
-        ...{ market: marketOf(PROGRAM), instructionName: isBuy ? 'buy' : 'sell', fees: [] },
-        ...{ inputs: isBuy ? [] : moves, outputs: isBuy ? moves : [] },
+        market: marketOf(PUMP_FUN),
+        instructionName: isBuy ? 'buy' : 'sell',
+        fees: [],
+        inputs: isBuy ? [] : moves,
+        outputs: isBuy ? moves : [],
       },
     ],
   };
   return {
-    ...{ type: 'SWAP', source: SOURCE },
+    type: 'SWAP',
+    source: SOURCE,
     describe: (words) => describeSwap(words, facts),
     events: (words) => swapEvents(view, words, facts),
   };
@@ -79,7 +87,7 @@ function traded(view: TransactionView, { outer }: ViewStep, { mint, user, isBuy,
 /** Pool instructions other than swaps. */
 export const pumpAmm = namedParser({
   name: 'pump-amm',
-  program: 'pAMMBay6oceH9fJKBRHGP5D4bD4sWpmSwMn52FMfXEA',
+  program: PUMP_AMM,
   source: 'PUMP_AMM',
   types: { create_pool: 'CREATE_POOL', deposit: 'DEPOSIT', withdraw: 'WITHDRAW' },
 });

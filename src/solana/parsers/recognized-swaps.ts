@@ -1,6 +1,15 @@
-import { lazy } from '../../lib/lru.ts';
-import { WRAPPED_SOL_MINT } from '../addresses.ts';
+import { lazy } from '../../lib/lazy.ts';
 import type { TokenMove } from '../movements/movement.ts';
+import {
+  DRIFT,
+  JUPITER_LEND_DEPOSITS,
+  JUPITER_LEND_VAULTS,
+  JUPITER_PERPETUALS,
+  KAMINO_LEND,
+  MARGINFI,
+  SOLEND,
+  WRAPPED_SOL_MINT,
+} from '../programs.ts';
 import type { Parsed, TransactionParser, TransactionView } from './parser.ts';
 import { SOURCES } from './programs.ts';
 import {
@@ -69,11 +78,14 @@ interface NetChange {
 /** Programs in which the incoming token is not the price of the outgoing one: debt and collateral, margin. */
 const LENDING: readonly string[] = [
   // Jupiter Lend: deposits, vaults; Jupiter perpetuals
-  ...['jup3YeL8QhtSx1e253b2FDvsMNC87fDrgQZivbrndc9', 'jupr81YtYssSyPt8jbnGuiWon5f6x9TcDEFxYe3Bdzi'],
-  'PERPHjGBqRHArX4DySjwM6UJHiR3sWAatqfdBS2qQJu',
+  JUPITER_LEND_DEPOSITS,
+  JUPITER_LEND_VAULTS,
+  JUPITER_PERPETUALS,
   // Kamino, Marginfi, Solend, Drift
-  ...['KLend2g3cP87fffoy8q1mQqGKjrxjC8boSyAYavgmjD', 'MFv2hWf31Z9kbCa1snEPYctwafyhdvnV7FZnsebVacA'],
-  ...['So1endDq2YkqhipRh3WViPa8hdiSpxWy6z3Z6tMCpAo', 'dRiftyHA39MWEi3m9aunc5MzRF1JYuBsbn6VPcn33UH'],
+  KAMINO_LEND,
+  MARGINFI,
+  SOLEND,
+  DRIFT,
 ];
 
 /**
@@ -90,7 +102,8 @@ export const unknownSwap: TransactionParser = {
     if (legs === null) return null;
     const facts: SwapFacts = { user: view.feePayer, ...legs, fees: [], inner: [] };
     return {
-      ...{ type: 'SWAP', source: 'UNKNOWN' },
+      type: 'SWAP',
+      source: 'UNKNOWN',
       describe: (words) => describeSwap(words, facts),
       events: (words) => swapEvents(view, words, facts),
     };

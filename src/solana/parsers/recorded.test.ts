@@ -28,8 +28,12 @@ function* recorded(): Generator<{ readonly recording: Recorded; readonly element
     const answer = recording.getTransaction;
     const isParsed = typeof answer.transaction.message.accountKeys[0] === 'object';
     const block = decodeBlock(answer.slot, {
-      ...{ blockhash: HASH, previousBlockhash: HASH, parentSlot: answer.slot - 1, blockHeight: null },
-      ...{ blockTime: answer.blockTime, transactions: [isParsed ? plainTransaction(answer) : answer] },
+      blockhash: HASH,
+      previousBlockhash: HASH,
+      parentSlot: answer.slot - 1,
+      blockHeight: null,
+      blockTime: answer.blockTime,
+      transactions: [isParsed ? plainTransaction(answer) : answer],
     });
     const onFault = (...fault: unknown[]) => assert.fail(String(fault));
     yield { recording, element: enhance(block.transactions[0]!, block, { onFault }) };

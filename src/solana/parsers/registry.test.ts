@@ -26,7 +26,7 @@ test('types and sources of tables are published ones', () => {
 });
 
 test('discriminators follow the naming of Anchor', () => {
-  // As in recorded instructions.
+  // Taken from recorded instructions.
   assert.equal(anchorDiscriminator('sell'), '33e685a4017f83ad');
   assert.equal(anchorDiscriminator('route'), 'e517cb977ae3ad2a');
   assert.equal(anchorDiscriminator('mint_v1'), '9162c076b8937668');

@@ -1,5 +1,5 @@
+import { PROGRAM_ADDRESSES, SQUADS_V4 } from '../programs.ts';
 import { namedParser } from './named.ts';
-import { PROGRAM_ADDRESSES } from './programs.ts';
 
 const source = 'SQUADS';
 
@@ -28,7 +28,7 @@ export const squadsV3 = namedParser({
 
 export const squadsV4 = namedParser({
   name: 'squads-v4',
-  program: 'SQDS4ep65T869zMMBKyuUq6aD6EgTu8psMjkvj52pCf',
+  program: SQUADS_V4,
   source,
   types: {
     multisig_create: 'CREATE_MULTISIG',

@@ -1,7 +1,15 @@
 import { u32At, u64At } from '../movements/instructions.ts';
+import {
+  MARINADE,
+  PROGRAM_ADDRESSES,
+  SANCTUM_INFINITY,
+  SANCTUM_MULTI_POOL,
+  SANCTUM_ROUTER,
+  SANCTUM_SINGLE_POOL,
+  STAKE_POOL_PROGRAM,
+} from '../programs.ts';
 import { namedParser, taggedParser } from './named.ts';
 import { type Parsed, solAmount, type TransactionParser, type TransactionView, type ViewStep } from './parser.ts';
-import { PROGRAM_ADDRESSES, SANCTUM_ROUTER } from './programs.ts';
 import { directSwap } from './swap.ts';
 
 const SOURCE = 'STAKE_PROGRAM';
@@ -54,7 +62,7 @@ const lamportsBefore = ({ tx }: TransactionView, account: number): bigint => Big
 
 export const marinade = namedParser({
   name: 'marinade',
-  program: 'MarBmsSgKXdrN1egZf5sqe1TMai9K1rChYNDJgjq7aD',
+  program: MARINADE,
   source: 'MARINADE',
   types: {
     deposit: 'STAKE_SOL',
@@ -81,23 +89,31 @@ const POOL_TYPES = {
 };
 
 export const stakePool = taggedParser({
-  ...{ name: 'stake-pool', program: 'SPoo1Ku8WFXoNDMHPsrGSTSG1Y47rzgn41SLUNakuHy', source: 'UNKNOWN' },
+  name: 'stake-pool',
+  program: STAKE_POOL_PROGRAM,
+  source: 'UNKNOWN',
   types: POOL_TYPES,
 });
 
 export const sanctumSinglePool = taggedParser({
-  ...{ name: 'sanctum-single-pool', program: 'SP12tWFxD9oJsVWNavTTBZvMbA6gkAmxtVgxdqvyvhY', source: 'UNKNOWN' },
+  name: 'sanctum-single-pool',
+  program: SANCTUM_SINGLE_POOL,
+  source: 'UNKNOWN',
   types: POOL_TYPES,
 });
 
 export const sanctumMultiPool = taggedParser({
-  ...{ name: 'sanctum-multi-pool', program: 'SPMBzsVUuoHA4Jm6KunbsotaahvVikZs1JyTW6iJvbn', source: 'UNKNOWN' },
+  name: 'sanctum-multi-pool',
+  program: SANCTUM_MULTI_POOL,
+  source: 'UNKNOWN',
   types: POOL_TYPES,
 });
 
 /** A pool of many staked tokens; exchanges are read as swaps. */
 export const sanctumInfinity = taggedParser({
-  ...{ name: 'sanctum-infinity', program: '5ocnV1qiCgaQR8Jb8xWnVbApfaygJ8tNoZfgPwsgx9kx', source: 'UNKNOWN' },
+  name: 'sanctum-infinity',
+  program: SANCTUM_INFINITY,
+  source: 'UNKNOWN',
   types: { 3: 'ADD_LIQUIDITY', 4: 'REMOVE_LIQUIDITY' },
 });
 

@@ -1,8 +1,25 @@
-import { lazy } from '../../lib/lru.ts';
-import { WRAPPED_SOL_MINT } from '../addresses.ts';
+import { lazy } from '../../lib/lazy.ts';
 import type { TokenMove } from '../movements/movement.ts';
+import {
+  PROGRAM_ADDRESSES as AT,
+  DEVNET,
+  INVARIANT,
+  METEORA_DAMM_V2,
+  METEORA_DLMM,
+  METEORA_POOLS,
+  OPENBOOK,
+  OPENBOOK_V2,
+  PHOENIX,
+  PUMP_AMM,
+  PUMP_FUN,
+  RAYDIUM_CLMM,
+  RAYDIUM_CPMM,
+  SANCTUM_INFINITY,
+  SANCTUM_ROUTER,
+  WRAPPED_SOL_MINT,
+} from '../programs.ts';
 import { type Parsed, plainAmount, type TransactionView, tokenTransfer, type ViewStep, type Words } from './parser.ts';
-import { PROGRAM_ADDRESSES as AT, DEVNET, PROGRAM_NAMES, SANCTUM_ROUTER, SOURCES } from './programs.ts';
+import { PROGRAM_NAMES, SOURCES } from './programs.ts';
 
 /** A swap that the user requested from a market without an aggregator. Null unless tokens went out and in: more than none of them. */
 export function directSwap(
@@ -19,18 +36,23 @@ export function directSwap(
   const legs = movedLegs(view, moves, user);
   if (legs.input === null || legs.output === null) return null;
   const facts: SwapFacts = {
-    ...{ user, ...legs, fees: [] },
+    user,
+    ...legs,
+    fees: [],
     inner: calls.map((step) => {
       const own = moves.filter(({ outer }) => outer === step.outer);
       return {
-        ...{ market: marketOf(step.programId), instructionName: 'swap', fees: [] },
+        market: marketOf(step.programId),
+        instructionName: 'swap',
+        fees: [],
         inputs: userMoves(view, own, user, -1),
         outputs: userMoves(view, own, user, 1),
       };
     }),
   };
   return {
-    ...{ type: 'SWAP', source },
+    type: 'SWAP',
+    source,
     describe: (words) => describeSwap(words, facts),
     ...(options.events ? { events: (words) => swapEvents(view, words, facts) } : {}),
   };
@@ -197,19 +219,19 @@ interface Market {
 
 /** Programs missing from the published lists. */
 const MORE: readonly Market[] = [
-  { account: 'CAMMCzo5YL8w4VFF8KVHrK22GGUsp5VTaW7grrKgrWqK', name: 'RAYDIUM_CLMM', source: 'RAYDIUM' },
-  { account: 'CPMMoo8L3F4NbTegBCKVNunggL7H1ZpdTHKxQB5qKP1C', name: 'RAYDIUM_CPMM', source: 'RAYDIUM' },
-  { account: 'LBUZKhRxPF3XUpBCjp4YzTKgLccjZhTSDM9YuVaPwxo', name: 'METEORA_DLMM', source: 'METEORA' },
-  { account: 'Eo7WjKq67rjJQSZxS6z3YkapzY3eMj6Xy8X5EQVn5UaB', name: 'METEORA_POOLS', source: 'METEORA' },
-  { account: 'cpamdpZCGKUy5JxQXB4dcpGPiikHawvSWAd6mEn1sGG', name: 'METEORA_DAMM_V2', source: 'METEORA' },
-  { account: 'HyaB3W9q6XdA5xwpU4XnSZV94htfmbmqJXZcEbRaJutt', name: 'INVARIANT', source: 'INVARIANT' },
-  { account: 'PhoeNiXZ8ByJGLkxNfZRnkUfjvmuYqLR89jjFHGqdXY', name: 'PHOENIX', source: 'PHOENIX' },
-  { account: 'srmqPvymJeFKQ4zGQed1GFppgkRHL9kaELCbyksJtPX', name: 'OPENBOOK', source: 'OPENBOOK' },
-  { account: 'opnb2LAfJYbRMAHHvqjCwQxanZn7ReEHp1k81EohpZb', name: 'OPENBOOK_V2', source: 'OPENBOOK' },
-  { account: '5ocnV1qiCgaQR8Jb8xWnVbApfaygJ8tNoZfgPwsgx9kx', name: 'SANCTUM_INFINITY', source: 'SANCTUM' },
+  { account: RAYDIUM_CLMM, name: 'RAYDIUM_CLMM', source: 'RAYDIUM' },
+  { account: RAYDIUM_CPMM, name: 'RAYDIUM_CPMM', source: 'RAYDIUM' },
+  { account: METEORA_DLMM, name: 'METEORA_DLMM', source: 'METEORA' },
+  { account: METEORA_POOLS, name: 'METEORA_POOLS', source: 'METEORA' },
+  { account: METEORA_DAMM_V2, name: 'METEORA_DAMM_V2', source: 'METEORA' },
+  { account: INVARIANT, name: 'INVARIANT', source: 'INVARIANT' },
+  { account: PHOENIX, name: 'PHOENIX', source: 'PHOENIX' },
+  { account: OPENBOOK, name: 'OPENBOOK', source: 'OPENBOOK' },
+  { account: OPENBOOK_V2, name: 'OPENBOOK_V2', source: 'OPENBOOK' },
+  { account: SANCTUM_INFINITY, name: 'SANCTUM_INFINITY', source: 'SANCTUM' },
   { account: SANCTUM_ROUTER, name: 'SANCTUM_ROUTER', source: 'SANCTUM' },
-  { account: '6EF8rrecthR5Dkzon8Nwu78hRvfCKubJ14M5uBEwF6P', name: 'PUMP_FUN', source: 'PUMP_FUN' },
-  { account: 'pAMMBay6oceH9fJKBRHGP5D4bD4sWpmSwMn52FMfXEA', name: 'PUMP_AMM', source: 'PUMP_AMM' },
+  { account: PUMP_FUN, name: 'PUMP_FUN', source: 'PUMP_FUN' },
+  { account: PUMP_AMM, name: 'PUMP_AMM', source: 'PUMP_AMM' },
   { account: DEVNET.RAYDIUM_LIQUIDITY_POOL_V4, name: 'RAYDIUM_LIQUIDITY_POOL_V4', source: 'RAYDIUM' },
   { account: DEVNET.RAYDIUM_CLMM, name: 'RAYDIUM_CLMM', source: 'RAYDIUM' },
   { account: DEVNET.RAYDIUM_CPMM, name: 'RAYDIUM_CPMM', source: 'RAYDIUM' },
@@ -219,11 +241,26 @@ const MORE: readonly Market[] = [
 /** Programs on which a user may trade without an aggregator. */
 export const TRADING_PROGRAMS: readonly string[] = [
   ...MORE.map(({ account }) => account),
-  ...[AT.ORCA_WHIRLPOOLS, AT.ORCA_TOKEN_SWAP_V1, AT.ORCA_TOKEN_SWAP_V2, AT.LIFINITY, AT.LIFINITY_V2],
-  ...[AT.RAYDIUM_LIQUIDITY_POOL_V2, AT.RAYDIUM_LIQUIDITY_POOL_V3, AT.RAYDIUM_LIQUIDITY_POOL_V4],
-  ...[AT.ALDRIN_AMM_V1, AT.ALDRIN_AMM_V2, AT.SABER_STABLE_SWAP, AT.MERCURIAL_STABLE_SWAP],
-  ...[AT.STEP_FINANCE_SWAP_PROGRAM, AT.CYKURA, AT.CREMA_FINANCE, AT.STEPN, AT.SENCHA_EXCHANGE],
-  ...[AT.CROPPER, AT.SAROS_AMM, AT.SERUM_SWAP],
+  AT.ORCA_WHIRLPOOLS,
+  AT.ORCA_TOKEN_SWAP_V1,
+  AT.ORCA_TOKEN_SWAP_V2,
+  AT.LIFINITY,
+  AT.LIFINITY_V2,
+  AT.RAYDIUM_LIQUIDITY_POOL_V2,
+  AT.RAYDIUM_LIQUIDITY_POOL_V3,
+  AT.RAYDIUM_LIQUIDITY_POOL_V4,
+  AT.ALDRIN_AMM_V1,
+  AT.ALDRIN_AMM_V2,
+  AT.SABER_STABLE_SWAP,
+  AT.MERCURIAL_STABLE_SWAP,
+  AT.STEP_FINANCE_SWAP_PROGRAM,
+  AT.CYKURA,
+  AT.CREMA_FINANCE,
+  AT.STEPN,
+  AT.SENCHA_EXCHANGE,
+  AT.CROPPER,
+  AT.SAROS_AMM,
+  AT.SERUM_SWAP,
 ];
 
 /** Names in the list of addresses that `programName` spells differently. */
@@ -248,7 +285,7 @@ function sourceOf(name: string): string {
   return SOURCE_OF[name] ?? prefixes.sort((left, right) => right.length - left.length)[0] ?? 'UNKNOWN';
 }
 
-/** Of any program: name and source of an unknown program are `UNKNOWN`. */
+/** Market of a program. Name and source of an unknown program are `UNKNOWN`. */
 export function marketOf(account: string): Market {
   return known().get(account) ?? { account, name: 'UNKNOWN', source: 'UNKNOWN' };
 }

@@ -1,5 +1,6 @@
-import { lazy } from '../../lib/lru.ts';
+import { lazy } from '../../lib/lazy.ts';
 import { u64At } from '../movements/instructions.ts';
+import { PROGRAM_ADDRESSES, TENSOR_COMPRESSED } from '../programs.ts';
 import { partiesOf } from './magic-eden.ts';
 import { anchorDiscriminator } from './named.ts';
 import {
@@ -12,23 +13,38 @@ import {
   type ViewStep,
   type Words,
 } from './parser.ts';
-import { PROGRAM_ADDRESSES } from './programs.ts';
 
 const SOURCE = 'TENSOR';
-const COMPRESSED = 'TCMPhJdwDryooaGtiocG1u3xcYbRpiJzb283XfCZsDp';
-const PROGRAMS: readonly string[] = [PROGRAM_ADDRESSES.TENSOR, COMPRESSED];
+const PROGRAMS: readonly string[] = [PROGRAM_ADDRESSES.TENSOR, TENSOR_COMPRESSED];
 const PRICE_AT = 8;
 
 type Act = 'sale' | 'listing' | 'cancelListing';
 const TYPES = { sale: 'NFT_SALE', listing: 'NFT_LISTING', cancelListing: 'NFT_CANCEL_LISTING' } as const;
 
 const SALES = [
-  ...['buy_nft', 'buy_nft_t22', 'wns_buy_nft'],
-  ...['buy_single_listing', 'buy_single_listing_t22', 'wns_buy_single_listing'],
-  ...['sell_nft_trade_pool', 'sell_nft_trade_pool_t22', 'wns_sell_nft_trade_pool'],
-  ...['sell_nft_token_pool', 'sell_nft_token_pool_t22', 'wns_sell_nft_token_pool'],
-  ...['buy', 'buy_core', 'buy_legacy', 'buy_t22', 'buy_wns'],
-  ...['take_bid_full_meta', 'take_bid_meta_hash', 'take_bid_core', 'take_bid_legacy', 'take_bid_t22', 'take_bid_wns'],
+  'buy_nft',
+  'buy_nft_t22',
+  'wns_buy_nft',
+  'buy_single_listing',
+  'buy_single_listing_t22',
+  'wns_buy_single_listing',
+  'sell_nft_trade_pool',
+  'sell_nft_trade_pool_t22',
+  'wns_sell_nft_trade_pool',
+  'sell_nft_token_pool',
+  'sell_nft_token_pool_t22',
+  'wns_sell_nft_token_pool',
+  'buy',
+  'buy_core',
+  'buy_legacy',
+  'buy_t22',
+  'buy_wns',
+  'take_bid_full_meta',
+  'take_bid_meta_hash',
+  'take_bid_core',
+  'take_bid_legacy',
+  'take_bid_t22',
+  'take_bid_wns',
 ];
 const LISTINGS = ['list', 'list_core', 'list_legacy', 'list_t22', 'list_wns', 'wns_list'];
 const CANCELS = ['delist', 'delist_core', 'delist_legacy', 'delist_t22', 'delist_wns', 'wns_delist'];
@@ -60,7 +76,8 @@ export const tensor: TransactionParser = {
 
 /** The price of a listing is in its data; that of a sale is the amount paid by the buyer. */
 function traded(view: TransactionView, step: ViewStep, act: Act): Parsed {
-  const isCompressed = step.programId === COMPRESSED && discriminatorOf(step.data) === anchorDiscriminator('list');
+  const isCompressed =
+    step.programId === TENSOR_COMPRESSED && discriminatorOf(step.data) === anchorDiscriminator('list');
   const priceAt = isCompressed ? COMPRESSED_PRICE_AT : PRICE_AT;
   const form = { act, priceAt: act === 'listing' ? priceAt : -1, buyer: -1, seller: -1, mint: -1 };
   const { buyer, seller, mint, price } = partiesOf(view, step, form, null);
@@ -75,7 +92,9 @@ function traded(view: TransactionView, step: ViewStep, act: Act): Parsed {
   const saleType = act !== 'sale' || view.feePayer === buyer ? 'INSTANT_SALE' : 'OFFER';
   const facts = { amount, buyer, seller, saleType, mints: mint === '' ? [] : [mint] };
   return {
-    ...{ type, source: SOURCE, describe },
+    type,
+    source: SOURCE,
+    describe,
     events: (words) => nftEvents(view, words, { type, source: SOURCE, describe }, facts),
   };
 }

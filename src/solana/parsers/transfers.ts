@@ -1,12 +1,19 @@
+import { u32At } from '../movements/instructions.ts';
+import { nativeChange, type TokenMove } from '../movements/movement.ts';
 import {
   ASSOCIATED_TOKEN_PROGRAM,
+  PROGRAM_ADDRESSES as AT,
+  BUBBLEGUM_PROGRAM,
+  COMPUTE_BUDGET_PROGRAM,
+  DEVNET,
+  JUPITER_V6,
+  MEMO_PROGRAMS,
   METADATA_PROGRAM,
+  PHANTOM,
   SYSTEM_PROGRAM,
   TOKEN_2022_PROGRAM,
   TOKEN_PROGRAM,
-} from '../addresses.ts';
-import { u32At } from '../movements/instructions.ts';
-import { nativeChange, type TokenMove } from '../movements/movement.ts';
+} from '../programs.ts';
 import {
   type Parsed,
   plainAmount,
@@ -15,7 +22,6 @@ import {
   type TransactionView,
   type Words,
 } from './parser.ts';
-import { PROGRAM_ADDRESSES as AT, BUBBLEGUM, COMPUTE_BUDGET, DEVNET, JUPITER_V6, MEMO, MEMO_V1 } from './programs.ts';
 
 export const systemTransfer: TransactionParser = {
   name: 'system-transfer',
@@ -61,7 +67,6 @@ export const loader: TransactionParser = {
 };
 
 const SOURCE = 'SOLANA_PROGRAM_LIBRARY';
-const PHANTOM = 'DeJBGdMFa1uynnnKiwrVioatTuHmNLpyFKnmB5kaFdzQ';
 const PROGRAMS = [TOKEN_PROGRAM, TOKEN_2022_PROGRAM];
 
 const isTransfer = ({ kind }: TokenMove): boolean =>
@@ -126,18 +131,29 @@ export function describeMint(view: TransactionView): string {
 
 /** Programs that may occur in a transaction that is classified by its transfers. */
 const KNOWN: ReadonlySet<string> = new Set([
-  ...[SYSTEM_PROGRAM, TOKEN_PROGRAM, TOKEN_2022_PROGRAM, ASSOCIATED_TOKEN_PROGRAM, METADATA_PROGRAM],
-  ...[COMPUTE_BUDGET, MEMO, MEMO_V1, BUBBLEGUM, JUPITER_V6, AT.STAKE_PROGRAM, AT.MAGIC_EDEN_V2],
-  ...[
-    AT.JUPITER_V1,
-    AT.JUPITER_V2,
-    AT.JUPITER_V3,
-    AT.JUPITER_V4,
-    AT.RAYDIUM_LIQUIDITY_POOL_V4,
-    DEVNET.RAYDIUM_LIQUIDITY_POOL_V4,
-  ],
-  ...[AT.CANDY_MACHINE_V1, AT.CANDY_MACHINE_V2, AT.CANDY_MACHINE_V3, AT.CANDY_MACHINE_CORE_V3],
-  ...[AT.BPF_LOADER, AT.BPF_UPGRADEABLE_LOADER],
+  SYSTEM_PROGRAM,
+  TOKEN_PROGRAM,
+  TOKEN_2022_PROGRAM,
+  ASSOCIATED_TOKEN_PROGRAM,
+  METADATA_PROGRAM,
+  COMPUTE_BUDGET_PROGRAM,
+  ...MEMO_PROGRAMS,
+  BUBBLEGUM_PROGRAM,
+  JUPITER_V6,
+  AT.STAKE_PROGRAM,
+  AT.MAGIC_EDEN_V2,
+  AT.JUPITER_V1,
+  AT.JUPITER_V2,
+  AT.JUPITER_V3,
+  AT.JUPITER_V4,
+  AT.RAYDIUM_LIQUIDITY_POOL_V4,
+  DEVNET.RAYDIUM_LIQUIDITY_POOL_V4,
+  AT.CANDY_MACHINE_V1,
+  AT.CANDY_MACHINE_V2,
+  AT.CANDY_MACHINE_V3,
+  AT.CANDY_MACHINE_CORE_V3,
+  AT.BPF_LOADER,
+  AT.BPF_UPGRADEABLE_LOADER,
 ]);
 
 /**

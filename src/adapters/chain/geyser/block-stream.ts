@@ -7,7 +7,7 @@ import { CodedError, codeOf, messageOf } from '../../../lib/coded-error.ts';
 import type { BlockStream, StreamEnd, StreamOptions } from '../../../ports/chain.ts';
 import type { Log } from '../../../ports/telemetry.ts';
 import { EXIT } from '../../../runtime/errors.ts';
-import { decodeBlock } from '../../../solana/decode/decode-block.ts';
+import { decodeBlockText } from '../../../solana/decode/decode-block.ts';
 import { rpcFormOf, type StreamUpdate } from './rpc-form.ts';
 
 export interface BlockStreamOptions {
@@ -65,7 +65,12 @@ export function createYellowstoneStream({ core, log, configDir, load }: BlockStr
 
 function requestOf({ fromSlot, commitment }: StreamOptions): object {
   return {
-    ...{ accounts: {}, transactions: {}, transactionsStatus: {}, blocksMeta: {}, entry: {}, accountsDataSlice: [] },
+    accounts: {},
+    transactions: {},
+    transactionsStatus: {},
+    blocksMeta: {},
+    entry: {},
+    accountsDataSlice: [],
     slots: { slots: { filterByCommitment: false } },
     blocks: {
       blocks: { accountInclude: [], includeTransactions: true, includeAccounts: false, includeEntries: false },
@@ -119,7 +124,7 @@ function take(
     const form = rpcFormOf(streamed, decodeError);
     if (form === null)
       log.debug({ slot }, 'a block of the stream is incomplete or in a newer form; requesting it by RPC');
-    else options.onBlock(decodeBlock(slot, form));
+    else options.onBlock(decodeBlockText(slot, form));
   } catch (error) {
     log.warn(
       { slot, code: codeOf(error), error: messageOf(error) },

@@ -1,23 +1,45 @@
 import { encode, encode32 } from '../../../lib/base58.ts';
 import { writeVersion1 } from '../../../solana/decode/wire-layout.ts';
+import { floatOf, metaText, quantityOf, rewardTypeName } from '../../../solana/stored-meta.ts';
 
 /**
- * Converts a block of the stream to the result of `getBlock` (base64, full), so that it is processed like any other block. Null
+ * Converts a block of the stream to the text of the result of `getBlock` (base64, full), so that it is processed like any other block. Null
  * when it is incomplete, or holds a message that cannot be encoded here: the caller then requests it by RPC.
  */
-export function rpcFormOf(block: StreamBlock, decodeError: (bytes: Uint8Array) => unknown): object | null {
+export function rpcFormOf(block: StreamBlock, decodeError: (bytes: Uint8Array) => unknown): Buffer | null {
   const { transactions } = block;
   if (transactions.length !== Number(block.executedTransactionCount)) return null;
   const ordered = transactions.toSorted((a, b) => Number(a.index) - Number(b.index));
   const entries = ordered.map((entry) => entryOf(entry, decodeError));
   if (entries.includes(null)) return null;
-  return {
-    blockhash: block.blockhash,
-    previousBlockhash: block.parentBlockhash,
-    parentSlot: Number(block.parentSlot),
+  const form = {
     blockHeight: block.blockHeight === undefined ? null : Number(block.blockHeight.blockHeight),
     blockTime: block.blockTime === undefined ? null : Number(block.blockTime.timestamp),
+    blockhash: block.blockhash,
+    parentSlot: Number(block.parentSlot),
+    previousBlockhash: block.parentBlockhash,
     transactions: entries,
+    ...(block.rewards === undefined ? {} : rewardsOf(block.rewards)),
+  };
+  return Buffer.from(metaText(form));
+}
+
+function rewardsOf({ rewards, numPartitions }: StreamRewards): object {
+  return {
+    rewards: rewards.map(rewardOf),
+    ...(numPartitions === undefined ? {} : { numRewardPartitions: Number(numPartitions.numPartitions) }),
+  };
+}
+
+function rewardOf(reward: StreamReward): object {
+  const { commission, commissionBps = '', lamports, postBalance, pubkey, rewardType } = reward;
+  return {
+    commission: commission === '' ? null : Number(commission),
+    ...(commissionBps === '' ? {} : { commissionBps: Number(commissionBps) }),
+    lamports: u64(lamports),
+    postBalance: u64(postBalance),
+    pubkey,
+    rewardType: rewardTypeName(rewardType),
   };
 }
 
@@ -27,31 +49,35 @@ function entryOf({ transaction, meta }: StreamTransaction, decodeError: (bytes: 
   const wire = wireOf(transaction.signatures, message);
   if (wire === null) return null;
   return {
+    meta: metaOf(meta, decodeError),
     transaction: [wire.toString('base64'), 'base64'],
     version: message.config !== undefined ? 1 : message.versioned ? 0 : 'legacy',
-    meta: metaOf(meta, decodeError),
   };
 }
 
+const u64 = (text: string) => quantityOf(BigInt(text));
+
+/** Members in the order of a node. */
 function metaOf(meta: StreamMeta, decodeError: (bytes: Uint8Array) => unknown): object {
   const err = meta.err === undefined ? null : decodeError(meta.err.err);
   return {
+    ...(meta.computeUnitsConsumed === undefined ? {} : { computeUnitsConsumed: u64(meta.computeUnitsConsumed) }),
+    ...(meta.costUnits === undefined ? {} : { costUnits: u64(meta.costUnits) }),
     err,
-    status: err === null ? { Ok: null } : { Err: err },
-    fee: Number(meta.fee),
-    preBalances: meta.preBalances.map(Number),
-    postBalances: meta.postBalances.map(Number),
+    fee: u64(meta.fee),
     innerInstructions: meta.innerInstructionsNone ? null : meta.innerInstructions.map(innerOf),
-    logMessages: meta.logMessagesNone ? null : meta.logMessages,
-    preTokenBalances: meta.preTokenBalances.map(balanceOf),
-    postTokenBalances: meta.postTokenBalances.map(balanceOf),
     loadedAddresses: {
-      writable: meta.loadedWritableAddresses.map((key) => encode32(key)),
       readonly: meta.loadedReadonlyAddresses.map((key) => encode32(key)),
+      writable: meta.loadedWritableAddresses.map((key) => encode32(key)),
     },
+    logMessages: meta.logMessagesNone ? null : meta.logMessages,
+    postBalances: meta.postBalances.map(u64),
+    postTokenBalances: meta.postTokenBalances.map(balanceOf),
+    preBalances: meta.preBalances.map(u64),
+    preTokenBalances: meta.preTokenBalances.map(balanceOf),
     ...returnDataOf(meta),
-    ...(meta.computeUnitsConsumed === undefined ? {} : { computeUnitsConsumed: Number(meta.computeUnitsConsumed) }),
-    ...(meta.costUnits === undefined ? {} : { costUnits: Number(meta.costUnits) }),
+    rewards: (meta.rewards ?? []).map(rewardOf),
+    status: err === null ? { Ok: null } : { Err: err },
   };
 }
 
@@ -59,9 +85,9 @@ function innerOf({ index, instructions }: StreamMeta['innerInstructions'][number
   return {
     index,
     instructions: instructions.map(({ programIdIndex, accounts, data, stackHeight }) => ({
-      programIdIndex,
       accounts: [...accounts],
       data: encode(data),
+      programIdIndex,
       stackHeight: stackHeight ?? null,
     })),
   };
@@ -75,14 +101,20 @@ function balanceOf({ accountIndex, mint, owner, programId, uiTokenAmount }: Stre
     mint,
     ...(owner === '' ? {} : { owner }),
     ...(programId === '' ? {} : { programId }),
-    uiTokenAmount: { amount, decimals, uiAmount: uiAmount === 0 ? null : uiAmount, uiAmountString },
+    // Nodes print null for what Rust takes for no amount.
+    uiTokenAmount: {
+      amount,
+      decimals,
+      uiAmount: Math.abs(uiAmount) > Number.EPSILON ? floatOf(uiAmount) : null,
+      uiAmountString,
+    },
   };
 }
 
 function returnDataOf({ returnData, returnDataNone }: StreamMeta): object {
   if (returnData === undefined || returnDataNone) return {};
   const data = Buffer.from(returnData.data).toString('base64');
-  return { returnData: { programId: encode32(returnData.programId), data: [data, 'base64'] } };
+  return { returnData: { data: [data, 'base64'], programId: encode32(returnData.programId) } };
 }
 
 /** The bytes of a transaction as it was signed: legacy, version 0 or 1. Null when they do not fit. */
@@ -108,8 +140,11 @@ function wireOf(signatures: readonly Uint8Array[], message: StreamMessage): Buff
     parts.push(compact(addressTableLookups.length));
     for (const { accountKey, writableIndexes, readonlyIndexes } of addressTableLookups)
       parts.push(
-        ...[accountKey, compact(writableIndexes.length), writableIndexes],
-        ...[compact(readonlyIndexes.length), readonlyIndexes],
+        accountKey,
+        compact(writableIndexes.length),
+        writableIndexes,
+        compact(readonlyIndexes.length),
+        readonlyIndexes,
       );
   }
   return Buffer.concat(parts);
@@ -163,6 +198,24 @@ export interface StreamBlock {
   /** Transactions in the block; fewer in the update mean that some were lost. */
   readonly executedTransactionCount: string;
   readonly transactions: readonly StreamTransaction[];
+  readonly rewards?: StreamRewards | undefined;
+}
+
+interface StreamReward {
+  readonly pubkey: string;
+  readonly lamports: string;
+  readonly postBalance: string;
+  /** The number of a variant; those that the client does not know as well. */
+  readonly rewardType: number;
+  /** Empty where the server does not know it. */
+  readonly commission: string;
+  /** Clients of older protocols do not read it. */
+  readonly commissionBps?: string | undefined;
+}
+
+export interface StreamRewards {
+  readonly rewards: readonly StreamReward[];
+  readonly numPartitions?: { readonly numPartitions: string } | undefined;
 }
 
 export interface StreamTransaction {
@@ -228,6 +281,7 @@ export interface StreamMeta {
   readonly returnDataNone: boolean;
   readonly computeUnitsConsumed?: string | undefined;
   readonly costUnits?: string | undefined;
+  readonly rewards?: readonly StreamReward[] | undefined;
 }
 
 export interface StreamTokenBalance {

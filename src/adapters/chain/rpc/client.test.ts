@@ -3,6 +3,7 @@ import { Readable } from 'node:stream';
 import { test } from 'node:test';
 import { createManualClock } from '../../../../test/helpers/manual-clock.ts';
 import { CodedError } from '../../../lib/coded-error.ts';
+import { OWN_WORK } from '../../../ports/access.ts';
 import type { Upstream, UpstreamPool, UpstreamRequest } from '../../../ports/upstream.ts';
 import { createRpcClient, readReply } from './client.ts';
 import { createBlockRequest } from './source.ts';
@@ -27,7 +28,7 @@ function failingPool(count: number, tookMs: number) {
 
 test('a call has one deadline over all upstreams that it tries: each gets the remaining time', async () => {
   const { asked, client } = failingPool(5, 400);
-  const request = { method: 'getSlot', params: [], timeoutMs: 1_000, maxBytes: 1_000 };
+  const request = { method: 'getSlot', params: [], tenant: OWN_WORK, timeoutMs: 1_000, maxBytes: 1_000 };
   await assert.rejects(client.ask(request), { code: 'CHAIN_TIMEOUT' });
   assert.deepEqual(
     asked.map(({ timeoutMs }) => timeoutMs),
@@ -38,7 +39,14 @@ test('a call has one deadline over all upstreams that it tries: each gets the re
 test('a caller that leaves gets no answer, and no further upstream is asked', async () => {
   const { asked, client } = failingPool(5, 0);
   const controller = new AbortController();
-  const request = { method: 'getSlot', params: [], timeoutMs: 1_000, maxBytes: 1_000, signal: controller.signal };
+  const request = {
+    method: 'getSlot',
+    params: [],
+    tenant: OWN_WORK,
+    timeoutMs: 1_000,
+    maxBytes: 1_000,
+    signal: controller.signal,
+  };
   const asking = client.ask(request);
   controller.abort(new Error('the caller left'));
   await assert.rejects(asking, /the caller left/);
@@ -78,7 +86,11 @@ test('an upstream may ask for a pause, up to a limit', async () => {
       whole: null,
       body: Readable.from([]),
     });
-    const { outcome } = await readReply({ send }, { body: '{}', timeoutMs: 1_000, maxBytes: 1_000 });
+    const { outcome } = await readReply(
+      { send },
+      { tenant: OWN_WORK, body: '{}', timeoutMs: 1_000, maxBytes: 1_000 },
+      'getSlot',
+    );
     assert.deepEqual(outcome, { kind: 'limited', retryAfterMs: pauseMs }, header);
   }
 });

@@ -1,5 +1,5 @@
 import { CodedError, codeOf, messageOf } from '../../../lib/coded-error.ts';
-import { type RpcErrorObject, rpcReplyOf, rpcRequest } from '../../../lib/json-rpc.ts';
+import { type RpcErrorObject, readRpcReply, rpcReplyOf, rpcRequest } from '../../../lib/json-rpc.ts';
 import { GateRefusal } from '../../../plugin/request.ts';
 import type { Tenant } from '../../../ports/access.ts';
 import type { Clock, Random } from '../../../ports/clock.ts';
@@ -12,12 +12,21 @@ import type {
 } from '../../../ports/upstream.ts';
 import { backoffMs, retryAfterMs } from '../../../runtime/waiting.ts';
 import { decodeResponse } from '../../../solana/decode/response.ts';
+import {
+  isDenied,
+  isFinalAnswer,
+  isMoreUseful,
+  isOfTheNode,
+  meaningOfNodeError,
+  type NodeErrorMeaning,
+  outcomeOf,
+} from '../../../solana/node-errors.ts';
 
 export interface AskAll {
   readonly method: string;
   readonly params: readonly unknown[];
   readonly signal?: AbortSignal;
-  readonly tenant?: Tenant | undefined;
+  readonly tenant: Tenant;
   readonly timeoutMs: number;
   readonly maxBytes: number;
   readonly avoid?: readonly string[];
@@ -25,8 +34,11 @@ export interface AskAll {
   readonly archive?: boolean;
   /** Extracts the result from the bytes of an answer without parsing it, where possible. */
   readonly scan?: ScanResult;
-  /** What to do with an error object: return it, or ask the next upstream. */
-  readonly onNodeError?: (error: RpcErrorObject, upstream: Upstream) => 'take' | 'next';
+  /**
+   * Whether an error object is the answer; otherwise the next upstream is asked. Default: what is about the call is; what may be about
+   * the call is asked of one more upstream.
+   */
+  readonly isFinal?: (meaning: NodeErrorMeaning) => boolean;
   /** A result without information: the next upstream is asked, and this one is returned only when no upstream has more. */
   readonly isEmpty?: (result: unknown) => boolean;
   /** Throws or returns a reason when a result is implausible: the upstream is distrusted and the next one asked. */
@@ -42,27 +54,45 @@ export interface Answered {
 export interface RpcClient {
   /**
    * One call, over the upstreams in order until an answer is accepted. Errors: CHAIN_UNREACHABLE, CHAIN_TIMEOUT, the
-   * reason of the signal. An error object that every upstream returns is returned, not thrown.
+   * reason of the signal. When all refuse with error objects, the most useful one is returned, not thrown.
    */
   ask(request: AskAll): Promise<Answered>;
 }
 
 /** Rounds over all upstreams before a call fails. */
 const ROUNDS = 2;
+/** Upstreams that refuse for a reason that may be about the call, before the refusal is believed. */
+const MAX_DOUBTS = 2;
+
+/** Waits until the first upstream that asked for no requests takes some again, if that is before the deadline. */
+async function limitPasses(pool: UpstreamPool, clock: Clock, untilMs: number, signal?: AbortSignal): Promise<void> {
+  const waitsMs = pool.states().flatMap(({ inService, limitedMs }) => (inService ? [limitedMs] : []));
+  const waitMs = waitsMs.length === 0 ? 0 : Math.min(...waitsMs);
+  if (waitMs > 0 && clock.monotonic() + waitMs < untilMs) await clock.sleep(Math.ceil(waitMs), signal);
+}
 
 export function createRpcClient(pool: UpstreamPool, clock: Clock, random: Random): RpcClient {
   return {
     async ask(request) {
       const body = rpcRequest(request.method, request.params);
       const startedAt = clock.monotonic();
-      let lastError: Answered | null = null;
+      let refusal: (Answered & { readonly meaning: NodeErrorMeaning }) | null = null;
+      let doubts = 0;
+      const isFinal = (meaning: NodeErrorMeaning): boolean => {
+        if (request.isFinal !== undefined) return request.isFinal(meaning);
+        if (!isFinalAnswer(meaning) && !isOfTheNode(meaning)) doubts += 1;
+        return isFinalAnswer(meaning) || doubts >= MAX_DOUBTS;
+      };
       let empty: Answered | null = null;
       let lastReason = 'none is configured';
       for (let round = 0; round < ROUNDS; round += 1) {
         if (round > 0) await clock.sleep(backoffMs(round, random), request.signal);
-        const candidates = pool.candidates({
-          ...{ avoid: request.avoid ?? [], exceptLimited: true, archive: request.archive ?? false },
-        });
+        const wanted = { avoid: request.avoid ?? [], exceptLimited: true, archive: request.archive ?? false };
+        let candidates = pool.candidates(wanted);
+        if (candidates.length === 0) {
+          await limitPasses(pool, clock, startedAt + request.timeoutMs, request.signal);
+          candidates = pool.candidates(wanted);
+        }
         if (candidates.length === 0 && pool.states().length > 0) lastReason = whyNone(pool);
         for (const upstream of candidates) {
           request.signal?.throwIfAborted();
@@ -71,9 +101,10 @@ export function createRpcClient(pool: UpstreamPool, clock: Clock, random: Random
           const answer = await askOne(pool, upstream, body, { ...request, timeoutMs: leftMs });
           request.signal?.throwIfAborted();
           if (answer.error !== undefined) {
-            const taken: Answered = { upstream, error: answer.error };
-            if ((request.onNodeError?.(answer.error, upstream) ?? 'take') === 'take') return taken;
-            lastError = taken;
+            const meaning = meaningOfNodeError(answer.error, request.method);
+            if (refusal === null || isMoreUseful(meaning, refusal.meaning))
+              refusal = { upstream, error: answer.error, meaning };
+            if (isFinal(meaning)) return refusal;
           } else if ('result' in answer) {
             const problem = request.check?.(answer.result, upstream) ?? null;
             if (problem === null) {
@@ -88,7 +119,7 @@ export function createRpcClient(pool: UpstreamPool, clock: Clock, random: Random
             lastReason = reasonOf(answer);
           }
         }
-        const least = empty ?? lastError;
+        const least: Answered | null = empty ?? refusal;
         if (least !== null) return least;
       }
       throw new CodedError('CHAIN_UNREACHABLE', `no upstream answered ${request.method}: ${lastReason}`, {
@@ -109,6 +140,7 @@ async function askOne(pool: UpstreamPool, upstream: Upstream, body: string, requ
       tenant: request.tenant,
       ...(request.signal === undefined ? {} : { signal: request.signal }),
     },
+    request.method,
     request.scan,
   );
   if (!request.signal?.aborted) pool.report(upstream, answer.outcome);
@@ -148,12 +180,17 @@ interface Sender {
 type ScanResult = (body: Buffer) => unknown;
 
 /** Sends one JSON-RPC request and reads the whole answer. Throws only GateRefusal; the caller decides what a failure means. */
-export async function readReply(sender: Sender, request: UpstreamRequest, scan?: ScanResult): Promise<ReadAnswer> {
+export async function readReply(
+  sender: Sender,
+  request: UpstreamRequest,
+  method: string,
+  scan?: ScanResult,
+): Promise<ReadAnswer> {
   try {
     const reply = await sender.send(request);
     const chunks: Buffer[] = [];
     for await (const chunk of reply.body) chunks.push(chunk as Buffer);
-    return classify(reply, Buffer.concat(chunks), scan);
+    return classify(reply, Buffer.concat(chunks), method, scan);
   } catch (error) {
     // Too many waiting calls of one tenant say nothing about the upstream.
     if (error instanceof GateRefusal) throw error;
@@ -162,19 +199,18 @@ export async function readReply(sender: Sender, request: UpstreamRequest, scan?:
 }
 
 /** Longest Retry-After that is respected. */
-const MOST_RETRY_AFTER_MS = 300_000;
+const MAX_RETRY_AFTER_MS = 300_000;
 
-function classify(reply: UpstreamReply, body: Buffer, scan: ScanResult | undefined): ReadAnswer {
+function classify(reply: UpstreamReply, body: Buffer, method: string, scan: ScanResult | undefined): ReadAnswer {
   const { status } = reply;
-  if (status === 429)
-    return {
-      outcome: { kind: 'limited', retryAfterMs: retryAfterMs(reply.headers['retry-after'], null, MOST_RETRY_AFTER_MS) },
-    };
-  if (status === 401 || status === 403) return { outcome: { kind: 'denied', status } };
-  const scanned = status < 400 ? (scan?.(body) ?? null) : null;
+  const pauseMs = retryAfterMs(reply.headers['retry-after'], null, MAX_RETRY_AFTER_MS);
+  if (status === 429) return { outcome: { kind: 'limited', retryAfterMs: pauseMs } };
+  if (isDenied(status)) return { outcome: { kind: 'denied', status } };
+  const scanned = status < 400 && hasOurId(body) ? (scan?.(body) ?? null) : null;
   if (scanned !== null) return { outcome: { kind: 'ok' }, result: scanned };
   const answer = parse(body);
-  if (answer !== null && 'error' in answer) return { outcome: { kind: 'ok' }, error: answer.error };
+  if (answer !== null && 'error' in answer)
+    return { outcome: outcomeOf(meaningOfNodeError(answer.error, method), pauseMs), error: answer.error };
   if (status >= 400) return failed(`status ${status}`);
   if (answer === null) return failed('the answer is no JSON-RPC');
   return { outcome: { kind: 'ok' }, result: answer.result };
@@ -182,31 +218,35 @@ function classify(reply: UpstreamReply, body: Buffer, scan: ScanResult | undefin
 
 const failed = (reason: string): ReadAnswer => ({ outcome: { kind: 'failed', reason } });
 
+/** Id of every request of this client. */
+const OUR_ID = 1;
+/** Bytes at both ends of an answer in which its id stands, unless its members are in a rare order. */
+const ID_BYTES = 128;
+const ID_FIRST = /^\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*([^,\s}]+)/;
+const ID_LAST = /"id"\s*:\s*([^,\s}]+)\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$/;
+
+/** Whether an answer that is not parsed shows our id; otherwise it is parsed, which decides. */
+function hasOurId(body: Buffer): boolean {
+  const id =
+    ID_FIRST.exec(body.toString('latin1', 0, ID_BYTES))?.[1] ??
+    ID_LAST.exec(body.toString('latin1', Math.max(0, body.length - ID_BYTES)))?.[1];
+  return id === String(OUR_ID);
+}
+
+/** Null: no JSON-RPC, or the answer to another call. A server that did not read the call refuses it without its id. */
 function parse(body: Buffer): ReturnType<typeof rpcReplyOf> {
   try {
-    return rpcReplyOf(decodeResponse(body));
+    const value = decodeResponse(body);
+    const reply = rpcReplyOf(value);
+    const { id = null } = value as { readonly id?: unknown };
+    return reply !== null && (id === OUR_ID || (id === null && 'error' in reply)) ? reply : null;
   } catch {
     return null;
   }
 }
 
-/** Meaning of a node's error code for a request of a block. */
-type BlockErrorMeaning = 'skipped' | 'not-yet' | 'pruned' | 'version' | 'unwell' | 'fatal';
-
-const MEANINGS: ReadonlyMap<number, BlockErrorMeaning> = new Map([
-  [-32001, 'pruned'],
-  [-32004, 'not-yet'],
-  [-32005, 'unwell'],
-  [-32007, 'skipped'],
-  [-32009, 'skipped'],
-  [-32010, 'unwell'],
-  [-32011, 'pruned'],
-  [-32014, 'not-yet'],
-  [-32015, 'version'],
-  [-32016, 'not-yet'],
-  [-32019, 'unwell'],
-  [-32602, 'fatal'],
-]);
-
-/** Unknown codes count as an unhealthy node: the next upstream is asked. */
-export const meaningOf = (code: number): BlockErrorMeaning => MEANINGS.get(code) ?? 'unwell';
+/** The result as unparsed text. */
+export function resultText(body: Buffer): string | null {
+  const result = readRpcReply(body)?.result ?? null;
+  return result === null ? null : body.toString('utf8', result.start, result.end);
+}

@@ -1,6 +1,8 @@
 import { rpcRequest } from '../../../lib/json-rpc.ts';
+import { OWN_WORK } from '../../../ports/access.ts';
 import type { Clock } from '../../../ports/clock.ts';
 import type { Log } from '../../../ports/telemetry.ts';
+import { createSingleFlight } from '../../../runtime/single-flight.ts';
 import { readReply } from './client.ts';
 import type { Member } from './member.ts';
 
@@ -49,7 +51,7 @@ const OTHER_MS = 2_000;
 
 export function createIdentityWatch({ label, members, clock, log, changed }: IdentityOptions): IdentityWatch {
   const stopped = new AbortController();
-  const running = new Map<Member, Promise<void>>();
+  const running = createSingleFlight<Member, void>();
   const timers = new Map<Member, () => void>();
   const askedAt = new Map<Member, number>();
   let expected: string | null = null;
@@ -73,9 +75,14 @@ export function createIdentityWatch({ label, members, clock, log, changed }: Ide
   async function question(member: Member): Promise<void> {
     askedAt.set(member, clock.monotonic());
     const { health, transport } = member;
-    const { outcome, result, error } = await readReply(transport, {
-      ...{ body: QUESTION, timeoutMs: TIMEOUT_MS, maxBytes: MAX_BYTES, signal: stopped.signal },
-    });
+    const request = {
+      body: QUESTION,
+      timeoutMs: TIMEOUT_MS,
+      maxBytes: MAX_BYTES,
+      signal: stopped.signal,
+      tenant: OWN_WORK,
+    };
+    const { outcome, result, error } = await readReply(transport, request, 'getGenesisHash');
     if (stopped.signal.aborted || expected === null) return;
     if (typeof result === 'string') set(member, result === expected ? 'ours' : { genesisHash: result });
     // An upstream without the method counts as ours; one that was seen on another chain must prove itself.
@@ -85,15 +92,12 @@ export function createIdentityWatch({ label, members, clock, log, changed }: Ide
     if ((!health.isKnown || health.otherChain !== null) && members().includes(member)) later(member);
   }
 
-  function askOne(member: Member): Promise<void> {
-    const known = running.get(member);
-    if (known !== undefined) return known;
-    timers.get(member)?.();
-    timers.delete(member);
-    const made = question(member).finally(() => running.delete(member));
-    running.set(member, made);
-    return made;
-  }
+  const askOne = (member: Member): Promise<void> =>
+    running.run(member, () => {
+      timers.get(member)?.();
+      timers.delete(member);
+      return question(member);
+    });
 
   function later(member: Member): void {
     timers.get(member)?.();
@@ -126,7 +130,8 @@ export function createIdentityWatch({ label, members, clock, log, changed }: Ide
     },
     ask,
     suspect(member) {
-      if (!isWatching() || running.has(member) || timers.has(member) || !members().includes(member)) return;
+      if (!isWatching() || running.get(member) !== undefined || timers.has(member) || !members().includes(member))
+        return;
       const waitMs = SUSPECT_MS - sinceAsked(member);
       if (waitMs <= 0) void askOne(member);
       else
@@ -160,7 +165,7 @@ export function createIdentityWatch({ label, members, clock, log, changed }: Ide
     async stop() {
       stopped.abort(new Error('the pool is stopping'));
       for (const cancel of timers.values()) cancel();
-      await Promise.all(running.values());
+      await Promise.all(running.all());
     },
   };
 }

@@ -6,7 +6,7 @@ import { createManualClock } from '../../../../test/helpers/manual-clock.ts';
 import { createMemoryLog } from '../../../../test/helpers/memory-log.ts';
 import type { UpstreamOutcome } from '../../../ports/upstream.ts';
 import { createMetricsRegistry } from '../../../runtime/metrics.ts';
-import { createUpstreamPool, type OutageBook } from './index.ts';
+import { createUpstreamPool, type OutageLog } from './index.ts';
 import {
   applyOutcome,
   byPreference,
@@ -60,7 +60,10 @@ test('an upstream far behind the others is excluded, one that lags a little is a
     [true, false],
   ];
   assert.deepEqual(states(null, 400), behind);
+  all[0].slotRoseAt = -29_999;
   assert.equal(reasonOf(all[0], 0), 'behind the others');
+  all[0].slotRoseAt = -30_000;
+  assert.equal(reasonOf(all[0], 0), 'stalled at slot 900, behind the others');
   assert.deepEqual(states(null, null), behind, 'not measured: no shorter than it may be');
   const nearer = [
     [true, true],
@@ -98,14 +101,18 @@ test('order of upstreams: healthy, with room, at the tip, preferred, and then as
 test('an outage is one warning and one line at its end, however often the upstream fails and cools down', async () => {
   const clock = createManualClock();
   const log = createMemoryLog();
-  const book = (): OutageBook => {
+  const book = (): OutageLog => {
     const open = new Set<string>();
     return { begin: (one) => !open.has(one) && open.add(one).size > 0, end: (one) => open.delete(one) };
   };
   const shared = book();
   const pools = ['first', 'second'].map((role) =>
     createUpstreamPool({
-      ...{ label: 'main', core, clock, log: log.child({ role }), outages: shared },
+      label: 'main',
+      core,
+      clock,
+      log: log.child({ role }),
+      outages: shared,
       upstreams: [{ url: 'http://127.0.0.1:9' }, { url: 'http://127.0.0.1:10' }],
       metrics: createMetricsRegistry().scope(role),
     }),

@@ -18,6 +18,10 @@ export interface Health {
   /** Why it is cooling down, as text for people. */
   reason: string | null;
   slot: number | null;
+  /** When its slot last rose. */
+  slotRoseAt: number;
+  /** It answers -32602 to `confirmed`, which clusters with Alpenglow plan to remove: `finalized` is sent in its place. */
+  refusesConfirmed: boolean;
   behind: boolean;
   /** Not far enough behind to be excluded, but others report newer slots. */
   late: boolean;
@@ -37,6 +41,8 @@ export const newHealth = (order = 0): Health => ({
   limitedUntil: Number.NEGATIVE_INFINITY,
   reason: null,
   slot: null,
+  slotRoseAt: Number.NEGATIVE_INFINITY,
+  refusesConfirmed: false,
   behind: false,
   late: false,
   inFlight: 0,
@@ -47,6 +53,9 @@ export const newHealth = (order = 0): Health => ({
 
 /** Reason of a cool-down that the upstream asked for. */
 export const RATE_LIMITED = 'rate limited';
+
+/** Cool-down of an upstream that limits its rate and does not say for how long. */
+const UNKNOWN_LIMIT_MS = 1_000;
 
 /** Consecutive failures after which the next upstream is preferred. */
 const FAILURES_TO_REST = 2;
@@ -72,8 +81,11 @@ export function applyOutcome(health: Health, outcome: UpstreamOutcome, now: numb
       if (health.failures >= FAILURES_TO_REST) rest(core.upstream.coolDownMs, `failing: ${outcome.reason}`);
       return;
     case 'limited':
-      rest(outcome.retryAfterMs ?? 1_000, RATE_LIMITED);
-      health.limitedUntil = now + (outcome.retryAfterMs ?? 1_000);
+      rest(outcome.retryAfterMs ?? UNKNOWN_LIMIT_MS, RATE_LIMITED);
+      if (outcome.retryAfterMs !== null) health.limitedUntil = now + outcome.retryAfterMs;
+      return;
+    case 'exhausted':
+      rest(core.upstream.coolDownMs, 'refuses us: its credits are used up, or its key is not accepted');
       return;
     case 'denied':
       rest(core.upstream.coolDownMs, `refuses us with status ${outcome.status}: check its key`);
@@ -93,7 +105,18 @@ export function reasonOf(health: Health, now: number): string | null {
   if (health.otherChain !== null) return `UPSTREAM_OTHER_CHAIN: its genesis hash is ${health.otherChain}`;
   if (health.restUntil > now) return health.reason;
   if (!health.isKnown) return 'it has not identified its chain yet';
-  return health.behind ? 'behind the others' : null;
+  if (!health.behind) return null;
+  const isStalled = now - health.slotRoseAt >= STALLED_MS;
+  return isStalled ? `stalled at slot ${health.slot}, behind the others` : 'behind the others';
+}
+
+/** Time without a new slot after which an upstream that is behind counts as stalled: Agave 4.2 never passes the move to Alpenglow. */
+const STALLED_MS = 30_000;
+
+/** A slot that the upstream reports now. */
+export function sawSlotOf(health: Health, slot: number, now: number): void {
+  if (health.slot === null || slot > health.slot) health.slotRoseAt = now;
+  health.slot = slot;
 }
 
 /** Differences up to this come from polling at different moments. */
@@ -176,7 +199,7 @@ export function makeMember(
   };
 }
 
-/** The same address; a validator listens for websockets one port higher, so that address follows when a port is given. */
+/** Candidates for the websocket: the same address, or with a port given also one port higher, where a validator listens. */
 function socketUrlsOf(url: string): string[] {
   const same = new URL(url.replace(/^http/i, 'ws'));
   if (same.port === '') return [same.href];
@@ -212,5 +235,7 @@ export function stateOf({ upstream, health }: Member, now: number): UpstreamStat
     inFlight: health.inFlight,
     otherChain: health.otherChain,
     inService: isInService(health),
+    limitedMs: Math.max(0, health.limitedUntil - now),
+    silentMs: now - health.answeredAt,
   };
 }

@@ -6,6 +6,7 @@ import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { followConfig } from '../../../../test/helpers/follow-config.ts';
 import { createMemoryLog } from '../../../../test/helpers/memory-log.ts';
+import { OWN_WORK } from '../../../ports/access.ts';
 import { createMetricsRegistry } from '../../../runtime/metrics.ts';
 import { createSystemClock } from '../../clock.ts';
 import { createUpstreamPool } from './index.ts';
@@ -55,8 +56,11 @@ async function handWritten(t: TestContext) {
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   const pool = createUpstreamPool({
-    ...{ label: 'main', upstreams: [{ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` }] },
-    ...{ core: followConfig(), clock: createSystemClock(), log: createMemoryLog() },
+    label: 'main',
+    upstreams: [{ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` }],
+    core: followConfig(),
+    clock: createSystemClock(),
+    log: createMemoryLog(),
     metrics: createMetricsRegistry().scope('chain'),
   });
   t.after(async () => {
@@ -69,7 +73,7 @@ async function handWritten(t: TestContext) {
   const [upstream] = pool.candidates();
   assert.ok(upstream);
   const send = (method: string) =>
-    pool.send(upstream, { body: JSON.stringify({ method }), timeoutMs: 5_000, maxBytes: 1_000 });
+    pool.send(upstream, { tenant: OWN_WORK, body: JSON.stringify({ method }), timeoutMs: 5_000, maxBytes: 1_000 });
   const arrived = async (method: string) => {
     while (!waiting.has(method)) await sleep(1);
     return waiting.get(method)!;
@@ -114,8 +118,11 @@ test('other upstreams replace those of a running pool: the new one tells its cha
   ];
   let upstreams = [{ url: first.url }, { url: kept.url }];
   const pool = createUpstreamPool({
-    ...{ label: 'main', upstreams: () => upstreams },
-    ...{ core: followConfig(), clock: createSystemClock(), log: createMemoryLog() },
+    label: 'main',
+    upstreams: () => upstreams,
+    core: followConfig(),
+    clock: createSystemClock(),
+    log: createMemoryLog(),
     metrics: createMetricsRegistry().scope('chain'),
   });
   t.after(() => pool.stop());
@@ -128,7 +135,7 @@ test('other upstreams replace those of a running pool: the new one tells its cha
     return all;
   };
   const send = (label: number, method: string) =>
-    pool.send(known[label]!, { body: JSON.stringify({ method }), timeoutMs: 5_000, maxBytes: 1_000 });
+    pool.send(known[label]!, { tenant: OWN_WORK, body: JSON.stringify({ method }), timeoutMs: 5_000, maxBytes: 1_000 });
   const known = [...pool.candidates()];
   assert.deepEqual(labels(), ['main-0', 'main-1']);
   const asked = text(send(0, 'slow'));

@@ -3,6 +3,7 @@ import type { CoreConfig } from '../../../config/core.ts';
 import { CodedError } from '../../../lib/coded-error.ts';
 import { rpcRequest } from '../../../lib/json-rpc.ts';
 import { createSlotLength, isLagBeyond } from '../../../lib/slot-length.ts';
+import { OWN_WORK } from '../../../ports/access.ts';
 import type { Clock } from '../../../ports/clock.ts';
 import type { Log, Metrics } from '../../../ports/telemetry.ts';
 import {
@@ -14,6 +15,7 @@ import {
   type UpstreamOutcome,
   type UpstreamPool,
   type UpstreamReply,
+  type UpstreamRequest,
 } from '../../../ports/upstream.ts';
 import { orAborted } from '../../../runtime/waiting.ts';
 import { readReply } from './client.ts';
@@ -21,6 +23,7 @@ import { createIdentityWatch, type IdentityWatch } from './identity.ts';
 import {
   applyOutcome,
   byPreference,
+  type Health,
   isHealthy,
   isInService,
   type Member,
@@ -28,6 +31,7 @@ import {
   makeMember,
   markBehind,
   openSocket,
+  sawSlotOf,
   stateOf,
 } from './member.ts';
 import { checkAddresses } from './transport.ts';
@@ -38,11 +42,11 @@ export interface PoolOptions extends MemberOptions {
   readonly log: Log;
   readonly metrics: Metrics;
   /** Shared by the pools of one process; without it each pool logs separately. */
-  readonly outages?: OutageBook;
+  readonly outages?: OutageLog;
 }
 
 /** Decides which thread of a process logs an outage. */
-export interface OutageBook {
+export interface OutageLog {
   /** False when another thread has logged the start. */
   begin(upstream: string): boolean;
   /** False when another thread logged the start, and therefore logs the end. */
@@ -74,7 +78,7 @@ export function createUpstreamPool(options: PoolOptions): UpstreamPool {
   const retired = new Set<Member>();
   const listeners = new Set<() => void>();
   let lastHealthy = '';
-  /** As of the last refresh. */
+  /** State at the last refresh. */
   let allHealthy = false;
   let lastOthers = '';
 
@@ -243,7 +247,7 @@ export function createUpstreamPool(options: PoolOptions): UpstreamPool {
       };
       let reply: UpstreamReply;
       try {
-        reply = await member.transport.send(request);
+        reply = await member.transport.send(withKnownCommitment(member.health, request));
       } catch (error) {
         ended();
         throw error;
@@ -302,6 +306,15 @@ interface HealthLoopOptions {
 }
 
 const PROBE = rpcRequest('getSlot', [{ commitment: 'confirmed' }]);
+const FINAL_PROBE = rpcRequest('getSlot', [{ commitment: 'finalized' }]);
+const INVALID_PARAMS = -32_602;
+const CONFIRMED = /"(commitment|preflightCommitment)"(\s*:\s*)"confirmed"/g;
+
+/** The request in words that the upstream knows: one that refuses `confirmed` is asked for `finalized`. */
+function withKnownCommitment(health: Health, request: UpstreamRequest): UpstreamRequest {
+  if (!health.refusesConfirmed) return request;
+  return { ...request, body: String(request.body).replace(CONFIRMED, '"$1"$2"finalized"') };
+}
 const PROBE_TIMEOUT_MS = 4_000;
 const PROBE_MAX_BYTES = 64 * 1024;
 
@@ -313,18 +326,23 @@ function createHealthLoop(options: HealthLoopOptions) {
 
   /** The upstream's current slot; null without an answer. */
   async function probe(member: Member, timeoutMs = PROBE_TIMEOUT_MS): Promise<number | null> {
-    const answer = await readReply(member.transport, {
-      body: PROBE,
-      timeoutMs,
-      maxBytes: PROBE_MAX_BYTES,
-      signal: stopped.signal,
-    });
+    const ask = (body: string) =>
+      readReply(
+        member.transport,
+        { body, timeoutMs, maxBytes: PROBE_MAX_BYTES, signal: stopped.signal, tenant: OWN_WORK },
+        'getSlot',
+      );
+    let answer = await ask(PROBE);
+    const isRefused = answer.error?.code === INVALID_PARAMS;
+    if (isRefused) answer = await ask(FINAL_PROBE);
+    // Nothing follows from a failure.
+    if ('result' in answer) member.health.refusesConfirmed = isRefused;
     if (stopped.signal.aborted) return null;
     const isSlot = answer.outcome.kind === 'ok' && Number.isSafeInteger(answer.result);
     const slot = isSlot ? (answer.result as number) : null;
     if (slot !== null) {
       if (options.isFarBack((member.health.slot ?? 0) - slot)) identity.suspect(member);
-      member.health.slot = slot;
+      sawSlotOf(member.health, slot, clock.monotonic());
     }
     report(member, answer.outcome);
     return slot;

@@ -1,11 +1,12 @@
 import { CodedError } from '../../../lib/coded-error.ts';
-import { readRpcReply } from '../../../lib/json-rpc.ts';
-import { tenantOf } from '../../../ports/access.ts';
+import { OWN_WORK } from '../../../ports/access.ts';
 import type { BlockHeader } from '../../../ports/block.ts';
 import type { ChainCallOptions, ChainId, ChainReader, ChainStatus } from '../../../ports/chain.ts';
 import type { Clock, Random } from '../../../ports/clock.ts';
 import type { UpstreamPool } from '../../../ports/upstream.ts';
-import { type AskAll, createRpcClient } from './client.ts';
+import { isOfHealth, meaningOfNodeError } from '../../../solana/node-errors.ts';
+import { DEVNET_GENESIS, MAINNET_GENESIS } from '../../../solana/programs.ts';
+import { type AskAll, createRpcClient, resultText } from './client.ts';
 
 export interface ReaderOptions {
   readonly chain: ChainId;
@@ -24,24 +25,15 @@ export interface ReaderOptions {
 }
 
 const CLUSTERS: ReadonlyMap<string, string> = new Map([
-  ['5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d', 'mainnet'],
-  ['EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG', 'devnet'],
+  [MAINNET_GENESIS, 'mainnet'],
+  [DEVNET_GENESIS, 'devnet'],
 ]);
-
-/** "Minimum context slot has not been reached". */
-const BEHIND = -32016;
 
 /** What the local chain reports about itself. */
 interface LocalInfo {
   readonly rpcUrl?: string;
   readonly engine?: string;
   readonly fixtures?: number;
-}
-
-/** The result as unparsed text. */
-function resultText(body: Buffer): string | null {
-  const result = readRpcReply(body)?.result ?? null;
-  return result === null ? null : body.toString('utf8', result.start, result.end);
 }
 
 export function createChainReader(parts: ReaderOptions): ChainReader {
@@ -62,12 +54,16 @@ export function createChainReader(parts: ReaderOptions): ChainReader {
       timeoutMs: options.timeoutMs ?? parts.timeoutMs,
       maxBytes: parts.maxBytes,
       archive: options.archive ?? false,
-      tenant: options.tenant ?? tenantOf(options.signal),
-      // An upstream that has not reached the requested slot says nothing about the others.
-      onNodeError: ({ code }) => (code === BEHIND ? 'next' : 'take'),
+      tenant: options.tenant,
       ...how,
       ...(options.signal === undefined ? {} : { signal: options.signal }),
     });
+    // It says nothing about the call, and may pass.
+    if (error !== undefined && isOfHealth(meaningOfNodeError(error, method)))
+      throw new CodedError('CHAIN_UNREACHABLE', `no upstream answered ${method}: ${error.message}`, {
+        facts: { method, rpcCode: error.code },
+        retryable: true,
+      });
     if (error !== undefined)
       throw new CodedError('CHAIN_RPC_ERROR', `${method}: ${error.message}`, {
         facts: { method, rpcCode: error.code },
@@ -76,13 +72,13 @@ export function createChainReader(parts: ReaderOptions): ChainReader {
     return result;
   }
 
-  async function call<T>(method: string, params: readonly unknown[], options: ChainCallOptions = {}): Promise<T> {
+  async function call<T>(method: string, params: readonly unknown[], options: ChainCallOptions): Promise<T> {
     const result = await ask(method, params, options);
     if (method === 'getGenesisHash') void learn(result as string);
     return result as T;
   }
 
-  async function callText(method: string, params: readonly unknown[], options: ChainCallOptions = {}): Promise<string> {
+  async function callText(method: string, params: readonly unknown[], options: ChainCallOptions): Promise<string> {
     const isEmpty = (result: unknown) => result === 'null';
     const result = await ask(method, params, options, { scan: resultText, isEmpty });
     if (typeof result === 'string') return result;
@@ -94,7 +90,7 @@ export function createChainReader(parts: ReaderOptions): ChainReader {
     if (genesisHash === hash) return;
     genesisHash = hash;
     if (kind !== 'local') return;
-    local = await call<LocalInfo>('local_info', []).catch(() => ({}));
+    local = await call<LocalInfo>('local_info', [], { tenant: OWN_WORK }).catch(() => ({}));
   }
 
   return {

@@ -1,8 +1,10 @@
 import type { WebSocket } from 'ws';
 import type { CoreConfig } from '../../../config/core.ts';
 import { encode32 } from '../../../lib/base58.ts';
-import { CodedError, messageOf } from '../../../lib/coded-error.ts';
+import { CodedError, codeOf, messageOf } from '../../../lib/coded-error.ts';
+import { parseExact } from '../../../lib/json.ts';
 import { rpcRequest } from '../../../lib/json-rpc.ts';
+import { OWN_WORK } from '../../../ports/access.ts';
 import type { BlockHeader, ChainBlock } from '../../../ports/block.ts';
 import type {
   AddressEntry,
@@ -12,16 +14,20 @@ import type {
   BlockStream,
   ChainId,
   ChainSource,
+  FooterStream,
 } from '../../../ports/chain.ts';
 import type { Clock, Random } from '../../../ports/clock.ts';
 import type { Log } from '../../../ports/telemetry.ts';
-import type { UpstreamPool } from '../../../ports/upstream.ts';
+import type { Upstream, UpstreamPool } from '../../../ports/upstream.ts';
 import { backoffMs, orAborted } from '../../../runtime/waiting.ts';
-import { decodeBlock, decodeEntries } from '../../../solana/decode/decode-block.ts';
+import { decodeBlock, decodeEntries, faultyTransactions } from '../../../solana/decode/decode-block.ts';
+import { type DecodedAnswer, mergeJson } from '../../../solana/decode/merge.ts';
 import { decodeHeader } from '../../../solana/decode/response.ts';
 import { scanBlockAnswer } from '../../../solana/decode/scan-block.ts';
-import { HIGHEST_WIRE_VERSION } from '../../../solana/decode/walk-wire.ts';
-import { type Answered, createRpcClient, meaningOf, type RpcClient } from './client.ts';
+import { isFinalAnswer, meaningOfNodeError, type NodeErrorMeaning } from '../../../solana/node-errors.ts';
+import { createFinalityChecks } from '../finality/index.ts';
+import { type Answered, createRpcClient, type RpcClient, resultText } from './client.ts';
+import { askConsensus, mergeConsensus } from './consensus.ts';
 import { RATE_LIMITED } from './member.ts';
 
 export interface SourceOptions {
@@ -33,33 +39,85 @@ export interface SourceOptions {
   readonly log: Log;
   /** Pushes blocks, in addition to polling. */
   readonly stream?: BlockStream;
+  /** Pushes the certificates that are checked. */
+  readonly footers?: FooterStream;
 }
 
-/** Of one call; read at each. */
+/** Limits of one call, read anew for each call, because a reload may change them. */
 type RequestLimits = Pick<CoreConfig['follow'], 'requestTimeoutMs' | 'maxBodyBytes'>;
 
 const FIRST_AVAILABLE_TTL_MS = 60_000;
 const SMALL_ANSWER_BYTES = 8 * 1024 * 1024;
+/** Deadline of a question to every upstream: a dead one must not hold up the others. */
+const TIP_TIMEOUT_MS = 4_000;
+
+const unreachable = (message: string) => new CodedError('CHAIN_UNREACHABLE', message, { retryable: true });
 
 /** Blocks by polling JSON-RPC; a websocket only hints when to poll. */
-export function createRpcChainSource({ chain, pool, core, clock, random, log, stream }: SourceOptions): ChainSource {
+export function createRpcChainSource({
+  chain,
+  pool,
+  core,
+  clock,
+  random,
+  log,
+  stream,
+  footers,
+}: SourceOptions): ChainSource {
   const client = createRpcClient(pool, clock, random);
   const limits = core.follow;
   const block = createBlockRequest({
     client,
     limits,
     maxVersion: core.follow.maxSupportedTransactionVersion,
-    rewards: core.ledger.retain.hours > 0,
+    contradicted: (upstream, reason) => pool.report(upstream, { kind: 'contradicted', reason }),
   });
   const hints = createSlotHints({ pool, clock, log });
+  const finality = createFinalityChecks({
+    chain,
+    clock,
+    random,
+    log,
+    footers: footers ?? null,
+    cores: core.follow.finality.checkCores,
+    ask: (signal) => (method, params) => askExactly(method, params, signal),
+  });
   let first: { readonly slot: number; readonly until: number } | null = null;
 
-  async function small<T>(method: string, params: readonly unknown[], form: Form<T>, options: Asked): Promise<T> {
+  /** Integers above 2^53 become bigints. Undefined: no upstream has an answer. */
+  async function askExactly(method: string, params: readonly unknown[], signal: AbortSignal): Promise<unknown> {
+    const answered = await client
+      .ask({
+        method,
+        params,
+        signal,
+        tenant: OWN_WORK,
+        timeoutMs: limits.requestTimeoutMs,
+        maxBytes: SMALL_ANSWER_BYTES,
+        isFinal: () => false,
+        scan: resultText,
+        check: (text) => (typeof text === 'string' && !isJson(text) ? `its answer to ${method} is no JSON` : null),
+      })
+      .catch(() => null);
+    const result = answered?.result;
+    return typeof result === 'string' ? parseExact(result) : result;
+  }
+
+  async function small<T>(
+    method: string,
+    params: readonly unknown[],
+    form: Form<T>,
+    options: RequestOptions,
+  ): Promise<T> {
     const { result, error } = await client.ask({
-      ...{ method, params, signal: options.signal, avoid: options.avoid ?? [] },
-      timeoutMs: limits.requestTimeoutMs,
+      method,
+      params,
+      signal: options.signal,
+      tenant: OWN_WORK,
+      avoid: options.avoid ?? [],
+      timeoutMs: Math.min(limits.requestTimeoutMs, options.timeoutMs ?? Number.POSITIVE_INFINITY),
       maxBytes: SMALL_ANSWER_BYTES,
-      onNodeError: () => 'next',
+      isFinal: () => false,
       check: (value) => (form.fits(value) ? null : `its answer to ${method} is no ${form.name}`),
       isEmpty: (value) => form.isEmpty?.(value as T) ?? false,
     });
@@ -69,6 +127,22 @@ export function createRpcChainSource({ chain, pool, core, clock, random, log, st
         facts: { method, rpcCode: error.code },
       });
     return result as T;
+  }
+
+  /** Undefined: the upstream did not answer, or with an error. */
+  async function askOne(label: string, method: string, params: readonly unknown[], signal: AbortSignal) {
+    const answered = await client
+      .ask({
+        method,
+        params,
+        signal,
+        tenant: OWN_WORK,
+        avoid: others(pool, label),
+        timeoutMs: Math.min(limits.requestTimeoutMs, TIP_TIMEOUT_MS),
+        maxBytes: SMALL_ANSWER_BYTES,
+      })
+      .catch(() => null);
+    return answered?.result;
   }
 
   async function header(slot: number, options: AskOptions): Promise<BlockHeader | null> {
@@ -84,15 +158,17 @@ export function createRpcChainSource({ chain, pool, core, clock, random, log, st
         },
       ],
       signal: options.signal,
+      tenant: OWN_WORK,
       avoid: options.avoid ?? [],
       timeoutMs: limits.requestTimeoutMs,
       maxBytes: SMALL_ANSWER_BYTES,
-      onNodeError: () => 'next',
+      isFinal: () => false,
       check: (value) => (value === null ? null : faultOfHeader(slot, value)),
       isEmpty: (value) => value === null,
     });
     if (error !== undefined) {
-      if (meaningOf(error.code) === 'unwell' || meaningOf(error.code) === 'fatal')
+      const meaning = meaningOfNodeError(error, 'getBlock');
+      if (meaning !== 'version' && stateOfBlock(meaning) === null)
         throw new CodedError('CHAIN_RPC_ERROR', `getBlock ${slot}: ${error.message}`, {
           retryable: true,
           facts: { method: 'getBlock', rpcCode: error.code },
@@ -107,13 +183,40 @@ export function createRpcChainSource({ chain, pool, core, clock, random, log, st
     upstreamCount: () => pool.states().length,
     isLimited: () => pool.states().some(({ reason }) => reason === RATE_LIMITED),
     history: createAddressHistory({
-      ...{ client, random, limits },
+      client,
+      random,
+      limits,
       upstreamCount: () => pool.states().length,
       maxVersion: core.follow.maxSupportedTransactionVersion,
     }),
     block,
     header,
+    async consensus(signal) {
+      const facts = await Promise.all(
+        pool.candidates().map(({ label }) => askConsensus((method, params) => askOne(label, method, params, signal))),
+      );
+      signal.throwIfAborted();
+      return mergeConsensus(facts);
+    },
     tip: (options) => small('getSlot', [{ commitment: options.commitment }], SLOT, options),
+    async highestTip({ commitment, signal }) {
+      const candidates = pool.candidates();
+      // One is asked as always: that call takes its time when it fails, which its callers rely on.
+      if (candidates.length < 2) return await small('getSlot', [{ commitment }], SLOT, { signal });
+      const tips = await Promise.allSettled(
+        candidates.map(({ label }) =>
+          small('getSlot', [{ commitment }], SLOT, {
+            signal,
+            avoid: others(pool, label),
+            timeoutMs: TIP_TIMEOUT_MS,
+          }),
+        ),
+      );
+      signal.throwIfAborted();
+      const known = tips.flatMap((tip) => (tip.status === 'fulfilled' ? [tip.value] : []));
+      if (known.length === 0) throw unreachable('no upstream reports its slot');
+      return Math.max(...known);
+    },
     produced: (from, to, options) =>
       small('getBlocks', [from, to, { commitment: options.commitment }], slotsIn(from, to), options),
     async firstAvailable(signal) {
@@ -125,10 +228,7 @@ export function createRpcChainSource({ chain, pool, core, clock, random, log, st
             .map(({ label }) => small('getFirstAvailableBlock', [], SLOT, { signal, avoid: others(pool, label) })),
         );
         const known = slots.flatMap((slot) => (slot.status === 'fulfilled' ? [slot.value] : []));
-        if (known.length === 0)
-          throw new CodedError('CHAIN_UNREACHABLE', 'no upstream reports its first available block', {
-            retryable: true,
-          });
+        if (known.length === 0) throw unreachable('no upstream reports its first available block');
         first = { slot: Math.min(...known), until: now + FIRST_AVAILABLE_TTL_MS };
       }
       return first.slot;
@@ -148,6 +248,7 @@ export function createRpcChainSource({ chain, pool, core, clock, random, log, st
     outOfService: () => outOfService(pool),
     onHint: hints.onHint,
     ...(stream === undefined ? {} : { stream }),
+    finality,
     async start() {
       await stream?.start();
       hints.start();
@@ -156,10 +257,22 @@ export function createRpcChainSource({ chain, pool, core, clock, random, log, st
   };
 }
 
+function isJson(text: string): boolean {
+  try {
+    parseExact(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 const outOfService = (pool: UpstreamPool): readonly string[] =>
   pool.states().flatMap(({ inService, label }) => (inService ? [] : [label]));
 
-type Asked = Pick<AskOptions, 'signal' | 'avoid'>;
+type RequestOptions = Pick<AskOptions, 'signal' | 'avoid'> & {
+  /** Less than the deadline of all calls. */
+  readonly timeoutMs?: number;
+};
 
 /** Expected shape of a small result. */
 interface Form<T> {
@@ -195,75 +308,168 @@ export interface BlockRequestOptions {
   readonly limits: RequestLimits;
   /** Highest transaction version requested at first. */
   readonly maxVersion: number;
-  /** Whether blocks are requested with their rewards, which only the ledger needs; default false. */
-  readonly rewards?: boolean;
+  /** Called for an upstream that sent a transaction which another one proved false. */
+  readonly contradicted?: (upstream: Upstream, reason: string) => void;
 }
 
-/** Transaction versions are seven bits; a node that asks for a higher one is faulty. */
-const HIGHEST_VERSION = 127;
+/** The parameter is a byte; a node that asks for a higher version is faulty. */
+const HIGHEST_VERSION = 255;
+
+/** A decoded block and who sent it. */
+interface SentBlock extends DecodedAnswer {
+  readonly upstream: Upstream;
+}
 
 /**
- * Requests whole blocks and remembers the highest transaction version that was needed. As soon as a version occurs that the byte decoder
- * does not know, blocks are requested as JSON, which shows every version.
+ * Requests whole blocks in base64 and remembers the highest transaction version that was needed.
+ *
+ * A transaction that cannot be read never condemns its block: what is malformed, and what lacks a part, is asked of the other upstreams, and
+ * what remains unreadable as JSON, which can show versions whose bytes are unknown here. What is unreadable there too is kept as it came.
+ * An upstream is contradicted only by bytes that another one has for the same block.
  */
-export function createBlockRequest({ client, limits, maxVersion, rewards = false }: BlockRequestOptions) {
+export function createBlockRequest(options: BlockRequestOptions) {
+  const { client, limits, maxVersion } = options;
   let version = maxVersion;
 
-  async function once(slot: number, asked: number, options: AskOptions): Promise<BlockAnswer | 'higher'> {
-    const encoding = asked <= HIGHEST_WIRE_VERSION ? 'base64' : 'json';
-    let block: ChainBlock | null = null;
+  const question = (
+    slot: number,
+    encoding: 'base64' | 'json',
+    asked: number,
+    { commitment, signal, avoid = [] }: AskOptions,
+  ) => ({
+    method: 'getBlock',
+    params: [
+      slot,
+      { encoding, transactionDetails: 'full', rewards: true, commitment, maxSupportedTransactionVersion: asked },
+    ],
+    timeoutMs: limits.requestTimeoutMs,
+    maxBytes: limits.maxBodyBytes,
+    signal,
+    tenant: OWN_WORK,
+    avoid,
+    scan: scanBlockAnswer,
+  });
+
+  async function once(slot: number, asked: number, options_: AskOptions): Promise<BlockAnswer | Higher> {
+    const sent: SentBlock[] = [];
     const answered = await client.ask({
-      method: 'getBlock',
-      params: [
-        slot,
-        {
-          encoding,
-          transactionDetails: 'full',
-          rewards,
-          commitment: options.commitment,
-          maxSupportedTransactionVersion: asked,
-        },
-      ],
-      timeoutMs: limits.requestTimeoutMs,
-      maxBytes: limits.maxBodyBytes,
-      signal: options.signal,
-      avoid: options.avoid ?? [],
-      ...(encoding === 'base64' ? { scan: scanBlockAnswer } : {}),
-      onNodeError: ({ code }) => (['skipped', 'version', 'fatal'].includes(meaningOf(code)) ? 'take' : 'next'),
-      isEmpty: (result) => result === null,
-      check: (result) => {
+      ...question(slot, 'base64', asked, options_),
+      // A claim that the slot was skipped goes to the follower: it asks the others itself, and distrusts who was wrong.
+      isFinal: (meaning) => isFinalAnswer(meaning) || meaning === 'skipped-or-lost',
+      isEmpty: (result) => result === null || isDoubtful(sent.at(-1)!.block),
+      check: (result, upstream) => {
         if (result === null) return null;
         try {
-          block = decodeBlock(slot, result);
+          sent.push({ result, upstream, block: decodeBlock(slot, result) });
           return null;
         } catch (error) {
           return messageOf(error);
         }
       },
     });
-    if (block !== null) return { kind: 'block', block, upstream: answered.upstream.label };
-    return withoutBlock(answered, slot);
+    const best = bestOf(sent);
+    if (best === null) return withoutBlock(answered, slot);
+    for (const { upstream, block } of sent) {
+      const reason = upstream === best.upstream ? null : contradictionOf(block, best.block);
+      if (reason !== null) options.contradicted?.(upstream, reason);
+    }
+    const block = best.block.transactions.some(({ isOpaque }) => isOpaque)
+      ? ((await asJson(slot, asked, best, options_)) ?? best.block)
+      : best.block;
+    return { kind: 'block', block, upstream: best.upstream.label };
   }
 
-  return async function askBlock(slot: number, options: AskOptions): Promise<BlockAnswer> {
+  /** The block with the transactions that can be read as JSON; null when that says nothing more, or no upstream has it so. */
+  async function asJson(
+    slot: number,
+    asked: number,
+    base: SentBlock,
+    options_: AskOptions,
+  ): Promise<ChainBlock | null> {
+    let merged: ChainBlock | null = null;
+    try {
+      await client.ask({
+        ...question(slot, 'json', asked, options_),
+        isFinal: () => false,
+        isEmpty: (result) => {
+          if (result === null) return true;
+          try {
+            merged = mergeJson(base, { result, block: decodeBlock(slot, result) });
+          } catch {
+            // It is no answer of this block: as if there were none.
+          }
+          return merged === null;
+        },
+      });
+    } catch (error) {
+      options_.signal.throwIfAborted();
+      if (codeOf(error) === undefined) throw error;
+    }
+    return merged;
+  }
+
+  return async function askBlock(slot: number, options_: AskOptions): Promise<BlockAnswer> {
     for (;;) {
       const asked = version;
-      const answer = await once(slot, asked, options);
-      if (answer !== 'higher') return answer;
+      const answer = await once(slot, asked, options_);
+      if (answer.kind !== 'higher') return answer;
       if (asked >= HIGHEST_VERSION)
         throw new CodedError('CHAIN_BAD_BLOCK', `no upstream serves block ${slot} at any transaction version`);
       // Blocks are requested concurrently: a version raised by one need not be raised again.
-      version = Math.max(version, asked + 1);
+      version = Math.max(version, Math.min(HIGHEST_VERSION, answer.version ?? asked + 1), asked + 1);
     }
   };
 }
 
-function withoutBlock({ upstream, error }: Answered, slot: number): BlockAnswer | 'higher' {
+/** Another upstream may have what this answer lacks. */
+const isDoubtful = (block: ChainBlock): boolean =>
+  faultyTransactions(block).some(({ fault }) => fault!.kind === 'message' || fault!.kind === 'meta');
+
+/** The answer with the fewest transactions that could not be read; the first of equal ones. */
+function bestOf(sent: readonly SentBlock[]): SentBlock | null {
+  const faultCount = ({ block }: SentBlock) => faultyTransactions(block).length;
+  return sent.reduce<SentBlock | null>(
+    (best, one) => (best === null || faultCount(one) < faultCount(best) ? one : best),
+    null,
+  );
+}
+
+/** Which bytes of a block another upstream proves false: malformed here, readable there. */
+function contradictionOf(block: ChainBlock, best: ChainBlock): string | null {
+  if (block.blockhash !== best.blockhash) return null;
+  for (const { index, fault, wire } of faultyTransactions(block)) {
+    const other = best.transactions[index];
+    if (fault!.kind !== 'message' || other === undefined || other.fault !== null) continue;
+    if (wire === null || other.wire === null || Buffer.compare(wire, other.wire) !== 0)
+      return `block ${block.slot}, transaction ${index}: ${fault!.reason}; another upstream has other bytes`;
+  }
+  return null;
+}
+
+/** The node shows the block only to those who accept this version; null when it does not say which. */
+interface Higher {
+  readonly kind: 'higher';
+  readonly version: number | null;
+}
+
+function higherOf(message: string): Higher {
+  const named = /"maxSupportedTransactionVersion": ?(\d{1,3})\b/.exec(message)?.[1];
+  return { kind: 'higher', version: named === undefined ? null : Number(named) };
+}
+
+/** What a refusal says about the block; null: nothing. */
+function stateOfBlock(meaning: NodeErrorMeaning): 'skipped' | 'not-yet' | 'pruned' | null {
+  if (meaning === 'skipped' || meaning === 'skipped-or-lost') return 'skipped';
+  if (meaning === 'no-history') return 'pruned';
+  return meaning === 'not-yet' ? 'not-yet' : null;
+}
+
+function withoutBlock({ upstream, error }: Answered, slot: number): BlockAnswer | Higher {
   if (error === undefined) return { kind: 'not-yet', upstream: upstream.label };
-  const meaning = meaningOf(error.code);
-  if (meaning === 'version') return 'higher';
-  if (meaning === 'skipped' || meaning === 'not-yet' || meaning === 'pruned')
-    return { kind: meaning, upstream: upstream.label };
+  const meaning = meaningOfNodeError(error, 'getBlock');
+  if (meaning === 'version') return higherOf(error.message);
+  const state = stateOfBlock(meaning);
+  if (state !== null) return { kind: state, upstream: upstream.label };
   throw new CodedError('CHAIN_RPC_ERROR', `getBlock ${slot}: ${error.message}`, {
     retryable: true,
     facts: { method: 'getBlock', rpcCode: error.code, slot },
@@ -296,8 +502,14 @@ function createAddressHistory(options: AddressHistoryOptions): AddressHistory {
 
   async function ask(method: string, params: readonly unknown[], { signal, avoid = [] }: AskOptions) {
     const answered = await client.ask({
-      ...{ method, params, signal, avoid, timeoutMs: limits.requestTimeoutMs, maxBytes: limits.maxBodyBytes },
-      onNodeError: ({ code }) => (meaningOf(code) === 'version' ? 'take' : 'next'),
+      method,
+      params,
+      signal,
+      tenant: OWN_WORK,
+      avoid,
+      timeoutMs: limits.requestTimeoutMs,
+      maxBytes: limits.maxBodyBytes,
+      isFinal: isFinalAnswer,
     });
     const { error } = answered;
     if (error !== undefined)
@@ -342,7 +554,11 @@ function createAddressHistory(options: AddressHistoryOptions): AddressHistory {
       // Without indexes the given order stays: the sort is stable.
       found.sort((a, b) => indexOf(a) - indexOf(b));
       return {
-        ...{ slot, parentSlot: slot - 1, blockhash: NO_HASH, previousBlockhash: NO_HASH, blockHeight: null },
+        slot,
+        parentSlot: slot - 1,
+        blockhash: NO_HASH,
+        previousBlockhash: NO_HASH,
+        blockHeight: null,
         blockTime: found[0]?.blockTime ?? null,
         ...decodeEntries(slot, found, random.bytes(32)),
       };

@@ -3,19 +3,17 @@ import { test } from 'node:test';
 import { createSfc32 } from '../../../../test/helpers/sfc32.ts';
 import { createBudgets } from '../../../budgets.ts';
 import { type Caller, GateRefusal } from '../../../plugin/plugin.ts';
-import type { Budgets } from '../../../ports/access.ts';
+import { type Budgets, OWN_WORK } from '../../../ports/access.ts';
 import { createCallQueue } from './transport.ts';
 
 const ledger = createBudgets();
 const tenantOf = (projectId: string, upstreamCalls: number | null = null) => {
   const caller: Caller = {
-    ...{
-      projectId,
-      keyId: projectId,
-      plan: 'free',
-      wallet: null,
-      budgets: { upstreamCalls } as Partial<Budgets> as Budgets,
-    },
+    projectId,
+    keyId: projectId,
+    plan: 'free',
+    wallet: null,
+    budgets: { upstreamCalls } as Partial<Budgets> as Budgets,
   };
   return ledger.tenantOf(caller, '');
 };
@@ -51,7 +49,7 @@ test('a tenant has as many calls in flight as its plan allows, and some waiting;
     () => queue.enter(tenant, never),
     (error) => error instanceof GateRefusal && error.reason === 'budget',
   );
-  assert.equal(queue.enter(undefined, never), null, 'the daemon itself goes on');
+  assert.equal(queue.enter(OWN_WORK, never), null, 'the daemon itself goes on');
   queue.leave(tenant);
   await turns[3];
 });
@@ -78,14 +76,14 @@ test('random load: never more than the room, limits hold, and all remaining call
     const queue = createCallQueue(room);
     const tenants = Array.from({ length: 1 + below(6) }, (_, i) => {
       const limit = float() < 0.5 ? 1 + below(5) : null;
-      return { tenant: float() < 0.1 ? undefined : tenantOf(`${seed} ${i}`, limit), limit, running: 0 };
+      return { tenant: float() < 0.1 ? OWN_WORK : tenantOf(`${seed} ${i}`, limit), limit, running: 0 };
     });
     let waiting = 0;
     const ended: (() => void)[] = [];
     const start = (one: (typeof tenants)[number]) => {
       one.running += 1;
       assert.ok(tenants.reduce((sum, { running }) => sum + running, 0) <= room);
-      if (one.limit !== null && one.tenant !== undefined) assert.ok(one.running <= one.limit);
+      if (one.limit !== null && one.tenant !== OWN_WORK) assert.ok(one.running <= one.limit);
       ended.push(() => {
         one.running -= 1;
         queue.leave(one.tenant);

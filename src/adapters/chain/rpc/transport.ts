@@ -1,12 +1,13 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { Readable } from 'node:stream';
 import type { Dispatcher, Pool } from 'undici';
-import { admits } from '../../../budgets.ts';
 import { CodedError, codeOf } from '../../../lib/coded-error.ts';
-import type { Tenant } from '../../../ports/access.ts';
+import { admits } from '../../../lib/fair-share.ts';
+import { OWN_WORK, type Tenant } from '../../../ports/access.ts';
 import type { Clock } from '../../../ports/clock.ts';
 import type { Upstream, UpstreamConfig, UpstreamReply, UpstreamRequest } from '../../../ports/upstream.ts';
 import { EXIT } from '../../../runtime/errors.ts';
+import { patientConnector } from '../../http-sockets.ts';
 import { undici } from '../../undici.ts';
 
 export interface Transport {
@@ -31,11 +32,11 @@ export function createTransport(
   broke: () => void = () => undefined,
 ): Transport {
   const { origin, pathname, search } = new URL(upstream.url);
-  const { Pool } = undici();
+  const { Pool, buildConnector } = undici();
   const pool = new Pool(origin, {
     connections: upstream.maxConcurrent,
     pipelining: 1,
-    connectTimeout: CONNECT_TIMEOUT_MS,
+    connect: patientConnector(buildConnector({ timeout: CONNECT_TIMEOUT_MS })),
     keepAliveTimeout: KEEP_ALIVE_MS,
     headersTimeout: 0,
     bodyTimeout: 0,
@@ -49,6 +50,8 @@ export function createTransport(
     ...basicAuth(upstream.url),
     ...upstream.headers,
     'content-type': 'application/json',
+    // Without it a server may choose any coding.
+    'accept-encoding': 'identity',
     'user-agent': userAgent,
   };
 
@@ -110,6 +113,8 @@ class Call implements Dispatcher.DispatchHandler {
   #body: ReplyBody | null = null;
   #bytes = 0;
   #isComplete = false;
+  /** Its end is not that of the connection. Another answer is not paused, because undici cannot end a paused one. */
+  #mayPause = false;
 
   constructor(request: UpstreamRequest, label: string, clock: Clock) {
     this.#request = request;
@@ -147,6 +152,7 @@ class Call implements Dispatcher.DispatchHandler {
     if (status < 200) return;
     this.#status = status;
     this.#headers = flat(headers);
+    this.#mayPause = hasOwnEnd(this.#headers);
     if (status >= 300 || this.#request.wholeBytes === undefined) this.#openBody();
   }
 
@@ -156,10 +162,10 @@ class Call implements Dispatcher.DispatchHandler {
     if (this.#bytes > maxBytes)
       this.#fail(new CodedError('UPSTREAM_TOO_LARGE', `the answer of ${this.#label} is larger than ${maxBytes} bytes`));
     else if (this.#body !== null) {
-      if (!this.#body.push(chunk)) controller.pause();
+      if (!this.#body.push(chunk) && this.#mayPause) controller.pause();
     } else {
       this.#chunks.push(chunk);
-      if (this.#bytes > wholeBytes && !this.#openBody()) controller.pause();
+      if (this.#bytes > wholeBytes && !this.#openBody() && this.#mayPause) controller.pause();
     }
   }
 
@@ -224,6 +230,10 @@ class Call implements Dispatcher.DispatchHandler {
     this.closed();
   }
 }
+
+const hasOwnEnd = (headers: Readonly<Record<string, string>>): boolean =>
+  (headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined) &&
+  !/\bclose\b/i.test(headers['connection'] ?? '');
 
 class ReplyBody extends Readable {
   readonly #call: Call;
@@ -324,22 +334,20 @@ function decoded(text: string): string {
 interface CallQueue {
   /**
    * Null: the call may start at once. Otherwise it may start when the promise resolves; it rejects with the reason of the signal, which is
-   * read only then. Every call that started must `leave`. Throws GateRefusal when too many calls of the tenant wait. No tenant: the daemon
-   * itself.
+   * read only then. Every call that started must `leave`. Throws GateRefusal when too many calls of the tenant wait.
    */
-  enter(tenant: Tenant | undefined, call: { readonly signal: AbortSignal }): Promise<void> | null;
-  leave(tenant: Tenant | undefined): void;
+  enter(tenant: Tenant, call: { readonly signal: AbortSignal }): Promise<void> | null;
+  leave(tenant: Tenant): void;
 }
 
 /** Calls that may wait for one upstream, over all tenants. Each waits inside a request that is being handled. */
 const MAX_WAITING = 1_000;
 /** Calls that may wait per tenant: this many times its limit, but at least this number. */
 const WAITING_PER_CALL = 4;
-const LEAST_WAITING = 64;
-const OWN = '';
+const MIN_WAITING = 64;
 
 interface Lane {
-  readonly tenant: Tenant | undefined;
+  readonly tenant: Tenant;
   running: number;
   readonly waiting: Set<() => void>;
   /** When it last got a place; breaks ties. */
@@ -354,8 +362,8 @@ export function createCallQueue(room: number): CallQueue {
   let waiting = 0;
   let turns = 0;
 
-  function laneOf(tenant: Tenant | undefined): Lane {
-    const id = tenant?.id ?? OWN;
+  function laneOf(tenant: Tenant): Lane {
+    const id = tenant.id;
     const known = lanes.get(id);
     if (known !== undefined) return known;
     const made: Lane = { tenant, running: 0, waiting: new Set(), servedAt: 0 };
@@ -364,7 +372,7 @@ export function createCallQueue(room: number): CallQueue {
   }
 
   function mayStart(lane: Lane): boolean {
-    const limit = lane.tenant?.limit('upstreamCalls') ?? null;
+    const limit = lane.tenant.limit('upstreamCalls');
     if (limit !== null && lane.running >= Math.max(1, limit)) return false;
     const free = room - running;
     if (free > reserve) return true;
@@ -377,7 +385,7 @@ export function createCallQueue(room: number): CallQueue {
     lane.running += 1;
     turns += 1;
     lane.servedAt = turns;
-    lane.tenant?.count('upstreamCalls', 1);
+    lane.tenant.count('upstreamCalls', 1);
   }
 
   function serve(): void {
@@ -400,16 +408,16 @@ export function createCallQueue(room: number): CallQueue {
 
   function demandPlace({ tenant, waiting: own }: Lane): void {
     // The number of the daemon's own calls is bounded.
-    if (tenant === undefined) return;
+    if (tenant === OWN_WORK) return;
     const limit = tenant.limit('upstreamCalls');
-    const isOver = limit !== null && own.size >= Math.max(LEAST_WAITING, WAITING_PER_CALL * limit);
+    const isOver = limit !== null && own.size >= Math.max(MIN_WAITING, WAITING_PER_CALL * limit);
     const holders = [...lanes.values()].filter((lane) => lane.waiting.size > 0).length;
     if (isOver || !admits({ room: MAX_WAITING, used: waiting, holders }, own.size, 1))
       throw tenant.refusal('upstreamCalls');
   }
 
   function forget(lane: Lane): void {
-    if (lane.running === 0 && lane.waiting.size === 0) lanes.delete(lane.tenant?.id ?? OWN);
+    if (lane.running === 0 && lane.waiting.size === 0) lanes.delete(lane.tenant.id);
   }
 
   function wait(lane: Lane, signal: AbortSignal): Promise<void> {
@@ -459,7 +467,7 @@ export function createCallQueue(room: number): CallQueue {
       const lane = laneOf(tenant);
       running -= 1;
       lane.running -= 1;
-      lane.tenant?.count('upstreamCalls', -1);
+      lane.tenant.count('upstreamCalls', -1);
       forget(lane);
       serve();
     },

@@ -1,4 +1,5 @@
 /** Programs without recordings: instructions built from public discriminators are classified correctly. */
+
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
@@ -13,8 +14,8 @@ import {
   tokenTransfer,
 } from '../../../test/helpers/built-transaction.ts';
 import { rebuildBlock } from '../../../test/helpers/rebuild-enhanced.ts';
+import { DEVNET, MEMO_PROGRAMS, MEMO_V4_PROGRAM } from '../programs.ts';
 import { enhance } from './enhance.ts';
-import { DEVNET } from './programs.ts';
 import { TRADING_PROGRAMS } from './swap.ts';
 
 const [payer, pool, mintA, mintB] = ['payer', 'pool', 'mint a', 'mint b'].map(addressFor) as [
@@ -64,7 +65,6 @@ const DAMM_V2 = 'cpamdpZCGKUy5JxQXB4dcpGPiikHawvSWAd6mEn1sGG';
 const TENSOR = 'TSWAPaqyCSx2KABk68Shruf4rp7CxcNi8hAsbdwmHbN';
 const TENSOR_COMPRESSED = 'TCMPhJdwDryooaGtiocG1u3xcYbRpiJzb283XfCZsDp';
 const MAGIC_EDEN = 'M2mx93ekt1fmXSVkTrUL9xVFHkmME8HTUi5Cyc5aF7K';
-const MEMO = 'MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr';
 
 /** Bytes as shown by explorers and interface files, next to their names, so that both are checked. */
 const ANCHOR: readonly (readonly [program: string, name: string, bytes: string, type: string, source: string])[] = [
@@ -181,7 +181,7 @@ test('an exchange on any market is a swap, whatever its instruction', () => {
       data: hex('fefefefefefefefe'),
       inner: exchange,
     };
-    const made = read([{ program: MEMO, data: Buffer.from('a memo') }, call], { tokens: swapped });
+    const made = read([{ program: MEMO_V4_PROGRAM, data: Buffer.from('a memo') }, call], { tokens: swapped });
     assert.equal(made.type, 'SWAP', program);
     assert.equal(made.description, `${payer} swapped 1.5 ${mintA} for 2 ${mintB}`);
     assert.deepEqual(
@@ -195,7 +195,9 @@ test('one staked token becomes another: burned here, minted there', () => {
   const made = read(
     [
       {
-        ...{ program: ROUTER, accounts: [payer, ownA, ownB], data: Buffer.concat([Buffer.from([7]), u64(5n)]) },
+        program: ROUTER,
+        accounts: [payer, ownA, ownB],
+        data: Buffer.concat([Buffer.from([7]), u64(5n)]),
         inner: [tokenBurn(ownA, mintA, payer, 1_500_000n), tokenMint(mintB, ownB, pool, 20n)],
       },
     ],
@@ -233,18 +235,24 @@ test('listings contain their price', () => {
 });
 
 test('a memo does not affect the classification', () => {
-  const memo = { program: MEMO, accounts: [payer], data: Buffer.from('thanks') };
-  assert.equal(read([memo]).type, 'UNKNOWN');
-  const lamports = { [payer]: -70, [pool]: 70 };
-  const paid = read([memo, solTransfer(payer, pool, 70n)], { lamports });
-  assert.deepEqual([paid.type, paid.source], ['TRANSFER', 'SYSTEM_PROGRAM']);
+  for (const program of MEMO_PROGRAMS) {
+    const memo = { program, accounts: [payer], data: Buffer.from('thanks') };
+    assert.equal(read([memo]).type, 'UNKNOWN');
+    const lamports = { [payer]: -70, [pool]: 70 };
+    const paid = read([memo, solTransfer(payer, pool, 70n)], { lamports });
+    assert.deepEqual([paid.type, paid.source], ['TRANSFER', 'SYSTEM_PROGRAM'], program);
+  }
 });
 
 const SOL = 'So11111111111111111111111111111111111111112';
 const bot = { program: addressFor('some bot'), accounts: [payer, ownA, ownB], data: Buffer.from([7, 7]) };
 const tip = solTransfer(payer, addressFor('tip'), 1_000_000n);
 const gain = (mint: string, change: bigint, account = ownB): BuiltToken => ({
-  ...{ account, owner: payer, mint, change, decimals: 1 },
+  account,
+  owner: payer,
+  mint,
+  change,
+  decimals: 1,
 });
 
 test('a swap on an unknown program: one token of the payer goes out, another one comes in', () => {
@@ -322,6 +330,112 @@ test('all versions of the aggregator are swaps, also when a pool mints shares of
     assert.equal(made.description, `${payer} swapped 1.5 ${mintA} for 2 ${mintB}`);
     assert.ok('swap' in (made['events'] as object));
   }
+});
+
+interface SwapEvent {
+  readonly swap: {
+    readonly nativeInput: { readonly amount: string } | null;
+    readonly tokenFees: readonly { readonly rawTokenAmount: { readonly tokenAmount: string } }[];
+    readonly tokenOutputs: readonly { readonly mint: string }[];
+    readonly innerSwaps: readonly {
+      readonly programInfo: { readonly account: string; readonly instructionName: string };
+      readonly tokenInputs: readonly { readonly tokenAmount: number }[];
+      readonly tokenOutputs: readonly { readonly tokenAmount: number }[];
+      readonly tokenFees: readonly { readonly tokenAmount: number }[];
+    }[];
+  };
+}
+
+test('a route of an older version of the aggregator is a swap on each market that it calls', () => {
+  const [whirlpools, raydium, dex] = TRADING_PROGRAMS.slice(0, 3) as [string, string, string];
+  const [mintX, own, ledger, vaultX, feeB] = ['x', 'shared', 'ledger', 'vault x', 'fee b'].map(addressFor) as [
+    string,
+    string,
+    string,
+    string,
+    string,
+  ];
+  const [sharedA, sharedX, sharedB, poolX] = ['sa', 'sx', 'sb', 'px'].map(addressFor) as [
+    string,
+    string,
+    string,
+    string,
+  ];
+  const market = (program: string): BuiltCall => ({ program, accounts: [pool], data: Buffer.from([1]) });
+  const token = (account: string, owner: string, mint: string, change: bigint): BuiltToken => ({
+    account,
+    owner,
+    mint,
+    change,
+    decimals: 0,
+  });
+  const tokens = [
+    token(ownA, payer, mintA, -100n),
+    token(vaultA, pool, mintA, 100n),
+    token(sharedA, own, mintA, 0n),
+    token(vaultX, pool, mintX, -50n),
+    token(sharedX, own, mintX, 0n),
+    token(poolX, pool, mintX, 50n),
+    token(vaultB, pool, mintB, -20n),
+    token(sharedB, own, mintB, 0n),
+    token(ownB, payer, mintB, 19n),
+    token(feeB, ledger, mintB, 1n),
+  ];
+  const shared = [
+    tokenTransfer(ownA, sharedA, payer, 100n),
+    market(whirlpools),
+    tokenTransfer(sharedA, vaultA, own, 100n),
+    tokenTransfer(vaultX, sharedX, pool, 50n),
+    // A market that calls the exchange behind it.
+    market(raydium),
+    market(dex),
+    tokenTransfer(sharedX, poolX, own, 50n),
+    tokenTransfer(vaultB, sharedB, pool, 20n),
+    tokenTransfer(sharedB, ownB, own, 20n),
+    tokenTransfer(ownB, feeB, payer, 1n),
+  ];
+  const program = 'JUP4Fb2cqiRUcaTHdrPC8h2gNsA2ETXiPDD33WcGuJB';
+  const made = read([{ program, data: named('shared_accounts_route'), inner: shared }], { tokens });
+  assert.deepEqual([made.type, made.description], ['SWAP', `${payer} swapped 100 ${mintA} for 20 ${mintB}`]);
+  const { swap } = made['events'] as SwapEvent;
+  const amounts = (rows: readonly { readonly tokenAmount: number }[]) => rows.map(({ tokenAmount }) => tokenAmount);
+  assert.deepEqual(
+    swap.innerSwaps.map(({ programInfo: info, ...one }) => [
+      info.account,
+      info.instructionName,
+      amounts(one.tokenInputs),
+      amounts(one.tokenOutputs),
+      amounts(one.tokenFees),
+    ]),
+    [
+      [whirlpools, 'sharedAccountsRoute', [100], [50], []],
+      [dex, 'sharedAccountsRoute', [50], [20], [1]],
+    ],
+  );
+  assert.deepEqual(
+    swap.tokenFees.map(({ rawTokenAmount }) => rawTokenAmount.tokenAmount),
+    ['1'],
+  );
+});
+
+test('an older version that stakes lamports for tokens swaps', () => {
+  const inner = [
+    { program: MARINADE, accounts: [payer, pool], data: named('deposit') },
+    solTransfer(payer, pool, 1_000n),
+    tokenMint(mintB, ownB, pool, 20n),
+  ];
+  const call = { program: 'JUP2jxvXaqu7NQY1GmNF4m1vodw12LVXYxbFL2uJvfo', data: named('marinade_deposit'), inner };
+  const made = read([call], { tokens: [swapped[3]!], lamports: { [payer]: -1_000, [pool]: 1_000 } });
+  assert.deepEqual([made.type, made.source], ['SWAP', 'JUPITER']);
+  const { swap } = made['events'] as SwapEvent;
+  assert.equal(swap.nativeInput?.amount, '1000');
+  assert.deepEqual(
+    swap.tokenOutputs.map(({ mint }) => mint),
+    [mintB],
+  );
+  // The account of tokens that the aggregator remembers, and what it checks and takes, are no swaps.
+  for (const name of ['set_token_ledger', 'risk_check_and_fee'])
+    assert.equal(read([{ ...call, data: named(name) }], { tokens: [swapped[3]!] }).type, 'UNKNOWN', name);
 });
 
 test('an unknown program: no type, and all its movements', () => {

@@ -3,16 +3,8 @@ import { generateKeyPairSync, randomBytes, sign } from 'node:crypto';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { decode32, encode32 } from '../lib/base58.ts';
-import {
-  askName,
-  NAME_PROGRAM,
-  NAME_ROOT,
-  type NameAccount,
-  type NameAnswer,
-  nameMint,
-  resolveName as resolveBytes,
-  TOKENIZER_PROGRAM,
-} from './names.ts';
+import { askName, type NameAccount, type NameAnswer, nameMint, resolveName as resolveBytes } from './names.ts';
+import { NAME_PROGRAM, NAME_ROOT, TOKENIZER_PROGRAM } from './programs.ts';
 
 interface Signer {
   readonly key: Uint8Array;

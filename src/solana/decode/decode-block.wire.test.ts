@@ -7,6 +7,7 @@ import { compactLength } from '../../../test/helpers/write-message.ts';
 import { encode, encode32, encode64 } from '../../lib/base58.ts';
 import { codeOf } from '../../lib/coded-error.ts';
 import { decodeBlock } from './decode-block.ts';
+import { scanBlockAnswer } from './scan-block.ts';
 import { peekWire } from './walk-wire.ts';
 import { readLength } from './wire-layout.ts';
 
@@ -144,13 +145,22 @@ test('every proper prefix of a wire is refused', () => {
   }
 });
 
-test('unknown versions are refused as bytes, with the reason', () => {
+test('a transaction of an unknown version is opaque as bytes, with the reason', () => {
   for (const version of [1, 2, 127]) {
     const one = { message: sampleMessage({ version }) };
-    assert.throws(() => decodeBlock(100, blockOf([entryOf({ message: sampleMessage() }), entryOf(one)])), {
-      code: 'CHAIN_BAD_TRANSACTION',
-      facts: { index: 1, reason: `a version ${version} message behind its signatures` },
-    });
+    const other = entryOf({ message: sampleMessage(), signatures: [new Uint8Array(64).fill(8)] });
+    const { transactions } = decodeBlock(100, blockOf([other, entryOf(one)]));
+    assert.deepEqual(
+      transactions.map(({ fault }) => fault),
+      [
+        null,
+        {
+          kind: version === 1 ? 'message' : 'version',
+          reason: `a version ${version} message behind its signatures`,
+        },
+      ],
+    );
+    assert.equal(transactions[1]!.isOpaque, true);
   }
   for (const version of [2, 127]) {
     const wire = Buffer.concat([Buffer.of(0x80 | version), wireOf({ message: sampleMessage() })]);
@@ -188,30 +198,63 @@ test('a message version that is unknown as bytes is decoded from JSON', () => {
   assert.equal(hex(tx.instructions[0]!.data), '01020304');
 });
 
-test('a vote is exactly one instruction of the Vote program', () => {
-  const keys = [new Uint8Array(32).fill(1), VOTE, new Uint8Array(32).fill(2)];
+test('a vote has one or two signatures, a legacy message and exactly one instruction, of the Vote program', () => {
   const one = { program: 1, accounts: Uint8Array.of(0), data: new Uint8Array(4) };
-  const cases = [
-    { instructions: [one], isVote: true },
-    { instructions: [one, one], isVote: false },
-    { instructions: [{ ...one, program: 2 }], isVote: false },
-    { instructions: [], isVote: false },
-  ];
-  for (const { instructions, isVote } of cases) {
-    const block = decodeBlock(100, blockOf([entryOf({ message: sampleMessage({ keys, instructions }) })]));
-    assert.equal(block.transactions[0]!.isVote, isVote);
-  }
+  const lists = [[], [one], [one, one], [{ ...one, program: 2 }], [one, { ...one, program: 2 }]];
+  for (const version of ['legacy', 0, 1] as const)
+    for (const signers of [1, 2, 3, 12])
+      for (const instructions of lists) {
+        const keys = [new Uint8Array(32).fill(1), VOTE, new Uint8Array(32).fill(2)];
+        const header = [signers, 0, 0] as const;
+        for (let signer = 1; signer < signers; signer++) keys.push(new Uint8Array(32).fill(10 + signer));
+        const signatures = Array.from({ length: signers }, (_, at) => new Uint8Array(64).fill(at + 1));
+        const message = sampleMessage({ version: version === 1 ? 0 : version, header, keys, instructions });
+        const transaction = { message, signatures };
+        const json = {
+          ...entryOf(transaction),
+          version,
+          transaction: {
+            signatures: signatures.map((bytes) => encode64(bytes)),
+            message: {
+              header: {
+                numRequiredSignatures: signers,
+                numReadonlySignedAccounts: 0,
+                numReadonlyUnsignedAccounts: 0,
+              },
+              accountKeys: keys.map((bytes) => encode32(bytes)),
+              recentBlockhash: encode32(message.blockhash),
+              instructions: instructions.map(({ program, accounts, data }) => ({
+                programIdIndex: program,
+                accounts: [...accounts],
+                data: encode(data),
+              })),
+              ...(version === 1 ? { transactionConfig: {} } : {}),
+            },
+          },
+        };
+        const expected = version === 'legacy' && signers < 3 && instructions.length === 1 && instructions[0] === one;
+        const forms: [string, unknown][] = [['json', blockOf([json])]];
+        if (version !== 1) {
+          const block = blockOf([entryOf(transaction)]);
+          const answer = Buffer.from(JSON.stringify({ jsonrpc: '2.0', result: block, id: 1 }));
+          forms.push(['bytes', block], ['scanned', scanBlockAnswer(answer)!]);
+        }
+        for (const [form, block] of forms) {
+          const { isVote } = decodeBlock(100, block as Parameters<typeof decodeBlock>[1]).transactions[0]!;
+          assert.equal(isVote, expected, `${form}, version ${version}, ${signers} signatures, ${instructions.length}`);
+        }
+      }
 });
 
-test('an index beyond static and loaded keys is refused', () => {
+test('a transaction with an index beyond static and loaded keys is opaque', () => {
   const lookups = [{ table: new Uint8Array(32).fill(4), writable: Uint8Array.of(1), readonly: Uint8Array.of(2) }];
   const loaded = { writable: [encode32(new Uint8Array(32).fill(5))], readonly: [encode32(new Uint8Array(32).fill(6))] };
   const messageWith = (index: number) =>
     sampleMessage({ version: 0, lookups, instructions: [{ program: 0, accounts: Uint8Array.of(index), data: VOTE }] });
   decodeBlock(100, blockOf([entryOf({ message: messageWith(4), loaded })]));
-  assert.throws(() => decodeBlock(100, blockOf([entryOf({ message: messageWith(5), loaded })])), {
-    code: 'CHAIN_BAD_TRANSACTION',
-  });
+  const [tx] = decodeBlock(100, blockOf([entryOf({ message: messageWith(5), loaded })])).transactions;
+  assert.deepEqual(tx!.fault, { kind: 'message', reason: 'an index points behind the keys' });
+  assert.equal(tx!.isOpaque, true);
 });
 
 test('compact lengths: every value is read back; truncated, padded and too large ones are refused', () => {

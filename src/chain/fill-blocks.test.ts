@@ -5,7 +5,12 @@ import type { BlockHeader } from '../ports/block.ts';
 import { judgeFill } from './fill-blocks.ts';
 
 const header = (slot: number, parentSlot: number, parentHash = `hash-${parentSlot}`): BlockHeader => ({
-  ...{ slot, parentSlot, blockhash: `hash-${slot}`, previousBlockhash: parentHash, blockHeight: null, blockTime: null },
+  slot,
+  parentSlot,
+  blockhash: `hash-${slot}`,
+  previousBlockhash: parentHash,
+  blockHeight: null,
+  blockTime: null,
 });
 const at = (slot: number) => ({ slot, blockhash: `hash-${slot}` });
 const end = { slot: 20, parentSlot: 15, previousBlockhash: 'hash-15' };

@@ -32,7 +32,11 @@ function blockOf({ signature, slot, accountKeys, instructions, innerInstructions
   const zeros = accountKeys.map(() => 0);
   const header = { numRequiredSignatures: 1, numReadonlySignedAccounts: 0, numReadonlyUnsignedAccounts: 0 };
   return decodeBlock(slot, {
-    ...{ blockhash: HASH, previousBlockhash: HASH, parentSlot: slot - 1, blockHeight: null, blockTime: 0 },
+    blockhash: HASH,
+    previousBlockhash: HASH,
+    parentSlot: slot - 1,
+    blockHeight: null,
+    blockTime: 0,
     transactions: [
       {
         version: 'legacy',

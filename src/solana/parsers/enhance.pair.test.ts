@@ -18,8 +18,12 @@ test('the published pair: the raw transaction becomes the enhanced one, member b
   const [hosted] = readJsonFixture<HostedElement[]>('webhooks/nft-sale.enhanced.json');
   const hash = '1'.repeat(32);
   const block = decodeBlock(raw!.slot, {
-    ...{ blockhash: hash, previousBlockhash: hash, parentSlot: raw!.slot - 1, blockHeight: null },
-    ...{ blockTime: raw!.blockTime, transactions: [raw] },
+    blockhash: hash,
+    previousBlockhash: hash,
+    parentSlot: raw!.slot - 1,
+    blockHeight: null,
+    blockTime: raw!.blockTime,
+    transactions: [raw],
   });
   const [nft] = (hosted!.events['nft'] as { nfts: { mint: string }[] }).nfts;
   const name = / sold (.+) to /.exec(hosted!.description)![1]!;

@@ -9,7 +9,9 @@ const TAG = [1];
 function idlOf(type: unknown, types: readonly unknown[] = []): string {
   const args = [{ name: 'value', type }];
   return JSON.stringify({
-    ...{ address: 'x', metadata: { name: 'hostile' }, types },
+    address: 'x',
+    metadata: { name: 'hostile' },
+    types,
     instructions: [{ name: 'call', discriminator: TAG, accounts: [], args }],
   });
 }
@@ -28,7 +30,7 @@ function decode(text: string, data: readonly number[] | Uint8Array = []): unknow
   return found === null ? null : (found.args as { value: unknown }).value;
 }
 
-test('what contains itself without an end is not decoded', () => {
+test('a type that contains itself without an end is not decoded', () => {
   const ref = (name: string) => ({ defined: { name } });
   assert.equal(decode(idlOf(ref('A'), [struct('A', ref('A'))]), [1, 2, 3]), null);
   assert.equal(decode(idlOf(ref('A'), [struct('A', ref('B'), ref('B')), struct('B', ref('A'), ref('A'))])), null);
@@ -113,7 +115,7 @@ test('names that objects have of their own are names like others', () => {
   assert.equal(decode(idlOf({ defined: { name: 'toString' } })), null);
 });
 
-test('nothing that is called an interface makes a decoder throw', () => {
+test('no input in the form of an interface makes a decoder throw', () => {
   const kinds = ['vec', 'option', 'array', 'defined', 'generic', 'tuple', 'kind', 'name', 'type', 'fields', 'variants'];
   const { node } = fc.letrec((tie) => ({
     node: fc.oneof(
@@ -168,40 +170,32 @@ test('nothing that is called an interface makes a decoder throw', () => {
   );
 });
 
-test('nothing that is called a tree of Codama makes a decoder throw', () => {
+test('no input in the form of a Codama tree makes a decoder throw', () => {
   const kinds = [
-    ...[
-      'numberTypeNode',
-      'structTypeNode',
-      'optionTypeNode',
-      'arrayTypeNode',
-      'enumTypeNode',
-      'tupleTypeNode',
-      'mapTypeNode',
-    ],
-    ...[
-      'definedTypeLinkNode',
-      'sizePrefixTypeNode',
-      'fixedSizeTypeNode',
-      'stringTypeNode',
-      'bytesTypeNode',
-      'preOffsetTypeNode',
-    ],
-    ...[
-      'sentinelTypeNode',
-      'hiddenPrefixTypeNode',
-      'zeroableOptionTypeNode',
-      'remainderOptionTypeNode',
-      'booleanTypeNode',
-    ],
-    ...[
-      'remainderCountNode',
-      'fixedCountNode',
-      'prefixedCountNode',
-      'constantValueNode',
-      'numberValueNode',
-      'bytesValueNode',
-    ],
+    'numberTypeNode',
+    'structTypeNode',
+    'optionTypeNode',
+    'arrayTypeNode',
+    'enumTypeNode',
+    'tupleTypeNode',
+    'mapTypeNode',
+    'definedTypeLinkNode',
+    'sizePrefixTypeNode',
+    'fixedSizeTypeNode',
+    'stringTypeNode',
+    'bytesTypeNode',
+    'preOffsetTypeNode',
+    'sentinelTypeNode',
+    'hiddenPrefixTypeNode',
+    'zeroableOptionTypeNode',
+    'remainderOptionTypeNode',
+    'booleanTypeNode',
+    'remainderCountNode',
+    'fixedCountNode',
+    'prefixedCountNode',
+    'constantValueNode',
+    'numberValueNode',
+    'bytesValueNode',
   ];
   const { node } = fc.letrec((tie) => ({
     node: fc.oneof(
@@ -210,18 +204,25 @@ test('nothing that is called a tree of Codama makes a decoder throw', () => {
       fc.array(tie('node'), { maxLength: 3 }),
       fc.record(
         {
-          ...{
-            kind: fc.constantFrom(...kinds),
-            name: fc.constantFrom('A', 'b'),
-            format: fc.constantFrom('u8', 'u32', 'x'),
-          },
-          ...{ item: tie('node'), items: tie('node'), fields: tie('node'), variants: tie('node'), type: tie('node') },
-          ...{ prefix: tie('node'), size: tie('node'), count: tie('node'), value: tie('node'), number: fc.integer() },
-          ...{
-            offset: fc.integer({ min: -9, max: 9 }),
-            strategy: fc.constantFrom('relative', 'absolute', 'preOffset'),
-          },
-          ...{ sentinel: tie('node'), data: fc.constant('00'), encoding: fc.constant('base16'), key: tie('node') },
+          kind: fc.constantFrom(...kinds),
+          name: fc.constantFrom('A', 'b'),
+          format: fc.constantFrom('u8', 'u32', 'x'),
+          item: tie('node'),
+          items: tie('node'),
+          fields: tie('node'),
+          variants: tie('node'),
+          type: tie('node'),
+          prefix: tie('node'),
+          size: tie('node'),
+          count: tie('node'),
+          value: tie('node'),
+          number: fc.integer(),
+          offset: fc.integer({ min: -9, max: 9 }),
+          strategy: fc.constantFrom('relative', 'absolute', 'preOffset'),
+          sentinel: tie('node'),
+          data: fc.constant('00'),
+          encoding: fc.constant('base16'),
+          key: tie('node'),
         },
         { requiredKeys: ['kind'] },
       ),
@@ -248,10 +249,16 @@ test('nothing that is called a tree of Codama makes a decoder throw', () => {
 const codama = (definedTypes: readonly unknown[], ...args: readonly unknown[]) => ({
   kind: 'rootNode',
   program: {
-    ...{ kind: 'programNode', name: 'hostile', publicKey: 'x', definedTypes },
+    kind: 'programNode',
+    name: 'hostile',
+    publicKey: 'x',
+    definedTypes,
     instructions: [
       {
-        ...{ kind: 'instructionNode', name: 'call', accounts: [], arguments: args },
+        kind: 'instructionNode',
+        name: 'call',
+        accounts: [],
+        arguments: args,
         discriminators: [
           {
             kind: 'constantDiscriminatorNode',
@@ -266,7 +273,8 @@ const codama = (definedTypes: readonly unknown[], ...args: readonly unknown[]) =
   },
 });
 const tag = {
-  ...{ name: 'tag', type: { kind: 'numberTypeNode', format: 'u8', endian: 'le' } },
+  name: 'tag',
+  type: { kind: 'numberTypeNode', format: 'u8', endian: 'le' },
   defaultValueStrategy: 'omitted',
 };
 
@@ -387,7 +395,8 @@ test('a link within a program that comes along leads to the types of that progra
     ...codama([{ name: 'inner', type: u8 }], tag, { name: 'value', type: outer }),
     additionalPrograms: [
       {
-        ...{ kind: 'programNode', name: 'other' },
+        kind: 'programNode',
+        name: 'other',
         definedTypes: [
           { name: 'outer', type: { kind: 'definedTypeLinkNode', name: 'inner' } },
           { name: 'inner', type: u32 },
@@ -396,4 +405,53 @@ test('a link within a program that comes along leads to the types of that progra
     ],
   };
   assert.equal(decode(JSON.stringify(root), [1, 1, 0, 0]), 257);
+});
+
+/** What `work` writes as JSON: the number of texts, and the longest of them. */
+function jsonWritten(work: () => void): { readonly texts: number; readonly longest: number } {
+  const { stringify } = JSON;
+  let texts = 0;
+  let longest = 0;
+  JSON.stringify = ((...args: Parameters<typeof stringify>) => {
+    texts += 1;
+    const text = stringify(...args);
+    longest = Math.max(longest, text.length);
+    return text;
+  }) as typeof stringify;
+  try {
+    work();
+  } finally {
+    JSON.stringify = stringify;
+  }
+  return { texts, longest };
+}
+
+test('generic arguments are not written further than a name of a type may be long, and a variant that does not compile is tried once', () => {
+  const shapes = {
+    numbers: Array.from({ length: 30_000 }, (_, at) => at + 0.123456789),
+    'a long text': [{ kind: 'type', type: 'x'.repeat(500_000) }],
+    'a long name': [{ ['x'.repeat(500_000)]: 1 }],
+    'many members': [Object.fromEntries(Array.from({ length: 30_000 }, (_, at) => [`m${at}`, at]))],
+    'many lists': Array.from({ length: 30_000 }, () => []),
+  };
+  for (const [name, generics] of Object.entries(shapes)) {
+    const hostile = { defined: { name: 'G', generics } };
+    const types = [enumeration('E', [{ name: 'One', fields: [hostile] }]), { ...struct('G'), generics: [] }];
+    const program = readIdl(idlOf({ defined: { name: 'E' } }, types))!;
+    const decoded = () => program.decode(Uint8Array.of(...TAG, 0), [], '');
+    const first = jsonWritten(() => assert.equal(decoded(), null, name));
+    assert.ok(first.texts <= 1 && first.longest <= 4_096, `${name}: ${JSON.stringify(first)}`);
+    const again = jsonWritten(() => {
+      for (let i = 0; i < 10; i += 1) assert.equal(decoded(), null);
+    });
+    assert.deepEqual(again, { texts: 0, longest: 0 }, name);
+  }
+});
+
+test('a variant that does not compile leaves the others readable', () => {
+  const types = [enumeration('E', [{ name: 'Bad', fields: ['nothing'] }, { name: 'Good' }])];
+  const program = readIdl(idlOf({ defined: { name: 'E' } }, types))!;
+  const value = (tag: number) =>
+    (program.decode(Uint8Array.of(...TAG, tag), [], '')?.args as { value: unknown } | undefined)?.value ?? null;
+  assert.deepEqual([value(0), value(1), value(0), value(1)], [null, { good: {} }, null, { good: {} }]);
 });

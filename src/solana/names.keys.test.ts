@@ -3,7 +3,8 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { readJsonFixture, skipWithoutFixtures } from '../../test/helpers/fixtures.ts';
 import { encode32 } from '../lib/base58.ts';
-import { decodeReverse, domainKey, NAME_PROGRAM, nameMint, parseName } from './names.ts';
+import { decodeReverse, domainKey, nameMint, parseName } from './names.ts';
+import { NAME_PROGRAM } from './programs.ts';
 
 interface Vectors {
   readonly derivation: Readonly<Record<string, string>>;

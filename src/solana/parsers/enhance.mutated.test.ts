@@ -62,8 +62,12 @@ function mutate(answer: Answer, changes: readonly Damage[]) {
     else call.data = encode(damaged(decode(call.data)!, change));
   }
   return decodeBlock(made.slot, {
-    ...{ blockhash: HASH, previousBlockhash: HASH, parentSlot: made.slot - 1, blockHeight: null },
-    ...{ blockTime: made.blockTime, transactions: [made] },
+    blockhash: HASH,
+    previousBlockhash: HASH,
+    parentSlot: made.slot - 1,
+    blockHeight: null,
+    blockTime: made.blockTime,
+    transactions: [made],
   });
 }
 
@@ -138,7 +142,8 @@ test('a throwing parser is reported, and the next one is called', { skip: skipWi
   const tx = block.transactions[0]!;
   const faults: string[] = [];
   const broken = {
-    ...{ name: 'broken', programs: null },
+    name: 'broken',
+    programs: null,
     parse: () => {
       throw new Error('no');
     },

@@ -18,22 +18,38 @@ function genesisAccount(name: string): Buffer {
 test('trees after their creation', { skip }, () => {
   const expected = {
     smt1: {
-      ...{ type: 1, height: 26, rootHistoryCapacity: 2400, seq: 0n, nextIndex: 0n },
+      type: 1,
+      height: 26,
+      rootHistoryCapacity: 2400,
+      seq: 0n,
+      nextIndex: 0n,
       queue: 'nfq1NvQDJ2GEgnS8zt9prAe8rjjpAW1zFkrvZoBR148',
       root: '2DTG1EeYyHnDQR4dXYnBRmmgmZCf4rhE7rJMB8Bhouzo',
     },
     amt1: {
-      ...{ type: 2, height: 26, rootHistoryCapacity: 2400, seq: 3n, nextIndex: 2n },
+      type: 2,
+      height: 26,
+      rootHistoryCapacity: 2400,
+      seq: 3n,
+      nextIndex: 2n,
       queue: 'aq1S9z4reTSQAdgWHGD2zDaS39sjGrAxbR31vxJ2F4F',
       root: '3FrGzyXtjqjnukHDS2M5oyVj8tMVcHSahcHpWBGR5MHY',
     },
     bmt1: {
-      ...{ type: 3, height: 32, rootHistoryCapacity: 200, seq: 0n, nextIndex: 0n },
+      type: 3,
+      height: 32,
+      rootHistoryCapacity: 200,
+      seq: 0n,
+      nextIndex: 0n,
       queue: 'oq1na8gojfdUhsfCpyjNt6h4JaDWtHf1yQj4koBWfto',
       root: '4C4hXkTeb81GhLj8GBTwDxRxvBy2xZxVFh4YfthKA6XJ',
     },
     amt2: {
-      ...{ type: 4, height: 40, rootHistoryCapacity: 200, seq: 0n, nextIndex: 1n },
+      type: 4,
+      height: 40,
+      rootHistoryCapacity: 200,
+      seq: 0n,
+      nextIndex: 1n,
       queue: null,
       root: '2uJGx1Up9Px37MGfTLg2kidGcRHP3vfcGm1rtEzQrChy',
     },
@@ -80,7 +96,9 @@ test('token accounts, with anything after the known fields', () => {
   assert.deepEqual(readTokenAccount(tokenData({ rest: [1, 7, 8] })), { ...plain, tlv: Uint8Array.of(7, 8) });
   assert.deepEqual(readTokenAccount(tokenData({ rest: [9, 9] })), { ...plain, tlv: Uint8Array.of(9, 9) });
   assert.deepEqual(readTokenAccount(tokenData({ delegate: key(3), state: 1 })), {
-    ...{ ...plain, delegate: key(3), state: 'frozen' },
+    ...plain,
+    delegate: key(3),
+    state: 'frozen',
   });
   const whole = tokenData({ delegate: key(3) });
   for (let length = 0; length < whole.length; length += 1)
@@ -91,7 +109,9 @@ test('token accounts, with anything after the known fields', () => {
 test('which accounts hold tokens', () => {
   const program = decode32('cTokenmWW8bLPjZEBAUgYy3zKxQZW6VKi7bqNFEVv3m')!;
   const account = (owner: Uint8Array, discriminator: readonly number[] | null) => ({
-    ...{ owner, lamports: 0n, address: null },
+    owner,
+    lamports: 0n,
+    address: null,
     data:
       discriminator === null
         ? null

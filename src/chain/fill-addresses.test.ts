@@ -15,7 +15,7 @@ function fakeHistory(views: readonly (readonly AddressEntry[])[], pick: () => nu
       const index = able[pick() % able.length]!;
       seen.push({ upstream: `upstream-${index}`, before, commitment });
       const view = views[index]!;
-      // As nodes do: below the place of `before` in their own order; unknown signatures answer empty.
+      // Like a node: pages below the place of `before` in this node's own order; an unknown signature gives an empty page.
       const at = before === null ? -1 : view.findIndex(({ signature }) => signature === before);
       const entries = before !== null && at < 0 ? [] : view.slice(at + 1, at + 1 + Math.min(limit, pageEntries));
       return { upstream: `upstream-${index}`, entries };
@@ -80,7 +80,7 @@ test('paging ends below the range and its overlap, not at its edge', async () =>
   assert.ok(seen.length < 10);
 });
 
-test('what the ledger has of the upper part of a range is not listed again, and nothing is missing below it', async () => {
+test('the part of a range that the ledger has is not listed again, and nothing is missing below it', async () => {
   const all = Array.from({ length: 400 }, (_, at) => ({ signature: `s${at}`, slot: 10_000 - (at >> 1) }));
   for (const from of [9_990, 9_900, 9_803, 9_802]) {
     const { history, seen } = fakeHistory([all], () => 0, 20);
