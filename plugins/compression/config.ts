@@ -1,5 +1,6 @@
 import { type Static, Type } from '@sinclair/typebox';
-import { reloadable, reloadableWhenSet } from '../../src/plugin/plugin.ts';
+import { reloadable, reloadableWhenSet } from '../../src/lib/reloadable.ts';
+import { LIGHT_COMPRESSION_PROGRAM } from '../../src/solana/programs.ts';
 
 const closed = { additionalProperties: false } as const;
 /** Hidden when the configuration is printed. */
@@ -25,7 +26,7 @@ export const compressionConfig = Type.Object(
     serve: Type.Boolean({ default: true, description: 'serve the JSON-RPC methods' }),
     programId: Type.String({
       format: 'address',
-      default: 'compr6CUsB5m2jS4Y3831ztGSTnDpnKJTKS95d64XVq',
+      default: LIGHT_COMPRESSION_PROGRAM,
       description: 'account-compression program; older deployments use another one',
     }),
     trees: Type.Array(tree, { default: [], description: 'trees that cannot be read from the chain' }),

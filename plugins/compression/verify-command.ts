@@ -3,6 +3,7 @@ import { equalBytes } from '../../src/lib/bytes.ts';
 import { CodedError, type Command, codeOf } from '../../src/plugin/plugin.ts';
 import { TREE_TYPE } from '../../src/solana/compression/events.ts';
 import { GROUP_LEVELS, GROUP_WIDTH, HASH_BYTES, nodeOffset } from '../../src/solana/merkle/path.ts';
+import { COMPRESSION_COMMANDS } from './command-list.ts';
 import { type Db, readAtOneSlot, type TreeRow } from './store/tables.ts';
 import type { Hashing } from './trees/hashing.ts';
 import { DAMAGED, openPage, pageId, pageRange } from './trees/page-book.ts';
@@ -22,15 +23,10 @@ interface VerifiedTree {
   readonly faults: readonly string[];
 }
 
-const JSON_OPTION = { flags: '--json', description: 'one JSON document' };
-
 /** `compression verify`: checks trees against their rows, their own nodes, and the chain. */
 export function verifyCommand(parts: { readonly hashing: Hashing; readonly reader: TreeReader | null }): Command {
   return {
-    path: ['compression', 'verify'],
-    summary:
-      'walk Merkle trees: every stored page, every node, the leaves against the rows, the root against the chain',
-    options: [{ flags: '--tree <key>', description: 'only this tree; default all' }, JSON_OPTION],
+    ...COMPRESSION_COMMANDS.verify,
     async run(options, io) {
       const { slot, value } = await readAtOneSlot(io.store, async (db) => {
         const results: VerifiedTree[] = [];
@@ -74,8 +70,15 @@ async function verify(
   const { pages, leaves, faults } = await walkTree(db, hashing, row);
   const { chain, chainSeq } = await compare(reader, row);
   return {
-    ...{ tree: encode32(row.key), state: row.status, seq: row.seq, root: encode32(row.root) },
-    ...{ leaves, pages, chain, chainSeq, faults },
+    tree: encode32(row.key),
+    state: row.status,
+    seq: row.seq,
+    root: encode32(row.root),
+    leaves,
+    pages,
+    chain,
+    chainSeq,
+    faults,
   };
 }
 
@@ -124,7 +127,7 @@ export interface TreeWalk {
 
 const PAGES_AT_ONCE = 64;
 const LEAVES_AT_ONCE = 512;
-const MOST_FAULTS = 20;
+const MAX_FAULTS = 20;
 
 /**
  * Walks all pages of a tree from the leaves up and checks that every page is undamaged, every node is the hash of its two children,
@@ -132,7 +135,7 @@ const MOST_FAULTS = 20;
  */
 export async function walkTree(db: Db, hashing: Hashing, tree: TreeRow): Promise<TreeWalk> {
   const faults: string[] = [];
-  const fault = (text: string) => void (faults.length < MOST_FAULTS && faults.push(text));
+  const fault = (text: string) => void (faults.length < MAX_FAULTS && faults.push(text));
   /** Tops of the group below, by page number. */
   let tops = new Map<number, Uint8Array>();
   let count = 0;

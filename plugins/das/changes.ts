@@ -2,25 +2,21 @@ import { decode, decode32, encode64 } from '../../src/lib/base58.ts';
 import { RpcError } from '../../src/plugin/plugin.ts';
 import type { CompressedAssets } from '../../src/ports/compressed-assets.ts';
 import type { DasConfig } from './config.ts';
-import { badCursor, type Question, readKey, readPaging } from './params.ts';
+import { badCursor, type DasRequest, readKey, readPaging } from './params.ts';
 
 /** The transactions that changed a compressed asset, with the names of their instructions. Null when the asset is not in a followed tree. */
 export async function assetSignatures(
-  question: Question,
+  question: DasRequest,
   compressed: CompressedAssets,
   { dialect }: Pick<DasConfig, 'dialect'>,
 ): Promise<object | null> {
-  const { member, invalid } = question;
-  const [id, tree, leafIndex] = [member('id'), member('tree'), member('leafIndex')];
-  if (id !== undefined && tree !== undefined) throw invalid('id and tree cannot be used together');
-  if (id === undefined && (tree === undefined || !Number.isSafeInteger(leafIndex) || (leafIndex as number) < 0))
-    throw invalid('id, or tree and leafIndex, must be given');
-  const bytes = (value: unknown, name: string): Uint8Array => decode32(readKey(value, question, name)) as Uint8Array;
-  const leaf =
-    id === undefined ? { tree: bytes(tree, 'tree'), leafIndex: leafIndex as number } : { id: bytes(id, 'id') };
+  const leaf = readLeaf(question);
   const page = readPage(question);
   const found = await compressed.changes(leaf, {
-    ...{ ascending: page.ascending, limit: page.limit, skip: ((page.page ?? 1) - 1) * page.limit, cursor: page.cursor },
+    ascending: page.ascending,
+    limit: page.limit,
+    skip: ((page.page ?? 1) - 1) * page.limit,
+    cursor: page.cursor,
     after: page.after === null ? null : decode(page.after),
     before: page.before === null ? null : decode(page.before),
   });
@@ -30,7 +26,8 @@ export async function assetSignatures(
   const last = found.items.at(-1)?.seq;
   return {
     ...(dialect === 'hosted' ? { last_indexed_slot: found.slot } : {}),
-    ...{ total: found.items.length, limit: page.limit },
+    total: found.items.length,
+    limit: page.limit,
     ...(page.page === null ? {} : { page: page.page }),
     ...(page.before === null ? {} : { before: page.before }),
     ...(page.after === null ? {} : { after: page.after }),
@@ -42,8 +39,22 @@ export async function assetSignatures(
   };
 }
 
-/** As the paging of lists, but keys are signatures, and a cursor is a sequence number of the tree. */
-function readPage(question: Question) {
+/** Which asset is asked for. */
+export function readLeaf(question: DasRequest): { readonly id: Uint8Array } | { tree: Uint8Array; leafIndex: number } {
+  const { member, invalid } = question;
+  const [id, tree, leafIndex] = [member('id'), member('tree'), member('leafIndex')];
+  const isIndex = Number.isSafeInteger(leafIndex) && (leafIndex as number) >= 0;
+  const isLeaf = tree !== undefined && isIndex;
+  // The text of the reference for all of them.
+  if (id === undefined ? !isLeaf : tree !== undefined)
+    throw invalid("Validation Error: Must provide either 'id' or both 'tree' and 'leafIndex'");
+  if (leafIndex !== undefined && !isIndex) throw invalid('leafIndex must be a whole number');
+  const bytes = (value: unknown, name: string): Uint8Array => decode32(readKey(value, question, name)) as Uint8Array;
+  return id === undefined ? { tree: bytes(tree, 'tree'), leafIndex: leafIndex as number } : { id: bytes(id, 'id') };
+}
+
+/** Pages like `readPaging` of lists, but keys are signatures, and a cursor is a sequence number of the tree. */
+export function readPage(question: DasRequest) {
   const { member, invalid } = question;
   const { cursor, ...page } = readPaging(question, {
     key: (value, name) => {

@@ -1,9 +1,10 @@
-import { reloadable, type Static, Type } from '../../src/plugin/plugin.ts';
-import { CORE_PROGRAM, METADATA_PROGRAM, TOKEN_2022_PROGRAM } from '../../src/solana/addresses.ts';
+import { type Static, Type } from '@sinclair/typebox';
+import { reloadable } from '../../src/lib/reloadable.ts';
+import { CORE_PROGRAM, METADATA_PROGRAM, TOKEN_2022_PROGRAM } from '../../src/solana/programs.ts';
 
-const MOST_FOLLOWED = 10_000;
+const MAX_FOLLOWED = 10_000;
 const keys = (description: string) =>
-  Type.Array(Type.String({ format: 'address' }), { default: [], maxItems: MOST_FOLLOWED, description });
+  Type.Array(Type.String({ format: 'address' }), { default: [], maxItems: MAX_FOLLOWED, description });
 
 export const dasConfig = Type.Object(
   {

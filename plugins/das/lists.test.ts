@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { Value } from '@sinclair/typebox/value';
 import fc from 'fast-check';
 import { encode32 } from '../../src/lib/base58.ts';
-import { TOKEN_PROGRAM } from '../../src/solana/addresses.ts';
+import { TOKEN_PROGRAM } from '../../src/solana/programs.ts';
 import { plainAnswer, recordedSource } from '../../test/helpers/das-recorded.ts';
 import { createSfc32 } from '../../test/helpers/sfc32.ts';
 import { type DasConfig, dasConfig } from './config.ts';
@@ -29,7 +29,11 @@ test('an owner of many tokens: a page reads no more mints than it needs, and all
     held.set([...mint, ...owner, 1]);
     held[108] = 1;
     const of = (pubkey: Uint8Array, data: Buffer) => ({
-      ...{ pubkey: encode32(pubkey), slot: 1, owner: TOKEN_PROGRAM, lamports: 1, dataBase64: data.toString('base64') },
+      pubkey: encode32(pubkey),
+      slot: 1,
+      owner: TOKEN_PROGRAM,
+      lamports: 1,
+      dataBase64: data.toString('base64'),
     });
     return [of(mint, mintBytes), of(key(), held)];
   });
@@ -45,10 +49,17 @@ test('an owner of many tokens: a page reads no more mints than it needs, and all
         return chain.accounts(keys);
       },
     },
-    ...{ compressed: undefined, documents: undefined, prices: undefined, documentWaitMs: 0, index: null },
+    compressed: undefined,
+    documents: undefined,
+    prices: undefined,
+    documentWaitMs: 0,
+    group: '',
+    index: null,
     config: { ...(Value.Default(dasConfig, {}) as DasConfig), listCore: false },
     options: {
-      ...{ dialect: 'hosted' as const, showFungible: false, showCollectionMetadata: false },
+      dialect: 'hosted' as const,
+      showFungible: false,
+      showCollectionMetadata: false,
       showUnverifiedCollections: false,
     },
   };
@@ -79,12 +90,18 @@ test('an owner of many tokens: a page reads no more mints than it needs, and all
   // A page is kept with the mints that were passed over: they may become NFTs.
   const pages: KeptPage[] = [];
   const view = {
-    ...{ slot: 1, from: 0, find: () => undefined, findPage: () => undefined },
+    slot: 1,
+    from: 0,
+    find: () => undefined,
+    findPage: () => undefined,
     keep: (how: string, shown: ShownAsset) => ({ ...shown, name: how }),
     keepPage: (_: string, kept: KeptPage) => pages.push(kept),
   };
   const index = {
-    ...{ kept: { view: async () => view }, stateOf: async () => 'ready', listsOf: async () => [], slot: async () => 1 },
+    kept: { view: async () => view },
+    stateOf: async () => 'ready',
+    listsOf: async () => [],
+    slot: async () => 1,
   } as unknown as AssetIndex;
   const stored = { ...parts.source, isStored: () => true, isOfIndex: true };
   const question = readQuestion({ ownerAddress: encode32(owner), limit: 50 }, 'hosted');
@@ -105,7 +122,11 @@ test('tokens in several accounts of an owner are summed, and shown with the acco
   mintBytes.writeBigUInt64LE(1_000n, 36);
   mintBytes.set([6, 1], 44);
   const of = (pubkey: Uint8Array, data: Buffer) => ({
-    ...{ pubkey: encode32(pubkey), slot: 1, owner: TOKEN_PROGRAM, lamports: 1, dataBase64: data.toString('base64') },
+    pubkey: encode32(pubkey),
+    slot: 1,
+    owner: TOKEN_PROGRAM,
+    lamports: 1,
+    dataBase64: data.toString('base64'),
   });
   await fc.assert(
     fc.asyncProperty(
@@ -122,10 +143,17 @@ test('tokens in several accounts of an owner are summed, and shown with the acco
         const accounts = [of(mint, mintBytes), ...held];
         const parts = {
           source: { ...recordedSource({ name: '', accounts, transactions: [], requests: [] }), slot: 1 },
-          ...{ compressed: undefined, documents: undefined, prices: undefined, documentWaitMs: 0, index: null },
+          compressed: undefined,
+          documents: undefined,
+          prices: undefined,
+          documentWaitMs: 0,
+          group: '',
+          index: null,
           config: { ...(Value.Default(dasConfig, {}) as DasConfig), listCore: false },
           options: {
-            ...{ dialect: 'hosted' as const, showFungible: false, showCollectionMetadata: false },
+            dialect: 'hosted' as const,
+            showFungible: false,
+            showCollectionMetadata: false,
             showUnverifiedCollections: false,
           },
         };
@@ -159,10 +187,17 @@ test('an owner of very many accounts: other requests have their turns while a pa
       ...recordedSource({ name: '', accounts: [], transactions: [], requests: [] }),
       ofOwner: async () => held,
     },
-    ...{ compressed: undefined, documents: undefined, prices: undefined, documentWaitMs: 0, index: null },
+    compressed: undefined,
+    documents: undefined,
+    prices: undefined,
+    documentWaitMs: 0,
+    group: '',
+    index: null,
     config: { ...(Value.Default(dasConfig, {}) as DasConfig), listCore: false },
     options: {
-      ...{ dialect: 'hosted' as const, showFungible: false, showCollectionMetadata: false },
+      dialect: 'hosted' as const,
+      showFungible: false,
+      showCollectionMetadata: false,
       showUnverifiedCollections: false,
     },
   };
@@ -182,7 +217,9 @@ test('an owner of very many accounts: other requests have their turns while a pa
 test('a kept text, alone or on a page, is shown at once only while its document is the one in memory, and never with a price', () => {
   const document = { description: 'A picture' };
   const kept = {
-    ...{ id: 'a', name: 'a', body: Buffer.from('{"id":"a"') },
+    id: 'a',
+    name: 'a',
+    body: Buffer.from('{"id":"a"'),
     isFungible: false,
     uri: 'https://pictures.example/1.json',
     document,
@@ -191,13 +228,19 @@ test('a kept text, alone or on a page, is shown at once only while its document 
   };
   const prices = { prices: async () => new Map() };
   const options = {
-    ...{ dialect: 'hosted' as const, showFungible: false, showCollectionMetadata: false },
+    dialect: 'hosted' as const,
+    showFungible: false,
+    showCollectionMetadata: false,
     showUnverifiedCollections: false,
   };
   const textOf = (asset: typeof kept, inMemory: unknown, how: object = {}) => {
     const view = {
-      ...{ slot: 7, from: 0, find: () => asset, keep: () => asset },
-      ...{ findPage: () => undefined, keepPage: () => undefined },
+      slot: 7,
+      from: 0,
+      find: () => asset,
+      keep: () => asset,
+      findPage: () => undefined,
+      keepPage: () => undefined,
     };
     const index = { kept: { view: async () => view, viewNow: () => view } };
     const documents = { read: async () => new Map(), peek: () => inMemory };

@@ -3,8 +3,8 @@ import { keccak_256 } from '@noble/hashes/sha3.js';
 import { decode32, encode32 } from '../../src/lib/base58.ts';
 import { equalBytes } from '../../src/lib/bytes.ts';
 import { byteList, isPlainObject } from '../../src/lib/json.ts';
-import { lazy } from '../../src/lib/lru.ts';
-import { RpcError } from '../../src/plugin/plugin.ts';
+import { lazy } from '../../src/lib/lazy.ts';
+import { codeOf, RpcError } from '../../src/plugin/plugin.ts';
 import type { AssetsBy, CompressedAsset } from '../../src/ports/compressed-assets.ts';
 import {
   CORE_AUTHORITY,
@@ -15,30 +15,29 @@ import {
 } from '../../src/solana/accounts/core.ts';
 import { decodeEdition, decodeMetadata, METADATA_KEY } from '../../src/solana/accounts/metaplex.ts';
 import { decodeTokenAccount } from '../../src/solana/accounts/token.ts';
+import { editionAddress, isOnCurve } from '../../src/solana/addresses.ts';
+import type { Asset, MintAccounts } from '../../src/solana/assets/asset.ts';
+import { type LeafMetadata, storedMetadata } from '../../src/solana/concurrent/leaf-metadata.ts';
 import {
+  BUBBLEGUM_PROGRAM,
   CORE_PROGRAM,
-  editionAddress,
-  isOnCurve,
   METADATA_PROGRAM,
   SYSTEM_PROGRAM,
   TOKEN_2022_PROGRAM,
   WRAPPED_SOL_MINT,
-} from '../../src/solana/addresses.ts';
-import type { Asset, MintAccounts } from '../../src/solana/assets/asset.ts';
-import { type LeafMetadata, storedMetadata } from '../../src/solana/concurrent/leaf-metadata.ts';
-import { BUBBLEGUM } from '../../src/solana/concurrent/tree.ts';
+} from '../../src/solana/programs.ts';
 import type { DasConfig } from './config.ts';
 import type { KeptAsset, KeptView } from './indexing/kept.ts';
 import type { AssetIndex } from './indexing/stored.ts';
-import { FLAG, LIST, LISTS_OF, type ListedKind } from './indexing/tables.ts';
+import { BURNT, FLAG, LIST, LISTS_OF, type ListedKind } from './indexing/tables.ts';
 import { FACTS } from './indexing/write.ts';
 import {
   cutPage,
+  type DasRequest,
   INTERFACES,
-  MOST_ITEMS,
+  MAX_ITEMS,
   OWNER_TYPES,
   type Paging,
-  type Question,
   REFUSED_MEMBERS,
   ROYALTY_TYPES,
   readKey,
@@ -50,7 +49,7 @@ import {
   type AssetText,
   assetOf,
   coreOf,
-  type Found,
+  type FoundAsset,
   findAccounts,
   howOf,
   idOf,
@@ -75,36 +74,36 @@ export interface ListParts extends ReadParts {
 export class IncompleteList extends Error {}
 
 /** The assets of an owner. */
-export function assetsByOwner(question: Question, parts: ListParts): Promise<object> {
-  return listOf(question, parts, [
+export function assetsByOwner(question: DasRequest, parts: ListParts): Promise<object> {
+  return answerList(question, parts, [
     allOf({ owner: readKey(question.member('ownerAddress'), question, 'ownerAddress') }, question),
   ]);
 }
 
 /** The Core assets of a collection. */
-export function assetsByGroup(question: Question, parts: ListParts): Promise<object> {
+export function assetsByGroup(question: DasRequest, parts: ListParts): Promise<object> {
   const [key, value] = [question.member('groupKey'), question.member('groupValue')];
-  return listOf(question, parts, [allOf({ group: readGroup([key, value], question, 'groupValue') }, question)]);
+  return answerList(question, parts, [allOf({ group: readGroup([key, value], question, 'groupValue') }, question)]);
 }
 
 /** The assets of a creator, which only an index has. */
-export function assetsByCreator(question: Question, parts: ListParts): Promise<object> {
+export function assetsByCreator(question: DasRequest, parts: ListParts): Promise<object> {
   const creator = readKey(question.member('creatorAddress'), question, 'creatorAddress');
   const verified = question.member('onlyVerified') ?? false;
   if (typeof verified !== 'boolean') throw question.invalid('onlyVerified must be true or false');
-  return listOf(question, parts, [allOf({ creator, isVerified: verified }, question)]);
+  return answerList(question, parts, [allOf({ creator, isVerified: verified }, question)]);
 }
 
-export function assetsByAuthority(question: Question, parts: ListParts): Promise<object> {
+export function assetsByAuthority(question: DasRequest, parts: ListParts): Promise<object> {
   const authority = readKey(question.member('authorityAddress'), question, 'authorityAddress');
-  return listOf(question, parts, [allOf({ authority }, question)]);
+  return answerList(question, parts, [allOf({ authority }, question)]);
 }
 
 /**
  * The assets of an owner, a mint, a tree, an authority, a collection or a creator, or all compressed ones, that also match every other
  * member. With `conditionType: any`, the assets that match at least one of the members, each once.
  */
-export async function searchAssets(question: Question, parts: ListParts): Promise<object> {
+export async function searchAssets(question: DasRequest, parts: ListParts): Promise<object> {
   const { member, invalid } = question;
   for (const name of Object.keys(question.members))
     if (!SEARCH_MEMBERS.has(name)) throw invalid(`searchAssets: ${name} is not supported`);
@@ -119,13 +118,13 @@ export async function searchAssets(question: Question, parts: ListParts): Promis
   if (owner !== undefined) readKey(owner, question, 'ownerAddress');
   readKind(question);
   readFilter(question, []);
-  readOrder(question);
+  readOrder(question, parts.options.dialect);
   const conditions = condition === 'all' ? [question] : conditionsOf(question, parts.options);
-  return await listOf(question, parts, conditions.flatMap(readSearches));
+  return await answerList(question, parts, conditions.flatMap(readSearches));
 }
 
 /** One search per member. Errors: IncompleteList if the list for one of the members cannot be complete. */
-function conditionsOf({ members, invalid }: Question, { dialect }: Pick<ReadOptions, 'dialect'>): Question[] {
+function conditionsOf({ members, invalid }: DasRequest, { dialect }: Pick<ReadOptions, 'dialect'>): DasRequest[] {
   const given = Object.entries(members).filter(([, value]) => value !== null && value !== undefined);
   const scope = given.filter(([name]) => SCOPE_MEMBERS.has(name));
   const conditions = given.flatMap(([name, value]) => {
@@ -135,18 +134,18 @@ function conditionsOf({ members, invalid }: Question, { dialect }: Pick<ReadOpti
     if (name !== 'collections') return [[name, value] as const];
     return [...new Set(value as readonly string[])].map((key) => ['grouping', ['collection', key]] as const);
   });
-  if (conditions.length > MOST_SEARCHES)
-    throw invalid(`searchAssets: conditionType any takes up to ${MOST_SEARCHES} conditions`);
+  if (conditions.length > MAX_SEARCHES)
+    throw invalid(`searchAssets: conditionType any takes up to ${MAX_SEARCHES} conditions`);
   if (conditions.length === 0) throw nothingListed();
   return conditions.map((one) => readQuestion(Object.fromEntries([...scope, one]), dialect));
 }
 
 /** Reads bases, kind and filter of a search, which is of one list or of several. Errors: IncompleteList. */
-function readSearches(question: Question): readonly Search[] {
+function readSearches(question: DasRequest): readonly Search[] {
   const { member, invalid } = question;
-  const [owner, authority, grouping, creator] = [
-    ...['ownerAddress', 'authorityAddress', 'grouping', 'creatorAddress'],
-  ].map((name) => member(name));
+  const [owner, authority, grouping, creator] = ['ownerAddress', 'authorityAddress', 'grouping', 'creatorAddress'].map(
+    (name) => member(name),
+  );
   if (owner === undefined && member('name') !== undefined)
     throw invalid('Validation Error: Owner address must be provided in order to search assets by name');
   const tree = member('tree');
@@ -166,7 +165,7 @@ function readSearches(question: Question): readonly Search[] {
   if (member('compressed') === true) return of({ compressed: true });
   const groups = new Set((member('collections') ?? []) as readonly string[]);
   if (groups.size === 0) throw nothingListed();
-  if (groups.size > MOST_SEARCHES) throw invalid(`searchAssets: at most ${MOST_SEARCHES} collections without an owner`);
+  if (groups.size > MAX_SEARCHES) throw invalid(`searchAssets: at most ${MAX_SEARCHES} collections without an owner`);
   return [...groups].flatMap((group) => of({ group }));
 }
 
@@ -179,7 +178,13 @@ const PAGE_MEMBERS = ['page', 'limit', 'before', 'after', 'cursor', 'sortBy', 'o
 /** Members that are not conditions, and members for which a list can be complete. */
 const SCOPE_MEMBERS = new Set<string>([...PAGE_MEMBERS, 'tokenType', 'negate', 'conditionType']);
 const BASE_MEMBERS = new Set([
-  ...['ownerAddress', 'supplyMint', 'tree', 'authorityAddress', 'grouping', 'collections', 'creatorAddress'],
+  'ownerAddress',
+  'supplyMint',
+  'tree',
+  'authorityAddress',
+  'grouping',
+  'collections',
+  'creatorAddress',
   'compressed',
 ]);
 
@@ -195,12 +200,12 @@ type Base =
 /** One list, by base, kind and filter. */
 interface Search {
   readonly base: Base;
-  readonly kind: Kind;
+  readonly kind: AssetKind;
   /** Null: all of the base. */
   readonly filter: Filter | null;
 }
 
-const allOf = (base: Base, question: Question): Search => ({ base, kind: readKind(question), filter: null });
+const allOf = (base: Base, question: DasRequest): Search => ({ base, kind: readKind(question), filter: null });
 
 /** Which assets of the base are in the list. */
 interface Filter {
@@ -216,7 +221,7 @@ interface LeafFilter {
 }
 
 /** A list before it is read. */
-interface Wanted extends Search {
+interface ListQuery extends Search {
   readonly isBurnt: boolean;
   /** Unverified members of a collection are shown, and are in its list. */
   readonly isClaimShown: boolean;
@@ -230,16 +235,20 @@ interface Wanted extends Search {
 }
 
 /** One list, or several as one. */
-async function listOf(question: Question, parts: ListParts, searches: readonly Search[]): Promise<object> {
+async function answerList(question: DasRequest, parts: ListParts, searches: readonly Search[]): Promise<object> {
   const { options: flags } = question;
   const { source, options } = parts;
-  const { paging, sort } = readOrder(question);
+  const { paging, sort } = readOrder(question, options.dialect);
   const isCounted = flags['showGrandTotal'] === true;
   const part = isCounted || sort.field !== 'id' ? WHOLE : partOfPage(paging, sort.isDescending);
   const view = searches.every(({ filter }) => filter === null) ? await viewOf(parts, options) : null;
   const wanted = searches.map(
-    (search): Wanted => ({
-      ...{ ...search, isBurnt: question.member('burnt') === true, part, view, others: new Set() },
+    (search): ListQuery => ({
+      ...search,
+      isBurnt: question.member('burnt') === true,
+      part,
+      view,
+      others: new Set(),
       isClaimShown: flags['showUnverifiedCollections'] === true,
       isFull: flags['requireFullIndex'] === true,
     }),
@@ -256,7 +265,8 @@ async function listOf(question: Question, parts: ListParts, searches: readonly S
   return {
     ...(options.dialect === 'hosted' ? { last_indexed_slot: oldestSlot(source.slot, slot) } : {}),
     ...(isCounted ? { grand_total: count } : {}),
-    ...{ total: assets.length, limit: paging.limit },
+    total: assets.length,
+    limit: paging.limit,
     ...(paging.page === null ? {} : { page: paging.page }),
     ...(paging.before === null ? {} : { before: paging.before }),
     ...(paging.after === null ? {} : { after: paging.after }),
@@ -270,14 +280,14 @@ interface ShownPage {
   readonly assets: readonly AssetText[];
   /** Assets of the list, as far as it was read. */
   readonly count: number;
-  /** As that of `FoundList`. */
+  /** Slot of the list, see `FoundList`. */
   readonly slot: number;
 }
 
 async function readPage(
-  wanted: readonly Wanted[],
+  wanted: readonly ListQuery[],
   { paging, sort }: ReturnType<typeof readOrder>,
-  question: Question,
+  question: DasRequest,
   parts: ListParts,
 ): Promise<ShownPage> {
   const { found: listed, slot } = await findAll(wanted, question, parts);
@@ -301,7 +311,7 @@ async function readPage(
   return { assets, count: listed.length, slot };
 }
 
-/** Where one page is kept. */
+/** Reads one page from the cache, and writes it there. */
 interface PageKeeping {
   find(): Promise<ShownPage | null>;
   /** Keeps it if all of it is of the index. */
@@ -310,9 +320,9 @@ interface PageKeeping {
 
 /** Null where a list depends on more than what the index stores of it. */
 async function keepingOf(
-  wanted: Wanted,
+  wanted: ListQuery,
   order: ReturnType<typeof readOrder>,
-  { options: flags }: Question,
+  { options: flags }: DasRequest,
   parts: ListParts,
 ): Promise<PageKeeping | null> {
   const { index, source, compressed, options, config } = parts;
@@ -324,8 +334,14 @@ async function keepingOf(
   // Whether an owner has compressed assets is read at once.
   if ((mayLeave && of !== 'owner') || (await index.stateOf(list, key)) !== 'ready') return null;
   const name = JSON.stringify([
-    ...[base, kind, wanted.isBurnt, order, Object.entries(flags).sort(), howOf(options, undefined)],
-    ...[config.listCore, config.maxTokenAccounts],
+    base,
+    kind,
+    wanted.isBurnt,
+    order,
+    Object.entries(flags).sort(),
+    howOf(options, undefined),
+    config.listCore,
+    config.maxTokenAccounts,
   ]);
   return {
     async find() {
@@ -346,10 +362,13 @@ async function keepingOf(
 
 /** Bases whose lists are of the index, and what has to be followed for each. */
 const KEPT_LISTS: Readonly<Record<string, ListedKind>> = {
-  ...{ owner: 'owner', group: 'collection', creator: 'creator', authority: 'authority' },
+  owner: 'owner',
+  group: 'collection',
+  creator: 'creator',
+  authority: 'authority',
 };
 
-const leavesOfOwner = (owner: string, wanted: Wanted, parts: ListParts): Promise<FoundList> =>
+const leavesOfOwner = (owner: string, wanted: ListQuery, parts: ListParts): Promise<FoundList> =>
   leavesOf({ owner: decode32(owner) as Uint8Array }, wanted.isFull ? 'complete' : 'some', parts, wanted);
 
 /** An asset whose accounts were not read yet. */
@@ -360,9 +379,9 @@ interface UnreadRow {
   readonly holder?: NonNullable<MintAccounts['holder']>;
 }
 
-type Item = Found | UnreadLeaf | UnreadRow;
+type ListItem = FoundAsset | UnreadLeaf | UnreadRow;
 
-const LEAST_READ = 100;
+const MIN_READ = 100;
 /** Accounts and ids that are checked before other requests get a turn. */
 const ITEMS_PER_TURN = 1_000;
 
@@ -371,11 +390,11 @@ const ITEMS_PER_TURN = 1_000;
  * them are in the list.
  */
 async function listedOf(
-  found: readonly Item[],
-  { kind, filter, part, view, others }: Wanted,
+  found: readonly ListItem[],
+  { kind, filter, part, view, others }: ListQuery,
   parts: ListParts,
   isKnown = false,
-): Promise<readonly Item[]> {
+): Promise<readonly ListItem[]> {
   const { most, isDescending, above, below } = part;
   const inside: KeyedItem[] = [];
   for (const [at, item] of found.entries()) {
@@ -387,10 +406,10 @@ async function listedOf(
   }
   const rest = inOrder(inside, isDescending);
   if (isKnown && filter === null) return take(rest, most ?? inside.length);
-  const listed: Item[] = [];
+  const listed: ListItem[] = [];
   for (let at = 0, size = 0; at < inside.length && (most === null || listed.length < most); at += size) {
     // Without a filter most of the assets read are in the list.
-    size = most === null ? inside.length : Math.max(LEAST_READ, most - listed.length, size * 2);
+    size = most === null ? inside.length : Math.max(MIN_READ, most - listed.length, size * 2);
     const part = take(rest, size);
     if (filter === null) {
       const fitting = await ofKind(part, kind, view, parts);
@@ -409,13 +428,13 @@ async function listedOf(
 }
 
 interface KeyedItem {
-  readonly item: Item;
+  readonly item: ListItem;
   readonly key: Uint8Array;
 }
 
 /** Ordered by key. A lazy radix sort: only the items that are taken get sorted completely. */
-function* inOrder(items: readonly KeyedItem[], isDescending: boolean, at = 0): Generator<Item> {
-  if (items.length <= LEAST_PARTED || at === KEY_BYTES) {
+function* inOrder(items: readonly KeyedItem[], isDescending: boolean, at = 0): Generator<ListItem> {
+  if (items.length <= MIN_PARTED || at === KEY_BYTES) {
     const sign = isDescending ? -1 : 1;
     for (const { item } of items.toSorted((a, b) => sign * Buffer.compare(a.key, b.key))) yield item;
     return;
@@ -425,12 +444,12 @@ function* inOrder(items: readonly KeyedItem[], isDescending: boolean, at = 0): G
   for (const part of isDescending ? parts.reverse() : parts) yield* inOrder(part, isDescending, at + 1);
 }
 
-const LEAST_PARTED = 100;
+const MIN_PARTED = 100;
 const KEY_BYTES = 32;
 
 /** Takes the next items of a generator, which can be continued afterwards. */
-function take(rest: Generator<Item>, most: number): Item[] {
-  const taken: Item[] = [];
+function take(rest: Generator<ListItem>, most: number): ListItem[] {
+  const taken: ListItem[] = [];
   while (taken.length < most) {
     const { value, done } = rest.next();
     if (done === true) break;
@@ -440,8 +459,13 @@ function take(rest: Generator<Item>, most: number): Item[] {
 }
 
 /** The items of a kind; for cached items the kind is known without their accounts. */
-async function ofKind(items: readonly Item[], kind: Kind, view: KeptView | null, parts: ListParts): Promise<Item[]> {
-  const known = new Map<Item, KeptAsset>();
+async function ofKind(
+  items: readonly ListItem[],
+  kind: AssetKind,
+  view: KeptView | null,
+  parts: ListParts,
+): Promise<ListItem[]> {
+  const known = new Map<ListItem, KeptAsset>();
   for (const item of items) {
     const kept = item.kind === 'row' ? view?.find(item.id, howOf(parts.options, listingOf(item, parts))) : undefined;
     if (kept !== undefined) known.set(item, kept);
@@ -451,7 +475,7 @@ async function ofKind(items: readonly Item[], kind: Kind, view: KeptView | null,
     parts,
   );
   const found = new Map(others.map((one) => [idOf(one), one]));
-  return items.flatMap((item): Item[] => {
+  return items.flatMap((item): ListItem[] => {
     const kept = known.get(item);
     const one = kept === undefined ? found.get(idOf(item)) : item;
     if (one === undefined || one.kind === 'unread') return [];
@@ -460,35 +484,38 @@ async function ofKind(items: readonly Item[], kind: Kind, view: KeptView | null,
 }
 
 /** A list of an owner shows the token accounts of the owner, and the reference those of others in all lists. */
-function listingOf(item: Item, { options }: Pick<ListParts, 'options'>): string {
+function listingOf(item: ListItem, { options }: Pick<ListParts, 'options'>): string {
   if (item.kind === 'row' && item.holder !== undefined) return item.holder.owner;
   if (item.kind === 'mint' && item.listedFor !== undefined) return item.listedFor;
   return options.dialect === 'hosted' ? '' : 'list';
 }
 
-/** The same with the accounts of those that were not read. */
-async function readRows(items: readonly Item[], { source, options }: ListParts): Promise<(Found | UnreadLeaf)[]> {
+/** Replaces the rows whose accounts were not read by their accounts. */
+async function readRows(
+  items: readonly ListItem[],
+  { source, options }: ListParts,
+): Promise<(FoundAsset | UnreadLeaf)[]> {
   const rows = items.filter((one) => one.kind === 'row');
-  if (rows.length === 0) return items as (Found | UnreadLeaf)[];
+  if (rows.length === 0) return items as (FoundAsset | UnreadLeaf)[];
   const holders = new Map(rows.flatMap(({ id, holder }) => (holder === undefined ? [] : [[id, holder] as const])));
   const ids = rows.map(({ id }) => id);
   const found = new Map((await findAccounts(ids, source, holders)).map((one) => [idOf(one), one]));
   return items.flatMap((one) => {
     const read = one.kind === 'row' ? found.get(one.id) : one;
     if (read === undefined) return [];
-    if (one.kind !== 'row' || read.kind !== 'mint') return read as Found | UnreadLeaf;
+    if (one.kind !== 'row' || read.kind !== 'mint') return read as FoundAsset | UnreadLeaf;
     return one.holder === undefined ? withHolder(read, options) : { ...read, listedFor: one.holder.owner };
   });
 }
 
 /** The reference shows the token account of an NFT in every list, the hosted API in those of an owner. */
-function withHolder(one: Found, { dialect }: Pick<ReadOptions, 'dialect'>): Found {
+function withHolder(one: FoundAsset, { dialect }: Pick<ReadOptions, 'dialect'>): FoundAsset {
   const holder = one.kind === 'mint' ? one.accounts.holder : null;
   return dialect === 'hosted' || one.kind !== 'mint' || holder === null ? one : { ...one, listedFor: holder.owner };
 }
 
 /** The slots that a list is ordered by. `updated` and `recent_action` are the same; that of a leaf is the slot of its last change. */
-async function slotsOf(items: readonly Item[], field: string, { index }: ListParts): Promise<Map<string, number>> {
+async function slotsOf(items: readonly ListItem[], field: string, { index }: ListParts): Promise<Map<string, number>> {
   const ofLeaves = items.flatMap((one) =>
     field !== 'created' && (one.kind === 'leaf' || one.kind === 'unread') ? [[idOf(one), one.asset.slot] as const] : [],
   );
@@ -519,7 +546,7 @@ interface UnreadLeaf {
   readonly slot: number;
 }
 
-const readLeaf = ({ asset, slot }: UnreadLeaf): Found => leafOf(asset, slot) ?? unfit();
+const readLeaf = ({ asset, slot }: UnreadLeaf): FoundAsset => leafOf(asset, slot) ?? unfit();
 
 function unfit(): never {
   throw unavailable('the metadata of a compressed asset does not fit its leaf');
@@ -535,28 +562,30 @@ interface ListedPart {
 
 const WHOLE: ListedPart = { most: null, isDescending: false, above: null, below: null };
 
-/** Those of the page and of the ones before it that it is counted from. */
+/** The items up to the end of this page, because `page` counts from the first item. */
 function partOfPage({ limit, page, before, after, cursor }: Paging, isDescending: boolean): ListedPart {
   const [from, to] = isDescending ? [after, before ?? cursor] : [after ?? cursor, before];
   return {
-    ...{ most: (page ?? 1) * limit, isDescending },
-    ...{ above: from === null ? null : decode32(from), below: to === null ? null : decode32(to) },
+    most: (page ?? 1) * limit,
+    isDescending,
+    above: from === null ? null : decode32(from),
+    below: to === null ? null : decode32(to),
   };
 }
 
 interface FoundList {
-  readonly found: readonly Item[];
+  readonly found: readonly ListItem[];
   /** The oldest slot of the indexes that the list is of; 0 where none has a part in it. */
   readonly slot: number;
 }
 
 /** What is in any of the lists, each asset once. An asset on the first page of all together is on the first page of one of them. */
-async function findAll(wanted: readonly Wanted[], question: Question, parts: ListParts): Promise<FoundList> {
+async function findAll(wanted: readonly ListQuery[], question: DasRequest, parts: ListParts): Promise<FoundList> {
   const lists: FoundList[] = [];
   for (const one of wanted) lists.push(await findBase(one, question, parts));
   if (lists.length === 1) return lists[0] as FoundList;
   const { maxTokenAccounts } = parts.config;
-  const found = new Map<string, Item>();
+  const found = new Map<string, ListItem>();
   // An owner's list shows more of an asset than the others.
   const ofOwner = lists[wanted.findIndex(({ base }) => 'owner' in base)];
   for (const list of ofOwner === undefined ? lists : [ofOwner, ...lists])
@@ -566,7 +595,7 @@ async function findAll(wanted: readonly Wanted[], question: Question, parts: Lis
 }
 
 /** What is in the list, as far as the page needs it: assets with accounts, and compressed ones, each in no order. */
-async function findBase(wanted: Wanted, question: Question, parts: ListParts): Promise<FoundList> {
+async function findBase(wanted: ListQuery, question: DasRequest, parts: ListParts): Promise<FoundList> {
   const { base, kind, isFull } = wanted;
   if (isFull && kind !== 'compressed') await requireAccounts(wanted, parts);
   // Compressed assets that are listed with others count as far as trees are followed.
@@ -590,7 +619,7 @@ const WHOLE_PROGRAMS: Readonly<Record<string, readonly string[]>> = {
 };
 
 /** For `requireFullIndex`: refuses a list whose assets with accounts cannot all be found. */
-async function requireAccounts(wanted: Wanted, { index, source, config }: ListParts): Promise<void> {
+async function requireAccounts(wanted: ListQuery, { index, source, config }: ListParts): Promise<void> {
   const { base } = wanted;
   if ('owner' in base && wanted.kind !== 'fungible' && !config.listCore)
     throw new IncompleteList('requireFullIndex: lists of an owner need das.listCore');
@@ -622,7 +651,7 @@ async function leavesOf(
   by: AssetsBy,
   needs: LeavesNeeded,
   parts: ListParts,
-  wanted: Pick<Wanted, 'kind' | 'filter' | 'isBurnt' | 'part'>,
+  wanted: Pick<ListQuery, 'kind' | 'filter' | 'isBurnt' | 'part'>,
   of: LeafFilter | null = null,
 ): Promise<FoundList> {
   if (!mayHaveLeaves(wanted.kind)) return NOTHING;
@@ -638,14 +667,14 @@ async function leavesOf(
   return { found, slot: oldest };
 }
 
-const mayHaveLeaves = (kind: Kind): boolean => kind !== 'fungible' && kind !== 'regular';
+const mayHaveLeaves = (kind: AssetKind): boolean => kind !== 'fungible' && kind !== 'regular';
 
 /** The same, one part after the other. */
 async function* readLeaves(
   by: AssetsBy,
   needs: LeavesNeeded,
   { compressed, config }: ListParts,
-  { filter, isBurnt, part }: Pick<Wanted, 'filter' | 'isBurnt' | 'part'>,
+  { filter, isBurnt, part }: Pick<ListQuery, 'filter' | 'isBurnt' | 'part'>,
   of: LeafFilter | null,
 ): AsyncGenerator<{ readonly leaves: readonly CompressedAsset[]; readonly slot: number }> {
   const isAll = filter === null && of === null;
@@ -653,7 +682,7 @@ async function* readLeaves(
   let { above, below } = part;
   let lacking = part.most ?? config.maxTokenAccounts + 1;
   for (let size = 0; lacking > 0; ) {
-    size = isAll ? lacking : Math.min(LEAVES_PER_READ, Math.max(LEAST_READ, lacking, size * 2));
+    size = isAll ? lacking : Math.min(LEAVES_PER_READ, Math.max(MIN_READ, lacking, size * 2));
     const bounds = { above, below, most: size, isDescending: part.isDescending };
     const answer = (await compressed?.list(by, { ...bounds, isBurnt, bytes })) ?? null;
     if (answer !== null && 'withheld' in answer) throw unavailable(answer.withheld);
@@ -689,7 +718,7 @@ function isInList(asset: CompressedAsset, slot: number, filter: Filter | null, o
 async function ofIndex(
   follow: ListedKind,
   key: string,
-  wanted: Wanted,
+  wanted: ListQuery,
   without: number,
   parts: ListParts,
 ): Promise<FoundList | null> {
@@ -706,8 +735,9 @@ async function ofIndex(
   const most = Math.min((filter === null ? part.most : null) ?? longest + 1, longest + 1);
   // Read before the list, which may be newer.
   const slot = await index.slot();
-  const ids = await index.list(LISTS_OF[follow], key, {
-    ...{ ...part, most },
+  const ids = await index.list(LISTS_OF[follow] + (wanted.isBurnt ? BURNT : 0), key, {
+    ...part,
+    most,
     without: without | (kind === 'fungible' || kind === 'all' ? 0 : FLAG.fungible),
     having: kind === 'fungible' ? FLAG.fungible : 0,
   });
@@ -733,15 +763,22 @@ async function nativeBalance(owner: string, { source, prices }: ListParts): Prom
 }
 
 /** Tokens, NFTs and Core assets by their accounts, and the compressed assets of followed trees. */
-async function ofOwner(owner: string, wanted: Wanted, { options }: Question, parts: ListParts): Promise<FoundList> {
-  const { kind } = wanted;
+async function ofOwner(
+  owner: string,
+  wanted: ListQuery,
+  { options }: DasRequest,
+  parts: ListParts,
+): Promise<FoundList> {
+  const { kind, isBurnt } = wanted;
   const { source, config } = parts;
   const key = decode32(owner) as Uint8Array;
   const wantsTokens = kind === 'fungible' || kind === 'all';
-  const wantsAccounts = kind !== 'compressed';
+  // What was burnt has no account any more.
+  const wantsAccounts = kind !== 'compressed' && !isBurnt;
   const wantsCore = wantsAccounts && kind !== 'fungible' && config.listCore;
   const isFollowed = (await parts.index?.stateOf('owner', owner)) === 'ready';
   const indexSlot = isFollowed ? ((await parts.index?.slot()) ?? 0) : 0;
+  const most = config.maxTokenAccounts + 1;
   const [accounts, core, rows, leaves] = await Promise.all([
     wantsAccounts ? source.ofOwner(owner) : [],
     wantsCore && !isFollowed
@@ -750,9 +787,11 @@ async function ofOwner(owner: string, wanted: Wanted, { options }: Question, par
           { offset: CORE_OWNER_AT, bytes: key },
         ])
       : [],
-    wantsCore && isFollowed
-      ? parts.index?.list(LIST.owner, owner, { most: config.maxTokenAccounts + 1, having: FLAG.core })
-      : [],
+    isBurnt && isFollowed && kind !== 'compressed'
+      ? parts.index?.list(LIST.owner + BURNT, owner, { most })
+      : wantsCore && isFollowed
+        ? parts.index?.list(LIST.owner, owner, { most, having: FLAG.core })
+        : [],
     leavesOfOwner(owner, wanted, parts),
   ]);
   if (accounts.length + (rows?.length ?? 0) > config.maxTokenAccounts) throw tooMany(config.maxTokenAccounts);
@@ -761,7 +800,7 @@ async function ofOwner(owner: string, wanted: Wanted, { options }: Question, par
     // An NFT is one token.
     most: wantsTokens ? null : 1n,
   });
-  const found: Item[] = [
+  const found: ListItem[] = [
     ...held,
     ...(await coreOf(core, source)),
     ...(rows ?? []).map((id) => ({ kind: 'row', id }) as const),
@@ -797,10 +836,10 @@ function coreAssets(by: number, key: Uint8Array, { source }: ListParts) {
   ]);
 }
 
-const MOST_SEARCHES = 100;
+const MAX_SEARCHES = 100;
 
 /** From the index, else all that the chain is asked for by an authority: mints with metadata in them are not. */
-async function ofAuthority(authority: string, wanted: Wanted, parts: ListParts): Promise<FoundList> {
+async function ofAuthority(authority: string, wanted: ListQuery, parts: ListParts): Promise<FoundList> {
   const { kind, isFull } = wanted;
   const rows = kind === 'compressed' ? NOTHING : await ofIndex('authority', authority, wanted, 0, parts);
   if (mayHaveLeaves(kind) && (isFull || (rows?.found ?? []).length === 0)) await refuseTree(authority, parts);
@@ -816,14 +855,14 @@ const notIndexed = (follow: string, key: string) =>
 async function refuseTree(authority: string, { source }: ListParts): Promise<void> {
   // The authority of a tree is a program address, so a key on the curve needs no read from the chain.
   if (isOnCurve(decode32(authority) as Uint8Array)) return;
-  if ((await source.accounts([authority])).get(authority)?.owner === BUBBLEGUM)
+  if ((await source.accounts([authority])).get(authority)?.owner === BUBBLEGUM_PROGRAM)
     throw new IncompleteList(
       'the authority is that of a tree of compressed assets, which are listed by owner and by tree',
     );
 }
 
 /** Core assets and collections, the assets in these collections, and all that has Metaplex metadata. */
-async function chainAuthority(authority: string, parts: ListParts): Promise<Item[]> {
+async function chainAuthority(authority: string, parts: ListParts): Promise<ListItem[]> {
   const { source, config } = parts;
   const key = decode32(authority) as Uint8Array;
   if (authority === SYSTEM_PROGRAM) throw new IncompleteList('the System program is no authority');
@@ -840,7 +879,7 @@ async function chainAuthority(authority: string, parts: ListParts): Promise<Item
     ]),
   ]);
   // Each collection needs a separate search at the upstream.
-  if (collections.length > MOST_SEARCHES) throw tooMany(MOST_SEARCHES);
+  if (collections.length > MAX_SEARCHES) throw tooMany(MAX_SEARCHES);
   const inside = await Promise.all(
     collections.map(({ address }) => coreAssets(CORE_AUTHORITY.collection, decode32(address) as Uint8Array, parts)),
   );
@@ -851,7 +890,12 @@ async function chainAuthority(authority: string, parts: ListParts): Promise<Item
 }
 
 /** From the index, else of a Core collection, whose account counts its assets, compressed or not: a missing one is noticed. */
-async function ofGroup(collection: string, needs: LeavesNeeded, wanted: Wanted, parts: ListParts): Promise<FoundList> {
+async function ofGroup(
+  collection: string,
+  needs: LeavesNeeded,
+  wanted: ListQuery,
+  parts: ListParts,
+): Promise<FoundList> {
   const { kind, isClaimShown, isFull, isBurnt } = wanted;
   const key = decode32(collection) as Uint8Array;
   const hash = keccak_256(key);
@@ -868,11 +912,13 @@ async function ofGroup(collection: string, needs: LeavesNeeded, wanted: Wanted, 
   if (kind === 'compressed') return await leaves(needs);
   const rows = await ofIndex('collection', collection, wanted, isClaimShown ? 0 : FLAG.unverified, parts);
   if (rows === null && isFull && isClaimShown) throw notIndexed('collection', collection);
+  // The account of the collection does not count burnt assets.
+  if (isBurnt && rows !== null) return mayHaveLeaves(kind) ? joined(rows, await leaves(needs)) : rows;
   const core = await coreGroup(collection, rows !== null, parts);
   const found = rows ?? { found: await listedOf(core?.assets ?? [], wanted, parts), slot: 0 };
   if (!mayHaveLeaves(kind)) return found;
   if (core === null) return joined(found, await leaves(needs));
-  // The account counts neither unverified members nor burnt assets.
+  // Nor unverified members.
   const isCounted = !isClaimShown && !isBurnt;
   if (core.lacking > 0) await requireLeaves(collection, core, inGroup(false), parts);
   else if (isCounted) return found;
@@ -881,7 +927,7 @@ async function ofGroup(collection: string, needs: LeavesNeeded, wanted: Wanted, 
 
 interface CoreGroup {
   /** The assets with an account, unless the index has them. */
-  readonly assets: readonly Found[];
+  readonly assets: readonly FoundAsset[];
   readonly size: number;
   /** Number of assets without an account. */
   readonly lacking: number;
@@ -939,7 +985,7 @@ async function coreGroup(collection: string, isIndexed: boolean, parts: ListPart
 async function ofCreator(
   { creator, isVerified }: Extract<Base, { readonly creator: string }>,
   needs: LeavesNeeded,
-  wanted: Wanted,
+  wanted: ListQuery,
   parts: ListParts,
 ): Promise<FoundList> {
   const key = decode32(creator) as Uint8Array;
@@ -958,44 +1004,65 @@ async function ofCreator(
 }
 
 /** Name and size of a collection. */
-export async function grouping(question: Question, parts: ListParts): Promise<object> {
-  const { source, index } = parts;
+export async function grouping(question: DasRequest, parts: ListParts): Promise<object> {
+  const { source, index, options } = parts;
   const collection = readGroup([question.member('groupKey'), question.member('groupValue')], question, 'groupValue');
+  // The reference repeats the value of the group as its name.
+  const named = (name: string): string => (options.dialect === 'metaplex' ? collection : name);
   const [found] = await findAccounts([collection], source);
   if (found?.kind === 'core' && found.asset === null && found.collection !== null)
-    return { group_key: 'collection', group_name: found.collection.name, group_size: found.collection.currentSize };
+    return {
+      group_key: 'collection',
+      group_name: named(found.collection.name),
+      group_size: found.collection.currentSize,
+    };
   if ((await index?.stateOf('collection', collection)) !== 'ready')
     throw new IncompleteList(
       `${collection} is no Core collection, and not followed (das.follow.collections): without an index no other group is counted`,
     );
-  const wanted: Wanted = {
-    ...{ base: { group: collection }, kind: 'nonFungible', filter: null, isBurnt: false, part: WHOLE, view: null },
+  const wanted: ListQuery = {
+    base: { group: collection },
+    kind: 'nonFungible',
+    filter: null,
+    isBurnt: false,
+    part: WHOLE,
+    view: null,
     others: new Set(),
-    ...{ isClaimShown: false, isFull: question.options['requireFullIndex'] === true },
+    isClaimShown: false,
+    isFull: question.options['requireFullIndex'] === true,
   };
   const members = await findBase(wanted, question, parts);
   const asset = found === undefined ? null : assetOf(found, null, source.slot, FACTS);
   const name = asset?.content.metadata['name'];
-  return { group_key: 'collection', group_name: name ?? '', group_size: members.found.length };
+  return {
+    group_key: 'collection',
+    group_name: named(typeof name === 'string' ? name : ''),
+    group_size: members.found.length,
+  };
 }
 
-function readGroup(given: unknown, question: Question, name = 'grouping'): string {
+function readGroup(given: unknown, question: DasRequest, name = 'grouping'): string {
   if (!Array.isArray(given) || given.length !== 2) throw question.invalid('grouping must be a pair of key and value');
   const [key, value] = given as readonly unknown[];
   if (key !== 'collection') throw question.invalid('the only key of a group is collection');
   return readKey(value, question, name);
 }
 
-function readOrder(question: Question) {
+function readOrder(question: DasRequest, dialect: ReadOptions['dialect']) {
   const paging = readPaging(question);
-  return { paging, sort: readSort(question, paging.before ?? paging.after ?? paging.cursor) };
+  return { paging, sort: readSort(question, dialect, paging.before ?? paging.after ?? paging.cursor) };
 }
 
 const SORT_FIELDS = ['id', 'created', 'updated', 'recent_action', 'none'] as const;
 
-function readSort({ member, invalid }: Question, key: string | null): { field: string; isDescending: boolean } {
+/** Without `sortBy` the hosted API lists ascending ids, the reference descending ones. */
+function readSort(
+  { member, invalid }: DasRequest,
+  dialect: ReadOptions['dialect'],
+  key: string | null,
+): { field: string; isDescending: boolean } {
   const given = member('sortBy');
-  if (given === undefined) return { field: 'id', isDescending: false };
+  if (given === undefined) return { field: 'id', isDescending: dialect === 'metaplex' };
   if (typeof given !== 'object' || Array.isArray(given)) throw invalid('sortBy must be an object');
   const { sortBy, sortDirection } = given as { readonly sortBy?: unknown; readonly sortDirection?: unknown };
   const field = sortBy ?? 'id';
@@ -1009,21 +1076,23 @@ function readSort({ member, invalid }: Question, key: string | null): { field: s
 }
 
 /** Kinds of assets in the list; without `tokenType`, NFTs, compressed or not. */
-type Kind = 'fungible' | 'nonFungible' | 'regular' | 'compressed' | 'all';
+type AssetKind = 'fungible' | 'nonFungible' | 'regular' | 'compressed' | 'all';
 
-const KINDS: Readonly<Record<string, Kind>> = {
-  ...{
-    fungible: 'fungible',
-    nonFungible: 'nonFungible',
-    regularNft: 'regular',
-    compressedNft: 'compressed',
-    all: 'all',
-  },
+const KINDS: Readonly<Record<string, AssetKind>> = {
+  fungible: 'fungible',
+  nonFungible: 'nonFungible',
+  regularNft: 'regular',
+  compressedNft: 'compressed',
+  all: 'all',
   // The names of Metaplex.
-  ...{ Fungible: 'fungible', NonFungible: 'nonFungible', Nft: 'regular', Compressed: 'compressed', All: 'all' },
+  Fungible: 'fungible',
+  NonFungible: 'nonFungible',
+  Nft: 'regular',
+  Compressed: 'compressed',
+  All: 'all',
 };
 
-function readKind({ member, options, invalid }: Question): Kind {
+function readKind({ member, options, invalid }: DasRequest): AssetKind {
   const given = member('tokenType');
   if (given === undefined) return options['showFungible'] === true ? 'all' : 'nonFungible';
   const kind = (TOKEN_TYPES as readonly unknown[]).includes(given) ? KINDS[given as string] : undefined;
@@ -1032,13 +1101,13 @@ function readKind({ member, options, invalid }: Question): Kind {
 }
 
 /** The kind narrowed by `compressed`, and whether the kind then implies the whole condition. */
-function ofCompression(kind: Kind, compressed: unknown): readonly [Kind, boolean] {
+function ofCompression(kind: AssetKind, compressed: unknown): readonly [AssetKind, boolean] {
   if (compressed === true && (kind === 'nonFungible' || kind === 'all')) return ['compressed', true];
   if (compressed === false && kind === 'nonFungible') return ['regular', true];
   return [kind, false];
 }
 
-function isOfKind(one: Found | ({ readonly kind: 'kept' } & KeptAsset), kind: Kind): boolean {
+function isOfKind(one: FoundAsset | ({ readonly kind: 'kept' } & KeptAsset), kind: AssetKind): boolean {
   if (kind === 'all') return true;
   const isToken = one.kind === 'kept' ? one.isFungible : isFungible(one);
   if (kind === 'fungible' || isToken) return kind === 'fungible' && isToken;
@@ -1077,13 +1146,24 @@ const WORDS: Readonly<Record<string, readonly string[]>> = {
 };
 
 const SEARCH_MEMBERS = new Set<string>([
-  ...[...PAGE_MEMBERS, 'ownerAddress', 'authorityAddress', 'grouping', 'tokenType', 'creatorAddress'],
-  ...['creatorVerified', 'collections', 'not', 'negate', 'conditionType', 'delegateAddress', ...Object.keys(VALUES)],
+  ...PAGE_MEMBERS,
+  'ownerAddress',
+  'authorityAddress',
+  'grouping',
+  'tokenType',
+  'creatorAddress',
+  'creatorVerified',
+  'collections',
+  'not',
+  'negate',
+  'conditionType',
+  'delegateAddress',
+  ...Object.keys(VALUES),
   ...REFUSED_MEMBERS,
 ]);
 
 /** Null without filters; those of `known` members are left out. */
-function readFilter(question: Question, known: readonly string[]): Filter | null {
+function readFilter(question: DasRequest, known: readonly string[]): Filter | null {
   const { member, invalid } = question;
   const bytes: Uint8Array[] = [];
   const filters: Filter['holds'][] = Object.entries(VALUES).flatMap(([name, [type, read]]) => {
@@ -1120,7 +1200,7 @@ function readFilter(question: Question, known: readonly string[]): Filter | null
   const group = member('grouping');
   const collections = member('collections');
   if (collections !== undefined && !Array.isArray(collections)) throw invalid('collections must be a list');
-  if ((collections?.length ?? 0) > MOST_ITEMS) throw invalid(`collections must be at most ${MOST_ITEMS}`);
+  if ((collections?.length ?? 0) > MAX_ITEMS) throw invalid(`collections must be at most ${MAX_ITEMS}`);
   const lists = [
     ...(group === undefined ? [] : [[readGroup(group, question)]]),
     ...(collections === undefined
@@ -1146,7 +1226,7 @@ const EXCLUDED: Readonly<Record<string, (asset: Asset, keys: ReadonlySet<string>
   authorities: ({ authorities }, keys) => authorities.some(({ address }) => keys.has(address)),
 };
 
-function readNot(question: Question): Filter['holds'][] {
+function readNot(question: DasRequest): Filter['holds'][] {
   const given = question.member('not');
   if (given === undefined) return [];
   if (!isPlainObject(given)) throw question.invalid('searchAssets: not must be an object');
@@ -1154,8 +1234,8 @@ function readNot(question: Question): Filter['holds'][] {
     const isExcluded = Object.hasOwn(EXCLUDED, name) ? EXCLUDED[name] : undefined;
     if (isExcluded === undefined) throw question.invalid(`searchAssets: not.${name.slice(0, 64)} is not supported`);
     if (list === null) return [];
-    if (!Array.isArray(list) || list.length > MOST_ITEMS)
-      throw question.invalid(`searchAssets: not.${name} must be a list of up to ${MOST_ITEMS} keys`);
+    if (!Array.isArray(list) || list.length > MAX_ITEMS)
+      throw question.invalid(`searchAssets: not.${name} must be a list of up to ${MAX_ITEMS} keys`);
     const keys = new Set((list as readonly unknown[]).map((key) => readKey(textOfKey(key), question, `not.${name}`)));
     return [(asset: Asset) => !isExcluded(asset, keys)];
   });
@@ -1171,7 +1251,7 @@ const PRINT_KEY = 1;
 const PARENT_AT = 1;
 
 /** The prints of a master edition, by number. */
-export async function nftEditions(question: Question, parts: ListParts): Promise<object> {
+export async function nftEditions(question: DasRequest, parts: ListParts): Promise<object> {
   const { source, config } = parts;
   const mint = readKey(question.member('mint', 'mintAddress'), question, 'mint');
   const paging = readPaging(question);
@@ -1196,24 +1276,43 @@ export async function nftEditions(question: Question, parts: ListParts): Promise
   const page = prints.slice(start, start + paging.limit);
   const mints = await Promise.all(page.map(({ address }) => mintOfPrint(address, parts)));
   const isHosted = config.dialect === 'hosted';
+  const named = page.flatMap(({ address, number }, at) => {
+    const mint = mints[at] ?? null;
+    return mint === null ? [] : [{ mint, address, number }];
+  });
+  const unnamed = page.filter((_, at) => mints[at] === null);
+  // The reference has it only when it was asked for, as in lists.
+  const shownPage = isHosted || question.member('page') !== undefined ? { page: paging.page ?? 1 } : {};
   return {
     ...(isHosted ? { last_indexed_slot: source.slot } : {}),
-    ...{ total: page.length, limit: paging.limit, page: paging.page ?? 1, master_edition_address: edition },
-    ...{ supply: master.supply, max_supply: master.maxSupply },
-    editions: page.map(({ address, number }, at) =>
+    total: named.length,
+    limit: paging.limit,
+    ...shownPage,
+    master_edition_address: edition,
+    supply: master.supply,
+    max_supply: master.maxSupply,
+    editions: named.map(({ mint, address, number }) =>
       isHosted
-        ? { mint: mints[at], edition_address: address, edition: number }
-        : { mint_address: mints[at], edition_address: address, edition_number: number },
+        ? { mint, edition_address: address, edition: number }
+        : { mint_address: mint, edition_address: address, edition_number: number },
     ),
+    ...(unnamed.length === 0
+      ? {}
+      : { errors: unnamed.map(({ address, number }) => ({ id: address, error: mintUnknown(number) })) }),
   };
 }
 
-/** The account of a print does not name its mint; the transaction that made it does. */
-async function mintOfPrint(address: string, { source }: ListParts): Promise<string> {
-  const keys = await source.firstTransaction(address);
-  const mint = keys.find((key) => editionAddress(key) === address);
-  if (mint !== undefined) return mint;
-  throw new RpcError('unavailable', {
-    details: `the upstream no longer has the transaction that made the print ${address}, which names its mint`,
-  });
+const mintUnknown = (number: bigint | number): string =>
+  `the mint of print ${number} is unknown: the upstream no longer has the transaction that made it`;
+
+/** The account of a print does not name its mint; the transaction that made it does. Null where the upstream does not have that any more. */
+async function mintOfPrint(address: string, { source }: ListParts): Promise<string | null> {
+  try {
+    const keys = await source.firstTransaction(address);
+    return keys.find((key) => editionAddress(key) === address) ?? null;
+  } catch (error) {
+    // A node without history refuses the question.
+    if (error instanceof RpcError && codeOf(error.cause) === 'CHAIN_RPC_ERROR') return null;
+    throw error;
+  }
 }

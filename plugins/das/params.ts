@@ -2,23 +2,31 @@ import { type TSchema, Type } from '@sinclair/typebox';
 import { decode32 } from '../../src/lib/base58.ts';
 import { isPlainObject } from '../../src/lib/json.ts';
 import { RpcError } from '../../src/plugin/plugin.ts';
-import { type InvalidCode, MOST_IDS, refusedKey, shown } from '../../src/ports/compressed-assets.ts';
+import { type InvalidCode, MAX_IDS, refusedKey, shown } from '../../src/ports/compressed-assets.ts';
 import type { Dialect } from '../../src/solana/assets/asset.ts';
 import { address, EXAMPLES, flag, orNull } from '../../src/solana/schemas.ts';
 
 /** Most ids of one batch, items of one page and keys of one filter. */
-export const MOST_ITEMS = MOST_IDS;
+export const MAX_ITEMS = MAX_IDS;
 
 /** Flags of `options`, under its two names. Clients send all that they know with each method, so each is accepted everywhere. */
 const FLAGS = [
-  ...['showUnverifiedCollections', 'showCollectionMetadata', 'showGrandTotal', 'showInscription', 'showRawData'],
-  ...['showFungible', 'requireFullIndex', 'showSystemMetadata', 'showZeroBalance', 'showClosedAccounts'],
-  ...['showNativeBalance'],
+  'showUnverifiedCollections',
+  'showCollectionMetadata',
+  'showGrandTotal',
+  'showInscription',
+  'showRawData',
+  'showFungible',
+  'requireFullIndex',
+  'showSystemMetadata',
+  'showZeroBalance',
+  'showClosedAccounts',
+  'showNativeBalance',
 ] as const;
 
 export type Options = Readonly<Partial<Record<string, boolean>>>;
 
-export interface Question {
+export interface DasRequest {
   readonly members: Readonly<Record<string, unknown>>;
   /** The member without null, which counts as absent. */
   member(...names: readonly string[]): unknown;
@@ -31,7 +39,7 @@ export interface Question {
 export const invalidCode = (dialect: Dialect): InvalidCode => (dialect === 'hosted' ? 'invalidParams' : 'notFound');
 
 /** `params` is an object, an array that holds one, or the values of `order`. Errors: of `dialect`. */
-export function readQuestion(params: unknown, dialect: Dialect, order: readonly string[] = []): Question {
+export function readQuestion(params: unknown, dialect: Dialect, order: readonly string[] = []): DasRequest {
   const invalid = (text: string, details = text) => new RpcError(invalidCode(dialect), { message: text, details });
   const members = membersOf(params, order);
   if (members === null) {
@@ -64,15 +72,41 @@ const PAGE_ORDER = ['sortBy', 'limit', 'page', 'before', 'after', 'options', 'cu
 export const ORDERS = {
   getAsset: ['id', 'options'],
   getAssetBatch: ['ids', 'options'],
+  getAssetProof: ['id'],
+  getAssetProofBatch: ['ids'],
   getAssetsByOwner: ['ownerAddress', ...PAGE_ORDER],
   getAssetsByGroup: ['groupKey', 'groupValue', ...PAGE_ORDER],
   getAssetsByAuthority: ['authorityAddress', ...PAGE_ORDER],
   getAssetsByCreator: ['creatorAddress', 'onlyVerified', ...PAGE_ORDER],
   searchAssets: [
-    ...['negate', 'conditionType', 'interface', 'ownerAddress', 'ownerType', 'creatorAddress', 'creatorVerified'],
-    ...['authorityAddress', 'grouping', 'delegate', 'frozen', 'supply', 'supplyMint', 'compressed', 'compressible'],
-    ...['royaltyTargetType', 'royaltyTarget', 'royaltyAmount', 'burnt', 'sortBy', 'limit', 'page', 'before', 'after'],
-    ...['jsonUri', 'options', 'cursor', 'name'],
+    'negate',
+    'conditionType',
+    'interface',
+    'ownerAddress',
+    'ownerType',
+    'creatorAddress',
+    'creatorVerified',
+    'authorityAddress',
+    'grouping',
+    'delegate',
+    'frozen',
+    'supply',
+    'supplyMint',
+    'compressed',
+    'compressible',
+    'royaltyTargetType',
+    'royaltyTarget',
+    'royaltyAmount',
+    'burnt',
+    'sortBy',
+    'limit',
+    'page',
+    'before',
+    'after',
+    'jsonUri',
+    'options',
+    'cursor',
+    'name',
   ],
   getNftEditions: ['mintAddress', 'page', 'limit'],
   getGrouping: ['groupKey', 'groupValue'],
@@ -80,7 +114,7 @@ export const ORDERS = {
   getSignaturesForAsset: ['id', 'limit', 'page', 'before', 'after', 'tree', 'leafIndex', 'cursor', 'sortDirection'],
 } as const satisfies Readonly<Record<string, readonly string[]>>;
 
-function readOptions(member: Question['member'], invalid: Question['invalid']): Options {
+function readOptions(member: DasRequest['member'], invalid: DasRequest['invalid']): Options {
   const given = member('options', 'displayOptions');
   if (given === undefined) return {};
   if (!isPlainObject(given))
@@ -95,7 +129,7 @@ function readOptions(member: Question['member'], invalid: Question['invalid']): 
 }
 
 /** 32 bytes in base58. `name`: of the member. */
-export function readKey(value: unknown, { invalid }: Question, name: string): string {
+export function readKey(value: unknown, { invalid }: DasRequest, name: string): string {
   const text = refusedKey(value);
   if (text !== null) throw invalid(text, `${name}: ${text}`);
   return value as string;
@@ -117,29 +151,30 @@ export interface PageKeys {
 }
 
 /** Lists are cut by the ids of their items. */
-const idKeys = (question: Question): PageKeys => ({
+const idKeys = (question: DasRequest): PageKeys => ({
   key: (value, name) => readKey(value, question, name),
   cursor: (value) => (typeof value === 'string' && decode32(value) !== null ? value : badCursor(value, question)),
 });
 
-export function badCursor(value: unknown, { invalid }: Question): never {
+export function badCursor(value: unknown, { invalid }: DasRequest): never {
   throw invalid(`Cursor Validation Err: ${shown(value)} is invalid`);
 }
 
-export function readPaging(question: Question, { key, cursor }: PageKeys = idKeys(question)): Paging {
+export function readPaging(question: DasRequest, { key, cursor }: PageKeys = idKeys(question)): Paging {
   const { member, invalid } = question;
   const whole = (name: string, value: unknown): number => {
     if (Number.isSafeInteger(value) && (value as number) >= 0) return value as number;
     throw invalid(`${name} must be a whole number`);
   };
-  const limit = whole('limit', member('limit') ?? MOST_ITEMS);
-  if (limit > MOST_ITEMS) throw invalid(`Pagination Error. Limit should not be greater than ${MOST_ITEMS}.`);
+  const limit = whole('limit', member('limit') ?? MAX_ITEMS);
+  if (limit > MAX_ITEMS) throw invalid(`Pagination Error. Limit should not be greater than ${MAX_ITEMS}.`);
   if (limit === 0) throw invalid('Pagination Error. Limit should be greater than 0.');
   // Clients send empty texts for what is not set.
   const given = (name: string): unknown => (member(name) === '' ? undefined : member(name));
   const read = (name: string): string | null => (given(name) === undefined ? null : key(given(name), name));
   const keys = {
-    ...{ before: read('before'), after: read('after') },
+    before: read('before'),
+    after: read('after'),
     cursor: given('cursor') === undefined ? null : cursor(given('cursor')),
   };
   const hasKeys = keys.before !== null || keys.after !== null || keys.cursor !== null;
@@ -205,11 +240,11 @@ const options = Type.Optional(
 export const OPTIONS = { options, displayOptions: options } as const;
 export const ID = { id: address('Address of the mint, or of the Core asset or collection', EXAMPLES.mint) } as const;
 export const IDS = {
-  ids: Type.Array(ID.id, { maxItems: MOST_ITEMS, description: `Up to ${MOST_ITEMS} ids`, examples: [[EXAMPLES.mint]] }),
+  ids: Type.Array(ID.id, { maxItems: MAX_ITEMS, description: `Up to ${MAX_ITEMS} ids`, examples: [[EXAMPLES.mint]] }),
 } as const;
 const optional = <S extends TSchema>(schema: S) => Type.Optional(orNull(schema));
 export const PAGING = {
-  limit: optional(Type.Integer({ minimum: 1, maximum: MOST_ITEMS, description: 'Items of a page', examples: [100] })),
+  limit: optional(Type.Integer({ minimum: 1, maximum: MAX_ITEMS, description: 'Items of a page', examples: [100] })),
   page: optional(Type.Integer({ minimum: 0, description: 'Page, from 1', examples: [1] })),
   before: optional(Type.String({ description: 'Only keys below this one', examples: [''] })),
   after: optional(Type.String({ description: 'Only keys above this one', examples: [''] })),
@@ -229,12 +264,31 @@ const word = (words: readonly string[], description: string) =>
   );
 /** What a list is of, in the words of the hosted API and in those of Metaplex. */
 export const TOKEN_TYPES = [
-  ...['fungible', 'nonFungible', 'regularNft', 'compressedNft', 'all'],
-  ...['Fungible', 'NonFungible', 'Nft', 'Compressed', 'All'],
+  'fungible',
+  'nonFungible',
+  'regularNft',
+  'compressedNft',
+  'all',
+  'Fungible',
+  'NonFungible',
+  'Nft',
+  'Compressed',
+  'All',
 ] as const;
 export const INTERFACES = [
-  ...['V1_NFT', 'V1_PRINT', 'V2_NFT', 'Legacy_NFT', 'LEGACY_NFT', 'FungibleAsset', 'FungibleToken', 'Identity'],
-  ...['Executable', 'ProgrammableNFT', 'MplCoreAsset', 'MplCoreCollection', 'Custom'],
+  'V1_NFT',
+  'V1_PRINT',
+  'V2_NFT',
+  'Legacy_NFT',
+  'LEGACY_NFT',
+  'FungibleAsset',
+  'FungibleToken',
+  'Identity',
+  'Executable',
+  'ProgrammableNFT',
+  'MplCoreAsset',
+  'MplCoreCollection',
+  'Custom',
 ] as const;
 export const OWNER_TYPES = ['single', 'token'] as const;
 export const ROYALTY_TYPES = ['creators', 'fanout', 'single'] as const;
@@ -269,7 +323,7 @@ const NONE_OF = optional(
       address('Address'),
       Type.Array(Type.Integer({ minimum: 0, maximum: 255 }), { minItems: 32, maxItems: 32, description: 'Its bytes' }),
     ]),
-    { maxItems: MOST_ITEMS, description: 'Keys', examples: [[EXAMPLES.mint]] },
+    { maxItems: MAX_ITEMS, description: 'Keys', examples: [[EXAMPLES.mint]] },
   ),
 );
 /** Members of a search that are refused. Clients send them as null where their users set nothing. */

@@ -1,5 +1,5 @@
 import { decode32, encode32 } from '../../src/lib/base58.ts';
-import { parseExact, stringify } from '../../src/lib/json.ts';
+import { parseVerbatim, stringify } from '../../src/lib/json.ts';
 import { RpcError } from '../../src/plugin/plugin.ts';
 import type { CompressedAsset, CompressedAssets } from '../../src/ports/compressed-assets.ts';
 import type { OffChainDocuments, Prices } from '../../src/ports/tokens.ts';
@@ -8,7 +8,9 @@ import {
   type CoreCollection,
   decodeCoreAsset,
   decodeCoreCollection,
+  isBurntCore,
 } from '../../src/solana/accounts/core.ts';
+import type { RawAccount } from '../../src/solana/accounts/decoded.ts';
 import { decodeInscription } from '../../src/solana/accounts/inscription.ts';
 import { decodeEdition, decodeMetadata } from '../../src/solana/accounts/metaplex.ts';
 import { decodeMint, decodeTokenAccount } from '../../src/solana/accounts/token.ts';
@@ -20,6 +22,7 @@ import {
   assetOfLeaf,
   assetOfMint,
   inscriptionJson,
+  isBurntMint,
   type MintAccounts,
   mintUri,
   needsHolder,
@@ -27,7 +30,7 @@ import {
 import { type LeafMetadata, metadataOfLeaf } from '../../src/solana/concurrent/leaf-metadata.ts';
 import type { KeptAsset, KeptView } from './indexing/kept.ts';
 import type { AssetIndex } from './indexing/stored.ts';
-import type { Question } from './params.ts';
+import type { DasRequest } from './params.ts';
 import type { AccountSource, KeyedAccount } from './source.ts';
 
 export interface ReadParts {
@@ -39,6 +42,8 @@ export interface ReadParts {
   readonly documents: Pick<OffChainDocuments, 'read' | 'peek'> | undefined;
   readonly prices: Prices | undefined;
   readonly documentWaitMs: number;
+  /** For whom documents are fetched: the id of a tenant. */
+  readonly group: string;
 }
 
 export interface ReadOptions extends AssetOptions {
@@ -49,7 +54,7 @@ export interface ReadOptions extends AssetOptions {
 
 /** What a call asks to be shown. */
 export const readOptionsOf = (
-  { options }: Pick<Question, 'options'>,
+  { options }: Pick<DasRequest, 'options'>,
   dialect: AssetOptions['dialect'],
 ): ReadOptions => ({
   dialect,
@@ -62,7 +67,7 @@ export const readOptionsOf = (
 });
 
 /** What stands on the chain for one id. */
-export type Found =
+export type FoundAsset =
   | {
       readonly kind: 'mint';
       readonly accounts: MintAccounts;
@@ -74,6 +79,8 @@ export type Found =
       readonly id: string;
       readonly asset: CoreAsset | null;
       readonly collection: CoreCollection | null;
+      /** Its account is empty; both are as the index had them last, null where it did not. */
+      readonly isBurnt: boolean;
     }
   | {
       readonly kind: 'leaf';
@@ -130,7 +137,7 @@ export class AssetText {
   }
 
   toJSON(): unknown {
-    return parseExact(this.text);
+    return parseVerbatim(this.text);
   }
 }
 
@@ -184,7 +191,7 @@ export function keptText(
   return AssetText.ofKept(kept, options.dialect === 'hosted' ? view.slot : undefined);
 }
 
-/** The same for a page of them, all or none. */
+/** Like `keptText`, for a page: the texts of all assets, or null. */
 export function keptTexts(
   assets: readonly KeptAsset[],
   { slot }: KeptView,
@@ -226,7 +233,7 @@ export const howOf = (
 /** The assets by id, with what their documents and prices add. `read` is asked for those that are not kept. */
 export async function showAssets<T extends ToShow>(
   items: readonly T[],
-  read: (items: readonly T[]) => Promise<readonly Found[]>,
+  read: (items: readonly T[]) => Promise<readonly FoundAsset[]>,
   view: KeptView | null,
   parts: ReadParts,
   options: ReadOptions,
@@ -269,19 +276,19 @@ type Facts = readonly [documents: ReadonlyMap<string, unknown>, dollars: Readonl
 function readFacts(
   uris: readonly string[],
   fungible: readonly string[],
-  { documents, prices, documentWaitMs }: ReadParts,
+  { documents, prices, documentWaitMs, group }: ReadParts,
   { dialect }: ReadOptions,
 ): Promise<Facts> {
   const hasDocuments = documents !== undefined && uris.length > 0;
   const hasPrices = dialect === 'hosted' && prices !== undefined && fungible.length > 0;
   return Promise.all([
-    hasDocuments ? documents.read(uris, documentWaitMs) : new Map<string, unknown>(),
+    hasDocuments ? documents.read(uris, { waitMs: documentWaitMs, group }) : new Map<string, unknown>(),
     hasPrices ? prices.prices(fungible) : new Map<string, number | null>(),
   ]);
 }
 
 async function showFound<T extends ToShow>(
-  found: readonly Found[],
+  found: readonly FoundAsset[],
   items: readonly T[],
   view: KeptView | null,
   parts: ReadParts,
@@ -318,7 +325,7 @@ async function showFound<T extends ToShow>(
 }
 
 /** Whether all accounts of an asset are those of the index. */
-function isStored(found: Found, source: AccountSource): boolean {
+function isStored(found: FoundAsset, source: AccountSource): boolean {
   if (found.kind === 'leaf') return false;
   const id = idOf(found);
   const group = groupOf(found);
@@ -328,23 +335,23 @@ function isStored(found: Found, source: AccountSource): boolean {
 }
 
 /** The collection of a Core asset, whose authority it has. */
-export const groupOf = (found: Found): string | null =>
+export const groupOf = (found: FoundAsset): string | null =>
   found.kind === 'core' && found.asset?.updateAuthority.kind === 'collection'
     ? found.asset.updateAuthority.address
     : null;
 
 /** A token, of which there may be many. */
-export const isFungible = (found: Found): boolean => found.kind === 'mint' && !needsHolder(found.accounts);
+export const isFungible = (found: FoundAsset): boolean => found.kind === 'mint' && !needsHolder(found.accounts);
 
 /** An asset in its tree has no account, so only those that may have left it are looked for among the accounts. */
 async function find(
   ids: readonly string[],
   source: AccountSource,
   compressed: CompressedAssets | undefined,
-): Promise<{ readonly found: readonly Found[]; readonly lacking: string | null }> {
+): Promise<{ readonly found: readonly FoundAsset[]; readonly lacking: string | null }> {
   if (compressed === undefined) return { found: await findAccounts(ids, source), lacking: null };
   const { slot, assets, lacking } = await compressed.find(ids.map((id) => decode32(id) as Uint8Array));
-  const leaves = new Map<string, Found>();
+  const leaves = new Map<string, FoundAsset>();
   const outside: string[] = [];
   for (const id of new Set(ids)) {
     const asset = assets.get(id);
@@ -365,12 +372,12 @@ async function find(
   return { found: [...accounts, ...leaves.values()], lacking: lacking?.withheld ?? null };
 }
 
-export function leafOf(asset: CompressedAsset, slot: number): (Found & { readonly kind: 'leaf' }) | null {
+export function leafOf(asset: CompressedAsset, slot: number): (FoundAsset & { readonly kind: 'leaf' }) | null {
   const metadata = metadataOfLeaf(asset.metadata, asset);
   return metadata === null ? null : { kind: 'leaf', id: encode32(asset.id), asset, metadata, slot };
 }
 
-export const idOf = (found: Found | { readonly kind: 'unread' | 'row'; readonly id: string }): string =>
+export const idOf = (found: FoundAsset | { readonly kind: 'unread' | 'row'; readonly id: string }): string =>
   found.kind === 'mint' ? found.accounts.id : found.id;
 
 /** Assets with accounts. `holders`: token accounts that are known to hold mints, so that they need not be looked for. */
@@ -378,28 +385,81 @@ export async function findAccounts(
   ids: readonly string[],
   source: AccountSource,
   holders: ReadonlyMap<string, NonNullable<MintAccounts['holder']>> = new Map(),
-): Promise<readonly Found[]> {
+): Promise<readonly FoundAsset[]> {
   const distinct = [...new Set(ids)];
   const first = await source.accounts(distinct);
   const mints = new Map<string, MintAccounts>();
-  const core = new Map<string, Found & { readonly kind: 'core' }>();
+  const core = new Map<string, FoundAsset & { readonly kind: 'core' }>();
+  const noneOf = (id: string, isBurnt: boolean) => ({
+    metadata: null,
+    edition: null,
+    holder: holders.get(id) ?? null,
+    isBurnt,
+    document: null,
+    slot: 0,
+  });
+  const empty: string[] = [];
   for (const [id, account] of first) {
-    if (account === null) continue;
+    if (account === null || isBurntCore(account)) {
+      empty.push(id);
+      continue;
+    }
     const mint = decodeMint(account).value;
-    const none = { metadata: null, edition: null, holder: holders.get(id) ?? null, document: null, slot: 0 };
-    if (mint !== null) mints.set(id, { id, mint, ...none });
-    const asset = decodeCoreAsset(account).value;
-    const collection = asset === null ? decodeCoreCollection(account).value : null;
-    if (asset !== null || collection !== null) core.set(id, { kind: 'core', id, asset, collection });
+    if (mint !== null) mints.set(id, { id, mint, ...noneOf(id, false) });
+    const one = coreAt(id, account, false);
+    if (one !== null) core.set(id, one);
+  }
+  const last = empty.length === 0 ? new Map<string, readonly KeyedAccount[]>() : await source.lastAccounts(empty);
+  for (const id of empty) {
+    const account = last.get(id)?.find(({ address }) => address === id)?.account ?? null;
+    const mint = account === null ? null : decodeMint(account).value;
+    // A mint can be closed only while it is empty.
+    if (mint !== null) mints.set(id, { id, mint: { ...mint, supply: 0n }, ...noneOf(id, true) });
+    const one = account === null ? null : coreAt(id, account, true);
+    if (one !== null) core.set(id, one);
+    else if (mint === null && first.get(id) != null)
+      core.set(id, { kind: 'core', id, asset: null, collection: null, isBurnt: true });
   }
   await Promise.all([readMetadata(mints, source), readCollections(core, source)]);
+  await restoreBurnt(mints, source);
   await readHolders(mints, source);
-  return distinct.flatMap((id): Found[] => {
+  return distinct.flatMap((id): FoundAsset[] => {
     const accounts = mints.get(id);
     if (accounts !== undefined) return [{ kind: 'mint', accounts }];
     const one = core.get(id);
     return one === undefined ? [] : [one];
   });
+}
+
+/** A Core asset or collection; null for any other account. */
+function coreAt(id: string, account: RawAccount, isBurnt: boolean): (FoundAsset & { readonly kind: 'core' }) | null {
+  const asset = decodeCoreAsset(account).value;
+  const collection = asset === null ? decodeCoreCollection(account).value : null;
+  return asset === null && collection === null ? null : { kind: 'core', id, asset, collection, isBurnt };
+}
+
+/** What the accounts of burnt mints had last, and who held the token. */
+async function restoreBurnt(mints: Map<string, MintAccounts>, source: AccountSource): Promise<void> {
+  const burnt = [...mints.values()].filter(
+    ({ id, mint, metadata, isBurnt }) => isBurnt || (metadata === null && isBurntMint(mint, source.places(id).edition)),
+  );
+  if (burnt.length === 0) return;
+  const last = await source.lastAccounts(burnt.map(({ id }) => id));
+  for (const accounts of burnt) {
+    const { id } = accounts;
+    const places = source.places(id);
+    let { metadata, edition } = accounts;
+    let holder: MintAccounts['holder'] = null;
+    for (const { address, account } of last.get(id) ?? []) {
+      if (address === places.metadata) metadata ??= decodeMetadata(account).value;
+      else if (address === places.edition) edition ??= decodeEdition(account).value;
+      const held = decodeTokenAccount(account).value;
+      // The last one that became empty.
+      if (held !== null && held.mint === id && held.amount > 0n)
+        holder = { address, owner: held.owner, amount: 0n, delegate: held.delegate, isFrozen: held.isFrozen };
+    }
+    mints.set(id, { ...accounts, metadata, edition, holder: accounts.holder ?? holder, isBurnt: true });
+  }
 }
 
 async function readMetadata(mints: Map<string, MintAccounts>, source: AccountSource): Promise<void> {
@@ -419,19 +479,18 @@ async function readMetadata(mints: Map<string, MintAccounts>, source: AccountSou
 }
 
 /** Core assets and collections among accounts, with the collections of the assets. */
-export async function coreOf(accounts: readonly KeyedAccount[], source: AccountSource): Promise<readonly Found[]> {
-  const core = new Map<string, Found & { readonly kind: 'core' }>();
+export async function coreOf(accounts: readonly KeyedAccount[], source: AccountSource): Promise<readonly FoundAsset[]> {
+  const core = new Map<string, FoundAsset & { readonly kind: 'core' }>();
   for (const { address: id, account } of accounts) {
-    const asset = decodeCoreAsset(account).value;
-    const collection = asset === null ? decodeCoreCollection(account).value : null;
-    if (asset !== null || collection !== null) core.set(id, { kind: 'core', id, asset, collection });
+    const one = coreAt(id, account, false);
+    if (one !== null) core.set(id, one);
   }
   await readCollections(core, source);
   return [...core.values()];
 }
 
 /** An asset in a collection has the authority of the collection. */
-async function readCollections(core: Map<string, Found & { kind: 'core' }>, source: AccountSource): Promise<void> {
+async function readCollections(core: Map<string, FoundAsset & { kind: 'core' }>, source: AccountSource): Promise<void> {
   const collectionOf = new Map<string, string>();
   for (const [id, { asset }] of core)
     if (asset?.updateAuthority.kind === 'collection') collectionOf.set(id, asset.updateAuthority.address);
@@ -440,7 +499,7 @@ async function readCollections(core: Map<string, Found & { kind: 'core' }>, sour
   for (const [id, address] of collectionOf) {
     const account = read.get(address) ?? null;
     const collection = account === null ? null : decodeCoreCollection(account).value;
-    core.set(id, { ...(core.get(id) as Found & { kind: 'core' }), collection });
+    core.set(id, { ...(core.get(id) as FoundAsset & { kind: 'core' }), collection });
   }
 }
 
@@ -470,18 +529,18 @@ async function readHolders(mints: Map<string, MintAccounts>, source: AccountSour
   }
 }
 
-function uriOf(found: Found): string {
+function uriOf(found: FoundAsset): string {
   if (found.kind === 'leaf') return found.metadata.uri.replaceAll('\0', '').trim();
   if (found.kind === 'core') return (found.asset ?? found.collection)?.uri ?? '';
   return mintUri(found.accounts);
 }
 
-export function assetOf(found: Found, document: unknown, slot: number, options: AssetOptions): Asset | null {
+export function assetOf(found: FoundAsset, document: unknown, slot: number, options: AssetOptions): Asset | null {
   if (found.kind === 'mint')
     return assetOfMint({ ...found.accounts, document, slot }, options, found.listedFor ?? null);
   if (found.kind === 'leaf') return assetOfLeaf(found.asset, found.metadata, { document, slot: found.slot }, options);
-  const { id, asset, collection } = found;
-  return assetOfCore({ id, asset, collection, document, slot }, options);
+  const { id, asset, collection, isBurnt } = found;
+  return assetOfCore({ id, asset, collection, isBurnt, document, slot }, options);
 }
 
 function withPrice(asset: Asset, dollars: number | null): Asset {
@@ -524,11 +583,12 @@ const COLLECTION_MEMBERS = ['name', 'symbol', 'image', 'description', 'external_
 /** Adds what the documents of the collections say of them. */
 async function withCollections(
   assets: ReadonlyMap<string, Asset>,
-  { source, documents, documentWaitMs }: Pick<ReadParts, 'source' | 'documents' | 'documentWaitMs'>,
+  { source, documents, documentWaitMs, group }: Pick<ReadParts, 'source' | 'documents' | 'documentWaitMs' | 'group'>,
 ): Promise<ReadonlyMap<string, Asset>> {
   const groups = [...assets.values()].flatMap(({ grouping }) => grouping.map(({ group_value }) => group_value));
   const found = await findAccounts(groups, source);
-  const known = (await documents?.read(found.map(uriOf), documentWaitMs)) ?? new Map<string, unknown>();
+  const known =
+    (await documents?.read(found.map(uriOf), { waitMs: documentWaitMs, group })) ?? new Map<string, unknown>();
   const metadata = new Map(
     found.map((one) => {
       const document = (known.get(uriOf(one)) ?? {}) as Readonly<Record<string, unknown>>;
@@ -538,9 +598,9 @@ async function withCollections(
   );
   return new Map(
     Array.from(assets, ([id, asset]) => {
-      const grouping = asset.grouping.map((group) => {
-        const collection_metadata = metadata.get(group.group_value);
-        return collection_metadata === undefined ? group : { ...group, collection_metadata };
+      const grouping = asset.grouping.map((one) => {
+        const collection_metadata = metadata.get(one.group_value);
+        return collection_metadata === undefined ? one : { ...one, collection_metadata };
       });
       return [id, { ...asset, grouping }];
     }),

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { suite, type TestContext, test } from 'node:test';
 import { Value } from '@sinclair/typebox/value';
 import { createSystemClock } from '../../src/adapters/clock.ts';
-import { CORE_PROGRAM } from '../../src/solana/addresses.ts';
+import { CORE_PROGRAM } from '../../src/solana/programs.ts';
 import { migrate } from '../../src/store/migrate.ts';
 import {
   type DasScenario,
@@ -25,10 +25,11 @@ import {
   assetsByCreator,
   assetsByGroup,
   assetsByOwner,
+  grouping,
   IncompleteList,
   searchAssets,
 } from './lists.ts';
-import { type Question, readQuestion } from './params.ts';
+import { type DasRequest, readQuestion } from './params.ts';
 import { type ReadOptions, type ReadParts, readAssets, readOptionsOf } from './read-assets.ts';
 import type { AccountSource } from './source.ts';
 import { readTokenAccounts } from './token-accounts.ts';
@@ -83,24 +84,63 @@ async function recordedIndex(
 /** At or above that of every recorded account. */
 const NEWEST_SLOT = 1_000_000_000;
 
-const same = <T>(item: T): T => item;
-
 const without = ({ items: _, ...page }: { readonly items: unknown }): object => page;
 
-/** The earlier branch of the reference shows in a list what it shows of a single asset. */
-function withoutHolding(item: object): object {
-  const { token_info: _, ...asset } = item as { token_info?: unknown; ownership: { ownership_model: string } };
-  const { ownership } = asset;
-  return ownership.ownership_model === 'token' ? { ...asset, ownership: { ...ownership, owner: '' } } : asset;
+/**
+ * The answers of the later branch as the released reference gives them: a token without a token standard is a `FungibleToken`, and a list
+ * shows the same of an asset as `getAsset`, without whose it is.
+ */
+function asReleased(item: object): object {
+  const { supply, ...asset } = item as {
+    interface: string;
+    supply?: unknown;
+    token_info?: object;
+    ownership: { ownership_model: string };
+  };
+  const { ownership, token_info: given } = asset;
+  const { balance: _, associated_token_address: __, ...token_info } = (given ?? {}) as Record<string, unknown>;
+  const isToken = ownership.ownership_model === 'token';
+  const isOld = isToken && asset.interface === 'Custom';
+  return {
+    ...asset,
+    ...(isOld ? { interface: 'FungibleToken' } : {}),
+    ...(isOld || supply === undefined ? {} : { supply }),
+    ...(given === undefined ? {} : { token_info }),
+    ...(isToken ? { ownership: { ...ownership, owner: '' } } : {}),
+  };
 }
 
 /** The later branch of the reference shows `token_info` always, as the hosted API does. */
-function optionsOf(question: Question, { name }: DasScenario): ReadOptions {
+function optionsOf(question: DasRequest, { name }: DasScenario): ReadOptions {
   const options = readOptionsOf(question, 'metaplex');
   return { ...options, showFungible: options.showFungible || name.startsWith('later_') };
 }
 
 suite('recorded assets, from accounts', { skip: skipWithoutFixtures }, () => {
+  test('getGrouping repeats the value as the name in the dialect of the reference, and names the collection in the other', async () => {
+    const scenario = dasScenarios('core-collections')[0]!;
+    const { pubkey: groupValue } = scenario.accounts[0]!;
+    const names = await Promise.all(
+      (['metaplex', 'hosted'] as const).map(async (dialect) => {
+        const question = readQuestion({ groupKey: 'collection', groupValue }, dialect);
+        const parts = {
+          source: recordedSource(scenario),
+          index: null,
+          compressed: undefined,
+          documents: undefined,
+          prices: undefined,
+          documentWaitMs: 0,
+          group: '',
+          config,
+          options: readOptionsOf(question, dialect),
+        };
+        return ((await grouping(question, parts)) as { readonly group_name: string }).group_name;
+      }),
+    );
+    assert.equal(names[0], groupValue);
+    assert.notEqual(names[1], groupValue);
+  });
+
   for (const scenario of dasScenarios()) {
     if (scenario.transactions.length > 0) continue;
     for (const [at, request] of scenario.requests.entries()) {
@@ -117,8 +157,14 @@ suite('recorded assets, from accounts', { skip: skipWithoutFixtures }, () => {
         test(`${scenario.name} ${at}`, async (t) => {
           const isLater = scenario.name.startsWith('later_');
           const parts = {
-            ...{ source, compressed: undefined, documents: recordedDocuments(scenario), prices: undefined },
-            ...{ documentWaitMs: 0, config, options: optionsOf(question, scenario) },
+            source,
+            compressed: undefined,
+            documents: recordedDocuments(scenario),
+            prices: undefined,
+            documentWaitMs: 0,
+            group: '',
+            config,
+            options: optionsOf(question, scenario),
           };
           const why = needsIndex(request, scenario);
           let isRefused = false;
@@ -134,8 +180,13 @@ suite('recorded assets, from accounts', { skip: skipWithoutFixtures }, () => {
           assert.equal(isRefused, why !== null);
           const { items, ...page } = plainAnswer(answer) as { readonly items: readonly object[] };
           const wanted = expected as { readonly items: readonly object[] };
-          assert.deepEqual(page, without(wanted));
-          assert.deepEqual(items.map(isLater ? same : withoutHolding), wanted.items.map(isLater ? same : withOwner));
+          const given = wanted.items.map(isLater ? asReleased : withOwner);
+          // The later branch lists ascending ids where nothing else is asked for.
+          const shown = isLater && params['sortBy'] === undefined ? given.toReversed() : given;
+          assert.deepEqual(items, shown);
+          const { cursor } = without(wanted) as { readonly cursor?: string };
+          const last = (shown.at(-1) as { readonly id?: string } | undefined)?.id;
+          assert.deepEqual(page, { ...without(wanted), ...(cursor === undefined ? {} : { cursor: last }) });
         });
       }
       if (method !== 'getAsset' && method !== 'getAssetBatch') continue;
@@ -144,7 +195,7 @@ suite('recorded assets, from accounts', { skip: skipWithoutFixtures }, () => {
         const parts = { source, index: null, compressed: undefined, documents: recordedDocuments(scenario) };
         const { assets: found } = await readAssets(
           ids,
-          { ...parts, prices: undefined, documentWaitMs: 0 },
+          { ...parts, prices: undefined, documentWaitMs: 0, group: '' },
           optionsOf(question, scenario),
         );
         const wanted = (Array.isArray(expected) ? expected : [expected]) as unknown[];
@@ -203,7 +254,7 @@ suite('recorded assets, from damaged accounts', { skip: skipWithoutFixtures }, (
       for (let round = 0; round < DAMAGE_ROUNDS; round += 1) {
         const source = recordedSource(withDamage(scenario, createSfc32(1_000 * round + 7)));
         const options = readOptionsOf({ options: ALL_OPTIONS }, 'hosted');
-        const common = { compressed: undefined, documents: undefined, prices: undefined, documentWaitMs: 0 };
+        const common = { compressed: undefined, documents: undefined, prices: undefined, documentWaitMs: 0, group: '' };
         const shown = async (parts: Pick<ReadParts, 'source' | 'index'>) => {
           const { assets } = await readAssets(ids, { ...common, ...parts }, options);
           return plainAnswer(ids.map((id) => assets.get(id) ?? null)) as readonly ({ readonly id: string } | null)[];

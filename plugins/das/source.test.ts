@@ -13,9 +13,9 @@ test('unknown ids cost one upstream call, and none for a while after an upstream
   const calls: string[] = [];
   const answers: (() => unknown)[] = [];
   const chain = {
-    call: async (method: string, params: unknown) => {
+    callText: async (method: string, params: unknown) => {
       calls.push(`${method} ${(params as { ids?: readonly string[] }).ids?.length ?? ''}`);
-      return answers.shift()?.();
+      return JSON.stringify(answers.shift()?.());
     },
   } as unknown as ChainReader;
   let now = 0;

@@ -1,15 +1,22 @@
 import { decode32, encode } from '../../src/lib/base58.ts';
-import { isPlainObject } from '../../src/lib/json.ts';
+import { isPlainObject, parseVerbatim } from '../../src/lib/json.ts';
 import { type ChainReader, type Clock, CodedError, codeOf, RpcError } from '../../src/plugin/plugin.ts';
+import { OWN_WORK, tenantOf } from '../../src/ports/access.ts';
 import { createSemaphore } from '../../src/runtime/semaphore.ts';
 import type { RawAccount } from '../../src/solana/accounts/decoded.ts';
-import { editionAddress, metadataAddress, TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../src/solana/addresses.ts';
+import { editionAddress, metadataAddress } from '../../src/solana/addresses.ts';
+import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../src/solana/programs.ts';
 import type { DasConfig } from './config.ts';
 
 /** Accounts of the chain, read now or from the index, for one request. Errors: RpcError. */
 export interface AccountSource {
   /** An entry for each key; null where there is no account. */
   accounts(keys: readonly string[]): Promise<ReadonlyMap<string, RawAccount | null>>;
+  /**
+   * What the index stored last of assets whose accounts are gone: those of the mint with their addresses, ordered by the slot at which they
+   * went. A source of the chain has none.
+   */
+  lastAccounts(ids: readonly string[]): Promise<ReadonlyMap<string, readonly KeyedAccount[]>>;
   /** The token accounts of an owner, of both programs, empty ones too. */
   ofOwner(owner: string): Promise<readonly KeyedAccount[]>;
   /** The token accounts of a mint; `program` is that of the mint. */
@@ -63,7 +70,7 @@ export interface KeyedAccount {
   readonly account: RawAccount;
 }
 
-interface Held {
+interface HolderAmount {
   /** Base58. */
   readonly address: string;
   readonly amount: bigint;
@@ -73,14 +80,14 @@ interface Held {
  * Which of two accounts of a mint stands for all: that with the larger amount; of equal ones that with the higher address, in whatever order
  * a node lists them.
  */
-export function holdsMore(one: Held, other: Held | null): boolean {
+export function holdsMore(one: HolderAmount, other: HolderAmount | null): boolean {
   if (other === null || one.amount !== other.amount) return other === null || one.amount > other.amount;
   return Buffer.compare(decode32(one.address) as Uint8Array, decode32(other.address) as Uint8Array) > 0;
 }
 
 /** The account of a mint whose owner is the owner of the asset, see `holdsMore`. Null where all are empty. */
 export function mostHeld(amounts: Iterable<readonly [address: string, amount: bigint]>): string | null {
-  let best: Held | null = null;
+  let best: HolderAmount | null = null;
   for (const [address, amount] of amounts)
     if (amount > 0n && holdsMore({ address, amount }, best)) best = { address, amount };
   return best?.address ?? null;
@@ -92,7 +99,7 @@ const MINT_AT = 0;
 
 const SIGNATURES_PER_CALL = 1_000;
 /** A print that is traded more often than this has its mint in none of the transactions that are read. */
-const MOST_PAGES = 10;
+const MAX_PAGES = 10;
 
 interface NodeTransaction {
   readonly transaction: { readonly message: { readonly accountKeys: readonly string[] } };
@@ -134,15 +141,16 @@ export function createSource(
   lacked: LackedMethods,
   { commitment = 'confirmed', atLeast = 0 }: SourceOptions = {},
 ): AccountSource {
+  // Limits the upstream calls of one request.
   const semaphore = createSemaphore({ concurrency: config.upstreamConcurrency });
   const readAt = new Map<string, number>();
   let slot = 0;
   let newest = atLeast;
 
   async function call<T>(method: string, params: readonly unknown[]): Promise<T> {
-    const options = { signal, timeoutMs: config.upstreamTimeoutMs };
+    const options = { signal, tenant: tenantOf(signal), timeoutMs: config.upstreamTimeoutMs };
     try {
-      return await semaphore.run(() => chain.call<T>(method, params, options), { signal });
+      return await semaphore.run(() => chain.call<T>(method, params, options), { signal, group: OWN_WORK.id });
     } catch (cause) {
       throw refusal(method, cause, signal);
     }
@@ -178,10 +186,10 @@ export function createSource(
   async function passOn(method: string, params: unknown): Promise<unknown> {
     if (lacked.has(method)) return null;
     try {
-      return await semaphore.run(
-        () => chain.call(method, params as readonly unknown[], { signal, timeoutMs: config.upstreamTimeoutMs }),
-        { signal },
-      );
+      const options = { signal, tenant: tenantOf(signal), timeoutMs: config.upstreamTimeoutMs };
+      const ask = () => chain.callText(method, params as readonly unknown[], options);
+      // It shows documents of other people, whose numbers are answered as they are.
+      return parseVerbatim(await semaphore.run(ask, { signal, group: OWN_WORK.id }));
     } catch (cause) {
       if (codeOf(cause) !== 'CHAIN_RPC_ERROR') throw refusal(method, cause, signal);
       // A plain node does not have the method, and a DAS API reports an unknown asset as an error.
@@ -210,6 +218,7 @@ export function createSource(
       return slot;
     },
     slotOf: (address) => readAt.get(address) ?? 0,
+    lastAccounts: async () => new Map(),
     createdTime: () => null,
     isStored: () => false,
     isOfIndex: false,
@@ -259,7 +268,7 @@ export function createSource(
     lamports: (owner) => slotted<number>('getBalance', [owner], {}),
     async firstTransaction(address) {
       let oldest: string | null = null;
-      for (let pages = 0; pages < MOST_PAGES; pages += 1) {
+      for (let pages = 0; pages < MAX_PAGES; pages += 1) {
         const before = oldest === null ? {} : { before: oldest };
         const found: readonly { readonly signature: string }[] = await call('getSignaturesForAddress', [
           address,
@@ -271,7 +280,7 @@ export function createSource(
       if (oldest === null) return [];
       const transaction = await call<NodeTransaction | null>('getTransaction', [
         oldest,
-        { commitment, encoding: 'json', maxSupportedTransactionVersion: 0 },
+        { commitment, encoding: 'json', maxSupportedTransactionVersion: 1 },
       ]);
       const { writable = [], readonly = [] } = transaction?.meta?.loadedAddresses ?? {};
       return [...(transaction?.transaction.message.accountKeys ?? []), ...writable, ...readonly];

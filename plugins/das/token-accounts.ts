@@ -3,17 +3,21 @@ import { decodeMint, decodeTokenAccount, type TokenAccount } from '../../src/sol
 import { accountExtensionsJson } from '../../src/solana/accounts/token-extensions.ts';
 import type { Dialect } from '../../src/solana/assets/asset.ts';
 import type { DasConfig } from './config.ts';
-import { cutPage, type Question, readKey, readPaging } from './params.ts';
+import { cutPage, type DasRequest, readKey, readPaging } from './params.ts';
 import type { AccountSource, KeyedAccount } from './source.ts';
 
 /** A page of the token accounts of an owner, of a mint, or of both. Empty ones are in it with `showZeroBalance`. */
-export async function readTokenAccounts(question: Question, source: AccountSource, config: DasConfig): Promise<object> {
+export async function readTokenAccounts(
+  question: DasRequest,
+  source: AccountSource,
+  config: DasConfig,
+): Promise<object> {
   const { member, options, invalid } = question;
-  const keyOf = (...names: readonly [string, string]): string | null => {
+  const keyMember = (...names: readonly [string, string]): string | null => {
     const key = member(...names);
     return key === undefined ? null : readKey(key, question, names[0]);
   };
-  const [mint, owner] = [keyOf('mint', 'mintAddress'), keyOf('owner', 'ownerAddress')];
+  const [mint, owner] = [keyMember('mint', 'mintAddress'), keyMember('owner', 'ownerAddress')];
   const paging = readPaging(question);
   if (mint === null && owner === null) throw invalid('mint or owner must be given');
   const accounts = owner === null ? await ofMint(mint as string, source, question) : await source.ofOwner(owner);
@@ -44,7 +48,7 @@ export async function readTokenAccounts(question: Question, source: AccountSourc
   };
 }
 
-async function ofMint(mint: string, source: AccountSource, { invalid }: Question): Promise<readonly KeyedAccount[]> {
+async function ofMint(mint: string, source: AccountSource, { invalid }: DasRequest): Promise<readonly KeyedAccount[]> {
   const account = (await source.accounts([mint])).get(mint) ?? null;
   const program = account === null ? undefined : decodeMint(account).value?.program;
   if (program === undefined) throw invalid(`${mint} is not a mint`);

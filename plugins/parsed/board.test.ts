@@ -8,6 +8,7 @@ import { createWords } from '../../src/solana/parsers/parser.ts';
 import { madeTransaction, PAYER } from '../../test/helpers/parsed-found.ts';
 import { createSfc32 } from '../../test/helpers/sfc32.ts';
 import { createParsedTransactions } from './board.ts';
+import { CostlyInterface } from './costs.ts';
 import type { Learned } from './interfaces.ts';
 
 const PROGRAM = 'JUP6LkbZbjS1jKKwapdHNy74zcZ3tLUZoi5QNyVTaV4';
@@ -20,7 +21,9 @@ const idl = (...names: string[]) =>
       metadata: { name: 'router' },
       address: PROGRAM,
       instructions: names.map((name, at) => ({
-        ...{ name, discriminator: [at + 1], args: [] },
+        name,
+        discriminator: [at + 1],
+        args: name === 'create_v2' ? [{ name: 'amount', type: 'u64' }] : [],
         accounts: [{ name: 'payer' }],
       })),
     }),
@@ -34,8 +37,8 @@ const blockOf = (seed: number, data: readonly number[]): ChainBlock => {
 function create() {
   const learns: string[][] = [];
   const followed: number[] = [];
-  const shared = idl('route', 'swap');
-  const own = idl('mine', 'swap');
+  const shared = idl('route', 'swap', 'create_v2');
+  const own = { ...idl('mine', 'swap') };
   const learnedOf = (known: ReadonlySet<string>): Learned => ({
     find: (program) => (known.has(program) ? shared : null),
     versionsOf: () => [],
@@ -57,11 +60,16 @@ function create() {
     words: createWords(null),
     random: { bytes: (count: number) => Uint8Array.from({ length: count }, () => random.below(256)) } as never,
   });
-  return { learns, followed, parsed, upstream };
+  return { learns, followed, parsed, upstream, own };
 }
 
 const filter = (more: Partial<ParsedFilter>): ParsedFilter => ({
-  ...{ programs: [], instructionNames: [], include: [], roles: [], includeFailed: false, includeCpi: true },
+  programs: [],
+  instructionNames: [],
+  include: [],
+  roles: [],
+  includeFailed: false,
+  includeCpi: true,
   ...more,
 });
 
@@ -87,13 +95,42 @@ test('filters are found by program, account and role; a project sees its own int
   assert.deepEqual([...found.keys()].sort(), ['account', 'equal', 'name', 'owner', 'program', 'role']);
   assert.deepEqual(followed, [SLOT]);
   const textOf = (name: string) => found.get(name)![0]!.text('full');
-  // The same text, not only an equal one.
+  // One string, not only an equal one.
   assert.equal(textOf('program'), textOf('equal'));
   assert.equal(found.get('program')![0]!.key('full'), found.get('equal')![0]!.key('full'));
   assert.notEqual(found.get('program')![0]!.key('full'), found.get('owner')![0]!.key('full'));
   const nameIn = (name: string) =>
     (JSON.parse(textOf(name)) as { instructions: { instructionName: string }[] }).instructions[0]!.instructionName;
   assert.deepEqual([nameIn('program'), nameIn('owner')], ['route', 'mine']);
+});
+
+test('a call whose arguments do not fit its interface is found by its name and its accounts, and shown as it is', async () => {
+  const { parsed } = create();
+  const board = parsed.openBoard<string>();
+  const set = (owner: string, more: Partial<ParsedFilter>) =>
+    board.set(owner, { filter: filter({ programs: [PROGRAM], ...more }), project: null });
+  set('name', { instructionNames: ['createV2'] });
+  set('role', { instructionNames: ['create_v2'], roles: [['payer', PAYER]] });
+  set('other name', { instructionNames: ['route'] });
+  set('other role', { roles: [['owner', PAYER]] });
+  // The third instruction has an argument, and the data end before it.
+  const found = await board.match(blockOf(6, [3]), { isLive: true });
+  assert.deepEqual([...found.keys()].sort(), ['name', 'role']);
+  const { instructions } = JSON.parse(found.get('name')![0]!.text('matched')) as { instructions: object[] };
+  assert.deepEqual(instructions, [
+    {
+      instructionIndex: 0,
+      innerInstructionIndex: null,
+      stackHeight: 1,
+      programId: PROGRAM,
+      programName: 'router',
+      instructionName: null,
+      summary: null,
+      decoded: null,
+      rawData: '4',
+      rawAccounts: [PAYER],
+    },
+  ]);
 });
 
 test('a block that nobody wants asks for no interface; one that is compared twice is learned once', async () => {
@@ -170,3 +207,28 @@ function createPromise() {
   });
   return { promise, resolve };
 }
+
+test('a project whose interfaces decode too slowly gets an error and nothing of the block; other projects continue', async () => {
+  const bed = create();
+  const board = bed.parsed.openBoard<string>();
+  for (const [name, project] of [
+    ['all', null],
+    ['mine', 'owner'],
+  ] as const)
+    board.set(name, { filter: filter({ programs: [PROGRAM] }), project });
+  bed.own.decode = () => {
+    throw new CostlyInterface(PROGRAM);
+  };
+  const decoded = new Map<string, number>();
+  const costly: string[] = [];
+  const found = await board.match(blockOf(4, [1]), {
+    isLive: true,
+    decoded: (owner, transactions) => decoded.set(owner, transactions),
+    costly: (owner, reason) => costly.push(`${owner} ${reason}`),
+  });
+  assert.deepEqual([...found.keys()], ['all']);
+  assert.equal(decoded.get('all'), 1);
+  assert.equal(costly.length, 1);
+  assert.match(costly[0]!, /^mine .*PARSED_IDL_COSTLY/);
+  await assert.rejects(board.match(blockOf(5, [1]), { isLive: true }), CostlyInterface);
+});

@@ -6,6 +6,7 @@ import { setImmediate as yieldToOthers } from 'node:timers/promises';
 import { decode32 } from '../../src/lib/base58.ts';
 import { isPlainObject, stringify } from '../../src/lib/json.ts';
 import type { Random } from '../../src/plugin/plugin.ts';
+import { OWN_WORK } from '../../src/ports/access.ts';
 import type { ChainBlock, NormalInstruction, NormalTransaction } from '../../src/ports/block.ts';
 import type {
   ParsedBoard,
@@ -24,6 +25,7 @@ import {
   type ParseParts,
   parseTransaction,
 } from '../../src/solana/idl/parse-transaction.ts';
+import { type BlockTime, blockTime, CostlyInterface } from './costs.ts';
 import type { Interfaces, OwnOf } from './interfaces.ts';
 
 export interface BoardParts {
@@ -51,7 +53,7 @@ export function createParsedTransactions(parts: BoardParts): ParsedTransactions 
   };
 }
 
-interface Entry<Owner> {
+interface BoardEntry<Owner> {
   readonly owner: Owner;
   readonly number: number;
   readonly project: string | null;
@@ -67,8 +69,8 @@ function createBoard<Owner>(
   const newIndex = () =>
     createAddressIndex({ seed: new Uint32Array(Uint8Array.from(random.bytes(SEED_BYTES)).buffer) });
   const indexes = { program: newIndex(), account: newIndex() };
-  const byOwner = new Map<Owner, Entry<Owner>>();
-  const entries: (Entry<Owner> | undefined)[] = [];
+  const byOwner = new Map<Owner, BoardEntry<Owner>>();
+  const entries: (BoardEntry<Owner> | undefined)[] = [];
   const free: number[] = [];
 
   function remove(owner: Owner): void {
@@ -111,7 +113,8 @@ function createBoard<Owner>(
         for (const { owner } of candidate?.[1].keys() ?? []) counts.set(owner, (counts.get(owner) ?? 0) + 1);
       return counts;
     },
-    async match(block, { isLive }) {
+    async match(block, how) {
+      const { isLive } = how;
       const found = new Map<Owner, ParsedMatch[]>();
       if (isLive) interfaces.follow(block);
       if (byOwner.size === 0) return found;
@@ -124,17 +127,30 @@ function createBoard<Owner>(
       if (candidates.length === 0) return found;
       const words = wordsOf(block);
       await words.learn(candidates.map(([tx]) => tx));
+      const decoded = new Map<Owner, number>();
+      const failed = new Set<Owner>();
       for (const [tx, hits] of candidates)
         for (const [entry, positions] of hits) {
           // It may have left while the interfaces were read.
-          if (byOwner.get(entry.owner) !== entry) continue;
-          const match = (await words.of(tx, entry.project)).match(entry.filter, positions);
+          if (byOwner.get(entry.owner) !== entry || failed.has(entry.owner)) continue;
+          decoded.set(entry.owner, (decoded.get(entry.owner) ?? 0) + 1);
+          let match: ParsedMatch | null;
+          try {
+            match = (await words.of(tx, entry.project)).match(entry.filter, positions);
+          } catch (error) {
+            if (!(error instanceof CostlyInterface) || how.costly === undefined) throw error;
+            failed.add(entry.owner);
+            found.delete(entry.owner);
+            how.costly(entry.owner, `${error.message}: ${error.details}`);
+            continue;
+          }
           if (turn.isOver()) await turn.next();
           if (match === null) continue;
           const list = found.get(entry.owner);
           if (list === undefined) found.set(entry.owner, [match]);
           else list.push(match);
         }
+      for (const [owner, transactions] of decoded) how.decoded?.(owner, transactions);
       return found;
     },
   };
@@ -173,11 +189,11 @@ function hasMark(ids: Uint32Array, { program, account }: Looks): boolean {
 }
 
 /** Filters with the instructions that they may want, by their positions in the order of execution. */
-type Hits<Owner> = Map<Entry<Owner>, number[]>;
+type Hits<Owner> = Map<BoardEntry<Owner>, number[]>;
 
 interface Filters<Owner> {
   readonly indexes: { readonly program: AddressIndex; readonly account: AddressIndex };
-  readonly entries: readonly (Entry<Owner> | undefined)[];
+  readonly entries: readonly (BoardEntry<Owner> | undefined)[];
 }
 
 function hitsOf<Owner>(
@@ -193,7 +209,7 @@ function hitsOf<Owner>(
     return id === undefined ? '' : keys.base58(id);
   };
 
-  function consider(entry: Entry<Owner>, item: NormalInstruction, position: number, isInner: boolean): void {
+  function consider(entry: BoardEntry<Owner>, item: NormalInstruction, position: number, isInner: boolean): void {
     const { includeFailed, includeCpi, programs, include } = entry.filter;
     if ((hasFailed && !includeFailed) || (isInner && !includeCpi)) return;
     const positions = hits.get(entry);
@@ -248,7 +264,7 @@ interface TransactionWords {
   match(filter: CompiledFilter, positions: readonly number[]): ParsedMatch | null;
 }
 
-/** Nobody waits for it in a call, and no project is charged for it. */
+/** Decoding for the board has no caller that could abort it, and no project is charged for it. */
 const NEVER = new AbortController().signal;
 
 function createBlockWords(block: ChainBlock, { interfaces, ownOf, words }: BoardParts): BlockWords {
@@ -258,12 +274,20 @@ function createBlockWords(block: ChainBlock, { interfaces, ownOf, words }: Board
   const finds = new Map<string | null, FindInterface>();
   let find: Awaited<ReturnType<Interfaces['learn']>> | null = null;
   const made = new Map<string | null, Map<number, TransactionWords>>();
+  /** What each project has left for this block, over all of its subscriptions. */
+  const times = new Map<string, BlockTime>();
+
+  function timeOf(project: string): BlockTime {
+    const time = times.get(project) ?? blockTime();
+    times.set(project, time);
+    return time;
+  }
 
   async function findFor(project: string | null): Promise<FindInterface> {
     const existing = finds.get(project);
     if (existing !== undefined) return existing;
     const own = project === null ? null : await ownOf(project, { mayBeOld: true });
-    const one = own === null ? find!.find : find!.with(own).find;
+    const one = own === null ? find!.find : find!.with(own, timeOf(project!)).find;
     finds.set(project, one);
     return one;
   }
@@ -276,6 +300,7 @@ function createBlockWords(block: ChainBlock, { interfaces, ownOf, words }: Board
         const wanted = new Set([...learned, ...programs]);
         const one = await interfaces.learn(new Map(Array.from(wanted, (program) => [program, slot])), {
           signal: NEVER,
+          tenant: OWN_WORK,
         });
         // Another board may have learned others in the meantime.
         if (![...learned].every((program) => wanted.has(program))) continue;
@@ -286,7 +311,7 @@ function createBlockWords(block: ChainBlock, { interfaces, ownOf, words }: Board
     },
     async of(tx, project) {
       const found = await findFor(project);
-      // Where a project has no interfaces of its own, it sees what all see.
+      // A project without interfaces of its own sees what all see.
       const who = found === find!.find ? null : project;
       const byIndex = made.get(who) ?? new Map<number, TransactionWords>();
       made.set(who, byIndex);
@@ -330,9 +355,7 @@ function createTransactionWords(
     }
     return text;
   };
-  const facts = {
-    ...{ signature, slot: parsed.slot, blockTime: null, feePayer: parsed.feePayer, fee: parsed.fee },
-  };
+  const facts = { signature, slot: parsed.slot, blockTime: null, feePayer: parsed.feePayer, fee: parsed.fee };
   const outcome = {
     status: parsed.transactionStatus === 'OK' ? 'ok' : 'error',
     error: parsed.error ?? null,
@@ -346,7 +369,7 @@ function createTransactionWords(
   const raw = (at: number) => once(`raw ${at}`, () => stringify(rawOf(instructions[at]!)));
   const all = () => once('instructions', () => instructions.map((_, at) => shown(at)).join());
 
-  function textOf(details: ParsedDetails, hits: readonly number[]): string {
+  function eventText(details: ParsedDetails, hits: readonly number[]): string {
     switch (details) {
       case 'full':
         return `{"transaction":${whole()},"instructions":[${all()}],"matchedIndexes":[${hits.join()}]}`;
@@ -362,7 +385,7 @@ function createTransactionWords(
       const hits = positions.filter((at) => takes(instructions[at]!));
       if (hits.length === 0) return null;
       const key = (details: ParsedDetails) => `${details} ${hits.join()} ${project ?? ''}`;
-      return { index, signature, key, text: (details) => once(key(details), () => textOf(details, hits)) };
+      return { index, signature, key, text: (details) => once(key(details), () => eventText(details, hits)) };
     },
   };
 }
@@ -420,7 +443,7 @@ function filterOf(value: unknown): ParsedFilter {
     given['accounts'] === undefined ? {} : membersOf(given['accounts'], 'accounts', ['include', 'roles']);
   const filter = {
     programs: addressesOf(given['programs'], 'programs', MAX_PROGRAMS),
-    instructionNames: listOf(given['instructionNames'], 'instructionNames', MAX_NAMES).map((name, at) => {
+    instructionNames: listMember(given['instructionNames'], 'instructionNames', MAX_NAMES).map((name, at) => {
       if (typeof name !== 'string' || name.length > MAX_NAME || plainName(name) === '')
         throw new Refusal(`invalid name at instructionNames[${at}]`);
       return name;
@@ -445,7 +468,7 @@ function membersOf(value: unknown, what: string, names: readonly string[]): Read
   return value;
 }
 
-function listOf(value: unknown, name: string, most: number): readonly unknown[] {
+function listMember(value: unknown, name: string, most: number): readonly unknown[] {
   if (value === undefined) return [];
   if (!Array.isArray(value)) throw new Refusal(`${name} must be an array`);
   if (value.length > most) throw new Refusal(`at most ${most} ${name}, got ${value.length}`, true);
@@ -453,7 +476,7 @@ function listOf(value: unknown, name: string, most: number): readonly unknown[] 
 }
 
 const addressesOf = (value: unknown, name: string, most: number): readonly string[] => [
-  ...new Set(listOf(value, name, most).map((one, at) => addressOf(one, `${name}[${at}]`))),
+  ...new Set(listMember(value, name, most).map((one, at) => addressOf(one, `${name}[${at}]`))),
 ];
 
 function addressOf(value: unknown, place: string): string {
@@ -489,7 +512,7 @@ interface CompiledFilter {
   readonly include: ReadonlySet<string> | null;
   readonly includeFailed: boolean;
   readonly includeCpi: boolean;
-  /** Whether a decoded instruction, or what there is of one that is not, has the wanted name and roles. */
+  /** Whether an instruction has the wanted name and roles, also one whose arguments do not fit the interface. */
   readonly takes: (instruction: ParsedInstruction) => boolean;
 }
 
@@ -499,10 +522,10 @@ function compileFilter({ programs, instructionNames, include, roles, ...flags }:
     ...flags,
     programs: programs.length === 0 ? null : new Set(programs),
     include: include.length === 0 ? null : new Set(include),
-    takes({ instructionName, decoded }) {
-      if (names.size > 0 && (instructionName === null || !names.has(plainName(instructionName)))) return false;
+    takes({ call }) {
+      if (names.size > 0 && (call === null || !names.has(plainName(call.name)))) return false;
       return roles.every(
-        ([role, address]) => decoded?.accounts.some(({ name, pubkey }) => name === role && pubkey === address) ?? false,
+        ([role, address]) => call?.accounts.some(({ name, pubkey }) => name === role && pubkey === address) ?? false,
       );
     },
   };

@@ -1,4 +1,5 @@
-import { reloadable, type Static, Type } from '../../src/plugin/plugin.ts';
+import { type Static, Type } from '@sinclair/typebox';
+import { reloadable } from '../../src/lib/reloadable.ts';
 
 const count = (value: number, maximum: number, description: string) =>
   Type.Integer({ minimum: 1, maximum, default: value, description });

@@ -1,15 +1,17 @@
 /** `parhelion explain`: a transaction in words in the terminal. */
 import { decode } from '../../src/lib/base58.ts';
-import { parseExact } from '../../src/lib/json.ts';
 import { CodedError, type Command, codeOf, messageOf, RequestError } from '../../src/plugin/plugin.ts';
+import { OWN_WORK } from '../../src/ports/access.ts';
 import { EXIT } from '../../src/runtime/errors.ts';
 import type { ParsedInstruction, ParsedTransaction } from '../../src/solana/idl/parse-transaction.ts';
 import { plainAmount, solAmount } from '../../src/solana/parsers/parser.ts';
+import { explainDescription } from './command-list.ts';
 import type { FetchTransactions } from './fetch.ts';
-import { type ElementParts, elementTexts } from './transactions.ts';
+import { type Element, type ElementParts, elementJson, readElement } from './transactions.ts';
 
-/** Coded errors of this plugin; only the command ends with one. @public */
+/** Coded errors of this plugin; the command ends with one, except for the interface that takes too long. @public */
 export const PARSED_ERRORS = {
+  PARSED_IDL_COSTLY: 'an interface takes too long to decode and is set aside for ten minutes',
   PARSED_NOT_FOUND: 'the upstreams do not have the transaction that a command asks for',
   PARSED_UNAVAILABLE: 'a command needs data that the upstreams do not return now',
   PARSED_UNREADABLE: 'the transaction cannot be decoded',
@@ -27,13 +29,7 @@ const MAX_SIGNATURE = 88;
 
 export function explainCommand({ fetch, elements }: ExplainParts): Command {
   return {
-    path: ['explain'],
-    summary: 'show what a transaction did: its instructions by name, with arguments, accounts and moved amounts',
-    argument: { name: 'signature', description: 'signature of the transaction' },
-    options: [
-      { flags: '--project <id>', description: 'prefer the interfaces that this project has uploaded' },
-      { flags: '--json', description: 'one JSON document, as in the answers of /v1/parsed-events/transactions' },
-    ],
+    ...explainDescription,
     async run(options, io) {
       const signature = String(options['signature']);
       if (signature.length > MAX_SIGNATURE || decode(signature)?.length !== SIGNATURE_BYTES)
@@ -42,29 +38,26 @@ export function explainCommand({ fetch, elements }: ExplainParts): Command {
         });
       const project = typeof options['project'] === 'string' ? options['project'] : null;
       // A command ends by an interrupt; it has no caller.
-      const asker = { signal: new AbortController().signal, project };
-      let text: string;
+      const asker = { signal: new AbortController().signal, tenant: OWN_WORK, project };
+      let element: Element;
       try {
         const found = await fetch([signature], 'confirmed', asker);
-        const wanted = [{ signature, found: found.get(signature) ?? null }];
-        text = (await elementTexts(wanted, 'none', elements, asker))[0]!;
+        element = await readElement({ signature, found: found.get(signature) ?? null }, elements, asker);
       } catch (error) {
         const isUpstream = error instanceof RequestError || /^(CHAIN|UPSTREAM)_/.test(codeOf(error) ?? '');
         if (!isUpstream) throw error;
         throw new CodedError('PARSED_UNAVAILABLE', messageOf(error), { exitCode: EXIT.temporary, cause: error });
       }
-      const { parsed, parserError } = parseExact(text) as {
-        readonly parsed?: ParsedTransaction;
-        readonly parserError?: { readonly code: string; readonly message: string };
-      };
-      if (parserError?.code === 'transaction_not_found')
+      if (element.parserStatus === 'ERROR') {
+        const { code, message } = element.parserError;
+        if (code !== 'transaction_not_found')
+          throw new CodedError('PARSED_UNREADABLE', message, { exitCode: EXIT.bug });
         throw new CodedError('PARSED_NOT_FOUND', `no upstream has the transaction ${signature}`, {
           exitCode: EXIT.temporary,
         });
-      if (parsed === undefined)
-        throw new CodedError('PARSED_UNREADABLE', parserError?.message ?? 'no reason', { exitCode: EXIT.bug });
-      if (options['json'] === true) io.line(text);
-      else for (const line of explainLines(signature, parsed)) io.line(line);
+      }
+      if (options['json'] === true) io.line(elementJson(element));
+      else for (const line of explainLines(signature, element.parsed)) io.line(line);
     },
   };
 }
@@ -124,23 +117,19 @@ function rulesOf(depths: readonly number[], at: number): Rules {
 }
 
 function instructionLines(one: ParsedInstruction, { head, body }: Rules): readonly string[] {
-  const { instructionIndex, innerInstructionIndex, programId, programName, instructionName, summary, decoded } = one;
+  const { instructionIndex, innerInstructionIndex, programId, programName, summary, decoded, call } = one;
   const number = `${instructionIndex + 1}${innerInstructionIndex === null ? '' : `.${innerInstructionIndex + 1}`}`;
-  const name =
-    instructionName === null
-      ? `${programName === null ? programId : `${plain(programName)} ${programId}`}: not decoded`
-      : `${plain(programName ?? programId)}.${plain(instructionName)}`;
-  const facts =
-    decoded === null
-      ? [
-          ['data', cut(one.rawData)] as const,
-          ...one.rawAccounts.map((account, at) => [`account ${at + 1}`, account] as const),
-        ]
-      : [...argumentsOf(decoded.args), ...decoded.accounts.map(accountOf)];
+  const known = `${plain(programName ?? programId)}${call === null ? '' : `.${plain(call.name)}`}`;
+  const name = programName === null ? known : `${known}${call === null ? ' ' : '  '}${programId}`;
+  const state = decoded !== null ? '' : call === null ? ': not decoded' : ': arguments not decoded';
+  const facts = [
+    ...(decoded === null ? [['data', cut(one.rawData)] as const] : argumentsOf(decoded.args)),
+    ...(call?.accounts.map(accountOf) ?? one.rawAccounts.map((account, at) => [`account ${at + 1}`, account] as const)),
+  ];
   const shown = facts.slice(0, MAX_LINES);
   const width = Math.min(32, Math.max(0, ...shown.map(([label]) => label.length)));
   return [
-    `${head}${number} ${name}${instructionName === null || programName === null ? '' : `  ${programId}`}`,
+    `${head}${number} ${name}${state}`,
     ...(summary === null ? [] : [`${body}${plain(summary.description)}`]),
     ...shown.map(([label, value]) => `${body}${label.padEnd(width)}  ${value}`),
     ...(facts.length > shown.length ? [`${body}… ${facts.length - shown.length} more`] : []),

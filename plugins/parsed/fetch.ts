@@ -16,12 +16,12 @@ import { decodeEntries } from '../../src/solana/decode/decode-block.ts';
 import type { ParsedConfig } from './config.ts';
 
 export interface Asker extends Pick<CallContext, 'signal' | 'tenant'> {
-  /** Whose own interfaces are preferred; absent or null: nobody's. */
+  /** Project whose uploaded interfaces are preferred; absent or null: none. */
   readonly project?: string | null;
 }
 
 /** A transaction with what is shown of it. */
-export interface Found {
+export interface TransactionWithKeys {
   readonly signature: string;
   readonly slot: number;
   /** Unix seconds. */
@@ -42,21 +42,21 @@ interface SourceParts {
 }
 
 /** Nodes refuse a version above the newest one. */
-export const MOST_VERSION = 1;
+export const MAX_VERSION = 1;
 const SEED_BYTES = 32;
 
 export type FetchTransactions = (
   signatures: readonly string[],
   commitment: Commitment,
   asker: Asker,
-) => Promise<ReadonlyMap<string, Found | UnreadableTransaction | null>>;
+) => Promise<ReadonlyMap<string, TransactionWithKeys | UnreadableTransaction | null>>;
 
 /** The chain has the transaction, in a form that cannot be decoded. */
 export class UnreadableTransaction extends Error {}
 
 /** Fetches transactions; null for those that the chain does not have. Errors: RequestError 503, else those of `ChainReader.call`. */
 export function createFetch({ chain, ledger, random, log, config }: SourceParts): FetchTransactions {
-  async function fromLedger(signature: string, commitment: Commitment): Promise<Found | null> {
+  async function fromLedger(signature: string, commitment: Commitment): Promise<TransactionWithKeys | null> {
     const kept = ledger();
     if (kept === null) return null;
     try {
@@ -74,7 +74,7 @@ export function createFetch({ chain, ledger, random, log, config }: SourceParts)
   }
 
   async function fromUpstream(signature: string, commitment: Commitment, asker: Asker) {
-    const options = { encoding: 'base64', commitment, maxSupportedTransactionVersion: MOST_VERSION };
+    const options = { encoding: 'base64', commitment, maxSupportedTransactionVersion: MAX_VERSION };
     const text = await callText(chain(), 'getTransaction', [signature, options], {
       ...asker,
       timeoutMs: config.upstreamTimeoutMs,
@@ -83,8 +83,14 @@ export function createFetch({ chain, ledger, random, log, config }: SourceParts)
     const answer = JSON.parse(text) as { readonly slot: number; readonly blockTime?: number | null };
     try {
       const { transactions, keys } = decodeEntries(answer.slot, [answer], Uint8Array.from(random.bytes(SEED_BYTES)));
+      const { isOpaque, fault } = transactions[0]!;
+      if (isOpaque) return new UnreadableTransaction(`the transaction cannot be read: ${fault!.reason}`);
       return {
-        ...{ signature, slot: answer.slot, blockTime: answer.blockTime ?? null, tx: transactions[0]!, keys },
+        signature,
+        slot: answer.slot,
+        blockTime: answer.blockTime ?? null,
+        tx: transactions[0]!,
+        keys,
         text: async () => Buffer.from(text),
       };
     } catch (error) {
@@ -93,7 +99,7 @@ export function createFetch({ chain, ledger, random, log, config }: SourceParts)
   }
 
   return async (signatures, commitment, asker) => {
-    const found = new Map<string, Found | UnreadableTransaction | null>();
+    const found = new Map<string, TransactionWithKeys | UnreadableTransaction | null>();
     const work = new Set(signatures).values();
     const worker = async (): Promise<void> => {
       for (const signature of work)

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Value } from '@sinclair/typebox/value';
+import { OWN_WORK } from '../../src/ports/access.ts';
 import { type Loaded, NAMED, positionOf, type WalkPage } from '../../src/ports/address-history.ts';
 import { type ProgramInterface, readIdl } from '../../src/solana/idl/read-idl.ts';
 import { createWords } from '../../src/solana/parsers/parser.ts';
@@ -12,13 +13,15 @@ import { FOREVER, type Interfaces, type Learned, NOW } from './interfaces.ts';
 import { readHistory, readScan } from './requests.ts';
 
 const PROGRAM = 'JUP6LkbZbjS1jKKwapdHNy74zcZ3tLUZoi5QNyVTaV4';
-const CALL = { caller: null, signal: new AbortController().signal };
+const CALL = { caller: null, tenant: OWN_WORK, signal: new AbortController().signal };
 
 /** An interface with one instruction, whose data are this byte. */
 const idl = (name: string, tag: number): ProgramInterface =>
   readIdl(
     JSON.stringify({
-      ...{ address: PROGRAM, metadata: { name: 'made' }, types: [] },
+      address: PROGRAM,
+      metadata: { name: 'made' },
+      types: [],
       instructions: [{ name, discriminator: [tag], accounts: [], args: [] }],
     }),
   )!;
@@ -26,8 +29,13 @@ const idl = (name: string, tag: number): ProgramInterface =>
 function rowOf(slot: number, data: number, isFailed = false): Loaded {
   const { signature, block, tx } = madeTransaction(slot, slot, PROGRAM, [data]);
   return {
-    ...{ n: positionOf(slot, 0), flags: NAMED, signature, slot, time: 1_760_000_000 },
-    ...{ tx: isFailed ? { ...tx, error: 'AccountNotFound' } : tx, block: block as Loaded['block'] },
+    n: positionOf(slot, 0),
+    flags: NAMED,
+    signature,
+    slot,
+    time: 1_760_000_000,
+    tx: isFailed ? { ...tx, error: 'AccountNotFound' } : tx,
+    block: block as Loaded['block'],
   };
 }
 
@@ -68,7 +76,8 @@ function create(pages: readonly WalkPage[], versions: readonly ProgramInterface[
 
 const scanFor = (...instructions: string[]) =>
   readScan({
-    ...{ address: PAYER, returnShape: 'signatures' },
+    address: PAYER,
+    returnShape: 'signatures',
     match: { programs: [{ programId: PROGRAM, instructions, scope: 'transaction' }] },
   });
 
@@ -84,6 +93,22 @@ test('where no interface is known for a slot, any version counts', async () => {
   );
 });
 
+test('a scan for a name finds calls whose arguments do not fit', async () => {
+  const program = readIdl(
+    JSON.stringify({
+      address: PROGRAM,
+      metadata: { name: 'made' },
+      instructions: [{ name: 'create_v2', discriminator: [1], accounts: [], args: [{ name: 'n', type: 'u64' }] }],
+    }),
+  )!;
+  const { parts } = create([lastPage(rowOf(9, 1), rowOf(8, 2))], [program]);
+  const { data } = JSON.parse((await scanOf(parts, scanFor('create_v2'), CALL)).text) as { data: { slot: number }[] };
+  assert.deepEqual(
+    data.map(({ slot }) => slot),
+    [9],
+  );
+});
+
 test('a name that is not known is looked up on the chain once more, then refused and charged', async () => {
   const { parts, state } = create([lastPage(rowOf(9, 1))], [idl('swap', 1), idl('brand_new', 2)]);
   await scanOf(parts, scanFor('swap'), CALL);
@@ -91,7 +116,8 @@ test('a name that is not known is looked up on the chain once more, then refused
   await scanOf(parts, scanFor('brand_new'), CALL);
   assert.ok(state.learned.includes(NOW));
   await assert.rejects(scanOf(parts, scanFor('swap', 'no_such'), CALL), {
-    ...{ status: 400, isCharged: true },
+    status: 400,
+    isCharged: true,
     message: `no interface of ${PROGRAM} has an instruction \`no_such\``,
   });
 });

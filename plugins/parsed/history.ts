@@ -1,13 +1,17 @@
 /** The history of an address in pages, and searches of it: transactions, signatures or a count of what matches. */
+
 import { type Caller, type Clock, JsonText, RequestError, RpcError } from '../../src/plugin/plugin.ts';
 import type { AddressWalk, OpenAddressWalk, WalkPage } from '../../src/ports/address-history.ts';
 import { CHANGED, type Loaded, NAMED, TOUCHED } from '../../src/ports/address-history.ts';
 import type { NormalInstruction } from '../../src/ports/block.ts';
-import { nameOf, type ProgramInterface } from '../../src/solana/idl/read-idl.ts';
+import { type ProgramInterface, snakeName } from '../../src/solana/idl/read-idl.ts';
+import { nativeChange } from '../../src/solana/movements/movement.ts';
+import { NATIVE_SOL_MINT } from '../../src/solana/programs.ts';
 import type { ParsedConfig } from './config.ts';
-import type { Asker, Found } from './fetch.ts';
+import { demandUsable } from './costs.ts';
+import type { Asker, TransactionWithKeys } from './fetch.ts';
 import { type KnownVersion, type Learned, NOW } from './interfaces.ts';
-import { type HistoryRequest, type MintFilter, NATIVE_MINT, type ProgramFilter, type ScanRequest } from './requests.ts';
+import type { HistoryRequest, MintFilter, ProgramFilter, ScanRequest } from './requests.ts';
 import { type ElementParts, elementTexts, learnAs, pause } from './transactions.ts';
 
 export interface HistoryParts {
@@ -17,21 +21,29 @@ export interface HistoryParts {
   readonly elements: ElementParts;
 }
 
-export interface HistoryCall extends Asker {
+interface HistoryCall extends Asker {
   readonly caller: Caller | null;
 }
 
 const MASKS = { none: NAMED, balanceChanged: NAMED | CHANGED, all: NAMED | CHANGED | TOUCHED } as const;
 
-async function openWalk({ open }: HistoryParts, request: HistoryRequest, call: HistoryCall): Promise<AddressWalk> {
+async function openWalk(
+  { open }: HistoryParts,
+  request: HistoryRequest,
+  call: HistoryCall,
+  unindexed: 'accounts' | 'all',
+): Promise<AddressWalk> {
   const { slot, time } = request;
   try {
     return await open(
       {
         ...request,
-        ...{ fromSlot: slot.least, toSlot: slot.most, fromTime: time.least, toTime: time.most },
+        fromSlot: slot.least,
+        toSlot: slot.most,
+        fromTime: time.least,
+        toTime: time.most,
       },
-      call,
+      { caller: call.caller, signal: call.signal, unindexed },
     );
   } catch (error) {
     // The slot is not reached, or the chain does not know a signature.
@@ -49,10 +61,10 @@ function isWithin({ tx, time }: Loaded, { status, time: { least, most } }: Histo
 
 /** A page of the history. */
 export async function historyOf(parts: HistoryParts, request: HistoryRequest, call: HistoryCall): Promise<JsonText> {
-  const walk = await openWalk(parts, request, call);
+  const walk = await openWalk(parts, request, call, 'accounts');
   const { limit, tokenAccounts } = request;
   const found: Loaded[] = [];
-  let read: Place | null = null;
+  let read: PagePosition | null = null;
   let isEnd = false;
   const most = Math.max(parts.config.historyLimit, limit + 1);
   for await (const page of walk.pages({ mask: MASKS[tokenAccounts], most, expected: limit + 1 })) {
@@ -87,19 +99,23 @@ const texts = (
   );
 
 /** Where a token goes on. A fork can move a transaction; with its signature the token moves along. */
-interface Place {
+interface PagePosition {
   readonly n: number;
   readonly signature: string | undefined;
 }
 
 /** Also of rows that are not shown. */
-function lastOf({ rows, lastN }: WalkPage): Place | null {
+function lastOf({ rows, lastN }: WalkPage): PagePosition | null {
   const last = rows.at(-1);
   return lastN === null ? null : { n: lastN, signature: last?.n === lastN ? last.signature : undefined };
 }
 
-const foundOf = (walk: AddressWalk, row: Loaded): Found => ({
-  ...{ signature: row.signature, slot: row.slot, blockTime: row.time, tx: row.tx, keys: row.block.keys },
+const foundOf = (walk: AddressWalk, row: Loaded): TransactionWithKeys => ({
+  signature: row.signature,
+  slot: row.slot,
+  blockTime: row.time,
+  tx: row.tx,
+  keys: row.block.keys,
   text: async () => Buffer.from((await walk.texts([row]))[0]!),
 });
 
@@ -117,13 +133,13 @@ export async function scanOf(parts: HistoryParts, request: ScanRequest, call: Hi
   const { clock, config, elements } = parts;
   const started = clock.monotonic();
   const programs = await namedFilters(request, elements, call);
-  const walk = await openWalk(parts, request, call);
+  const walk = await openWalk(parts, request, call, 'all');
   const matched: Loaded[] = [];
   const signatures: object[] = [];
   let [count, scanned] = [0, 0];
   let last: Loaded | null = null;
   /** Behind it the next call goes on. */
-  let read: Place | null = null;
+  let read: PagePosition | null = null;
 
   async function search(): Promise<'windowEnd' | 'limit' | 'budget' | 'deadline'> {
     const expected = Math.min(request.budget, EXPECTED);
@@ -155,7 +171,7 @@ export async function scanOf(parts: HistoryParts, request: ScanRequest, call: Hi
 
   const stoppedOn = await search();
   const through = last as Loaded | null;
-  const place = read as Place | null;
+  const place = read as PagePosition | null;
   const creditsCharged = scanCredits(config, scanned);
   const members: string[] = [];
   if (request.returnShape === 'transactions')
@@ -164,7 +180,9 @@ export async function scanOf(parts: HistoryParts, request: ScanRequest, call: Hi
   if (stoppedOn !== 'windowEnd' && place !== null)
     members.push(`"paginationToken":"${walk.placeText(place.n, place.signature)}"`);
   const scan = {
-    ...{ stoppedOn, scannedTransactions: scanned, matchedTransactions: count },
+    stoppedOn,
+    scannedTransactions: scanned,
+    matchedTransactions: count,
     ...(through === null ? {} : { scannedThrough: { slot: through.slot, blockTime: through.time } }),
     creditsCharged,
   };
@@ -177,7 +195,10 @@ const EXPECTED = 100;
 const PAUSE_ROWS = 100;
 
 const signatureRow = (walk: AddressWalk, { signature, slot, n, time }: Loaded) => ({
-  ...{ signature, slot, transactionIndex: walk.placeOf(n), blockTime: time },
+  signature,
+  slot,
+  transactionIndex: walk.placeOf(n),
+  blockTime: time,
 });
 
 interface NamedFilter extends ProgramFilter {
@@ -212,7 +233,7 @@ async function namedFilters(
       `no interface of ${wrongOne.programId} has an instruction \`${wrongOne.instructions[0]}\``,
       { isCharged: true },
     );
-  return programs.map((filter) => ({ ...filter, names: filter.instructions.map((name) => nameOf(name) ?? name) }));
+  return programs.map((filter) => ({ ...filter, names: filter.instructions.map((name) => snakeName(name) ?? name) }));
 }
 
 async function learnPrograms(
@@ -231,14 +252,14 @@ async function learnPrograms(
   return learnAs(all(newest), elements, asker, all(oldest));
 }
 
-interface Match {
+interface ScanCriteria {
   readonly programs: readonly NamedFilter[];
   readonly mints: readonly MintFilter[];
   readonly address: string;
 }
 
 /** One of the programs and one of the mints, as far as either is given. */
-function isMatch(row: Loaded, { programs, mints, address }: Match, learned: Learned): boolean {
+function isMatch(row: Loaded, { programs, mints, address }: ScanCriteria, learned: Learned): boolean {
   const near = nearOf(row, address);
   return (
     (programs.length === 0 || programs.some((filter) => usesProgram(row, filter, near, learned))) &&
@@ -289,20 +310,21 @@ function usesProgram(
     if (discriminators.some((prefix) => data.subarray(0, prefix.length).equals(prefix))) return true;
     if (names.length === 0) return false;
     return versions.some((version) => {
-      const found = version.decode(item.data, [], programId)?.name;
-      return found !== undefined && names.includes(found);
+      demandUsable(version, programId);
+      const call = version.decode(item.data, [], programId) ?? version.callOf(item.data, [], programId);
+      return call !== null && names.includes(call.name);
     });
   };
   return tx.instructions.some(isHit) || tx.innerInstructions.some(({ instructions: inner }) => inner.some(isHit));
 }
 
 function holdsMint({ tx, block }: Loaded, { mint, scope }: MintFilter, { id, accounts }: Near): boolean {
-  if (mint === NATIVE_MINT)
+  if (mint === NATIVE_SOL_MINT)
     return tx.keys.some((key, at) => {
       if (scope === 'address' && key !== id) return false;
-      const change = (tx.postBalances[at] ?? 0) - (tx.preBalances[at] ?? 0);
+      const change = nativeChange(tx, at);
       // The first account pays the fee.
-      return change + (at === 0 ? tx.fee : 0) !== 0;
+      return change + (at === 0 ? Number(tx.fee) : 0) !== 0;
     });
   return [...tx.preTokenBalances, ...tx.postTokenBalances].some(
     ({ accountIndex, mintKey }) =>

@@ -9,6 +9,7 @@ import { Value } from '@sinclair/typebox/value';
 import { createSystemClock } from '../../src/adapters/clock.ts';
 import { decode32, encode32 } from '../../src/lib/base58.ts';
 import { type ChainReader, type Clock, RequestError } from '../../src/plugin/plugin.ts';
+import { OWN_WORK } from '../../src/ports/access.ts';
 import type { ChainBlock } from '../../src/ports/block.ts';
 import type { Queries, Store } from '../../src/ports/store.ts';
 import { decodeEntries } from '../../src/solana/decode/decode-block.ts';
@@ -20,7 +21,7 @@ import { entryOf, sampleMessage } from '../../test/helpers/rpc-block.ts';
 import { createSfc32 } from '../../test/helpers/sfc32.ts';
 import { eachStore } from '../../test/helpers/store.ts';
 import { type ParsedConfig, parsedConfig } from './config.ts';
-import type { FetchTransactions, Found } from './fetch.ts';
+import type { FetchTransactions, TransactionWithKeys } from './fetch.ts';
 import { createInterfaces, type Learned, NOW } from './interfaces.ts';
 import { fillVersions, MAX_VERSIONS, migrations, readVersions, writeVersion } from './store.ts';
 
@@ -40,13 +41,13 @@ function createChain() {
     slot: 100,
     text: idl('first') as string | null,
     changes: [50] as readonly number[],
-    /** Of the account of Program Metadata. */
+    /** Slots of transactions of the Program Metadata account. */
     otherChanges: [] as readonly number[],
     firstSlot: 0,
     /** The newest slot of the archive, and the first one of the other upstream. */
     archiveSlot: Number.MAX_SAFE_INTEGER,
     prunedBelow: 0,
-    /** Of `OTHER`. */
+    /** Published interface of `OTHER`; null: none. */
     otherText: null as string | null,
     refuses: null as number | null,
     calls,
@@ -99,8 +100,11 @@ function create(
 ) {
   const config = Value.Default(parsedConfig, {}) as ParsedConfig;
   const interfaces = createInterfaces({
-    ...{ chain: () => reader, store: () => store, log: createMemoryLog() },
-    ...{ fetch, clock },
+    chain: () => reader,
+    store: () => store,
+    log: createMemoryLog(),
+    fetch,
+    clock,
     config: { ...config, idls: { ...config.idls, ...idls } },
   });
   let learned: Learned;
@@ -110,7 +114,7 @@ function create(
       learned = await interfaces.learn(...args);
       return learned;
     },
-    /** As the last call learned them. */
+    /** The interface that the last call of `learn` found. */
     find: (program: string, slot: number) => learned.find(program, slot),
     versionsOf: (program: string) => learned.versionsOf(program).flatMap((version) => version.program ?? []),
   };
@@ -124,7 +128,10 @@ function block(
   previousBlockhash = String(slot - 1),
 ): ChainBlock {
   const tx = {
-    ...{ error: null, keys: [0], staticKeyCount: 1, loadedWritableCount: 0 },
+    error: null,
+    keys: [0],
+    staticKeyCount: 1,
+    loadedWritableCount: 0,
     header: { numRequiredSignatures: 1, numReadonlySignedAccounts: 0, numReadonlyUnsignedAccounts: 0 },
   };
   const keys = { find: (key: Uint8Array) => (write !== null && encode32(key) === write ? 0 : -1) };
@@ -144,11 +151,19 @@ eachStore('interfaces of programs', ({ store: open }) => {
     const names = (of: ReturnType<typeof create>) =>
       [49, 50, 99, 119, 120, 149, 150, 200, 500].map((slot) => of.find(PROGRAM, slot)?.name);
     const interfaces = create(store, reader);
-    const learn = (of: typeof interfaces, slot: number) => of.learn(new Map([[PROGRAM, slot]]), { signal: SIGNAL });
+    const learn = (of: typeof interfaces, slot: number) =>
+      of.learn(new Map([[PROGRAM, slot]]), { tenant: OWN_WORK, signal: SIGNAL });
     await learn(interfaces, 90);
     assert.deepEqual(names(interfaces), [
-      ...[undefined, 'first', 'first'],
-      ...[undefined, undefined, undefined, undefined, undefined, undefined],
+      undefined,
+      'first',
+      'first',
+      undefined,
+      undefined,
+      undefined,
+      undefined,
+      undefined,
+      undefined,
     ]);
     // What is older than the last reading needs none.
     await learn(interfaces, 100);
@@ -183,7 +198,10 @@ eachStore('interfaces of programs', ({ store: open }) => {
     const { chain, reader } = createChain();
     chain.changes = [10, 80];
     const interfaces = create(store, reader);
-    await interfaces.learn(new Map([PROGRAM, OTHER].map((program) => [program, 90])), { signal: SIGNAL });
+    await interfaces.learn(new Map([PROGRAM, OTHER].map((program) => [program, 90])), {
+      tenant: OWN_WORK,
+      signal: SIGNAL,
+    });
     assert.deepEqual(
       [interfaces.find(OTHER, 90), interfaces.find(PROGRAM, 79), interfaces.find(PROGRAM, 90)].map((one) => one?.name),
       ['other', 'oldest', 'first'],
@@ -197,7 +215,7 @@ eachStore('interfaces of programs', ({ store: open }) => {
     for (let at = 0; at < MAX_VERSIONS + 8; at++) {
       const slot = 100 + at * 10;
       Object.assign(chain, { slot, text: idl(`version_${at}`), changes: [slot - 5] });
-      await interfaces.learn(new Map([[PROGRAM, slot]]), { signal: SIGNAL });
+      await interfaces.learn(new Map([[PROGRAM, slot]]), { tenant: OWN_WORK, signal: SIGNAL });
     }
     const wanted = Array.from({ length: MAX_VERSIONS }, (_, at) => `version_${at + 8}`);
     assert.deepEqual(
@@ -228,8 +246,8 @@ eachStore('interfaces of programs', ({ store: open }) => {
       chain.text = idl('first').padEnd(size);
       const interfaces = create(store, reader, { cacheBytes: smallest });
       chain.slot = size;
-      await interfaces.learn(new Map([[PROGRAM, size]]), { signal: SIGNAL });
-      await interfaces.learn(new Map([[PROGRAM, size]]), { signal: SIGNAL });
+      await interfaces.learn(new Map([[PROGRAM, size]]), { tenant: OWN_WORK, signal: SIGNAL });
+      await interfaces.learn(new Map([[PROGRAM, size]]), { tenant: OWN_WORK, signal: SIGNAL });
       assert.equal(interfaces.find(PROGRAM, size)?.name, name);
       assert.equal(chain.calls.filter((method) => method === 'getMultipleAccounts').length, 1);
     }
@@ -249,7 +267,7 @@ eachStore('interfaces of programs', ({ store: open }) => {
       Object.assign(chain, { changes: [], firstSlot: 70 });
       for (const method of lacks) chain.lacks.add(method);
       const interfaces = create(store, reader);
-      await interfaces.learn(new Map([[PROGRAM, 90]]), { signal: SIGNAL });
+      await interfaces.learn(new Map([[PROGRAM, 90]]), { tenant: OWN_WORK, signal: SIGNAL });
       assert.deepEqual(
         [69, 70, 100].map((slot) => interfaces.find(PROGRAM, slot)?.name),
         wanted,
@@ -266,9 +284,9 @@ eachStore('interfaces of programs', ({ store: open }) => {
   ): Promise<readonly (string | null | undefined)[]> {
     const { chain, reader } = createChain();
     const interfaces = create(await migrated(t), reader);
-    await interfaces.learn(new Map([[PROGRAM, 90]]), { signal: SIGNAL });
+    await interfaces.learn(new Map([[PROGRAM, 90]]), { tenant: OWN_WORK, signal: SIGNAL });
     Object.assign(chain, { slot: 200, text: idl('second'), ...change });
-    await interfaces.learn(new Map([[PROGRAM, 180]]), { signal: SIGNAL });
+    await interfaces.learn(new Map([[PROGRAM, 180]]), { tenant: OWN_WORK, signal: SIGNAL });
     return slots.map((slot) => interfaces.find(PROGRAM, slot)?.name);
   }
 
@@ -296,12 +314,12 @@ eachStore('interfaces of programs', ({ store: open }) => {
   test('an upstream that is behind says nothing of later slots', async (t) => {
     const { chain, reader } = createChain();
     const interfaces = create(await migrated(t), reader);
-    await interfaces.learn(new Map([[PROGRAM, 130]]), { signal: SIGNAL });
+    await interfaces.learn(new Map([[PROGRAM, 130]]), { tenant: OWN_WORK, signal: SIGNAL });
     assert.deepEqual([interfaces.find(PROGRAM, 100)?.name, interfaces.find(PROGRAM, 101)], ['first', null]);
     // The accounts have to include the transaction, and the history what the accounts show.
     assert.deepEqual(chain.minSlots, [130, 100, 100]);
     chain.slot = 140;
-    await interfaces.learn(new Map([[PROGRAM, NOW]]), { signal: SIGNAL });
+    await interfaces.learn(new Map([[PROGRAM, NOW]]), { tenant: OWN_WORK, signal: SIGNAL });
     assert.deepEqual([interfaces.find(PROGRAM, 140)?.name, chain.minSlots.at(-1)], ['first', 0]);
   });
 
@@ -312,13 +330,13 @@ eachStore('interfaces of programs', ({ store: open }) => {
     const store = await migrated(t);
     const interfaces = create(store, reader, { cacheBytes: 8_388_608 });
     const both = (slot: number) => new Map([PROGRAM, OTHER].map((program) => [program, slot]));
-    const first = await interfaces.learn(both(90), { signal: SIGNAL });
-    await interfaces.learn(new Map([[OTHER, 90]]), { signal: SIGNAL });
+    const first = await interfaces.learn(both(90), { tenant: OWN_WORK, signal: SIGNAL });
+    await interfaces.learn(new Map([[OTHER, 90]]), { tenant: OWN_WORK, signal: SIGNAL });
     assert.deepEqual([first.find(PROGRAM, 60)?.name, first.find(OTHER, 60)?.name], ['first', 'other']);
     // The version before is not lost when the entry is dropped between two steps.
     Object.assign(chain, { slot: 200, text: idl('second').padEnd(100_000), changes: [50, 120] });
     const again = create(store, reader, { cacheBytes: 8_388_608 });
-    const second = await again.learn(both(180), { signal: SIGNAL });
+    const second = await again.learn(both(180), { tenant: OWN_WORK, signal: SIGNAL });
     assert.deepEqual(
       [second.find(PROGRAM, 60), second.find(PROGRAM, 130), second.find(OTHER, 60)].map((one) => one?.name),
       ['first', 'second', 'other'],
@@ -328,13 +346,13 @@ eachStore('interfaces of programs', ({ store: open }) => {
   test('calls that see two changes at the same time lose neither', async (t) => {
     const { chain, reader } = createChain();
     const interfaces = create(await migrated(t), reader);
-    await interfaces.learn(new Map([[PROGRAM, 90]]), { signal: SIGNAL });
+    await interfaces.learn(new Map([[PROGRAM, 90]]), { tenant: OWN_WORK, signal: SIGNAL });
     Object.assign(chain, { slot: 150, text: idl('second'), changes: [50, 120] });
-    const one = interfaces.learn(new Map([[PROGRAM, 150]]), { signal: SIGNAL });
+    const one = interfaces.learn(new Map([[PROGRAM, 150]]), { tenant: OWN_WORK, signal: SIGNAL });
     // The second call reads the accounts before the first one has their history.
     while (chain.calls.filter((method) => method === 'getMultipleAccounts').length < 2) await Promise.resolve();
     Object.assign(chain, { slot: 200, text: idl('third'), changes: [50, 120, 170] });
-    const two = interfaces.learn(new Map([[PROGRAM, 200]]), { signal: SIGNAL });
+    const two = interfaces.learn(new Map([[PROGRAM, 200]]), { tenant: OWN_WORK, signal: SIGNAL });
     await Promise.all([one, two]);
     const { find } = await two;
     assert.deepEqual(
@@ -347,10 +365,12 @@ eachStore('interfaces of programs', ({ store: open }) => {
     const { chain, reader } = createChain();
     const interfaces = create(await migrated(t), reader);
     chain.refuses = -32_000;
-    await assert.rejects(interfaces.learn(new Map([[PROGRAM, 1]]), { signal: SIGNAL }), { status: 503 });
+    await assert.rejects(interfaces.learn(new Map([[PROGRAM, 1]]), { tenant: OWN_WORK, signal: SIGNAL }), {
+      status: 503,
+    });
     // A node without the method has no accounts to show.
     chain.refuses = -32_601;
-    await interfaces.learn(new Map([[PROGRAM, 1]]), { signal: SIGNAL });
+    await interfaces.learn(new Map([[PROGRAM, 1]]), { tenant: OWN_WORK, signal: SIGNAL });
     assert.equal(interfaces.find(PROGRAM, 1), null);
   });
 
@@ -361,12 +381,12 @@ eachStore('interfaces of programs', ({ store: open }) => {
     const at = async (one: ChainBlock) => {
       chain.slot = Math.max(chain.slot, one.slot);
       interfaces.follow(one);
-      await interfaces.learn(new Map([[PROGRAM, one.slot]]), { signal: SIGNAL });
+      await interfaces.learn(new Map([[PROGRAM, one.slot]]), { tenant: OWN_WORK, signal: SIGNAL });
       return [readings(), interfaces.find(PROGRAM, one.slot)?.name];
     };
     assert.deepEqual(await at(block(200)), [1, 'first']);
     for (const slot of [201, 202, 203]) assert.deepEqual(await at(block(slot)), [1, 'first'], String(slot));
-    // Those who compare the same blocks a little later change nothing.
+    // Another caller that passes the same blocks later changes nothing.
     interfaces.follow(block(201));
     assert.deepEqual(await at(block(204)), [1, 'first']);
     chain.text = idl('second');
@@ -398,15 +418,15 @@ eachStore('interfaces of programs', ({ store: open }) => {
         const { chain, reader } = createChain();
         const store = await migrated(t);
         const names = async (of: ReturnType<typeof create>) => {
-          await of.learn(new Map([[PROGRAM, 203]]), { signal: SIGNAL });
+          await of.learn(new Map([[PROGRAM, 203]]), { tenant: OWN_WORK, signal: SIGNAL });
           return [194, 195, 203].map((slot) => of.find(PROGRAM, slot)?.name);
         };
         const before = create(store, reader);
         before.follow(block(194));
-        await before.learn(new Map([[PROGRAM, 100]]), { signal: SIGNAL });
+        await before.learn(new Map([[PROGRAM, 100]]), { tenant: OWN_WORK, signal: SIGNAL });
         before.follow(block(195, anchorAddress(PROGRAM)));
         Object.assign(chain, { slot: 196, text: idl('second'), changes: [50, 195] });
-        await before.learn(new Map([[PROGRAM, 196]]), { signal: SIGNAL });
+        await before.learn(new Map([[PROGRAM, 196]]), { tenant: OWN_WORK, signal: SIGNAL });
         assert.equal(before.find(PROGRAM, 195)?.name, 'second');
         Object.assign(chain, { slot: 203, ...change });
         const after = restarts ? create(store, reader) : before;
@@ -426,28 +446,28 @@ eachStore('interfaces of programs', ({ store: open }) => {
     const { chain, reader } = createChain();
     const store = await migrated(t);
     chain.lacks.add('getSignaturesForAddress');
-    await create(store, reader).learn(new Map([[PROGRAM, 90]]), { signal: SIGNAL });
+    await create(store, reader).learn(new Map([[PROGRAM, 90]]), { tenant: OWN_WORK, signal: SIGNAL });
     chain.slot = 300;
     const interfaces = create(store, reader);
-    await interfaces.learn(new Map([[PROGRAM, 300]]), { signal: SIGNAL });
+    await interfaces.learn(new Map([[PROGRAM, 300]]), { tenant: OWN_WORK, signal: SIGNAL });
     assert.deepEqual(
       [99, 100, 200, 300].map((slot) => interfaces.find(PROGRAM, slot)?.name),
       [undefined, 'first', 'first', 'first'],
     );
   });
 
-  test('what another process has stored is read again when a followed block has written the account since', async (t) => {
+  test('a version stored by another process is read again when a followed block has written the account since', async (t) => {
     const { chain, reader } = createChain();
     const store = await migrated(t);
     chain.slot = 200;
-    await create(store, reader).learn(new Map([[PROGRAM, 200]]), { signal: SIGNAL });
+    await create(store, reader).learn(new Map([[PROGRAM, 200]]), { tenant: OWN_WORK, signal: SIGNAL });
     const interfaces = create(store, reader);
     for (const slot of [199, 200, 201]) interfaces.follow(block(slot));
     interfaces.follow(block(202, anchorAddress(PROGRAM)));
     chain.slot = 202;
     chain.text = idl('second');
     chain.changes = [50, 202];
-    await interfaces.learn(new Map([[PROGRAM, 202]]), { signal: SIGNAL });
+    await interfaces.learn(new Map([[PROGRAM, 202]]), { tenant: OWN_WORK, signal: SIGNAL });
     assert.deepEqual(
       [201, 202].map((slot) => interfaces.find(PROGRAM, slot)?.name),
       ['first', 'second'],
@@ -463,12 +483,12 @@ eachStore('interfaces of programs', ({ store: open }) => {
     writeFileSync(join(folder, `${OTHER}.json`), 'no JSON');
     writeFileSync(join(folder, 'notes.txt'), idl('no interface'));
     await interfaces.readFolder();
-    await interfaces.learn(new Map([[PROGRAM, 90]]), { signal: SIGNAL });
+    await interfaces.learn(new Map([[PROGRAM, 90]]), { tenant: OWN_WORK, signal: SIGNAL });
     assert.deepEqual([interfaces.find(PROGRAM, 1)?.name, chain.calls], ['own', []]);
     writeFileSync(join(folder, `${PROGRAM}@70.json`), idl('own_later'));
     writeFileSync(join(folder, `${OTHER}.json`), idl('other'));
     await interfaces.readFolder();
-    await interfaces.learn(new Map(), { signal: SIGNAL });
+    await interfaces.learn(new Map(), { tenant: OWN_WORK, signal: SIGNAL });
     assert.deepEqual(
       [interfaces.find(PROGRAM, 69)?.name, interfaces.find(PROGRAM, 70)?.name, interfaces.find(OTHER, 1)?.name],
       ['own', 'own_later', 'other'],
@@ -476,11 +496,11 @@ eachStore('interfaces of programs', ({ store: open }) => {
     rmSync(join(folder, `${PROGRAM}.json`));
     rmSync(join(folder, `${PROGRAM}@70.json`));
     await interfaces.readFolder();
-    await interfaces.learn(new Map([[PROGRAM, 90]]), { signal: SIGNAL });
+    await interfaces.learn(new Map([[PROGRAM, 90]]), { tenant: OWN_WORK, signal: SIGNAL });
     assert.equal(interfaces.find(PROGRAM, 90)?.name, 'first');
   });
 
-  test('who only names the account of an interface does not move the slot from which it is valid', async (t) => {
+  test('a transaction that only names the account of an interface does not move the slot from which it is valid', async (t) => {
     const seed = Math.floor(Math.random() * 2 ** 32);
     t.diagnostic(`seed ${seed}`);
     const draw = createSfc32(seed);
@@ -488,16 +508,19 @@ eachStore('interfaces of programs', ({ store: open }) => {
     const [account, tag] = [decode32(anchorAddress(PROGRAM)!)!, Buffer.from('40f4bc78a7e9690a', 'hex')];
     const [own, foreign, someone] = [decode32(PROGRAM)!, decode32(OTHER)!, Buffer.alloc(32, 5)];
     /** Account keys: payer, the account of the interface, someone, the program. */
-    const made = (signature: string, program: Uint8Array, accounts: readonly number[], data: Buffer): Found => {
+    const made = (
+      signature: string,
+      program: Uint8Array,
+      accounts: readonly number[],
+      data: Buffer,
+    ): TransactionWithKeys => {
       const message = sampleMessage({
-        ...{ header: [1, 0, pick([1, 2])], keys: [Buffer.alloc(32, 'payer'), someone, account, program] },
+        header: [1, 0, pick([1, 2])],
+        keys: [Buffer.alloc(32, 'payer'), someone, account, program],
         instructions: [{ program: 3, accounts: Uint8Array.from(accounts), data }],
       });
       const { transactions, keys } = decodeEntries(1, [entryOf({ message })], new Uint8Array(32));
-      return {
-        ...{ signature, slot: 0, blockTime: null, tx: transactions[0]!, keys },
-        text: async () => Buffer.alloc(0),
-      };
+      return { signature, slot: 0, blockTime: null, tx: transactions[0]!, keys, text: async () => Buffer.alloc(0) };
     };
     const change = (signature: string) =>
       pick([
@@ -516,7 +539,7 @@ eachStore('interfaces of programs', ({ store: open }) => {
       ])();
     for (let turn = 0; turn < 40; turn += 1) {
       const { chain, reader } = createChain();
-      const known = new Map<string, Found>();
+      const known = new Map<string, TransactionWithKeys>();
       const fetch: FetchTransactions = async (signatures) =>
         new Map(signatures.map((one) => [one, known.get(one) ?? null]));
       /** The newest transactions with the account come last; at most seven mentions behind the change. */
@@ -535,12 +558,12 @@ eachStore('interfaces of programs', ({ store: open }) => {
       const slots = [49, 50, 75, 99, 119, 120, 160, 200];
       const names = () => slots.map((slot) => interfaces.find(PROGRAM, slot)?.name);
       history([50], 100);
-      await interfaces.learn(new Map([[PROGRAM, 90]]), { signal: SIGNAL });
+      await interfaces.learn(new Map([[PROGRAM, 90]]), { tenant: OWN_WORK, signal: SIGNAL });
       const first = [undefined, 'first', 'first', 'first', undefined, undefined, undefined, undefined];
       assert.deepEqual(names(), first, `turn ${turn}`);
       Object.assign(chain, { slot: 200, text: idl('second') });
       history([50, 120], 200);
-      await interfaces.learn(new Map([[PROGRAM, 190]]), { signal: SIGNAL });
+      await interfaces.learn(new Map([[PROGRAM, 190]]), { tenant: OWN_WORK, signal: SIGNAL });
       assert.deepEqual(
         names(),
         [undefined, 'first', 'first', 'first', 'first', 'second', 'second', 'second'],
@@ -554,11 +577,11 @@ eachStore('interfaces of programs', ({ store: open }) => {
     chain.changes = [50, ...Array.from({ length: 20 }, (_, at) => 70 + at)];
     const message = sampleMessage({ keys: [1, 2, 3].map((byte) => Buffer.alloc(32, byte)) });
     const { transactions, keys } = decodeEntries(1, [entryOf({ message })], new Uint8Array(32));
-    const found = { ...{ slot: 0, blockTime: null, tx: transactions[0]!, keys }, text: async () => Buffer.alloc(0) };
+    const found = { slot: 0, blockTime: null, tx: transactions[0]!, keys, text: async () => Buffer.alloc(0) };
     const fetch: FetchTransactions = async (signatures) =>
       new Map(signatures.map((signature) => [signature, { ...found, signature }]));
     const interfaces = create(await migrated(t), reader, {}, fetch);
-    await interfaces.learn(new Map([[PROGRAM, 90]]), { signal: SIGNAL });
+    await interfaces.learn(new Map([[PROGRAM, 90]]), { tenant: OWN_WORK, signal: SIGNAL });
     assert.deepEqual(
       [81, 82, 100].map((slot) => interfaces.find(PROGRAM, slot)?.name),
       [undefined, 'first', 'first'],
@@ -568,11 +591,13 @@ eachStore('interfaces of programs', ({ store: open }) => {
   /** A history of the IDL account: in each slot a text that replaces the one before; null closes the account. */
   function createReplaced(contents: readonly (readonly [slot: number, name: string | null])[]) {
     const { chain, reader } = createChain();
-    const known = new Map<string, Found>();
+    const known = new Map<string, TransactionWithKeys>();
     const [account, buffer] = [decode32(anchorAddress(PROGRAM)!)!, Buffer.alloc(32, 7)];
     const idlTag = Buffer.from('40f4bc78a7e9690a', 'hex');
     const instruction = (accounts: readonly number[], ...data: readonly number[]) => ({
-      ...{ program: 3, accounts: Uint8Array.from(accounts), data: Buffer.concat([idlTag, Buffer.from(data)]) },
+      program: 3,
+      accounts: Uint8Array.from(accounts),
+      data: Buffer.concat([idlTag, Buffer.from(data)]),
     });
     const write = (place: number, name: string) => {
       const bytes = deflateSync(idl(name));
@@ -585,11 +610,13 @@ eachStore('interfaces of programs', ({ store: open }) => {
       const instructions = name === null ? [instruction([1, 0, 0], 5)] : isThere ? replace(name) : create(name);
       isThere = name !== null;
       const message = sampleMessage({
-        ...{ header: [1, 0, 1], keys: [Buffer.alloc(32, 'payer'), account, buffer, decode32(PROGRAM)!], instructions },
+        header: [1, 0, 1],
+        keys: [Buffer.alloc(32, 'payer'), account, buffer, decode32(PROGRAM)!],
+        instructions,
       });
       const { transactions, keys } = decodeEntries(slot, [entryOf({ message })], new Uint8Array(32));
       const signature = `${slot} ${at}`;
-      const found = { ...{ slot, blockTime: null, tx: transactions[0]!, keys }, text: async () => Buffer.alloc(0) };
+      const found = { slot, blockTime: null, tx: transactions[0]!, keys, text: async () => Buffer.alloc(0) };
       known.set(signature, { ...found, signature });
     }
     const newest = contents.at(-1)![1];
@@ -600,9 +627,9 @@ eachStore('interfaces of programs', ({ store: open }) => {
     return { chain, reader, fetch, lists };
   }
   const since = (oldest: number, newest = 90) =>
-    [new Map([[PROGRAM, newest]]), { signal: SIGNAL }, new Map([[PROGRAM, oldest]])] as const;
+    [new Map([[PROGRAM, newest]]), { tenant: OWN_WORK, signal: SIGNAL }, new Map([[PROGRAM, oldest]])] as const;
 
-  test('what was replaced before the first look is read back once, when a transaction needs it, and kept', async (t) => {
+  test('an interface that was replaced before the first read is recovered once, when a transaction needs it, and stored', async (t) => {
     const store = await migrated(t);
     const { chain, reader, fetch, lists } = createReplaced([
       [10, 'zero'],
@@ -699,7 +726,7 @@ eachStore('interfaces of programs', ({ store: open }) => {
     assert.equal(interfaces.find(PROGRAM, 20)?.name, 'zero');
   });
 
-  test('a look-back that takes long goes on: calls that come meanwhile are told to try again, and one later finds it', async (t) => {
+  test('a slow look-back continues: calls during it get an error to try again, and a later call finds the result', async (t) => {
     const { reader, fetch } = createReplaced([
       [10, 'zero'],
       [50, 'first'],
@@ -724,7 +751,10 @@ eachStore('interfaces of programs', ({ store: open }) => {
     );
     const gone = new AbortController();
     const [newest, , oldest] = since(20);
-    const second = assert.rejects(interfaces.learn(newest, { signal: gone.signal }, oldest), /the client has gone/);
+    const second = assert.rejects(
+      interfaces.learn(newest, { tenant: OWN_WORK, signal: gone.signal }, oldest),
+      /the client has gone/,
+    );
     gone.abort(new Error('the client has gone'));
     await second;
     await clock.advance(20_000);

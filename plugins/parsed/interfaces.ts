@@ -3,6 +3,7 @@
  * on the chain. An account of the chain is read when a transaction needs it, and again for a transaction that is newer than the last
  * read; the history of the account then shows since when its content is valid.
  */
+
 import { createHash } from 'node:crypto';
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -21,6 +22,8 @@ import {
   type Store,
 } from '../../src/plugin/plugin.ts';
 import type { ChainBlock } from '../../src/ports/block.ts';
+import { createSemaphore } from '../../src/runtime/semaphore.ts';
+import { createSingleFlight } from '../../src/runtime/single-flight.ts';
 import { DeadlinePassed, withDeadline } from '../../src/runtime/waiting.ts';
 import {
   anchorAddress,
@@ -33,6 +36,7 @@ import { nativeInterfaces } from '../../src/solana/idl/native.ts';
 import { type FindInterface, isWritableAt } from '../../src/solana/idl/parse-transaction.ts';
 import { MAX_IDL_BYTES, type ProgramInterface, readIdl } from '../../src/solana/idl/read-idl.ts';
 import type { ParsedConfig } from './config.ts';
+import { type BlockTime, createDecodeCosts } from './costs.ts';
 import type { FetchTransactions } from './fetch.ts';
 import { type Revision, readRevisions, type SignatureList, type SignatureRow } from './revisions.ts';
 import { fillVersions, type Gaps, MAX_VERSIONS, readVersions, writeVersion } from './store.ts';
@@ -48,7 +52,7 @@ export interface Version {
 }
 
 interface PublishedVersion extends Version {
-  /** Of its text; empty without one. */
+  /** SHA-256 of the interface's text; empty without one. */
   readonly hash: string;
   /** Characters of its text; 0 without an interface. */
   readonly size: number;
@@ -58,11 +62,11 @@ interface PublishedVersion extends Version {
 interface Published {
   /** Oldest first. */
   readonly versions: readonly PublishedVersion[];
-  /** Of the newest version; empty without one; `NO_HASH`: the accounts have to be read again, and the store follows what they show. */
+  /** Hash of the newest version; empty without one. `NO_HASH`: the accounts must be read again, and the result is stored. */
   readonly hash: string;
   /** The newest version is valid up to this slot. */
   readonly checkedSlot: number;
-  /** With what the store says beyond that, which a reading may confirm. */
+  /** Also contains what the store says beyond `checkedSlot`, which a read may confirm. */
   readonly doubted?: Published;
 }
 
@@ -81,16 +85,16 @@ export type OwnOf = (project: string, how?: { readonly mayBeOld: boolean }) => P
 
 /** The interfaces that one call has read: they stay here when other calls evict them from the cache. */
 export interface Learned {
-  /** As far as `learn` has read. */
+  /** Finds an interface among those that `learn` has read. */
   readonly find: FindInterface;
   /** All known versions of a program that may decode something, those of a source oldest first. */
   versionsOf(program: string): readonly KnownVersion[];
-  /** The same, with those of a project before all others. */
-  with(own: OwnInterfaces): Learned;
+  /** A copy that prefers the interfaces of a project. `time`: decoding time that they may take per block. */
+  with(own: OwnInterfaces, time?: BlockTime): Learned;
 }
 
 /** What a call uses of programs on the chain. */
-type Used = Map<string, Published>;
+type KnownPrograms = Map<string, Published>;
 
 export interface Interfaces {
   /**
@@ -124,30 +128,31 @@ interface InterfacesParts {
 }
 
 export const FOREVER = Number.MAX_SAFE_INTEGER;
-/** Of no text, and not that of none. */
+/** Sentinel: equals no content hash, and not the empty one. */
 const NO_HASH = '?';
 /** Estimated overhead of an entry, and of a version besides its text. */
 const ENTRY_BYTES = 2_048;
 /** A parsed interface takes many times the memory of its text. */
 export const MEMORY_PER_CHARACTER = 24;
-/** Of a cache, what one program or one project may take: others keep their place. One interface of 300 KB fits into the least. */
-const LEAST_SHARE_BYTES = 8_388_608;
-export const shareOf = (cacheBytes: number): number => Math.max(LEAST_SHARE_BYTES, Math.floor(cacheBytes / 4));
+/** Largest share of a cache (one quarter) for one program or one project. The minimum fits one interface of 300 KB. */
+const MIN_SHARE_BYTES = 8_388_608;
+export const shareOf = (cacheBytes: number): number => Math.max(MIN_SHARE_BYTES, Math.floor(cacheBytes / 4));
 /** The chain does not leave a block with so many slots upon it. */
 const FINAL_SLOTS = 64;
 const ACCOUNTS_PER_CALL = 100;
 const PROGRAMS_PER_CALL = ACCOUNTS_PER_CALL / 2;
 /** Transactions with an account that one look-up sees. */
 const CHANGES = 1_000;
-/** Of these, the newest ones are read to tell changes from what only names the account. */
-const MOST_READ = 8;
+/** Newest of these that are read, to tell changes from transactions that only name the account. */
+const MAX_READ = 8;
 /** How long a call waits for former interfaces, and how long they are looked for. */
 const LOOK_BACK_WAIT_MS = 20_000;
 const LONGEST_LOOK_BACK_MS = 600_000;
 const RETRY_S = 5;
 /** Look-backs at the same time. */
-const MOST_LOOK_BACKS = 8;
-const MOST_FAILURES = 3;
+const MAX_LOOK_BACKS = 8;
+const MAX_WAITING_LOOK_BACKS = 256;
+const MAX_FAILURES = 3;
 const FAILED_MS = 600_000;
 
 export function createInterfaces({ chain, store, config, log, fetch, clock }: InterfacesParts): Interfaces {
@@ -162,10 +167,16 @@ export function createInterfaces({ chain, store, config, log, fetch, clock }: In
     },
   });
   /** Programs whose former interfaces are being read. */
-  const readingBack = new Map<string, Promise<Published>>();
-  /** Of those that are kept, as far as blocks are followed. */
+  const readingBack = createSingleFlight<string, Published>();
+  /** Look-backs of all projects; those of one project wait for each other. */
+  const lookBacks = createSemaphore({
+    concurrency: MAX_LOOK_BACKS,
+    perGroup: MAX_LOOK_BACKS / 4,
+    maxWaiting: MAX_WAITING_LOOK_BACKS,
+  });
+  /** For cached programs: the accounts whose writes are noticed in followed blocks. */
   const watched = new Map<string, Watched>();
-  /** Of one program. */
+  /** Characters of all texts that are cached of one program. */
   const mostCharacters = Math.floor(
     (shareOf(config.idls.cacheBytes) - ENTRY_BYTES * (1 + MAX_VERSIONS)) / MEMORY_PER_CHARACTER,
   );
@@ -181,7 +192,7 @@ export function createInterfaces({ chain, store, config, log, fetch, clock }: In
     asker: Asker,
     oldestSlots = newestSlots,
   ): Promise<Learned> {
-    const used: Used = new Map();
+    const used: KnownPrograms = new Map();
     const reader = config.idls.chain ? chain() : null;
     if (reader === null) return learnedOf(used);
     const isOpen = (program: string): boolean => !isValid(program, newestSlots.get(program)!, used);
@@ -212,7 +223,13 @@ export function createInterfaces({ chain, store, config, log, fetch, clock }: In
    * Reads former interfaces where slots within these bounds have none that is known. Once is enough until others are replaced. That goes on
    * when this call no longer waits for it: a call that comes later finds more of it done.
    */
-  async function lookBack(reader: ChainReader, program: string, slots: Slots, used: Used, asker: Asker): Promise<void> {
+  async function lookBack(
+    reader: ChainReader,
+    program: string,
+    slots: Slots,
+    used: KnownPrograms,
+    asker: Asker,
+  ): Promise<void> {
     let known = used.get(program);
     if (known === undefined || !hasGap(known, slots)) return;
     if (isInDoubt(known)) {
@@ -223,6 +240,7 @@ export function createInterfaces({ chain, store, config, log, fetch, clock }: In
     const own = watchedOf(program);
     if (isInDoubt(known) || own.isReadBack || clock.monotonic() < own.readBackMs || !hasGap(known, slots)) return;
     const running = readingBack.get(program) ?? startReading(reader, program, known, asker);
+    if (running === null) throw beingRead(program);
     try {
       used.set(program, await withDeadline(clock, LOOK_BACK_WAIT_MS, () => running, asker.signal));
     } catch (error) {
@@ -231,25 +249,34 @@ export function createInterfaces({ chain, store, config, log, fetch, clock }: In
     }
   }
 
-  function startReading(reader: ChainReader, program: string, known: Published, { tenant }: Asker): Promise<Published> {
-    if (readingBack.size >= MOST_LOOK_BACKS) throw beingRead(program);
-    const work = withDeadline(clock, LONGEST_LOOK_BACK_MS, (signal) =>
-      readBack(reader, program, known, { signal, tenant }),
-    );
-    readingBack.set(program, work);
-    work.then(
-      () => readingBack.delete(program),
-      (error: unknown) => {
-        readingBack.delete(program);
-        const own = watchedOf(program);
-        own.failures += 1;
-        if (own.failures < MOST_FAILURES && !(error instanceof DeadlinePassed)) return;
-        // Calls with transactions of this program must not fail forever: for a while its interface counts as unknown.
-        own.failures = 0;
-        own.readBackMs = clock.monotonic() + FAILED_MS;
-        log.warn({ program, error: messageOf(error) }, 'former interfaces of a program cannot be read');
-      },
-    );
+  /** Null: too many wait already. */
+  function startReading(
+    reader: ChainReader,
+    program: string,
+    known: Published,
+    { tenant }: Asker,
+  ): Promise<Published> | null {
+    const permit = lookBacks.acquire({ group: tenant.id });
+    if (permit === null) return null;
+    const work = readingBack.run(program, async () => {
+      const release = await permit;
+      try {
+        return await withDeadline(clock, LONGEST_LOOK_BACK_MS, (signal) =>
+          readBack(reader, program, known, { signal, tenant }),
+        );
+      } finally {
+        release();
+      }
+    });
+    work.catch((error: unknown) => {
+      const own = watchedOf(program);
+      own.failures += 1;
+      if (own.failures < MAX_FAILURES && !(error instanceof DeadlinePassed)) return;
+      // Calls with transactions of this program must not fail forever: for a while its interface counts as unknown.
+      own.failures = 0;
+      own.readBackMs = clock.monotonic() + FAILED_MS;
+      log.warn({ program, error: messageOf(error) }, 'former interfaces of a program cannot be read');
+    });
     return work;
   }
 
@@ -263,7 +290,7 @@ export function createInterfaces({ chain, store, config, log, fetch, clock }: In
     const accounts = [metadataAddress(program) ?? '', anchorAddress(program) ?? ''] as const;
     const lists = await listsOf(reader, accounts, slot, options);
     const listBefore = (address: string, before: string) =>
-      listOf(reader, address, { before }, { ...options, archive: true });
+      listTransactions(reader, address, { before }, { ...options, archive: true });
     const revisions = await readRevisions(
       { program, metadata: accounts[0], anchor: accounts[1] },
       { lists: [lists[0]!, lists[1]!], listBefore, fetch },
@@ -292,7 +319,7 @@ export function createInterfaces({ chain, store, config, log, fetch, clock }: In
   }
 
   /** Whether nothing has changed up to a slot, by the last reading or by the blocks since then. */
-  function isValid(program: string, slot: number, used: Used): boolean {
+  function isValid(program: string, slot: number, used: KnownPrograms): boolean {
     const known = used.get(program);
     if (known === undefined) return false;
     if (known.checkedSlot >= slot) return true;
@@ -321,7 +348,7 @@ export function createInterfaces({ chain, store, config, log, fetch, clock }: In
     }
   }
 
-  /** Of a fork that the chain has left nothing is known: a change that was seen on it is read again, and goes from the store then. */
+  /** After a fork, changes seen in its blocks are forgotten: they are read again, and then leave the store. */
   function forgetFrom(slot: number): void {
     for (const [program, known] of [...published.entries()]) {
       if (known.checkedSlot < slot) continue;
@@ -339,42 +366,66 @@ export function createInterfaces({ chain, store, config, log, fetch, clock }: In
       const addresses = [metadataAddress(program), anchorAddress(program)];
       own = {
         keys: addresses.flatMap((address) => (address === null ? [] : (decode32(address) ?? []))),
-        ...{ since: run.to, writtenIn: -1, isReadBack: false, failures: 0, readBackMs: Number.NEGATIVE_INFINITY },
+        since: run.to,
+        writtenIn: -1,
+        isReadBack: false,
+        failures: 0,
+        readBackMs: Number.NEGATIVE_INFINITY,
       };
       watched.set(program, own);
     }
     return own;
   }
 
-  function learnedOf(used: Used, own: OwnInterfaces = new Map(), given = folder): Learned {
+  const costs = createDecodeCosts(clock, (one) => {
+    log.warn(
+      { name: one.name, address: one.address },
+      'an interface takes too long to decode and is not used for a while',
+    );
+  });
+
+  function learnedOf(
+    used: KnownPrograms,
+    own: OwnInterfaces = new Map(),
+    time: BlockTime | null = null,
+    given = folder,
+  ): Learned {
     return {
-      with: (others) => learnedOf(used, others, given),
+      with: (others, most) => learnedOf(used, others, most ?? null, given),
       find(program, slot) {
         // Before its first upload a project has the same interfaces as all others.
         const mine = own.get(program);
         const uploaded = mine === undefined ? null : at(mine, slot);
-        if (uploaded !== null) return uploaded;
+        if (uploaded !== null) return costs.ofProject(uploaded, program, time);
         const versions = given.get(program);
         if (versions !== undefined) return at(versions, slot);
         const native = nativeInterfaces().get(program);
         if (native !== undefined) return native;
         const known = used.get(program);
         // Above the last reading nothing is known, whatever the newest version was.
-        return known === undefined || slot > known.checkedSlot ? null : at(known.versions, slot);
+        const one = known === undefined || slot > known.checkedSlot ? null : at(known.versions, slot);
+        return one === null ? null : costs.measured(one);
       },
       versionsOf(program) {
         const [files, native] = [given.get(program), nativeInterfaces().get(program)];
         const as = (source: KnownVersion['source'], versions: readonly Version[] = []) =>
           versions.map(({ from, to, program: one }) => ({ from, to, program: one, source }));
-        const uploads = as('project', own.get(program));
+        const uploads = as('project', own.get(program)).map(({ program: one, ...version }) => ({
+          ...version,
+          program: one === null ? null : costs.ofProject(one, program, time),
+        }));
         if (files !== undefined) return [...uploads, ...as('folder', files)];
         if (native !== undefined) return [...uploads, ...as('builtIn', [{ from: 0, to: FOREVER, program: native }])];
-        return [...uploads, ...as('chain', used.get(program)?.versions)];
+        const published = as('chain', used.get(program)?.versions).map(({ program: one, ...version }) => ({
+          ...version,
+          program: one === null ? null : costs.measured(one),
+        }));
+        return [...uploads, ...published];
       },
     };
   }
 
-  function keep(program: string, known: Published, used: Used): void {
+  function keep(program: string, known: Published, used: KnownPrograms): void {
     used.set(program, known);
     // Writes are noted from now on, not from when the accounts were read.
     watchedOf(program);
@@ -388,7 +439,7 @@ export function createInterfaces({ chain, store, config, log, fetch, clock }: In
   }
 
   /** What this daemon has seen of programs before. */
-  async function recall(programs: readonly string[], used: Used): Promise<void> {
+  async function recall(programs: readonly string[], used: KnownPrograms): Promise<void> {
     const unknown = programs.filter((program) => !used.has(program));
     if (unknown.length === 0) return;
     for (const [program, stored] of await readVersions(store(), unknown, mostCharacters)) {
@@ -411,7 +462,7 @@ export function createInterfaces({ chain, store, config, log, fetch, clock }: In
   async function refresh(
     reader: ChainReader,
     programs: readonly string[],
-    { newestSlots, used }: { readonly newestSlots: ReadonlyMap<string, number>; readonly used: Used },
+    { newestSlots, used }: { readonly newestSlots: ReadonlyMap<string, number>; readonly used: KnownPrograms },
     asker: Asker,
   ): Promise<void> {
     const options = { ...asker, timeoutMs: config.upstreamTimeoutMs };
@@ -437,8 +488,8 @@ export function createInterfaces({ chain, store, config, log, fetch, clock }: In
 
   async function note(
     reader: ChainReader,
-    { program, addresses, text, slot }: Seen,
-    used: Used,
+    { program, addresses, text, slot }: PublishedContent,
+    used: KnownPrograms,
     options: CallOptions,
   ): Promise<void> {
     const hash = hashOf(text);
@@ -482,7 +533,7 @@ export function createInterfaces({ chain, store, config, log, fetch, clock }: In
    */
   async function changesOf(
     reader: ChainReader,
-    { program, addresses, slot, after }: Omit<Seen, 'text'> & { readonly after: number },
+    { program, addresses, slot, after }: Omit<PublishedContent, 'text'> & { readonly after: number },
     callOptions: CallOptions,
   ): Promise<Changes> {
     const lists = await listsOf(reader, addresses, slot, callOptions);
@@ -496,9 +547,9 @@ export function createInterfaces({ chain, store, config, log, fetch, clock }: In
     // Without the method all before this slot is unknown; a list that is cut ends in its last slot.
     const ends = lists.map((list) => (list === null ? slot - 1 : list.isWhole ? -1 : list.rows.at(-1)!.slot));
     const since = Math.max(...ends);
-    if (after < 0 && named.size === MOST_READ) {
+    if (after < 0 && named.size === MAX_READ) {
       // What was read changed nothing: the content is at least as old as the oldest of it. The one before may be no change either.
-      return { slots: [], since: Math.max(since, news[MOST_READ - 1]!.slot - 1) };
+      return { slots: [], since: Math.max(since, news[MAX_READ - 1]!.slot - 1) };
     }
     if (since >= 0 || slots.length > 0) return { slots: slots.reverse(), since };
     // The node has pruned the last change, and everything else before its first block.
@@ -511,7 +562,7 @@ export function createInterfaces({ chain, store, config, log, fetch, clock }: In
     // Changes may be as old as the program.
     const options = { ...callOptions, archive: true };
     const read = (params: object, how: CallOptions) =>
-      Promise.all(addresses.map((address) => listOf(reader, address, params, how)));
+      Promise.all(addresses.map((address) => listTransactions(reader, address, params, how)));
     const including = { minContextSlot: slot };
     return read(including, options).catch(async (error: unknown) => {
       if (!isBehind(error)) throw error;
@@ -521,7 +572,7 @@ export function createInterfaces({ chain, store, config, log, fetch, clock }: In
     });
   }
 
-  /** Those of the newest rows whose transactions do not change the interface. `onlyLast`: older ones than the last change do not matter. */
+  /** The newest rows whose transactions do not change the interface. `onlyLast`: changes before the last one do not matter. */
   async function mentionsAmong(
     program: string,
     rows: readonly SignatureRow[],
@@ -529,7 +580,7 @@ export function createInterfaces({ chain, store, config, log, fetch, clock }: In
     asker: Asker,
   ): Promise<ReadonlySet<SignatureRow>> {
     const among = new Set<SignatureRow>();
-    const newest = rows.slice(0, MOST_READ);
+    const newest = rows.slice(0, MAX_READ);
     // Usually the last transaction with the account is its last change.
     for (const part of [newest.slice(0, 1), newest.slice(1)]) {
       const found = await fetch(
@@ -596,7 +647,7 @@ interface Watched {
   readBackMs: number;
 }
 
-/** Those who name blocks are not further apart. */
+/** Callers never lag each other by more blocks than this. */
 const RUN_HASHES = 256;
 
 /** Whether a transaction of the block may have changed the account. */
@@ -640,7 +691,7 @@ interface NodeAccount {
 }
 
 /** What the accounts of a program show in a slot. */
-interface Seen {
+interface PublishedContent {
   readonly program: string;
   readonly addresses: readonly string[];
   readonly text: string | null;
@@ -655,7 +706,7 @@ interface Changes {
 }
 
 /** Transactions with an account, newest first; null when the upstream has no such method. */
-async function listOf(
+async function listTransactions(
   reader: ChainReader,
   address: string,
   params: object,
@@ -689,7 +740,8 @@ interface Slots {
 
 const beingRead = (program: string, cause?: unknown): RequestError =>
   new RequestError(503, `Service unavailable: former interfaces of ${program} are being read`, {
-    ...{ retryAfterS: RETRY_S, cause },
+    retryAfterS: RETRY_S,
+    cause,
   });
 
 /** Whether only a read shows which of the stored versions are valid. */
@@ -792,7 +844,7 @@ function judge(known: Published | undefined, { slots, since }: Changes, hash: st
 function placeOf(
   known: Published | undefined,
   { slots, since }: Changes,
-  { slot, hash }: Pick<Seen, 'slot'> & Pick<PublishedVersion, 'hash'>,
+  { slot, hash }: Pick<PublishedContent, 'slot'> & Pick<PublishedVersion, 'hash'>,
 ): { readonly from: number; readonly before: readonly PublishedVersion[] } {
   if (known === undefined) return { from: Math.min(Math.max(slots.at(-1) ?? 0, since + 1), slot), before: [] };
   const { checkedSlot } = known;
@@ -811,7 +863,7 @@ function placeOf(
 
 const sum = (numbers: readonly number[]): number => numbers.reduce((total, one) => total + one, 0);
 
-/** As many of the newest versions as are kept: anyone can publish more at little cost. */
+/** Drops the oldest versions that do not fit: anyone can publish more at little cost. */
 function newestOf(versions: readonly PublishedVersion[], mostCharacters: number): readonly PublishedVersion[] {
   const kept = versions.slice(-MAX_VERSIONS);
   while (sum(kept.map(({ size }) => size)) > mostCharacters) kept.shift();

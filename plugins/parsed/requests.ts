@@ -1,8 +1,10 @@
 /** The bodies of Parsed Events. Unknown members and members that are null are refused; all readers throw RequestError 400. */
+
 import { decode, decode32 } from '../../src/lib/base58.ts';
 import { isPlainObject } from '../../src/lib/json.ts';
 import { RequestError } from '../../src/plugin/plugin.ts';
 import type { Commitment } from '../../src/ports/chain.ts';
+import { NATIVE_SOL_MINT } from '../../src/solana/programs.ts';
 import type { RawForm } from './transactions.ts';
 
 export const MAX_TRANSACTIONS = 100;
@@ -115,8 +117,20 @@ const MAX_SLOT = 100_000_000_000;
 const MAX_TIME = 8_640_000_000_000;
 
 const HISTORY_MEMBERS = [
-  ...['address', 'limit', 'beforeSignature', 'afterSignature', 'paginationToken', 'sortOrder', 'commitment'],
-  ...['status', 'tokenAccounts', 'minContextSlot', 'rawTransaction', 'includeRawTransaction', 'slot', 'time'],
+  'address',
+  'limit',
+  'beforeSignature',
+  'afterSignature',
+  'paginationToken',
+  'sortOrder',
+  'commitment',
+  'status',
+  'tokenAccounts',
+  'minContextSlot',
+  'rawTransaction',
+  'includeRawTransaction',
+  'slot',
+  'time',
 ];
 
 export const readHistory = (body: unknown): HistoryRequest => historyOf(membersOf(body, 'the body', HISTORY_MEMBERS));
@@ -125,7 +139,8 @@ function historyOf(members: Members): HistoryRequest {
   const { limit, beforeSignature, afterSignature, minContextSlot } = members;
   const address = addressOf(members['address'], 'address');
   return {
-    ...{ address, key: decode32(address)! },
+    address,
+    key: decode32(address)!,
     limit: limit === undefined ? MAX_LIMIT : wholeNumber(limit, 'limit', 1, MAX_LIMIT),
     before: beforeSignature === undefined ? null : signatureOf(beforeSignature, 'beforeSignature'),
     after: afterSignature === undefined ? null : signatureOf(afterSignature, 'afterSignature'),
@@ -217,31 +232,33 @@ export function readScan(body: unknown): ScanRequest {
     members['budget'] === undefined ? {} : membersOf(members['budget'], 'budget', ['maxScannedTransactions']);
   const most = budget['maxScannedTransactions'];
   return {
-    ...{ ...history, programs, mints },
+    ...history,
+    programs,
+    mints,
     budget: most === undefined ? MAX_BUDGET : wholeNumber(most, 'budget.maxScannedTransactions', 1, MAX_BUDGET),
     returnShape: choice(members['returnShape'], 'returnShape', SHAPES, 'transactions'),
   };
 }
 
-function listOf(value: unknown, name: string, most: number): readonly unknown[] {
+function listMember(value: unknown, name: string, most: number): readonly unknown[] {
   if (value === undefined) return [];
   if (!Array.isArray(value) || value.length > most) throw wrong(`${name} must be an array of at most ${most}`);
   return value;
 }
 
 const filtersOf = (value: unknown, name: string) =>
-  listOf(value, name, MAX_FILTERS).map((one, at) => [one, `${name}[${at}]`] as const);
+  listMember(value, name, MAX_FILTERS).map((one, at) => [one, `${name}[${at}]`] as const);
 
 function programFilter([value, name]: readonly [unknown, string]): ProgramFilter {
   const members = membersOf(value, name, ['programId', 'instructions', 'discriminators', 'scope']);
   return {
     programId: addressOf(members['programId'], `${name}.programId`),
-    instructions: listOf(members['instructions'], `${name}.instructions`, MAX_NAMES).map((one) => {
+    instructions: listMember(members['instructions'], `${name}.instructions`, MAX_NAMES).map((one) => {
       if (typeof one !== 'string' || one === '' || one.length > MAX_NAME)
         throw wrong(`${name}.instructions must be names of instructions`);
       return one;
     }),
-    discriminators: listOf(members['discriminators'], `${name}.discriminators`, MAX_NAMES).map((one) => {
+    discriminators: listMember(members['discriminators'], `${name}.discriminators`, MAX_NAMES).map((one) => {
       if (typeof one !== 'string' || !DISCRIMINATOR.test(one))
         throw wrong(`${name}.discriminators must be 1 to 8 bytes in hex`);
       return Buffer.from(one.replace(/^0x/i, ''), 'hex');
@@ -253,14 +270,11 @@ function programFilter([value, name]: readonly [unknown, string]): ProgramFilter
 const MAX_NAME = 128;
 const DISCRIMINATOR = /^(?:0x)?(?:[0-9a-f]{2}){1,8}$/i;
 
-/** Native SOL as a mint: one character less than that of wrapped SOL. */
-export const NATIVE_MINT = 'So11111111111111111111111111111111111111111';
-
 function mintFilter([value, name]: readonly [unknown, string]): MintFilter {
   const members = membersOf(value, name, ['mint', 'scope']);
   const given = members['mint'];
   return {
-    mint: given === NATIVE_MINT ? NATIVE_MINT : addressOf(given, `${name}.mint`),
+    mint: given === NATIVE_SOL_MINT ? NATIVE_SOL_MINT : addressOf(given, `${name}.mint`),
     scope: choice(members['scope'], `${name}.scope`, SCOPES, 'address'),
   };
 }

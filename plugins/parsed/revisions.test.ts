@@ -2,11 +2,13 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { deflateSync, gzipSync } from 'node:zlib';
 import { decode32, encode32 } from '../../src/lib/base58.ts';
+import { OWN_WORK } from '../../src/ports/access.ts';
 import { decodeEntries } from '../../src/solana/decode/decode-block.ts';
-import { anchorAddress, METADATA_PROGRAM, metadataAddress } from '../../src/solana/idl/idl-accounts.ts';
+import { anchorAddress, metadataAddress } from '../../src/solana/idl/idl-accounts.ts';
+import { PROGRAM_METADATA_PROGRAM } from '../../src/solana/programs.ts';
 import { entryOf, sampleMessage } from '../../test/helpers/rpc-block.ts';
 import { createSfc32 } from '../../test/helpers/sfc32.ts';
-import type { Found } from './fetch.ts';
+import type { TransactionWithKeys } from './fetch.ts';
 import { type Revision, readRevisions, type SignatureList } from './revisions.ts';
 
 const PROGRAM = 'JUP6LkbZbjS1jKKwapdHNy74zcZ3tLUZoi5QNyVTaV4';
@@ -19,7 +21,7 @@ interface Row {
   readonly slot: number;
   readonly err: unknown;
   readonly addresses: readonly string[];
-  readonly found: Found;
+  readonly found: TransactionWithKeys;
 }
 
 /** A chain of transactions that call Program Metadata, one in each slot. */
@@ -30,12 +32,16 @@ function createHistory() {
   const lost = new Set<string>();
 
   function add(calls: readonly { readonly accounts: readonly string[]; readonly data: Buffer }[], err: unknown = null) {
-    const addresses = [...new Set(calls.flatMap(({ accounts }) => accounts))].filter((one) => one !== METADATA_PROGRAM);
-    const all = ['11111111111111111111111111111112', ...addresses, METADATA_PROGRAM];
+    const addresses = [...new Set(calls.flatMap(({ accounts }) => accounts))].filter(
+      (one) => one !== PROGRAM_METADATA_PROGRAM,
+    );
+    const all = ['11111111111111111111111111111112', ...addresses, PROGRAM_METADATA_PROGRAM];
     const message = sampleMessage({
-      ...{ header: [1, 0, 1], keys: all.map((one) => Buffer.from(decode32(one)!)) },
+      header: [1, 0, 1],
+      keys: all.map((one) => Buffer.from(decode32(one)!)),
       instructions: calls.map(({ accounts, data }) => ({
-        ...{ program: all.length - 1, data },
+        program: all.length - 1,
+        data,
         accounts: Uint8Array.from(accounts, (one) => all.indexOf(one)),
       })),
     });
@@ -78,7 +84,7 @@ function createHistory() {
             ),
         },
         { slot: rows.length, most, mostCharacters: 1_000_000 },
-        { signal: SIGNAL },
+        { tenant: OWN_WORK, signal: SIGNAL },
       ),
   };
 }
@@ -96,7 +102,7 @@ const call = {
   allocate: (target: string) => ({ accounts: [target], data: Buffer.concat([Buffer.of(7), SEED]) }),
   extend: (target: string, length: number) => ({ accounts: [target], data: Buffer.of(8, length, 0) }),
   write: (target: string, offset: number, content: Buffer) => ({
-    accounts: [target, target, METADATA_PROGRAM],
+    accounts: [target, target, PROGRAM_METADATA_PROGRAM],
     data: Buffer.concat([Buffer.of(0), u32(offset), content]),
   }),
   copy: (target: string, source: string, offset = 0) => ({
@@ -108,13 +114,13 @@ const call = {
     data: Buffer.concat([Buffer.of(1), SEED, Buffer.of(1, compression, 1, 0), content]),
   }),
   set: (compression: number, content: Buffer | string | null) => ({
-    accounts: [ACCOUNTS.metadata, PROGRAM, typeof content === 'string' ? content : METADATA_PROGRAM],
+    accounts: [ACCOUNTS.metadata, PROGRAM, typeof content === 'string' ? content : PROGRAM_METADATA_PROGRAM],
     data: Buffer.concat([
       Buffer.of(3, 1, compression, 1, ...(content === null ? [] : [0])),
       typeof content === 'string' ? Buffer.alloc(0) : (content ?? Buffer.alloc(0)),
     ]),
   }),
-  /** Of an account without effect on its content: a new authority, no change ever again, less room. */
+  /** Changes of an account that leave its content: a new authority, no change ever again, less room. */
   other: (kind: 2 | 4 | 5) => ({ accounts: [ACCOUNTS.metadata], data: Buffer.of(kind, 0) }),
   close: (target: string) => ({ accounts: [target], data: Buffer.of(6) }),
 };
@@ -122,7 +128,7 @@ const call = {
 const textAt = (revisions: readonly Revision[], slot: number) =>
   revisions.find(({ from, to }) => slot >= from && slot < to)?.text;
 
-test('what Program Metadata wrote is what its account showed, whatever way was taken', async (t) => {
+test('a replay of Program Metadata instructions equals the account, whatever instructions wrote it', async (t) => {
   const seed = Math.floor(Math.random() * 2 ** 32);
   t.diagnostic(`seed ${seed}`);
   const draw = createSfc32(seed);
@@ -223,7 +229,7 @@ test('what Program Metadata wrote is what its account showed, whatever way was t
   }
 });
 
-test('what an upstream has pruned or lost is unknown, not absent', async () => {
+test('data that an upstream has pruned or lost is unknown, not absent', async () => {
   const history = createHistory();
   const texts = ['{"name":"a"}', '{"name":"b"}', '{"name":"c"}'].map((text) => Buffer.from(text));
   history.add([call.initialize(0, texts[0])]);
@@ -245,7 +251,7 @@ test('what an upstream has pruned or lost is unknown, not absent', async () => {
   history.lost.add('signature 3');
   assert.deepEqual(await texted(), [null, a, a, undefined, c]);
   history.lost.clear();
-  // Of many, the newest are kept.
+  // The newest versions are kept if there are too many.
   const kept = await history.read(0, 2);
   assert.deepEqual(
     [0, 1, 2, 3, 4].map((slot) => textAt(kept, slot)),
@@ -267,7 +273,7 @@ test('a program that writes more than an account holds, or what nobody knows, le
   );
 });
 
-test('what an author can write into a transaction costs a bounded number of calls and bytes', async () => {
+test('hostile transactions cost a bounded number of calls and bytes', async () => {
   const history = createHistory();
   const text = Buffer.from('{"name":"a"}');
   history.add([call.initialize(0, text)]);

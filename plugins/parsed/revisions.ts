@@ -2,15 +2,16 @@
  * Interfaces that were replaced before this daemon looked at their accounts. The transactions that wrote an account, and the buffers that it
  * was copied from, hold its former contents: they are read back and executed again.
  */
+
 import { setImmediate as yieldToOthers } from 'node:timers/promises';
 import {
   type AccountBytes,
   anchorText,
   type IdlStep,
   idlSteps,
-  METADATA_PROGRAM,
   metadataText,
 } from '../../src/solana/idl/idl-accounts.ts';
+import { PROGRAM_METADATA_PROGRAM } from '../../src/solana/programs.ts';
 import type { Asker, FetchTransactions } from './fetch.ts';
 
 /** What the accounts of a program showed in the slots from `from` up to and without `to`. */
@@ -29,9 +30,9 @@ export interface SignatureRow {
 
 interface Accounts {
   readonly program: string;
-  /** Of Program Metadata. */
+  /** Address of the account of Program Metadata. */
   readonly metadata: string;
-  /** Of Anchor. */
+  /** Address of the account of Anchor. */
   readonly anchor: string;
 }
 
@@ -61,22 +62,22 @@ interface Bounds {
  * What one look-back may cost: anybody can name the accounts of a program, and its author can call whatever he likes in one transaction. What
  * is beyond stays unknown. Transactions that are read, of which a text of 100 KB takes about 30, and as many for the list of a buffer:
  */
-const MOST_TRANSACTIONS = 2_000;
+const MAX_TRANSACTIONS = 2_000;
 const LIST_COST = 4;
-/** Of the instructions that are kept, with so much for each transaction. */
-const MOST_STEP_BYTES = 33_554_432;
+/** Memory for kept instructions, and the overhead counted per transaction. */
+const MAX_STEP_BYTES = 33_554_432;
 const TRANSACTION_BYTES = 2_048;
 /** Copies of buffers in one transaction. */
-const MOST_COPIES = 4;
-/** Of the contents of buffers that are kept. */
-const MOST_BUFFER_BYTES = 33_554_432;
-/** Of accounts that are copied, one for each write. */
-const MOST_COPIED_BYTES = 1_073_741_824;
+const MAX_COPIES = 4;
+/** Memory for the contents of buffers that are kept. */
+const MAX_BUFFER_BYTES = 33_554_432;
+/** Bytes copied in all, since each write copies the account. */
+const MAX_COPIED_BYTES = 1_073_741_824;
 const READ_AT_ONCE = 64;
-/** Of all accounts whose texts one look-back decompresses. A text that is written piece by piece is read after each of them. */
-const MOST_BYTES = 67_108_864;
+/** Bytes that one look-back decompresses in all. A text that is written piece by piece is decompressed after each piece. */
+const MAX_BYTES = 67_108_864;
 /** A buffer may be filled from another one. */
-const MOST_DEPTH = 2;
+const MAX_DEPTH = 2;
 
 /** A transaction with its steps, those of other accounts among them; null: it cannot be read. */
 interface Change {
@@ -100,7 +101,7 @@ export async function readRevisions(
   asker: Asker,
 ): Promise<readonly Revision[]> {
   const { program } = accounts;
-  let left = MOST_TRANSACTIONS;
+  let left = MAX_TRANSACTIONS;
   let stepBytes = 0;
   const copied = { bytes: 0 };
 
@@ -121,7 +122,7 @@ export async function readRevisions(
         const one = found.get(signature) ?? null;
         const steps = one !== null && 'tx' in one ? idlSteps(one, program) : null;
         stepBytes += TRANSACTION_BYTES + (steps ?? []).reduce((sum, { bytes }) => sum + bytes, 0);
-        changes.push({ signature, slot, steps: stepBytes > MOST_STEP_BYTES ? null : steps });
+        changes.push({ signature, slot, steps: stepBytes > MAX_STEP_BYTES ? null : steps });
       }
     }
     const isWhole = list?.isWhole === true && rows.length === wanted.length;
@@ -146,7 +147,7 @@ export async function readRevisions(
 
   /** A buffer as a step of a transaction finds it: the transaction itself may write it before. */
   async function bufferAt(buffer: string, change: Change, step: IdlStep, depth: number): Promise<AccountBytes> {
-    if (depth > MOST_DEPTH) return undefined;
+    if (depth > MAX_DEPTH) return undefined;
     const steps = change.steps ?? [];
     const own = { ...change, steps: steps.slice(0, steps.indexOf(step)) };
     const before = await bufferBefore(buffer, change, depth);
@@ -163,9 +164,9 @@ export async function readRevisions(
   for (const { account, changes } of histories)
     for (const change of changes.toReversed()) {
       const copies = change.steps?.filter((one) => one.account === account && one.source !== null) ?? [];
-      // Of many in one transaction the last ones are seen.
-      for (const step of copies.slice(-MOST_COPIES)) {
-        if (bufferBytes > MOST_BUFFER_BYTES) break;
+      // Only the last copies of a transaction are applied.
+      for (const step of copies.slice(-MAX_COPIES)) {
+        if (bufferBytes > MAX_BUFFER_BYTES) break;
         const bytes = await bufferAt(step.source!, change, step, 1);
         asker.signal.throwIfAborted();
         bufferBytes += bytes?.length ?? 0;
@@ -191,7 +192,7 @@ async function applied(
     await yieldToOthers();
     bytes = step.apply(bytes, step.source === null ? null : await sourceOf(step.source, step));
     copied.bytes += bytes?.length ?? 0;
-    if (copied.bytes > MOST_COPIED_BYTES) return undefined;
+    if (copied.bytes > MAX_COPIED_BYTES) return undefined;
   }
   return bytes;
 }
@@ -203,22 +204,24 @@ async function replay(
   { slot: end, most, mostCharacters }: Bounds,
 ): Promise<readonly Revision[]> {
   const [metadata, anchor] = histories.map(({ account, start }) => ({
-    ...{ account, bytes: start, shown: { of: start as AccountBytes, text: null as string | null } },
+    account,
+    bytes: start,
+    shown: { of: start as AccountBytes, text: null as string | null },
   })) as [Replayed, Replayed];
   const copied = { bytes: 0 };
   let read = 0;
-  const textOf = (one: Replayed, reader: (bytes: Buffer) => string | null): string | null | undefined => {
+  const readContent = (one: Replayed, reader: (bytes: Buffer) => string | null): string | null | undefined => {
     if (one.bytes === undefined) return undefined;
     if (one.bytes === null) return null;
     if (one.shown.of === one.bytes) return one.shown.text;
     read += one.bytes.length;
-    if (read > MOST_BYTES) return undefined;
+    if (read > MAX_BYTES) return undefined;
     one.shown = { of: one.bytes, text: reader(one.bytes) };
     return one.shown.text;
   };
   const text = () => {
-    const first = textOf(metadata, (bytes) => metadataText(METADATA_PROGRAM, bytes));
-    return first === null ? textOf(anchor, (bytes) => anchorText(program, bytes, program)) : first;
+    const first = readContent(metadata, (bytes) => metadataText(PROGRAM_METADATA_PROGRAM, bytes));
+    return first === null ? readContent(anchor, (bytes) => anchorText(program, bytes, program)) : first;
   };
 
   const revisions: { from: number; text: string | null | undefined }[] = [{ from: 0, text: text() }];

@@ -11,7 +11,20 @@ import {
   type Tag,
   Type,
 } from '../../src/plugin/plugin.ts';
-import { address, count, flag, oneOf, orNull, signature, slot, text, unixTime } from '../../src/solana/schemas.ts';
+import { NATIVE_SOL_MINT } from '../../src/solana/programs.ts';
+import {
+  address,
+  count,
+  EXAMPLES,
+  flag,
+  oneOf,
+  orNull,
+  signature,
+  slot,
+  text,
+  unixTime,
+  withoutExamples,
+} from '../../src/solana/schemas.ts';
 import type { ParsedConfig } from './config.ts';
 import type { FetchTransactions } from './fetch.ts';
 import { type HistoryParts, historyOf, scanCredits, scanOf } from './history.ts';
@@ -156,7 +169,10 @@ const result = Type.Object(
     parserError: Type.Optional(
       Type.Object(
         {
-          code: oneOf(['transaction_not_found', 'parse_failed'], 'What is wrong'),
+          code: oneOf(
+            ['transaction_not_found', 'parse_failed', 'interface_too_costly'],
+            'What is wrong; interface_too_costly: one that the project has uploaded',
+          ),
           message: text('The same in words', 'transaction not found'),
         },
         { description: 'Why `parsed` is not there' },
@@ -174,7 +190,7 @@ const closed = { additionalProperties: false } as const;
 const shown = {
   commitment: Type.Optional(oneOf(COMMITMENTS, 'Default confirmed')),
   rawTransaction: Type.Optional(oneOf(RAW_FORMS, 'Encoding of `rawTransaction`; default none')),
-  includeRawTransaction: Type.Optional(flag('The older form of `rawTransaction: json`')),
+  includeRawTransaction: Type.Optional(withoutExamples(flag('The older form of `rawTransaction: json`'))),
 };
 
 function priceOf(credits: () => number): Price {
@@ -253,7 +269,7 @@ const historyMembers = {
       'Also transactions of token accounts that the address owns: those that change a balance, or all; default none',
     ),
   ),
-  minContextSlot: Type.Optional(slot('Refuse to answer before this slot')),
+  minContextSlot: Type.Optional(withoutExamples(slot('Refuse to answer before this slot'))),
   slot: range('Slots', 381_204_000),
   time: range('Unix times in seconds', 1_763_923_200),
   ...shown,
@@ -276,7 +292,11 @@ export function historyRoute({ config }: Pick<RouteParts, 'config'>, parts: Hist
     get timeoutMs() {
       return config.timeoutMs;
     },
-    body: Type.Object(historyMembers, { ...closed, description: 'The question' }),
+    body: Type.Object(historyMembers, {
+      ...closed,
+      description: 'The question',
+      examples: [{ address: EXAMPLES.address, limit: 10 }],
+    }),
     explain: readHistory,
     replies: {
       200: Type.Object(
@@ -324,10 +344,7 @@ const match = Type.Object(
       Type.Array(
         Type.Object(
           {
-            mint: text(
-              'Mint of a token balance; So11111111111111111111111111111111111111111 for SOL',
-              'So11111111111111111111111111111111111111111',
-            ),
+            mint: text(`Mint of a token balance; ${NATIVE_SOL_MINT} for SOL`, NATIVE_SOL_MINT),
             scope,
           },
           { ...closed, description: 'A mint' },
@@ -339,7 +356,7 @@ const match = Type.Object(
   {
     ...closed,
     description: 'What matches; with both, both have to',
-    examples: [{ mints: [{ mint: 'So11111111111111111111111111111111111111111' }] }],
+    examples: [{ mints: [{ mint: NATIVE_SOL_MINT }] }],
   },
 );
 
@@ -454,11 +471,9 @@ export function describeMethods({ chain, config, elements }: DescribeParts): rea
   return [
     {
       ...common,
-      ...{
-        name: 'describeProgram',
-        summary: 'What the newest interface of a program has, for filters of streams',
-        params: describeParams,
-      },
+      name: 'describeProgram',
+      summary: 'What the newest interface of a program has, for filters of streams',
+      params: describeParams,
       price: {
         ...priced,
         get credits() {
@@ -483,18 +498,19 @@ export function describeMethods({ chain, config, elements }: DescribeParts): rea
         // Sources come in the order in which they are asked.
         const newest = versionsOf(program).find((one) => one.to === FOREVER && one.program !== null)?.program ?? null;
         return {
-          ...{ id: program, name: newest?.name ?? null, instructions: [...new Set(newest?.instructions())] },
-          ...{ events: [...new Set(newest?.events())], roles: newest?.roles() ?? [] },
+          id: program,
+          name: newest?.name ?? null,
+          instructions: [...new Set(newest?.instructions())],
+          events: [...new Set(newest?.events())],
+          roles: newest?.roles() ?? [],
         };
       },
     },
     {
       ...common,
-      ...{
-        name: 'ping',
-        summary: 'The current slot, to keep a connection open',
-        params: Type.Array(Type.Unknown(), { maxItems: 0, description: 'Nothing' }),
-      },
+      name: 'ping',
+      summary: 'The current slot, to keep a connection open',
+      params: Type.Array(Type.Unknown(), { maxItems: 0, description: 'Nothing' }),
       price: { ...priced, credits: 0 },
       result: slot('Newest slot that is known'),
       handler() {

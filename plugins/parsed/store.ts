@@ -9,13 +9,13 @@ export interface StoredVersion {
   readonly to: number | null;
   /** It was valid up to this slot when it was written. */
   readonly checkedSlot: number;
-  /** Of the text; empty without one. */
+  /** SHA-256 of the text in hex; empty without a text. */
   readonly hash: string;
   /** Null: the program had taken its interface back. */
   readonly text: string | null;
 }
 
-interface Row {
+interface VersionRow {
   program: string;
   from_slot: number;
   to_slot: number | null;
@@ -26,7 +26,7 @@ interface Row {
 }
 
 interface Tables {
-  parsed_interfaces: Row;
+  parsed_interfaces: VersionRow;
   parsed_uploads: {
     project_id: string;
     program: string;
@@ -124,7 +124,7 @@ export async function readVersions(
     const entry = found.get(program) ?? { versions: [], left: mostCharacters };
     // Older ones are not even decompressed.
     if (entry.left < 0) continue;
-    const text = idl === null ? null : textOf(idl);
+    const text = idl === null ? null : inflateIdl(idl);
     if (text === undefined) continue;
     entry.left -= text?.length ?? 0;
     if (entry.left < 0 && entry.versions.length > 0) continue;
@@ -135,7 +135,7 @@ export async function readVersions(
 }
 
 /** Undefined for what cannot be read: it must not fail the other programs of a call. */
-function textOf(idl: Uint8Array): string | undefined {
+function inflateIdl(idl: Uint8Array): string | undefined {
   try {
     return inflateSync(idl, { maxOutputLength: MAX_IDL_BYTES }).toString('utf8');
   } catch {
@@ -197,7 +197,11 @@ export interface Gaps {
 export async function fillVersions(store: Store, program: string, { added, moved }: Gaps): Promise<void> {
   const columns = ['program', 'from_slot', 'to_slot', 'checked_slot', 'hash', 'idl'];
   const rows = added.map(({ from, to, checkedSlot, hash, text }) => [
-    ...[program, from, to, checkedSlot, hash],
+    program,
+    from,
+    to,
+    checkedSlot,
+    hash,
     text === null ? null : deflateSync(text),
   ]);
   await store.write(async (tx) => {
@@ -250,7 +254,7 @@ export interface Upload {
   readonly name: string | null;
   /** SHA-256 of its text in hex. */
   readonly hash: string;
-  /** Of its text. */
+  /** Size of the text. */
   readonly bytes: number;
   /** Unix milliseconds. */
   readonly createdAt: number;
@@ -277,7 +281,7 @@ export async function listUploads(db: Queries, project: string, program?: string
   return rows.map(({ from_slot, created_at, ...row }) => ({ ...row, fromSlot: from_slot, createdAt: created_at }));
 }
 
-/** Those with their texts. */
+/** Uploaded interfaces of a project with their texts. */
 export async function readUploads(
   db: Queries,
   project: string,
@@ -290,7 +294,7 @@ export async function readUploads(
     .orderBy('version')
     .execute();
   return rows.flatMap(({ program, from_slot, idl }) => {
-    const text = textOf(idl);
+    const text = inflateIdl(idl);
     return text === undefined ? [] : [{ program, fromSlot: from_slot, text }];
   });
 }

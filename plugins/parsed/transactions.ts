@@ -2,15 +2,16 @@
 import { setImmediate as yieldToOthers } from 'node:timers/promises';
 import { stringify } from '../../src/lib/json.ts';
 import { RequestError } from '../../src/plugin/plugin.ts';
-import { type ParseParts, parseTransaction } from '../../src/solana/idl/parse-transaction.ts';
-import { showEntry, type TransactionEncoding, withStatus } from '../../src/solana/show-transaction.ts';
-import { type Asker, type Found, MOST_VERSION, UnreadableTransaction } from './fetch.ts';
+import { type ParsedTransaction, type ParseParts, parseTransaction } from '../../src/solana/idl/parse-transaction.ts';
+import { showEntryAsKept, type TransactionEncoding, withStatus } from '../../src/solana/show-transaction.ts';
+import { CostlyInterface } from './costs.ts';
+import { type Asker, MAX_VERSION, type TransactionWithKeys, UnreadableTransaction } from './fetch.ts';
 import type { Interfaces, Learned, OwnOf } from './interfaces.ts';
 
 export type RawForm = 'none' | 'json' | 'jsonParsed' | 'base64';
 
 /** Programs whose interfaces a transaction needs. */
-function programsOf({ tx, keys }: Pick<Found, 'tx' | 'keys'>): readonly string[] {
+function programsOf({ tx, keys }: Pick<TransactionWithKeys, 'tx' | 'keys'>): readonly string[] {
   const positions = new Set(tx.instructions.map(({ programIndex }) => programIndex));
   for (const { instructions } of tx.innerInstructions)
     for (const { programIndex } of instructions) positions.add(programIndex);
@@ -24,9 +25,12 @@ export interface ElementParts {
 }
 
 /** Reads the interfaces that all of these transactions need. */
-function learnFor(found: readonly Found[], parts: ElementParts, asker: Asker): Promise<Learned> {
+function learnFor(wanted: readonly RequestedTransaction[], parts: ElementParts, asker: Asker): Promise<Learned> {
   const [newest, oldest] = [new Map<string, number>(), new Map<string, number>()];
-  for (const one of found)
+  const readable = wanted
+    .map(({ found }) => found)
+    .filter((one): one is TransactionWithKeys => one !== null && 'tx' in one);
+  for (const one of readable)
     for (const program of programsOf(one)) {
       newest.set(program, Math.max(newest.get(program) ?? 0, one.slot));
       oldest.set(program, Math.min(oldest.get(program) ?? one.slot, one.slot));
@@ -46,10 +50,24 @@ export async function learnAs(
   return own === null ? learned : learned.with(own);
 }
 
-interface Wanted {
+export type Element =
+  | { readonly signature: string; readonly parserStatus: 'OK'; readonly parsed: ParsedTransaction }
+  | {
+      readonly signature: string;
+      readonly parserStatus: 'ERROR';
+      readonly parserError: { readonly code: string; readonly message: string };
+    };
+
+interface RequestedTransaction {
   readonly signature: string;
   /** `null`: the chain does not have it. */
-  readonly found: Found | UnreadableTransaction | null;
+  readonly found: TransactionWithKeys | UnreadableTransaction | null;
+}
+
+/** The element of one transaction. Errors: those of `Interfaces.learn`. */
+export async function readElement(wanted: RequestedTransaction, parts: ElementParts, asker: Asker): Promise<Element> {
+  const { find } = await learnFor([wanted], parts, asker);
+  return elementOf(wanted.signature, wanted.found, { find, words: parts.words });
 }
 
 /** About 670 KB for each of a hundred elements. */
@@ -60,13 +78,12 @@ export const MAX_ANSWER_BYTES = 64 * 1_024 * 1_024;
  * RequestError 400 for an answer above `MAX_ANSWER_BYTES`, charged because the work is done.
  */
 export async function elementTexts(
-  wanted: readonly Wanted[],
+  wanted: readonly RequestedTransaction[],
   rawForm: RawForm,
   parts: ElementParts,
   asker: Asker,
 ): Promise<readonly string[]> {
-  const readable = wanted.map(({ found }) => found).filter((one): one is Found => one !== null && 'tx' in one);
-  const { find } = await learnFor(readable, parts, asker);
+  const { find } = await learnFor(wanted, parts, asker);
   const bySignature = new Map<string, { readonly text: string; readonly bytes: number }>();
   const texts: string[] = [];
   let total = 0;
@@ -97,24 +114,46 @@ export async function pause({ signal }: Asker): Promise<void> {
 /** An element of an answer as JSON text. */
 async function elementText(
   signature: string,
-  found: Wanted['found'],
+  found: RequestedTransaction['found'],
   rawForm: RawForm,
   parts: ParseParts,
 ): Promise<string> {
-  if (found === null) return failed(signature, 'transaction_not_found', 'transaction not found');
-  if (found instanceof UnreadableTransaction) return failed(signature, 'parse_failed', found.message);
-  const { tx, keys, slot, blockTime } = found;
-  const parsed = parseTransaction(tx, { slot, blockTime, keys }, parts);
-  const raw = rawForm === 'none' ? '' : `,"rawTransaction":${await rawText(found, rawForm)}`;
-  return `{"signature":"${signature}","parserStatus":"OK","parsed":${stringify(parsed)}${raw}}`;
+  const element = elementOf(signature, found, parts);
+  const needsRaw = rawForm !== 'none' && element.parserStatus === 'OK';
+  return elementJson(
+    element,
+    needsRaw ? `,"rawTransaction":${await rawText(found as TransactionWithKeys, rawForm)}` : '',
+  );
 }
 
-const failed = (signature: string, code: string, message: string): string =>
-  JSON.stringify({ signature, parserStatus: 'ERROR', parserError: { code, message } });
+/** An element as JSON text; `more`: further members, each with a comma before it. */
+export function elementJson(element: Element, more = ''): string {
+  if (element.parserStatus === 'ERROR') return JSON.stringify(element);
+  const { signature, parsed } = element;
+  const instructions = parsed.instructions.map(({ call: _, ...shown }) => shown);
+  return `{"signature":"${signature}","parserStatus":"OK","parsed":${stringify({ ...parsed, instructions })}${more}}`;
+}
+
+function elementOf(signature: string, found: RequestedTransaction['found'], parts: ParseParts): Element {
+  const failed = (code: string, message: string): Element => ({
+    signature,
+    parserStatus: 'ERROR',
+    parserError: { code, message },
+  });
+  if (found === null) return failed('transaction_not_found', 'transaction not found');
+  if (found instanceof UnreadableTransaction) return failed('parse_failed', found.message);
+  const { tx, keys, slot, blockTime } = found;
+  try {
+    return { signature, parserStatus: 'OK', parsed: parseTransaction(tx, { slot, blockTime, keys }, parts) };
+  } catch (error) {
+    if (!(error instanceof CostlyInterface)) throw error;
+    return failed('interface_too_costly', `${error.message} (${error.details})`);
+  }
+}
 
 /** In the shape of `getTransaction`. */
-async function rawText({ slot, blockTime, text }: Found, encoding: TransactionEncoding): Promise<string> {
-  const shown = showEntry(await text(), { encoding, details: 'full', maxVersion: MOST_VERSION });
+async function rawText({ slot, blockTime, text }: TransactionWithKeys, encoding: TransactionEncoding): Promise<string> {
+  const shown = showEntryAsKept(await text(), { encoding, details: 'full', maxVersion: MAX_VERSION, rewards: true });
   if (shown === null) return 'null';
   const { meta, transaction, version } = shown;
   const head = `{"blockTime":${blockTime},"meta":${withStatus(meta)},"slot":${slot},"transaction":${transaction}`;

@@ -46,7 +46,7 @@ interface UploadParts {
   readonly config: Pick<ParsedConfig, 'idls'>;
 }
 
-interface Kept {
+interface CachedUploads {
   readonly changes: number;
   /** Null: none. */
   readonly own: OwnInterfaces | null;
@@ -59,7 +59,7 @@ const FRESH_MS = 1_000;
 const ENTRY_BYTES = 512;
 
 export function createOwnOf({ store, clock, config }: UploadParts): OwnOf {
-  const kept = new LRUCache<string, Kept>({
+  const kept = new LRUCache<string, CachedUploads>({
     maxSize: config.idls.cacheBytes,
     sizeCalculation: ({ size }) => ENTRY_BYTES + size * MEMORY_PER_CHARACTER,
   });
@@ -141,12 +141,16 @@ const known = Type.Object(
 const params = Type.Object({ programId: address('Program') }, { description: 'The program' });
 
 const shown = ({ program, createdAt, ...rest }: Upload) => ({
-  ...{ programId: program, ...rest },
+  programId: program,
+  ...rest,
   createdAt: new Date(createdAt).toISOString(),
 });
 
 const knownOf = ({ source, from, to, program }: KnownVersion) => ({
-  ...{ source, fromSlot: from, toSlot: to === FOREVER ? null : to, name: program?.name ?? null },
+  source,
+  fromSlot: from,
+  toSlot: to === FOREVER ? null : to,
+  name: program?.name ?? null,
   instructions: program?.instructions() ?? null,
 });
 
@@ -173,7 +177,10 @@ export function uploadRoutes({ store, clock, config, elements }: RouteParts): re
 
   const list = defineRoute({
     ...common,
-    ...{ method: 'GET', path: PATH, summary: 'Interfaces that the project has uploaded', price: free },
+    method: 'GET',
+    path: PATH,
+    summary: 'Interfaces that the project has uploaded',
+    price: free,
     replies: {
       200: Type.Object(
         { data: Type.Array(upload, { description: 'Oldest first, by program' }) },
@@ -186,7 +193,10 @@ export function uploadRoutes({ store, clock, config, elements }: RouteParts): re
 
   const show = defineRoute({
     ...common,
-    ...{ method: 'GET', path: `${PATH}/:programId`, summary: 'Interfaces that are known of a program', params },
+    method: 'GET',
+    path: `${PATH}/:programId`,
+    summary: 'Interfaces that are known of a program',
+    params,
     description:
       'In the order in which they are asked: an instruction is decoded by the first source that has a version for its slot. Newest first within a source. Of what a program publishes, the versions that this daemon has seen.',
     price: priced(() => config.credits.request),
@@ -216,13 +226,23 @@ export function uploadRoutes({ store, clock, config, elements }: RouteParts): re
 
   const put = defineRoute({
     ...common,
-    ...{ method: 'PUT', path: `${PATH}/:programId`, summary: 'Upload an interface of a program', params },
+    method: 'PUT',
+    path: `${PATH}/:programId`,
+    summary: 'Upload an interface of a program',
+    params,
     description:
       'The interface is used in all answers and streams of the project, before those of the chain and of the operator. A further upload is a new version, which replaces the earlier ones from `fromSlot` on. A text that is equal to that of the newest version makes no new one.',
     price: priced(() => config.credits.request),
     body: Type.Object(
       {
-        idl: Type.Object({}, { additionalProperties: true, description: 'The interface: of Anchor, Codama or Shank' }),
+        idl: Type.Object(
+          {},
+          {
+            additionalProperties: true,
+            description: 'The interface: of Anchor, Codama or Shank',
+            examples: [{ metadata: { name: 'notes' }, instructions: [] }],
+          },
+        ),
         fromSlot: Type.Optional(slot('First slot in which it is used; default 0, which means always')),
       },
       { additionalProperties: false, description: 'The interface' },
@@ -249,7 +269,7 @@ export function uploadRoutes({ store, clock, config, elements }: RouteParts): re
         if (newest !== undefined && newest.hash === hash && newest.fromSlot === fromSlot) return newest;
         demandRoom(all, own, program, bytes, config.idls);
         const version = (newest?.version ?? 0) + 1;
-        const one = { ...{ program, version, fromSlot, name: read.name, hash, bytes }, createdAt: clock.now() };
+        const one = { program, version, fromSlot, name: read.name, hash, bytes, createdAt: clock.now() };
         await insertUpload(tx, project, one, idl);
         return one;
       });
@@ -259,7 +279,10 @@ export function uploadRoutes({ store, clock, config, elements }: RouteParts): re
 
   const remove = defineRoute({
     ...common,
-    ...{ method: 'DELETE', path: `${PATH}/:programId`, summary: 'Delete uploaded interfaces of a program', params },
+    method: 'DELETE',
+    path: `${PATH}/:programId`,
+    summary: 'Delete uploaded interfaces of a program',
+    params,
     price: free,
     query: Type.Object({
       version: Type.Optional(
@@ -268,7 +291,8 @@ export function uploadRoutes({ store, clock, config, elements }: RouteParts): re
     }),
     replies: {
       200: Type.Object({ deleted: count('Versions that were deleted', 1) }, { description: 'What was deleted' }),
-      ...{ ...REFUSALS, 404: REFUSALS[400] },
+      ...REFUSALS,
+      404: REFUSALS[400],
     },
     async handler({ params: path, query: { version }, caller }) {
       const program = programOf(path);

@@ -1,4 +1,5 @@
-import { reloadable, type Static, Type } from '../../src/plugin/plugin.ts';
+import { type Static, Type } from '@sinclair/typebox';
+import { reloadable } from '../../src/lib/reloadable.ts';
 
 const secret = { secret: true } as const;
 const closed = { additionalProperties: false } as const;
@@ -78,7 +79,10 @@ const websocket = Type.Object(
       ),
     ),
     maxSubscriptionBytes: reloadable(
-      count(16_777_216, 'bytes of one subscription on their way to the websockets; beyond that it ends with 1013'),
+      count(
+        16_777_216,
+        'bytes of one subscription on their way to the websockets; beyond that it ends with 1013, or misses notifications if it is one of parsed transactions',
+      ),
     ),
     maxQueuedBytes: reloadable(count(67_108_864, 'bytes of all subscriptions on their way to the websockets')),
     allowFullStream: reloadable(
@@ -120,6 +124,13 @@ export const streamsConfig = Type.Object(
         data: reloadable(count(2, 'each 0.1 MB (100,000 bytes) of updates before compression, counted by the byte', 0)),
         unary: reloadable(count(1, 'a unary call', 0)),
         parsedEvent: reloadable(count(1, 'a notification of parsedTransactionSubscribe, of any size', 0)),
+        parsedSearch: reloadable(
+          count(
+            1,
+            '1,000 transactions that are decoded for a parsedTransactionSubscribe and not wanted, counted by the transaction',
+            0,
+          ),
+        ),
         replayedBlock: reloadable(count(1, 'a block that is read from the ledger for a replay', 0)),
       },
       { ...closed, default: {}, description: 'prices' },

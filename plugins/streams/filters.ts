@@ -34,18 +34,18 @@ export interface FilterOptions {
 }
 
 /** An update that a block gives, with the labels of its filters. */
-export type Match =
+export type FilterMatch =
   | { readonly kind: 'transaction' | 'transactionStatus'; readonly index: number; readonly labels: Labels }
   | { readonly kind: 'block'; readonly content: BlockContent; readonly labels: Labels }
   | { readonly kind: 'blockMeta'; readonly labels: Labels };
 
-/** The same list for the same combination of labels, so that it can be a key. */
+/** Interned: the same array for the same combination of labels, so that it can be the key of a map. */
 export type Labels = readonly string[];
 
 export interface Filters {
   readonly level: Level;
   /** In the order in which they are sent: transactions, blocks, metas. */
-  match(block: ChainBlock): Match[];
+  match(block: ChainBlock): FilterMatch[];
   /** Labels of the slot filters that take this status; null: none. */
   matchSlot(status: number): Labels | null;
   /** Bytes that the addresses take. */
@@ -62,6 +62,7 @@ const MAX_COMBINATIONS = 1_000;
 export function weightOf({
   accounts,
   entries,
+  blockFooters,
   slots,
   transactions,
   transactionsStatus,
@@ -71,17 +72,18 @@ export function weightOf({
   const withAddresses = [...transactions.values(), ...transactionsStatus.values(), ...blocks.values()];
   return withAddresses.reduce(
     (sum, { cuckoo }) => sum + (cuckoo === null ? 1 : CUCKOO_WEIGHT),
-    accounts.size + entries.size + slots.size + blocksMeta.size,
+    accounts.size + entries.size + blockFooters.size + slots.size + blocksMeta.size,
   );
 }
 
 /** Throws GrpcError for filters that are not allowed. */
 export function compileFilters(request: SubscribeRequest, { limits, seed, passesOn }: FilterOptions): Filters {
   if (passesOn?.() !== true) refuseUnavailable(request);
-  const { accounts, entries, slots, blocksMeta } = request;
+  const { accounts, entries, blockFooters, slots, blocksMeta } = request;
   for (const { size } of [
     accounts,
     entries,
+    blockFooters,
     slots,
     request.transactions,
     request.transactionsStatus,
@@ -92,6 +94,7 @@ export function compileFilters(request: SubscribeRequest, { limits, seed, passes
   for (const one of [
     accounts,
     entries,
+    blockFooters,
     slots,
     request.transactions,
     request.transactionsStatus,
@@ -127,9 +130,9 @@ export function compileFilters(request: SubscribeRequest, { limits, seed, passes
   function matchTransactions(
     kind: 'transaction' | 'transactionStatus',
     filters: readonly CompiledTransactions[],
-    looks: readonly Look[],
+    looks: readonly BlockMarks[],
     transaction: NormalTransaction,
-    into: Match[],
+    into: FilterMatch[],
   ): void {
     let matching: number[] | null = null;
     for (let at = 0; at < filters.length; at++)
@@ -144,7 +147,7 @@ export function compileFilters(request: SubscribeRequest, { limits, seed, passes
     level,
     bytes: sets.reduce((sum, set) => sum + (set?.bytes ?? 0), 0),
     match(block) {
-      const found: Match[] = [];
+      const found: FilterMatch[] = [];
       if (transactions.length + statuses.length > 0) {
         const looks = transactions.map((filter) => lookInto(block, filter));
         const statusLooks = statuses.map((filter) => lookInto(block, filter));
@@ -163,17 +166,18 @@ export function compileFilters(request: SubscribeRequest, { limits, seed, passes
 }
 
 /** Whether the request asks for something that blocks of an RPC upstream do not have. */
-export const needsYellowstone = ({ accounts, entries, blocks }: SubscribeRequest): boolean =>
-  accounts.size + entries.size > 0 ||
+export const needsYellowstone = ({ accounts, entries, blockFooters, blocks }: SubscribeRequest): boolean =>
+  accounts.size + entries.size + blockFooters.size > 0 ||
   [...blocks.values()].some(({ includeAccounts, includeEntries }) => includeAccounts || includeEntries);
 
 /** What cannot be given is refused by name, never silently left out. */
-function refuseUnavailable({ accounts, entries, blocks }: SubscribeRequest): void {
+function refuseUnavailable({ accounts, entries, blockFooters, blocks }: SubscribeRequest): void {
   const refuse = (what: string): never => {
-    throw new GrpcError('unimplemented', `${what} are not available from this server`);
+    throw new GrpcError('invalidArgument', `${what} are not available from this server`);
   };
-  if (accounts.size > 0) refuse('updates of accounts');
-  if (entries.size > 0) refuse('updates of entries');
+  if (accounts.size > 0) refuse('updates of accounts (accounts)');
+  if (entries.size > 0) refuse('updates of entries (entry)');
+  if (blockFooters.size > 0) refuse('footers of blocks (block_footer)');
   for (const { includeAccounts, includeEntries } of blocks.values()) {
     if (includeAccounts) refuse('blocks with accounts (include_accounts)');
     if (includeEntries) refuse('blocks with entries (include_entries)');
@@ -306,7 +310,7 @@ function contentOf(block: ChainBlock, filter: CompiledBlocks): BlockContent {
 }
 
 /** Which keys of one block are in the sets of a filter. */
-interface Look {
+interface BlockMarks {
   /** By id of a key; null: no such condition. */
   readonly include: Uint8Array | null;
   readonly exclude: Uint8Array | null;
@@ -314,7 +318,7 @@ interface Look {
   readonly required: readonly number[] | null;
 }
 
-function lookInto(block: ChainBlock, { include, exclude, required }: CompiledTransactions): Look {
+function lookInto(block: ChainBlock, { include, exclude, required }: CompiledTransactions): BlockMarks {
   const ids = required?.idsIn(block) ?? [];
   return {
     include: include?.marksIn(block) ?? null,
@@ -323,7 +327,7 @@ function lookInto(block: ChainBlock, { include, exclude, required }: CompiledTra
   };
 }
 
-function matches(filter: CompiledTransactions, look: Look, transaction: NormalTransaction): boolean {
+function matches(filter: CompiledTransactions, look: BlockMarks, transaction: NormalTransaction): boolean {
   if (filter.vote !== null && filter.vote !== transaction.isVote) return false;
   if (look.required === null) return false;
   if (filter.failed !== null && filter.failed !== (transaction.error !== null)) return false;

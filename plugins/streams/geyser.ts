@@ -9,10 +9,10 @@ import {
   type Metrics,
   type Price,
 } from '../../src/plugin/plugin.ts';
-import type { AccessCharges, Tenants } from '../../src/ports/access.ts';
+import type { AccessCharges, Tenant, Tenants } from '../../src/ports/access.ts';
 import type { StreamsConfig } from './config.ts';
 import type { FilterOptions } from './filters.ts';
-import { frame, type GrpcCall, GrpcError, readMessages, STATUS, statusOf } from './grpc-server.ts';
+import { frame, type GrpcCall, GrpcError, type MessageLimits, readMessages, STATUS, statusOf } from './grpc-server.ts';
 import type { Hub } from './hub.ts';
 import type { PassOn } from './pass-on.ts';
 import { type StreamReader, startReader } from './reader.ts';
@@ -60,8 +60,6 @@ const SERVICE = '/geyser.Geyser/';
 const BYTES_PER_PRICE = 100_000;
 const COMMITMENTS = ['processed', 'confirmed', 'finalized'] as const;
 const MAX_UNARY_BYTES = 4_096;
-/** Bytes of a request per token of the rate. */
-const BYTES_A_TOKEN = 65_536;
 const GOING = 'server is shutting down try again later';
 
 export function createGeyser(options: GeyserOptions): Geyser {
@@ -117,11 +115,19 @@ export function createGeyser(options: GeyserOptions): Geyser {
             },
           };
     const reader = startReader({
-      ...{ call, hub, clock, log, filters, tenant, meter: counted, reading: options.http },
+      call,
+      hub,
+      clock,
+      log,
+      filters,
+      tenant,
+      meter: counted,
+      reading: options.http,
       limits: grpc,
       passOn: options.passOn,
       replayedBlockCredits: () => credits.replayedBlock,
-      demandRate: (size) => gate?.spend?.(caller, 'rpc', Math.max(1, Math.ceil(size / BYTES_A_TOKEN))),
+      requestTimeoutMs: () => options.http.requestTimeoutMs,
+      demandRate: (tokens) => gate?.spend?.(caller, 'rpc', tokens),
       closed(cut) {
         readers.delete(reader);
         watched?.end();
@@ -141,15 +147,24 @@ export function createGeyser(options: GeyserOptions): Geyser {
 
   async function answer(call: GrpcCall, method: UnaryMethod): Promise<void> {
     const admitted = await admit(call, { product: PRODUCT, credits: credits.unary, groups: ['rpc'] });
+    const tenant = options.tenants.tenantOf(admitted.caller, call.remoteAddress);
+    const received = tenant.take('requestBytes', 0);
     let isAnswered = false;
     try {
-      const body = await method(await readOne(call, clock, options.http.requestTimeoutMs));
+      const timeoutMs = () => options.http.requestTimeoutMs;
+      const limits = {
+        maxBytes: MAX_UNARY_BYTES,
+        reserve: (bytes: number) => received.set(bytes),
+        deadline: { clock, timeoutMs },
+      };
+      const body = await method(await readOne(call, limits), tenant);
       if (call.isOver) return;
       isAnswered = true;
       call.open();
       call.stream.write(frame(Buffer.alloc(0), body, 'identity'));
       call.end('ok');
     } finally {
+      received.release();
       admitted.settle(isAnswered);
     }
   }
@@ -165,6 +180,8 @@ export function createGeyser(options: GeyserOptions): Geyser {
     const name = call.method.startsWith(SERVICE) ? call.method.slice(SERVICE.length) : '';
     if (name === 'Subscribe') return await subscribe(call);
     const method = Object.hasOwn(unary, name) ? unary[name as keyof typeof unary] : undefined;
+    if (Object.hasOwn(UNAVAILABLE, name))
+      return await refuse(call, `${name}: ${UNAVAILABLE[name]} are not available from this server`);
     if (method === undefined) return await refuse(call, `the method ${call.method.slice(0, 100)} is unknown`);
     if (!grpc.unary) return await refuse(call, 'method disabled');
     await answer(call, method);
@@ -194,33 +211,31 @@ function credentialsOf({ headers }: GrpcCall) {
   return { query: [], header: text(headers['x-token']) ?? text(headers['x-api-key']), bearer };
 }
 
-/** The one message of a unary call. */
-function readOne(call: GrpcCall, clock: Clock, timeoutMs: number): Promise<Buffer> {
+/** The one message of a unary call. The deadline counts from the call, also before the first byte. */
+function readOne(call: GrpcCall, limits: MessageLimits & { readonly deadline: object }): Promise<Buffer> {
+  const { clock, timeoutMs } = limits.deadline;
   return new Promise((resolve, reject) => {
     let message: Buffer | null = null;
-    const cancel = clock.timeout(timeoutMs, () =>
+    const cancel = clock.timeout(timeoutMs(), () =>
       reject(new GrpcError('deadlineExceeded', 'the request did not arrive in time')),
     );
     call.stream.once('close', () => {
       cancel();
       reject(new GrpcError('invalidArgument', 'the call was cancelled'));
     });
-    readMessages(
-      call,
-      { maxBytes: MAX_UNARY_BYTES },
-      {
-        take(bytes) {
-          message = bytes;
-        },
-        ended: () =>
-          message === null ? reject(new GrpcError('invalidArgument', 'the request is missing')) : resolve(message),
-        failed: reject,
+    readMessages(call, limits, {
+      take(bytes) {
+        message = bytes;
       },
-    );
+      ended: () =>
+        message === null ? reject(new GrpcError('invalidArgument', 'the request is missing')) : resolve(message),
+      failed: reject,
+    });
   });
 }
 
-type UnaryMethod = (request: Buffer) => Promise<Buffer> | Buffer;
+/** `tenant` is who asks: what goes to an upstream counts as its call. */
+type UnaryMethod = (request: Buffer, tenant: Tenant) => Promise<Buffer> | Buffer;
 
 function createUnaryMethods({ chain, hub, version }: GeyserOptions) {
   const withCommitment = (commitment: number | null) => {
@@ -234,29 +249,39 @@ function createUnaryMethods({ chain, hub, version }: GeyserOptions) {
     GetVersion: () =>
       encodeAnswer([JSON.stringify({ version: { package: 'parhelion', version, proto: PROTO_VERSION } })]),
     SubscribeReplayInfo: () => encodeAnswer([hub.firstAvailable()]),
-    async GetSlot(request) {
-      return encodeAnswer([await chain.call<number>('getSlot', [withCommitment(readCommitment(request))])]);
+    async GetSlot(request, tenant) {
+      return encodeAnswer([await chain.call<number>('getSlot', [withCommitment(readCommitment(request))], { tenant })]);
     },
-    async GetBlockHeight(request) {
-      return encodeAnswer([await chain.call<number>('getBlockHeight', [withCommitment(readCommitment(request))])]);
+    async GetBlockHeight(request, tenant) {
+      return encodeAnswer([
+        await chain.call<number>('getBlockHeight', [withCommitment(readCommitment(request))], { tenant }),
+      ]);
     },
-    async GetLatestBlockhash(request) {
+    async GetLatestBlockhash(request, tenant) {
       const commitment = withCommitment(readCommitment(request));
-      const { context, value } = await chain.call<LatestBlockhash>('getLatestBlockhash', [commitment]);
+      const { context, value } = await chain.call<LatestBlockhash>('getLatestBlockhash', [commitment], { tenant });
       return encodeAnswer([context.slot, value.blockhash, value.lastValidBlockHeight]);
     },
-    async IsBlockhashValid(request) {
+    async IsBlockhashValid(request, tenant) {
       const { blockhash, commitment } = readBlockhashRequest(request);
       if (!BLOCKHASH.test(blockhash)) throw new GrpcError('invalidArgument', 'blockhash is not 32 bytes in base58');
       const options = withCommitment(commitment);
-      const { context, value } = await chain.call<BlockhashValidity>('isBlockhashValid', [blockhash, options]);
+      const { context, value } = await chain.call<BlockhashValidity>('isBlockhashValid', [blockhash, options], {
+        tenant,
+      });
       return encodeAnswer([context.slot, value]);
     },
   } satisfies Record<string, UnaryMethod>;
 }
 
-/** Of geyser.proto, whose members this server speaks. */
-const PROTO_VERSION = '12.6';
+/** Version of geyser.proto that this server implements. */
+const PROTO_VERSION = '14.0.1';
+/** Methods whose data no follower of blocks has. */
+const UNAVAILABLE: Readonly<Record<string, string>> = {
+  SubscribeDeshred: 'transactions before their execution',
+  SubscribePreprocessed: 'transactions before their execution',
+  SubscribeGossip: 'contacts of nodes',
+};
 const BLOCKHASH = /^[1-9A-HJ-NP-Za-km-z]{32,44}$/;
 
 interface LatestBlockhash {

@@ -10,10 +10,10 @@ import {
 } from 'node:http2';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Readable } from 'node:stream';
-import * as zlib from 'node:zlib';
 import { ProtobufError } from '../../src/lib/protobuf.ts';
 import { type Clock, codeOf, GateRefusal } from '../../src/plugin/plugin.ts';
 import { networkOf, plain, type RemoteAddress } from '../../src/runtime/network-address.ts';
+import { compress, ENCODINGS, type Encoding, encodingOf, loadCodec, unpackerOf } from './codecs.ts';
 
 /**
  * gRPC over node:http2: requests and answers are frames of five bytes (compressed or not, length) and a message, the outcome is in the
@@ -47,39 +47,17 @@ export class GrpcError extends Error {
   }
 }
 
-export type Encoding = 'identity' | 'gzip' | 'zstd';
-
-type Codec = (bytes: Buffer, options?: { readonly maxOutputLength?: number; readonly level?: number }) => Buffer;
-
-/** Newer versions of Node have zstd. */
-const { zstdCompressSync, zstdDecompressSync } = zlib as { zstdCompressSync?: Codec; zstdDecompressSync?: Codec };
-
-const CODECS: Readonly<Record<'gzip' | 'zstd', { readonly compress: Codec; readonly decompress: Codec } | null>> = {
-  gzip: { compress: zlib.gzipSync as Codec, decompress: zlib.gunzipSync as Codec },
-  zstd:
-    zstdCompressSync === undefined || zstdDecompressSync === undefined
-      ? null
-      : { compress: zstdCompressSync, decompress: zstdDecompressSync },
-};
-
-/** What requests may be compressed with. */
-const ENCODINGS = ['identity', ...(['zstd', 'gzip'] as const).filter((name) => CODECS[name] !== null)].join(',');
-
 /** Open calls of one connection. */
 const CALLS_PER_CONNECTION = 250;
 const FRAME_BYTES = 5;
 /** Smaller messages gain too little. */
-const LEAST_COMPRESSED_BYTES = 256;
-const GZIP_LEVEL = 1;
+const MIN_COMPRESSED_BYTES = 256;
 
 /** The frame of a message that consists of two parts. */
 export function frame(head: Uint8Array, body: Uint8Array, encoding: Encoding): Buffer {
   const size = head.length + body.length;
-  if (encoding !== 'identity' && size >= LEAST_COMPRESSED_BYTES) {
-    const packed = CODECS[encoding]!.compress(
-      Buffer.concat([head, body]),
-      encoding === 'gzip' ? { level: GZIP_LEVEL } : {},
-    );
+  if (encoding !== 'identity' && size >= MIN_COMPRESSED_BYTES) {
+    const packed = compress(Buffer.concat([head, body]), encoding);
     const framed = Buffer.allocUnsafe(FRAME_BYTES + packed.length);
     framed[0] = 1;
     framed.writeUInt32BE(packed.length, 1);
@@ -91,7 +69,7 @@ export function frame(head: Uint8Array, body: Uint8Array, encoding: Encoding): B
   return framed;
 }
 
-/** The same without compression, into a buffer with room; returns where it ends. */
+/** Like `frame`, without compression and into a buffer with enough room. Returns the end offset. */
 export function writeFrame(into: Buffer, at: number, head: Uint8Array, body: Uint8Array): number {
   const size = head.length + body.length;
   into[at] = 0;
@@ -123,8 +101,13 @@ export interface GrpcCall {
 export interface MessageLimits {
   /** Largest message, compressed or not. */
   readonly maxBytes: number;
-  /** Called with the size of a message before it is read, and with that in all when it has been unpacked; throws to refuse it. */
-  reserve?(bytes: number): void;
+  /**
+   * Called with the size of a message before it is read, and with that in all before each further part of it is unpacked; throws to refuse
+   * it.
+   */
+  reserve(bytes: number): void;
+  /** How long a message may take from its first byte to its last; null: no limit. */
+  readonly deadline: { readonly clock: Clock; readonly timeoutMs: () => number } | null;
 }
 
 export interface MessageTaker {
@@ -144,12 +127,37 @@ export interface Incoming extends Pick<GrpcCall, 'headers' | 'isOver'> {
 export function readMessages(call: Incoming, limits: MessageLimits, { take, ended, failed }: MessageTaker): void {
   const { stream } = call;
   let hasFailed = false;
+  let hasEnded = false;
   const head = Buffer.allocUnsafe(FRAME_BYTES);
   let headBytes = 0;
   let message: Buffer | null = null;
   let filled = 0;
+  /** What came while a message is unpacked; null: none is. */
+  let waiting: Buffer[] | null = null;
+  let cancelDeadline: (() => void) | null = null;
 
-  function feed(chunk: Buffer): void {
+  function fail(error: unknown): void {
+    if (hasFailed || call.isOver) return;
+    hasFailed = true;
+    waiting = null;
+    stopWatching();
+    failed(error);
+  }
+
+  function stopWatching(): void {
+    cancelDeadline?.();
+    cancelDeadline = null;
+  }
+
+  function watch(): void {
+    if (limits.deadline === null) return;
+    cancelDeadline ??= limits.deadline.clock.timeout(limits.deadline.timeoutMs(), () =>
+      fail(new GrpcError('deadlineExceeded', 'the message did not arrive in time')),
+    );
+  }
+
+  /** Returns how much of the chunk was read: all of it, or up to the end of a message that is being unpacked. */
+  function feed(chunk: Buffer): number {
     let at = 0;
     while (at < chunk.length && !call.isOver) {
       if (message === null) {
@@ -157,11 +165,11 @@ export function readMessages(call: Incoming, limits: MessageLimits, { take, ende
         chunk.copy(head, headBytes, at, at + taken);
         headBytes += taken;
         at += taken;
-        if (headBytes < FRAME_BYTES) return;
+        if (headBytes < FRAME_BYTES) return at;
         const size = head.readUInt32BE(1);
         if (size > limits.maxBytes)
           throw new GrpcError('resourceExhausted', `a message of ${size} bytes is larger than ${limits.maxBytes}`);
-        limits.reserve?.(size);
+        limits.reserve(size);
         message = Buffer.allocUnsafeSlow(size);
         filled = 0;
       }
@@ -169,51 +177,85 @@ export function readMessages(call: Incoming, limits: MessageLimits, { take, ende
       chunk.copy(message, filled, at, at + taken);
       filled += taken;
       at += taken;
-      if (filled < message.length) return;
+      if (filled < message.length) return at;
       const whole = message;
       message = null;
       headBytes = 0;
-      take(head[0] === 0 ? whole : unpacked(whole));
+      stopWatching();
+      if (head[0] === 0 || whole.length === 0) take(whole);
+      else {
+        startUnpacking(whole);
+        return at;
+      }
     }
+    return at;
   }
 
-  function unpacked(packed: Buffer): Buffer {
-    const bytes = unpack(call, packed, limits.maxBytes);
-    limits.reserve?.(packed.length + bytes.length);
-    return bytes;
+  function startUnpacking(packed: Buffer): void {
+    waiting = [];
+    stream.pause();
+    unpack(call, packed, limits)
+      .then((bytes) => {
+        if (call.isOver || hasFailed) return;
+        take(bytes);
+        const rest = waiting ?? [];
+        waiting = null;
+        for (const chunk of rest) onData(chunk);
+        if (waiting !== null) return;
+        stream.resume();
+        if (hasEnded && !call.isOver && !hasFailed) ended();
+      })
+      .catch(fail);
   }
 
-  stream.on('data', (chunk: Buffer) => {
+  function onData(chunk: Buffer): void {
     if (call.isOver || hasFailed) return;
-    try {
-      feed(chunk);
-      // An empty message has no bytes that would start the loop again.
-      if (message !== null && message.length === 0) feedEmpty();
-    } catch (error) {
-      hasFailed = true;
-      failed(error);
+    if (waiting !== null) {
+      waiting.push(chunk);
+      return;
     }
-  });
-  stream.on('end', () => {
-    if (!call.isOver && !hasFailed) ended();
-  });
-
-  function feedEmpty(): void {
-    message = null;
-    headBytes = 0;
-    take(Buffer.alloc(0));
+    try {
+      const rest = chunk.subarray(feed(chunk));
+      if (rest.length > 0 && !call.isOver) waiting = [rest];
+      if (message !== null || headBytes > 0) watch();
+    } catch (error) {
+      fail(error);
+    }
   }
+
+  stream.on('data', onData);
+  const onEnd = () => {
+    hasEnded = true;
+    stopWatching();
+    if (!call.isOver && !hasFailed && waiting === null) ended();
+  };
+  // A call without a message ends while a codec is loaded for it, before anybody listens.
+  if (stream.readableEnded) onEnd();
+  else stream.on('end', onEnd);
+  stream.once('close', stopWatching);
 }
 
-function unpack(call: Incoming, bytes: Buffer, maxBytes: number): Buffer {
-  const name = call.headers['grpc-encoding'];
-  const codec = name === 'gzip' || name === 'zstd' ? CODECS[name] : null;
-  if (codec === null) throw new GrpcError('unimplemented', `messages may be compressed with ${ENCODINGS}`);
+/** In parts, so that nothing is unpacked before its bytes are reserved. */
+async function unpack(call: Incoming, packed: Buffer, { maxBytes, reserve }: MessageLimits): Promise<Buffer> {
+  const unpackParts = unpackerOf(call.headers['grpc-encoding']);
+  if (unpackParts === null) throw new GrpcError('unimplemented', `messages may be compressed with ${ENCODINGS}`);
+  const tooLarge = new GrpcError('invalidArgument', 'a compressed message is damaged or too large');
+  const parts: Uint8Array[] = [];
+  let size = 0;
+  const reserveNext = (bytes: number) => reserve(packed.length + Math.min(size + bytes, maxBytes));
   try {
-    return codec.decompress(bytes, { maxOutputLength: maxBytes });
-  } catch {
-    throw new GrpcError('invalidArgument', 'a compressed message is damaged or too large');
+    for await (const part of unpackParts(packed, { maxBytes, reserve: reserveNext })) {
+      size += part.length;
+      if (size > maxBytes) throw tooLarge;
+      parts.push(part);
+    }
+  } catch (error) {
+    // Else it comes from the unpacker.
+    if (error instanceof GrpcError || error instanceof GateRefusal) throw error;
+    throw tooLarge;
   }
+  reserve(packed.length + size);
+  return Buffer.concat(parts, size);
 }
 
 export interface GrpcServerOptions {
@@ -257,7 +299,10 @@ export function createGrpcServer(options: GrpcServerOptions): GrpcServer {
     options.tls === null
       ? createServer(settings)
       : createSecureServer({
-          ...{ ...settings, ...options.tls, minVersion: 'TLSv1.2', allowHTTP1: false },
+          ...settings,
+          ...options.tls,
+          minVersion: 'TLSv1.2',
+          allowHTTP1: false,
           handshakeTimeout: options.handshakeTimeoutMs,
         });
   let isDraining = false;
@@ -286,7 +331,11 @@ export function createGrpcServer(options: GrpcServerOptions): GrpcServer {
       stream.respond({ ':status': 415 }, { endStream: true });
       return;
     }
-    options.handle(createCall(stream, headers, options.remoteAddress));
+    const accepted = headers['grpc-accept-encoding'];
+    const handle = () => options.handle(createCall(stream, headers, accepted, options.remoteAddress));
+    const loading = loadCodec(accepted);
+    if (loading === null) handle();
+    else void loading.then(() => !stream.destroyed && handle());
   });
 
   return {
@@ -324,7 +373,8 @@ function createConnections({ maxConnections, maxConnectionsPerAddress, isTrusted
   /** By the ports of both sides, because sessions of HTTP/2 hide their socket; oldest first. */
   const open = new Map<string, Connection>();
   const perAddress = new Map<string, number>();
-  const nameOf = (socket: Socket | undefined) => `${socket?.remoteAddress} ${socket?.remotePort} ${socket?.localPort}`;
+  const socketKey = (socket: Socket | undefined) =>
+    `${socket?.remoteAddress} ${socket?.remotePort} ${socket?.localPort}`;
 
   return {
     count: () => open.size,
@@ -344,7 +394,7 @@ function createConnections({ maxConnections, maxConnectionsPerAddress, isTrusted
         (idle?.[1].socket ?? socket).destroy();
         if (idle === undefined) return;
       }
-      const name = nameOf(socket);
+      const name = socketKey(socket);
       const connection = { socket, calls: 0 };
       open.set(name, connection);
       if (address !== null) perAddress.set(address, held);
@@ -357,7 +407,7 @@ function createConnections({ maxConnections, maxConnectionsPerAddress, isTrusted
       });
     },
     called(stream: ServerHttp2Stream): void {
-      const connection = open.get(nameOf(stream.session?.socket));
+      const connection = open.get(socketKey(stream.session?.socket));
       if (connection === undefined) return;
       connection.calls += 1;
       stream.once('close', () => {
@@ -385,8 +435,13 @@ function keepAlive(session: ServerHttp2Session, clock: Clock, everyMs: number): 
   return () => cancel();
 }
 
-function createCall(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, addressOf: RemoteAddress): GrpcCall {
-  const encoding = encodingOf(headers['grpc-accept-encoding']);
+function createCall(
+  stream: ServerHttp2Stream,
+  headers: IncomingHttpHeaders,
+  accepted: string | string[] | undefined,
+  addressOf: RemoteAddress,
+): GrpcCall {
+  const encoding = encodingOf(accepted);
   let isOver = false;
   let trailers: Record<string, string> | null = null;
   stream.once('close', () => {
@@ -432,14 +487,6 @@ function trailersOf(status: StatusName, message: string): Record<string, string>
     // Everything but printable ASCII, and the percent sign itself, is percent-encoded.
     .replaceAll(/[^ -$&-~]/g, (one) => `%${one.charCodeAt(0).toString(16).toUpperCase().padStart(2, '0')}`);
   return { 'grpc-status': String(STATUS[status]), ...(text === '' ? {} : { 'grpc-message': text }) };
-}
-
-function encodingOf(accepted: string | string[] | undefined): Encoding {
-  const names = String(accepted ?? '')
-    .split(',')
-    .map((name) => name.trim());
-  for (const name of ['zstd', 'gzip'] as const) if (names.includes(name) && CODECS[name] !== null) return name;
-  return 'identity';
 }
 
 /** The outcome that a client gets for an error. */

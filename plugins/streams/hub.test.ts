@@ -14,6 +14,7 @@ import { scanBlockAnswer } from '../../src/solana/decode/scan-block.ts';
 import { syntheticBlock } from '../../test/bench/samples/synthetic-block.ts';
 import { createManualClock } from '../../test/helpers/manual-clock.ts';
 import { createMemoryLog } from '../../test/helpers/memory-log.ts';
+import { createSfc32 } from '../../test/helpers/sfc32.ts';
 import { until } from '../../test/helpers/until.ts';
 import { compileFilters } from './filters.ts';
 import { GrpcError } from './grpc-server.ts';
@@ -35,7 +36,7 @@ const blockOf = (slot: number) =>
 function createBed(
   budgets = createBudgets(),
   ledger = { finalSlot: TOP, newest: TOP, branch: '' },
-  blocks: (() => LedgerReader) | null = null,
+  blocks: (() => LedgerReader | null) | null = null,
 ) {
   const read: number[] = [];
   const kept = {
@@ -54,15 +55,25 @@ function createBed(
   };
   const metrics = createMetricsRegistry();
   const hub = createHub({
-    ...{ metrics: metrics.scope('streams'), log: createMemoryLog() },
-    ...{ blocks: blocks ?? (() => kept as unknown as LedgerReader), limits: { maxPendingBytes: 1_000_000 } },
+    metrics: metrics.scope('streams'),
+    log: createMemoryLog(),
+    blocks: blocks ?? (() => kept as unknown as LedgerReader),
+    limits: { maxPendingBytes: 1_000_000 },
   });
   const empty = new Map<string, never>();
   const filters = compileFilters(
     {
-      ...{ accounts: new Set<string>(), blocksMeta: new Set<string>(), entries: new Set<string>() },
-      ...{ slots: empty, transactions: empty, transactionsStatus: empty, blocks: empty },
-      ...{ commitment: 1, ping: null, fromSlot: null },
+      accounts: new Set<string>(),
+      blocksMeta: new Set<string>(),
+      entries: new Set<string>(),
+      blockFooters: new Set<string>(),
+      slots: empty,
+      transactions: empty,
+      transactionsStatus: empty,
+      blocks: empty,
+      commitment: 1,
+      ping: null,
+      fromSlot: null,
     },
     { limits: { maxFilters: 1, maxAddresses: 1, maxCuckooBytes: 1, allowFullStream: true }, seed: new Uint32Array(4) },
   );
@@ -96,7 +107,7 @@ test('replays read in turns over the projects, however many one of them has', as
   const victim = replay('victim', 5_000);
   while (read.filter((slot) => slot >= 5_000).length < 10) await turn();
   const theirs = read.slice(before).filter((slot) => slot < 5_000).length;
-  for (const { leave } of [...attacks, victim]) leave('at-once');
+  for (const { leave } of [...attacks, victim]) leave();
   // In the order of arrival it would be three hundred.
   assert.ok(theirs <= 25, `${theirs} blocks of the attacker beside 10 of the victim`);
 });
@@ -122,7 +133,7 @@ test('a thousand equal replays read each block once', async () => {
     read,
     Array.from({ length: newest }, (_, at) => at + 1),
   );
-  for (const { leave } of replays) leave('at-once');
+  for (const { leave } of replays) leave();
 });
 
 test('a block that is read costs something, whatever the filters take of it', async () => {
@@ -159,17 +170,18 @@ test('the new branch after a fork reaches readers that came after the blocks tha
     const early = join('a');
     release(1, 5, 'x');
     // Other filters of the same subscription, and a reader that is new.
-    early('after-released');
+    early();
     join('b');
     hub.reverted([3, 4, 5].map((slot) => ({ ...blockOf(slot), blockhash: 'x' })));
     release(3, 7, 'y');
     hub.finalized(7);
-    const before = level === 'confirmed' ? ['a1x', 'a2x', 'a3x', 'a4x', 'a5x'] : ['a1x', 'a2x'];
+    // At `finalized` the filters that stand when a block becomes final decide.
+    const before = level === 'confirmed' ? ['a1x', 'a2x', 'a3x', 'a4x', 'a5x'] : ['b1x', 'b2x'];
     assert.deepEqual(got, [...before, 'b3y', 'b4y', 'b5y', 'b6y', 'b7y'], level);
   }
 });
 
-test('a fork that is cut off the ledger before the hub is told holds replays up, and ends none', async () => {
+test('a fork that is removed from the ledger before the hub hears of it delays replays and ends none', async () => {
   for (const level of ['confirmed', 'finalized'] as const)
     for (const atCut of [2, 6, 9]) {
       const ledger = { finalSlot: 3, newest: 10, branch: 'x' };
@@ -224,10 +236,109 @@ test('a fork that is cut off the ledger before the hub is told holds replays up,
     }
 });
 
+/** What a Yellowstone server sends at `finalized`: whatever becomes final, to whoever listens then. */
+test('reconnections at finalized without a first slot lose nothing that becomes final meanwhile, over forks', async () => {
+  const seed = Math.floor(Math.random() * 2 ** 32);
+  console.log(`seed ${seed}`);
+  const draw = createSfc32(seed);
+  for (const hasLedger of [false, true]) {
+    const { hub, reader } = createBed(
+      undefined,
+      { finalSlot: -1, newest: -1, branch: '' },
+      hasLedger ? null : () => null,
+    );
+    const chain: ChainBlock[] = [];
+    let branch = 0;
+    let finalCount = 0;
+    let reconnections = 0;
+    const clients = Array.from({ length: 6 }, (_, number) => ({
+      // Some share their filters, and so a group.
+      key: number % 2 === 0 ? `shared ${number % 4}` : null,
+      got: [] as string[],
+      expected: [] as string[],
+      leave: null as ReturnType<typeof hub.join> | null,
+    }));
+    const feed: Feed = {
+      level: 'finalized',
+      content: ({ slot, blockhash }) => (slot % 3 === 0 ? [] : [batchOf(`${slot}${blockhash}`)]),
+      slot: ({ slot, blockhash }, status) =>
+        status === SLOT_STATUS.finalized ? [batchOf(`final ${slot}${blockhash}`)] : [],
+    };
+    for (let step = 0; step < 4_000; step++) {
+      const dice = draw.float();
+      if (dice < 0.4) {
+        const slot = (chain.at(-1)?.slot ?? 0) + draw.between(1, 2);
+        const block = { ...blockOf(slot), blockhash: `b${branch}` };
+        chain.push(block);
+        hub.released(block);
+      } else if (dice < 0.45 && chain.length > finalCount) {
+        branch += 1;
+        const dropped = chain.splice(draw.between(Math.max(finalCount, chain.length - 31), chain.length - 1));
+        hub.reverted(dropped.toReversed());
+      } else if (dice < 0.75) {
+        const next = Math.min(chain.length, finalCount + draw.below(5));
+        if (next === finalCount) continue;
+        for (const { slot, blockhash } of chain.slice(finalCount, next))
+          for (const { expected, leave } of clients)
+            if (leave !== null)
+              expected.push(...(slot % 3 === 0 ? [] : [`${slot}${blockhash}`]), `final ${slot}${blockhash}`);
+        finalCount = next;
+        hub.finalized(chain[next - 1]!.slot);
+      } else {
+        const client = clients[draw.below(clients.length)]!;
+        if (client.leave !== null) {
+          client.leave();
+          client.leave = null;
+        } else {
+          reconnections += 1;
+          const subscription = { key: client.key, feed, from: null };
+          client.leave = hub.join(
+            subscription,
+            reader(({ bytes }) => void client.got.push(String(bytes))),
+          );
+        }
+      }
+    }
+    assert.ok(reconnections >= 400, `${reconnections} reconnections`);
+    for (const { got, expected } of clients) assert.deepEqual(got, expected);
+  }
+});
+
+test('blocks that a finalized subscription missed are read from the ledger, or the subscription is refused', async () => {
+  // So many transactions in each block that a few of them fill the memory.
+  const largeBlock = (slot: number) => ({ ...blockOf(slot), transactions: new Array(30_000) }) as unknown as ChainBlock;
+  const feed: Feed = { level: 'finalized', content: ({ slot }) => [batchOf(`${slot}`)], slot: () => [] };
+  const finalized = (got: string[], subscription: Reader) => ({
+    ...subscription,
+    send: ({ bytes }: Batch) => void got.push(String(bytes)),
+  });
+  const ledger = { finalSlot: 2, newest: 2, branch: '' };
+  for (const hasLedger of [false, true]) {
+    const { hub, reader } = createBed(undefined, ledger, hasLedger ? null : () => null);
+    const [early, late]: string[][] = [[], []];
+    hub.released(largeBlock(1));
+    const base = reader(() => undefined);
+    // It came after the first block, and before that block leaves the memory.
+    hub.join({ key: null, feed, from: null }, finalized(early!, base));
+    hub.finalized(0);
+    for (let slot = 2; slot <= 8; slot++) {
+      ledger.newest = slot;
+      hub.released(largeBlock(slot));
+    }
+    const join = () => hub.join({ key: null, feed, from: null }, finalized(late!, base));
+    if (!hasLedger) assert.throws(join, { status: 'unavailable' });
+    else join();
+    for (let count = 0; count < 60; count++) await turn();
+    hub.finalized(8);
+    const all = ['1', '2', '3', '4', '5', '6', '7', '8'];
+    assert.deepEqual([early, late], [all, hasLedger ? all : []]);
+  }
+});
+
 const batchOf = (text: string): Batch => ({ bytes: Buffer.from(text), updates: 1, messageBytes: text.length });
 
-test('blocks wait for a board in their order; a fork takes out what waits, and one that falls behind ends its subscriptions', async () => {
-  const { hub, reader } = createBed();
+test('blocks wait for a board in their order; a fork takes out what waits; one that falls behind leaves out the oldest and ends nothing', async () => {
+  const { hub, metrics, reader } = createBed();
   const asked: number[] = [];
   let answer: ((batches: readonly Batch[]) => void) | null = null;
   const feeds = new Set<Feed>();
@@ -240,7 +351,7 @@ test('blocks wait for a board in their order; a fork takes out what waits, and o
       const batches = await new Promise<readonly Batch[]>((resolve) => {
         answer = resolve;
       });
-      return new Map([...feeds].map((one) => [one, batches]));
+      return new Map([...feeds].map((one) => [one, { batches, searched: 0, problem: null }]));
     },
   };
   const feed: Feed = { level: 'confirmed', board, content: () => [], slot: () => [] };
@@ -268,8 +379,16 @@ test('blocks wait for a board in their order; a fork takes out what waits, and o
       ['100', '103'],
     ],
   );
-  for (let slot = 104; slot < 104 + 33; slot++) hub.released(blockOf(slot));
-  assert.deepEqual([lagged, feeds.size], [['first'], 0]);
+  for (let slot = 104; slot < 184; slot++) hub.released(blockOf(slot));
+  for (let slot = 104; slot < 184; slot++) await next();
+  const all = Array.from({ length: 80 }, (_, at) => String(104 + at));
+  assert.deepEqual([got.slice(2), lagged, feeds.size], [all, [], 1]);
+  // Each has so many transactions that three of them are as many as may wait.
+  const large = (slot: number) => ({ ...blockOf(slot), transactions: new Array(33_000) }) as unknown as ChainBlock;
+  for (let slot = 200; slot < 210; slot++) hub.released(large(slot));
+  for (let count = 0; count < 3; count++) await next();
+  assert.deepEqual([got.slice(82), lagged], [['200', '208', '209'], []]);
+  assert.match(await metrics.text(), /parhelion_streams_parsed_blocks_left_out_total 7/);
 });
 
 for (const finalSlot of [30, 25])
@@ -280,7 +399,12 @@ for (const finalSlot of [30, 25])
     const log = createMemoryLog();
     const openIt = () =>
       openLedger({
-        ...{ dir, chain: 'main', retainHours: 24, retainBytes: 1_073_741_824, clock, log },
+        dir,
+        chain: 'main',
+        retainHours: 24,
+        retainBytes: 1_073_741_824,
+        clock,
+        log,
         meter: createLedgerMeter(createMetricsRegistry().scope('ledger')),
       });
     const made = (slot: number) =>
@@ -321,5 +445,32 @@ for (const finalSlot of [30, 25])
     goOn();
     for (let slot = 35; slot <= 40; slot += 1) await release(slot);
     await until(async () => (await metrics.text()).includes('parhelion_streams_groups 1'), 'the replay becomes live');
-    assert.deepEqual([ended(), leave('at-once'), paid >= 30], [null, null, true]);
+    assert.deepEqual([ended(), leave(), paid >= 30], [null, null, true]);
   });
+
+test('a subscription at finalized after a restart has what becomes final of the blocks of the process before, and does not pay for them', async () => {
+  const ledger = { finalSlot: 25, newest: 30, branch: 'x' };
+  const { hub, reader } = createBed(undefined, ledger);
+  const feed: Feed = {
+    level: 'finalized',
+    content: ({ slot }) => [batchOf(`${slot}`)],
+    slot: ({ slot }, status) => (status === SLOT_STATUS.finalized ? [batchOf(`final ${slot}`)] : []),
+  };
+  const got: string[] = [];
+  let paid = 0;
+  const client: Reader = {
+    ...reader(({ bytes }) => void got.push(String(bytes))),
+    async payForBlock() {
+      paid += 1;
+    },
+  };
+  hub.join({ key: 'same', feed, from: null }, client);
+  for (let slot = 31; slot <= 33; slot++) {
+    ledger.newest = slot;
+    hub.released({ ...blockOf(slot), blockhash: 'x' });
+    for (let count = 0; count < 40; count++) await turn();
+  }
+  hub.finalized(32);
+  const expected = Array.from({ length: 7 }, (_, at) => [`${26 + at}`, `final ${26 + at}`]).flat();
+  assert.deepEqual([got, paid], [expected, 0]);
+});

@@ -36,8 +36,16 @@ export interface Feed {
 export interface Board {
   add(feed: Feed): void;
   remove(feed: Feed): void;
-  /** What a block gives the feeds that it gives anything. Errors: that cannot be known now, and all of its subscriptions end. */
-  content(block: ChainBlock): Promise<ReadonlyMap<Feed, readonly Batch[]>>;
+  /** What a block gives the feeds that it concerns. Errors: that cannot be known now, and all subscriptions of the board end. */
+  content(block: ChainBlock): Promise<ReadonlyMap<Feed, BoardContent>>;
+}
+
+export interface BoardContent {
+  readonly batches: readonly Batch[];
+  /** Transactions that were decoded and not wanted. */
+  readonly searched: number;
+  /** Why the feed cannot go on; null: it can. */
+  readonly problem: GrpcError | null;
 }
 
 export interface Reader {
@@ -45,8 +53,10 @@ export interface Reader {
   send(batch: Batch): void;
   /** Charges a block of a replay. Throws GrpcError without credits. */
   payForBlock(): Promise<void>;
-  /** The group would hold more for it than is allowed. */
-  lagged(): void;
+  /** Charges transactions that were decoded for it and not wanted; without credits the subscription ends. */
+  payForSearch?(transactions: number): void;
+  /** It cannot go on now, because the daemon is behind, or its tenant may hold no more; `reason` is for its client. */
+  lagged(reason: string): void;
   /** The replay cannot go on. */
   refused(error: GrpcError): void;
   /** Resolves when it takes more of a replay, or has ended. */
@@ -66,15 +76,15 @@ export interface Subscription {
   /** The name under which equal subscriptions are shared; null: never shared. */
   readonly key: string | null;
   readonly feed: Feed;
-  /** The first slot of a replay; null: from the next block on. */
+  /** The first slot of a replay; null: from the next block on, at `finalized` from the next block on that becomes final. */
   readonly from: number | null;
 }
 
 /** Ends a subscription. Returns the slot at which its replay was, null where it had caught up. */
-export type Leave = (how: 'at-once' | 'after-released') => number | null;
+export type Leave = () => number | null;
 
 export interface Hub extends Omit<BlockListener, 'chain'> {
-  /** The returned function ends it; at `finalized`, blocks that were already released are still sent when they become final. */
+  /** The returned function ends it. Throws GrpcError if the subscription cannot have all that it asks for. */
   join(subscription: Subscription, reader: Reader): Leave;
   /** The first slot from which a replay is possible; null without a ledger. */
   firstAvailable(): number | null;
@@ -85,17 +95,27 @@ export interface Hub extends Omit<BlockListener, 'chain'> {
 /** Released blocks that are not final; more means that finality stands still, and the oldest are forgotten. */
 const MAX_OPEN_BLOCKS = 16_384;
 
+/**
+ * Transactions of released blocks that are kept in memory until they are final, for subscriptions at `finalized` that come later: some 8 KB
+ * each. TowerBFT finalizes a block when 31 follow it, Alpenglow at once.
+ */
+const MAX_HELD_TRANSACTIONS = 100_000;
+
+const TOO_MUCH_PENDING = 'too much waits for blocks to become final, try again later';
+
 /** A block of mainnet takes some MB. */
 const RECENT_BLOCKS = 8;
 
-/** Blocks that wait for a board; with more its subscriptions end. */
-const MAX_BOARD_BLOCKS = 32;
+/** Transactions of blocks that wait for a board, some 8 KB each; with more the oldest blocks are left out. */
+const MAX_BOARD_TRANSACTIONS = 100_000;
 
 interface BoardWork {
-  readonly groups: Map<Feed, Group>;
+  readonly groups: Map<Feed, SubscriptionGroup>;
   /** Released blocks in their order; the first one is being compared. */
   waiting: ChainBlock[];
   isBusy: boolean;
+  /** Blocks were left out, and no new one has found an empty queue since. */
+  isLate: boolean;
 }
 
 /** Updates of a block that wait for its finality. */
@@ -107,28 +127,31 @@ interface Pending {
 
 interface Member {
   readonly reader: Reader;
-  /** Slots from which and up to which it gets content. A fork that is left moves them: the new branch is news for all. */
+  /** The slot from which on it gets content. A fork that is left moves it: the new branch is news for all. */
   from: number;
-  until: number;
 }
 
-interface Group {
+interface SubscriptionGroup {
   readonly name: string | null;
   readonly feed: Feed;
   readonly members: Set<Member>;
   pending: Pending[];
   pendingBytes: number;
+  /** At `finalized`: content of earlier blocks was not made at their release, and is made when they become final. */
+  madeFrom: number;
   /** One of the tenants of its members holds what is pending. */
   payer: { readonly tenant: Tenant; readonly lease: Lease } | null;
 }
 
 export function createHub({ metrics, log, limits, blocks }: HubOptions): Hub {
-  /** Those without a board. */
-  const groups = new Set<Group>();
+  /** Groups without a board. */
+  const groups = new Set<SubscriptionGroup>();
   const boards = new Map<Board, BoardWork>();
-  const named = new Map<string, Group>();
+  const named = new Map<string, SubscriptionGroup>();
   /** Released and not final yet, ascending. */
   let open: BlockHeader[] = [];
+  /** The newest of them, by slot, ascending. */
+  const heldBlocks = new Map<number, ChainBlock>();
   /** Blocks up to it were released; -1: not known before the first release of this process. */
   let releasedTo = -1;
   /** Resolves with the next block that is released or reverted. */
@@ -139,6 +162,10 @@ export function createHub({ metrics, log, limits, blocks }: HubOptions): Hub {
   /** Blocks that replays read last, by slot: equal replays share a read. */
   const recent = new Map<number, Promise<ChainBlock | null>>();
   const sent = metrics.counter('updates_total', 'updates of blocks, transactions and slots that were sent to readers');
+  const leftOut = metrics.counter(
+    'parsed_blocks_left_out_total',
+    'blocks that were not compared with subscriptions of parsed transactions because too many waited',
+  );
   const allGroups = () => [...groups, ...[...boards.values()].flatMap((work) => [...work.groups.values()])];
   metrics.observe('groups', 'different subscriptions', () =>
     [...boards.values()].reduce((sum, work) => sum + work.groups.size, groups.size),
@@ -148,9 +175,9 @@ export function createHub({ metrics, log, limits, blocks }: HubOptions): Hub {
   );
 
   /** `isContent`: of blocks that were released before a member joined it gets nothing. */
-  function deliver(group: Group, batches: readonly Batch[], slot: number, isContent: boolean): void {
+  function deliver(group: SubscriptionGroup, batches: readonly Batch[], slot: number, isContent: boolean): void {
     for (const member of [...group.members]) {
-      if (slot > member.until || (isContent && slot < member.from)) continue;
+      if (isContent && slot < member.from) continue;
       for (const batch of batches) {
         sent.add(batch.updates);
         member.reader.send(batch);
@@ -159,7 +186,7 @@ export function createHub({ metrics, log, limits, blocks }: HubOptions): Hub {
   }
 
   /** A status of a slot is news for all levels. */
-  function tellSlot(group: Group, header: BlockHeader, status: number): void {
+  function tellSlot(group: SubscriptionGroup, header: BlockHeader, status: number): void {
     const batches = group.feed.slot(header, status);
     if (batches.length === 0) return;
     // A reader at `finalized` that did not get the block does not need its status.
@@ -167,19 +194,51 @@ export function createHub({ metrics, log, limits, blocks }: HubOptions): Hub {
     deliver(group, batches, header.slot, isContent);
   }
 
-  function hold(group: Group, slot: number, batches: readonly Batch[]): void {
+  function hold(group: SubscriptionGroup, slot: number, batches: readonly Batch[]): void {
     if (batches.length === 0) return;
     group.pending.push({ slot, batches, bytes: sizeOf(batches) });
     settle(group);
   }
 
-  function add(group: Group): void {
+  function keepUntilFinal(block: ChainBlock): void {
+    heldBlocks.set(block.slot, block);
+    let count = 0;
+    for (const { transactions } of heldBlocks.values()) count += transactions.length;
+    for (const oldest of heldBlocks.values()) {
+      if (count <= MAX_HELD_TRANSACTIONS) return;
+      count -= oldest.transactions.length;
+      heldBlocks.delete(oldest.slot);
+      // What was to be made of it when it becomes final is made now.
+      for (const group of [...groups])
+        if (group.feed.level === 'finalized' && oldest.slot < group.madeFrom)
+          hold(group, oldest.slot, group.feed.content(oldest) as readonly Batch[]);
+    }
+  }
+
+  /** The first block that is not final and not in memory, because this process did not release it or finality is far behind; null: none. */
+  function firstNotHeld(): number | null {
+    const known = open.find(({ slot }) => !heldBlocks.has(slot))?.slot ?? null;
+    const kept = blocks();
+    if (kept === null || kept.firstOfRun() < 0) return known;
+    const from = Math.max(finalUpTo(kept) + 1, kept.firstOfRun());
+    const [firstHeld = Number.POSITIVE_INFINITY] = heldBlocks.keys();
+    return nextKept(kept, from, Math.min(kept.newest(), firstHeld - 1)) ?? known;
+  }
+
+  function joinFinalized(subscription: Subscription, reader: Reader): Leave {
+    const missing = firstNotHeld();
+    if (missing === null) return joinLive(subscription, reader);
+    if (blocks() !== null) return startReplay(subscription, missing, reader);
+    throw new GrpcError('unavailable', `the block of slot ${missing} is not final and no longer here, try again later`);
+  }
+
+  function add(group: SubscriptionGroup): void {
     const { feed } = group;
     if (feed.board === undefined) {
       groups.add(group);
       return;
     }
-    const work = boards.get(feed.board) ?? { groups: new Map(), waiting: [], isBusy: false };
+    const work = boards.get(feed.board) ?? { groups: new Map(), waiting: [], isBusy: false, isLate: false };
     boards.set(feed.board, work);
     work.groups.set(feed, group);
     feed.board.add(feed);
@@ -193,9 +252,28 @@ export function createHub({ metrics, log, limits, blocks }: HubOptions): Hub {
         continue;
       }
       work.waiting.push(block);
-      if (work.waiting.length > MAX_BOARD_BLOCKS) giveUp(work);
-      else if (!work.isBusy) void compare(board, work);
+      leaveOutOldest(work);
+      if (!work.isBusy) void compare(board, work);
     }
+  }
+
+  /** The daemon is behind, not its clients: their subscriptions go on without these blocks. */
+  function leaveOutOldest(work: BoardWork): void {
+    let count = 0;
+    for (const { transactions } of work.waiting) count += transactions.length;
+    // The first one is being compared.
+    while (count > MAX_BOARD_TRANSACTIONS && work.waiting.length > 2) {
+      const [oldest] = work.waiting.splice(1, 1);
+      count -= oldest!.transactions.length;
+      leftOut.add();
+      if (work.isLate) continue;
+      work.isLate = true;
+      log.warn(
+        { slot: oldest!.slot, waitingBlocks: work.waiting.length },
+        'decoding is behind the chain: subscriptions of parsed transactions miss blocks from this slot on',
+      );
+    }
+    if (work.waiting.length <= 1) work.isLate = false;
   }
 
   async function compare(board: Board, work: BoardWork): Promise<void> {
@@ -206,9 +284,9 @@ export function createHub({ metrics, log, limits, blocks }: HubOptions): Hub {
         // A fork was left meanwhile, or its subscriptions have ended.
         if (work.waiting[0] !== block) continue;
         work.waiting.shift();
-        for (const [feed, batches] of found) {
+        for (const [feed, content] of found) {
           const group = work.groups.get(feed);
-          if (group !== undefined) deliver(group, batches, block.slot, true);
+          if (group !== undefined) take(group, content, block.slot);
         }
       } catch (error) {
         log.warn({ slot: block.slot, error: messageOf(error) }, 'a block cannot be compared with its subscriptions');
@@ -218,17 +296,29 @@ export function createHub({ metrics, log, limits, blocks }: HubOptions): Hub {
     work.isBusy = false;
   }
 
-  function giveUp(work: BoardWork): void {
-    work.waiting = [];
-    for (const group of [...work.groups.values()]) {
-      const members = [...group.members];
-      remove(group);
-      group.members.clear();
-      for (const { reader } of members) reader.lagged();
-    }
+  /** What a board has found for a group: equal subscriptions of one project. */
+  function take(group: SubscriptionGroup, { batches, searched, problem }: BoardContent, slot: number): void {
+    deliver(group, batches, slot, true);
+    // The work was done once for all of them.
+    const [first] = group.members;
+    if (searched > 0) first?.reader.payForSearch?.(searched);
+    if (problem !== null) endAll(group, (reader) => reader.refused(problem));
   }
 
-  function remove(group: Group): void {
+  function endAll(group: SubscriptionGroup, end: (reader: Reader) => void): void {
+    const members = [...group.members];
+    remove(group);
+    group.members.clear();
+    for (const { reader } of members) end(reader);
+  }
+
+  function giveUp(work: BoardWork): void {
+    work.waiting = [];
+    for (const group of [...work.groups.values()])
+      endAll(group, (reader) => reader.lagged('interfaces of programs cannot be read, try again later'));
+  }
+
+  function remove(group: SubscriptionGroup): void {
     const { board } = group.feed;
     groups.delete(group);
     if (board !== undefined && boards.get(board)?.groups.delete(group.feed) === true) board.remove(group.feed);
@@ -238,7 +328,7 @@ export function createHub({ metrics, log, limits, blocks }: HubOptions): Hub {
   }
 
   /** To be called after each change of pending content or of members: a tenant of a member holds the content, or it is dropped. */
-  function settle(group: Group): void {
+  function settle(group: SubscriptionGroup): void {
     group.pendingBytes = group.pending.reduce((sum, { bytes }) => sum + bytes, 0);
     while (group.members.size > 0) {
       const members = [...group.members];
@@ -250,13 +340,13 @@ export function createHub({ metrics, log, limits, blocks }: HubOptions): Hub {
       group.payer = null;
       for (const member of leaving) {
         group.members.delete(member);
-        member.reader.lagged();
+        member.reader.lagged(TOO_MUCH_PENDING);
       }
     }
     remove(group);
   }
 
-  function pay(group: Group, members: readonly Member[]): boolean {
+  function pay(group: SubscriptionGroup, members: readonly Member[]): boolean {
     if (!members.some(({ reader }) => reader.tenant === group.payer?.tenant)) {
       group.payer?.lease.release();
       const { tenant } = (members[0] as Member).reader;
@@ -265,27 +355,40 @@ export function createHub({ metrics, log, limits, blocks }: HubOptions): Hub {
     return group.payer === null || mayHold(group.payer.lease, group.pendingBytes);
   }
 
-  function dropPending(group: Group, isGone: (slot: number) => boolean): void {
+  /** Content at `finalized` of a block that was released before the group was there. */
+  function madeLate({ feed, madeFrom }: SubscriptionGroup, slot: number): readonly Batch[] {
+    const block = feed.level === 'finalized' && slot < madeFrom ? heldBlocks.get(slot) : undefined;
+    return block === undefined ? [] : (feed.content(block) as readonly Batch[]);
+  }
+
+  /** The slot from which on blocks are still to be released. */
+  const firstToCome = () => (open.at(-1)?.slot ?? -1) + 1;
+
+  function dropPending(group: SubscriptionGroup, isGone: (slot: number) => boolean): void {
     group.pending = group.pending.filter(({ slot }) => !isGone(slot));
     settle(group);
   }
 
-  /** `held`: content of blocks that are not final, with which a replay at `finalized` arrives. */
+  /**
+   * `from`: the first slot whose content it gets: at `finalized` of all that becomes final from now on. `held`: content of blocks that are not
+   * final, with which a replay at `finalized` arrives.
+   */
   function joinLive(
     { key, feed }: Subscription,
     reader: Reader,
-    from = (open.at(-1)?.slot ?? -1) + 1,
+    from = feed.level === 'finalized' ? 0 : firstToCome(),
     held: Pending[] = [],
   ): Leave {
     const name = held.length > 0 ? null : key;
     let group = name === null ? undefined : named.get(name);
     if (group === undefined) {
-      group = { name, feed, members: new Set(), pending: held, pendingBytes: 0, payer: null };
+      const madeFrom = held.length > 0 ? 0 : firstToCome();
+      group = { name, feed, members: new Set(), pending: held, pendingBytes: 0, madeFrom, payer: null };
       add(group);
       if (name !== null) named.set(name, group);
     }
     const own = group;
-    const member: Member = { reader, from, until: Number.POSITIVE_INFINITY };
+    const member: Member = { reader, from };
     own.members.add(member);
     try {
       settle(own);
@@ -294,11 +397,8 @@ export function createHub({ metrics, log, limits, blocks }: HubOptions): Hub {
       settle(own);
       throw error;
     }
-    return (how) => {
-      const last = open.at(-1)?.slot;
-      if (how === 'after-released' && feed.level === 'finalized' && last !== undefined && last >= member.from)
-        member.until = last;
-      else own.members.delete(member);
+    return () => {
+      own.members.delete(member);
       settle(own);
       return null;
     };
@@ -312,6 +412,7 @@ export function createHub({ metrics, log, limits, blocks }: HubOptions): Hub {
     const replay: Replay = {
       subscription,
       reader,
+      from,
       position: from,
       held: [],
       lease,
@@ -327,8 +428,8 @@ export function createHub({ metrics, log, limits, blocks }: HubOptions): Hub {
         error instanceof GrpcError ? error : new GrpcError('unavailable', 'the ledger cannot be read, try again later'),
       );
     });
-    return (how) => {
-      if (replay.left !== null) return replay.left(how);
+    return () => {
+      if (replay.left !== null) return replay.left();
       end(replay);
       return replay.held[0]?.slot ?? replay.position;
     };
@@ -360,12 +461,13 @@ export function createHub({ metrics, log, limits, blocks }: HubOptions): Hub {
       if (slot === null) {
         replays.delete(replay);
         replay.lease.release();
-        const from = Math.max(replay.position, top + 1);
-        replay.left = joinLive(subscription, reader, feed.level === 'finalized' ? 0 : from, replay.held);
+        const from = feed.level === 'finalized' ? replay.from : Math.max(replay.position, top + 1);
+        replay.left = joinLive(subscription, reader, from, replay.held);
         return;
       }
       const { turns } = replay;
-      await reader.payForBlock();
+      // Nobody who asks for no replay pays for one.
+      if (subscription.from !== null) await reader.payForBlock();
       if (replay.isOver) return;
       const block = await read(kept, slot, reader.tenant.id);
       if (replay.isOver) return;
@@ -412,7 +514,7 @@ export function createHub({ metrics, log, limits, blocks }: HubOptions): Hub {
     const held = replay.held.reduce((sum, { bytes }) => sum + bytes, 0);
     if (held <= limits.maxPendingBytes && mayHold(replay.lease, held)) return;
     end(replay);
-    replay.reader.lagged();
+    replay.reader.lagged(TOO_MUCH_PENDING);
   }
 
   function forgetHeld(replay: Replay, isGone: (slot: number) => boolean): void {
@@ -445,7 +547,8 @@ export function createHub({ metrics, log, limits, blocks }: HubOptions): Hub {
       open.push(header);
       releasedTo = slot;
       tellNews();
-      if (open.length > MAX_OPEN_BLOCKS) open.shift();
+      if (open.length > MAX_OPEN_BLOCKS) heldBlocks.delete(open.shift()!.slot);
+      keepUntilFinal(block);
       ask(block);
       for (const group of [...groups]) {
         const batches = group.feed.content(block) as readonly Batch[];
@@ -461,20 +564,22 @@ export function createHub({ metrics, log, limits, blocks }: HubOptions): Hub {
       const lowest = Math.min(...gone.keys());
       releasedTo = Math.min(releasedTo, lowest - 1);
       tellNews();
-      for (const slot of gone.keys()) recent.delete(slot);
+      for (const slot of gone.keys()) {
+        recent.delete(slot);
+        heldBlocks.delete(slot);
+      }
       for (const replay of replays) {
         for (const header of gone.values())
           if (header.slot < replay.position) tellReplay(replay, header, [SLOT_STATUS.dead]);
         forgetHeld(replay, (slot) => slot >= lowest);
         replay.position = Math.min(replay.position, lowest);
+        replay.from = Math.min(replay.from, lowest);
         replay.turns += 1;
       }
       for (const work of boards.values()) work.waiting = work.waiting.filter(({ slot }) => !gone.has(slot));
       for (const group of allGroups()) {
-        for (const member of group.members) {
-          member.from = Math.min(member.from, lowest);
-          if (Number.isFinite(member.until)) member.until = Math.min(member.until, lowest - 1);
-        }
+        for (const member of group.members) member.from = Math.min(member.from, lowest);
+        group.madeFrom = Math.min(group.madeFrom, lowest);
         dropPending(group, (slot) => gone.has(slot));
         for (const header of gone.values()) tellSlot(group, header, SLOT_STATUS.dead);
       }
@@ -493,17 +598,18 @@ export function createHub({ metrics, log, limits, blocks }: HubOptions): Hub {
       for (const group of [...groups]) {
         const pending = new Map(group.pending.map((one) => [one.slot, one.batches]));
         for (const header of final) {
-          deliver(group, pending.get(header.slot) ?? [], header.slot, true);
+          deliver(group, pending.get(header.slot) ?? madeLate(group, header.slot), header.slot, true);
           tellSlot(group, header, SLOT_STATUS.finalized);
         }
-        for (const member of group.members) if (member.until <= upTo) group.members.delete(member);
         dropPending(group, (slot) => slot <= upTo);
       }
+      for (const { slot } of final) heldBlocks.delete(slot);
     },
     join(subscription, reader) {
-      return subscription.from === null
-        ? joinLive(subscription, reader)
-        : startReplay(subscription, subscription.from, reader);
+      if (subscription.from !== null) return startReplay(subscription, subscription.from, reader);
+      return subscription.feed.level === 'finalized'
+        ? joinFinalized(subscription, reader)
+        : joinLive(subscription, reader);
     },
     firstAvailable() {
       const first = blocks()?.firstOfRun() ?? -1;
@@ -525,11 +631,13 @@ function createNews() {
 interface Replay {
   readonly subscription: Subscription;
   readonly reader: Reader;
+  /** Its first slot; a fork that is left moves it. */
+  from: number;
   /** The next slot that it gets. */
   position: number;
   /** At `finalized`: content of blocks below the position that are not final. */
   held: Pending[];
-  /** Of what is held. */
+  /** Counts the bytes of `held`. */
   readonly lease: Lease;
   /** Number of forks that were left. */
   turns: number;
@@ -580,6 +688,4 @@ const headerOf = ({
   previousBlockhash,
   blockHeight,
   blockTime,
-}: BlockHeader): BlockHeader => ({
-  ...{ slot, parentSlot, blockhash, previousBlockhash, blockHeight, blockTime },
-});
+}: BlockHeader): BlockHeader => ({ slot, parentSlot, blockhash, previousBlockhash, blockHeight, blockTime });

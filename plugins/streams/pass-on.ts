@@ -2,7 +2,13 @@
  * Subscriptions that only a Yellowstone server can answer: one stream there for each stream here, over as few connections as it allows.
  * They are passed on whole, so that one server decides the order of everything that is in them.
  */
-import { type ClientHttp2Session, type ClientHttp2Stream, connect, constants } from 'node:http2';
+import {
+  type ClientHttp2Session,
+  type ClientHttp2Stream,
+  connect,
+  constants,
+  type IncomingHttpHeaders,
+} from 'node:http2';
 import { ProtobufReader, ProtobufWriter } from '../../src/lib/protobuf.ts';
 import { type Clock, type Log, messageOf } from '../../src/plugin/plugin.ts';
 import type { Tenant } from '../../src/ports/access.ts';
@@ -31,8 +37,11 @@ export interface PassedStream {
 }
 
 export interface PassOn {
-  /** Throws GateRefusal when the tenant may not have another one. */
-  open(tenant: Tenant, taker: PassedTaker): PassedStream;
+  /**
+   * Opens a subscription at the server. Of `headers`, those of the client's call, only the ones that choose a form of the subscription
+   * are passed on. Throws GateRefusal when the tenant may not open another one.
+   */
+  open(tenant: Tenant, taker: PassedTaker, headers: IncomingHttpHeaders): PassedStream;
   close(): void;
 }
 
@@ -53,11 +62,11 @@ const STREAM_WINDOW_BYTES = 4_194_304;
 const CONNECTION_WINDOW_BYTES = 16_777_216;
 /** Larger messages count for the tenant while they arrive. */
 const LARGE_BYTES = 65_536;
-/** Of a request that waits, besides its bytes. */
+/** Counted for each waiting request besides its bytes. */
 const WAITING_BYTES = 256;
-/** Of a status text that is passed on. */
-const MOST_TEXT = 200;
-/** Of these the client can do something about the reason. All else of the server is its own matter: the client comes again. */
+/** Characters of a status text that are passed on. */
+const MAX_TEXT = 200;
+/** Only these statuses are passed on: the client can act on them. After any other one the client connects again. */
 const PASSED: readonly StatusName[] = ['invalidArgument', 'outOfRange', 'internal'];
 
 export function createPassOn({ url, token, maxMessageBytes, clock, log }: PassOnOptions): PassOn {
@@ -120,7 +129,7 @@ export function createPassOn({ url, token, maxMessageBytes, clock, log }: PassOn
   }
 
   return {
-    open(tenant, { take, ended }) {
+    open(tenant, { take, ended }, headers) {
       const place = tenant.take('passedStreams', 1);
       const requested = tenant.take('streamFilterBytes', 0);
       const arriving = tenant.take('answerBytes', 0);
@@ -166,7 +175,7 @@ export function createPassOn({ url, token, maxMessageBytes, clock, log }: PassOn
         const isPassed = PASSED.includes(name as StatusName);
         finish(
           isPassed
-            ? new GrpcError(name as StatusName, textOf(headers['grpc-message']))
+            ? new GrpcError(name as StatusName, statusText(headers['grpc-message']))
             : new GrpcError('unavailable', LOST),
         );
       }
@@ -188,9 +197,12 @@ export function createPassOn({ url, token, maxMessageBytes, clock, log }: PassOn
           return;
         }
         const opened = connection.session.request({
-          ...{ ':method': 'POST', ':path': '/geyser.Geyser/Subscribe' },
-          ...{ 'content-type': 'application/grpc', te: 'trailers' },
+          ':method': 'POST',
+          ':path': '/geyser.Geyser/Subscribe',
+          'content-type': 'application/grpc',
+          te: 'trailers',
           ...(token === null ? {} : { 'x-token': token }),
+          ...chosenOf(headers),
         });
         stream = opened;
         opened.on('response', status);
@@ -208,7 +220,12 @@ export function createPassOn({ url, token, maxMessageBytes, clock, log }: PassOn
               return isOver;
             },
           },
-          { maxBytes: maxMessageBytes(), reserve: (bytes) => arriving.set(bytes > LARGE_BYTES ? bytes : 0) },
+          {
+            maxBytes: maxMessageBytes(),
+            reserve: (bytes) => arriving.set(bytes > LARGE_BYTES ? bytes : 0),
+            // The server is ours.
+            deadline: null,
+          },
           { take: update, ended: () => undefined, failed: finish },
         );
         for (const request of early) write(request);
@@ -238,6 +255,22 @@ export function createPassOn({ url, token, maxMessageBytes, clock, log }: PassOn
 const LOST =
   'the Yellowstone server behind this one has ended the stream: updates may be missing from here on, subscribe again';
 
+/**
+ * Every write of an account instead of the last one of each slot, by both names of the hosted service; and accounts as they are at the start
+ * (helius-laserstream 1.1.0, yellowstone-grpc-client 17.0.0).
+ */
+const CHOICES = ['x-intra-slot-updates', 'x-disable-geyser-archive', 'x-request-snapshot'] as const;
+const MAX_CHOICE_CHARS = 16;
+
+function chosenOf(headers: IncomingHttpHeaders): Record<string, string> {
+  const chosen: Record<string, string> = {};
+  for (const name of CHOICES) {
+    const value = headers[name];
+    if (typeof value === 'string' && value.length <= MAX_CHOICE_CHARS) chosen[name] = value;
+  }
+  return chosen;
+}
+
 const hasRoom = ({ session, streams }: Connection): boolean =>
   streams < (session.remoteSettings?.maxConcurrentStreams ?? Number.POSITIVE_INFINITY);
 
@@ -262,8 +295,8 @@ function pingOf(update: Buffer): number | null {
   return null;
 }
 
-function textOf(value: unknown): string {
-  const text = typeof value === 'string' ? value.slice(0, MOST_TEXT) : '';
+function statusText(value: unknown): string {
+  const text = typeof value === 'string' ? value.slice(0, MAX_TEXT) : '';
   try {
     return decodeURIComponent(text);
   } catch {

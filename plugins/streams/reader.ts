@@ -4,17 +4,17 @@ import { constants } from 'node:http2';
 import { ProtobufError } from '../../src/lib/protobuf.ts';
 import type { ChainBlock, Clock, Log } from '../../src/plugin/plugin.ts';
 import type { StreamMeter, Tenant } from '../../src/ports/access.ts';
+import type { Encoding } from './codecs.ts';
 import {
   compileFilters,
+  type FilterMatch,
   type FilterOptions,
   type Filters,
   type Labels,
-  type Match,
   needsYellowstone,
   weightOf,
 } from './filters.ts';
 import {
-  type Encoding,
   frame,
   frameBytes,
   type GrpcCall,
@@ -25,7 +25,7 @@ import {
   writeFrame,
 } from './grpc-server.ts';
 import type { Batch, Feed, Hub, Leave, Reader } from './hub.ts';
-import type { PassedStream, PassOn } from './pass-on.ts';
+import type { PassedStream, PassedTaker, PassOn } from './pass-on.ts';
 import { readSubscribeRequest } from './wire/request.ts';
 import {
   type BlockUpdates,
@@ -58,14 +58,16 @@ export interface ReaderOptions {
   readonly filters: FilterOptions;
   readonly limits: ReaderLimits;
   readonly reading: ReadingLimits;
+  /** How long a request may take from its first byte to its last. */
+  readonly requestTimeoutMs: () => number;
   readonly tenant: Tenant;
   /** Null: updates cost nothing. */
   readonly meter: StreamMeter | null;
   readonly replayedBlockCredits: () => number;
   /** Null: what only a Yellowstone server has is refused. */
   readonly passOn: PassOn | null;
-  /** Takes tokens of the rate for a request of this size. Throws GateRefusal. */
-  demandRate(bytes: number): void;
+  /** Takes tokens of the rate. Throws GateRefusal. */
+  demandRate(tokens: number): void;
   /** Called once, when the call has ended. */
   closed(cut: 'slow' | null): void;
 }
@@ -82,8 +84,8 @@ const REPLAY_BYTES = 524_288;
 const FAREWELL_MS = 5_000;
 /** Small requests, such as answers to pings, need no token at this pace; a few may come at once. */
 const SMALL_REQUEST_BYTES = 1_024;
-/** The token of the call covers a first request of this size. */
-const PAID_BYTES = 65_536;
+/** Bytes of a request per token of the rate; the first ones are paid with the request itself. */
+const BYTES_A_TOKEN = 65_536;
 const SMALL_REQUEST_MS = 1_000;
 const SMALL_REQUEST_BURST_MS = 10_000;
 /** Looks at what is waiting, per window of the reading rate. */
@@ -107,6 +109,8 @@ export function startReader(options: ReaderOptions): StreamReader {
   const held = {
     /** Updates that were not read before newer ones came: those of one block are shared by all readers, and leave at once. */
     answers: tenant.take('answerBytes', 0),
+    /** A request from its first byte, and what of it is unpacked, until it is read. */
+    received: tenant.take('requestBytes', 0),
     request: tenant.take('streamFilterBytes', 0),
     filters: tenant.take('streamFilterBytes', 0),
     weight: tenant.take('streamFilters', 0),
@@ -120,11 +124,15 @@ export function startReader(options: ReaderOptions): StreamReader {
   let queuedBefore = 0;
   let smallFromMs = clock.monotonic() - SMALL_REQUEST_BURST_MS;
   let hasRequest = false;
+  /** Tokens that were taken for the size of the request that is being received. */
+  let sizeTokens = 0;
   let outcome: { readonly status: StatusName; readonly message: string } | null = null;
   let cut: 'slow' | null = null;
   let cancelPing = (): void => undefined;
   let cancelFarewell = (): void => undefined;
   let cancelLook = (): void => undefined;
+  /** Monotonic milliseconds of the next look. */
+  let lookDueMs = clock.monotonic();
 
   function pump(): void {
     while (queue.length > 0 && stream.writableLength < IN_FLIGHT_BYTES && !stream.destroyed) {
@@ -180,14 +188,20 @@ export function startReader(options: ReaderOptions): StreamReader {
    * something new waits at each: a ping can be written in the same turn as every look.
    */
   function look(): void {
-    cancelLook = clock.timeout(Math.ceil(reading.readWindowMs / LOOKS), look);
     const sent = queuedInAll - waiting();
     const now = clock.monotonic();
+    // While the process did not run, nothing left it: that is not the time of its reader.
+    const lateMs = Math.max(0, now - lookDueMs);
+    const waitMs = Math.ceil(reading.readWindowMs / LOOKS);
+    lookDueMs = now + waitMs;
+    cancelLook = clock.timeout(waitMs, look);
     const keepsUp = sent >= queuedBefore;
     queuedBefore = queuedInAll;
     if (keepsUp || outcome !== null) slow = null;
     else if (slow === null) slow = { sinceMs: now, sentBefore: sent };
-    else if (now - slow.sinceMs >= reading.readWindowMs) {
+    else {
+      slow = { sinceMs: slow.sinceMs + lateMs, sentBefore: slow.sentBefore };
+      if (now - slow.sinceMs < reading.readWindowMs) return;
       const rate = ((sent - slow.sentBefore) * 1_000) / (now - slow.sinceMs);
       if (rate < reading.minReadBytesPerSecond) lagged('lagged to send an update');
       slow = { sinceMs: now, sentBefore: sent };
@@ -204,15 +218,15 @@ export function startReader(options: ReaderOptions): StreamReader {
   function end(status: StatusName, message: string): void {
     if (outcome !== null || call.isOver) return;
     outcome = { status, message };
-    leaveHub('at-once');
+    leaveHub();
     endPassed();
     // Without the code of an error it would wait until the client has read everything.
     cancelFarewell = clock.timeout(FAREWELL_MS, () => stream.close(constants.NGHTTP2_CANCEL));
     pump();
   }
 
-  function leaveHub(how: 'at-once' | 'after-released'): number | null {
-    const goesOnFrom = leave?.(how) ?? null;
+  function leaveHub(): number | null {
+    const goesOnFrom = leave?.() ?? null;
     leave = null;
     return goesOnFrom;
   }
@@ -267,7 +281,8 @@ export function startReader(options: ReaderOptions): StreamReader {
   }
 
   const reader: Reader = {
-    ...{ tenant, payForBlock },
+    tenant,
+    payForBlock,
     send: pay,
     lagged: () => lagged('lagged to receive geyser messages'),
     refused: ({ status, message }) => end(status, message),
@@ -283,19 +298,29 @@ export function startReader(options: ReaderOptions): StreamReader {
     enqueue({ bytes, updates: 1, messageBytes: bytes.length });
   }
 
-  /** The first request has paid with the call, unless it is large. */
+  /** Before more of a request is received or unpacked, whatever becomes of it. */
+  function payForSize(bytes: number): void {
+    const due = Math.ceil(bytes / BYTES_A_TOKEN) - 1;
+    if (due <= sizeTokens) return;
+    const tokens = due - sizeTokens;
+    sizeTokens = due;
+    options.demandRate(tokens);
+  }
+
+  /** The first request has paid with the call. */
   function payRequest(bytes: number): void {
     const isFirst = !hasRequest;
     hasRequest = true;
-    if (isFirst && bytes <= PAID_BYTES) return;
+    sizeTokens = 0;
+    if (isFirst) return;
     if (bytes > SMALL_REQUEST_BYTES) {
-      options.demandRate(bytes);
+      options.demandRate(1);
       return;
     }
     const now = clock.monotonic();
     const nextMs = Math.max(smallFromMs, now - SMALL_REQUEST_BURST_MS) + SMALL_REQUEST_MS;
     if (nextMs <= now) smallFromMs = nextMs;
-    else options.demandRate(bytes);
+    else options.demandRate(1);
   }
 
   function take(message: Buffer): void {
@@ -311,13 +336,14 @@ export function startReader(options: ReaderOptions): StreamReader {
       held.weight.set(weightOf(request));
       const filters = compileFilters(request, options.filters);
       if (needsYellowstone(request)) pass(message);
-      else join(filters, keyOf(message), request.fromSlot);
+      else join(filters, requestKey(message), request.fromSlot);
     } catch (error) {
       if (error instanceof ProtobufError)
         throw new GrpcError('invalidArgument', `not a SubscribeRequest: ${error.message}`);
       throw error;
     } finally {
       held.request.set(0);
+      held.received.set(0);
     }
   }
 
@@ -325,7 +351,7 @@ export function startReader(options: ReaderOptions): StreamReader {
     endPassed();
     held.filters.set(filters.bytes);
     // Other filters do not end a replay: it goes on where it is.
-    const goesOnFrom = leaveHub('after-released');
+    const goesOnFrom = leaveHub();
     const from = fromSlot === null ? goesOnFrom : Number(fromSlot);
     const { encoding } = call;
     const feed = createUpdateFeed(filters, encoding, clock);
@@ -334,24 +360,24 @@ export function startReader(options: ReaderOptions): StreamReader {
 
   /** All of the subscription, so that a status of a slot comes after everything of the slot: clients resume from there. */
   function pass(request: Buffer): void {
-    leaveHub('at-once');
+    leaveHub();
     held.filters.set(0);
-    passed ??=
-      options.passOn?.open(tenant, {
-        take(updates) {
-          const frames = updates.map((update) => frame(EMPTY, update, call.encoding));
-          pay({
-            bytes: frames.length === 1 ? frames[0]! : Buffer.concat(frames),
-            updates: updates.length,
-            messageBytes: updates.reduce((sum, update) => sum + frameBytes(EMPTY, update), 0),
-          });
-        },
-        ended(error) {
-          passed = null;
-          const { status, message } = statusOf(error);
-          end(status, message);
-        },
-      }) ?? null;
+    const taker: PassedTaker = {
+      take(updates) {
+        const frames = updates.map((update) => frame(EMPTY, update, call.encoding));
+        pay({
+          bytes: frames.length === 1 ? frames[0]! : Buffer.concat(frames),
+          updates: updates.length,
+          messageBytes: updates.reduce((sum, update) => sum + frameBytes(EMPTY, update), 0),
+        });
+      },
+      ended(error) {
+        passed = null;
+        const { status, message } = statusOf(error);
+        end(status, message);
+      },
+    };
+    passed ??= options.passOn?.open(tenant, taker, call.headers) ?? null;
     passed?.request(request);
   }
 
@@ -371,7 +397,7 @@ export function startReader(options: ReaderOptions): StreamReader {
   if (reading.minReadBytesPerSecond > 0) look();
   stream.on('drain', pump);
   stream.once('close', () => {
-    leaveHub('at-once');
+    leaveHub();
     endPassed();
     wakeReplay();
     cancelPing();
@@ -387,8 +413,12 @@ export function startReader(options: ReaderOptions): StreamReader {
     {
       maxBytes: limits.maxRequestBytes,
       reserve(bytes) {
-        if (outcome === null) held.request.set(bytes);
+        if (outcome !== null) return;
+        payForSize(bytes);
+        held.received.set(bytes);
+        held.request.set(bytes);
       },
+      deadline: { clock, timeoutMs: options.requestTimeoutMs },
     },
     {
       take,
@@ -406,7 +436,7 @@ export function startReader(options: ReaderOptions): StreamReader {
 }
 
 /** Equal for equal requests. */
-function keyOf(message: Buffer): string | null {
+function requestKey(message: Buffer): string | null {
   if (message.length > MAX_SHARED_BYTES) return null;
   return createHash('sha256').update(message).digest('base64');
 }
@@ -426,11 +456,11 @@ export function createUpdateFeed(filters: Filters, encoding: Encoding, clock: Cl
         encoding,
       );
     },
-    slot({ slot, parentSlot: parent }, status) {
+    slot({ slot, parentSlot: parent, blockhash }, status) {
       const labels = filters.matchSlot(status);
       if (labels === null) return [];
       const dead = status === SLOT_STATUS.dead ? { deadError: 'the slot is on a fork that was left' } : {};
-      const body = encodeSlot({ slot, parent, status, ...dead }, clock.now());
+      const body = encodeSlot({ slot, parent, blockhash, status, ...dead }, clock.now());
       return join([{ head: headOf(labels), body }], encoding);
     },
   };
@@ -438,7 +468,7 @@ export function createUpdateFeed(filters: Filters, encoding: Encoding, clock: Cl
 
 const known = new WeakMap<ChainBlock, BlockUpdates>();
 
-/** The same for all subscriptions, so that each update is encoded once. */
+/** The updates of a block, shared by all subscriptions so that each is encoded once. */
 function updatesOf(block: ChainBlock, clock: Clock): BlockUpdates {
   let updates = known.get(block);
   if (updates === undefined) {
@@ -448,7 +478,7 @@ function updatesOf(block: ChainBlock, clock: Clock): BlockUpdates {
   return updates;
 }
 
-function bodyOf(match: Match, updates: BlockUpdates): Buffer {
+function bodyOf(match: FilterMatch, updates: BlockUpdates): Buffer {
   switch (match.kind) {
     case 'transaction':
       return updates.transaction(match.index);
@@ -472,13 +502,13 @@ function headOf(labels: Labels): Buffer {
   return head;
 }
 
-interface Part {
+interface FramePart {
   readonly head: Buffer;
   readonly body: Buffer;
 }
 
 /** Few large writes cost far less than many small ones. */
-function join(parts: readonly Part[], encoding: Encoding): readonly Batch[] {
+function join(parts: readonly FramePart[], encoding: Encoding): readonly Batch[] {
   if (encoding !== 'identity') return joinPacked(parts, encoding);
   const batches: Batch[] = [];
   for (let from = 0; from < parts.length; ) {
@@ -497,7 +527,7 @@ function join(parts: readonly Part[], encoding: Encoding): readonly Batch[] {
   return batches;
 }
 
-function joinPacked(parts: readonly Part[], encoding: Encoding): readonly Batch[] {
+function joinPacked(parts: readonly FramePart[], encoding: Encoding): readonly Batch[] {
   const batches: Batch[] = [];
   let frames: Buffer[] = [];
   let size = 0;

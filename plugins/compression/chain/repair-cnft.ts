@@ -8,7 +8,8 @@ import {
   type Store,
   type StoreTx,
 } from '../../../src/plugin/plugin.ts';
-import type { GapBook } from '../../../src/ports/following.ts';
+import { OWN_WORK } from '../../../src/ports/access.ts';
+import type { GapRecords } from '../../../src/ports/following.ts';
 import { backoffMs } from '../../../src/runtime/waiting.ts';
 import {
   CONCURRENT_HEADER_BYTES,
@@ -26,7 +27,7 @@ import { isBeingRead, noteFill } from './repair.ts';
 
 export interface CnftRepairParts {
   readonly store: Store;
-  readonly gaps: GapBook;
+  readonly gaps: GapRecords;
   readonly hashing: ConcurrentHashing;
   readonly processor: { readonly name: string; readonly version: number };
   /** Maximum number of changes of one tree that are fetched automatically. */
@@ -170,8 +171,15 @@ export async function resetTree(
   await db
     .updateTable('compression_trees')
     .set({
-      ...{ seq: 0, root: hashing.emptyRoot(tree.height), next_index: 0, status: 'gap', reason: HISTORY },
-      ...{ expected_root: null, computed_root: null, verified_seq: null, verified_slot: null },
+      seq: 0,
+      root: hashing.emptyRoot(tree.height),
+      next_index: 0,
+      status: 'gap',
+      reason: HISTORY,
+      expected_root: null,
+      computed_root: null,
+      verified_seq: null,
+      verified_slot: null,
     })
     .where('id', '=', tree.id)
     .execute();
@@ -347,6 +355,7 @@ export function createAccountReader(chain: ChainReader, commitment: 'confirmed' 
     }>('getAccountInfo', [encode32(key), { encoding: 'base64', commitment, dataSlice }], {
       signal,
       timeoutMs: TIMEOUT_MS,
+      tenant: OWN_WORK,
     });
     const { slot } = context;
     if (value === null || !CONCURRENT_PROGRAMS.includes(value.owner)) return { slot, state: null };

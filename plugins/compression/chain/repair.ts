@@ -1,7 +1,7 @@
 import { encode32 } from '../../../src/lib/base58.ts';
 import { equalBytes } from '../../../src/lib/bytes.ts';
 import type { Clock, Log, Store, StoreTx } from '../../../src/plugin/plugin.ts';
-import type { GapBook } from '../../../src/ports/following.ts';
+import type { GapRecords } from '../../../src/ports/following.ts';
 import { TREE_TYPE } from '../../../src/solana/compression/events.ts';
 import { canBeReverted } from '../indexing/block-books.ts';
 import { markSpendsUnverified, noteVerifiedTrees } from '../indexing/corrections.ts';
@@ -197,12 +197,11 @@ async function goOn(tx: StoreTx, tree: TreeRow, root: Uint8Array, dropsPending: 
   // The unreadable event may have been an update: only the chain can confirm that none is missing.
   const mayLackUpdates = tree.reason === 'decode' || tree.reason === 'cpi-context';
   await changeTree(tx, tree.id, {
-    ...{
-      root,
-      status: isGap || mayLackUpdates ? 'gap' : 'unverified',
-      reason: mayLackUpdates && !isGap ? HISTORY : null,
-    },
-    ...{ expected_root: null, computed_root: null },
+    root,
+    status: isGap || mayLackUpdates ? 'gap' : 'unverified',
+    reason: mayLackUpdates && !isGap ? HISTORY : null,
+    expected_root: null,
+    computed_root: null,
   });
 }
 
@@ -241,8 +240,13 @@ async function resetTree(tx: StoreTx, tree: TreeRow, hashing: Hashing): Promise<
     [...(planted?.pages ?? [])].map(([key, nodes]) => ({ id: pageId(id, key), nodes })),
   );
   await changeTree(tx, id, {
-    ...{ seq, next_index: nextIndex, root: Uint8Array.from(planted?.root ?? emptyRoot(hashing, height)) },
-    ...{ expected_root: null, computed_root: null, verified_seq: null, verified_slot: null },
+    seq,
+    next_index: nextIndex,
+    root: Uint8Array.from(planted?.root ?? emptyRoot(hashing, height)),
+    expected_root: null,
+    computed_root: null,
+    verified_seq: null,
+    verified_slot: null,
   });
 }
 
@@ -257,7 +261,7 @@ async function emptyQueues({ db }: StoreTx, { id }: TreeRow): Promise<void> {
 
 interface MissingParts {
   readonly store: Store;
-  readonly gaps: GapBook;
+  readonly gaps: GapRecords;
   readonly reader: Pick<TreeReader, 'one'>;
   readonly processor: { readonly name: string; readonly version: number };
   /** Maximum number of updates that are fetched automatically. */
@@ -358,7 +362,7 @@ export async function isBeingRead(
     store,
     gaps,
     processor,
-  }: { readonly store: Store; readonly gaps: GapBook; readonly processor: { readonly name: string } },
+  }: { readonly store: Store; readonly gaps: GapRecords; readonly processor: { readonly name: string } },
   tree: Pick<TreeRow, 'id'>,
 ): Promise<boolean> {
   const gap = await readNote(store.read as Db, noteOf(tree));

@@ -30,7 +30,7 @@ interface RootCheckParts {
 }
 
 /** Accounts keep only the newest roots, and the tree advances while we read. */
-const MOST_MARGIN = 100;
+const MAX_MARGIN = 100;
 
 type Verdict = 'right' | 'wrong' | 'ahead' | 'unknown';
 
@@ -100,7 +100,7 @@ export function createRootCheck(parts: RootCheckParts): RootCheck {
 function judge(tree: TreeRow, { seq, root }: ChainRoot, capacity: number): Verdict {
   if (root === null) return 'unknown';
   if (seq < tree.seq) return 'ahead';
-  if (seq - tree.seq >= capacity - Math.min(MOST_MARGIN, capacity / 2)) return 'unknown';
+  if (seq - tree.seq >= capacity - Math.min(MAX_MARGIN, capacity / 2)) return 'unknown';
   return equalBytes(root, tree.root) ? 'right' : 'wrong';
 }
 
@@ -124,8 +124,12 @@ async function confirm({ store, log, isSuspect }: RootCheckParts, tree: TreeRow,
     if (row.status === 'gap' && isSuspect?.(tree) === true) return;
     if (row.status === 'gap') log.info({ tree: encode32(tree.key), seq: tree.seq }, 'the tree is complete');
     await changeTree(tx, tree.id, {
-      ...{ status: 'ok', reason: null, expected_root: null, computed_root: null },
-      ...{ verified_seq: tree.seq, verified_slot: headSlot },
+      status: 'ok',
+      reason: null,
+      expected_root: null,
+      computed_root: null,
+      verified_seq: tree.seq,
+      verified_slot: headSlot,
     });
   });
 }
@@ -227,7 +231,7 @@ async function update({ store, log }: RefreshParts, { id, key, height }: TreeRow
     if ((await lockTree(tx, id)) === null) return;
     const { rootCapacity: root_capacity, queue, nextTree: next_tree } = tree;
     const facts = { root_capacity, queue, next_tree };
-    // With another height the root differs, so the stored pages are useless.
+    // Pages stored for another height cannot be used: the root differs.
     const wrong = { ...facts, height: tree.height, status: 'diverged', reason: 'height' } as const;
     await changeTree(tx, id, tree.height === height ? facts : wrong);
   });

@@ -12,6 +12,8 @@ import {
   type Store,
   Type,
 } from '../../../src/plugin/plugin.ts';
+import type { ChainStatus } from '../../../src/ports/chain.ts';
+import { LIGHT_STATE_QUEUE, LIGHT_STATE_TREE } from '../../../src/solana/programs.ts';
 import * as s from '../../../src/solana/schemas.ts';
 import type { DeclaredTree } from '../config.ts';
 import { createRepeats } from '../repeat.ts';
@@ -45,6 +47,11 @@ const REFRESH_RETRY_MS = 30_000;
 /** Distance to the tip within which accounts of the chain can be compared with rows. */
 const NEAR_TIP = { seconds: 8, slots: null };
 
+/** By the slots that upstreams report: a chain that makes no blocks can be compared like any other. */
+function isAtTip({ tipSlot, cursorSlot, slotMs }: ChainStatus): boolean {
+  return tipSlot !== null && cursorSlot !== null && !isLagBeyond({ lagSlots: tipSlot - cursorSlot, slotMs }, NEAR_TIP);
+}
+
 /** In `tree_status`. */
 const STATUS_VALUE: Readonly<Record<string, number>> = { ok: 0, unverified: 1, gap: 2, diverged: 3 };
 
@@ -58,8 +65,7 @@ export function createChainWatch(parts: ChainWatchParts): ChainWatch {
     await updateMetrics();
     const status = chain?.status() ?? null;
     // Only the process that writes blocks checks the trees.
-    const isNear =
-      status !== null && status.isStandby !== true && status.lagSlots !== null && !isLagBeyond(status, NEAR_TIP);
+    const isNear = status !== null && status.isStandby !== true && isAtTip(status);
     try {
       if (isNear) for (const check of checks) await check?.pass(signal);
     } finally {
@@ -108,7 +114,7 @@ function createTreeMetrics({ store, metrics }: ChainWatchParts): () => Promise<v
   };
 }
 
-const MOST_NAMED = 3;
+const MAX_NAMED = 3;
 
 /** Fails while proofs of a well-known tree are withheld; other trees do not count. */
 export function createTreeCheck(store: Store, declared: readonly DeclaredTree[]): HealthCheck {
@@ -127,19 +133,19 @@ export function createTreeCheck(store: Store, declared: readonly DeclaredTree[])
         .orderBy('id')
         .execute();
       if (rows.length === 0) return { ok: true, detail: 'no proofs are withheld' };
-      const named = rows.slice(0, MOST_NAMED).map(({ key, status, seq }) => `${encode32(key)} (${status} at ${seq})`);
-      const more = rows.length > MOST_NAMED ? ` and ${rows.length - MOST_NAMED} more` : '';
+      const named = rows.slice(0, MAX_NAMED).map(({ key, status, seq }) => `${encode32(key)} (${status} at ${seq})`);
+      const more = rows.length > MAX_NAMED ? ` and ${rows.length - MAX_NAMED} more` : '';
       return { ok: false, detail: `proofs are withheld of ${named.join(', ')}${more}` };
     },
   };
 }
 
-const MOST_TREES = 1_000;
+const MAX_TREES = 1_000;
 
 const treeState = Type.Object(
   {
-    tree: s.address('The tree', 'smt1NamzXdq4AMqS2fS2F1i5KTYPZRhoHgWx38d8WsT'),
-    queue: s.orNull(s.address('Its queue', 'nfq1NvQDJ2GEgnS8zt9prAe8rjjpAW1zFkrvZoBR148')),
+    tree: s.address('The tree', LIGHT_STATE_TREE),
+    queue: s.orNull(s.address('Its queue', LIGHT_STATE_QUEUE)),
     type: s.count('1 state V1, 2 address V1, 3 state V2, 4 address V2, 5 compressed NFTs'),
     size: s.count('Leaves', 120),
     root: s.hash('Newest root'),
@@ -177,13 +183,21 @@ export function treesRoute(store: Store): Route {
 }
 
 const readTrees = (db: Db): Promise<TreeRow[]> =>
-  db.selectFrom('compression_trees').selectAll().orderBy('id').limit(MOST_TREES).execute();
+  db.selectFrom('compression_trees').selectAll().orderBy('id').limit(MAX_TREES).execute();
 
 const text = (bytes: Uint8Array | null) => (bytes === null ? null : encode32(bytes));
 
 const viewOf = (row: TreeRow, slot: number) => ({
-  ...{ tree: encode32(row.key), queue: text(row.queue), type: row.type, size: row.next_index },
-  ...{ root: encode32(row.root), rootSeq: row.seq, state: row.status, reason: row.reason },
-  ...{ expectedRoot: text(row.expected_root), computedRoot: text(row.computed_root) },
-  ...{ verifiedSeq: row.verified_seq, lag: row.verified_slot === null ? null : Math.max(0, slot - row.verified_slot) },
+  tree: encode32(row.key),
+  queue: text(row.queue),
+  type: row.type,
+  size: row.next_index,
+  root: encode32(row.root),
+  rootSeq: row.seq,
+  state: row.status,
+  reason: row.reason,
+  expectedRoot: text(row.expected_root),
+  computedRoot: text(row.computed_root),
+  verifiedSeq: row.verified_seq,
+  lag: row.verified_slot === null ? null : Math.max(0, slot - row.verified_slot),
 });

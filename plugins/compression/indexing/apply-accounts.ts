@@ -2,6 +2,7 @@ import { decode32 } from '../../../src/lib/base58.ts';
 import { equalBytes } from '../../../src/lib/bytes.ts';
 import { isTokenAccount, readTokenAccount } from '../../../src/solana/compression/accounts.ts';
 import type { CompressedAccount } from '../../../src/solana/compression/events.ts';
+import { LIGHT_TOKEN_PROGRAM } from '../../../src/solana/programs.ts';
 import { keyText } from '../store/row-book.ts';
 import { type AccountRow, SPENT, SUBJECT, type TokenAccountRow, u64Bytes, u64Of } from '../store/tables.ts';
 import type { BlockBooks } from './block-books.ts';
@@ -116,7 +117,8 @@ const bytesOf = (text: string): Uint8Array => new Uint8Array(Buffer.from(text, '
 
 function earlyOf({ signature, queued }: PlannedSpend, slot: number): EarlySpend {
   return {
-    ...{ slot, signature: base64(signature) },
+    slot,
+    signature: base64(signature),
     queued:
       queued === null
         ? null
@@ -131,7 +133,9 @@ function earlyOf({ signature, queued }: PlannedSpend, slot: number): EarlySpend 
 function spendOf(hash: Uint8Array, body: string): Spend {
   const { slot, signature, queued } = JSON.parse(body) as EarlySpend;
   return {
-    ...{ hash, slot, signature: bytesOf(signature) },
+    hash,
+    slot,
+    signature: bytesOf(signature),
     queued:
       queued === null
         ? null
@@ -143,7 +147,7 @@ function spendOf(hash: Uint8Array, body: string): Spend {
   };
 }
 
-const TOKEN_PROGRAM = decode32('cTokenmWW8bLPjZEBAUgYy3zKxQZW6VKi7bqNFEVv3m') as Uint8Array;
+const TOKEN_PROGRAM = decode32(LIGHT_TOKEN_PROGRAM) as Uint8Array;
 /** Little-endian 0x00FFFFFFFFFFFFFF: the account is currently decompressed to the chain. */
 const DECOMPRESSED = Uint8Array.from([255, 255, 255, 255, 255, 255, 255, 0]);
 /** Offsets in a compressed mint: its account on chain, and the flag that it exists. */
@@ -158,16 +162,27 @@ function accountRow({ output, tree, seq, signature }: PlannedOutput, slot: numbe
   const { account, hash, leafIndex } = output;
   const { data } = account;
   return {
-    ...{ hash: copy(hash), tree: tree.id, leaf_index: leafIndex, owner: copy(account.owner) },
+    hash: copy(hash),
+    tree: tree.id,
+    leaf_index: leafIndex,
+    owner: copy(account.owner),
     lamports: u64Bytes(account.lamports),
     address: account.address === null ? null : copy(account.address),
     discriminator: data === null ? null : copy(data.discriminator),
     data: data === null ? null : copy(data.bytes),
     data_hash: data === null ? null : copy(data.hash),
-    ...{ seq, slot_created: slot, created_by: copy(signature), spent: 0, slot_spent: null, spent_by: null },
+    seq,
+    slot_created: slot,
+    created_by: copy(signature),
+    spent: 0,
+    slot_spent: null,
+    spent_by: null,
     // Leaves of V1 trees have their sequence number from the start.
     queued: seq === null ? 1 : 0,
-    ...{ nullifier: null, nullifier_index: null, tx_hash: null, nullified: 0 },
+    nullifier: null,
+    nullifier_index: null,
+    tx_hash: null,
+    nullified: 0,
     onchain_pubkey: onchainPubkey(account),
   };
 }
@@ -179,7 +194,9 @@ function tokenRow({ output }: PlannedOutput): TokenAccountRow | null | 'unreadab
   const token = readTokenAccount(account.data.bytes);
   if (token === null) return 'unreadable';
   return {
-    ...{ hash: copy(hash), owner: copy(token.owner), mint: copy(token.mint) },
+    hash: copy(hash),
+    owner: copy(token.owner),
+    mint: copy(token.mint),
     delegate: token.delegate === null ? null : copy(token.delegate),
     state: token.state === 'frozen' ? 1 : 0,
     amount: u64Bytes(token.amount),

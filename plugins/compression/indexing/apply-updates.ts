@@ -168,7 +168,9 @@ async function feedOf(books: BlockBooks, tree: TreeRow, updates: readonly TreeUp
   // Only applied updates count as read: a backfilled block must not seem to depend on newer ones.
   books.pending.adopt(waiting.filter((row) => row.seq <= endSeq));
   return {
-    ...{ id, ready: all.slice(0, end), early: own.filter((update) => update.seq > endSeq) },
+    id,
+    ready: all.slice(0, end),
+    early: own.filter((update) => update.seq > endSeq),
     hasMore: waiting.some((row) => row.seq > endSeq) || waiting.length === MAX_PENDING,
   };
 }
@@ -201,14 +203,14 @@ async function storePending(
 }
 
 /** Updates of one tree from one block, in order. */
-export interface Run {
+export interface TreeUpdateRun {
   readonly id: number;
   readonly updates: readonly TreeUpdate[];
 }
 
 interface Prepared {
   readonly tree: TreeRow;
-  readonly run: Run;
+  readonly run: TreeUpdateRun;
   readonly leaves: readonly LeafChange[];
   /** Writes the rows to the books after the tree has accepted the leaves. */
   readonly accept: () => void;
@@ -216,10 +218,10 @@ interface Prepared {
 
 const ZERO = new Uint8Array(32);
 const LEAVES_PER_QUERY = 500;
-const MOST_EARLY = 10_000;
+const MAX_EARLY = 10_000;
 
 /** Applies one run of each of several V1 trees. Returns the trees that accepted their run. */
-async function applyRuns(context: TreeContext, runs: readonly Run[]): Promise<ReadonlySet<number>> {
+async function applyRuns(context: TreeContext, runs: readonly TreeUpdateRun[]): Promise<ReadonlySet<number>> {
   const { books, hashing } = context;
   const prepared: Prepared[] = [];
   for (const run of runs) {
@@ -254,7 +256,7 @@ async function applyRuns(context: TreeContext, runs: readonly Run[]): Promise<Re
   return new Set(sound.map(({ tree }) => tree.id));
 }
 
-async function prepareLeaves(context: TreeContext, tree: TreeRow, run: Run): Promise<Prepared> {
+async function prepareLeaves(context: TreeContext, tree: TreeRow, run: TreeUpdateRun): Promise<Prepared> {
   const { books, isStrict } = context;
   const indexes = run.updates.flatMap((update) =>
     'index' in update && update.kind === 'nullify' ? [update.index] : [],
@@ -303,7 +305,7 @@ async function earlyNullifications({ books }: TreeContext, tree: number): Promis
     .selectAll()
     .where('tree', '=', tree)
     .where('kind', '=', 'nullify')
-    .limit(MOST_EARLY)
+    .limit(MAX_EARLY)
     .execute();
   books.pending.adopt(rows);
   const found = new Map<number, TreeUpdate>();
@@ -339,12 +341,16 @@ function accountsByLeaf({ books }: TreeContext, tree: number): ReadonlyMap<numbe
 }
 
 /** Null when a leaf does not match the hash of its values: the event contradicts our reading of it. */
-async function prepareAddresses(context: TreeContext, tree: TreeRow, run: Run): Promise<Prepared | null> {
+async function prepareAddresses(context: TreeContext, tree: TreeRow, run: TreeUpdateRun): Promise<Prepared | null> {
   const { books, hashing } = context;
   const updates = run.updates.filter((update): update is IndexedUpdate => update.kind === 'indexed');
   const rows = updates.map(({ index, value, nextIndex, nextValue, seq }) => ({
-    ...{ tree: tree.id, leaf_index: index, seq, next_index: nextIndex },
-    ...{ value: Uint8Array.from(value), next_value: Uint8Array.from(nextValue) },
+    tree: tree.id,
+    leaf_index: index,
+    seq,
+    next_index: nextIndex,
+    value: Uint8Array.from(value),
+    next_value: Uint8Array.from(nextValue),
   }));
   let hashes: readonly Uint8Array[];
   try {
@@ -404,7 +410,10 @@ async function applyBatch(
   accept();
   if (updated !== undefined) books.pages.accept(id, updated);
   books.trees.change(id, {
-    ...{ seq: update.seq, root, verified_seq: update.seq, verified_slot: update.slot },
+    seq: update.seq,
+    root,
+    verified_seq: update.seq,
+    verified_slot: update.slot,
     next_index: update.kind === 'batchNullify' ? tree.next_index : update.newNextIndex,
     ...(tree.status === 'gap' ? {} : { status: 'ok', reason: null }),
   });
@@ -564,7 +573,10 @@ function insertAddresses(
     if (low === undefined || (next !== undefined && keyText([next.value]) === keyText([address]))) return null;
     const index = firstIndex + i;
     const own = {
-      ...{ tree, leaf_index: index, seq, value: address },
+      tree,
+      leaf_index: index,
+      seq,
+      value: address,
       next_index: low.next_index,
       next_value: low.next_value,
     };

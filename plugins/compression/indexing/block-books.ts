@@ -11,32 +11,32 @@ import { REBUILD_NOTE } from '../trees/rebuild.ts';
 import { createTreeBook, type TreeBook } from '../trees/tree-book.ts';
 import type { DecodedBlock } from './decode-block.ts';
 
-type Book<Name extends keyof Tables> = RowBook<Tables[Name]>;
+type RowsOf<Name extends keyof Tables> = RowBook<Tables[Name]>;
 
 /** All rows that one block reads and changes, in memory until `flush`. */
 export interface BlockBooks {
   readonly tx: StoreTx;
   readonly trees: TreeBook;
   readonly pages: PageBook;
-  readonly treeRows: Book<'compression_trees'>;
-  readonly foreign: Book<'compression_foreign'>;
-  readonly accounts: Book<'compression_accounts'>;
-  readonly tokenAccounts: Book<'compression_token_accounts'>;
-  readonly balances: Book<'compression_balances'>;
-  readonly tokenBalances: Book<'compression_token_balances'>;
-  readonly earlySpends: Book<'compression_early_spends'>;
-  readonly leaves: Book<'compression_indexed_leaves'>;
-  readonly addressQueue: Book<'compression_address_queue'>;
-  readonly pending: Book<'compression_pending'>;
-  readonly roots: Book<'compression_roots'>;
-  readonly transactions: Book<'compression_transactions'>;
-  readonly subjects: Book<'compression_subjects'>;
-  readonly recent: Book<'compression_recent'>;
-  readonly blocks: Book<'compression_blocks'>;
-  readonly head: Book<'compression_head'>;
-  readonly assets: Book<'compression_assets'>;
-  readonly metadata: Book<'compression_metadata'>;
-  readonly changes: Book<'compression_changes'>;
+  readonly treeRows: RowsOf<'compression_trees'>;
+  readonly foreign: RowsOf<'compression_foreign'>;
+  readonly accounts: RowsOf<'compression_accounts'>;
+  readonly tokenAccounts: RowsOf<'compression_token_accounts'>;
+  readonly balances: RowsOf<'compression_balances'>;
+  readonly tokenBalances: RowsOf<'compression_token_balances'>;
+  readonly earlySpends: RowsOf<'compression_early_spends'>;
+  readonly leaves: RowsOf<'compression_indexed_leaves'>;
+  readonly addressQueue: RowsOf<'compression_address_queue'>;
+  readonly pending: RowsOf<'compression_pending'>;
+  readonly roots: RowsOf<'compression_roots'>;
+  readonly transactions: RowsOf<'compression_transactions'>;
+  readonly subjects: RowsOf<'compression_subjects'>;
+  readonly recent: RowsOf<'compression_recent'>;
+  readonly blocks: RowsOf<'compression_blocks'>;
+  readonly head: RowsOf<'compression_head'>;
+  readonly assets: RowsOf<'compression_assets'>;
+  readonly metadata: RowsOf<'compression_metadata'>;
+  readonly changes: RowsOf<'compression_changes'>;
   /** Indexed like `UNDONE`. */
   readonly all: readonly RowBook<object>[];
   flush(): Promise<void>;
@@ -70,7 +70,10 @@ export function openBooks(tx: StoreTx, hashing: Hashing): BlockBooks {
   // In the order of UNDONE.
   const all = Object.values(rows) as unknown as RowBook<object>[];
   return {
-    ...{ tx, pages, ...rows, all },
+    tx,
+    pages,
+    ...rows,
+    all,
     trees: createTreeBook({ tx, hashing, trees: treeRows, leaves, pages }),
     async flush() {
       for (const book of all) await book.flush();
@@ -100,13 +103,12 @@ export function diverge(
 ): void {
   const tree = books.trees.byId(id);
   if (tree.status === 'diverged') return;
-  books.trees.change(id, {
-    ...{ status: 'diverged', reason },
-    ...{ expected_root: roots.expected, computed_root: roots.computed },
-  });
+  books.trees.change(id, { status: 'diverged', reason, expected_root: roots.expected, computed_root: roots.computed });
   log.error(
     {
-      ...{ tree: encode32(tree.key), seq: tree.seq, reason },
+      tree: encode32(tree.key),
+      seq: tree.seq,
+      reason,
       expectedRoot: roots.expected === null ? null : encode32(roots.expected),
       computedRoot: roots.computed === null ? null : encode32(roots.computed),
     },
@@ -126,8 +128,12 @@ export interface Undo {
 
 /** Tables whose rows belong to one slot alone: no other block depends on them. */
 const OWN_ROWS = new Set<string>([
-  ...['compression_transactions', 'compression_subjects', 'compression_recent', 'compression_blocks'],
-  ...['compression_head', 'compression_changes'],
+  'compression_transactions',
+  'compression_subjects',
+  'compression_recent',
+  'compression_blocks',
+  'compression_head',
+  'compression_changes',
 ]);
 
 export async function writeUndo(tx: StoreTx, block: DecodedBlock, books: BlockBooks): Promise<void> {

@@ -39,7 +39,7 @@ export interface CnftBlock {
   readonly slot: number;
   /** In order of execution. */
   readonly steps: readonly { readonly key: Uint8Array; readonly step: LeafStep }[];
-  /** The same changes, and what they say of assets. */
+  /** The changes of `steps`, with what they say of assets. */
   readonly changes: readonly LeafChangeRecord[];
   /** Every tree that a change names, as described by the change. */
   readonly trees: readonly NewTree[];
@@ -138,7 +138,7 @@ const bytes = (text: string): Uint8Array => new Uint8Array(Buffer.from(text, 'ba
 
 /** Type of concurrent trees in the table of trees, after the types of the Light programs. */
 export const CONCURRENT_TREE = 5;
-const MOST_LEVELS = 30;
+const MAX_LEVELS = 30;
 
 /** Hashing of concurrent trees. */
 export interface ConcurrentHashing {
@@ -153,7 +153,7 @@ export function createConcurrentHashing(): ConcurrentHashing {
   const keccak = createKeccakPairs();
   let zeros: Uint8Array | null = null;
   const use = () => {
-    zeros ??= zeroHashes(keccak, MOST_LEVELS);
+    zeros ??= zeroHashes(keccak, MAX_LEVELS);
     return zeros;
   };
   return {
@@ -195,8 +195,8 @@ interface CnftIndexerParts {
 }
 
 /** Pending steps of one tree applied per block. */
-const MOST_WAITING = 1_000;
-const MOST_READY = 4;
+const MAX_WAITING = 1_000;
+const MAX_READY = 4;
 /** Another process may have filled a gap: slots between searches for ready steps. */
 const LOOK_SLOTS = 64;
 
@@ -209,8 +209,8 @@ export function createCnftIndexer({ hashing, log, faults, changes, followsAll }:
   /** Trees whose next step is pending: more were due than one block applies. */
   async function ready({ tx, trees }: CnftBooks, { slot }: CnftOptions): Promise<number[]> {
     if (!(mayBeReady || slot % LOOK_SLOTS === 0)) return [];
-    const keys = await treesThatAreReady(tx, MOST_READY);
-    if (keys.length < MOST_READY)
+    const keys = await treesThatAreReady(tx, MAX_READY);
+    if (keys.length < MAX_READY)
       tx.onCommit(() => {
         mayBeReady = false;
       });
@@ -228,8 +228,8 @@ export function createCnftIndexer({ hashing, log, faults, changes, followsAll }:
     if (status === 'diverged') return fresh;
     const next = endOfRun(seq, fresh);
     if (next === seq && fresh.length > 0) return fresh;
-    const behind = await stepsBehind(tx, id, next, MOST_WAITING);
-    if (behind.length === MOST_WAITING) mayBeReady = true;
+    const behind = await stepsBehind(tx, id, next, MAX_WAITING);
+    if (behind.length === MAX_WAITING) mayBeReady = true;
     const known = new Set(fresh.map((step) => step.seq));
     return [...fresh, ...behind.filter((step) => !known.has(step.seq))].sort((a, b) => a.seq - b.seq);
   }
@@ -321,7 +321,8 @@ async function loadFor(books: CnftBooks, due: ReadonlyMap<number, readonly LeafS
   const lists = [...due];
   const damaged = await pages.load(
     lists.map(([id, steps]) => ({
-      ...{ id, height: trees.byId(id).height },
+      id,
+      height: trees.byId(id).height,
       leaves: steps.map(({ leafIndex, leaf }) => ({ index: leafIndex, hash: leaf })),
     })),
   );
@@ -339,7 +340,7 @@ interface AdmissionParts {
 type TreeIds = ReadonlyMap<string, number>;
 
 /** Tree ids have 16 bits in page ids; some are reserved for the Light programs. */
-const MOST_TREES = 60_000;
+const MAX_TREES = 60_000;
 
 /**
  * Adds the trees that a block names for the first time, and stops following those that cannot be followed. Afterwards all of them
@@ -355,9 +356,9 @@ function createTreeAdmission({ hashing, log, faults }: AdmissionParts) {
       .selectFrom('compression_trees')
       .select((is) => is.fn.max('id').as('id'))
       .executeTakeFirst();
-    if ((last?.id ?? 0) + fresh.size > MOST_TREES) {
+    if ((last?.id ?? 0) + fresh.size > MAX_TREES) {
       log.error(
-        { most: MOST_TREES },
+        { most: MAX_TREES },
         'the index is full of concurrent trees; list the wanted ones in the configuration',
       );
       return;
@@ -417,8 +418,10 @@ function applySteps(books: StepBooks, hashing: ConcurrentHashing, id: number, st
     const one = update([step]);
     if (!equalBytes(one.root, step.root)) {
       books.trees.change(id, {
-        ...{ status: 'diverged', reason: 'root' },
-        ...{ expected_root: Uint8Array.from(step.root), computed_root: Uint8Array.from(one.root) },
+        status: 'diverged',
+        reason: 'root',
+        expected_root: Uint8Array.from(step.root),
+        computed_root: Uint8Array.from(one.root),
       });
       return at;
     }
@@ -432,7 +435,10 @@ function accept(books: StepBooks, id: number, steps: readonly LeafStep[], update
   const tree = books.trees.byId(id);
   const last = steps.at(-1) as LeafStep;
   books.trees.change(id, {
-    ...{ seq: last.seq, root: Uint8Array.from(updated.root), verified_seq: last.seq, verified_slot: last.slot },
+    seq: last.seq,
+    root: Uint8Array.from(updated.root),
+    verified_seq: last.seq,
+    verified_slot: last.slot,
     next_index: steps.reduce((next, { leafIndex }) => Math.max(next, leafIndex + 1), tree.next_index),
   });
 }
@@ -536,7 +542,11 @@ async function applyLeafChanges(books: AssetBooks, slot: number, records: readon
   for (const { record, tree, id } of known) {
     const { seq, leafIndex, signature, operation, asset, metadata } = record;
     books.changes.put({
-      ...{ tree: tree.id, seq, leaf_index: leafIndex, slot, operation: operation ?? '' },
+      tree: tree.id,
+      seq,
+      leaf_index: leafIndex,
+      slot,
+      operation: operation ?? '',
       signature: Uint8Array.from(signature),
     });
     if (asset !== null && metadata !== null && books.metadata.get(asset.dataHash) === null)
@@ -576,8 +586,19 @@ function putAsset({ assets }: AssetBooks, { record, tree, id, slot }: Put): void
 }
 
 const NO_LEAF = {
-  ...{ leaf: new Uint8Array(32), seq: 0, slot: 0, state: LEAF_STATE.present, leaf_seq: 0, version: null, owner: null },
-  ...{ delegate: null, data_hash: null, creator_hash: null, collection_hash: null, asset_data_hash: null, flags: null },
+  leaf: new Uint8Array(32),
+  seq: 0,
+  slot: 0,
+  state: LEAF_STATE.present,
+  leaf_seq: 0,
+  version: null,
+  owner: null,
+  delegate: null,
+  data_hash: null,
+  creator_hash: null,
+  collection_hash: null,
+  asset_data_hash: null,
+  flags: null,
 };
 
 function stateOf({ asset, leaf, operation }: LeafChangeRecord): number {
@@ -588,8 +609,12 @@ function stateOf({ asset, leaf, operation }: LeafChangeRecord): number {
 
 function leafColumns({ version, owner, delegate, dataHash, creatorHash, more }: LeafSchema, seq: number) {
   return {
-    ...{ leaf_seq: seq, version, owner: Uint8Array.from(owner), delegate: Uint8Array.from(delegate) },
-    ...{ data_hash: Uint8Array.from(dataHash), creator_hash: Uint8Array.from(creatorHash) },
+    leaf_seq: seq,
+    version,
+    owner: Uint8Array.from(owner),
+    delegate: Uint8Array.from(delegate),
+    data_hash: Uint8Array.from(dataHash),
+    creator_hash: Uint8Array.from(creatorHash),
     collection_hash: more === null ? null : Uint8Array.from(more.collectionHash),
     asset_data_hash: more === null ? null : Uint8Array.from(more.assetDataHash),
     flags: more?.flags ?? null,

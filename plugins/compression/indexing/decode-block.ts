@@ -4,12 +4,13 @@ import type { NormalTransaction } from '../../../src/ports/block.ts';
 import { decodeCompression } from '../../../src/solana/compression/decode-compression.ts';
 import type { CompressionEvent, DecodeFault } from '../../../src/solana/compression/events.ts';
 import { createProgramFinder, type ProgramIds } from '../../../src/solana/compression/instructions.ts';
+import { VOTE_PROGRAM } from '../../../src/solana/programs.ts';
 import type { NewTree } from '../trees/tree-book.ts';
 import type { CnftBlock } from './cnft.ts';
 
-const VOTE = decode32('Vote111111111111111111111111111111111111111');
+const VOTE = decode32(VOTE_PROGRAM);
 /** Length of the list of other transactions. */
-const MOST_OTHERS = 1_000;
+const MAX_OTHERS = 1_000;
 
 /** Reads blocks. Never throws: unreadable data is a fault of its transaction. */
 export function createBlockDecoder(
@@ -31,7 +32,7 @@ export function createBlockDecoder(
       slot: block.slot,
       blockTime: block.blockTime,
       transactions,
-      others: listOf(others),
+      others: otherTransactions(others),
       newTrees: [],
       foreign: [],
       concurrent: decodeConcurrent(block),
@@ -56,13 +57,13 @@ const hasVote = ({ isVote, keys, instructions }: NormalTransaction, vote: number
   isVote || (vote >= 0 && instructions.some(({ programIndex }) => keys[programIndex] === vote));
 
 /** Signatures and errors; above the limit those that are listed first: the largest signatures. */
-function listOf(transactions: readonly NormalTransaction[]): DecodedBlock['others'] {
+function otherTransactions(transactions: readonly NormalTransaction[]): DecodedBlock['others'] {
   const kept =
-    transactions.length <= MOST_OTHERS
+    transactions.length <= MAX_OTHERS
       ? transactions
       : [...transactions]
           .sort((a, b) => Buffer.compare(b.signatures[0] ?? b.recentBlockhash, a.signatures[0] ?? a.recentBlockhash))
-          .slice(0, MOST_OTHERS);
+          .slice(0, MAX_OTHERS);
   return kept.map(({ signature, error }) => [signature, error === null ? null : JSON.stringify(error)]);
 }
 

@@ -55,7 +55,7 @@ export interface Indexer {
 const HEAD = 1;
 
 export function createIndexer(parts: IndexerParts): Indexer {
-  /** With undo data. */
+  /** Applies a block that may be reverted: undo data is stored. */
   async function applyLive(tx: StoreTx, block: DecodedBlock, ids?: ReadonlyMap<string, number>): Promise<void> {
     const books = openBooks(tx, parts.hashing);
     await runBlock(parts, books, block, ids);
@@ -213,7 +213,7 @@ interface RunParts {
   readonly hashing: Hashing;
   readonly hasher: AccountHasher;
   readonly log: Log;
-  /** As in `TreeContext`. */
+  /** See `TreeContext`. */
   readonly isStrict: boolean;
   /** Trees of compressed NFTs, if enabled. */
   readonly cnft?: CnftIndexer | null;
@@ -289,7 +289,8 @@ async function noteForeign({ trees, foreign }: BlockBooks, block: DecodedBlock, 
     if (trees.find(key) !== null || foreign.get(key) !== null) continue;
     const tree = encode32(key);
     throw new CodedError('COMPRESSION_TREE_UNDECLARED', `tree ${tree} is not known`, {
-      ...{ retryable: true, facts: { tree } },
+      retryable: true,
+      facts: { tree },
     });
   }
 }
@@ -306,13 +307,16 @@ async function queueAddresses({ trees, addressQueue }: BlockBooks, { addresses }
 function logFaults({ log, decodeErrors }: RunParts, { faults, slot }: Plan): void {
   decodeErrors.add(faults.length);
   for (const { signature, reason } of faults)
-    log.error({ slot, signature: textOf(signature), reason }, 'an instruction of a compression program cannot be read');
+    log.error(
+      { slot, signature: signatureText(signature), reason },
+      'an instruction of a compression program cannot be read',
+    );
 }
 
 function logUnreadable({ log, decodeErrors }: RunParts, signatures: readonly Uint8Array[]): void {
   decodeErrors.add(signatures.length);
   for (const signature of signatures)
-    log.warn({ signature: textOf(signature) }, 'the data of a compressed token account cannot be read');
+    log.warn({ signature: signatureText(signature) }, 'the data of a compressed token account cannot be read');
 }
 
 /** A decoded account must hash to its leaf. The leaf itself is correct: the chain emitted it. */
@@ -327,16 +331,16 @@ function checkHashes({ hasher, hashMismatches, log }: RunParts, { outputs, slot 
     if (made !== null && equalBytes(output.hash, made)) continue;
     hashMismatches.add();
     log.error(
-      { slot, signature: textOf(signature), leafIndex: output.leafIndex, hash: encode32(output.hash) },
+      { slot, signature: signatureText(signature), leafIndex: output.leafIndex, hash: encode32(output.hash) },
       'a compressed account does not hash to its leaf',
     );
   }
 }
 
-const textOf = (signature: Uint8Array): string => (signature.length === 64 ? encode64(signature) : '');
+const signatureText = (signature: Uint8Array): string => (signature.length === 64 ? encode64(signature) : '');
 
 /** Number of listed other transactions. */
-const MOST_RECENT = 1_000;
+const MAX_RECENT = 1_000;
 
 /** Records the transactions of a block that are neither votes nor compression. */
 function noteRecent({ recent }: BlockBooks, { slot, blockTime, others }: DecodedBlock): void {
@@ -361,7 +365,7 @@ async function isListed(tx: StoreTx, slot: number, firstUndo: number | null): Pr
     .select((is) => is.fn.sum<number>('count').as('count'))
     .where('slot', '>', slot);
   const row = await (firstUndo === null ? newer : newer.where('slot', '<', firstUndo)).executeTakeFirst();
-  return Number(row?.count ?? 0) < MOST_RECENT;
+  return Number(row?.count ?? 0) < MAX_RECENT;
 }
 
 /** Deletes the rows of final blocks that are no longer among the newest. `slot` is the newest final one. */
@@ -372,12 +376,12 @@ async function pruneRecent(tx: StoreTx, slot: number): Promise<void> {
     .select(['slot', 'count'])
     .where('slot', '<=', slot)
     .orderBy('slot', 'desc')
-    .limit(MOST_RECENT + 1)
+    .limit(MAX_RECENT + 1)
     .execute();
   let count = 0;
   const last = rows.find((row) => {
     count += row.count;
-    return count >= MOST_RECENT;
+    return count >= MAX_RECENT;
   });
   if (last !== undefined && rows.at(-1) !== last)
     await db.deleteFrom('compression_recent').where('slot', '<', last.slot).execute();

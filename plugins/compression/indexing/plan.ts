@@ -91,14 +91,20 @@ export interface PlanParts {
 }
 
 /** Maximum number of leaves per batch. */
-const MOST_PER_BATCH = 2 ** 16;
+const MAX_PER_BATCH = 2 ** 16;
 
 /**
  * Plans the events in order. An invalid event is skipped as a whole, and its trees become suspects.
  */
 export function planBlock({ slot, transactions }: DecodedBlock, parts: PlanParts): Plan {
   const plan: Plan = {
-    ...{ slot, outputs: [], spends: [], addresses: [], updates: new Map(), suspects: new Map(), faults: [] },
+    slot,
+    outputs: [],
+    spends: [],
+    addresses: [],
+    updates: new Map(),
+    suspects: new Map(),
+    faults: [],
   };
   for (const transaction of transactions) {
     for (const { reason, trees } of transaction.faults) suspect(plan, parts, transaction, trees, reason);
@@ -173,7 +179,7 @@ function updatesOf(event: Exclude<CompressionEvent, TransactionEvent>, slot: num
   expect(tree.type === wanted, tree, `is no tree for ${event.kind}`);
   const { kind, oldNextIndex, newNextIndex, newRoot } = event;
   const count = newNextIndex - oldNextIndex;
-  expect(count > 0 && count <= MOST_PER_BATCH, tree, `cannot take a batch of ${count}`);
+  expect(count > 0 && count <= MAX_PER_BATCH, tree, `cannot take a batch of ${count}`);
   if (kind !== 'batchNullify') checkIndex(newNextIndex - 1, tree);
   if (kind === 'addressAppend') expect(oldNextIndex > 0, tree, 'has a first leaf that no batch appends');
   return [{ kind, seq: first, slot, oldNextIndex, newNextIndex, newRoot }];
@@ -216,7 +222,8 @@ function planTransaction(
     const nullifier = queued === null ? null : hasher.nullifier(hash, queued.leafIndex, event.txHash);
     const nullifierIndex = queued?.queueIndex == null ? null : numberOf(queued.queueIndex);
     plan.spends.push({
-      ...{ hash, signature },
+      hash,
+      signature,
       queued: nullifier === null ? null : { nullifier, nullifierIndex, txHash: event.txHash },
     });
   }

@@ -37,7 +37,7 @@ interface ProcessorParts {
 }
 
 /** Failures of one block caused by its contents, after which its events are skipped and its trees diverge. */
-const MOST_FAILURES = 10;
+const MAX_FAILURES = 10;
 
 /** Passes blocks to the indexer. */
 export function createCompressionProcessor(parts: ProcessorParts): BlockProcessor {
@@ -74,7 +74,7 @@ export function createCompressionProcessor(parts: ProcessorParts): BlockProcesso
     },
     async apply(tx, block, _chain, how) {
       const decoded = prepared.get(block) ?? (await lookUp(decode(block)));
-      const hasFailedTooOften = failing?.slot === block.slot && failing.count >= MOST_FAILURES;
+      const hasFailedTooOften = failing?.slot === block.slot && failing.count >= MAX_FAILURES;
       try {
         const options = { isFinal: how?.isFinal === true };
         await parts.correct?.(tx, decoded, options);
@@ -173,7 +173,10 @@ export function createCompressionIndexer({
   const hashing = given ?? createHashing(metrics.counter('hashes_total', 'hashes computed in Merkle trees'));
   let hasher: AccountHasher | null = null;
   return createIndexer({
-    ...{ hashing, log, isStrict: config.verifyChain, cnft },
+    hashing,
+    log,
+    isStrict: config.verifyChain,
+    cnft,
     // Created on first use, like the hasher in it.
     get hasher() {
       hasher ??= createAccountHasher(hashing.poseidon);

@@ -3,7 +3,7 @@ import { type RawBuilder, type SqlBool, sql } from 'kysely';
 import { decode, encode32 } from '../../../src/lib/base58.ts';
 import { JsonText, type Store } from '../../../src/plugin/plugin.ts';
 import { keysQuery, packedRows, rawQuery } from '../../../src/ports/raw-query.ts';
-import { type Db, readAtOneSlot, type Seen } from '../store/tables.ts';
+import { type Db, readAtOneSlot, type ValueAtSlot } from '../store/tables.ts';
 import {
   after,
   cursor,
@@ -12,7 +12,7 @@ import {
   invalid,
   key32,
   limit,
-  listOf,
+  listField,
   objectOf,
   optional,
   pageOf,
@@ -84,16 +84,16 @@ export const getMultipleCompressedAccounts =
     });
   };
 
-type FindOne = (key: Uint8Array) => Promise<Seen<RecordRow | null>>;
+type FindOne = (key: Uint8Array) => Promise<ValueAtSlot<RecordRow | null>>;
 
 /** Unspent accounts by hash or address, with one statement. */
 interface AccountFinder {
   /** Calls of the same turn share a statement. */
   readonly one: Readonly<Record<Column, FindOne>>;
-  many(column: Column, keys: readonly Uint8Array[]): Promise<Seen<ByBytes<RecordRow>>>;
+  many(column: Column, keys: readonly Uint8Array[]): Promise<ValueAtSlot<ByBytes<RecordRow>>>;
 }
 
-const MOST_TOGETHER = 64;
+const MAX_TOGETHER = 64;
 
 function createAccountFinder(store: Store, version: RecordVersion): AccountFinder {
   const packed = packedRows<RecordRow>(store, recordColumns(version));
@@ -106,7 +106,7 @@ function createAccountFinder(store: Store, version: RecordVersion): AccountFinde
     );
   const queries = { hash: queryBy('hash'), address: queryBy('address') };
 
-  async function many(column: Column, keys: readonly Uint8Array[]): Promise<Seen<ByBytes<RecordRow>>> {
+  async function many(column: Column, keys: readonly Uint8Array[]): Promise<ValueAtSlot<ByBytes<RecordRow>>> {
     const { slot, value } = seenRows(packed, await queries[column](store.read, distinctBytes(keys)));
     // The address is set, because rows were selected by it.
     return { slot, value: byBytes(value, (row) => row[column]!) };
@@ -114,7 +114,7 @@ function createAccountFinder(store: Store, version: RecordVersion): AccountFinde
 
   const oneBy = (column: Column): FindOne =>
     createGather({
-      most: MOST_TOGETHER,
+      most: MAX_TOGETHER,
       many: async (keys: readonly Uint8Array[]) => {
         const { slot, value } = await many(column, keys);
         return keys.map((key) => ({ slot, value: value.get(key) ?? null }));
@@ -228,7 +228,7 @@ interface OwnerPage {
 /** Unspent accounts of an owner in the order of (leaf index, hash). */
 interface OwnerPages {
   /** A first page without filters: one statement. */
-  first(page: OwnerPage): Promise<Seen<readonly RecordRow[]>>;
+  first(page: OwnerPage): Promise<ValueAtSlot<readonly RecordRow[]>>;
   /**
    * Any page. `breathe` is called between long queries and may throw to end the search. Errors: -32602 for an unknown cursor.
    */
@@ -250,7 +250,7 @@ function createOwnerPages(store: Store, version: RecordVersion): OwnerPages {
     (isIn) =>
       `SELECT ${packed.sql()} AS rows FROM compression_accounts page ${recordTrees(version, 'page')} WHERE page.hash ${isIn}`,
   );
-  const inOrder = ({ slot, value }: Seen<RecordRow[]>) => ({ slot, value: value.sort(byPlace) });
+  const inOrder = ({ slot, value }: ValueAtSlot<RecordRow[]>) => ({ slot, value: value.sort(byPlace) });
   return {
     first: async ({ owner, count }) => inOrder(seenRows(packed, await selectFirst(store.read, [owner, count]))),
     async later(db, page, breathe) {
@@ -315,41 +315,41 @@ interface DataFilter {
   readonly bytes: Uint8Array;
 }
 
-const MOST_FILTERS = 5;
-const MOST_BYTES = 128;
-const MOST_CHARACTERS = 175;
+const MAX_FILTERS = 5;
+const MAX_BYTES = 128;
+const MAX_CHARACTERS = 175;
 /** No data is longer; larger numbers do not fit the functions of the database. */
-const MOST_OFFSET = 2 ** 31 - 2;
+const MAX_OFFSET = 2 ** 31 - 2;
 
 const pattern: Field<Uint8Array> = {
   schema: Type.String({
-    maxLength: MOST_CHARACTERS,
+    maxLength: MAX_CHARACTERS,
     pattern: '^[1-9A-HJ-NP-Za-km-z]*$',
-    description: `base58 of at most ${MOST_BYTES} bytes`,
+    description: `base58 of at most ${MAX_BYTES} bytes`,
     examples: ['3Mc6vR'],
   }),
   absent: null,
   read: (value, name) => {
-    const bytes = typeof value === 'string' && value.length <= MOST_CHARACTERS ? decode(value) : null;
-    if (bytes === null || bytes.length > MOST_BYTES)
-      throw invalid(`field '${name}' must be a base58 string of at most ${MOST_BYTES} bytes`);
+    const bytes = typeof value === 'string' && value.length <= MAX_CHARACTERS ? decode(value) : null;
+    if (bytes === null || bytes.length > MAX_BYTES)
+      throw invalid(`field '${name}' must be a base58 string of at most ${MAX_BYTES} bytes`);
     return bytes;
   },
 };
 
 /** An offset in the data of accounts. */
-const offset = () => integer({ most: MOST_OFFSET, description: 'bytes from the start of the data' });
+const offset = () => integer({ most: MAX_OFFSET, description: 'bytes from the start of the data' });
 
 /** `[{memcmp: {offset, bytes}}]`; null items are refused. */
 function filtersField(): Field<readonly DataFilter[]> {
   const one = objectOf({ memcmp: objectOf({ offset: offset(), bytes: pattern }) });
   return {
-    schema: orNull(Type.Array(one.schema, { maxItems: MOST_FILTERS, description: 'all have to match' })),
+    schema: orNull(Type.Array(one.schema, { maxItems: MAX_FILTERS, description: 'all have to match' })),
     absent: { value: [] },
     read: (value, name) => {
       if (!Array.isArray(value)) throw invalid(`field '${name}' must be an array`);
-      if (value.length > MOST_FILTERS)
-        throw invalid(`Too many filters. The maximum number of filters allowed is ${MOST_FILTERS}`);
+      if (value.length > MAX_FILTERS)
+        throw invalid(`Too many filters. The maximum number of filters allowed is ${MAX_FILTERS}`);
       return value.map((filter: unknown, at) => {
         if (filter === null) throw invalid('Filter instance cannot be null');
         return one.read(filter, `${name}[${at}]`).memcmp;
@@ -371,8 +371,8 @@ export const oneAccountFields = () => ({
 
 /** Fields of methods about many accounts. */
 const manyAccountsFields = () => ({
-  hashes: optional(listOf(key32('hash'), { items: 'hashes', empty: 'No hashes provided' })),
-  addresses: optional(listOf(key32('address'), { items: 'addresses', empty: 'No addresses provided' })),
+  hashes: optional(listField(key32('hash'), { items: 'hashes', empty: 'No hashes provided' })),
+  addresses: optional(listField(key32('address'), { items: 'addresses', empty: 'No addresses provided' })),
 });
 
 /** The address takes precedence when both are given. Errors: -32602 when neither is. */

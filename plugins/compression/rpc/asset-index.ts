@@ -24,16 +24,16 @@ import {
 } from '../store/tables.ts';
 
 /** Changes behind the newest one of a tree among which holes are looked for, and how many are read at once. */
-const MOST_CHANGES = 50_000;
+const MAX_CHANGES = 50_000;
 const CHANGES_PER_READ = 1_000;
 /** Assets of one list that are looked at, shown or not, and how many are read at once. */
-const MOST_LOOKED_AT = 200_000;
+const MAX_LOOKED_AT = 200_000;
 const ASSETS_PER_READ = 1_000;
-/** The same where the store looks for bytes in their metadata. */
-const MOST_SEARCHED = 2_000_000;
+/** Limits for lists that the store filters by bytes in the metadata. */
+const MAX_SEARCHED = 2_000_000;
 const SEARCHED_PER_READ = 5_000;
 
-interface Row extends AssetRow {
+interface IndexedAssetRow extends AssetRow {
   readonly key: Uint8Array;
   readonly status: string;
   readonly verified_slot: number | null;
@@ -72,7 +72,8 @@ export function createAssetIndex({
         return { shown, lacking: lacking === null ? null : withheld(lacking) };
       });
       return {
-        ...{ slot, lacking: value.lacking },
+        slot,
+        lacking: value.lacking,
         assets: new Map(value.shown.map(({ id, shown }) => [encode32(id), shown])),
       };
     },
@@ -150,7 +151,7 @@ async function partOf(
     if (to !== null) query = query.where('a.id', '<', to);
     return query.orderBy('a.id', isDescending ? 'desc' : 'asc');
   };
-  while (assets.length < most && lookedAt < (isSearch ? MOST_SEARCHED : MOST_LOOKED_AT)) {
+  while (assets.length < most && lookedAt < (isSearch ? MAX_SEARCHED : MAX_LOOKED_AT)) {
     const limit = isSearch ? searchedPerRead : Math.min(ASSETS_PER_READ, most - assets.length);
     let query = next();
     let last: Uint8Array | undefined;
@@ -179,7 +180,7 @@ async function partOf(
   }
   if (assets.length === most) return assets;
   const why = isSearch
-    ? `the list is one of more than ${MOST_SEARCHED} compressed assets`
+    ? `the list is one of more than ${MAX_SEARCHED} compressed assets`
     : 'too many assets of the list are withheld';
   throw new RpcError('unavailable', { message: why, details: why });
 }
@@ -280,7 +281,7 @@ const distinct = (ids: readonly Uint8Array[]): Uint8Array[] => [
 
 async function show(
   db: Db,
-  rows: readonly Row[],
+  rows: readonly IndexedAssetRow[],
   missing: number | null,
 ): Promise<readonly { readonly id: Uint8Array; readonly shown: CompressedAsset | WithheldAsset }[]> {
   const since = new Map<number, number>();
@@ -305,7 +306,7 @@ const UNKNOWN = Number.MAX_SAFE_INTEGER;
  */
 async function knownSince(db: Db, tree: number, least: number, missing: number | null): Promise<number> {
   let since = UNKNOWN;
-  for (let read = 0; read < MOST_CHANGES && since > least; read += CHANGES_PER_READ) {
+  for (let read = 0; read < MAX_CHANGES && since > least; read += CHANGES_PER_READ) {
     const changes = await db
       .selectFrom('compression_changes')
       .select(['seq', 'slot'])
@@ -338,7 +339,7 @@ const withheld = ({ key, status }: Lacking): WithheldAsset => ({
 
 const STATES = Object.fromEntries(Object.entries(LEAF_STATE).map(([name, state]) => [state, name]));
 
-function assetOf(row: Row): CompressedAsset | WithheldAsset {
+function assetOf(row: IndexedAssetRow): CompressedAsset | WithheldAsset {
   const { id, key, leaf_index, leaf, seq, slot, version, owner, delegate, data_hash, creator_hash, body } = row;
   const state = STATES[row.state] as CompressedAsset['state'] | 'unknown';
   const name = `the compressed asset ${encode32(id)}`;
@@ -348,8 +349,19 @@ function assetOf(row: Row): CompressedAsset | WithheldAsset {
   if (body === null) return { withheld: `no indexed instruction has the metadata of ${name}` };
   const { collection_hash, asset_data_hash, flags } = row;
   return {
-    ...{ id, tree: key, leafIndex: leaf_index, leaf, seq, slot, state, version: version as 1 | 2, owner, delegate },
-    ...{ dataHash: data_hash, creatorHash: creator_hash, metadata: body },
+    id,
+    tree: key,
+    leafIndex: leaf_index,
+    leaf,
+    seq,
+    slot,
+    state,
+    version: version as 1 | 2,
+    owner,
+    delegate,
+    dataHash: data_hash,
+    creatorHash: creator_hash,
+    metadata: body,
     more:
       collection_hash === null || asset_data_hash === null
         ? null

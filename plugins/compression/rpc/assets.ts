@@ -2,11 +2,12 @@ import { type TSchema, Type } from '@sinclair/typebox';
 import { decode32, encode32 } from '../../../src/lib/base58.ts';
 import { type Price, RPC_CODES, type RpcCall, RpcError, type RpcMethod } from '../../../src/plugin/plugin.ts';
 import { type InvalidCode, refusedKey, TOO_MANY_IDS } from '../../../src/ports/compressed-assets.ts';
+import { namesOf } from '../../../src/solana/assets/methods.ts';
 import { eachSibling } from '../../../src/solana/merkle/path.ts';
 import * as s from '../../../src/solana/schemas.ts';
 import { type AssetRow, type Db, LEAF_STATE, readAtOneSlot, type TreeRow } from '../store/tables.ts';
 import { isLeaf, type PathPages } from '../trees/page-book.ts';
-import { type Field, type Fields, invalid, key32, listOf, notFound } from './fields.ts';
+import { type Field, type Fields, invalid, key32, listField, notFound } from './fields.ts';
 import { type MethodParts, type PlainMethod, plainMethod, requireIndexed, requireSlot } from './method.ts';
 import { type DamageGuard, type PathReader, requireProvable } from './path-reader.ts';
 import { distinctBytes } from './records.ts';
@@ -46,10 +47,8 @@ const PRICE: Price = { product: 'das', credits: 10, groups: ['das'] };
 /** getAssetProof, and the same for many, under all their names. */
 export function assetMethods(parts: AssetParts): readonly RpcMethod[] {
   return [
-    ...['getAssetProof', 'get_asset_proof'].map((name) => getAssetProof(parts, name)),
-    ...['getAssetProofBatch', 'getAssetProofs', 'get_asset_proof_batch', 'get_asset_proofs'].map((name) =>
-      getAssetProofs(parts, name),
-    ),
+    ...namesOf('getAssetProof').map((name) => getAssetProof(parts, name)),
+    ...namesOf('getAssetProofBatch').map((name) => getAssetProofs(parts, name)),
   ];
 }
 
@@ -72,7 +71,7 @@ function getAssetProofs(parts: AssetParts, name: string): RpcMethod {
     name,
     summary: 'Merkle proofs of up to 1000 compressed NFTs by their ids; null for missing ones',
     fields: {
-      ids: listOf(idField('id of an asset'), { items: 'ids', empty: 'No ids provided', tooMany: TOO_MANY_IDS }),
+      ids: listField(idField('id of an asset'), { items: 'ids', empty: 'No ids provided', tooMany: TOO_MANY_IDS }),
     },
     bare: 'ids',
     result: Type.Record(Type.String(), Type.Union([proofSchema(), Type.Null()])),
@@ -91,7 +90,9 @@ function assetMethod<F extends Fields>({ slots, invalidCode }: AssetParts, metho
   const [field = ''] = Object.keys(method.fields);
   return {
     ...inner,
-    ...{ tag: ASSETS, price: PRICE, params: withBare(inner.params, method.fields[field]?.schema) },
+    tag: ASSETS,
+    price: PRICE,
+    params: withBare(inner.params, method.fields[field]?.schema),
     async handler(call: RpcCall) {
       try {
         return await inner.handler({ ...call, params: namedParams(call.params, field) });
@@ -141,8 +142,11 @@ function proofOf({ zeros }: AssetParts, { leaf, leaf_index, tree, pages }: Asset
   const proof: string[] = [];
   eachSibling(tree.height, leaf_index, pages, zeros(), (bytes, offset) => proof.push(encode32(bytes, offset)));
   return {
-    ...{ root: encode32(tree.root), proof, node_index: 2 ** tree.height + leaf_index },
-    ...{ leaf: encode32(leaf), tree_id: encode32(tree.key) },
+    root: encode32(tree.root),
+    proof,
+    node_index: 2 ** tree.height + leaf_index,
+    leaf: encode32(leaf),
+    tree_id: encode32(tree.key),
   };
 }
 

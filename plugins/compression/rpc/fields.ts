@@ -6,9 +6,9 @@ import { JsonText, RpcError } from '../../../src/plugin/plugin.ts';
 import * as s from '../../../src/solana/schemas.ts';
 
 /** Most items of any list in params. */
-const MOST_ITEMS = 1000;
+const MAX_ITEMS = 1000;
 /** base58 of the longest cursor has fewer characters. */
-const MOST_CURSOR_CHARACTERS = 128;
+const MAX_CURSOR_CHARACTERS = 128;
 
 /** 32 bytes in base58: a hash, a key or an address. */
 export function key32(description: string): Field<Uint8Array> {
@@ -76,19 +76,19 @@ interface ListOptions {
 }
 
 /** A list of 1 to 1000 items. Errors name the index of an invalid item. */
-export function listOf<T>(field: Field<T>, { items, empty, tooMany }: ListOptions): Field<readonly T[]> {
+export function listField<T>(field: Field<T>, { items, empty, tooMany }: ListOptions): Field<readonly T[]> {
   return {
     schema: Type.Array(field.schema, {
-      maxItems: MOST_ITEMS,
+      maxItems: MAX_ITEMS,
       ...(empty === undefined ? {} : { minItems: 1 }),
-      description: `Up to ${MOST_ITEMS} ${items}`,
+      description: `Up to ${MAX_ITEMS} ${items}`,
     }),
     absent: null,
     read: (value, name) => {
       if (!Array.isArray(value)) throw invalid(`field '${name}' must be an array`);
       if (value.length === 0 && empty !== undefined) throw invalid(empty);
-      if (value.length > MOST_ITEMS)
-        throw invalid(`Too many ${items} requested ${value.length}. Maximum allowed: ${MOST_ITEMS}`, tooMany);
+      if (value.length > MAX_ITEMS)
+        throw invalid(`Too many ${items} requested ${value.length}. Maximum allowed: ${MAX_ITEMS}`, tooMany);
       return value.map((item, at) => field.read(item, `${name}[${at}]`));
     },
   };
@@ -105,15 +105,15 @@ export function limit(): Field<number> {
     schema: s.orNull(
       Type.Integer({
         minimum: 1,
-        maximum: MOST_ITEMS,
-        description: `rows of one page; default ${MOST_ITEMS}`,
+        maximum: MAX_ITEMS,
+        description: `rows of one page; default ${MAX_ITEMS}`,
         examples: [100],
       }),
     ),
-    absent: { value: MOST_ITEMS },
+    absent: { value: MAX_ITEMS },
     read: (value) => {
-      if (!Number.isSafeInteger(value) || (value as number) < 1 || (value as number) > MOST_ITEMS)
-        throw invalid(`limit must be between 1 and ${MOST_ITEMS}`);
+      if (!Number.isSafeInteger(value) || (value as number) < 1 || (value as number) > MAX_ITEMS)
+        throw invalid(`limit must be between 1 and ${MAX_ITEMS}`);
       return value as number;
     },
   };
@@ -125,12 +125,12 @@ export function cursor(byteCount: number): Field<Uint8Array | null> {
     // The number of bytes is checked when it is read.
     schema: s.orNull(
       s.text('`cursor` of the page before', encode(new Uint8Array(byteCount).fill(7)), {
-        maxLength: MOST_CURSOR_CHARACTERS,
+        maxLength: MAX_CURSOR_CHARACTERS,
       }),
     ),
     absent: { value: null },
     read: (value) => {
-      const bytes = typeof value === 'string' && value.length <= MOST_CURSOR_CHARACTERS ? decode(value) : null;
+      const bytes = typeof value === 'string' && value.length <= MAX_CURSOR_CHARACTERS ? decode(value) : null;
       if (bytes === null) throw invalid('Invalid cursor');
       if (bytes.length !== byteCount)
         throw invalid(`Invalid cursor length. Expected ${byteCount}. Received ${bytes.length}.`);

@@ -10,7 +10,7 @@ import {
   type RpcMethod,
   type Store,
 } from '../../../src/plugin/plugin.ts';
-import { type Db, readAtOneSlot, type Seen } from '../store/tables.ts';
+import { type Db, readAtOneSlot, type ValueAtSlot } from '../store/tables.ts';
 import { type Fields, integer, invalid, optional, readFields, schemaOf, unavailable, type Values } from './fields.ts';
 
 /** Dependencies of all methods. */
@@ -39,7 +39,7 @@ export interface PlainMethod<F extends Fields> extends MethodTexts, ParamsForm<F
   /** Schema of the whole result. */
   readonly result: TSchema;
   /** Called when `minContextSlot` is reached. Returns the whole result. */
-  run(params: Read<F>, call: RpcCall): unknown | Promise<unknown>;
+  run(params: ParsedParams<F>, call: RpcCall): unknown | Promise<unknown>;
 }
 
 /** The store at one slot. */
@@ -52,7 +52,7 @@ interface EnvelopedMethod<F extends Fields> extends MethodTexts, ParamsForm<F> {
   /** Schema of `value`. */
   readonly result: TSchema;
   /** Returns `value`, or its text. All its queries see the store at `at.slot`. */
-  run(params: Read<F>, at: At, call: RpcCall): Promise<unknown>;
+  run(params: ParsedParams<F>, at: At, call: RpcCall): Promise<unknown>;
 }
 
 const CREDITS = 10;
@@ -84,7 +84,7 @@ interface SeenMethod<F extends Fields> extends MethodTexts, ParamsForm<F> {
   /** Schema of `value`. */
   readonly result: TSchema;
   /** Returns `value`, or its text, with the slot: of one statement, or of one transaction. */
-  run(params: Read<F>, call: RpcCall): Promise<Seen>;
+  run(params: ParsedParams<F>, call: RpcCall): Promise<ValueAtSlot>;
 }
 
 /** A method that returns `{context: {slot}, value}`. Additional errors: -32002 while nothing is indexed. */
@@ -152,21 +152,21 @@ export interface ParamsForm<F extends Fields> {
 /** Accepted by every method. */
 const common = { minContextSlot: optional(integer({ description: 'waits up to 2 s until this slot is indexed' })) };
 
-export type Read<F extends Fields> = Values<F> & Values<typeof common>;
+export type ParsedParams<F extends Fields> = Values<F> & Values<typeof common>;
 
 /** Reads `params`: an object, an array with exactly one object, or a bare list. Errors: -32602. */
-export function createParamsReader<F extends Fields>(form: ParamsForm<F>): (params: unknown) => Read<F> {
+export function createParamsReader<F extends Fields>(form: ParamsForm<F>): (params: unknown) => ParsedParams<F> {
   const fields = { ...form.fields, ...common };
   const options = { tolerant: form.tolerant ?? false };
   return (params) => {
     const { bare } = form;
-    if (!Array.isArray(params)) return readFields(fields, params ?? {}, options) as Read<F>;
+    if (!Array.isArray(params)) return readFields(fields, params ?? {}, options) as ParsedParams<F>;
     const only: unknown = params.length === 1 ? params[0] : undefined;
     if (bare !== undefined && !(isPlainObject(only) && Object.hasOwn(only, bare)))
-      return readFields(fields, { [bare]: params }, options) as Read<F>;
+      return readFields(fields, { [bare]: params }, options) as ParsedParams<F>;
     if (params.length > 1 || (params.length === 1 && !isPlainObject(only)))
       throw invalid('params must be an object, or an array that holds one object');
-    return readFields(fields, only ?? {}, options) as Read<F>;
+    return readFields(fields, only ?? {}, options) as ParsedParams<F>;
   };
 }
 

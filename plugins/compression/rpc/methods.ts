@@ -134,7 +134,7 @@ export function createProofMethods(ctx: ProofContext, hashing: Hashing): ProofMe
 }
 
 /** Allowed lag in slots: the hosted API counts slots here, whatever their length. */
-const MOST_LAG_SLOTS = 20;
+const MAX_LAG_SLOTS = 20;
 
 interface HealthParts {
   readonly chain: ChainReader | null;
@@ -158,7 +158,7 @@ const getIndexerHealth =
         const tip = chain?.status().tipSlot ?? null;
         if (chain !== null && tip === null) throw unavailable('the slot of the chain is not known');
         const lagSlots = (tip ?? slot) - slot;
-        if (lagSlots > MOST_LAG_SLOTS) throw unavailable(`Node is behind ${lagSlots} slots`);
+        if (lagSlots > MAX_LAG_SLOTS) throw unavailable(`Node is behind ${lagSlots} slots`);
         const refused = await (store.read as Db)
           .selectFrom('compression_trees')
           .select(['key', 'status'])

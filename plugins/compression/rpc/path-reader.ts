@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import { encode32 } from '../../../src/lib/base58.ts';
 import { equalBytes } from '../../../src/lib/bytes.ts';
-import { lazy } from '../../../src/lib/lru.ts';
+import { lazy } from '../../../src/lib/lazy.ts';
 import { type Log, messageOf, type Store } from '../../../src/plugin/plugin.ts';
 import { keysQuery, packedRows } from '../../../src/ports/raw-query.ts';
 import { pathPages } from '../../../src/solana/merkle/path.ts';
@@ -37,14 +37,14 @@ export interface PathReader {
    */
   paths(db: Db, places: readonly LeafPlace[]): Promise<readonly PathPages[]>;
   /**
-   * The same outside of a transaction: no statement while all pages are in memory, else one per tree. Null when the root of a tree has
+   * Like `paths`, outside of a transaction: no statement if all pages are in memory, else one per tree. Null when the root of a tree has
    * changed, or when a transaction is cheaper because pages of many trees are missing.
    */
   pathsNow(db: Db, places: readonly LeafPlace[]): Promise<readonly PathPages[] | null>;
 }
 
 /** Trees whose pages are read one by one. */
-const MOST_SINGLE_TREES = 4;
+const MAX_SINGLE_TREES = 4;
 
 interface PageRow {
   readonly id: number | null;
@@ -119,7 +119,7 @@ export function createPathReader({ store, cache, verify }: PathReaderParts): Pat
 
     async pathsNow(db, places) {
       const { missing, accept, paths } = collect(places);
-      if (missing.length > MOST_SINGLE_TREES) return null;
+      if (missing.length > MAX_SINGLE_TREES) return null;
       for (const { tree, ids } of missing) {
         const rows = await pagesWithRoot(db, [...ids], [tree.id]);
         if (rows[0] === undefined || !equalBytes(rows[0].root, tree.root)) return null;
@@ -156,7 +156,7 @@ interface PageCache {
   set(id: number, state: TreeState, nodes: PageNodes): void;
 }
 
-interface Entry {
+interface CachedTree {
   readonly state: TreeState;
   readonly nodes: PageNodes;
 }
@@ -164,14 +164,14 @@ interface Entry {
 /** Approximate size of an entry without its nodes. */
 const ENTRY_BYTES = 256;
 /** Trees whose last state is kept; beyond that all states are dropped, and the cached pages with them. */
-const MOST_TREES = 10_000;
+const MAX_TREES = 10_000;
 
 export function createPageCache(maxBytes: number): PageCache {
   const states = new Map<number, TreeState>();
   // Created with the first proof: most threads never make one.
   const pages = lazy(
     () =>
-      new LRUCache<number, Entry>({
+      new LRUCache<number, CachedTree>({
         maxSize: Math.max(maxBytes, ENTRY_BYTES),
         sizeCalculation: ({ nodes }) => ENTRY_BYTES + (nodes?.byteLength ?? 0),
       }),
@@ -180,7 +180,7 @@ export function createPageCache(maxBytes: number): PageCache {
     state(tree, root) {
       const last = states.get(tree);
       if (last !== undefined && equalBytes(last.root, root)) return last;
-      if (states.size >= MOST_TREES) states.clear();
+      if (states.size >= MAX_TREES) states.clear();
       const state = { root: Uint8Array.from(root) };
       states.set(tree, state);
       return state;
@@ -254,7 +254,7 @@ function diverged(key: Uint8Array, seq: number, reason: string) {
 /** Finds accounts with their paths by hash, for frequently called methods. */
 export interface LeafFinder {
   /** One account. Calls of the same turn share their statements. Errors as below, and -32603 for a tree whose proofs are withheld. */
-  find(hash: Uint8Array): Promise<Found>;
+  find(hash: Uint8Array): Promise<LeafAtSlot>;
   /**
    * One statement while the pages are in memory. Accounts in trees whose proofs are withheld have no pages. Errors: DamagedPage; those of
    * the store.
@@ -262,7 +262,7 @@ export interface LeafFinder {
   findAll(hashes: readonly Uint8Array[]): Promise<FoundLeaves>;
 }
 
-interface Found {
+interface LeafAtSlot {
   /** 0: nothing is indexed. */
   readonly slot: number;
   readonly leaf: FoundLeaf | null;
@@ -299,7 +299,7 @@ type TreeRowWithLeaves = { readonly slot: number } & (
 
 /** The tree may change between two statements. */
 const TRIES = 2;
-const MOST_TOGETHER = 64;
+const MAX_TOGETHER = 64;
 
 export function createLeafFinder(store: Store, reader: PathReader): LeafFinder {
   const packed = packedRows<Leaf>(store, {
@@ -347,12 +347,12 @@ export function createLeafFinder(store: Store, reader: PathReader): LeafFinder {
     return value!;
   }
 
-  async function findTogether(hashes: readonly Uint8Array[]): Promise<readonly Found[]> {
+  async function findTogether(hashes: readonly Uint8Array[]): Promise<readonly LeafAtSlot[]> {
     const { slot, leaves } = await findAll(hashes);
     return hashes.map((hash) => ({ slot, leaf: leaves.get(hash) ?? null }));
   }
 
-  const find = createGather({ most: MOST_TOGETHER, many: findTogether });
+  const find = createGather({ most: MAX_TOGETHER, many: findTogether });
   return {
     findAll,
     async find(hash) {

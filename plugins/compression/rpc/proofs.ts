@@ -2,6 +2,7 @@ import { type TSchema, Type } from '@sinclair/typebox';
 import { decode32, encode32 } from '../../../src/lib/base58.ts';
 import { JsonText, type Log, type RpcMethod, type Store } from '../../../src/plugin/plugin.ts';
 import { eachSibling, GROUP_LEVELS } from '../../../src/solana/merkle/path.ts';
+import { LIGHT_ADDRESS_TREE } from '../../../src/solana/programs.ts';
 import { type AccountRow, type Db, readAtOneSlot, type TreeRow } from '../store/tables.ts';
 import type { Hashing } from '../trees/hashing.ts';
 import { isLeaf, leadsToRoot, type PathPages } from '../trees/page-book.ts';
@@ -13,11 +14,11 @@ import {
   pathsOfAddresses,
   type UnseenTrees,
 } from './address-paths.ts';
-import { type Fields, key32, listOf, notFound, objectOf } from './fields.ts';
+import { type Fields, key32, listField, notFound, objectOf } from './fields.ts';
 import {
   type MethodTexts,
   type ParamsForm,
-  type Read,
+  type ParsedParams,
   requireIndexed,
   requireSlot,
   type SlotWatch,
@@ -72,7 +73,7 @@ interface TextMethod<F extends Fields> extends MethodTexts, ParamsForm<F> {
   /** Schema of the list. */
   readonly result: TSchema;
   /** Texts of the items of `value`. */
-  run(params: Read<F>, db: Db): Promise<readonly string[]>;
+  run(params: ParsedParams<F>, db: Db): Promise<readonly string[]>;
 }
 
 /** A method that returns a list of proofs as text. */
@@ -109,7 +110,7 @@ export const getMultipleCompressedAccountProofs = ({ slots, proofs }: ProofParts
   seenMethod(slots, {
     name: version === 1 ? 'getMultipleCompressedAccountProofs' : 'getMultipleCompressedAccountProofsV2',
     summary: 'Merkle proofs of up to 1000 compressed accounts, in the requested order',
-    fields: { hashes: listOf(key32('hash'), { items: 'hashes', empty: 'No hashes provided' }) },
+    fields: { hashes: listField(key32('hash'), { items: 'hashes', empty: 'No hashes provided' }) },
     bare: 'hashes',
     result: Type.Array(accountProofSchema(version)),
     run: ({ hashes }) =>
@@ -138,7 +139,7 @@ const proofText = ({ texts }: Proofs, leaf: FoundLeaf, version: RecordVersion): 
   version === 1 ? texts.plain(leaf) : texts.inContext(leaf, leaf.queued);
 
 /** Default tree of methods without a tree parameter. */
-const FIRST_ADDRESS_TREE = 'amt1Ayt45jfbdw5YSo7iz6WZxUmnZsQTYXy82hVwyC2';
+const FIRST_ADDRESS_TREE = LIGHT_ADDRESS_TREE;
 
 const LIST = { items: 'addresses', empty: 'No addresses provided' };
 
@@ -161,7 +162,7 @@ export const getMultipleNewAddressProofs = (parts: ProofParts): RpcMethod =>
   textMethod(parts, {
     name: 'getMultipleNewAddressProofs',
     summary: 'Proofs that addresses are not in the first address tree, in the requested order',
-    fields: { addresses: listOf(key32('address'), LIST) },
+    fields: { addresses: listField(key32('address'), LIST) },
     bare: 'addresses',
     result: Type.Array(addressProofSchema()),
     run: ({ addresses }, db) => proofTexts(parts, db, inFirstTree(addresses)),
@@ -171,7 +172,7 @@ export const getMultipleNewAddressProofsV2 = (parts: ProofParts): RpcMethod =>
   textMethod(parts, {
     name: 'getMultipleNewAddressProofsV2',
     summary: 'Proofs that addresses are not in the address trees named with them, in the requested order',
-    fields: { addresses: listOf(addressWithTree(), LIST) },
+    fields: { addresses: listField(addressWithTree(), LIST) },
     bare: 'addresses',
     result: Type.Array(addressProofSchema()),
     run: ({ addresses }, db) => proofTexts(parts, db, addresses),
@@ -302,7 +303,8 @@ export function createProofs({ store, log, config, hashing, known }: ProofsParts
       : {}),
   });
   return {
-    ...{ reader, hashing },
+    reader,
+    hashing,
     finder: createLeafFinder(store, reader),
     texts: createProofTexts(() => hashing.zeros),
     unseen: createUnseenTrees(known, hashing),

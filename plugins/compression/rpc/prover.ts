@@ -1,4 +1,5 @@
 import { type Clock, codeOf, type Log, type Metrics, messageOf, type Outbound } from '../../../src/plugin/plugin.ts';
+import { tenantOf } from '../../../src/ports/access.ts';
 import type { OutboundClient, OutboundResponse } from '../../../src/ports/outbound.ts';
 import { createSemaphore } from '../../../src/runtime/semaphore.ts';
 import type { Poseidon } from '../../../src/solana/merkle/poseidon.ts';
@@ -27,7 +28,7 @@ export interface Prover {
   close(): Promise<void>;
 }
 
-const MOST_WAITING = 1_000;
+const MAX_WAITING = 1_000;
 /** A proof has about 700 bytes. */
 const ANSWER_BYTES = 16_384;
 const NO_PROVER =
@@ -35,7 +36,7 @@ const NO_PROVER =
 
 export function createProver({ config, outbound, clock, log, metrics }: ProverParts): Prover {
   const { proverTimeoutMs } = config;
-  const semaphore = createSemaphore({ concurrency: config.proverConcurrency, maxWaiting: MOST_WAITING });
+  const semaphore = createSemaphore({ concurrency: config.proverConcurrency, maxWaiting: MAX_WAITING });
   const calls = metrics.counter('prover_calls_total', 'requests to the prover, by outcome', ['outcome']);
   let client: OutboundClient | null = null;
 
@@ -58,7 +59,11 @@ export function createProver({ config, outbound, clock, log, metrics }: ProverPa
 
   const ask = async (url: string, body: string, signal: AbortSignal): Promise<CompressedProof> => {
     const startedMs = clock.monotonic();
-    const release = await permitWithin(semaphore.acquire({ signal }), proverTimeoutMs, clock);
+    const release = await permitWithin(
+      semaphore.acquire({ signal, group: tenantOf(signal).id }),
+      proverTimeoutMs,
+      clock,
+    );
     try {
       const leftMs = proverTimeoutMs - (clock.monotonic() - startedMs);
       if (leftMs <= 0) throw late();

@@ -5,7 +5,7 @@ import { equalBytes } from '../../../src/lib/bytes.ts';
 import { JsonText, type RpcMethod } from '../../../src/plugin/plugin.ts';
 import { TREE_TYPE } from '../../../src/solana/compression/events.ts';
 import { type Db, readAtOneSlot, type TreeRow } from '../store/tables.ts';
-import { invalid, key32, listOf, notFound, optional } from './fields.ts';
+import { invalid, key32, listField, notFound, optional } from './fields.ts';
 import { type MethodParts, plainMethod, requireIndexed, requireSlot } from './method.ts';
 import { requireProvable } from './path-reader.ts';
 import { type ProofParts, provenAtOneSlot } from './proofs.ts';
@@ -156,7 +156,7 @@ export const getQueueInfo = ({ store, slots }: Pick<MethodParts, 'store' | 'slot
   plainMethod(slots, {
     name: 'getQueueInfo',
     summary: 'Sizes of the queues of V2 trees',
-    fields: { trees: optional(listOf(key32('Merkle tree'), { items: 'trees' })) },
+    fields: { trees: optional(listField(key32('Merkle tree'), { items: 'trees' })) },
     result: Type.Object({
       queues: Type.Array(
         Type.Object({

@@ -93,13 +93,16 @@ export async function stateQueueText({ tree, output, input }: StateQueues, hashi
   if (output === null && input === null) return null;
   const queues = [output, input].filter((queue) => queue !== null);
   const nodes = await nodeTexts({
-    ...{ height: tree.height, root: tree.root, zeros: hashing.zeros },
+    height: tree.height,
+    root: tree.root,
+    zeros: hashing.zeros,
     leafIndexes: queues.flatMap(({ elements }) => elements.map(({ leaf_index }) => leaf_index)),
     pages: queues.flatMap(({ pages }) => pages),
   });
   const members = {
     ...(nodes.length === 0 ? {} : { nodes: `[${nodes.join(',')}]` }),
-    ...{ initialRoot: `"${encode32(tree.root)}"`, rootSeq: tree.seq },
+    initialRoot: `"${encode32(tree.root)}"`,
+    rootSeq: tree.seq,
     ...(output === null ? {} : { outputQueue: objectText(await outputRecord(output, hashing)) }),
     ...(input === null ? {} : { inputQueue: objectText(await inputRecord(input, hashing)) }),
   };
@@ -200,7 +203,10 @@ export async function addressQueueText(queue: ReadAddressQueue, hashing: Hashing
   const { tree, entries, low, pages, query } = queue;
   const isEmpty = entries.length === 0;
   const nodes = await nodeTexts({
-    ...{ height: tree.height, root: tree.root, zeros: hashing.zeros, pages },
+    height: tree.height,
+    root: tree.root,
+    zeros: hashing.zeros,
+    pages,
     leafIndexes: low.map(({ leaf_index }) => leaf_index),
   });
   const chains = await hashChains(
@@ -228,7 +234,9 @@ export async function addressQueueText(queue: ReadAddressQueue, hashing: Hashing
 function subtreesOf({ tree, lastPath }: ReadAddressQueue, { zeros }: Hashing): readonly Uint8Array[] {
   const { height, root, next_index: count } = tree;
   const nodeAt = nodesOf({
-    ...{ height, root, zeros },
+    height,
+    root,
+    zeros,
     leafIndexes: lastPath === null ? [] : [count - 1],
     pages: lastPath === null ? [] : [lastPath],
   });
@@ -239,8 +247,8 @@ function subtreesOf({ tree, lastPath }: ReadAddressQueue, { zeros }: Hashing): r
 }
 
 /** Maximum number of elements of one queue in a response. */
-const MOST_ELEMENTS = 30_000;
-const MOST_U16 = 65_535;
+const MAX_ELEMENTS = 30_000;
+const MAX_U16 = 65_535;
 
 /** Parameters of one queue. */
 export interface QueueQuery {
@@ -253,19 +261,19 @@ export interface QueueQuery {
 /** One queue of a tree. Errors: -32602 `Too many queue elements requested …`. */
 export function queueWish(description: string, defaultBatch: number): Field<QueueQuery | null> {
   const limit: Field<number> = {
-    schema: Type.Integer({ minimum: 1, maximum: MOST_ELEMENTS, description: 'most elements', examples: [100] }),
+    schema: Type.Integer({ minimum: 1, maximum: MAX_ELEMENTS, description: 'most elements', examples: [100] }),
     absent: null,
     read: (value, name) => {
-      const wanted = integer({ least: 1, most: MOST_U16, description }).read(value, name);
-      if (wanted > MOST_ELEMENTS)
-        throw invalid(`Too many queue elements requested ${wanted}. Maximum allowed: ${MOST_ELEMENTS}`);
+      const wanted = integer({ least: 1, most: MAX_U16, description }).read(value, name);
+      if (wanted > MAX_ELEMENTS)
+        throw invalid(`Too many queue elements requested ${wanted}. Maximum allowed: ${MAX_ELEMENTS}`);
       return wanted;
     },
   };
   const query = objectOf({
     limit,
     startIndex: optional(integer({ description: 'index of the first element' })),
-    zkpBatchSize: optional(integer({ least: 1, most: MOST_U16, description: `default ${defaultBatch}` })),
+    zkpBatchSize: optional(integer({ least: 1, most: MAX_U16, description: `default ${defaultBatch}` })),
   });
   return {
     schema: orNull({ ...query.schema, description }),
@@ -283,7 +291,7 @@ function requireStart({ startIndex }: QueueQuery, first: number | undefined): vo
     throw invalid(`Requested start_index ${startIndex} but first_queue_index ${first} is later (possible pruning)`);
 }
 
-/** As many elements as fill whole batches. */
+/** The longest prefix that fills whole batches. */
 function wholeBatches<T>(elements: readonly T[], { zkpBatchSize }: QueueQuery): readonly T[] {
   return elements.slice(0, elements.length - (elements.length % zkpBatchSize));
 }

@@ -2,8 +2,9 @@ import { type TSchema, Type } from '@sinclair/typebox';
 import { encode32 } from '../../../src/lib/base58.ts';
 import { equalBytes } from '../../../src/lib/bytes.ts';
 import type { PackedRows } from '../../../src/ports/raw-query.ts';
+import { LIGHT_STATE_QUEUE, LIGHT_STATE_TREE, SYSTEM_PROGRAM } from '../../../src/solana/programs.ts';
 import { EXAMPLES } from '../../../src/solana/schemas.ts';
-import { type AccountRow, type Db, type Seen, type TokenAccountRow, u64Of } from '../store/tables.ts';
+import { type AccountRow, type Db, type TokenAccountRow, u64Of, type ValueAtSlot } from '../store/tables.ts';
 
 /** 1: methods without a suffix; 2: methods that end in V2. */
 export type RecordVersion = 1 | 2;
@@ -14,7 +15,7 @@ interface DataSlice {
 }
 
 /** Placeholder for a missing queue, nullifier or hash. */
-export const NO_KEY = '11111111111111111111111111111111';
+export const NO_KEY = SYSTEM_PROGRAM;
 
 /** Columns of an account record. */
 export type RecordedAccount = Omit<FullAccount, 'nullifier' | 'tx_hash' | 'spent'>;
@@ -171,12 +172,21 @@ export interface RecordRow
 /** The columns of a `RecordRow`, of an account with this alias and its joined trees. */
 export const recordColumns = (version: RecordVersion, a = 'a') => ({
   numbers: {
-    ...{ leaf_index: `${a}.leaf_index`, seq: `${a}.seq`, slot_created: `${a}.slot_created`, queued: `${a}.queued` },
+    leaf_index: `${a}.leaf_index`,
+    seq: `${a}.seq`,
+    slot_created: `${a}.slot_created`,
+    queued: `${a}.queued`,
     ...(version === 1 ? {} : { tree_type: 't.type', next_type: 'n.type' }),
   },
   bytes: {
-    ...{ hash: `${a}.hash`, owner: `${a}.owner`, lamports: `${a}.lamports`, address: `${a}.address` },
-    ...{ discriminator: `${a}.discriminator`, data: `${a}.data`, data_hash: `${a}.data_hash`, tree_key: 't.key' },
+    hash: `${a}.hash`,
+    owner: `${a}.owner`,
+    lamports: `${a}.lamports`,
+    address: `${a}.address`,
+    discriminator: `${a}.discriminator`,
+    data: `${a}.data`,
+    data_hash: `${a}.data_hash`,
+    tree_key: 't.key',
     ...(version === 1 ? {} : { tree_queue: 't.queue', next_tree: 't.next_tree', next_queue: 'n.queue' }),
   },
 });
@@ -192,7 +202,7 @@ export interface SeenRows {
 }
 
 /** No row: nothing is indexed. */
-export function seenRows<Row>({ read }: PackedRows<Row>, [seen]: readonly SeenRows[]): Seen<Row[]> {
+export function seenRows<Row>({ read }: PackedRows<Row>, [seen]: readonly SeenRows[]): ValueAtSlot<Row[]> {
   return { slot: seen?.slot ?? 0, value: read(seen?.rows ?? null) };
 }
 
@@ -274,8 +284,8 @@ export const key = (description: string): TSchema =>
 const exampleKey = (description: string): string => {
   if (/signature/.test(description)) return EXAMPLES.signature;
   if (/hash|root|sibling|leaf|node|nullifier/.test(description)) return EXAMPLES.hash;
-  if (/queue/.test(description)) return 'nfq1NvQDJ2GEgnS8zt9prAe8rjjpAW1zFkrvZoBR148';
-  if (/tree/i.test(description)) return 'smt1NamzXdq4AMqS2fS2F1i5KTYPZRhoHgWx38d8WsT';
+  if (/queue/.test(description)) return LIGHT_STATE_QUEUE;
+  if (/tree/i.test(description)) return LIGHT_STATE_TREE;
   return description === 'mint' ? EXAMPLES.mint : EXAMPLES.address;
 };
 export const u64 = (description: string): TSchema =>
@@ -390,16 +400,16 @@ export interface ByBytes<T> {
 }
 
 export function byBytes<T>(rows: readonly T[], keyOf: (row: T) => Uint8Array): ByBytes<T> {
-  const map = new Map(rows.map((row) => [nameOf(keyOf(row)), row]));
-  return { get: (key) => map.get(nameOf(key)) };
+  const map = new Map(rows.map((row) => [latin1Key(keyOf(row)), row]));
+  return { get: (key) => map.get(latin1Key(key)) };
 }
 
 /** Distinct keys, in order of first appearance. */
 export function distinctBytes(keys: readonly Uint8Array[]): Uint8Array[] {
-  return [...new Map(keys.map((key) => [nameOf(key), key])).values()];
+  return [...new Map(keys.map((key) => [latin1Key(key), key])).values()];
 }
 
-const nameOf = (key: Uint8Array) => Buffer.from(key.buffer, key.byteOffset, key.length).toString('latin1');
+const latin1Key = (key: Uint8Array) => Buffer.from(key.buffer, key.byteOffset, key.length).toString('latin1');
 
 /** A u64 in JSON: bare digits. Numbers when exact, because they are faster to write than bigints. */
 export function u64Json(bytes: Uint8Array): number | bigint {

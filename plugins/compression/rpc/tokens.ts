@@ -2,7 +2,7 @@ import { Type } from '@sinclair/typebox';
 import { encode, encode32 } from '../../../src/lib/base58.ts';
 import type { Store } from '../../../src/plugin/plugin.ts';
 import { packedRows, type RawQuery, rawQuery } from '../../../src/ports/raw-query.ts';
-import { type Db, type Seen, U64_MOST, u64Bytes, u64Of } from '../store/tables.ts';
+import { type Db, U64_MOST, u64Bytes, u64Of, type ValueAtSlot } from '../store/tables.ts';
 import { oneAccountFields, whichOne } from './accounts.ts';
 import { after, cursor, key32, limit, optional, pageOf, pageText, unspent, withheld } from './fields.ts';
 import { compressionMethod, type MethodFactory, seenMethod } from './method.ts';
@@ -77,13 +77,11 @@ function createTokenPages(store: Store, who: Who, version: RecordVersion) {
     numbers: { ...numbers, state: 'page.state' },
     bytes: {
       ...bytes,
-      ...{
-        mint: 'page.mint',
-        token_owner: 'page.owner',
-        amount: 'page.amount',
-        delegate: 'page.delegate',
-        tlv: 'page.tlv',
-      },
+      mint: 'page.mint',
+      token_owner: 'page.owner',
+      amount: 'page.amount',
+      delegate: 'page.delegate',
+      tlv: 'page.tlv',
     },
   });
   const forms = new Map<string, RawQuery<SeenRows>>();
@@ -102,7 +100,7 @@ function createTokenPages(store: Store, who: Who, version: RecordVersion) {
     return query;
   };
 
-  return async ({ key, mint, from, count }: TokenPage): Promise<Seen<readonly TokenRow[]>> => {
+  return async ({ key, mint, from, count }: TokenPage): Promise<ValueAtSlot<readonly TokenRow[]>> => {
     const last = from === null ? null : { mint: from.subarray(0, KEY_BYTES), hash: from.subarray(KEY_BYTES) };
     const conditions: readonly (readonly [string, ...Uint8Array[]])[] = [
       ...(mint === null ? [] : [['mint = ?', mint] as const]),

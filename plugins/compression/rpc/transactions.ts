@@ -1,6 +1,6 @@
 import { Type } from '@sinclair/typebox';
 import { decode, decode32, encode, encode32, encode64 } from '../../../src/lib/base58.ts';
-import { stringify } from '../../../src/lib/json.ts';
+import { parseExact, stringify } from '../../../src/lib/json.ts';
 import { type CallContext, type ChainReader, CodedError, JsonText, messageOf } from '../../../src/plugin/plugin.ts';
 import type { ChainBlock } from '../../../src/ports/block.ts';
 import { isTokenAccount, readTokenAccount } from '../../../src/solana/compression/accounts.ts';
@@ -13,6 +13,7 @@ import {
 } from '../../../src/solana/compression/events.ts';
 import { createProgramFinder } from '../../../src/solana/compression/instructions.ts';
 import { decodeTransaction } from '../../../src/solana/decode/decode-block.ts';
+import { LIGHT_TOKEN_PROGRAM } from '../../../src/solana/programs.ts';
 import { type Db, readAtOneSlot, SUBJECT, type TreeRow, u64Bytes } from '../store/tables.ts';
 import { findAccounts } from './accounts.ts';
 import {
@@ -125,8 +126,6 @@ function infoSchema(version: RecordVersion) {
   );
 }
 
-const TOKEN_PROGRAM = 'cTokenmWW8bLPjZEBAUgYy3zKxQZW6VKi7bqNFEVv3m';
-
 interface OpenedAccount {
   readonly account: RecordedAccount;
   readonly tokens: RecordedTokens | null;
@@ -148,21 +147,30 @@ async function openedAccounts(db: Db, outputs: readonly CreatedOutput[], slot: n
     trees.flatMap(({ next_tree: next }) => (next === null ? [] : [next])),
   );
   const nextByKey = byBytes(nexts, ({ key }) => key);
-  const tokenProgram = decode32(TOKEN_PROGRAM)!;
+  const tokenProgram = decode32(LIGHT_TOKEN_PROGRAM)!;
   return outputs.map((output) => {
     const tree = byKey.get(output.treeOrQueue) ?? byQueue.get(output.treeOrQueue) ?? ownTree(output);
     const next = tree.next_tree === null ? undefined : nextByKey.get(tree.next_tree);
     const { account } = output;
     return {
       account: {
-        ...{ hash: output.hash, leaf_index: output.leafIndex, owner: account.owner, address: account.address },
+        hash: output.hash,
+        leaf_index: output.leafIndex,
+        owner: account.owner,
+        address: account.address,
         lamports: u64Bytes(account.lamports),
         discriminator: account.data?.discriminator ?? null,
-        ...{ data: account.data?.bytes ?? null, data_hash: account.data?.hash ?? null },
-        ...{ seq: output.seq === null ? null : Number(output.seq), slot_created: slot },
+        data: account.data?.bytes ?? null,
+        data_hash: account.data?.hash ?? null,
+        seq: output.seq === null ? null : Number(output.seq),
+        slot_created: slot,
         queued: output.seq === null ? 1 : 0,
-        ...{ tree_key: tree.key, tree_type: tree.type, tree_queue: tree.queue, next_tree: tree.next_tree },
-        ...{ next_type: next?.type ?? null, next_queue: next?.queue ?? null },
+        tree_key: tree.key,
+        tree_type: tree.type,
+        tree_queue: tree.queue,
+        next_tree: tree.next_tree,
+        next_type: next?.type ?? null,
+        next_queue: next?.queue ?? null,
       },
       tokens: isTokenAccount(account, tokenProgram) ? tokensOf(account.data?.bytes ?? new Uint8Array(0)) : null,
     };
@@ -192,7 +200,7 @@ function tokensOf(data: Uint8Array): RecordedTokens | null {
 }
 
 /** Hashes listed in an error; a transaction can contain many. */
-const MOST_NAMED = 8;
+const MAX_NAMED = 8;
 
 /** The accounts that a transaction spent. The transaction contains only their hashes. Errors: -32002 when one is not indexed. */
 async function closedAccounts(db: Db, inputs: readonly Uint8Array[], version: RecordVersion): Promise<object[]> {
@@ -201,7 +209,7 @@ async function closedAccounts(db: Db, inputs: readonly Uint8Array[], version: Re
   const accounts = await findAccounts(db, hashes);
   const missing = hashes.filter((hash) => accounts.get(hash) === undefined);
   if (missing.length > 0) {
-    const names = missing.slice(0, MOST_NAMED).map((hash) => encode32(hash));
+    const names = missing.slice(0, MAX_NAMED).map((hash) => encode32(hash));
     throw unavailable(`${missing.length} closed accounts of the transaction are not indexed: ${names.join(', ')}`);
   }
   const tokens = byBytes(
@@ -237,7 +245,7 @@ interface FetchedTransaction {
 type Asker = Pick<CallContext, 'signal' | 'tenant'>;
 
 /** Nodes refuse a version above the newest one. */
-const MOST_VERSION = 1;
+const MAX_VERSION = 1;
 
 /** Reads a transaction from the chain. Errors: -32000 when it is missing; -32002; those of the upstreams. */
 async function fetchTransaction(
@@ -246,7 +254,7 @@ async function fetchTransaction(
   asker: Asker,
 ): Promise<FetchedTransaction> {
   if (chain === null) throw unavailable('no Solana upstream is configured');
-  const options = { encoding: 'base64', commitment: 'confirmed', maxSupportedTransactionVersion: MOST_VERSION };
+  const options = { encoding: 'base64', commitment: 'confirmed', maxSupportedTransactionVersion: MAX_VERSION };
   const text = await ask(chain, [signature, options], asker);
   if (text === 'null') throw notFound('Transaction not found');
   return { text, block: read(text) };
@@ -264,7 +272,7 @@ async function ask(chain: ChainReader, params: readonly unknown[], { signal, ten
 
 function read(text: string): ChainBlock {
   try {
-    return decodeTransaction(JSON.parse(text));
+    return decodeTransaction(parseExact(text));
   } catch (error) {
     throw unavailable(`the Solana upstream gave a transaction that cannot be read: ${messageOf(error)}`);
   }
@@ -369,7 +377,10 @@ export const getLatestNonVotingSignatures = (): MethodFactory =>
       const newest = [...shown, ...(await recentTransactions(db, from, most))].sort(newestFirst).slice(0, most);
       return {
         items: newest.map(({ slot, signature, blockTime, error }) => ({
-          ...{ signature: encode64(signature), slot, blockTime, error },
+          signature: encode64(signature),
+          slot,
+          blockTime,
+          error,
         })),
       };
     },

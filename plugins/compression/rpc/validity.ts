@@ -6,7 +6,7 @@ import type { Db, TreeRow } from '../store/tables.ts';
 import type { Hashing } from '../trees/hashing.ts';
 import type { PathPages } from '../trees/page-book.ts';
 import { type AddressPath, type AskedAddress, pathsOfAddresses } from './address-paths.ts';
-import { invalid, key32, listOf, optional, unavailable } from './fields.ts';
+import { invalid, key32, listField, optional, unavailable } from './fields.ts';
 import { enveloped, plainMethod } from './method.ts';
 import { requireProvable } from './path-reader.ts';
 import {
@@ -29,9 +29,9 @@ export const getValidityProof = (parts: ValidityParts): RpcMethod =>
     summary: 'Groth16 proof that accounts exist and addresses are new',
     ...validityTexts(parts),
     fields: {
-      hashes: optional(listOf(key32('hash of an account'), { items: 'hashes' })),
-      newAddresses: optional(listOf(key32('address for the first address tree'), { items: 'addresses' })),
-      newAddressesWithTrees: optional(listOf(addressWithTree(), { items: 'addresses' })),
+      hashes: optional(listField(key32('hash of an account'), { items: 'hashes' })),
+      newAddresses: optional(listField(key32('address for the first address tree'), { items: 'addresses' })),
+      newAddressesWithTrees: optional(listField(addressWithTree(), { items: 'addresses' })),
     },
     result: enveloped(
       Type.Object({
@@ -131,8 +131,8 @@ export const getValidityProofV2 = (parts: ValidityParts): RpcMethod =>
     summary: 'Groth16 proof that accounts exist and addresses are new, with the trees of each',
     ...validityTexts(parts),
     fields: {
-      hashes: optional(listOf(key32('hash of an account'), { items: 'hashes' })),
-      newAddressesWithTrees: optional(listOf(addressWithTree(), { items: 'addresses' })),
+      hashes: optional(listField(key32('hash of an account'), { items: 'hashes' })),
+      newAddressesWithTrees: optional(listField(addressWithTree(), { items: 'addresses' })),
     },
     result: enveloped(resultSchema()),
     async run({ hashes, newAddressesWithTrees, minContextSlot }, { signal }) {
@@ -259,8 +259,14 @@ function addressToProve(path: AddressPath, zeros: Uint8Array): AddressToProve {
   const { tree, pages, address, value, next_value, next_index, leaf_index: leafIndex } = path;
   const { root, height } = tree;
   return {
-    ...{ root, height, leafIndex, siblings: siblings(height, leafIndex, pages, zeros) },
-    ...{ address, lowerValue: value, higherValue: next_value, nextIndex: next_index },
+    root,
+    height,
+    leafIndex,
+    siblings: siblings(height, leafIndex, pages, zeros),
+    address,
+    lowerValue: value,
+    higherValue: next_value,
+    nextIndex: next_index,
   };
 }
 

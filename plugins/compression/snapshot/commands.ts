@@ -15,8 +15,9 @@ import {
   type CommandIo,
   type Random,
 } from '../../../src/plugin/plugin.ts';
-import type { GapBook } from '../../../src/ports/following.ts';
+import type { GapRecords } from '../../../src/ports/following.ts';
 import { addressesOf } from '../chain/repair.ts';
+import { COMPRESSION_COMMANDS, DEFAULT_PORT } from '../command-list.ts';
 import type { CompressionConfig } from '../config.ts';
 import type { Db } from '../store/tables.ts';
 import type { Hashing } from '../trees/hashing.ts';
@@ -29,7 +30,7 @@ interface SnapshotCommandParts {
   readonly hashing: Hashing;
   readonly random: Random;
   readonly clock: Clock;
-  readonly gaps: GapBook | null;
+  readonly gaps: GapRecords | null;
   readonly chain: ChainReader | null;
   readonly reader: TreeReader | null;
   readonly genesisHash: () => Promise<string | null>;
@@ -38,19 +39,13 @@ interface SnapshotCommandParts {
 
 type Options = Readonly<Record<string, string | boolean | undefined>>;
 
-const JSON_OPTION = { flags: '--json', description: 'one JSON document' };
-const DIR_OPTION = { flags: '--dir <folder>', description: 'folder; default compression.snapshotDir' };
-const DEFAULT_PORT = 8825;
-
 export function snapshotCommands(parts: SnapshotCommandParts): Command[] {
   return [saveCommand(parts), loadCommand(parts), serveCommand(parts)];
 }
 
 function saveCommand(parts: SnapshotCommandParts): Command {
   return {
-    path: ['compression', 'snapshot', 'save'],
-    summary: 'write the state of compressed accounts to a file; on a stopped or a running daemon',
-    options: [DIR_OPTION, JSON_OPTION],
+    ...COMPRESSION_COMMANDS.save,
     async run(options, io) {
       const { signal } = new AbortController();
       const saved = await saveNow({ ...parts, store: io.store }, folderOf(parts, options), signal);
@@ -64,16 +59,7 @@ function saveCommand(parts: SnapshotCommandParts): Command {
 
 function loadCommand(parts: SnapshotCommandParts): Command {
   return {
-    path: ['compression', 'snapshot', 'load'],
-    summary: 'load a snapshot into the store of a stopped daemon, which then continues from there',
-    needsStoppedDaemon: true,
-    options: [
-      { flags: '--file <file>', description: 'a file that `snapshot save` wrote' },
-      { flags: '--url <address>', description: 'instead of a file: the address of `snapshot serve`' },
-      { flags: '--replace', description: 'replace the compressed accounts in the store' },
-      { flags: '--offline', description: 'do not compare with the chain' },
-      JSON_OPTION,
-    ],
+    ...COMPRESSION_COMMANDS.load,
     async run(options, io) {
       const { file, url } = options;
       if ((typeof file === 'string') === (typeof url === 'string')) throw usage('give one of --file and --url');
@@ -96,7 +82,11 @@ async function load(parts: SnapshotCommandParts, options: Options, io: CommandIo
   try {
     return await loadSnapshot(
       {
-        ...{ store: io.store, hashing, random, programId: config.programId, schema: snapshotSchema() },
+        store: io.store,
+        hashing,
+        random,
+        programId: config.programId,
+        schema: snapshotSchema(),
         chain: genesisHash === null || reader === null ? null : { genesisHash, reader },
         replaces: options['replace'] === true,
         progress: (rows) => progress?.update(rows),
@@ -126,14 +116,7 @@ function report(options: Options, io: CommandIo, { header, rows, rootsFound, roo
 
 function serveCommand(parts: SnapshotCommandParts): Command {
   return {
-    path: ['compression', 'snapshot', 'serve'],
-    summary: 'serve the snapshots of a folder over HTTP until interrupted: /latest, or by name',
-    options: [
-      DIR_OPTION,
-      { flags: '--host <address>', description: 'address to listen on; default 127.0.0.1' },
-      { flags: '--port <number>', description: `port; default ${DEFAULT_PORT}; 0 = any free one` },
-      JSON_OPTION,
-    ],
+    ...COMPRESSION_COMMANDS.serve,
     async run(options, io) {
       const { host, port } = options;
       const number = typeof port === 'string' ? Number(port) : DEFAULT_PORT;
@@ -143,11 +126,13 @@ function serveCommand(parts: SnapshotCommandParts): Command {
         host: typeof host === 'string' ? host : '127.0.0.1',
         port: number,
       });
-      if (options['json'] === true) io.json({ url: server.url });
-      else io.line(`snapshots at ${server.url}/latest`);
-      await new Promise<void>((resolve) => {
+      // Before it says that it serves: who has read that may interrupt it.
+      const interrupted = new Promise<void>((resolve) => {
         for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => resolve());
       });
+      if (options['json'] === true) io.json({ url: server.url });
+      else io.line(`snapshots at ${server.url}/latest`);
+      await interrupted;
       await server.close();
     },
   };
@@ -185,7 +170,7 @@ export interface SnapshotServer {
   close(): Promise<void>;
 }
 
-const MOST_CONNECTIONS = 64;
+const MAX_CONNECTIONS = 64;
 const IDLE_MS = 60_000;
 
 /** Serves the files of a folder over HTTP: `/latest`, `/` (a list), or a name from it. Errors: COMPRESSION_SNAPSHOT_LISTEN. */
@@ -196,7 +181,7 @@ export async function serveSnapshots(
   const server = createServer((request, response) => {
     answer(folder, request, response).catch(() => response.destroy());
   });
-  server.maxConnections = MOST_CONNECTIONS;
+  server.maxConnections = MAX_CONNECTIONS;
   server.timeout = IDLE_MS;
   await new Promise<void>((resolve, reject) => {
     server.once('error', (cause) =>

@@ -15,7 +15,7 @@ import {
   DIGEST_BYTES,
   damaged,
   MAGIC,
-  MOST_RECORD_BYTES,
+  MAX_RECORD_BYTES,
   RECORD,
   type SnapshotEnd,
   type SnapshotHeader,
@@ -239,7 +239,7 @@ async function readRecord(handle: FileHandle, at: number, size: number) {
   if (at + head.length > size - DIGEST_BYTES) throw damaged('a record ends too soon');
   await readAt(handle, head, head.length, at);
   const length = head.readUInt32BE(1);
-  if (length > MOST_RECORD_BYTES || at + head.length + length > size - DIGEST_BYTES)
+  if (length > MAX_RECORD_BYTES || at + head.length + length > size - DIGEST_BYTES)
     throw damaged('a record is longer than the file');
   const content = Buffer.alloc(length);
   await readAt(handle, content, length, at + head.length);

@@ -11,6 +11,7 @@ import {
   messageOf,
   type Store,
 } from '../../../src/plugin/plugin.ts';
+import { OWN_WORK } from '../../../src/ports/access.ts';
 import type { SqlValue } from '../../../src/ports/store.ts';
 import type { CompressionConfig } from '../config.ts';
 import { createRepeats } from '../repeat.ts';
@@ -29,7 +30,7 @@ export interface KeeperParts {
 /** Writes a snapshot periodically, and at the end. */
 export interface SnapshotKeeper {
   start(): void;
-  /** With a signal, writes a last snapshot unless the signal aborts. */
+  /** Stops the timer. With a signal, writes a last snapshot, until the signal aborts. */
   stop(signal: AbortSignal | null): Promise<void>;
 }
 
@@ -102,7 +103,7 @@ export async function saveNow(
     const params = [slot, { transactionDetails: 'none', rewards: false, maxSupportedTransactionVersion: 1 }];
     // Informational only: a snapshot without it is valid.
     const block = await chain
-      ?.call<{ blockhash?: string } | null>('getBlock', params, { timeoutMs: 2_000 })
+      ?.call<{ blockhash?: string } | null>('getBlock', params, { timeoutMs: 2_000, tenant: OWN_WORK })
       .catch(() => null);
     return block?.blockhash ?? null;
   };
@@ -184,7 +185,11 @@ async function writeState(
     .executeTakeFirstOrThrow();
   await out.write(MAGIC);
   const first: SnapshotHeader = {
-    ...{ version: 1, ...header, slot, blockhash: await blockhash(slot), treeCount: Number(count) },
+    version: 1,
+    ...header,
+    slot,
+    blockhash: await blockhash(slot),
+    treeCount: Number(count),
   };
   await out.record(RECORD.header, first);
   let rows = 0;
@@ -250,7 +255,7 @@ export const MAGIC = Buffer.from('PHCSNAP1');
 export const DIGEST_BYTES = 32;
 export const RECORD = { header: 1, table: 2, rows: 3, end: 4 } as const;
 /** A row is at most about ten kilobytes, and a record holds a few hundred. */
-export const MOST_RECORD_BYTES = 64 * 1024 * 1024;
+export const MAX_RECORD_BYTES = 64 * 1024 * 1024;
 
 /** First record. */
 export interface SnapshotHeader {
@@ -350,7 +355,10 @@ export interface SnapshotTable {
  */
 export function snapshotTables(): SnapshotTable[] {
   const rows = UNDONE.map(({ name, key, mutable, fixed }) => ({
-    ...{ name, key, columns: [...key, ...mutable, ...fixed], rowsPerPiece: 500 },
+    name,
+    key,
+    columns: [...key, ...mutable, ...fixed],
+    rowsPerPiece: 500,
   }));
   return [...rows, { name: 'compression_pages', key: ['id'], columns: ['id', 'bytes'], rowsPerPiece: 200 }];
 }

@@ -21,7 +21,7 @@ export interface RowBook<Row> {
   adopt(rows: readonly Row[]): void;
   /** Null when the row does not exist. Throws for a key that was not loaded. */
   get(...key: readonly SqlValue[]): Row | null;
-  /** As `get`; undefined when the key was not loaded. */
+  /** Like `get`, but undefined when the key was not loaded. */
   peek(...key: readonly SqlValue[]): Row | null | undefined;
   /** Adds or replaces. A row that was not loaded counts as new. */
   put(row: Row): void;
@@ -34,7 +34,7 @@ export interface RowBook<Row> {
   flush(): Promise<void>;
 }
 
-interface Entry<Row> {
+interface RowEntry<Row> {
   readonly key: readonly SqlValue[];
   readonly before: Row | null;
   now: Row | null;
@@ -52,17 +52,17 @@ function latin1(bytes: Uint8Array): string {
 }
 
 export function createRowBook<Row extends object>(tx: StoreTx, shape: TableShape<Row>): RowBook<Row> {
-  const entries = new Map<string, Entry<Row>>();
-  const keyOf = (row: Row): readonly SqlValue[] => shape.key.map((column) => row[column] as SqlValue);
+  const entries = new Map<string, RowEntry<Row>>();
+  const keyValues = (row: Row): readonly SqlValue[] => shape.key.map((column) => row[column] as SqlValue);
 
-  function known(key: readonly SqlValue[]): Entry<Row> {
+  function known(key: readonly SqlValue[]): RowEntry<Row> {
     const entry = entries.get(keyText(key));
     if (entry === undefined) throw new Error(`a row of ${shape.name} was requested that was not loaded`);
     return entry;
   }
   const adopt = (rows: readonly Row[]) => {
     for (const row of rows) {
-      const key = keyOf(row);
+      const key = keyValues(row);
       const name = keyText(key);
       if (!entries.has(name)) entries.set(name, { key, before: row, now: row });
     }
@@ -81,7 +81,7 @@ export function createRowBook<Row extends object>(tx: StoreTx, shape: TableShape
     get: (...key) => known(key).now,
     peek: (...key) => entries.get(keyText(key))?.now,
     put(row) {
-      const key = keyOf(row);
+      const key = keyValues(row);
       const name = keyText(key);
       const entry = entries.get(name);
       if (entry === undefined) entries.set(name, { key, before: null, now: row });
@@ -212,9 +212,25 @@ export const HEAD = shape('compression_head', ['id'], ['slot', 'block_time']);
 
 /** All tables that a block changes and a revert restores, except pages. Stored undo rows contain indexes into this list: append only. */
 export const UNDONE: readonly TableShape<never>[] = [
-  ...[TREES, FOREIGN, ACCOUNTS, TOKEN_ACCOUNTS, BALANCES, TOKEN_BALANCES, EARLY_SPENDS, INDEXED_LEAVES],
-  ...[ADDRESS_QUEUE, PENDING, ROOTS, TRANSACTIONS, SUBJECTS, RECENT, BLOCKS, HEAD, ASSETS],
-  ...[METADATA, CHANGES],
+  TREES,
+  FOREIGN,
+  ACCOUNTS,
+  TOKEN_ACCOUNTS,
+  BALANCES,
+  TOKEN_BALANCES,
+  EARLY_SPENDS,
+  INDEXED_LEAVES,
+  ADDRESS_QUEUE,
+  PENDING,
+  ROOTS,
+  TRANSACTIONS,
+  SUBJECTS,
+  RECENT,
+  BLOCKS,
+  HEAD,
+  ASSETS,
+  METADATA,
+  CHANGES,
 ] as unknown as readonly TableShape<never>[];
 
 /** Rows per statement: few distinct statement texts, within the limits of the engines. */
@@ -246,7 +262,7 @@ async function withKeys<Row>(
 /** Each text is built once. */
 const texts = new Map<string, string>();
 
-function textOf(name: string, make: () => string): string {
+function cachedStatement(name: string, make: () => string): string {
   const known = texts.get(name);
   if (known !== undefined) return known;
   const made = make();
@@ -255,7 +271,7 @@ function textOf(name: string, make: () => string): string {
 }
 
 function listText({ name, key }: TableShape<never>, action: string, count: number): string {
-  return textOf(`${action} ${name} ${count}`, () => {
+  return cachedStatement(`${action} ${name} ${count}`, () => {
     const one = key.length === 1 ? '?' : `(${key.map(() => '?').join(',')})`;
     const list = Array.from({ length: count }, () => one).join(',');
     return key.length === 1
@@ -266,7 +282,7 @@ function listText({ name, key }: TableShape<never>, action: string, count: numbe
 
 /** PostgreSQL takes one array per column of the key: one text for any number of keys. */
 function arrayText({ name, key }: TableShape<never>, action: string, first: readonly SqlValue[]): string {
-  return textOf(`${action} ${name}`, () => {
+  return cachedStatement(`${action} ${name}`, () => {
     const arrays = key.map((_, at) => `$${at + 1}::${TYPES[typeof first[at]] ?? 'bytea'}[]`);
     return key.length === 1
       ? `${action} from ${name} where ${key[0]} = any(${arrays[0]})`

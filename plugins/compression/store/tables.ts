@@ -172,14 +172,17 @@ export interface Tables {
 export type Db = Queries<Tables>;
 
 /** What was read, and the slot of the state of the store that it was read in. */
-export interface Seen<T = unknown> {
+export interface ValueAtSlot<T = unknown> {
   /** Newest indexed slot, 0 before the first. */
   readonly slot: number;
   readonly value: T;
 }
 
 /** Runs queries on one snapshot of the store and returns its slot. Errors: those of the store and of `work`. */
-export async function readAtOneSlot<T>(store: Store, work: (db: Db, slot: number) => Promise<T>): Promise<Seen<T>> {
+export async function readAtOneSlot<T>(
+  store: Store,
+  work: (db: Db, slot: number) => Promise<T>,
+): Promise<ValueAtSlot<T>> {
   return await store.read.transaction().execute(async (transaction) => {
     const db = transaction as Db;
     const head = await db.selectFrom('compression_head').select('slot').executeTakeFirst();
@@ -257,7 +260,7 @@ async function createTrees(tx: StoreTx): Promise<void> {
       status TEXT NOT NULL, reason TEXT, expected_root ${blob}, computed_root ${blob}, verified_seq ${int},
       verified_slot ${int})`,
     sql`CREATE TABLE compression_foreign (key ${blob} PRIMARY KEY, slot ${int} NOT NULL, reason TEXT NOT NULL)`,
-    // With row ids: a page fits a page of the database, but not an index page.
+    // No WITHOUT ROWID: a tree page fits a table page of SQLite, but not an index page.
     sql`CREATE TABLE compression_pages (id ${int} PRIMARY KEY, bytes ${blob} NOT NULL)`,
     sql`CREATE TABLE compression_roots (
       tree ${int} NOT NULL, seq ${int} NOT NULL, root ${blob} NOT NULL, slot ${int} NOT NULL,

@@ -1,5 +1,5 @@
 import { setImmediate as yieldToOthers } from 'node:timers/promises';
-import { lazy } from '../../../src/lib/lru.ts';
+import { lazy } from '../../../src/lib/lazy.ts';
 import type { Counter } from '../../../src/ports/telemetry.ts';
 import { TREE_TYPE } from '../../../src/solana/compression/events.ts';
 import { HASH_BYTES, zeroHashes } from '../../../src/solana/merkle/path.ts';

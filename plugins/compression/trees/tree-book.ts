@@ -2,6 +2,7 @@ import { sql } from 'kysely';
 import { decode32 } from '../../../src/lib/base58.ts';
 import type { StoreTx } from '../../../src/plugin/plugin.ts';
 import { TREE_TYPE } from '../../../src/solana/compression/events.ts';
+import { LIGHT_ADDRESS_TREE, LIGHT_STATE_QUEUE, LIGHT_STATE_TREE } from '../../../src/solana/programs.ts';
 import type { DeclaredTree } from '../config.ts';
 import { createRowBook, INDEXED_LEAVES, KEYS_PER_STATEMENT, keyText, type RowBook, TREES } from '../store/row-book.ts';
 import type { Db, TreeRow } from '../store/tables.ts';
@@ -141,9 +142,22 @@ export function createTreeBook({ tx, hashing, trees, leaves, pages }: TreeBookPa
       }
     }
     return {
-      ...{ id, key: Uint8Array.from(key), type, queue, height, root_capacity: rootCapacity, next_tree: nextTree },
-      ...{ seq, root, next_index: nextIndex, status: 'unverified', reason: null },
-      ...{ expected_root: null, computed_root: null, verified_seq: null, verified_slot: null },
+      id,
+      key: Uint8Array.from(key),
+      type,
+      queue,
+      height,
+      root_capacity: rootCapacity,
+      next_tree: nextTree,
+      seq,
+      root,
+      next_index: nextIndex,
+      status: 'unverified',
+      reason: null,
+      expected_root: null,
+      computed_root: null,
+      verified_seq: null,
+      verified_slot: null,
     };
   }
   return book;
@@ -171,9 +185,9 @@ const TREE_HEIGHT = {
 
 /** Well-known trees of the Light programs: type, tree, queue. */
 const WELL_KNOWN: readonly (readonly [keyof typeof TREE_HEIGHT, string, string])[] = [
-  [1, 'smt1NamzXdq4AMqS2fS2F1i5KTYPZRhoHgWx38d8WsT', 'nfq1NvQDJ2GEgnS8zt9prAe8rjjpAW1zFkrvZoBR148'],
+  [1, LIGHT_STATE_TREE, LIGHT_STATE_QUEUE],
   [1, 'smt2rJAFdyJJupwMKAqTNAJwvjhmiZ4JYGZmbVRw1Ho', 'nfq2hgS7NYemXsFaFUCe3EMXSDSfnZnAe27jC6aPP1X'],
-  [2, 'amt1Ayt45jfbdw5YSo7iz6WZxUmnZsQTYXy82hVwyC2', 'aq1S9z4reTSQAdgWHGD2zDaS39sjGrAxbR31vxJ2F4F'],
+  [2, LIGHT_ADDRESS_TREE, 'aq1S9z4reTSQAdgWHGD2zDaS39sjGrAxbR31vxJ2F4F'],
   [3, 'bmt1LryLZUMmF7ZtqESaw7wifBXLfXHQYoE4GAmrahU', 'oq1na8gojfdUhsfCpyjNt6h4JaDWtHf1yQj4koBWfto'],
   [3, 'bmt2UxoBxB9xWev4BkLvkGdapsz6sZGkzViPNph7VFi', 'oq2UkeMsJLfXt2QHzim242SUi3nvjJs8Pn7Eac9H9vg'],
   [3, 'bmt3ccLd4bqSVZVeCJnH1F6C8jNygAhaDfxDwePyyGb', 'oq3AxjekBWgo64gpauB6QtuZNesuv19xrhaC1ZM1THQ'],
@@ -191,11 +205,19 @@ const key = (text: string): Uint8Array => {
 /** Trees that exist from the start: well-known and configured ones. */
 export function knownTrees(declared: readonly DeclaredTree[]): readonly NewTree[] {
   const wellKnown = WELL_KNOWN.map(([type, tree, queue]) => ({
-    ...{ key: key(tree), type, queue: key(queue), height: TREE_HEIGHT[type] },
-    ...{ rootCapacity: null, nextTree: null },
+    key: key(tree),
+    type,
+    queue: key(queue),
+    height: TREE_HEIGHT[type],
+    rootCapacity: null,
+    nextTree: null,
   }));
   const own = declared.map(({ tree, queue, type, height, rootHistoryCapacity }) => ({
-    ...{ key: key(tree), type, height, rootCapacity: rootHistoryCapacity, nextTree: null },
+    key: key(tree),
+    type,
+    height,
+    rootCapacity: rootHistoryCapacity,
+    nextTree: null,
     queue: queue === null ? (type === TREE_TYPE.addressV2 ? key(tree) : null) : key(queue),
   }));
   const redeclared = new Set(declared.map(({ tree }) => tree));

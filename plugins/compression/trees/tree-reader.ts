@@ -8,6 +8,7 @@ import {
   messageOf,
   type StoreTx,
 } from '../../../src/plugin/plugin.ts';
+import { OWN_WORK } from '../../../src/ports/access.ts';
 import { TREE_TYPE } from '../../../src/solana/compression/events.ts';
 import {
   readQueueAccount,
@@ -16,12 +17,10 @@ import {
   TREE_DISCRIMINATORS,
   TREE_HEADER_BYTES,
 } from '../../../src/solana/compression/tree-accounts.ts';
+import { LIGHT_COMPRESSION_PROGRAM, LIGHT_GROUP } from '../../../src/solana/programs.ts';
 import type { Db, TreeRow } from '../store/tables.ts';
 import type { NewTree } from './tree-book.ts';
 
-/** Owner of the trees of this deployment. */
-const GROUP = '24rt4RgeyjUCWGS2eF7L7gyNMuz6JWdqYpAvb1KRoHxs';
-const OWN_PROGRAM = 'compr6CUsB5m2jS4Y3831ztGSTnDpnKJTKS95d64XVq';
 const HASH_BYTES = 32;
 
 /** Contents of a tree account. */
@@ -67,21 +66,25 @@ export function createTreeReader(
   config: { readonly programId: string },
   commitment: 'confirmed' | 'finalized',
 ): TreeReader {
-  const group = decode32(GROUP)!;
+  const group = decode32(LIGHT_GROUP)!;
 
   const slice = createSliceReader(chain, commitment);
 
   function treeOf(key: Uint8Array, data: Uint8Array): ChainTree | string {
     const account = readTreeAccount(data);
     if (account === null) return 'the account is not a tree of a known kind';
-    if (config.programId === OWN_PROGRAM && !Buffer.from(group).equals(account.owner))
+    if (config.programId === LIGHT_COMPRESSION_PROGRAM && !Buffer.from(group).equals(account.owner))
       return `it belongs to ${encode32(account.owner)}`;
     const { type, height, nextTree } = account;
     return {
-      ...{ key: Uint8Array.from(key), type, height, rootCapacity: account.rootHistoryCapacity },
+      key: Uint8Array.from(key),
+      type,
+      height,
+      rootCapacity: account.rootHistoryCapacity,
       nextTree: nextTree === null ? null : Uint8Array.from(nextTree),
       queue: Uint8Array.from(account.queue ?? key),
-      ...{ seq: Number(account.seq), nextIndex: Number(account.nextIndex) },
+      seq: Number(account.seq),
+      nextIndex: Number(account.nextIndex),
     };
   }
 
@@ -104,11 +107,13 @@ export function createTreeReader(
           [
             config.programId,
             {
-              ...{ encoding: 'base64', commitment, dataSlice: { offset: 0, length: TREE_HEADER_BYTES } },
+              encoding: 'base64',
+              commitment,
+              dataSlice: { offset: 0, length: TREE_HEADER_BYTES },
               filters: [{ memcmp: { offset: 0, bytes: encode(discriminator) } }],
             },
           ],
-          signal === undefined ? {} : { signal },
+          { tenant: OWN_WORK, ...(signal === undefined ? {} : { signal }) },
         );
         for (const { pubkey, account } of accounts) {
           const key = decode32(pubkey);
@@ -182,7 +187,9 @@ export function createTreeSource({ reader, clock, log, signal }: TreeSourceParts
         }
       }
       throw new CodedError('COMPRESSION_TREE_UNREADABLE', `the account of tree ${tree} cannot be read`, {
-        ...{ retryable: true, cause, facts: { tree } },
+        retryable: true,
+        cause,
+        facts: { tree },
       });
     },
   };
@@ -224,11 +231,13 @@ export function createSliceReader(chain: ChainReader, commitment: 'confirmed' | 
       [
         encode32(key),
         {
-          ...{ encoding: 'base64', commitment, dataSlice: { offset, length } },
+          encoding: 'base64',
+          commitment,
+          dataSlice: { offset, length },
           ...(minSlot === undefined ? {} : { minContextSlot: minSlot }),
         },
       ],
-      { timeoutMs: TIMEOUT_MS, ...(signal === undefined ? {} : { signal }) },
+      { tenant: OWN_WORK, timeoutMs: TIMEOUT_MS, ...(signal === undefined ? {} : { signal }) },
     );
 }
 

@@ -15,13 +15,8 @@ import { backoffMs } from '../../../src/runtime/waiting.ts';
 import { CORE_AUTHORITY, CORE_AUTHORITY_AT, CORE_KEY, CORE_OWNER_AT } from '../../../src/solana/accounts/core.ts';
 import { METADATA_KEY } from '../../../src/solana/accounts/metaplex.ts';
 import { decodeTokenAccount } from '../../../src/solana/accounts/token.ts';
-import {
-  CORE_PROGRAM,
-  METADATA_PROGRAM,
-  metadataPlaces,
-  TOKEN_2022_PROGRAM,
-  TOKEN_PROGRAM,
-} from '../../../src/solana/addresses.ts';
+import { metadataPlaces } from '../../../src/solana/addresses.ts';
+import { CORE_PROGRAM, METADATA_PROGRAM, TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../../src/solana/programs.ts';
 import { type AccountFilter, type AccountSource, placesOf } from '../source.ts';
 import { closeOver, type FollowedSets, readFollowed } from './processor.ts';
 import { accountRows, assetRows, bumpsOf, bytesOf, createReadBook, createStoredSource, readState } from './stored.ts';
@@ -55,7 +50,7 @@ const WAIT_MS = 500;
 const REACH_MS = 5_000;
 const REACH_EVERY_MS = 100;
 const FIRST_PAUSE_MS = 1_000;
-const MOST_PAUSE_MS = 300_000;
+const MAX_PAUSE_MS = 300_000;
 
 export interface Followed {
   readonly kind: FollowKind;
@@ -148,8 +143,8 @@ const ACCOUNT_TYPE_AT = 165;
 const MINT_TYPE = 1;
 const CREATORS_AT = 326;
 const CREATOR_BYTES = 34;
-const MOST_CREATORS = 5;
-/** Where metadata without creators goes on. */
+const MAX_CREATORS = 5;
+/** Offset of the byte after the creators, when the metadata has none. */
 const NO_CREATORS_AT = 322;
 /** Bytes between the creators and the key of the collection: with edition nonce and token standard, or without one or both. */
 const TO_COLLECTION = [8, 7, 6] as const;
@@ -181,7 +176,7 @@ async function findRoots(
   const all = async (lists: readonly Promise<readonly string[]>[]) => (await Promise.all(lists)).flat();
   switch (kind) {
     case 'collection': {
-      const places = Array.from({ length: MOST_CREATORS + 1 }, (_, count) => CREATORS_AT + count * CREATOR_BYTES);
+      const places = Array.from({ length: MAX_CREATORS + 1 }, (_, count) => CREATORS_AT + count * CREATOR_BYTES);
       const offsets = [NO_CREATORS_AT, ...places].flatMap((at) => TO_COLLECTION.map((more) => at + more));
       return await all([
         Promise.resolve([key]),
@@ -191,7 +186,7 @@ async function findRoots(
     }
     case 'creator':
       return await all(
-        Array.from({ length: MOST_CREATORS }, (_, at) =>
+        Array.from({ length: MAX_CREATORS }, (_, at) =>
           metadata([{ offset: CREATORS_AT + at * CREATOR_BYTES, bytes }]),
         ),
       );
@@ -289,7 +284,7 @@ async function holdersOf(source: AccountSource, { kind, key }: Followed) {
   return program === TOKEN_PROGRAM || program === TOKEN_2022_PROGRAM ? await source.ofMint(key, program) : [];
 }
 
-/** Those that are not stored, or were read before blocks were passed over. */
+/** The ids that are not stored, or were read before blocks were skipped. */
 async function unread({ store }: FillParts, ids: readonly string[], from: number): Promise<readonly string[]> {
   const db = store.read as Db;
   const assets = new Set(
@@ -383,7 +378,7 @@ async function sweepAccounts(tx: StoreTx, above: Uint8Array): Promise<Uint8Array
     .execute();
   const ids = [...new Set(rows.flatMap(({ asset }) => (asset === null ? [] : encode32(asset))))];
   const known = new Set((await assetRows(db, tx.dialect, ids)).map(({ id }) => encode32(id)));
-  // Of a group without an account, that is what is known.
+  // A Core group may have no account: it is known if a stored asset names it.
   for (const key of await coreGroupsOf(tx, ids.map(bytesOf))) known.add(encode32(key));
   // What is yet to be read has no asset either.
   const left = rows.filter(
@@ -451,7 +446,7 @@ async function neededOf(tx: StoreTx, rows: readonly AssetRow[], followed: Follow
   return new Set(needed.map((id) => encode32(id)));
 }
 
-/** Those of the keys that a stored Core asset is in. */
+/** The keys that are the group of a stored Core asset. */
 async function coreGroupsOf(tx: StoreTx, keys: readonly Uint8Array[]): Promise<Uint8Array[]> {
   if (keys.length === 0) return [];
   const rows = await (tx.db as Db)
@@ -550,7 +545,7 @@ export function createFillJobs(
           signal.throwIfAborted();
           const err = messageOf(error);
           log.warn({ ...followed, err }, 'the index of assets could not be filled');
-          const pauseMs = backoffMs(job.attempts + 1, null, { firstMs: FIRST_PAUSE_MS, longestMs: MOST_PAUSE_MS });
+          const pauseMs = backoffMs(job.attempts + 1, null, { firstMs: FIRST_PAUSE_MS, longestMs: MAX_PAUSE_MS });
           return { kind: 'retry', runAt: clock.now() + pauseMs, error: err };
         }
       },

@@ -55,7 +55,7 @@ export interface KeptAssets {
 }
 
 /** Accounts and lists were read at or after the revision. */
-type Entry =
+type KeptEntry =
   | { readonly kind: 'asset'; readonly asset: KeptAsset; readonly revision: number }
   | {
       readonly kind: 'page';
@@ -69,23 +69,23 @@ type Entry =
       readonly key: string;
     };
 
-interface State {
+interface RevisionState {
   readonly slot: number | null;
   readonly from: number;
   readonly revision: number;
 }
 
-/** Of the objects of an entry; of a text also its buffer. */
+/** Estimated overhead per entry (objects; for texts also the buffer), and per asset id in a page. */
 const ENTRY_BYTES = 600;
 const ID_BYTES = 80;
 
-function sizeOf(entry: Entry): number {
+function sizeOf(entry: KeptEntry): number {
   if (entry.kind === 'asset') return entry.asset.body.length + entry.asset.uri.length + ENTRY_BYTES;
   return entry.names.reduce((size, name) => size + name.length, ENTRY_BYTES + entry.others.length * ID_BYTES);
 }
 
-/** Of those that changed; beyond this, nothing that was kept is valid. */
-const MOST_REMEMBERED = 50_000;
+/** Changed assets and lists that are remembered; beyond this, all cached texts are invalid. */
+const MAX_REMEMBERED = 50_000;
 
 const note = (changed: Map<string, number>, name: string, at: number): void =>
   void changed.set(name, Math.max(at, changed.get(name) ?? 0));
@@ -97,13 +97,13 @@ const note = (changed: Map<string, number>, name: string, at: number): void =>
  */
 export function createKeptAssets(store: Pick<Store, 'read' | 'version'>, maxBytes: number): KeptAssets {
   const db = store.read as Db;
-  const entries = new LRUCache<string, Entry>({
+  const entries = new LRUCache<string, KeptEntry>({
     maxSize: maxBytes,
     sizeCalculation: (entry, key) => key.length + sizeOf(entry),
   });
   const changedAt = new Map<string, number>();
   const listChangedAt = new Map<string, number>();
-  let state: State = { slot: null, from: 0, revision: 0 };
+  let state: RevisionState = { slot: null, from: 0, revision: 0 };
   /** Texts of before this revision are not valid. */
   let floor = 0;
   let view: KeptView | null = null;
@@ -116,7 +116,7 @@ export function createKeptAssets(store: Pick<Store, 'read' | 'version'>, maxByte
     const turn = started;
     const version = store.version();
     // One statement is one state.
-    const { rows } = await sql<State & { at: number | null; ids: Uint8Array; lists: Uint8Array }>`
+    const { rows } = await sql<RevisionState & { at: number | null; ids: Uint8Array; lists: Uint8Array }>`
       select s.slot, s.current_from as "from", s.revision, c.revision as at, c.ids, c.lists
         from das_state s left join das_changes c on c.revision > ${state.revision} where s.id = 1`.execute(db);
     for (const { at, ids, lists } of rows) {
@@ -129,7 +129,7 @@ export function createKeptAssets(store: Pick<Store, 'read' | 'version'>, maxByte
     if (turn < taken) return view;
     taken = turn;
     const { slot, from, revision } = rows[0]!;
-    const isLost = revision - state.revision > KEPT_CHANGES || changedAt.size + listChangedAt.size > MOST_REMEMBERED;
+    const isLost = revision - state.revision > KEPT_CHANGES || changedAt.size + listChangedAt.size > MAX_REMEMBERED;
     if (isLost || from !== state.from || slot === null) {
       floor = revision;
       changedAt.clear();
@@ -141,7 +141,10 @@ export function createKeptAssets(store: Pick<Store, 'read' | 'version'>, maxByte
       slot === null
         ? null
         : {
-            ...{ slot, from, find, findPage },
+            slot,
+            from,
+            find,
+            findPage,
             keep: (how, shown) => keep({ ...shown, name: `${shown.id}${how}` }, revision),
             keepPage(name, { assets, others, listed }, lists, key) {
               const names = assets.map((asset) => asset.name);

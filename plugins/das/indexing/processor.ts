@@ -14,15 +14,15 @@ import { decodeCoreAsset, decodeCoreCollection } from '../../../src/solana/accou
 import type { RawAccount } from '../../../src/solana/accounts/decoded.ts';
 import { decodeMetadata } from '../../../src/solana/accounts/metaplex.ts';
 import { decodeMint, decodeTokenAccount } from '../../../src/solana/accounts/token.ts';
+import { knownKey } from '../../../src/solana/addresses.ts';
+import { isWritableAt } from '../../../src/solana/idl/parse-transaction.ts';
 import {
+  BUBBLEGUM_PROGRAM,
   CORE_PROGRAM,
-  knownKey,
   METADATA_PROGRAM,
   TOKEN_2022_PROGRAM,
   TOKEN_PROGRAM,
-} from '../../../src/solana/addresses.ts';
-import { BUBBLEGUM } from '../../../src/solana/concurrent/tree.ts';
-import { isWritableAt } from '../../../src/solana/idl/parse-transaction.ts';
+} from '../../../src/solana/programs.ts';
 import { findAccounts, groupOf } from '../read-assets.ts';
 import type { AccountSource } from '../source.ts';
 import { accountRows, bytesOf, createReadBook, createStoredSource, type ReadBook, readState } from './stored.ts';
@@ -41,9 +41,15 @@ export async function readFollowed(db: Db, version: number): Promise<FollowedSet
   const rows = await db.selectFrom('das_followed').selectAll().execute();
   const of = (kind: FollowKind) => new Set(rows.filter((row) => row.kind === kind).map(({ key }) => encode32(key)));
   return {
-    ...{ collection: of('collection'), creator: of('creator'), authority: of('authority') },
-    ...{ owner: of('owner'), mint: of('mint'), program: of('program') },
-    ...{ version, isEmpty: rows.length === 0, isFilled: rows.every(({ state }) => state === 'ready') },
+    collection: of('collection'),
+    creator: of('creator'),
+    authority: of('authority'),
+    owner: of('owner'),
+    mint: of('mint'),
+    program: of('program'),
+    version,
+    isEmpty: rows.length === 0,
+    isFilled: rows.every(({ state }) => state === 'ready'),
   };
 }
 
@@ -86,9 +92,9 @@ function followedAsset(address: string, account: RawAccount, followed: FollowedS
 interface Touched {
   /** Accounts that the block may have changed. */
   readonly writable: ReadonlySet<string>;
-  /** Those that it created. */
+  /** Accounts that the block created. */
   readonly created: ReadonlySet<string>;
-  /** Those that may be of assets which are not known yet. */
+  /** Accounts that may belong to assets which are not indexed yet. */
   readonly roots: ReadonlySet<string>;
   /** Token accounts among them: their mints and owners, before and after; empty where the node does not say. */
   readonly tokens: ReadonlyMap<string, { readonly mint: string; readonly owners: ReadonlySet<string> }>;
@@ -114,7 +120,7 @@ function touchedBy(block: ChainBlock, followed: FollowedSets): Touched {
   programs.delete(-1);
   rootIds.delete(-1);
   const [writable, created] = [new Set<string>(), new Set<string>()];
-  const bubblegum = keys.find(knownKey(BUBBLEGUM));
+  const bubblegum = keys.find(knownKey(BUBBLEGUM_PROGRAM));
   const roots = new Set<string>();
   const tokens = new Map<string, { mint: string; owners: Set<string> }>();
   for (const tx of block.transactions) {
@@ -158,13 +164,13 @@ interface Prepared {
 }
 
 /** Accounts that are read again with one block besides its own. */
-const MOST_RECHECKS = 1_000;
+const MAX_RECHECKS = 1_000;
 
 interface ProcessorParts {
   readonly store: Pick<Store, 'read' | 'dialect'>;
   /** Reads accounts at or above a slot. */
   readonly source: (atLeast: number) => AccountSource;
-  /** Has the filling of what is followed, and not stored, started after the transaction. */
+  /** Starts the fill jobs of newly followed keys once the transaction has committed. */
   readonly fill: (tx: StoreTx) => Promise<void>;
 }
 
@@ -215,7 +221,7 @@ export function createDasProcessor({ store, source: sourceAt, fill }: ProcessorP
       .selectAll()
       .where('recheck', '<=', slot)
       .orderBy('recheck')
-      .limit(MOST_RECHECKS)
+      .limit(MAX_RECHECKS)
       .execute();
     const rows = new Map([...known, ...again].map((row) => [encode32(row.address), row]));
     const mints = await heldMints(read, touched, followed);
@@ -331,7 +337,10 @@ export function createDasProcessor({ store, source: sourceAt, fill }: ProcessorP
         before === null
           ? { accounts: [], assets: [] }
           : await writeReads(tx, {
-              ...{ slot: block.slot, book: before.book, kept: before.kept, ids: before.ids },
+              slot: block.slot,
+              book: before.book,
+              kept: before.kept,
+              ids: before.ids,
               isSpare: (address, old) => followed.isFilled && isSpare(before, address, old),
               created: { keys: before.created, time: block.blockTime },
             });
@@ -348,7 +357,8 @@ export function createDasProcessor({ store, source: sourceAt, fill }: ProcessorP
       await db
         .updateTable('das_state')
         .set(({ eb }) => ({
-          ...{ slot: block.slot, version },
+          slot: block.slot,
+          version,
           // A revision of its own: nothing of those before is valid, though nothing may have changed since the last.
           ...(isCut ? { current_from: block.slot, revision: eb('revision', '+', 1) } : {}),
         }))

@@ -5,12 +5,14 @@ import { createLru } from '../../../src/lib/lru.ts';
 import { CodedError, RpcError, type Store } from '../../../src/plugin/plugin.ts';
 import type { RawAccount } from '../../../src/solana/accounts/decoded.ts';
 import { decodeTokenAccount } from '../../../src/solana/accounts/token.ts';
-import { CORE_PROGRAM, METADATA_PROGRAM, metadataBumps, metadataPlaces } from '../../../src/solana/addresses.ts';
+import { metadataBumps, metadataPlaces } from '../../../src/solana/addresses.ts';
+import { CORE_PROGRAM, METADATA_PROGRAM } from '../../../src/solana/programs.ts';
 import { type AccountSource, type AssetPlaces, type KeyedAccount, mostHeld, placesOf } from '../source.ts';
 import { createKeptAssets, type KeptAssets } from './kept.ts';
 import {
   type AccountRow,
   type AssetRow,
+  BURNT,
   type Db,
   FLAG,
   type FollowKind,
@@ -23,7 +25,7 @@ import {
 } from './tables.ts';
 
 /** An account, or that there is none, and the slot at which that was so. */
-export interface Read {
+export interface AccountRead {
   readonly account: RawAccount | null;
   readonly slot: number;
 }
@@ -65,8 +67,8 @@ function accountOf({ program, data }: Pick<AccountRow, 'program' | 'data'>): Raw
 
 /** Accounts that were read for the index and are not stored yet. */
 export interface ReadBook {
-  readonly reads: ReadonlyMap<string, Read>;
-  note(address: string, read: Read): void;
+  readonly reads: ReadonlyMap<string, AccountRead>;
+  note(address: string, read: AccountRead): void;
   /** Token accounts among them, by mint. */
   ofMint(mint: string): readonly string[];
   /** Mints for which the chain was asked which account holds most. */
@@ -74,7 +76,7 @@ export interface ReadBook {
 }
 
 export function createReadBook(): ReadBook {
-  const reads = new Map<string, Read>();
+  const reads = new Map<string, AccountRead>();
   const byMint = new Map<string, string[]>();
   return {
     reads,
@@ -97,7 +99,7 @@ export interface StoredSource extends AccountSource {
 interface StoredParts {
   readonly db: Db;
   readonly dialect: Dialect;
-  /** Who is asked for what is not stored; null: nobody. */
+  /** Source of accounts that are not stored; null: they are not asked for. */
   readonly others: AccountSource | null;
   /** What was read newer than it is stored; what `others` answers is added. */
   readonly book?: ReadBook;
@@ -122,7 +124,7 @@ export function createStoredSource({ db, dialect, others, book, isReady, state: 
   const places = new Map<string, AssetPlaces>();
   /** Amounts of the stored accounts of mints. */
   const holders = new Map<string, Map<string, bigint>>();
-  /** Those accounts: the one that holds most is asked for next. */
+  /** The accounts of `holders`: the one with the largest amount is read next. */
   const holderAccounts = new Map<string, RawAccount | null>();
   /** Mints whose holders are read together, in the next turn of the promises. */
   let holding: { readonly mints: Set<string>; readonly read: Promise<void> } | null = null;
@@ -225,8 +227,49 @@ export function createStoredSource({ db, dialect, others, book, isReady, state: 
     });
   }
 
+  /** Accounts of burnt assets as they were; those that the index still has as living may have gone in a block that it has not read. */
+  async function lastAccounts(ids: readonly string[]): Promise<Map<string, readonly KeyedAccount[]>> {
+    const owners = new Map<string, string>();
+    for (const id of ids) for (const address of [id, ...Object.values(placesOfMint(id))]) owners.set(address, id);
+    const assetIds = ids.map(bytesOf);
+    const rows = await db
+      .selectFrom('das_accounts')
+      .select(['address', 'slot', 'asset', 'program', 'data', 'last_program', 'last_data'])
+      .where(({ or, and, eb }) =>
+        or([
+          sql<boolean>`${inBytes(dialect, 'address', [...owners.keys()].map(bytesOf))}`,
+          and([sql<boolean>`${inBytes(dialect, 'asset', assetIds)}`, eb('last_data', 'is not', null)]),
+          and([sql<boolean>`${inBytes(dialect, 'asset', assetIds)}`, eb('token_owner', 'is not', null)]),
+        ]),
+      )
+      .orderBy('slot')
+      .execute();
+    if (rows.length > 0) await used();
+    const found = new Map<string, KeyedAccount[]>();
+    for (const { address: bytes, asset, program, data, last_program, last_data } of rows) {
+      const account = accountOf(
+        last_data === null ? { program, data } : { program: last_program ?? 0, data: last_data },
+      );
+      const address = encode32(bytes);
+      const id = owners.get(address) ?? (asset === null ? null : encode32(asset));
+      if (account === null || id === null) continue;
+      found.set(id, [...(found.get(id) ?? []), { address, account }]);
+    }
+    return found;
+  }
+
+  function placesOfMint(mint: string): AssetPlaces {
+    let found = places.get(mint);
+    if (found !== undefined) return found;
+    const bumps = assets.get(mint)?.bumps ?? null;
+    found = bumps === null ? placesOf(mint) : metadataPlaces(mint, bumps);
+    places.set(mint, found);
+    return found;
+  }
+
   return {
     lacking,
+    lastAccounts,
     isStored: (address) => !foreign.has(address),
     get isOfIndex() {
       return isOfIndex;
@@ -287,14 +330,7 @@ export function createStoredSource({ db, dialect, others, book, isReady, state: 
       if (others === null || (await isReady?.('mint', mint)) === true) return await listed('asset', mint);
       return await ask().ofMint(mint, program);
     },
-    places(mint) {
-      let found = places.get(mint);
-      if (found !== undefined) return found;
-      const bumps = assets.get(mint)?.bumps ?? null;
-      found = bumps === null ? placesOf(mint) : metadataPlaces(mint, bumps);
-      places.set(mint, found);
-      return found;
-    },
+    places: placesOfMint,
     createdTime: (id) => assets.get(id)?.created_time ?? null,
     get slot() {
       const other = others?.slot ?? 0;
@@ -363,7 +399,7 @@ export function createAssetIndex(store: Pick<Store, 'read' | 'dialect' | 'versio
   const { dialect } = store;
   const db = store.read as Db;
   const kept = createKeptAssets(store, keptBytes);
-  /** Of long lists, whose rows take long to count; valid while no asset changes. */
+  /** Lengths of long lists, which are slow to count; valid while the revision of the index stays. */
   const counts = createLru<string, { readonly revision: number; readonly count: number }>({ max: KEPT_COUNTS });
 
   async function stateOf(kind: FollowKind, key: string): Promise<'ready' | 'filling' | null> {
@@ -408,15 +444,17 @@ export function createAssetIndex(store: Pick<Store, 'read' | 'dialect' | 'versio
     async listsOf(kind, key) {
       const own = listKey(bytesOf(key));
       const groups = kind === LIST.authority ? await coreCollectionsOf(own) : [];
-      return [listName(kind, own), ...groups.map((group) => listName(LIST.group, group))];
+      const names = [listName(kind, own), ...groups.map((group) => listName(LIST.group, group))];
+      return names.flatMap((name) => [name, Uint8Array.of(name[0]! + BURNT, ...name.subarray(1))]);
     },
     async list(kind, key, { most, isDescending = false, above = null, below = null, without = 0, having = 0 }) {
       const bytes = listKey(bytesOf(key));
       const own = sql`select id, flags from das_rows where kind = ${kind} and key = ${bytes}`;
       // Core assets have the authority of their collection.
-      const groups = kind === LIST.authority ? await coreCollectionsOf(bytes) : [];
+      const burnt = kind & BURNT;
+      const groups = kind === (LIST.authority | burnt) ? await coreCollectionsOf(bytes) : [];
       const inherited = sql`union select id, flags from das_rows
-        where kind = ${LIST.group} and ${inBytes(dialect, 'key', groups)} and flags & ${FLAG.core} <> 0`;
+        where kind = ${LIST.group | burnt} and ${inBytes(dialect, 'key', groups)} and flags & ${FLAG.core} <> 0`;
       const wanted = [
         ...(above === null ? [] : [sql`id > ${above}`]),
         ...(below === null ? [] : [sql`id < ${below}`]),

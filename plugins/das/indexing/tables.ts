@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { sql } from 'kysely';
 import { decode32 } from '../../../src/lib/base58.ts';
 import type { Migration, Queries, StoreTx } from '../../../src/ports/store.ts';
-import { CORE_PROGRAM, METADATA_PROGRAM, TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../../src/solana/addresses.ts';
+import { CORE_PROGRAM, METADATA_PROGRAM, TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../../src/solana/programs.ts';
 
 /** An account of an asset, or one that has to be read to know whether it is of one. Keys are 32 bytes. */
 export interface AccountRow {
@@ -15,15 +15,18 @@ export interface AccountRow {
   program: number;
   /** Packed, see `pack`. */
   data: Uint8Array;
-  /** Of a token account: the `listKey` of its owner. */
+  /** Only for token accounts: the `listKey` of the owner. */
   token_owner: Uint8Array | null;
   /** It has to be read again when a block at or above this slot is indexed. */
   recheck: number | null;
+  /** What an account that is empty now was before, as `program` and `data`; null: it is not empty, or was never more. */
+  last_program: number | null;
+  last_data: Uint8Array | null;
 }
 
 export interface AssetRow {
   id: Uint8Array;
-  /** Of the addresses of the metadata and the edition of a mint, see `metadataBumps`; null for Core. */
+  /** Bump seeds of the addresses of a mint's metadata and edition, see `metadataBumps`; null for Core. */
   bumps: number | null;
   /** Whether the token account that holds it belongs to it. */
   wants_holder: number;
@@ -76,9 +79,14 @@ export const KEPT_CHANGES = 512;
 
 /** Kinds of lists. */
 export const LIST = { owner: 1, group: 2, creator: 3, authority: 4 } as const;
+/** Added to the kind of a list: that of the burnt assets. They are in no other list. */
+export const BURNT = 16;
 /** The lists of keys that are followed. */
 export const LISTS_OF = {
-  ...{ collection: LIST.group, creator: LIST.creator, authority: LIST.authority, owner: LIST.owner },
+  collection: LIST.group,
+  creator: LIST.creator,
+  authority: LIST.authority,
+  owner: LIST.owner,
 } as const satisfies Partial<Record<FollowKind, number>>;
 export type ListedKind = keyof typeof LISTS_OF;
 /** `unverified`: of the collection or the creator. `core`, `coreCollection`: not of a mint. */
@@ -132,7 +140,7 @@ export function readListed(bytes: Uint8Array): Listed[] {
   });
 }
 
-const MOST_ZEROS = 255;
+const MAX_ZEROS = 255;
 
 /** Accounts are padded with zeros: each run of them becomes a zero and its length. */
 export function pack(data: Uint8Array): Uint8Array {
@@ -140,7 +148,7 @@ export function pack(data: Uint8Array): Uint8Array {
   let size = 0;
   for (let at = 0; at < data.length; ) {
     let zeros = 0;
-    while (zeros < MOST_ZEROS && data[at + zeros] === 0) zeros += 1;
+    while (zeros < MAX_ZEROS && data[at + zeros] === 0) zeros += 1;
     if (zeros === 0) packed[size++] = data[at++] as number;
     else {
       size += 1;
@@ -198,7 +206,17 @@ async function addCreatedTime({ dialect, db }: StoreTx): Promise<void> {
   await sql`ALTER TABLE das_assets ADD COLUMN created_time ${int}`.execute(db);
 }
 
+async function addLastAccounts({ dialect, db }: StoreTx): Promise<void> {
+  const isSqlite = dialect === 'sqlite';
+  const int = sql.raw(isSqlite ? 'INTEGER' : 'BIGINT');
+  const blob = sql.raw(isSqlite ? 'BLOB' : 'BYTEA');
+  await sql`ALTER TABLE das_accounts ADD COLUMN last_program ${int}`.execute(db);
+  await sql`ALTER TABLE das_accounts ADD COLUMN last_data ${blob}`.execute(db);
+  await sql`CREATE INDEX das_accounts_last ON das_accounts (asset) WHERE last_data IS NOT NULL`.execute(db);
+}
+
 export const migrations: readonly Migration[] = [
   { version: 1, name: 'create the index of assets', breaking: false, up: createTables },
   { version: 2, name: 'add the creation times of assets', breaking: false, up: addCreatedTime },
+  { version: 3, name: 'keep what emptied accounts were', breaking: false, up: addLastAccounts },
 ];

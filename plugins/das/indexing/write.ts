@@ -4,13 +4,14 @@ import type { StoreTx } from '../../../src/plugin/plugin.ts';
 import type { SqlValue } from '../../../src/ports/store.ts';
 import type { RawAccount } from '../../../src/solana/accounts/decoded.ts';
 import { decodeMint, decodeTokenAccount } from '../../../src/solana/accounts/token.ts';
-import { CORE_PROGRAM, SYSTEM_PROGRAM } from '../../../src/solana/addresses.ts';
 import { type Asset, needsHolder } from '../../../src/solana/assets/asset.ts';
-import { assetOf, type Found, findAccounts, idOf, type ReadOptions } from '../read-assets.ts';
+import { CORE_PROGRAM, SYSTEM_PROGRAM } from '../../../src/solana/programs.ts';
+import { assetOf, type FoundAsset, findAccounts, idOf, type ReadOptions } from '../read-assets.ts';
 import { accountRows, assetRows, bumpsOf, bytesOf, createStoredSource, type ReadBook } from './stored.ts';
 import {
   type AccountRow,
   type AssetRow,
+  BURNT,
   type Db,
   FLAG,
   hexOf,
@@ -21,13 +22,18 @@ import {
   listName,
   pack,
   packListed,
+  programName,
   programOf,
   readListed,
+  unpack,
 } from './tables.ts';
 
 /** What an asset is listed by; nothing of it comes from documents. */
 export const FACTS: ReadOptions = {
-  ...{ dialect: 'hosted', showFungible: true, showUnverifiedCollections: true, showCollectionMetadata: false },
+  dialect: 'hosted',
+  showFungible: true,
+  showUnverifiedCollections: true,
+  showCollectionMetadata: false,
 };
 
 export interface Writing {
@@ -71,24 +77,24 @@ export async function writeReads(tx: StoreTx, writing: Writing): Promise<Before>
     const asset = ownAsset(address, account, held?.mint ?? null) ?? oldAsset ?? kept.get(address) ?? null;
     if (!isSame) for (const id of [asset, oldAsset]) if (id !== null) touched.add(id);
     const isEmpty = held === null ? program === 0 : held.amount === 0n;
+    const last = lastOf(old, { account, held, isBurnt: asset !== null && isBurntIn(book, asset) });
     // Read ahead of the blocks: the branch that it was read on may not become ours.
     const isAhead = at > slot;
     const isSettled = isAhead && isSame && old.recheck !== null;
     const recheck = isAhead && !isSettled ? at : null;
     changed.set(
       address,
-      (isEmpty && isSpare(address, old)) || asset === null
+      (isEmpty && last.last_data === null && isSpare(address, old)) || asset === null
         ? null
         : {
             // What did not change is known as of this block; those between here and the answer may be of another branch.
-            ...{
-              address: bytesOf(address),
-              slot: isSettled ? slot : at,
-              asset: bytesOf(asset),
-              program,
-              data,
-              recheck,
-            },
+            address: bytesOf(address),
+            slot: isSettled ? slot : at,
+            asset: bytesOf(asset),
+            program,
+            data,
+            recheck,
+            ...last,
             token_owner: held === null ? null : listKey(bytesOf(held.owner)),
           },
     );
@@ -104,6 +110,45 @@ export async function writeReads(tx: StoreTx, writing: Writing): Promise<Before>
   };
 }
 
+type LastAccount = Pick<AccountRow, 'last_program' | 'last_data'>;
+
+const NO_LAST: LastAccount = { last_program: null, last_data: null };
+
+/** What is kept of an account that became empty. A token account that was only left is of no interest later. */
+function lastOf(
+  old: AccountRow | null,
+  now: {
+    readonly account: RawAccount | null;
+    readonly held: { readonly amount: bigint } | null;
+    readonly isBurnt: boolean;
+  },
+): LastAccount {
+  if (old === null) return NO_LAST;
+  const { account, held } = now;
+  const isGone = account === null || programOf(account.owner) === 0 || account.data.length <= 1;
+  if (!isGone && held?.amount !== 0n) return NO_LAST;
+  if (old.last_data !== null && isEmptyRow(old)) return { last_program: old.last_program, last_data: old.last_data };
+  const wasToken = old.token_owner !== null;
+  if (old.slot === 0 || isEmptyRow(old) || (wasToken && !now.isBurnt)) return NO_LAST;
+  return { last_program: old.program, last_data: old.data };
+}
+
+/** A run of zeros takes two bytes. */
+const ONE_ZERO_BYTES = 2;
+
+function isEmptyRow({ program, data, token_owner }: AccountRow): boolean {
+  if (program === 0 || data.length <= ONE_ZERO_BYTES) return true;
+  if (token_owner === null) return false;
+  return decodeTokenAccount({ owner: programName(program) ?? '', data: unpack(data) }).value?.amount === 0n;
+}
+
+/** Whether the mint of an asset is closed or empty by what was read. */
+function isBurntIn({ reads }: ReadBook, asset: string): boolean {
+  const read = reads.get(asset);
+  if (read === undefined) return false;
+  return read.account === null || decodeMint(read.account).value?.supply === 0n;
+}
+
 /** What an account belongs to by itself: an address that was closed may come back as something else. Null where only its address says it. */
 function ownAsset(address: string, account: RawAccount | null, mint: string | null): string | null {
   if (account === null || mint !== null) return mint;
@@ -114,7 +159,17 @@ function ownAsset(address: string, account: RawAccount | null, mint: string | nu
 export const ownerLists = (...rows: readonly (Pick<AccountRow, 'token_owner'> | null)[]): Uint8Array[] =>
   rows.flatMap((row) => (row === null || row.token_owner === null ? [] : [listName(LIST.owner, row.token_owner)]));
 
-const ACCOUNT_COLUMNS = ['address', 'slot', 'asset', 'program', 'data', 'token_owner', 'recheck'] as const;
+const ACCOUNT_COLUMNS = [
+  'address',
+  'slot',
+  'asset',
+  'program',
+  'data',
+  'token_owner',
+  'recheck',
+  'last_program',
+  'last_data',
+] as const;
 const ASSET_COLUMNS = ['id', 'bumps', 'wants_holder', 'created', 'updated', 'created_time', 'listed'] as const;
 
 async function putAccounts(tx: StoreTx, changed: ReadonlyMap<string, AccountRow | null>): Promise<void> {
@@ -135,7 +190,7 @@ async function putAccounts(tx: StoreTx, changed: ReadonlyMap<string, AccountRow 
 }
 
 const valuesOf = <Row>(row: Row, columns: readonly (keyof Row)[]): SqlValue[] =>
-  columns.map((column) => row[column] as SqlValue);
+  columns.map((column) => (row[column] ?? null) as SqlValue);
 
 /** Sorted rows are inserted into an index several times faster. */
 const inOrder = <Row>(rows: readonly Row[], key: keyof Row): Row[] =>
@@ -263,7 +318,7 @@ async function derive(
 
 function isIncomplete(
   id: string,
-  found: Found | undefined,
+  found: FoundAsset | undefined,
   lacking: ReadonlySet<string>,
   placesOf: (id: string) => { readonly metadata: string; readonly edition: string },
   { asked }: ReadBook,
@@ -279,7 +334,7 @@ function isIncomplete(
 }
 
 /** By what an asset is listed. A Core asset has the authority of its collection, and is found by that. */
-function listedOf(found: Found): Listed[] {
+function listedOf(found: FoundAsset): Listed[] {
   const asset = assetOf(found, null, 0, FACTS) as Asset;
   const { ownership, grouping, creators, authorities } = asset;
   const isFungible = ownership.ownership_model === 'token';
@@ -303,7 +358,7 @@ function listedOf(found: Found): Listed[] {
     const name = `${kind} ${address}`;
     // A creator may be named twice.
     if (key === null || address === SYSTEM_PROGRAM || (distinct.get(name)?.flags ?? 255) < flags) continue;
-    distinct.set(name, { kind, key: listKey(key), flags });
+    distinct.set(name, { kind: asset.burnt ? kind + BURNT : kind, key: listKey(key), flags });
   }
   return [...distinct.values()];
 }

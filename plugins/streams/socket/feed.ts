@@ -6,11 +6,13 @@ import { zstdFrame } from '../../../src/lib/zstd.ts';
 import { type Clock, type Log, messageOf } from '../../../src/plugin/plugin.ts';
 import type { ChainBlock, KeyTable, NormalTransaction } from '../../../src/ports/block.ts';
 import type {
+  ParsedBoard,
   ParsedDetails,
   ParsedMatch,
   ParsedTransactions,
   ParsedWanted,
 } from '../../../src/ports/parsed-transactions.ts';
+import { HIGHEST_WIRE_VERSION } from '../../../src/solana/decode/walk-wire.ts';
 import { base64 } from '../../../src/solana/json-parsed/layout.ts';
 import {
   memoOf,
@@ -18,12 +20,13 @@ import {
   type ShownMeta,
   type ShownTransaction,
   showAccounts,
+  showEntryAsKept,
   showTransaction,
 } from '../../../src/solana/show-transaction.ts';
 import { compileTransactionFilter, type FilterOptions } from '../filters.ts';
 import { GrpcError } from '../grpc-server.ts';
-import type { Batch, Board, Feed } from '../hub.ts';
-import { SLOT_STATUS } from '../wire/updates.ts';
+import type { Batch, Board, BoardContent, Feed } from '../hub.ts';
+import { rewardTextOf, SLOT_STATUS } from '../wire/updates.ts';
 import { type SocketRequest, ZSTD } from './request.ts';
 
 export interface SocketFeedOptions {
@@ -118,14 +121,15 @@ const PARSED_ENTRY_BYTES = 256;
 
 type ParsedRequest = Extract<SocketRequest, { kind: 'parsed' }>;
 
-/** Makes the feeds of parsed transactions, all with the same board. */
+/** Makes the feeds of parsed transactions. */
 export type ParsedFeeds = (request: ParsedRequest, project: string | null) => Feed;
 
 const TRIES = 6;
 const RETRY_MS = 250;
 
+/** Makes one board for each project, so that one whose interfaces take long lags and ends alone. */
 export function createParsedFeeds(parsed: ParsedTransactions, { clock, log }: { clock: Clock; log: Log }): ParsedFeeds {
-  const board = parsed.openBoard<Feed>();
+  const boards = new Map<string | null, Board>();
   const requests = new WeakMap<Feed, { readonly wanted: ParsedWanted; readonly details: ParsedDetails }>();
 
   /** Upstreams that give interfaces may fail for a moment, or be behind the block. */
@@ -144,27 +148,68 @@ export function createParsedFeeds(parsed: ParsedTransactions, { clock, log }: { 
   const batchesOf = (slot: number, matches: readonly ParsedMatch[], details: ParsedDetails) =>
     join(matches.map((match) => notice('parsedTransaction', inSlot(slot, match.text(details)))));
 
-  const shared: Board = {
-    add(feed) {
-      board.set(feed, requests.get(feed)!.wanted);
-    },
-    remove: (feed) => board.remove(feed),
-    async content(block) {
-      const found = await patiently(block.slot, () => board.match(block, { isLive: true }));
-      const made = new Map<Feed, readonly Batch[]>();
-      for (const [feed, matches] of found) made.set(feed, batchesOf(block.slot, matches, requests.get(feed)!.details));
-      return made;
-    },
-  };
+  async function compare(
+    board: ParsedBoard<Feed>,
+    block: ChainBlock,
+    isLive: boolean,
+  ): Promise<ReadonlyMap<Feed, BoardContent>> {
+    const decoded = new Map<Feed, number>();
+    const problems = new Map<Feed, GrpcError>();
+    const found = await patiently(block.slot, () => {
+      decoded.clear();
+      problems.clear();
+      return board.match(block, {
+        isLive,
+        decoded: (feed, transactions) => decoded.set(feed, transactions),
+        costly: (feed, reason) => problems.set(feed, new GrpcError('resourceExhausted', reason)),
+      });
+    });
+    const made = new Map<Feed, BoardContent>();
+    for (const feed of new Set([...decoded.keys(), ...found.keys(), ...problems.keys()])) {
+      const matches = found.get(feed) ?? [];
+      made.set(feed, {
+        batches: batchesOf(block.slot, matches, requests.get(feed)!.details),
+        searched: Math.max(0, (decoded.get(feed) ?? 0) - matches.length),
+        problem: problems.get(feed) ?? null,
+      });
+    }
+    return made;
+  }
+
+  function boardOf(project: string | null): Board {
+    const existing = boards.get(project);
+    if (existing !== undefined) return existing;
+    const own = parsed.openBoard<Feed>();
+    const feeds = new Set<Feed>();
+    const board: Board = {
+      add(feed) {
+        feeds.add(feed);
+        own.set(feed, requests.get(feed)!.wanted);
+        boards.set(project, board);
+      },
+      remove(feed) {
+        feeds.delete(feed);
+        own.remove(feed);
+        if (feeds.size === 0 && boards.get(project) === board) boards.delete(project);
+      },
+      content: (block) => compare(own, block, true),
+    };
+    boards.set(project, board);
+    return board;
+  }
+
   return ({ filter, details }, project) => {
     const wanted = { filter, project };
     const feed: Feed = {
-      ...{ level: 'confirmed', board: shared, slot: () => [] },
+      level: 'confirmed',
+      board: boardOf(project),
+      slot: () => [],
       async content(block) {
         const own = parsed.openBoard<Feed>();
         own.set(feed, wanted);
-        const found = await patiently(block.slot, () => own.match(block, { isLive: false }));
-        return batchesOf(block.slot, found.get(feed) ?? [], details);
+        const content = (await compare(own, block, false)).get(feed);
+        if (content?.problem != null) throw content.problem;
+        return content?.batches ?? [];
       },
     };
     requests.set(feed, { wanted, details });
@@ -247,7 +292,7 @@ function transactionNotice(
     return notice('transaction', `{${place},${facts}}`);
   }
   if (!accepts(maxVersion, tx)) return null;
-  const text = textOf(tx, form);
+  const text = transactionMembers(tx, form);
   return text === null ? null : notice('transaction', `{"transaction":${text},${place}}`);
 }
 
@@ -263,23 +308,34 @@ const memoText = (tx: NormalTransaction, keys: KeyTable) =>
     Array.from(tx.keys, (id) => keys.base58(id)),
   );
 
-/** Null for a version whose bytes are not known here. */
-function shownOf(tx: NormalTransaction, rewards: boolean): ShownTransaction | null {
-  if (tx.wire === null) return null;
+/** Null for a transaction of which not everything was read: it is shown as the node sent it. */
+function shownOf(tx: NormalTransaction): ShownTransaction | null {
+  if (tx.wire === null || tx.fault !== null || (tx.version !== 'legacy' && tx.version > HIGHEST_WIRE_VERSION))
+    return null;
   const meta = parseExact(tx.metaText.toString()) as Record<string, unknown>;
-  if (!rewards) delete meta['rewards'];
   // Nodes send it; blocks from a stream may lack it.
   meta['status'] ??= tx.error === null ? { Ok: null } : { Err: tx.error };
   return { transaction: readWire(tx.wire), meta: meta as ShownMeta };
 }
 
 /** The members `meta`, `transaction` and `version`, as nodes show them. */
-function textOf(tx: NormalTransaction, { details, encoding, rewards, maxVersion }: Form): string | null {
-  const shown = shownOf(tx, rewards);
-  if (shown === null) return null;
-  if (details === 'accounts') return stringify(showAccounts(shown, maxVersion));
-  if (encoding !== ZSTD) return stringify(showTransaction(shown, encoding, maxVersion));
-  const plain = showTransaction(shown, 'base64', maxVersion);
+function transactionMembers(tx: NormalTransaction, { details, encoding, rewards, maxVersion }: Form): string | null {
+  const shown = shownOf(tx);
+  if (shown === null) {
+    const plainEncoding = encoding === ZSTD ? 'base64' : encoding;
+    const kept = showEntryAsKept(tx.entryText, {
+      details: details === 'accounts' ? 'accounts' : 'full',
+      encoding: plainEncoding,
+      maxVersion,
+      rewards,
+    });
+    if (kept === null) return null;
+    const version = kept.version === null ? '' : `,"version":${kept.version}`;
+    return `{"meta":${kept.meta},"transaction":${kept.transaction}${version}}`;
+  }
+  if (details === 'accounts') return stringify(showAccounts(shown, { maxVersion, rewards }));
+  if (encoding !== ZSTD) return stringify(showTransaction(shown, { encoding, maxVersion, rewards }));
+  const plain = showTransaction(shown, { encoding: 'base64', maxVersion, rewards });
   return stringify({ ...plain, transaction: [base64(zstdFrame(tx.wire!)), ZSTD] });
 }
 
@@ -324,22 +380,15 @@ function blockNotice(block: ChainBlock, chosen: readonly NormalTransaction[], fo
   add('blockhash', JSON.stringify(block.blockhash));
   add('parentSlot', block.parentSlot);
   add('previousBlockhash', JSON.stringify(block.previousBlockhash));
-  if (rewards) for (const [name, text] of rewardsOf(block)) add(name, text);
+  const known = rewards ? rewardTextOf(block) : null;
+  if (rewards) add('rewards', known?.rewards ?? 'null');
+  if (known !== null && known.partitions !== null) add('numRewardPartitions', known.partitions);
   if (details === 'signatures') add('signatures', JSON.stringify(chosen.map(({ signature }) => signature)));
   if (isShown) {
-    const texts = chosen.map((tx) => textOf(tx, form));
+    const texts = chosen.map((tx) => transactionMembers(tx, form));
     add('transactions', `[${texts.map((text) => text ?? 'null').join(',')}]`);
   }
   return result(`{${members.join(',')}}`, 'null');
-}
-
-/** The rewards of a block as the node sent them; null where the block came in a form without them. */
-function rewardsOf({ answer }: ChainBlock): (readonly [string, string])[] {
-  if (answer?.isVerbatim !== true) return [['rewards', 'null']];
-  const text = answer.text();
-  return (objectMembers(text) ?? [])
-    .filter(({ name }) => name === 'rewards' || name === 'numRewardPartitions')
-    .map(({ name, start, end }) => [name, text.toString('utf8', start, end)]);
 }
 
 /** Buffers of their own: a view would cross threads with all that is behind it. */

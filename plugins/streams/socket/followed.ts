@@ -33,7 +33,7 @@ const ANSWER_MS = 5_000;
 const PAUSE_MS = 50;
 
 /** What one subscription of the other thread is for. */
-interface Shared {
+interface JoinedSubscription {
   readonly id: number;
   /** The name under which further clients find it; null: a replay, or of one client. */
   readonly key: string | null;
@@ -53,8 +53,8 @@ export function createFollowed({
   clock,
   log,
 }: FollowedOptions): Followed {
-  const all = new Map<number, Shared>();
-  const named = new Map<string, Shared>();
+  const all = new Map<number, JoinedSubscription>();
+  const named = new Map<string, JoinedSubscription>();
   let nextId = 1;
   let isThere = false;
   let line: ReturnType<OpenThreadLine> | null = null;
@@ -76,11 +76,11 @@ export function createFollowed({
     } else {
       // What was accepted before is refused when the other thread has started anew.
       const code = message.tell === 'ended' ? message.code : ENDED;
-      end(shared, (one) => one.lost({ code, reason: message.details.slice(0, 120) }));
+      end(shared, (one) => one.lost({ code, reason: message.details }));
     }
   }
 
-  function accept(shared: Shared): void {
+  function accept(shared: JoinedSubscription): void {
     shared.cancelTimeout();
     if (shared.isAccepted) return;
     shared.isAccepted = true;
@@ -88,7 +88,7 @@ export function createFollowed({
     if (shared.ask.request.from !== null) clock.timeout(PAUSE_MS, () => ask({ ask: 'begin', id: shared.id }));
   }
 
-  function handOn({ id, subscribers, ask: { request } }: Shared, bytes: Buffer, ends: Uint32Array): void {
+  function handOn({ id, subscribers, ask: { request } }: JoinedSubscription, bytes: Buffer, ends: Uint32Array): void {
     let from = 0;
     for (const to of ends) {
       const notification = bytes.subarray(from, to);
@@ -101,7 +101,7 @@ export function createFollowed({
     else void Promise.all([...subscribers].map((one) => one.ready())).then(took);
   }
 
-  function end(shared: Shared, tell: (subscriber: FollowedSubscriber) => void): void {
+  function end(shared: JoinedSubscription, tell: (subscriber: FollowedSubscriber) => void): void {
     if (!all.delete(shared.id)) return;
     if (shared.key !== null) named.delete(shared.key);
     shared.cancelTimeout();
@@ -109,10 +109,12 @@ export function createFollowed({
     shared.subscribers.clear();
   }
 
-  function share(key: string | null, request: SocketRequest, tenant: Tenant | undefined): Shared {
+  function share(key: string | null, request: SocketRequest, tenant: Tenant): JoinedSubscription {
     const id = nextId++;
-    const shared: Shared = {
-      ...{ id, key, ask: { ask: 'join', id, key, request, payer: payerOf(tenant) } },
+    const shared: JoinedSubscription = {
+      id,
+      key,
+      ask: { ask: 'join', id, key, request, payer: payerOf(tenant) },
       subscribers: new Set(),
       isAccepted: false,
       cancelTimeout: clock.timeout(ANSWER_MS, () => {
@@ -131,7 +133,7 @@ export function createFollowed({
     key: string | null,
     request: SocketRequest,
     subscriber: FollowedSubscriber,
-    tenant: Tenant | undefined,
+    tenant: Tenant,
   ): () => void {
     const existing = key === null ? undefined : named.get(key);
     const shared = existing ?? share(key, request, tenant);
@@ -165,7 +167,7 @@ export function createFollowed({
         throw error;
       }
       if (request.kind !== 'account')
-        return join(request.from === null ? keyOf(call, request, tenant) : null, request, subscriber, tenant);
+        return join(request.from === null ? subscriptionKey(call, request, tenant) : null, request, subscriber, tenant);
       const account = watchAccount({ request, subscriber, tenant, chain, clock, log });
       const leave = join(null, request, account, tenant);
       return () => {
@@ -188,13 +190,13 @@ export function createFollowed({
 }
 
 /** Equal for equal subscriptions. A project may have interfaces of its own, and then decodes other than the rest. */
-function keyOf({ method, paramsText }: SocketCall, { kind }: SocketRequest, tenant: Tenant | undefined): string {
-  const who = kind === 'parsed' ? (tenant?.id ?? '') : '';
+function subscriptionKey({ method, paramsText }: SocketCall, { kind }: SocketRequest, tenant: Tenant): string {
+  const who = kind === 'parsed' ? tenant.id : '';
   return `${method} ${who} ${paramsText ?? '[]'}`;
 }
 
-/** As plain data. */
-function payerOf(tenant: Tenant | undefined): Payer | null {
+/** The tenant as plain data, which another thread can receive. */
+function payerOf(tenant: Tenant): Payer | null {
   if (tenant === undefined) return null;
   const names = Object.keys(BUDGETS) as BudgetName[];
   return { id: tenant.id, budgets: Object.fromEntries(names.map((name) => [name, tenant.limit(name)])) as Budgets };
@@ -203,7 +205,7 @@ function payerOf(tenant: Tenant | undefined): Payer | null {
 interface AccountOptions {
   readonly request: Extract<SocketRequest, { kind: 'account' }>;
   readonly subscriber: FollowedSubscriber;
-  readonly tenant: Tenant | undefined;
+  readonly tenant: Tenant;
   readonly chain: ChainReader;
   readonly clock: Clock;
   readonly log: Log;

@@ -55,6 +55,8 @@ export interface BlockSideOptions {
   /** Null: credits are not counted. */
   readonly charges: AccessCharges | null;
   readonly replayedBlockCredits: () => number;
+  /** Price of 1,000 transactions that are decoded for a subscription and not wanted. */
+  readonly searchCredits: () => number;
   readonly limits: { readonly maxQueuedBytes: number; readonly maxSubscriptionBytes: number };
   /** Why no block will come, or null. */
   readonly idle: () => string | null;
@@ -74,6 +76,8 @@ interface Seat {
   waiting: number;
   mayBegin: boolean;
   isOver: boolean;
+  /** Notifications were left out, and what waits has not been taken since. */
+  isLate: boolean;
   leave: Leave | null;
   readonly tenant: Tenant;
   readonly lease: Lease;
@@ -89,6 +93,10 @@ export function serveSockets(options: BlockSideOptions): () => void {
   metrics.observe('socket_subscriptions', 'different subscriptions of websockets', () => seats.size);
   metrics.observe('socket_queued_bytes', 'notifications that are on their way to the websockets', () => waiting);
   const slow = metrics.counter('socket_slow_total', 'subscriptions of websockets that ended because too much waited');
+  const leftOut = metrics.counter(
+    'parsed_notifications_left_out_total',
+    'notifications of parsed transactions that were not sent because too much was on its way to the websockets',
+  );
   const line = openLine(LINE, (message) => {
     const asked = message as Ask | Tell;
     if ('ask' in asked) take(asked);
@@ -106,6 +114,7 @@ export function serveSockets(options: BlockSideOptions): () => void {
     else {
       seat.waiting -= asked.bytes;
       waiting -= asked.bytes;
+      if (seat.waiting === 0) seat.isLate = false;
     }
     wake(seat);
   }
@@ -122,7 +131,7 @@ export function serveSockets(options: BlockSideOptions): () => void {
     seats.delete(id);
     waiting -= seat.waiting;
     seat.isOver = true;
-    seat.leave?.('at-once');
+    seat.leave?.();
     seat.leave = null;
     seat.lease.release();
   }
@@ -138,21 +147,30 @@ export function serveSockets(options: BlockSideOptions): () => void {
     const tenant = tenants.tenantOf(payer === null ? null : { ...caller, budgets: payer.budgets }, '');
     const lease = tenant.take('streamFilterBytes', 0);
     const seat: Seat = {
-      ...{ waiting: 0, mayBegin: request.from === null, isOver: false, leave: null, resume: null, tenant, lease },
+      waiting: 0,
+      mayBegin: request.from === null,
+      isOver: false,
+      isLate: false,
+      leave: null,
+      resume: null,
+      tenant,
+      lease,
     };
     try {
       const { feed, filterBytes } = createSocketFeed(request, payer?.id ?? null, {
-        ...{ filters, root: hub.finalSlot, parsed: options.parsed },
+        filters,
+        root: hub.finalSlot,
+        parsed: options.parsed,
       });
       lease.set(filterBytes);
       // Its first block may come at once.
       seats.set(id, seat);
       seat.leave = hub.join(
         { key: key === null ? null : `socket ${key}`, feed, from: request.from },
-        readerOf(id, seat),
+        readerOf(id, seat, request),
       );
       // It may be over already: the project could not hold what waits.
-      if (seat.isOver) seat.leave('at-once');
+      if (seat.isOver) seat.leave();
       else tell({ tell: 'accepted', id });
     } catch (error) {
       seats.delete(id);
@@ -168,10 +186,24 @@ export function serveSockets(options: BlockSideOptions): () => void {
     }
   }
 
-  function readerOf(id: number, seat: Seat): Reader {
+  /** The daemon is behind, not the client, to which each notification comes at most once: its subscription goes on without these. */
+  function leaveOut(seat: Seat, notifications: number): void {
+    leftOut.add(notifications);
+    if (seat.isLate) return;
+    seat.isLate = true;
+    log.warn(
+      { waitingBytes: seat.waiting },
+      'websockets are behind: a subscription of parsed transactions misses some',
+    );
+  }
+
+  function readerOf(id: number, seat: Seat, request: SocketRequest): Reader {
     const cut = (code: number, details: string) => {
       if (seat.isOver) return;
-      if (code === TRY_AGAIN) slow.add();
+      if (code === TRY_AGAIN) {
+        slow.add();
+        log.warn({ details, waitingBytes: seat.waiting }, 'a subscription of a websocket ended');
+      }
       end(id, seat);
       wake(seat);
       tell({ tell: 'ended', id, code, details });
@@ -186,17 +218,38 @@ export function serveSockets(options: BlockSideOptions): () => void {
         if (!meter.affords(0, credits)) throw new GrpcError('resourceExhausted', 'max usage reached');
         meter.count(0, credits);
       },
+      payForSearch(transactions) {
+        const credits = (options.searchCredits() * transactions) / 1_000;
+        if (meter === null || credits === 0 || seat.isOver) return;
+        if (meter.affords(0, credits)) {
+          meter.count(0, credits);
+          return;
+        }
+        void meter.refresh().then(
+          () => {
+            if (meter.affords(0, credits)) meter.count(0, credits);
+            else cut(NOT_ALLOWED, 'max usage reached');
+          },
+          () => cut(ENDED, 'try again later'),
+        );
+      },
       send({ bytes, ends }: Batch) {
         if (seat.isOver) return;
         const own = seat.waiting + bytes.length;
         const isTooMuch = own > limits.maxSubscriptionBytes || waiting + bytes.length > limits.maxQueuedBytes;
         // One message that is larger than the whole queue still reaches a thread that keeps up.
-        if (seat.waiting > 0 && isTooMuch) return cut(TRY_AGAIN, 'too slow');
+        if (seat.waiting > 0 && isTooMuch) {
+          if (request.kind === 'parsed' && request.from === null) return leaveOut(seat, ends!.length);
+          // What a replay sends is taken when its client has read it.
+          if (request.kind === 'parsed' && own > limits.maxSubscriptionBytes)
+            return cut(NOT_ALLOWED, `more than ${seat.waiting} bytes of notifications behind`);
+          return cut(TRY_AGAIN, 'the service is behind, try again later');
+        }
         seat.waiting = own;
         waiting += bytes.length;
         tell({ tell: 'data', id, bytes, ends: ends! });
       },
-      lagged: () => cut(TRY_AGAIN, 'too slow'),
+      lagged: (reason) => cut(TRY_AGAIN, reason),
       refused: (error) => cut(error.status === 'resourceExhausted' ? NOT_ALLOWED : ENDED, error.message),
       ready: () =>
         new Promise((resolve) => {

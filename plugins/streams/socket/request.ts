@@ -121,7 +121,7 @@ function readTransactions(filter: unknown, second: unknown, limits: RequestLimit
     filter: {
       vote: flagOf(given, 'vote'),
       failed: flagOf(given, 'failed'),
-      signature: textOf(given, 'signature'),
+      signature: textMember(given, 'signature'),
       accountInclude: addressesOf(given, 'accountInclude', limits),
       accountExclude: addressesOf(given, 'accountExclude', limits),
       accountRequired: addressesOf(given, 'accountRequired', limits),
@@ -168,7 +168,7 @@ function flagOf(members: Readonly<Record<string, unknown>>, name: string): boole
   return (value ?? null) as boolean | null;
 }
 
-function textOf(members: Readonly<Record<string, unknown>>, name: string): string | null {
+function textMember(members: Readonly<Record<string, unknown>>, name: string): string | null {
   const value = members[name];
   if (isGiven(value) && typeof value !== 'string') throw bad(`${name} must be a text`);
   return (value ?? null) as string | null;
@@ -226,7 +226,10 @@ function readParsed(filter: unknown, given: unknown, { parsed }: RequestLimits):
   if (!PARSED_DETAILS.includes(details as ParsedDetails)) throw refuse('details must be one of full, matched, raw');
   if (fromSlot !== undefined && !isInteger(fromSlot, Number.MAX_SAFE_INTEGER)) throw refuse('fromSlot must be a slot');
   return {
-    ...{ kind: 'parsed', level: 'confirmed', filter: read.filter, details: details as ParsedDetails },
+    kind: 'parsed',
+    level: 'confirmed',
+    filter: read.filter,
+    details: details as ParsedDetails,
     from: (fromSlot ?? null) as number | null,
   };
 }
@@ -240,7 +243,7 @@ function mentionOf(filter: unknown, name: string, value: unknown): string {
 
 function readBlocks(filter: unknown, options: Readonly<Record<string, unknown>>): SocketRequest {
   const form = readForm(options, 'finalized', 'base64');
-  // As on a node, whose texts these are.
+  // Error texts are those of a node.
   if (form.level === 'processed')
     throw new RpcError('invalidParams', { message: 'Method does not support commitment below `confirmed`' });
   if (form.encoding === ZSTD) throw bad('encoding must be one of json, jsonParsed, base58, base64');

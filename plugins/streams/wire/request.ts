@@ -19,7 +19,7 @@ export interface TransactionFilter {
   readonly accountExclude: readonly string[];
   readonly accountRequired: readonly string[];
   readonly cuckoo: CuckooTable | null;
-  /** As sent; which values there are is checked with the filter. */
+  /** The number as sent; it is checked with the filter. */
   readonly tokenAccounts: number | null;
 }
 
@@ -45,7 +45,8 @@ export interface SubscribeRequest {
   readonly blocks: ReadonlyMap<string, BlockFilter>;
   readonly blocksMeta: ReadonlySet<string>;
   readonly entries: ReadonlySet<string>;
-  /** As sent; null: the default. */
+  readonly blockFooters: ReadonlySet<string>;
+  /** The number as sent; null: the default. */
   readonly commitment: number | null;
   readonly ping: number | null;
   readonly fromSlot: bigint | null;
@@ -65,6 +66,7 @@ export function readSubscribeRequest(bytes: Buffer, { maxFilters, maxAddresses }
   const transactionsStatus = new Map<string, TransactionFilter>();
   const blocks = new Map<string, BlockFilter>();
   const [accounts, blocksMeta, entries] = [new Set<string>(), new Set<string>(), new Set<string>()];
+  const blockFooters = new Set<string>();
   let commitment: number | null = null;
   let ping: number | null = null;
   let fromSlot: bigint | null = null;
@@ -94,19 +96,20 @@ export function readSubscribeRequest(bytes: Buffer, { maxFilters, maxAddresses }
     else if (field === 9) ping = readId(reader.message());
     else if (field === 10) addTo(transactionsStatus, readTransactions);
     else if (field === 11) fromSlot = reader.uint64();
+    else if (field === 12) addLabel(blockFooters);
     else reader.skip();
   }
-  const sets = { accounts, blocksMeta, entries };
+  const sets = { accounts, blocksMeta, entries, blockFooters };
   return { ...sets, slots, transactions, transactionsStatus, blocks, commitment, ping, fromSlot };
 }
 
-interface Entry<T> {
+interface LabelEntry<T> {
   readonly label: string;
   readonly value: T;
 }
 
 /** An entry of a map from labels to filters. */
-function readEntry<T>(outer: ProtobufReader, read: (reader: ProtobufReader) => T): Entry<T> {
+function readEntry<T>(outer: ProtobufReader, read: (reader: ProtobufReader) => T): LabelEntry<T> {
   const reader = outer.message();
   let label = '';
   let value: T | null = null;

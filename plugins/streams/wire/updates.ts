@@ -2,9 +2,20 @@
  * Updates of `geyser.Geyser` from decoded blocks. The numbers are those of geyser.proto and solana-storage.proto. Everything is
  * encoded on first use and kept with its block, so that each update is encoded once however many readers get it.
  */
+import { createHash } from 'node:crypto';
+import { objectMembers, parseExact } from '../../../src/lib/json.ts';
+import { lazy } from '../../../src/lib/lazy.ts';
 import { ProtobufWriter } from '../../../src/lib/protobuf.ts';
 import type { ChainBlock, KeyTable, NormalTransaction } from '../../../src/ports/block.ts';
-import { type FullMeta, writeError, writeInstruction, writeKeys, writeMeta } from '../../../src/solana/stored-meta.ts';
+import {
+  type FullMeta,
+  type RpcReward,
+  writeError,
+  writeInstruction,
+  writeKeys,
+  writeMeta,
+  writeRewards,
+} from '../../../src/solana/stored-meta.ts';
 
 export const SLOT_STATUS = { processed: 0, confirmed: 1, finalized: 2, dead: 6 } as const;
 
@@ -21,6 +32,17 @@ const UPDATE = {
 };
 
 const KEY_BYTES = 32;
+/** Clients in JavaScript read numbers up to 2^53 exactly. */
+const BANK_ID_BYTES = 6;
+
+/**
+ * `bank_id` of proto 14: with its slot it names a block, also where two blocks have one slot. It follows from the blockhash, so that a block
+ * has the same one on every connection, in every process and after a restart. Never 0, which says that it is unknown.
+ */
+export function bankIdOf(blockhash: string): number {
+  return createHash('sha256').update(blockhash).digest().readUIntBE(0, BANK_ID_BYTES) || 1;
+}
+
 const writer = new ProtobufWriter();
 
 /** Which transactions a block update holds: of all, by index; null: all; `none`: an update without transactions. */
@@ -43,6 +65,8 @@ export function createBlockUpdates(block: ChainBlock, createdAtMs: number): Bloc
   const statuses: (Buffer | undefined)[] = [];
   let whole: Buffer | null = null;
   let meta: Buffer | null = null;
+  const readRewards = lazy(() => rewardsOf(block));
+  const bankId = bankIdOf(block.blockhash);
 
   /** SubscribeUpdateTransactionInfo: the same bytes in a transaction's update and in the block's. */
   function info(index: number): Buffer {
@@ -66,11 +90,12 @@ export function createBlockUpdates(block: ChainBlock, createdAtMs: number): Bloc
     const chosen =
       content === 'none' ? [] : (content ?? block.transactions.map(({ index }) => index)).map((index) => info(index));
     return update(UPDATE.block, () => {
-      writeHead(block);
+      writeHead(block, readRewards());
       for (const bytes of chosen) writer.raw(6, bytes);
       writer.uint(7, block.parentSlot);
       writer.text(8, block.previousBlockhash);
       writer.uint(9, block.transactions.length);
+      writer.uint(14, bankId);
     });
   }
 
@@ -80,6 +105,7 @@ export function createBlockUpdates(block: ChainBlock, createdAtMs: number): Bloc
       transactions[index] ??= update(UPDATE.transaction, () => {
         writer.raw(1, bytes);
         writer.uint(2, block.slot);
+        writer.uint(3, bankId);
       });
       return transactions[index];
     },
@@ -91,6 +117,7 @@ export function createBlockUpdates(block: ChainBlock, createdAtMs: number): Bloc
         writer.bool(3, transaction.isVote);
         writer.uint(4, index);
         writeError(writer, 5, transaction.error);
+        writer.uint(6, bankId);
       });
       return statuses[index];
     },
@@ -101,20 +128,55 @@ export function createBlockUpdates(block: ChainBlock, createdAtMs: number): Bloc
     },
     blockMeta() {
       meta ??= update(UPDATE.blockMeta, () => {
-        writeHead(block);
+        writeHead(block, readRewards());
         writer.uint(6, block.parentSlot);
         writer.text(7, block.previousBlockhash);
         writer.uint(8, block.transactions.length);
+        writer.uint(10, bankId);
       });
       return meta;
     },
   };
 }
 
-/** The members that `Block` and `BlockMeta` share. Rewards are absent: the follower does not read them. */
-function writeHead(block: ChainBlock): void {
+interface BlockRewards {
+  readonly rewards: readonly RpcReward[];
+  /** Null: the block is not the first of an epoch. */
+  readonly partitions: number | null;
+}
+
+/** Null: the block came in a form without rewards. */
+function rewardsOf(block: ChainBlock): BlockRewards | null {
+  const text = rewardTextOf(block);
+  const rewards = text === null ? null : (parseExact(text.rewards) as readonly RpcReward[] | null);
+  if (rewards === null) return null;
+  return { rewards, partitions: text?.partitions == null ? null : (JSON.parse(text.partitions) as number | null) };
+}
+
+/** The rewards of a block as JSON text; null: the block came in a form without them. */
+export function rewardTextOf({
+  answer,
+}: ChainBlock): { readonly rewards: string; readonly partitions: string | null } | null {
+  if (answer === undefined) return null;
+  const text = answer.text();
+  const members = objectMembers(text) ?? [];
+  const memberOf = (of: string) => {
+    const member = members.find(({ name }) => name === of);
+    return member === undefined ? null : text.toString('utf8', member.start, member.end);
+  };
+  const rewards = memberOf('rewards');
+  return rewards === null ? null : { rewards, partitions: memberOf('numRewardPartitions') };
+}
+
+/** The members that `Block` and `BlockMeta` share. `rewards`: null leaves them out, because they are unknown. */
+function writeHead(block: ChainBlock, rewards: BlockRewards | null): void {
   writer.uint(1, block.slot);
   writer.text(2, block.blockhash);
+  if (rewards !== null) {
+    const start = writer.begin(3);
+    writeRewards(writer, rewards.rewards, rewards.partitions);
+    writer.end(start);
+  }
   for (const [field, value] of [
     [4, block.blockTime],
     [5, block.blockHeight],
@@ -188,17 +250,19 @@ function encodeCreatedAt(ms: number): Buffer {
 export interface SlotChange {
   readonly slot: number;
   readonly parent: number | null;
+  readonly blockhash: string;
   readonly status: number;
   readonly deadError?: string;
 }
 
-export function encodeSlot({ slot, parent, status, deadError }: SlotChange, createdAtMs: number): Buffer {
+export function encodeSlot({ slot, parent, blockhash, status, deadError }: SlotChange, createdAtMs: number): Buffer {
   const createdAt = encodeCreatedAt(createdAtMs);
   const start = writer.begin(UPDATE.slot);
   writer.uint(1, slot);
   if (parent !== null) writer.always(2, parent);
   writer.uint(3, status);
   if (deadError !== undefined) writer.element(4, deadError);
+  writer.uint(5, bankIdOf(blockhash));
   writer.end(start);
   return Buffer.concat([writer.take(), createdAt]);
 }

@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { createValidator } from '../../../src/http/validation.ts';
 import { encode, encode32 } from '../../../src/lib/base58.ts';
 import { RpcError } from '../../../src/plugin/plugin.ts';
-import { cursor, type Fields, integer, key32, limit, listOf, objectOf, optional, signature64 } from './fields.ts';
+import { cursor, type Fields, integer, key32, limit, listField, objectOf, optional, signature64 } from './fields.ts';
 import { createParamsReader, type ParamsForm, paramsSchema } from './method.ts';
 
 const KEY = encode32(new Uint8Array(32).fill(7));
@@ -22,11 +22,11 @@ function outcome<F extends Fields>(form: ParamsForm<F>, params: unknown): unknow
 
 const owner = { fields: { owner: key32('owner'), limit: limit(), cursor: cursor(32) } };
 const hashes = {
-  fields: { hashes: listOf(key32('hash'), { items: 'hashes', empty: 'No hashes provided' }) },
+  fields: { hashes: listField(key32('hash'), { items: 'hashes', empty: 'No hashes provided' }) },
   bare: 'hashes',
 } as const;
 const pairs = {
-  fields: { addresses: listOf(objectOf({ address: key32('a'), tree: key32('t') }), { items: 'addresses' }) },
+  fields: { addresses: listField(objectOf({ address: key32('a'), tree: key32('t') }), { items: 'addresses' }) },
   bare: 'addresses',
 } as const;
 
@@ -92,7 +92,7 @@ describe('refusals', () => {
 
 test('null means absent, also for an optional list', () => {
   const form = {
-    fields: { owner: key32(''), filter: optional(key32('')), list: optional(listOf(key32(''), { items: 'x' })) },
+    fields: { owner: key32(''), filter: optional(key32('')), list: optional(listField(key32(''), { items: 'x' })) },
   };
   const read = { owner: new Uint8Array(32).fill(7), filter: null, list: null, minContextSlot: null };
   for (const params of [
