@@ -7,7 +7,11 @@ import type { BudgetName, Budgets } from './ports/access.ts';
 import { createMetricsRegistry } from './runtime/metrics.ts';
 
 const caller = (projectId: string, budgets: Partial<Budgets> = {}): Caller => ({
-  ...{ projectId, keyId: `key of ${projectId}`, plan: 'free', wallet: null, budgets: budgets as Budgets },
+  projectId,
+  keyId: `key of ${projectId}`,
+  plan: 'free',
+  wallet: null,
+  budgets: budgets as Budgets,
 });
 const reason = (work: () => unknown): string => {
   try {

@@ -1,4 +1,5 @@
 import { totalmem } from 'node:os';
+import { admits } from './lib/fair-share.ts';
 import { GateRefusal } from './plugin/request.ts';
 import {
   BUDGETS,
@@ -23,6 +24,8 @@ import { networkOf } from './runtime/network-address.ts';
  * cannot lock out the others. Callers without a key are tenants by their address.
  */
 export interface BudgetLedger extends Tenants {
+  /** The project of a caller, whether it has shown a key or not: for calls that a page of the dashboard makes. */
+  tenantOfProject(caller: Caller): Tenant;
   /** Use of one project. In-memory limits are those of its last call. Errors: those of the store. */
   useOf(projectId: string): Promise<readonly BudgetUse[]>;
   /** The in-memory budgets that projects hold, or were refused; at most `MAX_HELD` projects. */
@@ -40,14 +43,12 @@ const HELD = [
   ...(['streams', 'streamFilters', 'streamFilterBytes', 'passedStreams'] as const),
 ] as const;
 
-/** Part of a shared limit that is reserved for tenants below their fair share. */
-const RESERVE = 0.25;
 /** Maximum number of tenants without holdings that are kept for their refusal counts. */
 const MAX_TENANTS = 10_000;
 /** Maximum number of projects whose holdings are reported to other threads. */
 const MAX_HELD = 1_000;
-const LEAST_ANSWER_BYTES = 134_217_728;
-const MOST_ANSWER_BYTES = 1_073_741_824;
+const MIN_ANSWER_BYTES = 134_217_728;
+const MAX_ANSWER_BYTES = 1_073_741_824;
 
 interface Pot {
   readonly room: number;
@@ -58,23 +59,10 @@ interface Pot {
   readonly gauge: Gauge | null;
 }
 
-/** Whether a tenant that holds `held` may take `amount` more of a shared limit. */
-export function admits(
-  { room, used, holders }: { readonly room: number; readonly used: number; readonly holders: number },
-  held: number,
-  amount: number,
-): boolean {
-  if (used + amount <= room) return true;
-  const after = held + amount;
-  const left = room * (1 + RESERVE) - used;
-  // At most half of the rest, or the second tenant would take the whole reserve.
-  return after <= room / (held === 0 ? holders + 1 : holders) && after <= left;
-}
-
 /** A quarter of the memory that the process may use, within bounds. */
 export function answerRoom(memoryBytes = process.constrainedMemory?.() || totalmem()): number {
   const quarter = Math.min(memoryBytes, totalmem()) / 4;
-  return Math.round(Math.min(MOST_ANSWER_BYTES, Math.max(LEAST_ANSWER_BYTES, quarter)));
+  return Math.round(Math.min(MAX_ANSWER_BYTES, Math.max(MIN_ANSWER_BYTES, quarter)));
 }
 
 /** The other processes of the API of this daemon, which hold for the same tenants. */
@@ -126,6 +114,11 @@ export function createBudgets(
       }
       const tenant = find(`${caller?.projectId ?? ''} ${networkOf(address)}`);
       tenant.limits = caller?.budgets ?? null;
+      return tenant;
+    },
+    tenantOfProject(caller) {
+      const tenant = find(caller.projectId);
+      tenant.limits = caller.budgets ?? tenant.limits;
       return tenant;
     },
     async useOf(projectId) {

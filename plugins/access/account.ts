@@ -30,6 +30,10 @@ export interface Account {
   spentCredits: number;
   /** Reserved by calls in flight. */
   reservedCredits: number;
+  /** In the main process of the API: held by the other processes, as far as the last read does not have it yet. */
+  lentCredits: number;
+  /** Usage that the last read had seen: which of two reads is newer. */
+  known: { readonly cycleStart: string; readonly total: bigint };
   /** The current day; earlier unwritten days are in `closed`. */
   today: DayCount;
   todayEndMs: number;
@@ -40,6 +44,8 @@ export interface Account {
   revision: number;
   /** Monotonic milliseconds at which the last read of its state began; -Infinity: the project or one of its keys has changed since. */
   readMs: number;
+  /** Number of that read, in the order in which reads begin. */
+  readNumber: number;
   /** Number of its last noticed change: reads that began before are ignored. */
   changedAt: number;
   readonly buckets: Buckets;
@@ -72,12 +78,15 @@ export function createAccount(state: ProjectState, nowMs: number): Account {
     leftCredits: creditsLeft(spentIn(cycle, state), state.limits),
     spentCredits: 0,
     reservedCredits: 0,
+    lentCredits: 0,
+    known: knownOf(state),
     today: emptyDay(cycle, nowMs),
     todayEndMs: endOfDay(nowMs),
     closed: [],
     isDirty: false,
     revision: 0,
     readMs: Number.NEGATIVE_INFINITY,
+    readNumber: 0,
     changedAt: 0,
     buckets: new Map(),
     adminWindow: createSlidingWindow(ADMIN_CALLS, ADMIN_WINDOW_MS),
@@ -92,7 +101,13 @@ export function takeState(account: Account, state: ProjectState, nowMs: number, 
   turnDay(account, nowMs);
   account.spentCredits = Math.max(0, account.spentCredits - written);
   account.leftCredits = creditsLeft(spentIn(account.cycle, state), state.limits);
+  account.known = knownOf(state);
 }
+
+const knownOf = ({ cycleStart, spent }: ProjectState) => ({ cycleStart, total: totalOf(spent) });
+
+/** All that was spent in a cycle; it only grows. */
+export const totalOf = ({ regular, prepaid }: Spent): bigint => regular + prepaid;
 
 /** Whether no write of this account is in flight or uncertain. */
 export function isAtRest({ revision }: Account): boolean {
@@ -106,7 +121,7 @@ export function isMetered({ limits }: Account): boolean {
 
 /** Maximum credits of a new call. */
 export function affordable(account: Account): number {
-  return account.leftCredits - account.spentCredits - account.reservedCredits;
+  return account.leftCredits - account.spentCredits - account.reservedCredits - account.lentCredits;
 }
 
 /** Starts a new day, and a new cycle if one begins. */
@@ -213,7 +228,7 @@ export function rounded(micro: bigint): number {
   return Number((micro + MICRO_BIG / 2n) / MICRO_BIG);
 }
 
-/** As a number for comparisons; exact for whole credits. */
+/** Credits as a number, for comparisons only: exact for whole credits. */
 export function toCredits(micro: bigint): number {
   const { whole, micro: rest } = fromMicro(micro < 0n ? 0n : micro);
   return whole + rest / MICRO;

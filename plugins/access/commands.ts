@@ -1,15 +1,16 @@
 import { tableLines, timeText } from '../../src/lib/table-lines.ts';
+import type { CommandDescription } from '../../src/plugin/host.ts';
 import type { Command } from '../../src/plugin/plugin.ts';
 import type { Clock } from '../../src/ports/clock.ts';
+import { KEY_COMMANDS, PROJECT_COMMANDS } from './command-list.ts';
 import { usageError } from './config.ts';
-import { listOf } from './directory.ts';
+import { parseList } from './directory.ts';
 import {
   type KeyInfo,
   type KeyLimits,
   type Keys,
   keyView,
   listKeys,
-  PERMISSIONS,
   parseExpiry,
   parseOverlap,
   stateOf,
@@ -26,8 +27,6 @@ import {
 import type { ProjectRow } from './tables.ts';
 import { readUsage, type UsageRecord, usageRecord } from './usage.ts';
 
-const PROJECT_ID = { flags: '--id <id>', description: 'id of the project, from `projects list`', required: true };
-
 export function projectCommands(parts: CommandParts): Command[] {
   return [
     createProjectCommand(parts),
@@ -40,25 +39,14 @@ export function projectCommands(parts: CommandParts): Command[] {
 
 function createProjectCommand({ projects, defaultPlan }: CommandParts): Command {
   return {
-    path: ['projects', 'create'],
-    summary: 'create a project',
-    options: [
-      { flags: '--name <text>', description: 'display name', required: true },
-      { flags: '--plan <name>', description: `a plan of the plans file; default: ${defaultPlan}` },
-      { flags: '--wallet <address>', description: 'owner wallet, base58' },
-      {
-        flags: '--billing-day <day>',
-        description: 'day of the month on which a credit cycle starts, 1 to 31; default: today',
-      },
-      JSON_OPTION,
-    ],
+    ...PROJECT_COMMANDS.create,
     async run(options, io) {
-      const wallet = textOf(options, 'wallet');
-      const day = textOf(options, 'billingDay');
+      const wallet = textOption(options, 'wallet');
+      const day = textOption(options, 'billingDay');
       const row = await io.store.write((tx) =>
         projects.create(tx, {
           name: String(options['name']),
-          plan: textOf(options, 'plan') ?? defaultPlan,
+          plan: textOption(options, 'plan') ?? defaultPlan,
           ...(wallet === undefined ? {} : { wallet }),
           ...(day === undefined ? {} : { billingDay: Number(day) }),
         }),
@@ -71,9 +59,7 @@ function createProjectCommand({ projects, defaultPlan }: CommandParts): Command 
 
 function listProjectsCommand(): Command {
   return {
-    path: ['projects', 'list'],
-    summary: 'list the projects',
-    options: [{ flags: '--all', description: 'also deleted projects, of which only the usage remains' }, JSON_OPTION],
+    ...PROJECT_COMMANDS.list,
     async run(options, io) {
       const rows = await listProjects(io.store, { withDeleted: options['all'] === true });
       if (options['json'] === true) {
@@ -92,9 +78,7 @@ function listProjectsCommand(): Command {
 
 function showCommand({ plans }: CommandParts): Command {
   return {
-    path: ['projects', 'show'],
-    summary: 'show a project with its limits',
-    options: [PROJECT_ID, JSON_OPTION],
+    ...PROJECT_COMMANDS.show,
     async run(options, io) {
       const row = await findProjectRow(io.store, String(options['id']));
       const limits = plans().limitsOf(row.plan, row.overrides);
@@ -130,19 +114,7 @@ function showCommand({ plans }: CommandParts): Command {
 
 function setPlanCommand({ projects }: CommandParts): Command {
   return {
-    path: ['projects', 'set-plan'],
-    summary: 'change the plan of a project, or override values of it; a running daemon notices within a second',
-    options: [
-      PROJECT_ID,
-      { flags: '--plan <name>', description: 'a plan of the plans file' },
-      {
-        flags: '--override <json>',
-        description:
-          'all values that override the plan: {"ratePerSecond":{"rpc":20},"overageCredits":5000}; {} for none',
-      },
-      { flags: '--admin-api <on|off>', description: 'whether the usage endpoint answers' },
-      JSON_OPTION,
-    ],
+    ...PROJECT_COMMANDS.setPlan,
     async run(options, io) {
       const change = changeOf(options);
       const row = await io.store.write((tx) => projects.change(tx, String(options['id']), change));
@@ -156,14 +128,11 @@ function setPlanCommand({ projects }: CommandParts): Command {
 /** Commands that rename, disable and delete a project. */
 export function projectStateCommands({ projects }: CommandParts): Command[] {
   const change = (
-    name: string,
-    { summary, flag }: { readonly summary: string; readonly flag?: Command['options'][number] },
+    described: CommandDescription,
     made: (options: Options) => ProjectChange,
     said: (row: ProjectRow) => string,
   ): Command => ({
-    path: ['projects', name],
-    summary,
-    options: [PROJECT_ID, ...(flag === undefined ? [] : [flag]), JSON_OPTION],
+    ...described,
     async run(options, io) {
       const row = await io.store.write((tx) => projects.change(tx, String(options['id']), made(options)));
       if (options['json'] === true) io.json(view(row));
@@ -172,34 +141,22 @@ export function projectStateCommands({ projects }: CommandParts): Command[] {
   });
   return [
     change(
-      'rename',
-      {
-        summary: 'change the display name of a project',
-        flag: { flags: '--name <text>', description: 'the new name', required: true },
-      },
+      PROJECT_COMMANDS.rename,
       (options) => ({ name: String(options['name']) }),
       (row) => `project ${row.id} is named ${row.name}`,
     ),
     change(
-      'disable',
-      {
-        summary:
-          'make the keys of a project stop working and its deliveries wait, and keep its data; a running daemon notices within a second',
-      },
+      PROJECT_COMMANDS.disable,
       () => ({ isDisabled: true }),
       (row) => `project ${row.id} is disabled`,
     ),
     change(
-      'enable',
-      { summary: 'enable a disabled project' },
+      PROJECT_COMMANDS.enable,
       () => ({ isDisabled: false }),
       (row) => `project ${row.id} is enabled`,
     ),
     {
-      path: ['projects', 'delete'],
-      summary:
-        'delete a disabled project with its keys, wallets, webhooks and their waiting deliveries; its usage remains',
-      options: [PROJECT_ID, JSON_OPTION],
+      ...PROJECT_COMMANDS.delete,
       async run(options, io) {
         const id = String(options['id']);
         await io.store.write((tx) => projects.remove(tx, id));
@@ -219,9 +176,9 @@ function projectState({
 }
 
 function changeOf(options: Options): ProjectChange {
-  const plan = textOf(options, 'plan');
-  const override = textOf(options, 'override');
-  const adminApi = textOf(options, 'adminApi');
+  const plan = textOption(options, 'plan');
+  const override = textOption(options, 'override');
+  const adminApi = textOption(options, 'adminApi');
   if (adminApi !== undefined && adminApi !== 'on' && adminApi !== 'off')
     throw usageError('ACCESS_BAD_SWITCH', adminApi);
   return {
@@ -244,13 +201,7 @@ function parseOverrides(text: string): Overrides | null {
 
 function grantCommand({ projects }: CommandParts): Command {
   return {
-    path: ['projects', 'grant'],
-    summary: 'add prepaid credits to a project; they are spent after those of the plan and never expire',
-    options: [
-      PROJECT_ID,
-      { flags: '--credits <number>', description: 'number of credits', required: true },
-      JSON_OPTION,
-    ],
+    ...PROJECT_COMMANDS.grant,
     async run(options, io) {
       const text = String(options['credits']);
       const credits = /^\d{1,16}$/.test(text) ? Number(text) : Number.NaN;
@@ -279,12 +230,7 @@ function view(row: ProjectRow) {
 export function projectUsageCommands({ plans, clock }: CommandParts): Command[] {
   return [
     {
-      path: ['projects', 'usage'],
-      summary: 'show the usage of a project in its credit cycle (written within a second)',
-      options: [
-        { flags: '--id <id>', description: 'id of the project, from `projects list`', required: true },
-        JSON_OPTION,
-      ],
+      ...PROJECT_COMMANDS.usage,
       async run(options, io) {
         const project = await findProjectRow(io.store, String(options['id']));
         const usage = await readUsage(io.store.read, project, plans(), clock.now());
@@ -323,14 +269,10 @@ function usageLines(record: UsageRecord): readonly string[] {
   ];
 }
 
-const WALLET = { flags: '--wallet <address>', description: 'wallet of a member, base58', required: true };
-
 export function projectWalletCommands({ wallets }: CommandParts): Command[] {
   return [
     {
-      path: ['projects', 'add-wallet'],
-      summary: 'make a wallet a member of a project; keys can then be created for it (`keys create --wallet`)',
-      options: [PROJECT_ID, WALLET, JSON_OPTION],
+      ...PROJECT_COMMANDS.addWallet,
       async run(options, io) {
         const [id, wallet] = [String(options['id']), String(options['wallet'])];
         const added = await io.store.write((tx) => wallets.add(tx, id, wallet));
@@ -339,9 +281,7 @@ export function projectWalletCommands({ wallets }: CommandParts): Command[] {
       },
     },
     {
-      path: ['projects', 'remove-wallet'],
-      summary: 'remove a wallet from a project and revoke its keys; a running daemon notices within a second',
-      options: [PROJECT_ID, WALLET, JSON_OPTION],
+      ...PROJECT_COMMANDS.removeWallet,
       async run(options, io) {
         const [id, wallet] = [String(options['id']), String(options['wallet'])];
         const revoked = await io.store.write((tx) => wallets.remove(tx, id, wallet));
@@ -357,33 +297,17 @@ export function projectWalletCommands({ wallets }: CommandParts): Command[] {
   ];
 }
 
-const KEY_ID = { flags: '--id <id>', description: 'id of the key, from `keys list`', required: true };
-
 export function keyCommands(parts: CommandParts): Command[] {
   return [createKeyCommand(parts), listKeysCommand(parts), revokeCommand(parts), rotateCommand(parts)];
 }
 
 function createKeyCommand({ keys, clock }: CommandParts): Command {
   return {
-    path: ['keys', 'create'],
-    summary: 'create a key; it is shown only once',
-    options: [
-      { flags: '--project <id>', description: 'project the key belongs to', required: true },
-      { flags: '--name <text>', description: 'display name' },
-      { flags: '--expires <when>', description: 'days such as 90d, or a date (UTC); default: never' },
-      {
-        flags: '--permissions <list>',
-        description: `permissions of the key: ${PERMISSIONS.join(',')}; default: all`,
-      },
-      { flags: '--wallet <address>', description: 'member who uses the key (projects add-wallet); default: the owner' },
-      { flags: '--ips <list>', description: 'addresses and networks that may use the key; default: all' },
-      { flags: '--origins <list>', description: 'origins of web pages that may use the key; default: any caller' },
-      JSON_OPTION,
-    ],
+    ...KEY_COMMANDS.create,
     async run(options, io) {
-      const expires = textOf(options, 'expires');
-      const name = textOf(options, 'name');
-      const wallet = textOf(options, 'wallet');
+      const expires = textOption(options, 'expires');
+      const name = textOption(options, 'name');
+      const wallet = textOption(options, 'wallet');
       const made = await io.store.write((tx) =>
         keys.create(tx, {
           projectId: String(options['project']),
@@ -404,11 +328,9 @@ function createKeyCommand({ keys, clock }: CommandParts): Command {
 
 function listKeysCommand({ clock }: CommandParts): Command {
   return {
-    path: ['keys', 'list'],
-    summary: 'list the keys with their first characters',
-    options: [{ flags: '--project <id>', description: 'only keys of this project' }, JSON_OPTION],
+    ...KEY_COMMANDS.list,
     async run(options, io) {
-      const rows = await listKeys(io.store, textOf(options, 'project'));
+      const rows = await listKeys(io.store, textOption(options, 'project'));
       const now = clock.now();
       if (options['json'] === true) {
         io.json(rows.map((row) => keyView(row, now)));
@@ -435,9 +357,7 @@ function listKeysCommand({ clock }: CommandParts): Command {
 
 function revokeCommand({ keys }: CommandParts): Command {
   return {
-    path: ['keys', 'revoke'],
-    summary: 'revoke a key; a running daemon notices within a second',
-    options: [KEY_ID, JSON_OPTION],
+    ...KEY_COMMANDS.revoke,
     async run(options, io) {
       const id = String(options['id']);
       const revoked = await io.store.write((tx) => keys.revoke(tx, id));
@@ -449,16 +369,9 @@ function revokeCommand({ keys }: CommandParts): Command {
 
 function rotateCommand({ keys }: CommandParts): Command {
   return {
-    path: ['keys', 'rotate'],
-    summary:
-      'replace a key: the new key has the same limits and is shown only once; the old one keeps working for the overlap',
-    options: [
-      KEY_ID,
-      { flags: '--overlap <time>', description: 'how long the old key keeps working: 30m, 24h, 7d, 0; default: 24h' },
-      JSON_OPTION,
-    ],
+    ...KEY_COMMANDS.rotate,
     async run(options, io) {
-      const overlapMs = parseOverlap(textOf(options, 'overlap') ?? '24h');
+      const overlapMs = parseOverlap(textOption(options, 'overlap') ?? '24h');
       const made = await io.store.write((tx) => keys.rotate(tx, String(options['id']), overlapMs));
       const { key, id, projectId, expiresAt, oldEndsAt } = made;
       if (options['json'] === true) io.json({ key, id, project: projectId, expiresAt, oldKeyEndsAt: oldEndsAt });
@@ -468,48 +381,29 @@ function rotateCommand({ keys }: CommandParts): Command {
 }
 
 function limitsText(row: KeyInfo): string {
-  const lists = [listOf(row.permissions), listOf(row.cidrs), listOf(row.origins)].flatMap((list) => list ?? []);
+  const lists = [parseList(row.permissions), parseList(row.cidrs), parseList(row.origins)].flatMap(
+    (list) => list ?? [],
+  );
   return lists.length === 0 ? '-' : lists.join(' ');
 }
 
 /** Commands that replace a list of a key. */
 export function keyLimitCommands(parts: CommandParts): Command[] {
   return [
-    limitCommand(parts, {
-      path: ['keys', 'allow-ip'],
-      summary: 'limit a key to addresses and networks; a running daemon notices within a second',
-      flag: { flags: '--ips <list>', description: '10.0.0.0/8,fd00::/8,192.0.2.7; replaces the list' },
-      option: 'ips',
-      list: 'cidrs',
-    }),
-    limitCommand(parts, {
-      path: ['keys', 'allow-origin'],
-      summary: 'limit a key to web pages of these origins; a running daemon notices within a second',
-      flag: { flags: '--origins <list>', description: 'https://app.example,https://*.app.example; replaces the list' },
-      option: 'origins',
-      list: 'origins',
-    }),
+    limitCommand(parts, { described: KEY_COMMANDS.allowIp, option: 'ips', list: 'cidrs' }),
+    limitCommand(parts, { described: KEY_COMMANDS.allowOrigin, option: 'origins', list: 'origins' }),
   ];
 }
 
 interface LimitCommand {
-  readonly path: readonly string[];
-  readonly summary: string;
-  readonly flag: Command['options'][number];
+  readonly described: CommandDescription;
   readonly option: string;
   readonly list: keyof KeyLimits;
 }
 
-function limitCommand({ keys, clock }: CommandParts, { path, summary, flag, option, list }: LimitCommand): Command {
+function limitCommand({ keys, clock }: CommandParts, { described, option, list }: LimitCommand): Command {
   return {
-    path,
-    summary,
-    options: [
-      { flags: '--id <id>', description: 'id of the key, from `keys list`', required: true },
-      flag,
-      { flags: '--any', description: 'removes the list: no limit' },
-      JSON_OPTION,
-    ],
+    ...described,
     async run(options, io) {
       const values = listOption(options, option);
       const change: KeyLimits =
@@ -537,17 +431,15 @@ export interface CommandParts {
 
 export type Options = Readonly<Record<string, string | boolean | undefined>>;
 
-const JSON_OPTION = { flags: '--json', description: 'one JSON document' };
-
 /** The text of an option, or undefined. commander names `--billing-day` `billingDay`. */
-function textOf(options: Options, name: string): string | undefined {
+function textOption(options: Options, name: string): string | undefined {
   const value = options[name];
   return typeof value === 'string' ? value : undefined;
 }
 
 /** `a,b` as a list; undefined if the option was not given. */
 function listOption(options: Options, name: string): readonly string[] | undefined {
-  const list = textOf(options, name)
+  const list = textOption(options, name)
     ?.split(',')
     .map((one) => one.trim())
     .filter((one) => one !== '');

@@ -1,6 +1,6 @@
 import { type Static, Type } from '@sinclair/typebox';
 import { CodedError } from '../../src/lib/coded-error.ts';
-import { reloadable } from '../../src/plugin/plugin.ts';
+import { reloadable } from '../../src/lib/reloadable.ts';
 
 const closed = { additionalProperties: false } as const;
 
@@ -114,3 +114,17 @@ export function usageError(code: AccessErrorCode, detail?: string): CodedError {
   const message = detail === undefined ? ACCESS_ERRORS[code] : `${ACCESS_ERRORS[code]}: ${detail}`;
   return new CodedError(code, message, { exitCode: USAGE });
 }
+
+/** Permissions of keys: products of the usage record, and `admin` for the usage endpoint. */
+export const PERMISSIONS = [
+  'rpc',
+  'enhancedApi',
+  'walletApi',
+  'das',
+  'webhooks',
+  'laserstreamGrpc',
+  'archival',
+  'photon',
+  'other',
+  'admin',
+] as const;

@@ -7,6 +7,7 @@ import { createLru } from '../../src/lib/lru.ts';
 import { type Caller, type Clock, GateRefusal, type Store } from '../../src/plugin/plugin.ts';
 import type { Queries } from '../../src/ports/store.ts';
 import { parseCidr } from '../../src/runtime/network-address.ts';
+import { createSingleFlight } from '../../src/runtime/single-flight.ts';
 import {
   type Account,
   billingDayOf,
@@ -66,11 +67,13 @@ export interface Directory {
 }
 
 /** The start of a read. */
-interface Asked {
-  /** Of the account; undefined: it was not cached. */
+interface ReadStart {
+  /** Revision of the cached account when the read began; undefined: no account was cached. */
   readonly revision: number | undefined;
   /** Monotonic milliseconds. */
   readonly askedMs: number;
+  /** Reads are numbered in the order in which they begin. */
+  readonly number: number;
   /** Number of changes that had been noticed by then. */
   readonly askedAt: number;
 }
@@ -90,10 +93,11 @@ export function createDirectory({ store, clock, plans, keyCacheSize, keyCacheMs 
       account.changedAt = Number.POSITIVE_INFINITY;
     },
   });
-  const asking = new Map<string, Promise<KnownKey>>();
+  const asking = createSingleFlight<string, KnownKey>();
   /** Counts noticed changes: a read that began before one may have missed it. */
   let changes = 0;
-  /** Of the last project without an account that changed. */
+  let reads = 0;
+  /** Number of the last change of a project whose account was not cached. A new account starts with it. */
   let otherChangedAt = 0;
   /** Looks notice all changes after reads that began from here on. */
   let lookedFrom = Number.POSITIVE_INFINITY;
@@ -103,17 +107,21 @@ export function createDirectory({ store, clock, plans, keyCacheSize, keyCacheMs 
   let lookedMs = Number.NEGATIVE_INFINITY;
   let looking: Promise<void> | null = null;
 
-  function accountOf(state: ProjectState, { revision, askedMs, askedAt }: Asked): Account {
+  function accountOf(state: ProjectState, { revision, askedMs, number, askedAt }: ReadStart): Account {
     const account = accounts.get(state.projectId);
     if (account === undefined) {
       const made = createAccount(state, clock.now());
       made.readMs = askedMs;
+      made.readNumber = number;
       made.changedAt = otherChangedAt;
       accounts.set(state.projectId, made);
       return made;
     }
-    if (askedAt < account.changedAt) return account;
-    account.readMs = Math.max(account.readMs, askedMs);
+    // A later read, or a write, may have brought what this one missed: looks for changes do not find it again.
+    const isOlder = number < account.readNumber || askedMs < account.readMs;
+    if (askedAt < account.changedAt || isOlder) return account;
+    account.readMs = askedMs;
+    account.readNumber = number;
     // A write ran during the query: its result is newer.
     if (account.revision === revision && isAtRest(account)) takeState(account, state, clock.now());
     else {
@@ -123,9 +131,10 @@ export function createDirectory({ store, clock, plans, keyCacheSize, keyCacheMs 
     return account;
   }
 
-  const asked = (revision: number | undefined): Asked => ({
-    ...{ revision, askedMs: clock.monotonic(), askedAt: changes },
-  });
+  const asked = (revision: number | undefined): ReadStart => {
+    reads += 1;
+    return { revision, askedMs: clock.monotonic(), number: reads, askedAt: changes };
+  };
 
   /** Whether the last look would have noticed a change. */
   const isUnchanged = ({ askedAt, account }: KnownKey) => askedAt >= lookedFrom && askedAt >= account.changedAt;
@@ -179,7 +188,13 @@ export function createDirectory({ store, clock, plans, keyCacheSize, keyCacheMs 
     const account = accountOf(project.state, start);
     const { projectId } = account;
     const key: KnownKey = {
-      ...{ name, rules, expiresAt, account, askedMs, askedAt, weight },
+      name,
+      rules,
+      expiresAt,
+      account,
+      askedMs,
+      askedAt,
+      weight,
       caller: { projectId, keyId, plan: limits.plan, wallet, budgets: limits.budgets },
     };
     known.set(name, key);
@@ -200,13 +215,7 @@ export function createDirectory({ store, clock, plans, keyCacheSize, keyCacheMs 
     return await read(name);
   }
 
-  function ask(name: string): Promise<KnownKey> {
-    const running = asking.get(name);
-    if (running !== undefined) return running;
-    const answer = refresh(name).finally(() => asking.delete(name));
-    asking.set(name, answer);
-    return answer;
-  }
+  const ask = (name: string): Promise<KnownKey> => asking.run(name, () => refresh(name));
 
   const isCurrent = (key: KnownKey) => clock.monotonic() <= keyMs(key) + keyCacheMs;
 
@@ -220,7 +229,7 @@ export function createDirectory({ store, clock, plans, keyCacheSize, keyCacheMs 
       if (keyCacheMs === 0 || !isCurrent(key)) return undefined;
       // An account stays as long as one of its keys.
       accounts.get(key.account.projectId);
-      if (isOld(keyMs(key)) && !asking.has(name)) ask(name).catch(() => undefined);
+      if (isOld(keyMs(key)) && asking.get(name) === undefined) void ask(name);
       return key;
     },
     isCurrent,
@@ -345,9 +354,9 @@ function withProject(db: Queries<AccessTables>) {
     ]);
 }
 
-type Row = NonNullable<Awaited<ReturnType<ReturnType<typeof withProject>['executeTakeFirst']>>>;
+type ProjectJoinRow = NonNullable<Awaited<ReturnType<ReturnType<typeof withProject>['executeTakeFirst']>>>;
 
-function readProject(row: Row, plans: Plans): FoundProject {
+function readProject(row: ProjectJoinRow, plans: Plans): FoundProject {
   const limits = plans.limitsOf(row.plan, row.overrides);
   if (limits === null)
     throw new CodedError('ACCESS_UNKNOWN_PLAN', ACCESS_ERRORS.ACCESS_UNKNOWN_PLAN, { facts: { plan: row.plan } });
@@ -360,7 +369,11 @@ function readProject(row: Row, plans: Plans): FoundProject {
   return {
     wallet: row.wallet,
     state: {
-      ...{ projectId: row.id, isDisabled: row.disabled_at !== null, limits, billingDay, spent },
+      projectId: row.id,
+      isDisabled: row.disabled_at !== null,
+      limits,
+      billingDay,
+      spent,
       cycleStart: row.cycle_start ?? '',
     },
   };
@@ -384,9 +397,9 @@ const NO_RULES: KeyRules = { permissions: null, allowsAddress: null, allowsOrigi
 
 export function readRules(row: Lists): KeyRules {
   if (row.permissions === null && row.cidrs === null && row.origins === null) return NO_RULES;
-  const permissions = listOf(row.permissions);
-  const cidrs = listOf(row.cidrs);
-  const origins = listOf(row.origins);
+  const permissions = parseList(row.permissions);
+  const cidrs = parseList(row.cidrs);
+  const origins = parseList(row.origins);
   return {
     permissions: permissions === null ? null : new Set(permissions),
     allowsAddress: cidrs === null ? null : createNetworks(cidrs),
@@ -394,7 +407,7 @@ export function readRules(row: Lists): KeyRules {
   };
 }
 
-export function listOf(text: string | null): readonly string[] | null {
+export function parseList(text: string | null): readonly string[] | null {
   return text === null ? null : (JSON.parse(text) as string[]);
 }
 
@@ -405,7 +418,7 @@ export function createNetworks(cidrs: readonly string[]): (address: string) => b
     const network = parseCidr(cidr);
     if (network !== null) list.addSubnet(network.address, network.prefix, network.family === 6 ? 'ipv6' : 'ipv4');
   }
-  // The same clients call repeatedly, and a look-up allocates objects.
+  // Remembers the last allowed address: the same clients call repeatedly, and a look-up allocates objects.
   let lastAllowed = '';
   return (address) => {
     if (address === lastAllowed) return true;

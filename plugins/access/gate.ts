@@ -14,8 +14,9 @@ import {
 import type { ApiPeers } from '../../src/ports/processes.ts';
 import { networkOf } from '../../src/runtime/network-address.ts';
 import { isPromise } from '../../src/runtime/waiting.ts';
-import { type Account, affordable, turnDay } from './account.ts';
+import { type Account, affordable, isMetered, turnDay } from './account.ts';
 import type { AccessConfig } from './config.ts';
+import { type CreditLoan, lendCredits } from './credits.ts';
 import {
   createNetworks,
   type Directory,
@@ -35,6 +36,7 @@ import {
   type Demand,
   type FindBuckets,
   lendRates,
+  overdraw,
   type RateLimits,
   takeTokens,
 } from './rates.ts';
@@ -51,6 +53,8 @@ interface GateParts {
   readonly config: AccessConfig;
   /** The other processes of the API; null: there are none. */
   readonly peers: ApiPeers | null;
+  /** Where this process gets the credits of calls from; null: it knows what is left. */
+  readonly creditLoan: CreditLoan | null;
 }
 
 /** The limits of a caller. */
@@ -97,6 +101,7 @@ export function createGate(parts: GateParts): AccessGate {
   const anonymous = strangers.find;
   const { peers } = parts;
   const loan = peers === null || peers.isMain ? null : borrowRates(peers, clock);
+  const { creditLoan } = parts;
   const sessions = new WeakMap<Caller, Session>();
   const rights = createRightsWatch<KeyRights>({
     clock,
@@ -277,7 +282,8 @@ export function createGate(parts: GateParts): AccessGate {
   async function callerOf(projectId: string): Promise<Caller> {
     const account = await directory.project(projectId);
     if (account === null || account.isDisabled) return refuse(new GateRefusal('bad-key'));
-    const caller: Caller = { projectId, keyId: null, plan: account.limits.plan, wallet: null };
+    const { plan, budgets } = account.limits;
+    const caller: Caller = { projectId, keyId: null, plan, wallet: null, budgets };
     sessions.set(caller, { account, key: null, rules: null, own: null, client: null });
     return caller;
   }
@@ -307,10 +313,58 @@ export function createGate(parts: GateParts): AccessGate {
         clock.now,
         parts.meter.note,
       );
+    if (creditLoan !== null && credits > 0 && isMetered(account)) {
+      const taken = creditLoan.take(account.projectId, credits);
+      const admitTaken = (isTaken: boolean) => admitBorrowed(session, items, isTaken ? credits : 0, creditLoan);
+      return isPromise(taken) ? taken.then(admitTaken) : admitTaken(taken);
+    }
     const isWaived = checkCredits();
     const headers = takeRate(session, items);
     // The credits may be used up after the main process was asked.
     return isPromise(headers) ? headers.then((given) => finish(given, checkCredits())) : finish(headers, isWaived);
+  }
+
+  /** `taken`: credits that the main process has lent for these calls; 0: it has none left. */
+  function admitBorrowed(
+    session: Session,
+    items: readonly GateItem[],
+    taken: number,
+    loaned: CreditLoan,
+  ): Admission | Promise<Admission> {
+    const { account } = session;
+    const { projectId } = account;
+    turnDay(account, clock.now());
+    const isWaived = taken === 0;
+    if (isWaived && !(items.length === 1 && items[0]?.price?.neverRefused === true))
+      return refuse(new GateRefusal('credits', { retryAfterS: secondsUntil(account.cycle.endMs, clock.now()) }));
+    const finish = (headers: Admission['headers']): Admission => {
+      const ticket = { account, items, headers, reserved: taken, isWaived };
+      const admission = createAdmission(ticket, clock.now, parts.meter.note);
+      let isOpen = true;
+      return {
+        headers,
+        isWaived,
+        charge(outcomes) {
+          if (!isOpen) return 0;
+          isOpen = false;
+          const charged = admission.charge(outcomes);
+          loaned.charged(projectId, charged);
+          loaned.giveBack(projectId, taken - charged);
+          return charged;
+        },
+      };
+    };
+    const failed = (error: unknown): never => {
+      loaned.giveBack(projectId, taken);
+      throw error;
+    };
+    let headers: ReturnType<typeof takeRate>;
+    try {
+      headers = takeRate(session, items);
+    } catch (error) {
+      return failed(error);
+    }
+    return isPromise(headers) ? headers.then(finish, failed) : finish(headers);
   }
 
   function takeRate(
@@ -347,6 +401,17 @@ export function createGate(parts: GateParts): AccessGate {
     if (tokens > 0 && account.buckets.size > 0) parts.meter.note(account);
   }
 
+  function debit(caller: Caller, group: string, tokens: number): void {
+    const session = sessions.get(caller);
+    if (session === undefined) return;
+    const { account, own } = session;
+    const name = own === null ? group : (OWN_DEMAND.groups[0] as string);
+    if (loan === null)
+      overdraw(bucketsOf(session), own === null ? account.limits : own.limits, name, tokens, timeNow());
+    else loan.overdraw(ownerOf(session), name, tokens);
+    if (account.buckets.size > 0) parts.meter.note(account);
+  }
+
   const findBuckets: FindBuckets = async ({ projectId, network }) => {
     const account = await directory.project(projectId);
     if (account === null) return null;
@@ -355,6 +420,7 @@ export function createGate(parts: GateParts): AccessGate {
   };
   if (peers?.isMain === true) {
     lendRates(peers, clock, findBuckets);
+    lendCredits(peers, clock, directory.project);
     peers.answer('admin-rate', async (projectId) => {
       const account = await directory.project(String(projectId));
       return account?.adminWindow.take(clock.monotonic()) ?? false;
@@ -373,7 +439,12 @@ export function createGate(parts: GateParts): AccessGate {
   }
 
   return {
-    ...{ authenticate, admit, spend, watch, callerOf },
+    authenticate,
+    admit,
+    spend,
+    debit,
+    watch,
+    callerOf,
     changed(projectId) {
       directory.forget(projectId);
       rights.lookNow();
@@ -381,6 +452,7 @@ export function createGate(parts: GateParts): AccessGate {
     stop() {
       rights.stop();
       loan?.stop();
+      creditLoan?.stop();
     },
   };
 }

@@ -1,6 +1,4 @@
-import { lazy } from '../../src/lib/lru.ts';
-import { defineHostPlugin, gateService, type HostContext } from '../../src/plugin/host.ts';
-import { API_VERSION, CodedError } from '../../src/plugin/plugin.ts';
+import { API_VERSION, defineHostPlugin, gateService } from '../../src/plugin/host.ts';
 import {
   accessAccounts,
   accessAdmin,
@@ -11,24 +9,8 @@ import {
 } from '../../src/ports/access.ts';
 import { kernelView } from '../../src/ports/daemon-view.ts';
 import { kernelApiPeers } from '../../src/ports/processes.ts';
-import {
-  keyCommands,
-  keyLimitCommands,
-  projectCommands,
-  projectStateCommands,
-  projectUsageCommands,
-  projectWalletCommands,
-} from './commands.ts';
-import { type AccessConfig, accessConfig } from './config.ts';
-import { createDirectory } from './directory.ts';
-import { createGate } from './gate.ts';
-import { createKeys } from './keys.ts';
-import { createMeter, createProjectMetrics } from './meter.ts';
-import { checkStoredPlans, createAllowance, loadPlans } from './plans.ts';
-import { createProjectChanges, createProjects, createRemoval, createWallets } from './projects.ts';
-import { createAccounts, createAdmin, createBootstrap, createCharges } from './services.ts';
-import { migrations } from './tables.ts';
-import { usageRoute } from './usage.ts';
+import { KEY_COMMANDS, PROJECT_COMMANDS } from './command-list.ts';
+import { accessConfig } from './config.ts';
 
 export default defineHostPlugin({
   id: 'access',
@@ -37,81 +19,7 @@ export default defineHostPlugin({
   config: accessConfig,
   uses: [kernelApiPeers, kernelView],
   offers: [accessAccounts, accessAdmin, accessBootstrap, accessCharges, accessPlans, accessRemoval, gateService],
-  migrations,
-  provision: assembleAccess,
+  commands: [...Object.values(PROJECT_COMMANDS), ...Object.values(KEY_COMMANDS)],
+  migrations: async () => (await import('./tables.ts')).migrations,
+  provision: async (ctx) => (await import('./plugin.ts')).provision(ctx),
 });
-
-/** Registers the parts of the plugin; everything is opened later. */
-function assembleAccess(ctx: HostContext<AccessConfig>): void {
-  const { store, clock, random, metrics, log, config } = ctx;
-  const peers = ctx.use(kernelApiPeers)?.peers ?? null;
-  // The plans file is read on first use: by `start`, or by a command.
-  const plans = lazy(() => loadPlans(config.plansFile));
-  const changes = createProjectChanges(ctx.hints, peers, clock);
-  const removal = createRemoval();
-  const projects = createProjects(clock, random, plans, changes, removal);
-  const keys = createKeys(clock, random, changes);
-  const directory = createDirectory({ store, clock, plans, ...config });
-  const perProject = createProjectMetrics(metrics, config.metricsProjects);
-  const meter = createMeter({
-    ...{ store, clock, log, metrics, perProject, plans },
-    flushMs: config.usageFlushMs,
-    writerId: random.uuid(),
-  });
-  const bootstrap = createBootstrap({ store, projects, keys, plan: config.defaultPlan });
-  const commandParts = {
-    projects,
-    keys,
-    wallets: createWallets(clock, changes),
-    clock,
-    plans,
-    defaultPlan: config.defaultPlan,
-  };
-  const gate = createGate({ store, directory, meter, clock, metrics, perProject, log, config, peers });
-  peers?.answer('flush', () => meter.flush());
-  /** Usage counted in any process of the API. */
-  const flush = async () => void (await Promise.all([meter.flush(), peers?.askOthers('flush', null)]));
-  let off = (): void => {};
-  ctx.host.gate(gate);
-  ctx.provide(gateService, gate);
-  ctx.http.route(usageRoute({ store, clock, plans, meter: { flush } }));
-  ctx.provide(accessBootstrap, bootstrap);
-  ctx.provide(accessAdmin, createAdmin({ store, clock, plans, projects, keys, meter: { flush } }));
-  ctx.provide(accessAccounts, createAccounts(projects, keys, plans));
-  ctx.provide(accessPlans, createAllowance(plans));
-  ctx.provide(accessRemoval, { onDelete: removal.onDelete });
-  ctx.provide(accessCharges, createCharges({ directory, meter, clock }));
-  const commands = [
-    ...projectCommands(commandParts),
-    ...projectStateCommands(commandParts),
-    ...projectWalletCommands(commandParts),
-    ...projectUsageCommands(commandParts),
-    ...keyCommands(commandParts),
-    ...keyLimitCommands(commandParts),
-  ];
-  for (const command of commands) ctx.command(command);
-  ctx.checkConfig(() => {
-    if (plans().has(config.defaultPlan)) return;
-    const known = plans().names.join(', ');
-    throw new CodedError('ACCESS_UNKNOWN_PLAN', `there is no plan "${config.defaultPlan}"; the plans are ${known}`, {
-      exitCode: 78,
-      facts: { path: 'access.defaultPlan' },
-    });
-  });
-  ctx.onStart(async () => {
-    await checkStoredPlans(store, plans(), config);
-    const offs = [changes.listen(gate.changed)];
-    // Without a listener, requests cost nothing more.
-    const view = config.metricsProjects === 0 ? undefined : ctx.use(kernelView);
-    if (view !== undefined)
-      offs.push(view.onRequest(({ projectId, status }) => perProject.answered(projectId, status)));
-    off = () => {
-      for (const end of offs) end();
-    };
-  });
-  ctx.onStop(async () => {
-    off();
-    gate.stop();
-    await meter.stop();
-  });
-}

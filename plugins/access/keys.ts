@@ -2,8 +2,8 @@ import { hash } from 'node:crypto';
 import type { Clock, Random } from '../../src/ports/clock.ts';
 import type { Store, StoreTx } from '../../src/ports/store.ts';
 import { parseCidr } from '../../src/runtime/network-address.ts';
-import { usageError } from './config.ts';
-import { listOf } from './directory.ts';
+import { PERMISSIONS, usageError } from './config.ts';
+import { parseList } from './directory.ts';
 import { demandMember, demandProject, type ProjectChanges } from './projects.ts';
 import { type ApiKeyRow, tables } from './tables.ts';
 
@@ -78,9 +78,17 @@ export function createKeys(clock: Clock, random: Random, changes: Pick<ProjectCh
         id: random.uuid(),
         wallet: wallet ?? null,
         project_id: projectId,
-        ...{ hash: hashKey(key), prefix: keyPrefix(key), name: name ?? '' },
-        ...{ created_at: clock.now(), expires_at: expiresAt ?? null, revoked_at: null, successor_id: null },
-        ...{ permissions: null, cidrs: null, origins: null, ...columns },
+        hash: hashKey(key),
+        prefix: keyPrefix(key),
+        name: name ?? '',
+        created_at: clock.now(),
+        expires_at: expiresAt ?? null,
+        revoked_at: null,
+        successor_id: null,
+        permissions: null,
+        cidrs: null,
+        origins: null,
+        ...columns,
       };
       await db.insertInto('api_keys').values(row).execute();
       await changes.note(tx, projectId);
@@ -179,20 +187,6 @@ export function keyPrefix(key: string): string {
   return key.slice(0, Math.min(PREFIX_LENGTH, Math.floor(key.length / 4)));
 }
 
-/** Permissions of keys: products of the usage record, and `admin` for the usage endpoint. */
-export const PERMISSIONS = [
-  'rpc',
-  'enhancedApi',
-  'walletApi',
-  'das',
-  'webhooks',
-  'laserstreamGrpc',
-  'archival',
-  'photon',
-  'other',
-  'admin',
-] as const;
-
 const MAX_ENTRIES = 100;
 const ORIGIN = /^[a-z][a-z0-9+.-]*:\/\/(?:\*\.)?(?:[a-z0-9-]+\.)*[a-z0-9-]+(?::\d{1,5})?$/i;
 const IPV6_ORIGIN = /^[a-z][a-z0-9+.-]*:\/\/\[[0-9a-f:.]+\](?::\d{1,5})?$/i;
@@ -260,9 +254,9 @@ export function keyView(row: KeyInfo, now: number) {
     createdAt: row.created_at,
     expiresAt: row.expires_at,
     revokedAt: row.revoked_at,
-    permissions: listOf(row.permissions),
-    ips: listOf(row.cidrs),
-    origins: listOf(row.origins),
+    permissions: parseList(row.permissions),
+    ips: parseList(row.cidrs),
+    origins: parseList(row.origins),
     successor: row.successor_id,
     wallet: row.wallet,
   };

@@ -1,6 +1,7 @@
 import type { Clock, Log, Store } from '../../src/plugin/plugin.ts';
 import type { Counter, Metrics } from '../../src/ports/telemetry.ts';
 import { type Account, takeState } from './account.ts';
+import type { CreditLoan } from './credits.ts';
 import type { Plans } from './plans.ts';
 import { learn } from './rates.ts';
 import {
@@ -27,6 +28,8 @@ export interface MeterParts {
   readonly flushMs: number;
   /** Unique name of this process. */
   readonly writerId: string;
+  /** Hears of what was written; null: this process knows what is left. */
+  readonly creditLoan: Pick<CreditLoan, 'written'> | null;
 }
 
 /** Writes the usage of accounts periodically. */
@@ -85,7 +88,12 @@ export function createMeter(parts: MeterParts): Meter {
     const written = await store.write((tx) => writeBatch(tx, batch, { plans: parts.plans(), writerId, nowMs }));
     unsure = null;
     seconds.record((clock.monotonic() - startedMs) / 1_000);
-    for (const entry of batch.entries) takeWritten(entry, written, { nowMs, startedMs });
+    for (const entry of batch.entries) {
+      takeWritten(entry, written, { nowMs, startedMs });
+      const { projectId } = entry.account;
+      const state = written.states.get(projectId);
+      if (state !== undefined) parts.creditLoan?.written(projectId, creditsOf(entry), state);
+    }
   }
 
   async function guarded(): Promise<void> {
@@ -138,8 +146,8 @@ function takeWritten(
   const state = states.get(account.projectId);
   if (state !== undefined) {
     const { limits, isDisabled, billingDay } = account;
-    // A change was noticed meanwhile: the account may be newer than the state.
-    const isOlder = account.changedAt !== entry.changedAt;
+    // A change was noticed or read meanwhile: the account may be newer than the state.
+    const isOlder = account.changedAt !== entry.changedAt || startedMs < account.readMs;
     takeState(account, isOlder ? { ...state, limits, isDisabled, billingDay } : state, nowMs, creditsOfCycle(entry));
     if (!isOlder) account.readMs = startedMs;
   }

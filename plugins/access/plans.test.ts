@@ -5,7 +5,8 @@ import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { parse } from 'yaml';
 import { findProjectRoot } from '../../test/helpers/project-root.ts';
-import { loadPlans, PUBLISHED_PLANS } from './plans.ts';
+import { PUBLISHED_PLANS } from './plans.ts';
+import { loadPlans } from './plans-file.ts';
 
 const dir = mkdtempSync(join(tmpdir(), 'parhelion-plans-'));
 after(() => rmSync(dir, { recursive: true, force: true }));
@@ -80,7 +81,7 @@ test('a plan that does not exist has no limits, whatever its name', () => {
   }
 });
 
-test('errors of the file are told with their places, all at once, with exit code 78', () => {
+test('all errors of the file are reported at once with their places, and exit code 78', () => {
   for (const [text, expected] of [
     ['plans: [', /./],
     [own.replace('burstFactor: 2', 'burstFactr: 2'), /unknown key "burstFactr".*|burstFactor/],

@@ -1,9 +1,5 @@
-import { readFileSync } from 'node:fs';
-import { type Static, type TSchema, Type } from '@sinclair/typebox';
-import { Ajv } from 'ajv';
-import { parse } from 'yaml';
-import { CodedError, messageOf } from '../../src/lib/coded-error.ts';
-import { isPlainSchema, matches } from '../../src/lib/plain-schema.ts';
+import { type Static, Type } from '@sinclair/typebox';
+import { CodedError } from '../../src/lib/coded-error.ts';
 import { type AccessPlans, BUDGETS, type BudgetName, type Budgets } from '../../src/ports/access.ts';
 import type { Queries, Store } from '../../src/ports/store.ts';
 import { ACCESS_ERRORS, type AccessConfig } from './config.ts';
@@ -20,7 +16,7 @@ export interface Plans {
 /** Cache size of the limits per plan and overrides. */
 const MAX_REMEMBERED = 10_000;
 
-function createPlans(file: PlansFile): Plans {
+export function createPlans(file: PlansFile): Plans {
   const paidWallet = new Set(file.paidWalletEndpoints);
   const made = new Map<string, Limits>();
   return {
@@ -149,7 +145,7 @@ const plan = Type.Object(
 );
 
 /** A plans file, as `config/plans.yaml` is one. */
-const plansSchema = Type.Object(
+export const plansSchema = Type.Object(
   {
     plans: Type.Record(Type.String({ pattern: '^[a-z][a-z0-9_-]{0,31}$' }), plan, { minProperties: 1 }),
     burstFactor: Type.Number({ minimum: 1 }),
@@ -175,48 +171,10 @@ export const overridesSchema = Type.Object(
 );
 
 type Plan = Static<typeof plan>;
-type PlansFile = Static<typeof plansSchema>;
+export type PlansFile = Static<typeof plansSchema>;
 export type Overrides = Static<typeof overridesSchema>;
 
 const CONFIG = 78;
-
-/** Reads the plans file; null: the published plans. Errors: ACCESS_PLANS_INVALID, exit 78. */
-export function loadPlans(path: string | null): Plans {
-  if (path === null) return createPlans(PUBLISHED_PLANS);
-  let value: unknown;
-  try {
-    value = parse(readFileSync(path, 'utf8'));
-  } catch (error) {
-    throw invalid(path, [messageOf(error)]);
-  }
-  const problems = problemsOf(plansSchema, value);
-  if (problems.length > 0) throw invalid(path, problems);
-  return createPlans(value as PlansFile);
-}
-
-function invalid(path: string, problems: readonly string[]): CodedError {
-  const message = `${ACCESS_ERRORS.ACCESS_PLANS_INVALID}: ${path}: ${problems.join('; ')}`;
-  return new CodedError('ACCESS_PLANS_INVALID', message, { exitCode: CONFIG, facts: { file: path, problems } });
-}
-
-const NO_FORMATS = new Map<string, never>();
-
-/** All problems of a value, each with its path; empty if it is valid. */
-export function problemsOf(schema: TSchema, value: unknown): readonly string[] {
-  if (isPlainSchema(schema) && matches(schema, value, NO_FORMATS)) return [];
-  const ajv = new Ajv({ strict: false, allErrors: true, code: { optimize: false } });
-  const check = ajv.compile(schema);
-  if (check(value)) return [];
-  const lines = (check.errors ?? [])
-    // Skip the errors of the branches of a union; the union itself reports one.
-    .filter(({ keyword }) => keyword !== 'anyOf')
-    .map(({ instancePath, message, params }) => {
-      const unknown: unknown = params['additionalProperty'];
-      const place = instancePath === '' ? 'the file' : instancePath.slice(1).replaceAll('/', '.');
-      return typeof unknown === 'string' ? `${place}: unknown key "${unknown}"` : `${place}: ${message}`;
-    });
-  return [...new Set(lines)];
-}
 
 /** Checks that all plans named by configuration and projects exist. Errors: ACCESS_UNKNOWN_PLAN, exit 78. */
 export async function checkStoredPlans(store: Store, plans: Plans, config: AccessConfig): Promise<void> {
@@ -251,7 +209,7 @@ export function createAllowance(plans: () => Plans): AccessPlans {
 
 const MIB = 2 ** 20;
 const ADDRESSES = 100_000;
-/** Of every plan but `unlimited`. */
+/** Batch limits of every plan except `unlimited`. */
 const BATCH = {
   maxItems: 100,
   historicalMax: 10,
@@ -264,17 +222,35 @@ const free = {
   invoiced: false,
   features: { paidWallet: false },
   ratePerSecond: {
-    ...{ rpc: 10, das: 2, sendTransaction: 1, sendBundle: 0, simulateBundle: 10, getProgramAccounts: 5 },
-    ...{ photon: 2, getValidityProof: 1, sender: 50 },
+    rpc: 10,
+    das: 2,
+    sendTransaction: 1,
+    sendBundle: 0,
+    simulateBundle: 10,
+    getProgramAccounts: 5,
+    photon: 2,
+    getValidityProof: 1,
+    sender: 50,
   },
   webhooks: { max: 5, addressesPerWebhook: ADDRESSES },
   batch: BATCH,
   budgets: {
-    ...{ requestBytes: 16 * MIB, answerBytes: 32 * MIB, upstreamCalls: 16 },
-    ...{ sockets: 50, subscriptions: 1_000, subscriptionBytes: 1_000_000 },
-    ...{ newWalletsPerMinute: 10, wallets: 100, walletTransactions: 1_000_000 },
-    ...{ storedEvents: 10_000, storedEventBytes: 64 * MIB, replays: 1 },
-    ...{ streams: 5, streamFilters: 64, streamFilterBytes: MIB, passedStreams: 1 },
+    requestBytes: 16 * MIB,
+    answerBytes: 32 * MIB,
+    upstreamCalls: 16,
+    sockets: 50,
+    subscriptions: 1_000,
+    subscriptionBytes: 1_000_000,
+    newWalletsPerMinute: 10,
+    wallets: 100,
+    walletTransactions: 1_000_000,
+    storedEvents: 10_000,
+    storedEventBytes: 64 * MIB,
+    replays: 1,
+    streams: 5,
+    streamFilters: 64,
+    streamFilterBytes: MIB,
+    passedStreams: 1,
   },
   priceUsd: 0,
 };
@@ -284,17 +260,35 @@ const developer = {
   invoiced: true,
   features: { paidWallet: true },
   ratePerSecond: {
-    ...{ rpc: 50, das: 10, sendTransaction: 5, sendBundle: 0, simulateBundle: 50, getProgramAccounts: 25 },
-    ...{ photon: 10, getValidityProof: 5, sender: 50 },
+    rpc: 50,
+    das: 10,
+    sendTransaction: 5,
+    sendBundle: 0,
+    simulateBundle: 50,
+    getProgramAccounts: 25,
+    photon: 10,
+    getValidityProof: 5,
+    sender: 50,
   },
   webhooks: { max: 50, addressesPerWebhook: ADDRESSES },
   batch: BATCH,
   budgets: {
-    ...{ requestBytes: 64 * MIB, answerBytes: 128 * MIB, upstreamCalls: 32 },
-    ...{ sockets: 250, subscriptions: 1_000, subscriptionBytes: 1_000_000 },
-    ...{ newWalletsPerMinute: 60, wallets: 1_000, walletTransactions: 10_000_000 },
-    ...{ storedEvents: 100_000, storedEventBytes: 512 * MIB, replays: 2 },
-    ...{ streams: 20, streamFilters: 256, streamFilterBytes: 16 * MIB, passedStreams: 5 },
+    requestBytes: 64 * MIB,
+    answerBytes: 128 * MIB,
+    upstreamCalls: 32,
+    sockets: 250,
+    subscriptions: 1_000,
+    subscriptionBytes: 1_000_000,
+    newWalletsPerMinute: 60,
+    wallets: 1_000,
+    walletTransactions: 10_000_000,
+    storedEvents: 100_000,
+    storedEventBytes: 512 * MIB,
+    replays: 2,
+    streams: 20,
+    streamFilters: 256,
+    streamFilterBytes: 16 * MIB,
+    passedStreams: 5,
   },
   priceUsd: 49,
 };
@@ -303,15 +297,33 @@ const business = {
   ...developer,
   creditsLimit: 100_000_000,
   ratePerSecond: {
-    ...{ rpc: 200, das: 50, sendTransaction: 50, sendBundle: 5, simulateBundle: 200, getProgramAccounts: 50 },
-    ...{ photon: 50, getValidityProof: 10, sender: 50 },
+    rpc: 200,
+    das: 50,
+    sendTransaction: 50,
+    sendBundle: 5,
+    simulateBundle: 200,
+    getProgramAccounts: 50,
+    photon: 50,
+    getValidityProof: 10,
+    sender: 50,
   },
   budgets: {
-    ...{ requestBytes: 128 * MIB, answerBytes: 256 * MIB, upstreamCalls: 48 },
-    ...{ sockets: 1_000, subscriptions: 4_000, subscriptionBytes: 4_000_000 },
-    ...{ newWalletsPerMinute: 300, wallets: 10_000, walletTransactions: 50_000_000 },
-    ...{ storedEvents: 500_000, storedEventBytes: 2_048 * MIB, replays: 5 },
-    ...{ streams: 100, streamFilters: 1_024, streamFilterBytes: 64 * MIB, passedStreams: 20 },
+    requestBytes: 128 * MIB,
+    answerBytes: 256 * MIB,
+    upstreamCalls: 48,
+    sockets: 1_000,
+    subscriptions: 4_000,
+    subscriptionBytes: 4_000_000,
+    newWalletsPerMinute: 300,
+    wallets: 10_000,
+    walletTransactions: 50_000_000,
+    storedEvents: 500_000,
+    storedEventBytes: 2_048 * MIB,
+    replays: 5,
+    streams: 100,
+    streamFilters: 1_024,
+    streamFilterBytes: 64 * MIB,
+    passedStreams: 20,
   },
   priceUsd: 499,
 };
@@ -330,15 +342,22 @@ export const PUBLISHED_PLANS: PlansFile = {
       ...business,
       creditsLimit: 200_000_000,
       ratePerSecond: {
-        ...{ rpc: 500, das: 100, sendTransaction: 100, sendBundle: 5, simulateBundle: 500, getProgramAccounts: 75 },
-        ...{ photon: 100, getValidityProof: 20, sender: 50 },
+        rpc: 500,
+        das: 100,
+        sendTransaction: 100,
+        sendBundle: 5,
+        simulateBundle: 500,
+        getProgramAccounts: 75,
+        photon: 100,
+        getValidityProof: 20,
+        sender: 50,
       },
       priceUsd: 999,
     },
     unlimited: {
       // A number, because clients read an integer: the largest that JavaScript can hold.
       creditsLimit: Number.MAX_SAFE_INTEGER,
-      // Nothing is invoiced. Typed clients demand a billing cycle of every plan but the free ones.
+      // No period is billed. Typed clients demand a billing cycle of every plan but the free ones.
       invoiced: true,
       features: { paidWallet: true },
       ratePerSecond: {},

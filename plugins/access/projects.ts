@@ -6,7 +6,7 @@ import type { Clock, Random } from '../../src/ports/clock.ts';
 import type { ApiPeers } from '../../src/ports/processes.ts';
 import type { Store, StoreTx } from '../../src/ports/store.ts';
 import { usageError } from './config.ts';
-import { type Overrides, overridesSchema, type Plans, problemsOf } from './plans.ts';
+import { type Overrides, overridesSchema, type Plans } from './plans.ts';
 import { type ProjectRow, tables } from './tables.ts';
 
 export interface NewProject {
@@ -66,7 +66,11 @@ export function createProjects(
       return await tables(tx.db)
         .insertInto('projects')
         .values({
-          ...{ id: random.uuid(), name, plan, wallet: wallet ?? null, created_at: createdAt },
+          id: random.uuid(),
+          name,
+          plan,
+          wallet: wallet ?? null,
+          created_at: createdAt,
           billing_day: billingDay ?? new Date(createdAt).getUTCDate(),
         })
         .returningAll()
@@ -75,7 +79,7 @@ export function createProjects(
     async change(tx, id, { name, plan, overrides, adminApi, isDisabled }) {
       if (name !== undefined) checkName(name);
       if (plan !== undefined) demandPlan(plan);
-      const problems = overrides === undefined || overrides === null ? [] : problemsOf(overridesSchema, overrides);
+      const problems = overrides === undefined || overrides === null ? [] : await problemsOfOverrides(overrides);
       if (problems.length > 0) throw usageError('ACCESS_BAD_OVERRIDES', problems.join('; '));
       const row = await tables(tx.db)
         .updateTable('projects')
@@ -133,6 +137,12 @@ export function createProjects(
   };
 }
 
+/** Imported here: the Ajv that it uses is of no use to the other threads. */
+async function problemsOfOverrides(overrides: Overrides): Promise<readonly string[]> {
+  const { problemsOf } = await import('./plans-file.ts');
+  return problemsOf(overridesSchema, overrides);
+}
+
 function checkName(name: string): void {
   if (name.length < 1 || name.length > MAX_NAME) throw usageError('ACCESS_BAD_NAME');
 }
@@ -178,7 +188,7 @@ export interface Wallets {
   remove(tx: StoreTx, projectId: string, wallet: string): Promise<number | null>;
 }
 
-const MOST_WALLETS = 1_000;
+const MAX_WALLETS = 1_000;
 
 export function createWallets(clock: Clock, changes: Pick<ProjectChanges, 'note'>): Wallets {
   return {
@@ -191,7 +201,7 @@ export function createWallets(clock: Clock, changes: Pick<ProjectChanges, 'note'
         .select((eb) => eb.fn.countAll<number | string | bigint>().as('count'))
         .where('project_id', '=', projectId)
         .executeTakeFirstOrThrow();
-      if (Number(count) >= MOST_WALLETS) throw usageError('ACCESS_TOO_MANY_WALLETS');
+      if (Number(count) >= MAX_WALLETS) throw usageError('ACCESS_TOO_MANY_WALLETS');
       const { numInsertedOrUpdatedRows } = await db
         .insertInto('project_wallets')
         .values({ project_id: projectId, wallet, added_at: clock.now() })
@@ -291,7 +301,7 @@ const TOPIC = 'project';
 /** A write does not wait longer for a process of the API that does not answer. */
 const HEARD_MS = 1_000;
 
-/** With `peers`, a write returns when all processes of the API have heard of it: none of them answers by what was before. */
+/** If `peers` is set, a write returns after all API processes have dropped what they cached, or after `HEARD_MS`. */
 export function createProjectChanges(hints: Hints, peers: ApiPeers | null, clock: Clock): ProjectChanges {
   async function tell(projectId: string): Promise<void> {
     const heard = peers?.askOthers(TOPIC, projectId);

@@ -47,6 +47,20 @@ export function takeTokens(
   return headersOf(scarcest, time.unixMs);
 }
 
+/** Takes tokens that nothing refuses. */
+export function overdraw(
+  buckets: Buckets,
+  limits: RateLimits,
+  group: string,
+  tokens: number,
+  { nowMs }: { readonly nowMs: number },
+): void {
+  const bucket = bucketOf(buckets, limits, group, nowMs);
+  if (bucket === null) return;
+  fill(bucket, nowMs);
+  take(bucket, tokens);
+}
+
 /** Null: the group has no limit. */
 function bucketOf(buckets: Buckets, limits: RateLimits, group: string, nowMs: number): Bucket | null {
   const rate = limits.ratePerSecond.get(group);
@@ -134,7 +148,7 @@ export function learn(bucket: Bucket, all: number, written: number): void {
   bucket.overflow = 0;
 }
 
-/** Whose buckets: a project's, or those of a client address without a key. */
+/** Owner of a set of buckets: a project, or a client address without a key. */
 export interface RateOwner {
   readonly projectId: string;
   readonly network: string | null;
@@ -142,10 +156,12 @@ export interface RateOwner {
 
 /** Rates of a daemon with several processes of the API: the main process has the buckets, and the others ask it. */
 export interface RateLoan {
-  /** As `takeTokens`, in the main process unless an advance suffices. */
+  /** Takes tokens like `takeTokens`. Asks the main process unless an advance suffices. */
   take(owner: RateOwner, limits: RateLimits, demand: Demand): Headers | GateRefusal | Promise<Headers | GateRefusal>;
-  /** As `take` for work that cannot wait: it is refused only when the last answer of the main process refuses it. */
+  /** Like `take`, for work that cannot wait: refused only if the last answer of the main process refuses it. */
   takeNow(owner: RateOwner, limits: RateLimits, demand: Demand): Headers | GateRefusal;
+  /** Takes tokens without a check (the bucket may go below zero), in the main process. */
+  overdraw(owner: RateOwner, group: string, tokens: number): void;
   stop(): void;
 }
 
@@ -158,7 +174,7 @@ export type FindBuckets = (owner: RateOwner) => Promise<{
 } | null>;
 
 /** A bucket with less than this has no advance: there every call is counted where it is decided. */
-const LEAST_FOR_ADVANCE = 100;
+const MIN_FOR_ADVANCE = 100;
 /** All advances of a bucket are at most about one eighth of it. */
 const ADVANCE_PART = 8;
 /** What is left of an advance goes back after this time. */
@@ -166,7 +182,7 @@ const ADVANCE_MS = 100;
 /** Buckets that a process keeps the last answer of. */
 const MAX_LOANS = 50_000;
 
-/** A question of a further process; `back` returns tokens of advances that were not used. */
+/** A question of a further process; `back` returns tokens of advances that were not used; below zero they are taken. */
 type RateQuestion =
   | { readonly owner: RateOwner; readonly groups: readonly (readonly [string, number])[] }
   | { readonly back: readonly { readonly owner: RateOwner; readonly group: string; readonly tokens: number }[] };
@@ -178,7 +194,7 @@ interface RateAnswer {
   readonly headers: Headers;
 }
 
-/** In the main process: answers the others. */
+/** Rates in the main process: answers the others. */
 export function lendRates(
   { answer, count }: Pick<ApiPeers, 'answer' | 'count'>,
   clock: Clock,
@@ -194,7 +210,7 @@ export function lendRates(
     const after = demand.groups.flatMap((group): RateAnswer['groups'] => {
       const bucket = buckets.get(group);
       if (bucket === undefined) return [];
-      const isFull = !isRefused && bucket.tokens >= LEAST_FOR_ADVANCE;
+      const isFull = !isRefused && bucket.tokens >= MIN_FOR_ADVANCE;
       const advance = isFull ? Math.floor(bucket.tokens / (ADVANCE_PART * (count - 1))) : 0;
       take(bucket, advance);
       return [[group, bucket.tokens, advance]];
@@ -216,31 +232,31 @@ export function lendRates(
 }
 
 /** What a further process knows of a bucket of the main process. */
-interface Loan {
+interface BorrowedBucket {
   readonly owner: RateOwner;
   readonly group: string;
-  /** As the main process described it, with the advance in it. */
+  /** Last state that the main process reported; the advance is included. */
   readonly bucket: Bucket;
   advance: number;
   /** Whether the advance was used since the last look. */
   isUsed: boolean;
 }
 
-/** In a further process. */
+/** Rates in a further process of the API. */
 export function borrowRates({ askMain }: Pick<ApiPeers, 'askMain'>, clock: Clock): RateLoan {
-  const loans = createLru<string, Loan>({ max: MAX_LOANS });
-  const advanced = new Set<Loan>();
+  const loans = createLru<string, BorrowedBucket>({ max: MAX_LOANS });
+  const advanced = new Set<BorrowedBucket>();
   let cancel: (() => void) | null = null;
-  const nameOf = ({ projectId, network }: RateOwner, group: string) => `${projectId} ${network ?? ''} ${group}`;
+  const bucketKey = ({ projectId, network }: RateOwner, group: string) => `${projectId} ${network ?? ''} ${group}`;
 
   /** Null: the main process has to be asked. */
   function takeHere(owner: RateOwner, limits: RateLimits, { groups, counts }: Demand): Headers | GateRefusal | null {
     const nowMs = clock.monotonic();
-    const found: (readonly [Loan, number])[] = [];
+    const found: (readonly [BorrowedBucket, number])[] = [];
     let canTake = true;
     for (const group of groups) {
       if (!limits.ratePerSecond.has(group)) continue;
-      const loan = loans.get(nameOf(owner, group));
+      const loan = loans.get(bucketKey(owner, group));
       if (loan === undefined) return null;
       fill(loan.bucket, nowMs);
       // The others may have taken more since, never less.
@@ -271,7 +287,7 @@ export function borrowRates({ askMain }: Pick<ApiPeers, 'askMain'>, clock: Clock
     for (const [group, tokens, advance] of answered.groups) {
       const rate = limits.ratePerSecond.get(group);
       if (rate === undefined) continue;
-      const name = nameOf(owner, group);
+      const name = bucketKey(owner, group);
       const before = loans.get(name)?.advance ?? 0;
       const bucket = createBucket(rate, limits.burstFactor, nowMs);
       const loan = { owner, group, bucket, advance: before + advance, isUsed: true };
@@ -309,6 +325,23 @@ export function borrowRates({ askMain }: Pick<ApiPeers, 'askMain'>, clock: Clock
       if (here !== null) return here;
       void ask(owner, limits, demand).catch(() => undefined);
       return NO_HEADERS;
+    },
+    overdraw(owner, group, tokens) {
+      const loan = loans.get(bucketKey(owner, group));
+      if (loan !== undefined) {
+        loan.bucket.tokens -= tokens;
+        // What is missing there must not be spent from an advance here.
+        if (loan.bucket.tokens < 1 && loan.advance > 0) {
+          void askMain('rates', {
+            back: [{ owner, group, tokens: loan.advance - tokens }],
+          } satisfies RateQuestion).catch(() => undefined);
+          loan.advance = 0;
+          return;
+        }
+      }
+      void askMain('rates', { back: [{ owner, group, tokens: -tokens }] } satisfies RateQuestion).catch(
+        () => undefined,
+      );
     },
     stop: () => cancel?.(),
   };
@@ -377,7 +410,9 @@ export function createGuessBrake(clock: Clock, badKeysPerMinute: () => number, s
     if (guesser === undefined) {
       guesser = {
         bucket: createBucket(badKeysPerMinute() / 60, 60, nowMs),
-        ...{ waiting: 0, nextMs: 0, turn: Promise.resolve() },
+        waiting: 0,
+        nextMs: 0,
+        turn: Promise.resolve(),
       };
       guessers.set(name, guesser);
     }

@@ -1,4 +1,5 @@
 /** What this plugin does for others: projects, keys, and credits for work without a request. */
+
 import type { Clock, Product, Store, StoreTx } from '../../src/plugin/plugin.ts';
 import type {
   AccessAccounts,
@@ -10,11 +11,12 @@ import type {
   KeyView,
   ProjectView,
 } from '../../src/ports/access.ts';
+import { createSingleFlight } from '../../src/runtime/single-flight.ts';
 import { type Account, affordable, toCredits, toMicro, turnDay } from './account.ts';
-import { usageError } from './config.ts';
+import { PERMISSIONS, usageError } from './config.ts';
 import type { Directory } from './directory.ts';
 import { createAdmission } from './gate.ts';
-import { type KeyLimits, type Keys, keyView, listKeys, PERMISSIONS } from './keys.ts';
+import { type KeyLimits, type Keys, keyView, listKeys } from './keys.ts';
 import type { Meter } from './meter.ts';
 import type { Plans } from './plans.ts';
 import { findProjectRow, listProjects, type Projects } from './projects.ts';
@@ -32,8 +34,8 @@ export interface AdminParts {
 }
 
 const DAY_MS = 86_400_000;
-const MOST_DAYS = 400;
-const MOST_KEYS = 1_000;
+const MAX_DAYS = 400;
+const MAX_KEYS = 1_000;
 
 /** Access of the operator pages to projects and keys. */
 export function createAdmin({ store, clock, plans, projects, keys, meter }: AdminParts): AccessAdmin {
@@ -56,7 +58,7 @@ export function createAdmin({ store, clock, plans, projects, keys, meter }: Admi
         ]),
       )
       .executeTakeFirstOrThrow();
-    if (Number(count) >= MOST_KEYS) throw usageError('ACCESS_TOO_MANY_KEYS');
+    if (Number(count) >= MAX_KEYS) throw usageError('ACCESS_TOO_MANY_KEYS');
   }
   return {
     planNames: () => plans().names,
@@ -101,7 +103,7 @@ export function createAdmin({ store, clock, plans, projects, keys, meter }: Admi
       await findProjectRow(store, projectId);
       await meter.flush();
       const last = Date.parse(to);
-      const first = new Date(Math.max(Date.parse(from), last - (MOST_DAYS - 1) * DAY_MS)).toISOString().slice(0, 10);
+      const first = new Date(Math.max(Date.parse(from), last - (MAX_DAYS - 1) * DAY_MS)).toISOString().slice(0, 10);
       const rows = await tables(store.read)
         .selectFrom('usage_days')
         .selectAll()
@@ -112,7 +114,10 @@ export function createAdmin({ store, clock, plans, projects, keys, meter }: Admi
         .orderBy('product')
         .execute();
       return rows.map(({ day, product, credits, credits_micro, requests, bytes }) => ({
-        ...{ day, product, requests, bytes },
+        day,
+        product,
+        requests,
+        bytes,
         credits: toCredits(toMicro(credits, credits_micro)),
       }));
     },
@@ -126,7 +131,12 @@ const columnsOf = ({ ips, permissions, origins }: KeyLimitsChange): KeyLimits =>
 });
 
 const projectView = ({ id, name, plan, wallet, ...row }: ProjectRow): ProjectView => ({
-  ...{ id, name, plan, wallet, createdAt: row.created_at, isDisabled: row.disabled_at !== null },
+  id,
+  name,
+  plan,
+  wallet,
+  createdAt: row.created_at,
+  isDisabled: row.disabled_at !== null,
 });
 
 export interface BootstrapParts {
@@ -176,16 +186,14 @@ const FREE: Charge = { finish: () => undefined };
 /** Credits for work without a request: reserved, counted and written like those of requests. */
 export function createCharges({ directory, meter, clock }: ChargesParts): AccessCharges {
   /** Lookups in flight: many deliveries of a project start at once. */
-  const asking = new Map<string, Promise<Account | null>>();
+  const asking = createSingleFlight<string, Account | null>();
 
   function accountOf(projectId: string): Account | null | Promise<Account | null> {
     const running = asking.get(projectId);
     if (running !== undefined) return running;
     const found = directory.project(projectId);
     if (!(found instanceof Promise)) return found;
-    const answer = found.finally(() => asking.delete(projectId));
-    asking.set(projectId, answer);
-    return answer;
+    return asking.run(projectId, () => found);
   }
 
   return {

@@ -149,7 +149,9 @@ async function addDays(tx: StoreTx, { entries }: Batch, projects: ReadonlyMap<st
         // One statement may touch a row only once.
         const before = byKey.get(key);
         byKey.set(key, {
-          ...{ project_id: account.projectId, day, product },
+          project_id: account.projectId,
+          day,
+          product,
           credits: credits.whole + (before?.credits ?? 0),
           credits_micro: credits.micro + (before?.credits_micro ?? 0),
           requests: requests + (before?.requests ?? 0),

@@ -1,5 +1,5 @@
 import { type Static, Type } from '@sinclair/typebox';
-import { reloadable } from '../../src/plugin/plugin.ts';
+import { reloadable } from '../../src/lib/reloadable.ts';
 
 const closed = { additionalProperties: false } as const;
 const count = (value: number, description: string, minimum = 1) =>

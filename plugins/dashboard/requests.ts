@@ -9,7 +9,7 @@ import { tables } from './store.ts';
 /** The last requests of each project, in the memory of the processes of the API, and when each key was last used, in the store. */
 export interface RecentRequests {
   note(request: AnsweredRequest): void;
-  /** Those that all processes of the API have answered, newest first. */
+  /** Answered requests of all API processes, newest first. */
   list(projectId: string): Promise<readonly AnsweredRequest[]>;
   /** Unix milliseconds of the last use, by key id. */
   lastUses(keyIds: readonly string[]): Promise<ReadonlyMap<string, number>>;

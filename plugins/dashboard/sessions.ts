@@ -39,7 +39,7 @@ interface SessionLimits {
   readonly maxSessionsPerIdentity: number;
 }
 
-interface Kept extends Session {
+interface StoredSession extends Session {
   readonly key: string;
   readonly name: string;
   readonly endsMs: number;
@@ -52,7 +52,7 @@ const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;
 
 /** Name of an identity in the audit log and in checks of rights. */
-export const nameOf = (identity: Identity): string =>
+export const identityName = (identity: Identity): string =>
   identity.role === 'operator' ? 'operator' : `project:${identity.projectId}`;
 
 /** Sessions are in memory: a restart ends them all. */
@@ -63,34 +63,38 @@ export function createSessions(
   rights: RightsWatch<string>,
 ): Sessions {
   /** Least recently used first. */
-  const kept = new Map<string, Kept>();
+  const kept = new Map<string, StoredSession>();
   const make = () => Buffer.from(random.bytes(TOKEN_BYTES)).toString('base64url');
   const idleUntil = () => clock.monotonic() + limits.sessionIdleMinutes * MINUTE_MS;
-  const isOver = ({ endsMs, idleMs }: Kept): boolean => clock.monotonic() >= Math.min(endsMs, idleMs);
-  const drop = (session: Kept): void => {
+  const isOver = ({ endsMs, idleMs }: StoredSession): boolean => clock.monotonic() >= Math.min(endsMs, idleMs);
+  const drop = (session: StoredSession): void => {
     kept.delete(session.key);
     session.end();
   };
 
   /** Frequent logins of an identity end its own sessions, not those of identities with fewer. */
   function makeRoom(name: string): void {
-    const byName = new Map<string, Kept[]>();
+    const byName = new Map<string, StoredSession[]>();
     for (const one of kept.values()) byName.set(one.name, [...(byName.get(one.name) ?? []), one]);
     const own = byName.get(name) ?? [];
     const most = [...byName.values()].reduce((a, b) => (b.length > a.length ? b : a), own);
-    if (own.length >= limits.maxSessionsPerIdentity) drop(own[0] as Kept);
-    else if (kept.size >= limits.maxSessions) drop(most[0] as Kept);
+    if (own.length >= limits.maxSessionsPerIdentity) drop(own[0] as StoredSession);
+    else if (kept.size >= limits.maxSessions) drop(most[0] as StoredSession);
   }
 
   function open(identity: Identity, standing: string | null) {
-    const [token, name] = [make(), nameOf(identity)];
+    const [token, name] = [make(), identityName(identity)];
     makeRoom(name);
     const ended = new AbortController();
     const unwatch = rights.add(name, (now) => {
       if (now !== standing || isOver(session)) drop(session);
     });
-    const session: Kept = {
-      ...{ identity, name, key: keyOf(token), csrfToken: make(), ended: ended.signal },
+    const session: StoredSession = {
+      identity,
+      name,
+      key: tokenHash(token),
+      csrfToken: make(),
+      ended: ended.signal,
       endsMs: clock.monotonic() + limits.sessionMaxHours * HOUR_MS,
       idleMs: idleUntil(),
       end() {
@@ -105,7 +109,7 @@ export function createSessions(
   return {
     open,
     find(token) {
-      const session = kept.get(keyOf(token));
+      const session = kept.get(tokenHash(token));
       if (session === undefined) return null;
       if (isOver(session)) {
         drop(session);
@@ -117,7 +121,7 @@ export function createSessions(
       return session;
     },
     close(token) {
-      const session = kept.get(keyOf(token));
+      const session = kept.get(tokenHash(token));
       if (session !== undefined) drop(session);
     },
     closeAll(name) {
@@ -128,7 +132,7 @@ export function createSessions(
 }
 
 /** Tokens are looked up by hash, so that timing reveals nothing about existing tokens. */
-const keyOf = (token: string): string => createHash('sha256').update(token).digest('base64');
+const tokenHash = (token: string): string => createHash('sha256').update(token).digest('base64');
 
 export const COOKIE_NAME = 'parhelion_session';
 
@@ -190,7 +194,7 @@ export function demandProject({ identity }: Session, projectId: string): void {
 }
 
 /** Name of a user in the audit log. */
-export const actorOf = ({ identity }: Session): string => nameOf(identity);
+export const actorOf = ({ identity }: Session): string => identityName(identity);
 
 /** Compares in constant time. */
 export function sameText(a: string, b: string): boolean {

@@ -4,19 +4,26 @@ import type { ChainState, Health, Live, SeriesPoint, UpstreamState } from './app
 import { troublesOf } from './app/trouble.ts';
 
 const chain: ChainState = {
-  ...{
-    chain: 'main',
-    kind: 'rpc',
-    cluster: 'mainnet',
-    genesisHash: null,
-    tipSlot: 100,
-    cursorSlot: 100,
-    finalizedSlot: 60,
-  },
-  ...{ lagSlots: 0, lagSeconds: 0, isLate: false, stalled: null, openGaps: 0 },
+  chain: 'main',
+  kind: 'rpc',
+  cluster: 'mainnet',
+  genesisHash: null,
+  tipSlot: 100,
+  cursorSlot: 100,
+  finalizedSlot: 60,
+  lagSlots: 0,
+  lagSeconds: 0,
+  isLate: false,
+  stalled: null,
+  openGaps: 0,
 };
 const upstream = (label: string, reason: string | null): UpstreamState => ({
-  ...{ chain: 'main', label, healthy: reason === null, reason, slot: 100, inFlight: 0 },
+  chain: 'main',
+  label,
+  healthy: reason === null,
+  reason,
+  slot: 100,
+  inFlight: 0,
 });
 const live = (chains: readonly ChainState[], upstreams: readonly UpstreamState[]): Live => ({
   at: 0,

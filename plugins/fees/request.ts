@@ -24,7 +24,7 @@ export interface FeeOptions {
 }
 
 export interface FeeRequest {
-  /** As they were given; what is no key is ignored. */
+  /** Account keys as given. Invalid keys are ignored. */
   readonly accountKeys: readonly string[] | null;
   readonly transaction: string | null;
   /** Null when none were given: that changes the defaults. */
@@ -55,7 +55,9 @@ const options = Type.Object(
   {
     transactionEncoding: orNull(
       Type.Unsafe<string>({
-        ...{ type: 'string', enum: [...ENCODINGS], examples: ['base64'] },
+        type: 'string',
+        enum: [...ENCODINGS],
+        examples: ['base64'],
         description: 'Encoding of `transaction`, default base58; of the list only base58 and base64 can be read',
       }),
     ),
@@ -70,7 +72,9 @@ const options = Type.Object(
     includeAllPriorityFeeLevels: flag('Return all levels'),
     lookbackSlots: orNull(
       Type.Integer({
-        ...{ minimum: 1, maximum: MAX_LOOKBACK_SLOTS, examples: [50] },
+        minimum: 1,
+        maximum: MAX_LOOKBACK_SLOTS,
+        examples: [50],
         description: `Number of slots that are looked at, default ${MAX_LOOKBACK_SLOTS}`,
       }),
     ),

@@ -23,7 +23,11 @@ function blockOf(accounts: readonly Uint8Array[], samples: readonly Sample[]): C
   const keys = createKeyTable(Uint32Array.of(1, 2, 3, 4), 8);
   const ids = accounts.map((key) => keys.intern(new DataView(key.buffer, key.byteOffset, 32), 0));
   const transactions = samples.map((sample, index) => ({
-    ...{ index, isVote: sample.isVote, error: sample.failed ? {} : null, version: 1, instructions: [] },
+    index,
+    isVote: sample.isVote,
+    error: sample.failed ? {} : null,
+    version: 1,
+    instructions: [],
     // A limit of a million units: the fee in lamports is the rate in micro-lamports.
     config: { priorityFee: BigInt(sample.rate ?? 0), computeUnitLimit: sample.rate === null ? null : 1_000_000 },
     header: {
@@ -91,7 +95,10 @@ const sample: fc.Arbitrary<Sample> = fc
     const statics = one.keys.length - loaded - rest;
     const signing = 1 + (signers % statics);
     return {
-      ...{ ...one, loadedWritable: loaded, loadedReadonly: rest, signers: signing },
+      ...one,
+      loadedWritable: loaded,
+      loadedReadonly: rest,
+      signers: signing,
       readonlySigners: readonlySigners % signing,
       readonlyUnsigned: readonlyUnsigned % (statics - signing + 1),
     };
@@ -101,7 +108,8 @@ test('each account of a block has the rates of the transactions that write to it
   fc.assert(
     fc.property(
       fc.uniqueArray(fc.uint8Array({ minLength: 32, maxLength: 32 }), {
-        ...{ minLength: ACCOUNTS, maxLength: ACCOUNTS },
+        minLength: ACCOUNTS,
+        maxLength: ACCOUNTS,
         selector: (key) => Buffer.from(key).toString('hex'),
       }),
       fc.array(sample, { maxLength: 20 }),
@@ -126,8 +134,15 @@ test('accounts whose hashes agree in the upper half are both found', () => {
     else pairs.push(other, key);
   }
   const writes = (rate: number, ...keys: number[]): Sample => ({
-    ...{ isVote: false, failed: false, rate, keys, signers: 1 },
-    ...{ readonlySigners: 0, readonlyUnsigned: 0, loadedWritable: 0, loadedReadonly: 0 },
+    isVote: false,
+    failed: false,
+    rate,
+    keys,
+    signers: 1,
+    readonlySigners: 0,
+    readonlyUnsigned: 0,
+    loadedWritable: 0,
+    loadedReadonly: 0,
   });
   for (const accounts of [pairs, pairs.toReversed()]) {
     check(accounts, [writes(5, 0, 1, 2), writes(7, 1, 3, 4), writes(9, 7, 6, 5)]);

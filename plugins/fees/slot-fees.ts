@@ -1,7 +1,8 @@
 import { decode32 } from '../../src/lib/base58.ts';
-import { lazy } from '../../src/lib/lru.ts';
+import { lazy } from '../../src/lib/lazy.ts';
 import type { ChainBlock, KeyTable, NormalTransaction } from '../../src/ports/block.ts';
 import { createKeyHash, hashKey, hashView, type KeyHash } from '../../src/solana/key-hash.ts';
+import { COMPUTE_BUDGET_PROGRAM } from '../../src/solana/programs.ts';
 
 /**
  * The priority fees of one block, as bytes for the store and as typed arrays for the answers. A block of 500 priced
@@ -140,7 +141,9 @@ export function unpackFees(packed: Uint8Array): SlotFees | null {
   const ends = new Uint32Array(buffer, highAt + accounts * 8, accounts);
   const indexes = new Uint16Array(buffer, highAt + accounts * 12);
   return {
-    ...{ rates, normal, accounts },
+    rates,
+    normal,
+    accounts,
     each({ high, low }, use) {
       let from = 0;
       let to = accounts;
@@ -184,7 +187,7 @@ const LEVEL_ENTRIES = Object.entries(LEVELS) as [keyof typeof LEVELS, number][];
 
 export type Levels = Record<keyof typeof LEVELS, number>;
 
-/** Of one list; what an empty list does not have is null. */
+/** Details of one list of fees; null where the list is empty. */
 export interface Details {
   readonly estimates: Levels;
   readonly mean: number | null;
@@ -301,7 +304,7 @@ function quantile(sorted: Float64Array, times: number, share: number): number {
 
 const emptyLevels = (): Levels => ({ min: 0, low: 0, medium: 0, high: 0, veryHigh: 0, unsafeMax: 0 });
 
-const PROGRAM = lazy(() => decode32('ComputeBudget111111111111111111111111111111')!);
+const PROGRAM = lazy(() => decode32(COMPUTE_BUDGET_PROGRAM)!);
 const SET_COMPUTE_UNIT_PRICE = 3;
 const MICRO_LAMPORTS = 1_000_000n;
 const U64_MAX = 0xffff_ffff_ffff_ffffn;

@@ -18,7 +18,7 @@ export interface Window {
   readonly bytes: number;
 }
 
-interface Kept {
+interface WindowSlot {
   readonly blockhash: string;
   readonly fees: SlotFees;
   readonly bytes: number;
@@ -29,7 +29,7 @@ interface Kept {
  * also how forks, restarts and other processes are seen. Nothing is read without requests.
  */
 export function createWindow(store: () => Store): Window {
-  let kept = new Map<number, Kept>();
+  let kept = new Map<number, WindowSlot>();
   let view: View | null = null;
   let version: number | null = null;
   let running: Promise<View> | null = null;
@@ -55,7 +55,7 @@ export function createWindow(store: () => Store): Window {
         const old = kept.get(slot);
         return [slot, old?.blockhash === blockhash ? old : fetched.get(slot)] as const;
       });
-      kept = new Map(slots.filter((entry): entry is readonly [number, Kept] => entry[1] !== undefined));
+      kept = new Map(slots.filter((entry): entry is readonly [number, WindowSlot] => entry[1] !== undefined));
       view = createView([...kept.values()].map(({ fees }) => fees));
     }
     version = seen;
@@ -100,11 +100,11 @@ async function demandBlocks(read: Store['read']): Promise<void> {
 async function fetchFees(
   read: Store['read'],
   wanted: readonly { readonly slot: number }[],
-): Promise<ReadonlyMap<number, Kept>> {
+): Promise<ReadonlyMap<number, WindowSlot>> {
   if (wanted.length === 0) return new Map();
   const slots = wanted.map(({ slot }) => slot);
   const rows = await tables(read).selectFrom('fees_slots').selectAll().where('slot', 'in', slots).execute();
-  const found = new Map<number, Kept>();
+  const found = new Map<number, WindowSlot>();
   for (const { slot, blockhash, fees } of rows) {
     const unpacked = unpackFees(fees);
     if (unpacked !== null) found.set(slot, { blockhash, fees: unpacked, bytes: fees.length });

@@ -1,8 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { Value } from '@sinclair/typebox/value';
 import fc from 'fast-check';
+import { createManualClock } from '../../test/helpers/manual-clock.ts';
+import { type TokenMetadataConfig, tokenMetadataConfig } from './config.ts';
 import { shapeDocument } from './document-shape.ts';
-import { locate } from './documents.ts';
+import { createDocuments, locate } from './documents.ts';
+import { type DocumentStore, failed, type OffChainAnswer } from './store.ts';
 
 const gateways = {
   ipfsGateways: ['https://one.example/ipfs/', 'https://two.example/ipfs'],
@@ -76,12 +80,52 @@ test('documents that stand in the uri itself', () => {
   assert.equal(text('DATA:application/json;charset=utf-8;base64,eyJhIjoxfQ=='), '{"a":1}');
   assert.equal(text('data:,{}'), '{}');
   for (const uri of [
-    'data:text/html,{}',
     'data:application/json',
-    'data:application/json,%',
-    'data:image/png;base64,AA',
+    'data:application/json;base64,eyJh*',
+    'data:application/json;base64,AAAAA',
   ])
     assert.equal(text(uri), null, uri);
+});
+
+test('a data: uri is read as fetch reads it', async () => {
+  const head = fc.constantFrom(
+    '',
+    'application/json',
+    'text/html',
+    'application/json;utf8',
+    'a/b;charset=utf-8',
+    ' x/y ',
+  );
+  const json = fc.json({ maxDepth: 1 });
+  const plain = fc
+    .tuple(head, json, fc.constantFrom('', '#fragment', ' ', '%'))
+    .map(([type, body, tail]) => `data:${type},${body}${tail}`);
+  const escaped = fc.tuple(head, json).map(([type, body]) => `data:${type},${encodeURIComponent(body)}`);
+  const packed = fc
+    .tuple(
+      head,
+      json,
+      fc.constantFrom(';base64', '; base64', ';BASE64', ';base64 ', ';base64;x'),
+      fc.constantFrom('', '=', ' ', '!'),
+    )
+    .map(([type, body, mark, tail]) => `data:${type}${mark},${Buffer.from(body).toString('base64')}${tail}`);
+  const lone = fc.constant('data:application/json;utf8,{"name":"p","description":"100% on chain"}');
+  const read = (bytes: Uint8Array): unknown => JSON.parse(new TextDecoder().decode(bytes));
+  await fc.assert(
+    fc.asyncProperty(fc.oneof(plain, escaped, packed, lone), async (uri) => {
+      const theirs = await fetch(uri)
+        .then((response) => response.json())
+        .catch(() => 'no document');
+      const found = locate(uri, gateways);
+      let ours: unknown = 'no document';
+      try {
+        if (found?.kind === 'inline') ours = read(found.bytes);
+      } catch {
+        // No JSON.
+      }
+      assert.deepEqual(ours, theirs);
+    }),
+  );
 });
 
 test('whatever a document says, it gets the one shape or none', () => {
@@ -138,4 +182,78 @@ test('whatever a document says, it gets the one shape or none', () => {
     }),
   );
   for (const text of ['', '{', 'null', '1', '"a"', '[]']) assert.equal(shapeDocument(text), null, text);
+});
+
+/** Documents whose fetches a test ends; those of `dead` hosts end as timeouts, one round at a time. */
+function createBed() {
+  const clock = createManualClock();
+  const open: { readonly uri: string; end(answer: OffChainAnswer): void }[] = [];
+  const { offChain } = Value.Default(tokenMetadataConfig, {}) as TokenMetadataConfig;
+  const config = {
+    ...offChain,
+    concurrency: 16,
+    concurrencyPerHost: 4,
+    maxWaiting: 1_000,
+  };
+  const documents = createDocuments({
+    fetch: (uri) => new Promise((end) => open.push({ uri, end })),
+    store: { load: async () => new Map(), save: () => undefined } as unknown as DocumentStore,
+    clock,
+    config,
+    cacheBytes: 1_000_000,
+  });
+  const turn = () => new Promise((resolve) => setImmediate(resolve));
+  return {
+    clock,
+    documents,
+    open,
+    turn,
+    /** All fetches in flight come to their end. */
+    async round(): Promise<void> {
+      for (const { uri, end } of open.splice(0)) end(failed(uri.includes('dead') ? 'TIMEOUT' : 'UNKNOWN'));
+      for (let i = 0; i < 5; i += 1) await turn();
+    },
+  };
+}
+
+const dead = (count: number) => Array.from({ length: count }, (_, at) => `https://dead${at % 4}.example/${at}`);
+
+test('one tenant with documents of silent hosts does not keep those of another one waiting', async () => {
+  const { documents, open, turn } = createBed();
+  void documents.get(dead(1_100), { waitMs: 60_000, fresh: false, group: 'attacker' });
+  await turn();
+  assert.ok(open.length > 0 && open.length < 16);
+  void documents.get(['https://alive.example/mine'], { waitMs: 60_000, fresh: false, group: 'victim' });
+  await turn();
+  assert.ok(open.some(({ uri }) => uri === 'https://alive.example/mine'));
+});
+
+test('a host that is silent again and again is left alone for a while', async () => {
+  const { clock, documents, open, round, turn } = createBed();
+  let asked = 0;
+  void documents.get(dead(1_000), { waitMs: 600_000, fresh: false, group: 'attacker' });
+  await turn();
+  for (let i = 0; i < 10 && open.length > 0; i += 1) {
+    asked += open.length;
+    await round();
+  }
+  assert.ok(asked <= 32, `${asked} fetches`);
+  assert.equal(documents.waiting(), 0);
+  const late = await documents.get(['https://dead0.example/other'], { waitMs: 1_000, fresh: false, group: 'victim' });
+  assert.equal(late.get('https://dead0.example/other')?.error, 'TIMEOUT');
+  await clock.advance(60_001);
+  void documents.get(['https://dead0.example/other'], { waitMs: 1_000, fresh: false, group: 'victim' });
+  await turn();
+  assert.equal(open.length, 1);
+});
+
+test('two tenants that ask for the same document cause one fetch, and both get it', async () => {
+  const { documents, open, turn } = createBed();
+  const both = ['one', 'two'].map((group) =>
+    documents.get(['https://alive.example/a'], { waitMs: 1_000, fresh: false, group }),
+  );
+  await turn();
+  assert.equal(open.length, 1);
+  open[0]!.end(failed('UNKNOWN'));
+  for (const answers of await Promise.all(both)) assert.equal(answers.get('https://alive.example/a')?.error, 'UNKNOWN');
 });

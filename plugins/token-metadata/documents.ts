@@ -1,5 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import { codeOf } from '../../src/lib/coded-error.ts';
+import { stringify } from '../../src/lib/json.ts';
 import type { Clock } from '../../src/ports/clock.ts';
 import type { OutboundClient, OutboundResponse } from '../../src/ports/outbound.ts';
 import type { Picture } from '../../src/ports/tokens.ts';
@@ -17,7 +18,7 @@ export interface Documents {
   /** What is in memory; undefined: nothing is. */
   peek(uri: string): OffChainAnswer | undefined;
   /** Fetches what is not known, without anybody who waits. */
-  later(uris: readonly string[]): void;
+  later(uris: readonly string[], group: string): void;
   /** Another number than before whenever one more is known. */
   revision(): number;
   /** Documents that wait to be fetched. */
@@ -27,6 +28,8 @@ export interface Documents {
 interface DocumentOptions {
   readonly waitMs: number;
   readonly fresh: boolean;
+  /** For whom they are: the id of a tenant, or `OWN_WORK`. Fetches of several tenants are served in rotation. */
+  readonly group: string;
 }
 
 interface DocumentsParts {
@@ -40,21 +43,28 @@ interface DocumentsParts {
 }
 
 const ENTRY_BYTES = 300;
+/** Part of all permits that one tenant may hold. */
+const GROUP_PART = 0.75;
 
 export function createDocuments(parts: DocumentsParts): Documents {
   const { clock, config, store } = parts;
   const memory = new LRUCache<string, OffChainAnswer>({
     maxSize: parts.cacheBytes,
-    sizeCalculation: (answer) => ENTRY_BYTES + (answer.document === null ? 0 : JSON.stringify(answer.document).length),
+    sizeCalculation: (answer) => ENTRY_BYTES + (answer.document === null ? 0 : stringify(answer.document).length),
     perf: { now: () => clock.now() },
     ttlResolution: 0,
   });
   const semaphore = createSemaphore({
     concurrency: config.concurrency,
-    perGroup: config.concurrencyPerHost,
+    // A tenant whose hosts are all silent leaves some for the others.
+    perGroup: Math.max(1, Math.ceil(config.concurrency * GROUP_PART)),
+    perPart: config.concurrencyPerHost,
     maxWaiting: config.maxWaiting,
   });
-  const running = new Map<string, Promise<OffChainAnswer>>();
+  const hosts = createSilentHosts(clock);
+  /** By uri, and by tenant and uri. */
+  const started = new Map<string, Promise<OffChainAnswer>>();
+  const waiting = new Map<string, Promise<OffChainAnswer>>();
   let revision = 0;
 
   function keep(uri: string, answer: OffChainAnswer, untilMs: number): void {
@@ -63,26 +73,42 @@ export function createDocuments(parts: DocumentsParts): Documents {
     revision += 1;
   }
 
-  /** Shares fetches in flight for the same uri. */
-  function fetch(uri: string): Promise<OffChainAnswer> {
-    const shared = running.get(uri);
+  /** Shares fetches in flight for the same uri. One that waits for another tenant waits in the queue of this one too. */
+  function fetch(uri: string, group: string): Promise<OffChainAnswer> {
+    const name = `${group} ${uri}`;
+    const shared = started.get(uri) ?? waiting.get(name);
     if (shared !== undefined) return shared;
+    const host = hostOf(uri, config);
+    if (hosts.isSilent(host)) return Promise.resolve(failed('TIMEOUT'));
     let resolve: (answer: OffChainAnswer) => void = () => {};
     const promise = new Promise<OffChainAnswer>((give) => {
       resolve = give;
     });
-    running.set(uri, promise);
+    waiting.set(name, promise);
     const work = async () => {
+      waiting.delete(name);
+      const other = started.get(uri) ?? memory.get(uri);
+      if (other !== undefined) {
+        resolve(await other);
+        return;
+      }
+      // Its documents were queued before the host fell silent.
+      if (hosts.isSilent(host)) {
+        resolve(failed('TIMEOUT'));
+        return;
+      }
+      started.set(uri, promise);
       const answer = await parts.fetch(uri).catch(() => failed('UNKNOWN'));
-      running.delete(uri);
+      started.delete(uri);
+      hosts.note(host, answer.error === 'TIMEOUT');
       parts.onFetched?.(answer.error);
       const untilMs = clock.now() + (answer.document === null ? config.negativeTtlMs : config.ttlMs);
       keep(uri, answer, untilMs);
       store.save(uri, answer, untilMs);
       resolve(answer);
     };
-    semaphore.run(work, { group: hostOf(uri, config) }).catch(() => {
-      running.delete(uri);
+    semaphore.run(work, { group, part: host }).catch(() => {
+      waiting.delete(name);
       resolve(failed('UNKNOWN'));
     });
     return promise;
@@ -105,13 +131,13 @@ export function createDocuments(parts: DocumentsParts): Documents {
   }
 
   return {
-    async get(uris, { waitMs, fresh }) {
+    async get(uris, { waitMs, fresh, group }) {
       const found = fresh ? new Map<string, OffChainAnswer>() : await known(uris);
       const missing = [...new Set(uris)].filter((uri) => !found.has(uri));
       if (missing.length === 0) return found;
       await new Promise<void>((resolve) => {
         const cancel = clock.timeout(waitMs, resolve);
-        const all = missing.map(async (uri) => void found.set(uri, await fetch(uri)));
+        const all = missing.map(async (uri) => void found.set(uri, await fetch(uri, group)));
         void Promise.all(all).then(() => {
           cancel();
           resolve();
@@ -122,11 +148,34 @@ export function createDocuments(parts: DocumentsParts): Documents {
     },
     known,
     peek: (uri) => memory.get(uri),
-    later(uris) {
-      for (const uri of uris) if (uri !== '') void fetch(uri);
+    later(uris, group) {
+      for (const uri of uris) if (uri !== '') void fetch(uri, group);
     },
     revision: () => revision,
     waiting: semaphore.waiting,
+  };
+}
+
+/** Timeouts in a row after which a host is left alone, and for how long. */
+const MAX_TIMEOUTS = 3;
+const SILENT_MS = 60_000;
+const MAX_HOSTS = 1_000;
+
+/** Hosts that do not answer: each of their documents would hold a permit for its whole time. */
+function createSilentHosts(clock: Clock) {
+  const hosts = new LRUCache<string, { readonly timeouts: number; readonly untilMs: number }>({ max: MAX_HOSTS });
+  return {
+    isSilent: (host: string): boolean => (hosts.get(host)?.untilMs ?? 0) > clock.monotonic(),
+    note(host: string, isTimeout: boolean): void {
+      if (!isTimeout) {
+        hosts.delete(host);
+        return;
+      }
+      const timeouts = (hosts.get(host)?.timeouts ?? 0) + 1;
+      // After the pause one more timeout is enough.
+      const untilMs = timeouts < MAX_TIMEOUTS ? 0 : clock.monotonic() + SILENT_MS;
+      hosts.set(host, { timeouts, untilMs });
+    },
   };
 }
 
@@ -154,7 +203,6 @@ export interface Gateways {
 const CID = /^(Qm[1-9A-HJ-NP-Za-km-z]{44}|b[a-z2-7]{58,})(\/.*)?$/;
 /** A content id of any version and base: at least 46 letters and digits. */
 const CONTENT = /^[A-Za-z0-9]{46,}(?:[/?#]|$)/;
-const DATA = /^data:([^,]*),/i;
 const ARWEAVE_HOST = 'arweave.net';
 
 /** Finds out what a uri means; null for what leads nowhere. Nothing is asked. */
@@ -198,7 +246,7 @@ function isBelow(base: string, url: string): boolean {
   if (!url.startsWith(base) || url.length === base.length) return false;
   let path = url.slice(base.length).split(/[?#]/, 1)[0] as string;
   // Each turn takes one layer of escapes away; what is still escaped then is no path that anybody means.
-  for (let layer = 0; layer < MOST_LAYERS; layer += 1) {
+  for (let layer = 0; layer < MAX_LAYERS; layer += 1) {
     if (FORGED.test(path) || path.split(SEGMENTS).some((segment) => DOTS.test(segment))) return false;
     const plain = decoded(path);
     if (plain === path) return true;
@@ -207,29 +255,38 @@ function isBelow(base: string, url: string): boolean {
   return false;
 }
 
-const MOST_LAYERS = 4;
+const MAX_LAYERS = 4;
 /** The parent or the folder itself; some servers ignore parameters or blanks behind it. */
 const DOTS = /^\s*\.{1,2}\s*(?:;|$)/;
 /** A NUL, where some servers end a path, and bytes that UTF-8 never has: overlong dots and slashes begin with them. */
 const FORGED = /[\0\u00c0\u00c1]/;
 
-/** As the most lenient server does it: what is no escape stays. */
+/** Decodes `%xx` escapes; text that is no escape stays, as on the most lenient servers. */
 const decoded = (text: string): string =>
   text.replace(/%([0-9a-f]{2})/gi, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)));
 
+/**
+ * The bytes in a `data:` URI by the rules of WHATWG (URL, and "data: URL processor" of Fetch): what `fetch` reads. Its media type does not
+ * matter. Null: it has no comma, or base64 that is malformed.
+ */
 function inline(text: string): Location | null {
-  const head = DATA.exec(text);
-  if (head === null) return null;
-  const [type, ...parameters] = (head[1] ?? '').toLowerCase().split(';');
-  if (type !== 'application/json' && type !== 'text/plain' && type !== '') return null;
-  const body = text.slice(head[0].length);
-  try {
-    const isBase64 = parameters.some((parameter) => parameter.trim() === 'base64');
-    return { kind: 'inline', bytes: isBase64 ? Buffer.from(body, 'base64') : Buffer.from(decodeURIComponent(body)) };
-  } catch {
-    // A lone per cent sign.
-    return null;
-  }
+  if (!URL.canParse(text)) return null;
+  // The parser drops tabs and line ends, and escapes what is not ASCII.
+  const [body = ''] = new URL(text).href.split('#', 1);
+  const comma = body.indexOf(',');
+  if (comma < 0) return null;
+  const bytes = unescapedBytes(body.slice(comma + 1));
+  if (!/; *base64$/i.test(body.slice('data:'.length, comma).trim())) return { kind: 'inline', bytes };
+  const packed = bytes.toString('latin1').replace(/[\t\n\f\r ]/g, '');
+  const digits = packed.length % 4 === 0 ? packed.replace(/={1,2}$/, '') : packed;
+  if (digits.length % 4 === 1 || /[^A-Za-z0-9+/]/.test(digits)) return null;
+  return { kind: 'inline', bytes: Buffer.from(digits, 'base64') };
+}
+
+/** Bytes of ASCII text with `%xx` escapes; a per cent sign that begins no escape stays. */
+function unescapedBytes(text: string): Buffer {
+  const plain = text.replace(/%([0-9a-f]{2})/gi, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)));
+  return Buffer.from(plain, 'latin1');
 }
 
 interface FetchParts {
@@ -241,7 +298,7 @@ interface FetchParts {
   readonly config: OffChainConfig;
 }
 
-interface Wanted {
+interface FetchLimits {
   readonly accept: string;
   readonly maxBytes: number;
   readonly timeoutMs: number;
@@ -249,7 +306,7 @@ interface Wanted {
 }
 
 /** What was found behind a uri, whole; or why there is none. */
-type Found = Buffer | 'TIMEOUT' | 'UNKNOWN';
+type FetchedBytes = Buffer | 'TIMEOUT' | 'UNKNOWN';
 
 /** Reads the document behind a uri within the deadline of one document. Never rejects. */
 export async function fetchDocument(uri: string, parts: FetchParts): Promise<OffChainAnswer> {
@@ -264,7 +321,8 @@ const PICTURE_MS = 15_000;
 /** Reads the picture behind a uri; null without one. Never rejects. */
 export async function fetchPicture(uri: string, signal: AbortSignal, parts: FetchParts): Promise<Picture | null> {
   const { maxPictureBytes: maxBytes } = parts.config;
-  if (maxBytes === 0) return null;
+  // A picture in its own address needs no daemon to be fetched.
+  if (maxBytes === 0 || /^\s*data:/i.test(uri)) return null;
   const wanted = { accept: 'image/avif,image/webp,image/*', maxBytes, timeoutMs: PICTURE_MS, signal };
   const { document } = await fetchFirst(uri, wanted, parts, (found) => ({ document: pictureOf(found) }));
   return document;
@@ -273,9 +331,9 @@ export async function fetchPicture(uri: string, signal: AbortSignal, parts: Fetc
 /** The first answer with content; without one, the last. */
 async function fetchFirst<T extends { readonly document: unknown }>(
   uri: string,
-  wanted: Wanted,
+  wanted: FetchLimits,
   parts: FetchParts,
-  read: (found: Found) => T,
+  read: (found: FetchedBytes) => T,
 ): Promise<T> {
   const { clock, config } = parts;
   const location = locate(uri, config);
@@ -302,9 +360,9 @@ async function fetchFrom(
   from: string,
   isGateway: boolean,
   timeoutMs: number,
-  { accept, maxBytes, signal }: Wanted,
+  { accept, maxBytes, signal }: FetchLimits,
   { client, gatewayClient, clock, config }: FetchParts,
-): Promise<Found> {
+): Promise<FetchedBytes> {
   const gateways = isGateway ? [...config.ipfsGateways, ...config.arweaveGateways].map(withSlash) : [];
   const headers = { accept, 'user-agent': 'parhelion' };
   const endsAt = clock.monotonic() + timeoutMs;
@@ -336,7 +394,7 @@ function redirectOf({ status, headers }: OutboundResponse, from: string): string
 }
 
 /** The content decides, not what it calls itself. */
-function answerOf(found: Found): OffChainAnswer {
+function answerOf(found: FetchedBytes): OffChainAnswer {
   if (typeof found === 'string') return failed(found);
   const document = shapeDocument(found.toString('utf8'));
   return document === null ? failed('UNKNOWN') : { document, error: '' };
@@ -356,7 +414,7 @@ const KINDS: readonly (readonly [contentType: string, ...parts: (readonly [offse
   ['image/avif', [4, 'ftypavis']],
 ];
 
-function pictureOf(found: Found): Picture | null {
+function pictureOf(found: FetchedBytes): Picture | null {
   if (typeof found === 'string') return null;
   const kind = KINDS.find(([, ...parts]) =>
     parts.every(([offset, text]) => found.toString('latin1', offset, offset + text.length) === text),

@@ -2,8 +2,10 @@ import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { createSystemClock } from '../../src/adapters/clock.ts';
 import { encode32 } from '../../src/lib/base58.ts';
+import { OWN_WORK } from '../../src/ports/access.ts';
 import type { Store } from '../../src/ports/store.ts';
-import { METADATA_PROGRAM, metadataAddress, TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../src/solana/addresses.ts';
+import { metadataAddress } from '../../src/solana/addresses.ts';
+import { METADATA_PROGRAM, TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../src/solana/programs.ts';
 import { migrate } from '../../src/store/migrate.ts';
 import { createMemoryLog } from '../../test/helpers/memory-log.ts';
 import { sqliteStore } from '../../test/helpers/store.ts';
@@ -53,8 +55,16 @@ function makeService(store: Store, accounts: ReadonlyMap<string, Given>) {
   const list = { entries: async () => (mint: string) => (listed.get(mint) as ListedToken | undefined) ?? null };
   const changed = createChangedSlots();
   const facts = createFacts({
-    ...{ load, store: mints, documents: fake, list, clock, changed, isWatched: true },
-    ...{ ttlMs: 600_000, config, maxMints: 50 },
+    load,
+    store: mints,
+    documents: fake,
+    list,
+    clock,
+    changed,
+    isWatched: true,
+    ttlMs: 600_000,
+    config,
+    maxMints: 50,
   });
   return { facts, calls, mints, state, documents, later, listed, changed, names: createNames({ facts, clock }) };
 }
@@ -66,9 +76,22 @@ async function prepare(t: TestContext) {
   const put = (byte: number, name: string, changes: object = {}, mintChanges: object = {}) => {
     const mint = key(byte);
     const fields = {
-      ...{ updateAuthority: mint, mint, name, symbol: '', uri: `uri ${byte}`, sellerFeeBasisPoints: 0, creators: null },
-      ...{ primarySaleHappened: false, isMutable: true, editionNonce: null, tokenStandard: null, collection: null },
-      ...{ uses: null, collectionDetails: null, programmableConfig: null, ...changes },
+      updateAuthority: mint,
+      mint,
+      name,
+      symbol: '',
+      uri: `uri ${byte}`,
+      sellerFeeBasisPoints: 0,
+      creators: null,
+      primarySaleHappened: false,
+      isMutable: true,
+      editionNonce: null,
+      tokenStandard: null,
+      collection: null,
+      uses: null,
+      collectionDetails: null,
+      programmableConfig: null,
+      ...changes,
     };
     accounts.set(mint, { owner: TOKEN_PROGRAM, data: writeMint({ decimals: 6, supply: 5n, ...mintChanges }) });
     accounts.set(metadataAddress(mint), { owner: METADATA_PROGRAM, data: writeMetadata(fields, true).data });
@@ -77,13 +100,13 @@ async function prepare(t: TestContext) {
   return { store, accounts, put };
 }
 
-test('facts are read once, kept for all processes, and null for what is no mint', async (t) => {
+test('facts are read once, stored for all processes, and null for an account that is no mint', async (t) => {
   const { store, accounts, put } = await prepare(t);
   const collection = { key: key(60), verified: true };
   const token = put(1, 'Token');
   const nft = put(2, 'Thing', { tokenStandard: 'NonFungible', collection }, { decimals: 0, supply: 1n });
   const one = makeService(store, accounts);
-  const found = await one.facts.lookUp([token, nft, key(3), 'no key', token]);
+  const found = await one.facts.lookUp([token, nft, key(3), 'no key', token], { tenant: OWN_WORK });
   const common = { program: TOKEN_PROGRAM, symbol: null, logoUri: null, scale: null, transferFee: null };
   assert.deepEqual(Object.fromEntries(found), {
     [token]: {
@@ -112,12 +135,12 @@ test('facts are read once, kept for all processes, and null for what is no mint'
     'no key': null,
   });
   assert.equal(one.calls.length, 1);
-  await one.facts.lookUp([token, nft, key(3), 'no key']);
+  await one.facts.lookUp([token, nft, key(3), 'no key'], { tenant: OWN_WORK });
   assert.equal(one.calls.length, 1);
   await one.mints.flush();
   const two = makeService(store, accounts);
   assert.equal(two.facts.peek(token), undefined);
-  assert.deepEqual((await two.facts.lookUp([token, nft])).get(nft), found.get(nft));
+  assert.deepEqual((await two.facts.lookUp([token, nft], { tenant: OWN_WORK })).get(nft), found.get(nft));
   assert.deepEqual([two.calls.length, two.facts.peek(nft)?.name], [0, 'Thing']);
 });
 
@@ -145,7 +168,7 @@ test('interest, multipliers and fees of Token-2022 are facts', async (t) => {
   put(2, [{ type: 25, value: scaled }]);
   const { facts, mints } = makeService(store, accounts);
   const check = async (service: typeof facts) => {
-    const found = await service.lookUp([key(1), key(2)]);
+    const found = await service.lookUp([key(1), key(2)], { tenant: OWN_WORK });
     assert.deepEqual(found.get(key(1))?.scale, {
       kind: 'interest',
       initialized: 1_000,
@@ -166,12 +189,12 @@ test('a change is seen at once, and what a node behind it says is not kept', asy
   const { store, accounts, put } = await prepare(t);
   const token = put(1, 'Before');
   const { facts, changed, state, mints } = makeService(store, accounts);
-  const nameNow = async () => (await facts.lookUp([token])).get(token)?.name;
+  const nameNow = async () => (await facts.lookUp([token], { tenant: OWN_WORK })).get(token)?.name;
   assert.equal(await nameNow(), 'Before');
   await mints.flush();
   put(1, 'After');
   assert.equal(await nameNow(), 'Before');
-  // As the block processor does it.
+  // The same steps as the block processor.
   await store.write(async (tx) => void (await tx.db.deleteFrom('token_metadata_mints').execute()));
   changed.note(token, 105);
   facts.drop([token]);
@@ -206,7 +229,7 @@ test('names and pictures: from the list, else from documents that are known; oth
   };
   service.documents.set('uri 2', { document, error: '' });
   const ask = async (wantLogos: boolean) => {
-    const found = await service.facts.lookUp([listed, pictured, bare], { wantLogos });
+    const found = await service.facts.lookUp([listed, pictured, bare], { tenant: OWN_WORK, wantLogos });
     return [...found.values()].map((facts) => [facts?.name, facts?.symbol, facts?.logoUri]);
   };
   const expected = [
@@ -220,16 +243,25 @@ test('names and pictures: from the list, else from documents that are known; oth
   assert.deepEqual(service.later, ['uri 3']);
 });
 
-test('what cannot be read is an error and not an absence; too much is refused; who goes away is not kept', async (t) => {
+test('unreadable data is an error, not an absence; too much is refused; a caller that leaves is forgotten', async (t) => {
   const { store, accounts, put } = await prepare(t);
   const token = put(1, 'One');
   const { facts, state } = makeService(store, accounts);
   state.fails = true;
-  await assert.rejects(facts.lookUp([token]), /no node/);
+  await assert.rejects(facts.lookUp([token], { tenant: OWN_WORK }), /no node/);
   state.fails = false;
-  assert.equal((await facts.lookUp([token])).get(token)?.name, 'One');
-  await assert.rejects(facts.lookUp(Array.from({ length: 51 }, () => 'x')), { code: 'TOKEN_METADATA_TOO_MANY_MINTS' });
-  await assert.rejects(facts.lookUp([key(9)], { signal: AbortSignal.abort(new Error('gone')) }), /gone/);
+  assert.equal((await facts.lookUp([token], { tenant: OWN_WORK })).get(token)?.name, 'One');
+  await assert.rejects(
+    facts.lookUp(
+      Array.from({ length: 51 }, () => 'x'),
+      { tenant: OWN_WORK },
+    ),
+    { code: 'TOKEN_METADATA_TOO_MANY_MINTS' },
+  );
+  await assert.rejects(
+    facts.lookUp([key(9)], { tenant: OWN_WORK, signal: AbortSignal.abort(new Error('gone')) }),
+    /gone/,
+  );
 });
 
 test('a name that nobody knows yet is there a little later', async (t) => {

@@ -1,6 +1,7 @@
 import { decode32 } from '../../src/lib/base58.ts';
 import { CodedError } from '../../src/lib/coded-error.ts';
 import { createLru } from '../../src/lib/lru.ts';
+import { OWN_WORK } from '../../src/ports/access.ts';
 import type { Clock } from '../../src/ports/clock.ts';
 import type { MintFacts, TokenFacts, TokenNames } from '../../src/ports/tokens.ts';
 import { readAmountScale, readTransferFeeConfig } from '../../src/solana/accounts/amounts.ts';
@@ -40,7 +41,7 @@ interface Remembered {
 }
 
 const REMEMBERED = 50_000;
-/** How long nothing is asked about what is no mint, where no block brings it to notice. */
+/** How long "this is no mint" is cached, if no block reports a change. */
 const NONE_MS = 60_000;
 
 /** Facts of mints: from memory, else from the store, else from the chain. */
@@ -78,7 +79,7 @@ export function createFacts(parts: FactsParts): FactsService {
     }
   }
 
-  async function find(mints: readonly string[]): Promise<Map<string, MintFacts | null>> {
+  async function find(mints: readonly string[], group: string): Promise<Map<string, MintFacts | null>> {
     const found = new Map<string, MintFacts | null>();
     const take = (): string[] =>
       mints.filter((mint) => {
@@ -97,7 +98,7 @@ export function createFacts(parts: FactsParts): FactsService {
     const unread = unknown.filter((mint) => !found.has(mint));
     if (unread.length === 0) return found;
     if (parts.load === null) throw new CodedError('CHAIN_UNREACHABLE', 'no upstream is configured');
-    const { records, failed } = await parts.load.load(unread);
+    const { records, failed } = await parts.load.load(unread, group);
     for (const error of failed.values()) throw error;
     learn(records.values());
     for (const record of records.values()) {
@@ -137,18 +138,23 @@ export function createFacts(parts: FactsParts): FactsService {
   async function images(uris: readonly string[], wantOthers: boolean): Promise<Map<string, string>> {
     if (uris.length === 0) return new Map();
     const documents = await parts.documents.known(uris);
-    if (wantOthers) parts.documents.later([...new Set(uris)].filter((uri) => !documents.has(uri)));
+    if (wantOthers)
+      parts.documents.later(
+        [...new Set(uris)].filter((uri) => !documents.has(uri)),
+        // Nobody waits for it, and it serves all.
+        OWN_WORK.id,
+      );
     return new Map(
       [...documents].flatMap(([uri, { document }]) => (document?.image ? [[uri, document.image] as const] : [])),
     );
   }
 
   return {
-    async lookUp(mints, { signal, timeoutMs = parts.config.upstreamTimeoutMs, wantLogos = false } = {}) {
+    async lookUp(mints, { tenant, signal, timeoutMs = parts.config.upstreamTimeoutMs, wantLogos = false }) {
       if (mints.length > parts.maxMints)
         throw new CodedError('TOKEN_METADATA_TOO_MANY_MINTS', TOKEN_METADATA_ERRORS.TOKEN_METADATA_TOO_MANY_MINTS);
       const work = async () => {
-        const found = await find([...new Set(mints)]);
+        const found = await find([...new Set(mints)], tenant.id);
         await dress(found, wantLogos);
         return found;
       };
@@ -246,7 +252,7 @@ export function createNames({ facts, clock }: NamesParts): NamesService {
       const mints = [...unknown];
       unknown.clear();
       // No caller waits; the next request tries again.
-      facts.lookUp(mints).catch(() => undefined);
+      facts.lookUp(mints, { tenant: OWN_WORK }).catch(() => undefined);
     });
   }
 

@@ -1,7 +1,9 @@
 import { LRUCache } from 'lru-cache';
 import { decode32 } from '../../src/lib/base58.ts';
 import { CodedError, messageOf } from '../../src/lib/coded-error.ts';
+import { admits } from '../../src/lib/fair-share.ts';
 import { createLru } from '../../src/lib/lru.ts';
+import { OWN_WORK } from '../../src/ports/access.ts';
 import type { ChainReader } from '../../src/ports/chain.ts';
 import type { Clock } from '../../src/ports/clock.ts';
 import type { RawAccount, UndecodedReason } from '../../src/solana/accounts/decoded.ts';
@@ -15,17 +17,19 @@ import {
   readMetadataPointer,
   type TokenMetadata,
 } from '../../src/solana/accounts/token.ts';
-import { METADATA_PROGRAM, metadataAddress, TOKEN_2022_PROGRAM } from '../../src/solana/addresses.ts';
+import { metadataAddress } from '../../src/solana/addresses.ts';
+import { METADATA_PROGRAM, TOKEN_2022_PROGRAM } from '../../src/solana/programs.ts';
 import type { TokenMetadataConfig } from './config.ts';
 
 interface LoadedRecords {
   /** An entry for each mint that was asked for. */
   readonly records: ReadonlyMap<string, TokenRecord>;
-  /** Those whose own account could not be read, with the error. */
+  /** Mints whose account could not be read, with the error. */
   readonly failed: ReadonlyMap<string, unknown>;
 }
 
-export type LoadRecords = (mints: readonly string[], fresh?: boolean) => Promise<LoadedRecords>;
+/** `group`: for whom, the id of a tenant. */
+export type LoadRecords = (mints: readonly string[], group: string, fresh?: boolean) => Promise<LoadedRecords>;
 
 interface RecordLoader {
   readonly load: LoadRecords;
@@ -51,15 +55,15 @@ export function createRecordLoader(source: AccountSource): RecordLoader {
     return address;
   };
 
-  const load: LoadRecords = async (mints, fresh = false) => {
+  const load: LoadRecords = async (mints, group, fresh = false) => {
     const valid = [...new Set(mints)].filter((mint) => decode32(mint) !== null);
     const first = await source.load(
       valid.flatMap((mint) => [mint, metadataOf(mint)]),
-      { fresh },
+      { group, fresh },
     );
     const elsewhere = valid.flatMap((mint) => foreignPointer(mint, metadataOf(mint), first.get(mint)) ?? []);
     const second: ReadonlyMap<string, Loaded> =
-      elsewhere.length === 0 ? new Map() : await source.load(elsewhere, { fresh });
+      elsewhere.length === 0 ? new Map() : await source.load(elsewhere, { group, fresh });
 
     const records = new Map<string, TokenRecord>();
     const failed = new Map<string, unknown>();
@@ -212,10 +216,13 @@ export type Loaded =
 
 export interface AccountSource {
   /**
-   * An entry for each key. `fresh`: ignores the cache and calls in flight. Never rejects: what failed, or was
-   * late, says so itself.
+   * An entry for each key. `group`: for whom, the id of a tenant; groups are served in rotation. `fresh`: ignores the cache and calls in
+   * flight. Never rejects: what failed, or was late, says so itself.
    */
-  load(keys: readonly string[], options?: { readonly fresh?: boolean }): Promise<ReadonlyMap<string, Loaded>>;
+  load(
+    keys: readonly string[],
+    options: { readonly group: string; readonly fresh?: boolean },
+  ): Promise<ReadonlyMap<string, Loaded>>;
   /** Forgets accounts that were written to at a slot. What a node answers that is not yet so far is not kept. */
   drop(keys: readonly string[], slot: number): void;
 }
@@ -237,7 +244,7 @@ interface Waiting {
   resolve(loaded: Loaded): void;
 }
 
-type Known = Loaded & { readonly ok: true };
+type FoundAccount = Loaded & { readonly ok: true };
 
 const ENTRY_BYTES = 200;
 const REMEMBERED_CHANGES = 50_000;
@@ -245,7 +252,7 @@ const REMEMBERED_CHANGES = 50_000;
 /** Reads accounts, many per call: concurrent requests for a key share one call, and waiting keys are batched. */
 export function createAccountSource(parts: SourceParts): AccountSource {
   const { clock } = parts;
-  const cache = new LRUCache<string, Known>({
+  const cache = new LRUCache<string, FoundAccount>({
     maxSize: parts.cacheBytes,
     sizeCalculation: ({ account }) => ENTRY_BYTES + (account?.data.length ?? 0),
     ttl: parts.ttlMs,
@@ -253,17 +260,24 @@ export function createAccountSource(parts: SourceParts): AccountSource {
     perf: { now: () => clock.monotonic() },
   });
   const changed = createLru<string, number>({ max: REMEMBERED_CHANGES });
-  const queued = new Map<string, Waiting>();
+  /** Keys that wait for a call, by group, in the order in which groups are served. */
+  const queues = new Map<string, Map<string, Waiting>>();
+  let queuedCount = 0;
   const running = new Map<string, Waiting>();
   let calls = 0;
   let scheduled = false;
 
-  function ask(key: string, fresh: boolean): Promise<Loaded> {
-    const shared = queued.get(key) ?? (fresh ? undefined : running.get(key));
+  function ask(key: string, group: string, fresh: boolean): Promise<Loaded> {
+    const own = queues.get(group);
+    // What another group waits for is no nearer: its queue may be long.
+    const shared = own?.get(key) ?? (fresh ? undefined : running.get(key));
     if (shared !== undefined) return shared.promise;
-    if (queued.size >= parts.maxWaiting) return Promise.resolve({ ok: false, error: tooMany() });
+    const room = { room: parts.maxWaiting, used: queuedCount, holders: queues.size };
+    if (!admits(room, own?.size ?? 0, 1)) return Promise.resolve({ ok: false, error: tooMany() });
     const waiting = createWaiting();
-    queued.set(key, waiting);
+    if (own === undefined) queues.set(group, new Map([[key, waiting]]));
+    else own.set(key, waiting);
+    queuedCount += 1;
     if (!scheduled) {
       scheduled = true;
       // Keys requested in one turn of the event loop are batched.
@@ -276,12 +290,8 @@ export function createAccountSource(parts: SourceParts): AccountSource {
   }
 
   function send(): void {
-    while (queued.size > 0 && calls < parts.concurrency) {
-      const batch = [...queued].slice(0, ACCOUNTS_PER_CALL);
-      for (const [key, waiting] of batch) {
-        queued.delete(key);
-        running.set(key, waiting);
-      }
+    while (queuedCount > 0 && calls < parts.concurrency) {
+      const batch = nextBatch();
       calls += 1;
       void run(batch).finally(() => {
         calls -= 1;
@@ -290,27 +300,46 @@ export function createAccountSource(parts: SourceParts): AccountSource {
     }
   }
 
-  async function run(batch: readonly (readonly [string, Waiting])[]): Promise<void> {
-    parts.onCall?.(batch.length);
-    const keys = batch.map(([key]) => key);
+  /** Keys for one call, a key of each group in turn. */
+  function nextBatch(): ReadonlyMap<string, readonly Waiting[]> {
+    const batch = new Map<string, Waiting[]>();
+    // A group that is set again comes last, so this goes around.
+    for (const [group, own] of queues) {
+      if (batch.size >= ACCOUNTS_PER_CALL) break;
+      queues.delete(group);
+      for (const [key, waiting] of own) {
+        own.delete(key);
+        queuedCount -= 1;
+        batch.set(key, [...(batch.get(key) ?? []), waiting]);
+        running.set(key, waiting);
+        break;
+      }
+      if (own.size > 0) queues.set(group, own);
+    }
+    return batch;
+  }
+
+  async function run(batch: ReadonlyMap<string, readonly Waiting[]>): Promise<void> {
+    parts.onCall?.(batch.size);
+    const keys = [...batch.keys()];
     const readAtMs = clock.monotonic();
     const read = await parts.read(keys, parts.config.upstreamTimeoutMs).catch((error: unknown) => ({ error }));
-    batch.forEach(([key, waiting], index) => {
+    [...batch].forEach(([key, waiting], index) => {
       const loaded: Loaded =
         'error' in read
           ? { ok: false, error: read.error }
           : { ok: true, account: read.accounts[index] ?? null, slot: read.slot, readAtMs };
       if (loaded.ok && loaded.slot >= (changed.get(key) ?? 0)) cache.set(key, loaded);
-      if (running.get(key) === waiting) running.delete(key);
-      waiting.resolve(loaded);
+      if (running.get(key) === waiting.at(-1)) running.delete(key);
+      for (const one of waiting) one.resolve(loaded);
     });
   }
 
   return {
-    async load(keys, { fresh = false } = {}) {
+    async load(keys, { group, fresh = false }) {
       const found = new Map<string, Loaded | Promise<Loaded>>();
       for (const key of keys)
-        if (!found.has(key)) found.set(key, (fresh ? undefined : cache.get(key)) ?? ask(key, fresh));
+        if (!found.has(key)) found.set(key, (fresh ? undefined : cache.get(key)) ?? ask(key, group, fresh));
       const late: Loaded = { ok: false, error: chainIsLate() };
       const entries = [...found];
       const loaded = await within(
@@ -378,7 +407,8 @@ export async function readAccounts(
   timeoutMs: number,
   signal?: AbortSignal,
 ): Promise<ReadAccounts> {
-  const options = { timeoutMs, ...(signal === undefined ? {} : { signal }) };
+  // One call reads accounts for several tenants: they share it as the daemon's own, and the queue before it is theirs.
+  const options = { tenant: OWN_WORK, timeoutMs, ...(signal === undefined ? {} : { signal }) };
   const params = [keys, { encoding: 'base64', commitment: 'confirmed' }];
   const text = await chain.callText('getMultipleAccounts', params, options);
   try {

@@ -4,8 +4,10 @@ import { isPlainObject, stringify } from '../../src/lib/json.ts';
 import { defineRoute, type Route, Type } from '../../src/plugin/plugin.ts';
 import { JsonText, type Reply, RequestError } from '../../src/plugin/request.ts';
 import type { Clock } from '../../src/ports/clock.ts';
+
 import { isNft, type Metadata } from '../../src/solana/accounts/metaplex.ts';
 import type { TokenMetadata } from '../../src/solana/accounts/token.ts';
+import { TOKEN_PROGRAM, USDC_MINT } from '../../src/solana/programs.ts';
 import * as s from '../../src/solana/schemas.ts';
 import type { TokenMetadataConfig } from './config.ts';
 import type { OffChainDocument } from './document-shape.ts';
@@ -47,8 +49,8 @@ export function tokenMetadataRoute(parts: AnswerParts): Route {
     body: questionSchema,
     explain: readBody,
     replies: { 200: replySchema, 400: errorReply, 401: errorReply, 429: errorReply, 503: errorReply, 504: errorReply },
-    handler({ body }) {
-      const texts = answer(readBody(body), parts);
+    handler({ body, tenant }) {
+      const texts = answer(readBody(body), tenant.id, parts);
       // Without a promise where nothing has to be waited for.
       return texts instanceof Promise ? texts.then(replyOf) : replyOf(texts);
     },
@@ -76,7 +78,11 @@ interface AnswerParts {
  * The elements of an answer as JSON texts, in the order of the question: at once where all are kept. Throws RequestError when the chain
  * cannot be asked at all.
  */
-function answer(question: Question, parts: AnswerParts): readonly string[] | Promise<readonly string[]> {
+function answer(
+  question: MetadataQuestion,
+  group: string,
+  parts: AnswerParts,
+): readonly string[] | Promise<readonly string[]> {
   const { mints, includeOffChain, disableCache } = question;
   const texts = new Map<string, string>();
   const missing: string[] = [];
@@ -87,7 +93,7 @@ function answer(question: Question, parts: AnswerParts): readonly string[] | Pro
   }
   const inOrder = () => mints.map((mint) => texts.get(mint) ?? '');
   if (missing.length === 0) return inOrder();
-  return make(missing, question, texts.size, parts).then((made) => {
+  return make(missing, { ...question, group }, texts.size, parts).then((made) => {
     for (const [mint, text] of made) texts.set(mint, text);
     return inOrder();
   });
@@ -95,20 +101,20 @@ function answer(question: Question, parts: AnswerParts): readonly string[] | Pro
 
 async function make(
   mints: readonly string[],
-  { includeOffChain, disableCache }: Question,
+  { includeOffChain, disableCache, group }: MetadataQuestion & { readonly group: string },
   alreadyKnown: number,
   parts: AnswerParts,
 ): Promise<ReadonlyMap<string, string>> {
   const { config, documents, facts, answers, changed } = parts;
   if (parts.load === null) throw unavailable(undefined);
-  const { records, failed } = await parts.load(mints, disableCache);
+  const { records, failed } = await parts.load(mints, group, disableCache);
   const askable = [...records.values()].filter((record) => record.kind === 'mint' || record.error !== 'INVALID_PUBKEY');
   const [firstError] = failed.values();
   if (failed.size > 0 && failed.size === askable.length && alreadyKnown === 0) throw unavailable(firstError);
   facts.learn(records.values());
 
   const uris = includeOffChain ? [...records.values()].map(uriOf).filter((uri) => uri !== '') : [];
-  const wait = { waitMs: config.offChain.batchTimeoutMs, fresh: disableCache };
+  const wait = { waitMs: config.offChain.batchTimeoutMs, fresh: disableCache, group };
   const found: ReadonlyMap<string, OffChainAnswer> = uris.length === 0 ? new Map() : await documents.get(uris, wait);
   const entry = await parts.list.entries();
 
@@ -153,20 +159,20 @@ export function createAnswers(clock: Clock, cacheBytes: number): Answers {
     ttlResolution: 0,
     perf: { now: () => clock.monotonic() },
   });
-  const keyOf = (mint: string, withDocument: boolean): string => (withDocument ? `+${mint}` : mint);
+  const answerKey = (mint: string, withDocument: boolean): string => (withDocument ? `+${mint}` : mint);
   return {
-    get: (mint, withDocument) => cache.get(keyOf(mint, withDocument)),
+    get: (mint, withDocument) => cache.get(answerKey(mint, withDocument)),
     set(mint, withDocument, text, untilMs) {
       const ttl = untilMs - clock.monotonic();
-      if (ttl > 0) cache.set(keyOf(mint, withDocument), text, { ttl });
+      if (ttl > 0) cache.set(answerKey(mint, withDocument), text, { ttl });
     },
     drop(mints) {
-      for (const mint of mints) for (const withDocument of [false, true]) cache.delete(keyOf(mint, withDocument));
+      for (const mint of mints) for (const withDocument of [false, true]) cache.delete(answerKey(mint, withDocument));
     },
   };
 }
 
-interface Question {
+interface MetadataQuestion {
   readonly mints: readonly string[];
   readonly includeOffChain: boolean;
   readonly disableCache: boolean;
@@ -175,7 +181,7 @@ interface Question {
 const MAX_MINTS = 100;
 
 /** Checks a body in the words of this endpoint. Throws RequestError with status 400. */
-function readBody(body: unknown): Question {
+function readBody(body: unknown): MetadataQuestion {
   const mints = isPlainObject(body) ? body['mintAccounts'] : undefined;
   if (!isPlainObject(body) || !isListOfText(mints))
     throw new RequestError(400, `mintAccounts must be an array of at most ${MAX_MINTS} strings`);
@@ -318,7 +324,6 @@ function renderExtension({ decoded }: MintRecord, { updateAuthority, mint, name,
 }
 
 const nullable = <T extends Parameters<typeof Type.Union>[0][number]>(schema: T) => Type.Union([schema, Type.Null()]);
-const USDC = 'EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v';
 const sectionError = s.text('Empty, or UNKNOWN, EMPTY_ACCOUNT, TIMEOUT, INVALID_ACCOUNT, INVALID_PUBKEY', '');
 const share = Type.Union([Type.String(), Type.Integer()], {
   description: 'Per cent; text unless configured otherwise',
@@ -338,19 +343,19 @@ const mintInfo = Type.Object(
 
 const accountInfo = Type.Object(
   {
-    key: s.address('The mint', USDC),
+    key: s.address('The mint', USDC_MINT),
     isSigner: s.flag('Always false'),
     isWritable: s.flag('Always false'),
     lamports: s.lamports('Lamports of the account', 428_310_452_133),
     data: Type.Object(
       {
         parsed: Type.Object({ info: mintInfo, type: s.text('Always mint', 'mint') }, { description: 'Decoded data' }),
-        program: s.address('Address of the token program', 'TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA'),
+        program: s.address('Address of the token program', TOKEN_PROGRAM),
         space: s.count('Bytes of the account', 82),
       },
       { description: 'Data of the account' },
     ),
-    owner: s.address('Address of the token program', 'TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA'),
+    owner: s.address('Address of the token program', TOKEN_PROGRAM),
     executable: s.flag('Whether it is a program'),
     rentEpoch: s.count('Rent epoch', 0),
   },
@@ -361,7 +366,7 @@ const chainMetadata = Type.Object(
   {
     key: s.text('Kind of the metadata', 'MetadataV1'),
     updateAuthority: s.text('Who may change it; empty when nobody', '2wmVCSfPxGPjrnMMn7rchp4uaeoTqN39mXFC2zhPdri9'),
-    mint: s.address('The mint', USDC),
+    mint: s.address('The mint', USDC_MINT),
     data: Type.Object(
       {
         name: s.text('Name', 'USD Coin'),
@@ -422,7 +427,7 @@ const document = Type.Object(
       {
         category: nullable(s.text('Kind of the file', 'image')),
         creators: nullable(
-          Type.Array(Type.Object({ address: s.text('The creator', USDC), share }), { description: 'Creators' }),
+          Type.Array(Type.Object({ address: s.text('The creator', USDC_MINT), share }), { description: 'Creators' }),
         ),
         files: nullable(
           Type.Array(
@@ -442,7 +447,7 @@ const document = Type.Object(
 const listed = Type.Object(
   {
     chainId: s.count('Always 101', 101),
-    address: s.text('The mint', USDC),
+    address: s.text('The mint', USDC_MINT),
     symbol: s.text('Symbol', 'USDC'),
     name: s.text('Name', 'USD Coin'),
     decimals: s.count('Decimals', 6),
@@ -459,20 +464,20 @@ const listed = Type.Object(
 /** What is no mint gets an element with an error. */
 const questionSchema = Type.Object(
   {
-    mintAccounts: Type.Array(s.text('Address of a mint', USDC), {
+    mintAccounts: Type.Array(s.text('Address of a mint', USDC_MINT), {
       maxItems: MAX_MINTS,
       description: 'Addresses of mints',
     }),
     includeOffChain: Type.Optional(s.orNull(s.flag('Also read what the uri points to; default false'))),
     disableCache: Type.Optional(s.orNull(s.flag('Read everything again; default false'))),
   },
-  { description: 'The mints', examples: [{ mintAccounts: [USDC], includeOffChain: true }] },
+  { description: 'The mints', examples: [{ mintAccounts: [USDC_MINT], includeOffChain: true }] },
 );
 
 const replySchema = Type.Array(
   Type.Object(
     {
-      account: s.text('As it was asked for', USDC),
+      account: s.text('As it was asked for', USDC_MINT),
       onChainAccountInfo: Type.Object(
         { accountInfo: nullable(accountInfo), error: sectionError },
         { description: 'The account' },

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { sql } from 'kysely';
 import { inList } from '../../src/lib/in-list.ts';
+import { stringify } from '../../src/lib/json.ts';
 import type { Clock } from '../../src/ports/clock.ts';
 import type { Migration, Queries, Store, StoreTx } from '../../src/ports/store.ts';
 import type { Log } from '../../src/ports/telemetry.ts';
@@ -67,7 +68,7 @@ export interface KeptFacts {
 
 /** Facts that all threads and processes share; the block processor watches their accounts. */
 export interface MintStore {
-  /** Those read after a time. A store that cannot be read has none. */
+  /** Facts read after `afterMs` (Unix milliseconds). Empty when the store cannot be read. */
   load(mints: readonly string[], afterMs: number): Promise<readonly KeptFacts[]>;
   /** Written a little later, unless the chain has moved on. */
   save(kept: KeptFacts): void;
@@ -180,7 +181,7 @@ interface Stored {
 
 /** Documents that outlive the process. */
 export interface DocumentStore {
-  /** Those that are there and still count. A store that cannot be read has none. */
+  /** Stored documents that have not expired. Empty when the store cannot be read. */
   load(uris: readonly string[]): Promise<ReadonlyMap<string, Stored>>;
   /** Written a little later. */
   save(uri: string, answer: OffChainAnswer, untilMs: number): void;
@@ -197,10 +198,10 @@ interface DocumentStoreParts {
   readonly maxKept: number;
 }
 
-type Row = readonly [id: string, document: string | null, error: string, untilMs: number];
+type DocumentValues = readonly [id: string, document: string | null, error: string, untilMs: number];
 
 export function createDocumentStore({ store, clock, log, maxKept }: DocumentStoreParts): DocumentStore {
-  const behind = createWriteBehind<Row>({ store, clock, log, what: 'documents', write: writeDocuments });
+  const behind = createWriteBehind<DocumentValues>({ store, clock, log, what: 'documents', write: writeDocuments });
   return {
     async load(uris) {
       const uriOf = new Map(uris.map((uri) => [idOf(uri), uri]));
@@ -222,7 +223,7 @@ export function createDocumentStore({ store, clock, log, maxKept }: DocumentStor
     save(uri, answer, untilMs) {
       // What stands in the uri itself needs no second place.
       if (uri.slice(0, 5).toLowerCase() === 'data:') return;
-      const text = answer.document === null ? null : JSON.stringify(answer.document.original);
+      const text = answer.document === null ? null : stringify(answer.document.original);
       behind.add(uri, [idOf(uri), text, answer.error, untilMs]);
     },
     prune: () => store.write((tx) => pruneDocuments(tx, clock.now(), maxKept)),
@@ -239,7 +240,7 @@ function answerOf({ document, error }: { document: string | null; error: string 
   return { document: null, error: error === 'TIMEOUT' ? 'TIMEOUT' : 'UNKNOWN' };
 }
 
-async function writeDocuments(tx: StoreTx, rows: readonly Row[]): Promise<void> {
+async function writeDocuments(tx: StoreTx, rows: readonly DocumentValues[]): Promise<void> {
   const ids = rows.map(([id]) => id);
   await (tx.db as Db)
     .deleteFrom('token_metadata_documents')

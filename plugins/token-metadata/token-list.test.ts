@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { brotliCompressSync } from 'node:zlib';
+import { OWN_WORK } from '../../src/ports/access.ts';
 import type { ChainReader } from '../../src/ports/chain.ts';
 import { createMemoryLog } from '../../test/helpers/memory-log.ts';
 import { createTokenList } from './token-list.ts';
@@ -31,8 +32,14 @@ function chainOf(hash: string | null, asked: string[] = []): ChainReader {
 }
 
 const full = {
-  ...{ chainId: 101, address: 'mint', symbol: 'S', name: 'N', decimals: 6, logoURI: 'logo' },
-  ...{ tags: ['stablecoin'], extensions: { website: 'w' } },
+  chainId: 101,
+  address: 'mint',
+  symbol: 'S',
+  name: 'N',
+  decimals: 6,
+  logoURI: 'logo',
+  tags: ['stablecoin'],
+  extensions: { website: 'w' },
 };
 const content = JSON.stringify({
   tokens: [full, { chainId: 101, address: 'bare' }, { ...full, chainId: 103, name: 'dev' }, null, { address: 'x' }, 7],
@@ -69,7 +76,7 @@ test('a node that does not answer is asked again, the file is read once', async 
   let hash: string | null = null;
   const chain = {
     ...chainOf(null),
-    call: (...given: [string]) => chainOf(hash, asked).call(given[0], []),
+    call: (...given: [string]) => chainOf(hash, asked).call(given[0], [], { tenant: OWN_WORK }),
   } as ChainReader;
   const list = createTokenList({ config: { path, chainId: null }, chain, log: createMemoryLog() });
   assert.equal((await list.entries())('mint'), null);

@@ -4,8 +4,10 @@ import { promisify } from 'node:util';
 import { brotliDecompress } from 'node:zlib';
 import { messageOf } from '../../src/lib/coded-error.ts';
 import { isPlainObject } from '../../src/lib/json.ts';
+import { OWN_WORK } from '../../src/ports/access.ts';
 import type { ChainReader } from '../../src/ports/chain.ts';
 import type { Log } from '../../src/ports/telemetry.ts';
+import { DEVNET_GENESIS, MAINNET_GENESIS, TESTNET_GENESIS } from '../../src/solana/programs.ts';
 import type { TokenMetadataConfig } from './config.ts';
 
 /** An entry of the old token list, with everything that may be missing filled in. */
@@ -38,9 +40,9 @@ const BUILT = './solana.tokenlist.json.br';
 const PACKAGED = '@solana/spl-token-registry/dist/main/tokens/solana.tokenlist.json';
 /** By genesis hash. */
 const CHAIN_IDS: Readonly<Record<string, number>> = {
-  '5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d': 101,
-  '4uhcVJyU9pJkvQyS88uRDiswHXSCkY3zQawwpjk2NsNY': 102,
-  EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG: 103,
+  [MAINNET_GENESIS]: 101,
+  [TESTNET_GENESIS]: 102,
+  [DEVNET_GENESIS]: 103,
 };
 
 export function createTokenList({ config, chain, log }: TokenListParts): TokenList {
@@ -65,7 +67,7 @@ export function createTokenList({ config, chain, log }: TokenListParts): TokenLi
   async function chainId(): Promise<number | null> {
     if (config.chainId !== null) return config.chainId;
     if (chain === null) return null;
-    const hash = chain.status().genesisHash ?? (await chain.call<string>('getGenesisHash', []));
+    const hash = chain.status().genesisHash ?? (await chain.call<string>('getGenesisHash', [], { tenant: OWN_WORK }));
     return CHAIN_IDS[hash] ?? null;
   }
 

@@ -137,7 +137,7 @@ interface Watched {
   readonly fromSlot: number;
 }
 
-interface State {
+interface WatchState {
   readonly index: AddressIndex;
   readonly mints: string[];
   readonly watched: Map<string, Watched>;
@@ -152,13 +152,13 @@ interface State {
 export function createMintIndex({ clock, random, ttlMs, maxMints, slotMs }: MintIndexParts): MintIndex {
   const bytes = random.bytes(SEED_BYTES);
   const seed = new Uint32Array(bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + SEED_BYTES));
-  let state: State | null = null;
+  let state: WatchState | null = null;
   let fork = { slot: Number.POSITIVE_INFINITY, untilMs: 0 };
   const isOfFork = (row: { readonly slot: number; readonly read_at: number }): boolean =>
     row.slot >= fork.slot && row.read_at < fork.untilMs;
 
   /** From which slot on the accounts of a mint are watched. */
-  function add(into: State, mint: string, keys: string, lastSlot: number): number {
+  function add(into: WatchState, mint: string, keys: string, lastSlot: number): number {
     const known = into.watched.get(mint);
     if (known?.keys === keys) return known.fromSlot;
     const before = state?.watched.get(mint);
@@ -176,7 +176,7 @@ export function createMintIndex({ clock, random, ttlMs, maxMints, slotMs }: Mint
     async current(tx, lastSlot) {
       const now = clock.now();
       const isNew = state === null || now - state.builtAtMs > REBUILD_MS || state.mints.length > 2 * maxMints;
-      const next: State =
+      const next: WatchState =
         isNew || state === null
           ? {
               index: createAddressIndex({ seed }),

@@ -72,7 +72,7 @@ test('batches and timeouts; the deadline of the exporter comes before that of th
   assert.match(read({ OTEL_BSP_SCHEDULE_DELAY: '5s' }).warnings.join(), /whole number/);
 });
 
-test('what would send no span is refused; what has no effect is ignored with a warning', () => {
+test('settings with which no span is sent are refused; settings without effect are ignored with a warning', () => {
   for (const protocol of ['grpc', 'x'])
     assert.match(read({ OTEL_EXPORTER_OTLP_PROTOCOL: protocol }).problems.join(), /sends http\/json/);
   assert.deepEqual(valuesOf({ OTEL_EXPORTER_OTLP_PROTOCOL: 'http/json' }), {});

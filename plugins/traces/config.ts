@@ -1,6 +1,6 @@
 import { type Static, Type } from '@sinclair/typebox';
+import { reloadable } from '../../src/lib/reloadable.ts';
 import type { Environment, EnvironmentReading } from '../../src/plugin/host.ts';
-import { reloadable } from '../../src/plugin/plugin.ts';
 
 const closed = { additionalProperties: false } as const;
 

@@ -1,5 +1,5 @@
 import { stringify } from '../../src/lib/json.ts';
-import { lazy } from '../../src/lib/lru.ts';
+import { lazy } from '../../src/lib/lazy.ts';
 import type { PluginContext } from '../../src/plugin/plugin.ts';
 import type { ChainBlock, NormalTransaction } from '../../src/ports/block.ts';
 import type { ChainId, ChainStatus } from '../../src/ports/chain.ts';
@@ -167,7 +167,7 @@ export function createBodyRoom(form: BodyForm, first: Uint8Array): (body: Uint8A
 }
 
 export interface DiscordOptions {
-  /** With `{signature}` and `{cluster}`. */
+  /** URL with the placeholders `{signature}` and `{cluster}`. */
   readonly explorerUrlTemplate: string;
   /** Name of the chain on that page: `mainnet-beta`, `devnet`, or `custom` with the address of a local chain. */
   readonly cluster: string;

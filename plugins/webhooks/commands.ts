@@ -5,6 +5,7 @@ import type { Clock } from '../../src/ports/clock.ts';
 import type { ParsedTransactions } from '../../src/ports/parsed-transactions.ts';
 import type { Store } from '../../src/ports/store.ts';
 import type { BodyBuilder } from './bodies.ts';
+import { DEFAULT_LINES, DEFAULT_PORT, WEBHOOK_COMMANDS } from './command-list.ts';
 import type { DeliveryQueue } from './delivery/queue.ts';
 import { recoverDeliveries } from './delivery/resend.ts';
 import type { Send } from './delivery/send.ts';
@@ -12,8 +13,8 @@ import { sendTestEvent } from './delivery/test-event.ts';
 import { instantOf, untilOf } from './input.ts';
 import { type Arrival, startListener } from './listen.ts';
 import { createHook, type ManageContext, removeHook } from './manage.ts';
-import { type Delivery, WEBHOOK_TYPES, type Webhook } from './model.ts';
-import { REPLAYED_HOURS, type Replays } from './replay.ts';
+import type { Delivery, Webhook } from './model.ts';
+import type { Replays } from './replay.ts';
 import { readAttempts } from './store/deliveries.ts';
 import { MINUTE_MS, sumHealth } from './store/health.ts';
 import { allHooks, hooksById, listHooks, readSecrets } from './store/hooks.ts';
@@ -50,18 +51,7 @@ const EXIT_TEMPORARY = 75;
 
 function createCommand({ context }: CommandParts): Command {
   return {
-    path: ['webhooks', 'create'],
-    summary: 'create a webhook; its signing secret is shown only once; a running daemon notices within a second',
-    options: [
-      { flags: '--project <id>', description: 'project the webhook belongs to', required: true },
-      { flags: '--url <address>', description: 'where events are posted', required: true },
-      { flags: '--addresses <list>', description: 'watched addresses, separated by commas' },
-      { flags: '--type <type>', description: `${WEBHOOK_TYPES.join(', ')}; default: enhanced` },
-      { flags: '--transaction-types <list>', description: 'only transactions of these types; default: all' },
-      { flags: '--parsed-filter <json>', description: 'which transactions a webhook of type parsed gets' },
-      { flags: '--auth-header <text>', description: 'sent as Authorization with each request' },
-      JSON_OPTION,
-    ],
+    ...WEBHOOK_COMMANDS.create,
     async run(options, io) {
       const project = String(options['project']);
       if ((await context.plans?.budgets(io.store.read, project)) === null)
@@ -72,10 +62,10 @@ function createCommand({ context }: CommandParts): Command {
         { projectId: project, wallet: null },
         {
           webhookURL: options['url'],
-          ...member('accountAddresses', listOf(options, 'addresses')),
-          ...member('webhookType', textOf(options, 'type')),
-          ...member('transactionTypes', listOf(options, 'transactionTypes')),
-          ...member('authHeader', textOf(options, 'authHeader')),
+          ...member('accountAddresses', listOption(options, 'addresses')),
+          ...member('webhookType', textOption(options, 'type')),
+          ...member('transactionTypes', listOption(options, 'transactionTypes')),
+          ...member('authHeader', textOption(options, 'authHeader')),
           ...member('parsedFilter', jsonOf(options, 'parsedFilter')),
         },
       );
@@ -88,9 +78,7 @@ function createCommand({ context }: CommandParts): Command {
 
 function deleteCommand({ context }: CommandParts): Command {
   return {
-    path: ['webhooks', 'delete'],
-    summary: 'delete a webhook with its secrets, and drop its waiting deliveries',
-    options: [ID_OPTION, JSON_OPTION],
+    ...WEBHOOK_COMMANDS.delete,
     async run(options, io) {
       const { id, projectId } = await hookOf(io, options);
       await removeHook(context, projectId, id);
@@ -102,9 +90,7 @@ function deleteCommand({ context }: CommandParts): Command {
 
 function testCommand({ context, send, bodies, parsed }: CommandParts): Command {
   return {
-    path: ['webhooks', 'test'],
-    summary: 'send a test event to a webhook and print the response',
-    options: [ID_OPTION, JSON_OPTION],
+    ...WEBHOOK_COMMANDS.test,
     async run(options, io) {
       const hook = await hookOf(io, options);
       const { clock, random } = context;
@@ -126,27 +112,17 @@ function testCommand({ context, send, bodies, parsed }: CommandParts): Command {
   };
 }
 
-const DEFAULT_PORT = 9_900;
 const BODY_CHARS = 400;
 
 function listenCommand({ context }: CommandParts): Command {
   return {
-    path: ['webhooks', 'listen'],
-    summary: 'run a local receiver that prints requests and verifies their signatures until interrupted',
-    options: [
-      { flags: '--host <address>', description: 'address to listen on; default 127.0.0.1' },
-      { flags: '--port <number>', description: `port; default ${DEFAULT_PORT}; 0 = any free one` },
-      { flags: '--secret <whsec>', description: 'verify with this secret; default: those of the store' },
-      { flags: '--forward <url>', description: 'forward each request and return the response' },
-      { flags: '--count <number>', description: 'exit after this many requests' },
-      JSON_OPTION,
-    ],
+    ...WEBHOOK_COMMANDS.listen,
     async run(options, io) {
-      const forward = textOf(options, 'forward');
+      const forward = textOption(options, 'forward');
       if (forward !== undefined && !/^https?:\/\//.test(forward))
         throw usage('--forward must be an http or https address');
       const count = integerOf(options, 'count', { min: 1, max: 1_000_000 }) ?? Number.POSITIVE_INFINITY;
-      const given = textOf(options, 'secret');
+      const given = textOption(options, 'secret');
       const secretsOf = async (webhookId: string): Promise<readonly string[]> => {
         if (given !== undefined) return [given];
         const { read, dialect } = io.store;
@@ -162,7 +138,7 @@ function listenCommand({ context }: CommandParts): Command {
       });
       interrupted.signal.addEventListener('abort', () => finish());
       const listener = await startListener({
-        host: textOf(options, 'host') ?? '127.0.0.1',
+        host: textOption(options, 'host') ?? '127.0.0.1',
         port: integerOf(options, 'port', { min: 0, max: 65_535 }) ?? DEFAULT_PORT,
         ...(forward === undefined ? {} : { forward }),
         secretsOf,
@@ -196,9 +172,7 @@ const HOUR_MINUTES = 60;
 
 function showCommand({ queue, context }: CommandParts): Command {
   return {
-    path: ['webhooks', 'show'],
-    summary: 'show a webhook, its waiting deliveries and its last deliveries',
-    options: [ID_OPTION, JSON_OPTION],
+    ...WEBHOOK_COMMANDS.show,
     async run(options, io) {
       const hook = await hookOf(io, options);
       const db = io.store.read as Db;
@@ -226,11 +200,9 @@ function showCommand({ queue, context }: CommandParts): Command {
 
 function listCommand(): Command {
   return {
-    path: ['webhooks', 'list'],
-    summary: 'list webhooks with the hosts of their receivers',
-    options: [{ flags: '--project <id>', description: 'only webhooks of this project' }, JSON_OPTION],
+    ...WEBHOOK_COMMANDS.list,
     async run(options, io) {
-      const project = textOf(options, 'project');
+      const project = textOption(options, 'project');
       const db = io.store.read as Db;
       const hooks = project === undefined ? await allHooks(db) : await listHooks(db, project);
       if (options['json'] === true) return io.json(hooks.map(summaryOf));
@@ -323,18 +295,10 @@ const deliveryCells = (line: DeliveryLine): readonly (string | number)[] => [
 
 const POLL_MS = 500;
 const MAX_LINES = 100;
-const DEFAULT_LINES = 10;
 
 function tailCommand({ queue, context }: CommandParts): Command {
   return {
-    path: ['webhooks', 'tail'],
-    summary: 'show new and changed deliveries of a webhook until interrupted',
-    options: [
-      ID_OPTION,
-      { flags: '--lines <number>', description: `number of earlier deliveries; default ${DEFAULT_LINES}` },
-      { flags: '--count <number>', description: 'exit after this many lines' },
-      JSON_OPTION,
-    ],
+    ...WEBHOOK_COMMANDS.tail,
     async run(options, io) {
       const hook = await hookOf(io, options);
       const lines = integerOf(options, 'lines', { min: 0, max: MAX_LINES }) ?? DEFAULT_LINES;
@@ -391,25 +355,12 @@ const SLOT = { min: 0, max: Number.MAX_SAFE_INTEGER };
 
 function replayCommand(parts: CommandParts): Command {
   return {
-    path: ['webhooks', 'replay'],
-    summary: 'send failed and discarded deliveries of a period again, or replay slots for a webhook',
-    options: [
-      ID_OPTION,
-      { flags: '--since <time>', description: 'deliveries created since this time: unix seconds or an ISO 8601 date' },
-      { flags: '--until <time>', description: 'deliveries created until this time; default now' },
-      {
-        flags: '--from <slot>',
-        description: `first slot to replay, at most ${REPLAYED_HOURS} hours of the chain at once`,
-      },
-      { flags: '--to <slot>', description: 'last slot to replay' },
-      { flags: '--force', description: 'with slots: also send existing deliveries again' },
-      JSON_OPTION,
-    ],
+    ...WEBHOOK_COMMANDS.replay,
     async run(options, io) {
       const hook = await hookOf(io, options);
       const fromSlot = integerOf(options, 'from', SLOT);
       const toSlot = integerOf(options, 'to', SLOT);
-      const since = textOf(options, 'since');
+      const since = textOption(options, 'since');
       if ((since === undefined) === (fromSlot === undefined)) throw usage('give either --since or --from and --to');
       if (since !== undefined) {
         const { queued, remaining } = await recoverDeliveries(
@@ -433,8 +384,8 @@ function replayCommand(parts: CommandParts): Command {
 }
 
 function timesOf(options: Options, now: number): { readonly sinceMs: number; readonly untilMs: number } {
-  const sinceMs = instantOf('--since', timeOf(textOf(options, 'since')), now);
-  return { sinceMs, untilMs: untilOf(timeOf(textOf(options, 'until')), now, sinceMs) };
+  const sinceMs = instantOf('--since', timeOf(textOption(options, 'since')), now);
+  return { sinceMs, untilMs: untilOf(timeOf(textOption(options, 'until')), now, sinceMs) };
 }
 
 const timeOf = (text: string | undefined): string | number | undefined =>
@@ -452,22 +403,19 @@ export interface CommandParts {
 
 export type Options = Readonly<Record<string, string | boolean | undefined>>;
 
-const ID_OPTION = { flags: '--id <id>', description: 'id of the webhook, see `webhooks list`', required: true };
-const JSON_OPTION = { flags: '--json', description: 'print JSON: one document, or one event per line' };
-
 const EXIT_USAGE = 64;
 
 const usage = (message: string): CodedError => new CodedError('WEBHOOKS_USAGE', message, { exitCode: EXIT_USAGE });
 
 /** The text of an option; undefined when it was not given. */
-function textOf(options: Options, name: string): string | undefined {
+function textOption(options: Options, name: string): string | undefined {
   const value = options[name];
   return typeof value === 'string' ? value : undefined;
 }
 
 /** The value of an option that is given as JSON; undefined when it was not given. Errors: WEBHOOKS_USAGE. */
 function jsonOf(options: Options, name: string): unknown {
-  const text = textOf(options, name);
+  const text = textOption(options, name);
   if (text === undefined) return undefined;
   try {
     return JSON.parse(text);
@@ -477,14 +425,14 @@ function jsonOf(options: Options, name: string): unknown {
 }
 
 /** The items of an option; undefined when it was not given. */
-const listOf = (options: Options, name: string): readonly string[] | undefined =>
-  textOf(options, name)
+const listOption = (options: Options, name: string): readonly string[] | undefined =>
+  textOption(options, name)
     ?.split(/[\s,]+/)
     .filter((item) => item !== '');
 
 /** An integer of an option within bounds. Errors: WEBHOOKS_USAGE. */
 function integerOf(options: Options, name: string, bounds: { readonly min: number; readonly max: number }) {
-  const text = textOf(options, name);
+  const text = textOption(options, name);
   if (text === undefined) return undefined;
   const value = Number(text);
   if (/^\d+$/.test(text) && value >= bounds.min && value <= bounds.max) return value;

@@ -12,7 +12,7 @@ import type { Db } from './store/tables.ts';
 export interface HookSync {
   /** The current index; reads the version, and changes only when it moved. */
   current(tx: StoreTx): Promise<HookIndex>;
-  /** The same outside of a transaction: it has at least what was committed before the call. */
+  /** Like `current`, outside of a transaction. Contains at least everything committed before the call. */
   committed(store: Store): Promise<HookIndex>;
 }
 
@@ -72,10 +72,10 @@ function replay(index: HookIndex, changes: readonly Change[], hooks: ReadonlyMap
     const added = new Map<string, Uint8Array>();
     for (const change of own) {
       for (const key of change.removed) {
-        added.delete(textOf(key));
-        removed.set(textOf(key), key);
+        added.delete(latin1Key(key));
+        removed.set(latin1Key(key), key);
       }
-      for (const key of change.added) added.set(textOf(key), key);
+      for (const key of change.added) added.set(latin1Key(key), key);
     }
     index.apply(number, hooks.get(number) ?? null, [...removed.values()], [...added.values()]);
   }
@@ -91,7 +91,8 @@ function byNumber(changes: readonly Change[]): ReadonlyMap<number, Change[]> {
   return groups;
 }
 
-const textOf = (key: Uint8Array): string => Buffer.from(key.buffer, key.byteOffset, key.byteLength).toString('latin1');
+const latin1Key = (key: Uint8Array): string =>
+  Buffer.from(key.buffer, key.byteOffset, key.byteLength).toString('latin1');
 
 async function load(tx: StoreTx, index: HookIndex): Promise<Loaded> {
   const version = await lockChanges(tx);

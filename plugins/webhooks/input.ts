@@ -1,6 +1,14 @@
 import { decode32, encode32 } from '../../src/lib/base58.ts';
 import { RequestError } from '../../src/plugin/request.ts';
 import type { ParsedTransactions } from '../../src/ports/parsed-transactions.ts';
+import {
+  ASSOCIATED_TOKEN_PROGRAM,
+  COMPUTE_BUDGET_PROGRAM,
+  SYSTEM_PROGRAM,
+  TOKEN_2022_PROGRAM,
+  TOKEN_PROGRAM,
+  VOTE_PROGRAM,
+} from '../../src/solana/programs.ts';
 import { transactionTypes } from '../../src/solana/transaction-types.ts';
 import {
   type BodyKind,
@@ -252,12 +260,12 @@ export function createInputRules(
 
 /** Programs that almost every transaction names: watching one matches most of the chain. */
 const BUSY: ReadonlyMap<string, string> = new Map([
-  ['11111111111111111111111111111111', 'System'],
-  ['TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA', 'Token'],
-  ['TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb', 'Token-2022'],
-  ['ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL', 'Associated Token Account'],
-  ['ComputeBudget111111111111111111111111111111', 'Compute Budget'],
-  ['Vote111111111111111111111111111111111111111', 'Vote'],
+  [SYSTEM_PROGRAM, 'System'],
+  [TOKEN_PROGRAM, 'Token'],
+  [TOKEN_2022_PROGRAM, 'Token-2022'],
+  [ASSOCIATED_TOKEN_PROGRAM, 'Associated Token Account'],
+  [COMPUTE_BUDGET_PROGRAM, 'Compute Budget'],
+  [VOTE_PROGRAM, 'Vote'],
 ]);
 /** Far more than are listed by mistake; checking a hundred thousand takes too long. */
 const CHECKED = 1_000;

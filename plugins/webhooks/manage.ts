@@ -136,7 +136,13 @@ export async function createHook(
     const now = clock.now();
     const number = await takeNumber(tx);
     const made = newHook({ ...input, url }, context, {
-      ...{ number, id, projectId, wallet, count: addresses.length, now, parsed },
+      number,
+      id,
+      projectId,
+      wallet,
+      count: addresses.length,
+      now,
+      parsed,
     });
     await insertHook(db, made);
     await insertAddresses(tx, number, addresses, 0);

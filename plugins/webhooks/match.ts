@@ -90,7 +90,7 @@ export function createWebhooksProcessor(parts: ProcessorParts): BlockProcessor {
 }
 
 interface ParsedEvent {
-  /** Of the webhook. */
+  /** Number of the webhook. */
   readonly number: number;
   readonly match: ParsedMatch;
 }
@@ -139,12 +139,14 @@ export function createParsedMatcher({ sync, store, clock, log }: ParsedMatcherPa
     const startedAt = clock.monotonic();
     for (let attempt = 0; ; attempt++) {
       try {
-        const found = await filters.match(block, { isLive });
+        const unread = new Map<number, number>();
+        const found = await filters.match(block, {
+          isLive,
+          // Its project can upload another interface, and replay what it has missed.
+          costly: (number) => unread.set(number, filters.candidates(block).get(number) ?? 1),
+        });
         if (isLive) isDown = false;
-        return {
-          events: [...found].flatMap(([number, list]) => list.map((match) => ({ number, match }))),
-          unread: new Map(),
-        };
+        return { events: [...found].flatMap(([number, list]) => list.map((match) => ({ number, match }))), unread };
       } catch (error) {
         if (!isLive) throw error;
         const pause = pauses[attempt];

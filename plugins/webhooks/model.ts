@@ -1,11 +1,15 @@
 import type { ChainId } from '../../src/ports/chain.ts';
 import type { ParsedDetails, ParsedFilter } from '../../src/ports/parsed-transactions.ts';
+import { SYSTEM_PROGRAM } from '../../src/solana/programs.ts';
 
 export const WEBHOOK_TYPES = [
   ...(['enhanced', 'raw', 'discord', 'parsed'] as const),
   ...(['enhancedDevnet', 'rawDevnet', 'discordDevnet'] as const),
 ] as const;
 export type WebhookType = (typeof WEBHOOK_TYPES)[number];
+
+/** Hours of the chain per replay. */
+export const REPLAYED_HOURS = 2;
 
 export const TXN_STATUSES = ['all', 'success', 'failed'] as const;
 export type TxnStatus = (typeof TXN_STATUSES)[number];
@@ -58,7 +62,7 @@ export interface Webhook {
   readonly updatedAt: number;
   /** Wallet of the key that created it; null when unknown. */
   readonly wallet: string | null;
-  /** Of parsed webhooks, which have no addresses; null for all others. */
+  /** Selection of a parsed webhook, which has no addresses; null for other types. */
   readonly parsed: ParsedSelection | null;
 }
 
@@ -93,7 +97,7 @@ export function wantsType(hook: Pick<Webhook, 'type' | 'transactionTypes'>, type
 }
 
 /** `wallet` of webhooks without one: clients parse it as an address. */
-const NO_WALLET = '11111111111111111111111111111111';
+const NO_WALLET = SYSTEM_PROGRAM;
 
 /**
  * The webhook as the API shows it. `addresses` may be cut; `addressCount` is the full number. `wallet` is the default for webhooks without one.
@@ -132,7 +136,10 @@ export function webhookView(
 
 /** In the form in which it is given. */
 const filterView = ({ programs, instructionNames, include, roles, ...flags }: ParsedFilter) => ({
-  ...{ programs, instructionNames, accounts: { include, roles: Object.fromEntries(roles) }, ...flags },
+  programs,
+  instructionNames,
+  accounts: { include, roles: Object.fromEntries(roles) },
+  ...flags,
 });
 
 export const isoTime = (ms: number): string => new Date(ms).toISOString();

@@ -5,7 +5,7 @@ import type { ChainId, FinishedJob, Job, JobKind, JobOutcome, PluginContext } fr
 import type { AccessCharges } from '../../src/ports/access.ts';
 import type { ChainStatus } from '../../src/ports/chain.ts';
 import type { Clock, Random } from '../../src/ports/clock.ts';
-import type { GapBook } from '../../src/ports/following.ts';
+import type { GapRecords } from '../../src/ports/following.ts';
 import type { Outbox, OutboxRow } from '../../src/ports/outbox.ts';
 import type { Store, StoreTx } from '../../src/ports/store.ts';
 import type { Log } from '../../src/ports/telemetry.ts';
@@ -18,7 +18,7 @@ import type { Db } from './store/tables.ts';
 
 interface OperatorAlertParts {
   readonly outbox: Outbox;
-  readonly gaps: GapBook | null;
+  readonly gaps: GapRecords | null;
   readonly chains: readonly ChainId[];
   /** Name of the processor whose gaps are reported. */
   readonly processor: string;
@@ -34,7 +34,11 @@ export function createOperatorAlerts(ctx: HostContext<WebhooksConfig>, parts: Op
     alerts: createAlerts(operational, charges, clock, log),
     gapAlerts: gaps === null ? null : createGapAlerts(operational, gaps, store, processor),
     stallAlerts: createStallAlerts({
-      ...{ operational, outbox, store, clock, chains },
+      operational,
+      outbox,
+      store,
+      clock,
+      chains,
       maxLag: () => ({ seconds: config.maxLagSeconds, slots: config.maxLagSlots }),
       status: (chain) => ctx.chain(chain)?.status() ?? null,
       patienceMs: () => ctx.core.follow.stalledAfterSeconds * 1_000,
@@ -49,12 +53,12 @@ export interface GapAlerts {
 }
 
 /** Each gap is reported once, also across restarts: the key of its event contains the gap's id. */
-function createGapAlerts(operational: Operational, book: GapBook, store: Store, processor: string): GapAlerts {
+function createGapAlerts(operational: Operational, records: GapRecords, store: Store, processor: string): GapAlerts {
   let reported = 0;
   return {
     async check() {
       if (!operational.isOn) return;
-      const gaps = (await book.list({ processor, isOpen: true })).filter(
+      const gaps = (await records.list({ processor, isOpen: true })).filter(
         ({ id, reason }) => id > reported && reason !== 'manual',
       );
       if (gaps.length === 0) return;
@@ -87,7 +91,7 @@ interface StallAlertParts {
   readonly patienceMs: () => number;
 }
 
-interface Seen {
+interface ProblemState {
   /** Monotonic start of the current problem. */
   since: number | null;
   /** Last report that this process made or read. */
@@ -100,7 +104,7 @@ interface Seen {
  */
 function createStallAlerts(parts: StallAlertParts): StallAlerts {
   const { operational, outbox, store, clock, chains, maxLag, patienceMs } = parts;
-  const seen = new Map(chains.map((chain): [ChainId, Seen] => [chain, { since: null, isReported: null }]));
+  const seen = new Map(chains.map((chain): [ChainId, ProblemState] => [chain, { since: null, isReported: null }]));
 
   async function reportStall(chain: ChainId, status: ChainStatus, reason: string | null): Promise<void> {
     const network = networkName(chain);
@@ -113,13 +117,14 @@ function createStallAlerts(parts: StallAlertParts): StallAlerts {
     await store.write((tx) => operational.report(tx, type, data, { once: `${group} ${last?.key ?? ''}`, group }));
   }
 
-  async function checkChain(chain: ChainId, one: Seen): Promise<void> {
+  async function checkChain(chain: ChainId, one: ProblemState): Promise<void> {
     const status = parts.status(chain);
     // Nothing is known before the first answers.
     if (status === null || (status.lagSlots === null && status.stalled === null)) return;
     const reason = status.stalled ?? (isLagBeyond(status, maxLag()) ? lagText(status) : null);
     one.since = reason === null ? null : (one.since ?? clock.monotonic());
-    const isLong = one.since !== null && clock.monotonic() - one.since >= patienceMs();
+    const lastsMs = one.since === null ? 0 : Math.max(clock.monotonic() - one.since, status.silentMs ?? 0);
+    const isLong = one.since !== null && lastsMs >= patienceMs();
     if (reason !== null && !isLong) return;
     if (one.isReported === isLong) return;
     await reportStall(chain, status, reason);

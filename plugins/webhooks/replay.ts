@@ -4,20 +4,17 @@ import { RequestError } from '../../src/plugin/request.ts';
 import type { ChainBlock } from '../../src/ports/block.ts';
 import type { ChainId } from '../../src/ports/chain.ts';
 import type { Clock, Random } from '../../src/ports/clock.ts';
-import type { GapBook } from '../../src/ports/following.ts';
+import type { GapRecords } from '../../src/ports/following.ts';
 import type { Queries, Store, StoreTx } from '../../src/ports/store.ts';
 import { matchBlock } from '../../src/solana/address-set.ts';
 import type { BodyBuilder } from './bodies.ts';
 import type { HookSync } from './hook-index.ts';
 import { type ManageContext, notFound, writeHook } from './manage.ts';
 import { matchedEvents, type ParsedMatcher, type QueueEventsParts, queueEvents } from './match.ts';
-import { chainOf, deliveryKey, type Webhook } from './model.ts';
+import { chainOf, deliveryKey, REPLAYED_HOURS, type Webhook } from './model.ts';
 import { findHook } from './store/hooks.ts';
 import { forgetMissed } from './store/missed.ts';
 import type { Db } from './store/tables.ts';
-
-/** Hours of the chain per replay. */
-export const REPLAYED_HOURS = 2;
 
 /** Slots to read again for one webhook. */
 export interface SlotRange {
@@ -46,7 +43,7 @@ const MAX_GAPS = 1_000;
 const STUCK_MS = 3_600_000;
 
 interface ReplaysParts {
-  readonly book: GapBook;
+  readonly gapRecords: GapRecords;
   readonly store: Store;
   readonly clock: Clock;
   readonly random: Random;
@@ -54,7 +51,7 @@ interface ReplaysParts {
   slotMs(chain: ChainId): Promise<number | null>;
 }
 
-export function createReplays({ book, store, clock, random, slotMs }: ReplaysParts): Replays {
+export function createReplays({ gapRecords, store, clock, random, slotMs }: ReplaysParts): Replays {
   async function checkLength(hook: Webhook | null, { fromSlot, toSlot }: SlotRange): Promise<void> {
     if (hook === null) throw notFound();
     const most = slotsIn(REPLAYED_HOURS * 3_600_000, await slotMs(chainOf(hook.type)));
@@ -81,7 +78,7 @@ export function createReplays({ book, store, clock, random, slotMs }: ReplaysPar
         const chain = chainOf(hook.type);
         const { fromSlot, toSlot } = range;
         const fill = { chain, processor: REPLAY_PROCESSOR, fromSlot, toSlot, addresses: null };
-        const gapId = await book.request(tx, fill);
+        const gapId = await gapRecords.request(tx, fill);
         const replay = { ...range, id: random.uuid(), number: hook.number, chain, gapId, queued: 0, createdAt: now };
         await insertReplay(tx, replay);
         return replay;
@@ -91,11 +88,11 @@ export function createReplays({ book, store, clock, random, slotMs }: ReplaysPar
       const open = await openReplays(store.read);
       if (open.length === 0) return;
       const { name } = REPLAY_PROCESSOR;
-      const gaps = await book.list({ processor: name, isOpen: true, limit: MAX_GAPS });
+      const gaps = await gapRecords.list({ processor: name, isOpen: true, limit: MAX_GAPS });
       const running = new Set(gaps.map(({ id }) => id));
       const over = open.filter(({ gapId }) => !running.has(gapId));
       if (over.length === 0) return;
-      const filled = await book.list({ processor: name, limit: MAX_GAPS });
+      const filled = await gapRecords.list({ processor: name, limit: MAX_GAPS });
       const read = new Set(filled.filter(({ status }) => status === 'filled').map(({ id }) => id));
       await store.write(async (tx) => {
         // Missed events have been replayed, except those without room again.
@@ -175,7 +172,7 @@ export function createReplayProcessor(parts: ReplayProcessorParts): BlockProcess
 /** A requested replay. */
 interface Replay {
   readonly id: string;
-  /** Of the webhook. */
+  /** Number of the webhook. */
   readonly number: number;
   readonly chain: ChainId;
   readonly fromSlot: number;
@@ -183,7 +180,7 @@ interface Replay {
   readonly toSlot: number;
   /** Whether existing deliveries are sent again. */
   readonly force: boolean;
-  /** Id in the gap book. */
+  /** Id of the gap record. */
   readonly gapId: number;
   /** Deliveries created so far. */
   readonly queued: number;

@@ -35,7 +35,7 @@ interface Upkeep {
 const COUNT_MS = 10_000;
 const PRUNE_MS = 600_000;
 const PAUSES_MS = 5_000;
-const STALLS_MS = 5_000;
+const STALLS_MS = 2_000;
 
 /** Timers of the plugin: counts waiting deliveries, prunes, ends pauses, and disables webhooks whose last success is too old. */
 export function createUpkeep(parts: UpkeepParts): Upkeep {

@@ -42,7 +42,7 @@ export const commandTable: readonly CliCommand[] = [
     path: ['check-config'],
     summary: 'check configuration and plugins; opens no socket and no database',
     options: [format('text', 'json'), JSON_FLAG],
-    load: async () => ({ run: (await import('./commands/config.ts')).checkConfig }),
+    load: () => import('./commands/check-config.ts'),
   },
   {
     path: ['dump-config'],
@@ -54,7 +54,7 @@ export const commandTable: readonly CliCommand[] = [
     path: ['list-plugins'],
     summary: 'show the plugins and what they contribute',
     options: [JSON_FLAG],
-    load: async () => ({ run: (await import('./commands/config.ts')).listPlugins }),
+    load: () => import('./commands/list-plugins.ts'),
   },
   {
     path: ['plugin', 'new'],
@@ -174,7 +174,7 @@ some cannot be read or connected: they are named, and their slots stay unknown; 
     path: ['openapi'],
     summary: 'print the OpenAPI document',
     options: [],
-    load: async () => ({ run: (await import('./commands/config.ts')).openapi }),
+    load: () => import('./commands/openapi.ts'),
   },
   {
     path: ['status'],
@@ -246,5 +246,23 @@ fish: write it to ~/.config/fish/completions/parhelion.fish`,
 and receiver are shown before anything is signed. The key is made here and kept in the file before anything is paid. When something interrupts the command, run it again with
 the same file: it goes on from there and does not pay twice. Exit code: 0 with a key; 75 when it is worth trying again.`,
     load: () => import('./commands/signup.ts'),
+  },
+  {
+    path: ['mcp'],
+    summary: 'give an agent the tools of a daemon over stdio (Model Context Protocol)',
+    options: [
+      {
+        flags: '--url <address>',
+        description: 'base address of the daemon; https, http on loopback only',
+        required: true,
+      },
+      {
+        flags: '--key-file <file>',
+        description: 'file with the API key, alone or as signup writes it',
+        required: true,
+      },
+    ],
+    help: 'For clients that start their servers as commands. Others connect to /mcp of the daemon with the key in a header.',
+    load: () => import('./commands/mcp.ts'),
   },
 ];

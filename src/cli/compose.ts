@@ -2,12 +2,14 @@ import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { dirname } from 'node:path';
 import { openBus, threadLines } from '../adapters/bus/index.ts';
+import { createFooterStream } from '../adapters/chain/finality/footer-stream.ts';
 import { createYellowstoneStream } from '../adapters/chain/geyser/block-stream.ts';
 import {
   createChainReader,
   createRpcChainSource,
   createUpstreamPool,
-  type OutageBook,
+  type OutageLog,
+  type SourceOptions,
 } from '../adapters/chain/rpc/index.ts';
 import { type ArchiveAddress, createArchiveEngine, parseArchive } from '../adapters/clickhouse/index.ts';
 import { createSystemClock, createSystemRandom } from '../adapters/clock.ts';
@@ -18,7 +20,7 @@ import type { CoreConfig, UpstreamEntry } from '../config/core.ts';
 import type { ChainSetup, DaemonParts } from '../daemon/parts.ts';
 import { CodedError } from '../lib/coded-error.ts';
 import { derived } from '../lib/reloadable.ts';
-import type { BlockStream, ChainId } from '../ports/chain.ts';
+import type { ChainId } from '../ports/chain.ts';
 import type { ApiPeers, Bus } from '../ports/processes.ts';
 import type { UpstreamConfig } from '../ports/upstream.ts';
 import { EXIT } from '../runtime/errors.ts';
@@ -58,7 +60,7 @@ export function composeParts(
     random,
     log,
   });
-  const outages = outageBook(bus);
+  const outages = createOutageLog(bus);
   const archives = archiveAddresses(core);
   const packages = configFile === null ? process.cwd() : dirname(configFile);
   return {
@@ -79,9 +81,14 @@ export function composeParts(
       : { archiveEngine: (chain, owns) => createArchiveEngine({ address: archives[chain], packages, owns }) }),
     makePool: (label, upstreams, metrics) => createUpstreamPool({ ...shared, label, upstreams, metrics, outages }),
     makeChain: ({ id, kind }, pool, follower) => ({
-      source: createRpcChainSource({ ...shared, chain: id, pool, ...streamOf(id, core, log, configFile) }),
+      source: createRpcChainSource({ ...shared, chain: id, pool, ...streamOf(id, shared, configFile) }),
       reader: createChainReader({
-        ...{ clock, random, chain: id, kind, pool, follower },
+        clock,
+        random,
+        chain: id,
+        kind,
+        pool,
+        follower,
         get timeoutMs() {
           return core.rpc.upstreamTimeoutMs;
         },
@@ -105,7 +112,7 @@ function archiveAddresses({ ledger, dataDir }: CoreConfig): Readonly<Record<Chai
 }
 
 /** Logs one line per outage and process: the first thread that sees it logs it and informs the others. */
-function outageBook(bus: Bus): OutageBook {
+function createOutageLog(bus: Bus): OutageLog {
   const process_ = `${hostname()}:${process.pid}`;
   const thread = randomUUID();
   const others = new Map<string, string>();
@@ -138,14 +145,13 @@ const OUTAGES = 'upstream-outages';
 /** Only the main chain has a stream. */
 function streamOf(
   chain: ChainId,
-  core: CoreConfig,
-  log: RootLog,
+  { core, log, clock }: Pick<SourceOptions, 'core' | 'log' | 'clock'>,
   configFile: string | null,
-): { readonly stream?: BlockStream } {
+): Pick<SourceOptions, 'stream' | 'footers'> {
   if (chain !== 'main' || core.follow.stream.plugin === null) return {};
-  return {
-    stream: createYellowstoneStream({ core, log, configDir: configFile === null ? null : dirname(configFile) }),
-  };
+  const stream = createYellowstoneStream({ core, log, configDir: configFile === null ? null : dirname(configFile) });
+  const { url, token } = core.follow.stream;
+  return url === null ? { stream } : { stream, footers: createFooterStream({ url, token, clock }) };
 }
 
 /** The chains of a configuration; with `local`, the local chain is the only upstream of the main one. */

@@ -1,12 +1,13 @@
 import { accessSync, constants, lstatSync, mkdtempSync, rmdirSync, type Stats, statfsSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 import { type CoreConfig, TLS_SECTIONS } from '../config/core.ts';
 import type { Override } from '../config/env.ts';
 import { type LoadedConfig, loadConfig } from '../config/load.ts';
-import { hasFormat, mapTexts } from '../config/node.ts';
+import { fillDefaults, hasFormat, mapTexts, resolvePaths } from '../config/node.ts';
 import type { ConfigProblem } from '../config/validate.ts';
 import { type FoundPlugin, findPlugins } from '../daemon/registry.ts';
-import { readTlsFiles } from '../http/tls.ts';
+import { readTlsFiles } from '../http/tls-files.ts';
 import { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
 import { EXIT } from '../runtime/errors.ts';
 import type { CliIo, CommandValues } from './command.ts';
@@ -35,7 +36,10 @@ export async function loadCliConfig(
   const plain = file === null && io.env['NODE_ENV'] !== 'production';
   return await loadConfig(
     {
-      ...{ file, env: io.env, cwd: io.cwd, flags: flagOverrides(values, io) },
+      file,
+      env: io.env,
+      cwd: io.cwd,
+      flags: flagOverrides(values, io),
       ...(plain ? { base: PLAIN_START } : {}),
       check: (loaded, faulty) => [
         ...(needs === undefined || faulty.has('upstream') ? [] : upstreamProblems(loaded)),
@@ -44,6 +48,16 @@ export async function loadCliConfig(
     },
     (entries, baseDir, report) => findPlugins(entries, { builtInDir, baseDir, packageDirs: packageDirs(file) }, report),
   );
+}
+
+/**
+ * Names of the sections with a value that is neither the default of the schema nor that of a start without configuration.
+ */
+export function changedSections({ schema, values, file, productionEnv }: LoadedConfig, io: CliIo): ReadonlySet<string> {
+  const base = file === null && !productionEnv ? PLAIN_START : {};
+  const baseDir = file === null ? io.cwd : dirname(resolve(file));
+  const initial = resolvePaths(schema, fillDefaults(schema, base), baseDir) as Record<string, unknown>;
+  return new Set(Object.keys(values).filter((name) => !isDeepStrictEqual(values[name], initial[name])));
 }
 
 const INSTALLED_FILE = '/etc/parhelion/parhelion.yaml';
@@ -144,7 +158,7 @@ function whyUnwritable(path: string): string | null {
     return null;
   } catch (error) {
     const code = codeOf(error);
-    // Of the disk, not of the configuration: a start that waits for it to be mended can come again.
+    // These are faults of the disk, not of the configuration: a later start may succeed.
     return code === 'EROFS' || code === 'ENOSPC' || code === 'EDQUOT' ? null : (code ?? messageOf(error));
   }
 }
@@ -174,7 +188,7 @@ function whyUnreadable(path: string): string | null {
     return statSync(path).isDirectory() ? 'it is a folder' : null;
   } catch (error) {
     const code = codeOf(error);
-    // Of the disk, not of the configuration: a start that waits for it to be mended can come again.
+    // These are faults of the disk, not of the configuration: a later start may succeed.
     return code === 'EROFS' || code === 'ENOSPC' || code === 'EDQUOT' ? null : (code ?? messageOf(error));
   }
 }
@@ -198,7 +212,7 @@ const PORTS = [
 function flagOverrides(values: CommandValues, io: CliIo): Override[] {
   const overrides: Override[] = [];
   const dataDir = values['dataDir'];
-  // As the shell completes it: from the working directory.
+  // Relative to the working directory, like the completion of the shell.
   if (typeof dataDir === 'string')
     overrides.push({ path: ['dataDir'], value: resolve(io.cwd, dataDir), origin: '--data-dir' });
   const rewindTo = values['rewindTo'];

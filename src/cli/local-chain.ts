@@ -4,7 +4,8 @@ import type { CoreConfig } from '../config/core.ts';
 import type { FirstStart } from '../daemon/daemon.ts';
 import type { DaemonAddresses } from '../daemon/fronts.ts';
 import { rpcRequest } from '../lib/json-rpc.ts';
-import { localStoreDir } from './offline.ts';
+import { MEMO_V3_PROGRAM } from '../solana/programs.ts';
+import { localStoreDir } from './store-dir.ts';
 
 const INFO_TIMEOUT_MS = 5_000;
 
@@ -93,7 +94,7 @@ export function localChainBanner(
 /** The address of the example webhook: on the local chain the demo wallet that pays every few seconds, elsewhere a quiet account. */
 const WATCHED = {
   local: '4h25pvcyW2Peha1JHzkkgCK3FgqZEvUcN1XRcMA7A7Rv',
-  rpc: 'MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr',
+  rpc: MEMO_V3_PROGRAM,
 };
 const EXAMPLE_RECEIVER = 'http://127.0.0.1:9900/hook';
 

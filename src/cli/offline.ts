@@ -1,5 +1,4 @@
 import { existsSync } from 'node:fs';
-import { join } from 'node:path';
 import { openTellingBus } from '../adapters/bus/index.ts';
 import { createSystemRandom } from '../adapters/clock.ts';
 import { createLog } from '../adapters/log.ts';
@@ -15,7 +14,6 @@ import { EXIT } from '../runtime/errors.ts';
 import { openStore, sqliteFile } from '../store/index.ts';
 import { appliedSteps, ensureSchema } from '../store/migrate.ts';
 import { chainSetups, composeParts } from './compose.ts';
-import { chooseUpstream } from './load-config.ts';
 import { readVersion } from './package-files.ts';
 import { findRunFile } from './running-daemon.ts';
 
@@ -34,7 +32,8 @@ export async function assembleOffline(config: LoadedConfig<FoundPlugin>): Promis
   const log = createLog({ level: 'silent', format: 'json' });
   const bus = openTellingBus({ storeUrl: config.core.store.url, random: createSystemRandom(), log });
   const parts = { ...composeParts(config.core, log), bus };
-  const assembly = await assemble({ config, parts, chains: chainSetups(config.core, local), version: readVersion() });
+  const chains = chainSetups(config.core, local);
+  const assembly = await assemble({ config, parts, chains, version: readVersion(), stockMetrics: 'none' });
   return { ...assembly, bus };
 }
 
@@ -47,42 +46,15 @@ function findLocalChain(dataDir: string): UpstreamConfig | null {
   }
 }
 
-/** Folder of the store of a local chain; each chain has its own. */
-export function localStoreDir(dataDir: string, genesisHash: string): string {
-  return join(dataDir, 'local', genesisHash);
-}
-
-/**
- * Folder of the store of this configuration; null if it is that of a local chain and no daemon is running. A configuration without an
- * upstream still has a store, for example to create keys.
- */
-export function findStoreDir(config: LoadedConfig, dataDir: string): string | null {
-  let choice: 'upstream' | 'local' = 'upstream';
-  try {
-    choice = chooseUpstream(config);
-  } catch {
-    return dataDir;
-  }
-  if (choice === 'upstream') return dataDir;
-  return findRunFile(dataDir)?.storeDir ?? null;
-}
-
-/** The same for commands that need a store. Errors: DAEMON_NOT_RUNNING, exit 75. */
-export function needStoreDir(config: LoadedConfig, dataDir: string): string {
-  const dir = findStoreDir(config, dataDir);
-  if (dir !== null) return dir;
-  const why = `no local chain runs with the data folder ${dataDir}, and its store exists only while it runs`;
-  throw new CodedError('DAEMON_NOT_RUNNING', `${why}; for another store give --config or SOLANA_RPC_URL`, {
-    exitCode: EXIT.temporary,
-  });
-}
-
 /**
  * Opens the store for a command that works on it. It makes no database and changes no schema: in the wrong place nobody would notice, and a
  * running daemon of another version would have to end. Errors: STORE_MISSING, STORE_MIGRATION, exit 78, and those of the store.
  */
-export async function openExistingStore(assembly: Assembly, dir: string): Promise<Store> {
-  const { core, file: configFile } = assembly.config;
+export async function openExistingStore(
+  { core, plugins, file: configFile }: LoadedConfig<FoundPlugin>,
+  assembly: Pick<Assembly, 'store'>,
+  dir: string,
+): Promise<Store> {
   const from = configFile === null ? 'without a configuration file' : `by ${configFile}`;
   const missing = (what: string) =>
     new CodedError('STORE_MISSING', `${what} (${from}): serve and migrate create it`, { exitCode: EXIT.config });
@@ -92,7 +64,7 @@ export async function openExistingStore(assembly: Assembly, dir: string): Promis
   try {
     if ((await appliedSteps(store)).length === 0)
       throw missing('the database of store.url has no tables of this program');
-    await ensureSchema(store, migrationScopes(assembly.plugins), 'manual');
+    await ensureSchema(store, await migrationScopes(plugins.filter(({ enabled }) => enabled)), 'manual');
   } catch (error) {
     await store.close();
     throw error;

@@ -1,21 +1,9 @@
 import { Command, CommanderError, Option } from 'commander';
-import { createSystemClock } from '../adapters/clock.ts';
 import { CodedError, messageOf } from '../lib/coded-error.ts';
-import type { CommandIo, Command as PluginCommand } from '../plugin/plugin.ts';
 import { EXIT } from '../runtime/errors.ts';
-import {
-  type CliCommand,
-  type CliIo,
-  type CommandFlag,
-  type CommandValues,
-  commonFlags,
-  createProgress,
-} from './command.ts';
+import { type CliCommand, type CliIo, type CommandFlag, type CommandValues, commonFlags } from './command.ts';
 import { commandTable } from './command-table.ts';
-import { loadCliConfig } from './load-config.ts';
-import { assembleOffline, needStoreDir, type OfflineAssembly, openExistingStore } from './offline.ts';
 import { versionText } from './package-files.ts';
-import { findRunFiles } from './running-daemon.ts';
 
 const EXIT_CODES = `
 Exit codes: 0 done, 57 the database is of a newer version, 64 wrong usage, 70 a bug, 75 temporary (an upstream,
@@ -139,13 +127,13 @@ const oneLine = (text: string) => text.replaceAll(/\s*\n\s*/g, ' ');
 /**
  * The commands of the configured plugins. For help, a configuration that cannot be loaded only hides them.
  */
-async function loadPluginCommands(args: readonly string[], io: CliIo): Promise<CliCommand[]> {
+async function loadPluginCommands(args: readonly string[], io: CliIo): Promise<readonly CliCommand[]> {
   const first = args[0];
   const wantsHelp = first === undefined || args.includes('--help') || args.includes('-h');
   if (first === '--version' || first === '-V') return [];
   try {
-    const assembly = await assembleOffline(await loadCliConfig(commonValues(args), io));
-    return assembly.merged.commands.map((command) => toCliCommand(command, assembly));
+    const { pluginCommands } = await import('./plugin-commands.ts');
+    return await pluginCommands(commonValues(args), io);
   } catch (error) {
     if (wantsHelp) return [];
     throw error;
@@ -161,36 +149,4 @@ function commonValues(args: readonly string[]): CommandValues {
     return at < 0 ? undefined : args[at + 1];
   };
   return { config: given('--config'), dataDir: given('--data-dir') };
-}
-
-function toCliCommand(command: PluginCommand, assembly: OfflineAssembly): CliCommand {
-  const run = async (values: CommandValues, io: CliIo): Promise<number> => {
-    const { core } = assembly.config;
-    if (command.needsStoppedDaemon === true) refuseBesideDaemon(core.dataDir);
-    const dir = needStoreDir(assembly.config, core.dataDir);
-    const store = await openExistingStore(assembly, dir);
-    try {
-      const commandIo: CommandIo = {
-        line: (text) => io.out(text),
-        json: (value) => io.out(JSON.stringify(value)),
-        store,
-        program: io.program,
-        progress: (work) => createProgress({ ...work, io, clock: createSystemClock() }),
-      };
-      await command.run(values, commandIo);
-    } finally {
-      await store.close();
-      await assembly.bus.close();
-    }
-    return EXIT.ok;
-  };
-  const { path, summary, argument, options } = command;
-  return { path, summary, options, ...(argument !== undefined && { argument }), load: async () => ({ run }) };
-}
-
-function refuseBesideDaemon(dataDir: string): void {
-  const [running] = findRunFiles(dataDir);
-  if (running === undefined) return;
-  const message = `a daemon runs with the data folder ${dataDir} (process ${running.pid}): stop it first`;
-  throw new CodedError('DAEMON_RUNNING', message, { exitCode: EXIT.temporary, facts: { pid: running.pid } });
 }

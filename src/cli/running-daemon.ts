@@ -1,6 +1,5 @@
 import { readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { get, type IncomingMessage } from 'node:http';
-import { get as secureGet } from 'node:https';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import type { Readiness } from '../http/health.ts';
@@ -28,14 +27,14 @@ export interface RunFile {
 const NAME = /^run(-[a-z-]+)?\.json$/;
 
 /** `run.json`; if a process has only some of the roles, others may use the same folder, so the name contains the roles. */
-function nameOf(roles: readonly Role[]): string {
+function runFileName(roles: readonly Role[]): string {
   return roles.length === ROLES.length ? 'run.json' : `run-${roles.join('-')}.json`;
 }
 
 /** Writes the file atomically. */
 export function writeRunFile(dataDir: string, content: RunFile): void {
   makeFolder(dataDir);
-  const path = join(dataDir, nameOf(content.roles));
+  const path = join(dataDir, runFileName(content.roles));
   const temporary = `${path}.${content.pid}`;
   writeFileSync(temporary, `${JSON.stringify(content, null, 2)}\n`, { mode: 0o600 });
   renameSync(temporary, path);
@@ -44,7 +43,7 @@ export function writeRunFile(dataDir: string, content: RunFile): void {
 /** Removes the file if it belongs to this process. */
 export function removeRunFile(dataDir: string, pid: number): void {
   const own = findRunFiles(dataDir).find((file) => file.pid === pid);
-  if (own !== undefined) rmSync(join(dataDir, nameOf(own.roles)), { force: true });
+  if (own !== undefined) rmSync(join(dataDir, runFileName(own.roles)), { force: true });
 }
 
 /** The running process of a data folder, preferably the one with the role `api`; null: none is running. */
@@ -136,18 +135,20 @@ export async function askReadiness(daemon: RunFile): Promise<Readiness> {
  * A GET on the admin listener. Its certificate is for its public name, not for the address in the run file, so it is not verified:
  * nothing secret is sent.
  */
-export function askDaemon(
+export async function askDaemon(
   { admin }: RunFile,
   path: string,
 ): Promise<{ readonly status: number; readonly text: string }> {
-  return new Promise((resolve, reject) => {
+  const secureGet = admin.startsWith('https:') ? (await import('node:https')).get : null;
+  return await new Promise((resolve, reject) => {
     const signal = AbortSignal.timeout(TIMEOUT_MS);
     const onAnswer = (response: IncomingMessage) => {
       text(response).then((body) => resolve({ status: response.statusCode ?? 0, text: body }), reject);
     };
-    const request = admin.startsWith('https:')
-      ? secureGet(admin + path, { signal, agent: false, rejectUnauthorized: false }, onAnswer)
-      : get(admin + path, { signal, agent: false }, onAnswer);
+    const request =
+      secureGet === null
+        ? get(admin + path, { signal, agent: false }, onAnswer)
+        : secureGet(admin + path, { signal, agent: false, rejectUnauthorized: false }, onAnswer);
     request.once('error', reject);
   });
 }

@@ -64,7 +64,10 @@ export async function startTestDaemon({ plugins, config = {} }: TestDaemonOption
     const log = createLog({ level: process.env['TEST_LOG'] ?? 'error', format: 'json' });
     const parts = composeParts(loaded.core, log, undefined, loaded.file);
     const daemon = await createDaemon({
-      ...{ config: loaded, parts, dataDir, version: readVersion() },
+      config: loaded,
+      parts,
+      dataDir,
+      version: readVersion(),
       chains: chainSetups(loaded.core, null),
       firstProject: { key },
     });
@@ -75,7 +78,11 @@ export async function startTestDaemon({ plugins, config = {} }: TestDaemonOption
       adminUrl: admin,
       key,
       chain: {
-        ...{ rpcUrl: chain.rpcUrl, wsUrl: chain.wsUrl, seal: chain.seal, skip: chain.skip, fund: chain.fund },
+        rpcUrl: chain.rpcUrl,
+        wsUrl: chain.wsUrl,
+        seal: chain.seal,
+        skip: chain.skip,
+        fund: chain.fund,
         fork: async (depth) => void (await chain.fork({ depth })),
       },
       async stop() {
@@ -109,7 +116,10 @@ function configOf(
 }
 
 const silentIo = (cwd: string): CliIo => ({
-  ...{ env: {}, cwd, isTerminal: false, program: 'parhelion' },
+  env: {},
+  cwd,
+  isTerminal: false,
+  program: 'parhelion',
   out: () => {},
   err: () => {},
 });

@@ -46,10 +46,7 @@ async function makeDaemon(): Promise<Daemon> {
     parts: composeParts(
       core,
       log,
-      {
-        ...{ channel: data.channel, isConnected: false, lock },
-        peers: api?.peersOf(data.processes, data.name) ?? null,
-      },
+      { channel: data.channel, isConnected: false, lock, peers: api?.peersOf(data.processes, data.name) ?? null },
       data.config.file,
     ),
     version: data.version,

@@ -52,7 +52,12 @@ export function startWorkers({ roles, furtherProcesses, config, log, ...rest }: 
   const clock = createSystemClock();
   const { file, core, values, productionEnv } = config;
   const dataOf = (role: Role, name: string): RoleData => ({
-    ...{ role, name, ...rest, channel: null, lock: null, processes: 1 },
+    role,
+    name,
+    ...rest,
+    channel: null,
+    lock: null,
+    processes: 1,
     config: { file, core, values, productionEnv },
     leaveOut: config.plugins
       .filter((plugin) => !plugin.enabled || !runsIn(plugin, new Set([role])))
@@ -62,7 +67,11 @@ export function startWorkers({ roles, furtherProcesses, config, log, ...rest }: 
   const threads = roles.map((role, index) => {
     const place = MAIN + 1 + index;
     return startWorker({
-      ...{ name: role, role, clock, entry, writeLog },
+      name: role,
+      role,
+      clock,
+      entry,
+      writeLog,
       data: { ...dataOf(role, role), channel, lock: memory === null ? null : { memory, place } },
       gone: () => {
         if (memory !== null) forgetLockMember(memory, place);
@@ -79,9 +88,12 @@ export function startWorkers({ roles, furtherProcesses, config, log, ...rest }: 
     apiProcesses.push(startApiProcess({ name, role: 'api', clock, entry, writeLog, data, hub }));
   }
   return {
-    ...{ threads, apiProcesses },
+    threads,
+    apiProcesses,
     shared: {
-      ...{ channel, isConnected: true, lock: memory === null ? null : createWriteLock(memory, MAIN) },
+      channel,
+      isConnected: true,
+      lock: memory === null ? null : createWriteLock(memory, MAIN),
       peers: hub?.peers ?? null,
     },
     async end() {

@@ -110,7 +110,21 @@ const upstreamConfig = Type.Object(
         }),
         demo: Type.Boolean({ default: true, description: 'run the demo scenario' }),
         control: Type.Boolean({ default: true, description: 'enable the local_* control methods' }),
-        finalityDepth: count(32, 'number of blocks after which a block is finalized', 0),
+        consensus: Type.Union([Type.Literal('alpenglow'), Type.Literal('towerbft')], {
+          default: 'alpenglow',
+          description:
+            'how blocks become final: at once, as on mainnet; or after finalityDepth blocks, with forks on request',
+        }),
+        release: Type.Union([Type.Literal('4.2'), Type.Literal('4.4'), Type.Literal('4.5'), Type.Null()], {
+          default: null,
+          description:
+            'release of Agave whose answers the chain gives: 4.2, 4.4 or 4.5; null = 4.5 with alpenglow, 4.2 with towerbft',
+        }),
+        refusesConfirmed: Type.Boolean({
+          default: false,
+          description: 'refuse the commitment confirmed, to see how a client does without it',
+        }),
+        finalityDepth: count(32, 'with towerbft: number of blocks after which a block is finalized', 0),
         firstSlot: count(1_000, 'slot of the first block', 0),
         maxBlocks: count(20_000, 'number of blocks kept in memory; older ones are pruned'),
         lightAssets: Type.Union([Type.String({ format: 'path' }), Type.Null()], {
@@ -134,16 +148,22 @@ const followConfig = Type.Object(
       default: 'latest',
       description: 'slot at which a first start begins, or latest',
     }),
-    commitment: Type.Union([Type.Literal('confirmed'), Type.Literal('finalized')], {
-      default: 'confirmed',
-      description: 'commitment that is followed',
+    commitment: Type.Union([Type.Literal('auto'), Type.Literal('confirmed'), Type.Literal('finalized')], {
+      default: 'auto',
+      description:
+        'commitment that is followed; auto = finalized where the chain finalizes by Alpenglow, else confirmed',
+    }),
+    consensus: Type.Union([Type.Literal('auto'), Type.Literal('alpenglow'), Type.Literal('towerbft')], {
+      default: 'auto',
+      description:
+        'how the chain finalizes; auto = the upstreams are asked for the certificate of the move to Alpenglow',
     }),
     leaseMs: count(
       5_000,
       'silence of the leading indexer after which another one takes over, if several use one PostgreSQL database',
       100,
     ),
-    pollMs: reloadable(count(400, 'pause between polls of the tip')),
+    pollMs: reloadable(count(200, 'pause between polls of the tip')),
     window: reloadable(count(200, 'slots requested ahead of the cursor')),
     concurrency: reloadable(count(6, 'blocks fetched at once at the tip')),
     catchUpConcurrency: reloadable(count(10, 'blocks fetched at once while catching up')),
@@ -175,7 +195,7 @@ const followConfig = Type.Object(
     maxBodyBytes: reloadable(count(67_108_864, 'largest block response')),
     unhealthyLagSeconds: reloadable(time(20, 'lag behind the best upstream beyond which an upstream is not used')),
     unhealthyLagSlots: oldSlots('follow.unhealthyLagSeconds'),
-    auditIntervalMs: reloadable(count(5_000, 'pause between finality audits')),
+    auditIntervalMs: reloadable(count(1_000, 'pause between finality audits')),
     processorTimeoutSeconds: reloadable(count(60, 'deadline of a block processor per block')),
     onError: reloadable(
       Type.Union([Type.Literal('stop'), Type.Literal('skip-plugin')], {
@@ -202,6 +222,18 @@ const followConfig = Type.Object(
           default: null,
           description: 'its x-token',
           ...secret,
+        }),
+      },
+      { ...closed, default: {} },
+    ),
+    finality: Type.Object(
+      {
+        checkCores: Type.Number({
+          minimum: 0,
+          maximum: 1,
+          default: 0.5,
+          description:
+            'share of one core that checks of certificates of finality may take, where follow.stream sends them; beyond it they are sampled; 0 = none is checked',
         }),
       },
       { ...closed, default: {} },
@@ -340,7 +372,9 @@ export const coreConfig = Type.Object(
         ),
         maxUpstreamBytes: reloadable(count(134_217_728, 'largest proxied response')),
         maxBatchItems: reloadable(count(1_000, 'items in one batch')),
-        batchConcurrency: reloadable(count(8, 'items of one batch that run concurrently')),
+        batchConcurrency: reloadable(
+          count(8, 'items of one batch that run concurrently, besides those that go to an upstream together'),
+        ),
         maxBatchBytes: reloadable(count(33_554_432, 'total size of the responses of one batch')),
       },
       { ...closed, default: {} },
@@ -498,6 +532,7 @@ export const coreConfig = Type.Object(
           'enhanced',
           'fees',
           'history',
+          'mcp',
           'parsed',
           'prices',
           'proxy',
@@ -515,13 +550,13 @@ export const coreConfig = Type.Object(
 
 export type CoreConfig = Static<typeof coreConfig>;
 
-const MOST_LEDGER_THREADS = 4;
+const MAX_LEDGER_THREADS = 4;
 
 /** Threads that encode blocks of the ledger. They take more CPU in total than the indexer's thread alone, so a single core gets none. */
 export function ledgerThreads({ ledger: { threads } }: Pick<CoreConfig, 'ledger'>): number {
   if (threads !== 'auto') return threads;
   const cores = availableParallelism();
-  return cores === 1 ? 0 : Math.min(cores, MOST_LEDGER_THREADS);
+  return cores === 1 ? 0 : Math.min(cores, MAX_LEDGER_THREADS);
 }
 
 /** Processes that serve the API listeners. */

@@ -1,8 +1,9 @@
-import { parse } from 'yaml';
 import { messageOf } from '../lib/coded-error.ts';
 import { isPlainObject } from '../lib/json.ts';
+import { nearest } from '../lib/nearest.ts';
+import { isPlainSchema } from '../lib/plain-schema.ts';
+import { acceptsPlain } from './formats.ts';
 import type { ConfigPath, SchemaNode } from './node.ts';
-import { nearest, validateConfig } from './validate.ts';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -31,11 +32,11 @@ const RESERVED = new Set(['PARHELION_BOOTSTRAP_KEY', 'PARHELION_CONFIG', 'PARHEL
  * written with blanks or commas between its items.
  * `SOLANA_RPC_URL` (one address, or several separated by blanks or commas) sets `upstream.urls`.
  */
-export function readEnvironment(
+export async function readEnvironment(
   schema: SchemaNode,
   env: Environment,
   readFile: (path: string) => string,
-): EnvironmentReading {
+): Promise<EnvironmentReading> {
   const overrides: Override[] = [];
   const problems: string[] = [];
   const urls = (env['SOLANA_RPC_URL'] ?? '').split(/[\s,]+/).filter((url) => url !== '');
@@ -51,7 +52,7 @@ export function readEnvironment(
     }
     try {
       const text = found.fromFile ? readFile(raw).replace(/\r?\n$/, '') : raw;
-      overrides.push({ path: found.path, value: toValue(found.schema, text), origin: name });
+      overrides.push({ path: found.path, value: await toValue(found.schema, text), origin: name });
     } catch (error) {
       problems.push(`${name}: cannot read the file (${messageOf(error)})`);
     }
@@ -95,18 +96,26 @@ function descend(
 const plain = (name: string) => name.replaceAll(/[-_]/g, '').toLowerCase();
 
 /** The first interpretation that the key accepts: YAML before plain text, unless the key is plain text. */
-function toValue(schema: SchemaNode, text: string): unknown {
+async function toValue(schema: SchemaNode, text: string): Promise<unknown> {
   if (schema.type === 'string') return text;
+  const { parse } = await import('./yaml.ts');
+  const accepts = await accepterOf(schema);
   let parsed: unknown = text;
   try {
     parsed = parse(text, { maxAliasCount: 0 });
   } catch {
     return text;
   }
-  if (validateConfig(schema, parsed).length === 0) return parsed;
-  if (validateConfig(schema, text).length === 0) return text;
+  if (accepts(parsed)) return parsed;
+  if (accepts(text)) return text;
   const items = text.split(/[\s,]+/).filter((item) => item !== '');
-  return takesList(schema) && !Array.isArray(parsed) && validateConfig(schema, items).length === 0 ? items : parsed;
+  return takesList(schema) && !Array.isArray(parsed) && accepts(items) ? items : parsed;
+}
+
+async function accepterOf(schema: SchemaNode): Promise<(value: unknown) => boolean> {
+  if (isPlainSchema(schema)) return (value) => acceptsPlain(schema, value);
+  const { validateConfig } = await import('./validate.ts');
+  return (value) => validateConfig(schema, value).length === 0;
 }
 
 const takesList = (schema: SchemaNode): boolean => schema.type === 'array' || (schema.anyOf ?? []).some(takesList);

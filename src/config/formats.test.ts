@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { createAddressPolicy } from '../adapters/outbound/resolver.ts';
 import { createRemoteAddress, parseCidr } from '../runtime/network-address.ts';
-import { TEXT_FORMATS } from './validate.ts';
+import { TEXT_FORMATS } from './formats.ts';
 
 const holds = (format: string, text: string) => TEXT_FORMATS.get(format)!.holds(text);
 

@@ -1,15 +1,16 @@
 import { readFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import type { TObject } from '@sinclair/typebox';
-import { isNode, LineCounter, parseDocument } from 'yaml';
 import { CodedError, messageOf } from '../lib/coded-error.ts';
 import { isPlainObject } from '../lib/json.ts';
+import { isPlainSchema } from '../lib/plain-schema.ts';
 import { EXIT } from '../runtime/errors.ts';
 import { type CoreConfig, coreConfig } from './core.ts';
 import { applyOverrides, type Environment, type Override, readEnvironment } from './env.ts';
+import { acceptsPlain } from './formats.ts';
 import { type ConfigPath, fillDefaults, resolvePaths, type SchemaNode } from './node.ts';
 import { assembleSchema, type ConfigSection } from './schema.ts';
-import { type ConfigProblem, UNKNOWN_KEY, validateConfig } from './validate.ts';
+import type { ConfigProblem } from './validate.ts';
 
 interface ConfigSources {
   /** Path of the configuration file; null for a start without one. */
@@ -59,24 +60,20 @@ export async function loadConfig<P extends ConfigSection>(
   sources: ConfigSources,
   findSections: FindSections<P>,
 ): Promise<LoadedConfig<P>> {
-  const file = sources.file === null ? emptyFile : readConfigFile(sources.file);
+  const file = sources.file === null ? emptyFile : await readConfigFile(sources.file);
   const base = sources.base ?? {};
   const baseDir = sources.file === null ? (sources.cwd ?? process.cwd()) : dirname(resolve(sources.file));
-  const list = readPluginList(file, sources, baseDir);
+  const list = await readPluginList(file, sources, baseDir);
   const broken: CodedError[] = [];
   const plugins = await findSections(pluginEntries(list.entries), baseDir, (error) => void broken.push(error));
 
   const schema = assembleSchema(plugins);
-  const reading = readEnvironment(schema, sources.env, (path) => readFileSync(resolve(baseDir, path), 'utf8'));
+  const reading = await readEnvironment(schema, sources.env, (path) => readFileSync(resolve(baseDir, path), 'utf8'));
   const others = plugins.flatMap(({ environment }) => environment?.(sources.env) ?? []);
   const overrides = [...others.flatMap((one) => one.overrides), ...reading.overrides, ...(sources.flags ?? [])];
   const given = applyOverrides({ ...known(schema, base), ...file.values }, overrides);
   const values = resolvePaths(schema, fillDefaults(schema, given), baseDir);
-  const isListWhole = list.isWhole && broken.length === 0;
-  // An unknown key may be the section of a plugin that could not be loaded.
-  const faults = validateConfig(schema, values).filter(
-    ({ path, message }) => isListWhole || path.length > 1 || message !== UNKNOWN_KEY,
-  );
+  const faults = await faultsOf(schema, values, list.isWhole && broken.length === 0);
   const loaded: LoadedConfig<P> = {
     values: values as Record<string, unknown>,
     core: pickCore(values as Record<string, unknown>),
@@ -114,6 +111,18 @@ export async function loadConfig<P extends ConfigSection>(
   ]);
 }
 
+/**
+ * What is wrong with the values. Ajv is loaded to describe it, and for schemas with keywords that only Ajv knows: most commands do without. If
+ * a plugin could not be loaded, an unknown section may be its own.
+ */
+async function faultsOf(schema: SchemaNode, values: unknown, isListWhole: boolean): Promise<readonly ConfigProblem[]> {
+  if (isPlainSchema(schema) && acceptsPlain(schema, values)) return [];
+  const { UNKNOWN_KEY, validateConfig } = await import('./validate.ts');
+  return validateConfig(schema, values).filter(
+    ({ path, message }) => isListWhole || path.length > 1 || message !== UNKNOWN_KEY,
+  );
+}
+
 /** Old keys that are set, with their replacements. */
 function renamedKeys(
   schema: SchemaNode,
@@ -137,15 +146,15 @@ interface PluginList {
 }
 
 /** The list determines which sections exist, so it is read first. */
-function readPluginList(file: ConfigFile, sources: ConfigSources, baseDir: string): PluginList {
-  const reading = readEnvironment(coreConfig, pick(sources.env, 'PARHELION_PLUGINS'), (path) =>
+async function readPluginList(file: ConfigFile, sources: ConfigSources, baseDir: string): Promise<PluginList> {
+  const reading = await readEnvironment(coreConfig, pick(sources.env, 'PARHELION_PLUGINS'), (path) =>
     readFileSync(resolve(baseDir, path), 'utf8'),
   );
   const overrides = [...reading.overrides, ...(sources.flags ?? [])].filter(({ path }) => path[0] === 'plugins');
   const list = fillDefaults(coreConfig.properties.plugins, applyOverrides(file.values, overrides)['plugins']);
   const given: readonly unknown[] = Array.isArray(list) ? list : [];
-  const entries = given.filter(
-    (entry) => validateConfig(coreConfig.properties.plugins, [entry]).length === 0,
+  const entries = given.filter((entry) =>
+    acceptsPlain(coreConfig.properties.plugins, [entry]),
   ) as CoreConfig['plugins'];
   return {
     entries,
@@ -210,18 +219,19 @@ export interface ConfigFile {
 const emptyFile: ConfigFile = { values: {}, lineOf: () => null };
 
 /** Reads a YAML (or JSON) file. Errors: CONFIG_UNREADABLE, CONFIG_INVALID with all syntax errors and their lines. */
-function readConfigFile(path: string): ConfigFile {
+async function readConfigFile(path: string): Promise<ConfigFile> {
   let text: string;
   try {
     text = readFileSync(path, 'utf8');
   } catch (error) {
     throw new CodedError('CONFIG_UNREADABLE', `cannot read ${path}: ${messageOf(error)}`, { exitCode: EXIT.config });
   }
-  return parseConfig(text, path);
+  return await parseConfig(text, path);
 }
 
 /** Parses the text of a configuration; `name` is used in messages. */
-function parseConfig(text: string, name: string): ConfigFile {
+async function parseConfig(text: string, name: string): Promise<ConfigFile> {
+  const { isNode, LineCounter, parseDocument } = await import('./yaml.ts');
   const lines = new LineCounter();
   // prettyErrors would quote the source line, which may contain a secret.
   const document = parseDocument(text, { lineCounter: lines, prettyErrors: false });

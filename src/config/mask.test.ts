@@ -5,7 +5,7 @@ import fc from 'fast-check';
 import { builtInDir } from '../cli/package-files.ts';
 import { findPlugins } from '../daemon/registry.ts';
 import { coreConfig, secret } from './core.ts';
-import { maskSecrets } from './document.ts';
+import { maskSecrets } from './mask.ts';
 import { fillDefaults, maskText, type SchemaNode } from './node.ts';
 import { assembleSchema } from './schema.ts';
 

@@ -28,7 +28,7 @@ export interface SchemaNode {
   readonly secret?: boolean;
   /** A reload changes it in the running daemon, with `set` unless it is null or empty before or after; other keys need a restart. */
   readonly reloadable?: boolean | 'set';
-  /** Of an old key: its replacement. */
+  /** Only for a key that was renamed: its new name. */
   readonly renamedTo?: string;
 }
 

@@ -1,10 +1,9 @@
-import { isIP } from 'node:net';
 import { Ajv, type ErrorObject } from 'ajv';
-import { decode32 } from '../lib/base58.ts';
 import { isPlainObject } from '../lib/json.ts';
 import { maskKeys } from '../lib/mask-keys.ts';
-import { isPlainSchema, matches } from '../lib/plain-schema.ts';
-import { parseCidr } from '../runtime/network-address.ts';
+import { nearest } from '../lib/nearest.ts';
+import { isPlainSchema } from '../lib/plain-schema.ts';
+import { acceptsPlain, TEXT_FORMATS } from './formats.ts';
 import { type ConfigPath, isSecret, type SchemaNode } from './node.ts';
 
 /** The whole message if no similar key exists. */
@@ -21,7 +20,7 @@ const ONCE = { code: { optimize: false }, meta: false, validateSchema: false } a
 
 /** All problems of a value, ordered by path. */
 export function validateConfig(schema: SchemaNode, value: unknown): ConfigProblem[] {
-  if (isPlainSchema(schema) && matches(schema, value, HOLDS)) return [];
+  if (isPlainSchema(schema) && acceptsPlain(schema, value)) return [];
   // Other formats are documentation; without a logger Ajv does not warn about them.
   const ajv = new Ajv({ allErrors: true, verbose: true, strict: false, logger: false, ...ONCE });
   for (const [name, { holds }] of TEXT_FORMATS) ajv.addFormat(name, holds);
@@ -82,47 +81,6 @@ function valueText(schema: SchemaNode, value: unknown): string {
   return describeValue(value, holdsSecret(schema)) + (meant === null ? '' : `, did you mean "${meant}"?`);
 }
 
-const HOST_NAME = /^(?=.{1,253}$)[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)*$/i;
-
-interface TextFormat {
-  /** For messages: `expected <words>, got "…"`. */
-  readonly words: string;
-  holds(text: string): boolean;
-}
-
-const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
-
-/**
- * The formats that a text field may require with `format`. Only the form is checked; nothing is resolved or opened. Relative paths of
- * `path` and `file` count from the folder of the configuration file; `check-config` and a start also look whether a `file` can be read.
- */
-export const TEXT_FORMATS: ReadonlyMap<string, TextFormat> = new Map([
-  ['path', { words: 'a path', holds: (text) => text !== '' }],
-  ['file', { words: 'the path of a file', holds: (text) => text !== '' }],
-  ['host', { words: 'an IP address or a host name', holds: (text) => isIP(text) !== 0 || HOST_NAME.test(text) }],
-  ['address', { words: 'an address (base58 of 32 bytes)', holds: (text) => decode32(text) !== null }],
-  ['uuid', { words: 'an id like 123e4567-e89b-12d3-a456-426614174000', holds: (text) => UUID.test(text) }],
-  ['cidr', { words: 'a network like 10.0.0.0/8 or fd00::/8', holds: (text) => parseCidr(text) !== null }],
-  ['http-url', { words: 'an http or https address', holds: (text) => isUrl(text, /^https?:$/) }],
-  ['ws-url', { words: 'a ws or wss address', holds: (text) => isUrl(text, /^wss?:$/) }],
-  [
-    'store-url',
-    {
-      words: 'an address that begins with sqlite:, postgres:// or postgresql://',
-      holds: (text) => text.startsWith('sqlite:') || isUrl(text, /^postgres(ql)?:$/, true),
-    },
-  ],
-]);
-
-const HOLDS = new Map([...TEXT_FORMATS].map(([name, { holds }]) => [name, holds]));
-
-function isUrl(text: string, scheme: RegExp, isHostOptional = false): boolean {
-  // Not only `new URL`: its error quotes the text.
-  if (!URL.canParse(text)) return false;
-  const { protocol, host } = new URL(text);
-  return scheme.test(protocol) && (isHostOptional ? /^[a-z]+:\/\//i.test(text) : host !== '');
-}
-
 /** Describes a schema: `an integer between 0 and 65535`. */
 export function describeSchema(schema: SchemaNode): string {
   if (schema.anyOf !== undefined) return orList(schema.anyOf.map(describeSchema));
@@ -148,16 +106,16 @@ export function describeSchema(schema: SchemaNode): string {
   }
 }
 
-const MOST_SHOWN = 80;
+const MAX_SHOWN = 80;
 
-/** Of a secret text only the scheme of an address and the length are shown: it is not what it should be, so any part may be secret. */
+/** Describes a wrong value. A secret text is shown only by its length and the scheme of an address: any part of it may be secret. */
 function describeValue(value: unknown, isHidden: boolean): string {
   if (value === null || value === undefined) return 'nothing';
   if (Array.isArray(value)) return `a list of ${value.length}`;
   if (isPlainObject(value)) return 'a section';
   if (typeof value === 'string') {
     if (isHidden) return `"${/^[a-z][a-z0-9+.-]*:\/\//i.exec(value)?.[0] ?? ''}***" (${value.length} characters)`;
-    return JSON.stringify(maskKeys(value.length > MOST_SHOWN ? `${value.slice(0, MOST_SHOWN)}…` : value));
+    return JSON.stringify(maskKeys(value.length > MAX_SHOWN ? `${value.slice(0, MAX_SHOWN)}…` : value));
   }
   if (typeof value === 'number' && isHidden) return Number.isInteger(value) ? 'an integer' : 'a number';
   return String(value);
@@ -193,39 +151,4 @@ function range({
 function orList(words: readonly string[]): string {
   if (words.length < 2) return words[0] ?? '';
   return `${words.slice(0, -1).join(', ')} or ${words.at(-1)}`;
-}
-
-/** Edits (insert, delete, replace, swap of neighbours) that turn one word into the other. */
-export function editDistance(from: string, to: string): number {
-  let beforeLast: number[] = [];
-  let last = Array.from({ length: to.length + 1 }, (_, index) => index);
-  for (let i = 1; i <= from.length; i++) {
-    const row = [i];
-    for (let j = 1; j <= to.length; j++) {
-      const replace = last[j - 1]! + (from[i - 1] === to[j - 1] ? 0 : 1);
-      let best = Math.min(last[j]! + 1, row[j - 1]! + 1, replace);
-      if (i > 1 && j > 1 && from[i - 1] === to[j - 2] && from[i - 2] === to[j - 1]) {
-        best = Math.min(best, beforeLast[j - 2]! + 1);
-      }
-      row.push(best);
-    }
-    beforeLast = last;
-    last = row;
-  }
-  return last[to.length]!;
-}
-
-/** The most similar candidate, or null if none is close enough (a third of the word, at least two edits). */
-export function nearest(word: string, candidates: readonly string[]): string | null {
-  const limit = Math.max(2, Math.floor(word.length / 3));
-  let best: string | null = null;
-  let bestDistance = limit + 1;
-  for (const candidate of candidates) {
-    const distance = editDistance(word.toLowerCase(), candidate.toLowerCase());
-    if (distance < bestDistance) {
-      best = candidate;
-      bestDistance = distance;
-    }
-  }
-  return best;
 }

@@ -1,14 +1,16 @@
 import { createPastReader } from '../archive/index.ts';
+import { createJoinedHistory } from '../archive/joined-history.ts';
 import { answerRoom, type BudgetLedger, createBudgets, type Rooms } from '../budgets.ts';
-import { createGapBook } from '../chain/gaps.ts';
+import { createGapRecords } from '../chain/gaps.ts';
 import { apiProcesses, type CoreConfig, coreConfig } from '../config/core.ts';
-import { maskedView, maskSecrets } from '../config/document.ts';
 import type { LoadedConfig } from '../config/load.ts';
+import { maskedView, maskSecrets } from '../config/mask.ts';
 import { fillDefaults, type SchemaNode } from '../config/node.ts';
 import { createOutbox } from '../jobs/outbox.ts';
 import { CodedError } from '../lib/coded-error.ts';
 import { isPlainObject } from '../lib/json.ts';
 import { kernelTenants, storedBudgets } from '../ports/access.ts';
+import type { TapSeat } from '../ports/answer-tap.ts';
 import type { BlockHeader } from '../ports/block.ts';
 import type { ChainId, ChainReader, ChainSource, ChainStatus } from '../ports/chain.ts';
 import type { Clock } from '../ports/clock.ts';
@@ -18,15 +20,23 @@ import {
   type Inject,
   kernelView,
   type PluginView,
+  type Priced,
   type ReadinessView,
   ROLES,
   type Roles,
   type Setting,
 } from '../ports/daemon-view.ts';
 import { kernelFollowing, kernelGaps } from '../ports/following.ts';
-import { type ArchiveReader, kernelLedger, kernelPast, type LedgerReader } from '../ports/ledger.ts';
+import {
+  type ArchiveReader,
+  kernelJoinedHistory,
+  kernelLedger,
+  kernelLedgerHolds,
+  kernelPast,
+  type LedgerReader,
+} from '../ports/ledger.ts';
 import { kernelOutbox, type Outbox } from '../ports/outbox.ts';
-import { kernelParsers, type ParserBook } from '../ports/parsers.ts';
+import { kernelParsers, type PluginParsers } from '../ports/parsers.ts';
 import { kernelApiPeers, kernelThreadLine } from '../ports/processes.ts';
 import type { Store } from '../ports/store.ts';
 import { configuredNow, type UpstreamPool } from '../ports/upstream.ts';
@@ -62,6 +72,8 @@ export interface Assembly {
   readonly budgets: BudgetLedger;
   /** Listeners of plugins for answered requests. */
   readonly requests: AnsweredRequests;
+  /** The tap of a plugin, if one has set it. */
+  readonly taps: TapSeat;
   /** Set when the daemon is made. */
   readonly readiness: Late<DaemonView['readiness']>;
   readonly store: Late<Store>;
@@ -69,6 +81,8 @@ export interface Assembly {
   /** The ledgers of this thread, once they are open. */
   readonly ledgers: Map<ChainId, LedgerReader>;
   readonly archives: Map<ChainId, ArchiveReader>;
+  /** The slots above which plugins still need the ledger, by chain. */
+  readonly ledgerHolds: Map<ChainId, (() => number)[]>;
   /** Set when the listeners are made. */
   readonly inject: Late<Inject>;
 }
@@ -99,10 +113,19 @@ export async function assemble(options: AssembleOptions): Promise<Assembly> {
   const inject = createLate<Inject>('the listeners');
   const ledgers = new Map<ChainId, LedgerReader>();
   const archives = new Map<ChainId, ArchiveReader>();
+  const ledgerHolds = new Map<ChainId, (() => number)[]>();
   const pastOf = (chain: ChainId) =>
     config.core.ledger.retain.hours === 0
       ? null
       : createPastReader({ ledger: () => ledgers.get(chain) ?? null, archive: () => archives.get(chain) ?? null });
+  const joinedOf = oncePer((chain: ChainId) => {
+    const reader = readerOf(chain);
+    const past = createPastReader({
+      ledger: () => ledgers.get(chain) ?? null,
+      archive: () => archives.get(chain) ?? null,
+    });
+    return reader === null ? null : createJoinedHistory({ past, chain: reader, clock: parts.clock });
+  });
   const budgets = createBudgets(
     roomsOf(config.core),
     servesTenants(roles) ? metrics.scope('budget') : null,
@@ -115,12 +138,13 @@ export async function assemble(options: AssembleOptions): Promise<Assembly> {
   const chainOf = (id: ChainId) => chains.find(({ setup }) => setup.id === id);
   const readerOf = (id: ChainId) => chainOf(id)?.reader ?? null;
   let merged: Merged | null = null;
-  const parserBook: ParserBook = { options: config.core.parsers, all: () => merged?.parsers ?? [] };
+  const pluginParsers: PluginParsers = { options: config.core.parsers, all: () => merged?.parsers ?? [] };
   let plugins: readonly ProvisionedPlugin[] = [];
   const readiness = createLate<DaemonView['readiness']>('the readiness');
   const requests: AnsweredRequests = new Set();
+  const taps: TapSeat = { tap: null };
   const late = { plugins: () => plugins, inject: inject.get, readiness: () => readiness.get()() };
-  const view = createDaemonView({ version, config, budgets, metrics, requests, ...late });
+  const view = createDaemonView({ version, config, budgets, metrics, requests, taps, ...late });
   plugins = await provisionPlugins(
     config.plugins
       .filter((plugin) => plugin.enabled && runsIn(plugin, roles))
@@ -145,16 +169,24 @@ export async function assemble(options: AssembleOptions): Promise<Assembly> {
       enqueue: (tx, jobs) => outbox.get().enqueue(tx, jobs),
       bus: parts.bus,
       services: [
-        { token: kernelParsers, service: parserBook },
+        { token: kernelParsers, service: pluginParsers },
         { token: kernelView, service: view },
         { token: storedBudgets, service: budgets.stored },
         { token: kernelTenants, service: budgets },
         { token: kernelOutbox, service: lateOutbox(lateStore, parts.clock, outbox) },
-        { token: kernelGaps, service: createGapBook(lateStore, parts.clock) },
+        { token: kernelGaps, service: createGapRecords(lateStore, parts.clock) },
         { token: kernelThreadLine, service: parts.openThreadLine },
         { token: kernelApiPeers, service: { peers: parts.peers } },
         { token: kernelLedger, service: (chain: ChainId) => ledgers.get(chain) ?? null },
+        {
+          token: kernelLedgerHolds,
+          service: {
+            hold: (chain: ChainId, slot: () => number) =>
+              void ledgerHolds.set(chain, [...(ledgerHolds.get(chain) ?? []), slot]),
+          },
+        },
         { token: kernelPast, service: pastOf },
+        { token: kernelJoinedHistory, service: joinedOf },
         {
           token: kernelFollowing,
           service: createFollowing({ store: lateStore, follow: config.core.follow, chain: readerOf }),
@@ -167,8 +199,32 @@ export async function assemble(options: AssembleOptions): Promise<Assembly> {
   tracing.tracer = tracer;
   if (tracer !== null) parts.setLogContext(tracer.current);
   return {
-    ...{ config, version, roles, metrics, chains, plugins, merged, budgets },
-    ...{ requests, readiness, store, outbox, inject, ledgers, archives },
+    config,
+    version,
+    roles,
+    metrics,
+    chains,
+    plugins,
+    merged,
+    budgets,
+    requests,
+    taps,
+    readiness,
+    store,
+    outbox,
+    inject,
+    ledgers,
+    archives,
+    ledgerHolds,
+  };
+}
+
+/** One value per chain, made when it is asked for first. */
+function oncePer<T>(make: (chain: ChainId) => T): (chain: ChainId) => T {
+  const made = new Map<ChainId, T>();
+  return (chain) => {
+    if (!made.has(chain)) made.set(chain, make(chain));
+    return made.get(chain) as T;
   };
 }
 
@@ -300,15 +356,16 @@ interface DaemonViewParts {
   readonly budgets: BudgetLedger;
   readonly metrics: Pick<MetricsRegistry, 'families'>;
   readonly requests: AnsweredRequests;
+  readonly taps: TapSeat;
   readiness(): Promise<ReadinessView>;
 }
 
-/** Those who want to see answered requests; with none, requests cost nothing more. */
+/** Listeners for answered requests; without any, nothing is collected. */
 type AnsweredRequests = Set<(request: AnsweredRequest) => void>;
 
 /** The state of the daemon for the dashboard. */
 function createDaemonView(parts: DaemonViewParts): DaemonView {
-  const { version, config, plugins, inject, budgets, metrics, requests, readiness } = parts;
+  const { version, config, plugins, inject, budgets, metrics, requests, taps, readiness } = parts;
   return {
     version,
     isSecure: config.core.admin.tls.certFile !== null,
@@ -329,16 +386,38 @@ function createDaemonView(parts: DaemonViewParts): DaemonView {
       requests.add(listener);
       return () => void requests.delete(listener);
     },
+    tapAnswers(tap) {
+      if (taps.tap !== null) throw new Error('only one plugin taps the answers');
+      taps.tap = tap;
+      return () => {
+        taps.tap = null;
+      };
+    },
+    priceOf: (name) => priceOf(plugins(), name),
     budgets: budgets.useOf,
     heldBudgets: budgets.held,
     call: (call) => inject()(call),
   };
 }
 
+/** The price of a JSON-RPC method, or of a route by its HTTP method and pattern. */
+function priceOf(plugins: readonly ProvisionedPlugin[], name: string): Priced | undefined {
+  const isRoute = name.includes(' ');
+  for (const { contribution } of plugins) {
+    const own = isRoute
+      ? contribution.routes?.find(({ method, path }) => `${method} ${path}` === name)
+      : contribution.rpc?.find((method) => method.name === name);
+    if (own !== undefined) return own.price;
+  }
+  const fallback = plugins.find(({ contribution }) => contribution.rpcFallback !== undefined);
+  return isRoute ? undefined : fallback?.contribution.rpcFallback?.price(name, () => undefined);
+}
+
 function viewOf({ id, definition, contribution }: ProvisionedPlugin): PluginView {
   const { routes = [], rpc = [], processors = [], jobs = [] } = contribution;
   return {
-    ...{ id, summary: definition.summary },
+    id,
+    summary: definition.summary,
     routes: routes.map(({ method, path }) => `${method} ${path}`),
     rpcMethods: rpc.map(({ name }) => name),
     processors: processors.map(({ name }) => name),

@@ -1,4 +1,5 @@
 import { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
+import { OWN_WORK } from '../ports/access.ts';
 import type { ChainId } from '../ports/chain.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Bus } from '../ports/processes.ts';
@@ -48,7 +49,7 @@ export function createChainRun({ chain, store, follower, clock, log, fatal }: Ch
   let background: Promise<void> = Promise.resolve();
 
   async function begin(): Promise<void> {
-    const options = { timeoutMs: ASK_TIMEOUT_MS, signal: stopped.signal };
+    const options = { timeoutMs: ASK_TIMEOUT_MS, signal: stopped.signal, tenant: OWN_WORK };
     const genesisHash = await chain.reader.call<string>('getGenesisHash', [], options);
     await bindStoreToChain(store, chain.setup.id, genesisHash);
     // The upstream that answered serves our chain; the others may not.
@@ -118,7 +119,7 @@ const INTERVAL_MS = 1_000;
 /** Minimum interval of the statuses that follow releases. */
 const SHORTEST_MS = 100;
 /** Keeps messages small. */
-const MOST_GAPS = 10;
+const MAX_GAPS = 10;
 
 /** Publishes the status of this thread's follower to the other roles. */
 export function createAnnouncer({ chain, follower, bus, clock }: AnnounceOptions): Announcer {
@@ -129,7 +130,7 @@ export function createAnnouncer({ chain, follower, bus, clock }: AnnounceOptions
   const tellStatus = () => {
     toldAt = clock.monotonic();
     const { gaps, ...status } = follower.status();
-    const cut = gaps === undefined ? {} : { gaps: gaps.slice(0, MOST_GAPS) };
+    const cut = gaps === undefined ? {} : { gaps: gaps.slice(0, MAX_GAPS) };
     bus.publish(TOPICS.status, { chain, status: { ...status, ...cut } });
   };
   const repeat = () => {

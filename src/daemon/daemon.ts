@@ -68,10 +68,16 @@ export async function createDaemon(options: DaemonOptions): Promise<Daemon> {
   const { parts } = options;
   const { clock, log } = parts;
   const { core } = options.config;
-  const scopes = migrationScopes(assembly.plugins);
+  // A worker does not migrate. The tables of plugins that only workers load are among them.
+  const enabled = options.config.plugins.filter((plugin) => plugin.enabled);
+  const scopes = options.isMember === true ? [] : await migrationScopes(enabled);
   const watch = createSchemaWatch({ store: assembly.store.get, scopes, clock, fail: end.fail });
   const storage = createStorage({
-    ...{ store: assembly.store.get, url: core.store.url, dataDir: options.dataDir, clock, log },
+    store: assembly.store.get,
+    url: core.store.url,
+    dataDir: options.dataDir,
+    clock,
+    log,
     scope: assembly.metrics.scope,
   });
   let store: Store | null = null;
@@ -246,8 +252,12 @@ async function makeMachinery(options: MachineryOptions) {
   const { metrics, merged } = assembly;
   const end = createEnd();
   const workers = createWorkers({
-    ...{ handles: options.workers ?? [], apiProcesses: options.apiProcesses ?? [] },
-    ...{ lifecycle: core.lifecycle, metrics: metrics.scope('roles'), clock, log },
+    handles: options.workers ?? [],
+    apiProcesses: options.apiProcesses ?? [],
+    lifecycle: core.lifecycle,
+    metrics: metrics.scope('roles'),
+    clock,
+    log,
     // Nothing is shared before the listeners exist.
     share: async (processes) => await fronts?.shareApi(processes),
   });
@@ -256,7 +266,10 @@ async function makeMachinery(options: MachineryOptions) {
   const health = createHealth({
     // The main thread asks the workers; its own check of the store is sufficient.
     checks: isMember ? merged.checks : [storeCheck, ...merged.checks],
-    ...{ workers: workers.checks, version: options.version, clock, log },
+    workers: workers.checks,
+    version: options.version,
+    clock,
+    log,
     chains: () => assembly.chains.map(({ reader }) => reader.status()),
     answers: (id) => answersOf(assembly, id),
     maxReadyLag: readyLagOf(core),
@@ -273,18 +286,32 @@ async function makeMachinery(options: MachineryOptions) {
     isMember && handOver === undefined
       ? null
       : (await loadFronts())({
-          ...{ assembly, parts, health, metricsText, sockets: options.sockets },
+          assembly,
+          parts,
+          health,
+          metricsText,
+          sockets: options.sockets,
           ...(handOver === undefined ? {} : { handOver }),
           // Nothing is asked before the reloader exists.
           lastReload: () => reloader.last(),
         });
   if (fronts !== null) assembly.inject.set(fronts.inject);
   const reloader = createReloader({
-    ...{ config, workers, setLogLevel: parts.setLogLevel, metrics, clock, log },
+    config,
+    workers,
+    setLogLevel: parts.setLogLevel,
+    metrics,
+    clock,
+    log,
     prepareListeners: (next) => fronts?.prepareReload(next) ?? (() => undefined),
   });
   return {
-    ...{ assembly, end, workers, health, lifecycle, reloader },
+    assembly,
+    end,
+    workers,
+    health,
+    lifecycle,
+    reloader,
     fronts,
     work: createWork(assembly, parts, end.fail),
     drain: createDrain({ timeoutMs: () => core.lifecycle.drainTimeoutMs, clock, log }),

@@ -74,7 +74,12 @@ export function createFronts({
     handOver !== undefined
       ? null
       : createAdminFront({
-          ...{ core, clock, random, log, health, version, validator },
+          core,
+          clock,
+          random,
+          log,
+          health,
+          version,
           routes: isApi ? merged.routes : [],
           budgets: isApi ? assembly.budgets : null,
           registry: { text: metricsText, contentType: metrics.contentType },
@@ -138,19 +143,34 @@ function createApi(
   const { core } = assembly.config;
   const { gate, sockets, routes, tracer } = merged;
   const rpc = createRpcFront({
-    ...{ core, log, clock, gate, validator },
+    core,
+    log,
+    clock,
+    gate,
+    validator,
     methods: merged.rpc,
     fallback: merged.rpcFallback,
     metrics: metrics.scope('rpc'),
   });
   const main = assembly.chains.find(({ setup }) => setup.id === 'main');
   return createHttpFront({
-    ...{ core, routes, clock, random, log, rpc, gate, sockets, tracer, version, validator },
+    core,
+    routes,
+    clock,
+    random,
+    log,
+    rpc,
+    gate,
+    sockets,
+    tracer,
+    version,
+    validator,
     metrics: metrics.scope('http'),
     expiry: expiryGauge(metrics),
     chainLabel: () => main?.setup.kind ?? null,
     budgets: assembly.budgets,
     answered: assembly.requests,
+    taps: assembly.taps,
     ...(handOver === undefined ? {} : { handOver }),
   });
 }

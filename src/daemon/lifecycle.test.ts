@@ -131,9 +131,15 @@ test('plugins start in order, drain and stop in reverse, stop runs once', async 
   await Promise.all([lifecycle.stop(), lifecycle.stop()]);
   await lifecycle.stop();
   assert.deepEqual(calls, [
-    ...['start a', 'start b', 'start c'],
-    ...['drain c', 'drain b', 'drain a'],
-    ...['stop c', 'stop b', 'stop a'],
+    'start a',
+    'start b',
+    'start c',
+    'drain c',
+    'drain b',
+    'drain a',
+    'stop c',
+    'stop b',
+    'stop a',
   ]);
 });
 

@@ -62,6 +62,8 @@ test('asking for a service that is not in `uses`, and offering without providing
     code: 'PLUGIN_SERVICE',
     message: /liar.*test\.numbers/,
   });
+  const lacking = define('lacking', () => {}, { offers: [numbers], uses: [serviceToken('test.absent')] });
+  assert.equal((await provisionPlugins([lacking], surroundings)).length, 1, 'what it would make of it is not there');
   const stranger = define('stranger', (ctx) => ctx.provide(numbers, { next: () => 1 }));
   await assert.rejects(provisionPlugins([stranger], surroundings), { code: 'PLUGIN_SERVICE' });
 });
@@ -198,7 +200,7 @@ test('a route or a method that the daemon cannot use is refused by name', async 
     }, message);
 });
 
-test('a plugin that returns something is refused, and told how parts are registered', async () => {
+test('a plugin that returns a value is refused, and the error says how to register parts', async () => {
   const cases: readonly (readonly [unknown, string])[] = [
     [{ routes: [route('/a')], start() {} }, '"routes", "start"'],
     [{}, 'a value of the type object'],

@@ -86,7 +86,8 @@ export async function provisionPlugins(
     const log = surroundings.log.child({ plugin: plugin.id });
     const registration = createRegistration(plugin.id, surroundings.clock, log);
     const context = createContext(plugin, surroundings, registration, services, pools);
-    const contribution = await provisionOne(plugin, context, registration);
+    const isComplete = (plugin.definition.uses ?? []).every(({ id }) => services.has(id));
+    const contribution = await provisionOne(plugin, context, { registration, isComplete });
     for (const { token, service } of contribution.services ?? []) services.set(token.id, service);
     provisioned.push({ ...plugin, contribution, pools });
   }
@@ -96,7 +97,7 @@ export async function provisionPlugins(
 async function provisionOne(
   { id, definition }: PluginToProvision,
   context: HostContext,
-  registration: Registration,
+  { registration, isComplete }: { readonly registration: Registration; readonly isComplete: boolean },
 ): Promise<Contribution> {
   let returned: unknown;
   try {
@@ -118,7 +119,8 @@ async function provisionOne(
   const offered = (definition.offers ?? []).map((token) => token.id);
   const provided = (contribution.services ?? []).map(({ token }) => token.id);
   const wrong = [
-    ...offered.filter((one) => !provided.includes(one)),
+    // Without a service that it uses, a plugin may offer less.
+    ...offered.filter((one) => isComplete && !provided.includes(one)),
     ...provided.filter((one) => !offered.includes(one)),
   ];
   if (wrong.length > 0) {
@@ -150,15 +152,15 @@ function checkContribution(id: string, contribution: Contribution): void {
   };
   for (const [at, route] of (contribution.routes ?? []).entries()) {
     const problem = routeProblem(route);
-    if (problem !== null) refuse(`the route ${nameOf(route, ['method', 'path'], at)} ${problem}`);
+    if (problem !== null) refuse(`the route ${partName(route, ['method', 'path'], at)} ${problem}`);
   }
   for (const [at, method] of (contribution.rpc ?? []).entries()) {
     const problem = methodProblem(method);
-    if (problem !== null) refuse(`the JSON-RPC method ${nameOf(method, ['name'], at)} ${problem}`);
+    if (problem !== null) refuse(`the JSON-RPC method ${partName(method, ['name'], at)} ${problem}`);
   }
 }
 
-function nameOf(part: unknown, members: readonly string[], at: number): string {
+function partName(part: unknown, members: readonly string[], at: number): string {
   const words = isPlainObject(part) ? members.map((name) => part[name]).filter((word) => typeof word === 'string') : [];
   return words.length === members.length ? words.join(' ') : `number ${at + 1}`;
 }
@@ -224,7 +226,8 @@ export async function checkPluginConfig({
       const { exitCode, facts } = error;
       throw new CodedError(error.code, `${config.placeOf(path.split('.'))}: ${error.message}`, {
         ...(exitCode === undefined ? {} : { exitCode }),
-        ...{ facts, cause: error },
+        facts,
+        cause: error,
       });
     }
   }

@@ -5,11 +5,11 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import type { TObject } from '@sinclair/typebox';
 import type { PluginEntry } from '../config/load.ts';
 import { coreSections, sectionProblems } from '../config/schema.ts';
-import { nearest } from '../config/validate.ts';
 import { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
 import { isPlainObject } from '../lib/json.ts';
+import { nearest } from '../lib/nearest.ts';
 import type { HostPluginDefinition } from '../plugin/host.ts';
-import { API_VERSION } from '../plugin/plugin.ts';
+import { API_VERSION } from '../plugin/version.ts';
 import type { Roles } from '../ports/daemon-view.ts';
 import { EXIT } from '../runtime/errors.ts';
 
@@ -129,7 +129,12 @@ async function loadOne(
   }
   const { id, config, environment } = definition;
   return {
-    ...{ id, config, definition, enabled: entry.enabled, use: entry.use, builtIn },
+    id,
+    config,
+    definition,
+    enabled: entry.enabled,
+    use: entry.use,
+    builtIn,
     ...(entry.enabled && environment !== undefined ? { environment } : {}),
   };
 }
@@ -310,6 +315,20 @@ function indexOf(dir: string): string | null {
   return ['index.ts', 'index.js', 'index.mjs'].map((name) => join(dir, name)).find((path) => existsSync(path)) ?? null;
 }
 
+/** The wanted plugins, and the enabled ones that offer what they use, in the order of `plugins`. */
+export function withProviders(wanted: readonly FoundPlugin[], plugins: readonly FoundPlugin[]): readonly FoundPlugin[] {
+  const needed = new Set<FoundPlugin>();
+  const add = (plugin: FoundPlugin): void => {
+    if (needed.has(plugin)) return;
+    needed.add(plugin);
+    const used = new Set(plugin.definition.uses?.map(({ id }) => id));
+    for (const other of plugins)
+      if (other.enabled && other.definition.offers?.some(({ id }) => used.has(id)) === true) add(other);
+  };
+  for (const plugin of wanted) add(plugin);
+  return plugins.filter((plugin) => needed.has(plugin));
+}
+
 /**
  * Plugins in provisioning order: the provider of a service before its users, otherwise as configured.
  * Errors: PLUGIN_CYCLE with the plugins of the cycle, PLUGIN_CONFLICT with the two that offer the same service.
@@ -373,7 +392,7 @@ function bindPackageNames(path: string): void {
   const bound = new Map(Object.entries(${JSON.stringify(bound)}));
   const isModule = (url) => /^\\s*(import|export)\\b/m.test(readFileSync(fileURLToPath(url), 'utf8'));
   export async function resolve(specifier, context, next) {
-    if (bound.has(specifier)) return { url: bound.get(specifier), shortCircuit: true };
+    if (bound.has(specifier)) return next(bound.get(specifier), context);
     const found = await next(specifier, context);
     const file = found.url.split('?')[0];
     const isOwn = file.startsWith(${JSON.stringify(folder)}) && !file.slice(${folder.length}).includes('node_modules/');

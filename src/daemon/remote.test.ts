@@ -55,6 +55,19 @@ eachStore('a follower elsewhere', (engine) => {
     return { store, clock, log, bus, follower, told, look, eventually };
   }
 
+  test('a follower that waits for an upstream to start is where the store says', async (t) => {
+    const { store, bus, follower } = await setUp(t);
+    await release(store, null, header(4));
+    await follower.start();
+    const waiting = { openGaps: 0, cursorSlot: null, finalizedSlot: null, tipSlot: null, stalled: 'no upstream' };
+    bus.publish(TOPICS.status, { chain: 'main', status: waiting });
+    await sleep(20);
+    assert.deepEqual(follower.status(), { ...waiting, cursorSlot: 4 });
+    bus.publish(TOPICS.status, { chain: 'main', status: { ...waiting, cursorSlot: 3, stalled: null } });
+    await sleep(20);
+    assert.equal(follower.status().cursorSlot, 3);
+  });
+
   test('without messages the store provides the position, and every block since the last poll', async (t) => {
     const { store, follower, told, look, eventually } = await setUp(t);
     await follower.start();
@@ -149,7 +162,9 @@ test('a follower is announced: each block, and its status after it and every sec
   let listener: (header: BlockHeader) => void = () => undefined;
   const gap = { fromSlot: 1, toSlot: 2 };
   const announcer = createAnnouncer({
-    ...{ chain: 'main', bus, clock },
+    chain: 'main',
+    bus,
+    clock,
     follower: {
       status: () => ({ cursorSlot: 3, gaps: Array.from({ length: 50 }, () => gap) as never }),
       onReleased(fn) {

@@ -10,14 +10,16 @@ import {
 import { createReleaseListeners } from '../chain/run.ts';
 import { insertJobs } from '../jobs/outbox.ts';
 import { messageOf } from '../lib/coded-error.ts';
-import { createSlotLength } from '../lib/slot-length.ts';
+import { createSlotLength, unseenSlots } from '../lib/slot-length.ts';
+import { OWN_WORK } from '../ports/access.ts';
 import type { BlockHeader } from '../ports/block.ts';
-import type { ChainId, ChainReader, ChainStatus } from '../ports/chain.ts';
+import type { ChainId, ChainReader, ChainStatus, Commitment } from '../ports/chain.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Following } from '../ports/following.ts';
 import type { Bus } from '../ports/processes.ts';
 import type { Queries, Store } from '../ports/store.ts';
 import type { Log } from '../ports/telemetry.ts';
+import { readCommitment } from '../runtime/commitment.ts';
 import type { FollowerView, OutboxParts } from './parts.ts';
 
 interface RemoteFollowerOptions {
@@ -42,14 +44,14 @@ const LOOK_MS = 1_000;
 /** A follower publishes its status every second; an older one is ignored. */
 const FRESH_MS = 5_000;
 /** Maximum number of blocks announced together after a silence; listeners that need every block read the store. */
-const MOST_HEADERS = 256;
+const MAX_HEADERS = 256;
 
-interface Seen {
+interface FollowerSlots {
   readonly cursorSlot: number | null;
   readonly finalizedSlot: number | null;
 }
 
-const UNSEEN: Seen = { cursorSlot: null, finalizedSlot: null };
+const UNSEEN: FollowerSlots = { cursorSlot: null, finalizedSlot: null };
 
 /** Uses the bus messages of the follower, and polls the store every second because messages may be lost. */
 export function createRemoteFollower(options: RemoteFollowerOptions): RemoteFollower {
@@ -57,6 +59,7 @@ export function createRemoteFollower(options: RemoteFollowerOptions): RemoteFoll
   const listeners = createReleaseListeners(log);
   let received: { readonly status: Partial<ChainStatus>; readonly at: number } | null = null;
   let seen = UNSEEN;
+  let tip: { readonly slot: number; readonly roseAt: number } | null = null;
   let last: Position | null = null;
   let messages = 0;
   const slotLength = createSlotLength();
@@ -70,10 +73,15 @@ export function createRemoteFollower(options: RemoteFollowerOptions): RemoteFoll
     listeners.call(header);
   }
 
+  function sawTip(slot: number, at: number): void {
+    slotLength.sawTip(slot, at);
+    if (tip === null || slot > tip.slot) tip = { slot, roseAt: at };
+  }
+
   async function look(): Promise<void> {
     const before = messages;
     const tipSlot = options.tipSlot();
-    if (tipSlot !== null) slotLength.sawTip(tipSlot, clock.monotonic());
+    if (tipSlot !== null) sawTip(tipSlot, clock.monotonic());
     const cursor = await readCursor(store.read, chain);
     const marks = await readMarks(store.read, chain);
     seen = { cursorSlot: cursor?.slot ?? null, finalizedSlot: marks?.finalizedSlot ?? null };
@@ -97,11 +105,18 @@ export function createRemoteFollower(options: RemoteFollowerOptions): RemoteFoll
 
   return {
     status() {
-      if (received !== null && clock.monotonic() - received.at < FRESH_MS) return received.status;
+      const stored = options.onlyTold === true ? UNSEEN : seen;
+      if (received !== null && clock.monotonic() - received.at < FRESH_MS) {
+        const { status } = received;
+        // A follower that waits for an upstream to start does not know yet where it is.
+        return status.cursorSlot === null ? { ...status, ...stored } : status;
+      }
       const tipSlot = options.tipSlot();
-      const { cursorSlot, finalizedSlot } = options.onlyTold === true ? UNSEEN : seen;
-      const lagSlots = tipSlot === null || cursorSlot === null ? null : Math.max(0, tipSlot - cursorSlot);
-      return { cursorSlot, finalizedSlot, tipSlot, lagSlots, slotMs: slotLength.ms() };
+      const { cursorSlot, finalizedSlot } = stored;
+      const slotMs = slotLength.ms();
+      const unseen = tip === null ? 0 : unseenSlots(clock.monotonic() - tip.roseAt, slotMs);
+      const lagSlots = tipSlot === null || cursorSlot === null ? null : Math.max(0, tipSlot + unseen - cursorSlot);
+      return { cursorSlot, finalizedSlot, tipSlot, lagSlots, slotMs };
     },
     onReleased: listeners.add,
     async start() {
@@ -136,7 +151,7 @@ async function headersSince(db: Queries, chain: ChainId, last: Position, cursor:
     return header === null ? [] : [header];
   }
   const headers = await readHeaders(db, chain, last.slot + 1);
-  return headers.slice(0, MOST_HEADERS).reverse();
+  return headers.slice(0, MAX_HEADERS).reverse();
 }
 
 /** Replaces the job runner in threads without one: it stores jobs and wakes the runners of other threads and processes. */
@@ -179,7 +194,7 @@ export const TOPICS = {
 
 export interface FollowingParts {
   readonly store: Store;
-  readonly follow: { readonly commitment: string; readonly startSlot: number | 'latest' };
+  readonly follow: { readonly commitment: Commitment | 'auto'; readonly startSlot: number | 'latest' };
   chain(id: ChainId): ChainReader | null;
 }
 
@@ -193,10 +208,10 @@ export function createFollowing({ store, follow, chain }: FollowingParts): Follo
       const reader = chain(id);
       if (started.has(id) || reader === null) return;
       if ((await readMarks(store.read, id)) === null) {
-        const options = { timeoutMs: TIMEOUT_MS, ...(signal === undefined ? {} : { signal }) };
+        const options = { tenant: OWN_WORK, timeoutMs: TIMEOUT_MS, ...(signal === undefined ? {} : { signal }) };
         const slot =
           follow.startSlot === 'latest'
-            ? await reader.call<number>('getSlot', [{ commitment: follow.commitment }], options)
+            ? await reader.call<number>('getSlot', [{ commitment: readCommitment(follow.commitment) }], options)
             : follow.startSlot;
         await store.write((tx) => writeFirstFloor(tx, id, slot));
       }

@@ -9,8 +9,17 @@ import type { Notice } from '../ports/processes.ts';
 import { createSupervision, summarize } from './supervision.ts';
 
 const chain: ChainStatus = {
-  ...{ chain: 'main', kind: 'rpc', cluster: 'mainnet', genesisHash: null, tipSlot: 12, cursorSlot: 10 },
-  ...{ finalizedSlot: null, lagSlots: 2, slotMs: 400, stalled: null, openGaps: 0 },
+  chain: 'main',
+  kind: 'rpc',
+  cluster: 'mainnet',
+  genesisHash: null,
+  tipSlot: 12,
+  cursorSlot: 10,
+  finalizedSlot: null,
+  lagSlots: 2,
+  slotMs: 400,
+  stalled: null,
+  openGaps: 0,
 };
 
 function bed(

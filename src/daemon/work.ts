@@ -11,6 +11,7 @@ import { CodedError, codeOf } from '../lib/coded-error.ts';
 import type { ChainId, ChainStatus } from '../ports/chain.ts';
 import type { Store } from '../ports/store.ts';
 import type { Log, Metrics } from '../ports/telemetry.ts';
+import type { UpstreamState } from '../ports/upstream.ts';
 import { EXIT } from '../runtime/errors.ts';
 import type { AssembledChain, Assembly } from './assemble.ts';
 import { type Announcer, type ChainRun, createAnnouncer, createChainRun, type FollowerRun } from './chains.ts';
@@ -83,20 +84,19 @@ export function createWork(assembly: Assembly, parts: DaemonParts, fatal: (error
     const { tracer } = assembly.merged;
     const makeFollower = (on: Store) =>
       createFollower({
-        ...{
-          chain: id,
-          source: chain.source,
-          store: on,
-          processors,
-          listeners,
-          core,
-          clock,
-          random,
-          metrics,
-          log,
-          fatal,
-        },
+        chain: id,
+        source: chain.source,
+        store: on,
+        processors,
+        listeners,
+        core,
+        clock,
+        random,
+        metrics,
+        log,
+        fatal,
         ...ledger,
+        isOnDemand: chain.setup.kind === 'local' && core.upstream.local.slotMs === 0,
         pluginOf: (processor) => assembly.merged.processorOwners.get(processor) ?? processor,
         ...(tracer === null ? {} : { traceBlock: traceBlocks(tracer, id) }),
       });
@@ -125,15 +125,16 @@ export function createWork(assembly: Assembly, parts: DaemonParts, fatal: (error
   /** Until this process writes the ledger itself it reads the one of another thread or process. */
   function readLedgers(): void {
     if (core.ledger.retain.hours === 0) return;
-    for (const { setup } of assembly.chains) {
+    for (const { setup, pool } of assembly.chains) {
       const damaged = assembly.metrics
         .scope(setup.id === 'main' ? 'ledger_reader' : `ledger_reader_${setup.id}`)
         .counter(
           'blocks_damaged_total',
           'reads of blocks that are damaged on disk, outside the thread that writes them',
         );
+      const isPassed = (slot: number) => pool.states().some((upstream) => isAbove(upstream, slot));
       const reader = { dir: ledgerDir(setup.id), chain: setup.id, clock, log, damaged: () => damaged.add(), index };
-      assembly.ledgers.set(setup.id, createLedgerReader(reader));
+      assembly.ledgers.set(setup.id, createLedgerReader({ ...reader, isPassed }));
     }
   }
 
@@ -158,10 +159,18 @@ export function createWork(assembly: Assembly, parts: DaemonParts, fatal: (error
     const dir = ledgerDir(chain);
     return async () => {
       const archive = archives.get(chain);
+      const holds = [...(archive === undefined ? [] : [archive.held]), ...(assembly.ledgerHolds.get(chain) ?? [])];
       const ledger = await openLedger({
-        ...{ dir, chain, clock, log, meter, index, retainHours: hours, retainBytes: bytes },
+        dir,
+        chain,
+        clock,
+        log,
+        meter,
+        index,
+        retainHours: hours,
+        retainBytes: bytes,
         threads: ledgerThreads(core),
-        ...(archive === undefined ? {} : { archivedTo: archive.held }),
+        heldAbove: holds,
       });
       assembly.ledgers.set(chain, ledger);
       archive?.follow(ledger);
@@ -179,11 +188,21 @@ export function createWork(assembly: Assembly, parts: DaemonParts, fatal: (error
     const { id } = chain.setup;
     const { leaseMs, rewindTo } = core.follow;
     const election = createElection({
-      ...{ chain: id, store, name: parts.processName, leaseMs, clock, log, lost: fatal },
+      chain: id,
+      store,
+      name: parts.processName,
+      leaseMs,
+      clock,
+      log,
+      lost: fatal,
       ...(rewindTo === null ? {} : { otherLeads: () => fatal(rewindRefused(id)) }),
     });
     const elected = createElectedFollower({
-      ...{ chain: id, election, log, fatal, makeFollower: () => makeFollower(election.store) },
+      chain: id,
+      election,
+      log,
+      fatal,
+      makeFollower: () => makeFollower(election.store),
       remote: createRemoteFollower({ chain: id, store, bus, clock, log, tipSlot: () => tipOf(chain) }),
       announce: (follower) => createAnnouncer({ chain: id, follower, bus, clock }),
     });
@@ -272,6 +291,12 @@ function tipOf({ pool }: AssembledChain): number | null {
   const slots = pool.states().flatMap(({ healthy, slot }) => (healthy && slot !== null ? [slot] : []));
   return slots.length === 0 ? null : Math.max(...slots);
 }
+
+/** What an upstream said longer ago proves nothing about the chain of now. */
+const RECENT_ANSWER_MS = 30_000;
+
+const isAbove = ({ slot: tip, inService, silentMs }: UpstreamState, slot: number): boolean =>
+  inService && tip !== null && tip > slot && silentMs < RECENT_ANSWER_MS;
 
 export interface ElectedFollowerOptions {
   readonly chain: ChainId;

@@ -48,7 +48,10 @@ function setUp(handles: readonly FakeMember[]) {
   const metrics = createMetricsRegistry();
   const log = createMemoryLog();
   const workers = createWorkers({
-    ...{ handles, lifecycle: LIFECYCLE, metrics: metrics.scope('roles'), log },
+    handles,
+    lifecycle: LIFECYCLE,
+    metrics: metrics.scope('roles'),
+    log,
     clock: createManualClock(),
   });
   return { workers, metrics, log };

@@ -58,7 +58,7 @@ const RELOAD_TIMEOUT_MS = 30_000;
 const WAY_MS = 1_000;
 
 /** Ends of one process of the API within the time below; with more, the daemon ends, for its service manager to decide. */
-const MOST_ENDS = 5;
+const MAX_ENDS = 5;
 const ENDS_MS = 60_000;
 const RESTART_BACKOFF = { firstMs: 100, longestMs: 5_000 };
 
@@ -69,7 +69,7 @@ export function createWorkers(options: WorkersOptions): Workers {
   const ending = new AbortController();
   /** Processes of the API that have ended and do not serve again yet. */
   const down = new Set<WorkerHandle>();
-  /** Of the last reload. */
+  /** Configuration of the last reload; null: none yet. */
   let latest: ConfigValues | null = null;
   const silent = metrics.counter('unanswered_total', 'commands that a worker did not answer', ['role', 'command']);
   let stopping: Promise<void> | null = null;
@@ -136,7 +136,7 @@ export function createWorkers(options: WorkersOptions): Workers {
       const nowMs = clock.monotonic();
       ends.push(nowMs);
       while (nowMs - (ends[0] ?? nowMs) > ENDS_MS) ends.shift();
-      if (ends.length > MOST_ENDS) return reason;
+      if (ends.length > MAX_ENDS) return reason;
       down.add(worker);
       restarts.with(worker.name).add();
       log.error({ worker: worker.name, error: messageOf(reason) }, 'a process of the API ended; it is started again');

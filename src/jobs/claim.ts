@@ -30,7 +30,7 @@ interface ClaimOptions {
   readonly ahead: AheadRoom;
   readonly walk: GroupWalk;
   readonly now: number;
-  /** Of this process; null where others could not see that it has ended. */
+  /** Name of this process; null where other processes could not see that it ended. */
   readonly owner: string | null;
 }
 
@@ -45,7 +45,7 @@ export const AHEAD_WAIT_MS = 5_000;
 
 /** Arbitrary: the same in all processes on one database. */
 const CLAIM_LOCK = 7_036_874_417;
-const LEAST_WINDOW = 64;
+const MIN_WINDOW = 64;
 const WINDOW_PER_SLOT = 2;
 
 export interface Claim {
@@ -70,7 +70,7 @@ export async function claimJobs(tx: StoreTx, options: ClaimOptions): Promise<Cla
     const parameters = createParameters(tx.dialect);
     await query(tx.db, `select pg_advisory_xact_lock(${parameters.add(CLAIM_LOCK)})`, parameters);
   }
-  const window = Math.max(LEAST_WINDOW, WINDOW_PER_SLOT * wanted);
+  const window = Math.max(MIN_WINDOW, WINDOW_PER_SLOT * wanted);
   const held = await heldRows(tx, ahead);
   const full = fullRoom(kinds, room, held.all);
   const due = await findDue(tx, questions, walk, { now, window, wanted, running: full.running, group: full.group });

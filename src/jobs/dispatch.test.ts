@@ -10,8 +10,11 @@ import { createJobMetrics } from './metrics.ts';
 import { createSlots } from './slots.ts';
 
 const claimed = (id: number): ClaimedJob => ({
-  job: { ...{ id, kind: 'test.job', key: `k${id}`, group: 'g', payload: null, slot: null }, attempts: 0, createdAt: 0 },
-  ...{ lane: 0, claim: 1, runAt: 0, lost: 0 },
+  job: { id, kind: 'test.job', key: `k${id}`, group: 'g', payload: null, slot: null, attempts: 0, createdAt: 0 },
+  lane: 0,
+  claim: 1,
+  runAt: 0,
+  lost: 0,
 });
 
 test('a job that was claimed ahead and finds no slot gives its lease back before others take it for lost', async () => {
@@ -21,7 +24,12 @@ test('a job that was claimed ahead and finds no slot gives its lease back before
   const slots = createSlots(kinds, 1);
   const givenBack: number[] = [];
   const dispatcher = createDispatcher({
-    ...{ kinds, slots, clock, random: createSystemRandom(), stopper: createStopper(), config: { maxAttempts: 3 } },
+    kinds,
+    slots,
+    clock,
+    random: createSystemRandom(),
+    stopper: createStopper(),
+    config: { maxAttempts: 3 },
     metrics: createJobMetrics(createMetricsRegistry().scope('jobs'), slots),
     isOpen: () => true,
     finish: () => undefined,

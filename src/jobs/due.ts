@@ -42,12 +42,12 @@ interface DueRow {
 /** Groups visited in one statement. */
 const WALK_STEPS = 64;
 /** Statements of one walk: it steps over groups that are at their limit until it has found enough. */
-const MOST_PIECES = 32;
+const MAX_PIECES = 32;
 /** After a longer walk that found nothing the next one waits `EMPTY_PAUSE_MS`: many groups can be at their limit for hours. */
 const CHEAP_PIECES = 4;
 const EMPTY_PAUSE_MS = 20;
 /** A full window that contains enough groups is used this many times in a row before the groups are walked again. */
-const MOST_SKIPPED = 3;
+const MAX_SKIPPED = 3;
 
 /**
  * Rows that could run now. The window of the oldest due rows contains all of them as long as fewer rows are due than fit in. When it is
@@ -68,7 +68,7 @@ export async function findDue(
     const seen = new Set(ofQuestion.map(({ grp }) => grp));
     const free = [...seen].filter((group) => options.group(question.kind, group) > 0).length;
     const step = stepOf(walk, question);
-    step.skipped = free < options.wanted || step.skipped >= MOST_SKIPPED ? 0 : step.skipped + 1;
+    step.skipped = free < options.wanted || step.skipped >= MAX_SKIPPED ? 0 : step.skipped + 1;
     if (step.skipped > 0) continue;
     const others = await findGroups(tx, question, step, options, seen, Math.max(1, options.wanted - free));
     rows.push(...(await oldestOfGroups(tx, question, others, options)));
@@ -114,7 +114,7 @@ async function findGroups(
     const groups = await walkGroups(tx, question, step, now);
     found.push(...groups.filter((group) => !seen.has(group) && roomOf(question.kind, group) > 0));
     pieces += 1;
-  } while (step.after !== '' && pieces < MOST_PIECES && found.length < enough);
+  } while (step.after !== '' && pieces < MAX_PIECES && found.length < enough);
   step.emptyAt = found.length === 0 && pieces > CHEAP_PIECES ? now : null;
   return found;
 }

@@ -220,7 +220,7 @@ async function pullNew(tx: StoreTx, kinds: Iterable<JobKind>, now: number): Prom
 }
 
 /**
- * The same for all pending jobs, after a clock was set back by `byMs`. Retries that lie further ahead than that come earlier by as
+ * Like `pullNew`, for all pending jobs, after a clock was set back by `byMs`. Retries that lie further ahead than that come earlier by as
  * much: those planned by it are then in time, others a little early. Retries that are further ahead than their kind ever
  * plans run now. Infinite: by how much is not known.
  */

@@ -76,10 +76,10 @@ export interface OutboxGauges {
 
 const INTERVAL_MS = 15_000;
 /** Counting reads an index and is bounded; a depth of this value means at least as many. */
-const MOST_COUNTED = 100_000;
+const MAX_COUNTED = 100_000;
 
 export function createOutboxGauges({ store, kinds, clock, log, metrics }: OutboxGaugesOptions): OutboxGauges {
-  const depth = metrics.gauge('pending_rows', `pending jobs, counted up to ${MOST_COUNTED}`, ['kind']);
+  const depth = metrics.gauge('pending_rows', `pending jobs, counted up to ${MAX_COUNTED}`, ['kind']);
   const age = metrics.gauge('oldest_due_seconds', 'time since the oldest due job became due', ['kind']);
   let cancel: (() => void) | null = null;
   let isStopped = false;
@@ -115,7 +115,7 @@ async function lookAt(
   const waiting = () => `from outbox where state = 'pending' and kind = ${parameters.add(kind)}`;
   const [row] = await query<{ readonly pending: number; readonly due_at: number | null }>(
     store.read,
-    `select (select count(*) from (select 1 as one ${waiting()} limit ${MOST_COUNTED}) as counted) as pending,
+    `select (select count(*) from (select 1 as one ${waiting()} limit ${MAX_COUNTED}) as counted) as pending,
       (select min(first_at) from (select (select min(run_at) ${waiting()} and lane = 0) as first_at
         union all select (select min(run_at) ${waiting()} and lane = 1)) as firsts) as due_at`,
     parameters,

@@ -17,8 +17,8 @@ import {
 
 const DEFAULT_PAGE = 50;
 const LONGEST_PAGE = 1_000;
-const MOST_CHANGED = 10_000;
-const MOST_COUNTED = 1_000_000;
+const MAX_CHANGED = 10_000;
+const MAX_COUNTED = 1_000_000;
 const PRUNE_BATCH = 1_000;
 const STATES: readonly JobState[] = ['pending', 'running', 'done', 'failed', 'discarded', 'held'];
 
@@ -46,7 +46,7 @@ export function createOutbox(options: {
     const ids = rows
       .select('id')
       .orderBy('id')
-      .limit(Math.min(change.limit ?? MOST_CHANGED, MOST_CHANGED));
+      .limit(Math.min(change.limit ?? MAX_CHANGED, MAX_CHANGED));
     // The state is compared again behind the lock of each row: another process may have claimed it meanwhile.
     const { numUpdatedRows } = await db
       .updateTable('outbox')
@@ -81,7 +81,7 @@ export function createOutbox(options: {
       const rows = await found.where(inList(tx.dialect, 'key', keys)).execute();
       return new Set(rows.map(({ key }) => key));
     },
-    async count(filter, { atMost = MOST_COUNTED, tx } = {}) {
+    async count(filter, { atMost = MAX_COUNTED, tx } = {}) {
       const db = jobTables(tx?.db ?? store.read);
       if (filter.states === undefined) return await countRows(db, select(db, filter), atMost);
       const { states, ...rest } = filter;

@@ -112,7 +112,7 @@ async function writeOutcomes(
 }
 
 /**
- * Of outcomes whose write failed, those that were committed nevertheless: one attempt more is counted, and no claim was lost meanwhile,
+ * The outcomes whose write seemed to fail but was committed: one attempt more is counted, and no claim was lost meanwhile,
  * so no other process can have counted it.
  */
 async function writtenBefore(tx: StoreTx, finished: readonly Finished[]): Promise<Finished[]> {

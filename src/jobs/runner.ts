@@ -41,7 +41,7 @@ export interface JobRunner {
   stop(signal?: AbortSignal): Promise<void>;
 }
 
-const MOST_OUTCOMES = 256;
+const MAX_OUTCOMES = 256;
 /** While claimed jobs keep the slots busy, outcomes may wait this many times `writeDelayMs` for their transaction. */
 const FED_PATIENCE = 20;
 /** One of this many jobs claimed ahead is reserved for groups that hold nothing; a kind may hold `KIND_AHEAD` times its concurrency. */
@@ -85,7 +85,14 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
   let lookedAtMs = Number.NEGATIVE_INFINITY;
 
   const dispatcher = createDispatcher({
-    ...{ kinds, slots, clock, random, metrics, stopper, config, finish },
+    kinds,
+    slots,
+    clock,
+    random,
+    metrics,
+    stopper,
+    config,
+    finish,
     isOpen: () => state === 'claiming',
     giveBack(jobs) {
       returns.push(...jobs);
@@ -184,7 +191,7 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
   }
 
   const isFed = () => dispatcher.waiting > config.concurrency;
-  const flushAt = () => (isFed() ? MOST_OUTCOMES : Math.min(MOST_OUTCOMES, Math.ceil(config.concurrency / 2)));
+  const flushAt = () => (isFed() ? MAX_OUTCOMES : Math.min(MAX_OUTCOMES, Math.ceil(config.concurrency / 2)));
 
   const isFinished = () =>
     state !== 'claiming' && slots.running.size + outcomes.length + returns.length + dispatcher.waiting === 0;
@@ -266,12 +273,12 @@ function whenAborted(signal: AbortSignal | undefined): Promise<void> {
 }
 
 /** Jobs of a process when it stops. */
-interface Left {
+interface UnfinishedJobs {
   /** Finished, and not written yet. */
   readonly outcomes: readonly Finished[];
-  /** With a slot. */
+  /** Claimed, and holding a slot. */
   readonly running: readonly ClaimedJob[];
-  /** Those of them that are not started. */
+  /** The running ones whose payload is still loading. */
   readonly loading: readonly ClaimedJob[];
   /** Claimed, without a slot. */
   readonly waiting: readonly ClaimedJob[];
@@ -288,7 +295,7 @@ interface LeaveParts {
  * The last write of a process. A started job may have had its effect, so it is not returned as never claimed. Never rejects: what cannot
  * be written keeps its lease until that expires, or until others see that this process has ended. Returns whether nothing is left.
  */
-async function leaveJobs({ store, kinds, clock, log }: LeaveParts, left: Left): Promise<boolean> {
+async function leaveJobs({ store, kinds, clock, log }: LeaveParts, left: UnfinishedJobs): Promise<boolean> {
   const { outcomes, running, loading, waiting } = left;
   const notStarted = new Set(loading);
   const started = running.filter((one) => !notStarted.has(one));

@@ -112,7 +112,7 @@ interface Waiting {
   loaded(kind: string): WaitingJob[];
 }
 
-interface Group {
+interface WaitingGroup {
   readonly kind: string;
   readonly group: string;
   readonly jobs: WaitingJob[];
@@ -121,7 +121,7 @@ interface Group {
 
 export function createWaiting(kinds: ReadonlyMap<string, JobKind>, slots: Slots): Waiting {
   /** In the order in which they were served. */
-  const groups = new Map<string, Group>();
+  const groups = new Map<string, WaitingGroup>();
   const counts = new Map<string, number>();
   let size = 0;
 
@@ -129,7 +129,7 @@ export function createWaiting(kinds: ReadonlyMap<string, JobKind>, slots: Slots)
     size += by;
     counts.set(kind, (counts.get(kind) ?? 0) + by);
   };
-  const groupOf = ({ job }: ClaimedJob): Group => {
+  const groupOf = ({ job }: ClaimedJob): WaitingGroup => {
     const key = groupKey(job.kind, job.group);
     let found = groups.get(key);
     if (found === undefined) {
@@ -138,12 +138,12 @@ export function createWaiting(kinds: ReadonlyMap<string, JobKind>, slots: Slots)
     }
     return found;
   };
-  const hasRoom = ({ kind, group }: Group): boolean => {
+  const hasRoom = ({ kind, group }: WaitingGroup): boolean => {
     const limit = kinds.get(kind)?.groupConcurrency?.(group) ?? Number.POSITIVE_INFINITY;
     return slots.runningOf(kind, group) < limit;
   };
-  const best = (passed: ReadonlySet<Group>): Group | null => {
-    let found: Group | null = null;
+  const best = (passed: ReadonlySet<WaitingGroup>): WaitingGroup | null => {
+    let found: WaitingGroup | null = null;
     let fewest = Number.POSITIVE_INFINITY;
     for (const one of groups.values()) {
       if (one.isBlocked || passed.has(one)) continue;
@@ -155,7 +155,7 @@ export function createWaiting(kinds: ReadonlyMap<string, JobKind>, slots: Slots)
     }
     return found;
   };
-  const take = (group: Group): WaitingJob | null => {
+  const take = (group: WaitingGroup): WaitingJob | null => {
     const job = group.jobs.shift() ?? null;
     const key = groupKey(group.kind, group.group);
     groups.delete(key);
@@ -190,7 +190,7 @@ export function createWaiting(kinds: ReadonlyMap<string, JobKind>, slots: Slots)
     },
     next(isStale, stale) {
       if (size === 0 || slots.isFull()) return null;
-      const passed = new Set<Group>();
+      const passed = new Set<WaitingGroup>();
       for (let group = best(passed); group !== null; group = best(passed)) {
         const first = group.jobs[0];
         if (first === undefined || first.prepared === null || !slots.hasRoom(group.kind)) passed.add(group);

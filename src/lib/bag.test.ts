@@ -45,6 +45,6 @@ test('items that leave a busy bag are garbage at once', () => {
   }
   gc({ type: 'minor' } as never);
   const grown = process.memoryUsage().heapUsed - before;
-  // With a Set it is 35 million.
+  // A Set takes 35 million bytes.
   assert.ok(grown < 10e6, `${grown} bytes`);
 });

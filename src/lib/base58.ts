@@ -2,7 +2,7 @@
  * base58 (Bitcoin alphabet), exact, with fixed paths for the two lengths that matter here. All strings are flat: a string built by
  * concatenation would keep about a kilobyte alive per stored address.
  */
-import { lazy } from './lru.ts';
+import { lazy } from './lazy.ts';
 
 interface FixedEncoder {
   /** Writes the text into `text` and returns its start. */
@@ -29,7 +29,7 @@ function createFixedEncoder(length: number, fillSums: typeof sums32): FixedEncod
       writeDigit(value - next * DIGIT, text, k * CHARS_PER_DIGIT, shared);
       carry = quotient * 65_536 + next;
     }
-    // As many leading ones stay as the value has leading zero bytes.
+    // Each leading zero byte is one leading `1`.
     let zeros = 0;
     while (zeros < length && bytes[offset + zeros] === 0) zeros++;
     let start = 0;

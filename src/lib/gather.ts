@@ -3,7 +3,7 @@ import type { Readable } from 'node:stream';
 /** The start of a body, or all of it. */
 export interface Gathered {
   readonly bytes: Buffer;
-  /** Whether `bytes` is the whole body. Otherwise the stream is paused after them. */
+  /** Whether `bytes` is the whole body. Otherwise the stream is paused, and still begins with them. */
   readonly ended: boolean;
 }
 
@@ -22,7 +22,10 @@ export function gather(body: Readable, limitBytes: number, count?: (bytes: numbe
     let total = 0;
     const finish = (ended: boolean) => {
       detach();
-      resolve({ bytes: chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks, total), ended });
+      const bytes = chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks, total);
+      // Put back at once: a stream that has nothing more to read emits its end in the next tick, paused or not.
+      if (!ended) body.unshift(bytes);
+      resolve({ bytes, ended });
     };
     const onData = (chunk: Buffer) => {
       chunks.push(chunk);

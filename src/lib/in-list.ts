@@ -14,7 +14,7 @@ export function inList(
     : sql<boolean>`${sql.ref(column)} = any(${[...values]})`;
 }
 
-/** The same for a column of bytes. */
+/** Like `inList`, for a column of bytes. */
 export function inBytes(
   dialect: 'sqlite' | 'postgres',
   column: string,

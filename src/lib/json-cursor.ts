@@ -173,8 +173,8 @@ export class JsonCursor {
     return count;
   }
 
-  /** The same, faster when all are integers without whitespace. */
-  numbers(): number {
+  /** Skips an array of integers without fraction and exponent, of any size, and returns their number. */
+  integers(): number {
     const { bytes } = this;
     const from = this.at;
     let count = 0;
@@ -190,7 +190,27 @@ export class JsonCursor {
         return count + 1;
       }
     }
-    return this.elements();
+    count = 0;
+    for (let more = this.firstElement(); more; more = this.nextElement()) {
+      this.integer();
+      count++;
+    }
+    return count;
+  }
+
+  /** Skips an integer of any size. */
+  integer(): void {
+    const { bytes } = this;
+    if (this.peek() === MINUS) this.at++;
+    const from = this.at;
+    this.digits();
+    const next = bytes[this.at]!;
+    if ((bytes[from] === ZERO && this.at > from + 1) || next === POINT || (next | 0x20) === 0x65) this.refuse();
+  }
+
+  /** Skips an array of strings. */
+  strings(): void {
+    for (let more = this.firstElement(); more; more = this.nextElement()) this.string();
   }
 
   /** The largest of an array of numbers of up to 65,535; -1 of an empty one. */
@@ -315,6 +335,22 @@ export class JsonCursor {
     // " \ / b f n r t
     if (kind === QUOTE || kind === BACKSLASH || kind === 0x2f || kind === 0x62 || kind === 0x66) return;
     if (kind !== 0x6e && kind !== 0x72 && kind !== 0x74) this.refuse();
+  }
+}
+
+/** Deeper texts are not checked to the end. */
+const MAX_CHECKED_DEPTH = 512;
+
+/** Whether the bytes are one JSON text, as `JSON.parse` reads it; true for one that is nested too deeply to check. */
+export function isJson(bytes: Buffer): boolean {
+  const cursor = new JsonCursor(bytes, MAX_CHECKED_DEPTH);
+  try {
+    cursor.value();
+    cursor.peek();
+    return cursor.at === bytes.length;
+  } catch (error) {
+    if (!(error instanceof Unusual)) throw error;
+    return error instanceof TooDeep;
   }
 }
 

@@ -1,4 +1,5 @@
-import { isPlainObject, type JsonMember, objectMembers } from './json.ts';
+import { isPlainObject, type JsonMember, objectMembers, parseExact } from './json.ts';
+import { isJson } from './json-cursor.ts';
 
 /**
  * The JSON-RPC envelope: requests and replies as text, and the parts of a reply. Sending, and what a failure says about an upstream, are
@@ -18,6 +19,7 @@ export function rpcRequestOf(method: string, paramsText: string | null, id = 1):
 export const rpcRequest = (method: string, params?: unknown): string =>
   rpcRequestOf(method, params === undefined ? null : JSON.stringify(params));
 
+const OPEN_OBJECT = 0x7b;
 const RESULT_HEAD = '{"jsonrpc":"2.0","result":';
 const RESULT_HEAD_BYTES = Buffer.from(RESULT_HEAD);
 const resultTail = (idText: string): string => `,"id":${idText}}`;
@@ -26,7 +28,7 @@ const resultTail = (idText: string): string => `,"id":${idText}}`;
 export const rpcResultReply = (resultText: string, idText: string): string =>
   RESULT_HEAD + resultText + resultTail(idText);
 
-/** The same with a result as JSON bytes in pieces. */
+/** Like `rpcResultReply`, for a result in pieces of JSON bytes. */
 export const rpcResultBytes = (pieces: readonly Uint8Array[], idText: string): Buffer =>
   Buffer.concat([RESULT_HEAD_BYTES, ...pieces, Buffer.from(resultTail(idText))]);
 
@@ -57,7 +59,7 @@ export interface RpcReplyParts {
 
 /**
  * Finds result or error and the id of a complete JSON-RPC response without parsing them. Null when the bytes are anything
- * else: text, half an object, both or neither of the two members, a member twice.
+ * else: text, half an object, malformed JSON inside, both or neither of the two members, a member twice, an error that is no object.
  */
 export function readRpcReply(bytes: Buffer): RpcReplyParts | null {
   const members = objectMembers(bytes);
@@ -73,18 +75,46 @@ export function readRpcReply(bytes: Buffer): RpcReplyParts | null {
       if (result !== null) return null;
       result = member;
     } else if (member.name === 'error' && !isNull(bytes, member)) {
-      if (error !== null) return null;
+      if (error !== null || bytes[member.start] !== OPEN_OBJECT) return null;
       error = member;
     }
   }
   // Old nodes send `error: null` with a result, and `result: null` with an error.
   if (error !== null && result !== null && isNull(bytes, result)) result = null;
-  return (result === null) === (error === null) ? null : { id, result, error };
+  if ((result === null) === (error === null)) return null;
+  return isJson(bytes) ? { id, result, error } : null;
+}
+
+/**
+ * Whether two raw JSON texts are the same id. A server may write a string or a number in another form (`"\\u0061"` and `"a"`, `1.0` and
+ * `1`); integers are compared exactly.
+ */
+export function sameId(one: string, other: string): boolean {
+  if (one === other) return true;
+  try {
+    const [a, b] = [parseExact(one), parseExact(other)];
+    return a === b && typeof a !== 'object';
+  } catch {
+    return false;
+  }
 }
 
 /** Whether the value is the literal null. */
 export function isNull(bytes: Buffer, member: JsonMember): boolean {
   return member.end - member.start === 4 && bytes.toString('latin1', member.start, member.end) === 'null';
+}
+
+/**
+ * The error response with the id of the call, when it has none or null: what a server sends that did not read the call. Null when it has
+ * another id.
+ */
+export function errorWithId(bytes: Buffer, { id }: RpcReplyParts, idText: string): Buffer | null {
+  if (id === null) {
+    const start = bytes.indexOf(OPEN_OBJECT) + 1;
+    return Buffer.concat([bytes.subarray(0, start), Buffer.from(`"id":${idText},`), bytes.subarray(start)]);
+  }
+  if (sameId(bytes.toString('utf8', id.start, id.end), idText)) return bytes;
+  return isNull(bytes, id) ? withId(bytes, id, idText) : null;
 }
 
 /** The response with another id; everything else is unchanged byte for byte. `idText` is raw JSON. */

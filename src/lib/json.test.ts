@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { objectMembers, stringify, withoutBlanks } from './json.ts';
+import { JsonNumber, objectMembers, parseExact, parseVerbatim, stringify, withoutBlanks } from './json.ts';
 import { readRpcReply, withId } from './json-rpc.ts';
 
 /** Any JSON-like value, with undefined, dates and odd keys in it. */
@@ -179,4 +179,111 @@ test('replacing the id changes no other byte', () => {
     withId(bytes, parts.id!, '12345678901234567890').toString(),
     '{ "id" : 12345678901234567890 , "result":{"id":18446744073709551615,"s":"\\u00e9"} }',
   );
+});
+
+/** Numbers of JSON in every form, most of them near what a double holds. */
+const numbers = fc
+  .tuple(
+    fc.constantFrom('', '-'),
+    fc.oneof(
+      fc.constantFrom(
+        '0',
+        '1',
+        '9007199254740991',
+        '9007199254740993',
+        '18446744073709551615',
+        '100000000000000000000',
+      ),
+      fc.bigInt({ min: 0n, max: 10n ** 30n }).map(String),
+    ),
+    fc.oneof(
+      fc.constantFrom('', '.0', '.1', '.10', '.5'),
+      fc.bigInt({ min: 0n, max: 10n ** 25n }).map((n) => `.${n}`),
+    ),
+    fc.constantFrom(
+      '',
+      'e0',
+      'E+2',
+      'e-2',
+      'e22',
+      'e-7',
+      'e300',
+      'e400',
+      'e-400',
+      'e00000000000000000001',
+      'e99999999999999999999',
+    ),
+  )
+  .map((parts) => parts.join(''));
+
+/** A number as a fraction of integers would be: digits without zeros at the ends, and a power of ten. */
+function exactValue(text: string): string {
+  const [, sign, whole, fraction = '', power = '0'] = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/.exec(text)!;
+  const digits = BigInt(whole! + fraction);
+  if (digits === 0n) return `${sign}0`;
+  let [value, exponent] = [digits, BigInt(power) - BigInt(fraction.length)];
+  for (; value % 10n === 0n; value /= 10n) exponent += 1n;
+  return `${sign}${value}e${exponent}`;
+}
+
+test('numbers of any form are written with the value that they were read with', () => {
+  fc.assert(
+    fc.property(fc.array(fc.tuple(fc.string({ unit: 'grapheme' }), numbers), { minLength: 1 }), blank, (items, b) => {
+      const text = `{${items.map(([name, value], at) => `${JSON.stringify(`${name}${at}`)}${b}:${b}[${value}${b}]`).join(`${b},`)}}`;
+      const parsed = parseVerbatim(text) as Record<string, readonly unknown[]>;
+      for (const [at, [name, value]] of items.entries()) {
+        const found = parsed[`${name}${at}`]![0];
+        assert.equal(exactValue(stringify(found)), exactValue(value));
+        // What a double holds is one.
+        if (found instanceof JsonNumber) assert.equal(found.text, value);
+        else
+          assert.equal(
+            typeof found === 'bigint' ? String(found) : found,
+            typeof found === 'bigint' ? value : Number(value),
+          );
+      }
+      assert.deepEqual(parseVerbatim(stringify(parsed)), parsed);
+    }),
+    { numRuns: 500 },
+  );
+});
+
+test('exact numbers change nothing else: any texts and names, and invalid JSON', () => {
+  const big = '12345678901234567890';
+  for (const parse of [parseExact, parseVerbatim]) {
+    const values = ['\0', '\0n1', '\0t', `\0n${big}`, `${big}`, 'a"\\'];
+    const text = `[${big},${values.map((value) => `{${JSON.stringify(value)}:${JSON.stringify(value)}}`).join()}]`;
+    const [first, ...rest] = parse(text) as [unknown, ...Record<string, string>[]];
+    assert.equal(stringify(first), big);
+    assert.deepEqual(
+      rest,
+      values.map((value) => ({ [value]: value })),
+    );
+    for (const wrong of [
+      `{${big}:1}`,
+      `{${big}  :1}`,
+      `[0${big}]`,
+      `[-0${big}]`,
+      `[${big}.]`,
+      `[${big}`,
+      `"${big}`,
+      `[+${big}]`,
+    ])
+      assert.throws(() => parse(wrong), SyntaxError, wrong);
+  }
+  assert.throws(() => JSON.stringify(parseVerbatim('1e400')), TypeError);
+});
+
+test('hostile texts are parsed in time', () => {
+  const many = 300_000;
+  const [zeros, quotes] = ['0'.repeat(many), '"\\"",'.repeat(many / 5)];
+  const same = (text: string) => [text, text] as const;
+  const written: readonly (readonly [text: string, written: string])[] = [
+    [`0.${zeros}1e${many}`, '0.1'],
+    [`1e${zeros}1`, '10'],
+    ...[`1${zeros}1`, `1e${'9'.repeat(many)}`, `[12345678901234567,${quotes}1e400]`].map(same),
+  ];
+  for (const [text, expected] of written)
+    assert.ok(stringify(parseVerbatim(text)) === expected, `${text.slice(0, 50)} of ${text.length} characters`);
+  assert.throws(() => parseVerbatim(`12345678901234567,"${'\\"'.repeat(many)}`), SyntaxError);
 });

@@ -1,14 +1,32 @@
 const MAX_DEPTH = 512;
 
+/** A number of a JSON text that is no integer and that no double holds, as it is written there. */
+export class JsonNumber {
+  readonly text: string;
+
+  constructor(text: string) {
+    this.text = text;
+  }
+
+  toString(): string {
+    return this.text;
+  }
+
+  /** The native implementation would write an object. */
+  toJSON(): never {
+    throw new TypeError('json: `stringify` writes such numbers');
+  }
+}
+
 /**
- * `JSON.stringify` that writes a bigint as a bare integer of any size. Undefined becomes `null`, so the result is always JSON. Values
- * without a bigint use the native implementation. Throws TypeError for a cycle.
+ * `JSON.stringify` that writes a bigint as a bare integer of any size, and a `JsonNumber` as its text. Undefined becomes `null`, so the
+ * result is always JSON. Values without either use the native implementation. Throws TypeError for a cycle.
  */
 export function stringify(value: unknown): string {
   try {
     return JSON.stringify(value) ?? 'null';
   } catch (error) {
-    // The native implementation throws the same TypeError for bigints and cycles; the code below also detects cycles.
+    // The native implementation throws TypeError for bigints, such numbers and cycles; the code below also detects cycles.
     if (!(error instanceof TypeError)) throw error;
   }
   return write('', value, 0) ?? 'null';
@@ -17,6 +35,7 @@ export function stringify(value: unknown): string {
 /** The text of one value, or undefined if JSON omits the member. */
 function write(key: string, given: unknown, depth: number): string | undefined {
   if (depth > MAX_DEPTH) throw new TypeError('json: a cycle, or nested too deeply');
+  if (given instanceof JsonNumber) return given.text;
   const value = hasToJson(given) ? given.toJSON(key) : given;
   if (typeof value === 'bigint') return value.toString();
   if (typeof value !== 'object' || value === null || isBoxed(value)) return JSON.stringify(value);
@@ -44,6 +63,14 @@ export function isPlainObject(value: unknown): value is Record<string, unknown> 
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
+/** A copy with the members of every object sorted by name. */
+export function withSortedMembers(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(withSortedMembers);
+  if (!isPlainObject(value) || value instanceof JsonNumber) return value;
+  const members = Object.entries(value).map(([name, member]) => [name, withSortedMembers(member)] as const);
+  return Object.fromEntries(members.sort(([left], [right]) => (left < right ? -1 : 1)));
+}
+
 /** The bytes of a list of integers from 0 to 255; null for everything else. */
 export function byteList(value: unknown): Uint8Array | null {
   if (!Array.isArray(value)) return null;
@@ -56,17 +83,68 @@ const LONG_INTEGERS = /"(?:[^"\\]|\\.)*"|(?<![\d.eE+-])-?\d{16,}(?![\d.eE])/g;
 /** Parses JSON text; integers that a double cannot hold exactly become bigints. Throws SyntaxError. */
 export function parseExact(text: string): unknown {
   if (!/\d{16}/.test(text)) return JSON.parse(text);
-  const mark = `\u0000${text.length}:`;
-  const marked = text.replace(LONG_INTEGERS, (token) => {
-    // Leading zeros are not JSON: they stay unchanged and fail below.
-    const rounds = token[0] !== '"' && !/^-?0/.test(token) && !Number.isSafeInteger(Number(token));
-    return rounds ? JSON.stringify(mark + token) : token;
-  });
-  return JSON.parse(marked, (_key, value: unknown) =>
-    typeof value === 'string' && value.startsWith(mark) && /^-?\d+$/.test(value.slice(mark.length))
-      ? BigInt(value.slice(mark.length))
-      : value,
+  return parseMarked(text, LONG_INTEGERS, (token) => !Number.isSafeInteger(Number(token)), BigInt);
+}
+
+const NUMBERS = /"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
+
+/** Like `parseExact`; other numbers that a double cannot hold exactly, such as 1e400, become `JsonNumber`. */
+export function parseVerbatim(text: string): unknown {
+  const parsed: unknown = JSON.parse(text);
+  if (!/[\d.]{16}|\d[eE]|-0/.test(text)) return parsed;
+  return parseMarked(
+    text,
+    NUMBERS,
+    (token) => !isDouble(token),
+    (token) => (/^-?[1-9]\d*$/.test(token) ? BigInt(token) : new JsonNumber(token)),
   );
+}
+
+/** Whether the double of a JSON number has its value; 0 and -0 are different values. */
+function isDouble(token: string): boolean {
+  const double = Number(token);
+  return String(double) === token || (Number.isFinite(double) && decimalOf(String(double)) === decimalOf(token));
+}
+
+/** The digits and the power of ten of a finite number, in one form for each value. */
+function decimalOf(token: string): string {
+  const [sign, unsigned] = token.startsWith('-') ? ['-', token.slice(1)] : ['', token];
+  const [mantissa = '', power = '0'] = unsigned.split(/[eE]/);
+  const [whole = '', fraction = ''] = mantissa.split('.');
+  const digits = (whole + fraction).replace(/^0+/, '');
+  let end = digits.length;
+  while (end > 0 && digits[end - 1] === '0') end--;
+  const exponent = end === 0 ? 0 : Number(power) - fraction.length + digits.length - end;
+  return `${sign}${digits.slice(0, end)}e${exponent}`;
+}
+
+/** Stand in place of values, as texts that begin with a character that texts of JSON have only escaped. */
+const [NUMBER_MARK, TEXT_MARK] = ['\\u0000n', '\\u0000t'];
+const NAME_END = /\s*:/y;
+
+/** Parses JSON text with other values in place of some numbers. Throws SyntaxError. */
+function parseMarked(
+  text: string,
+  tokens: RegExp,
+  isOther: (token: string) => boolean,
+  make: (token: string) => unknown,
+): unknown {
+  let isMarked = false;
+  const marked = text.replace(tokens, (token, at: number) => {
+    const isText = token.startsWith('"');
+    // Leading zeros are no JSON, and stay so.
+    if (isText ? !token.startsWith('"\\u0000') : /^-?0\d/.test(token) || !isOther(token)) return token;
+    // A name stays a name, and a number in its place no JSON.
+    NAME_END.lastIndex = at + token.length;
+    if (NAME_END.test(text)) return token;
+    isMarked ||= !isText;
+    return isText ? `"${TEXT_MARK}${token.slice('"\\u0000'.length)}` : `"${NUMBER_MARK}${token}"`;
+  });
+  if (!isMarked) return JSON.parse(text);
+  return JSON.parse(marked, (_key, value: unknown) => {
+    if (typeof value !== 'string' || !value.startsWith('\0')) return value;
+    return value[1] === 'n' ? make(value.slice(2)) : `\0${value.slice(2)}`;
+  });
 }
 
 /**

@@ -11,12 +11,3 @@ export function createLru<K extends {}, V extends {}>({
 }: LRUCache.Options<K, V, unknown> & { readonly max: number }): LRUCache<K, V> {
   return new LRUCache<K, V>({ ...options, maxSize: max, sizeCalculation });
 }
-
-/** A value that is created on first use, so that importing a module does no work. */
-export function lazy<T>(make: () => T): () => T {
-  let made: { readonly value: T } | undefined;
-  return () => {
-    made ??= { value: make() };
-    return made.value;
-  };
-}

@@ -25,6 +25,11 @@ export function maskKeys(text: string): string {
     .replace(KEY_CHARACTERS, (token) => (isLikeKey(token) ? `${token.slice(0, 4)}${MASK}` : token));
 }
 
+/** Masks what is named as a key or has the form of a generated one; other data stays, such as base64. */
+export function maskNamedKeys(text: string): string {
+  return text.replace(NAMED, `$1${MASK}`).replace(UUID, `$1-${MASK}`);
+}
+
 /** Long, with letters and several digits: neither a word nor a version. */
 function isLikeKey(token: string): boolean {
   return !PUBLIC.test(token) && /[A-Za-z]/.test(token) && token.replace(/\D/g, '').length >= 4;

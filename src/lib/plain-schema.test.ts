@@ -62,7 +62,7 @@ const schema = fc.letrec((tie) => ({
   ),
 })).schema;
 
-test('what matches is what Ajv accepts', () => {
+test('it accepts exactly what Ajv accepts', () => {
   let valid = 0;
   fc.assert(
     fc.property(schema, fc.array(value, { minLength: 1, maxLength: 8 }), (one, values) => {

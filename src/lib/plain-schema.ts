@@ -33,14 +33,42 @@ export interface PlainSchema {
 export type Formats = ReadonlyMap<string, (text: string) => boolean>;
 
 const CHECKED = new Set<string>([
-  ...['type', 'const', 'enum', 'anyOf', 'not', 'items', 'properties', 'patternProperties', 'additionalProperties'],
-  ...['required', 'minProperties', 'maxProperties', 'minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum'],
-  ...['minItems', 'maxItems', 'minLength', 'maxLength', 'pattern', 'format'],
+  'type',
+  'const',
+  'enum',
+  'anyOf',
+  'not',
+  'items',
+  'properties',
+  'patternProperties',
+  'additionalProperties',
+  'required',
+  'minProperties',
+  'maxProperties',
+  'minimum',
+  'maximum',
+  'exclusiveMinimum',
+  'exclusiveMaximum',
+  'minItems',
+  'maxItems',
+  'minLength',
+  'maxLength',
+  'pattern',
+  'format',
 ]);
 /** Keywords that check nothing: of JSON Schema, of the configuration, and of OpenAPI. */
 const NOTES = new Set<string>([
-  ...['title', 'description', 'default', 'examples', 'example', 'deprecated', 'readOnly', 'writeOnly'],
-  ...['secret', 'reloadable', 'renamedTo'],
+  'title',
+  'description',
+  'default',
+  'examples',
+  'example',
+  'deprecated',
+  'readOnly',
+  'writeOnly',
+  'secret',
+  'reloadable',
+  'renamedTo',
 ]);
 const TYPES = new Set(['object', 'array', 'string', 'integer', 'number', 'boolean', 'null']);
 

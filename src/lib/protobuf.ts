@@ -179,7 +179,7 @@ export class ProtobufReader {
     return this.varint();
   }
 
-  /** Of an int32, enumeration or uint32: 32 bits, signed. */
+  /** An int32, uint32 or enumeration, as signed 32 bits. */
   int32(): number {
     return Number(BigInt.asIntN(32, this.uint64()));
   }

@@ -4,7 +4,7 @@
  */
 export const reloadable = <T extends object>(schema: T): T => ({ ...schema, reloadable: true });
 
-/** The same for a key that also turns something on or off: a reload takes another value, but not the change from or to null or an empty list. */
+/** Like `reloadable`, for a key that also turns something on or off: changes from or to null or an empty list need a restart. */
 export const reloadableWhenSet = <T extends object>(schema: T): T => ({ ...schema, reloadable: 'set' });
 
 /** What `make` returns for the current value; it is called again only when `read` returns another one. */

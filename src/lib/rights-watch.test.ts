@@ -11,11 +11,14 @@ function setUp() {
   const asked: { readonly names: readonly string[]; answer(states: object): void; fail(): void }[] = [];
   const failures: unknown[] = [];
   const watch = createRightsWatch<string>({
-    ...{ clock, everyMs: EVERY_MS, failed: (error) => failures.push(error) },
+    clock,
+    everyMs: EVERY_MS,
+    failed: (error) => failures.push(error),
     read: (names) =>
       new Promise((resolve, reject) => {
         asked.push({
-          ...{ names, fail: () => reject(new Error('away')) },
+          names,
+          fail: () => reject(new Error('away')),
           answer: (states) => resolve(new Map(Object.entries(states))),
         });
       }),

@@ -13,7 +13,7 @@ export interface SlotLength {
 /** Minimum time between two tips that count: the time of a tip is inexact by the duration of a poll. */
 const TIP_STEP_MS = 2_000;
 const TIP_STEPS = 32;
-/** With fewer steps, block times are the better source. */
+/** Below this number of steps, block times are the better source. */
 const FEWEST_TIP_STEPS = 8;
 const BLOCKS = 512;
 /** Block times are whole seconds: over a shorter range they are too inexact. */
@@ -90,6 +90,13 @@ export const msOfSlots = (slots: number, slotMs: number | null | undefined): num
 /** Number of whole slots in a duration. */
 export const slotsIn = (ms: number, slotMs: number | null | undefined): number =>
   Math.floor(ms / (slotMs ?? UNMEASURED_SLOT_MS));
+
+/** Silence of a chain, in ms, after which its tip is extrapolated. */
+export const SILENT_MS = 5_000;
+
+/** Slots that the chain should have made since its tip last rose, `silentMs` ago; 0 while it may just be between two slots. */
+export const unseenSlots = (silentMs: number, slotMs: number | null): number =>
+  silentMs < SILENT_MS ? 0 : slotsIn(silentMs, slotMs);
 
 /** Lag of the cursor behind the tip; null if nothing is followed yet. */
 export const lagSeconds = ({ lagSlots, slotMs }: Lag): number | null =>

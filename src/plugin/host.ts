@@ -10,6 +10,7 @@ import type { Caller, Tenant } from '../ports/access.ts';
 import type { BlockHeader, ChainBlock, ChainId } from '../ports/block.ts';
 import type { ContributedParser } from '../ports/parsers.ts';
 import { type ProvidedService, type ServiceToken, serviceToken } from '../ports/service.ts';
+import type { Migration } from '../ports/store.ts';
 import type { Tracer } from '../ports/telemetry.ts';
 import type { CallSignal } from '../ports/upstream.ts';
 import type {
@@ -26,6 +27,8 @@ import type {
   Tag,
 } from './plugin.ts';
 import type { CallContext, GateRefusal, RpcError } from './request.ts';
+
+export { API_VERSION } from './version.ts';
 
 export interface HostContext<Config = unknown> extends PluginContext<Config> {
   /** The core sections of the configuration, with secrets masked. */
@@ -50,10 +53,18 @@ export interface HostContext<Config = unknown> extends PluginContext<Config> {
   checkConfig(run: () => void | Promise<void>): void;
 }
 
+/**
+ * What a plugin is, known without loading what it does: the command line reads all definitions and loads few plugins. A built-in plugin
+ * imports the rest of its modules in `provision` and `migrations`.
+ */
 export interface HostPluginDefinition<Config extends TObject = TObject>
-  extends Omit<PluginDefinition<Config>, 'provision'> {
+  extends Omit<PluginDefinition<Config>, 'provision' | 'migrations'> {
   /** Reads variables of the environment that others define; they come before the file and after `PARHELION_*`. */
   environment?(env: Environment): EnvironmentReading;
+  /** A function imports the steps when a store is opened. */
+  readonly migrations?: readonly Migration[] | (() => Promise<readonly Migration[]>);
+  /** The commands that `provision` may register; it registers no others. A plugin that is not built in has no list: it is provisioned to find them. */
+  readonly commands?: readonly CommandDescription[];
   provision(ctx: HostContext<Static<Config>>): void | Promise<void>;
 }
 
@@ -63,6 +74,17 @@ export function defineHostPlugin<Config extends TObject>(
   definition: HostPluginDefinition<Config>,
 ): HostPluginDefinition<Config> {
   return definition;
+}
+
+/** A command without what it does. */
+export interface CommandDescription extends Omit<Command, 'run'> {
+  /**
+   * Other plugins take part in what it does, such as in the deletion of a project: all are provisioned. Default: its plugin, and those whose
+   * services this one uses.
+   */
+  readonly concernsAllPlugins?: boolean;
+  /** Services of other plugins without which it is not registered. */
+  readonly needs?: readonly ServiceToken<unknown>[];
 }
 
 /** Everything that a plugin registered. All parts are optional. */
@@ -97,10 +119,23 @@ export interface RpcForward extends CallContext {
   readonly params: { readonly start: number; readonly end: number } | null;
   /** Raw JSON text of the id; undefined for a notification. */
   readonly id: string | undefined;
-  /** The answer becomes part of a batch, so the body must be one Buffer. */
-  readonly inBatch: boolean;
+  /** Its place in a batch, whose answers must each be one Buffer; null: the answer may be a stream. */
+  readonly seat: RpcBatchSeat | null;
   /** Says the same as `signal`, which is created when it is read. */
   readonly stop: CallSignal;
+}
+
+/** A call among those of its batch: they can wait for each other, to be sent together. */
+export interface RpcBatchSeat {
+  /** Equal for the calls of one batch; null: the call is alone. */
+  readonly batch: object | null;
+  /**
+   * The call waits, and no longer counts as one that runs. `listener` is called when every call of the batch waits or is answered; it is
+   * kept until then.
+   */
+  park(listener: () => void): void;
+  /** The call runs again. */
+  resume(): void;
 }
 
 /** The part of a call that decides its answer. Notifications are excluded, so the id is always present. */
@@ -151,12 +186,15 @@ export interface SocketCalls {
   /** The largest answer that the socket can take; a larger one becomes an error. */
   readonly maxAnswerBytes?: number;
   price(method: string): Price;
+  /** Called for each call of a method that is no subscription, before the gate. Throws `RpcError`, for one that the connection may not make now. */
+  admit(method: string): void;
   /** Called after the gate admitted the call. Throws `RpcError`. */
   run(call: SocketCall): Promise<SocketOutcome>;
 }
 
 export interface SocketCall {
   readonly method: string;
+  /** May be parsed when it is read: ask for the size of `paramsText` before. */
   readonly params: unknown;
   /** Raw JSON, or null when absent. */
   readonly paramsText: string | null;
@@ -209,8 +247,9 @@ export interface SocketRules {
   readonly creditsPerNotification: number;
   /** On one connection. */
   readonly maxSubscriptions: number;
-  /** Calls about this kind of subscription. */
+  /** Calls about this kind of subscription, and those of `methods` on a connection that has one. */
   readonly maxCallsPerSecond: number;
+  readonly methods: ReadonlySet<string>;
   /** Notifications that may wait for the client. */
   readonly maxBehind: number;
   /** Without a notification a connection is closed after this time, if it has no other kind of subscription. */
@@ -228,7 +267,7 @@ export interface FollowedSubscriptions {
   /** Null: only the rules of all subscriptions. */
   rules(call: Pick<SocketCall, 'method'>): SocketRules | null;
   /** Calls back synchronously or later. The returned function unsubscribes. */
-  subscribe(call: SocketCall, subscriber: FollowedSubscriber, tenant: Tenant | undefined): () => void;
+  subscribe(call: SocketCall, subscriber: FollowedSubscriber, tenant: Tenant): () => void;
 }
 
 /** Offered by `streams`, for the plugin that has the websockets. */
@@ -301,6 +340,8 @@ export interface Gate {
    * be overdrawn. Throws `rate`, and takes nothing, if no token is left. 0 tokens only checks.
    */
   spend?(caller: Caller, group: RateGroup, tokens: number): void;
+  /** Takes further tokens for an admitted call that is large. The group may be overdrawn; nothing is refused. */
+  debit?(caller: Caller, group: RateGroup, tokens: number): void;
   /**
    * Watches a long-lived caller such as an open websocket. Calls `onRefused` once, within a second, after its key was revoked, expired,
    * or is no longer allowed for this client. Calls `onPlan` as soon after each change of the project's plan. A gate without `watch` never

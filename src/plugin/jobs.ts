@@ -54,7 +54,7 @@ export type JobOutcome =
       readonly kind: 'held';
       /** One of the hold reasons of the kind; stored as `hold_reason`. */
       readonly reason: string;
-      /** As for `retry`. */
+      /** See `retry`. */
       readonly uncounted?: boolean | 'untouched';
     };
 

@@ -3,7 +3,7 @@
  * declares of routes and JSON-RPC methods is in `request.ts`, of jobs in `jobs.ts`; `host.ts` adds the API for host plugins.
  */
 import type { Static, TObject } from '@sinclair/typebox';
-import type { Caller } from '../ports/access.ts';
+import type { Caller, Tenant } from '../ports/access.ts';
 import type { BlockHeader, ChainBlock } from '../ports/block.ts';
 import type { ChainId, ChainReader } from '../ports/chain.ts';
 import type { Clock, Random } from '../ports/clock.ts';
@@ -22,9 +22,13 @@ export { type Static, Type } from '@sinclair/typebox';
 export { sql } from 'kysely';
 export { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
 export { derived, reloadable, reloadableWhenSet } from '../lib/reloadable.ts';
+export { OWN_WORK } from '../ports/access.ts';
 export { serviceToken } from '../ports/service.ts';
+export type * from '../ports/sink.ts';
+export { sinkKinds } from '../ports/sink.ts';
 export type * from './jobs.ts';
 export * from './request.ts';
+export { API_VERSION } from './version.ts';
 export type {
   BlockHeader,
   Caller,
@@ -44,12 +48,10 @@ export type {
   ServiceToken,
   Store,
   StoreTx,
+  Tenant,
   UpstreamConfig,
   UpstreamPool,
 };
-
-/** The version of this API. A plugin that requires another version is refused at start. */
-export const API_VERSION = 1;
 
 export interface PluginDefinition<Config extends TObject = TObject> {
   /** Folder name, config key, metric area and log label: `^[a-z][a-z0-9-]{1,31}$`. */

@@ -17,8 +17,8 @@ export interface CallContext {
   readonly signal: AbortSignal;
   /** Null on routes without a key. */
   readonly caller: Caller | null;
-  /** The tenant whose budgets the call uses. Absent if budgets are not counted. */
-  readonly tenant?: Tenant | undefined;
+  /** The tenant whose budgets the call uses; `OWN_WORK` where budgets are not counted. */
+  readonly tenant: Tenant;
   /** Client address after `http.trustedProxies`. */
   readonly remoteAddress: string;
   /** Returns a header of the HTTP request by its lower-case name. Absent for calls without an HTTP request, as on a websocket. */
@@ -143,7 +143,7 @@ export const RPC_CODES = {
   tooManyRequests: { code: -32005, message: 'Too many requests', status: 429 },
   unavailable: { code: -32002, message: 'Service unavailable', status: 503 },
   timeout: { code: -32003, message: 'Gateway timeout', status: 504 },
-  // Of subscriptions of parsed transactions, whose clients read these codes only.
+  // Errors of subscriptions of parsed transactions: their clients know only these codes.
   streamLimit: { code: -32000, message: 'The filter exceeds a limit', status: 200 },
   streamNotReady: { code: -32001, message: 'Server not ready', status: 200 },
   streamRate: { code: -32002, message: 'Rate limited', status: 200 },
@@ -261,7 +261,7 @@ export interface Price {
   readonly product: Product;
   /** Credits, with a resolution of one millionth. */
   readonly credits: number;
-  /** Of a refusal that is charged (`RequestErrorOptions.isCharged`); default: `credits`, which must not be less. */
+  /** Credits for a refusal that is charged (`RequestErrorOptions.isCharged`). Default `credits`, and never less. */
   readonly refusedCredits?: number;
   /** Each of these groups loses one token. */
   readonly groups: readonly RateGroup[];
@@ -273,7 +273,7 @@ export interface Price {
 
 /** A group of routes and methods in the documents. */
 export interface Tag {
-  /** The same for all routes and methods of the group: `Webhooks`. */
+  /** Name of the group, such as `Webhooks`; equal in all its routes and methods. */
   readonly name: string;
   /** One sentence. One route or method of the group is enough to give it. */
   readonly description: string;
@@ -296,8 +296,8 @@ export interface Route {
   readonly session?: string;
   readonly errors: ErrorShape;
   readonly price?: Price;
-  /** Name of the permission that the key needs. */
-  readonly permission?: string;
+  /** Name of the permission that the key needs; absent: that of the product of its price; null: none, any key may call it. */
+  readonly permission?: string | null;
   /** Default `http.bodyLimitBytes`. */
   readonly bodyLimitBytes?: number;
   /** Deadline of the handler, default `http.handlerTimeoutMs`. */

@@ -6,8 +6,7 @@ import { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
 import type { ChainBlock } from '../ports/block.ts';
 import { EXIT } from '../runtime/errors.ts';
 import { makeFolder } from '../runtime/make-folder.ts';
-import { decodeBlock } from '../solana/decode/decode-block.ts';
-import { scanBlockAnswer } from '../solana/decode/scan-block.ts';
+import { decodeBlockText } from '../solana/decode/decode-block.ts';
 import { CarError, createCarWriter, type Link, openCar } from './car.ts';
 import { addBlock, addEpoch, readBlocks, type StoredBlock } from './old-faithful.ts';
 import { createParquetWriter } from './parquet.ts';
@@ -35,7 +34,7 @@ export interface ExportResult {
   readonly transactions: number;
   /** Parts of which at least one block is known. */
   readonly parts: number;
-  /** Those that an earlier run had completed. */
+  /** Parts that an earlier run had completed. */
   readonly reused: number;
   /** Slots of which the ledger does not know whether they have a block, or whose block cannot be read or written. */
   readonly holes: readonly Range[];
@@ -87,17 +86,19 @@ export async function exportBlocks(options: ExportOptions): Promise<ExportResult
   }
   const sum = (of: (part: Manifest) => number) => done.reduce((total, part) => total + of(part), 0);
   return {
-    ...{ blocks: sum((part) => part.blocks), transactions: sum((part) => part.transactions), reused },
+    blocks: sum((part) => part.blocks),
+    transactions: sum((part) => part.transactions),
+    reused,
     parts: done.filter(({ blocks }) => blocks > 0).length,
     holes: joined(done.flatMap(({ holes }) => holes)),
   };
 }
 
-const nameOf = ([from, to]: Range, format: Format) => `${from}-${to}.${format}`;
+const partFileName = ([from, to]: Range, format: Format) => `${from}-${to}.${format}`;
 
-/** Of a part that needs no work; else null. */
+/** Manifest of a part that needs no work; null: export it. */
 async function readManifest({ ledger, format, output }: ExportOptions, range: Range): Promise<Manifest | null> {
-  const path = join(output, `${nameOf(range, format)}.json`);
+  const path = join(output, `${partFileName(range, format)}.json`);
   if (!existsSync(path)) return null;
   try {
     const manifest = JSON.parse(await readFile(path, 'utf8')) as Manifest;
@@ -113,7 +114,7 @@ async function readManifest({ ledger, format, output }: ExportOptions, range: Ra
 }
 
 async function writePart({ ledger, format, output, onSlot }: ExportOptions, range: Range): Promise<Manifest> {
-  const name = nameOf(range, format);
+  const name = partFileName(range, format);
   const names = format === 'car' ? [name] : PARQUET_TABLES.map((table) => `${range[0]}-${range[1]}.${table}.parquet`);
   const holes: number[] = [];
   const counts = { blocks: 0, transactions: 0 };
@@ -256,7 +257,7 @@ export async function importBlocks({ ledger, roomBytes, files, onBlock }: Import
     await compare(stored);
     let block: ChainBlock;
     try {
-      block = blockOf(stored, previous);
+      block = decodeBlockText(stored.slot, stored.text(previous));
     } catch (error) {
       result.refused.push({ slot, reason: messageOf(error) });
       return;
@@ -277,7 +278,7 @@ export async function importBlocks({ ledger, roomBytes, files, onBlock }: Import
     unmarked = 0;
   }
 
-  /** With what the ledger says of the slot and those around it. */
+  /** Checks a block against what the ledger has at this slot and around it; throws when they differ. */
   async function compare({ slot, parentSlot, blockhash }: StoredBlock): Promise<void> {
     const ours = await ledger.header(slot);
     if (ours !== null && ours.blockhash !== blockhash) throw importError(`the ledger has another block ${slot}`);
@@ -311,14 +312,6 @@ export async function importBlocks({ ledger, roomBytes, files, onBlock }: Import
     }
   }
   return result;
-}
-
-/** The text was made here, so it is not that of a node byte by byte. */
-function blockOf(stored: StoredBlock, previousBlockhash: string): ChainBlock {
-  const text = stored.text(previousBlockhash);
-  const answer = Buffer.concat([Buffer.from('{"result":'), text, Buffer.from('}')]);
-  const scanned = scanBlockAnswer(answer) ?? (JSON.parse(text.toString()) as unknown);
-  return { ...decodeBlock(stored.slot, scanned), answer: { isVerbatim: false, text: () => text } };
 }
 
 const importError = (what: string, cause?: unknown) =>

@@ -1,16 +1,15 @@
 import { decode32, encode32 } from '../lib/base58.ts';
 import { parseExact } from '../lib/json.ts';
-import { lazy } from '../lib/lru.ts';
+import { lazy } from '../lib/lazy.ts';
 import { ProtobufWriter } from '../lib/protobuf.ts';
 import { zstdCompress, zstdDecompress } from '../lib/zstd.ts';
 import type { ChainBlock } from '../ports/block.ts';
-import { wireBytesOf } from '../solana/decode/wire-bytes.ts';
 import {
   type FullMeta,
+  metaText,
   type RpcReward,
   readMeta,
   readRewards,
-  textOf,
   writeMeta,
   writeRewards,
 } from '../solana/stored-meta.ts';
@@ -56,7 +55,6 @@ const protobuf = lazy(() => new ProtobufWriter());
 export function addBlock(car: CarWriter, block: ChainBlock): Link {
   const { slot } = block;
   const answer = parseExact(block.answer!.text().toString()) as BlockAnswer;
-  const { bytes, starts } = wireBytesOf(answer.transactions);
   const keyBytes = new Uint8Array(block.keys.words.buffer, block.keys.words.byteOffset, block.keys.size * 32);
   const writer = protobuf();
   const transactions = block.transactions.map((transaction, index) => {
@@ -65,11 +63,11 @@ export function addBlock(car: CarWriter, block: ChainBlock): Link {
     const stored = writer.take();
     if (meta.err !== null && readsOtherwise(stored, meta.err))
       throw new CarError(`the error of transaction ${index} has no stored form`);
-    const wire = frameOf(car, bytes.subarray(starts[index], starts[index + 1]));
-    return car.add([KIND.transaction, wire, frameOf(car, zstdCompress(stored)), slot, index]);
+    if (transaction.wire === null) throw new CarError(`the bytes of transaction ${index} are unknown`);
+    return car.add([KIND.transaction, frameOf(car, transaction.wire), frameOf(car, zstdCompress(stored)), slot, index]);
   });
-  const before = car.add([KIND.entry, 0, keyOf(block.previousBlockhash), []]);
-  const entry = car.add([KIND.entry, 0, keyOf(block.blockhash), transactions]);
+  const before = car.add([KIND.entry, 0, decodeHash(block.previousBlockhash), []]);
+  const entry = car.add([KIND.entry, 0, decodeHash(block.blockhash), transactions]);
   let rewards = Link.none;
   if (answer.rewards !== undefined && answer.rewards !== null) {
     writeRewards(writer, answer.rewards, answer.numRewardPartitions ?? null);
@@ -88,7 +86,7 @@ function readsOtherwise(stored: Buffer, error: unknown): boolean {
   }
 }
 
-function keyOf(text: string): Uint8Array {
+function decodeHash(text: string): Uint8Array {
   const bytes = decode32(text);
   if (bytes === null) throw new CarError(`${text} is no hash`);
   return bytes;
@@ -99,8 +97,12 @@ function frameOf(car: CarWriter, data: Uint8Array): Node {
   const hash = BigInt.asIntN(64, crc64(data));
   const total = Math.max(1, Math.ceil(data.length / FRAME_BYTES));
   const frame = (index: number, next: Node): Node => [
-    ...[KIND.frame, hash, index, total],
-    ...[data.subarray(index * FRAME_BYTES, (index + 1) * FRAME_BYTES), next],
+    KIND.frame,
+    hash,
+    index,
+    total,
+    data.subarray(index * FRAME_BYTES, (index + 1) * FRAME_BYTES),
+    next,
   ];
   const next: Link[] = [];
   for (let index = 1; index < total; index++) next.push(car.add(frame(index, null)));
@@ -132,7 +134,7 @@ export async function* readBlocks(car: CarReader): AsyncGenerator<StoredBlock> {
   let bytes = 0;
   let isComplete = false;
   for await (const { cid, node, size } of car.nodes()) {
-    const fields = listOf(node);
+    const fields = nodeList(node);
     isComplete = cid === car.root;
     if (fields[0] === KIND.block) {
       yield blockOf(fields, nodes);
@@ -151,17 +153,17 @@ type Nodes = ReadonlyMap<string, readonly Node[]>;
 
 function blockOf(fields: readonly Node[], nodes: Nodes): StoredBlock {
   const slot = numberOf(fields[1]);
-  const entries = listOf(fields[3]).map((link) => nodeAt(nodes, link, KIND.entry));
+  const entries = nodeList(fields[3]).map((link) => nodeAt(nodes, link, KIND.entry));
   const last = entries.at(-1);
   if (last === undefined) throw new CarError(`block ${slot} has no entries`);
-  const [parent, time, height] = listOf(fields[4]);
+  const [parent, time, height] = nodeList(fields[4]);
   const first = entries[0]!;
   // An entry without hashes and transactions has the hash of the one before it, which is the last one of the parent.
-  const isParents = entries.length > 1 && first[1] === 0 && listOf(first[3]).length === 0;
+  const isParents = entries.length > 1 && first[1] === 0 && nodeList(first[3]).length === 0;
   const blockhash = encode32(bytesOf(last[2]));
   const parentSlot = numberOf(parent);
   const text = (previousBlockhash: string) => {
-    const links = entries.flatMap((entry) => listOf(entry[3]));
+    const links = entries.flatMap((entry) => nodeList(entry[3]));
     const transactions = links.map((link) => entryOf(nodeAt(nodes, link, KIND.transaction), nodes));
     const answer = {
       previousBlockhash,
@@ -173,7 +175,7 @@ function blockOf(fields: readonly Node[], nodes: Nodes): StoredBlock {
       blockTime: time === 0 || time === undefined ? null : numberOf(time),
       blockHeight: height === null || height === undefined ? null : numberOf(height),
     };
-    return Buffer.from(textOf(answer));
+    return Buffer.from(metaText(answer));
   };
   return { slot, parentSlot, blockhash, previousBlockhash: isParents ? encode32(bytesOf(first[2])) : null, text };
 }
@@ -206,14 +208,14 @@ function rewardsOf(link: Node | undefined, nodes: Nodes): object {
 }
 
 function dataOf(frame: Node | undefined, nodes: Nodes): Buffer {
-  const fields = listOf(frame);
+  const fields = nodeList(frame);
   if (fields[0] !== KIND.frame) throw new CarError('a frame is of another kind');
   const frames = [fields];
   // Later frames may name others behind them.
   for (let at = 0; at < frames.length; at++) {
     const next = frames[at]![5];
     if (next === null || next === undefined) continue;
-    for (const link of listOf(next)) frames.push(nodeAt(nodes, link, KIND.frame));
+    for (const link of nodeList(next)) frames.push(nodeAt(nodes, link, KIND.frame));
     if (frames.length > LARGEST_DATA_BYTES / 1_024) throw new CarError('too many frames');
   }
   frames.sort((a, b) => Number(a[2] ?? 0) - Number(b[2] ?? 0));
@@ -233,7 +235,7 @@ function nodeAt(nodes: Nodes, link: Node | undefined, kind: number): readonly No
   return fields;
 }
 
-function listOf(node: Node | undefined): readonly Node[] {
+function nodeList(node: Node | undefined): readonly Node[] {
   if (!Array.isArray(node)) throw new CarError('a list is missing');
   return node as readonly Node[];
 }

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { open } from 'node:fs/promises';
-import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { parquetReadObjects } from 'hyparquet';
+import { duckdbMissing, openDuckdb } from '../../test/helpers/duckdb.ts';
 import { readFixture, skipWithoutFixtures } from '../../test/helpers/fixtures.ts';
 import { blockOf, entryOf, sampleMessage } from '../../test/helpers/rpc-block.ts';
 import { encode32 } from '../lib/base58.ts';
@@ -13,21 +13,6 @@ import type { ChainBlock } from '../ports/block.ts';
 import { decodeBlock } from '../solana/decode/decode-block.ts';
 import { PARQUET_TABLES } from './index.ts';
 import { createParquetWriter } from './parquet.ts';
-
-const load = createRequire(new URL('../../test/helpers/duckdb/package.json', import.meta.url));
-
-/** Why DuckDB cannot be asked here, or null. With REQUIRE_DUCKDB=1 a reason is an error. */
-function duckdbMissing(): string | null {
-  try {
-    load('@duckdb/node-api');
-    return null;
-  } catch (error) {
-    const reason = `DuckDB does not load (${String(error).split('\n')[0]}): npm --prefix test/helpers/duckdb ci`;
-    if (process.env['REQUIRE_DUCKDB'] === '1') throw new Error(reason);
-    console.error(`SKIPPED: ${reason}`);
-    return reason;
-  }
-}
 
 async function written(t: TestContext, blocks: readonly ChainBlock[]): Promise<(table: string) => string> {
   const dir = mkdtempSync(join(tmpdir(), 'parhelion-parquet-'));
@@ -95,13 +80,16 @@ const LARGEST = 2n ** 64n - 1n;
 /** A transaction with a token account that is made, one that is emptied, and the largest amounts. */
 function extremes(): ChainBlock {
   const balance = (accountIndex: number, amount: bigint) => ({
-    ...{ accountIndex, mint: encode32(Buffer.alloc(32, 5)), owner: encode32(Buffer.alloc(32, 6)) },
+    accountIndex,
+    mint: encode32(Buffer.alloc(32, 5)),
+    owner: encode32(Buffer.alloc(32, 6)),
     uiTokenAmount: { amount: String(amount), decimals: 6 },
   });
   const meta = {
     preTokenBalances: [balance(0, LARGEST)],
     postTokenBalances: [balance(1, 7n)],
-    ...{ err: { InstructionError: [0, { Custom: 1 }] }, logMessages: null },
+    err: { InstructionError: [0, { Custom: 1 }] },
+    logMessages: null,
   };
   return decodeBlock(5, { ...blockOf([entryOf({ message: sampleMessage(), meta })], 5), blockTime: null });
 }
@@ -126,25 +114,19 @@ test('nulls, failures and the largest amounts', async (t) => {
 test('DuckDB reads the tables', { skip: duckdbMissing() ?? skipWithoutFixtures }, async (t) => {
   const block = recorded();
   const path = await written(t, [extremes(), block]);
-  const { DuckDBInstance } = load('@duckdb/node-api') as {
-    DuckDBInstance: {
-      create(): Promise<{ connect(): Promise<{ runAndReadAll(sql: string): Promise<{ getRows(): unknown[][] }> }> }>;
-    };
-  };
-  const connection = await (await DuckDBInstance.create()).connect();
-  const ask = async (sql: string) => (await connection.runAndReadAll(sql)).getRows();
+  const ask = await openDuckdb();
   const rows = await ask(`
     select b.slot, count(*), count(*) filter (not t.success), sum(t.fee), sum(len(t.account_keys)), max(b.block_time)::text
     from '${path('blocks')}' b join '${path('transactions')}' t using (slot) where b.slot > 5 group by b.slot`);
   const { transactions } = block;
   const sum = (of: (index: number) => number) => transactions.reduce((total, { index }) => total + of(index), 0);
   assert.deepEqual(rows[0]!.map(String), [
-    ...[String(block.slot), String(transactions.length)],
-    ...[String(transactions.filter(({ error }) => error !== null).length), String(sum((at) => transactions[at]!.fee))],
-    ...[
-      String(sum((at) => transactions[at]!.keys.length)),
-      new Date(block.blockTime! * 1_000).toISOString().slice(0, 19).replace('T', ' '),
-    ],
+    String(block.slot),
+    String(transactions.length),
+    String(transactions.filter(({ error }) => error !== null).length),
+    String(sum((at) => Number(transactions[at]!.fee))),
+    String(sum((at) => transactions[at]!.keys.length)),
+    new Date(block.blockTime! * 1_000).toISOString().slice(0, 19).replace('T', ' '),
   ]);
   const largest = await ask(`select max(pre_amount) from '${path('token_balances')}' where slot = 5`);
   assert.equal(largest[0]![0], LARGEST);

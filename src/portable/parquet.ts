@@ -1,7 +1,7 @@
 import type { FileHandle } from 'node:fs/promises';
-import type { ColumnSource } from 'hyparquet-writer';
 import { encode64 } from '../lib/base58.ts';
 import { parseExact } from '../lib/json.ts';
+import { type ParquetColumn, type ParquetValue, schemaOf, sizeOf, sourceOf } from '../lib/parquet-columns.ts';
 import type { ChainBlock, NormalInstruction, NormalTransaction, TokenBalance } from '../ports/block.ts';
 import { bigOf, type FullMeta } from '../solana/stored-meta.ts';
 
@@ -9,9 +9,6 @@ import { bigOf, type FullMeta } from '../solana/stored-meta.ts';
 
 /** Rows are written in groups of about this size in memory: a reader needs whole groups, and so does the writer. */
 const GROUP_BYTES = 24 * 1_048_576;
-
-type Kind = 'INT32' | 'INT64' | 'UINT64' | 'BOOLEAN' | 'TEXT' | 'BYTES' | 'TIME';
-type Column = readonly [name: string, kind: Kind, form?: 'null' | 'list'];
 
 const TABLES = {
   blocks: [
@@ -62,34 +59,10 @@ const TABLES = {
     ['pre_amount', 'UINT64', 'null'],
     ['post_amount', 'UINT64', 'null'],
   ],
-} as const satisfies Record<string, readonly Column[]>;
-
-const TYPES: Readonly<Record<Kind, object>> = {
-  INT32: { type: 'INT32' },
-  INT64: { type: 'INT64' },
-  UINT64: { type: 'INT64', converted_type: 'UINT_64' },
-  BOOLEAN: { type: 'BOOLEAN' },
-  TEXT: { type: 'BYTE_ARRAY', converted_type: 'UTF8' },
-  BYTES: { type: 'BYTE_ARRAY' },
-  TIME: { type: 'INT64', converted_type: 'TIMESTAMP_MILLIS' },
-};
-
-function schemaOf(columns: readonly Column[]): object[] {
-  const elements = columns.flatMap(([name, kind, form]) => {
-    if (form !== 'list') return [{ name, ...TYPES[kind], repetition_type: form === 'null' ? 'OPTIONAL' : 'REQUIRED' }];
-    return [
-      { name, converted_type: 'LIST', num_children: 1, repetition_type: 'OPTIONAL' },
-      { name: 'list', num_children: 1, repetition_type: 'REPEATED' },
-      { name: 'element', ...TYPES[kind], repetition_type: 'REQUIRED' },
-    ];
-  });
-  return [{ name: 'root', num_children: columns.length }, ...elements];
-}
-
-type Value = number | bigint | string | boolean | Uint8Array | null | readonly (string | bigint)[];
+} as const satisfies Record<string, readonly ParquetColumn[]>;
 
 interface Table {
-  add(values: readonly Value[]): void;
+  add(values: readonly ParquetValue[]): void;
   /** Writes the rows that were added when they are many, or `isLast`. */
   flush(isLast?: boolean): Promise<void>;
 }
@@ -99,14 +72,14 @@ export async function createParquetWriter(files: readonly FileHandle[]) {
   const { ByteWriter, ParquetWriter } = await import('hyparquet-writer');
 
   function tableOf(name: keyof typeof TABLES, file: FileHandle): Table {
-    const columns: readonly Column[] = TABLES[name];
+    const columns: readonly ParquetColumn[] = TABLES[name];
     const writer = new ByteWriter(1_048_576);
     const parquet = new ParquetWriter({
       writer,
-      schema: schemaOf(columns) as ConstructorParameters<typeof ParquetWriter>[0]['schema'],
+      schema: schemaOf(columns),
       createdBy: 'parhelion',
     });
-    let rows: Value[][] = columns.map(() => []);
+    let rows: ParquetValue[][] = columns.map(() => []);
     let [bytes, place] = [0, 0];
     const drain = async () => {
       const part = writer.getBytes();
@@ -149,16 +122,33 @@ export async function createParquetWriter(files: readonly FileHandle[]) {
     const key = (at: number) => table.base58(transaction.keys[at]!);
     const keyOrNull = (id: number) => (id < 0 ? null : table.base58(id));
     transactions!.add([
-      ...[slot, index, timeOf(block), transaction.signature, transaction.signatures.map((each) => encode64(each))],
-      ...[transaction.version === 'legacy' ? null : transaction.version, transaction.isVote, meta.err === null],
-      ...[meta.err === null ? null : JSON.stringify(meta.err), key(0), BigInt(meta.fee)],
+      slot,
+      index,
+      timeOf(block),
+      transaction.signature,
+      transaction.signatures.map((each) => encode64(each)),
+      transaction.version === 'legacy' ? null : transaction.version,
+      transaction.isVote,
+      meta.err === null,
+      meta.err === null ? null : JSON.stringify(meta.err),
+      key(0),
+      BigInt(meta.fee),
       meta.computeUnitsConsumed ?? null,
       Array.from(transaction.keys, (id) => table.base58(id)),
-      ...[meta.preBalances.map(bigOf), meta.postBalances.map(bigOf), meta.logMessages ?? null],
+      meta.preBalances.map(bigOf),
+      meta.postBalances.map(bigOf),
+      meta.logMessages ?? null,
     ]);
     const addInstruction = (at: number, inner: number | null, one: NormalInstruction, height: number | null) =>
       instructions!.add([
-        ...[slot, index, at, inner, key(one.programIndex), Array.from(one.accounts, key), one.data, height],
+        slot,
+        index,
+        at,
+        inner,
+        key(one.programIndex),
+        Array.from(one.accounts, key),
+        one.data,
+        height,
       ]);
     for (const [at, instruction] of transaction.instructions.entries()) {
       addInstruction(at, null, instruction, 1);
@@ -169,8 +159,14 @@ export async function createParquetWriter(files: readonly FileHandle[]) {
     const after = new Map(transaction.postTokenBalances.map((balance) => [balance.accountIndex, balance]));
     const addBalance = (balance: TokenBalance, amounts: readonly [bigint | null, bigint | null]) =>
       balances!.add([
-        ...[slot, index, key(balance.accountIndex), keyOrNull(balance.mintKey), keyOrNull(balance.ownerKey)],
-        ...[keyOrNull(balance.programKey), balance.decimals, ...amounts],
+        slot,
+        index,
+        key(balance.accountIndex),
+        keyOrNull(balance.mintKey),
+        keyOrNull(balance.ownerKey),
+        keyOrNull(balance.programKey),
+        balance.decimals,
+        ...amounts,
       ]);
     for (const balance of transaction.preTokenBalances) {
       const later = after.get(balance.accountIndex);
@@ -198,17 +194,3 @@ export async function createParquetWriter(files: readonly FileHandle[]) {
 }
 
 const timeOf = ({ blockTime }: ChainBlock): number | null => (blockTime === null ? null : blockTime * 1_000);
-
-function sizeOf(value: Value): number {
-  if (typeof value === 'string' || value instanceof Uint8Array) return 16 + value.length;
-  if (Array.isArray(value)) return value.reduce<number>((total, each: string | bigint) => total + sizeOf(each), 16);
-  return 8;
-}
-
-function sourceOf([name, kind, form]: Column, values: Value[]): ColumnSource {
-  const isLong = (kind === 'INT64' || kind === 'TIME') && form !== 'list';
-  const data = isLong ? values.map((value) => (value === null ? null : BigInt(value as number | bigint))) : values;
-  // Their order in statistics would be that of signed numbers.
-  const statistics = kind === 'UINT64' || kind === 'BYTES' ? { statistics: false } : {};
-  return { name, data: data as ColumnSource['data'], nullable: form !== undefined, offsetIndex: false, ...statistics };
-}

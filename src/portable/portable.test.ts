@@ -34,7 +34,12 @@ after(() => Promise.all(opened.map((ledger) => ledger.close())));
 
 async function openIn(dir: string): Promise<Ledger> {
   const ledger = await openLedger({
-    ...{ dir, chain: 'main', retainHours: 24, retainBytes: 1e9, clock: createManualClock(), log: createMemoryLog() },
+    dir,
+    chain: 'main',
+    retainHours: 24,
+    retainBytes: 1e9,
+    clock: createManualClock(),
+    log: createMemoryLog(),
     meter: createLedgerMeter(createMetricsRegistry().scope('ledger')),
   });
   opened.push(ledger);
@@ -52,7 +57,10 @@ function block(slot: number, parent = slot - 1, branch = 'a'): ChainBlock {
   const signature = Buffer.alloc(64, `${branch}${slot}`);
   return answered(slot, {
     ...blockOf([entryOf({ message: sampleMessage(), signatures: [signature] })], slot),
-    ...{ blockhash: hash(slot, branch), previousBlockhash: hash(parent), parentSlot: parent, rewards: [] },
+    blockhash: hash(slot, branch),
+    previousBlockhash: hash(parent),
+    parentSlot: parent,
+    rewards: [],
   });
 }
 
@@ -110,6 +118,52 @@ describe('CAR files', () => {
       const text = (await readBack(join(dir, 'out', `${slot}-${slot}.car`))).get(slot)!;
       assert.deepEqual(withoutNodeVersion(text), withoutNodeVersion(JSON.stringify(result)));
     }
+  });
+
+  test('rewards of every type come back with both forms of the commission', async (t) => {
+    const reward = { pubkey: hash(1), lamports: 5, postBalance: 9 };
+    const types = [
+      'Fee',
+      'Rent',
+      'Staking',
+      'Voting',
+      'DeactivatedStake',
+      'VATDebit',
+      'BlockRevenueSharing',
+      'Later',
+      '8',
+    ];
+    const rewards = [...types, null].flatMap((rewardType) => [
+      { ...reward, rewardType, commission: null },
+      { ...reward, lamports: -800_000_000, rewardType, commission: 7, commissionBps: 650 },
+      { ...reward, rewardType, commission: null, commissionBps: 0 },
+    ]);
+    const dir = folder(t);
+    const ledger = await openIn(join(dir, 'ledger'));
+    const entry = entryOf({ message: sampleMessage(), meta: { rewards } });
+    const result = {
+      ...blockOf([entry], 100),
+      blockhash: hash(100),
+      previousBlockhash: hash(99),
+      parentSlot: 99,
+      rewards,
+    };
+    await ledger.append(answered(100, { ...result, numRewardPartitions: 3 }));
+    await ledger.finalize(100);
+    await exported(ledger, join(dir, 'out'), [100, 100]);
+    const path = join(dir, 'out', '100-100.car');
+    const read = JSON.parse((await readBack(path)).get(100)!) as {
+      readonly rewards: unknown;
+      readonly numRewardPartitions: number;
+      readonly transactions: readonly { readonly meta: { readonly rewards: unknown } }[];
+    };
+    assert.deepEqual(read.rewards, rewards);
+    assert.equal(read.numRewardPartitions, 3);
+    assert.deepEqual(read.transactions[0]!.meta.rewards, rewards);
+    const target = await openIn(join(dir, 'target'));
+    assert.equal((await imported(target, path)).blocks, 1);
+    const kept = JSON.parse((await target.block(100))!.answer!.text().toString()) as { readonly rewards: unknown };
+    assert.deepEqual(kept.rewards, rewards);
   });
 
   test('an independent reader finds the same nodes behind their hashes', async (t) => {
@@ -277,8 +331,11 @@ describe('CAR files', () => {
       const halves = [wire.subarray(0, 100), wire.subarray(100)];
       const second = car.add([6, crc64(wire), 1, 2, halves[1]!, null]);
       const transaction = car.add([
-        ...[0, [6, crc64(wire), 0, 2, halves[0]!, [second]], frame(zstdCompress(old), fnv(zstdCompress(old)))],
-        ...[slot, 0],
+        0,
+        [6, crc64(wire), 0, 2, halves[0]!, [second]],
+        frame(zstdCompress(old), fnv(zstdCompress(old))),
+        slot,
+        0,
       ]);
       const tick = car.add([1, 12_500, decode32(hash(1_000 + at))!, []]);
       const last = car.add([1, 800, decode32(hash(slot))!, [transaction]]);

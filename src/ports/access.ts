@@ -67,6 +67,17 @@ export interface Tenant {
   limit(name: BudgetName): number | null;
 }
 
+/** The daemon itself, for work that no tenant asked for. Nothing limits it, and what it uses is not counted. */
+export const OWN_WORK: Tenant = {
+  id: '',
+  take: (_name, amount) => ({ amount, set: () => undefined, release: () => undefined }),
+  hold: () => undefined,
+  give: () => undefined,
+  count: () => undefined,
+  refusal: (name) => new Error(`${name} of the daemon itself are not limited`),
+  limit: () => null,
+};
+
 /** How much a project holds now, and how often it was refused. */
 export interface BudgetUse {
   readonly budget: BudgetName;
@@ -268,13 +279,12 @@ const TENANT = Symbol('tenant');
 type TenantSignal = AbortSignal & { [TENANT]?: Tenant };
 
 /**
- * Attaches the tenant to the signal of a call. Upstream calls with this signal count as the tenant's, so a plugin cannot forget to pass it.
+ * Attaches the tenant to the signal of a call, for code that is given the signal only.
  * A property, not a WeakMap: WeakMap entries made by every request would live until the next major collection.
  */
 export function assignTenant(signal: AbortSignal, tenant: Tenant): void {
   (signal as TenantSignal)[TENANT] = tenant;
 }
 
-/** Undefined: the call belongs to the daemon itself. */
-export const tenantOf = (signal: AbortSignal | undefined): Tenant | undefined =>
-  (signal as TenantSignal | undefined)?.[TENANT];
+/** The tenant of a call, or the daemon itself if the signal is not that of a call. */
+export const tenantOf = (signal: AbortSignal): Tenant => (signal as TenantSignal)[TENANT] ?? OWN_WORK;

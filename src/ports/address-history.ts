@@ -1,4 +1,4 @@
-import type { Caller } from './access.ts';
+import type { Caller, Tenant } from './access.ts';
 import type { ChainBlock, NormalTransaction } from './block.ts';
 import { type ServiceToken, serviceToken } from './service.ts';
 
@@ -83,7 +83,7 @@ export interface AddressHistory {
   noteShown(signature: string, n: number): void;
   /** In the order of the rows, without those that a reorg removed. */
   load(rows: readonly ViewRow[]): Promise<readonly Loaded[]>;
-  /** The same as JSON text in the form of `getTransaction`, with the whole `meta` and numbers of any size. In the order of the rows. */
+  /** JSON texts in the form of `getTransaction`, with the whole `meta` and numbers of any size. In the order of the rows. */
   texts(rows: readonly Loaded[]): Promise<readonly string[]>;
   /**
    * Position of any transaction; null when the chain does not know it. For `older` everything below it is
@@ -99,15 +99,22 @@ export interface AddressHistory {
   timeNear(slot: number): Promise<number | null>;
 }
 
+/** The call that a history is opened for. */
+export interface HistoryCall {
+  readonly caller: Caller | null;
+  readonly signal: AbortSignal;
+  /**
+   * Addresses that are not indexed for the caller and are read from the upstreams page by page instead: `none` (default), `accounts`: those
+   * that are no programs, or `all`.
+   */
+  readonly unindexed?: 'none' | 'accounts' | 'all';
+}
+
 /**
- * Opens the history of an address, which is indexed from then on. `key`: its 32 bytes. Errors: RequestError 503 with the time for a retry
- * while nothing can be known, 400 and 429 for addresses that are not indexed for the caller.
+ * Opens the history of an address, which is indexed from then on if it may be. `key`: its 32 bytes. Errors: RequestError 503 with the time for
+ * a retry while nothing can be known, 400 and 429 for addresses that are not indexed for the caller.
  */
-export type OpenAddressHistory = (
-  key: Uint8Array,
-  address: string,
-  call: { readonly caller: Caller | null; readonly signal: AbortSignal },
-) => Promise<AddressHistory>;
+export type OpenAddressHistory = (key: Uint8Array, address: string, call: HistoryCall) => Promise<AddressHistory>;
 
 /** Offered by the plugin `wallet`. */
 export const addressHistories: ServiceToken<OpenAddressHistory> = serviceToken('wallet.histories');
@@ -152,10 +159,7 @@ export interface AddressWalk {
 }
 
 /** Opens a walk. Errors: RequestError, and RpcError for a slot that is not reached or a signature that the chain does not know. */
-export type OpenAddressWalk = (
-  question: WalkQuestion,
-  call: { readonly caller: Caller | null; readonly signal: AbortSignal },
-) => Promise<AddressWalk>;
+export type OpenAddressWalk = (question: WalkQuestion, call: HistoryCall) => Promise<AddressWalk>;
 
 /** Offered by the plugin `history`. */
 export const addressWalks: ServiceToken<OpenAddressWalk> = serviceToken('history.walks');
@@ -165,17 +169,31 @@ export interface KeptQuestion {
   readonly method: string;
   /** JSON text; null when absent. */
   readonly params: () => string | null;
+  /** For whom upstreams are asked. */
+  readonly tenant: Tenant;
 }
+
+/** The text of a result, or of an error object, as a node writes it. */
+export type KeptAnswer =
+  | { readonly resultText: string; readonly headers?: Readonly<Record<string, string>> }
+  | { readonly errorText: string };
 
 /** Answers standard calls about the past from what this daemon keeps. */
 export interface KeptAnswers {
   /**
-   * The text of the result, or of the error object, as a node writes it; null: an upstream has to answer. A call that cannot be answered
-   * here by its method or form is null at once. Never rejects.
+   * Null: an upstream has to answer. A call that cannot be answered here by its method or form is null at once. Errors: RpcError where a
+   * part of a list is missing.
    */
-  answer(
-    question: KeptQuestion,
-  ): Promise<{ readonly resultText: string } | { readonly errorText: string } | null> | null;
+  answer(question: KeptQuestion): Promise<KeptAnswer | null> | null;
+  /** Whether results of this method that come from an upstream have to be checked. */
+  checks(method: string): boolean;
+  /**
+   * The result of an upstream, completed with what is kept; null: it stays as it is. Errors: RpcError while the upstream is starting, so that
+   * it may lack what was final before.
+   */
+  check(question: KeptQuestion, resultText: string): Promise<KeptAnswer | null>;
+  /** What can be answered when no upstream answers, beside `answer`; null: nothing. Never rejects. */
+  alone(question: KeptQuestion): Promise<KeptAnswer | null>;
 }
 
 /** Offered by the plugin `history`. */

@@ -106,11 +106,35 @@ export interface TokenBalance {
   readonly decimals: number;
 }
 
+/** Lamports: a bigint where a double cannot hold the number. */
+export type Lamports = number | bigint;
+
+/**
+ * What of a transaction could not be read, or is unusual. Runtimes change without this program; a transaction in a new form never keeps its
+ * block from being used.
+ *
+ * - `version`: a message version whose bytes are unknown here. As JSON it can be readable.
+ * - `config`: bits of the config mask without a known meaning; all else was read.
+ * - `message`: bytes that are malformed or break a rule of the format.
+ * - `meta`: members that are missing or have another form. Each counts as absent; `metaText` has them as they came.
+ */
+export interface TransactionFault {
+  readonly kind: 'version' | 'config' | 'message' | 'meta';
+  readonly reason: string;
+}
+
 export interface NormalTransaction {
   readonly index: number;
-  /** First signature, a flat base58 string; encoded on first use. */
+  /** Null for a transaction that was read completely and breaks no rule. */
+  readonly fault: TransactionFault | null;
+  /**
+   * The message could not be read: there are no instructions, the header is all zeros, and of signatures, keys and meta there is what was
+   * readable. `entryText` has the transaction as the node sent it.
+   */
+  readonly isOpaque: boolean;
+  /** First signature, a flat base58 string; encoded on first use. Begins with 48 zero bytes where none could be read: unique, and no signature. */
   readonly signature: string;
-  /** All signatures, 64 bytes each; views of the block's bytes. */
+  /** All signatures, 64 bytes each; views of the block's bytes. At least one. */
   readonly signatures: readonly Uint8Array[];
   readonly version: TransactionVersion;
   readonly header: MessageHeader;
@@ -127,24 +151,28 @@ export interface NormalTransaction {
   readonly recentBlockhash: Uint8Array;
   readonly instructions: readonly NormalInstruction[];
   readonly addressTableLookups: readonly AddressTableLookup[];
-  /** The transaction has exactly one instruction, and its program is the Vote program. */
+  /**
+   * A simple vote, as a node tells it apart: one or two signatures, a legacy message, and exactly one instruction, of the Vote program. A
+   * withdrawal from a vote account in a versioned message is none.
+   */
   readonly isVote: boolean;
   /** `meta.err` verbatim; null on success. */
   readonly error: unknown;
-  /** Lamports. */
-  readonly fee: number;
-  readonly preBalances: readonly number[];
-  readonly postBalances: readonly number[];
+  readonly fee: Lamports;
+  readonly preBalances: readonly Lamports[];
+  readonly postBalances: readonly Lamports[];
   readonly preTokenBalances: readonly TokenBalance[];
   readonly postTokenBalances: readonly TokenBalance[];
   /** Decoded on first use. Empty if the node does not report any. */
   readonly innerInstructions: readonly InnerGroup[];
   readonly logMessages: readonly string[] | null;
-  /** `meta` exactly as sent by the node, for payloads that contain it. Null if the node sent none. */
+  /** `meta` exactly as sent by the node, for payloads that contain it; large integers are bigints. Null if the node sent none. */
   readonly meta: Readonly<Record<string, unknown>> | null;
   /** The JSON text of `meta`, byte by byte where the block came as text: numbers of any size are whole. */
   readonly metaText: Buffer;
-  /** The transaction as it was sent, a view of the block's bytes; null for a version whose bytes are not known here. */
+  /** The JSON text of the whole entry, as `metaText`. */
+  readonly entryText: Buffer;
+  /** The transaction as it was sent, a view of the block's bytes; null for one whose bytes are not known here. */
   readonly wire: Uint8Array | null;
 }
 

@@ -5,6 +5,17 @@ import type { ChainGap } from './following.ts';
 export type { ChainId } from './block.ts';
 export type Commitment = 'confirmed' | 'finalized';
 
+/** How a chain finalizes. `unknown`: no upstream has said anything that proves one or the other. */
+export type Era = 'alpenglow' | 'towerbft' | 'unknown';
+
+export interface ConsensusFacts {
+  readonly era: Era;
+  /** Last TowerBFT block of a chain that moved to Alpenglow: blocks above it are final at their root. Null: unknown, or not moved. */
+  readonly genesisSlot: number | null;
+  /** Where the facts come from; null while the era is unknown. */
+  readonly source: 'certificate' | 'account' | 'configuration' | null;
+}
+
 /**
  * The answer of a source to a request for a block.
  * `skipped` is only a claim (the node may have lost the block); the follower proves it by the parent of a later block.
@@ -69,6 +80,10 @@ export interface ChainSource {
   readonly chain: ChainId;
   /** Newest slot of the commitment on the healthiest upstream. May decrease between calls. */
   tip(options: AskOptions): Promise<number>;
+  /** How the chain finalizes, from what all upstreams say. Never throws but the signal's reason: without answers the era is unknown. */
+  consensus(signal: AbortSignal): Promise<ConsensusFacts>;
+  /** The highest of the tips of all upstreams: for a tip that does not rise, because one of them may hang. */
+  highestTip(options: AskOptions): Promise<number>;
   /** Slots with a block in [from, to], ascending, from one upstream: a list of candidates, not a proof of absence. */
   produced(from: number, to: number, options: AskOptions): Promise<readonly number[]>;
   block(slot: number, options: AskOptions): Promise<BlockAnswer>;
@@ -95,6 +110,8 @@ export interface ChainSource {
   onHint(wake: () => void): () => void;
   /** Source of pushed blocks, if configured. */
   readonly stream?: BlockStream;
+  /** Absent if the source cannot check certificates. */
+  readonly finality?: FinalityChecks;
   start(): Promise<void>;
   stop(): Promise<void>;
 }
@@ -124,6 +141,62 @@ export interface BlockStream {
   open(options: StreamOptions): Promise<StreamEnd>;
 }
 
+/** Footers of blocks, pushed by a Yellowstone server of proto 14. They carry the certificates that make earlier blocks final. */
+export interface FooterStream {
+  /**
+   * Opens one subscription; resolves when it ends, also by `signal`. `onFooter` gets the bytes of a `SubscribeUpdateBlockFooter` and must not
+   * throw.
+   */
+  open(options: { readonly signal: AbortSignal; onFooter(bytes: Buffer): void }): Promise<StreamEnd>;
+}
+
+/** A slot whose block is proven final by the signatures of validators. */
+export interface VerifiedSlot {
+  readonly slot: number;
+  /** Share of the ranked stake that signed, in percent, rounded down to hundredths; of two rounds the smaller one. */
+  readonly stakePercent: number;
+  /** `fast`: one round of votes; `slow`: two. */
+  readonly rounds: 'fast' | 'slow';
+}
+
+export interface FinalityAlarm {
+  /** Slot that the certificate names. */
+  readonly slot: number;
+  readonly reason: string;
+  /** Unix milliseconds. */
+  readonly at: number;
+}
+
+/** What is known from certificates that were checked here. It never decides what is released, nor what counts as finalized. */
+export interface FinalityStatus {
+  /** `off`: not configured; `waiting`: nothing could be checked yet; `checking`; `failed`: the thread that checks has ended. */
+  readonly state: 'off' | 'waiting' | 'checking' | 'failed';
+  /** Why certificates are not checked; null while they are. */
+  readonly reason: string | null;
+  /** The highest slot; its ancestors are final with it. Null: none yet. */
+  readonly verified: VerifiedSlot | null;
+  /** The newest verified slots, highest first, a bounded number. */
+  readonly recent: readonly VerifiedSlot[];
+  /** The last certificate that does not hold, or that contradicts the released blocks; null: none since the start. */
+  readonly alarm: FinalityAlarm | null;
+}
+
+/**
+ * `verified`: of a released block; `refused`: it does not hold; `contradicted`: it holds, and the released chain has no block in its slot;
+ * `sampled`: not checked, because checks are slower than blocks; `unchecked`: not checked, because ranks or shred version are unknown;
+ * `unfollowed`: it holds, and its slot is outside of what was released since the start.
+ */
+export type CertificateResult = 'verified' | 'refused' | 'contradicted' | 'sampled' | 'unchecked' | 'unfollowed';
+
+/** Checks the certificates of the blocks that are followed, beside the follower. */
+export interface FinalityChecks {
+  start(counted: (result: CertificateResult) => void): void;
+  /** A block was released. */
+  released(header: BlockHeader): void;
+  status(): FinalityStatus;
+  stop(): Promise<void>;
+}
+
 export interface ChainStatus {
   readonly chain: ChainId;
   /** `local` for the local chain, `rpc` for a real cluster. */
@@ -140,11 +213,18 @@ export interface ChainStatus {
   /** Slot of the last released block. */
   readonly cursorSlot: number | null;
   readonly finalizedSlot: number | null;
+  /** Commitment of the blocks that are followed, and why; absent where the chain is not followed. */
+  readonly commitment?: Commitment;
+  readonly consensus?: ConsensusFacts;
+  /** What certificates prove; absent where the chain is not followed. */
+  readonly finality?: FinalityStatus;
   readonly lagSlots: number | null;
   /** Measured milliseconds per slot; null until enough blocks were seen. */
   readonly slotMs: number | null;
   /** Why the follower is stalled, or null. */
   readonly stalled: string | null;
+  /** Milliseconds since the last released block, or since the start; absent where the chain is not followed. */
+  readonly silentMs?: number;
   /** The leader, if several processes could follow the chain; `name` is null while there is no leader. */
   readonly leader?: { readonly name: string | null; readonly epoch: number };
   /** This process is a standby: another one follows the chain. */
@@ -159,11 +239,8 @@ export interface ChainStatus {
 export interface ChainCallOptions {
   readonly signal?: AbortSignal;
   readonly timeoutMs?: number;
-  /**
-   * The tenant of the call. Absent: the tenant of the signal, or the daemon itself. Throws GateRefusal if too many calls of the tenant
-   * wait for the upstream.
-   */
-  readonly tenant?: Tenant | undefined;
+  /** For whom the call is; `OWN_WORK`: the daemon itself. Throws GateRefusal if too many calls of the tenant wait for the upstream. */
+  readonly tenant: Tenant;
   /** Use only upstreams marked as archives, if any is marked. */
   readonly archive?: boolean;
 }
@@ -176,12 +253,12 @@ export interface ChainReader {
    * One JSON-RPC call. Errors of the node: CHAIN_RPC_ERROR with facts {rpcCode, method}; of the transport: CHAIN_UNREACHABLE,
    * CHAIN_TIMEOUT. Integers above 2^53 lose precision; use `callText` where that matters.
    */
-  call<T>(method: string, params: readonly unknown[], options?: ChainCallOptions): Promise<T>;
+  call<T>(method: string, params: readonly unknown[], options: ChainCallOptions): Promise<T>;
   /**
    * Like `call`, but returns the result as the JSON text of the node, with numbers of any size intact. A null result is returned only if
    * no upstream has another one. Additional error: CHAIN_BAD_RESPONSE.
    */
-  callText(method: string, params: readonly unknown[], options?: ChainCallOptions): Promise<string>;
+  callText(method: string, params: readonly unknown[], options: ChainCallOptions): Promise<string>;
   /** Calls `listener` after the commit of each released block. The returned function unsubscribes. */
   onReleased(listener: (header: BlockHeader) => void): () => void;
 }

@@ -76,7 +76,7 @@ export interface AssetsPart {
 
 export interface AssetsFound {
   readonly slot: number;
-  /** Of all trees of the chain, without those that are withheld: anybody can send an asset of such a tree to an owner. */
+  /** Assets of all trees of the chain, without those that are withheld: anybody can send an asset of such a tree to an owner. */
   readonly assets: readonly (CompressedAsset | WithheldAsset)[];
   /** Whether all trees are followed. */
   readonly followsAll: boolean;
@@ -102,8 +102,8 @@ export interface CompressedAssets {
 }
 
 /** Most ids of one call of the asset API, and its error for more, in the words of the contract. */
-export const MOST_IDS = 1_000;
-export const TOO_MANY_IDS = `Batch Size Error. Batch size should not be greater than ${MOST_IDS}.`;
+export const MAX_IDS = 1_000;
+export const TOO_MANY_IDS = `Batch Size Error. Batch size should not be greater than ${MAX_IDS}.`;
 
 /** Why a value is not 32 bytes in base58, in the words of the contract; null if it is. */
 export function refusedKey(value: unknown): string | null {

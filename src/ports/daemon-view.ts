@@ -1,4 +1,5 @@
 import type { BudgetUse, Caller } from './access.ts';
+import type { AnswerTap } from './answer-tap.ts';
 import { type ServiceToken, serviceToken } from './service.ts';
 import type { Log, MetricSample } from './telemetry.ts';
 
@@ -26,6 +27,13 @@ export interface InjectedCall {
   readonly caller: Caller | null;
   /** Whether it uses credits and rates of the project. Default: all but reads of routes; JSON-RPC calls always do. */
   readonly isCharged?: boolean;
+  /**
+   * The gate has admitted `caller` to the request that makes this call: the permissions of its key count, and its rates. Default: it is any
+   * caller of its project, with all permissions.
+   */
+  readonly asAdmitted?: boolean;
+  /** What a refused or failed call becomes: `thrown` (default) or `answered`, an answer with `fault`, in the texts of HTTP. */
+  readonly faults?: 'thrown' | 'answered';
   readonly requestId: string;
   readonly log: Log;
   readonly signal: AbortSignal;
@@ -36,6 +44,15 @@ export interface InjectedReply {
   readonly status: number;
   /** JSON text; empty without a body. */
   readonly text: string;
+  /** Why there is no answer; only of calls with `faults: 'answered'`. */
+  readonly fault?: InjectedFault;
+}
+
+export interface InjectedFault {
+  readonly message: string;
+  readonly details: string | undefined;
+  /** When a retry may help, in seconds. */
+  readonly retryAfterS: number | undefined;
 }
 
 export type Inject = (call: InjectedCall) => Promise<InjectedReply>;
@@ -86,6 +103,13 @@ export interface AnsweredRequest {
   readonly credits: number;
 }
 
+/** What a call costs, by the published prices. */
+export interface Priced {
+  /** Product of the usage record. */
+  readonly product: string;
+  readonly credits: number;
+}
+
 /** State of the daemon for the operator pages. */
 export interface DaemonView {
   readonly version: string;
@@ -102,6 +126,10 @@ export interface DaemonView {
   metrics(): Promise<readonly MetricSample[]>;
   /** Calls `listener` after each answered request of a project, in this process. It must not throw. The returned function ends it. */
   onRequest(listener: (request: AnsweredRequest) => void): () => void;
+  /** Lets `tap` see a share of the answers of this process; at most one plugin does. The returned function ends it. */
+  tapAnswers(tap: AnswerTap): () => void;
+  /** The price of a JSON-RPC method (`getAsset`) or route (`GET /v1/wallet/:wallet/balances`); undefined: it has none. */
+  priceOf(name: string): Priced | undefined;
   /** Budgets that a project holds now: in-memory ones of this thread, stored ones of all processes. */
   budgets(projectId: string): Promise<readonly BudgetUse[]>;
   /** In-memory budgets of this thread by project: those that it holds, or was refused since the start. A bounded number of projects. */

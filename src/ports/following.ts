@@ -35,7 +35,7 @@ export interface ChainGap {
   /** Unix milliseconds. */
   readonly detectedAt: number;
   readonly status: GapStatus;
-  /** Names of the processors that missed it. */
+  /** Names of the processors that missed it; `kernel.ledger` is the ledger. */
   readonly processors: readonly string[];
   /** All processors have the blocks up to this slot; null before the first block. */
   readonly filledTo: number | null;
@@ -68,7 +68,7 @@ export interface GapRequest {
 }
 
 /** The gap records of the store, for plugins. */
-export interface GapBook {
+export interface GapRecords {
   /** Newest first. */
   list(filter?: GapFilter): Promise<readonly ChainGap[]>;
   /**
@@ -84,4 +84,4 @@ export interface GapBook {
   request(tx: StoreTx, request: GapRequest): Promise<number>;
 }
 
-export const kernelGaps: ServiceToken<GapBook> = serviceToken('kernel.gaps');
+export const kernelGaps: ServiceToken<GapRecords> = serviceToken('kernel.gaps');

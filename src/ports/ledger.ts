@@ -1,3 +1,4 @@
+import type { Tenant } from './access.ts';
 import type { BlockHeader, ChainBlock, ChainId } from './block.ts';
 import { type ServiceToken, serviceToken } from './service.ts';
 
@@ -13,13 +14,13 @@ export interface SlotRange {
 }
 
 /** Where a transaction stands. */
-export interface Place {
+export interface LedgerPlace {
   readonly slot: number;
   /** In its block, votes included. */
   readonly index: number;
 }
 
-export interface KeptTransaction extends Place {
+export interface KeptTransaction extends LedgerPlace {
   readonly header: BlockHeader;
   /** base58 */
   readonly signature: string;
@@ -30,7 +31,7 @@ export interface KeptTransaction extends Place {
 }
 
 /** A transaction in the history of an address. */
-export interface AddressRow extends Place {
+export interface AddressRow extends LedgerPlace {
   /** base58 */
   readonly signature: string;
   /** Unix seconds; null if unknown. */
@@ -38,7 +39,7 @@ export interface AddressRow extends Place {
   readonly isFinal: boolean;
   /** `meta.err`; null on success. */
   readonly err: unknown;
-  /** As `getSignaturesForAddress` reports it: `[length] text`, several separated by `; `. */
+  /** Memo in the form of `getSignaturesForAddress`: `[length] text`, several separated by `; `. */
   readonly memo: string | null;
   /** The address is an account key: of the message, or loaded from a table. */
   readonly key: 'static' | 'loaded' | null;
@@ -56,8 +57,8 @@ export interface AddressQuery {
   readonly reasons: 'keys' | 'changed' | 'all';
   readonly order: 'newest' | 'oldest';
   /** Bounds, both exclusive; absent: open. A place whose index is -1 or infinite stands before or behind its block. */
-  readonly above?: Place;
-  readonly below?: Place;
+  readonly above?: LedgerPlace;
+  readonly below?: LedgerPlace;
   readonly limit: number;
 }
 
@@ -99,9 +100,9 @@ export interface LedgerReader {
   /** The JSON text of the block as a node answered it in base64, rewards included; null when it is unknown, damaged, or came in another form. */
   text(slot: number): Promise<Buffer | null>;
   /** The place of a transaction; null when no block that the ledger has contains it. `signature`: 64 bytes. */
-  find(signature: Uint8Array): Promise<Place | null>;
+  find(signature: Uint8Array): Promise<LedgerPlace | null>;
   /** Null when the block is unknown, or has no such transaction. */
-  transaction(place: Place): Promise<KeptTransaction | null>;
+  transaction(place: LedgerPlace): Promise<KeptTransaction | null>;
   /** Null where there is no index, or it leaves the address out (system and vote program, clock, slot hashes). */
   addressPage(query: AddressQuery): Promise<AddressPage | null>;
 }
@@ -110,6 +111,17 @@ export interface LedgerReader {
  * The ledger of a chain. Null without `ledger.retain`, before it is open, and in a process that cannot read the files of the indexer.
  */
 export const kernelLedger: ServiceToken<(chain: ChainId) => LedgerReader | null> = serviceToken('kernel.ledger');
+
+/** Who still needs blocks that the ledger would remove. */
+export interface LedgerHolds {
+  /**
+   * The ledger keeps blocks above `slot()` beyond the bounds of its retention, up to twice `ledger.retain.bytes`; -1: all. To be called
+   * before the start, in the thread that writes the ledger; elsewhere it has no effect.
+   */
+  hold(chain: ChainId, slot: () => number): void;
+}
+
+export const kernelLedgerHolds: ServiceToken<LedgerHolds> = serviceToken('kernel.ledger-holds');
 
 /**
  * The final blocks of one chain in ClickHouse: the look-ups of the ledger, for what the ledger no longer has. Only what a complete range
@@ -121,7 +133,7 @@ export interface ArchiveReader extends Pick<LedgerReader, 'header' | 'text' | 'f
   /** Both inclusive. */
   states(from: number, to: number): Promise<SlotRange>;
   /**
-   * As of the ledger. Its `from` and `to` are the range in which the page begins: the one at or below `below` for the newest first, the
+   * See `LedgerReader.addressPage`. `from` and `to` are the range in which the page begins: the one at or below `below` for the newest first, the
    * one at or above `above` for the oldest first.
    */
   addressPage(query: AddressQuery): Promise<AddressPage | null>;
@@ -130,26 +142,122 @@ export interface ArchiveReader extends Pick<LedgerReader, 'header' | 'text' | 'f
 export interface PastPage {
   /** Newest first. */
   readonly rows: readonly AddressRow[];
-  /** Whether it has `limit` rows, or all down to `above`. Else nothing is known of what is older than the last row. */
+  /** Whether it has `limit` rows, or all down to `above`. Else nothing is known of what is older than `from`. */
   readonly isWhole: boolean;
+  /** The slot from which on it has all rows; behind that of `below` when nothing is known there. */
+  readonly from: number;
+  /** False: neither the ledger nor the archive has an index of this address. */
+  readonly isIndexed: boolean;
   /** The address may occur in votes, which are left out. */
   readonly inVotes: boolean;
 }
 
+/** The newest slots that are held; -1 without one. */
+export interface Heads {
+  readonly finalSlot: number;
+  /** Newest released block: a fork may still remove it. */
+  readonly newestSlot: number;
+}
+
+/** The newest held slot of a commitment; -1 without one. */
+export const ceilingOf = ({ finalSlot, newestSlot }: Heads, commitment: 'confirmed' | 'finalized'): number =>
+  commitment === 'finalized' ? finalSlot : newestSlot;
+
 /**
- * The final past of one chain as far as this daemon has it: the ledger, and what is older from the archive. What neither of them has, an
+ * The past of one chain as far as this daemon has it, released blocks that are not final included: the ledger, and what is older from the archive. What neither of them has, an
  * upstream may have. Errors of the look-ups: those of the ledger and of the archive; an upstream has to answer then.
  */
 export interface PastReader extends Pick<LedgerReader, 'header' | 'text' | 'find' | 'transaction'> {
   /** The newest final slot, as of now; -1 without one. */
   finalSlot(): Promise<number>;
-  /** As of the last `finalSlot()`. Both inclusive. */
+  /** The newest slots, read now. */
+  heads(): Promise<Heads>;
+  /** The newest slot with a known block at or below this one; -1 without one. As of the last `heads()` or `finalSlot()`. */
+  newestBelow(slot: number): Promise<number>;
+  /** States of the slots from `from` to `to`, both inclusive, at the last `heads()` or `finalSlot()`. */
   states(from: number, to: number): Promise<SlotRange>;
   /** Transactions of an address, newest first, over all seams: none is missing among the rows, and none comes twice. */
-  page(query: Omit<AddressQuery, 'order' | 'below'> & { readonly below: Place }): Promise<PastPage>;
+  page(query: Omit<AddressQuery, 'order' | 'below'> & { readonly below: LedgerPlace }): Promise<PastPage>;
   /** The slot from which on every transaction of an address is known, up to `slot`; `slot + 1` when those of `slot` are not. */
   knownFrom(query: Pick<AddressQuery, 'address' | 'reasons'>, slot: number): Promise<number>;
 }
+
+/** A row in a list of signatures. */
+export interface ListedSignature {
+  /** base58 */
+  readonly signature: string;
+  readonly slot: number;
+  readonly hasFailed: boolean;
+  /** Unix seconds; null when unknown. */
+  readonly blockTime: number | null;
+  /** JSON text, as a node writes it. */
+  readonly text: string;
+}
+
+/**
+ * Where a list ends. `bounded`: at its limit or bound. `first`: at the first block of the chain. `pruned`: at the first slot that this daemon
+ * or its upstreams have; null when that slot was not asked for. `missing`: the part below `below` is missing although it may exist.
+ */
+export type ListEnd =
+  | { readonly kind: 'bounded' }
+  | { readonly kind: 'first' }
+  | { readonly kind: 'pruned'; readonly slot: number | null }
+  | { readonly kind: 'missing'; readonly below: number; readonly reason: string };
+
+export interface SignatureQuery {
+  /** base58 */
+  readonly address: string;
+  readonly commitment: 'confirmed' | 'finalized';
+  /** Signatures, both exclusive; null: open. */
+  readonly before: string | null;
+  readonly until: string | null;
+  readonly limit: number;
+  readonly minContextSlot: number | null;
+  /** For whom upstreams are asked. */
+  readonly tenant: Tenant;
+}
+
+export interface SignatureList {
+  /** Newest first; none is missing between two of them. */
+  readonly rows: readonly ListedSignature[];
+  readonly end: ListEnd;
+}
+
+/** Slots, both inclusive; at most `limit` of them, the lowest ones. */
+export interface SlotQuery {
+  readonly from: number;
+  readonly to: number;
+  readonly limit: number;
+  readonly commitment: 'confirmed' | 'finalized';
+  /** For whom upstreams are asked. */
+  readonly tenant: Tenant;
+}
+
+export interface SlotList {
+  /** Slots with a block, ascending. */
+  readonly slots: readonly number[];
+  readonly end: ListEnd;
+}
+
+/**
+ * Lists joined from what is held and from the upstreams: newest rows of an upstream that is ahead, then the ledger and its archive, then the
+ * older ones of an upstream. A list is null where a node has to answer it as a whole: nothing of it is held, or its bounds are unknown here.
+ * Errors: those of `PastReader`.
+ */
+export interface JoinedHistory {
+  /** The newest held slots; `finalSlot` as of the upstreams, where the ledger has the same block. */
+  heads(tenant: Tenant): Promise<Heads>;
+  /** The newest slot of the upstreams, at most a moment old; null when none answers. */
+  tip(commitment: 'processed' | 'confirmed' | 'finalized'): Promise<number | null>;
+  signatures(query: SignatureQuery): Promise<SignatureList | null>;
+  slots(query: SlotQuery): Promise<SlotList | null>;
+  /** Asks for the first slot of the upstreams, to know it when they are gone. At most once a minute. */
+  learnFirstSlot(): void;
+}
+
+/** Null without `ledger.retain`, or without an upstream. */
+export const kernelJoinedHistory: ServiceToken<(chain: ChainId) => JoinedHistory | null> =
+  serviceToken('kernel.joined-history');
 
 /** Null without `ledger.retain`. */
 export const kernelPast: ServiceToken<(chain: ChainId) => PastReader | null> = serviceToken('kernel.past');

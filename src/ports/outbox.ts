@@ -61,7 +61,7 @@ export interface Outbox {
     page?: { readonly beforeId?: number; readonly afterId?: number; readonly limit?: number; readonly tx?: StoreTx },
   ): Promise<OutboxRow[]>;
   get(kind: string, key: string): Promise<OutboxRow | null>;
-  /** Those of these keys that have a row, read inside the transaction. */
+  /** The keys that have a row, read inside the transaction. */
   existing(tx: StoreTx, kind: string, keys: readonly string[]): Promise<ReadonlySet<string>>;
   /** Counts up to `atMost` rows, default 1,000,000. With `tx` it counts inside that transaction. */
   count(filter: OutboxFilter, options?: { readonly atMost?: number; readonly tx?: StoreTx }): Promise<number>;

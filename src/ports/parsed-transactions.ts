@@ -5,7 +5,7 @@ import { type ServiceToken, serviceToken } from './service.ts';
 export interface ParsedFilter {
   /** One of them is its program; empty: any. */
   readonly programs: readonly string[];
-  /** It is decoded and has one of these names, compared without case and separators; empty: any. */
+  /** It has one of these names, compared without case and separators, whether its arguments can be decoded or not; empty: any. */
   readonly instructionNames: readonly string[];
   /** One of them is among its accounts; empty: any. */
   readonly include: readonly string[];
@@ -44,9 +44,18 @@ export interface ParsedBoard<Owner> {
   candidates(block: ChainBlock): ReadonlyMap<Owner, number>;
   /**
    * The matches of those owners that have any, in the order of the block. `isLive`: blocks come one after another, as they are released;
-   * what a block changes of the interfaces is then known from it. Errors: the interfaces of programs cannot be read now.
+   * what a block changes of the interfaces is then known from it. Errors: the interfaces of programs cannot be read now; without
+   * `costly`, also RequestError 400 for an owner whose project has interfaces that take too long.
    */
-  match(block: ChainBlock, how: { readonly isLive: boolean }): Promise<ReadonlyMap<Owner, readonly ParsedMatch[]>>;
+  match(block: ChainBlock, how: MatchOptions<Owner>): Promise<ReadonlyMap<Owner, readonly ParsedMatch[]>>;
+}
+
+export interface MatchOptions<Owner> {
+  readonly isLive: boolean;
+  /** How many transactions were decoded for an owner; called once at most. */
+  decoded?(owner: Owner, transactions: number): void;
+  /** The interfaces of its project take too long: of this block the owner gets nothing. `reason` is for the project. */
+  costly?(owner: Owner, reason: string): void;
 }
 
 export type ReadFilter =

@@ -40,10 +40,10 @@ export interface ParserOptions {
 }
 
 /** The parsers of all plugins. */
-export interface ParserBook {
+export interface PluginParsers {
   readonly options: ParserOptions;
   /** In plugin order. Complete once all plugins are provisioned, so do not call it before `start`. */
   all(): readonly ContributedParser[];
 }
 
-export const kernelParsers: ServiceToken<ParserBook> = serviceToken('kernel.parsers');
+export const kernelParsers: ServiceToken<PluginParsers> = serviceToken('kernel.parsers');

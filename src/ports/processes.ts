@@ -82,7 +82,7 @@ export interface HandedSocket {
 export interface ApiPeers {
   /** Number of processes, this one included. */
   readonly count: number;
-  /** Of this process. */
+  /** Name of this process. */
   readonly name: string;
   /** The main process makes the decisions that must be made once. */
   readonly isMain: boolean;

@@ -1,5 +1,5 @@
 import { CompiledQuery } from 'kysely';
-import { lazy } from '../lib/lru.ts';
+import { lazy } from '../lib/lazy.ts';
 import type { Queries, Store } from './store.ts';
 
 /** A prebuilt statement for hot paths, where building it for each call would cost more than running it. */

@@ -1,3 +1,4 @@
+import type { Tenant } from './access.ts';
 import { type ServiceToken, serviceToken } from './service.ts';
 
 /** Facts about a mint. Keys are base58, amounts raw units. */
@@ -15,7 +16,7 @@ export interface MintFacts {
   readonly logoUri: string | null;
   /** Name in the Metaplex metadata; null if absent. */
   readonly tokenStandard: string | null;
-  /** As claimed by Metaplex metadata; only a verified collection can be trusted. */
+  /** Claimed by Metaplex metadata; only a verified collection can be trusted. */
   readonly collection: { readonly key: string; readonly verified: boolean } | null;
   readonly isNft: boolean;
   /** How displayed amounts are scaled, by interest or a multiplier; null: not scaled. */
@@ -47,6 +48,8 @@ export interface MintTransferFee {
 }
 
 export interface LookUpOptions {
+  /** For whom accounts are read. */
+  readonly tenant: Tenant;
   readonly signal?: AbortSignal;
   /** Default `token-metadata.upstreamTimeoutMs`. */
   readonly timeoutMs?: number;
@@ -60,7 +63,7 @@ export interface TokenFacts {
    * Returns an entry for each mint; null if it is not a mint or does not exist. Concurrent look-ups share their calls. Errors:
    * TOKEN_METADATA_TOO_MANY_MINTS above `token-metadata.maxMintsPerLookUp`, and those of `ChainReader.call` for mints not in the cache.
    */
-  lookUp(mints: readonly string[], options?: LookUpOptions): Promise<ReadonlyMap<string, MintFacts | null>>;
+  lookUp(mints: readonly string[], options: LookUpOptions): Promise<ReadonlyMap<string, MintFacts | null>>;
   /** Images by the URI of their off-chain document, if it was read before; the others are fetched in the background. */
   images(uris: readonly string[]): Promise<ReadonlyMap<string, string>>;
   /** The cached facts, possibly outdated; undefined: not cached. Never asks an upstream. */
@@ -97,7 +100,7 @@ export interface Picture {
 }
 
 export interface PictureOptions {
-  /** Who asks: none delays the others. */
+  /** Fair-share group of the caller: the calls of one group do not delay others. */
   readonly group: string;
   readonly signal: AbortSignal;
 }
@@ -106,9 +109,12 @@ export interface PictureOptions {
 export interface OffChainDocuments {
   /**
    * The parsed documents that are known within `waitMs`. Those that could not be read, or are not there yet, are absent; they are fetched
-   * in the background.
+   * in the background, for the tenant with the id `group`.
    */
-  read(uris: readonly string[], waitMs: number): Promise<ReadonlyMap<string, unknown>>;
+  read(
+    uris: readonly string[],
+    how: { readonly waitMs: number; readonly group: string },
+  ): Promise<ReadonlyMap<string, unknown>>;
   /** What `read` would answer from memory: the same document, or null where it could not be read; undefined: it is not in memory. */
   peek(uri: string): unknown;
   /**

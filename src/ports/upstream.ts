@@ -25,6 +25,10 @@ export interface UpstreamState {
   readonly otherChain: string | null;
   /** Whether it may be used: it confirmed our chain since it was last unreachable. */
   readonly inService: boolean;
+  /** How long it still wants no requests, as it said itself; 0: it takes them. */
+  readonly limitedMs: number;
+  /** Time since its last good answer; infinite before the first one. */
+  readonly silentMs: number;
 }
 
 /** The caller's verdict on an answer; the pool itself does not judge answers. */
@@ -32,9 +36,11 @@ export type UpstreamOutcome =
   | { readonly kind: 'ok' }
   /** Transport failure, 5xx, or an answer that is not JSON-RPC. */
   | { readonly kind: 'failed'; readonly reason: string }
-  /** HTTP 429. */
+  /** HTTP 429, or an error object that says the same. Null: it names no time; it is then the last choice for a moment, but not left out. */
   | { readonly kind: 'limited'; readonly retryAfterMs: number | null }
-  /** 401 or 403: a configuration error. */
+  /** An error object says that the credits are used up, or that the key is not accepted. */
+  | { readonly kind: 'exhausted' }
+  /** 401, 402 or 403: a configuration error. */
   | { readonly kind: 'denied'; readonly status: number }
   /** Proven wrong about the chain. */
   | { readonly kind: 'contradicted'; readonly reason: string };
@@ -62,8 +68,8 @@ export interface UpstreamRequest {
   /** A successful answer of up to this size arrives without a stream, which costs more than such an answer. */
   readonly wholeBytes?: number;
   readonly signal?: CallSignal;
-  /** The tenant of the request; absent: the daemon itself. */
-  readonly tenant?: Tenant | undefined;
+  /** For whom it is sent; `OWN_WORK`: the daemon itself. */
+  readonly tenant: Tenant;
   /** Sent in addition to the configured headers. */
   readonly headers?: Readonly<Record<string, string>>;
   /** Appended to the query of the address; must be encoded: `a=b`. */
@@ -82,7 +88,7 @@ export interface UpstreamPool {
     readonly prefer?: string;
     readonly avoid?: readonly string[];
     readonly healthyOnly?: boolean;
-    /** Excludes upstreams that are cooling down after a 429. */
+    /** Excludes upstreams that asked for no requests for a time that has not passed. */
     readonly exceptLimited?: boolean;
     /** Only upstreams marked as archives, if any is marked. */
     readonly archive?: boolean;
@@ -128,7 +134,7 @@ export interface PassedCall {
   readonly body: Buffer;
   /** Start and end of the raw `params` inside `body`, or null when absent. */
   readonly params: { readonly start: number; readonly end: number } | null;
-  readonly tenant?: Tenant | undefined;
+  readonly tenant: Tenant;
   readonly requestHeader?: ((name: string) => string | undefined) | undefined;
   readonly requestQuery?: ((name: string) => readonly string[]) | undefined;
 }

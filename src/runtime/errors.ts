@@ -94,6 +94,7 @@ export const ERRORS = {
   FOLLOW_NOT_FINAL: 'a range to fill ends above the newest final slot',
   FOLLOW_DEEP_FORK: 'the fork is deeper than the finalized mark or the stored headers',
   POSEIDON_INPUT_TOO_LARGE: 'a number to hash is not below the prime of the field',
+  MCP_USAGE: 'the options of the command mcp have no safe address or no key',
   SIGNUP_USAGE: 'the options of a sign-up do not fit the service, the file or each other',
   SIGNUP_AMOUNT: 'a text is not an amount of the paid currency',
   SIGNUP_KEYPAIR: 'the file of a wallet cannot be read',

@@ -9,14 +9,14 @@ export interface MetricsRegistry {
   scope(area: string): Metrics;
   /** Prometheus text format. */
   text(): Promise<string>;
-  /** The same as plain data, to merge the metrics of several threads. */
+  /** All metrics as plain data, to merge those of several threads. */
   families(): Promise<readonly MetricFamily[]>;
   readonly contentType: string;
   /** Full names of everything declared so far, sorted. */
   names(): string[];
 }
 
-type Kind = 'counter' | 'gauge' | 'histogram';
+type MetricKind = 'counter' | 'gauge' | 'histogram';
 
 interface Sample {
   readonly metricName?: string;
@@ -28,7 +28,7 @@ interface Sample {
 interface Family {
   readonly name: string;
   readonly help: string;
-  readonly type: Kind;
+  readonly type: MetricKind;
   readonly labels: readonly string[];
   readonly root: unknown;
   samples(): Sample[];
@@ -43,7 +43,7 @@ export function createMetricsRegistry(options: { readonly stock?: StockMetrics }
   const { stock = 'none' } = options;
   const ofProcess = stock === 'none' ? null : stock === 'process' ? watchProcess() : watchThread();
 
-  const declare = <T>(name: string, type: Kind, labels: readonly string[], make: () => Family): T => {
+  const declare = <T>(name: string, type: MetricKind, labels: readonly string[], make: () => Family): T => {
     const known = families.get(name);
     if (known !== undefined) {
       if (known.type !== type || known.labels.join() !== labels.join())
@@ -152,7 +152,7 @@ function childrenOf<T>(labels: readonly string[], make: () => T) {
 }
 
 /** Counters and gauges. Without labels the family is its only child and shows 0 from the start. */
-function plainFamily(name: string, help: string, type: Kind, labels: readonly string[]): Family {
+function plainFamily(name: string, help: string, type: MetricKind, labels: readonly string[]): Family {
   const children = childrenOf(labels, () => ({ value: 0 }));
   const handle = (cell: { value: number }): Gauge & Counter => ({
     add: (value = 1) => {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
+import { OWN_WORK } from '../ports/access.ts';
 import { createSemaphore } from './semaphore.ts';
 
 type Step = { readonly kind: 'take' } | { readonly kind: 'end' | 'leave'; readonly which: number };
@@ -26,7 +27,7 @@ test('limits of running and waiting work hold, work runs in order of arrival, an
           const mine = number;
           number += 1;
           const isFull = running.size === atOnce && queue.length === waiting;
-          const permit = semaphore.acquire({ signal: controller.signal });
+          const permit = semaphore.acquire({ signal: controller.signal, group: OWN_WORK.id });
           assert.equal(permit === null, isFull);
           if (permit === null) continue;
           if (running.size === atOnce) queue.push({ controller, number: mine });
@@ -104,11 +105,41 @@ test('groups: limits hold, no permit is lost, and no caller waits while a permit
 test('groups are served in rotation', async () => {
   const semaphore = createSemaphore({ concurrency: 1 });
   const served: string[] = [];
-  const release = await semaphore.acquire();
+  const release = await semaphore.acquire({ group: OWN_WORK.id });
   const work = ['a1', 'a2', 'a3', 'b1', 'c1'].map((name) =>
-    semaphore.run(async () => void served.push(name), { group: name[0] }),
+    semaphore.run(async () => void served.push(name), { group: name[0]! }),
   );
   release?.();
   await Promise.all(work);
   assert.deepEqual(served, ['a1', 'b1', 'c1', 'a2', 'a3']);
+});
+
+test('parts of a group are served in rotation, and one part has its permits over all groups', async () => {
+  const semaphore = createSemaphore({ concurrency: 1 });
+  const served: string[] = [];
+  const release = await semaphore.acquire({ group: OWN_WORK.id });
+  const work = ['a slow 1', 'a slow 2', 'a fast 3', 'b fast 4'].map((name) => {
+    const [group, part] = name.split(' ') as [string, string];
+    return semaphore.run(async () => void served.push(name), { group, part });
+  });
+  release?.();
+  await Promise.all(work);
+  assert.deepEqual(served, ['a slow 1', 'b fast 4', 'a fast 3', 'a slow 2']);
+  const shared = createSemaphore({ concurrency: 4, perPart: 1, maxWaiting: 10 });
+  assert.ok(await shared.acquire({ group: 'a', part: 'x' }));
+  void shared.acquire({ group: 'b', part: 'x' });
+  assert.deepEqual([shared.running(), shared.waiting()], [1, 1]);
+  assert.ok(await shared.acquire({ group: 'b', part: 'y' }));
+  assert.equal(shared.running(), 2);
+});
+
+test('a group that has filled the queue leaves room for the others, however many come', async () => {
+  const semaphore = createSemaphore({ concurrency: 1, maxWaiting: 100 });
+  await semaphore.acquire({ group: 'hog' });
+  let taken = 0;
+  for (let i = 0; i < 1_000; i += 1) if (semaphore.acquire({ group: 'hog' }) !== null) taken += 1;
+  assert.equal(taken, 100);
+  for (const group of ['one', 'two', 'three']) assert.notEqual(semaphore.acquire({ group }), null, group);
+  for (let i = 0; i < 1_000; i += 1) void semaphore.acquire({ group: `stranger ${i}` });
+  assert.equal(semaphore.waiting(), 125);
 });

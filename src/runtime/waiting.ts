@@ -123,7 +123,7 @@ export function orAborted<T>(work: Promise<T>, signal: CallSignal): Promise<T> {
 
 const TICK_MS = 100;
 
-interface Entry extends InBag {
+interface DeadlineEntry extends InBag {
   readonly at: number;
   readonly expire: () => void;
 }
@@ -137,7 +137,7 @@ export interface Deadlines {
  * Many deadlines with one timer: a request costs an entry instead of a timer. The deadlines are not exact.
  */
 export function createDeadlines(clock: Clock): Deadlines {
-  const entries = new Bag<Entry>();
+  const entries = new Bag<DeadlineEntry>();
   let armed = false;
 
   const arm = () => {
@@ -153,7 +153,7 @@ export function createDeadlines(clock: Clock): Deadlines {
 
   return {
     watch: (timeoutMs, expire) => {
-      const entry: Entry = { at: clock.monotonic() + timeoutMs, expire, place: -1 };
+      const entry: DeadlineEntry = { at: clock.monotonic() + timeoutMs, expire, place: -1 };
       entries.add(entry);
       if (!armed) arm();
       return () => {

@@ -103,7 +103,7 @@ export async function advanceIdentities(store: Store, { name }: TableShape): Pro
 interface SchemaObject {
   readonly type: string;
   readonly name: string;
-  /** Of an index or trigger: the table it belongs to. */
+  /** Only for an index or trigger: its table. */
   readonly tbl_name: string;
   readonly sql: string | null;
 }

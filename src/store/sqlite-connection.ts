@@ -124,7 +124,7 @@ export function noteCommit(): void {
 }
 
 /** A reading outlives its turn when a callback of `setImmediate` made it, and a turn may be long. */
-const MOST_VERSION_AGE_MS = 1;
+const MAX_VERSION_AGE_MS = 1;
 
 /**
  * Requests that arrived together share one reading: it is used until the turn of the event loop ends, but not after a commit of this thread.
@@ -146,7 +146,7 @@ export function createVersionReader(path: string, open: () => SqliteConnection):
   return {
     read() {
       const at = performance.now();
-      if (last !== null && last.commits === commits && at - last.at < MOST_VERSION_AGE_MS) return last.version;
+      if (last !== null && last.commits === commits && at - last.at < MAX_VERSION_AGE_MS) return last.version;
       try {
         last = { version: ask(), commits, at };
       } catch (error) {

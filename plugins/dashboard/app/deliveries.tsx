@@ -1,4 +1,3 @@
-import { ExternalLink, RefreshCw, RotateCw, Send } from 'lucide-preact';
 import { useEffect, useState } from 'preact/hooks';
 import {
   type Attempt,
@@ -12,6 +11,7 @@ import {
   type Webhook,
 } from './api.ts';
 import { capital, count, duration, number, utc } from './format.ts';
+import { ExternalLink, RefreshCw, RotateCw, Send } from './icons.tsx';
 import { go, href } from './place.ts';
 import {
   Badge,

@@ -74,7 +74,7 @@ export function dollars(value: number | null): string {
   return value.toLocaleString('en', { style: 'currency', currency: 'USD', ...digits });
 }
 
-/** As many digits as a number holds for certain. */
+/** A number with at most 15 digits, the precision of a double. */
 export const amount = (value: number): string => value.toLocaleString('en', { maximumSignificantDigits: 15 });
 
 /** A whole number of the smallest units, as an amount: `1,234.5`. */
@@ -85,7 +85,7 @@ export function units(value: number, decimals: number): string {
   return `${value < 0 ? '-' : ''}${whole}${fraction === '' ? '' : `.${fraction}`}`;
 }
 
-const MOST_SHOWN = 2_000;
+const MAX_SHOWN = 2_000;
 const INVISIBLE = /(?![\n\t])[\p{Cc}\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/gu;
 /** Marks stacked above and below a letter, beyond what any script has. */
 const STACKED = /(\p{M}{4})\p{M}+/gu;
@@ -94,7 +94,7 @@ const STACKED = /(\p{M}{4})\p{M}+/gu;
  * A text that a stranger wrote: what would reorder, hide or overlay other text is taken out. Emoji and scripts from right to left stay.
  * Empty for anything that is no text.
  */
-export function foreign(value: unknown, most: number = MOST_SHOWN): string {
+export function foreign(value: unknown, most: number = MAX_SHOWN): string {
   if (typeof value !== 'string') return '';
   const text = value
     .slice(0, 2 * most)

@@ -1,8 +1,8 @@
 /** Interfaces (IDLs) of programs: those that the project has uploaded, and what is known of a program. */
-import { Trash2, Upload } from 'lucide-preact';
 import { useState } from 'preact/hooks';
 import { interfaceCall, type KnownInterface, type Project, type UploadedInterface } from './api.ts';
 import { bytes, count, foreign, middle, number } from './format.ts';
+import { Trash2, Upload } from './icons.tsx';
 import { go, href } from './place.ts';
 import {
   Badge,

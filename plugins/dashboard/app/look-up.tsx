@@ -1,5 +1,5 @@
-import { Image } from 'lucide-preact';
 import { useState } from 'preact/hooks';
+import { WRAPPED_SOL_MINT } from '../../../src/solana/programs.ts';
 import {
   type AddressTransaction,
   type Answer,
@@ -14,6 +14,7 @@ import {
   pictureAddress,
 } from './api.ts';
 import { amount, capital, dollars, foreign, middle, number } from './format.ts';
+import { Image } from './icons.tsx';
 import { go, href } from './place.ts';
 import { TransactionView } from './transaction.tsx';
 import {
@@ -362,7 +363,11 @@ function Tokens(props: PageProps) {
                   name: 'Mint',
                   // SOL itself has none: the row stands under the mint of wrapped SOL.
                   show: ({ mint, symbol }) =>
-                    mint === WRAPPED_SOL && symbol === 'SOL' ? '–' : <AddressLink project={project} address={mint} />,
+                    mint === WRAPPED_SOL_MINT && symbol === 'SOL' ? (
+                      '–'
+                    ) : (
+                      <AddressLink project={project} address={mint} />
+                    ),
                 },
                 { name: 'Balance', isNumber: true, show: ({ balance }) => amount(balance) },
                 { name: 'Price', isNumber: true, show: ({ pricePerToken }) => dollars(pricePerToken) },
@@ -376,8 +381,6 @@ function Tokens(props: PageProps) {
     </Card>
   );
 }
-
-const WRAPPED_SOL = 'So11111111111111111111111111111111111111112';
 
 function TokenName({ symbol, name }: { symbol: string; name: string }) {
   if (symbol === '' && name === '') return <span class="soft">Unnamed token</span>;
@@ -529,11 +532,11 @@ function Compression({ project, asset: { id, compression } }: { project: Project
   );
 }
 
-const MOST_ATTRIBUTES = 100;
+const MAX_ATTRIBUTES = 100;
 
 function Attributes({ of }: { of: unknown }) {
   const all: readonly unknown[] = Array.isArray(of) ? of : [];
-  const shown = all.slice(0, MOST_ATTRIBUTES).flatMap((one) => {
+  const shown = all.slice(0, MAX_ATTRIBUTES).flatMap((one) => {
     const { trait_type: trait, value } = (one ?? {}) as { readonly trait_type?: unknown; readonly value?: unknown };
     const text = foreign(typeof value === 'object' ? JSON.stringify(value) : String(value ?? ''), NAME_LETTERS);
     return text === '' ? [] : [{ trait: foreign(trait, NAME_LETTERS) || 'Attribute', text }];
@@ -542,7 +545,7 @@ function Attributes({ of }: { of: unknown }) {
   return (
     <Card
       title="Attributes"
-      {...(all.length > MOST_ATTRIBUTES ? { note: `The first ${MOST_ATTRIBUTES} of ${number(all.length)}` } : {})}
+      {...(all.length > MAX_ATTRIBUTES ? { note: `The first ${MAX_ATTRIBUTES} of ${number(all.length)}` } : {})}
     >
       <dl class="attributes">
         {shown.map(({ trait, text }, at) => (

@@ -1,3 +1,7 @@
+import { type ComponentChildren, render } from 'preact';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { endSessions, get, type Login, login, logout, onSession, type Projects, session, type Who } from './api.ts';
+import { DeliveriesPage, DeliveryPage } from './deliveries.tsx';
 import {
   Activity,
   Blocks,
@@ -13,6 +17,7 @@ import {
   Monitor,
   Moon,
   Puzzle,
+  Scale,
   ScrollText,
   Search,
   Settings2,
@@ -20,17 +25,14 @@ import {
   Wallet,
   Webhook,
   X,
-} from 'lucide-preact';
-import { type ComponentChildren, render } from 'preact';
-import { useEffect, useRef, useState } from 'preact/hooks';
-import { endSessions, get, type Login, login, logout, onSession, type Projects, session, type Who } from './api.ts';
-import { DeliveriesPage, DeliveryPage } from './deliveries.tsx';
+} from './icons.tsx';
 import { InterfacesPage } from './interfaces.tsx';
 import { LookUpPage } from './look-up.tsx';
 import { AuditPage, ConfigPage, GapsPage, PluginsPage, TreesPage, WalletsPage } from './operation.tsx';
 import { OverviewPage, ProjectOverviewPage } from './overview.tsx';
 import { go, href, type Place, usePlace, useWorld, WorldContext } from './place.ts';
 import { KeysPage, ProjectsPage } from './projects.tsx';
+import { ShadowPage } from './shadow.tsx';
 import {
   Button,
   Card,
@@ -74,6 +76,7 @@ const OF_DAEMON: readonly Entry[] = [
   { path: 'gaps', name: 'Gaps and backfill', icon: Blocks },
   { path: 'wallets', name: 'Wallets', icon: Wallet },
   { path: 'trees', name: 'Trees', icon: GitFork },
+  { path: 'shadow', name: 'Shadow', icon: Scale },
   { path: 'plugins', name: 'Plugins', icon: Puzzle },
   { path: 'config', name: 'Configuration', icon: Settings2 },
   { path: 'audit', name: 'Audit log', icon: ListTree },
@@ -360,6 +363,7 @@ function Page({ place }: { place: Place }) {
   if (area === 'gaps') return <GapsPage />;
   if (area === 'wallets') return <WalletsPage />;
   if (area === 'trees') return <TreesPage />;
+  if (area === 'shadow') return <ShadowPage group={id ?? null} />;
   if (area === 'plugins') return <PluginsPage />;
   if (area === 'config') return <ConfigPage />;
   if (area === 'audit') return <AuditPage />;

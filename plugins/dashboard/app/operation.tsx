@@ -40,7 +40,11 @@ function usePages<T>(path: (cursor: string | null) => string, everyMs?: number) 
 // --------------------------------------------------------------------------------------------------------------- trees
 
 const TREE_TYPES: Readonly<Record<number, string>> = {
-  ...{ 1: 'state V1', 2: 'address V1', 3: 'state V2', 4: 'address V2', 5: 'compressed NFTs' },
+  1: 'state V1',
+  2: 'address V1',
+  3: 'state V2',
+  4: 'address V2',
+  5: 'compressed NFTs',
 };
 const TREE_TONES: Readonly<Record<string, Tone>> = { ok: 'good', unverified: 'plain' };
 

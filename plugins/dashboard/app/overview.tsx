@@ -154,8 +154,8 @@ function Status({
 // --------------------------------------------------------------------------------------------------------------- plots
 
 /** A step that has just begun says too little about its rate. */
-const LEAST_SHARE = 0.4;
-const LEAST_STEPS = 15;
+const MIN_SHARE = 0.4;
+const MIN_STEPS = 15;
 
 interface Grid {
   readonly times: readonly number[];
@@ -169,11 +169,11 @@ function gridOf({ fromMs, toMs, stepMs, points }: Series): Grid {
   const byTime = new Map(points.map((point) => [point.at, point]));
   // A daemon that is younger than the range is shown from its start.
   const oldest = points[0]?.at ?? fromMs;
-  const start = Math.max(fromMs, Math.min(oldest - stepMs, toMs - LEAST_STEPS * stepMs));
+  const start = Math.max(fromMs, Math.min(oldest - stepMs, toMs - MIN_STEPS * stepMs));
   const first = start - (start % stepMs);
   const times = Array.from({ length: Math.floor((toMs - first) / stepMs) + 1 }, (_, at) => first + at * stepMs);
   const shares = times.map((at) => Math.min(1, (toMs - at) / stepMs));
-  if (times.length > 1 && (shares.at(-1) as number) < LEAST_SHARE && byTime.size > 1) {
+  if (times.length > 1 && (shares.at(-1) as number) < MIN_SHARE && byTime.size > 1) {
     times.pop();
     shares.pop();
   }
@@ -247,17 +247,20 @@ function Plots({ series }: { series: Series }) {
       requests: linesOf(grid, 'requests', PRODUCT_NAMES),
       errors: linesOf(grid, 'errors', PRODUCT_NAMES),
       latency: (['p50', 'p95', 'p99'] as const).map((name, at) => ({
-        ...{ name, color: [2, 1, 5][at] as number },
+        name,
+        color: [2, 1, 5][at] as number,
         values: gauges(grid, ({ latency }) => latency?.[name]),
       })),
       lag: chainsOf(grid).map((chain, at) => ({
-        ...{ name: chain === 'main' ? 'Lag' : `Lag of ${chain}`, color: at + 1 },
+        name: chain === 'main' ? 'Lag' : `Lag of ${chain}`,
+        color: at + 1,
         values: gauges(grid, ({ peaks }) => peaks[`lag.${chain}`]),
       })),
       blocks: linesOf(grid, 'blocks', { main: 'Blocks', devnet: 'Blocks of devnet' }),
       deliveries: linesOf(grid, 'deliveries', OUTCOME_NAMES, OUTCOME_COLORS),
       upstreams: labelsOf(grid, 'seen').map((label, at) => ({
-        ...{ name: label.replace(/^main /, ''), color: (at % COLORS) + 1 },
+        name: label.replace(/^main /, ''),
+        color: (at % COLORS) + 1,
         values: gauges(grid, ({ sums }) => {
           const seen = sums[`seen.${label}`];
           return seen === undefined ? null : (100 * (sums[`healthy.${label}`] ?? 0)) / seen;

@@ -1,7 +1,7 @@
-import { Ban, CircleCheck, KeyRound, Pencil, Plus, ShieldCheck, Trash2, Webhook } from 'lucide-preact';
 import { useState } from 'preact/hooks';
 import { type Choices, get, type Key, type Project, patch, post, put, remove } from './api.ts';
 import { utc } from './format.ts';
+import { Ban, CircleCheck, KeyRound, Pencil, Plus, ShieldCheck, Trash2, Webhook } from './icons.tsx';
 import { go, href, useWorld } from './place.ts';
 import {
   Badge,

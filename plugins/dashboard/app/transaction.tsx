@@ -146,12 +146,16 @@ interface Movement {
 function Moved({ project, parsed: { nativeTransfers, tokenTransfers } }: Shown) {
   const rows: readonly Movement[] = [
     ...nativeTransfers.map((one) => ({
-      ...{ amount: units(one.amount, SOL_DECIMALS), mint: null },
-      ...{ from: one.fromUserAccount, to: one.toUserAccount },
+      amount: units(one.amount, SOL_DECIMALS),
+      mint: null,
+      from: one.fromUserAccount,
+      to: one.toUserAccount,
     })),
     ...tokenTransfers.map((one) => ({
-      ...{ amount: units(one.rawTokenAmount, one.decimals), mint: one.mint },
-      ...{ from: one.fromUserAccount, to: one.toUserAccount },
+      amount: units(one.rawTokenAmount, one.decimals),
+      mint: one.mint,
+      from: one.fromUserAccount,
+      to: one.toUserAccount,
     })),
   ].map((one, key) => ({ ...one, key }));
   const link = (address: string | null, otherwise: string) =>

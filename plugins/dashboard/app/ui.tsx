@@ -3,6 +3,10 @@
 import * as combobox from '@zag-js/combobox';
 import * as menu from '@zag-js/menu';
 import { normalizeProps, useMachine } from '@zag-js/preact';
+import type { ComponentChildren, InputHTMLAttributes } from 'preact';
+import { useCallback, useEffect, useId, useMemo, useRef, useState } from 'preact/hooks';
+import { ApiError, type Project } from './api.ts';
+import { ago, middle, utc } from './format.ts';
 import {
   Check,
   ChevronDown,
@@ -10,21 +14,17 @@ import {
   CircleCheck,
   Copy,
   Ellipsis,
+  type Icon,
   Info,
-  type LucideIcon,
   RotateCw,
   Search,
   TriangleAlert,
   Upload,
   X,
-} from 'lucide-preact';
-import type { ComponentChildren, InputHTMLAttributes } from 'preact';
-import { useCallback, useEffect, useId, useMemo, useRef, useState } from 'preact/hooks';
-import { ApiError, type Project } from './api.ts';
-import { ago, middle, utc } from './format.ts';
+} from './icons.tsx';
 import { href } from './place.ts';
 
-export type Icon = LucideIcon;
+export type { Icon };
 export type Tone = 'good' | 'bad' | 'warn' | 'info' | 'plain';
 
 export const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
@@ -33,7 +33,7 @@ export const messageOf = (error: unknown): string => (error instanceof Error ? e
 
 export interface Loaded<T> {
   readonly data: T | null;
-  /** Of the last try; the data of an earlier one stays. */
+  /** Error of the last load, null after a success; `data` of an earlier load stays. */
   readonly error: Error | null;
   reload(): Promise<void>;
 }
@@ -41,7 +41,9 @@ export interface Loaded<T> {
 /** Loads when `deps` change, then at every interval while the page is visible. A failed load is repeated after a few seconds. */
 export function useLoad<T>(load: () => Promise<T>, deps: readonly unknown[], everyMs?: number): Loaded<T> {
   const [state, setState] = useState<{ data: T | null; error: Error | null; deps: readonly unknown[] }>({
-    ...{ data: null, error: null, deps },
+    data: null,
+    error: null,
+    deps,
   });
   const current = useRef({ load, turn: 0 });
   current.current.load = load;
@@ -294,7 +296,11 @@ export function Badge({ tone, children }: { tone: Tone; children: ComponentChild
 }
 
 const NOTICE_ICONS: Readonly<Record<Tone, Icon>> = {
-  ...{ good: CircleCheck, bad: CircleAlert, warn: TriangleAlert, info: Info, plain: Info },
+  good: CircleCheck,
+  bad: CircleAlert,
+  warn: TriangleAlert,
+  info: Info,
+  plain: Info,
 };
 
 interface NoticeProps {
@@ -730,7 +736,7 @@ export function TextArea({ label, hint, error, value, onValue, rows, file }: Are
                   const [chosen] = chooser.files ?? [];
                   if (chosen === undefined) return;
                   file.onText(await chosen.text(), chosen.name);
-                  // The same file can be chosen again.
+                  // Without this, choosing the same file again fires no event.
                   chooser.value = '';
                 }}
               />
@@ -887,7 +893,7 @@ interface DialogProps {
   readonly onClose: () => void;
   readonly children: ComponentChildren;
   readonly wide?: boolean;
-  /** Without a way to close it but its own buttons. */
+  /** Only its own buttons close it. */
   readonly stays?: boolean;
 }
 

@@ -1,4 +1,3 @@
-import { Download } from 'lucide-preact';
 import { useMemo, useState } from 'preact/hooks';
 import {
   type AnsweredRequest,
@@ -11,6 +10,7 @@ import {
   type UsageDay,
 } from './api.ts';
 import { bytes, day, duration, number, short, utc } from './format.ts';
+import { Download } from './icons.tsx';
 import { type Line, Plot } from './plot.tsx';
 import {
   Badge,
@@ -28,9 +28,17 @@ import {
 } from './ui.tsx';
 
 const PRODUCT_NAMES: Readonly<Record<string, string>> = {
-  ...{ rpc: 'JSON-RPC', enhancedApi: 'Enhanced', walletApi: 'Wallet', das: 'DAS', webhooks: 'Webhooks' },
-  ...{ laserstreamGrpc: 'Streams', laserstreamWebsocket: 'Websockets', preConfirmations: 'Pre-confirmations' },
-  ...{ archival: 'Archive', photon: 'Compression', other: 'Other' },
+  rpc: 'JSON-RPC',
+  enhancedApi: 'Enhanced',
+  walletApi: 'Wallet',
+  das: 'DAS',
+  webhooks: 'Webhooks',
+  laserstreamGrpc: 'Streams',
+  laserstreamWebsocket: 'Websockets',
+  preConfirmations: 'Pre-confirmations',
+  archival: 'Archive',
+  photon: 'Compression',
+  other: 'Other',
 };
 const DAY_MS = 86_400_000;
 const MAX_DAYS = 400;
@@ -188,7 +196,7 @@ const STATES = [
   ['error', 'Errors'],
 ] as const;
 
-/** Without further asking: a phone shows each as a card. */
+/** Rows shown at first: a phone shows each as a card. */
 const SHOWN = 50;
 
 /** The last calls of a project. */

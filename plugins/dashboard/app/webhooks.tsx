@@ -1,7 +1,7 @@
-import { FlaskConical, Pencil, Plus, Power, RefreshCw, Trash2 } from 'lucide-preact';
 import { useState } from 'preact/hooks';
 import { type Choices, get, hookCall, type ParsedFilter, type Project, type Webhook } from './api.ts';
 import { ago, count, duration, number } from './format.ts';
+import { FlaskConical, Pencil, Plus, Power, RefreshCw, Trash2 } from './icons.tsx';
 import { go, href, useWorld } from './place.ts';
 import {
   Badge,
@@ -54,7 +54,7 @@ export function transactionText({ transactionTypes: types, parsedFilter }: Webho
   return types.length === 0 || types.includes('ANY') ? 'all types' : count(types.length, 'type');
 }
 
-/** Those of a parsed webhook are programs and accounts. */
+/** Number of addresses; for a parsed webhook, of programs and accounts in its filter. */
 export const addressCountOf = ({ addressCount, parsedFilter }: Webhook): number =>
   parsedFilter == null
     ? addressCount
@@ -241,21 +241,28 @@ interface Draft {
   readonly parsedDetails: string;
 }
 
-/** Of a parsed webhook. */
+/** An empty filter of a parsed webhook, as the form holds it. */
 const NO_FILTER = {
-  ...{ programs: '', instructionNames: '', roles: '', includeFailed: false, includeCpi: true, parsedDetails: 'full' },
+  programs: '',
+  instructionNames: '',
+  roles: '',
+  includeFailed: false,
+  includeCpi: true,
+  parsedDetails: 'full',
 };
 
 const NEW: Draft = {
-  ...{
-    webhookURL: '',
-    webhookType: 'enhanced',
-    addresses: '',
-    transactionTypes: ['ANY'],
-    authHeader: '',
-    txnStatus: '',
-  },
-  ...{ matchTokenOwners: false, retryPreset: 'durable', batchSize: '1', ordered: false, onInactive: 'drop' },
+  webhookURL: '',
+  webhookType: 'enhanced',
+  addresses: '',
+  transactionTypes: ['ANY'],
+  authHeader: '',
+  txnStatus: '',
+  matchTokenOwners: false,
+  retryPreset: 'durable',
+  batchSize: '1',
+  ordered: false,
+  onInactive: 'drop',
   ...NO_FILTER,
 };
 
@@ -307,7 +314,8 @@ function filterOf({ programs, instructionNames, addresses, roles, includeFailed,
     ...list('programs', listOf(programs)),
     ...list('instructionNames', namesOf(instructionNames)),
     ...(Object.keys(accounts).length === 0 ? {} : { accounts }),
-    ...{ includeFailed, includeCpi },
+    includeFailed,
+    includeCpi,
   };
 }
 
@@ -418,7 +426,8 @@ function HookForm({
         ? // What another type had watched is in the filter now.
           { accountAddresses: [], parsedFilter: filterOf(draft), parsedDetails }
         : {
-            ...{ accountAddresses: listOf(addresses), transactionTypes: draft.transactionTypes },
+            accountAddresses: listOf(addresses),
+            transactionTypes: draft.transactionTypes,
             matchTokenOwners: draft.matchTokenOwners,
           }),
       batchSize: Number(batchSize),
@@ -563,7 +572,12 @@ function HookForm({
 const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
 const pick = ({ webhookURL, webhookType, authHeader, retryPreset, ordered, onInactive }: Draft) => ({
-  ...{ webhookURL, webhookType, authHeader, retryPreset, ordered, onInactive },
+  webhookURL,
+  webhookType,
+  authHeader,
+  retryPreset,
+  ordered,
+  onInactive,
 });
 
 interface FilterFieldsProps {

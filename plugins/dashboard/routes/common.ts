@@ -39,7 +39,7 @@ const DASHBOARD: Tag = { name: 'Dashboard', description: 'Pages for operators an
 /** Properties of the routes that the pages call: they are on the admin listener. */
 export const OPEN_ROUTE = { tag: DASHBOARD, auth: 'admin', errors: 'wallet' } as const satisfies Partial<Route>;
 
-/** The same for routes that need a login. */
+/** Like `OPEN_ROUTE`, for routes that need a login. */
 export const PAGE_ROUTE = { ...OPEN_ROUTE, session: COOKIE_NAME } as const satisfies Partial<Route>;
 
 const refusal = Type.Object({ error: Type.String(), code: Type.Integer(), details: Type.Optional(Type.String()) });

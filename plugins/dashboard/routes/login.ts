@@ -5,7 +5,7 @@ import {
   actorOf,
   createLoginBrake,
   type Identity,
-  nameOf,
+  identityName,
   readCookie,
   type Session,
   sameText,
@@ -117,7 +117,7 @@ function endRoute(context: PageContext): Route {
     async handler(request) {
       const session = guard.change(request);
       const { identity } = session;
-      const name = identity.role === 'operator' ? EVERYBODY : nameOf(identity);
+      const name = identity.role === 'operator' ? EVERYBODY : identityName(identity);
       const action = { action: 'sessions.end', target: name };
       await audited(context, request, session, action, () => standings.endSessions(name));
       context.endSessions(name === EVERYBODY ? null : name);

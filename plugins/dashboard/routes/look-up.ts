@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto';
 import { type Static, Type } from '@sinclair/typebox';
 import { decode32 } from '../../../src/lib/base58.ts';
-import { isPlainObject, parseExact } from '../../../src/lib/json.ts';
+import { isPlainObject, parseVerbatim } from '../../../src/lib/json.ts';
 import { type RpcErrorObject, rpcReplyOf } from '../../../src/lib/json-rpc.ts';
 import { defineRoute, type Random, type Route } from '../../../src/plugin/plugin.ts';
 import { json, RequestError } from '../../../src/plugin/request.ts';
@@ -9,7 +9,7 @@ import type { InjectedCall } from '../../../src/ports/daemon-view.ts';
 import type { OffChainDocuments } from '../../../src/ports/tokens.ts';
 import { createKeccakPairs } from '../../../src/solana/concurrent/tree.ts';
 import { address, signature } from '../../../src/solana/schemas.ts';
-import { demandProject, nameOf, sameText } from '../sessions.ts';
+import { demandProject, identityName, sameText } from '../sessions.ts';
 import { API, callerOf, missing, PAGE_ROUTE, type PageContext, projectParams, REFUSALS } from './common.ts';
 
 export interface LookUpParts {
@@ -48,13 +48,16 @@ const PAGE_SIZE = 48;
 const TRANSACTIONS = 10;
 
 const rpc = (method: string, params: unknown) => ({
-  ...{ method: 'POST', path: '/', body: { jsonrpc: '2.0', id: 1, method, params } },
+  method: 'POST',
+  path: '/',
+  body: { jsonrpc: '2.0', id: 1, method, params },
 });
 
 function requestOf(wanted: LookUp): Pick<InjectedCall, 'method' | 'path' | 'body'> {
   if (wanted.what === 'transaction')
     return {
-      ...{ method: 'POST', path: '/v1/parsed-events/transactions' },
+      method: 'POST',
+      path: '/v1/parsed-events/transactions',
       body: { transactions: [wanted.signature], rawTransaction: 'json' },
     };
   const { address } = wanted;
@@ -69,8 +72,10 @@ function requestOf(wanted: LookUp): Pick<InjectedCall, 'method' | 'path' | 'body
       return rpc('getAssetsByOwner', { ownerAddress: address, page: wanted.page, limit: PAGE_SIZE });
     case 'members':
       return rpc('getAssetsByGroup', {
-        ...{ groupKey: 'collection', groupValue: address },
-        ...{ page: wanted.page, limit: PAGE_SIZE },
+        groupKey: 'collection',
+        groupValue: address,
+        page: wanted.page,
+        limit: PAGE_SIZE,
       });
     case 'transactions':
       return wanted.isCompressed
@@ -90,8 +95,13 @@ function callRoute(context: PageContext, proofOf: ProofOf): Route {
     body: lookUpBody,
     replies: {
       200: Type.Object({ result: Type.Unknown(), pictures: Type.Record(Type.String(), Type.String()) }),
-      ...{ ...REFUSALS, 409: REFUSALS[400], 429: REFUSALS[400], 501: REFUSALS[400], 502: REFUSALS[400] },
-      ...{ 503: REFUSALS[400], 504: REFUSALS[400] },
+      ...REFUSALS,
+      409: REFUSALS[400],
+      429: REFUSALS[400],
+      501: REFUSALS[400],
+      502: REFUSALS[400],
+      503: REFUSALS[400],
+      504: REFUSALS[400],
     },
     async handler(request) {
       const session = guard.change(request);
@@ -101,13 +111,13 @@ function callRoute(context: PageContext, proofOf: ProofOf): Route {
       if (isDisabled) throw new RequestError(409, 'the project is disabled: enable it first');
       const { body: wanted, requestId, log, signal, remoteAddress } = request;
       const call = { ...requestOf(wanted), caller, isCharged: true, requestId, log, signal, remoteAddress };
-      const result = call.path === '/' ? resultOf(await textOf(call)) : parseExact(await textOf(call));
+      const result = call.path === '/' ? resultOf(await callText(call)) : parseVerbatim(await callText(call));
       const proofs = Object.fromEntries(picturesOf(result).map((uri) => [uri, proofOf(uri)]));
       return json({ result: wanted.what === 'proof' ? checked(result) : result, pictures: proofs });
     },
   });
 
-  async function textOf(call: InjectedCall): Promise<string> {
+  async function callText(call: InjectedCall): Promise<string> {
     try {
       return (await daemon.call(call)).text;
     } catch (error) {
@@ -120,12 +130,18 @@ function callRoute(context: PageContext, proofOf: ProofOf): Route {
 
 /** Statuses of JSON-RPC errors. None is 401: the session is not what was refused. */
 const STATUSES: Readonly<Record<number, number>> = {
-  ...{ [-32000]: 404, [-32001]: 409, [-32002]: 503, [-32003]: 504, [-32005]: 429 },
-  ...{ [-32403]: 403, [-32600]: 400, [-32602]: 400 },
+  [-32000]: 404,
+  [-32001]: 409,
+  [-32002]: 503,
+  [-32003]: 504,
+  [-32005]: 429,
+  [-32403]: 403,
+  [-32600]: 400,
+  [-32602]: 400,
 };
 
 function resultOf(text: string): unknown {
-  const reply = rpcReplyOf(parseExact(text));
+  const reply = rpcReplyOf(parseVerbatim(text));
   if (reply === null) throw new RequestError(502, 'The upstream gave a wrong answer');
   if ('result' in reply) return reply.result;
   const { code, message, data } = reply.error as RpcErrorObject;
@@ -140,10 +156,10 @@ function resultOf(text: string): unknown {
 
 /** The members of answers that name pictures. */
 const NAMES: ReadonlySet<string> = new Set(['image', 'imageUri', 'logoUri', 'uri']);
-/** Of an answer, and of a URI, which becomes a part of an address. */
-const MOST_PICTURES = 500;
+/** Pictures of one answer, and characters of a URI, which becomes part of a path. */
+const MAX_PICTURES = 500;
 const LONGEST_URI = 2_048;
-/** That of a file of an asset of a list, and a few more. */
+/** Levels of JSON that are searched: a file of an asset in a list is a few less. */
 const DEEPEST = 10;
 
 function picturesOf(answer: unknown): readonly string[] {
@@ -154,7 +170,7 @@ function picturesOf(answer: unknown): readonly string[] {
     else if (isPlainObject(value))
       for (const [name, member] of Object.entries(value)) {
         if (typeof member !== 'string') look(member, depth + 1);
-        else if (NAMES.has(name) && member !== '' && member.length <= LONGEST_URI && found.size < MOST_PICTURES)
+        else if (NAMES.has(name) && member !== '' && member.length <= LONGEST_URI && found.size < MAX_PICTURES)
           found.add(member);
       }
   };
@@ -218,7 +234,7 @@ function pictureRoute(
       const { uri, proof } = request.query;
       if (!sameText(proof, proofOf(uri))) throw new RequestError(403, 'No answer named this picture');
       picturePace(identity);
-      const options = { group: nameOf(identity), signal: request.signal };
+      const options = { group: identityName(identity), signal: request.signal };
       const picture = (await documents?.picture(uri, options)) ?? null;
       if (picture === null) throw new RequestError(404, 'There is no picture');
       return { status: 200, ...picture, headers: PICTURE_HEADERS };

@@ -4,7 +4,7 @@ import { isLagBeyond, lagSeconds } from '../../../src/lib/slot-length.ts';
 import type { HostContext } from '../../../src/plugin/host.ts';
 import { type ChainId, type Clock, defineRoute, type Route } from '../../../src/plugin/plugin.ts';
 import { JsonText, json, RequestError } from '../../../src/plugin/request.ts';
-import type { GapBook } from '../../../src/ports/following.ts';
+import type { GapRecords } from '../../../src/ports/following.ts';
 import { readSeries, SERIES_RANGES } from '../series.ts';
 import { demandOperator } from '../sessions.ts';
 import type { Position } from '../store.ts';
@@ -14,7 +14,7 @@ const MAX_ENTRIES = 200;
 const MAX_GAPS = 50;
 
 /** Operator routes about the daemon itself. */
-export function operationRoutes(context: PageContext, gaps: GapBook | undefined): readonly Route[] {
+export function operationRoutes(context: PageContext, gaps: GapRecords | undefined): readonly Route[] {
   return [
     healthRoute(context),
     seriesRoute(context),
@@ -24,6 +24,7 @@ export function operationRoutes(context: PageContext, gaps: GapBook | undefined)
     gapsRoute(context, gaps),
     treesRoute(context),
     walletsRoute(context),
+    shadowRoute(context),
   ];
 }
 
@@ -59,7 +60,7 @@ function seriesRoute({ clock, guard, store }: PageContext): Route {
   });
 }
 
-function gapsRoute({ guard }: PageContext, gaps: GapBook | undefined): Route {
+function gapsRoute({ guard }: PageContext, gaps: GapRecords | undefined): Route {
   return defineRoute({
     ...PAGE_ROUTE,
     method: 'GET',
@@ -154,12 +155,16 @@ function passedOn(
     method: 'GET',
     path: `${API}/${route.path}`,
     summary: route.summary,
-    query: Type.Object({ cursor: Type.Optional(Type.String({ pattern: '^\\d{1,15}$' })) }),
+    query: Type.Object({
+      cursor: Type.Optional(Type.String({ pattern: '^\\d{1,15}$' })),
+      group: Type.Optional(Type.String({ pattern: '^[0-9a-f]{24}$' })),
+    }),
     replies: { 200: Type.Unknown(), ...REFUSALS },
     async handler(request) {
       demandOperator(guard.enter(request));
       const { requestId, log, signal, remoteAddress, query } = request;
-      const path = route.from + (query.cursor === undefined ? '' : `?cursor=${query.cursor}`);
+      const { cursor, group } = query;
+      const path = `${route.from}${group === undefined ? '' : `/groups/${group}`}${cursor === undefined ? '' : `?cursor=${cursor}`}`;
       try {
         const call = { method: 'GET', path, caller: null, requestId, log, signal, remoteAddress };
         return json(new JsonText((await daemon.call(call)).text));
@@ -173,15 +178,28 @@ function passedOn(
 
 function treesRoute(context: PageContext): Route {
   return passedOn(context, {
-    ...{ path: 'trees', from: '/v0/admin/compression/trees', empty: { slot: 0, trees: [] } },
+    path: 'trees',
+    from: '/v0/admin/compression/trees',
+    empty: { slot: 0, trees: [] },
     summary: 'State of the Merkle trees; empty without the plugin compression',
   });
 }
 
 function walletsRoute(context: PageContext): Route {
   return passedOn(context, {
-    ...{ path: 'wallets', from: '/v0/admin/wallets', empty: { wallets: [], nextCursor: null } },
+    path: 'wallets',
+    from: '/v0/admin/wallets',
+    empty: { wallets: [], nextCursor: null },
     summary: 'Indexed wallets; empty without the plugin wallet',
+  });
+}
+
+function shadowRoute(context: PageContext): Route {
+  return passedOn(context, {
+    path: 'shadow',
+    from: '/v0/admin/shadow',
+    empty: { isOff: true, methods: [], groups: [], differences: [] },
+    summary: 'Answers compared with the reference, or the differences of a group; empty without the plugin shadow',
   });
 }
 

@@ -3,7 +3,7 @@ import { defineRoute, type Route } from '../../../src/plugin/plugin.ts';
 import { JsonText, json, RequestError } from '../../../src/plugin/request.ts';
 import type { KeyLimitsChange, UsageDay } from '../../../src/ports/access.ts';
 import { transactionTypes } from '../../../src/solana/transaction-types.ts';
-import { demandOperator, demandProject, nameOf } from '../sessions.ts';
+import { demandOperator, demandProject, identityName } from '../sessions.ts';
 import {
   API,
   audited,
@@ -184,7 +184,7 @@ function deleteRoute(context: PageContext): Route {
       const name = (await access.projects()).find(({ id }) => id === project)?.name ?? '';
       const action = { action: 'projects.delete', target: `${name} (${project})` };
       await audited(context, request, session, action, () => access.deleteProject(project));
-      context.endSessions(nameOf({ role: 'project', projectId: project }));
+      context.endSessions(identityName({ role: 'project', projectId: project }));
       return json({});
     },
   });
@@ -213,7 +213,7 @@ function secretRoute(context: PageContext): Route {
         await access.keys(project);
         return secrets.renew(project);
       });
-      context.endSessions(nameOf({ role: 'project', projectId: project }));
+      context.endSessions(identityName({ role: 'project', projectId: project }));
       return json({ secret }, 201);
     },
   });
@@ -440,8 +440,11 @@ export function endpointRoutes(context: PageContext): readonly Route[] {
   return ENDPOINTS.map(({ name, plugin, pattern, summary, charge }) =>
     defineRoute({
       ...PAGE_ROUTE,
-      ...{ method: 'POST', path: `${API}/projects/:project/${name}`, summary, params: projectParams },
-      // That of the webhook routes: one call can hold a hundred thousand addresses.
+      method: 'POST',
+      path: `${API}/projects/:project/${name}`,
+      summary,
+      params: projectParams,
+      // The limit of the webhook routes: one call can hold a hundred thousand addresses.
       bodyLimitBytes: 8_388_608,
       body: Type.Object({
         method: Type.Union(METHODS.map((method) => Type.Literal(method))),

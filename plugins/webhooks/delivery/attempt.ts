@@ -13,12 +13,12 @@ import { hooksById, readSecrets } from '../store/hooks.ts';
 import type { Db } from '../store/tables.ts';
 import type { Pace } from './pace.ts';
 import type { DeliveryQueue } from './queue.ts';
-import { messageId, type Send, type Sent, secretKey } from './send.ts';
+import { type AttemptResult, messageId, type Send, secretKey } from './send.ts';
 
 /** A finished attempt whose outcome is not written yet. */
 export interface Report {
   readonly hook: Webhook;
-  readonly sent: Sent;
+  readonly sent: AttemptResult;
   /** 1-based. */
   readonly n: number;
   /** The other deliveries of the same request. */
@@ -120,7 +120,7 @@ async function attempt(
     createdAt: job.createdAt,
     test: false,
   };
-  let sent: Sent | null = null;
+  let sent: AttemptResult | null = null;
   try {
     sent = await send(hook, keys, message, signal);
   } finally {
@@ -153,7 +153,12 @@ function batchOf(
   return gatherBatch(parts, job, hook, own);
 }
 
-function outcomeOf({ clock, random, config }: RunParts, job: Job, hook: Webhook, { verdict }: Sent): JobOutcome {
+function outcomeOf(
+  { clock, random, config }: RunParts,
+  job: Job,
+  hook: Webhook,
+  { verdict }: AttemptResult,
+): JobOutcome {
   if (verdict.failure === null) return { kind: 'done' };
   const error = verdict.status === null ? verdict.failure : `${verdict.failure} ${verdict.status}`;
   if (!verdict.retryable || job.once === true) return { kind: 'failed', error };
@@ -331,7 +336,7 @@ export interface PreparedHook {
 export interface Prepared {
   /** By webhook id; without deleted webhooks. */
   readonly hooks: ReadonlyMap<string, PreparedHook>;
-  /** Of the deliveries that lead a batch. */
+  /** Members of a batch, by the id of the delivery that leads it. */
   readonly batches: ReadonlyMap<number, readonly Member[]>;
   /** Projects whose deliveries wait for credits. */
   readonly paused: ReadonlySet<string>;

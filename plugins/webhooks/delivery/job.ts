@@ -16,7 +16,7 @@ import {
 } from './attempt.ts';
 import { type AutoDisableParts, disableFailing } from './auto-disable.ts';
 import { recordOutcomes } from './outcomes.ts';
-import type { Sent } from './send.ts';
+import type { AttemptResult } from './send.ts';
 
 interface JobKindParts extends Omit<RunParts, 'report'> {
   readonly store: Store;
@@ -97,7 +97,7 @@ export function createHookLoader(store: Store, learn: (hook: Webhook) => unknown
 }
 
 export interface DeliveryMetrics {
-  attempt(sent: Sent): void;
+  attempt(sent: AttemptResult): void;
   /** From the commit of the block to the first attempt. */
   firstAttempt(delayMs: number): void;
   acked(outcome: JobOutcome['kind']): void;

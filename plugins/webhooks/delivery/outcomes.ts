@@ -140,7 +140,14 @@ function attemptsOf(jobId: number, { hook, sent, n, members }: Report): Attempt[
   const { status, failure, excerpt, responseHeaders } = sent.verdict;
   const { startedAt, durationMs } = sent;
   return [jobId, ...members.map(({ id }) => id)].map((id) => ({
-    ...{ jobId: id, number: hook.number, n, startedAt, durationMs, status, failure, excerpt },
+    jobId: id,
+    number: hook.number,
+    n,
+    startedAt,
+    durationMs,
+    status,
+    failure,
+    excerpt,
     responseHeaders,
   }));
 }

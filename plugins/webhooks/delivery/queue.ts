@@ -43,7 +43,7 @@ export interface FinishedRange {
 
 /** The deliveries of webhooks in the outbox: all reads and changes of them pass here. */
 export interface DeliveryQueue {
-  /** Those of these keys that have a delivery. */
+  /** The keys that have a delivery already. */
   existing(tx: StoreTx, chain: ChainId, keys: readonly string[]): Promise<ReadonlySet<string>>;
   /** Adds missing deliveries; returns how many. */
   enqueue(tx: StoreTx, jobs: readonly NewJob[]): Promise<number>;
@@ -102,7 +102,7 @@ export interface DeliveryQueue {
     range: FinishedRange,
     page: { readonly afterId: number; readonly limit: number },
   ): Promise<readonly number[]>;
-  /** Those of these deliveries that are not finished. */
+  /** The ids of deliveries that are not finished. */
   unfinished(ids: readonly number[]): Promise<ReadonlySet<number>>;
   /** Deliveries of a webhook that wait or run, and held ones, both counted up to `atMost`. */
   counts(hook: Webhook, atMost: number): Promise<{ readonly waiting: number; readonly held: number }>;
@@ -305,8 +305,11 @@ export function createOutboxQueue({ outbox, enqueue, chains }: OutboxQueueParts)
 }
 
 const finishedOf = (hook: Webhook, { states, sinceMs, untilMs }: FinishedRange): OutboxFilter => ({
-  ...{ kind: deliveryKind(chainOf(hook.type)), group: hook.id, states },
-  ...{ createdFrom: sinceMs, createdBefore: untilMs },
+  kind: deliveryKind(chainOf(hook.type)),
+  group: hook.id,
+  states,
+  createdFrom: sinceMs,
+  createdBefore: untilMs,
 });
 
 interface Resend {

@@ -18,7 +18,7 @@ export interface Recovered {
 }
 
 const MAX_ROWS = 10_000;
-/** With the other deliveries of their requests, no more than the outbox changes at once. */
+/** Deliveries per transaction; with the other members of their batches this stays within what the outbox changes at once. */
 const BATCH = 100;
 
 /**

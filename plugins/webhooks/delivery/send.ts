@@ -21,7 +21,7 @@ interface Message {
   readonly test: boolean;
 }
 
-export interface Sent {
+export interface AttemptResult {
   readonly verdict: Verdict;
   /** Unix milliseconds. */
   readonly startedAt: number;
@@ -34,7 +34,7 @@ export type Send = (
   keys: readonly Buffer[],
   message: Message,
   signal: AbortSignal | undefined,
-) => Promise<Sent>;
+) => Promise<AttemptResult>;
 
 /** One request with complete headers. */
 interface PostRequest {
@@ -60,7 +60,10 @@ export function createPost(client: OutboundClient, clock: Clock): Post {
     const begin = clock.monotonic();
     const request: OutboundRequest = {
       method: 'POST',
-      ...{ url, headers, body, timeoutMs },
+      url,
+      headers,
+      body,
+      timeoutMs,
       keepBytes: KEPT_BYTES,
       maxBytes: READ_BYTES,
       bodyOptional: true,

@@ -35,8 +35,12 @@ const SYSTEM_PROGRAM = '1'.repeat(32);
 const SIGNATURE = '1'.repeat(64);
 
 const SAMPLE_FILTER = {
-  ...{ programs: [SYSTEM_PROGRAM], instructionNames: [], include: [], roles: [] },
-  ...{ includeFailed: false, includeCpi: false },
+  programs: [SYSTEM_PROGRAM],
+  instructionNames: [],
+  include: [],
+  roles: [],
+  includeFailed: false,
+  includeCpi: false,
 };
 
 /** Sends a test transaction to a webhook, active or not: one attempt, neither stored nor counted. */

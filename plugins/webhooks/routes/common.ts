@@ -2,7 +2,19 @@ import { type TSchema, Type } from '@sinclair/typebox';
 import { encode32 } from '../../../src/lib/base58.ts';
 import type { Caller, Price, Route, Tag } from '../../../src/plugin/plugin.ts';
 import { RequestError, type RouteRequest } from '../../../src/plugin/request.ts';
-import { address, count, flag, oneOf, orNull, signature, slot, text, time } from '../../../src/solana/schemas.ts';
+import { SYSTEM_PROGRAM } from '../../../src/solana/programs.ts';
+import {
+  address,
+  count,
+  EXAMPLES,
+  flag,
+  oneOf,
+  orNull,
+  signature,
+  slot,
+  text,
+  time,
+} from '../../../src/solana/schemas.ts';
 import {
   DELIVERY_STATUSES,
   ON_INACTIVE,
@@ -54,7 +66,7 @@ const instructionName = text('Name, without regard to case and separators', 'tra
   minLength: 1,
   maxLength: 128,
 });
-/** As of subscriptions to parsed transactions. */
+/** The filter of subscriptions to parsed transactions. */
 const parsedFilter = Type.Partial(
   Type.Object({
     programs: Type.Array(address('A program'), { maxItems: 10, description: 'One of them is its program' }),
@@ -75,7 +87,7 @@ const parsedFilter = Type.Partial(
     additionalProperties: false,
     description:
       'Which transactions a parsed webhook delivers: all members have to hold for one and the same instruction. `programs` or `accounts.include` is required',
-    examples: [{ programs: ['11111111111111111111111111111111'], instructionNames: ['transfer'] }],
+    examples: [{ programs: [SYSTEM_PROGRAM], instructionNames: ['transfer'] }],
   },
 );
 
@@ -104,17 +116,23 @@ const fields = {
   parsedFilter: orNull(parsedFilter),
   parsedDetails: orNull(oneOf(PARSED_DETAILS, 'How much of a transaction a parsed webhook delivers; default full')),
 };
+/** A parsed webhook. */
+const PARSED_EXAMPLE = {
+  webhookURL: 'https://example.org/hook',
+  webhookType: 'parsed',
+  parsedFilter: { programs: [SYSTEM_PROGRAM], instructionNames: ['transfer'] },
+};
 const EXAMPLE = {
   webhookURL: 'https://example.org/hook',
   webhookType: 'enhanced',
   transactionTypes: ['TRANSFER', 'SWAP'],
-  accountAddresses: ['86xCnPeV69n6t3DnyGvkKobf9FdN2H9oiVDdaMpo2MMY'],
+  accountAddresses: [EXAMPLES.address],
   authHeader: 'Bearer secret',
 };
 
 export const createBody = Type.Object(
   { webhookURL, ...Type.Partial(Type.Object(fields)).properties },
-  { title: 'NewWebhook', description: 'The webhook; only webhookURL is required', examples: [EXAMPLE] },
+  { title: 'NewWebhook', description: 'The webhook; only webhookURL is required', examples: [EXAMPLE, PARSED_EXAMPLE] },
 );
 export const editBody = Type.Partial(Type.Object({ webhookURL, ...fields }), {
   title: 'WebhookChange',
@@ -148,46 +166,49 @@ export const ignoredBody = Type.Unsafe<unknown>({
   examples: [{}],
 });
 
-const instant = Type.Union(
-  [
-    Type.Integer({ minimum: 0, description: 'Unix seconds', examples: [1_763_923_200] }),
-    text('Date, or date and time; UTC unless it names a zone', '2026-11-23T18:40:00Z', { pattern: DATE_TEXT }),
-  ],
-  { description: 'Unix seconds, or a date and time', examples: ['2026-11-23T18:40:00Z'] },
-);
-const until = orAbsent(instant);
-export const recoverBody = Type.Object(
-  { since: instant, until },
-  { description: 'The period, up to now by default', examples: [{ since: '2026-11-23T18:40:00Z' }] },
-);
+/** Bodies that name a period. `sinceMs`: Unix milliseconds of a time that is kept, for the examples. */
+export function periodBodies(sinceMs: number) {
+  const since = new Date(Math.floor(sinceMs / 1_000) * 1_000).toISOString().replace('.000Z', 'Z');
+  const instant = Type.Union(
+    [
+      Type.Integer({ minimum: 0, description: 'Unix seconds', examples: [Math.floor(sinceMs / 1_000)] }),
+      text('Date, or date and time; UTC unless it names a zone', since, { pattern: DATE_TEXT }),
+    ],
+    { description: 'Unix seconds, or a date and time', examples: [since] },
+  );
+  const until = orAbsent(instant);
+  const recover = Type.Object(
+    { since: instant, until },
+    { description: 'The period, up to now by default', examples: [{ since }] },
+  );
+  const replay = Type.Union(
+    [
+      Type.Object(
+        {
+          since: instant,
+          until,
+          status: orAbsent(oneOf(['failed', 'discarded', 'all'], 'Which deliveries; default failed')),
+          fromSlot: never,
+          toSlot: never,
+        },
+        { description: 'Stored deliveries of a period' },
+      ),
+      Type.Object(
+        {
+          fromSlot: { ...slotNumber, description: 'First slot' },
+          toSlot: { ...slotNumber, description: 'Last slot, inclusive' },
+          force: Type.Optional(flag('Also send existing deliveries again')),
+        },
+        { description: 'A range of slots, which is read again' },
+      ),
+    ],
+    { description: 'Stored deliveries of a period, or a range of slots', examples: [{ since, status: 'failed' }] },
+  );
+  return { recover, replay };
+}
+
 const slotNumber = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER, examples: [381_204_511] });
 const never = Type.Optional(Type.Never({ description: 'Not in this form' }));
-export const replayBody = Type.Union(
-  [
-    Type.Object(
-      {
-        since: instant,
-        until,
-        status: orAbsent(oneOf(['failed', 'discarded', 'all'], 'Which deliveries; default failed')),
-        fromSlot: never,
-        toSlot: never,
-      },
-      { description: 'Stored deliveries of a period' },
-    ),
-    Type.Object(
-      {
-        fromSlot: { ...slotNumber, description: 'First slot' },
-        toSlot: { ...slotNumber, description: 'Last slot, inclusive' },
-        force: Type.Optional(flag('Also send existing deliveries again')),
-      },
-      { description: 'A range of slots, which is read again' },
-    ),
-  ],
-  {
-    description: 'Stored deliveries of a period, or a range of slots',
-    examples: [{ since: '2026-11-23T18:40:00Z', status: 'failed' }],
-  },
-);
 
 // --------------------------------------------------------------------------------------------------------------- replies
 
@@ -196,10 +217,7 @@ export const webhookReply = Type.Object(
   {
     webhookID,
     project: text('Project that owns it', 'b5a3e1c2-7d64-4c0a-9e39-2f1f5a0d8c11'),
-    wallet: text(
-      'Wallet of the key that created it, or of the calling key; 32 ones if there is none',
-      '11111111111111111111111111111111',
-    ),
+    wallet: text('Wallet of the key that created it, or of the calling key; 32 ones if there is none', SYSTEM_PROGRAM),
     webhookURL: text('Where deliveries are posted', 'https://example.org/hook'),
     transactionTypes: Type.Array(text('Name of a transaction type', 'TRANSFER'), {
       description: 'Types that it delivers',
@@ -235,7 +253,7 @@ export const webhookReply = Type.Object(
       {
         webhookID: '5e1a3c1e-4f0b-4b6f-9d55-0c8a2f6f7d11',
         project: 'b5a3e1c2-7d64-4c0a-9e39-2f1f5a0d8c11',
-        wallet: '11111111111111111111111111111111',
+        wallet: SYSTEM_PROGRAM,
         ...EXAMPLE,
         active: true,
         addressCount: 1,

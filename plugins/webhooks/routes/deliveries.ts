@@ -213,7 +213,11 @@ function resendRoutes({ context, queue, charges }: DeliveryRouteParts): readonly
 
 /** Missed ranges as the API shows them. */
 const missedView = ({ chain, fromSlot, toSlot, events, reason, since }: MissedRange) => ({
-  ...{ network: chain, fromSlot, toSlot, events, reason },
+  network: chain,
+  fromSlot,
+  toSlot,
+  events,
+  reason,
   since: isoTime(since),
 });
 

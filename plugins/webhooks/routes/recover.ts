@@ -1,7 +1,7 @@
 import { Type } from '@sinclair/typebox';
 import { defineRoute, type Route } from '../../../src/plugin/plugin.ts';
 import { json, RequestError } from '../../../src/plugin/request.ts';
-import type { ChainGap, GapBook } from '../../../src/ports/following.ts';
+import type { ChainGap, GapRecords } from '../../../src/ports/following.ts';
 import { count, flag, slot, text } from '../../../src/solana/schemas.ts';
 import type { FinishedRange } from '../delivery/queue.ts';
 import { type Recovered, type RecoverParts, recoverDeliveries } from '../delivery/resend.ts';
@@ -23,8 +23,7 @@ import {
   hookIdOf,
   hookParams,
   pageReply,
-  recoverBody,
-  replayBody,
+  periodBodies,
 } from './common.ts';
 
 const DAY_MS = 86_400_000;
@@ -41,12 +40,15 @@ interface RecoverRouteParts extends RecoverParts {
   readonly replays: Replays | null;
 }
 
-/** Routes that send many deliveries again: stored ones, or events of replayed blocks. */
+/** Routes that send many deliveries again: stored ones, or events of replayed blocks. The examples of their bodies are a day old at the start. */
 export function recoverRoutes(parts: RecoverRouteParts): readonly Route[] {
-  return [recoverRoute(parts), replayRoute(parts)];
+  const { recover, replay } = periodBodies(parts.context.clock.now() - DAY_MS);
+  return [recoverRoute(parts, recover), replayRoute(parts, replay)];
 }
 
-function recoverRoute(parts: RecoverRouteParts): Route {
+type PeriodBodies = ReturnType<typeof periodBodies>;
+
+function recoverRoute(parts: RecoverRouteParts, schema: PeriodBodies['recover']): Route {
   return defineRoute({
     ...COMMON,
     method: 'POST',
@@ -55,7 +57,7 @@ function recoverRoute(parts: RecoverRouteParts): Route {
     price: FREE_PRICE,
     params: hookParams,
     ...DOCUMENTED_PATHS,
-    body: recoverBody,
+    body: schema,
     explain: (body) => checkPeriod(objectOf(body)),
     replies: {
       202: Type.Object(
@@ -76,7 +78,7 @@ function recoverRoute(parts: RecoverRouteParts): Route {
   });
 }
 
-function replayRoute(parts: RecoverRouteParts): Route {
+function replayRoute(parts: RecoverRouteParts, schema: PeriodBodies['replay']): Route {
   const { context, replays } = parts;
   return defineRoute({
     ...COMMON,
@@ -86,7 +88,7 @@ function replayRoute(parts: RecoverRouteParts): Route {
     price: FREE_PRICE,
     params: hookParams,
     ...DOCUMENTED_PATHS,
-    body: replayBody,
+    body: schema,
     explain: checkReplay,
     replies: {
       202: Type.Union(
@@ -207,7 +209,7 @@ function objectOf(body: unknown): Readonly<Record<string, unknown>> {
 const MAX_LIMIT = 100;
 
 /** Ranges of slots whose transactions were not processed in time. They are the same for all projects. */
-export function gapsRoute(book: GapBook, processor: string): Route {
+export function gapsRoute(records: GapRecords, processor: string): Route {
   return defineRoute({
     ...COMMON,
     method: 'GET',
@@ -229,8 +231,10 @@ export function gapsRoute(book: GapBook, processor: string): Route {
       ...BAD_REPLIES,
     },
     async handler({ query: { limit, cursor, open } }) {
-      const found = await book.list({
-        ...{ processor, isOpen: open, limit: limit + 1 },
+      const found = await records.list({
+        processor,
+        isOpen: open,
+        limit: limit + 1,
         ...(cursor === undefined ? {} : { beforeId: Number(cursor) }),
       });
       const shown = found.slice(0, limit);

@@ -286,7 +286,7 @@ export async function readTypes(
 /** One request for a delivery, or a failed attempt to make one. */
 export interface Attempt {
   readonly jobId: number;
-  /** Of the webhook. */
+  /** Number of the webhook. */
   readonly number: number;
   /** 1-based, within its series. */
   readonly n: number;
@@ -297,7 +297,7 @@ export interface Attempt {
   readonly failure: string | null;
   /** The first bytes of the response. */
   readonly excerpt: Uint8Array | null;
-  /** Of the response, bounded; null without one, and for attempts of earlier versions. */
+  /** Headers of the response, bounded; null without one, and for attempts of earlier versions. */
   readonly responseHeaders: Readonly<Record<string, string>> | null;
 }
 
@@ -306,7 +306,14 @@ export async function insertAttempts(tx: StoreTx, attempts: readonly Attempt[]):
     'webhook_attempts',
     ['job_id', 'number', 'started_at', 'n', 'duration_ms', 'status', 'failure', 'excerpt', 'response_headers'],
     attempts.map(({ responseHeaders, ...a }) => [
-      ...[a.jobId, a.number, a.startedAt, a.n, a.durationMs, a.status, a.failure, a.excerpt],
+      a.jobId,
+      a.number,
+      a.startedAt,
+      a.n,
+      a.durationMs,
+      a.status,
+      a.failure,
+      a.excerpt,
       responseHeaders === null ? null : JSON.stringify(responseHeaders),
     ]),
     'ignore',

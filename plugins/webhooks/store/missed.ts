@@ -25,7 +25,7 @@ export interface MissedRange {
 }
 
 export interface Missed {
-  /** Of the webhook. */
+  /** Number of the webhook. */
   readonly number: number;
   readonly events: number;
   readonly reason: MissReason;
@@ -67,8 +67,11 @@ export async function addMissed(
     await db
       .updateTable('webhook_missed')
       .set({
-        ...{ from_slot: Math.min(range.from_slot, slot), to_slot: Math.max(range.to_slot, slot) },
-        ...{ events: range.events + events, reason, updated_at: now },
+        from_slot: Math.min(range.from_slot, slot),
+        to_slot: Math.max(range.to_slot, slot),
+        events: range.events + events,
+        reason,
+        updated_at: now,
       })
       .where('number', '=', number)
       .where('chain', '=', chain)

@@ -53,7 +53,7 @@ interface Tables {
   };
   webhook_attempts: {
     job_id: number;
-    /** Of the webhook. */
+    /** Number of the webhook. */
     number: number;
     started_at: number;
     n: number;

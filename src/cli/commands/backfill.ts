@@ -15,6 +15,7 @@ import {
   wantGaps,
 } from '../../chain/gaps.ts';
 import { readLedgerFirst } from '../../chain/keep.ts';
+import { KEPT } from '../../chain/tables.ts';
 import { type AssembledChain, type Assembly, assemble } from '../../daemon/assemble.ts';
 import { bindStoreToChain } from '../../daemon/chains.ts';
 import { createLifecycle } from '../../daemon/lifecycle.ts';
@@ -23,18 +24,20 @@ import { createRemoteRunner } from '../../daemon/remote.ts';
 import { createLedgerReader } from '../../ledger/index.ts';
 import { CodedError } from '../../lib/coded-error.ts';
 import type { BlockProcessor } from '../../plugin/plugin.ts';
+import { OWN_WORK } from '../../ports/access.ts';
 import type { ChainId } from '../../ports/chain.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { LedgerReader } from '../../ports/ledger.ts';
 import type { Store } from '../../ports/store.ts';
 import { EXIT } from '../../runtime/errors.ts';
-import { createSemaphore } from '../../runtime/semaphore.ts';
+import { createMutex } from '../../runtime/semaphore.ts';
 import { type CliIo, type CommandValues, createProgress, type Progress, type RunCommand } from '../command.ts';
 import { chainSetups, composeParts } from '../compose.ts';
 import { loadCliConfig } from '../load-config.ts';
-import { needStoreDir, openExistingStore } from '../offline.ts';
+import { openExistingStore } from '../offline.ts';
 import { readVersion } from '../package-files.ts';
 import { findRunFiles } from '../running-daemon.ts';
+import { needStoreDir } from '../store-dir.ts';
 
 export const run: RunCommand = async (values, io) => {
   const request = readRequest(values);
@@ -43,10 +46,13 @@ export const run: RunCommand = async (values, io) => {
   const dir = needStoreDir(config, dataDir);
   const parts = composeParts(config.core, createLog({ level: 'silent', format: 'json' }));
   const assembly = await assemble({
-    ...{ config, parts, chains: chainSetups(config.core, null), version: readVersion() },
+    config,
+    parts,
+    chains: chainSetups(config.core, null),
+    version: readVersion(),
     roles: new Set(['indexer']),
   });
-  const store = await openExistingStore(assembly, dir);
+  const store = await openExistingStore(config, assembly, dir);
   try {
     return await answer({ assembly, parts, store, dataDir, io }, request);
   } finally {
@@ -92,14 +98,19 @@ export async function runBackfill(work: Work, request: FillRequest): Promise<num
     assembly.config.core.follow.enabled && findRunFiles(dataDir).some(({ roles }) => roles.includes('indexer'));
   const hasDaemon = isDaemonAtIt();
   if (request.kind === 'range') await checkFinal(work, request.chain ?? 'main', request.toSlot, hasDaemon);
-  const wanted = await recordRequest(store, assembly, request, parts.clock);
+  const asked = await recordRequest(store, assembly, request, parts.clock);
+  const wanted = hasDaemon ? asked : withoutLedger(asked);
   const stop = new AbortController();
   const done = new AbortController();
   const interrupt = () => stop.abort(new Error('interrupted'));
   for (const signal of SIGNALS) process.once(signal, interrupt);
   const filling = hasDaemon ? new Promise<never>(() => undefined) : startHere(work, wanted, stop.signal, done.signal);
   const watching = watchGaps({
-    ...{ store, clock: parts.clock, isOurs: wanted.isOurs, before: wanted.gaps, signal: stop.signal },
+    store,
+    clock: parts.clock,
+    isOurs: wanted.isOurs,
+    before: wanted.gaps,
+    signal: stop.signal,
     progress: (total) => createProgress({ what: 'backfill', unit: 'slots', total, io, clock: parts.clock }),
     isWorkedOn: () => !hasDaemon || isDaemonAtIt(),
   });
@@ -117,10 +128,16 @@ export async function runBackfill(work: Work, request: FillRequest): Promise<num
 
 const SIGNALS = ['SIGINT', 'SIGTERM'] as const;
 
+/** What can be done without the daemon: what only its ledger lacks, it reads when it runs. */
+function withoutLedger({ gaps, isOurs }: RequestedGaps): RequestedGaps {
+  const isLacking = ({ fills }: GapRecord) => fills.some(({ name, isDone }) => !isDone && name !== KEPT.name);
+  return { gaps: gaps.filter(isLacking), isOurs: (gap) => isOurs(gap) && isLacking(gap) };
+}
+
 /** Never resolves by itself: the state is in the gap records. */
 async function startHere(
   { assembly, parts, store }: Work,
-  { gaps, isOurs }: Wanted,
+  { gaps, isOurs }: RequestedGaps,
   stop: AbortSignal,
   done: AbortSignal,
 ): Promise<never> {
@@ -162,7 +179,7 @@ const noUpstream = (chain: ChainId) =>
 function tell(
   { io }: Work,
   request: FillRequest,
-  wanted: Wanted,
+  wanted: RequestedGaps,
   end: WatchEnd,
   left: readonly GapRecord[],
   hasDaemon: boolean,
@@ -206,7 +223,7 @@ async function fillHere(options: FillHereOptions): Promise<void> {
   try {
     await Promise.all(chains.map(({ pool }) => pool.start()));
     for (const { reader, setup } of chains) {
-      const genesisHash = await reader.call<string>('getGenesisHash', [], { signal });
+      const genesisHash = await reader.call<string>('getGenesisHash', [], { signal, tenant: OWN_WORK });
       await bindStoreToChain(store, setup.id, genesisHash);
     }
     await lifecycle.start();
@@ -236,8 +253,12 @@ function ledgerOf({ assembly, parts }: FillHereOptions, { setup: { id } }: Assem
   const { dataDir, ledger } = assembly.config.core;
   if (ledger.retain.hours === 0) return null;
   return createLedgerReader({
-    ...{ dir: join(dataDir, 'ledger', id), chain: id, clock: parts.clock, log: parts.log },
-    ...{ index: ledger.index, damaged: () => undefined },
+    dir: join(dataDir, 'ledger', id),
+    chain: id,
+    clock: parts.clock,
+    log: parts.log,
+    index: ledger.index,
+    damaged: () => undefined,
   });
 }
 
@@ -250,13 +271,20 @@ function fillOptions(
   const { clock, random, log } = parts;
   const kept = { ledger: () => ledger, cursor: () => null, log, served: () => undefined };
   return {
-    ...{ chain: setup.id, store, follow, clock, random, log, signal },
+    chain: setup.id,
+    store,
+    follow,
+    clock,
+    random,
+    log,
+    signal,
     source: { ...source, ...readLedgerFirst(source, kept) },
     processors: assembly.merged.processors.filter(({ chains }) => chains.includes(setup.id)),
-    exclusive: createSemaphore({ concurrency: 1 }).run,
+    exclusive: createMutex(),
     concurrency: () => follow.catchUpConcurrency,
     hindrance: () => (source.isLimited?.() === true ? 'an upstream limits calls' : null),
     finalSlot: async () => await source.tip({ commitment: 'finalized', signal }),
+    ledger: ledger === null ? 'off' : 'of the daemon',
     filled: () => undefined,
   };
 }
@@ -344,7 +372,10 @@ export function readRequest(values: CommandValues): BackfillRequest {
   if (toSlot < fromSlot) throw usage('--to is below --from');
   const processor = values['processor'];
   return {
-    ...{ ...common, kind: 'range', fromSlot, toSlot },
+    ...common,
+    kind: 'range',
+    fromSlot,
+    toSlot,
     processor: typeof processor === 'string' ? processor : null,
     byAddress: values['byAddress'] === true,
   };
@@ -360,7 +391,7 @@ const dashed = (name: string) => name.replace(/[A-Z]/g, (letter) => `-${letter.t
 
 const usage = (message: string) => new CodedError('CONFIG_INVALID', message, { exitCode: EXIT.usage });
 
-export interface Wanted {
+export interface RequestedGaps {
   readonly gaps: readonly GapRecord[];
   /** Includes gaps that result from splitting them. */
   readonly isOurs: (gap: GapRecord) => boolean;
@@ -372,7 +403,7 @@ async function recordRequest(
   assembly: Assembly,
   request: Extract<BackfillRequest, { kind: 'gaps' | 'range' }>,
   clock: Clock,
-): Promise<Wanted> {
+): Promise<RequestedGaps> {
   const open = await readGaps(store.read, {
     isOpen: true,
     limit: 1_000,
@@ -394,7 +425,7 @@ async function recordRequest(
     (gap.addresses === null) === (addresses === null) &&
     namesOf(gap.fills) === namesOf(owners);
   const now = clock.now();
-  // The same range, interrupted before, is resumed.
+  // An interrupted fill of the same range is resumed.
   const known = open.find(isSame);
   const id = await store.write(async (tx) => {
     if (known === undefined) return await recordManualGap(tx, chain, request, owners, now, addresses);

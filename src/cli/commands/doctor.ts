@@ -17,8 +17,9 @@ import {
 import { checkStore, daemonFindings } from '../doctor/store.ts';
 import { upstreamFindings } from '../doctor/upstreams.ts';
 import { chooseUpstream, loadCliConfig } from '../load-config.ts';
-import { assembleOffline, findStoreDir } from '../offline.ts';
+import { assembleOffline } from '../offline.ts';
 import { findRunFiles } from '../running-daemon.ts';
+import { findStoreDir } from '../store-dir.ts';
 
 export const run: RunCommand = async (values, io) => {
   const findings = [nodeFinding(process.version), ...(await examine(values, io)), ...(await serviceFindings())];

@@ -32,8 +32,13 @@ async function openFor(values: CommandValues, io: CliIo, isImport: boolean) {
   const meter = createLedgerMeter(createMetricsRegistry().scope('ledger'));
   const log = createLog({ level: 'silent', format: 'json' });
   const ledger = await openLedger({
-    ...{ dir, chain, log, meter, clock: createSystemClock() },
-    ...{ retainHours: hours, retainBytes: bytes },
+    dir,
+    chain,
+    log,
+    meter,
+    clock: createSystemClock(),
+    retainHours: hours,
+    retainBytes: bytes,
   } as const);
   // The ledger removes its oldest file once a complete one more would not fit.
   const roomBytes = () => bytes - 2 * Math.min(256 * MIB, Math.ceil(bytes / 8)) - meter.look().bytes;
@@ -69,7 +74,11 @@ export const exportFiles: RunCommand = async (values, io) => {
     const total = range[1] - range[0] + 1;
     const progress = createProgress({ what: 'export', unit: 'slots', total, io, clock: createSystemClock() });
     const done = await exportBlocks({
-      ...{ ledger, format, range, slotsPerFile, output },
+      ledger,
+      format,
+      range,
+      slotsPerFile,
+      output,
       onSlot: (slot) => progress.update(slot - range[0] + 1),
     });
     progress.end();

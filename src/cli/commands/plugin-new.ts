@@ -42,8 +42,14 @@ function filesOf(id: string): Readonly<Record<string, string>> {
   };
   const compiler = {
     compilerOptions: {
-      ...{ target: 'ES2022', module: 'NodeNext', types: ['node'], strict: true, verbatimModuleSyntax: true },
-      ...{ rewriteRelativeImportExtensions: true, rootDir: 'src', outDir: 'dist' },
+      target: 'ES2022',
+      module: 'NodeNext',
+      types: ['node'],
+      strict: true,
+      verbatimModuleSyntax: true,
+      rewriteRelativeImportExtensions: true,
+      rootDir: 'src',
+      outDir: 'dist',
     },
     include: ['src'],
   };

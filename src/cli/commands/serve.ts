@@ -43,7 +43,7 @@ async function runDaemon(values: CommandValues, io: CliIo): Promise<number> {
   }
   const dataDir = config.core.dataDir;
   const chain = choice === 'local' ? await startLocalChain(config.core, dataDir) : null;
-  if (chain !== null) for (const line of localChainBanner(chain, io.program)) io.out(line);
+  if (chain !== null && isForPeople(config, io)) for (const line of localChainBanner(chain, io.program)) io.out(line);
   try {
     return await serve({ config, roles, chain, dataDir, values, io });
   } finally {
@@ -54,6 +54,10 @@ async function runDaemon(values: CommandValues, io: CliIo): Promise<number> {
 /** A fatal error is a log line if programs read the log, otherwise plain text. */
 const writesJson = (format: CoreConfig['log']['format'], io: CliIo): boolean =>
   format === 'json' || (format === 'auto' && !io.isTerminal);
+
+/** Whether text may stand between the lines of the log: where programs read it, each line is JSON. */
+const isForPeople = ({ core, file }: LoadedConfig<FoundPlugin>, io: CliIo): boolean =>
+  core.log.format !== 'json' && (file === null || !writesJson(core.log.format, io));
 
 /** Returns the exit code. */
 function writeFatal(log: Log, error: unknown): number {
@@ -94,6 +98,8 @@ async function serve(serving: Serving): Promise<number> {
     { ...origin, roles, chain: kind, ...(chain === null ? {} : { genesisHash: chain.genesisHash }) },
     'starting',
   );
+  if (chain !== null)
+    log.info({ rpcUrl: chain.rpcUrl, websocketUrl: chain.wsUrl, engine: chain.engine }, 'a local chain runs in memory');
   for (const warning of config.warnings) log.warn({}, warning);
   const release = onUncaught(log, (text) => (writesJson(config.core.log.format, io) ? undefined : io.err(text)));
   const local = chain === null ? null : { url: chain.rpcUrl, websocketUrl: chain.wsUrl };
@@ -102,7 +108,8 @@ async function serve(serving: Serving): Promise<number> {
     version,
   };
   const workers = startWorkers({
-    ...{ roles: threads, furtherProcesses: main.includes('api') ? apiProcesses(config.core) - 1 : 0 },
+    roles: threads,
+    furtherProcesses: main.includes('api') ? apiProcesses(config.core) - 1 : 0,
     config,
     local,
     cwd: io.cwd,
@@ -112,15 +119,13 @@ async function serve(serving: Serving): Promise<number> {
   const parts = composeParts(config.core, log, workers.shared, config.file);
   try {
     const daemon = await createDaemon({
-      ...{
-        config,
-        parts,
-        ...place,
-        commit,
-        roles: new Set(main),
-        workers: workers.threads,
-        apiProcesses: workers.apiProcesses,
-      },
+      config,
+      parts,
+      ...place,
+      commit,
+      roles: new Set(main),
+      workers: workers.threads,
+      apiProcesses: workers.apiProcesses,
       chains: chainSetups(config.core, local),
       firstProject: main.includes('api') ? firstProject(config, io) : null,
       firstOperator: main.includes('api') && config.file === null && !config.productionEnv,
@@ -161,7 +166,7 @@ async function untilStopped(
     writeRunFile(dataDir, { pid: process.pid, roles, ...addresses, chain: kind, storeDir, ...localChain });
     // Last, below the lines of the start.
     await setImmediate();
-    if (config.file === null || !writesJson(config.core.log.format, io))
+    if (isForPeople(config, io))
       for (const line of welcome(addresses, daemon.first(), { chain: kind, program: io.program })) io.out(line);
     chain?.goLive();
     supervision.ready();

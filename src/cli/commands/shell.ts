@@ -3,7 +3,7 @@ import { type CliCommand, type CommandFlag, commonFlags, type RunCommand } from 
 import { readVersion } from '../package-files.ts';
 
 /** A place on the command line, and what may follow it. */
-interface Place {
+interface CommandPlace {
   /** `''`, `keys`, `keys create` */
   readonly path: string;
   readonly words: readonly { readonly word: string; readonly what: string }[];
@@ -11,7 +11,7 @@ interface Place {
 
 /** An option that takes a value. The same name may take another value in another command. */
 interface ValueOption {
-  /** Of the command; null: of all. */
+  /** Path of the command that has this option; null: all commands. */
   readonly path: string | null;
   readonly name: string;
   readonly kind: 'file' | 'folder' | 'choice' | 'text';
@@ -27,7 +27,7 @@ export const completion: RunCommand = async (values, io, commands) => {
   return EXIT.ok;
 };
 
-function placesOf(commands: readonly CliCommand[]): readonly Place[] {
+function placesOf(commands: readonly CliCommand[]): readonly CommandPlace[] {
   const places = new Map<string, Map<string, string>>([['', new Map()]]);
   for (const { path, summary, options, argument } of commands) {
     for (const [depth, word] of path.entries()) {
@@ -38,12 +38,15 @@ function placesOf(commands: readonly CliCommand[]): readonly Place[] {
     }
     const flags = [...options, ...commonFlags, { flags: '--help', description: 'show help' }];
     const given = (argument?.choices ?? []).map((choice) => [choice, argument?.description ?? ''] as const);
-    places.set(path.join(' '), new Map([...given, ...flags.map((flag) => [nameOf(flag), flag.description] as const)]));
+    places.set(
+      path.join(' '),
+      new Map([...given, ...flags.map((flag) => [firstFlag(flag), flag.description] as const)]),
+    );
   }
   return [...places].map(([path, words]) => ({ path, words: [...words].map(([word, what]) => ({ word, what })) }));
 }
 
-const nameOf = ({ flags }: Pick<CommandFlag, 'flags'>): string => flags.split(' ')[0] ?? flags;
+const firstFlag = ({ flags }: Pick<CommandFlag, 'flags'>): string => flags.split(' ')[0] ?? flags;
 
 function optionsOf(commands: readonly CliCommand[]): readonly ValueOption[] {
   const all = [
@@ -68,7 +71,7 @@ const named = (options: readonly ValueOption[], kind: ValueOption['kind']): stri
     .map(pattern)
     .join('|') || '--';
 const quoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
-const known = (places: readonly Place[]): string =>
+const known = (places: readonly CommandPlace[]): string =>
   places
     .map(({ path }) => path)
     .filter((path) => path !== '')
@@ -79,7 +82,7 @@ const pathLoop = (words: string) => `  for word in ${words}; do
     case "|$known|" in *"|\${path:+$path }$word|"*) path="\${path:+$path }$word" ;; esac
   done`;
 
-function bash(places: readonly Place[], options: readonly ValueOption[]): string {
+function bash(places: readonly CommandPlace[], options: readonly ValueOption[]): string {
   const choices = options.filter(({ kind }) => kind === 'choice');
   return `# bash completion of parhelion, written by: parhelion completion bash
 _parhelion() {
@@ -102,9 +105,9 @@ complete -F _parhelion parhelion
 `;
 }
 
-function zsh(places: readonly Place[], options: readonly ValueOption[]): string {
+function zsh(places: readonly CommandPlace[], options: readonly ValueOption[]): string {
   const choices = options.filter(({ kind }) => kind === 'choice');
-  const item = ({ word, what }: Place['words'][number]) => quoted(`${word.replaceAll(':', '\\:')}:${what}`);
+  const item = ({ word, what }: CommandPlace['words'][number]) => quoted(`${word.replaceAll(':', '\\:')}:${what}`);
   return `#compdef parhelion
 # zsh completion of parhelion, written by: parhelion completion zsh
 _parhelion() {
@@ -126,7 +129,7 @@ if [ "\${funcstack[1]}" = _parhelion ]; then _parhelion "$@"; else compdef _parh
 `;
 }
 
-function fish(places: readonly Place[], options: readonly ValueOption[]): string {
+function fish(places: readonly CommandPlace[], options: readonly ValueOption[]): string {
   const valued = new Map(options.map((option) => [`${option.path ?? ''} ${option.name}`, option]));
   const lines = places.flatMap(({ path, words }) =>
     words.map(({ word, what }) => {

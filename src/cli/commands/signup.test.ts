@@ -49,8 +49,12 @@ test('plain http is for this machine alone, in every spelling', () => {
   for (const url of ['http://127.0.0.1', 'http://2130706433', 'http://0x7f.1', 'http://[::1]:1', 'http://localhost'])
     demandSafeAddress(url);
   for (const url of [
-    ...['http://127.0.0.1@evil.example', 'http://127.0.0.1.evil.example', 'http://localhost.evil.example'],
-    ...['http://[::ffff:8.8.8.8]', 'HTTP://evil.example', 'file:///etc/passwd'],
+    'http://127.0.0.1@evil.example',
+    'http://127.0.0.1.evil.example',
+    'http://localhost.evil.example',
+    'http://[::ffff:8.8.8.8]',
+    'HTTP://evil.example',
+    'file:///etc/passwd',
   ])
     assert.throws(() => demandSafeAddress(url), { code: 'SIGNUP_USAGE' }, url);
 });

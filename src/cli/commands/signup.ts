@@ -9,20 +9,22 @@ import { CodedError, codeOf } from '../../lib/coded-error.ts';
 import { isPlainObject } from '../../lib/json.ts';
 import { signupMessage } from '../../lib/signup-message.ts';
 import { EXIT } from '../../runtime/errors.ts';
+import { PYUSD_MINT, USDC_MINT, USDT_MINT } from '../../solana/programs.ts';
 import type { CliIo, CommandValues, RunCommand } from '../command.ts';
+import { isSafeAddress } from '../safe-address.ts';
 import { type Connection, fromRawUnits, type Keypair, readWalletFile, toRawUnits } from '../signup/pay.ts';
 
 const LOOK_MS = 1_000;
-/** A payment is final after about 13 seconds; on a halted chain it may take any time. */
+/** A payment is final in less than a second with Alpenglow, after about 13 seconds with TowerBFT; on a halted chain it may take any time. */
 const PATIENCE_MS = 300_000;
 const PKCS8_HEAD = Buffer.from('302e020100300506032b657004220420', 'hex');
 
 const SOL_DECIMALS = 9;
 /** Tokens that can be chosen by symbol. */
 const MAINNET_MINTS: Readonly<Record<string, string>> = {
-  USDC: 'EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v',
-  USDT: 'Es9vMFrzaCERmJfrF4H2FYD4KCoNkY11McCe8BenwNYB',
-  PYUSD: '2b1kV6DkPAnxd5ixfnxCpjxmKwqjjaYmCZfHsFu24GXo',
+  USDC: USDC_MINT,
+  USDT: USDT_MINT,
+  PYUSD: PYUSD_MINT,
 };
 
 interface Asset {
@@ -42,16 +44,20 @@ interface Signing {
 export const run: RunCommand = async (values, io) => {
   const url = String(values['url']);
   demandSafeAddress(url);
-  const wallet = await readWalletFile(resolve(io.cwd, String(values['keypair'])));
-  const file = resolve(io.cwd, textOf(values, 'output') ?? 'parhelion-key.json');
+  const wallet = readWalletFile(resolve(io.cwd, String(values['keypair'])));
+  const file = resolve(io.cwd, textOption(values, 'output') ?? 'parhelion-key.json');
   const state = readSignupState(file) ?? {
-    ...{ url, wallet: encode32(wallet.publicKey.toBytes()), key: randomUUID(), payment: null, projectId: null },
+    url,
+    wallet: encode32(wallet.publicKey.toBytes()),
+    key: randomUUID(),
+    payment: null,
+    projectId: null,
   };
   if (state.url !== url || state.wallet !== encode32(wallet.publicKey.toBytes()))
     throw usage(`${file} belongs to another service or wallet: choose another file with --output`);
   if (state.projectId === null) {
     const { connectTo } = await import('../signup/pay.ts');
-    const rpc = textOf(values, 'rpc') ?? io.env['SOLANA_RPC_URL'];
+    const rpc = textOption(values, 'rpc') ?? io.env['SOLANA_RPC_URL'];
     if (rpc === undefined || !/^https?:\/\//.test(rpc)) throw usage('--rpc or SOLANA_RPC_URL must name a Solana node');
     const signing = { file, wallet, connection: connectTo(rpc), state };
     await pay(signing, values, io);
@@ -66,7 +72,7 @@ async function pay(signing: Signing, values: CommandValues, io: CliIo): Promise<
   const { paymentFate, readToken, sendPayment, signPayment } = await import('../signup/pay.ts');
   const { connection, wallet, file, state } = signing;
   if (state.payment !== null && (await paymentFate(connection, state.payment)) !== 'lost') return;
-  const asset = chooseAsset(textOf(values, 'asset'), textOf(values, 'mint'));
+  const asset = chooseAsset(textOption(values, 'asset'), textOption(values, 'mint'));
   const terms = await askTerms(state.url);
   const amount = priceOf(terms, asset);
   const token = asset.mint === null ? null : await readToken(connection, asset.mint);
@@ -145,7 +151,7 @@ function report({ key, projectId }: SignupState, file: string, values: CommandVa
   return EXIT.ok;
 }
 
-const textOf = (values: CommandValues, name: string): string | undefined => {
+const textOption = (values: CommandValues, name: string): string | undefined => {
   const value = values[name];
   return typeof value === 'string' ? value : undefined;
 };
@@ -193,12 +199,10 @@ const TERMS = Type.Object({
   ),
 });
 const MAX_U64 = 2n ** 64n - 1n;
-const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/;
 
 /** Requires https: on plain HTTP an attacker could replace prices and receiver. Errors: SIGNUP_USAGE, exit 64. */
 export function demandSafeAddress(url: string): void {
-  const { protocol, hostname } = new URL(URL.canParse(url) ? url : 'none:');
-  if (protocol === 'https:' || (protocol === 'http:' && LOOPBACK.test(hostname))) return;
+  if (isSafeAddress(url)) return;
   throw new CodedError('SIGNUP_USAGE', '--url must begin with https://; http:// is for services on this machine only', {
     exitCode: EXIT.usage,
   });

@@ -28,7 +28,7 @@ export const run: RunCommand = async (values, io) => {
   const file = sqliteFile(from, dataDir);
   if (file !== null && !existsSync(file)) throw refused(`no such database: ${file}`);
   if (file !== null && file === sqliteFile(to, dataDir)) throw refused('source and target are the same file');
-  const { plugins } = await assembleOffline(config);
+  const scopes = await migrationScopes((await assembleOffline(config)).plugins);
   const limits = { ...config.core.store, statementTimeoutMs: STATEMENT_TIMEOUT_MS };
   const source = await openStore({ ...limits, url: from }, dataDir);
   try {
@@ -38,7 +38,7 @@ export const run: RunCommand = async (values, io) => {
       const sourceName = createHash('sha256')
         .update(file ?? from)
         .digest('hex');
-      const tables = await copyStore({ source, target, sourceName, scopes: migrationScopes(plugins), progress });
+      const tables = await copyStore({ source, target, sourceName, scopes, progress });
       if (values['json'] === true) io.out(JSON.stringify({ tables }));
       else for (const { name, rows, sum } of tables) io.out(`${name}: ${rows} rows, ${sum.slice(0, 16)}`);
       return EXIT.ok;
@@ -145,7 +145,7 @@ async function copyTable(
       await writeNote(tx, name, { rows: 0, last: null, isDone: false });
     });
   for await (const page of pagesOf(source, shape, last)) {
-    const next = { rows: rows + page.length, last: keyOf(shape, page.at(-1) ?? []) };
+    const next = { rows: rows + page.length, last: keyValues(shape, page.at(-1) ?? []) };
     await target.write(async (tx) => {
       await insertAsTheyAre(tx, shape, page);
       await writeNote(tx, name, { ...next, isDone: false });
@@ -171,7 +171,7 @@ async function compareTable({ source, target, progress }: CopyOptions, shape: Ta
 export interface TableNote {
   readonly rows: number;
   /** Key of the last copied row; null before the first one. */
-  readonly last: Row | null;
+  readonly last: RowValues | null;
   readonly isDone: boolean;
 }
 
@@ -236,12 +236,12 @@ async function readNotes(target: Store): Promise<ReadonlyMap<string, NoteRow>> {
   return new Map(rows.map((row) => [row.name, row]));
 }
 
-const writeKey = (key: Row): string =>
+const writeKey = (key: RowValues): string =>
   JSON.stringify(
     key.map((value) => (value instanceof Uint8Array ? { hex: Buffer.from(value).toString('hex') } : value)),
   );
 
-const parseKey = (text: string): Row =>
+const parseKey = (text: string): RowValues =>
   (JSON.parse(text) as (string | number | null | { readonly hex: string })[]).map((value) =>
     value !== null && typeof value === 'object' ? Buffer.from(value.hex, 'hex') : value,
   );
@@ -251,10 +251,14 @@ export const refused = (why: string) => new CodedError('STORE_COPY', why, { exit
 /** Small enough that a page of the widest rows takes little memory. */
 const PAGE_ROWS = 500;
 
-type Row = readonly SqlValue[];
+type RowValues = readonly SqlValue[];
 
 /** All rows after a key, page by page, in the key order of this database. */
-async function* pagesOf({ read }: Store, shape: TableShape, behind: Row | null): AsyncGenerator<readonly Row[]> {
+async function* pagesOf(
+  { read }: Store,
+  shape: TableShape,
+  behind: RowValues | null,
+): AsyncGenerator<readonly RowValues[]> {
   const { name, columns, key } = shape;
   const keys = sql.join(key.map((column) => sql.ref(column)));
   let last = behind;
@@ -267,11 +271,11 @@ async function* pagesOf({ read }: Store, shape: TableShape, behind: Row | null):
     const page = rows.map((row) => columns.map((column) => row[column] ?? null));
     yield page;
     if (rows.length < PAGE_ROWS) return;
-    last = keyOf(shape, page.at(-1) as Row);
+    last = keyValues(shape, page.at(-1) as RowValues);
   }
 }
 
-const keyOf = ({ columns, key }: TableShape, row: Row): Row =>
+const keyValues = ({ columns, key }: TableShape, row: RowValues): RowValues =>
   key.map((column) => row[columns.indexOf(column)] ?? null);
 
 async function countRows({ read }: Store, { name }: TableShape): Promise<number> {
@@ -300,7 +304,7 @@ async function checksumOf(store: Store, shape: TableShape, read: (rows: number) 
   return { rows, sum: Buffer.from(words.buffer).toString('hex') };
 }
 
-function hashOf(row: Row): Buffer {
+function hashOf(row: RowValues): Buffer {
   const hash = createHash('sha256');
   for (const value of row) {
     const bytes = value instanceof Uint8Array ? value : Buffer.from(String(value));

@@ -12,14 +12,15 @@ import { type AppliedStep, migrate } from '../../store/migrate.ts';
 import { openSqliteStore } from '../../store/sqlite.ts';
 import { type CliIo, createProgress, type Progress, type RunCommand } from '../command.ts';
 import { loadCliConfig } from '../load-config.ts';
-import { assembleOffline, needStoreDir } from '../offline.ts';
+import { assembleOffline } from '../offline.ts';
 import { findRunFile } from '../running-daemon.ts';
+import { needStoreDir } from '../store-dir.ts';
 
 export const migrateStore: RunCommand = async (values, io) => {
   const config = await loadCliConfig(values, io);
   const { plugins } = await assembleOffline(config);
   const dryRun = values['dryRun'] === true;
-  const scopes = migrationScopes(plugins);
+  const scopes = await migrationScopes(plugins);
   const dir = needStoreDir(config, config.core.dataDir);
   const file = sqliteFile(config.core.store.url, dir);
   // Opening an embedded database creates it; a dry run must not.
@@ -110,10 +111,10 @@ export const restore: RunCommand = async (values, io) => {
   for (const ending of ENDINGS)
     if (existsSync(to + ending)) throw refused(`${to}${ending} already exists: move it away first`);
   if (!existsSync(from)) throw refused(`no such file: ${from}`);
-  const { plugins } = await assembleOffline(config);
+  const scopes = await migrationScopes((await assembleOffline(config)).plugins);
   await backUp('restore', { from, to }, io);
   const { busyTimeoutMs } = config.core.store;
-  const steps = await pendingSteps(to, busyTimeoutMs, migrationScopes(plugins)).catch((error) => {
+  const steps = await pendingSteps(to, busyTimeoutMs, scopes).catch((error) => {
     // Remove a database that this version cannot use, or that contains foreign objects.
     for (const ending of ENDINGS) rmSync(to + ending, { force: true });
     throw error;

@@ -86,15 +86,17 @@ test('service: what systemctl shows, in words', () => {
 
 test('daemon: readiness, failing checks, lag and gaps', () => {
   const chain = {
-    ...{
-      chain: 'main' as const,
-      kind: 'rpc' as const,
-      cluster: 'mainnet',
-      genesisHash: 'G',
-      tipSlot: 10,
-      finalizedSlot: 1,
-    },
-    ...{ cursorSlot: 5, lagSlots: 5, slotMs: 400, stalled: null, openGaps: 0 },
+    chain: 'main' as const,
+    kind: 'rpc' as const,
+    cluster: 'mainnet',
+    genesisHash: 'G',
+    tipSlot: 10,
+    finalizedSlot: 1,
+    cursorSlot: 5,
+    lagSlots: 5,
+    slotMs: 400,
+    stalled: null,
+    openGaps: 0,
   };
   const readiness: Readiness = {
     ready: true,
@@ -104,7 +106,7 @@ test('daemon: readiness, failing checks, lag and gaps', () => {
   };
   const limit = { seconds: 60, slots: null };
   assert.deepEqual(levels(readinessFindings(1, readiness, limit)), ['ok', 'ok']);
-  // The same lag is half as long where slots are.
+  // The same number of slots is half the lag when slots are half as long.
   const at200 = { ...readiness, chain: [{ ...chain, lagSlots: 100, slotMs: 200 }] };
   assert.deepEqual(levels(readinessFindings(1, at200, limit)), ['ok', 'ok']);
   const late = readinessFindings(1, { ...readiness, chain: [{ ...chain, lagSlots: 100, openGaps: 2 }] }, limit);

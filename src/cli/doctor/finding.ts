@@ -10,18 +10,25 @@ export interface Finding {
   readonly detail: string;
   /** Advice for the operator. */
   readonly advice?: string;
-  /** Of a failure: the exit code of a start, 57, 75 or 78. */
+  /** Only for failures: exit code of a start that fails for this reason: 57, 75 or 78. */
   readonly exitCode?: number;
 }
 
 export const ok = (check: string, detail: string): Finding => ({ check, level: 'ok', detail });
 
 export const warn = (check: string, detail: string, advice: string): Finding => ({
-  ...{ check, level: 'warn', detail, advice },
+  check,
+  level: 'warn',
+  detail,
+  advice,
 });
 
 export const fail = (check: string, detail: string, advice: string, exitCode: number = EXIT.temporary): Finding => ({
-  ...{ check, level: 'fail', detail, advice, exitCode },
+  check,
+  level: 'fail',
+  detail,
+  advice,
+  exitCode,
 });
 
 /** A check that threw. Only texts of coded errors are shown: others may contain addresses with keys. */

@@ -4,7 +4,7 @@ import { createServer } from 'node:net';
 import { dirname } from 'node:path';
 import { type CoreConfig, TLS_SECTIONS, type TlsSection } from '../../config/core.ts';
 import type { LoadedConfig } from '../../config/load.ts';
-import { readTlsFiles } from '../../http/tls.ts';
+import { readTlsFiles } from '../../http/tls-files.ts';
 import { codeOf } from '../../lib/coded-error.ts';
 import type { RunFile } from '../running-daemon.ts';
 import { type Finding, fail, failedBy, ok, warn } from './finding.ts';
@@ -220,7 +220,7 @@ function askManager(): Promise<string | null> {
   });
 }
 
-interface Wanted {
+interface PortCheck {
   readonly name: string;
   readonly host: string;
   readonly port: number;
@@ -236,18 +236,15 @@ export async function portFindings({ http, admin }: CoreConfig, running: readonl
   const twinPort = own ?? (http.port === 0 || http.port === 65_535 ? 0 : http.port + 1);
   const held = (listener: 'api' | 'websocket' | 'admin') =>
     running.flatMap((one) => (one[listener] === null ? [] : [one[listener]]));
-  const wanted: Wanted[] = [
+  const wanted: PortCheck[] = [
     { name: 'http.port', host: http.host, port: http.port, isOptional: false, held: held('api') },
-    {
-      ...{ name: 'http.websocketPort', host: http.host, port: twinPort },
-      ...{ isOptional: own === null, held: held('websocket') },
-    },
+    { name: 'http.websocketPort', host: http.host, port: twinPort, isOptional: own === null, held: held('websocket') },
     { name: 'admin.port', host: admin.host, port: admin.port, isOptional: false, held: held('admin') },
   ];
   return await Promise.all(wanted.map(look));
 }
 
-async function look({ name, host, port, isOptional, held }: Wanted): Promise<Finding> {
+async function look({ name, host, port, isOptional, held }: PortCheck): Promise<Finding> {
   const mine = held.find((address) => port === 0 || portOf(address) === port);
   if (mine !== undefined) return ok('port', `${name}: the daemon has ${mine}`);
   if (port === 0) return ok('port', `${name}: any free port`);

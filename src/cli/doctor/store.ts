@@ -2,9 +2,11 @@ import { existsSync } from 'node:fs';
 import { sql } from 'kysely';
 import type { Assembly } from '../../daemon/assemble.ts';
 import { migrationScopes } from '../../daemon/migrations.ts';
-import type { Readiness } from '../../http/health.ts';
+import { finalityCheckName, type Readiness } from '../../http/health.ts';
 import { codeOf, messageOf } from '../../lib/coded-error.ts';
 import { isLagBeyond, type LagLimit, lagText } from '../../lib/slot-length.ts';
+import type { ChainStatus } from '../../ports/chain.ts';
+import type { CheckResult } from '../../ports/processes.ts';
 import type { Queries, Store } from '../../ports/store.ts';
 import { EXIT } from '../../runtime/errors.ts';
 import { openStore, sqliteFile } from '../../store/index.ts';
@@ -87,7 +89,7 @@ async function postgresFinding(store: Store): Promise<Finding> {
 
 async function schemaFinding(store: Store, { plugins, config }: Assembly): Promise<Finding> {
   try {
-    const steps = await migrate(store, migrationScopes(plugins), { dryRun: true });
+    const steps = await migrate(store, await migrationScopes(plugins), { dryRun: true });
     if (steps.length === 0) return ok('schema', 'up to date');
     const names = steps.map(({ scope, version }) => `${scope} ${version}`).join(', ');
     const detail = `${steps.length === 1 ? 'one step waits' : `${steps.length} steps wait`}: ${names}`;
@@ -145,7 +147,7 @@ export function readinessFindings(pid: number, readiness: Readiness, maxLag: Lag
   const { ready, draining, checks, chain } = readiness;
   const state = draining ? 'is draining' : ready ? 'is ready' : 'is not ready';
   const failing = checks
-    .filter((check) => !check.ok)
+    .filter(({ ok, name }) => !ok && !chain.some((one) => name === finalityCheckName(one.chain)))
     .map(({ name, detail }) =>
       name === 'clients'
         ? warn('clients', detail, 'name the proxy in http.trustedProxies; until then limits treat all clients as one')
@@ -157,6 +159,12 @@ export function readinessFindings(pid: number, readiness: Readiness, maxLag: Lag
     const half = { seconds: maxLag.seconds / 2, slots: maxLag.slots === null ? null : maxLag.slots / 2 };
     if (isLagBeyond(one, half) && !isLagBeyond(one, maxLag))
       lines.push(warn('chain', `${one.chain}: ${lagText(one)}`, 'faster upstreams or disk; is it catching up?'));
+    lines.push(
+      ...finalityFinding(
+        one,
+        checks.find(({ name }) => name === finalityCheckName(one.chain)),
+      ),
+    );
     if (one.openGaps > 0) lines.push(gapFinding(one.chain, one.openGaps));
     return lines;
   });
@@ -167,6 +175,18 @@ export function readinessFindings(pid: number, readiness: Readiness, maxLag: Lag
     ...chains,
   ];
 }
+
+/** What a running daemon has verified; `check` is absent while nothing is configured. */
+function finalityFinding({ chain, finality }: ChainStatus, check: CheckResult | undefined): Finding[] {
+  if (finality === undefined) return [];
+  if (check === undefined) return [ok(FINALITY, `${chain}: certificates are not checked: ${finality.reason}`)];
+  const detail = `${chain}: ${check.detail}`;
+  if (!check.ok) return [warn(FINALITY, detail, 'compare with other nodes: see the runbook, certificates of finality')];
+  if (finality.state === 'checking') return [ok(FINALITY, detail)];
+  return [warn(FINALITY, detail, 'docs/explanation/finality.md says what is needed')];
+}
+
+const FINALITY = 'finality';
 
 const gapFinding = (chain: string, count: number): Finding =>
   warn('gaps', `${chain}: ${count} open`, 'parhelion backfill --gaps fills them where an upstream has the blocks');

@@ -1,3 +1,4 @@
+import { askConsensus, isBeforeAlpenglow, mergeConsensus } from '../../adapters/chain/rpc/consensus.ts';
 import { makeMember, openSocket } from '../../adapters/chain/rpc/member.ts';
 import { createTransport } from '../../adapters/chain/rpc/transport.ts';
 import type { CoreConfig } from '../../config/core.ts';
@@ -8,6 +9,8 @@ import { gather } from '../../lib/gather.ts';
 import { isPlainObject } from '../../lib/json.ts';
 import { rpcReplyOf, rpcRequest } from '../../lib/json-rpc.ts';
 import { isLagBeyond } from '../../lib/slot-length.ts';
+import { OWN_WORK } from '../../ports/access.ts';
+import type { Commitment, ConsensusFacts } from '../../ports/chain.ts';
 import type { Clock } from '../../ports/clock.ts';
 import { configuredNow, type UpstreamConfig } from '../../ports/upstream.ts';
 import { type Finding, fail, failedBy, ok, warn } from './finding.ts';
@@ -19,7 +22,7 @@ const MAX_CLOCK_OFFSET_MS = 30_000;
 
 const SILENT_ADVICE = 'is the address right, is the key valid, does a firewall block the connection?';
 
-interface Asked {
+interface AskedUpstream {
   /** `main-0 (https://host/***)`. */
   readonly name: string;
   readonly facts: UpstreamFacts;
@@ -45,7 +48,7 @@ async function chainFindings(
   known: string | null,
 ): Promise<Finding[]> {
   const results = await Promise.all(
-    configuredNow(upstreams).map(async (config, order): Promise<Asked | Finding> => {
+    configuredNow(upstreams).map(async (config, order): Promise<AskedUpstream | Finding> => {
       const name = `${id}-${order} (${maskText(config.url)})`;
       const transactionVersion = core.follow.maxSupportedTransactionVersion;
       try {
@@ -55,7 +58,7 @@ async function chainFindings(
       }
     }),
   );
-  const asked = results.filter((result): result is Asked => 'facts' in result);
+  const asked = results.filter((result): result is AskedUpstream => 'facts' in result);
   const findings = results.filter((result): result is Finding => !('facts' in result));
   if (asked.length === 0) return findings;
   // One failing upstream is only a warning if another one works.
@@ -64,11 +67,12 @@ async function chainFindings(
     ...down,
     ...identityFindings(id, asked, known),
     ...asked.flatMap((one) => oneUpstream(one, asked, core)),
+    ...consensusFindings(asked, core),
     ...clockFindings(asked),
   ];
 }
 
-function identityFindings(chain: string, asked: readonly Asked[], known: string | null): Finding[] {
+function identityFindings(chain: string, asked: readonly AskedUpstream[], known: string | null): Finding[] {
   const wanted = known ?? asked[0]!.facts.genesisHash;
   return asked
     .filter(({ facts }) => facts.genesisHash !== wanted)
@@ -82,7 +86,7 @@ function identityFindings(chain: string, asked: readonly Asked[], known: string 
     );
 }
 
-function oneUpstream({ name, facts }: Asked, asked: readonly Asked[], core: CoreConfig): Finding[] {
+function oneUpstream({ name, facts }: AskedUpstream, asked: readonly AskedUpstream[], core: CoreConfig): Finding[] {
   const findings: Finding[] = [];
   const behind = Math.max(...asked.map((other) => other.facts.slot)) - facts.slot;
   if (facts.trouble !== null)
@@ -146,8 +150,48 @@ function history({ slot, slotMs, firstSlot, firstTimeMs, askedAtMs }: UpstreamFa
   return `history from ${firstSlot} (${days < 1 ? `${(days * 24).toFixed(1)} hours` : `${days.toFixed(1)} days`})`;
 }
 
+/** How the chain finalizes, and nodes that cannot follow it. */
+function consensusFindings(asked: readonly AskedUpstream[], { follow }: CoreConfig): Finding[] {
+  const { era, genesisSlot, source } = mergeConsensus(asked.map(({ facts }) => facts.consensus));
+  const isTold = follow.consensus !== 'auto';
+  if (era === 'unknown')
+    return isTold
+      ? [ok(CONSENSUS, `${ERA_NAMES[follow.consensus as keyof typeof ERA_NAMES]}, by follow.consensus`)]
+      : [
+          warn(
+            CONSENSUS,
+            'no upstream proves how the chain finalizes, so blocks are followed at confirmed',
+            'add an upstream with Agave 4.3 or newer, or set follow.consensus',
+          ),
+        ];
+  const since = genesisSlot === null ? '' : ` after slot ${genesisSlot}, by its ${source}`;
+  const findings = [ok(CONSENSUS, `${ERA_NAMES[era]}${since}`)];
+  if (isTold && follow.consensus !== era)
+    findings.push(
+      warn(CONSENSUS, `follow.consensus is ${follow.consensus}, the upstreams say ${era}`, 'remove follow.consensus'),
+    );
+  if (era !== 'alpenglow') return findings;
+  if (follow.commitment === 'confirmed')
+    findings.push(
+      warn(CONSENSUS, 'follow.commitment is confirmed, which this chain makes final at once', 'set it to auto'),
+    );
+  for (const { name, facts } of asked)
+    if (isBeforeAlpenglow(facts.version) && facts.slot <= (genesisSlot ?? -1))
+      findings.push(
+        warn(
+          CONSENSUS,
+          `${name} has version ${facts.version} and is stalled at the move to Alpenglow, slot ${genesisSlot}`,
+          'upgrade it; only its old blocks are used',
+        ),
+      );
+  return findings;
+}
+
+const CONSENSUS = 'consensus';
+const ERA_NAMES = { alpenglow: 'Alpenglow', towerbft: 'TowerBFT' } as const;
+
 /** Compares the machine's clock with the newest block of all upstreams. */
-function clockFindings(asked: readonly Asked[]): Finding[] {
+function clockFindings(asked: readonly AskedUpstream[]): Finding[] {
   const offsets = asked.flatMap(({ facts: { block, slot, slotMs, askedAtMs } }) =>
     // Without a measured slot length the block counts as the newest: it is one of the last few.
     block === null || block.timeMs === null ? [] : [askedAtMs - block.timeMs - (slot - block.slot) * (slotMs ?? 0)],
@@ -169,6 +213,7 @@ function clockFindings(asked: readonly Asked[]): Finding[] {
 interface UpstreamFacts {
   readonly genesisHash: string;
   readonly version: string;
+  readonly consensus: ConsensusFacts;
   /** Null if it reports that it is healthy. */
   readonly trouble: string | null;
   readonly slot: number;
@@ -203,17 +248,34 @@ async function probeUpstream(
   const upstream = createAskUpstream(label, config, options.clock);
   try {
     const genesisHash = text(await upstream.ask('getGenesisHash'), 'getGenesisHash');
-    const slot = integer(await upstream.ask('getSlot', [{ commitment: 'confirmed' }]), 'getSlot');
+    const slotAt = async (commitment: Commitment) => ({
+      commitment,
+      slot: integer(await upstream.ask('getSlot', [{ commitment }]), 'getSlot'),
+    });
+    // Nodes that no longer know `confirmed` refuse it.
+    const { commitment, slot } = await slotAt('confirmed').catch(() => slotAt('finalized'));
     const askedAtMs = options.clock.now();
     const first = await firstBlock(upstream);
+    const consensus = askConsensus((method, params) => upstream.ask(method, params).catch(() => undefined));
     const [version, trouble, recent, slotMs, hasSocket] = await Promise.all([
       upstream.ask('getVersion').then(versionIn, () => 'unknown'),
       upstream.ask('getHealth').then(() => null, inWords),
-      recentBlock(upstream, slot, options.transactionVersion),
-      slotLength(upstream, slot, first),
+      recentBlock(upstream, slot, { commitment }, options.transactionVersion),
+      slotLength(upstream, slot, { commitment }, first),
       opensSocket(config, options.clock),
     ]);
-    return { genesisHash, version, trouble, slot, ...first, ...recent, slotMs, hasSocket, askedAtMs };
+    return {
+      genesisHash,
+      version,
+      consensus: await consensus,
+      trouble,
+      slot,
+      ...first,
+      ...recent,
+      slotMs,
+      hasSocket,
+      askedAtMs,
+    };
   } finally {
     await upstream.close();
   }
@@ -236,6 +298,7 @@ const blockTimeMs = ({ ask }: AskUpstream, slot: number): Promise<number | null>
 async function slotLength(
   upstream: AskUpstream,
   slot: number,
+  commitment: { readonly commitment: Commitment },
   first: Pick<UpstreamFacts, 'firstSlot' | 'firstTimeMs'>,
 ): Promise<number | null> {
   const samples = await upstream.ask('getRecentPerformanceSamples', [SAMPLES]).catch(() => []);
@@ -248,7 +311,6 @@ async function slotLength(
   }
   if (slots > 0 && seconds > 0) return (seconds * 1_000) / slots;
   try {
-    const commitment = { commitment: 'confirmed' };
     const lastBlock = async (from: number) => {
       const listed = await upstream.ask('getBlocks', [Math.max(0, from - RECENT_SLOTS), from, commitment]);
       const found = integer(Array.isArray(listed) ? listed.at(-1) : null, 'getBlocks');
@@ -271,9 +333,9 @@ async function slotLength(
 async function recentBlock(
   { ask }: AskUpstream,
   slot: number,
+  commitment: { readonly commitment: Commitment },
   maxSupportedTransactionVersion: number,
 ): Promise<Pick<UpstreamFacts, 'block' | 'blockTrouble'>> {
-  const commitment = { commitment: 'confirmed' };
   try {
     const slots = await ask('getBlocks', [Math.max(0, slot - RECENT_SLOTS), slot, commitment]);
     const last = Array.isArray(slots) ? slots.at(-1) : undefined;
@@ -344,7 +406,7 @@ function createAskUpstream(label: string, config: UpstreamConfig, clock: Clock):
   return {
     async ask(method, params = []) {
       const body = rpcRequest(method, params);
-      const reply = await transport.send({ body, timeoutMs: TIMEOUT_MS, maxBytes: MAX_BYTES });
+      const reply = await transport.send({ body, timeoutMs: TIMEOUT_MS, maxBytes: MAX_BYTES, tenant: OWN_WORK });
       const { bytes } = await gather(reply.body, MAX_BYTES);
       return resultOf(bytes, method, reply.status);
     },

@@ -1,16 +1,11 @@
 import { readFileSync } from 'node:fs';
-import {
-  Connection,
-  type Keypair,
-  PublicKey,
-  SystemProgram,
-  Transaction,
-  TransactionInstruction,
-} from '@solana/web3.js';
+import { Connection, Keypair, PublicKey, SystemProgram, Transaction, TransactionInstruction } from '@solana/web3.js';
 import { encode64 } from '../../lib/base58.ts';
 import { CodedError, messageOf } from '../../lib/coded-error.ts';
+import { byteList } from '../../lib/json.ts';
 import { EXIT } from '../../runtime/errors.ts';
 import { decodeMint } from '../../solana/accounts/token.ts';
+import { ASSOCIATED_TOKEN_PROGRAM } from '../../solana/programs.ts';
 
 export type { Connection, Keypair } from '@solana/web3.js';
 
@@ -30,7 +25,7 @@ export interface Token {
   readonly decimals: number;
 }
 
-const ASSOCIATED = new PublicKey('ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL');
+const ASSOCIATED = new PublicKey(ASSOCIATED_TOKEN_PROGRAM);
 const CREATE_IDEMPOTENT = 1;
 const TRANSFER_CHECKED = 12;
 
@@ -126,8 +121,12 @@ function tokenTransfer(owner: PublicKey, treasury: PublicKey, amount: bigint, to
     new TransactionInstruction({
       programId: ASSOCIATED,
       keys: [
-        ...[meta(owner, true, true), meta(to, true), meta(treasury), meta(mint)],
-        ...[meta(SystemProgram.programId), meta(program)],
+        meta(owner, true, true),
+        meta(to, true),
+        meta(treasury),
+        meta(mint),
+        meta(SystemProgram.programId),
+        meta(program),
       ],
       data: Buffer.from([CREATE_IDEMPOTENT]),
     }),
@@ -163,13 +162,31 @@ export function fromRawUnits(amount: bigint, decimals: number): string {
 }
 
 /** Reads a file of solana-keygen. Errors: SIGNUP_KEYPAIR, exit 64; they never quote the file. */
-export async function readWalletFile(path: string): Promise<Keypair> {
-  const { Keypair: keypair } = await import('@solana/web3.js');
+export function readWalletFile(path: string): Keypair {
+  const secret = secretOf(path);
+  const wallet = secret === null ? null : walletOf(secret);
+  if (wallet !== null) return wallet;
+  throw new CodedError('SIGNUP_KEYPAIR', `${path} cannot be read, or is not a keypair of 64 numbers`, {
+    exitCode: EXIT.usage,
+  });
+}
+
+/** Null for a file that cannot be read or has no list of bytes. */
+function secretOf(path: string): Uint8Array | null {
   try {
-    return keypair.fromSecretKey(Uint8Array.from(JSON.parse(readFileSync(path, 'utf8')) as number[]));
+    return byteList(JSON.parse(readFileSync(path, 'utf8')));
   } catch {
-    throw new CodedError('SIGNUP_KEYPAIR', `${path} cannot be read, or is not a keypair of 64 numbers`, {
-      exitCode: EXIT.usage,
-    });
+    return null;
+  }
+}
+
+/** Null for bytes that are no keypair. */
+function walletOf(secret: Uint8Array): Keypair | null {
+  try {
+    return Keypair.fromSecretKey(secret);
+  } catch (error) {
+    // A fault of the program is no fault of the file.
+    if (error instanceof TypeError) throw error;
+    return null;
   }
 }

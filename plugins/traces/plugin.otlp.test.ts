@@ -1,17 +1,17 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { otlpBody, rejectedSpans } from './index.ts';
+import { otlpBody, rejectedSpans } from './plugin.ts';
 
 test('a span in the JSON encoding of OTLP: identifiers in hexadecimal, 64-bit numbers as strings', () => {
   const span = {
-    ...{
-      traceId: 'a'.repeat(32),
-      spanId: 'b'.repeat(16),
-      parentSpanId: null,
-      kind: 'job' as const,
-      name: 'webhooks.delivery',
-    },
-    ...{ startMs: 1_700_000_000_000.25, endMs: 1_700_000_000_001.5, ok: false },
+    traceId: 'a'.repeat(32),
+    spanId: 'b'.repeat(16),
+    parentSpanId: null,
+    kind: 'job' as const,
+    name: 'webhooks.delivery',
+    startMs: 1_700_000_000_000.25,
+    endMs: 1_700_000_000_001.5,
+    ok: false,
     facts: { text: 'x', whole: 7, half: 0.5, yes: true },
   };
   const body = otlpBody([span], { facts: { 'service.name': 'parhelion' }, version: '1.2.3' });
@@ -24,7 +24,10 @@ test('a span in the JSON encoding of OTLP: identifiers in hexadecimal, 64-bit nu
             scope: { name: 'parhelion', version: '1.2.3' },
             spans: [
               {
-                ...{ traceId: 'a'.repeat(32), spanId: 'b'.repeat(16), name: 'webhooks.delivery', kind: 5 },
+                traceId: 'a'.repeat(32),
+                spanId: 'b'.repeat(16),
+                name: 'webhooks.delivery',
+                kind: 5,
                 startTimeUnixNano: '1700000000000250000',
                 endTimeUnixNano: '1700000000001500000',
                 attributes: [

@@ -20,8 +20,22 @@ test('days count from now; a date is its first moment in UTC; a full date is wha
 
 test('a text that is not a future time is refused with exit code 64', () => {
   for (const text of [
-    ...['', 'x', '0d', '-1d', '1.5d', '90', '1e3d', '2026-02-31', '2026-13-01', '2026-03-01', '2026-03-01T09:59:59Z'],
-    ...['2030-01-31T12:00', '2030-01-31T25:00Z', '2030-02-30T12:00Z', 'tomorrow', '123456d'],
+    '',
+    'x',
+    '0d',
+    '-1d',
+    '1.5d',
+    '90',
+    '1e3d',
+    '2026-02-31',
+    '2026-13-01',
+    '2026-03-01',
+    '2026-03-01T09:59:59Z',
+    '2030-01-31T12:00',
+    '2030-01-31T25:00Z',
+    '2030-02-30T12:00Z',
+    'tomorrow',
+    '123456d',
   ])
     assert.throws(() => parseExpiry(text, now), { code: 'ACCESS_BAD_EXPIRY', exitCode: 64 }, text);
 });

@@ -27,7 +27,12 @@ async function bed(changes: Partial<Parameters<typeof createAccountSource>[0]> =
       });
     });
   const source = createAccountSource({
-    ...{ read, clock, ttlMs: 1_000, concurrency: 2, maxWaiting: 1_000, cacheBytes: 1_000_000 },
+    read,
+    clock,
+    ttlMs: 1_000,
+    concurrency: 2,
+    maxWaiting: 1_000,
+    cacheBytes: 1_000_000,
     config: { upstreamTimeoutMs: 10_000 },
     ...changes,
   });
@@ -39,11 +44,11 @@ async function bed(changes: Partial<Parameters<typeof createAccountSource>[0]> =
 const callsOf = (loaded: Awaited<ReturnType<ReturnType<typeof createAccountSource>['load']>>) =>
   Object.fromEntries([...loaded].map(([key, entry]) => [key, entry.ok ? Number(entry.account?.lamports) : null]));
 
-test('what is asked for in one turn goes together, what is under way is shared, and then it is kept', async () => {
+test('requests of one turn are batched, running ones are shared, and results are cached', async () => {
   const { clock, calls, source, settle } = await bed();
-  const [one, two] = [source.load(['a', 'b', 'a']), source.load(['b', 'c'])];
+  const [one, two] = [source.load(['a', 'b', 'a'], { group: 'a' }), source.load(['b', 'c'], { group: 'a' })];
   await settle();
-  const three = source.load(['a']);
+  const three = source.load(['a'], { group: 'a' });
   await settle();
   assert.deepEqual(
     calls.map(({ keys }) => keys),
@@ -51,9 +56,9 @@ test('what is asked for in one turn goes together, what is under way is shared, 
   );
   calls[0]!.answer();
   assert.deepEqual([await one, await two, await three].map(callsOf), [{ a: 0, b: 0 }, { b: 0, c: 0 }, { a: 0 }]);
-  assert.deepEqual(callsOf(await source.load(['a', 'c'])), { a: 0, c: 0 });
+  assert.deepEqual(callsOf(await source.load(['a', 'c'], { group: 'a' })), { a: 0, c: 0 });
   await clock.advance(1_001);
-  const again = source.load(['a']);
+  const again = source.load(['a'], { group: 'a' });
   await settle();
   calls[1]!.answer();
   assert.deepEqual(callsOf(await again), { a: 1 });
@@ -61,10 +66,10 @@ test('what is asked for in one turn goes together, what is under way is shared, 
 
 test('while all calls are taken, what waits goes together', async () => {
   const { calls, source, settle } = await bed({ concurrency: 1 });
-  const loads = [source.load(['a'])];
+  const loads = [source.load(['a'], { group: 'a' })];
   for (const key of ['b', 'c', 'd']) {
     await settle();
-    loads.push(source.load([key]));
+    loads.push(source.load([key], { group: 'a' }));
   }
   await settle();
   assert.equal(calls.length, 1);
@@ -75,11 +80,14 @@ test('while all calls are taken, what waits goes together', async () => {
   assert.deepEqual((await Promise.all(loads)).map(callsOf), [{ a: 0 }, { b: 1 }, { c: 1 }, { d: 1 }]);
 });
 
-test('who wants it fresh shares no call that has gone out', async () => {
+test('a caller that wants fresh data shares no call that is already running', async () => {
   const { calls, source, settle } = await bed();
-  const old = source.load(['a']);
+  const old = source.load(['a'], { group: 'a' });
   await settle();
-  const [fresh, other] = [source.load(['a'], { fresh: true }), source.load(['a'], { fresh: true })];
+  const [fresh, other] = [
+    source.load(['a'], { group: 'a', fresh: true }),
+    source.load(['a'], { group: 'a', fresh: true }),
+  ];
   await settle();
   assert.equal(calls.length, 2);
   calls[1]!.answer();
@@ -90,7 +98,7 @@ test('who wants it fresh shares no call that has gone out', async () => {
 test('an account that was written to is asked for again, and an answer from before is not kept', async () => {
   const { calls, source, settle } = await bed();
   const load = async (slot: number) => {
-    const loaded = source.load(['a']);
+    const loaded = source.load(['a'], { group: 'a' });
     await settle();
     calls.at(-1)!.answer(slot);
     return callsOf(await loaded);
@@ -99,14 +107,14 @@ test('an account that was written to is asked for again, and an answer from befo
   source.drop(['a'], 105);
   assert.deepEqual(await load(104), { a: 1 });
   assert.deepEqual(await load(105), { a: 2 });
-  assert.deepEqual(callsOf(await source.load(['a'])), { a: 2 });
+  assert.deepEqual(callsOf(await source.load(['a'], { group: 'a' })), { a: 2 });
   assert.equal(calls.length, 3);
 });
 
 test('a call that fails fails for its keys only, and is not kept', async () => {
   const { calls, source, settle } = await bed();
   const keys = Array.from({ length: 150 }, (_, index) => `k${index}`);
-  const loaded = source.load(keys);
+  const loaded = source.load(keys, { group: 'a' });
   await settle();
   assert.deepEqual(
     calls.map((call) => call.keys.length),
@@ -116,16 +124,16 @@ test('a call that fails fails for its keys only, and is not kept', async () => {
   calls[1]!.answer();
   const found = callsOf(await loaded);
   assert.deepEqual([found['k0'], found['k99'], found['k100'], found['k149']], [null, null, 1, 1]);
-  void source.load(['k0', 'k100']);
+  void source.load(['k0', 'k100'], { group: 'a' });
   await settle();
   assert.deepEqual(calls[2]?.keys, ['k0']);
 });
 
-test('nobody waits longer than the deadline, and no more wait than may', async () => {
+test('no caller waits longer than the deadline, and the number of waiting callers is limited', async () => {
   const { clock, calls, source, settle } = await bed({ concurrency: 1, maxWaiting: 3 });
-  const first = source.load(['a']);
+  const first = source.load(['a'], { group: 'a' });
   await settle();
-  const full = source.load(['b', 'c', 'd', 'e']);
+  const full = source.load(['b', 'c', 'd', 'e'], { group: 'a' });
   await settle();
   assert.equal(calls.length, 1);
   await clock.advance(10_000);
@@ -151,7 +159,7 @@ test('whatever is asked for and in whatever order it is answered, everybody gets
         let answered = 0;
         for (const { keys, fresh, answer } of steps) {
           const names = keys.map(String);
-          asked.push([names, source.load(names, { fresh })]);
+          asked.push([names, source.load(names, { group: 'a', fresh })]);
           await settle();
           assert.ok(calls.length - answered <= concurrency);
           if (answer && answered < calls.length) calls[answered++]!.answer();

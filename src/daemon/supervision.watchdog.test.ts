@@ -50,7 +50,7 @@ async function live(spells: readonly { readonly weather: Weather; readonly secon
   return { signs, mostProbing, log, endMs: spells.reduce((sum, { seconds }) => sum + seconds * 1_000, 0) };
 }
 
-test('in fine weather a sign of life comes every half time-out, the first one at once; after the stop none', async () => {
+test('a healthy process sends the watchdog signal at once and then every half timeout; none after the stop', async () => {
   const { signs, log, endMs } = await live([{ weather: 'fine', seconds: 600 }]);
   assert.ok(signs[0]!.atMs <= 1_000);
   assert.ok(signs.length >= 20);
@@ -60,7 +60,7 @@ test('in fine weather a sign of life comes every half time-out, the first one at
   assert.deepEqual(log.lines, []);
 });
 
-test('a spell that is longer than the time-out starves the watchdog, whatever it is; each reason is in the log', async () => {
+test('a failure longer than the watchdog timeout stops its signal, whatever the failure; the log has each reason', async () => {
   const reasons = {
     fails: /the store takes no write: STORE_FULL/,
     hangs: /the store takes no write/,
@@ -80,12 +80,14 @@ test('a spell that is longer than the time-out starves the watchdog, whatever it
   }
 });
 
-test('a role that is silent is no sign of life either, and is named', async () => {
+test('a silent role also stops the watchdog signal, and the log names it', async () => {
   const clock = createManualClock();
   const log = createMemoryLog();
   let signs = 0;
   const watchdog = createWatchdog({
-    ...{ timeoutMs: TIMEOUT_MS, clock, log },
+    timeoutMs: TIMEOUT_MS,
+    clock,
+    log,
     probe: async () => {
       throw Object.assign(new Error('the role indexer did not do "ping" within 10000 ms'), { code: 'ROLE_SILENT' });
     },
@@ -100,7 +102,7 @@ test('a role that is silent is no sign of life either, and is named', async () =
   assert.match(String(log.lines[0]?.fields['reason' as never]), /^the role indexer did not/);
 });
 
-test('no sign of life in bad weather; a spell of a few seconds does not end the process', async () => {
+test('an unhealthy process sends no watchdog signal; a failure of a few seconds does not end it', async () => {
   const spell = fc.record({
     weather: fc.constantFrom<Weather>('fails', 'hangs'),
     seconds: fc.integer({ min: 1, max: 10 }),

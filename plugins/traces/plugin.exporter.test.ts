@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createSystemClock, createSystemRandom } from '../../src/adapters/clock.ts';
 import type { Work } from '../../src/ports/telemetry.ts';
-import { createTracer, type EndedSpan } from './index.ts';
+import { createTracer, type EndedSpan } from './plugin.ts';
 
 const request = { kind: 'request', name: 'GET', facts: {} } as const;
 const upstream = { kind: 'upstream', name: 'POST', facts: {} } as const;
@@ -11,7 +11,11 @@ const upstream = { kind: 'upstream', name: 'POST', facts: {} } as const;
 function make(more: Partial<Parameters<typeof createTracer>[0]['config']> = {}) {
   const spans: EndedSpan[] = [];
   const config = {
-    ...{ sampleRatio: 1, propagation: true, callersPerSecond: 100, background: false, passToReceivers: false },
+    sampleRatio: 1,
+    propagation: true,
+    callersPerSecond: 100,
+    background: false,
+    passToReceivers: false,
     ...more,
   };
   const clock = createSystemClock();

@@ -16,7 +16,8 @@ const WAIT = { timeout: 20_000 };
 function openStore(t: TestContext, lock?: WriteLock) {
   const folder = mkdtempSync(join(tmpdir(), 'parhelion-bounds-'));
   const store = openSqliteStore({
-    ...{ path: join(folder, 'a.db'), busyTimeoutMs: 100 },
+    path: join(folder, 'a.db'),
+    busyTimeoutMs: 100,
     ...(lock === undefined ? {} : { lock }),
   });
   t.after(async () => {

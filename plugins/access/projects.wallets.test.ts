@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { encode, encode32 } from '../../src/lib/base58.ts';
-import { accessBed } from '../../test/helpers/access-bed.ts';
+import { accessBed } from '../../test/helpers/access-harness.ts';
 import { eachStore } from '../../test/helpers/store.ts';
 import { createWallets, listWallets } from './projects.ts';
 
@@ -31,7 +31,7 @@ eachStore('wallets of members', (engine) => {
     await assert.rejects(addKey({ wallet: ANNA }), { code: 'ACCESS_NOT_A_MEMBER' }, 'of another project');
   });
 
-  test('who leaves loses the keys, and nobody else does', async (t) => {
+  test('a member who leaves loses their keys, and no other member does', async (t) => {
     const bed = await accessBed(await engine.store(t));
     const { store, addKey, ask, clock, project } = bed;
     const wallets = createWallets(clock, { note: async () => undefined });
@@ -50,7 +50,7 @@ eachStore('wallets of members', (engine) => {
     await assert.rejects(addKey({ wallet: ANNA }), { code: 'ACCESS_NOT_A_MEMBER' });
   });
 
-  test('what is no wallet or no project is refused', async (t) => {
+  test('an invalid wallet and an unknown project are refused', async (t) => {
     const { store, clock, project, projects } = await accessBed(await engine.store(t));
     const wallets = createWallets(clock, { note: async () => undefined });
     for (const bad of [

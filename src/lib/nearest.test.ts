@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { editDistance, nearest } from './validate.ts';
+import { editDistance, nearest } from './nearest.ts';
 
 const word = fc.stringMatching(/^[a-d]{0,8}$/);
 

@@ -8,12 +8,12 @@ import { createSystemClock } from '../../src/adapters/clock.ts';
 import { createOutbound } from '../../src/adapters/outbound/index.ts';
 import { encode32 } from '../../src/lib/base58.ts';
 import type { ChainReader } from '../../src/ports/chain.ts';
-import { TOKEN_PROGRAM } from '../../src/solana/addresses.ts';
+import { TOKEN_PROGRAM } from '../../src/solana/programs.ts';
 import { createManualClock } from '../../test/helpers/manual-clock.ts';
 import { createMemoryLog } from '../../test/helpers/memory-log.ts';
 import { answer, startReceiver } from '../../test/helpers/receiver.ts';
 import { writeMint } from '../../test/helpers/write-mint.ts';
-import { createHttpSource, createOnchainSource, createPrices, createStaticSource, type PriceSource } from './index.ts';
+import { createHttpSource, createOnchainSource, createPrices, createStaticSource, type PriceSource } from './plugin.ts';
 
 const config = { timeoutMs: 1_000, waitMs: 500, ttlMs: 60_000, staleMs: 600_000, retryMs: 5_000, maxKept: 100 };
 const asObject = (prices: ReadonlyMap<string, number | null>) => Object.fromEntries(prices);
@@ -93,7 +93,7 @@ test('while a source is silent its last price counts, and it is left alone for a
   assert.deepEqual(asObject(await prices.prices(['a'])), { a: null });
 });
 
-test('nobody waits longer than allowed; what comes later is there for the next, and is asked for once', async () => {
+test('no caller waits longer than allowed; a late result serves the next caller and is requested once', async () => {
   const script = scripted('http');
   const { clock, prices } = bed(script);
   let release = (): void => {};
@@ -115,7 +115,7 @@ test('nobody waits longer than allowed; what comes later is there for the next, 
   assert.equal(script.asked.length, 1);
 });
 
-test('a file of prices is read again when it changes; what is no price is left out', async (t) => {
+test('a price file is read again when it changes; invalid entries are skipped', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'parhelion-prices-'));
   t.after(() => rmSync(folder, { recursive: true }));
   const path = join(folder, 'prices.json');
@@ -137,7 +137,11 @@ test('a server is asked for at most fifty at once, with the key, and its odd ans
   t.after(() => server.close());
   const clock = createSystemClock();
   const client = createOutbound({ clock, log: createMemoryLog() }).open({
-    ...{ allowCidrs: ['127.0.0.1/32'], allowHttp: true, allowPorts: null, caFile: null, maxConnections: 4 },
+    allowCidrs: ['127.0.0.1/32'],
+    allowHttp: true,
+    allowPorts: null,
+    caFile: null,
+    maxConnections: 4,
   });
   t.after(() => client.close());
   const source = createHttpSource({ client, baseUrl: `${server.url}/`, apiKey: 'secret' });

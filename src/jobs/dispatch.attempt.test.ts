@@ -23,7 +23,10 @@ function setUp(more: Partial<JobKind>) {
   const stopper = createStopper();
   const signals: AbortSignal[] = [];
   const kind: JobKind = {
-    ...{ kind: 'test.job', summary: 'a job of a test', concurrency: 1, timeoutMs: TIMEOUT_MS },
+    kind: 'test.job',
+    summary: 'a job of a test',
+    concurrency: 1,
+    timeoutMs: TIMEOUT_MS,
     run: (_job, _prepared, signal) => {
       signals.push(signal);
       return new Promise(() => {});
@@ -31,8 +34,14 @@ function setUp(more: Partial<JobKind>) {
     ...more,
   };
   const options = {
-    ...{ kind, claimed: { job, lane: 0, claim: 1, runAt: 0, lost: 0 } as const, prepared: null, timeoutMs: TIMEOUT_MS },
-    ...{ stopper, clock, random: createSystemRandom(), maxAttempts: 3 },
+    kind,
+    claimed: { job, lane: 0, claim: 1, runAt: 0, lost: 0 } as const,
+    prepared: null,
+    timeoutMs: TIMEOUT_MS,
+    stopper,
+    clock,
+    random: createSystemRandom(),
+    maxAttempts: 3,
   };
   return { clock, stop: stopper.stop, signals, run: () => runAttempt(options) };
 }

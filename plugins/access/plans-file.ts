@@ -1,0 +1,49 @@
+/** A plans file, and what is wrong with one: what needs YAML and Ajv. */
+import { readFileSync } from 'node:fs';
+import type { TSchema } from '@sinclair/typebox';
+import { Ajv } from 'ajv';
+import { parse } from 'yaml';
+import { CodedError, messageOf } from '../../src/lib/coded-error.ts';
+import { isPlainSchema, matches } from '../../src/lib/plain-schema.ts';
+import { ACCESS_ERRORS } from './config.ts';
+import { createPlans, type Plans, type PlansFile, PUBLISHED_PLANS, plansSchema } from './plans.ts';
+
+const CONFIG = 78;
+
+/** Reads the plans file; null: the published plans. Errors: ACCESS_PLANS_INVALID, exit 78. */
+export function loadPlans(path: string | null): Plans {
+  if (path === null) return createPlans(PUBLISHED_PLANS);
+  let value: unknown;
+  try {
+    value = parse(readFileSync(path, 'utf8'));
+  } catch (error) {
+    throw invalid(path, [messageOf(error)]);
+  }
+  const problems = problemsOf(plansSchema, value);
+  if (problems.length > 0) throw invalid(path, problems);
+  return createPlans(value as PlansFile);
+}
+
+function invalid(path: string, problems: readonly string[]): CodedError {
+  const message = `${ACCESS_ERRORS.ACCESS_PLANS_INVALID}: ${path}: ${problems.join('; ')}`;
+  return new CodedError('ACCESS_PLANS_INVALID', message, { exitCode: CONFIG, facts: { file: path, problems } });
+}
+
+const NO_FORMATS = new Map<string, never>();
+
+/** All problems of a value, each with its path; empty if it is valid. */
+export function problemsOf(schema: TSchema, value: unknown): readonly string[] {
+  if (isPlainSchema(schema) && matches(schema, value, NO_FORMATS)) return [];
+  const ajv = new Ajv({ strict: false, allErrors: true, code: { optimize: false } });
+  const check = ajv.compile(schema);
+  if (check(value)) return [];
+  const lines = (check.errors ?? [])
+    // Skip the errors of the branches of a union; the union itself reports one.
+    .filter(({ keyword }) => keyword !== 'anyOf')
+    .map(({ instancePath, message, params }) => {
+      const unknown: unknown = params['additionalProperty'];
+      const place = instancePath === '' ? 'the file' : instancePath.slice(1).replaceAll('/', '.');
+      return typeof unknown === 'string' ? `${place}: unknown key "${unknown}"` : `${place}: ${message}`;
+    });
+  return [...new Set(lines)];
+}

@@ -1,0 +1,171 @@
+import { lazy } from '../../src/lib/lazy.ts';
+import { createRightsWatch } from '../../src/lib/rights-watch.ts';
+import type { HostContext } from '../../src/plugin/host.ts';
+import { type ChainId, type Clock, CodedError, type Command, type Random } from '../../src/plugin/plugin.ts';
+import { type AccessAdmin, accessAdmin, accessRemoval } from '../../src/ports/access.ts';
+import { type DaemonView, kernelView, operatorBootstrap } from '../../src/ports/daemon-view.ts';
+import { kernelGaps } from '../../src/ports/following.ts';
+import { kernelApiPeers } from '../../src/ports/processes.ts';
+import { offChainDocuments } from '../../src/ports/tokens.ts';
+import { renewTokenCommand } from './command-list.ts';
+import { DASHBOARD_ERRORS, type DashboardConfig } from './config.ts';
+import { createRecentRequests } from './requests.ts';
+import type { PageContext } from './routes/common.ts';
+import { loginRoutes } from './routes/login.ts';
+import { lookUpRoutes } from './routes/look-up.ts';
+import { createLive, operationRoutes } from './routes/operation.ts';
+import { pageRoutes, readPages } from './routes/pages.ts';
+import { endpointRoutes, keyRoutes, projectRoutes, usageRoutes } from './routes/projects.ts';
+import { createSampler, withOtherThreads } from './series.ts';
+import { CHANGES, createGuard, createOwnerPace, createSessions, PICTURES } from './sessions.ts';
+import {
+  createAuditLog,
+  createOperatorToken,
+  createProjectSecrets,
+  createStandings,
+  dropSecret,
+  type OperatorToken,
+  renewOperatorToken,
+} from './store.ts';
+
+const CHAINS: readonly ChainId[] = ['main', 'devnet'];
+const PRUNE_MS = 3_600_000;
+const DAY_MS = 86_400_000;
+/** How often the rights of sessions are checked; a command next to a daemon on SQLite cannot send a hint. */
+const LOOK_MS = 500;
+/** Hint for other processes: sessions may have to end. */
+const STANDINGS = 'standings';
+
+export function provision(ctx: HostContext<DashboardConfig>): void {
+  const { clock, config, random, roles, store } = ctx;
+  const operatorToken = createOperatorToken(store, clock, random);
+  const ensureOperatorToken = async () => (config.operatorToken === null ? operatorToken.ensure() : null);
+  ctx.provide(operatorBootstrap, { ensureOperatorToken });
+  // Without its secret no owner logs in, and sessions end.
+  ctx.use(accessRemoval)?.onDelete(dropSecret);
+  const daemon = ctx.use(kernelView);
+  if (daemon === undefined) return;
+  const access = ctx.use(accessAdmin);
+  const source = random.uuid();
+  // Without projects there is nothing to show, and no user to log in.
+  if (access !== undefined && roles.has('api')) registerPages(ctx, { access, daemon, operatorToken, source });
+  registerSampler(ctx, daemon, source);
+}
+
+interface PageParts {
+  readonly access: AccessAdmin;
+  readonly daemon: DaemonView;
+  readonly operatorToken: OperatorToken;
+  /** Name of this thread among those that measure. */
+  readonly source: string;
+}
+
+function registerPages(ctx: HostContext<DashboardConfig>, { access, daemon, operatorToken, source }: PageParts): void {
+  const { clock, config, log, random, store } = ctx;
+  const standings = createStandings(store, config.operatorToken !== null);
+  const rights = createRightsWatch<string>({
+    clock,
+    everyMs: LOOK_MS,
+    read: standings.read,
+    failed: (error) => log.warn({ err: error }, 'cannot check the sessions of the dashboard'),
+  });
+  const sessions = createSessions(clock, random, config, rights);
+  ctx.metrics.observe('sessions', 'logged-in sessions', sessions.count);
+  const audit = createAuditLog(store, clock, random);
+  const requests = createRecentRequests(store, ctx.use(kernelApiPeers)?.peers ?? null);
+  const context: PageContext = {
+    access,
+    audit,
+    clock,
+    config,
+    daemon,
+    guard: createGuard(sessions),
+    pace: createOwnerPace(clock, CHANGES),
+    picturePace: createOwnerPace(clock, PICTURES),
+    isSecure: config.secureCookie || daemon.isSecure,
+    operatorToken,
+    requests,
+    budgets: async (project) => {
+      const threads = { store, clock, source, intervalMs: config.sampleIntervalMs };
+      return await withOtherThreads(threads, project, await daemon.budgets(project));
+    },
+    secrets: createProjectSecrets(store, clock, random),
+    sessions,
+    standings,
+    store,
+    endSessions(name) {
+      sessions.closeAll(name);
+      ctx.hints.publish(STANDINGS, {});
+    },
+  };
+  const live = createLive(context, ctx);
+  const pages = lazy(readPages);
+  const routes = [
+    ...pageRoutes(pages),
+    ...loginRoutes(context),
+    ...projectRoutes(context),
+    ...keyRoutes(context),
+    ...usageRoutes(context),
+    ...endpointRoutes(context),
+    ...lookUpRoutes(context, { documents: ctx.use(offChainDocuments), random }),
+    ...operationRoutes(context, ctx.use(kernelGaps)),
+    live.route,
+  ];
+  for (const route of routes) ctx.http.route(route);
+  for (const command of dashboardCommands(clock, random, config)) ctx.command(command);
+  let off = (): void => {};
+  let offRequests = (): void => {};
+  ctx.onStart(async () => {
+    await pages();
+    offRequests = daemon.onRequest(requests.note);
+    off = ctx.hints.subscribe(STANDINGS, rights.lookNow);
+  });
+  ctx.onDrain(live.close);
+  ctx.onStop(() => {
+    off();
+    offRequests();
+    rights.stop();
+    live.close();
+  });
+  ctx.every(config.sampleIntervalMs, requests.flush);
+  ctx.every(PRUNE_MS, () => audit.prune(clock.now() - config.auditDays * DAY_MS));
+}
+
+/** Every thread measures itself; the upstreams are the same for all threads, so one of them is enough. */
+function registerSampler(
+  ctx: HostContext<DashboardConfig>,
+  { heldBudgets, metrics }: DaemonView,
+  source: string,
+): void {
+  const upstreams = () =>
+    CHAINS.flatMap((chain) => (ctx.upstreams(chain)?.states() ?? []).map((state) => ({ chain, ...state })));
+  const sample = createSampler({
+    store: ctx.store,
+    clock: ctx.clock,
+    source,
+    metrics,
+    held: heldBudgets,
+    ...(ctx.roles.has('api') ? { upstreams } : {}),
+  });
+  ctx.every(ctx.config.sampleIntervalMs, sample);
+}
+
+/** For operators who lost the token, or never had one. */
+function dashboardCommands(clock: Clock, random: Random, config: DashboardConfig): Command[] {
+  return [
+    {
+      ...renewTokenCommand,
+      async run(options, io) {
+        if (config.operatorToken !== null)
+          throw new CodedError('DASHBOARD_TOKEN_CONFIGURED', DASHBOARD_ERRORS.DASHBOARD_TOKEN_CONFIGURED, {
+            exitCode: 64,
+          });
+        const audit = createAuditLog(io.store, clock, random);
+        const entry = { actor: 'command line', address: '', action: 'operator.renew-token', target: 'operator' };
+        const token = await audit.record(entry, () => renewOperatorToken(io.store, clock, random));
+        if (options['json'] === true) io.json({ token });
+        else for (const line of [token, 'It is shown only once. Operator sessions end within a second.']) io.line(line);
+      },
+    },
+  ];
+}

@@ -1,0 +1,47 @@
+import type { ColumnSource, ParquetWriter } from 'hyparquet-writer';
+
+/** Columns of Parquet tables, for hyparquet-writer. */
+
+export type ParquetKind = 'INT32' | 'INT64' | 'UINT64' | 'BOOLEAN' | 'TEXT' | 'BYTES' | 'TIME';
+export type ParquetColumn = readonly [name: string, kind: ParquetKind, form?: 'null' | 'list'];
+/** `TIME`: unix milliseconds. */
+export type ParquetValue = number | bigint | string | boolean | Uint8Array | null | readonly (string | bigint)[];
+
+const TYPES: Readonly<Record<ParquetKind, object>> = {
+  INT32: { type: 'INT32' },
+  INT64: { type: 'INT64' },
+  UINT64: { type: 'INT64', converted_type: 'UINT_64' },
+  BOOLEAN: { type: 'BOOLEAN' },
+  TEXT: { type: 'BYTE_ARRAY', converted_type: 'UTF8' },
+  BYTES: { type: 'BYTE_ARRAY' },
+  TIME: { type: 'INT64', converted_type: 'TIMESTAMP_MILLIS' },
+};
+
+type Schema = NonNullable<ConstructorParameters<typeof ParquetWriter>[0]['schema']>;
+
+export function schemaOf(columns: readonly ParquetColumn[]): Schema {
+  const elements = columns.flatMap(([name, kind, form]) => {
+    if (form !== 'list') return [{ name, ...TYPES[kind], repetition_type: form === 'null' ? 'OPTIONAL' : 'REQUIRED' }];
+    return [
+      { name, converted_type: 'LIST', num_children: 1, repetition_type: 'OPTIONAL' },
+      { name: 'list', num_children: 1, repetition_type: 'REPEATED' },
+      { name: 'element', ...TYPES[kind], repetition_type: 'REQUIRED' },
+    ];
+  });
+  return [{ name: 'root', num_children: columns.length }, ...elements] as Schema;
+}
+
+/** About the bytes of a value in memory. */
+export function sizeOf(value: ParquetValue): number {
+  if (typeof value === 'string' || value instanceof Uint8Array) return 16 + value.length;
+  if (Array.isArray(value)) return value.reduce<number>((total, each: string | bigint) => total + sizeOf(each), 16);
+  return 8;
+}
+
+export function sourceOf([name, kind, form]: ParquetColumn, values: readonly ParquetValue[]): ColumnSource {
+  const isLong = (kind === 'INT64' || kind === 'TIME') && form !== 'list';
+  const data = isLong ? values.map((value) => (value === null ? null : BigInt(value as number | bigint))) : values;
+  // Their order in statistics would be that of signed numbers.
+  const statistics = kind === 'UINT64' || kind === 'BYTES' ? { statistics: false } : {};
+  return { name, data: data as ColumnSource['data'], nullable: form !== undefined, offsetIndex: false, ...statistics };
+}
