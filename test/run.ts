@@ -1,7 +1,15 @@
 /**
- * Runs the test suites: `npm test`, or `npm test -- follower webhooks` for files whose path contains one of the words (an absolute
- * path is a file of its own). Its exit code is 0 only when every test passed.
- * Starts one PostgreSQL server for all store suites, unless PARHELION_TEST_POSTGRES_URL names one, and names every skipped test with its reason at the end.
+ * Runs the tests. `npm test` runs the short tier: all files but `*.long.test.ts`, on SQLite, with a tenth of the seeds. `npm run test:all`
+ * runs everything. Its exit code is 0 only when every test passed and every file left a result.
+ *
+ *     npm test -- follower webhooks            files whose path contains one of the words, whatever their tier, on all engines, with all seeds
+ *     npm run test:all -- --rest               what `npm test` leaves out
+ *     npm run test:all -- --shard 2/4          the second of four parts
+ *     npm run test:all -- --since COMMIT       files that a change since then can reach
+ *     … --list                                 only lists them
+ *
+ * An absolute path is a file of its own. PARHELION_TEST_ENGINES (`sqlite`, `postgres`) and PARHELION_TEST_SEEDS (`tenth`, `rest`, `all`)
+ * choose other parts. One PostgreSQL server serves all suites, unless PARHELION_TEST_POSTGRES_URL names one.
  */
 import { execFileSync, spawn } from 'node:child_process';
 import {
@@ -17,11 +25,23 @@ import {
 import { availableParallelism, freemem, tmpdir } from 'node:os';
 import { isAbsolute, join, relative } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
+import { parseArgs } from 'node:util';
 import { messageOf } from '../src/lib/coded-error.ts';
 import { listFiles } from './helpers/list-files.ts';
+import { machinePace } from './helpers/machine-pace.ts';
+import { packagesMissing } from './helpers/packages.ts';
 import { startPostgresServer } from './helpers/postgres-server.ts';
+import { reachedSince } from './helpers/reach.ts';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
+const LONG_TIER = /\.long\.test\.ts$/;
+/**
+ * CPU of a whole run of the short tier, with its build: what two cores do in less than 8 minutes, on the machine of `machine-pace.ts`. A run
+ * that needs more, in relation to how fast this machine is, fails.
+ */
+const SHORT_TIER_CPU_SECONDS = 800;
+const LONG_RUN_ADDS =
+  'npm run test:all adds PostgreSQL, the other nine tenths of the seeds, kills, browser, real nodes, a second chain and packages';
 /** Unit tests stand beside their sources and start nothing of their own. Loading takes longer than running them. */
 const UNIT = /^(src|plugins)\//;
 const UNITS_PER_PROCESS = 32;
@@ -30,39 +50,128 @@ const SHARING =
   /^test\/((contract|helpers|repository|simulation)\/|conformance\/(?!agave|archive)|e2e\/(?!cli|crash|dashboard|docs|guide|peers|systemd))/;
 const PER_PROCESS = 8;
 const MEMORY_FOR_FOLDERS = 8 * 1024 ** 3;
-const MOST_SLOW = 60;
-/** They take longest and come first, then what shares processes, so that no core is without work at the end. */
-const LONG =
+const MAX_SLOW = 60;
+/** What each file took when it last ran: the processes that took longest begin first, so that no core is without work at the end. */
+const TIMES_FILE = join(root, '.cache/test-times.json');
+/** Of a file that has not run here. Those of the second kind take long. */
+const UNKNOWN_SECONDS = 5;
+const UNKNOWN_LONG_SECONDS = 100;
+const TAKES_LONG =
   /^test\/(e2e\/crash|conformance\/agave|fault\/ports|e2e\/(dashboard|cli|docs|guide)|fault\/store|packaging)\//;
 
-async function main(words: readonly string[]): Promise<number> {
-  const foreign = words.filter((word) => isAbsolute(word));
-  const files = ['src', 'plugins', 'test']
-    .flatMap((folder) => listFiles(`${root}${folder}`, (path) => path.endsWith('.test.ts')))
-    .map((path) => path.slice(root.length))
-    .filter((path) => words.length === 0 || words.some((word) => path.includes(word)));
-  if (files.length + foreign.length === 0) {
-    console.error(`no test file matches ${words.join(' ')}`);
-    return 64;
+interface Options {
+  readonly words: readonly string[];
+  readonly tier: 'short' | 'rest' | 'all';
+  readonly shard: { readonly index: number; readonly of: number } | null;
+  readonly since: string | null;
+  readonly isListOnly: boolean;
+}
+
+/** Which tests of a file run: all, those of another engine than SQLite, or those of the seeds that the short tier leaves out. */
+type Part = 'whole' | 'engine' | 'seeds';
+
+interface Member {
+  /** From the root of the tree. */
+  readonly file: string;
+  readonly part: Part;
+}
+
+/** What a process of a part runs with; a whole file with what the run has. */
+const PARTS = {
+  whole: null,
+  engine: { only: 'engine', env: { PARHELION_TEST_ENGINES: 'postgres', PARHELION_TEST_SEEDS: 'all' } },
+  seeds: { only: 'seeds', env: { PARHELION_TEST_ENGINES: 'sqlite', PARHELION_TEST_SEEDS: 'rest' } },
+} as const;
+/** How a file shows that it has tests of such a part. */
+const DECLARES = { engine: /\beachStore\(|\bonEngine\('postgres'/, seeds: /\b(bySeed|manyLives)\(/ } as const;
+
+class UsageError extends Error {}
+
+function readOptions(args: readonly string[]): Options {
+  const { values, positionals } = parseArgs({
+    args: [...args],
+    allowPositionals: true,
+    options: {
+      all: { type: 'boolean' },
+      rest: { type: 'boolean' },
+      list: { type: 'boolean' },
+      shard: { type: 'string' },
+      since: { type: 'string' },
+    },
+  });
+  let shard: Options['shard'] = null;
+  if (values.shard !== undefined) {
+    const [, index, of] = (/^(\d+)\/(\d+)$/.exec(values.shard) ?? []).map(Number) as [number, number, number];
+    if (!(index >= 1 && index <= of)) throw new UsageError(`--shard ${values.shard}: expected 2/4 or the like`);
+    shard = { index, of };
   }
+  const tier = values.rest ? 'rest' : values.all || positionals.length > 0 ? 'all' : 'short';
+  return { words: positionals, tier, shard, since: values.since ?? null, isListOnly: values.list ?? false };
+}
+
+/** The tests to run, sorted by name. */
+function choose({ words, tier, shard, since }: Options): readonly Member[] {
+  const all = ['src', 'plugins', 'test']
+    .flatMap((folder) => listFiles(`${root}${folder}`, (path) => path.endsWith('.test.ts')))
+    .map((path) => path.slice(root.length));
+  const named = all.filter((file) => words.length === 0 || words.some((word) => file.includes(word)));
+  const reached = since === null ? null : reachedSince(root, since, named);
+  const files = named
+    .filter((file) => reached === null || reached.has(file))
+    .filter((_, at) => shard === null || at % shard.of === shard.index - 1)
+    .filter((file) => packagesMissing(file) === null);
+  return files.flatMap((file): Member[] => {
+    const isLong = LONG_TIER.test(file);
+    if (tier === 'all' || (tier === 'rest' && isLong)) return [{ file, part: 'whole' }];
+    if (tier === 'short') return isLong ? [] : [{ file, part: 'whole' }];
+    const text = readFileSync(join(root, file), 'utf8');
+    return (['engine', 'seeds'] as const).filter((part) => DECLARES[part].test(text)).map((part) => ({ file, part }));
+  });
+}
+
+async function main(args: readonly string[]): Promise<number> {
+  const options = readOptions(args);
+  const foreign = options.words.filter((word) => isAbsolute(word));
+  const members = choose(options);
+  if (members.length + foreign.length === 0) {
+    if (options.since !== null) {
+      console.log(`no test is reached by what has changed since ${options.since}`);
+      return 0;
+    }
+    throw new UsageError(`no test file matches ${options.words.join(' ')}`);
+  }
+  if (options.isListOnly) {
+    for (const { file, part } of members) console.log(part === 'whole' ? file : `${file} ${part}`);
+    return 0;
+  }
+  const isShort = options.tier === 'short';
+  if (isShort) console.log(`SHORT TIER: ${members.length} files on SQLite. ${LONG_RUN_ADDS}.`);
+  else console.log(`${members.length + foreign.length} files`);
+  const env = {
+    PARHELION_TEST_ENGINES: process.env['PARHELION_TEST_ENGINES'] ?? (isShort ? 'sqlite' : 'sqlite,postgres'),
+    PARHELION_TEST_SEEDS: process.env['PARHELION_TEST_SEEDS'] ?? (isShort ? 'tenth' : 'all'),
+  };
   mkdirSync(join(root, '.cache'), { recursive: true });
   // Inside of the tree, so that what is built finds its packages.
   const folder = mkdtempSync(join(root, '.cache', 'tests-'));
   const given = process.env['PARHELION_TEST_POSTGRES_URL'];
-  const postgres = given ? { url: given, stop: async () => {} } : await startPostgresServer();
+  const needsServer = !given && env.PARHELION_TEST_ENGINES.includes('postgres') && members.length > 0;
+  const postgres = needsServer ? await startPostgresServer() : { url: given ?? '', stop: async () => {} };
   const times = join(folder, 'times');
   const temporary = mkdtempSync(join(foldersInMemory() ?? tmpdir(), 'parhelion-run-'));
   // PostgreSQL, and what is tested as a service, run as other users.
   chmodSync(temporary, 0o1777);
+  let code = 1;
   try {
-    const built = [...foreign, ...grouped(build(files, folder), folder)];
-    return await runNode(built, {
+    build([...new Set(members.map(({ file }) => file))], folder);
+    code = await runNode([...foreign, ...processesOf(members, folder)], {
+      ...env,
       PARHELION_TEST_POSTGRES_URL: postgres.url,
       PARHELION_TEST_TIMES: times,
       TMPDIR: temporary,
     });
   } finally {
-    printSlowest(times, folder);
+    const cpu = printTimes(times, folder);
     await postgres.stop();
     rmSync(folder, { recursive: true });
     try {
@@ -71,7 +180,20 @@ async function main(words: readonly string[]): Promise<number> {
       // A disk that a killed test had mounted.
       console.error(`${temporary} stays: ${messageOf(error)}`);
     }
+    const isWhole = isShort && options.shard === null && options.since === null;
+    if (isWhole && cpu > SHORT_TIER_CPU_SECONDS) {
+      const budget = SHORT_TIER_CPU_SECONDS * Math.max(1, await machinePace());
+      const facts = `${cpu.toFixed(0)} s of CPU of ${budget.toFixed(0)} on this machine`;
+      console.log(
+        cpu > budget
+          ? `\nTOO MUCH FOR THE SHORT TIER: ${facts}: make tests cheaper, or name a file *.long.test.ts`
+          : `\nThe short tier took ${facts}.`,
+      );
+      if (cpu > budget) code ||= 1;
+    }
+    if (isShort) console.log(`\n${LONG_RUN_ADDS}.`);
   }
+  return code;
 }
 
 /**
@@ -90,58 +212,134 @@ function foldersInMemory(): string | null {
   return Math.min(bavail * bsize, freemem(), limit) >= MEMORY_FOR_FOLDERS ? folder : null;
 }
 
-interface ProcessRow {
-  readonly file: string;
+/** Seconds by the clock and of CPU. */
+interface Cost {
   readonly seconds: number;
   readonly cpu: number;
+}
+
+interface ProcessRow extends Cost {
+  readonly file: string;
+  /** Of files that share the process, by their address. */
+  readonly costs: Readonly<Record<string, Cost>>;
   /** Of a process that took too long. */
   readonly waitedFor?: readonly string[];
 }
 
-/** What each process wrote at its end (`test-process.mjs`): its file, and seconds by the clock and of CPU, its children included. */
-function printSlowest(times: string, folder: string): void {
-  if (!existsSync(times)) return;
+/**
+ * What each process wrote at its end (`test-process.mjs`), its children included: the slowest, and each suite's share. Keeps it for the next
+ * run, and returns the CPU seconds of the whole run so far.
+ */
+function printTimes(times: string, folder: string): number {
+  const whole = spentSeconds();
+  if (!existsSync(times)) return whole;
   const rows = readFileSync(times, 'utf8')
     .trim()
     .split('\n')
     .map((line) => JSON.parse(line) as ProcessRow);
-  const sum = (of: 'seconds' | 'cpu') => rows.reduce((all, row) => all + row[of], 0).toFixed(0);
-  const slow = rows.filter(({ seconds }) => seconds >= 5).toSorted((one, other) => other.seconds - one.seconds);
-  const lines = slow.slice(0, MOST_SLOW).map(({ file, seconds, cpu }) => {
-    const name = file.startsWith(folder) ? relative(folder, file).replace(/\.js$/, '.ts') : file;
-    return `${seconds.toFixed(0).padStart(5)} s  ${cpu.toFixed(0).padStart(4)} s of CPU  ${name}`;
-  });
+  const nameOf = (file: string) =>
+    file.startsWith(folder) ? relative(folder, file).replace(/\.(js|\w+\.group\.mjs)$/, '.ts') : file;
+  const known = readTimes();
+  const suites = new Map<string, number>();
+  for (const row of rows) {
+    const costs = Object.entries(row.costs).map(([url, cost]) => [fileURLToPath(url), cost] as const);
+    for (const [file, cost] of costs.length > 0 ? costs : [[row.file, row] as const]) {
+      const name = nameOf(file);
+      if (isAbsolute(name)) continue;
+      const part = /\.(whole|engine|seeds)\.group\.mjs$/.exec(row.file)?.[1] ?? 'whole';
+      known[part === 'whole' ? name : `${name} ${part}`] = { seconds: round(cost.seconds), cpu: round(cost.cpu) };
+      const suite = UNIT.test(name) ? 'unit' : name.split('/').slice(0, 2).join('/');
+      suites.set(suite, (suites.get(suite) ?? 0) + cost.cpu);
+    }
+  }
+  writeFileSync(TIMES_FILE, JSON.stringify(known, null, 1));
   for (const { file, waitedFor } of rows)
     if (waitedFor !== undefined) console.log(`\nENDED: ${file} waited for\n  ${waitedFor.join('\n  ')}`);
-  if (slow.length === 0) return;
-  console.log(
-    `\nSLOWEST FILES (all ${rows.length} processes: ${sum('seconds')} s, ${sum('cpu')} s of CPU):\n${lines.join('\n')}`,
-  );
+  const slow = rows.filter(({ seconds }) => seconds >= 5).toSorted((one, other) => other.seconds - one.seconds);
+  const lines = slow.slice(0, MAX_SLOW).map(({ file, seconds, cpu, costs }) => {
+    const others = Object.keys(costs).length - 1;
+    const what = others > 0 ? `${nameOf(file)} and ${others} more` : nameOf(file);
+    return `${seconds.toFixed(0).padStart(5)} s  ${cpu.toFixed(0).padStart(4)} s of CPU  ${what}`;
+  });
+  const sum = (of: 'seconds' | 'cpu') => rows.reduce((all, row) => all + row[of], 0);
+  if (lines.length > 0)
+    console.log(
+      `\nSLOWEST PROCESSES (all ${rows.length}: ${sum('seconds').toFixed(0)} s, ${sum('cpu').toFixed(0)} s of CPU):\n${lines.join('\n')}`,
+    );
+  suites.set('build and runner', whole - sum('cpu'));
+  const shares = [...suites]
+    .toSorted(([, one], [, other]) => other - one)
+    .map(([suite, cpu]) => {
+      return `${cpu.toFixed(0).padStart(5)} s  ${((100 * cpu) / whole).toFixed(0).padStart(3)} %  ${suite}`;
+    });
+  console.log(`\nCPU BY SUITE (${whole.toFixed(0)} s):\n${shares.join('\n')}`);
+  return whole;
+}
+
+/** CPU of this process and of all that it waited for; on Linux. There fields 16 and 17 of the line are theirs, in hundredths. */
+function spentSeconds(): number {
+  const { user, system } = process.cpuUsage();
+  const line = existsSync('/proc/self/stat') ? readFileSync('/proc/self/stat', 'utf8') : '';
+  const fields = line.replace(/^.*\) /s, '').split(' ');
+  return (user + system) / 1e6 + (Number(fields[13] ?? 0) + Number(fields[14] ?? 0)) / 100;
+}
+
+const round = (seconds: number) => Math.round(10 * seconds) / 10;
+
+function readTimes(): Record<string, Cost> {
+  try {
+    return JSON.parse(readFileSync(TIMES_FILE, 'utf8')) as Record<string, Cost>;
+  } catch {
+    return {};
+  }
 }
 
 /** The files as Node loads them fastest: the loader of TypeScript took a third of the time of a whole run. */
-function build(files: readonly string[], folder: string): string[] {
-  if (files.length === 0) return [];
+function build(files: readonly string[], folder: string): void {
+  if (files.length === 0) return;
   execFileSync(process.execPath, [`${root}build.mjs`, relative(root, folder), ...files], { stdio: 'inherit' });
-  return files.map((file) => join(folder, file.replace(/\.ts$/, '.js')));
 }
 
-/** Puts one file that loads them in the place of the members of a group. */
-function grouped(files: readonly string[], folder: string): string[] {
+/** A file for each process, those that take longest first. Where members share one, or a part of them runs, a file that loads them. */
+function processesOf(members: readonly Member[], folder: string): string[] {
   const helper = pathToFileURL(join(root, 'test/helpers/share-process.mjs')).href;
-  const groupsOf = (members: readonly string[], most: number): string[] =>
-    Array.from({ length: Math.ceil(members.length / most) }, (_, index) => {
-      const group = members.slice(index * most, (index + 1) * most);
-      const urls = group.map((file) => pathToFileURL(file).href);
-      const path = `${group[0]!.slice(0, -'.test.js'.length)}.group.mjs`;
-      const text = `import { takeTurns } from '${helper}';\nawait takeTurns(${JSON.stringify(urls, null, 2)});\n`;
-      writeFileSync(path, text);
-      return path;
-    });
-  const of = (kind: RegExp) => files.filter((file) => kind.test(relative(folder, file)));
-  const [long, sharing, units] = [of(LONG), of(SHARING), of(UNIT)];
-  const rest = files.filter((file) => ![...long, ...sharing, ...units].includes(file));
-  return [...long, ...groupsOf(sharing, PER_PROCESS), ...rest, ...groupsOf(units, UNITS_PER_PROCESS)];
+  const known = readTimes();
+  const secondsOf = ({ file, part }: Member) =>
+    known[part === 'whole' ? file : `${file} ${part}`]?.seconds ??
+    (TAKES_LONG.test(file) ? UNKNOWN_LONG_SECONDS : UNKNOWN_SECONDS);
+  const processes: { readonly path: string; readonly seconds: number }[] = [];
+  const builtOf = ({ file }: Member) => join(folder, file.replace(/\.ts$/, '.js'));
+  for (const part of ['whole', 'engine', 'seeds'] as const) {
+    const own = members.filter((member) => member.part === part);
+    const units = own.filter(({ file }) => UNIT.test(file));
+    const sharing = own.filter(({ file }) => SHARING.test(file));
+    const alone = own.filter((member) => !units.includes(member) && !sharing.includes(member));
+    const groups = [
+      ...inGroups(units, UNITS_PER_PROCESS),
+      ...inGroups(sharing, PER_PROCESS),
+      ...alone.map((member) => [member]),
+    ];
+    for (const group of groups) {
+      const first = builtOf(group[0]!);
+      const isAlone = part === 'whole' && alone.includes(group[0]!);
+      const path = isAlone ? first : first.replace(/\.js$/, `.${part}.group.mjs`);
+      if (!isAlone) {
+        const urls = group.map((member) => pathToFileURL(builtOf(member)).href);
+        writeFileSync(
+          path,
+          `import { takeTurns } from '${helper}';\nawait takeTurns(${JSON.stringify(urls, null, 2)}, ${JSON.stringify(PARTS[part] ?? {})});\n`,
+        );
+      }
+      processes.push({ path, seconds: group.reduce((sum, member) => sum + secondsOf(member), 0) });
+    }
+  }
+  return processes.toSorted((one, other) => other.seconds - one.seconds).map(({ path }) => path);
+}
+
+function inGroups(members: readonly Member[], most: number): Member[][] {
+  return Array.from({ length: Math.ceil(members.length / most) }, (_, index) =>
+    members.slice(index * most, (index + 1) * most),
+  );
 }
 
 function runNode(files: readonly string[], env: Record<string, string>): Promise<number> {
@@ -155,7 +353,7 @@ function runNode(files: readonly string[], env: Record<string, string>): Promise
       '--expose-gc',
       './test/helpers/run-files.mjs',
       `${least}`,
-      process.env['PARHELION_TEST_TIMEOUT_MS'] ?? '600000',
+      process.env['PARHELION_TEST_TIMEOUT_MS'] ?? '1800000',
       ...files,
     ],
     { cwd: root, stdio: ['ignore', 'inherit', 'inherit'], env: { ...process.env, NODE_ENV: 'test', ...env } },
@@ -163,4 +361,11 @@ function runNode(files: readonly string[], env: Record<string, string>): Promise
   return new Promise((resolve) => child.once('exit', (code, signal) => resolve(signal === null ? (code ?? 1) : 1)));
 }
 
-process.exitCode = await main(process.argv.slice(2));
+try {
+  process.exitCode = await main(process.argv.slice(2));
+} catch (error) {
+  const isUsage = error instanceof UsageError || (error as { code?: string }).code?.startsWith('ERR_PARSE_ARGS');
+  if (!isUsage) throw error;
+  console.error(messageOf(error));
+  process.exitCode = 64;
+}

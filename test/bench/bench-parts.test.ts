@@ -18,8 +18,17 @@ test('ratios are those of each pair', () => {
 
 test('a comparison of two runs names what got worse, by the ratio to the baseline and in the sense of the unit', () => {
   const row = (id: string, unit: string, ours: number[], baseline: number[]): RowResult => ({
-    ...{ row: id, name: id, unit, ours, baseline, ratio: null, goal: 'a report', verdict: 'not assessed' },
-    ...{ sizes: {}, seed: 1, notes: [] },
+    row: id,
+    name: id,
+    unit,
+    ours,
+    baseline,
+    ratio: null,
+    goal: 'a report',
+    verdict: 'not assessed',
+    sizes: {},
+    seed: 1,
+    notes: [],
   });
   const before = [
     row('rate', 'calls/s', [100, 110], [100, 100]),

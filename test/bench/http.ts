@@ -36,7 +36,7 @@ export interface LoadOptions {
   readonly connections: number;
 }
 
-const MOST_WARM_UPS = 10;
+const MAX_WARM_UPS = 10;
 
 /** Starts a module that sends `{port}` to its parent once it listens. Its log lines are written, at level info, and thrown away. */
 export function startBenchServer({ path, execArgv }: BenchModule, args: readonly string[] = []): Promise<BenchServer> {
@@ -120,7 +120,7 @@ export async function measureServers(ours: Target, baseline: Target, options: Lo
  * the server. A smoke run only looks whether all is right.
  */
 async function warmUp(target: Target, options: LoadOptions): Promise<void> {
-  const rounds = options.pairs === 1 ? 1 : MOST_WARM_UPS;
+  const rounds = options.pairs === 1 ? 1 : MAX_WARM_UPS;
   for (let i = 0, before = { rate: 0, cpuUs: 0 }; i < rounds; i += 1) {
     const { rate, cpuUs } = await load(target, options);
     const changes = [rate / before.rate, ...(Number.isNaN(cpuUs) ? [] : [cpuUs / before.cpuUs])];

@@ -21,20 +21,22 @@ const cache = fileURLToPath(new URL('../../.cache/clients/', import.meta.url));
 /** Slots of 400 ms; a block is final two slots later, so that clients that wait for `finalized` do not wait for long. */
 const CHAIN = { slotMs: 400, finalityDepth: 2 };
 const PLUGINS = [
-  ...[
-    'access',
-    'accounts',
-    'compression',
-    'das',
-    'dashboard',
-    'enhanced',
-    'fees',
-    'history',
-    'parsed',
-    'prices',
-    'proxy',
-  ],
-  ...['sender', 'streams', 'token-metadata', 'wallet', 'webhooks'],
+  'access',
+  'accounts',
+  'compression',
+  'das',
+  'dashboard',
+  'enhanced',
+  'fees',
+  'history',
+  'parsed',
+  'prices',
+  'proxy',
+  'sender',
+  'streams',
+  'token-metadata',
+  'wallet',
+  'webhooks',
 ];
 const CONFIG = {
   plugins: PLUGINS,
@@ -44,7 +46,7 @@ const CONFIG = {
   // The Rust SDK reads only entries with all members.
   wallet: { identity: { batchUnknown: 'full' } },
 };
-const MOST_MS = 20 * 60_000;
+const MAX_MS = 20 * 60_000;
 
 interface Client {
   readonly name: string;
@@ -153,7 +155,7 @@ async function callWith(client: Client, absent: string | null, env: NodeJS.Proce
     cwd: folder,
     env,
     stdio: ['ignore', 'pipe', 'inherit'],
-    timeout: MOST_MS,
+    timeout: MAX_MS,
   });
   for await (const line of createInterface({ input: child.stdout })) {
     console.log(line);
@@ -168,7 +170,7 @@ async function callWith(client: Client, absent: string | null, env: NodeJS.Proce
 
 /** Null when a program prints a slot and ends well; otherwise what it did. */
 async function showsSlot([command, ...args]: readonly string[], cwd: string, env: NodeJS.ProcessEnv) {
-  const child = spawn(command as string, args, { cwd, env, timeout: MOST_MS });
+  const child = spawn(command as string, args, { cwd, env, timeout: MAX_MS });
   let text = '';
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => (text += chunk.toString()));
   const [code] = (await once(child, 'close')) as [number | null];
@@ -184,7 +186,7 @@ function install({ name, needs, install: steps }: Client, folder: string): strin
   }
   for (const [command, ...args] of steps) {
     if (args.includes('venv') && existsSync(join(folder, 'venv/bin/pip'))) continue;
-    const { status, stderr } = spawnSync(command as string, args, { cwd: folder, encoding: 'utf8', timeout: MOST_MS });
+    const { status, stderr } = spawnSync(command as string, args, { cwd: folder, encoding: 'utf8', timeout: MAX_MS });
     if (status !== 0)
       return `\`${[command, ...args].join(' ')}\` failed: ${stderr.trim().split('\n').slice(-5).join(' | ')}`;
   }

@@ -5,7 +5,7 @@ import { rm } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { createServer } from 'node:net';
 import { setPriority, tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Connection, Keypair, PublicKey, SystemProgram, Transaction } from '@solana/web3.js';
 import { codeOf } from '../../src/lib/coded-error.ts';
@@ -35,7 +35,22 @@ const LIGHT_PROGRAMS: Readonly<Record<string, string>> = {
   Lighton6oQpVkeewmo2mcPTQQp7kYHr4fWpAgJyEmDX: 'light_registry.so',
 };
 
+/** Releases of Agave that stand side by side: `solana-test-validator`, and the same with `-` and the version after it. */
+export type AgaveRelease = '4.2' | '4.4' | '4.5';
+
+/** A node by release and consensus, `4.4/alpenglow` in PARHELION_AGAVE; null: the suites choose. */
+export function namedNode(): { readonly release: AgaveRelease; readonly alpenglow: boolean } | null {
+  const name = process.env['PARHELION_AGAVE'];
+  if (name === undefined) return null;
+  const [release, consensus] = name.split('/') as [AgaveRelease, string | undefined];
+  return { release, alpenglow: consensus === 'alpenglow' };
+}
+
 export interface AgaveOptions {
+  /** Default: the named node, else 4.2. */
+  readonly release?: AgaveRelease;
+  /** Final by Alpenglow from slot 0 on; 4.5 knows nothing else. Default: as the named node. */
+  readonly alpenglow?: boolean;
   readonly slotMs?: SlotMs;
   /** Loads the programs and trees of Light. */
   readonly light?: boolean;
@@ -55,8 +70,8 @@ export interface AgaveNode {
   fund(addresses: readonly (PublicKey | string)[], lamports: number): Promise<string[]>;
   /** A method of the node; throws its error. */
   call<T>(method: string, params: readonly unknown[]): Promise<T>;
-  /** SIGKILL. The ledger stays. */
-  kill(): Promise<void>;
+  /** The ledger stays. Default SIGKILL. */
+  kill(signal?: 'SIGKILL' | 'SIGTERM'): Promise<void>;
   /** Starts it again on the same ports: with its ledger, or with another genesis. */
   start(ledger: 'same' | 'new'): Promise<void>;
   /** The process stands still; its ports stay open. */
@@ -68,20 +83,38 @@ export interface AgaveNode {
 const executable =
   process.env['PARHELION_VALIDATOR'] ?? join(findProjectRoot(), '../shared/tools/solana-test-validator');
 
+/** The executable of a release; null when it is not there. */
+function executableOf(release: AgaveRelease): string | null {
+  if (release === '4.2') return existsSync(executable) ? executable : null;
+  const folder = dirname(executable);
+  const prefix = `${basename(executable)}-${release}.`;
+  const name = existsSync(folder) ? readdirSync(folder).find((file) => file.startsWith(prefix)) : undefined;
+  return name === undefined ? null : join(folder, name);
+}
+
 /** Why the node cannot run here, or null. With REQUIRE_AGAVE=1 a reason is an error. */
-export function agaveMissing(): string | null {
+export function agaveMissing(release: AgaveRelease = '4.2'): string | null {
   const reason =
     process.platform !== 'linux' || process.arch !== 'x64'
       ? `the Agave node runs on linux-x64, not on ${process.platform}-${process.arch}`
-      : existsSync(executable)
+      : executableOf(release) !== null
         ? null
-        : 'no Agave node: set PARHELION_VALIDATOR to a solana-test-validator 4.2';
+        : `no Agave node ${release}: set PARHELION_VALIDATOR to a solana-test-validator 4.2, with others beside it`;
   if (reason !== null && process.env['REQUIRE_AGAVE'] === '1') throw new Error(reason);
   if (reason !== null) console.error(`SKIPPED: ${reason}`);
   return reason;
 }
 
-export async function startAgave({ slotMs = 200, light = false }: AgaveOptions = {}): Promise<AgaveNode> {
+export async function startAgave(options: AgaveOptions = {}): Promise<AgaveNode> {
+  const {
+    release,
+    alpenglow,
+    slotMs = 200,
+    light = false,
+  } = {
+    ...(namedNode() ?? { release: '4.2' as const, alpenglow: false }),
+    ...options,
+  };
   const folder = mkdtempSync(join(tmpdir(), 'parhelion-agave-'));
   const payer = Keypair.generate();
   const rpcPort = await freePorts(OWN_PORTS + DYNAMIC_PORTS);
@@ -103,16 +136,31 @@ export async function startAgave({ slotMs = 200, light = false }: AgaveOptions =
     if (ledger === 'new') ledgers += 1;
     const logFile = join(folder, 'output.log');
     const output = openSync(logFile, 'a');
-    const [command, ...rest] = [...withTheTest(), executable];
+    const [command, ...rest] = [...withTheTest(), executableOf(release) ?? executable];
     const started = spawn(
       command as string,
       [
         ...rest,
-        ...['--quiet', '--ledger', join(folder, `ledger-${ledgers}`), '--mint', payer.publicKey.toBase58()],
-        ...['--bind-address', '127.0.0.1', '--rpc-port', `${rpcPort}`, '--faucet-port', `${rpcPort + 2}`],
-        ...['--gossip-port', `${rpcPort + 3}`],
-        ...['--dynamic-port-range', `${rpcPort + OWN_PORTS}-${rpcPort + OWN_PORTS + DYNAMIC_PORTS}`],
-        ...['--ticks-per-slot', `${slotMs / TICK_MS}`, '--limit-ledger-size', '50000000'],
+        '--quiet',
+        '--ledger',
+        join(folder, `ledger-${ledgers}`),
+        '--mint',
+        payer.publicKey.toBase58(),
+        '--bind-address',
+        '127.0.0.1',
+        '--rpc-port',
+        `${rpcPort}`,
+        '--faucet-port',
+        `${rpcPort + 2}`,
+        '--gossip-port',
+        `${rpcPort + 3}`,
+        '--dynamic-port-range',
+        `${rpcPort + OWN_PORTS}-${rpcPort + OWN_PORTS + DYNAMIC_PORTS}`,
+        '--ticks-per-slot',
+        `${slotMs / TICK_MS}`,
+        '--limit-ledger-size',
+        '50000000',
+        ...(alpenglow && release !== '4.5' ? ['--alpenglow'] : []),
         ...(light ? lightArguments() : []),
       ],
       { stdio: ['ignore', output, output], env: { ...process.env, RUST_LOG: 'error' } },
@@ -131,12 +179,12 @@ export async function startAgave({ slotMs = 200, light = false }: AgaveOptions =
     throw new Error(`the node is not ready: ${readFileSync(logFile, 'utf8')}`);
   }
 
-  async function kill(): Promise<void> {
+  async function kill(signal: 'SIGKILL' | 'SIGTERM' = 'SIGKILL'): Promise<void> {
     const running = child;
     child = null;
     if (running === null || running.exitCode !== null || running.signalCode !== null) return;
     const gone = once(running, 'exit');
-    running.kill('SIGKILL');
+    running.kill(signal);
     await gone;
   }
 
@@ -169,7 +217,17 @@ export async function startAgave({ slotMs = 200, light = false }: AgaveOptions =
     throw error;
   }
   return {
-    ...{ slotMs, rpcUrl, wsUrl, connection, rpcPort, payer, fund, call, kill, start, stop },
+    slotMs,
+    rpcUrl,
+    wsUrl,
+    connection,
+    rpcPort,
+    payer,
+    fund,
+    call,
+    kill,
+    start,
+    stop,
     freeze: () => void child?.kill('SIGSTOP'),
     thaw: () => void child?.kill('SIGCONT'),
   };
@@ -216,7 +274,8 @@ function lightArguments(): string[] {
   const folder = dirname(createRequire(import.meta.url).resolve('@lightprotocol/zk-compression-cli/package.json'));
   return [
     ...Object.entries(LIGHT_PROGRAMS).flatMap(([id, file]) => ['--bpf-program', id, join(folder, 'bin', file)]),
-    ...['--account-dir', join(folder, 'accounts')],
+    '--account-dir',
+    join(folder, 'accounts'),
   ];
 }
 

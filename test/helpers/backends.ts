@@ -61,7 +61,9 @@ export const localChain: Backend = {
       time: { kind: 'wall' },
     });
     return {
-      ...{ rpcUrl, wsUrl, stop },
+      rpcUrl,
+      wsUrl,
+      stop,
       async fund(address, lamports) {
         await fund(address, lamports);
       },

@@ -10,7 +10,7 @@ function power(base: bigint, exponent: bigint): bigint {
 }
 const inverse = (value: bigint) => power(value, Q - 2n);
 
-/** With the imaginary part first, as provers write it. */
+/** The imaginary part comes first, as provers write it. */
 type Fp2 = readonly [c1: bigint, c0: bigint];
 const times = (a: Fp2, b: Fp2): Fp2 => [mod(a[0] * b[1] + a[1] * b[0]), mod(a[1] * b[1] - a[0] * b[0])];
 const plus = (a: Fp2, b: Fp2): Fp2 => [mod(a[0] + b[0]), mod(a[1] + b[1])];

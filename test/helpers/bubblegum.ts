@@ -75,7 +75,7 @@ export interface TreeCall {
   readonly schema?: LeafSchema | null;
   /** Data of the instruction of Bubblegum. */
   readonly data?: Uint8Array;
-  /** Who signs for the tree; that of Bubblegum without it. */
+  /** Authority that signs for the tree; default: that of Bubblegum. */
   readonly authority?: Uint8Array;
 }
 
@@ -132,7 +132,12 @@ function leafEvent(schema: LeafSchema): Buffer {
   const { id, owner, delegate, nonce, dataHash, creatorHash, more } = schema;
   const event = Buffer.concat([
     Buffer.of(1, schema.version - 1, schema.version - 1),
-    ...[id, owner, delegate, u64(nonce), dataHash, creatorHash],
+    id,
+    owner,
+    delegate,
+    u64(nonce),
+    dataHash,
+    creatorHash,
     ...(more === null ? [] : [more.collectionHash, more.assetDataHash, Buffer.of(more.flags)]),
     hashLeaf(schema),
   ]);
@@ -194,7 +199,13 @@ export function createModelTree(key: Uint8Array, height: number): ModelTree {
 export function schemaOf(id: Uint8Array, nonce: bigint, owner: number, version: 1 | 2 = 1): LeafSchema {
   const key = (byte: number): Uint8Array => new Uint8Array(32).fill(byte);
   return {
-    ...{ version, id, nonce, owner: key(owner), delegate: key(owner), dataHash: key(7), creatorHash: key(8) },
+    version,
+    id,
+    nonce,
+    owner: key(owner),
+    delegate: key(owner),
+    dataHash: key(7),
+    creatorHash: key(8),
     more: version === 1 ? null : { collectionHash: key(9), assetDataHash: key(10), flags: 0 },
   };
 }
@@ -208,16 +219,19 @@ export function mintOf(
   { collection = null, creators = [], uri = '' }: Partial<Pick<LeafMetadata, 'collection' | 'creators' | 'uri'>> = {},
 ): { readonly schema: LeafSchema; readonly data: Uint8Array } {
   const bytes = writeLeafMetadata({
-    ...{
-      version: 2,
-      name,
-      symbol: 'C',
-      uri,
-      sellerFeeBasisPoints: 250,
-      primarySaleHappened: true,
-      isMutable: true,
-    },
-    ...{ editionNonce: null, tokenStandard: 0, collection, uses: null, tokenProgram: 0, creators },
+    version: 2,
+    name,
+    symbol: 'C',
+    uri,
+    sellerFeeBasisPoints: 250,
+    primarySaleHappened: true,
+    isMutable: true,
+    editionNonce: null,
+    tokenStandard: 0,
+    collection,
+    uses: null,
+    tokenProgram: 0,
+    creators,
   });
   const hashes = {
     dataHash: keccak(keccak_256(bytes), Buffer.of(250, 0)),

@@ -9,7 +9,7 @@ import type { Role } from '../../src/ports/daemon-view.ts';
 const MAIN = fileURLToPath(new URL('../../dist/src/cli/main.js', import.meta.url));
 const WARM_START = new URL('warm-start.mjs', import.meta.url).href;
 const SETPRIV = '/usr/bin/setpriv';
-const MOST_LINES = 2_000;
+const MAX_LINES = 2_000;
 export const BOOTSTRAP_KEY = '0b7e4a52-6d0f-4a5e-9a44-3f1f2b6f0c11';
 
 export interface BuiltDaemon {
@@ -53,7 +53,7 @@ export function startBuiltDaemon(options: BuiltDaemonOptions): BuiltDaemon {
   for (const stream of [child.stdout, child.stderr]) {
     stream?.on('data', (chunk: Buffer) => {
       lines.push(chunk.toString());
-      if (lines.length > MOST_LINES) lines.shift();
+      if (lines.length > MAX_LINES) lines.shift();
     });
   }
   const output = () => lines.join('');

@@ -32,22 +32,26 @@ const u64 = (value: bigint): Buffer => {
 };
 
 export const tokenTransfer = (from: string, to: string, authority: string, amount: bigint): BuiltCall => ({
-  ...{ program: TOKEN, accounts: [from, to, authority] },
+  program: TOKEN,
+  accounts: [from, to, authority],
   data: Buffer.concat([Buffer.from([3]), u64(amount)]),
 });
 
 export const tokenBurn = (from: string, mint: string, authority: string, amount: bigint): BuiltCall => ({
-  ...{ program: TOKEN, accounts: [from, mint, authority] },
+  program: TOKEN,
+  accounts: [from, mint, authority],
   data: Buffer.concat([Buffer.from([8]), u64(amount)]),
 });
 
 export const tokenMint = (mint: string, to: string, authority: string, amount: bigint): BuiltCall => ({
-  ...{ program: TOKEN, accounts: [mint, to, authority] },
+  program: TOKEN,
+  accounts: [mint, to, authority],
   data: Buffer.concat([Buffer.from([7]), u64(amount)]),
 });
 
 export const solTransfer = (from: string, to: string, lamports: bigint): BuiltCall => ({
-  ...{ program: SYSTEM, accounts: [from, to] },
+  program: SYSTEM,
+  accounts: [from, to],
   data: Buffer.concat([Buffer.from([2, 0, 0, 0]), u64(lamports)]),
 });
 
@@ -69,13 +73,24 @@ export function builtElement(
       tokenBalanceChanges: tokens
         .filter((one) => one.account === account)
         .map(({ owner, mint, change, decimals }) => ({
-          ...{ userAccount: owner, tokenAccount: account, mint },
+          userAccount: owner,
+          tokenAccount: account,
+          mint,
           rawTokenAmount: { tokenAmount: String(change), decimals },
         })),
     })),
-    ...{ description: '', events: {}, fee: FEE, feePayer: payer, slot: 300_000_000, timestamp: 1_700_000_000 },
+    description: '',
+    events: {},
+    fee: FEE,
+    feePayer: payer,
+    slot: 300_000_000,
+    timestamp: 1_700_000_000,
     instructions: calls.map((call) => ({ ...plain(call), innerInstructions: (call.inner ?? []).map(plain) })),
-    ...{ nativeTransfers: [], tokenTransfers: [], transactionError: null, source: '', type: '' },
+    nativeTransfers: [],
+    tokenTransfers: [],
+    transactionError: null,
+    source: '',
+    type: '',
     signature: encode(
       createHash('sha512')
         .update(JSON.stringify(calls.map(plain)))

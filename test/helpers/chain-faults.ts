@@ -71,7 +71,7 @@ function scriptOf(value: unknown): FaultScript {
 }
 
 /** Answers calls under the rules; without rules it costs one look. */
-export function createResponder(node: LocalNode, methods: Methods, engine: FaultEngine): Responder {
+function createResponder(node: LocalNode, methods: Methods, engine: FaultEngine): Responder {
   const gate = createReverseGate();
   return async ({ request, response, body }: ServedCall) => {
     if (engine.isIdle()) return endJson(response, answerBody(node, methods, body));
@@ -236,12 +236,7 @@ interface Place {
 type Change = (result: unknown, request: RpcRequest, rule: never) => unknown;
 
 /** Runs a call under a rule: some rules act before it, some instead of it, the others change its result. */
-export function answerUnder(
-  rule: FaultRule,
-  node: LocalNode,
-  request: RpcRequest,
-  run: () => RpcResponse,
-): RpcResponse {
+function answerUnder(rule: FaultRule, node: LocalNode, request: RpcRequest, run: () => RpcResponse): RpcResponse {
   const fail = (code: number, message: string): RpcResponse => ({
     jsonrpc: '2.0',
     id: request.id,
@@ -343,7 +338,7 @@ function without(list: readonly unknown[], index: number): unknown[] {
   return list.filter((_, at) => at !== index);
 }
 
-/** The same slots in the same order, each with its entries turned round. */
+/** Keeps the order of slots, and reverses the entries within each slot. */
 function reverseInSlots<T extends { slot: number }>(list: readonly T[]): T[] {
   const groups: T[][] = [];
   for (const item of list) {
@@ -358,7 +353,7 @@ const ABNORMAL = 1006;
 const HALF_FRAME = Buffer.from([0x81, 126, 0x03, 0xe8, 0x7b]);
 
 /** Applies the rules to notifications. */
-export function createNotificationFilter(engine: FaultEngine): NotificationFilter {
+function createNotificationFilter(engine: FaultEngine): NotificationFilter {
   const held = new WeakMap<WebSocket, string[]>();
   return (kind, text, socket, send) => {
     const rule = engine.isIdle()
@@ -392,7 +387,7 @@ export function createNotificationFilter(engine: FaultEngine): NotificationFilte
 }
 
 /** Whether a ping is answered. */
-export function answersPing(engine: FaultEngine): boolean {
+function answersPing(engine: FaultEngine): boolean {
   return (
     engine.isIdle() || engine.pick({ method: null, slot: null, subscription: 'ping', item: 0, client: '' }) === null
   );

@@ -1,5 +1,7 @@
 import { Connection } from '@solana/web3.js';
+import { messageOf } from '../../src/lib/coded-error.ts';
 import { type LocalChainHandle, type LocalChainOptions, startLocalChain } from '../../src/local-chain/index.ts';
+import { loadNative } from '../../src/local-chain/vm/vm.ts';
 import type { Faults } from './chain-fault-rules.ts';
 import { faultHooks } from './chain-faults.ts';
 import { until } from './until.ts';
@@ -14,10 +16,10 @@ export interface TestChain extends LocalChainHandle {
 /** Why the local chain cannot run here, or null. With REQUIRE_LITESVM=1 a reason is an error. */
 export async function chainMissing(): Promise<string | null> {
   try {
-    await import('litesvm/dist/internal.js');
+    loadNative();
     return null;
   } catch (error) {
-    const reason = `litesvm 1.5.0 cannot be loaded on ${process.platform}-${process.arch}: ${String(error).split('\n')[0]}`;
+    const reason = messageOf(error);
     if (process.env['REQUIRE_LITESVM'] === '1') throw new Error(reason);
     console.error(`SKIPPED: ${reason}`);
     return reason;
@@ -37,7 +39,8 @@ export async function startChain(options: LocalChainOptions = {}): Promise<TestC
   const connection = new Connection(chain.rpcUrl, { commitment: 'confirmed', wsEndpoint: chain.wsUrl });
   return {
     ...chain,
-    ...{ faults, connection },
+    faults,
+    connection,
     async fund(address, lamports) {
       const signature = await chain.fund(address, lamports);
       // On a chain with a clock, the payment waits for the timer that closes its block.

@@ -28,7 +28,7 @@ export const chdbMissing = () =>
     'REQUIRE_CHDB',
   );
 
-/** The same of servers, with REQUIRE_CLICKHOUSE=1. */
+/** Like `chdbMissing`, for servers. With REQUIRE_CLICKHOUSE=1 a missing one is an error. */
 export const serversMissing = () =>
   missing(
     ['/usr/sbin/clickhouse-server', '/usr/share/java/zookeeper.jar'].every((path) => existsSync(path)),

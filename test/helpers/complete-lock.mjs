@@ -1,5 +1,5 @@
 /**
- * `npm run lock`: writes package-lock.json for every platform. A registry that mirrors only some platforms answers 404 for the binaries of
+ * `npm run lock`: writes package-lock.json of the working directory for every platform. A registry that mirrors only some platforms answers 404 for the binaries of
  * the others; npm then leaves them out of the lock file, and refuses that very file in `npm ci`. The names of such packages say what
  * they are for, and their versions stand in the package that wants them. The hash of each is asked of the registry, or taken from the lock
  * file as it was; one that nobody tells is named at the end, and the exit code is 1.
@@ -12,9 +12,9 @@ const CPU = new Set(['arm', 'arm64', 'ia32', 'loong64', 'mips64el', 'ppc64', 'ri
 const LIBC = { gnu: 'glibc', gnueabihf: 'glibc', musl: 'musl', musleabihf: 'musl' };
 
 const lock = JSON.parse(readFileSync('package-lock.json', 'utf8'));
-/** As it was committed: `npm install` has just written another one. */
+/** The committed lock file: `npm install` has just overwritten it. */
 const before = JSON.parse(
-  spawnSync('git', ['show', 'HEAD:package-lock.json'], { encoding: 'utf8', maxBuffer: 2 ** 28 }).stdout || '{}',
+  spawnSync('git', ['show', 'HEAD:./package-lock.json'], { encoding: 'utf8', maxBuffer: 2 ** 28 }).stdout || '{}',
 );
 let added = 0;
 for (const parent of Object.values(lock.packages)) {

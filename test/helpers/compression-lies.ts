@@ -28,7 +28,7 @@ import { createMemoryLog } from './memory-log.ts';
 
 const SIGNAL = new AbortController().signal;
 export const hashing = createHashing({ add: () => undefined });
-/** Of the worlds. */
+/** Size of a batch in the queues of the worlds. */
 const PART = 2;
 export const [STATE_V1, , STATE_V2, ADDRESS_V2] = worldTrees as [NewTree, NewTree, NewTree, NewTree];
 
@@ -127,7 +127,12 @@ export async function liedTo(store: Store, honest: Store, world: World, lie: Lie
   const clock = createManualClock();
   const asked: string[] = [];
   const repair = createRepair({
-    ...{ store, hashing, reader, clock, log, leavesHistory: false },
+    store,
+    hashing,
+    reader,
+    clock,
+    log,
+    leavesHistory: false,
     missing: {
       async ask(_, width, also) {
         asked.push(width);
@@ -140,7 +145,8 @@ export async function liedTo(store: Store, honest: Store, world: World, lie: Lie
     rebuild: (tree, signal) => rebuildTree({ store, hashing }, tree, signal),
   });
   return {
-    ...{ ...bed, asked },
+    ...bed,
+    asked,
     check: async () => {
       for (let pass = 0; pass < 3; pass += 1) {
         await check.pass(SIGNAL);

@@ -19,7 +19,12 @@ const key = (kind: number, fill: number): Uint8Array =>
 const QUEUE = key(9, 3);
 
 const tree = (kind: number, type: number, queue: Uint8Array | null): NewTree => ({
-  ...{ key: key(8, kind), type, queue, height: HEIGHT, rootCapacity: 10, nextTree: null },
+  key: key(8, kind),
+  type,
+  queue,
+  height: HEIGHT,
+  rootCapacity: 10,
+  nextTree: null,
 });
 export const worldTrees: readonly NewTree[] = [
   tree(1, 1, null),
@@ -74,8 +79,14 @@ export function makeWorld(seed: number, blockCount: number): World {
   ];
   const addresses1 = { list: first, seq: 3 };
   const v2 = {
-    ...{ leaves: [] as bigint[], seq: 0, outputs: [] as CreatedOutput[], open: [] as CreatedOutput[], appended: 0 },
-    ...{ nullifiers: [] as { index: number; value: bigint }[], nullified: 0, done: new Set<number>() },
+    leaves: [] as bigint[],
+    seq: 0,
+    outputs: [] as CreatedOutput[],
+    open: [] as CreatedOutput[],
+    appended: 0,
+    nullifiers: [] as { index: number; value: bigint }[],
+    nullified: 0,
+    done: new Set<number>(),
   };
   const addresses2 = {
     list: [{ value: 0n, nextIndex: 0, nextValue: HIGHEST }],
@@ -93,7 +104,12 @@ export function makeWorld(seed: number, blockCount: number): World {
     const account = { owner, lamports: BigInt(random.below(4) * 100), address: bytesOf(smallNumber()), data: null };
     const hash = hasher.hash(account, home.key, index, version);
     const made = {
-      ...{ account, hash, leafIndex: index, tree: home.key, treeType: home.type, wallet: null },
+      account,
+      hash,
+      leafIndex: index,
+      tree: home.key,
+      treeType: home.type,
+      wallet: null,
       treeOrQueue: version === 1 ? home.key : QUEUE,
       seq: version === 1 ? BigInt(++v1.seq) : null,
     };
@@ -132,7 +148,13 @@ export function makeWorld(seed: number, blockCount: number): World {
       addresses2.queue.push(value);
     }
     return {
-      ...{ kind: 'transaction', version: 2, inputs, outputs, newAddresses, txHash: key(5, 5), missesQueueIndexes: [] },
+      kind: 'transaction',
+      version: 2,
+      inputs,
+      outputs,
+      newAddresses,
+      txHash: key(5, 5),
+      missesQueueIndexes: [],
     };
   }
 

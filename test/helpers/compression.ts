@@ -101,7 +101,10 @@ const FOLDER = 'compression';
 const PARTIAL = new Set(['address_with_nullifiers', 'nullfiier_and_address_queue_transactions', 'index_transaction']);
 /** Trees that no cluster has; some recordings name only their queue. */
 const V2_STATE: DeclaredTree = {
-  ...{ tree: 'HLKs5NJ8FXkJg8BrzJt56adFYYuwg5etzDtBbQYTsixu', type: 3, height: 32, rootHistoryCapacity: 200 },
+  tree: 'HLKs5NJ8FXkJg8BrzJt56adFYYuwg5etzDtBbQYTsixu',
+  type: 3,
+  height: 32,
+  rootHistoryCapacity: 200,
   queue: '6L7SzhYB3anwEQ9cphpJ1U7Scwj57bx2xueReg7R9cKU',
 };
 
@@ -119,7 +122,11 @@ export function loadRecording(name: string): Recording {
     return { slot, entry: { transaction, meta, version } };
   });
   const named = Object.entries(expected.trees).map(([tree, { queue, type, height }]) => ({
-    ...{ tree, queue, type, height, rootHistoryCapacity: type <= 2 ? 2400 : 200 },
+    tree,
+    queue,
+    type,
+    height,
+    rootHistoryCapacity: type <= 2 ? 2400 : 200,
   }));
   const trees = named.some(({ tree }) => tree === V2_STATE.tree) ? named : [...named, V2_STATE];
   return { name, expected, entries, trees, isPartial: PARTIAL.has(name) };
@@ -146,7 +153,7 @@ export interface IndexingBed {
   readonly lines: readonly LogLine[];
   /** Counters by name. */
   readonly counts: Readonly<Record<string, number>>;
-  /** As the follower does it: prepare, then one transaction. */
+  /** Prepares and applies a block in one transaction, like the follower. */
   apply(block: ChainBlock, how?: { readonly isFinal: boolean }): Promise<void>;
   applyAll(blocks: readonly ChainBlock[], how?: { readonly isFinal: boolean }): Promise<void>;
   /** Newest first, all in one transaction. */
@@ -171,7 +178,7 @@ export async function createIndexingBed(store: Store, options: IndexingOptions =
   return openIndexingBed(store, options);
 }
 
-/** The same on tables that are there already. */
+/** Opens the harness on a store whose tables exist. */
 function openIndexingBed(store: Store, options: IndexingOptions = {}): IndexingBed {
   const { programId = 'compr6CUsB5m2jS4Y3831ztGSTnDpnKJTKS95d64XVq', trees = [], verifyChain = true } = options;
   const log = createMemoryLog();
@@ -187,7 +194,12 @@ function openIndexingBed(store: Store, options: IndexingOptions = {}): IndexingB
   const source = options.source ?? createTreeSource({ reader: null, clock: createSystemClock(), log, signal });
   const parts: CompressionParts = { log, metrics: { counter }, config: { programId, verifyChain } };
   const processor = createCompressionProcessor({
-    ...{ indexer: createCompressionIndexer(parts), store, source, known: knownTrees(trees), programId, log },
+    indexer: createCompressionIndexer(parts),
+    store,
+    source,
+    known: knownTrees(trees),
+    programId,
+    log,
     startSlot: undefined,
   });
   const apply: IndexingBed['apply'] = async (block, how) => {
@@ -195,7 +207,10 @@ function openIndexingBed(store: Store, options: IndexingOptions = {}): IndexingB
     await store.write((tx) => processor.apply(tx, block, 'main', how));
   };
   return {
-    ...{ processor, counts, apply, lines: log.lines },
+    processor,
+    counts,
+    apply,
+    lines: log.lines,
     async applyAll(blocks, how) {
       for (const block of blocks) await apply(block, how);
     },

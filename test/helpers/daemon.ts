@@ -94,8 +94,14 @@ export async function startDaemon(options: StartDaemonOptions = {}): Promise<Dae
   if (api === null) throw new Error('it has all roles');
   const projectId = daemon.first().key?.projectId ?? (await firstProjectId(place));
   return {
-    ...{ daemon, apiUrl: api, wsUrl: websocket ?? api.replace('http', 'ws'), adminUrl: admin },
-    ...{ key: place.key, projectId, dataDir: place.dataDir, configFile: place.configFile },
+    daemon,
+    apiUrl: api,
+    wsUrl: websocket ?? api.replace('http', 'ws'),
+    adminUrl: admin,
+    key: place.key,
+    projectId,
+    dataDir: place.dataDir,
+    configFile: place.configFile,
     stop,
     async kill() {
       await stop();
@@ -103,7 +109,7 @@ export async function startDaemon(options: StartDaemonOptions = {}): Promise<Dae
   };
 }
 
-/** The same as a process of its own, started by the command line. */
+/** Like `startDaemon`, in a process of its own that the command line starts. */
 export async function startDaemonProcess(options: StartDaemonOptions = {}): Promise<DaemonProcess> {
   const place = prepare(options);
   const child = spawn(process.execPath, [...cliArguments, 'serve', '--config', place.configFile], {
@@ -118,8 +124,14 @@ export async function startDaemonProcess(options: StartDaemonOptions = {}): Prom
   const { api, ...run } = await untilListening(place.dataDir, child, () => output.join(''));
   if (api === null) throw new Error('it has all roles');
   return {
-    ...{ child, apiUrl: api, wsUrl: run.websocket ?? api.replace('http', 'ws'), adminUrl: run.admin },
-    ...{ key: place.key, projectId: await firstProjectId(place), dataDir: place.dataDir, configFile: place.configFile },
+    child,
+    apiUrl: api,
+    wsUrl: run.websocket ?? api.replace('http', 'ws'),
+    adminUrl: run.admin,
+    key: place.key,
+    projectId: await firstProjectId(place),
+    dataDir: place.dataDir,
+    configFile: place.configFile,
     output: () => output.join(''),
     async stop() {
       child.kill('SIGTERM');
@@ -142,8 +154,10 @@ export const sourceArguments: readonly string[] = [
   join(root, 'src/cli/main.ts'),
 ];
 
-/** The same as fast as it gets: `npm test` and `npm run clients` have just built it, and a built start costs a third of one whose threads load the source. */
-export const cliArguments: readonly string[] = /^(test|clients|bench)$/.test(process.env['npm_lifecycle_event'] ?? '')
+/** Starts the built program under `npm test` and `npm run clients`, which have just built it: that costs a third of loading the source. */
+export const cliArguments: readonly string[] = /^(test|test:all|clients|bench)$/.test(
+  process.env['npm_lifecycle_event'] ?? '',
+)
   ? [join(root, 'dist/src/cli/main.js')]
   : sourceArguments;
 

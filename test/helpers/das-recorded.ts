@@ -76,6 +76,7 @@ export function recordedSource({ accounts }: DasScenario): AccountSource {
         }),
     places: placesOf,
     slotOf: (address) => newest.get(address)?.slot ?? 1,
+    lastAccounts: async () => new Map(),
     createdTime: () => null,
     lamports: async () => 0,
     firstTransaction: async () => [],
@@ -110,7 +111,7 @@ export function recordedDocuments(scenario: DasScenario): Pick<OffChainDocuments
   };
 }
 
-/** As a client reads the answer. */
+/** The answer as a client parses it: bigints become numbers. */
 export const plainAnswer = (value: unknown): unknown =>
   JSON.parse(JSON.stringify(value, (_, member) => (typeof member === 'bigint' ? Number(member) : member)));
 

@@ -1,7 +1,9 @@
 /** A wallet with assets of all kinds that have accounts, on the local chain. */
+
 import { createTransferInstruction, TOKEN_2022_PROGRAM_ID, TOKEN_PROGRAM_ID } from '@solana/spl-token';
 import { Keypair, LAMPORTS_PER_SOL, PublicKey, sendAndConfirmTransaction, Transaction } from '@solana/web3.js';
-import { CORE_PROGRAM, METADATA_PROGRAM, metadataAddress } from '../../src/solana/addresses.ts';
+import { metadataAddress } from '../../src/solana/addresses.ts';
+import { CORE_PROGRAM, METADATA_PROGRAM } from '../../src/solana/programs.ts';
 import type { TestChain } from './chain.ts';
 import { writeMetadata } from './write-metadata.ts';
 import { writeMint } from './write-mint.ts';
@@ -29,13 +31,21 @@ export async function createWorld(chain: TestChain) {
     const id = newKey();
     await set(id, TOKEN_PROGRAM_ID.toBase58(), writeMint());
     const fields = {
-      ...{ mint: id, updateAuthority: authority, name: `Picture #${at}`, symbol: 'PIC', uri: '' },
-      ...{ sellerFeeBasisPoints: 500, primarySaleHappened: false, isMutable: true, editionNonce: null, uses: null },
-      ...{
-        creators: [{ address: creator, verified: at % 2 === 0, share: 100 }],
-        tokenStandard: 'NonFungible' as const,
-      },
-      ...{ collection: { key: family, verified: true }, collectionDetails: null, programmableConfig: null },
+      mint: id,
+      updateAuthority: authority,
+      name: `Picture #${at}`,
+      symbol: 'PIC',
+      uri: '',
+      sellerFeeBasisPoints: 500,
+      primarySaleHappened: false,
+      isMutable: true,
+      editionNonce: null,
+      uses: null,
+      creators: [{ address: creator, verified: at % 2 === 0, share: 100 }],
+      tokenStandard: 'NonFungible' as const,
+      collection: { key: family, verified: true },
+      collectionDetails: null,
+      programmableConfig: null,
     } as const;
     await set(metadataAddress(id), METADATA_PROGRAM, writeMetadata(fields, true).data);
     nfts.push({ id, account: await hold(id, 1) });
@@ -53,7 +63,13 @@ export async function createWorld(chain: TestChain) {
       newKey(),
       CORE_PROGRAM,
       Buffer.concat([
-        ...[Buffer.of(1), bytesOf(ownerKey), Buffer.of(2), bytesOf(group), text(`Core ${at}`), text(''), Buffer.of(0)],
+        Buffer.of(1),
+        bytesOf(ownerKey),
+        Buffer.of(2),
+        bytesOf(group),
+        text(`Core ${at}`),
+        text(''),
+        Buffer.of(0),
       ]),
     );
   const counts = Buffer.of(5, 0, 0, 0, 5, 0, 0, 0);

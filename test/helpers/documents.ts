@@ -26,10 +26,13 @@ function readDocument(path: string): Document {
   const text = readFileSync(findProjectRoot() + path, 'utf8');
   const prose = text.replace(FENCE, '');
   return {
-    ...{ path, text, prose },
+    path,
+    text,
+    prose,
     spans: [...prose.matchAll(/`([^`]+)`/g)].map(([, span]) => span!),
     blocks: [...text.matchAll(FENCE)].map(([, language, info, block]) => ({
-      ...{ language: language!, text: block! },
+      language: language!,
+      text: block!,
       words: info!.split(' ').filter((word) => word !== ''),
     })),
   };

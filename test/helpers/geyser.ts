@@ -1,12 +1,10 @@
 /** A fake server of the block stream: real gRPC and the real messages of the client package, with a script for behaviour. */
 import { createRequire } from 'node:module';
-import { fileURLToPath } from 'node:url';
 import { getCompiledTransactionMessageDecoder, getTransactionDecoder } from '@solana/kit';
 import { VersionedTransaction } from '@solana/web3.js';
 import { decode, decode32 } from '../../src/lib/base58.ts';
+import { ProtobufReader } from '../../src/lib/protobuf.ts';
 
-/** The working directory from which a daemon finds the client package. */
-export const GEYSER_DIR = fileURLToPath(new URL('./geyser/', import.meta.url));
 const load = createRequire(new URL('./geyser/package.json', import.meta.url));
 
 /** A package of the clients; loaded from here, because it is no dependency of the program. */
@@ -58,6 +56,8 @@ export interface Subscription {
   readonly fromSlot: number | null;
   readonly request: Readonly<Record<string, unknown>>;
   readonly token: string | null;
+  /** Metadata of the call; null: absent. */
+  header(name: string): string | null;
   /** Requests after the first one: answers to pings. */
   readonly later: Readonly<Record<string, unknown>>[];
   isOpen(): boolean;
@@ -88,9 +88,14 @@ export async function startGeyser(): Promise<Geyser> {
   let handler: (subscription: Subscription) => void = () => {};
   const server = new grpc.Server({ 'grpc.max_receive_message_length': -1, 'grpc.max_send_message_length': -1 });
   const method = {
-    ...{ path: '/geyser.Geyser/Subscribe', requestStream: true, responseStream: true },
+    path: '/geyser.Geyser/Subscribe',
+    requestStream: true,
+    responseStream: true,
     requestSerialize: (message: object) => Buffer.from(messages.SubscribeRequest.encode(message).finish()),
-    requestDeserialize: (bytes: Buffer) => messages.SubscribeRequest.decode(bytes),
+    requestDeserialize: (bytes: Buffer) => ({
+      ...messages.SubscribeRequest.decode(bytes),
+      wantsFooters: wantsFooters(bytes),
+    }),
     responseSerialize: (message: object) =>
       Buffer.from(messages.SubscribeUpdate.encode(messages.SubscribeUpdate.fromPartial(message)).finish()),
     responseDeserialize: (bytes: Buffer) => messages.SubscribeUpdate.decode(bytes),
@@ -107,11 +112,20 @@ export async function startGeyser(): Promise<Geyser> {
         };
         for (const event of ['cancelled', 'close', 'error', 'end']) call.on(event, close);
         call.on('data', (request) => {
+          // It stays open, like that of a server whose blocks have none.
+          if (request['wantsFooters'] === true) return;
           if (known !== null) return void later.push(request);
           const fromSlot = request['fromSlot'];
           const token = call.metadata.get('x-token')[0];
           known = {
-            ...{ request, later, token: token === undefined ? null : String(token), isOpen: () => isOpen },
+            request,
+            later,
+            token: token === undefined ? null : String(token),
+            isOpen: () => isOpen,
+            header(name) {
+              const [value] = call.metadata.get(name);
+              return value === undefined ? null : String(value);
+            },
             fromSlot: fromSlot === undefined ? null : Number(fromSlot),
             push: (update) => (isOpen ? call.write({ filters: ['blocks'], ...update }) : undefined),
             end(code, message = '') {
@@ -143,6 +157,16 @@ export async function startGeyser(): Promise<Geyser> {
   };
 }
 
+/** The client package does not know the member: `block_footer = 12` of proto 14. */
+function wantsFooters(request: Buffer): boolean {
+  const reader = new ProtobufReader(request);
+  for (let field = reader.next(); field !== 0; field = reader.next()) {
+    if (field === 12) return true;
+    reader.skip();
+  }
+  return false;
+}
+
 // biome-ignore lint/suspicious/noExplicitAny: the answers of nodes, as recorded.
 type Json = any;
 
@@ -168,7 +192,8 @@ function transactionOf({ transaction, meta }: Json, index: number): object {
   if (bytes[0] === 0x81) return { ...shared, ...version1Of(bytes) };
   const { message, signatures } = VersionedTransaction.deserialize(bytes);
   return {
-    ...{ ...shared, signature: signatures[0] },
+    ...shared,
+    signature: signatures[0],
     transaction: {
       signatures,
       message: {
@@ -176,7 +201,8 @@ function transactionOf({ transaction, meta }: Json, index: number): object {
         accountKeys: message.staticAccountKeys.map((key) => key.toBytes()),
         recentBlockhash: decode32(message.recentBlockhash),
         instructions: message.compiledInstructions.map(({ programIdIndex, accountKeyIndexes, data }) => ({
-          ...{ programIdIndex, data },
+          programIdIndex,
+          data,
           accounts: Uint8Array.from(accountKeyIndexes),
         })),
         versioned: message.version !== 'legacy',
@@ -190,7 +216,7 @@ function transactionOf({ transaction, meta }: Json, index: number): object {
   };
 }
 
-/** As @solana/kit reads it. */
+/** A transaction of version 1, decoded by @solana/kit. */
 function version1Of(bytes: Uint8Array): object {
   const { messageBytes, signatures: byAddress } = getTransactionDecoder().decode(bytes);
   const message = getCompiledTransactionMessageDecoder().decode(messageBytes) as Json;
@@ -216,7 +242,8 @@ function version1Of(bytes: Uint8Array): object {
           accounts: Uint8Array.from(instructionPayloads[at].instructionAccountIndices),
           data: instructionPayloads[at].instructionData,
         })),
-        ...{ versioned: true, addressTableLookups: [] },
+        versioned: true,
+        addressTableLookups: [],
         config: {
           priorityFee: fee === undefined ? undefined : String(fee),
           computeUnitLimit: next(4),
@@ -244,8 +271,30 @@ function metaOf(meta: Json): object {
     postTokenBalances: (meta.postTokenBalances ?? []).map(tokenOf),
     loadedWritableAddresses: keys(loaded.writable),
     loadedReadonlyAddresses: keys(loaded.readonly),
-    returnDataNone: true,
+    ...(meta.returnData === undefined
+      ? { returnDataNone: true }
+      : {
+          returnDataNone: false,
+          returnData: {
+            programId: decode32(meta.returnData.programId),
+            data: Buffer.from(meta.returnData.data[0], 'base64'),
+          },
+        }),
+    ...(meta.costUnits === undefined ? {} : { costUnits: String(meta.costUnits) }),
+    rewards: (meta.rewards ?? []).map(rewardOf),
     ...(meta.computeUnitsConsumed === undefined ? {} : { computeUnitsConsumed: String(meta.computeUnitsConsumed) }),
+  };
+}
+
+const REWARD_TYPES = [null, 'Fee', 'Rent', 'Staking', 'Voting'];
+
+function rewardOf({ pubkey, lamports, postBalance, rewardType, commission }: Json): object {
+  return {
+    pubkey,
+    lamports: String(lamports),
+    postBalance: String(postBalance),
+    rewardType: REWARD_TYPES.indexOf(rewardType ?? null),
+    commission: commission === null ? '' : String(commission),
   };
 }
 
@@ -264,13 +313,20 @@ function innerOf({ index, instructions }: Json): object {
 function tokenOf({ accountIndex, mint, owner, programId, uiTokenAmount }: Json): object {
   const { uiAmount, ...amount } = uiTokenAmount;
   return {
-    ...{ accountIndex, mint, owner: owner ?? '', programId: programId ?? '' },
+    accountIndex,
+    mint,
+    owner: owner ?? '',
+    programId: programId ?? '',
     uiTokenAmount: { ...amount, uiAmount: uiAmount ?? 0 },
   };
 }
 
 const INSTRUCTION_ERRORS: Readonly<Record<string, number>> = {
-  ...{ GenericError: 0, InsufficientFunds: 5, Custom: 25, ProgramFailedToComplete: 40, IllegalOwner: 49 },
+  GenericError: 0,
+  InsufficientFunds: 5,
+  Custom: 25,
+  ProgramFailedToComplete: 40,
+  IllegalOwner: 49,
 };
 
 /** `{"InstructionError": [index, name or {Custom}]}` as the server's own binary form has it. */

@@ -154,7 +154,7 @@ export async function startFront(options: TestFrontOptions = {}): Promise<TestFr
   };
 }
 
-/** With both listeners: the port after a free one may be somebody else's, and then there is no second one, so another pair is taken. */
+/** Starts both listeners. If the port after the first one is taken, another pair is tried. */
 export async function startFrontPair(
   options: TestFrontOptions = {},
 ): Promise<TestFront & { readonly websocketPort: number }> {

@@ -2,7 +2,7 @@ import type { Store } from '../../src/ports/store.ts';
 
 const NEVER = new Promise<never>(() => {});
 
-/** Of a process that may be killed: then nothing that it began comes back. */
+/** A process that may be killed: after its death, no call that it began returns. */
 export interface Life {
   isDead: boolean;
 }

@@ -1,18 +1,16 @@
 /** Accounts of names, built by hand. */
+
 import { randomBytes } from 'node:crypto';
 import { encode32 } from '../../src/lib/base58.ts';
-import { knownKey, TOKEN_PROGRAM } from '../../src/solana/addresses.ts';
+import { knownKey } from '../../src/solana/addresses.ts';
+import { domainKey, favouriteKey, nameMint, nftRecordKey, reverseKey } from '../../src/solana/names.ts';
 import {
-  domainKey,
   FAVOURITE_PROGRAM,
-  favouriteKey,
   NAME_PROGRAM,
   NAME_ROOT,
-  nameMint,
-  nftRecordKey,
-  reverseKey,
+  TOKEN_PROGRAM,
   TOKENIZER_PROGRAM,
-} from '../../src/solana/names.ts';
+} from '../../src/solana/programs.ts';
 import { mintData, type SetAccount, tokenAccountData } from './account-upstream.ts';
 
 type Accounts = Map<string, SetAccount>;

@@ -14,6 +14,8 @@ export interface CaseInstruction {
   readonly program: string;
   readonly kind?: string;
   readonly name: string | null;
+  /** What it was before its data were cut. */
+  readonly known?: string;
   /** Neutral values, see `written`. */
   readonly args?: unknown;
   /** Labels: `name`, `group/name`, `?name` for one that is absent, `+` for one after the named ones. */

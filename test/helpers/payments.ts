@@ -16,7 +16,7 @@ export interface Payments {
   stop(): Promise<void>;
 }
 
-const LEAST_LAMPORTS = 1_000_000;
+const MIN_LAMPORTS = 1_000_000;
 
 /** Sends real transfers to new wallets in turn, one each `everyMs`, until it is stopped. */
 export function startPayments(chain: TestChain, wallets: number, everyMs: number): Payments {
@@ -31,7 +31,7 @@ export function startPayments(chain: TestChain, wallets: number, everyMs: number
     while (running) {
       const address = addresses[turn % wallets] as string;
       begun.set(address, (begun.get(address) ?? 0) + 1);
-      sent.get(address)?.push(await chain.fund(address, LEAST_LAMPORTS + turn));
+      sent.get(address)?.push(await chain.fund(address, MIN_LAMPORTS + turn));
       turn += 1;
       await new Promise((resolve) => setTimeout(resolve, everyMs));
     }
@@ -47,12 +47,16 @@ export function startPayments(chain: TestChain, wallets: number, everyMs: number
   };
   resume();
   return {
-    ...{ addresses, sent, pause, resume, stop: pause },
+    addresses,
+    sent,
+    pause,
+    resume,
+    stop: pause,
     begun: (address) => begun.get(address) ?? 0,
     sumOf(address, count) {
       const first = addresses.indexOf(address);
       // Its payments are those of every so manieth turn.
-      return count * (LEAST_LAMPORTS + first) + (wallets * count * (count - 1)) / 2;
+      return count * (MIN_LAMPORTS + first) + (wallets * count * (count - 1)) / 2;
     },
   };
 }

@@ -41,11 +41,15 @@ export function plainTransaction({ slot, blockTime, transaction, meta }: ParsedA
     return { programIdIndex: indexOf(given.programId), accounts: accounts.map(indexOf), data };
   };
   return {
-    ...{ slot, blockTime, version: 'legacy' },
+    slot,
+    blockTime,
+    version: 'legacy',
     transaction: {
       signatures: transaction.signatures,
       message: {
-        ...{ accountKeys: keys, recentBlockhash, instructions: instructions.map(call) },
+        accountKeys: keys,
+        recentBlockhash,
+        instructions: instructions.map(call),
         header: {
           numRequiredSignatures: accountKeys.filter(({ signer }) => signer).length,
           numReadonlySignedAccounts: 0,

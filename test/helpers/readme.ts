@@ -22,7 +22,7 @@ export const guideText = (): string => [readmeText(), ...docsPages().map(({ text
 /** The only block of the README that holds `marker`. */
 export const readmeBlock = (marker: string): string => onlyOne(readmeBlocks(), marker);
 
-/** The same of the pages of docs/. */
+/** Like `readmeBlock`, for the pages of docs/. */
 export const docsBlock = (marker: string): string =>
   onlyOne(
     docsPages().flatMap(({ blocks }) => blocks),

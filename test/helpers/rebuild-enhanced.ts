@@ -54,8 +54,11 @@ const ANY_HASH = '1'.repeat(32);
 /** A block with nothing else in it. */
 export function rebuildBlock(element: HostedElement, lamportsBefore?: (account: string) => number): ChainBlock {
   return decodeBlock(element.slot, {
-    ...{ blockhash: ANY_HASH, previousBlockhash: ANY_HASH, parentSlot: element.slot - 1 },
-    ...{ blockHeight: null, blockTime: element.timestamp },
+    blockhash: ANY_HASH,
+    previousBlockhash: ANY_HASH,
+    parentSlot: element.slot - 1,
+    blockHeight: null,
+    blockTime: element.timestamp,
     transactions: [rebuildTransaction(element, lamportsBefore)],
   });
 }
@@ -92,7 +95,9 @@ export function rebuildTransaction(element: HostedElement, lamportsBefore: (acco
       },
     },
     meta: {
-      ...{ err: element.transactionError ?? null, fee: element.fee, logMessages: [] },
+      err: element.transactionError ?? null,
+      fee: element.fee,
+      logMessages: [],
       innerInstructions: element.instructions.flatMap(({ innerInstructions }, index) =>
         (innerInstructions ?? []).length > 0 ? [{ index, instructions: innerInstructions.map(call) }] : [],
       ),

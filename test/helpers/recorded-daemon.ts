@@ -46,7 +46,8 @@ export async function startRecordedDaemon(
   await store.close();
   const upstream = await startUpstream();
   const daemon = await startDaemon({
-    ...{ dataDir, chain: { rpcUrl: upstream.url } },
+    dataDir,
+    chain: { rpcUrl: upstream.url },
     config: { follow: { enabled: false }, compression: { ...options, verifyChain: false } },
   });
   t.after(async () => {
@@ -62,7 +63,10 @@ export async function startRecordedDaemon(
   };
   const checkResult = await resultChecks(daemon.apiUrl);
   return {
-    ...{ daemon, upstream, url, post },
+    daemon,
+    upstream,
+    url,
+    post,
     async call<T>(method: string, params: unknown) {
       const { body } = await post(method, params);
       if (body.error !== undefined) throw new Error(JSON.stringify(body.error));

@@ -15,6 +15,8 @@ import { spec } from 'node:test/reporters';
 import summary from './summary-reporter.mjs';
 
 const SAMPLE_MS = 1_000;
+/** Tests often wait for each other: a core without work for one second says little of the next. */
+const IDLE_SAMPLES = 3;
 /** Share of the time of all cores. */
 const TO_SPARE = 0.1;
 
@@ -51,12 +53,14 @@ function findLostTests(path) {
     : [];
   const ended = new Set(rows.map(({ file }) => file));
   const lost = files.filter((file) => !ended.has(file)).map((file) => `${file}: its process left no record`);
-  for (const { tests, exitedAt } of rows)
+  for (const { tests, members, exitedAt } of rows) {
+    for (const member of members) if (member.tests === 0) lost.push(`${member.file}: it declares no test`);
     for (const [file, count] of Object.entries(tests)) {
       const seen = reported.get(file) ?? 0;
       if (seen < count)
         lost.push(`${file}: ${count} tests and suites, ${seen} reported; ${exitedAt ?? 'no call of process.exit'}`);
     }
+  }
   if (lost.length === 0) return;
   process.exitCode = 1;
   console.log(`\nLOST TESTS:\n${lost.join('\n')}`);
@@ -86,11 +90,15 @@ function openGate() {
   }).listen(path);
   process.env.PARHELION_TEST_GATE = path;
   let sampled = coreTimes();
+  let idleFor = 0;
   const sampling = setInterval(() => {
     const now = coreTimes();
     const idle = (now.idle - sampled.idle) / (now.all - sampled.all);
     sampled = now;
-    if (idle >= TO_SPARE) letIn();
+    idleFor = idle >= TO_SPARE ? idleFor + 1 : 0;
+    if (idleFor < IDLE_SAMPLES) return;
+    idleFor = 0;
+    letIn();
   }, SAMPLE_MS);
   return {
     close() {

@@ -9,7 +9,7 @@ import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-const MOST_MS = 60_000;
+const MAX_MS = 60_000;
 /** A command that stays is ready when it has printed this, or listens. */
 const READY = { 'parhelion serve': /"msg":"listening"|\blistening\b/, 'webhooks listen': /listening on/ };
 /** What the reader copies from an output, by the word that stands for it. */
@@ -147,7 +147,7 @@ export function commandsIn(text) {
 /** Waits until a command that stays says or shows that it is ready. */
 async function readyOf({ child, command, output }) {
   const [, pattern] = Object.entries(READY).find(([part]) => command.includes(part)) ?? [];
-  const end = Date.now() + MOST_MS;
+  const end = Date.now() + MAX_MS;
   while (Date.now() < end) {
     if (child.exitCode !== null) throw new Error(`${command} ended: ${output()}`);
     if (pattern === undefined || pattern.test(output())) return;
@@ -161,7 +161,7 @@ async function readyOf({ child, command, output }) {
  * again.
  */
 async function succeed(start) {
-  const end = Date.now() + MOST_MS;
+  const end = Date.now() + MAX_MS;
   for (;;) {
     const job = start();
     const [code] = await job.ended;

@@ -4,10 +4,10 @@
  */
 import { createRequire } from 'node:module';
 import { fileURLToPath } from 'node:url';
-import { tests } from './test-process.mjs';
+import { countCost, members, tests } from './test-process.mjs';
 
 const runner = createRequire(import.meta.url)('node:test');
-const { describe } = runner;
+const { after, describe } = runner;
 /** What the file that is loading has declared so far; null: what is declared belongs to the suite or test that runs. */
 let declarations = null;
 
@@ -17,27 +17,38 @@ for (const name of ['test', 'it', 'describe', 'suite', 'before', 'after', 'befor
   const declare = (...args) => {
     const place = placeOfCall(declare);
     const now = () => declareAt(place, own, args);
-    return declarations === null ? now() : void declarations.push(now);
+    if (declarations === null) return now();
+    declarations.push({ now, mark: globalThis.parhelionTestMark, isHook: /^(before|after)/.test(name) });
   };
   runner[name] = Object.assign(declare, own);
 }
 
-export async function takeTurns(urls) {
+/** Runs the files one after the other. `only`: just their tests that are declared with this mark (`run-part.ts`). */
+export async function takeTurns(urls, { env = {}, only } = {}) {
+  Object.assign(process.env, env);
   const files = [];
   for (const url of urls) {
     const own = [];
     declarations = own;
     await import(url);
+    countCost(url);
+    members.push({ file: fileURLToPath(url), tests: own.filter((one) => isChosen(one, only)).length });
     files.push({ url, own });
   }
   declarations = null;
   for (const { url, own } of files) {
     const title = url.replace(/^.*\/(test|src|plugins)\//, '$1/').replace(/\.js$/, '.ts');
     const suite = () => {
-      for (const declare of own) declare();
+      for (const { now, mark, isHook } of own)
+        if (only === undefined || isHook || mark === only || mark === 'both') now();
+      after(() => countCost(url));
     };
     declareAt({ file: fileURLToPath(url), line: 1, column: 1 }, describe, [title, suite]);
   }
+}
+
+function isChosen({ mark, isHook }, only) {
+  return !isHook && (only === undefined || mark === only || mark === 'both');
 }
 
 /** Reports, and the count of lost tests, go by the place that a test file itself declared a test at. */

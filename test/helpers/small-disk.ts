@@ -8,7 +8,7 @@ export interface SmallDisk {
   readonly path: string;
   /** Leaves only so many bytes free. */
   fill(leaveBytes: number): void;
-  /** As much room as at first. */
+  /** Gives the disk its first size again. */
   empty(): void;
   remount(option: 'ro' | 'rw'): void;
   unmount(): void;

@@ -2,7 +2,7 @@ import type { KyselyPlugin } from 'kysely';
 import type { Dialect, Store } from '../../src/ports/store.ts';
 
 export interface StoreWatch {
-  /** The same store, whose statements are counted while they run. */
+  /** Wraps a store: its statements are counted while they run. */
   of(store: Store): Store;
   /** Waits until nothing runs any more that needs no time of a clock moved by hand. */
   readonly settle: () => Promise<void>;

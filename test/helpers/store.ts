@@ -9,6 +9,7 @@ import type { Dialect, Store } from '../../src/ports/store.ts';
 import { openPostgresStore } from '../../src/store/postgres.ts';
 import { openSqliteStore } from '../../src/store/sqlite.ts';
 import { type PostgresServer, startPostgresServer } from './postgres-server.ts';
+import { onEngine } from './run-part.ts';
 
 /** One empty database. It can be opened more than once, as several processes would. */
 export interface TestDatabase {
@@ -29,21 +30,25 @@ export interface StoreEngine {
 
 const LIMITS = { busyTimeoutMs: 5_000, poolSize: 10, statementTimeoutMs: 60_000 };
 
-/** Declares `suite` once per engine. */
+/** Declares `suite` once per engine of this run. */
 export function eachStore(name: string, suite: (engine: StoreEngine) => void): void {
-  describe(`${name} (sqlite)`, () => suite(engineOf('sqlite', createSqliteDatabase)));
-  describe(`${name} (postgres)`, () => {
-    let server: SharedServer | null = null;
-    before(async () => {
-      server = await sharedServer();
+  onEngine('sqlite', () => {
+    describe(`${name} (sqlite)`, () => suite(engineOf('sqlite', createSqliteDatabase)));
+  });
+  onEngine('postgres', () => {
+    describe(`${name} (postgres)`, () => {
+      let server: SharedServer | null = null;
+      before(async () => {
+        server = await sharedServer();
+      });
+      after(() => server?.stop());
+      suite(
+        engineOf('postgres', async () => {
+          if (server === null) throw new Error('databases are made inside of tests');
+          return await createPostgresDatabase(server.url);
+        }),
+      );
     });
-    after(() => server?.stop());
-    suite(
-      engineOf('postgres', async () => {
-        if (server === null) throw new Error('databases are made inside of tests');
-        return await createPostgresDatabase(server.url);
-      }),
-    );
   });
 }
 

@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { startSurfpoolProxy } from './surfpool-proxy.ts';
 
 export interface Surfpool {
-  /** Of the proxy that repairs what nobody could follow or wait for. */
+  /** Address of the proxy, which repairs what nobody could follow or wait for. */
   readonly rpcUrl: string;
   readonly wsUrl: string;
   fund(address: string, lamports: number): Promise<void>;

@@ -43,10 +43,17 @@ let waitedFor;
 let exitedAt;
 if (isTestFile && times !== undefined) {
   process.once('exit', () => {
-    const { user, system } = process.cpuUsage();
-    const cpu = (user + system) / 1e6 + childSeconds();
-    const seconds = (performance.now() - began) / 1000;
-    const row = { file, seconds, cpu, waitedFor, tests: declaredTests(), exitedAt };
+    const { seconds, cpu } = spent();
+    const row = {
+      file,
+      seconds,
+      cpu,
+      costs: Object.fromEntries(costs),
+      members,
+      waitedFor,
+      tests: declaredTests(),
+      exitedAt,
+    };
     appendFileSync(times, `${JSON.stringify(row)}\n`);
   });
   const exit = process.exit;
@@ -62,7 +69,26 @@ if (isTestFile && times !== undefined) {
   });
 }
 
-/** Of each file: suites and tests, nested ones included. */
+/** For a shared process: seconds by the clock and of CPU, by file. */
+const costs = new Map();
+/** Files that share the process, and how many tests and suites each has at its top. */
+export const members = [];
+let counted = { seconds: 0, cpu: 0 };
+
+/** What the process has spent since the last call, its start included, goes to the account of this file. */
+export function countCost(url) {
+  const now = spent();
+  const { seconds, cpu } = costs.get(url) ?? { seconds: 0, cpu: 0 };
+  costs.set(url, { seconds: seconds + now.seconds - counted.seconds, cpu: cpu + now.cpu - counted.cpu });
+  counted = now;
+}
+
+function spent() {
+  const { user, system } = process.cpuUsage();
+  return { seconds: (performance.now() - began) / 1000, cpu: (user + system) / 1e6 + childSeconds() };
+}
+
+/** Number of suites and tests by file, nested ones included. */
 function declaredTests() {
   const counts = {};
   for (const { parent, hookType, loc } of tests)

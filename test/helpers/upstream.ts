@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { type WebSocket, WebSocketServer } from 'ws';
+import { arrayItems } from '../../src/lib/json.ts';
 
 /** A request as the upstream received it. */
 export interface SeenCall {
@@ -52,8 +53,12 @@ type SubscribeAnswer = (
 export interface TestUpstream {
   readonly url: string;
   readonly wsUrl: string;
-  /** All calls, health checks too. */
+  /** All calls, health checks too; those of a batch one by one. */
   readonly calls: readonly SeenCall[];
+  /** Numbers of calls of the batches that it was sent. */
+  readonly batches: readonly number[];
+  /** Answers every batch so; null: with the answers to its calls. */
+  refuseBatches(behaviour: Behaviour | null): void;
   callsOf(method: string): readonly SeenCall[];
   /** Replaces the behaviour for a method, or for all others with `*`. */
   on(method: string, responder: Responder | Behaviour): void;
@@ -81,6 +86,8 @@ export interface TestUpstream {
 export async function startUpstream(options: { slot?: number; genesisHash?: string } = {}): Promise<TestUpstream> {
   const responders = new Map<string, Responder>();
   const calls: SeenCall[] = [];
+  const batches: number[] = [];
+  let refusal: Behaviour | null = null;
   const subscriptions: SeenSubscription[] = [];
   const sockets = new Set<Socket>();
   let answerSubscribe: SubscribeAnswer = () => 'accept';
@@ -104,16 +111,32 @@ export async function startUpstream(options: { slot?: number; genesisHash?: stri
   async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const chunks: Buffer[] = [];
     for await (const chunk of request) chunks.push(chunk as Buffer);
-    const body = Buffer.concat(chunks).toString();
-    const { method, params, id } = JSON.parse(body) as { method: string; params: unknown; id: unknown };
+    const text = Buffer.concat(chunks).toString();
+    const given: unknown = JSON.parse(text);
     let aborted = false;
     response.on('close', () => {
       aborted = !response.writableFinished;
     });
-    const call = { method, params, id, body, headers: request.headers, url: request.url ?? '', aborted: () => aborted };
-    calls.push(call);
-    const behaviour = await (responders.get(method) ?? responders.get('*')!)(call);
-    answer(behaviour, call, response);
+    const about = { headers: request.headers, url: request.url ?? '', aborted: () => aborted };
+    const run = async (item: unknown, body: string): Promise<[Behaviour, SeenCall]> => {
+      const { method, params, id } = item as { method: string; params: unknown; id: unknown };
+      const call = { method, params, id, body, ...about };
+      calls.push(call);
+      return [await (responders.get(method) ?? responders.get('*')!)(call), call];
+    };
+    if (!Array.isArray(given)) return answer(...(await run(given, text)), response);
+    batches.push(given.length);
+    if (refusal !== null) return answer(refusal, { id: null }, response);
+    const bytes = Buffer.from(text);
+    const spans = arrayItems(bytes) ?? [];
+    const made = await Promise.all(
+      given.map((item, at) => run(item, bytes.toString('utf8', spans[at]?.start, spans[at]?.end))),
+    );
+    // What is no plain answer to one call happens to all of them.
+    const [whole] = made.find(([behaviour]) => itemOf(behaviour, null) === null) ?? [];
+    if (whole !== undefined) return answer(whole, { id: null }, response);
+    const items = made.map(([behaviour, { id }]) => itemOf(behaviour, id));
+    answer({ chunks: [`[${items.join(',')}]`] }, { id: null }, response);
   }
 
   webSockets.on('connection', (socket) => {
@@ -170,6 +193,10 @@ export async function startUpstream(options: { slot?: number; genesisHash?: stri
     url: `http://127.0.0.1:${port}`,
     wsUrl: `ws://127.0.0.1:${port}`,
     calls,
+    batches,
+    refuseBatches(behaviour) {
+      refusal = behaviour;
+    },
     callsOf: (method) => calls.filter((call) => call.method === method),
     on,
     subscriptions,
@@ -195,7 +222,14 @@ export async function startUpstream(options: { slot?: number; genesisHash?: stri
   };
 }
 
-function answer(behaviour: Behaviour, call: SeenCall, response: ServerResponse): void {
+/** The answer to one call of a batch; null for a behaviour that is of the whole response. */
+function itemOf(behaviour: Behaviour, id: unknown): string | null {
+  if ('result' in behaviour) return `{"jsonrpc":"2.0","result":${behaviour.result},"id":${JSON.stringify(id)}}`;
+  if ('fault' in behaviour || behaviour.status !== undefined || behaviour.end === false) return null;
+  return behaviour.headers === undefined ? behaviour.chunks.join('') : null;
+}
+
+function answer(behaviour: Behaviour, call: Pick<SeenCall, 'id'>, response: ServerResponse): void {
   if ('result' in behaviour) {
     response.setHeader('content-type', 'application/json');
     response.end(`{"jsonrpc":"2.0","result":${behaviour.result},"id":${JSON.stringify(call.id ?? null)}}`);

@@ -1,18 +1,7 @@
-/** Version 1 transactions, made by @solana/kit: web3.js knows no such version. */
-import {
-  appendTransactionMessageInstructions,
-  type Blockhash,
-  createKeyPairSignerFromBytes,
-  createTransactionMessage,
-  getBase64EncodedWireTransaction,
-  getSignatureFromTransaction,
-  type Instruction,
-  pipe,
-  setTransactionMessageFeePayerSigner,
-  setTransactionMessageLifetimeUsingBlockhash,
-  signTransactionMessageWithSigners,
-} from '@solana/kit';
-import type { Connection, Keypair, TransactionInstruction } from '@solana/web3.js';
+/** Version 1 transactions: web3.js knows no such version. A test of the long tier reads them by @solana/kit. */
+import { createPrivateKey, sign } from 'node:crypto';
+import type { Connection, Keypair, PublicKey, TransactionInstruction } from '@solana/web3.js';
+import { decode32, encode64 } from '../../src/lib/base58.ts';
 
 export interface Version1Config {
   readonly priorityFeeLamports?: bigint;
@@ -33,8 +22,10 @@ export interface Version1 {
   readonly signature: string;
 }
 
-/** A version 1 message without fee payer and blockhash. Its type says that kit does not make such ones; it does. */
-export const emptyVersion1 = () => createTransactionMessage({ version: 1 as unknown as 0 });
+/** First byte of a message of this version. */
+const VERSION_1 = 0x81;
+/** What comes before the 32 bytes of a private key in its PKCS #8 form. */
+const PKCS8_ED25519 = Buffer.from('302e020100300506032b657004220420', 'hex');
 
 /** Signed by `payer` alone. `instructions` are those of web3.js. */
 export async function signVersion1(
@@ -43,29 +34,85 @@ export async function signVersion1(
   instructions: readonly TransactionInstruction[],
   config: Version1Config = USUAL_CONFIG,
 ): Promise<Version1> {
-  const signer = await createKeyPairSignerFromBytes(payer.secretKey);
-  // web3.js writes a program that is also a writable account as read-only; kit refuses it.
-  const programs = new Set(instructions.map(({ programId }) => programId.toBase58()));
-  const message = pipe(
-    emptyVersion1(),
-    (m) => setTransactionMessageFeePayerSigner(signer, m),
-    (m) =>
-      setTransactionMessageLifetimeUsingBlockhash(
-        { blockhash: blockhash as Blockhash, lastValidBlockHeight: 1_000_000n },
-        m,
-      ),
-    (m) =>
-      appendTransactionMessageInstructions(
-        instructions.map((one) => kitInstruction(one, programs)),
-        m,
-      ),
-    (m) => ({ ...m, config }),
-  );
-  const transaction = await signTransactionMessageWithSigners(message as never);
-  return {
-    wire: Buffer.from(getBase64EncodedWireTransaction(transaction), 'base64'),
-    signature: getSignatureFromTransaction(transaction),
+  const message = encodeMessage(payer.publicKey, blockhash, instructions, config);
+  const der = Buffer.concat([PKCS8_ED25519, payer.secretKey.subarray(0, 32)]);
+  const signature = sign(null, message, createPrivateKey({ key: der, format: 'der', type: 'pkcs8' }));
+  return { wire: Buffer.concat([message, signature]), signature: encode64(signature) };
+}
+
+interface Role {
+  readonly key: PublicKey;
+  isSigner: boolean;
+  isWritable: boolean;
+}
+
+function encodeMessage(
+  payer: PublicKey,
+  blockhash: string,
+  instructions: readonly TransactionInstruction[],
+  config: Version1Config,
+): Buffer {
+  const roles = sortedRoles(payer, instructions);
+  const indexOf = (key: PublicKey) => roles.findIndex((role) => role.key.equals(key));
+  const count = (keep: (role: Role) => boolean) => roles.filter(keep).length;
+  const { priorityFeeLamports: fee, computeUnitLimit, loadedAccountsDataSizeLimit, heapSize } = config;
+  // The fee has two bits, one for each half of its eight bytes.
+  const values = [
+    { bits: 3, bytes: fee === undefined ? null : u64(fee) },
+    ...[computeUnitLimit, loadedAccountsDataSizeLimit, heapSize].map((value, at) => ({
+      bits: 4 << at,
+      bytes: value === undefined ? null : u32(value),
+    })),
+  ].flatMap(({ bits, bytes }) => (bytes === null ? [] : [{ bits, bytes }]));
+  return Buffer.concat([
+    Buffer.from([VERSION_1, count(({ isSigner }) => isSigner)]),
+    Buffer.from([
+      count(({ isSigner, isWritable }) => isSigner && !isWritable),
+      count(({ isSigner, isWritable }) => !isSigner && !isWritable),
+    ]),
+    u32(values.reduce((mask, { bits }) => mask | bits, 0)),
+    decode32(blockhash) as Uint8Array,
+    Buffer.from([instructions.length, roles.length]),
+    ...roles.map(({ key }) => key.toBytes()),
+    ...values.map(({ bytes }) => bytes),
+    ...instructions.map(({ programId, keys, data }) =>
+      Buffer.from([indexOf(programId), keys.length, data.length & 0xff, data.length >> 8]),
+    ),
+    ...instructions.map(({ keys, data }) =>
+      Buffer.concat([Buffer.from(keys.map(({ pubkey }) => indexOf(pubkey))), data]),
+    ),
+  ]);
+}
+
+/** Each key once: the payer, other signers, then the rest; in both, writable ones first. A program is read-only, whatever else it is. */
+function sortedRoles(payer: PublicKey, instructions: readonly TransactionInstruction[]): readonly Role[] {
+  const roles = new Map<string, Role>();
+  const add = (key: PublicKey, isSigner: boolean, isWritable: boolean) => {
+    const role = roles.get(key.toBase58()) ?? { key, isSigner: false, isWritable: false };
+    role.isSigner ||= isSigner;
+    role.isWritable ||= isWritable;
+    roles.set(key.toBase58(), role);
   };
+  add(payer, true, true);
+  for (const { keys } of instructions) for (const one of keys) add(one.pubkey, one.isSigner, one.isWritable);
+  for (const { programId } of instructions) {
+    add(programId, false, false);
+    roles.get(programId.toBase58())!.isWritable = false;
+  }
+  const rank = ({ isSigner, isWritable }: Role) => (isSigner ? 0 : 2) + (isWritable ? 0 : 1);
+  return [...roles.values()].sort((one, other) => rank(one) - rank(other));
+}
+
+function u32(value: number): Buffer {
+  const bytes = Buffer.alloc(4);
+  bytes.writeUInt32LE(value);
+  return bytes;
+}
+
+function u64(value: bigint): Buffer {
+  const bytes = Buffer.alloc(8);
+  bytes.writeBigUInt64LE(value);
+  return bytes;
 }
 
 /** Signs with the newest blockhash, sends and answers the signature. */
@@ -78,15 +125,4 @@ export async function sendVersion1(
   const { blockhash } = await connection.getLatestBlockhash('confirmed');
   const { wire } = await signVersion1(payer, blockhash, instructions, config);
   return await connection.sendRawTransaction(wire, { preflightCommitment: 'confirmed' });
-}
-
-function kitInstruction({ programId, keys, data }: TransactionInstruction, programs: ReadonlySet<string>): Instruction {
-  return {
-    programAddress: programId.toBase58() as Instruction['programAddress'],
-    accounts: keys.map(({ pubkey, isSigner, isWritable }) => ({
-      address: pubkey.toBase58() as Instruction['programAddress'],
-      role: (isSigner ? 2 : 0) | (isWritable && !programs.has(pubkey.toBase58()) ? 1 : 0),
-    })),
-    data: Uint8Array.from(data),
-  };
 }

@@ -162,7 +162,10 @@ export async function createEconomy(chain: TestChain, seed: number, walletCount 
       return send(
         [
           SystemProgram.createAccount({
-            ...{ fromPubkey: payer.publicKey, newAccountPubkey: account.publicKey, lamports: 2_039_280, space: 165 },
+            fromPubkey: payer.publicKey,
+            newAccountPubkey: account.publicKey,
+            lamports: 2_039_280,
+            space: 165,
             programId: mint.program,
           }),
           createInitializeAccount3Instruction(account.publicKey, mint.key, wallet.publicKey, mint.program),
@@ -229,9 +232,7 @@ export async function createEconomy(chain: TestChain, seed: number, walletCount 
       return send(
         [
           opened(wallet, to.publicKey, wrapped),
-          SystemProgram.transfer({
-            ...{ fromPubkey: wallet.publicKey, toPubkey: target, lamports: below(50_000_000) },
-          }),
+          SystemProgram.transfer({ fromPubkey: wallet.publicKey, toPubkey: target, lamports: below(50_000_000) }),
           createSyncNativeInstruction(target),
         ],
         [wallet],
@@ -279,7 +280,8 @@ export async function createEconomy(chain: TestChain, seed: number, walletCount 
   return {
     wallets: wallets.map(({ publicKey }) => publicKey.toBase58()),
     mints: [...mints, wrapped].map(({ key, decimals }) => ({ mint: key.toBase58(), decimals })),
-    ...{ truth, note },
+    truth,
+    note,
     async run(blocks) {
       for (let block = 0; block < blocks; block += 1) {
         const transactions: Uint8Array[] = [];

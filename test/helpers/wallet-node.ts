@@ -38,7 +38,8 @@ export async function startWalletNode(pageSize = 1_000): Promise<WalletNode> {
   }));
   return {
     ...upstream,
-    ...{ lists, transactions },
+    lists,
+    transactions,
     fetched: () => upstream.callsOf('getTransaction').map(({ params }) => (params as [string])[0]),
   };
 }

@@ -55,7 +55,11 @@ function componentOf(packages: Packages, path: string) {
   const { version, license, integrity, optional } = packages[path] as LockEntry;
   const purl = purlOf(packages, path);
   return {
-    ...{ type: 'library', 'bom-ref': purl, name: nameOf(packages, path), version, purl },
+    type: 'library',
+    'bom-ref': purl,
+    name: nameOf(packages, path),
+    version,
+    purl,
     scope: optional === true ? 'optional' : 'required',
     ...(license === undefined ? {} : { licenses: [licenseOf(license)] }),
     ...(integrity === undefined ? {} : { hashes: [hashOf(integrity)] }),

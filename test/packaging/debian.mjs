@@ -1,6 +1,6 @@
 /**
  * Inside a root of its own, as root: installs the Debian package, uses it as its unit would start it, upgrades it while requests run, removes
- * and purges it. `node debian.mjs PACKAGE NEWER_PACKAGE`, by the Node of the package. deb.test.ts makes the root.
+ * and purges it. `node debian.mjs PACKAGE NEWER_PACKAGE`, by the Node of the package. deb.long.test.ts makes the root.
  */
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';

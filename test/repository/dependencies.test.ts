@@ -28,8 +28,17 @@ const production = Object.entries(lock.packages)
 
 /** Each may be used by anybody for anything, with its notice kept. */
 const PERMISSIVE = new Set([
-  ...['MIT', 'ISC', '0BSD', 'BSD-2-Clause', 'BSD-3-Clause', 'Apache-2.0', 'BlueOak-1.0.0', 'CC0-1.0', 'Unlicense'],
-  ...['WTFPL', 'Python-2.0'],
+  'MIT',
+  'ISC',
+  '0BSD',
+  'BSD-2-Clause',
+  'BSD-3-Clause',
+  'Apache-2.0',
+  'BlueOak-1.0.0',
+  'CC0-1.0',
+  'Unlicense',
+  'WTFPL',
+  'Python-2.0',
 ]);
 
 /** What the field of the package does not tell in the usual form, with where it is told. */

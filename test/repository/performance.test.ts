@@ -7,9 +7,23 @@ import { type MeasuredRow, performanceDocument } from '../helpers/write-performa
 const page = readFileSync(`${findProjectRoot()}docs/explanation/performance.md`, 'utf8');
 
 const measured = (row: string, more: Partial<MeasuredRow> = {}): MeasuredRow => ({
-  ...{ row, name: 'a|b', unit: 'ms', ours: [3, 1, 2], baseline: [4_000], seed: 1, sizes: {}, notes: [] },
-  ...{ ratio: { median: 0.5, min: 0.25, max: 0.75 }, goal: '<= 1x', verdict: 'met', size: 'full', date: '2026-11-22' },
-  ...{ commit: 'abc', node: 'v20.1.0', cpu: 'CPU', cores: 2 },
+  row,
+  name: 'a|b',
+  unit: 'ms',
+  ours: [3, 1, 2],
+  baseline: [4_000],
+  seed: 1,
+  sizes: {},
+  notes: [],
+  ratio: { median: 0.5, min: 0.25, max: 0.75 },
+  goal: '<= 1x',
+  verdict: 'met',
+  size: 'full',
+  date: '2026-11-22',
+  commit: 'abc',
+  node: 'v20.1.0',
+  cpu: 'CPU',
+  cores: 2,
   ...more,
 });
 

@@ -30,7 +30,7 @@ import type { Browser, Page } from 'playwright-core';
 import { encode32 } from '../../src/lib/base58.ts';
 import { hashLeaf } from '../../src/solana/concurrent/decode-concurrent.ts';
 import { assetId } from '../../src/solana/concurrent/tree.ts';
-import { startDashboard } from '../conformance/dashboard/bed.ts';
+import { startDashboard } from '../conformance/dashboard/harness.ts';
 import { logIn, logInAsOwner, openPage } from '../e2e/dashboard/visit.ts';
 import { createModelTree, mintOf, treeTransaction } from '../helpers/bubblegum.ts';
 import { startChain } from '../helpers/chain.ts';
@@ -68,8 +68,20 @@ receiver.route('/gone', answer(410));
 const bed = await startDashboard(
   {
     plugins: [
-      ...['access', 'accounts', 'compression', 'das', 'dashboard', 'enhanced', 'fees', 'prices', 'proxy', 'sender'],
-      ...['parsed', 'token-metadata', 'wallet', 'webhooks'],
+      'access',
+      'accounts',
+      'compression',
+      'das',
+      'dashboard',
+      'enhanced',
+      'fees',
+      'prices',
+      'proxy',
+      'sender',
+      'parsed',
+      'token-metadata',
+      'wallet',
+      'webhooks',
     ],
     webhooks: { allowHttp: true, allowCidrs: ['127.0.0.0/8'] },
     // From the first block of the local chain on, so that the tree is known from its first change.
@@ -276,7 +288,8 @@ async function pagesOf(id: string): Promise<readonly Picture[]> {
     { name: 'webhooks', path: `${ofProject}/webhooks` },
     { name: 'webhook-new', path: `${ofProject}/webhooks`, prepare: press('New webhook') },
     {
-      ...{ name: 'webhook-parsed', path: `${ofProject}/webhooks` },
+      name: 'webhook-parsed',
+      path: `${ofProject}/webhooks`,
       async prepare(page) {
         await press('New webhook')(page);
         await page.getByLabel('Type', { exact: true }).selectOption('parsed');

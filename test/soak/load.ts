@@ -15,10 +15,10 @@ export interface Target {
 }
 
 export interface Load {
-  /** `answers`: of the busy clients, by status. */
+  /** `answers`: of the busy clients, by status. `errors`: the first bodies of 5xx, each with its call. */
   readonly counts: Readonly<
     Record<'calls' | 'refused' | 'failed' | 'sockets' | 'notices' | 'webhooks' | 'reloads', number>
-  > & { readonly answers: Readonly<Record<string, number>> };
+  > & { readonly answers: Readonly<Record<string, number>>; readonly errors: readonly string[] };
   /** p95 of the calls of the busy clients that were answered since this was asked before, in ms; 0 without any. */
   callMs(): number;
   stop(): Promise<void>;
@@ -28,12 +28,16 @@ const CALL_MS = 40;
 const SOCKET_MS = 400;
 const WEBHOOK_MS = 2_000;
 const RELOAD_MS = 20_000;
+const ERRORS_KEPT = 20;
+const INDEXING_RETRIES = 20;
+const INDEXING_RETRY_MS = 500;
 
 /** Traffic of every kind: busy clients, each of which calls again as soon as it is answered, and others that behave badly. */
 export function startLoad(target: Target, seed: number, clients: number): Load {
   const random = createSfc32(seed);
   const answers: Record<string, number> = {};
-  const counts = { calls: 0, refused: 0, failed: 0, sockets: 0, notices: 0, webhooks: 0, reloads: 0, answers };
+  const errors: string[] = [];
+  const counts = { calls: 0, refused: 0, failed: 0, sockets: 0, notices: 0, webhooks: 0, reloads: 0, answers, errors };
   let times: number[] = [];
   const ended = new AbortController();
   setMaxListeners(0, ended.signal);
@@ -47,10 +51,11 @@ export function startLoad(target: Target, seed: number, clients: number): Load {
   };
   const busy = async () => {
     const begunMs = performance.now();
-    const status = await callWell(target, random);
+    const { status, error } = await callWell(target, random);
     times.push(performance.now() - begunMs);
     counts.calls += 1;
     answers[status] = (answers[status] ?? 0) + 1;
+    if (error !== null && errors.length < ERRORS_KEPT) errors.push(error);
   };
   const running = [
     ...Array.from({ length: clients }, () => every(0, busy)),
@@ -76,15 +81,29 @@ export function startLoad(target: Target, seed: number, clients: number): Load {
   };
 }
 
-type Counts = { -readonly [Name in Exclude<keyof Load['counts'], 'answers'>]: number };
+type Counts = { -readonly [Name in Exclude<keyof Load['counts'], 'answers' | 'errors'>]: number };
 
-async function callWell({ api, payments }: Target, random: Sfc32): Promise<number> {
+/** `error`: the call and its answer, when the status is 5xx. */
+async function callWell(
+  { api, payments }: Target,
+  random: Sfc32,
+): Promise<{ readonly status: number; readonly error: string | null }> {
   const { method, path, body } = drawCall(payments, random);
   const url = `${api}${path}${path.includes('?') ? '&' : '?'}api-key=${BOOTSTRAP_KEY}`;
-  const signal = AbortSignal.timeout(30_000);
-  const response = await fetch(url, { method, signal, ...(body === undefined ? {} : { body }) });
-  await response.text();
-  return response.status;
+  let retriesLeft = INDEXING_RETRIES;
+  for (;;) {
+    const signal = AbortSignal.timeout(30_000);
+    const response = await fetch(url, { method, signal, ...(body === undefined ? {} : { body }) });
+    const answer = await response.text();
+    const { status } = response;
+    if (status < 500) return { status, error: null };
+    // A wallet that nobody asked for before may take longer than one request waits; a client comes again.
+    const isIndexing = status === 503 && answer.includes('Wallet history is being indexed');
+    if (!isIndexing || retriesLeft === 0)
+      return { status, error: `${method} ${path} ${body ?? ''}: ${status} ${answer}` };
+    retriesLeft -= 1;
+    await sleep(INDEXING_RETRY_MS);
+  }
 }
 
 /** Now and then with a key that is wrong, without patience, or what nobody understands. */

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startReceiver } from '../helpers/receiver.ts';
-import { startWorkBed } from '../helpers/work-bed.ts';
+import { startWorkBed } from '../helpers/work-harness.ts';
 import { createWebhook, type Load, startLoad } from './load.ts';
 import { type Sample, type Sight, takeSample } from './samples.ts';
 import { type Trend, trendsOf } from './verdict.ts';
@@ -33,7 +33,9 @@ export async function runSoak(options: SoakOptions): Promise<SoakReport> {
   const { seconds, sampleSeconds, store, seed = 1, clients = 1, payEveryMs = 150 } = options;
   const bed = await startWorkBed({
     ...(store === undefined ? {} : { store }),
-    ...{ wallets: 6, payEveryMs, receiverMs: 20 },
+    wallets: 6,
+    payEveryMs,
+    receiverMs: 20,
     config: {
       log: { level: 'warn', format: 'json' },
       webhooks: { allowCidrs: ['127.0.0.0/8'], defaultPreset: 'compat', autoDisable: { enabled: false } },
@@ -60,7 +62,10 @@ export async function runSoak(options: SoakOptions): Promise<SoakReport> {
     await daemon.kill('SIGTERM');
     const trends = trendsOf(samples);
     return {
-      ...{ samples, trends, counts: load.counts, delivered: bed.receiver.received.length },
+      samples,
+      trends,
+      counts: load.counts,
+      delivered: bed.receiver.received.length,
       exitCode: daemon.child.exitCode,
       isFlat: trends.every((trend) => trend.isFlat),
     };

@@ -77,7 +77,10 @@ export async function catchUp(folder: string, upstream: string, url: string | nu
   const bed = { dataDir: join(folder, 'data'), file: join(folder, 'bench.yaml') };
   mkdirSync(bed.dataDir);
   const config = {
-    ...{ dataDir: bed.dataDir, http: { port: 0 }, admin: { port: 0 }, upstream: { urls: [upstream] } },
+    dataDir: bed.dataDir,
+    http: { port: 0 },
+    admin: { port: 0 },
+    upstream: { urls: [upstream] },
     follow: { startSlot: FIRST_SLOT },
     // The stand-in of a node has no accounts of trees.
     log: { level: 'fatal', format: 'json' },

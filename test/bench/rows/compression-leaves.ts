@@ -46,7 +46,17 @@ async function run(options: RunOptions): Promise<RowResult[]> {
 }
 
 const COLUMNS = [
-  ...['id', 'key', 'type', 'queue', 'height', 'root_capacity', 'next_tree', 'seq', 'root', 'next_index', 'status'],
+  'id',
+  'key',
+  'type',
+  'queue',
+  'height',
+  'root_capacity',
+  'next_tree',
+  'seq',
+  'root',
+  'next_index',
+  'status',
 ];
 
 async function grow(path: string, { size, seed, say }: RunOptions): Promise<StoredTree> {

@@ -35,20 +35,34 @@ const isOne = (value: { readonly leafIndex: number }) => Number(Number.isInteger
 
 const CALLS: readonly Call[] = [
   {
-    ...{ id: 'proof', name: 'a proof', method: 'getCompressedAccountProof', count: isOne, items: 1 },
+    id: 'proof',
+    name: 'a proof',
+    method: 'getCompressedAccountProof',
+    count: isOne,
+    items: 1,
     params: (leaves, random) => ({ hash: hashOf(leaves, random) }),
   },
   {
-    ...{ id: 'account', name: 'an account', method: 'getCompressedAccount', count: isOne, items: 1 },
+    id: 'account',
+    name: 'an account',
+    method: 'getCompressedAccount',
+    count: isOne,
+    items: 1,
     params: (leaves, random) => ({ hash: hashOf(leaves, random) }),
   },
   {
-    ...{ id: 'owner', name: 'accounts of an owner', method: 'getCompressedAccountsByOwner', items: OWNED },
+    id: 'owner',
+    name: 'accounts of an owner',
+    method: 'getCompressedAccountsByOwner',
+    items: OWNED,
     params: (leaves, random) => ({ owner: encode32(ownerOf(random.below(leaves.length))) }),
     count: (value: { readonly items: readonly unknown[] }) => value.items.length,
   },
   {
-    ...{ id: 'proofs', name: 'ten proofs in one call', method: 'getMultipleCompressedAccountProofs', items: 10 },
+    id: 'proofs',
+    name: 'ten proofs in one call',
+    method: 'getMultipleCompressedAccountProofs',
+    items: 10,
     params: (leaves, random) => Array.from({ length: 10 }, () => hashOf(leaves, random)),
     count: (value: readonly unknown[]) => value.length,
   },

@@ -69,8 +69,8 @@ function ours(subject: Subject, index: AddressIndex, reading: Reading = 'none'):
   const block = decodeAnswer(subject);
   const found = matchBlock(block, index, { owners: true }).map((match) => match.index);
   let fees = 0;
-  if (reading === 'all') for (const tx of block.transactions) fees += tx.fee;
-  if (reading === 'matched') for (const at of found) fees += block.transactions[at]!.fee;
+  if (reading === 'all') for (const tx of block.transactions) fees += Number(tx.fee);
+  if (reading === 'matched') for (const at of found) fees += Number(block.transactions[at]!.fee);
   assert.ok(fees >= 0);
   return found;
 }

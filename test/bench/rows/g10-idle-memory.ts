@@ -44,7 +44,13 @@ async function run({ size, seed, say }: RunOptions): Promise<RowResult[]> {
   const ratio = ratioOf(ours, baseline);
   return [
     {
-      ...{ row: 'G10', name: 'idle memory', unit: 'MiB of resident memory', ours, baseline, ratio, seed },
+      row: 'G10',
+      name: 'idle memory',
+      unit: 'MiB of resident memory',
+      ours,
+      baseline,
+      ratio,
+      seed,
       goal: `<= ${GOAL}x a process with only createServer().listen()`,
       verdict: size === 'smoke' ? 'not assessed' : ratio.median <= GOAL ? 'met' : 'missed',
       sizes: { waitMs, threads: threads[0] ?? 0 },

@@ -190,18 +190,17 @@ function result(
   const ratio = ratioOf(seen.quarters, baseline);
   const isSteady = seen.quarters.at(-1)! >= STEADY * seen.quarters[0]!;
   return {
-    ...{
-      row: kind.row,
-      name: kind.name,
-      unit: 'blocks/s, one figure per quarter',
-      ours: seen.quarters,
-      baseline,
-      ratio,
-    },
+    row: kind.row,
+    name: kind.name,
+    unit: 'blocks/s, one figure per quarter',
+    ours: seen.quarters,
+    baseline,
+    ratio,
     goal: `>= ${GOAL}x the chain's ${CHAIN_BLOCKS_PER_SECOND} blocks/s, last quarter >= ${STEADY}x the first`,
     verdict: size === 'smoke' ? 'not assessed' : ratio.median >= GOAL && isSteady ? 'met' : 'missed',
     sizes: { ...sizes },
-    ...{ seed, notes },
+    seed,
+    notes,
   };
 }
 

@@ -30,7 +30,11 @@ const SIZES: Readonly<
     ],
   },
   smoke: {
-    ...{ blocks: 8, transactions: 60, templates: 2, addressesEach: 20, hits: 4 },
+    blocks: 8,
+    transactions: 60,
+    templates: 2,
+    addressesEach: 20,
+    hits: 4,
     points: [
       { webhooks: 2, wallets: 20 },
       { webhooks: 4, wallets: 40 },
@@ -62,7 +66,9 @@ async function run({ size, seed, say }: RunOptions): Promise<RowResult[]> {
       row: 'G2-growth',
       name: 'durable ingest by addresses and wallets',
       unit: 'blocks/s, one figure per point',
-      ...{ ours, baseline: [], ratio: null },
+      ours,
+      baseline: [],
+      ratio: null,
       goal: 'a report',
       verdict: 'not assessed',
       sizes: { ...sizes },

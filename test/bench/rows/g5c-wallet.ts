@@ -30,7 +30,12 @@ async function run({ size, seed, say }: RunOptions): Promise<RowResult[]> {
     ] as const) {
       const { ratio, cpuNote, ...samples } = await compare(daemon, page, pairs);
       results.push({
-        ...{ row, name, unit: 'requests/s', ...samples, ratio, seed },
+        row,
+        name,
+        unit: 'requests/s',
+        ...samples,
+        ratio,
+        seed,
         goal: `>= ${GOAL}x a bare node:http server`,
         verdict: size === 'smoke' ? 'not assessed' : ratio.median >= GOAL ? 'met' : 'missed',
         sizes: { answerBytes: page.text.length, entries: page.entries, connections: CONNECTIONS },

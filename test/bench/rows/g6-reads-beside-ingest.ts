@@ -93,7 +93,13 @@ async function run({ size, seed, say }: RunOptions): Promise<RowResult[]> {
     );
     return [
       {
-        ...{ row: 'G6', name: 'reads beside ingest', unit: 'ms, p99 of a read', ours, baseline, ratio, seed },
+        row: 'G6',
+        name: 'reads beside ingest',
+        unit: 'ms, p99 of a read',
+        ours,
+        baseline,
+        ratio,
+        seed,
         goal: `<= ${GOAL}x the p99 with ingest idle`,
         verdict: size === 'smoke' ? 'not assessed' : ratio.median <= GOAL ? 'met' : 'missed',
         sizes: {

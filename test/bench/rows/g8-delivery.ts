@@ -214,16 +214,14 @@ function results(samples: Samples, bodyBytes: number, deliveries: number, { size
     const cpu = (list: readonly Sample[]) => list.map((sample) => sample.cpuUs);
     const ratio = ratioOf(rates(samples.ours), rates(baseline));
     return {
-      ...{
-        row,
-        name,
-        unit: 'deliveries/s',
-        ours: rates(samples.ours),
-        baseline: rates(baseline),
-        ratio,
-        goal: text,
-        seed,
-      },
+      row,
+      name,
+      unit: 'deliveries/s',
+      ours: rates(samples.ours),
+      baseline: rates(baseline),
+      ratio,
+      goal: text,
+      seed,
       verdict: size === 'smoke' ? 'not assessed' : ratio.median >= goal ? 'met' : 'missed',
       sizes: { bodyBytes, connections: CONNECTIONS, deliveries },
       notes: [

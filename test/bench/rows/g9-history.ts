@@ -48,13 +48,16 @@ async function run({ size, seed, say }: RunOptions): Promise<RowResult[]> {
     const whole = sum(theirs.spentMs) / sum(side.spentMs);
     return [
       {
-        ...{ row: 'G9', name: 'history rows', unit: 'rows/s' },
+        row: 'G9',
+        name: 'history rows',
+        unit: 'rows/s',
         ours: [perSecond(side)],
         baseline: [perSecond(theirs)],
         ratio: { median: whole, min: Math.min(...ratios), max: Math.max(...ratios) },
         goal: `>= ${GOAL}x`,
         verdict: size === 'full' ? (whole >= GOAL ? 'met' : 'missed') : 'not assessed',
-        ...{ sizes, seed },
+        sizes,
+        seed,
         notes: [
           `last quarter against first: ours ${steadiness(side).toFixed(2)}, row by row ${steadiness(theirs).toFixed(2)}`,
           `bytes per row: ours ${(side.bytes / side.rows).toFixed(0)}, row by row ${(theirs.bytes / theirs.rows).toFixed(0)}`,

@@ -45,18 +45,19 @@ async function run({ size, seed, say }: RunOptions): Promise<RowResult[]> {
     const busy = { method: 'GET', path } as const;
     for (const { name, against, request, baseline, goal, reference } of [
       {
-        ...{
-          name: 'one busy key',
-          against: 'the same for everybody',
-          request: busy,
-          goal: GOAL,
-          reference: 'without a gate',
-        },
+        name: 'one busy key',
+        against: 'the same for everybody',
+        request: busy,
+        goal: GOAL,
+        reference: 'without a gate',
         baseline: { server: open, request: busy },
       },
       {
-        ...{ name: 'keys in random order', against: 'one busy key', request: { ...busy, paths } },
-        ...{ goal: GOAL_RANDOM, reference: 'of one busy key' },
+        name: 'keys in random order',
+        against: 'one busy key',
+        request: { ...busy, paths },
+        goal: GOAL_RANDOM,
+        reference: 'of one busy key',
         // Both are sent from a list: it costs the load generator more than one request that is always the same.
         baseline: { server: gated, request: { ...busy, paths: [path] } },
       },
@@ -66,10 +67,15 @@ async function run({ size, seed, say }: RunOptions): Promise<RowResult[]> {
       const { cpuNote, ...samples } = await measureServers({ server: gated, request }, baseline, options);
       const ratio = ratioOf(samples.ours, samples.baseline);
       results.push({
-        ...{ row: `gate-http/${name}`, name: `requests through the gate; baseline: ${against}` },
-        ...{ unit: 'requests/s', ...samples, ratio, goal: `>= ${goal}x ${reference}` },
+        row: `gate-http/${name}`,
+        name: `requests through the gate; baseline: ${against}`,
+        unit: 'requests/s',
+        ...samples,
+        ratio,
+        goal: `>= ${goal}x ${reference}`,
         verdict: size === 'smoke' ? 'not assessed' : ratio.median >= goal ? 'met' : 'missed',
-        ...{ sizes: { projects, keys, connections }, seed },
+        sizes: { projects, keys, connections },
+        seed,
         notes: [cpuNote, 'usage is written every second; all keys fit into the cache'],
       });
     }

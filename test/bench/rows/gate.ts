@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createSystemClock } from '../../../src/adapters/clock.ts';
 import { openSqliteStore } from '../../../src/store/sqlite.ts';
-import { pricedItem, startAccess } from '../../helpers/access-bed.ts';
+import { pricedItem, startAccess } from '../../helpers/access-harness.ts';
 import { createSfc32 } from '../../helpers/sfc32.ts';
 import { ratioOf } from '../paired.ts';
 import type { Row, RowResult, RunOptions } from '../row.ts';
@@ -59,11 +59,16 @@ async function run({ size, seed, say }: RunOptions): Promise<RowResult[]> {
     const least = Math.min(...one);
     return [
       {
-        ...{ row: 'gate', name: 'gate over very many keys; baseline: one busy key', unit: 'calls/s' },
-        ...{ ours: many, baseline: one, ratio: ratioOf(many, one) },
+        row: 'gate',
+        name: 'gate over very many keys; baseline: one busy key',
+        unit: 'calls/s',
+        ours: many,
+        baseline: one,
+        ratio: ratioOf(many, one),
         goal: `>= ${GOAL_PER_SECOND} calls/s of one busy key`,
         verdict: size === 'smoke' ? 'not assessed' : least >= GOAL_PER_SECOND ? 'met' : 'missed',
-        ...{ sizes: { projects, keys, calls }, seed },
+        sizes: { projects, keys, calls },
+        seed,
         notes: ['no HTTP: key, plan, credits, charge; all keys are cached, and usage is written beside the calls'],
       },
     ];

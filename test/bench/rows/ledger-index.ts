@@ -46,7 +46,10 @@ async function run({ size, seed, say }: RunOptions): Promise<RowResult[]> {
       const found = `${world.rows} rows of ${blocks} blocks, ${(indexBytes / world.rows).toFixed(1)} bytes each`;
       say(`${found}, written in ${Math.round((performance.now() - started) / 1_000)} s`);
       const ledger = createLedgerReader({
-        ...{ dir, chain: 'main', clock: createSystemClock(), log: createMemoryLog() },
+        dir,
+        chain: 'main',
+        clock: createSystemClock(),
+        log: createMemoryLog(),
         damaged: () => assert.fail('a block is damaged'),
       });
       await ledger.refresh();
@@ -70,13 +73,19 @@ async function run({ size, seed, say }: RunOptions): Promise<RowResult[]> {
   const worst = ADDRESS_KINDS.map((kind) => times[kind].p99).reduce((a, b) => (middle(a) > middle(b) ? a : b));
   return [
     {
-      ...{ ...common, row: 'ledger-index/point', name: 'p99 of a transaction by its signature', ours: times.point.p99 },
+      ...common,
+      row: 'ledger-index/point',
+      name: 'p99 of a transaction by its signature',
+      ours: times.point.p99,
       goal: `< ${POINT_MS} ms at ${of.rows} rows`,
       verdict: verdict(middle(times.point.p99), POINT_MS),
       notes: ['find and transaction, p50 / p99; files are in memory of the system', ...notes.points],
     },
     {
-      ...{ ...common, row: 'ledger-index/page', name: `p99 of a page of ${PAGE} rows of an address`, ours: worst },
+      ...common,
+      row: 'ledger-index/page',
+      name: `p99 of a page of ${PAGE} rows of an address`,
+      ours: worst,
       goal: `< ${PAGE_MS} ms at ${of.rows} rows`,
       verdict: verdict(middle(worst), PAGE_MS),
       notes: [

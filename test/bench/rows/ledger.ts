@@ -28,8 +28,12 @@ async function run({ size, seed, say }: RunOptions): Promise<RowResult[]> {
   const dir = mkdtempSync(join(tmpdir(), 'parhelion-bench-ledger-'));
   try {
     const ledger = await openLedger({
-      ...{ dir, chain: 'main', retainHours: 24, retainBytes: 10_737_418_240 },
-      ...{ clock: createSystemClock(), log: createMemoryLog() },
+      dir,
+      chain: 'main',
+      retainHours: 24,
+      retainBytes: 10_737_418_240,
+      clock: createSystemClock(),
+      log: createMemoryLog(),
       meter: createLedgerMeter(createMetricsRegistry().scope('ledger')),
     });
     const result = await measure(ledger, block, size === 'smoke' ? { pairs: 2, rounds: 2 } : { pairs: 10, rounds: 20 });
@@ -40,13 +44,24 @@ async function run({ size, seed, say }: RunOptions): Promise<RowResult[]> {
     const sizes = { transactions, bytesPerTransaction: Math.round(bytes) };
     return [
       {
-        ...{ ...common, ...times, row: 'ledger/append', name: 'decoding and keeping a block', unit: 'blocks/s', sizes },
+        ...common,
+        ...times,
+        row: 'ledger/append',
+        name: 'decoding and keeping a block',
+        unit: 'blocks/s',
+        sizes,
         ratio: ratioOf(result.ours, result.baseline),
         notes: [RECORDING, 'baseline: decoding it; each block is encoded, checked, compressed and on disk'],
       },
       {
-        ...{ ...common, ours: result.reads, baseline: result.baseline, row: 'ledger/read', unit: 'ms', sizes },
-        ...{ name: 'reading a whole block back, decoded', ratio: ratioOf(result.reads, result.baseline) },
+        ...common,
+        ours: result.reads,
+        baseline: result.baseline,
+        row: 'ledger/read',
+        unit: 'ms',
+        sizes,
+        name: 'reading a whole block back, decoded',
+        ratio: ratioOf(result.reads, result.baseline),
       },
       await ahead({ size, seed, say }, block, transactions),
     ];
@@ -98,8 +113,13 @@ async function ahead(
   const busyMs = async (who: 'ours' | 'baseline') => {
     const dir = mkdtempSync(join(tmpdir(), 'parhelion-bench-ledger-'));
     const ledger = await openLedger({
-      ...{ dir, chain: 'main', retainHours: 24, retainBytes: 10_737_418_240, threads: who === 'ours' ? threads : 0 },
-      ...{ clock: createSystemClock(), log: createMemoryLog() },
+      dir,
+      chain: 'main',
+      retainHours: 24,
+      retainBytes: 10_737_418_240,
+      threads: who === 'ours' ? threads : 0,
+      clock: createSystemClock(),
+      log: createMemoryLog(),
       meter: createLedgerMeter(createMetricsRegistry().scope('ledger')),
     });
     const keep = async (from: number, to: number) => {
@@ -127,8 +147,14 @@ async function ahead(
     for (const who of ['ours', 'baseline'] as const) samples[who].push(await busyMs(who));
   const shown = (of: typeof cpu) => `${middle(of.ours).toFixed(1)}, baseline ${middle(of.baseline).toFixed(1)}`;
   return {
-    ...{ row: 'ledger/ahead', name: 'of the thread of the indexer, for a block that is encoded ahead', unit: 'ms' },
-    ...{ ...samples, ratio: ratioOf(samples.ours, samples.baseline), goal: 'a report', verdict: 'not assessed', seed },
+    row: 'ledger/ahead',
+    name: 'of the thread of the indexer, for a block that is encoded ahead',
+    unit: 'ms',
+    ...samples,
+    ratio: ratioOf(samples.ours, samples.baseline),
+    goal: 'a report',
+    verdict: 'not assessed',
+    seed,
     sizes: { transactions, threads },
     notes: [
       RECORDING,

@@ -169,8 +169,10 @@ function strangers(random: ReturnType<typeof createSfc32>, count: number): Chain
     const own = Array.from({ length: KEYS }, () => keys[random.below(keys.length)]!);
     const calls = Array.from({ length: PER_TRANSACTION }, () => [
       KEYS - 1 - random.below(4),
-      ...[ACCOUNTS, ...Array.from({ length: ACCOUNTS }, () => random.below(KEYS))],
-      ...[8, ...randomKey(random).subarray(0, 8)],
+      ACCOUNTS,
+      ...Array.from({ length: ACCOUNTS }, () => random.below(KEYS)),
+      8,
+      ...randomKey(random).subarray(0, 8),
     ]);
     const signature = Buffer.concat([randomKey(random), randomKey(random)]);
     const head = [1, ...signature, 1, 0, 4, KEYS];

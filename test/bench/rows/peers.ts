@@ -114,7 +114,11 @@ async function readBoth(
     );
   const bodies = hashes.map((hash) => JSON.stringify({ jsonrpc: '2.0', id: 'bench', method, params: { hash } }));
   const request: LoadRequest = {
-    ...{ method: 'POST', path, headers: { 'Content-Type': 'application/json' }, body: bodies[0]!, bodies },
+    method: 'POST',
+    path,
+    headers: { 'Content-Type': 'application/json' },
+    body: bodies[0]!,
+    bodies,
   };
   const options = { pairs, seconds: 1, connections: CONNECTIONS };
   const { ours, baseline, latencyNote } = await measureServers(
@@ -123,8 +127,15 @@ async function readBoth(
     options,
   );
   return {
-    ...{ row: `peers/photon ${method}`, name: `${method} beside Photon`, unit: 'requests/s', ours, baseline },
-    ...{ ratio: ratioOf(ours, baseline), goal: 'a report', verdict: 'not assessed', seed },
+    row: `peers/photon ${method}`,
+    name: `${method} beside Photon`,
+    unit: 'requests/s',
+    ours,
+    baseline,
+    ratio: ratioOf(ours, baseline),
+    goal: 'a report',
+    verdict: 'not assessed',
+    seed,
     sizes: { blocks, ...COMPRESSION, distinct: hashes.length, connections: CONNECTIONS },
     notes: [latencyNote, 'the daemon on SQLite with its whole pipeline; Photon on the database it was started with'],
   };
@@ -156,8 +167,15 @@ async function againstSvix(url: string, { size, seed, say }: RunOptions): Promis
     return bed.body.length;
   });
   return {
-    ...{ row: 'peers/svix', name: 'durable deliveries beside Svix', unit: 'deliveries/s', ours, baseline },
-    ...{ ratio: ratioOf(ours, baseline), goal: 'a report', verdict: 'not assessed', seed },
+    row: 'peers/svix',
+    name: 'durable deliveries beside Svix',
+    unit: 'deliveries/s',
+    ours,
+    baseline,
+    ratio: ratioOf(ours, baseline),
+    goal: 'a report',
+    verdict: 'not assessed',
+    seed,
     sizes: { bodyBytes, connections: CONNECTIONS, deliveries: count },
     notes: ['from a decoded block, or from the calls that create messages, until the receiver has all; ours on SQLite'],
   };

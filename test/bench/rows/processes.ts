@@ -51,7 +51,10 @@ async function run({ size, seed }: RunOptions): Promise<RowResult[]> {
       {
         row: 'processes',
         name: `cached read over ${PROCESSES} processes; baseline: over one`,
-        ...{ ...shared, ...daemon.cpuUs, ratio, sizes },
+        ...shared,
+        ...daemon.cpuUs,
+        ratio,
+        sizes,
         goal: `>= ${GOAL}x as many for each core`,
         verdict: size === 'smoke' ? 'not assessed' : ratio.median >= GOAL ? 'met' : 'missed',
         notes: [daemon.cpuNote, rateNote(daemon)],
@@ -59,7 +62,10 @@ async function run({ size, seed }: RunOptions): Promise<RowResult[]> {
       {
         row: 'processes/bare',
         name: `node:http that does nothing else, in ${PROCESSES} processes; baseline: in one`,
-        ...{ ...shared, ...bare.cpuUs, ratio: ratioOfBare, sizes },
+        ...shared,
+        ...bare.cpuUs,
+        ratio: ratioOfBare,
+        sizes,
         goal: 'a report: what two processes lose to the load beside them',
         verdict: 'not assessed',
         notes: [bare.cpuNote, rateNote(bare)],

@@ -37,7 +37,7 @@ import { siblingModule } from '../sibling.ts';
 
 const READERS = 20;
 /** Of all transactions: `transactions: {all: {}}`, confirmed. */
-const REQUEST = Buffer.from([...[0, 0, 0, 0, 11], ...[0x1a, 7, 0x0a, 3, 0x61, 0x6c, 0x6c, 0x12, 0], ...[0x30, 1]]);
+const REQUEST = Buffer.from([0, 0, 0, 0, 11, 0x1a, 7, 0x0a, 3, 0x61, 0x6c, 0x6c, 0x12, 0, 0x30, 1]);
 const FRAMES_PER_WRITE = 50;
 const REPLAYS = {
   full: { readers: 1_000, streams: 10, blocks: 40, transactions: 60 },
@@ -62,16 +62,31 @@ async function startOurs(
   const hub = createHub({ metrics, log: createMemoryLog(), limits: config.grpc, blocks });
   const caller = { projectId: 'bench', keyId: null, plan: 'none', wallet: null };
   const geyser = createGeyser({
-    ...{ config, version: 'bench', hub, clock, metrics, log: createMemoryLog(), charges: null, passOn: null },
-    ...{ tenants: createBudgets(), http: { minReadBytesPerSecond: 0, readWindowMs: 30_000, requestTimeoutMs: 30_000 } },
+    config,
+    version: 'bench',
+    hub,
+    clock,
+    metrics,
+    log: createMemoryLog(),
+    charges: null,
+    passOn: null,
+    tenants: createBudgets(),
+    http: { minReadBytesPerSecond: 0, readWindowMs: 30_000, requestTimeoutMs: 30_000 },
     seed: () => new Uint32Array(randomBytes(16).buffer.slice(0, 16)),
     gate: { authenticate: () => caller, admit: () => ({ headers: {}, charge: () => 0 }) },
     // No unary method is called.
     chain: null as unknown as ChainReader,
   });
   const server = createGrpcServer({
-    ...{ host: '127.0.0.1', port: 0, tls: null, maxConnections: 100, clock, handle: geyser.handle },
-    ...{ maxConnectionsPerAddress: () => 0, isTrusted: () => false, handshakeTimeoutMs: 30_000 },
+    host: '127.0.0.1',
+    port: 0,
+    tls: null,
+    maxConnections: 100,
+    clock,
+    handle: geyser.handle,
+    maxConnectionsPerAddress: () => 0,
+    isTrusted: () => false,
+    handshakeTimeoutMs: 30_000,
     remoteAddress: () => '127.0.0.1',
     pingIntervalMs: 600_000,
   });
@@ -198,7 +213,11 @@ async function fanOut({ size, seed, say }: RunOptions): Promise<RowResult> {
     row: 'S1',
     name: 'stream fan-out vs node:http2 with ready frames',
     unit: 'updates/s',
-    ...{ ours, baseline, ratio, goal: '>= 0.5x', seed },
+    ours,
+    baseline,
+    ratio,
+    goal: '>= 0.5x',
+    seed,
     verdict: size === 'smoke' ? 'not assessed' : ratio.median >= 0.5 ? 'met' : 'missed',
     sizes: { readers: READERS, transactions, blocks: rounds, bytes: expected },
     notes: ['equal subscriptions to all transactions; ours includes matching and encoding each block once'],
@@ -237,7 +256,11 @@ function cuckoo({ size, seed, say }: RunOptions): RowResult {
     row: 'S2',
     name: 'look-up in a cuckoo filter of 10,000,000 addresses',
     unit: 'us of CPU',
-    ...{ ours: us, baseline: [], ratio: null, goal: '< 1 us, <= 64 MB', seed },
+    ours: us,
+    baseline: [],
+    ratio: null,
+    goal: '< 1 us, <= 64 MB',
+    seed,
     verdict: size === 'smoke' ? 'not assessed' : best < 1 && filter.bytes <= 64_000_000 ? 'met' : 'missed',
     sizes: { buckets, bytes: filter.bytes },
     notes: [],
@@ -250,8 +273,13 @@ async function replays({ size, seed, say }: RunOptions): Promise<RowResult> {
   const dir = mkdtempSync(join(tmpdir(), 'parhelion-replays-'));
   try {
     const ledger = await openLedger({
-      ...{ dir, chain: 'main', retainHours: 24, retainBytes: 10_737_418_240, index: 'none' },
-      ...{ clock: createSystemClock(), log: createMemoryLog() },
+      dir,
+      chain: 'main',
+      retainHours: 24,
+      retainBytes: 10_737_418_240,
+      index: 'none',
+      clock: createSystemClock(),
+      log: createMemoryLog(),
       meter: createLedgerMeter(createMetricsRegistry().scope('ledger')),
     });
     let bytes = 0;
@@ -294,7 +322,11 @@ async function replays({ size, seed, say }: RunOptions): Promise<RowResult> {
       row: 'S3',
       name: `reads of a block for ${readers.toLocaleString('en')} equal replays`,
       unit: 'reads a block',
-      ...{ ours: [many.reads / blocks], baseline: [one.reads / blocks], ratio: null, goal: '1', seed },
+      ours: [many.reads / blocks],
+      baseline: [one.reads / blocks],
+      ratio: null,
+      goal: '1',
+      seed,
       verdict: size === 'smoke' ? 'not assessed' : many.reads === blocks ? 'met' : 'missed',
       sizes: { readers, blocks, transactions, bytes },
       notes: [`${Math.round(many.updates)} updates/s to all, ${Math.round(one.updates)} to one reader alone`],
@@ -325,7 +357,11 @@ async function stopped({ size, seed, say }: RunOptions): Promise<RowResult> {
     row: 'S4',
     name: 'memory of a reader that stops, until it is cut',
     unit: 'bytes',
-    ...{ ours: [each], baseline: [], ratio: null, goal: '<= 16 MiB', seed },
+    ours: [each],
+    baseline: [],
+    ratio: null,
+    goal: '<= 16 MiB',
+    seed,
     verdict: size === 'smoke' ? 'not assessed' : each <= QUEUED_BYTES ? 'met' : 'missed',
     sizes: { readers, transactions },
     notes: ['heap and buffers after a collection, at the peak; each is cut with INTERNAL, lagged to send an update'],
@@ -336,12 +372,10 @@ async function stopped({ size, seed, say }: RunOptions): Promise<RowResult> {
     const sessions = Array.from({ length: count }, () => connect(fan.url, { settings: { initialWindowSize: 1_000 } }));
     const ends = sessions.map((session, at) => {
       const stream = session.request({
-        ...{
-          ':method': 'POST',
-          ':path': '/geyser.Geyser/Subscribe',
-          'content-type': 'application/grpc',
-          te: 'trailers',
-        },
+        ':method': 'POST',
+        ':path': '/geyser.Geyser/Subscribe',
+        'content-type': 'application/grpc',
+        te: 'trailers',
         'x-token': 'bench',
       });
       const request = Buffer.from(REQUEST);

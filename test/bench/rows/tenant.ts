@@ -94,8 +94,11 @@ async function run({ size, seed, say }: RunOptions): Promise<RowResult[]> {
     const [hog, victim] = [await makeKey(daemon), await makeKey(daemon)];
     const p99 = async () => {
       const { latenciesMs } = await steadyLoad({
-        ...{ url: `${daemon.apiUrl}/?api-key=${victim}`, perSecond: PER_SECOND, connections: 16 },
-        ...{ body: '{"jsonrpc":"2.0","id":1,"method":"getBalance","params":["x"]}', seconds: chosen.seconds },
+        url: `${daemon.apiUrl}/?api-key=${victim}`,
+        perSecond: PER_SECOND,
+        connections: 16,
+        body: '{"jsonrpc":"2.0","id":1,"method":"getBalance","params":["x"]}',
+        seconds: chosen.seconds,
       });
       return percentile(latenciesMs, 0.99);
     };
@@ -113,8 +116,14 @@ async function run({ size, seed, say }: RunOptions): Promise<RowResult[]> {
     const ratio = ratioOf(ours, baseline);
     return [
       {
-        ...{ row: 'tenant', name: 'p99 of one project while another one has taken all it can get; baseline: alone' },
-        ...{ unit: 'ms', ours, baseline, ratio, goal: `<= ${GOAL}x`, seed },
+        row: 'tenant',
+        name: 'p99 of one project while another one has taken all it can get; baseline: alone',
+        unit: 'ms',
+        ours,
+        baseline,
+        ratio,
+        goal: `<= ${GOAL}x`,
+        seed,
         verdict: size === 'smoke' ? 'not assessed' : ratio.median <= GOAL ? 'met' : 'missed',
         sizes: { perSecond: PER_SECOND, ...chosen, ...ROOMS, answerBytesEach: ANSWER_BYTES },
         notes: ['the attack is held, not renewed, while it is measured', 'upstream, daemon and load share the cores'],

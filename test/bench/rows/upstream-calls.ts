@@ -14,8 +14,15 @@ const NATIVE = 'So11111111111111111111111111111111111111111';
 const FINALITY = 4;
 /** Reads of accounts and of the past; what the follower asks for beside them is not counted. */
 const COUNTED = new Set([
-  ...['getAccountInfo', 'getBalance', 'getBlockTime', 'getFirstAvailableBlock', 'getMultipleAccounts'],
-  ...['getProgramAccounts', 'getSignaturesForAddress', 'getTokenAccountsByOwner', 'getTransaction'],
+  'getAccountInfo',
+  'getBalance',
+  'getBlockTime',
+  'getFirstAvailableBlock',
+  'getMultipleAccounts',
+  'getProgramAccounts',
+  'getSignaturesForAddress',
+  'getTokenAccountsByOwner',
+  'getTransaction',
 ]);
 
 interface Endpoint {
@@ -70,8 +77,14 @@ async function run({ size, seed, say }: RunOptions): Promise<RowResult[]> {
       assert.equal(await ask(endpoint), first, endpoint.name);
       const warm = node.count() - between;
       results.push({
-        ...{ row: `calls/${endpoint.name}`, name: `${endpoint.name}: calls to the node`, unit: 'calls' },
-        ...{ ours: [warm], baseline: [cold], ratio: null, goal: 'none when it is known', seed },
+        row: `calls/${endpoint.name}`,
+        name: `${endpoint.name}: calls to the node`,
+        unit: 'calls',
+        ours: [warm],
+        baseline: [cold],
+        ratio: null,
+        goal: 'none when it is known',
+        seed,
         verdict: size === 'smoke' ? 'not assessed' : warm === 0 ? 'met' : 'missed',
         sizes: { blocks: BLOCKS[size] },
         notes: [

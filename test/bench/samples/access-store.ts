@@ -1,7 +1,7 @@
 import { hashKey } from '../../../plugins/access/keys.ts';
 import { type ApiKeyRow, tables } from '../../../plugins/access/tables.ts';
 import type { Store } from '../../../src/ports/store.ts';
-import { accessBed } from '../../helpers/access-bed.ts';
+import { accessBed } from '../../helpers/access-harness.ts';
 
 const ROWS_AT_ONCE = 500;
 
@@ -16,9 +16,19 @@ export async function fillWithKeys(store: Store, projects: number, keys: number)
   };
   const project = (index: number) => ({ id: `p-${index}`, name: 'p', plan: 'unlimited', wallet: null, created_at: 1 });
   const key = (index: number): ApiKeyRow => ({
-    ...{ id: `k-${index}`, project_id: `p-${index % projects}`, hash: hashKey(keyOf(index)), prefix: 'bench' },
-    ...{ name: '', created_at: 1, expires_at: null, revoked_at: null, permissions: null, cidrs: null, origins: null },
-    ...{ successor_id: null, wallet: null },
+    id: `k-${index}`,
+    project_id: `p-${index % projects}`,
+    hash: hashKey(keyOf(index)),
+    prefix: 'bench',
+    name: '',
+    created_at: 1,
+    expires_at: null,
+    revoked_at: null,
+    permissions: null,
+    cidrs: null,
+    origins: null,
+    successor_id: null,
+    wallet: null,
   });
   await insert(projects, project, (rows) =>
     store.write(async (tx) => void (await tables(tx.db).insertInto('projects').values(rows).execute())),

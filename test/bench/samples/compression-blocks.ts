@@ -14,7 +14,7 @@ export const COMPRESSION = { transactions: 25, outputs: 8, inputs: 2, nullified:
 /** Leaves that a block changes, once there is something to nullify. */
 export const LEAVES_PER_BLOCK = COMPRESSION.transactions * COMPRESSION.outputs + COMPRESSION.nullified;
 /** Smallest number of open accounts, so that what is spent is of another block. */
-const LEAST_OPEN = 2 * LEAVES_PER_BLOCK;
+const MIN_OPEN = 2 * LEAVES_PER_BLOCK;
 
 const [TREE, TOKEN, COMPRESSION_PROGRAM, NOOP, SYSTEM, LIGHT] = [
   'smt1NamzXdq4AMqS2fS2F1i5KTYPZRhoHgWx38d8WsT',
@@ -67,7 +67,7 @@ export function createCompressionBlocks(seed: number): () => object[] {
   }
 
   function spend(): Uint8Array[] {
-    if (open.length < LEAST_OPEN) return [];
+    if (open.length < MIN_OPEN) return [];
     return Array.from({ length: COMPRESSION.inputs }, () => {
       const at = random.below(open.length - LEAVES_PER_BLOCK);
       const [one] = open.splice(at, 1, open.pop()!);
@@ -94,7 +94,11 @@ export function createCompressionBlocks(seed: number): () => object[] {
       list(outputs.map(({ account: own }) => Buffer.concat([accountBytes(own), Buffer.of(0)]))),
       list(outputs.map(({ index }) => u32(index))),
       list([Buffer.concat([TREE, u64(firstSeq)])]),
-      ...[option(null), Buffer.of(0), option(null), list([TREE]), option(null)],
+      option(null),
+      Buffer.of(0),
+      option(null),
+      list([TREE]),
+      option(null),
     ]);
   }
 
@@ -121,7 +125,10 @@ function entry(random: Sfc32, event: Buffer, isCall: boolean): object {
   const fresh = () => random.fill(new Uint8Array(32));
   const keys = [fresh(), TREE, fresh(), LIGHT, COMPRESSION_PROGRAM, NOOP, SYSTEM];
   const inner = (programIdIndex: number, data: Uint8Array, accounts: number[]) => ({
-    ...{ programIdIndex, accounts, data: encode(data), stackHeight: 3 },
+    programIdIndex,
+    accounts,
+    data: encode(data),
+    stackHeight: 3,
   });
   const calls = [
     ...(isCall ? [inner(3, random.fill(new Uint8Array(200)), [0, 1, 4, 5, 6])] : []),
@@ -131,12 +138,17 @@ function entry(random: Sfc32, event: Buffer, isCall: boolean): object {
     inner(5, event, []),
   ];
   const message = {
-    ...{ version: 'legacy' as const, header: [1, 0, 5] as const, keys, blockhash: fresh(), lookups: [] },
+    version: 'legacy' as const,
+    header: [1, 0, 5] as const,
+    keys,
+    blockhash: fresh(),
+    lookups: [],
     instructions: [{ program: 2, accounts: Uint8Array.of(0, 1, 3, 4, 5, 6), data: random.fill(new Uint8Array(300)) }],
   };
   const logMessages = Array.from({ length: 20 }, (_, at) => `Program log: step ${at} of a call of Light`);
   return entryOf({
-    ...{ message, signatures: [random.fill(new Uint8Array(64))] },
+    message,
+    signatures: [random.fill(new Uint8Array(64))],
     meta: { innerInstructions: [{ index: 0, instructions: calls }], logMessages, computeUnitsConsumed: 300_000 },
   });
 }

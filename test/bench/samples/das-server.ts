@@ -7,9 +7,12 @@ import { PROXY_KEY } from './proxy-answers.ts';
 const [folder, owners] = process.argv.slice(2) as [string, string];
 const node = await startUpstream();
 const daemon = await startDaemon({
-  ...{ key: PROXY_KEY, dataDir: folder, chain: { rpcUrl: node.url } },
+  key: PROXY_KEY,
+  dataDir: folder,
+  chain: { rpcUrl: node.url },
   config: {
-    ...{ plugins: ['access', 'das'], follow: { enabled: false } },
+    plugins: ['access', 'das'],
+    follow: { enabled: false },
     das: { follow: { owners: Array.from({ length: Number(owners) }, (_, at) => ownerKey(at)) } },
   },
 });

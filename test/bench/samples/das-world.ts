@@ -1,4 +1,5 @@
 /** Assets as the index of followed assets stores them, for the rows about the asset API. */
+
 import { createHash } from 'node:crypto';
 import { keccak_256 } from '@noble/hashes/sha3.js';
 import { CONCURRENT_TREE } from '../../../plugins/compression/indexing/cnft.ts';
@@ -8,7 +9,8 @@ import { type Db, migrations } from '../../../plugins/das/indexing/tables.ts';
 import { writeReads } from '../../../plugins/das/indexing/write.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
 import type { SqlValue, Store } from '../../../src/ports/store.ts';
-import { editionAddress, METADATA_PROGRAM, metadataAddress, TOKEN_PROGRAM } from '../../../src/solana/addresses.ts';
+import { editionAddress, metadataAddress } from '../../../src/solana/addresses.ts';
+import { METADATA_PROGRAM, TOKEN_PROGRAM } from '../../../src/solana/programs.ts';
 import { migrate } from '../../../src/store/migrate.ts';
 import { mintOf } from '../../helpers/bubblegum.ts';
 import { createCompressionTables, setHead, treeRow } from '../../helpers/compression-rows.ts';
@@ -44,11 +46,21 @@ function accountsOf(number: number, owned: number) {
   const collection = { key: key('collection', number % 100), verified: true };
   const { data } = writeMetadata(
     {
-      ...{ mint, updateAuthority: key('authority', number % 100), name: `Picture #${number}`, symbol: 'PIC' },
-      ...{ uri: `https://arweave.net/${key('document', number)}`, sellerFeeBasisPoints: 500 },
+      mint,
+      updateAuthority: key('authority', number % 100),
+      name: `Picture #${number}`,
+      symbol: 'PIC',
+      uri: `https://arweave.net/${key('document', number)}`,
+      sellerFeeBasisPoints: 500,
       creators: [0, 1].map((at) => ({ address: key('creator', (number % 100) + at), verified: at === 0, share: 50 })),
-      ...{ primarySaleHappened: true, isMutable: true, editionNonce: 254, tokenStandard: 'NonFungible', collection },
-      ...{ uses: null, collectionDetails: null, programmableConfig: null },
+      primarySaleHappened: true,
+      isMutable: true,
+      editionNonce: 254,
+      tokenStandard: 'NonFungible',
+      collection,
+      uses: null,
+      collectionDetails: null,
+      programmableConfig: null,
     },
     true,
   );
@@ -102,15 +114,43 @@ export async function plantLeaves(store: Store, count: number): Promise<void> {
     const { schema, data } = mintOf(LEAF_TREE, leaf, leaf % 250, `Picture #${leaf}`, { collection, creators });
     const { id, owner, delegate, dataHash, creatorHash, more } = schema;
     rows.push([
-      ...[id, 1, leaf, keyOf('leaf', leaf), leaf + 1, 5, LEAF_STATE.present, leaf + 1, 2, owner, delegate, dataHash],
-      ...[creatorHash, more!.collectionHash, more!.assetDataHash, more!.flags],
+      id,
+      1,
+      leaf,
+      keyOf('leaf', leaf),
+      leaf + 1,
+      5,
+      LEAF_STATE.present,
+      leaf + 1,
+      2,
+      owner,
+      delegate,
+      dataHash,
+      creatorHash,
+      more!.collectionHash,
+      more!.assetDataHash,
+      more!.flags,
     ]);
     // Behind the discriminator, and before the two empty options.
     bodies.push([dataHash, data.subarray(8, -2)]);
   }
   const columns = [
-    ...['id', 'tree', 'leaf_index', 'leaf', 'seq', 'slot', 'state', 'leaf_seq', 'version', 'owner', 'delegate'],
-    ...['data_hash', 'creator_hash', 'collection_hash', 'asset_data_hash', 'flags'],
+    'id',
+    'tree',
+    'leaf_index',
+    'leaf',
+    'seq',
+    'slot',
+    'state',
+    'leaf_seq',
+    'version',
+    'owner',
+    'delegate',
+    'data_hash',
+    'creator_hash',
+    'collection_hash',
+    'asset_data_hash',
+    'flags',
   ];
   await store.write(async (tx) => {
     const tree = treeRow(1, { key: Buffer.from(LEAF_TREE), type: CONCURRENT_TREE, seq: count, next_index: count });

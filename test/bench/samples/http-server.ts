@@ -36,7 +36,7 @@ function oneKeyGate(isOpen = false): Gate {
 /** The gate of the access plugin; it writes usage every second. */
 async function realGate(path: string): Promise<Gate> {
   const { openSqliteStore } = await import('../../../src/store/sqlite.ts');
-  const { startAccess } = await import('../../helpers/access-bed.ts');
+  const { startAccess } = await import('../../helpers/access-harness.ts');
   return startAccess(openSqliteStore({ path, busyTimeoutMs: 5_000 }), createSystemClock()).gate;
 }
 

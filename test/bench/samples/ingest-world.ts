@@ -103,7 +103,10 @@ function makeBed(dataDir: string, parts: WorldParts, url: string, follows: boole
   mkdirSync(dataDir, { recursive: true });
   const file = `${dataDir}.yaml`;
   const config = {
-    ...{ dataDir, http: { port: 0 }, admin: { port: 0 }, upstream: { urls: [url] } },
+    dataDir,
+    http: { port: 0 },
+    admin: { port: 0 },
+    upstream: { urls: [url] },
     follow: { enabled: follows, startSlot: FIRST_SLOT },
     webhooks: { maxPerProject: 10_000, allowHttp: true, allowCidrs: ['127.0.0.0/8'] },
     wallet: { follow: wallets },

@@ -9,8 +9,8 @@ import { emptyDictionary } from '../../../src/ledger/dictionary.ts';
 import { segmentPath } from '../../../src/ledger/files.ts';
 import { BLOCK, FINAL, INDEX, markOf, PARTS, readFrame, VERBATIM, writeFrame } from '../../../src/ledger/frame.ts';
 import { payloadOf } from '../../../src/ledger/payload.ts';
-import { KEY_ROWS, nameOf, rowsOf, signatureName } from '../../../src/ledger/rows.ts';
-import { type Row, type RunEntry, writeRun } from '../../../src/ledger/run.ts';
+import { KEY_ROWS, rowKey, rowsOf, signatureName } from '../../../src/ledger/rows.ts';
+import { type IndexRow, type RunEntry, writeRun } from '../../../src/ledger/run.ts';
 import { addFrame, hashNumber, indexOf, newSegment } from '../../../src/ledger/segment.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
 import { decodeBlock } from '../../../src/solana/decode/decode-block.ts';
@@ -46,7 +46,7 @@ const COMMON_ROWS = 1_000;
 const RARE_ROWS = 8;
 const BATCH = 512;
 /** Of each class, of those that are asked for. */
-const MOST_ADDRESSES = 10_000;
+const MAX_ADDRESSES = 10_000;
 
 export const slotOf = (block: number): number => FIRST_SLOT + block;
 
@@ -105,16 +105,18 @@ export async function plantLedger(
       if (place >= from) yield place;
     }
   }
-  const rowAt = (place: number): Row => ({
-    ...{ slot: slotOf(Math.floor(place / transactions)), index: place % transactions, flags: 0 },
+  const rowAt = (place: number): IndexRow => ({
+    slot: slotOf(Math.floor(place / transactions)),
+    index: place % transactions,
+    flags: 0,
   });
 
   async function* entries(from: number, to: number): AsyncGenerator<RunEntry[]> {
     let batch: RunEntry[] = [];
     for (let rank = 0; rank < total; rank += 1) {
-      const found: Row[] = [];
+      const found: IndexRow[] = [];
       for (const place of placesOf(rank, from, to)) found.push(rowAt(place));
-      if (found.length > 0) batch.push({ name: nameOf(KEY_ROWS, addressAt(rank)), rows: found });
+      if (found.length > 0) batch.push({ name: rowKey(KEY_ROWS, addressAt(rank)), rows: found });
       if (batch.length < BATCH) continue;
       yield batch;
       batch = [];
@@ -194,10 +196,14 @@ export async function plantLedger(
   const ranksOf = { busy: [] as number[], common: [] as number[], rare: [] as number[] };
   for (let rank = 0; rank < total; rank += 1) {
     const list = ranksOf[kindOf(rank)];
-    if (list.length < MOST_ADDRESSES) list.push(rank);
+    if (list.length < MAX_ADDRESSES) list.push(rank);
   }
   return {
-    ...{ blocks, transactions, rows: written, indexBytes, signature },
+    blocks,
+    transactions,
+    rows: written,
+    indexBytes,
+    signature,
     addresses: { busy: ranksOf.busy.length, common: ranksOf.common.length, rare: ranksOf.rare.length },
     address: (kind, at) => ({ bytes: addressAt(ranksOf[kind][at]!), count: countOf(kind) }),
   };

@@ -35,7 +35,10 @@ export async function startRole(
   const found = await untilListening(place.dataDir, role, child);
   const metrics = async () => await (await fetch(`${found.admin}/metrics`)).text();
   return {
-    ...{ child, api: found.api, admin: found.admin, metrics },
+    child,
+    api: found.api,
+    admin: found.admin,
+    metrics,
     metric: async (name) => Number(new RegExp(`^${name}(?:\\{[^}]*\\})? (\\S+)`, 'm').exec(await metrics())?.[1] ?? 0),
     memory: (field) =>
       Number(new RegExp(`^${field}:\\s+(\\d+)`, 'm').exec(readFileSync(`/proc/${found.pid}/status`, 'utf8'))?.[1]),

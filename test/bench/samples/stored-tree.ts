@@ -31,7 +31,8 @@ export async function openStoredTree(path: string): Promise<StoredTree> {
   let [size, slot] = [0, 0];
   let root: Uint8Array = hashing.zeros.slice(HEIGHT * 32, HEIGHT * 32 + 32);
   return {
-    ...{ store, hashing },
+    store,
+    hashing,
     get size() {
       return size;
     },
@@ -40,7 +41,8 @@ export async function openStoredTree(path: string): Promise<StoredTree> {
     },
     async append(hashes, { undo }) {
       const leaves = Array.from({ length: hashes.length / 32 }, (_, i) => ({
-        ...{ index: size + i, hash: hashes.subarray(32 * i, 32 * i + 32) },
+        index: size + i,
+        hash: hashes.subarray(32 * i, 32 * i + 32),
       }));
       slot += 1;
       await store.write(async (tx) => {

@@ -21,7 +21,10 @@ const sessions = Array.from({ length: readers / streams }, () => {
   session.once('connect', () => session.setLocalWindowSize(16_777_216));
   for (let opened = 0; opened < streams; opened += 1) {
     const stream = session.request({
-      ...{ ':method': 'POST', ':path': '/geyser.Geyser/Subscribe', 'content-type': 'application/grpc', te: 'trailers' },
+      ':method': 'POST',
+      ':path': '/geyser.Geyser/Subscribe',
+      'content-type': 'application/grpc',
+      te: 'trailers',
       'x-token': key,
     });
     stream.write(Buffer.from(request));

@@ -1,7 +1,9 @@
 /** The daemon of row G5b, in a process of its own with a stand-in for a node that has one mint. */
+
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { METADATA_PROGRAM, metadataAddress, TOKEN_PROGRAM } from '../../../src/solana/addresses.ts';
+import { metadataAddress } from '../../../src/solana/addresses.ts';
+import { METADATA_PROGRAM, TOKEN_PROGRAM } from '../../../src/solana/programs.ts';
 import { startDaemon } from '../../helpers/daemon.ts';
 import { writeMetadata } from '../../helpers/write-metadata.ts';
 import { writeMint } from '../../helpers/write-mint.ts';
@@ -11,18 +13,21 @@ import { BENCH_MINT } from './token-question.ts';
 const FOR_THE_RUN_MS = 3_600_000;
 
 const metadata = {
-  ...{
-    updateAuthority: BENCH_MINT,
-    mint: BENCH_MINT,
-    name: 'Bench #1',
-    symbol: 'BENCH',
-    uri: 'https://example.com/1.json',
-  },
+  updateAuthority: BENCH_MINT,
+  mint: BENCH_MINT,
+  name: 'Bench #1',
+  symbol: 'BENCH',
+  uri: 'https://example.com/1.json',
   sellerFeeBasisPoints: 500,
   creators: [1, 2, 3].map((share) => ({ address: BENCH_MINT, verified: share === 1, share })),
-  ...{ primarySaleHappened: true, isMutable: true, editionNonce: 254, tokenStandard: 'NonFungible' as const },
+  primarySaleHappened: true,
+  isMutable: true,
+  editionNonce: 254,
+  tokenStandard: 'NonFungible' as const,
   collection: { key: BENCH_MINT, verified: true },
-  ...{ uses: null, collectionDetails: null, programmableConfig: null },
+  uses: null,
+  collectionDetails: null,
+  programmableConfig: null,
 } as const;
 
 function accountText(owner: string, data: Uint8Array): string {

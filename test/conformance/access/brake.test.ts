@@ -4,7 +4,7 @@ import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { readinessFindings } from '../../../src/cli/doctor/store.ts';
 import { until } from '../../helpers/until.ts';
-import { type AccessDaemon, rpcCall, startAccessDaemon } from './bed.ts';
+import { type AccessDaemon, rpcCall, startAccessDaemon } from './harness.ts';
 
 let bed: AccessDaemon;
 

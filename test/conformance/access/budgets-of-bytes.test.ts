@@ -5,7 +5,7 @@ import { after, afterEach, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { WebSocket } from 'ws';
 import { type RawConnection, rawConnect } from '../../helpers/raw-http.ts';
-import { type AccessDaemon, rpcCall, startAccessDaemon } from './bed.ts';
+import { type AccessDaemon, rpcCall, startAccessDaemon } from './harness.ts';
 
 const LIMIT = { timeout: 120_000 };
 const MB = 1_000_000;
@@ -142,7 +142,7 @@ test('websockets that are not read: bytes count over all of them, and they are c
   assert.equal(mine.readyState, WebSocket.OPEN);
 });
 
-test('who reads slowly, but not too slowly, gets everything', LIMIT, async () => {
+test('a slow reader above the minimum rate gets everything', LIMIT, async () => {
   const { key } = await bed.makeKey();
   const connection = rawConnect(port);
   connections.push(connection);

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startUpstream, type TestUpstream } from '../../helpers/upstream.ts';
-import { type AccessDaemon, rpcCall, startAccessDaemon } from './bed.ts';
+import { type AccessDaemon, rpcCall, startAccessDaemon } from './harness.ts';
 
 const LIMIT = { timeout: 120_000 };
 const ROOM = 8;

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { after, before, test } from 'node:test';
 import { WebSocket } from 'ws';
-import { type AccessDaemon, rpcCall, startAccessDaemon } from './bed.ts';
+import { type AccessDaemon, rpcCall, startAccessDaemon } from './harness.ts';
 
 const LIMIT = { timeout: 120_000 };
 const ROOMS = { sockets: 40, subscriptions: 60 };
@@ -190,7 +190,7 @@ test(
   },
 );
 
-test('what a project holds is told to operators', LIMIT, async () => {
+test('operators see what a project holds of the shared limits', LIMIT, async () => {
   const { key, project } = await bed.makeKey({ override: { budgets: { sockets: 2 } } });
   const mine = [await open(key), await open(key)];
   assert.equal(await connect(key), 429);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { Keypair } from '@solana/web3.js';
-import { type AccessDaemon, startAccessDaemon } from './bed.ts';
+import { type AccessDaemon, startAccessDaemon } from './harness.ts';
 
 let bed: AccessDaemon;
 before(async () => {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { type AccessDaemon, rpcCall, startAccessDaemon } from './bed.ts';
+import { type AccessDaemon, rpcCall, startAccessDaemon } from './harness.ts';
 
 const KINDS = ['requests', 'errors', 'credits', 'rate_limited'] as const;
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { WebSocket } from 'ws';
-import { type AccessDaemon, rpcCall, startAccessDaemon } from './bed.ts';
+import { type AccessDaemon, rpcCall, startAccessDaemon } from './harness.ts';
 
 const LIMIT = { timeout: 120_000 };
 /** One call, and for minutes none. */
@@ -65,7 +65,7 @@ test('items of a batch that are refused take a token each', LIMIT, async () => {
   );
 });
 
-test('what the gate refuses for another reason takes a token as well', LIMIT, async () => {
+test('a call that the gate refuses for another reason also takes a token', LIMIT, async () => {
   const { key } = await bed.makeKey({ ...RARE, flags: ['--permissions', 'das'] });
   assert.equal((await post(key, JSON.stringify(rpcCall('getSlot')))).status, 403);
   assert.equal((await post(key, `${JSON.stringify(rpcCall('getSlot'))}${' '.repeat(20_000)}`)).status, 429);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
-import { type AccessDaemon, startAccessDaemon } from './bed.ts';
+import { type AccessDaemon, startAccessDaemon } from './harness.ts';
 
 interface Endpoint {
   readonly method: string;
@@ -106,7 +106,7 @@ async function assertRefused(endpoint: Endpoint, refusal: Refusal, response: Res
   if (refusal.status === 429) assert.ok(wait !== null && /^[1-9]\d*$/.test(wait), `${where}: ${wait}`);
   else assert.equal(wait, null, where);
   const answer = JSON.parse(text) as Record<string, unknown>;
-  if (endpoint.path === '/' || endpoint.path === '/fast') {
+  if (['/', '/fast', '/mcp'].includes(endpoint.path)) {
     const { code, message } = answer['error'] as { code: number; message: string };
     assert.deepEqual([code, message], refusal.rpc, where);
     if (endpoint.path === '/') assert.equal(answer['id'], 'x', where);
@@ -133,6 +133,8 @@ function applies({ method, path, isOptional }: Endpoint, { name }: Refusal): boo
   if (name === 'no key') return !isOptional;
   if (name === 'credits used up') return PAID.test(`${method} ${path}`);
   if (name === 'not in the plan' || name === 'too fast') return path !== ADMIN;
+  // The calls that its tools make ask for permissions.
+  if (name === 'product not permitted') return path !== '/mcp';
   return true;
 }
 
@@ -165,7 +167,7 @@ describe('every endpoint', () => {
     });
   }
 
-  test('wrong method, unknown path and trailing slash are told before and after the key as ever', async () => {
+  test('wrong method, unknown path and trailing slash give the same errors before and after the key check', async () => {
     assert.equal((await bed.request('/v0/nothing')).status, 404);
     const admin = await bed.request('/v0/admin/nothing');
     assert.deepEqual(await admin.json(), { statusCode: 404, message: 'Invalid path', error: 'Not Found' });

@@ -155,7 +155,7 @@ test('an account that changed since the list and is no answer any more is not sh
   }
 });
 
-test('what is no question is refused with a reason', { skip: missing ?? false }, async (t) => {
+test('invalid params are refused with a reason', { skip: missing ?? false }, async (t) => {
   const { chain, ask } = await bed(t);
   const { payer } = await tokens(chain, 2);
   const owner = payer.publicKey.toBase58();

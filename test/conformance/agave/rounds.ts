@@ -9,7 +9,7 @@ import WebSocket from 'ws';
 import type { AgaveNode } from '../../helpers/agave.ts';
 import type { FaultProxy } from '../../helpers/fault-proxy.ts';
 import type { Sfc32 } from '../../helpers/sfc32.ts';
-import { eventually } from './bed.ts';
+import { eventually } from './harness.ts';
 
 const PAYMENTS = 5;
 const LAMPORTS = 1_000_000;

@@ -53,7 +53,7 @@ import { type LightRpc, send } from '../../helpers/light/sender.ts';
 import { createTokenMint, mintTo as mintCompressed } from '../../helpers/light/token-mint.ts';
 import { createStateTrees } from '../../helpers/light/trees.ts';
 import { until } from '../../helpers/until.ts';
-import { type AgaveBed, caughtUp } from './bed.ts';
+import { type AgaveBed, caughtUp } from './harness.ts';
 
 const MEMO = new Key('MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr');
 const SYSTEM = '11111111111111111111111111111111' as Address;
@@ -101,7 +101,9 @@ export async function workOfWeb3(connection: Connection, { web3: payer, friend }
   await connection.confirmTransaction(failed as never, 'confirmed');
   done.push({ name: 'failure', signature: failed, failed: true });
 
-  const recentSlot = await connection.getSlot('finalized');
+  // The newest block of a bank is not among its recent slots, and with Alpenglow it is the final one.
+  const below = Math.max(0, (await connection.getSlot('finalized')) - 1);
+  const recentSlot = (await connection.getBlocks(Math.max(0, below - 20), below, 'finalized')).at(-1) ?? 0;
   const authority = payer.publicKey;
   const [create, table] = AddressLookupTableProgram.createLookupTable({ authority, payer: authority, recentSlot });
   const addresses = [friend.publicKey, SystemProgram.programId];
@@ -135,7 +137,9 @@ export async function workOfKit({ url, socketUrl }: Pick<AgaveBed, 'url' | 'sock
     { address: wallets.friend.publicKey.toBase58() as Address, role: 1 },
   ];
   const data = SystemProgram.transfer({
-    ...{ fromPubkey: wallets.kit.publicKey, toPubkey: wallets.friend.publicKey, lamports: PAID },
+    fromPubkey: wallets.kit.publicKey,
+    toPubkey: wallets.friend.publicKey,
+    lamports: PAID,
   }).data;
   const done: Done[] = [];
   for (const version of ['legacy', 0, 1] as const) {
@@ -194,7 +198,10 @@ async function createFeeMint(
   const lamports = await connection.getMinimumBalanceForRentExemption(space);
   const transaction = new Transaction().add(
     SystemProgram.createAccount({
-      ...{ fromPubkey: payer.publicKey, newAccountPubkey: mint.publicKey, lamports, space },
+      fromPubkey: payer.publicKey,
+      newAccountPubkey: mint.publicKey,
+      lamports,
+      space,
       programId: TOKEN_2022_PROGRAM_ID,
     }),
     createInitializeTransferFeeConfigInstruction(mint.publicKey, null, null, 100, 10_000n, TOKEN_2022_PROGRAM_ID),
@@ -257,8 +264,12 @@ export async function workOfLight(bed: AgaveBed, { light: [one, other] }: Wallet
     const inputs = items.filter(({ treeInfo }) => treeInfo.tree.equals(v2.tree));
     const proof = await rpc.getValidityProof(inputs.map(({ hash }) => bn(hash)));
     const parts = {
-      ...{ payer: one.publicKey, inputCompressedAccounts: inputs, toAddress: other.publicKey, lamports: bn(2_000_000) },
-      ...{ recentInputStateRootIndices: proof.rootIndices, recentValidityProof: proof.compressedProof },
+      payer: one.publicKey,
+      inputCompressedAccounts: inputs,
+      toAddress: other.publicKey,
+      lamports: bn(2_000_000),
+      recentInputStateRootIndices: proof.rootIndices,
+      recentValidityProof: proof.compressedProof,
     };
     await run(`compressed ${kind}`, await LightSystemProgram[kind](parts), one);
     add(lamports, one, -2_000_000);
@@ -277,8 +288,11 @@ export async function workOfLight(bed: AgaveBed, { light: [one, other] }: Wallet
     const inputs = items.filter(({ compressedAccount }) => compressedAccount.treeInfo.tree.equals(v2.tree));
     const proof = await rpc.getValidityProof(inputs.map(({ compressedAccount }) => bn(compressedAccount.hash)));
     const common = {
-      ...{ payer: one.publicKey, inputCompressedTokenAccounts: inputs, amount: bn(300_000) },
-      ...{ recentInputStateRootIndices: proof.rootIndices, recentValidityProof: proof.compressedProof },
+      payer: one.publicKey,
+      inputCompressedTokenAccounts: inputs,
+      amount: bn(300_000),
+      recentInputStateRootIndices: proof.rootIndices,
+      recentValidityProof: proof.compressedProof,
     };
     const toAddress = kind === 'transfer' ? other.publicKey : token.accountOf(one.publicKey);
     const instruction =
@@ -290,8 +304,14 @@ export async function workOfLight(bed: AgaveBed, { light: [one, other] }: Wallet
     if (kind === 'transfer') add(tokens, other, 300_000);
   }
   const compress = await CompressedTokenProgram.compress({
-    ...{ payer: one.publicKey, owner: one.publicKey, source: token.accountOf(one.publicKey), mint: token.mint },
-    ...{ toAddress: other.publicKey, amount: 100_000, outputStateTreeInfo: v2, tokenPoolInfo: await token.pool() },
+    payer: one.publicKey,
+    owner: one.publicKey,
+    source: token.accountOf(one.publicKey),
+    mint: token.mint,
+    toAddress: other.publicKey,
+    amount: 100_000,
+    outputStateTreeInfo: v2,
+    tokenPoolInfo: await token.pool(),
   });
   await run('compressed token compress', compress, one);
   add(tokens, other, 100_000);

@@ -41,7 +41,9 @@ export default async ({ url, key, funded }) => {
       }),
     webhooks: async () => {
       const webhook = await helius.webhooks.create({
-        ...{ webhookURL: 'https://receiver.example/hook', webhookType: 'enhanced', transactionTypes: ['ANY'] },
+        webhookURL: 'https://receiver.example/hook',
+        webhookType: 'enhanced',
+        transactionTypes: ['ANY'],
         accountAddresses: [wallet],
       });
       assert.ok((await helius.webhooks.getAll()).some(({ webhookID }) => webhookID === webhook.webhookID));

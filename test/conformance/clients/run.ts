@@ -20,7 +20,15 @@ import { redirectHostedClients } from '../../helpers/hosted-client.ts';
 const LAMPORTS = 10_000_000_000;
 const SLOT_MS = 200;
 const CLIENTS: readonly string[] = [
-  ...['web3', 'kit', 'spl-token', 'helius-sdk', 'helius-sdk-2', 'umi', 'metaplex-js', 'anchor', 'wallet-adapter'],
+  'web3',
+  'kit',
+  'spl-token',
+  'helius-sdk',
+  'helius-sdk-2',
+  'umi',
+  'metaplex-js',
+  'anchor',
+  'wallet-adapter',
 ];
 /** Those that are not among the packages of this repository. */
 const OWN_PACKAGES: readonly string[] = ['umi', 'metaplex-js', 'anchor', 'wallet-adapter'];
@@ -113,14 +121,18 @@ async function main(): Promise<number> {
   for (const name of only) {
     const ends: (() => void)[] = [];
     const surroundings: Surroundings = {
-      ...{ url: daemon.apiUrl + query, socketUrl: daemon.apiUrl.replace('http', 'ws') + query, key: daemon.key },
+      url: daemon.apiUrl + query,
+      socketUrl: daemon.apiUrl.replace('http', 'ws') + query,
+      key: daemon.key,
       async funded() {
         const pair = Keypair.generate();
         await fund(pair.publicKey.toBase58());
         await untilFinal(chain.rpcUrl, pair.publicKey);
         return pair.secretKey;
       },
-      ...{ assets, leaf, ends },
+      assets,
+      leaf,
+      ends,
     };
     const module = (await import(new URL(`./${name}.mjs`, import.meta.url).href)) as {
       default(surroundings: Surroundings): Promise<Readonly<Record<string, Flow>>>;

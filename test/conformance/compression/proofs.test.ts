@@ -1,12 +1,14 @@
 import assert from 'node:assert/strict';
 import { describe, type TestContext, test } from 'node:test';
-import { createHelius } from 'helius-sdk';
 import { blocksOf, loadRecording, type Recording, recordingNames } from '../../helpers/compression.ts';
 import { startFakeProver } from '../../helpers/fake-prover.ts';
 import { skipWithoutFixtures } from '../../helpers/fixtures.ts';
 import { redirectHostedClients } from '../../helpers/hosted-client.ts';
+import { loadPackage } from '../../helpers/packages.ts';
 import { readSnapshot, withoutTimes } from '../../helpers/photon-snapshots.ts';
 import { type RecordedDaemon, startRecordedDaemon } from '../../helpers/recorded-daemon.ts';
+
+const sdk = await loadPackage('helius-sdk', () => import('helius-sdk'));
 
 const MINTED = 'e2e_mint_and_transfer_transactions';
 const LAMPORTS = 'lamport_transfers';
@@ -145,11 +147,11 @@ function withoutProof(answer: unknown): unknown {
   return { value: { ...value, compressedProof: null } };
 }
 
-test('the hosted SDK asks for proofs', { skip: skipWithoutFixtures }, async (t) => {
+test('the hosted SDK asks for proofs', { skip: skipWithoutFixtures || sdk.skip }, async (t) => {
   const prover = await startFakeProver(t);
   const { daemon, recording } = await recorded(t, MINTED, prover.url);
   t.after(redirectHostedClients(daemon.apiUrl));
-  const { zk } = createHelius({ apiKey: daemon.key });
+  const { zk } = sdk.module.createHelius({ apiKey: daemon.key });
   const { inclusionProofsAfterLastStep: known } = recording.expected;
   const [first] = known;
   const hashes = known.map(({ hash }) => hash);

@@ -6,11 +6,21 @@ import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
-import { type DashboardBed, OPERATOR_TOKEN, startDashboard, type Visitor } from './bed.ts';
+import { type DashboardBed, OPERATOR_TOKEN, startDashboard, type Visitor } from './harness.ts';
 
 const API = '/dashboard/api';
 /** What shows the whole daemon. */
-const OPERATOR_READS = ['plugins', 'config', 'audit', 'trees', 'wallets', 'gaps', 'health', 'series?range=1h'];
+const OPERATOR_READS = [
+  'plugins',
+  'config',
+  'audit',
+  'trees',
+  'wallets',
+  'shadow',
+  'gaps',
+  'health',
+  'series?range=1h',
+];
 const SOURCES = fileURLToPath(new URL('../../../plugins/dashboard/app/', import.meta.url));
 
 let bed: DashboardBed;
@@ -73,7 +83,7 @@ test('the pages: nothing inline, nothing from elsewhere', async () => {
   assert.equal((await fetch(`${bed.daemon.apiUrl}/dashboard`)).status, 404);
 });
 
-test('nobody gets anywhere without logging in', async () => {
+test('all pages need a login', async () => {
   const reads = ['session', 'projects', 'choices', 'live', ...OPERATOR_READS];
   for (const path of reads) assert.equal((await bed.stranger.ask('GET', `${API}/${path}`)).status, 401, path);
   for (const path of [
@@ -114,7 +124,7 @@ test('the cookie cannot be read by scripts or sent by other sites', async () => 
   assert.ok(!answer.text.includes(cookie.split(/[=;]/)[1] as string), 'the token is in the cookie alone');
 });
 
-test('what changes something needs the token of the session, and comes from the same origin', async () => {
+test('changes need the token of the session and the same origin', async () => {
   const body = { name: 'k' };
   const path = `${API}/projects/${project}/keys`;
   for (const headers of [{ 'x-csrf-token': 'wrong' }, { 'x-csrf-token': '' }])
@@ -223,7 +233,9 @@ test('webhooks are made, switched and deleted by the endpoints that keys use', a
       ...(body === undefined ? {} : { body }),
     });
   const made = await api('POST', '/v0/webhooks', {
-    ...{ webhookURL: 'http://127.0.0.1:9/hook', webhookType: 'raw', transactionTypes: ['ANY'] },
+    webhookURL: 'http://127.0.0.1:9/hook',
+    webhookType: 'raw',
+    transactionTypes: ['ANY'],
     accountAddresses: ['So11111111111111111111111111111111111111112'],
   });
   assert.equal(made.status, 200, made.text);
@@ -270,7 +282,7 @@ test('usage by day, as JSON and as CSV', async () => {
   assert.equal((await operator.ask('GET', `${path}?from=yesterday&to=${today}`)).status, 400);
 });
 
-test('what operators see of the daemon holds no secret', async () => {
+test("the operators' view of the daemon contains no secret", async () => {
   const { body, text } = await operator.ask('GET', `${API}/config`);
   assert.ok(!text.includes(OPERATOR_TOKEN));
   assert.equal(body.config.follow.enabled, false);

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { rawRequest } from '../../helpers/raw-http.ts';
-import { type DashboardBed, OPERATOR_TOKEN, startDashboard } from './bed.ts';
+import { type DashboardBed, OPERATOR_TOKEN, startDashboard } from './harness.ts';
 
 const API = '/dashboard/api';
 
@@ -32,7 +32,7 @@ test('a forged X-Forwarded-For neither helps a key nor a guesser, and is not wri
   assert.ok(text.includes('session.refused') && !text.includes('203.0.113.'));
 });
 
-test('nothing that is given becomes a header of an answer', async () => {
+test('no input becomes a header of an answer', async () => {
   const { cookie, csrfToken } = await bed.operator();
   const port = Number(new URL(bed.daemon.adminUrl).port);
   const inject = '%0d%0aX-Injected:%20yes%0d%0a%0d%0a<script>';

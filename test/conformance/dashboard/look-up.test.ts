@@ -3,14 +3,14 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { answer, startReceiver } from '../../helpers/receiver.ts';
 import { startUpstream } from '../../helpers/upstream.ts';
-import { startDashboard, type Visitor } from './bed.ts';
+import { startDashboard, type Visitor } from './harness.ts';
 
 const API = '/dashboard/api';
 const ASSET = 'So11111111111111111111111111111111111111112';
 /** Not the one of the guard's other rules: a redirect from here to 127.0.0.1 has to be refused. */
 const ELSEWHERE = '127.0.0.2';
 const GIF = 'GIF89a and more';
-const MOST_BYTES = 1_000;
+const MAX_BYTES = 1_000;
 
 test('look-ups and their pictures', async (t) => {
   const upstream = await startUpstream();
@@ -18,8 +18,10 @@ test('look-ups and their pictures', async (t) => {
   const plugins = ['access', 'das', 'dashboard', 'proxy', 'token-metadata'];
   const bed = await startDashboard(
     {
-      ...{ plugins, follow: { enabled: false }, das: { passOn: true } },
-      'token-metadata': { offChain: { allowCidrs: [`${ELSEWHERE}/32`], maxPictureBytes: MOST_BYTES } },
+      plugins,
+      follow: { enabled: false },
+      das: { passOn: true },
+      'token-metadata': { offChain: { allowCidrs: [`${ELSEWHERE}/32`], maxPictureBytes: MAX_BYTES } },
     },
     { rpcUrl: upstream.url, wsUrl: upstream.url.replace('http', 'ws') },
   );
@@ -38,19 +40,22 @@ test('look-ups and their pictures', async (t) => {
     'file:///etc/passwd',
   ];
   const asset = {
-    ...{ id: ASSET, interface: 'V1_NFT', supply: 18_446_744_073_709_551_615n },
-    content: { links: { image: named[0] }, files: named.map((uri) => ({ uri })) },
+    id: ASSET,
+    interface: 'V1_NFT',
+    supply: 18_446_744_073_709_551_615n,
+    content: { metadata: { attributes: [] }, links: { image: named[0] }, files: named.map((uri) => ({ uri })) },
   };
   const assetText = JSON.stringify(asset, (_, value) => (typeof value === 'bigint' ? Number(value) : value)).replace(
     '18446744073709552000',
     '18446744073709551615',
   );
-  upstream.on('getAsset', () => ({ result: assetText }));
+  const attributes = '"attributes":[{"value":1e400},{"value":-0},{"value":0.12345678901234567890}]';
+  upstream.on('getAsset', () => ({ result: assetText.replace('"attributes":[]', attributes) }));
 
   await t.test('an answer is the one of the API, with proofs of its pictures', async () => {
     const found = await lookUp(operator, { what: 'asset', address: ASSET });
     assert.equal(found.status, 200, found.text);
-    assert.ok(found.text.includes('18446744073709551615'), 'no digit is lost');
+    for (const part of ['18446744073709551615', attributes]) assert.ok(found.text.includes(part), 'no digit is lost');
     assert.deepEqual(Object.keys(found.body.pictures), named);
     assert.equal((await lookUp(operator, { what: 'proof', address: 'no address' })).status, 400);
     assert.equal((await lookUp(operator, { what: 'getBlock', address: ASSET })).status, 400);
@@ -78,7 +83,7 @@ test('look-ups and their pictures', async (t) => {
       '/svg',
       answer(200, { 'content-type': 'image/svg+xml' }, '<svg xmlns="http://www.w3.org/2000/svg"/>'),
     );
-    pictures.route('/large', answer(200, image, GIF.padEnd(MOST_BYTES + 1)));
+    pictures.route('/large', answer(200, image, GIF.padEnd(MAX_BYTES + 1)));
     pictures.route('/failed', answer(500, image, GIF));
     pictures.route('/inside', answer(302, { location: `${inside.url}/redirected` }));
     inside.setFallback(answer(200, image, GIF));

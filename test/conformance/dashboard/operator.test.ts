@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { runCommand } from '../../helpers/daemon.ts';
-import { type DashboardBed, OPERATOR_TOKEN, startDashboard } from './bed.ts';
+import { type DashboardBed, OPERATOR_TOKEN, startDashboard } from './harness.ts';
 
 const API = '/dashboard/api';
 const configOf = ({ daemon }: DashboardBed) => ['--config', daemon.configFile];

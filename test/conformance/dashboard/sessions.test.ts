@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { runCommand } from '../../helpers/daemon.ts';
-import { OPERATOR_TOKEN, startDashboard, type Visitor } from './bed.ts';
+import { OPERATOR_TOKEN, startDashboard, type Visitor } from './harness.ts';
 
 const API = '/dashboard/api';
 const statusOf = async (visitor: Visitor) => (await visitor.ask('GET', `${API}/session`)).status;
@@ -17,7 +17,7 @@ async function ends(visitor: Visitor): Promise<void> {
   assert.fail('the session goes on');
 }
 
-test('a renewed secret of a project ends its sessions and its live page, and those of nobody else', {
+test('renewing the secret of a project ends its sessions and its live page, and no others', {
   timeout: 60_000,
 }, async (t) => {
   const bed = await startDashboard();

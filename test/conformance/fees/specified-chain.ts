@@ -60,7 +60,10 @@ export function wireOf(spec: TransactionSpec, tables: ChainSpec['tables'] = {}) 
   const indexesOf = (names: readonly string[] = []) => Uint8Array.from(names, (name) => table.indexOf(name));
   const message: WireMessage = {
     version: spec.version ?? 'legacy',
-    ...{ header, keys, instructions, blockhash: another('blockhash') },
+    header,
+    keys,
+    instructions,
+    blockhash: another('blockhash'),
     lookups:
       spec.table === undefined
         ? []
@@ -211,7 +214,8 @@ export async function startFollowedChain(
     return JSON.stringify(ready).includes(`"cursorSlot":${last}`);
   });
   return {
-    ...{ daemon, upstream },
+    daemon,
+    upstream,
     async ask(method, params) {
       const response = await fetch(`${daemon.apiUrl}/?api-key=${daemon.key}`, {
         method: 'POST',

@@ -79,6 +79,6 @@ for (const key of keys) {
   });
 }
 
-test('what is at hand is taken from there', () => {
+test('a call with a known answer is looked up first', () => {
   assert.ok(asked.includes(KNOWN));
 });

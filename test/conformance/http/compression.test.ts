@@ -111,7 +111,7 @@ test('answers of all sizes are the same in every coding; small ones are left as 
   }
 });
 
-test('what was not asked for, or not text, or encoded already, or events, is not compressed', async () => {
+test('answers that are not text, already encoded, or event streams, or that no client wants compressed, are not compressed', async () => {
   for (const encoding of ['', 'identity', 'br, deflate', 'gzip;q=0', '*;q=0', 'gzip;q=0.5, identity;q=0.8', 'gzip;q=2'])
     assert.equal((await ask('/rows?count=50', encoding)).headers['content-encoding'], undefined, encoding);
   for (const [path, coding] of [

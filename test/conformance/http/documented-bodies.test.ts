@@ -4,6 +4,7 @@ import { after, before, test } from 'node:test';
 import fc from 'fast-check';
 import { encode } from '../../../src/lib/base58.ts';
 import { type DaemonInProcess, startDaemon } from '../../helpers/daemon.ts';
+import { bySeed } from '../../helpers/run-part.ts';
 import { createSchemaReader, type Schema, type SchemaDocument } from '../../helpers/schema-values.ts';
 
 interface Document extends SchemaDocument {
@@ -46,7 +47,9 @@ async function send(operation: string, body: unknown) {
   const target = path.replace('{webhookID}', webhookID).replace('{deliveryId}', '1');
   const headers = { 'x-api-key': daemon.key, 'content-type': 'application/json' };
   const response = await fetch(`${daemon.apiUrl}${target}`, {
-    ...{ method: method.toUpperCase(), headers, body: JSON.stringify(body) },
+    method: method.toUpperCase(),
+    headers,
+    body: JSON.stringify(body),
   });
   return { status: response.status, text: await response.text() };
 }
@@ -64,33 +67,35 @@ function operationsWithBody(): readonly (readonly [string, Schema])[] {
   return operations;
 }
 
-test('bodies: what the reference accepts is accepted, and what it refuses is refused', async (t) => {
-  const { compile, valuesOf, damaged } = createSchemaReader(document);
-  for (const [operation, schema] of operationsWithBody())
-    await t.test(operation, async () => {
-      const accepts = compile(schema);
-      const isRefused = async (body: unknown) => {
-        const { status, text } = await send(operation, body);
-        assert.ok(status < 500 || status === 503 || status === 504, `${status} ${text}`);
-        if (status === 400 && MEANING[operation]?.test(text) === true) return null;
-        return status === 400 ? text : false;
-      };
-      await fc.assert(
-        fc.asyncProperty(valuesOf(schema), async (body) => {
-          assert.ok(accepts(body), JSON.stringify(body));
-          const refused = await isRefused(body);
-          assert.ok(refused === false || refused === null, `${JSON.stringify(body)}: ${refused}`);
-        }),
-        { numRuns: RUNS },
-      );
-      await fc.assert(
-        fc.asyncProperty(damaged(valuesOf(schema)), async (body) => {
-          if (accepts(body)) return;
-          assert.notEqual(await isRefused(body), false, JSON.stringify(body));
-        }),
-        { numRuns: RUNS },
-      );
-    });
+bySeed(RUNS, ({ length: numRuns }) => {
+  test('bodies: what the reference accepts is accepted, and what it refuses is refused', async (t) => {
+    const { compile, valuesOf, damaged } = createSchemaReader(document);
+    for (const [operation, schema] of operationsWithBody())
+      await t.test(operation, async () => {
+        const accepts = compile(schema);
+        const isRefused = async (body: unknown) => {
+          const { status, text } = await send(operation, body);
+          assert.ok(status < 500 || status === 503 || status === 504, `${status} ${text}`);
+          if (status === 400 && MEANING[operation]?.test(text) === true) return null;
+          return status === 400 ? text : false;
+        };
+        await fc.assert(
+          fc.asyncProperty(valuesOf(schema), async (body) => {
+            assert.ok(accepts(body), JSON.stringify(body));
+            const refused = await isRefused(body);
+            assert.ok(refused === false || refused === null, `${JSON.stringify(body)}: ${refused}`);
+          }),
+          { numRuns },
+        );
+        await fc.assert(
+          fc.asyncProperty(damaged(valuesOf(schema)), async (body) => {
+            if (accepts(body)) return;
+            assert.notEqual(await isRefused(body), false, JSON.stringify(body));
+          }),
+          { numRuns },
+        );
+      });
+  });
 });
 
 test('bodies: no value at any place makes the daemon fail', async () => {

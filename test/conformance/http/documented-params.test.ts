@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import fc from 'fast-check';
 import { type DaemonInProcess, startDaemon } from '../../helpers/daemon.ts';
+import { bySeed } from '../../helpers/run-part.ts';
 import { createSchemaReader, type Schema, type SchemaDocument } from '../../helpers/schema-values.ts';
 
 const RUNS = 15;
@@ -70,30 +71,32 @@ function methodsWithParams(document: Document): readonly (readonly [string, Sche
   return methods;
 }
 
-test('params: what the reference accepts is accepted, and what it refuses is refused', async (t) => {
-  const { resolve, compile, valuesOf, damaged } = createSchemaReader(document);
-  for (const [name, schema] of methodsWithParams(document))
-    await t.test(name, async () => {
-      const accepts = compile(schema);
-      const isContainer = (value: unknown) => typeof value === 'object' && value !== null;
-      await fc.assert(
-        // Two members that exclude each other are values of the schema's parts, and not of the schema.
-        fc.asyncProperty(valuesOf(resolve(schema)).filter(accepts), async (params) => {
-          const { code, text } = await send(name, params);
-          assert.ok(code !== -32602 || MEANING.test(text), `${JSON.stringify(params)}: ${text}`);
-          assert.notEqual(code, -32603, text);
-        }),
-        { numRuns: RUNS },
-      );
-      await fc.assert(
-        fc.asyncProperty(damaged(valuesOf(resolve(schema))).filter(isContainer), async (params) => {
-          if (accepts(params)) return;
-          const { code, text } = await send(name, params);
-          assert.equal(code, -32602, `${JSON.stringify(params)}: ${text}`);
-        }),
-        { numRuns: RUNS },
-      );
-    });
+bySeed(RUNS, ({ length: numRuns }) => {
+  test('params: what the reference accepts is accepted, and what it refuses is refused', async (t) => {
+    const { resolve, compile, valuesOf, damaged } = createSchemaReader(document);
+    for (const [name, schema] of methodsWithParams(document))
+      await t.test(name, async () => {
+        const accepts = compile(schema);
+        const isContainer = (value: unknown) => typeof value === 'object' && value !== null;
+        await fc.assert(
+          // Two members that exclude each other are values of the schema's parts, and not of the schema.
+          fc.asyncProperty(valuesOf(resolve(schema)).filter(accepts), async (params) => {
+            const { code, text } = await send(name, params);
+            assert.ok(code !== -32602 || MEANING.test(text), `${JSON.stringify(params)}: ${text}`);
+            assert.notEqual(code, -32603, text);
+          }),
+          { numRuns },
+        );
+        await fc.assert(
+          fc.asyncProperty(damaged(valuesOf(resolve(schema))).filter(isContainer), async (params) => {
+            if (accepts(params)) return;
+            const { code, text } = await send(name, params);
+            assert.equal(code, -32602, `${JSON.stringify(params)}: ${text}`);
+          }),
+          { numRuns },
+        );
+      });
+  });
 });
 
 test('params: no value at any place makes the daemon fail', async (t) => {

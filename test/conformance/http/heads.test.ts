@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { rawRequest } from '../../helpers/raw-http.ts';
-import { type AccessDaemon, startAccessDaemon } from '../access/bed.ts';
+import { type AccessDaemon, startAccessDaemon } from '../access/harness.ts';
 
 const BODY = '{"jsonrpc":"2.0","id":1,"method":"getBalance","params":["x"]}';
 let bed: AccessDaemon;

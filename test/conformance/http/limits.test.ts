@@ -16,7 +16,13 @@ const WAIT = { timeout: 20_000 };
 const PING = 'GET /ping HTTP/1.1\r\nHost: x\r\n\r\n';
 const LARGE_BYTES = 30_000_000;
 const large: Route = {
-  ...{ method: 'GET', path: '/large', summary: '', tag: '', auth: 'none', errors: 'plain', replies: {} },
+  method: 'GET',
+  path: '/large',
+  summary: '',
+  tag: '',
+  auth: 'none',
+  errors: 'plain',
+  replies: {},
   handler: () => ({ status: 200, bytes: Buffer.alloc(LARGE_BYTES), contentType: 'application/octet-stream' }),
 };
 

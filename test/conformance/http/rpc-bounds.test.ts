@@ -8,6 +8,7 @@ import { createRpcFront } from '../../../src/http/json-rpc/front.ts';
 import { scanRpcBody } from '../../../src/http/json-rpc/scan.ts';
 import type { Gate, RpcFallback } from '../../../src/plugin/host.ts';
 import type { CallContext, RpcMethod } from '../../../src/plugin/plugin.ts';
+import { OWN_WORK } from '../../../src/ports/access.ts';
 import { createMetricsRegistry } from '../../../src/runtime/metrics.ts';
 import { GOOD_KEY, startFront, testCore } from '../../helpers/http-front.ts';
 import { createMemoryLog } from '../../helpers/memory-log.ts';
@@ -46,13 +47,21 @@ function setUp(
 ) {
   const log = createMemoryLog();
   const front = createRpcFront({
-    ...{ methods: [], fallback: null, gate: open, log, clock: createSystemClock() },
+    methods: [],
+    fallback: null,
+    gate: open,
+    log,
+    clock: createSystemClock(),
     ...options,
     core: testCore({}, rpc),
     metrics: createMetricsRegistry().scope('rpc'),
   });
   const context: CallContext = {
-    ...{ requestId: 'r', log, signal: new AbortController().signal, remoteAddress: '127.0.0.1' },
+    requestId: 'r',
+    log,
+    signal: new AbortController().signal,
+    remoteAddress: '127.0.0.1',
+    tenant: OWN_WORK,
     caller: { projectId: 'p', keyId: 'k', plan: 'free', wallet: null },
   };
   return { front, log, context };
@@ -92,14 +101,20 @@ test('a gate that fails, at once or later, is an internal error of one call', WA
     }
 });
 
-test('a method is told by its signal that nobody waits for it any more', WAIT, async (t) => {
+test('the signal of a method aborts when no caller waits for it', WAIT, async (t) => {
   let told: (reason: unknown) => void = () => undefined;
   const aborted = new Promise((resolve) => {
     told = resolve;
   });
   const hang: RpcMethod = {
-    ...{ name: 'hang', summary: '', tag: '', auth: 'key', params: Type.Unknown(), result: Type.Unknown() },
-    ...{ price: { product: 'rpc', credits: 1, groups: ['rpc'] }, timeoutMs: 100 },
+    name: 'hang',
+    summary: '',
+    tag: '',
+    auth: 'key',
+    params: Type.Unknown(),
+    result: Type.Unknown(),
+    price: { product: 'rpc', credits: 1, groups: ['rpc'] },
+    timeoutMs: 100,
     handler: ({ signal }) =>
       new Promise(() => signal.addEventListener('abort', () => told(signal.reason), { once: true })),
   };

@@ -203,10 +203,7 @@ describe('forwarding', () => {
     const params = body.slice(body.indexOf('[ {'), -2);
     assert.equal(seen?.body.toString(), `{"jsonrpc":"2.0","id":7,"method":"getBalance","params":${params}}`);
     assert.equal(seen?.body.toString('utf8', seen.params?.start, seen.params?.end), params);
-    assert.deepEqual(
-      [seen?.method, seen?.id, seen?.inBatch, seen?.caller?.keyId],
-      ['getBalance', '7', false, GOOD_KEY],
-    );
+    assert.deepEqual([seen?.method, seen?.id, seen?.seat, seen?.caller?.keyId], ['getBalance', '7', null, GOOD_KEY]);
   });
   test('a streamed answer arrives whole', async () => {
     const answer = await post(call('getBlock', '[{"stream":true,"text":"\\"pieces\\""}]'));
@@ -318,7 +315,7 @@ describe('batches', () => {
       assert.equal(JSON.parse(answer.text).id, null);
     }
   });
-  test('a limit of the plan is told to every item; an item that the plan lacks fails alone', async () => {
+  test('a batch over a limit of the plan fails for every item; an item that the plan excludes fails alone', async () => {
     const limited = await post(`[${call('getSlot', '[]', '1')},${call('getSlot', '[]', '"b"')}]`, 'batch');
     assert.equal(limited.status, 200);
     assert.equal(

@@ -24,20 +24,25 @@ function createHold() {
 }
 
 const method = (wait: () => Promise<void>): RpcMethod => ({
-  ...{
-    name: 'slow',
-    summary: '',
-    tag: '',
-    auth: 'key',
-    price,
-    params: Type.Array(Type.Unknown()),
-    result: Type.Null(),
-  },
+  name: 'slow',
+  summary: '',
+  tag: '',
+  auth: 'key',
+  price,
+  params: Type.Array(Type.Unknown()),
+  result: Type.Null(),
   handler: () => wait().then(() => null),
 });
 const route = (wait: () => Promise<void>) =>
   defineRoute({
-    ...{ method: 'GET', path: '/slow', summary: '', tag: '', auth: 'key', errors: 'plain', price, replies: {} },
+    method: 'GET',
+    path: '/slow',
+    summary: '',
+    tag: '',
+    auth: 'key',
+    errors: 'plain',
+    price,
+    replies: {},
     handler: () => wait().then(() => json({})),
   });
 

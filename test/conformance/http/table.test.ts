@@ -239,7 +239,7 @@ describe('bodies', () => {
     const good = await post('{"mintAccounts":[],"unknown":[[1]]}', metadata);
     assert.equal(good.status, 200);
   });
-  test('a refused key is told before the body is looked at', async () => {
+  test('a key is refused before the body is read', async () => {
     const response = await fetch(`${front.url}${metadata}`, { method: 'POST', body: 'no json at all' });
     assert.equal(response.status, 401);
   });

@@ -3,13 +3,13 @@ import { spawnSync } from 'node:child_process';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 
-/** Makes every import of the engine fail, as in an install without optional packages. */
-const hooks = `export async function resolve(name, context, next) {
+/** Makes every load of the engine fail, as in an install without optional packages. */
+const refuse = `import Module from 'node:module';
+const load = Module._load;
+Module._load = function (name, ...rest) {
   if (name.startsWith('litesvm')) throw new Error('undefined symbol: made up for this test');
-  return next(name, context);
-}`;
-const register = `import { register } from 'node:module';
-register('data:text/javascript,' + encodeURIComponent(${JSON.stringify(hooks)}));`;
+  return load.call(this, name, ...rest);
+};`;
 
 test('without its engine the chain says what to do, with the loader’s own words and exit code 78', () => {
   const entry = new URL('../../../src/local-chain/index.ts', import.meta.url).href;
@@ -21,7 +21,7 @@ test('without its engine the chain says what to do, with the loader’s own word
       '--import',
       'tsx',
       '--import',
-      `data:text/javascript,${encodeURIComponent(register)}`,
+      `data:text/javascript,${encodeURIComponent(refuse)}`,
       '--input-type=module',
       '-e',
       script,

@@ -307,19 +307,20 @@ suite('a local chain beside a node', { skip: missing ?? noNode ?? false }, () =>
     length.writeBigUInt64LE(BigInt(text.length));
     // Two keys, of which the second has signed, and the text as the program of the validators writes it.
     const keys = [
-      ...[2, ...new PublicKey('Va1idator1nfo111111111111111111111111111111').toBytes(), 0],
-      ...[...authority.toBytes(), 1],
+      2,
+      ...new PublicKey('Va1idator1nfo111111111111111111111111111111').toBytes(),
+      0,
+      ...authority.toBytes(),
+      1,
     ];
     const stored = Buffer.concat([Buffer.from(keys), length, Buffer.from(text)]);
     const create = (key: Keypair, space: number, programId: PublicKey) =>
       SystemProgram.createAccount({
-        ...{
-          fromPubkey: authority,
-          newAccountPubkey: key.publicKey,
-          lamports: LAMPORTS_PER_SOL / 10,
-          space,
-          programId,
-        },
+        fromPubkey: authority,
+        newAccountPubkey: key.publicKey,
+        lamports: LAMPORTS_PER_SOL / 10,
+        space,
+        programId,
       });
     const instructions = [
       create(nonce, NONCE_ACCOUNT_LENGTH, SystemProgram.programId),
@@ -379,9 +380,22 @@ async function startNode(): Promise<{ url: string; stop: () => Promise<void> }> 
   const child = spawn(
     validator,
     [
-      ...['--reset', '--quiet', '--ledger', ledger, '--bind-address', '127.0.0.1', '--rpc-port', `${PORT}`],
-      ...['--faucet-port', `${PORT + 2}`, '--gossip-port', `${PORT + 3}`],
-      ...['--dynamic-port-range', `${PORT + 4}-${PORT + 36}`, '--limit-ledger-size', '50000000'],
+      '--reset',
+      '--quiet',
+      '--ledger',
+      ledger,
+      '--bind-address',
+      '127.0.0.1',
+      '--rpc-port',
+      `${PORT}`,
+      '--faucet-port',
+      `${PORT + 2}`,
+      '--gossip-port',
+      `${PORT + 3}`,
+      '--dynamic-port-range',
+      `${PORT + 4}-${PORT + 36}`,
+      '--limit-ledger-size',
+      '50000000',
     ],
     { stdio: 'ignore' },
   );

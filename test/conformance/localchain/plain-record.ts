@@ -68,7 +68,7 @@ export async function plainRecord(
   { signature, isSlotBound }: Sent,
   quirks: ReadonlySet<Quirk>,
 ) {
-  const options = { encoding: 'json', commitment: 'confirmed', maxSupportedTransactionVersion: 0 };
+  const options = { encoding: 'json', commitment: 'confirmed', maxSupportedTransactionVersion: 1 };
   const { transaction, meta, version } = (await ask(url, 'getTransaction', [signature, options])) as Answer;
   const { message } = transaction;
   const { writable, readonly } = meta.loadedAddresses;

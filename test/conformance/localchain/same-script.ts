@@ -120,8 +120,11 @@ async function tokens(programId: PublicKey, { payer, friend, step }: TokenScript
   const ata = (address: PublicKey, owner: PublicKey) =>
     createAssociatedTokenAccountInstruction(payer.publicKey, address, owner, mint.publicKey, programId);
   const create = SystemProgram.createAccount({
-    ...{ fromPubkey: payer.publicKey, newAccountPubkey: mint.publicKey },
-    ...{ lamports: MINT_RENT, space: MINT_SIZE, programId },
+    fromPubkey: payer.publicKey,
+    newAccountPubkey: mint.publicKey,
+    lamports: MINT_RENT,
+    space: MINT_SIZE,
+    programId,
   });
   const owner = payer.publicKey;
   await step(

@@ -33,7 +33,10 @@ async function listen({ wsUrl }: TestChain) {
   };
   let id = 0;
   return {
-    ...{ heard, ends, until, socket },
+    heard,
+    ends,
+    until,
+    socket,
     async call(method: string, ...params: unknown[]): Promise<Message> {
       const own = ++id;
       socket.send(JSON.stringify({ jsonrpc: '2.0', id: own, method, params }));

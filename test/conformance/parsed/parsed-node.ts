@@ -21,7 +21,7 @@ export interface ParsedNode {
   /** Newest slot; it can be moved. */
   slot: number;
   /** Account data by address. */
-  readonly accounts: Map<string, { readonly owner: string; readonly data: Buffer }>;
+  readonly accounts: Map<string, { readonly owner: string; readonly data: Buffer; readonly executable?: boolean }>;
   readonly transactions: NodeTransaction[];
   /** Adds a transaction in a slot; several of one slot in order. */
   add(slot: number, one: Pick<CaseTransaction, 'wire' | 'meta'>): NodeTransaction;
@@ -39,7 +39,10 @@ export async function startParsedNode(slot = 1_000): Promise<ParsedNode> {
     const { transactions, keys } = decodeEntries(at, [entryOf(one)], new Uint8Array(32));
     const tx = transactions[0]!;
     const made = {
-      ...{ slot: at, signature: encode64(tx.signatures[0]!), blockTime: TIME + at, one },
+      slot: at,
+      signature: encode64(tx.signatures[0]!),
+      blockTime: TIME + at,
+      one,
       index: node.transactions.filter((known) => known.slot === at).length,
       addresses: new Set(Array.from(tx.keys, (id) => keys.base58(id))),
     };
@@ -66,8 +69,8 @@ export async function startParsedNode(slot = 1_000): Promise<ParsedNode> {
     const value = (params as [string[]])[0].map((key) => {
       const account = node.accounts.get(key);
       if (account === undefined) return null;
-      const { owner, data } = account;
-      return { owner, lamports: 1, executable: false, rentEpoch: 0, data: [data.toString('base64'), 'base64'] };
+      const { owner, data, executable = false } = account;
+      return { owner, lamports: 1, executable, rentEpoch: 0, data: [data.toString('base64'), 'base64'] };
     });
     return result({ context: { slot: node.slot }, value });
   });
@@ -80,13 +83,21 @@ export async function startParsedNode(slot = 1_000): Promise<ParsedNode> {
     const end = until === undefined ? own.length : own.findIndex(({ signature }) => signature === until);
     return result(
       own.slice(from, Math.min(from + limit, end)).map(({ signature, slot: at, blockTime, one, index }) => ({
-        ...{ signature, slot: at, blockTime, err: one.meta['err'], memo: null, confirmationStatus: 'finalized' },
+        signature,
+        slot: at,
+        blockTime,
+        err: one.meta['err'],
+        memo: null,
+        confirmationStatus: 'finalized',
         transactionIndex: index,
       })),
     );
   });
   const blockOf = (at: number) => ({
-    ...{ blockhash: hashOf(at), previousBlockhash: hashOf(at - 1), parentSlot: at - 1, blockHeight: at },
+    blockhash: hashOf(at),
+    previousBlockhash: hashOf(at - 1),
+    parentSlot: at - 1,
+    blockHeight: at,
     blockTime: TIME + at,
     rewards: [],
     transactions: node.transactions.filter((one) => one.slot === at).map(({ one }) => entryOf(one)),

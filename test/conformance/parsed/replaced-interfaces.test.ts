@@ -93,7 +93,10 @@ async function createAuthority(chain: TestChain) {
       const buffer = Keypair.generate();
       const space = 44 + deflateSync(text).length;
       const account = SystemProgram.createAccount({
-        ...{ fromPubkey: payer.publicKey, newAccountPubkey: buffer.publicKey, programId: PROGRAM, space },
+        fromPubkey: payer.publicKey,
+        newAccountPubkey: buffer.publicKey,
+        programId: PROGRAM,
+        space,
         lamports: await chain.connection.getMinimumBalanceForRentExemption(space),
       });
       await send([account, idl(1, [writable(buffer.publicKey), signer])], [buffer]);

@@ -153,7 +153,10 @@ describe('history and scan', { skip: skipWithoutFixtures }, () => {
         let paginationToken: string | undefined;
         do {
           const page = await history({
-            ...{ address: wallet, status, sortOrder, limit: 7 },
+            address: wallet,
+            status,
+            sortOrder,
+            limit: 7,
             ...(paginationToken === undefined ? {} : { paginationToken }),
           });
           assert.equal(page.status, 200, page.json.error);
@@ -279,6 +282,41 @@ describe('history and scan', { skip: skipWithoutFixtures }, () => {
     });
   });
 
+  test('the address of a program can be searched, which no index has', async () => {
+    const { programId } = cases.calls[0]!;
+    node.accounts.set(programId, {
+      owner: 'BPFLoaderUpgradeab1e11111111111111111111111',
+      data: Buffer.alloc(36),
+      executable: true,
+    });
+    try {
+      const match = { programs: [{ programId }] };
+      for (const sortOrder of ['desc', 'asc'] as const) {
+        const wanted = listed(programId, 'any').map(({ signature }) => signature);
+        if (sortOrder === 'asc') wanted.reverse();
+        const found: string[] = [];
+        let paginationToken: string | undefined;
+        do {
+          const token = paginationToken === undefined ? {} : { paginationToken };
+          const { status, json } = await scan({
+            address: programId,
+            status: 'any',
+            sortOrder,
+            match,
+            limit: 3,
+            ...token,
+          });
+          assert.equal(status, 200, json.error);
+          found.push(...json.data!.map(({ signature }) => signature));
+          paginationToken = json.paginationToken;
+        } while (paginationToken !== undefined);
+        assert.deepEqual(found, wanted, sortOrder);
+      }
+    } finally {
+      node.accounts.delete(programId);
+    }
+  });
+
   test('calls cost 10 credits, a scan more for what it searched', async () => {
     const address = cases.addresses['wallet']!;
     const usage = async (): Promise<number> => {
@@ -306,7 +344,7 @@ describe('history and scan', { skip: skipWithoutFixtures }, () => {
     assert.equal((await usage()) - start, 10 + 10 + 11 + 10 + 10);
   });
 
-  test('what a scan must not have is refused with the reason', async () => {
+  test('invalid scans are refused with the reason', async () => {
     const address = cases.addresses['wallet']!;
     const { programId } = cases.calls[0]!;
     const refused: readonly (readonly [object, RegExp])[] = [

@@ -132,7 +132,7 @@ describe('parsed events', { skip: skipWithoutFixtures }, () => {
     }
   });
 
-  test('of a program without an interface no version is known; what is no program is refused', async () => {
+  test('a program without an interface has no versions; an account that is no program is refused', async () => {
     assert.deepEqual(await versionsOf(encode32(Buffer.alloc(32, 9))), []);
     const response = await fetch(`${daemon.apiUrl}/v1/parsed-events/idls/nonsense?api-key=${daemon.key}`);
     assert.equal(response.status, 400);
@@ -183,7 +183,7 @@ describe('parsed events', { skip: skipWithoutFixtures }, () => {
     assert.ok('source' in message.accountKeys[0]!);
   });
 
-  test('what the body must not have is refused with the reason', async () => {
+  test('invalid bodies are refused with the reason', async () => {
     const { signature } = placed[0]!;
     const refused: readonly (readonly [unknown, RegExp])[] = [
       [{}, /transactions must be an array/],
@@ -241,6 +241,13 @@ describe('parsed events', { skip: skipWithoutFixtures }, () => {
       lines.filter((line) => line === 'moved').length,
       parsed!.nativeTransfers.length + parsed!.tokenTransfers.length > 0 ? 1 : 0,
     );
+    const cutAt = cases.findIndex(({ expected }) => expected.instructions.some((one) => one?.kind === 'truncated'));
+    const { known, program } = cases[cutAt]!.expected.instructions.find((one) => one?.kind === 'truncated')!;
+    assert.match(
+      (await explain(placed[cutAt]!.signature)).out,
+      new RegExp(` ${program}\\.${known}  \\w+: arguments not decoded\n`),
+    );
+
     const json = await explain(signature, '--json');
     assert.deepEqual(JSON.parse(json.out), (await post({ transactions: [signature] })).json[0]);
 

@@ -17,7 +17,8 @@ before(async () => {
   const urls = [{ url: node.url }, { url: archive.url, archive: true }];
   daemon = await startDaemon({
     config: {
-      ...{ plugins: ['access', 'proxy'], follow: { enabled: false } },
+      plugins: ['access', 'proxy'],
+      follow: { enabled: false },
       upstream: { urls, healthIntervalMs: 3_600_000, coolDownMs: 1 },
       proxy: { cache: { enabled: false } },
     },
@@ -59,8 +60,8 @@ test('an answer that reports pruned data is requested again from the archive', a
 });
 
 test('other errors and other empty answers are forwarded', async () => {
-  node.on('getBlock', failing(-32004));
-  assert.deepEqual(await ask('getBlock', [TIP]), { said: -32004, asked: [1, 0] });
+  node.on('getBlock', failing(-32015));
+  assert.deepEqual(await ask('getBlock', [TIP]), { said: -32015, asked: [1, 0] });
   node.on('getBalance', { result: 'null' });
   assert.deepEqual(await ask('getBalance', ['address']), { said: null, asked: [1, 0] });
 });

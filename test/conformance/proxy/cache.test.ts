@@ -41,6 +41,49 @@ test('an answer that cannot change is requested once; each caller gets its own i
   assert.equal(bed.first.callsOf('getBlock').length, 1);
 });
 
+test('ranks of validators are requested once per epoch and identity, and the certificate of Alpenglow once', async (t) => {
+  const bed = await startBed(t);
+  await untilChainKnown(bed);
+  bed.first.on('getEpochSchedule', {
+    result:
+      '{"slotsPerEpoch":100,"leaderScheduleSlotOffset":100,"warmup":false,"firstNormalEpoch":0,"firstNormalSlot":0}',
+  });
+  const map = (epoch: number) =>
+    `{"context":{"slot":950},"value":{"epoch":${epoch},"totalStake":18446744073709551615}}`;
+  bed.first.on('getRankMap', (request) => {
+    const [slot] = request.params as [number];
+    return { result: slot < 500 ? '{"context":{"slot":950},"value":null}' : map(Math.floor(slot / 100)) };
+  });
+  const ask = async (params: unknown[]) => {
+    const { headers, text } = await post(bed, call('getRankMap', params));
+    return [headers.get('x-cache'), text];
+  };
+  const answer = (result: string) => `{"jsonrpc":"2.0","result":${result},"id":1}`;
+  await until('the schedule is known', async () => (await ask([900])) && (await ask([900]))[0] === 'HIT');
+  assert.deepEqual(await ask([999]), ['HIT', answer(map(9))]);
+  assert.deepEqual(await ask([800]), [null, answer(map(8))]);
+  assert.deepEqual(await ask([899, null]), ['HIT', answer(map(8))]);
+  assert.deepEqual(await ask([899, { identity: 'x' }]), [null, answer(map(8))]);
+  // An epoch that a node does not hold may come back with another node; a slot that has to be included is the node's business.
+  const missing = answer('{"context":{"slot":950},"value":null}');
+  assert.deepEqual(
+    [await ask([100]), await ask([100])],
+    [
+      [null, missing],
+      [null, missing],
+    ],
+  );
+  assert.deepEqual(await ask([800, { minContextSlot: 5 }]), [null, answer(map(8))]);
+
+  const certificate = () => post(bed, call('getAgGenesisCert'));
+  bed.first.on('getAgGenesisCert', { result: 'null' });
+  for (let i = 0; i < 2; i += 1) assert.equal((await certificate()).headers.get('x-cache'), null);
+  bed.first.on('getAgGenesisCert', { result: '{"block":{"slot":7}}' });
+  await certificate();
+  const cached = await certificate();
+  assert.deepEqual([cached.headers.get('x-cache'), cached.text], ['HIT', answer('{"block":{"slot":7}}')]);
+});
+
 test('answers that may change are requested each time', async (t) => {
   const bed = await startBed(t);
   await untilChainKnown(bed);

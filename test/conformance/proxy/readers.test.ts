@@ -89,8 +89,13 @@ const body = fc
   )
   .map(([method, params, before, between, behind]) => {
     const list = [
-      ...[...before, ['"jsonrpc"', '"2.0"'], ['"id"', '1']],
-      ...[...between, ['"method"', JSON.stringify(method)], ['"params"', params], ...behind],
+      ...before,
+      ['"jsonrpc"', '"2.0"'],
+      ['"id"', '1'],
+      ...between,
+      ['"method"', JSON.stringify(method)],
+      ['"params"', params],
+      ...behind,
     ];
     return `{${list.map(([key, text]) => `${key}:${text}`).join(',')}}`;
   });

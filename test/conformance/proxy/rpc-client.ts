@@ -14,6 +14,8 @@ export interface BedOptions {
   /** Merged into the configuration. */
   readonly config?: Readonly<Record<string, unknown>>;
   readonly genesisHash?: string;
+  /** Default: that of the configuration. */
+  readonly coolDownMs?: number;
   readonly dataDir?: string;
   readonly key?: string;
   /** Programs the upstreams before the daemon starts. */
@@ -32,6 +34,7 @@ export async function startBed(t: TestContext, options: BedOptions = {}): Promis
   const upstream = {
     urls: upstreams.map(({ url, wsUrl }) => ({ url, websocketUrl: wsUrl })),
     healthIntervalMs: 3_600_000,
+    ...(options.coolDownMs === undefined ? {} : { coolDownMs: options.coolDownMs }),
   };
   const daemon = await startDaemon({
     // The others take most of the start and are not used by these calls.

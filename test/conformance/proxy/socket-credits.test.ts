@@ -4,6 +4,7 @@ import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import WebSocket from 'ws';
 import { runCommand, startDaemon, type TestDaemon } from '../../helpers/daemon.ts';
+import { onEngine } from '../../helpers/run-part.ts';
 import { postgresDatabase } from '../../helpers/store.ts';
 import { startUpstream, type TestUpstream } from '../../helpers/upstream.ts';
 import { startBed, until } from './rpc-client.ts';
@@ -152,25 +153,27 @@ async function twoDaemons(t: TestContext) {
   return { upstream, daemons: [one, two] as const };
 }
 
-test('two processes on PostgreSQL count together, and exhausted credits end the sockets of both', async (t) => {
-  const { upstream, daemons } = await twoDaemons(t);
-  const clients = await Promise.all(daemons.map((daemon) => connect(t, { daemon })));
-  for (const client of clients) await client.subscribe('accountSubscribe', ['x']);
-  for (let sent = 0; sent < 5; sent += 1) notifyAll(upstream, 20_000);
-  await until('both have all', () => clients.every((client) => client.notifications().length === 5));
-  const written = async () => (await usageOf(daemons[0])).dataTransfer.laserstreamWebsocket;
-  await until('both have written', async () => (await written()) === bytesOf(clients));
-  const { creditsUsed } = await usageOf(daemons[0]);
-  assert.equal(creditsUsed, Math.round(4 + bytesOf(clients) * CREDITS_PER_BYTE));
+onEngine('postgres', () => {
+  test('two processes on PostgreSQL count together, and exhausted credits end the sockets of both', async (t) => {
+    const { upstream, daemons } = await twoDaemons(t);
+    const clients = await Promise.all(daemons.map((daemon) => connect(t, { daemon })));
+    for (const client of clients) await client.subscribe('accountSubscribe', ['x']);
+    for (let sent = 0; sent < 5; sent += 1) notifyAll(upstream, 20_000);
+    await until('both have all', () => clients.every((client) => client.notifications().length === 5));
+    const written = async () => (await usageOf(daemons[0])).dataTransfer.laserstreamWebsocket;
+    await until('both have written', async () => (await written()) === bytesOf(clients));
+    const { creditsUsed } = await usageOf(daemons[0]);
+    assert.equal(creditsUsed, Math.round(4 + bytesOf(clients) * CREDITS_PER_BYTE));
 
-  await setCredits(daemons[0], creditsUsed + 4);
-  const open = new Set(clients);
-  for (const client of clients) void client.closed.then(() => open.delete(client));
-  await until('both are closed', async () => {
-    notifyAll(upstream, 5_000);
-    await sleep(120);
-    return open.size === 0;
+    await setCredits(daemons[0], creditsUsed + 4);
+    const open = new Set(clients);
+    for (const client of clients) void client.closed.then(() => open.delete(client));
+    await until('both are closed', async () => {
+      notifyAll(upstream, 5_000);
+      await sleep(120);
+      return open.size === 0;
+    });
+    assert.deepEqual(await Promise.all(clients.map((client) => client.closed)), [1008, 1008]);
+    assert.equal((await written()) >= bytesOf(clients), true);
   });
-  assert.deepEqual(await Promise.all(clients.map((client) => client.closed)), [1008, 1008]);
-  assert.equal((await written()) >= bytesOf(clients), true);
 });

@@ -31,6 +31,23 @@ test('identical subscriptions share one upstream; a client has one id for them, 
   assert.equal(bed.first.openSockets <= 2, true);
 });
 
+test('with deduplicate a repeated notification is told once; without it each is passed on', async (t) => {
+  const logs = (signature: string, slot: number) =>
+    `{"context":{"slot":${slot}},"value":{"signature":"${signature}","err":null,"logs":[]}}`;
+  for (const deduplicate of [false, true]) {
+    const bed = await startBed(t, { config: { proxy: { websocket: { deduplicate } } } });
+    const client = await connect(t, bed);
+    await client.subscribe('logsSubscribe', ['all']);
+    await client.subscribe('rootSubscribe');
+    const [held, roots] = [bed.first.held('logsSubscribe')[0]!, bed.first.held('rootSubscribe')[0]!];
+    for (const slot of [5, 6, 6]) bed.first.notify(held, logs('5aa', slot));
+    for (const root of ['1', '1', '2']) bed.first.notify(roots, root);
+    bed.first.notify(held, logs('5ab', 7));
+    await until('the last one', () => client.notifications().some((text) => text.includes('5ab')));
+    assert.equal(client.notifications().length, deduplicate ? 4 : 7);
+  }
+});
+
 test('another commitment is another subscription', async (t) => {
   const bed = await startBed(t);
   const client = await connect(t, bed);

@@ -75,6 +75,26 @@ test('a request with another method than POST is 405 with Allow, as on the JSON-
   }
 });
 
+test('version 1: limits that are not set, and so count as 0, are named', async (t) => {
+  const bed = await senderBed(t);
+  const both = 'computeUnitLimit, loadedAccountsDataSizeLimit';
+  for (const [limits, header] of [
+    [{}, both],
+    [{ computeUnitLimit: 0, loadedAccountsDataSizeLimit: 0 }, both],
+    [{ computeUnitLimit: 1_000 }, 'loadedAccountsDataSizeLimit'],
+    [{ loadedAccountsDataSizeLimit: 65_536 }, 'computeUnitLimit'],
+    [{ computeUnitLimit: 1_000, loadedAccountsDataSizeLimit: 65_536 }, null],
+  ] as const) {
+    const { base64, signature } = await version1([transfer(somewhere, 5)], undefined, limits);
+    const { text, headers } = await fast(bed, send(base64, { encoding: 'base64' }));
+    assert.equal(text, `{"jsonrpc":"2.0","result":"${signature}","id":1}`);
+    assert.equal(headers.get('x-unset-limits'), header, JSON.stringify(limits));
+  }
+  // Earlier versions have defaults.
+  const { base64 } = legacy([transfer(somewhere, 5)]);
+  assert.equal((await fast(bed, send(base64, { encoding: 'base64' }))).headers.get('x-unset-limits'), null);
+});
+
 test('version 1: up to 4,096 bytes, its signature from the end', async (t) => {
   const bed = await senderBed(t);
   const small = await version1([transfer(somewhere, 5)]);

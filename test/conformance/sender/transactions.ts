@@ -8,7 +8,7 @@ import {
   VersionedTransaction,
 } from '@solana/web3.js';
 import bs58 from 'bs58';
-import { signVersion1 } from '../../helpers/version-1.ts';
+import { signVersion1, type Version1Config } from '../../helpers/version-1.ts';
 
 export interface Signed {
   readonly wire: Buffer;
@@ -41,8 +41,9 @@ export function versioned(instructions: TransactionInstruction[], blockhash = BL
 export async function version1(
   instructions: readonly TransactionInstruction[],
   blockhash = BLOCKHASH,
+  config?: Version1Config,
 ): Promise<Signed> {
-  const { wire, signature } = await signVersion1(payer, blockhash, instructions);
+  const { wire, signature } = await signVersion1(payer, blockhash, instructions, config);
   return { ...signed(wire), signature };
 }
 

@@ -8,7 +8,7 @@ import { parseExact } from '../../../src/lib/json.ts';
 import { chainMissing, startChain, type TestChain } from '../../helpers/chain.ts';
 import { type DaemonInProcess, runCommand, startDaemon } from '../../helpers/daemon.ts';
 import { freePort } from '../../helpers/free-port.ts';
-import type { Json } from './bed.ts';
+import type { Json } from './harness.ts';
 
 const skip = (await chainMissing()) ?? false;
 const MEMO = new PublicKey('MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr');
@@ -73,7 +73,11 @@ describe('subscriptions of parsed transactions', { skip }, () => {
       return await until(`the answer to ${method}`, () => messages.find((one) => one.id === id));
     };
     return {
-      ...{ socket, messages, closed, call, stop },
+      socket,
+      messages,
+      closed,
+      call,
+      stop,
       async subscribe(...params: unknown[]): Promise<number> {
         const answer = await call(SUBSCRIBE, params);
         assert.equal(typeof answer.result, 'number', JSON.stringify(answer));
@@ -133,8 +137,17 @@ describe('subscriptions of parsed transactions', { skip }, () => {
     assert.deepEqual(Object.keys(one.value), ['transaction', 'instructions', 'matchedIndexes']);
     assert.equal(one.context.slot, transaction.slot);
     assert.deepEqual(Object.keys(transaction), [
-      ...['signature', 'slot', 'blockTime', 'feePayer', 'fee', 'accountKeys', 'status', 'error', 'summary'],
-      ...['nativeTransfers', 'tokenTransfers'],
+      'signature',
+      'slot',
+      'blockTime',
+      'feePayer',
+      'fee',
+      'accountKeys',
+      'status',
+      'error',
+      'summary',
+      'nativeTransfers',
+      'tokenTransfers',
     ]);
     assert.deepEqual(
       [transaction.signature, transaction.blockTime, transaction.status, transaction.error, transaction.feePayer],
@@ -163,7 +176,15 @@ describe('subscriptions of parsed transactions', { skip }, () => {
     assert.deepEqual(client.of(ids.again), client.of(ids.full));
     const names = Object.fromEntries(Object.entries(ids).map(([name, id]) => [name, client.of(id).length]));
     assert.deepEqual(names, {
-      ...{ full: 1, matched: 1, raw: 1, role: 1, failed: 2, never: 0, otherName: 0, otherRole: 0, again: 1 },
+      full: 1,
+      matched: 1,
+      raw: 1,
+      role: 1,
+      failed: 2,
+      never: 0,
+      otherName: 0,
+      otherRole: 0,
+      again: 1,
     });
     const second = client.of(ids.failed)[1].value.transaction;
     assert.deepEqual([second.signature, second.status, typeof second.error], [failed, 'error', 'object']);
@@ -185,16 +206,27 @@ describe('subscriptions of parsed transactions', { skip }, () => {
     await until('the payments', () => client.of(id).length === 5);
     const [one] = client.of(id);
     assert.deepEqual(Object.keys(one.value.transaction), [
-      ...['signature', 'slot', 'blockTime', 'feePayer', 'fee', 'status', 'error', 'summary'],
+      'signature',
+      'slot',
+      'blockTime',
+      'feePayer',
+      'fee',
+      'status',
+      'error',
+      'summary',
     ]);
     assert.deepEqual(Object.keys(one.value.instructions[0]), [
-      ...['instructionIndex', 'innerInstructionIndex', 'stackHeight', 'programId', 'data'],
+      'instructionIndex',
+      'innerInstructionIndex',
+      'stackHeight',
+      'programId',
+      'data',
     ]);
     for (let turn = 0; turn < 500 && (await credits()) < used + 5; turn++) await sleep(20);
     assert.equal(await credits(), used + 5);
   });
 
-  test('what is wrong is refused by its name, and limits have codes of their own', async (t) => {
+  test('errors name the wrong member, and limits have codes of their own', async (t) => {
     const client = await connect(t);
     const key = payer.publicKey.toBase58();
     const many = (count: number) => Array.from({ length: count }, () => Keypair.generate().publicKey.toBase58());
@@ -220,6 +252,35 @@ describe('subscriptions of parsed transactions', { skip }, () => {
     assert.deepEqual([error.code, error.message], [-32_006, 'at most 25 subscriptions per connection']);
     const answers = await Promise.all(Array.from({ length: 60 }, () => client.call(SUBSCRIBE, [{}])));
     assert.ok(answers.some((one) => one.error.code === -32_002 && /^Rate limited/.test(one.error.message)));
+  });
+
+  test('all calls of a client with such a subscription count against its rate, those of other clients do not', async (t) => {
+    const [parsed, other] = [await connect(t), await connect(t)];
+    const key = payer.publicKey.toBase58();
+    await parsed.subscribe({ programs: [key] });
+    const calls: readonly (readonly [string, unknown[]])[] = [
+      ['describeProgram', [{ program: SYSTEM }]],
+      ['ping', []],
+    ];
+    for (const [method, params] of calls) {
+      await sleep(1_000);
+      const askMany = (client: typeof parsed) =>
+        Promise.all(Array.from({ length: 60 }, () => client.call(method, params)));
+      const [limited, free] = [await askMany(parsed), await askMany(other)];
+      const isLimited = ({ error }: Json) => error?.code === -32_002 && /^Rate limited: 40/.test(error.message);
+      const refused = limited.filter(({ error }: Json) => error !== undefined);
+      assert.ok(
+        refused.length >= 10 && refused.length < 30 && refused.every(isLimited),
+        `${method}: ${refused.length}`,
+      );
+      assert.deepEqual(free.filter(isLimited), [], method);
+    }
+    // Calls of other methods have the rates of the plan alone.
+    const slots = await Promise.all(Array.from({ length: 60 }, () => parsed.call('getSlot', [])));
+    assert.deepEqual(
+      slots.filter(({ error }: Json) => error?.code === -32_002),
+      [],
+    );
   });
 
   test('a client that has written nothing for too long is closed with 1000, and one that pings is not', async (t) => {
@@ -339,7 +400,7 @@ describe('subscriptions of parsed transactions', { skip }, () => {
     assert.equal(await refusal(programs[0]!, named('c')), 'taken');
   });
 
-  test('describeProgram tells what filters may name; ping answers the slot; what is no program is refused', async (t) => {
+  test('describeProgram lists what filters may name; ping answers the slot; an account that is no program is refused', async (t) => {
     const client = await connect(t);
     const { result: system } = await client.call('describeProgram', [{ program: SYSTEM }]);
     assert.deepEqual([system.id, system.name, system.events], [SYSTEM, 'system', []]);
@@ -348,10 +409,13 @@ describe('subscriptions of parsed transactions', { skip }, () => {
     const empty = { id: program, name: null, instructions: [], events: [], roles: [] };
     assert.deepEqual((await client.call('describeProgram', [{ program }])).result, empty);
     const idl = {
-      ...{ metadata: { name: 'pool', version: '1.0.0', spec: '0.1.0' }, address: MEMO.toBase58() },
+      metadata: { name: 'pool', version: '1.0.0', spec: '0.1.0' },
+      address: MEMO.toBase58(),
       instructions: [
         {
-          ...{ name: 'swapAll', discriminator: [1, 2, 3, 4, 5, 6, 7, 8], args: [] },
+          name: 'swapAll',
+          discriminator: [1, 2, 3, 4, 5, 6, 7, 8],
+          args: [],
           accounts: [
             { name: 'poolVault', writable: true },
             { name: 'user', signer: true },
@@ -367,7 +431,10 @@ describe('subscriptions of parsed transactions', { skip }, () => {
       await fetch(path.replace(MEMO.toBase58(), programId), { method: 'DELETE' });
     assert.equal((await fetch(path, { method: 'PUT', body: JSON.stringify({ idl }) })).status, 200);
     assert.deepEqual((await client.call('describeProgram', [{ program: MEMO.toBase58() }])).result, {
-      ...{ id: MEMO.toBase58(), name: 'pool', instructions: ['swap_all'], events: ['swap_event'] },
+      id: MEMO.toBase58(),
+      name: 'pool',
+      instructions: ['swap_all'],
+      events: ['swap_event'],
       roles: ['pool_vault', 'user'],
     });
     const { result: slot } = await client.call('ping', []);

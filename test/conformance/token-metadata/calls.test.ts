@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { encode32 } from '../../../src/lib/base58.ts';
-import { METADATA_PROGRAM, metadataAddress, TOKEN_PROGRAM } from '../../../src/solana/addresses.ts';
+import { metadataAddress } from '../../../src/solana/addresses.ts';
+import { METADATA_PROGRAM, TOKEN_PROGRAM } from '../../../src/solana/programs.ts';
 import { writeMint } from '../../helpers/write-mint.ts';
-import { type Bed, metadataWith, startBed } from './bed.ts';
+import { type Bed, metadataWith, startBed } from './harness.ts';
 
 const keyOf = (number: number): string => {
   const bytes = Buffer.alloc(32, 7);
@@ -63,7 +64,7 @@ suite('requests and the calls that they make', () => {
     assert.equal(await callsDuring(() => bed.ask({ mintAccounts, disableCache: true })), 2);
   });
 
-  test('what was read without a cache is in the cache', async () => {
+  test('a read that bypasses the cache fills it', async () => {
     const [mint = ''] = put(1);
     await bed.ask({ mintAccounts: [mint] });
     bed.accounts.set(mint, { owner: TOKEN_PROGRAM, data: writeMint({ supply: 77n }) });

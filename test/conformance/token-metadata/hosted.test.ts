@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
-import { METADATA_PROGRAM, metadataAddress } from '../../../src/solana/addresses.ts';
+import { metadataAddress } from '../../../src/solana/addresses.ts';
+import { METADATA_PROGRAM } from '../../../src/solana/programs.ts';
 import { listFixtures, readJsonFixture, skipWithoutFixtures } from '../../helpers/fixtures.ts';
 import { answer } from '../../helpers/receiver.ts';
 import { writeMetadata } from '../../helpers/write-metadata.ts';
 import { writeMint } from '../../helpers/write-mint.ts';
-import { type Bed, startBed } from './bed.ts';
+import { type Bed, startBed } from './harness.ts';
 
 // biome-ignore lint/suspicious/noExplicitAny: recorded JSON.
 type Json = any;
@@ -64,7 +65,8 @@ function serve({ accounts, documents }: Bed, element: Json): void {
   });
   const { metadata } = element.onChainMetadata;
   const fields = {
-    ...{ ...metadata, ...metadata.data },
+    ...metadata,
+    ...metadata.data,
     tokenStandard: metadata.tokenStandard || null,
     uses: metadata.uses.useMethod === '' ? null : metadata.uses,
     programmableConfig: null,

@@ -76,7 +76,7 @@ suite('tokens of a running chain', { skip: (await chainMissing()) ?? false }, ()
     }
   }
 
-  test('a mint is told as it is now, also when more was minted', async () => {
+  test('a mint is reported with its current supply, also after more was minted', async () => {
     const { connection } = chain;
     const mint = await createMint(connection, payer, payer.publicKey, null, 6, undefined, confirm);
     const account = await createAssociatedTokenAccount(connection, payer, mint, payer.publicKey, confirm);
@@ -93,7 +93,12 @@ suite('tokens of a running chain', { skip: (await chainMissing()) ?? false }, ()
     assert.equal(typeof rentEpoch, 'number');
     const program = 'TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA';
     assert.deepEqual(rest, {
-      ...{ key: mint.toString(), isSigner: false, isWritable: false, lamports, owner: program, executable: false },
+      key: mint.toString(),
+      isSigner: false,
+      isWritable: false,
+      lamports,
+      owner: program,
+      executable: false,
       data: { parsed: { info, type: 'mint' }, program, space: 82 },
     });
     await untilWatched(mint.toString());

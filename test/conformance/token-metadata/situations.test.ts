@@ -1,17 +1,12 @@
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { encode32 } from '../../../src/lib/base58.ts';
-import {
-  METADATA_PROGRAM,
-  metadataAddress,
-  SYSTEM_PROGRAM,
-  TOKEN_2022_PROGRAM,
-  TOKEN_PROGRAM,
-} from '../../../src/solana/addresses.ts';
+import { metadataAddress } from '../../../src/solana/addresses.ts';
+import { METADATA_PROGRAM, SYSTEM_PROGRAM, TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../../src/solana/programs.ts';
 import { answer } from '../../helpers/receiver.ts';
 import { type MetadataFields, writeMetadata } from '../../helpers/write-metadata.ts';
 import { pointerValue, tokenMetadataValue, writeMint } from '../../helpers/write-mint.ts';
-import { type Bed, startBed } from './bed.ts';
+import { type Bed, startBed } from './harness.ts';
 
 const keyOf = (number: number): string => encode32(Buffer.alloc(32, number));
 const AUTHORITY = keyOf(250);
@@ -19,9 +14,21 @@ const POINTER = 18;
 const METADATA = 19;
 
 const fields = (mint: string, uri = ''): MetadataFields => ({
-  ...{ updateAuthority: AUTHORITY, mint, name: 'Pudgy ', symbol: 'P', uri, sellerFeeBasisPoints: 500, creators: null },
-  ...{ primarySaleHappened: false, isMutable: true, editionNonce: null, tokenStandard: null, collection: null },
-  ...{ uses: null, collectionDetails: null, programmableConfig: null },
+  updateAuthority: AUTHORITY,
+  mint,
+  name: 'Pudgy ',
+  symbol: 'P',
+  uri,
+  sellerFeeBasisPoints: 500,
+  creators: null,
+  primarySaleHappened: false,
+  isMutable: true,
+  editionNonce: null,
+  tokenStandard: null,
+  collection: null,
+  uses: null,
+  collectionDetails: null,
+  programmableConfig: null,
 });
 
 suite('each part of an element says itself why it is missing', () => {
@@ -142,7 +149,7 @@ suite('each part of an element says itself why it is missing', () => {
     });
   });
 
-  test('what a document may say, and what is made of it', async () => {
+  test('accepted forms of a document and their results', async () => {
     bed.documents.route(
       '/odd',
       answer(
@@ -160,7 +167,11 @@ suite('each part of an element says itself why it is missing', () => {
     );
     const { body } = await bed.ask({ mintAccounts: [withUri(`${bed.documents.url}/odd`)], includeOffChain: true });
     assert.deepEqual(body[0].offChainMetadata.metadata, {
-      ...{ name: '7', symbol: '', description: '', image: '{"a":1}', sellerFeeBasisPoints: 250 },
+      name: '7',
+      symbol: '',
+      description: '',
+      image: '{"a":1}',
+      sellerFeeBasisPoints: 250,
       attributes: [
         { traitType: 'x', value: '1.5' },
         { traitType: '', value: 'true' },
@@ -187,9 +198,16 @@ suite('each part of an element says itself why it is missing', () => {
     const inside = put(null);
     extended(inside, inside, 'Inside');
     assert.deepEqual(await read(inside), {
-      ...{ key: 'MetadataV1', updateAuthority: AUTHORITY, mint: inside, primarySaleHappened: false, isMutable: true },
+      key: 'MetadataV1',
+      updateAuthority: AUTHORITY,
+      mint: inside,
+      primarySaleHappened: false,
+      isMutable: true,
       data: { name: 'Inside', symbol: 'S', uri: 'u', sellerFeeBasisPoints: 0, creators: null },
-      ...{ editionNonce: 0, tokenStandard: 'NonFungible', collection: null, collectionDetails: null },
+      editionNonce: 0,
+      tokenStandard: 'NonFungible',
+      collection: null,
+      collectionDetails: null,
       uses: { useMethod: '', remaining: 0, total: 0 },
     });
 

@@ -112,7 +112,8 @@ test('an archive that is added later fills what was missing', async (t) => {
 
   // A quarter of an hour later, when it is worth asking again.
   const then = await start([node.url, { url: archive.url, archive: true }], {
-    ...{ dataDir, key: 'archive-key' },
+    dataDir,
+    key: 'archive-key',
     parts: (parts) => ({ ...parts, clock: { ...parts.clock, now: () => parts.clock.now() + 900_000 } }),
   });
   t.after(() => then.stop());
@@ -136,8 +137,11 @@ test('data that was pruned between two requests is reported as missing', async (
   );
   assert.equal(page.pagination.hasMore, true);
   for (const path of [
-    ...[`history?before=${page.pagination.nextCursor}`, `transfers?cursor=${page.pagination.nextCursor}`],
-    ...['funded-by', `balance-at?mint=${NATIVE}&slot=2500`, `balance-at?mint=${NATIVE}&time=1700000250`],
+    `history?before=${page.pagination.nextCursor}`,
+    `transfers?cursor=${page.pagination.nextCursor}`,
+    'funded-by',
+    `balance-at?mint=${NATIVE}&slot=2500`,
+    `balance-at?mint=${NATIVE}&time=1700000250`,
   ]) {
     const { status, body } = await client.ask(`${wallet}/${path}`);
     assert.deepEqual([status, body], [503, lost(2_000)], path);
@@ -146,7 +150,8 @@ test('data that was pruned between two requests is reported as missing', async (
 
   show(archive, payments, { tip: 4_000, first: 0 });
   const then = await start([{ url: archive.url, archive: true }, node.url], {
-    ...{ dataDir, key: 'archive-key' },
+    dataDir,
+    key: 'archive-key',
     parts: (parts) => ({ ...parts, clock: { ...parts.clock, now: () => parts.clock.now() + 900_000 } }),
   });
   t.after(() => then.stop());

@@ -50,8 +50,13 @@ async function start(t: TestContext, node: WalletNode, { budgets = {}, wallet = 
   t.after(() => rm(folder, { recursive: true, force: true }));
   const plansFile = join(folder, 'plans.json');
   const plan = {
-    ...{ creditsLimit: 1_000_000, invoiced: false, features: { paidWallet: true }, ratePerSecond: {}, budgets },
-    ...{ webhooks: { max: 5, addressesPerWebhook: 10 }, batch: {} },
+    creditsLimit: 1_000_000,
+    invoiced: false,
+    features: { paidWallet: true },
+    ratePerSecond: {},
+    budgets,
+    webhooks: { max: 5, addressesPerWebhook: 10 },
+    batch: {},
   };
   writeFileSync(plansFile, JSON.stringify({ plans: { bounded: plan }, burstFactor: 2, paidWalletEndpoints: [] }));
   const daemon = await startDaemon({

@@ -1,4 +1,5 @@
 /** NFTs that are no tokens: their images, and compressed ones from an asset API. */
+
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
@@ -6,7 +7,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { encode32 } from '../../../src/lib/base58.ts';
-import { CORE_PROGRAM } from '../../../src/solana/addresses.ts';
+import { CORE_PROGRAM } from '../../../src/solana/programs.ts';
 import { type AccountUpstream, startAccountUpstream } from '../../helpers/account-upstream.ts';
 import { startDaemon } from '../../helpers/daemon.ts';
 import { startUpstream, type TestUpstream } from '../../helpers/upstream.ts';
@@ -92,8 +93,12 @@ test('an asset of Core has its image once its document was read', async (t) => {
   const collection = setCoreCollection(chain, 'Sundogs');
   const mint = setCoreAsset(chain, wallet, collection, await documents(t));
   const nft = {
-    ...{ mint, name: 'Sundog #1', imageUri: null as string | null },
-    ...{ collectionName: 'Sundogs', collectionAddress: encode32(collection), compressed: false },
+    mint,
+    name: 'Sundog #1',
+    imageUri: null as string | null,
+    collectionName: 'Sundogs',
+    collectionAddress: encode32(collection),
+    compressed: false,
   };
   assert.deepEqual(await read(encode32(wallet)), [nft]);
   for (const startedMs = performance.now(); nft.imageUri === null; ) {
@@ -113,7 +118,9 @@ test('compressed NFTs come from the asset API; malformed ones are omitted', asyn
   const compression = { compressed: true };
   answer(assets, [
     {
-      ...{ id: plain, compression, burnt: false },
+      id: plain,
+      compression,
+      burnt: false,
       content: {
         json_uri: 'https://a.example/1',
         metadata: { name: 'Halo #7' },
@@ -129,13 +136,19 @@ test('compressed NFTs come from the asset API; malformed ones are omitted', asyn
     },
     { id: burnt, compression, burnt: true },
     { id: foreign, compression: { compressed: false } },
-    ...[{ id: 'no key', compression }, null, 7],
+    { id: 'no key', compression },
+    null,
+    7,
   ]);
   const empty = { name: null, imageUri: null, collectionName: null, collectionAddress: null, compressed: true };
   const expected = [
     {
-      ...{ ...empty, mint: plain, name: 'Halo #7', imageUri: 'https://a.example/7.png' },
-      ...{ collectionName: 'Haloes', collectionAddress: encode32(collection) },
+      ...empty,
+      mint: plain,
+      name: 'Halo #7',
+      imageUri: 'https://a.example/7.png',
+      collectionName: 'Haloes',
+      collectionAddress: encode32(collection),
     },
     { ...empty, mint: bare },
   ].sort((left, right) => (String(left.mint) < String(right.mint) ? -1 : 1));

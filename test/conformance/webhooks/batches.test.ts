@@ -5,7 +5,7 @@ import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createCharges } from '../../../plugins/access/services.ts';
 import { createSystemClock } from '../../../src/adapters/clock.ts';
-import { accessBed } from '../../helpers/access-bed.ts';
+import { accessBed } from '../../helpers/access-harness.ts';
 import { answer, type Received } from '../../helpers/receiver.ts';
 import { eachStore } from '../../helpers/store.ts';
 import { makeBlock, signatureOf } from './blocks.ts';
@@ -32,7 +32,7 @@ async function tried(it: Stage, id: string): Promise<void> {
 }
 
 eachStore('batches of deliveries', (engine) => {
-  test('what went in a batch is not given free by a fork', async (t) => {
+  test('a fork does not release a delivery that was sent in a batch', async (t) => {
     const it = await stage(t, { store: await engine.store(t), webhooks: slow });
     const { webhookID } = await it.create({ batchSize: 10 });
     it.receiver.setFallback(answer(500));
@@ -106,7 +106,10 @@ eachStore('batches of deliveries', (engine) => {
     const clock = createSystemClock();
     const bed = await accessBed(store, { clock: clock as never, overrides: { creditsLimit: 1_000 } });
     const it = await stage(t, {
-      ...{ store, charges: createCharges({ ...bed, clock }), projectId: bed.project.id, webhooks: slow },
+      store,
+      charges: createCharges({ ...bed, clock }),
+      projectId: bed.project.id,
+      webhooks: slow,
     });
     t.after(() => bed.meter.stop());
     const used = async () => {

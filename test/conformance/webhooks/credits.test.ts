@@ -7,7 +7,7 @@ import { createCharges } from '../../../plugins/access/services.ts';
 import { createSystemClock } from '../../../src/adapters/clock.ts';
 import { CodedError } from '../../../src/lib/coded-error.ts';
 import type { Store, StoreTx } from '../../../src/ports/store.ts';
-import { accessBed } from '../../helpers/access-bed.ts';
+import { accessBed } from '../../helpers/access-harness.ts';
 import { answer, startReceiver } from '../../helpers/receiver.ts';
 import { eachStore } from '../../helpers/store.ts';
 import { patient, stage } from './stage.ts';
@@ -166,7 +166,7 @@ eachStore('credits of deliveries', (engine) => {
     );
   });
 
-  test('a disabled project: its deliveries wait, and the operator is told why', async (t) => {
+  test('deliveries of a disabled project wait, and the operator sees the reason', async (t) => {
     const operator = await startReceiver();
     t.after(() => operator.close());
     const secret = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;

@@ -1,10 +1,11 @@
 import type { TestContext } from 'node:test';
 import { Value } from '@sinclair/typebox/value';
 import { type WebhooksConfig, webhooksConfig } from '../../../plugins/webhooks/config.ts';
-import plugin from '../../../plugins/webhooks/index.ts';
+import { provision } from '../../../plugins/webhooks/plugin.ts';
+import { migrations } from '../../../plugins/webhooks/store/tables.ts';
 import { createSystemClock, createSystemRandom } from '../../../src/adapters/clock.ts';
 import { createOutbound } from '../../../src/adapters/outbound/index.ts';
-import { createGapBook } from '../../../src/chain/gaps.ts';
+import { createGapRecords } from '../../../src/chain/gaps.ts';
 import { followerMigrations } from '../../../src/chain/tables.ts';
 import { type CoreConfig, coreConfig } from '../../../src/config/core.ts';
 import { createRegistration } from '../../../src/daemon/provision.ts';
@@ -85,20 +86,27 @@ export async function startHarness(t: Pick<TestContext, 'after'>, options: Harne
   await migrate(store, [
     { scope: 'kernel.jobs', migrations: jobMigrations },
     { scope: 'kernel.follower', migrations: followerMigrations },
-    { scope: 'webhooks', migrations: plugin.migrations ?? [] },
+    { scope: 'webhooks', migrations },
   ]);
   let runner: JobRunner | null = null;
   const outbox = createOutbox({ store, clock, wake: () => runner?.wake() });
   const services = new Map<string, unknown>([
     [kernelOutbox.id, outbox],
     [parsedTransactions.id, options.parsed],
-    [kernelGaps.id, createGapBook(store, clock)],
+    [kernelGaps.id, createGapRecords(store, clock)],
     [accessCharges.id, options.charges],
     [accessPlans.id, options.plans === undefined ? undefined : { ...NO_PLANS, ...options.plans }],
   ]);
   const registration = createRegistration('webhooks', clock, log);
   const context = {
-    ...{ id: 'webhooks', config, core, version: '0.0.0-test', log, clock, random, store },
+    id: 'webhooks',
+    config,
+    core,
+    version: '0.0.0-test',
+    log,
+    clock,
+    random,
+    store,
     roles: new Set(['api', 'indexer', 'deliverer']),
     metrics: metrics.scope('webhooks'),
     chain: () => (options.status === undefined ? null : { status: options.status }),
@@ -107,10 +115,15 @@ export async function startHarness(t: Pick<TestContext, 'after'>, options: Harne
     ...registration.methods,
     jobs: { ...registration.methods.jobs, add: (tx: never, jobs: never) => runner?.enqueue(tx, jobs) },
   } as unknown as HostContext<WebhooksConfig>;
-  await plugin.provision(context);
+  provision(context);
   const parts = registration.close();
   runner = createJobRunner({
-    ...{ store, owner: null, clock, random, log, kinds: parts.jobs ?? [] },
+    store,
+    owner: null,
+    clock,
+    random,
+    log,
+    kinds: parts.jobs ?? [],
     metrics: metrics.scope('jobs'),
     config: { ...core.jobs, ...options.jobs },
   });
@@ -129,7 +142,11 @@ export async function startHarness(t: Pick<TestContext, 'after'>, options: Harne
     await store.write((tx) => one.apply(tx, block, 'main'));
   };
   return {
-    ...{ store, runner: started, outbox, processor, log },
+    store,
+    runner: started,
+    outbox,
+    processor,
+    log,
     start: async () => parts.start?.(AbortSignal.timeout(1_000)),
     call: (method, path, body) => callRoute(parts.routes ?? [], options.projectId ?? 'p', method, path, body),
     apply: (block) => give(processor, block),

@@ -209,7 +209,7 @@ eachStore('webhook modes', (engine) => {
     assert.equal((await post('recover', { since })).status, 409);
   });
 
-  test('what was sent in a batch is sent again with it, under the id that its receiver knows', async (t) => {
+  test('a delivery of a batch is resent with its batch, under the id that its receiver knows', async (t) => {
     const it = await start(t, patient);
     const hook = await it.create({ batchSize: 5 });
     it.receiver.setFallback(answer(403));

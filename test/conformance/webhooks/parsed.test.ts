@@ -59,7 +59,10 @@ eachStore('parsed webhooks', (engine) => {
     const store = options.store ?? (await engine.store(t));
     const it = await stage(t, { ...patient, ...options, store, parsed: makeParsed() });
     return {
-      ...{ ...it, store, state, makeParsed },
+      ...it,
+      store,
+      state,
+      makeParsed,
       create: (filter: object, more: object = {}) =>
         it.create({ webhookType: 'parsed', accountAddresses: [], parsedFilter: filter, ...more }),
     };
@@ -89,8 +92,14 @@ eachStore('parsed webhooks', (engine) => {
       await Promise.all((Object.keys(hooks) as (keyof typeof hooks)[]).map(async (name) => [name, await got(name)])),
     );
     assert.deepEqual(all, {
-      ...{ program: [good], equal: [good], name: [good], failed: [good, bad].sort(), onlyFailed: [bad] },
-      ...{ otherName: [], otherProgram: [], off: [] },
+      program: [good],
+      equal: [good],
+      name: [good],
+      failed: [good, bad].sort(),
+      onlyFailed: [bad],
+      otherName: [],
+      otherProgram: [],
+      off: [],
     });
     await it.finished(hooks.program.webhookID);
     const body = async (name: keyof typeof hooks) => {

@@ -6,15 +6,16 @@ import type { KyselyPlugin } from 'kysely';
 import { CodedError, codeOf } from '../../../src/lib/coded-error.ts';
 import { GateRefusal } from '../../../src/plugin/plugin.ts';
 import type { Store } from '../../../src/ports/store.ts';
-import { accessBed, pricedItem, startAccess } from '../../helpers/access-bed.ts';
+import { accessBed, pricedItem, startAccess } from '../../helpers/access-harness.ts';
 import { createManualClock } from '../../helpers/manual-clock.ts';
 import { eachStore } from '../../helpers/store.ts';
 import { createStoreWatch } from '../../helpers/store-watch.ts';
+import { until } from '../../helpers/until.ts';
 
 /** The default of `access.keyCacheMs`. */
 const KEY_CACHE_MS = 500;
 const SLOWEST_MS = 300;
-const MOST_WAITING = 2;
+const MAX_WAITING = 2;
 /** The plan `free` has none of these. */
 const BUNDLE = pricedItem('sendBundle', { groups: ['sendBundle'] });
 
@@ -59,7 +60,7 @@ eachStore('changes of keys', (engine) => {
           const late = afterReads(watch.of(store), async () => {
             const ms = delays.next().value as number;
             // A result that waits holds a connection, and time moves on only when no query waits for one.
-            if (ms === 0 || waiting === MOST_WAITING) return;
+            if (ms === 0 || waiting === MAX_WAITING) return;
             waiting += 1;
             await clock.sleep(ms);
             waiting -= 1;
@@ -155,6 +156,42 @@ eachStore('changes of keys', (engine) => {
       ),
       { numRuns: engine.dialect === 'sqlite' ? 60 : 15, endOnFailure: true },
     );
+  });
+
+  test('a read that began before a change and ends after later reads does not bring the old plan back', async (t) => {
+    const store = await engine.store(t);
+    const watch = createStoreWatch(engine.dialect);
+    const clock = createManualClock(undefined, watch.settle);
+    const bed = await accessBed(watch.of(store), { clock, plan: 'unlimited' });
+    const held: (() => void)[] = [];
+    let isHeld = true;
+    const late = afterReads(watch.of(store), async () => {
+      if (isHeld) await new Promise<void>((resolve) => held.push(resolve));
+    });
+    const process = startAccess(late, clock);
+    const [first, second, third] = [await bed.addKey(), await bed.addKey(), await bed.addKey()];
+    const outcome = async ({ key }: typeof first) => {
+      const caller = await process.ask({ header: key });
+      try {
+        await process.gate.admit(caller, [BUNDLE]);
+        return 'admitted';
+      } catch (error) {
+        return error instanceof GateRefusal ? error.reason : codeOf(error);
+      }
+    };
+    const slow = outcome(first);
+    await until(() => held.length > 0, 'the first key has been read');
+    isHeld = false;
+    await bed.store.write((tx) => bed.projects.change(tx, bed.project.id, { plan: 'free' }));
+    // The second known key lets the first look for changes begin, which begins after this one.
+    for (const key of [second, third]) assert.equal(await outcome(key), 'plan');
+    await watch.settle();
+    for (const release of held) release();
+    await slow;
+    for (let ms = 0; ms <= 2 * KEY_CACHE_MS; ms += 100) {
+      for (const key of [first, second, third]) assert.equal(await outcome(key), 'plan');
+      await clock.advance(100);
+    }
   });
 
   test('a key is used without the store no longer than it is cached, and again when the store answers', async (t) => {

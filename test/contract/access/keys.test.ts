@@ -8,7 +8,7 @@ import { GateRefusal } from '../../../src/plugin/plugin.ts';
 import type { Caller } from '../../../src/ports/access.ts';
 import type { Queries } from '../../../src/ports/store.ts';
 import { migrate } from '../../../src/store/migrate.ts';
-import { accessBed, pricedItem, startAccess } from '../../helpers/access-bed.ts';
+import { accessBed, pricedItem, startAccess } from '../../helpers/access-harness.ts';
 import { createManualClock } from '../../helpers/manual-clock.ts';
 import { eachStore } from '../../helpers/store.ts';
 import { createStoreWatch } from '../../helpers/store-watch.ts';
@@ -194,7 +194,7 @@ eachStore('keys', (engine) => {
     await open.meter.stop();
   });
 
-  test('who guesses keys has to wait for the answers; a right key has its answer, also from the same address', async (t) => {
+  test('guesses of keys are answered late; a valid key is answered at once, also from the same address', async (t) => {
     const bed = await accessBed(await engine.store(t), { config: { badKeysPerMinute: 60, keyCacheMs: 1_000 } });
     const known = (await bed.addKey()).key;
     const guesser = '2001:db8:1:2::7';

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
+import { test } from 'node:test';
 import fc from 'fast-check';
 import { CodedError } from '../../../src/lib/coded-error.ts';
 import type { Admission } from '../../../src/plugin/host.ts';
 import { type Caller, GateRefusal, type Price, type Product } from '../../../src/plugin/plugin.ts';
 import type { Store } from '../../../src/ports/store.ts';
-import { accessBed, pricedItem, startAccess } from '../../helpers/access-bed.ts';
+import { accessBed, pricedItem, startAccess } from '../../helpers/access-harness.ts';
 import { createManualClock, type ManualClock } from '../../helpers/manual-clock.ts';
 import { eachStore } from '../../helpers/store.ts';
 
@@ -233,7 +233,7 @@ eachStore('usage', (engine) => {
     assert.deepEqual(await totals(), [190, 0, 60, 0]);
   });
 
-  test('what runs is set aside: calls beside each other never spend more than there is; a batch goes as a whole or not at all', async (t) => {
+  test('running calls reserve credits: concurrent calls never spend more than is left; a batch is admitted whole or not at all', async (t) => {
     const bed = await accessBed(await engine.store(t), { plan: 'unlimited', overrides: { creditsLimit: 100 } });
     const caller = await callerOf(bed, (await bed.addKey()).key);
     const running = [await admit(bed, caller, { credits: 60 }), await admit(bed, caller, { credits: 40 })];
@@ -298,27 +298,25 @@ eachStore('usage', (engine) => {
   });
 });
 
-describe('accounts', () => {
-  eachStore('streaming products', (engine) => {
-    test('are counted in bytes, and every number is rounded once by itself', async (t) => {
-      const bed = await accessBed(await engine.store(t), { plan: 'unlimited' });
-      const caller = await callerOf(bed, (await bed.addKey()).key);
-      const stream = { product: 'laserstreamGrpc', credits: 1.5 } as const;
-      const admission = await admit(bed, caller, stream, { product: 'laserstreamWebsocket', credits: 0 });
-      admission.charge([
-        { charged: true, bytesOut: 50_000 },
-        { charged: true, bytesOut: 7 },
-      ]);
-      for (const product of ['rpc', 'das', 'photon'] as const) await call(bed, caller, { product, credits: 0.5 });
-      await bed.meter.flush();
-      const record = await bed.usage();
-      assert.deepEqual(record.dataTransfer, { laserstreamGrpc: 50_000, laserstreamWebsocket: 7 });
-      // 1.5 + 3 x 0.5 = 3: the parts are rounded up each, the sum is not made of them.
-      assert.equal(record.credits['laserstreamGrpc'], 2);
-      assert.deepEqual([record.credits['rpc'], record.credits['das'], record.credits['photon']], [1, 1, 1]);
-      assert.equal(record.creditsUsed, 3);
-      assert.equal('laserstreamGrpc' in record.requests, false);
-      assert.deepEqual([record.usage['grpc'], record.usage['websocket'], record.usage['grpcGeyser']], [2, 0, 0]);
-    });
+eachStore('accounts of streaming products', (engine) => {
+  test('are counted in bytes, and every number is rounded once by itself', async (t) => {
+    const bed = await accessBed(await engine.store(t), { plan: 'unlimited' });
+    const caller = await callerOf(bed, (await bed.addKey()).key);
+    const stream = { product: 'laserstreamGrpc', credits: 1.5 } as const;
+    const admission = await admit(bed, caller, stream, { product: 'laserstreamWebsocket', credits: 0 });
+    admission.charge([
+      { charged: true, bytesOut: 50_000 },
+      { charged: true, bytesOut: 7 },
+    ]);
+    for (const product of ['rpc', 'das', 'photon'] as const) await call(bed, caller, { product, credits: 0.5 });
+    await bed.meter.flush();
+    const record = await bed.usage();
+    assert.deepEqual(record.dataTransfer, { laserstreamGrpc: 50_000, laserstreamWebsocket: 7 });
+    // 1.5 + 3 x 0.5 = 3: the parts are rounded up each, the sum is not made of them.
+    assert.equal(record.credits['laserstreamGrpc'], 2);
+    assert.deepEqual([record.credits['rpc'], record.credits['das'], record.credits['photon']], [1, 1, 1]);
+    assert.equal(record.creditsUsed, 3);
+    assert.equal('laserstreamGrpc' in record.requests, false);
+    assert.deepEqual([record.usage['grpc'], record.usage['websocket'], record.usage['grpcGeyser']], [2, 0, 0]);
   });
 });

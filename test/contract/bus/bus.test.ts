@@ -9,6 +9,7 @@ import { postgresLine } from '../../../src/adapters/bus/postgres-line.ts';
 import { createSystemClock, createSystemRandom } from '../../../src/adapters/clock.ts';
 import type { Bus } from '../../../src/ports/processes.ts';
 import { createMemoryLog } from '../../helpers/memory-log.ts';
+import { onEngine } from '../../helpers/run-part.ts';
 import { postgresDatabase } from '../../helpers/store.ts';
 
 const clock = createSystemClock();
@@ -46,7 +47,7 @@ const kinds: Record<string, (t: TestContext) => Promise<Pair>> = {
   },
 };
 
-for (const [name, make] of Object.entries(kinds)) {
+function declareSuite(name: string, make: (t: TestContext) => Promise<Pair>): void {
   describe(`bus, ${name}`, () => {
     async function setUp(t: TestContext) {
       const pair = await make(t);
@@ -135,6 +136,11 @@ for (const [name, make] of Object.entries(kinds)) {
   });
 }
 
+for (const [name, make] of Object.entries(kinds)) {
+  if (name === 'between processes') onEngine('postgres', () => declareSuite(name, make));
+  else declareSuite(name, make);
+}
+
 test('a worker thread receives messages of the main thread and answers', async (t) => {
   const name = `test-${random.uuid()}`;
   const bus = openBus({ channel: name, storeUrl: null, clock, random, log: createMemoryLog() });
@@ -157,83 +163,87 @@ test('a worker thread receives messages of the main thread and answers', async (
   assert.deepEqual(answer, { n: 7 });
 });
 
-test('the main thread forwards messages between its threads and other processes, once', async (t) => {
-  const { url } = await postgresDatabase(t);
-  const common = { clock, random, log: createMemoryLog() };
-  const [a, b] = [`test-${random.uuid()}`, `test-${random.uuid()}`];
-  const mains = [a, b].map((channel) => openBus({ channel, storeUrl: url, ...common }));
-  const threads = [a, b].map((channel) => openBus({ channel, storeUrl: null, ...common }));
-  t.after(() => Promise.all([...mains, ...threads].map((bus) => bus.close())));
-  const got: string[] = [];
-  for (const [index, bus] of [...mains, ...threads].entries()) {
-    bus.subscribe('warm-up', () => void got.push(`w${index}`));
-    bus.subscribe('t', () => void got.push(`t${index}`));
-  }
-  await eventually('all four are connected', () => {
-    threads[0]?.publish('warm-up', {});
-    return new Set(got).size === 4;
-  });
-  await sleep(300);
-  got.length = 0;
-  threads[0]?.publish('t', {});
-  await eventually('all four', () => got.length >= 4);
-  await sleep(200);
-  assert.deepEqual(got.sort(), ['t0', 't1', 't2', 't3']);
-});
-
-test('between processes: a lost connection is replaced; a message that is too large is dropped', async (t) => {
-  const { url } = await postgresDatabase(t);
-  const log = createMemoryLog();
-  const make = () => createBus([postgresLine({ url, clock, random, log })], log);
-  const [one, other] = [make(), make()];
-  t.after(() => Promise.all([one.close(), other.close()]));
-  let count = 0;
-  other.subscribe('x', () => {
-    count += 1;
-  });
-  const arrives = () =>
-    eventually('a message arrives', () => {
-      one.publish('x', {});
-      return count > 0;
+onEngine('postgres', () => {
+  test('the main thread forwards messages between its threads and other processes, once', async (t) => {
+    const { url } = await postgresDatabase(t);
+    const common = { clock, random, log: createMemoryLog() };
+    const [a, b] = [`test-${random.uuid()}`, `test-${random.uuid()}`];
+    const mains = [a, b].map((channel) => openBus({ channel, storeUrl: url, ...common }));
+    const threads = [a, b].map((channel) => openBus({ channel, storeUrl: null, ...common }));
+    t.after(() => Promise.all([...mains, ...threads].map((bus) => bus.close())));
+    const got: string[] = [];
+    for (const [index, bus] of [...mains, ...threads].entries()) {
+      bus.subscribe('warm-up', () => void got.push(`w${index}`));
+      bus.subscribe('t', () => void got.push(`t${index}`));
+    }
+    await eventually('all four are connected', () => {
+      threads[0]?.publish('warm-up', {});
+      return new Set(got).size === 4;
     });
-  await arrives();
-  const client = new pg.Client({ connectionString: url });
-  await client.connect();
-  await client.query("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'parhelion bus'");
-  await client.end();
-  await sleep(100);
-  count = 0;
-  await arrives();
-  await sleep(300);
-  count = 0;
-  one.publish('x', { text: 'y'.repeat(8_000) });
-  one.publish('x', {});
-  await eventually('the small one', () => count === 1);
-  assert.ok(log.lines.some(({ message }) => message.includes('too large')));
-});
-
-test('between processes: excess messages are dropped, oldest first, and foreign notifications are ignored', async (t) => {
-  const { url } = await postgresDatabase(t);
-  const log = createMemoryLog();
-  const make = () => createBus([postgresLine({ url, clock, random, log })], log);
-  const [one, other] = [make(), make()];
-  t.after(() => Promise.all([one.close(), other.close()]));
-  const got: number[] = [];
-  other.subscribe('n', (message) => void got.push((message as { n: number }).n));
-  await eventually('both are connected', () => {
-    one.publish('n', { n: -1 });
-    return got.length > 0;
+    await sleep(300);
+    got.length = 0;
+    threads[0]?.publish('t', {});
+    await eventually('all four', () => got.length >= 4);
+    await sleep(200);
+    assert.deepEqual(got.sort(), ['t0', 't1', 't2', 't3']);
   });
-  const client = new pg.Client({ connectionString: url });
-  await client.connect();
-  for (const payload of ['nonsense', '', 'null', '7', '[]', '{"from":"x"}', '{"from":"x","topic":5,"message":1}'])
-    await client.query('select pg_notify($1, $2)', ['parhelion_bus', payload]);
-  await client.end();
-  await sleep(200);
-  got.length = 0;
-  for (let n = 0; n < 5_000; n++) one.publish('n', { n });
-  await eventually('the last one', () => got.at(-1) === 4_999);
-  assert.ok(got.length <= 1_200, `${got.length} arrived`);
+
+  test('between processes: a lost connection is replaced; a message that is too large is dropped', async (t) => {
+    const { url } = await postgresDatabase(t);
+    const log = createMemoryLog();
+    const make = () => createBus([postgresLine({ url, clock, random, log })], log);
+    const [one, other] = [make(), make()];
+    t.after(() => Promise.all([one.close(), other.close()]));
+    let count = 0;
+    other.subscribe('x', () => {
+      count += 1;
+    });
+    const arrives = () =>
+      eventually('a message arrives', () => {
+        one.publish('x', {});
+        return count > 0;
+      });
+    await arrives();
+    const client = new pg.Client({ connectionString: url });
+    await client.connect();
+    await client.query(
+      "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'parhelion bus'",
+    );
+    await client.end();
+    await sleep(100);
+    count = 0;
+    await arrives();
+    await sleep(300);
+    count = 0;
+    one.publish('x', { text: 'y'.repeat(8_000) });
+    one.publish('x', {});
+    await eventually('the small one', () => count === 1);
+    assert.ok(log.lines.some(({ message }) => message.includes('too large')));
+  });
+
+  test('between processes: excess messages are dropped, oldest first, and foreign notifications are ignored', async (t) => {
+    const { url } = await postgresDatabase(t);
+    const log = createMemoryLog();
+    const make = () => createBus([postgresLine({ url, clock, random, log })], log);
+    const [one, other] = [make(), make()];
+    t.after(() => Promise.all([one.close(), other.close()]));
+    const got: number[] = [];
+    other.subscribe('n', (message) => void got.push((message as { n: number }).n));
+    await eventually('both are connected', () => {
+      one.publish('n', { n: -1 });
+      return got.length > 0;
+    });
+    const client = new pg.Client({ connectionString: url });
+    await client.connect();
+    for (const payload of ['nonsense', '', 'null', '7', '[]', '{"from":"x"}', '{"from":"x","topic":5,"message":1}'])
+      await client.query('select pg_notify($1, $2)', ['parhelion_bus', payload]);
+    await client.end();
+    await sleep(200);
+    got.length = 0;
+    for (let n = 0; n < 5_000; n++) one.publish('n', { n });
+    await eventually('the last one', () => got.at(-1) === 4_999);
+    assert.ok(got.length <= 1_200, `${got.length} arrived`);
+  });
 });
 
 test('a bus to an unresponsive server works locally, and closes', async () => {

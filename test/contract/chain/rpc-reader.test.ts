@@ -4,6 +4,7 @@ import { createUpstreamPool } from '../../../src/adapters/chain/rpc/index.ts';
 import { createChainReader } from '../../../src/adapters/chain/rpc/reader.ts';
 import { createSystemClock, createSystemRandom } from '../../../src/adapters/clock.ts';
 import { codeOf } from '../../../src/lib/coded-error.ts';
+import { OWN_WORK } from '../../../src/ports/access.ts';
 import { createMetricsRegistry } from '../../../src/runtime/metrics.ts';
 import { followConfig } from '../../helpers/follow-config.ts';
 import { createMemoryLog } from '../../helpers/memory-log.ts';
@@ -26,7 +27,13 @@ async function readerOver(t: TestContext, count: number) {
     for (const upstream of upstreams) await upstream.stop();
   });
   const reader = createChainReader({
-    ...{ chain: 'main', kind: 'rpc', pool, clock, random: createSystemRandom(), timeoutMs: 2_000, maxBytes: 1_000_000 },
+    chain: 'main',
+    kind: 'rpc',
+    pool,
+    clock,
+    random: createSystemRandom(),
+    timeoutMs: 2_000,
+    maxBytes: 1_000_000,
     follower: { status: () => ({}), onReleased: () => () => undefined },
   });
   return { reader, upstreams };
@@ -36,23 +43,23 @@ test('a result as text is what the node sent, numbers of any size and blanks too
   const { reader, upstreams } = await readerOver(t, 1);
   const result = '{ "lamports" : 18446744073709551615, "text":"ä\\u00e4\\"}" , "list":[1e400] }';
   upstreams[0]!.on('getTransaction', { result });
-  assert.equal(await reader.callText('getTransaction', ['x']), result);
+  assert.equal(await reader.callText('getTransaction', ['x'], { tenant: OWN_WORK }), result);
   assert.deepEqual(upstreams[0]!.callsOf('getTransaction')[0]?.params, ['x']);
 });
 
 test('null is believed when no upstream has more', async (t) => {
   const { reader, upstreams } = await readerOver(t, 2);
   for (const upstream of upstreams) upstream.on('getTransaction', { result: 'null' });
-  assert.equal(await reader.callText('getTransaction', ['x']), 'null');
+  assert.equal(await reader.callText('getTransaction', ['x'], { tenant: OWN_WORK }), 'null');
   for (const upstream of upstreams) assert.ok(upstream.callsOf('getTransaction').length > 0);
   upstreams[1]!.on('getTransaction', { result: '{"slot":7}' });
-  assert.equal(await reader.callText('getTransaction', ['x']), '{"slot":7}');
+  assert.equal(await reader.callText('getTransaction', ['x'], { tenant: OWN_WORK }), '{"slot":7}');
 });
 
 test('errors of nodes and answers that are none', async (t) => {
   const { reader, upstreams } = await readerOver(t, 1);
   const answer = (text: string) => upstreams[0]!.on('getTransaction', { chunks: [text] });
-  const code = async () => await reader.callText('getTransaction', ['x']).then(String, codeOf);
+  const code = async () => await reader.callText('getTransaction', ['x'], { tenant: OWN_WORK }).then(String, codeOf);
   answer('{"jsonrpc":"2.0","error":{"code":-32015,"message":"version"},"id":1}');
   assert.equal(await code(), 'CHAIN_RPC_ERROR');
   // Which of the two is meant cannot be told.

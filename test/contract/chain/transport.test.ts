@@ -4,6 +4,7 @@ import type { Readable } from 'node:stream';
 import { after, before, test } from 'node:test';
 import { createTransport, type Transport } from '../../../src/adapters/chain/rpc/transport.ts';
 import { createSystemClock } from '../../../src/adapters/clock.ts';
+import { OWN_WORK } from '../../../src/ports/access.ts';
 import type { Upstream } from '../../../src/ports/upstream.ts';
 import { createSfc32 } from '../../helpers/sfc32.ts';
 import { until } from '../../helpers/until.ts';
@@ -32,11 +33,18 @@ after(async () => {
 });
 
 const makeUpstream = (url: string): Upstream => ({
-  ...{ label: 'main-0', url, headers: {}, archive: false, maxConcurrent: 2 },
+  label: 'main-0',
+  url,
+  headers: {},
+  archive: false,
+  maxConcurrent: 2,
 });
 const ask = (method: string, more: Partial<Parameters<Transport['send']>[0]> = {}) =>
   transport.send({
-    ...{ body: `{"jsonrpc":"2.0","id":1,"method":"${method}"}`, timeoutMs: LONG_MS, maxBytes: 1_000_000 },
+    tenant: OWN_WORK,
+    body: `{"jsonrpc":"2.0","id":1,"method":"${method}"}`,
+    timeoutMs: LONG_MS,
+    maxBytes: 1_000_000,
     ...more,
   });
 async function whole(body: Readable): Promise<number> {
@@ -133,13 +141,18 @@ test('an answer that nobody reads is held back, not kept in memory, and is whole
   assert.ok((await whole(body)) > HUGE_BYTES);
 });
 
-test('who drops an answer frees its place; a connection that we end is no break of the upstream', WAIT, async () => {
+test('dropping an answer frees its place; a connection that we close is no failure of the upstream', WAIT, async () => {
   let breaks = 0;
   const own = createTransport(makeUpstream(upstream.url), 'test', createSystemClock(), () => {
     breaks += 1;
   });
   const send = (method: string) =>
-    own.send({ body: `{"jsonrpc":"2.0","id":1,"method":"${method}"}`, timeoutMs: LONG_MS, maxBytes: 1_000_000 });
+    own.send({
+      tenant: OWN_WORK,
+      body: `{"jsonrpc":"2.0","id":1,"method":"${method}"}`,
+      timeoutMs: LONG_MS,
+      maxBytes: 1_000_000,
+    });
   for (let call = 0; call < 6; call += 1) (await send('half')).body.destroy();
   assert.ok((await whole((await send('big')).body)) > 200_000);
   assert.equal(breaks, 0);
@@ -149,7 +162,9 @@ test('who drops an answer frees its place; a connection that we end is no break 
 test('no error names the address, which may hold a key', WAIT, async () => {
   const secret = 'secret-key-in-the-path';
   const gone = createTransport(makeUpstream(`http://127.0.0.1:9/${secret}`), 'test', createSystemClock());
-  const error = await gone.send({ body: '{}', timeoutMs: 5_000, maxBytes: 10 }).catch((one: unknown) => one);
+  const error = await gone
+    .send({ tenant: OWN_WORK, body: '{}', timeoutMs: 5_000, maxBytes: 10 })
+    .catch((one: unknown) => one);
   assert.equal((error as { code: string }).code, 'UPSTREAM_CONNECT');
   assert.doesNotMatch(String((error as Error).message), /127\.0\.0\.1|secret/);
   await gone.close();

@@ -20,7 +20,7 @@ import { eachStore } from '../../helpers/store.ts';
 const OWNERS = [keyOf(10, 0), keyOf(10, 1)];
 const MINTS = [keyOf(20, 0), keyOf(20, 1), keyOf(20, 2)];
 const HEAD = 900;
-const MOST_ROWS = 24;
+const MAX_ROWS = 24;
 
 interface Spec {
   readonly owner: number;
@@ -56,14 +56,24 @@ interface World {
 function worldOf(specs: readonly Spec[]): World {
   const accounts = specs.map(({ owner, leafIndex, tree, spent, amount, slot }, number) =>
     accountRow(hashOf(number), {
-      ...{ owner: OWNERS[owner]!, leaf_index: leafIndex, tree, lamports: u64Bytes(amount), spent: spent ? 1 : 0 },
-      ...{ slot_created: slot, created_by: signatureOf(number) },
-      ...{ discriminator: Buffer.alloc(8, 9), data: Buffer.of(number, leafIndex, 3, 4), data_hash: keyOf(5) },
+      owner: OWNERS[owner]!,
+      leaf_index: leafIndex,
+      tree,
+      lamports: u64Bytes(amount),
+      spent: spent ? 1 : 0,
+      slot_created: slot,
+      created_by: signatureOf(number),
+      discriminator: Buffer.alloc(8, 9),
+      data: Buffer.of(number, leafIndex, 3, 4),
+      data_hash: keyOf(5),
     }),
   );
   const tokens = specs.map(({ owner, mint, spent, delegated, amount }, number) =>
     tokenRow(hashOf(number), {
-      ...{ owner: OWNERS[owner]!, mint: MINTS[mint]!, amount: u64Bytes(amount), spent: spent ? 1 : 0 },
+      owner: OWNERS[owner]!,
+      mint: MINTS[mint]!,
+      amount: u64Bytes(amount),
+      spent: spent ? 1 : 0,
       delegate: delegated ? keyOf(30) : null,
     }),
   );
@@ -100,7 +110,9 @@ async function fill(store: Store, specs: readonly Spec[]): Promise<World> {
     compression_subjects: subjects,
     compression_blocks: [3, 4, 5].map((slot) => ({ slot, block_time: slot * 10 })),
     compression_recent: [3, 4, 5, 6].map((slot) => ({
-      ...{ slot, count: 2, block_time: null },
+      slot,
+      count: 2,
+      block_time: null,
       body: JSON.stringify([
         [encode64(signatureOf(5_000 + slot)), null],
         [encode64(signatureOf(1_000_000 - slot)), '{"InstructionError":[0,"Custom"]}'],
@@ -132,7 +144,7 @@ async function pages(bed: MethodBed, name: string, params: object, limit: number
     // A cursor was given because something follows.
     assert.ok(cursor === null || page.items.length > 0);
     items.push(...page.items);
-    assert.ok(items.length <= MOST_ROWS, 'rows come again and again');
+    assert.ok(items.length <= MAX_ROWS, 'rows come again and again');
     if (page.cursor === null) return items;
     assert.equal(page.items.length, limit);
     cursor = page.cursor;
@@ -222,7 +234,7 @@ eachStore('lists of compressed accounts', (engine) => {
     await createCompressionTables(store);
     const bed = createMethodBed(store);
     const [owner, mint] = [OWNERS[0]!, MINTS[1]!];
-    const specs = fc.array(spec, { minLength: 1, maxLength: MOST_ROWS });
+    const specs = fc.array(spec, { minLength: 1, maxLength: MAX_ROWS });
     await fc.assert(
       fc.asyncProperty(specs, fc.integer({ min: 2, max: 5 }), async (made, size) => {
         const world = await fill(store, made);

@@ -114,9 +114,7 @@ eachStore('proofs of accounts', (engine) => {
           assert.deepEqual(list[i], value);
           assert.deepEqual(
             { ...value, proof: [], root: '' },
-            {
-              ...{ proof: [], root: '', leafIndex, hash: text(leafIndex), rootSeq: 17, merkleTree: encode32(tree.key) },
-            },
+            { proof: [], root: '', leafIndex, hash: text(leafIndex), rootSeq: 17, merkleTree: encode32(tree.key) },
           );
         }
         assertFolds(list[0] as Proof, numberOf(leafHash(hashes[0] as number)), tree);
@@ -158,7 +156,10 @@ eachStore('proofs of accounts', (engine) => {
     assert.deepEqual([waiting.proveByIndex, waiting.hash, waiting.leafIndex], [true, text(3), 3]);
     assert.deepEqual([there.proveByIndex, there.merkleTree], [false, undefined]);
     assert.deepEqual(there.treeContext, {
-      ...{ treeType: 3, tree: encode32(tree.key), queue: encode32(keyOf(5)), cpiContext: null },
+      treeType: 3,
+      tree: encode32(tree.key),
+      queue: encode32(keyOf(5)),
+      cpiContext: null,
     });
     assertFolds(waiting, 0n, tree);
     assertFolds(there, numberOf(leafHash(1)), tree);
@@ -226,7 +227,7 @@ eachStore('proofs of accounts', (engine) => {
     );
   });
 
-  test('nothing is proved of a tree that is in doubt, and everything of the others', async (t) => {
+  test('a doubtful tree gives no proofs; all other trees do', async (t) => {
     const store = await freshStore(engine, t);
     await plant(store, treeRow(1), [5]);
     await plant(store, treeRow(2, { status: 'diverged', reason: 'root', seq: 8 }), [7]);

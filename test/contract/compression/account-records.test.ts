@@ -28,12 +28,25 @@ function changes(): AccountRow[] {
   const data = { discriminator: Buffer.alloc(8, 255), data: Buffer.from('some data'), data_hash: keyOf(6) };
   return [
     accountRow(keyOf(41), {
-      ...{ address: ADDRESS, spent: 1, slot_created: 5, created_by: signatureOf(1), slot_spent: 6 },
-      ...{ spent_by: signatureOf(2), nullifier: keyOf(7), tx_hash: keyOf(8) },
+      address: ADDRESS,
+      spent: 1,
+      slot_created: 5,
+      created_by: signatureOf(1),
+      slot_spent: 6,
+      spent_by: signatureOf(2),
+      nullifier: keyOf(7),
+      tx_hash: keyOf(8),
     }),
     accountRow(keyOf(42), {
-      ...{ ...data, address: ADDRESS, tree: 2, leaf_index: 4_000_000_000, lamports: u64Bytes(MOST), seq: null },
-      ...{ queued: 1, slot_created: 6, created_by: signatureOf(2) },
+      ...data,
+      address: ADDRESS,
+      tree: 2,
+      leaf_index: 4_000_000_000,
+      lamports: u64Bytes(MOST),
+      seq: null,
+      queued: 1,
+      slot_created: 6,
+      created_by: signatureOf(2),
     }),
     accountRow(keyOf(43), { tree: 4, leaf_index: 3, lamports: u64Bytes(9n), seq: 12 }),
   ];
@@ -99,7 +112,9 @@ eachStore('records of compressed accounts', (engine) => {
     });
     const nothing = { queue: NO_KEY, cpiContext: null };
     assert.deepEqual(value.merkleContext, {
-      ...{ treeType: 1, tree: encode32(keyOf(1, 4)), ...nothing },
+      treeType: 1,
+      tree: encode32(keyOf(1, 4)),
+      ...nothing,
       nextTreeContext: { treeType: 1, tree: encode32(keyOf(77)), ...nothing },
     });
     assert.equal(value.seq, 12);
@@ -174,13 +189,17 @@ eachStore('records of compressed accounts', (engine) => {
     });
     const account = (await bed.call<Value>('getCompressedAccountV2', { hash: encode32(keyOf(42)) })).value;
     const tokenData = {
-      ...{ mint: encode32(keyOf(20)), owner: encode32(OWNER), amount: Number(MOST), delegate: encode32(keyOf(30)) },
-      ...{ state: 'frozen', tlv: 'AQID' },
+      mint: encode32(keyOf(20)),
+      owner: encode32(OWNER),
+      amount: Number(MOST),
+      delegate: encode32(keyOf(30)),
+      state: 'frozen',
+      tlv: 'AQID',
     };
     assert.deepEqual(value.items, [{ account, tokenData }]);
   });
 
-  test('who created an account, then who spent it', async (t) => {
+  test('the transaction that created an account, then the one that spent it', async (t) => {
     const { bed } = await filled(engine, t);
     const items = async (hash: Uint8Array) =>
       (await bed.call<Value<{ items: object[] }>>('getCompressionSignaturesForAccount', { hash: encode32(hash) }))
@@ -292,7 +311,10 @@ eachStore('records of compressed accounts', (engine) => {
 async function insertMany(store: Store, owner: Uint8Array, count: number, matching: readonly number[]): Promise<void> {
   const rows = Array.from({ length: count }, (_, leaf) =>
     accountRow(keyOf(70, leaf), {
-      ...{ owner, leaf_index: leaf, discriminator: Buffer.alloc(8), data_hash: keyOf(6) },
+      owner,
+      leaf_index: leaf,
+      discriminator: Buffer.alloc(8),
+      data_hash: keyOf(6),
       data: Buffer.from(matching.includes(leaf) ? 'xxmarkxx' : 'nothing!'),
     }),
   );

@@ -130,7 +130,10 @@ eachStore('proofs of new addresses', (engine) => {
     const { value: second } = await bed.call<Answer>('getMultipleNewAddressProofsV2', [{ address, tree: AMT2 }]);
     const { proof: path, ...more } = second[0]!;
     assert.deepEqual(more, {
-      ...{ ...expected, nextIndex: 0, merkleTree: AMT2, rootSeq: 0 },
+      ...expected,
+      nextIndex: 0,
+      merkleTree: AMT2,
+      rootSeq: 0,
       root: '2uJGx1Up9Px37MGfTLg2kidGcRHP3vfcGm1rtEzQrChy',
     });
     assert.equal(path.length, 40);

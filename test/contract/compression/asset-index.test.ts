@@ -1,4 +1,5 @@
 /** What the asset API is told of compressed assets while blocks or trees are missing, compared with a model of all leaves. */
+
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Value } from '@sinclair/typebox/value';
@@ -13,16 +14,17 @@ import { type DasConfig, dasConfig } from '../../../plugins/das/config.ts';
 import { assetsByGroup, IncompleteList, type ListParts, searchAssets } from '../../../plugins/das/lists.ts';
 import { readQuestion } from '../../../plugins/das/params.ts';
 import { followedTrees } from '../../../plugins/wallet/balances/route.ts';
-import { abandonGap, createGapBook, recordGap } from '../../../src/chain/gaps.ts';
+import { abandonGap, createGapRecords, recordGap } from '../../../src/chain/gaps.ts';
 import { followerMigrations } from '../../../src/chain/tables.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
+import { OWN_WORK } from '../../../src/ports/access.ts';
 import type { AssetsFound, CompressedAsset, CompressedAssets } from '../../../src/ports/compressed-assets.ts';
 import type { Store } from '../../../src/ports/store.ts';
-import { CORE_PROGRAM } from '../../../src/solana/addresses.ts';
 import { hashLeaf } from '../../../src/solana/concurrent/decode-concurrent.ts';
+import { CORE_PROGRAM } from '../../../src/solana/programs.ts';
 import { migrate } from '../../../src/store/migrate.ts';
 import { createModelTree, type ModelTree, mintOf, treeTransaction } from '../../helpers/bubblegum.ts';
-import { type CnftBed, createCnftBed } from '../../helpers/cnft-bed.ts';
+import { type CnftBed, createCnftBed } from '../../helpers/cnft-harness.ts';
 import { recordedSource } from '../../helpers/das-recorded.ts';
 import { createMemoryLog } from '../../helpers/memory-log.ts';
 import { createSfc32 } from '../../helpers/sfc32.ts';
@@ -267,7 +269,7 @@ eachStore('the index of compressed assets', (engine) => {
     const all = createAssetIndex({ store, trees: 'all', missingTo: async () => null });
     const found = await all.list('all', { most: 9 });
     assert.equal(found !== null && 'isComplete' in found && found.isComplete, false);
-    await assert.rejects(followedTrees(index).read(encode32(keyOf(21))), { code: 'WALLET_ASSETS_WITHHELD' });
+    await assert.rejects(followedTrees(index).read(encode32(keyOf(21)), OWN_WORK), { code: 'WALLET_ASSETS_WITHHELD' });
   });
 
   test('a tree below a missing block is looked up on the chain: it is as it was, or lacks changes', async (t) => {
@@ -324,7 +326,7 @@ eachStore('the index of compressed assets', (engine) => {
           .values({ chain: 'main', floor_slot: 0 } as never)
           .execute()),
     );
-    const book = createGapBook(store, { now: () => 1 });
+    const book = createGapRecords(store, { now: () => 1 });
     const missing = (name = 'compression') => book.missingTo(store.read, 'main', name);
     const owner = { name: 'compression', version: 1 };
     await store.write((tx) =>
@@ -554,17 +556,18 @@ eachStore('the index of compressed assets', (engine) => {
 /** What a list is read from; all trees are followed. */
 function listParts(store: Store): ListParts {
   return {
-    ...{ source: { ...recordedSource({ name: '', accounts: [], transactions: [], requests: [] }), slot: 0 } },
+    source: { ...recordedSource({ name: '', accounts: [], transactions: [], requests: [] }), slot: 0 },
     compressed: createAssetIndex({ store, trees: 'all', missingTo: async () => null, searchedPerRead: 7 }),
-    ...{
-      documents: undefined,
-      prices: undefined,
-      documentWaitMs: 0,
-      config: Value.Default(dasConfig, {}) as DasConfig,
-      index: null,
-    },
+    documents: undefined,
+    prices: undefined,
+    documentWaitMs: 0,
+    group: '',
+    config: Value.Default(dasConfig, {}) as DasConfig,
+    index: null,
     options: {
-      ...{ dialect: 'hosted' as const, showFungible: false, showCollectionMetadata: false },
+      dialect: 'hosted' as const,
+      showFungible: false,
+      showCollectionMetadata: false,
       showUnverifiedCollections: false,
     },
   };
@@ -574,7 +577,10 @@ const PAGE = { ascending: false, limit: 10, skip: 0, cursor: null, after: null, 
 
 function historyOf(store: Store, account: () => { slot: number; state: { height: number; seq: number } | null }) {
   return createTreeHistory({
-    ...{ store, hashing: createConcurrentHashing(), lightHashing: createHashing({ add: () => undefined }) },
-    ...{ account: () => Promise.resolve(account()), log: createMemoryLog() },
+    store,
+    hashing: createConcurrentHashing(),
+    lightHashing: createHashing({ add: () => undefined }),
+    account: () => Promise.resolve(account()),
+    log: createMemoryLog(),
   });
 }

@@ -2,11 +2,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { createCnft } from '../../../plugins/compression/index.ts';
 import {
   createCompressionIndexer,
   createCompressionProcessor,
 } from '../../../plugins/compression/indexing/processor.ts';
+import { createCnft } from '../../../plugins/compression/plugin.ts';
 import type { Db, Tables } from '../../../plugins/compression/store/tables.ts';
 import type { ChainBlock } from '../../../src/plugin/plugin.ts';
 import type { Store } from '../../../src/ports/store.ts';
@@ -36,7 +36,12 @@ function openBed(store: Store) {
   const cnft = createCnft({ config, log, metrics })!;
   const programId = 'compr6CUsB5m2jS4Y3831ztGSTnDpnKJTKS95d64XVq';
   const processor = createCompressionProcessor({
-    ...{ store, known: [], programId, log, startSlot: undefined, decodeConcurrent: cnft.decode },
+    store,
+    known: [],
+    programId,
+    log,
+    startSlot: undefined,
+    decodeConcurrent: cnft.decode,
     indexer: createCompressionIndexer({ log, metrics, config: { programId, verifyChain: true }, cnft }),
     source: { lookUp: () => Promise.reject(new Error('nothing is looked up')) },
   });
@@ -94,7 +99,7 @@ const choices = fc.array(fc.nat(60), { minLength: 3, maxLength: 12 });
 eachStore('concurrent trees that are taken back', (engine) => {
   const runs = { numRuns: engine.dialect === 'sqlite' ? 12 : 4 };
 
-  test('what was applied is taken back exactly, and another branch may follow', async (t) => {
+  test('a revert restores the exact state, and another branch may follow', async (t) => {
     const store = await engine.store(t);
     await createCompressionTables(store);
     const bed = openBed(store);

@@ -18,7 +18,7 @@ import {
   type TreeCall,
   treeTransaction,
 } from '../../helpers/bubblegum.ts';
-import { type AssetProof, type CnftBed, createCnftBed, foldProof } from '../../helpers/cnft-bed.ts';
+import { type AssetProof, type CnftBed, createCnftBed, foldProof } from '../../helpers/cnft-harness.ts';
 import { skipWithoutFixtures } from '../../helpers/fixtures.ts';
 import { createMemoryLog } from '../../helpers/memory-log.ts';
 import { eachStore } from '../../helpers/store.ts';
@@ -219,8 +219,11 @@ eachStore('concurrent trees', (engine) => {
       /^-32603 Merkle tree \w+ is missing updates after sequence 12/,
     );
     const history = createTreeHistory({
-      ...{ store, hashing: createConcurrentHashing(), lightHashing: createHashing({ add: () => undefined }) },
-      ...{ account: () => Promise.resolve({ slot: 12, state: { height: 3, seq: 12 } }), log: createMemoryLog() },
+      store,
+      hashing: createConcurrentHashing(),
+      lightHashing: createHashing({ add: () => undefined }),
+      account: () => Promise.resolve({ slot: 12, state: { height: 3, seq: 12 } }),
+      log: createMemoryLog(),
     });
     assert.equal(await history.goal(row, new AbortController().signal), 12);
     await history.complete({ ...row, seq: 13 });

@@ -71,11 +71,15 @@ const SENSELESS: Readonly<Record<string, CompressionEvent>> = {
   'a leaf beyond the tree': { kind: 'nullify', tree: STATE_V1, leafIndexes: [64], seq: 1n },
   'a number beyond all numbers': { kind: 'nullify', tree: STATE_V1, leafIndexes: [0], seq: 2n ** 63n },
   'an address leaf that is not the hash of its values': {
-    ...{ kind: 'indexed', tree: ADDRESS_V1, seq: 4n },
+    kind: 'indexed',
+    tree: ADDRESS_V1,
+    seq: 4n,
     updates: [
       {
-        ...{ low: { value: ONES, nextIndex: 2, nextValue: ONES, index: 0 }, lowHash: ONES },
-        ...{ high: { value: ONES, nextIndex: 1, nextValue: ONES, index: 2 }, highHash: ONES },
+        low: { value: ONES, nextIndex: 2, nextValue: ONES, index: 0 },
+        lowHash: ONES,
+        high: { value: ONES, nextIndex: 1, nextValue: ONES, index: 2 },
+        highHash: ONES,
       },
     ],
   },

@@ -30,7 +30,11 @@ test('after ten failures its events are left out and their trees suspected', {
     finalized: async () => undefined,
   };
   const processor = createCompressionProcessor({
-    ...{ indexer, store, log, known: knownTrees(recording.trees as never), startSlot: undefined },
+    indexer,
+    store,
+    log,
+    known: knownTrees(recording.trees as never),
+    startSlot: undefined,
     programId: recording.expected.compressionProgramId,
     source: createTreeSource({ reader: null, clock: createSystemClock(), log, signal: new AbortController().signal }),
   });

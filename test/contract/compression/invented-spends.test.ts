@@ -64,7 +64,8 @@ const rowOf = async (store: Store, { hash }: AccountRow): Promise<AccountRow> =>
     .executeTakeFirstOrThrow();
 
 const inputOf = ({ hash, leaf_index }: AccountRow, place: number): Input => ({
-  ...{ hash, queued: { tree: STATE_V2.key, leafIndex: leaf_index, queueIndex: BigInt(place) } },
+  hash,
+  queued: { tree: STATE_V2.key, leafIndex: leaf_index, queueIndex: BigInt(place) },
 });
 
 /** At one index of the nullifier queue the input is changed by `change`. */
@@ -103,19 +104,22 @@ function laterBlock(slot: number, account: AccountRow, place: number): DecodedBl
   const made = keyOf(77, 1);
   const output = {
     account: { owner: account.owner, lamports: 7n, address: null, data: null },
-    ...{
-      hash: made,
-      leafIndex: 50,
-      tree: STATE_V2.key,
-      treeOrQueue: STATE_V2.key,
-      treeType: 3,
-      wallet: null,
-      seq: null,
-    },
+    hash: made,
+    leafIndex: 50,
+    tree: STATE_V2.key,
+    treeOrQueue: STATE_V2.key,
+    treeType: 3,
+    wallet: null,
+    seq: null,
   };
   const event: TransactionEvent = {
-    ...{ kind: 'transaction', version: 2, inputs: [inputOf(account, place)], outputs: [output], newAddresses: [] },
-    ...{ txHash: keyOf(5), missesQueueIndexes: [] },
+    kind: 'transaction',
+    version: 2,
+    inputs: [inputOf(account, place)],
+    outputs: [output],
+    newAddresses: [],
+    txHash: keyOf(5),
+    missesQueueIndexes: [],
   };
   const transactions = [{ signature: signatureOf(9), events: [event], faults: [] }];
   return { slot, blockTime: null, transactions, others: [], newTrees: [], foreign: [] };

@@ -39,7 +39,9 @@ eachStore('latest signatures', (engine) => {
         });
         await insertRows(store, {
           compression_transactions: own.map(({ slot, number, error }) => ({
-            ...{ slot, signature: signatureOf(number), error },
+            slot,
+            signature: signatureOf(number),
+            error,
           })),
           compression_recent: slots.map((slot) => {
             const others = all.filter((one) => one.slot === slot && one.number % 3 !== 0);
@@ -64,7 +66,10 @@ eachStore('latest signatures', (engine) => {
 });
 
 const recordOf = ({ slot, number, error }: Made) => ({
-  ...{ signature: encode64(signatureOf(number)), slot, blockTime: slot * 10, error },
+  signature: encode64(signatureOf(number)),
+  slot,
+  blockTime: slot * 10,
+  error,
 });
 const isAfter = (one: Made, place: Made) =>
   one.slot < place.slot || (one.slot === place.slot && one.number < place.number);

@@ -20,15 +20,17 @@ import { eachStore, type StoreEngine, sqliteStore } from '../../helpers/store.ts
 
 const skip = skipWithoutFixtures;
 /** Steps of a recording that are shuffled: the batches of the long ones start after them, and are tested with generated trees. */
-const MOST_STEPS = 8;
+const MAX_STEPS = 8;
 
 const optionsOf = ({ expected, trees, isPartial }: Recording) => ({
-  ...{ programId: expected.compressionProgramId, trees, verifyChain: !isPartial },
+  programId: expected.compressionProgramId,
+  trees,
+  verifyChain: !isPartial,
 });
 
 /** Each transaction in a separate slot. */
 const stepBlocks = ({ entries }: Recording): ChainBlock[] =>
-  entries.slice(0, MOST_STEPS).map(({ entry }, step) => blockWith(1_000 + step, [entry]));
+  entries.slice(0, MAX_STEPS).map(({ entry }, step) => blockWith(1_000 + step, [entry]));
 
 async function withStore<T>(store: Store, recording: Recording, work: (bed: IndexingBed) => Promise<T>): Promise<T> {
   try {
@@ -88,14 +90,13 @@ for (const name of recordingNames) {
     const { entries } = recording;
     const slot = 2_000;
     const wanted = await result(t, recording, async (bed) => {
-      for (const { entry } of entries.slice(0, MOST_STEPS))
-        await bed.apply(blockWith(slot, [entry]), { isFinal: true });
+      for (const { entry } of entries.slice(0, MAX_STEPS)) await bed.apply(blockWith(slot, [entry]), { isFinal: true });
     });
     const found = await result(t, recording, (bed) =>
       bed.apply(
         blockWith(
           slot,
-          entries.slice(0, MOST_STEPS).map(({ entry }) => entry),
+          entries.slice(0, MAX_STEPS).map(({ entry }) => entry),
         ),
       ),
     );

@@ -81,9 +81,9 @@ test('assets and their changes are found by indexes', async (t) => {
   const db = store.read as Db;
   await store.write(async (tx) => {
     const [id, leaf] = [keyOf(1), new Uint8Array(32)];
-    const asset = { ...{ id, tree: 70, leaf_index: 1, leaf, seq: 1, slot: 1, state: 0, leaf_seq: 0 } };
+    const asset = { id, tree: 70, leaf_index: 1, leaf, seq: 1, slot: 1, state: 0, leaf_seq: 0 };
     await tx.insertMany('compression_assets', Object.keys(asset), [Object.values(asset)]);
-    const tree = { ...{ id: 70, key: keyOf(2), type: CONCURRENT_TREE, height: 3, seq: 1, root: leaf }, next_index: 0 };
+    const tree = { id: 70, key: keyOf(2), type: CONCURRENT_TREE, height: 3, seq: 1, root: leaf, next_index: 0 };
     await tx.insertMany('compression_trees', [...Object.keys(tree), 'status'], [[...Object.values(tree), 'ok']]);
   });
   assert.equal((await db.selectFrom('compression_assets').selectAll().execute()).length, 1);

@@ -62,18 +62,19 @@ async function world(store: Store): Promise<{ readonly state: TreeRow; readonly 
   await setHead(store, 40);
   const spends = new Map([3, 12, 7].map((leaf, i) => [leaf, 6 + i]));
   const spend = (leaf: number) => ({
-    ...{ spent: 1, nullifier: leafHash(500 + leaf), tx_hash: leafHash(600 + leaf), nullified: leaf === 5 ? 1 : 0 },
+    spent: 1,
+    nullifier: leafHash(500 + leaf),
+    tx_hash: leafHash(600 + leaf),
+    nullified: leaf === 5 ? 1 : 0,
     nullifier_index: leaf === 5 ? 5 : spends.get(leaf)!,
   });
   await insertRows(store, {
     compression_accounts: numbers(0, 23).map((leaf) =>
       accountRow(leafHash(leaf), {
-        ...{
-          tree: 1,
-          leaf_index: leaf,
-          queued: leaf > 9 ? 1 : 0,
-          ...(spends.has(leaf) || leaf === 5 ? spend(leaf) : {}),
-        },
+        tree: 1,
+        leaf_index: leaf,
+        queued: leaf > 9 ? 1 : 0,
+        ...(spends.has(leaf) || leaf === 5 ? spend(leaf) : {}),
       }),
     ),
     compression_trees: [treeRow(9)],
@@ -127,7 +128,7 @@ function assertNodes(
 }
 
 eachStore('queues of V2 trees', (engine) => {
-  test('what is to be appended and to be nullified, in whole batches', async (t) => {
+  test('elements to append and to nullify, in whole batches', async (t) => {
     const store = await engine.store(t);
     const { state } = await world(store);
     const bed = createProofBed(store);
@@ -169,11 +170,15 @@ eachStore('queues of V2 trees', (engine) => {
     const bed = createProofBed(store);
     const tree = encode32(state.key);
     const { stateQueue } = await bed.call<{ stateQueue: StateQueue }>('getQueueElements', {
-      ...{ tree, outputQueue: { limit: 20 }, inputQueue: { limit: 9, startIndex: 9 } },
+      tree,
+      outputQueue: { limit: 20 },
+      inputQueue: { limit: 9, startIndex: 9 },
     });
     const empty = { leafIndices: [], accountHashes: [], leaves: [], firstQueueIndex: 0, leavesHashChains: [] };
     assert.deepEqual(stateQueue, {
-      ...{ initialRoot: encode32(state.root), rootSeq: 11, outputQueue: { ...empty, nextIndex: 0 } },
+      initialRoot: encode32(state.root),
+      rootSeq: 11,
+      outputQueue: { ...empty, nextIndex: 0 },
     });
     const nothing = await bed.call('getQueueElements', { tree, inputQueue: { limit: 9, startIndex: 9 } });
     assert.deepEqual(nothing, { context: { slot: 40 } });
@@ -194,10 +199,16 @@ eachStore('queues of V2 trees', (engine) => {
     const texts = (list: readonly bigint[]) => list.map((value) => encode32(bytesOf(value)));
     const highest = 2n ** 248n - 1n;
     assert.deepEqual(rest, {
-      ...{ addresses: texts([60n, 20n, 30n]), queueIndices: [4, 5, 6], lowElementIndices: [1, 0, 2] },
-      ...{ lowElementValues: texts([50n, 0n, 25n]), lowElementNextIndices: [0, 2, 1] },
-      ...{ lowElementNextValues: texts([highest, 25n, 50n]), startIndex: 3, rootSeq: 4 },
-      ...{ leavesHashChains: texts([poseidon2([60n, 20n])]), initialRoot: encode32(address.root) },
+      addresses: texts([60n, 20n, 30n]),
+      queueIndices: [4, 5, 6],
+      lowElementIndices: [1, 0, 2],
+      lowElementValues: texts([50n, 0n, 25n]),
+      lowElementNextIndices: [0, 2, 1],
+      lowElementNextValues: texts([highest, 25n, 50n]),
+      startIndex: 3,
+      rootSeq: 4,
+      leavesHashChains: texts([poseidon2([60n, 20n])]),
+      initialRoot: encode32(address.root),
     });
     assertNodes(nodes, [0, 1, 2], address);
     // The root of the tree with one more leaf, from the edge alone.
@@ -221,7 +232,8 @@ eachStore('queues of V2 trees', (engine) => {
     );
     const fresh = parsed<{ addressQueue: AddressQueue }>(
       await bed.text('getQueueElements', {
-        ...{ tree: 'amt2kaJA14v3urZbZvnc5v2np8jqvc4Z8zDep5wbtzx', addressQueue: { limit: 5 } },
+        tree: 'amt2kaJA14v3urZbZvnc5v2np8jqvc4Z8zDep5wbtzx',
+        addressQueue: { limit: 5 },
       }),
     ).addressQueue;
     assert.equal(fresh.startIndex, 1);

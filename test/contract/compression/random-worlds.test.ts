@@ -14,6 +14,7 @@ import { createCompressionTables } from '../../helpers/compression-rows.ts';
 import { bytesOf } from '../../helpers/compression-trees.ts';
 import { makeWorld, type World, worldTrees } from '../../helpers/compression-world.ts';
 import { createMemoryLog } from '../../helpers/memory-log.ts';
+import { bySeed } from '../../helpers/run-part.ts';
 import { createSfc32 } from '../../helpers/sfc32.ts';
 import { eachStore, sqliteStore } from '../../helpers/store.ts';
 
@@ -74,89 +75,95 @@ eachStore('compression: generated histories', (engine) => {
   });
 });
 
-test('any order, any part of it final', async (t) => {
-  await fc.assert(
-    fc.asyncProperty(seeds, async (seed) => {
-      const world = makeWorld(seed, BLOCKS);
-      const random = createSfc32(seed + 1);
-      let wanted: unknown;
-      await inStore(t, async (store) => {
-        const bed = await openWorld(store);
-        for (const block of world.blocks) await bed.apply(block);
-        await checkTruth(store, world);
-        wanted = await readEverything(store);
-      });
-      await inStore(t, async (store) => {
-        const bed = await openWorld(store);
-        const order = world.blocks.map((block) => ({ block, at: random.next() })).sort((a, b) => a.at - b.at);
-        for (const { block } of order) await bed.apply(block, random.below(3) > 0);
-        assert.deepEqual(await readEverything(store), wanted);
-      });
-    }),
-    { numRuns: 6 },
-  );
+bySeed(6, ({ length: numRuns }) => {
+  test('any order, any part of it final', async (t) => {
+    await fc.assert(
+      fc.asyncProperty(seeds, async (seed) => {
+        const world = makeWorld(seed, BLOCKS);
+        const random = createSfc32(seed + 1);
+        let wanted: unknown;
+        await inStore(t, async (store) => {
+          const bed = await openWorld(store);
+          for (const block of world.blocks) await bed.apply(block);
+          await checkTruth(store, world);
+          wanted = await readEverything(store);
+        });
+        await inStore(t, async (store) => {
+          const bed = await openWorld(store);
+          const order = world.blocks.map((block) => ({ block, at: random.next() })).sort((a, b) => a.at - b.at);
+          for (const { block } of order) await bed.apply(block, random.below(3) > 0);
+          assert.deepEqual(await readEverything(store), wanted);
+        });
+      }),
+      { numRuns },
+    );
+  });
 });
 
-test('blocks that are taken back, in any rhythm, while older ones are filled in', async (t) => {
-  await fc.assert(
-    fc.asyncProperty(seeds, async (seed) => {
-      const world = makeWorld(seed, BLOCKS);
-      const random = createSfc32(seed + 2);
-      await inStore(t, async (store) => {
-        const bed = await openWorld(store);
-        // A part of the past is missing at first, and comes bit by bit as final blocks.
-        const hole = world.blocks.slice(3, 12);
-        const live = [...world.blocks.slice(0, 3), ...world.blocks.slice(12)];
-        let at = 0;
-        while (at < live.length || hole.length > 0) {
-          const choice = random.below(4);
-          if (choice === 0 && at > 3) {
-            const states = [];
-            const depth = 1 + random.below(Math.min(4, at - 3));
-            for (let i = 0; i < depth; i += 1) await bed.revert(live[--at]!.slot);
-            states.push(await readEverything(store));
-            for (let i = 0; i < depth; i += 1) await bed.apply(live[at + i]!);
-            for (let i = depth - 1; i >= 0; i -= 1) await bed.revert(live[at + i]!.slot);
-            assert.deepEqual(await readEverything(store), states[0]);
-          } else if (choice === 1 && at > 3 && hole.length > 0) await bed.apply(hole.shift()!, true);
-          else if (at < live.length) await bed.apply(live[at++]!);
-        }
-        await checkTruth(store, world);
-      });
-    }),
-    { numRuns: 5 },
-  );
+bySeed(5, ({ length: numRuns }) => {
+  test('blocks that are taken back, in any rhythm, while older ones are filled in', async (t) => {
+    await fc.assert(
+      fc.asyncProperty(seeds, async (seed) => {
+        const world = makeWorld(seed, BLOCKS);
+        const random = createSfc32(seed + 2);
+        await inStore(t, async (store) => {
+          const bed = await openWorld(store);
+          // A part of the past is missing at first, and comes bit by bit as final blocks.
+          const hole = world.blocks.slice(3, 12);
+          const live = [...world.blocks.slice(0, 3), ...world.blocks.slice(12)];
+          let at = 0;
+          while (at < live.length || hole.length > 0) {
+            const choice = random.below(4);
+            if (choice === 0 && at > 3) {
+              const states = [];
+              const depth = 1 + random.below(Math.min(4, at - 3));
+              for (let i = 0; i < depth; i += 1) await bed.revert(live[--at]!.slot);
+              states.push(await readEverything(store));
+              for (let i = 0; i < depth; i += 1) await bed.apply(live[at + i]!);
+              for (let i = depth - 1; i >= 0; i -= 1) await bed.revert(live[at + i]!.slot);
+              assert.deepEqual(await readEverything(store), states[0]);
+            } else if (choice === 1 && at > 3 && hole.length > 0) await bed.apply(hole.shift()!, true);
+            else if (at < live.length) await bed.apply(live[at++]!);
+          }
+          await checkTruth(store, world);
+        });
+      }),
+      { numRuns },
+    );
+  });
 });
 
-test('an event that is lost leaves a gap in its tree alone, and heals when it comes', async (t) => {
-  await fc.assert(
-    fc.asyncProperty(seeds, async (seed) => {
-      const world = makeWorld(seed, BLOCKS);
-      const batches = world.blocks.flatMap((block, at) =>
-        block.transactions.flatMap(({ events: [event] }, place) =>
-          event?.kind === 'append' ? [{ at, place, seq: Number(event.seq) }] : [],
-        ),
-      );
-      const [lost] = batches;
-      if (lost === undefined) return;
-      await inStore(t, async (store) => {
-        const bed = await openWorld(store);
-        for (const [at, block] of world.blocks.entries()) {
-          const transactions = block.transactions.filter((_, place) => at !== lost.at || place !== lost.place);
-          await bed.apply({ ...block, transactions });
-        }
-        // The last event of a tree leaves no gap: nothing says that there was one more.
-        const isLast = world.truth[2]!.seq === lost.seq;
-        const statuses = (await treesOf(store)).map(({ status }) => status);
-        assert.equal(statuses[2], !isLast ? 'gap' : lost.seq === 1 ? 'unverified' : 'ok');
-        assert.ok(!statuses.filter((_, i) => i !== 2).includes('gap'));
-        await bed.finalized(world.blocks.at(-1)!.slot);
-        await bed.apply(world.blocks[lost.at]!, true);
-        await checkTruth(store, world);
-      });
-    }),
-    { numRuns: 6 },
-  );
+bySeed(6, ({ length: numRuns }) => {
+  test('an event that is lost leaves a gap in its tree alone, and heals when it comes', async (t) => {
+    await fc.assert(
+      fc.asyncProperty(seeds, async (seed) => {
+        const world = makeWorld(seed, BLOCKS);
+        const batches = world.blocks.flatMap((block, at) =>
+          block.transactions.flatMap(({ events: [event] }, place) =>
+            event?.kind === 'append' ? [{ at, place, seq: Number(event.seq) }] : [],
+          ),
+        );
+        const [lost] = batches;
+        if (lost === undefined) return;
+        await inStore(t, async (store) => {
+          const bed = await openWorld(store);
+          for (const [at, block] of world.blocks.entries()) {
+            const transactions = block.transactions.filter((_, place) => at !== lost.at || place !== lost.place);
+            await bed.apply({ ...block, transactions });
+          }
+          // The last event of a tree leaves no gap: nothing says that there was one more.
+          const isLast = world.truth[2]!.seq === lost.seq;
+          const statuses = (await treesOf(store)).map(({ status }) => status);
+          assert.equal(statuses[2], !isLast ? 'gap' : lost.seq === 1 ? 'unverified' : 'ok');
+          assert.ok(!statuses.filter((_, i) => i !== 2).includes('gap'));
+          await bed.finalized(world.blocks.at(-1)!.slot);
+          await bed.apply(world.blocks[lost.at]!, true);
+          await checkTruth(store, world);
+        });
+      }),
+      { numRuns },
+    );
+  });
 });
 
 test('an altered root makes the tree diverged: its state stays, what follows waits', async (t) => {

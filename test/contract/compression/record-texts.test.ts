@@ -41,8 +41,12 @@ const accounts = fc.record({
   queued: fc.constantFrom(0, 1),
 });
 const tokens = fc.record({
-  ...{ mint: fc.constantFrom(keyOf(20), keyOf(21)), owner: fc.constantFrom(keyOf(10), keyOf(11)), amount: u64Buffer },
-  ...{ delegate: orNull(bytes(32)), state: fc.constantFrom(0, 1), tlv: orNull(fc.uint8Array()) },
+  mint: fc.constantFrom(keyOf(20), keyOf(21)),
+  owner: fc.constantFrom(keyOf(10), keyOf(11)),
+  amount: u64Buffer,
+  delegate: orNull(bytes(32)),
+  state: fc.constantFrom(0, 1),
+  tlv: orNull(fc.uint8Array()),
 });
 const slices = orNull(fc.record({ offset: fc.nat(40), length: fc.nat(40) }));
 

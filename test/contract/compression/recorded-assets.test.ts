@@ -12,7 +12,7 @@ import { encode32 } from '../../../src/lib/base58.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { hashLeaf } from '../../../src/solana/concurrent/decode-concurrent.ts';
 import { createModelTree, mintOf, type TreeCall, treeTransaction } from '../../helpers/bubblegum.ts';
-import { createCnftBed } from '../../helpers/cnft-bed.ts';
+import { createCnftBed } from '../../helpers/cnft-harness.ts';
 import {
   type DasScenario,
   dasScenarios,
@@ -80,10 +80,7 @@ test('a burnt asset keeps its last leaf; what does not fit a leaf, or is not of 
   const leaf = await mint(0, null);
   await mint(1, mintOf(tree.key, 1, 41, 'Another name').data);
   await mint(2, null, new Uint8Array(32).fill(78));
-  await apply({
-    ...{ ...call, told: tree.set(0, new Uint8Array(32)) },
-    data: Buffer.from('73d222f0e88fb710', 'hex'),
-  });
+  await apply({ ...call, told: tree.set(0, new Uint8Array(32)), data: Buffer.from('73d222f0e88fb710', 'hex') });
   const scenario = { name: '', accounts: [], transactions: [], requests: [] };
   const show = (id: string) => ask(store, scenario, 'getAsset', { id }) as Promise<Shown | null>;
   const burnt = await show(ids[0]!);
@@ -105,13 +102,14 @@ async function ask(
 ): Promise<unknown> {
   const question = readQuestion(params, 'metaplex');
   const parts = {
-    ...{
-      source: recordedSource(scenario),
-      compressed: createAssetIndex({ store, trees: 'all', missingTo: async () => null }),
-      documents: recordedDocuments(scenario),
-      index: null,
-    },
-    ...{ prices: undefined, documentWaitMs: 0, config: { ...config, dialect: 'metaplex' as const } },
+    source: recordedSource(scenario),
+    compressed: createAssetIndex({ store, trees: 'all', missingTo: async () => null }),
+    documents: recordedDocuments(scenario),
+    index: null,
+    prices: undefined,
+    documentWaitMs: 0,
+    group: '',
+    config: { ...config, dialect: 'metaplex' as const },
     options: readOptionsOf(question, 'metaplex'),
   };
   if (method === 'searchAssets') return plainAnswer(await searchAssets(question, parts));

@@ -65,8 +65,12 @@ async function accountsOf(store: Store) {
   const accounts = rows.map((row) => {
     const tree = trees.find(({ id }) => id === row.tree)!;
     return {
-      ...{ hash: encode32(row.hash), owner: encode32(row.owner), lamports: String(u64Of(row.lamports)) },
-      ...{ address: text(row.address), tree: encode32(tree.key), leafIndex: row.leaf_index },
+      hash: encode32(row.hash),
+      owner: encode32(row.owner),
+      lamports: String(u64Of(row.lamports)),
+      address: text(row.address),
+      tree: encode32(tree.key),
+      leafIndex: row.leaf_index,
       seq: tree.type === 1 ? row.seq : null,
       data:
         row.data === null
@@ -76,8 +80,11 @@ async function accountsOf(store: Store) {
               dataBase64: Buffer.from(row.data).toString('base64'),
               dataHash: encode32(row.data_hash!),
             },
-      ...{ slotCreated: row.slot_created, spent: row.spent === 1, inOutputQueue: row.queued === 1 },
-      ...{ nullifier: text(row.nullifier), nullifierQueueIndex: row.nullifier_index },
+      slotCreated: row.slot_created,
+      spent: row.spent === 1,
+      inOutputQueue: row.queued === 1,
+      nullifier: text(row.nullifier),
+      nullifierQueueIndex: row.nullifier_index,
       nullifiedInTree: row.nullified === 1,
     };
   });
@@ -132,9 +139,15 @@ async function checkProofs(store: Store, expected: ExpectedState): Promise<void>
       .executeTakeFirstOrThrow();
     assert.deepEqual(
       {
-        ...{ address: known.address, merkleTree: known.merkleTree, lowElementLeafIndex: low.leaf_index },
-        ...{ nextIndex: low.next_index, lowerRangeAddress: encode32(low.value) },
-        ...{ higherRangeAddress: encode32(low.next_value), root, rootSeq, proof },
+        address: known.address,
+        merkleTree: known.merkleTree,
+        lowElementLeafIndex: low.leaf_index,
+        nextIndex: low.next_index,
+        lowerRangeAddress: encode32(low.value),
+        higherRangeAddress: encode32(low.next_value),
+        root,
+        rootSeq,
+        proof,
       },
       known,
     );

@@ -31,7 +31,8 @@ async function makeBed(store: Store, tree: Partial<TreeRow> = {}): Promise<Bed> 
   });
   const asked: number[] = [];
   const bed: Bed = {
-    ...{ asked, chain: { seq: 10, root: OURS, slot: 100 } },
+    asked,
+    chain: { seq: 10, root: OURS, slot: 100 },
     async pass() {
       await check.pass(SIGNAL);
       return (await (store.read as Db).selectFrom('compression_trees').selectAll().executeTakeFirst())!;
@@ -114,7 +115,7 @@ eachStore('roots against the chain', (engine) => {
     assert.deepEqual([root_capacity, Buffer.compare(next_tree ?? OURS, keyOf(9)), status], [60, 0, 'ok']);
   });
 
-  test('who has passed a slot has to have come as far as the chain had there', async (t) => {
+  test('an index past the slot of the tree account must have reached its sequence number', async (t) => {
     const bed = await makeBed(await engine.store(t));
     bed.chain = { seq: 12, root: OURS, slot: 110 };
     assert.equal((await bed.pass()).status, 'ok');

@@ -34,7 +34,9 @@ async function index(store: Store, name: string): Promise<void> {
 const save = (store: Store, folder: string, genesisHash = GENESIS) =>
   saveSnapshot(
     {
-      ...{ store, signal: new AbortController().signal, blockhash: async () => null },
+      store,
+      signal: new AbortController().signal,
+      blockhash: async () => null,
       header: { genesisHash, programId: PROGRAM, schema: snapshotSchema() },
     },
     folder,
@@ -43,7 +45,12 @@ const save = (store: Store, folder: string, genesisHash = GENESIS) =>
 const load = (store: Store, file: string, more: Partial<LoadParts> = {}) =>
   loadSnapshot(
     {
-      ...{ store, hashing, programId: PROGRAM, schema: snapshotSchema(), chain: null, replaces: false },
+      store,
+      hashing,
+      programId: PROGRAM,
+      schema: snapshotSchema(),
+      chain: null,
+      replaces: false,
       random: { float: Math.random, bytes: (count) => new Uint8Array(count), uuid: () => '' },
       also: async () => undefined,
       progress: () => undefined,

@@ -64,7 +64,7 @@ function chainOf(pairs: readonly (readonly [bigint, bigint])[]): bigint {
 }
 
 eachStore('validity proofs', (engine) => {
-  test('what the prover is asked, and what the client gets', async (t) => {
+  test('request to the prover, and answer to the client', async (t) => {
     const store = await engine.store(t);
     const { v1, address1 } = await world(store);
     const prover = await startFakeProver(t);
@@ -92,7 +92,11 @@ eachStore('validity proofs', (engine) => {
     const [{ path, headers, body }] = prover.requests as [(typeof prover.requests)[0]];
     assert.deepEqual([path, headers.authorization], ['POST /base/prove?k=v', 'Bearer prover-secret']);
     assert.deepEqual(Object.keys(body).sort(), [
-      ...['addressTreeHeight', 'circuitType', 'inputCompressedAccounts', 'newAddresses', 'stateTreeHeight'],
+      'addressTreeHeight',
+      'circuitType',
+      'inputCompressedAccounts',
+      'newAddresses',
+      'stateTreeHeight',
     ]);
     assert.deepEqual([body.circuitType, body.stateTreeHeight, body.addressTreeHeight], ['combined', 26, 26]);
     assert.equal(body.inputCompressedAccounts.length, 2);
@@ -126,15 +130,21 @@ eachStore('validity proofs', (engine) => {
       ],
     });
     const context = (tree: TreeRow, nextTreeContext: object | null) => ({
-      ...{ treeType: tree.type, tree: encode32(tree.key), queue: encode32(tree.queue!), cpiContext: null },
+      treeType: tree.type,
+      tree: encode32(tree.key),
+      queue: encode32(tree.queue!),
+      cpiContext: null,
       nextTreeContext,
     });
     const next = { treeType: 2, tree: encode32(keyOf(1, 3)), queue: encode32(keyOf(2, 3)), cpiContext: null };
     // The tree that comes next is not known: there is no tree with that key.
     const merkleContext = context(v2, { ...next, treeType: 3, queue: '1'.repeat(32) });
     const entry = (number: number) => ({
-      ...{ hash: text(number), root: encode32(v2.root), rootIndex: { rootIndex: 784 % 60, proveByIndex: false } },
-      ...{ leafIndex: number - 100, merkleContext },
+      hash: text(number),
+      root: encode32(v2.root),
+      rootIndex: { rootIndex: 784 % 60, proveByIndex: false },
+      leafIndex: number - 100,
+      merkleContext,
     });
     assert.deepEqual(value['accounts'], [
       entry(101),
@@ -145,7 +155,9 @@ eachStore('validity proofs', (engine) => {
     assert.deepEqual(
       value['addresses'],
       [6n, 8n].map((number) => ({
-        ...{ address: address(number), root: encode32(address2.root), rootIndex: 784 % 120 },
+        address: address(number),
+        root: encode32(address2.root),
+        rootIndex: 784 % 120,
         merkleContext: context(address2, null),
       })),
     );
@@ -158,7 +170,10 @@ eachStore('validity proofs', (engine) => {
     // One kind alone.
     await bed.call('getValidityProofV2', { hashes: [text(101), text(102)] });
     assert.deepEqual(Object.keys(prover.requests[1]!.body).sort(), [
-      ...['circuitType', 'inputCompressedAccounts', 'publicInputHash', 'stateTreeHeight'],
+      'circuitType',
+      'inputCompressedAccounts',
+      'publicInputHash',
+      'stateTreeHeight',
     ]);
     assert.equal(big(prover.requests[1]!.body.publicInputHash), inclusion);
     await bed.call('getValidityProof', {
@@ -169,7 +184,7 @@ eachStore('validity proofs', (engine) => {
     assert.equal(v1.height, 26);
   });
 
-  test('what is proved by its index, or is nothing, needs no prover', async (t) => {
+  test('accounts that are proved by index, and empty requests, need no prover', async (t) => {
     const store = await engine.store(t);
     const { v2 } = await world(store);
     const bed = createProofBed(store);
@@ -180,7 +195,9 @@ eachStore('validity proofs', (engine) => {
     assert.deepEqual([value.compressedProof, value.accounts.length], [null, 1]);
     for (const params of [{}, { hashes: [], newAddressesWithTrees: null }])
       assert.deepEqual((await bed.call<{ value: object }>('getValidityProofV2', params)).value, {
-        ...{ compressedProof: null, accounts: [], addresses: [] },
+        compressedProof: null,
+        accounts: [],
+        addresses: [],
       });
     const none =
       '-32002 no prover is configured (set compression.proverUrl); Merkle proofs are available through getMultipleCompressedAccountProofs';

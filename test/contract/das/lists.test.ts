@@ -2,6 +2,7 @@
  * What lists promise, against all assets of random chains: whatever is followed, and however far it was read, a list with `requireFullIndex`
  * has all there is or is refused by name, and no list shows what is not in it.
  */
+
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { keccak_256 } from '@noble/hashes/sha3.js';
@@ -26,16 +27,17 @@ import { decode32, encode32 } from '../../../src/lib/base58.ts';
 import { RpcError } from '../../../src/plugin/plugin.ts';
 import type { CompressedAsset, CompressedAssets } from '../../../src/ports/compressed-assets.ts';
 import type { Store } from '../../../src/ports/store.ts';
-import {
-  CORE_PROGRAM,
-  METADATA_PROGRAM,
-  metadataAddress,
-  TOKEN_2022_PROGRAM,
-  TOKEN_PROGRAM,
-} from '../../../src/solana/addresses.ts';
+import { metadataAddress } from '../../../src/solana/addresses.ts';
 import type { Asset } from '../../../src/solana/assets/asset.ts';
 import { writeLeafMetadata } from '../../../src/solana/concurrent/leaf-metadata.ts';
-import { BUBBLEGUM, treeAuthority } from '../../../src/solana/concurrent/tree.ts';
+import { treeAuthority } from '../../../src/solana/concurrent/tree.ts';
+import {
+  BUBBLEGUM_PROGRAM,
+  CORE_PROGRAM,
+  METADATA_PROGRAM,
+  TOKEN_2022_PROGRAM,
+  TOKEN_PROGRAM,
+} from '../../../src/solana/programs.ts';
 import { migrate } from '../../../src/store/migrate.ts';
 import { type DasScenario, plainAnswer, recordedSource } from '../../helpers/das-recorded.ts';
 import { createMemoryLog } from '../../helpers/memory-log.ts';
@@ -86,11 +88,18 @@ function createWorld(random: Sfc32) {
     if (isEmbedded || isOne(5)) return;
     const group = pick([null, ...families, ...groups]);
     const fields = {
-      ...{ ...update, sellerFeeBasisPoints: 0, primarySaleHappened: false, isMutable: true, creators: creators() },
-      ...{ editionNonce: null, tokenStandard: isNft ? ('NonFungible' as const) : ('Fungible' as const), uses: null },
+      ...update,
+      sellerFeeBasisPoints: 0,
+      primarySaleHappened: false,
+      isMutable: true,
+      creators: creators(),
+      editionNonce: null,
+      tokenStandard: isNft ? ('NonFungible' as const) : ('Fungible' as const),
+      uses: null,
       // The program verifies no collection of another program.
       collection: group === null ? null : { key: group, verified: families.includes(group) && !isOne(3) },
-      ...{ collectionDetails: null, programmableConfig: null },
+      collectionDetails: null,
+      programmableConfig: null,
     };
     set(metadataAddress(mint), METADATA_PROGRAM, writeMetadata(fields, isOne(2)).data);
   }
@@ -99,8 +108,13 @@ function createWorld(random: Sfc32) {
     const to = by === 2 ? pick(groups) : pick(people);
     if (by === 2) count(to);
     const base = Buffer.concat([
-      ...[Buffer.of(1), bytesOf(owner), Buffer.of(by), by === 0 ? Buffer.of() : bytesOf(to)],
-      ...[text('A'), text(''), Buffer.of(0)],
+      Buffer.of(1),
+      bytesOf(owner),
+      Buffer.of(by),
+      by === 0 ? Buffer.of() : bytesOf(to),
+      text('A'),
+      text(''),
+      Buffer.of(0),
     ]);
     const made = creators().map(({ address }) => Buffer.concat([bytesOf(address), Buffer.of(50)]));
     const royalties = Buffer.concat([Buffer.of(0, 1, 0), u32(made.length), ...made, Buffer.of(0)]);
@@ -119,15 +133,35 @@ function createWorld(random: Sfc32) {
     if (version === 2 && group !== null && !isBurnt) count(group);
     const made = creators().map((one) => ({ ...one, address: bytesOf(one.address) }));
     const metadata = writeLeafMetadata({
-      ...{ version, name: 'L', symbol: '', uri: '', sellerFeeBasisPoints: 0, primarySaleHappened: false },
-      ...{ isMutable: true, editionNonce: null, tokenStandard: 0, uses: null, tokenProgram: 0, creators: made },
+      version,
+      name: 'L',
+      symbol: '',
+      uri: '',
+      sellerFeeBasisPoints: 0,
+      primarySaleHappened: false,
+      isMutable: true,
+      editionNonce: null,
+      tokenStandard: 0,
+      uses: null,
+      tokenProgram: 0,
+      creators: made,
       collection: group === null ? null : { verified, key: bytesOf(group) },
     });
     const hashed = made.flatMap((one) => [one.address, Buffer.of(Number(one.verified), one.share)]);
     const collectionHash = keccak_256(group === null ? new Uint8Array(32) : bytesOf(group));
     return {
-      ...{ id: bytesOf(key()), tree: bytesOf(tree), leafIndex, leaf: bytesOf(tree), seq: 1, slot: 1 },
-      ...{ state: isBurnt ? 'burnt' : 'present', isBurnt, version, owner, delegate: owner, metadata },
+      id: bytesOf(key()),
+      tree: bytesOf(tree),
+      leafIndex,
+      leaf: bytesOf(tree),
+      seq: 1,
+      slot: 1,
+      state: isBurnt ? 'burnt' : 'present',
+      isBurnt,
+      version,
+      owner,
+      delegate: owner,
+      metadata,
       dataHash: keccak_256(Buffer.concat([keccak_256(metadata), Buffer.of(0, 0)])),
       creatorHash: keccak_256(Buffer.concat(hashed)),
       more: version === 1 ? null : { collectionHash, assetDataHash: keccak_256(new Uint8Array(0)), flags: 0 },
@@ -144,7 +178,7 @@ function createWorld(random: Sfc32) {
       Buffer.concat([Buffer.of(5), bytesOf(pick(people)), text('G'), text(''), u32(size), u32(size)]),
     );
   const authorities = trees.map((tree) => encode32(treeAuthority(bytesOf(tree))));
-  for (const authority of authorities) set(authority, BUBBLEGUM, Buffer.alloc(96));
+  for (const authority of authorities) set(authority, BUBBLEGUM_PROGRAM, Buffer.alloc(96));
   const source = recordedSource({ name: '', accounts, transactions: [], requests: [] });
   const ids = [...owners.keys(), ...groups];
   return { people, families, groups, trees, authorities, owners, leaves, ids, source };
@@ -215,7 +249,7 @@ async function readTruth({ ids, leaves, source }: World): Promise<readonly Asset
       return { slot: 1, lacking: null, assets: new Map(found.map((leaf) => [encode32(leaf.id), leaf])) };
     },
   };
-  const parts = { source, index: null, documents: undefined, prices: undefined, documentWaitMs: 0 };
+  const parts = { source, index: null, documents: undefined, prices: undefined, documentWaitMs: 0, group: '' };
   const all = [...ids, ...leaves.map(({ id }) => encode32(id))];
   const { assets } = await readAssets(all, { ...parts, compressed: compressed as CompressedAssets }, FACTS);
   assert.equal(assets.size, all.length);
@@ -250,29 +284,42 @@ function listsOf(world: World, isClaimShown: boolean): readonly Of[] {
     ({ creators }) =>
       creators.some(({ address, verified }) => address === key && (!isVerified || verified));
   const owner = (key: string): Of => ({
-    ...{ base: 'owner', members: { ownerAddress: key }, list: assetsByOwner },
+    base: 'owner',
+    members: { ownerAddress: key },
+    list: assetsByOwner,
     holds: (one) => (isLeaf(one) ? one.ownership.owner : owners.get(one.id)) === key,
   });
   const creator = (key: string): readonly Of[] => [
     { base: 'creator', members: { creatorAddress: key }, list: assetsByCreator, holds: madeBy(key, false) },
     {
-      ...{ base: 'creator', members: { creatorAddress: key, creatorVerified: true }, list: assetsByCreator },
-      ...{ named: { creatorAddress: key, onlyVerified: true }, holds: madeBy(key, true) },
+      base: 'creator',
+      members: { creatorAddress: key, creatorVerified: true },
+      list: assetsByCreator,
+      named: { creatorAddress: key, onlyVerified: true },
+      holds: madeBy(key, true),
     },
   ];
   const authority = (key: string): Of => ({
-    ...{ base: 'authority', members: { authorityAddress: key }, list: assetsByAuthority },
+    base: 'authority',
+    members: { authorityAddress: key },
+    list: assetsByAuthority,
     holds: (one) => one.authorities.some(({ address }) => address === key),
   });
   const group = (key: string): Of => ({
-    ...{ base: 'group', members: { grouping: ['collection', key] }, list: assetsByGroup },
-    ...{ named: { groupKey: 'collection', groupValue: key }, isCore: groups.includes(key) },
+    base: 'group',
+    members: { grouping: ['collection', key] },
+    list: assetsByGroup,
+    named: { groupKey: 'collection', groupValue: key },
+    isCore: groups.includes(key),
     // A search finds by verified collections only.
     holds: ({ grouping }, isSearch) =>
       grouping.some((one) => one.group_value === key && (one.verified === true || (isClaimShown && !isSearch))),
   });
   const tree = (key: string): Of => ({
-    ...{ base: 'tree', members: { tree: key }, list: null, holds: (one) => one.compression.tree === key },
+    base: 'tree',
+    members: { tree: key },
+    list: null,
+    holds: (one) => one.compression.tree === key,
   });
   return [
     ...people.flatMap((key) => [owner(key), ...creator(key), authority(key)]),
@@ -299,14 +346,18 @@ function* questions(world: World, isClaimShown: boolean): Generator<Asked> {
         base === 'tree' || (isCore && one.grouping.some(({ verified }) => verified === true));
       if (list !== null)
         yield {
-          ...{ base, run: list, params: { ...named, tokenType } },
+          base,
+          run: list,
+          params: { ...named, tokenType },
           holds: (one) => !one.burnt && holds(one, false) && isOfKind(one),
           promised: (one) => isPromised(one) && tokenType !== 'compressedNft',
         };
       for (const compressed of base === 'compressed' ? [true] : [undefined, true, false])
         for (const burnt of [true, false])
           yield {
-            ...{ base, run: searchAssets, params: { ...members, tokenType, burnt } },
+            base,
+            run: searchAssets,
+            params: { ...members, tokenType, burnt },
             ...(compressed === undefined ? {} : { params: { ...members, tokenType, burnt, compressed } }),
             holds: (one) =>
               one.burnt === burnt && isLeaf(one) === (compressed ?? isLeaf(one)) && holds(one, true) && isOfKind(one),
@@ -330,7 +381,8 @@ function* anyQuestions(world: World, isClaimShown: boolean, random: Sfc32): Gene
     const isPromised = ({ base, holds, isCore = false }: Of, one: Asset) =>
       (base === 'tree' && holds(one, true)) || (isCore && tokenType !== 'compressedNft' && holds(one, true));
     yield {
-      ...{ base: 'any', run: searchAssets },
+      base: 'any',
+      run: searchAssets,
       params: { ...Object.assign({}, ...lists.map(({ members }) => members)), tokenType, conditionType: 'any' },
       holds: (one) => !one.burnt && isOfKind(one) && lists.some(({ holds }) => holds(one, true)),
       promised: (one) => lists.some((list) => isPromised(list, one)),
@@ -371,8 +423,15 @@ eachStore('lists of random chains', (engine) => {
           const options = { requireFullIndex: isFull, showUnverifiedCollections: isClaimShown };
           const question = readQuestion({ ...params, options }, 'hosted');
           const parts = {
-            ...{ source: index.source(world.source), index, compressed, documents: undefined, prices: undefined },
-            ...{ documentWaitMs: 0, config: { ...config, listCore }, options: readOptionsOf(question, 'hosted') },
+            source: index.source(world.source),
+            index,
+            compressed,
+            documents: undefined,
+            prices: undefined,
+            documentWaitMs: 0,
+            group: '',
+            config: { ...config, listCore },
+            options: readOptionsOf(question, 'hosted'),
           };
           const shown = await run(question, parts).then(
             (answer) => (answer as { items: readonly Asset[] }).items.map(({ id }) => id),

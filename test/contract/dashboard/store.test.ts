@@ -53,7 +53,7 @@ eachStore('what the dashboard keeps', (engine) => {
     assert.equal(rows[0]?.target.length, 500);
   });
 
-  test('what cannot be written down is not done', async (t) => {
+  test('an operation that cannot be recorded is not done', async (t) => {
     const store = await engine.store(t);
     const { audit } = await open(store);
     const broken: Store = { ...store, write: () => Promise.reject(new Error('full')) };
@@ -112,7 +112,9 @@ eachStore('what the dashboard keeps', (engine) => {
     assert.equal(made.length, 1);
     const [token = ''] = made;
     assert.deepEqual(await Promise.all([token, `${token}x`, ''].map((one) => tokens[1]!.isRight(one))), [
-      ...[true, false, false],
+      true,
+      false,
+      false,
     ]);
     assert.equal(await tokens[0]!.ensure(), null);
     const renewed = await renewOperatorToken(stores[0], clock, random);
@@ -190,7 +192,8 @@ eachStore('what the dashboard keeps', (engine) => {
     assert.equal(count, (await api.useOf('p')).length);
     assert.deepEqual(await used(), {
       streams: { budget: 'streams', used: 4, limit: 5, refused: 1 },
-      ...{ sockets: 6, count },
+      sockets: 6,
+      count,
     });
     stream.release();
     await report();

@@ -114,7 +114,7 @@ eachStore('jobs claimed ahead', (engine) => {
     assert.equal(ran[4], 'late', 'the next slot is its');
   });
 
-  test('are loaded anew when they have waited, so that a change in between counts', async (t) => {
+  test('are loaded again after a wait, so that a change in between counts', async (t) => {
     const store = await engine.store(t);
     await openStore(store);
     let version = 1;

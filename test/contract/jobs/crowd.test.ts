@@ -24,7 +24,11 @@ eachStore('a crowd of groups', (engine) => {
     const store = await engine.store(t);
     await migrateJobs(store);
     const job = (group: string, at: number, runAt: number): NewJob => ({
-      ...{ kind: KIND, key: `${group}/${at}`, group, payload: null, runAt },
+      kind: KIND,
+      key: `${group}/${at}`,
+      group,
+      payload: null,
+      runAt,
     });
     const names = Array.from({ length: GROUPS }, (_, at) => nameOf(at));
     const dead = names.filter(isDead);
@@ -35,9 +39,7 @@ eachStore('a crowd of groups', (engine) => {
     }
     const newer = living.map((group) => job(group, 0, 100_000));
     await store.write((tx) => insertJobs(tx, newer, 100_000));
-    const room = {
-      ...{ total: SLOTS, kind: () => SLOTS, slow: 0, slowOfKind: () => 0, lastServed: () => 0 },
-    };
+    const room = { total: SLOTS, kind: () => SLOTS, slow: 0, slowOfKind: () => 0, lastServed: () => 0 };
     const kinds = new Map([
       [KIND, makeKind(async () => DONE, { groupConcurrency: (group) => (isDead(group) ? 0 : 4) })],
     ]);

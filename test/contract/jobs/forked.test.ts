@@ -106,7 +106,9 @@ eachStore('jobs of a block that is rolled back after their process stopped', (en
       };
       const fatals: unknown[] = [];
       const runner = makeRunner(t, {
-        ...{ store: broken, kinds: [begun, loaded], fatal: (error) => fatals.push(error) },
+        store: broken,
+        kinds: [begun, loaded],
+        fatal: (error) => fatals.push(error),
         config: { pollMs: 10 },
       });
       await runner.start();

@@ -18,7 +18,11 @@ eachStore('outbox gauges', (engine) => {
     const log = createMemoryLog();
     const outbox = createOutbox({ store, clock, wake: () => {} });
     const gauges = createOutboxGauges({
-      ...{ store, clock, log, kinds: ['test.job', 'quiet'], metrics: registry.scope('jobs') },
+      store,
+      clock,
+      log,
+      kinds: ['test.job', 'quiet'],
+      metrics: registry.scope('jobs'),
     });
     const value = async (name: string, kind = 'test.job') => {
       const line = (await registry.text()).split('\n').find((text) => text.startsWith(`${name}{kind="${kind}"}`));

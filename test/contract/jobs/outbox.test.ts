@@ -83,7 +83,7 @@ eachStore('outbox', (engine) => {
     assert.equal(await store.write((tx) => outbox.discardUntried(tx, range)), 2, 'and rolled back once more');
   });
 
-  test('what is taken counts as begun, unless it is given back', async (t) => {
+  test('a taken job counts as begun, unless it is given back', async (t) => {
     const store = await engine.store(t);
     await migrateJobs(store);
     const outbox = createOutbox({ store, clock: createManualClock(), wake: () => {} });

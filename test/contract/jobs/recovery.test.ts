@@ -47,7 +47,7 @@ eachStore('job recovery and order', (engine) => {
     assert.deepEqual([lost?.state, lost?.error], ['failed', 'the process that ran it ended without an outcome']);
   });
 
-  test('what a process of this machine held that has ended runs again at once; what lives, is paused or runs elsewhere keeps its lease', async (t) => {
+  test('jobs of an ended process of this machine run again at once; a living, paused or remote process keeps its lease', async (t) => {
     const store = await engine.store(t);
     await migrateJobs(store);
     const dataDir = mkdtempSync(join(tmpdir(), 'parhelion-owner-'));

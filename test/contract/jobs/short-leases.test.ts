@@ -40,13 +40,14 @@ eachStore('short leases', (engine) => {
     assert.equal(started, 1);
   });
 
-  test('what a process left behind is soon taken up by another', async (t) => {
+  test('jobs of an ended process are soon claimed by another one', async (t) => {
     const store = await engine.store(t);
     await migrateJobs(store);
     const clock = createManualClock();
     const outbox = createOutbox({ store, clock, wake: () => {} });
     const runner = makeRunner(t, {
-      ...{ store, clock },
+      store,
+      clock,
       kinds: [makeKind(async () => DONE, { timeoutMs: 120_000, leaseMs: LEASE_MS })],
     });
     await store.write((tx) => runner.enqueue(tx, newJobs(1)));

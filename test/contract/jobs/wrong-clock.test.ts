@@ -38,7 +38,7 @@ eachStore('jobs under a clock that was wrong', (engine) => {
     return { clock, outbox, kind, done };
   };
 
-  test('what a process with a clock ahead made, planned and leased is done soon after it', async (t) => {
+  test('jobs made, planned and leased by a process with a fast clock are done soon after it ends', async (t) => {
     const store = await engine.store(t);
     const { clock, kind, done, outbox } = await bed(store);
     const ahead = shifted(clock, () => HOUR_MS);
@@ -102,7 +102,7 @@ eachStore('jobs under a clock that was wrong', (engine) => {
     assert.ok(clock.now() - start < 120_000, `${clock.now() - start} ms of the clock`);
   });
 
-  test('what a process with a clock ahead makes, while both run, is late by two sweeps at most', async (t) => {
+  test('jobs of a running process with a fast clock are late by at most two sweeps', async (t) => {
     const store = await engine.store(t);
     const { clock, kind, done } = await bed(store);
     const ahead = shifted(clock, () => HOUR_MS);

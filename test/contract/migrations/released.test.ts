@@ -86,7 +86,7 @@ eachStore('effects of the schema steps', ({ dialect, store }) => {
   });
 });
 
-test('what a release had is still there, and this version is listed as it is', async (t) => {
+test('all migration steps of the release still exist, and the steps of this version are listed', async (t) => {
   const scopes = await allScopes();
   const newest = newestVersions(scopes);
   if (isWriting) {

@@ -32,7 +32,12 @@ function openAt(lookup: LookupAll) {
   return { clock, client: createOutbound({ clock, log: createMemoryLog(), lookup }).open(LOOPBACK) };
 }
 const post = (url: string, patch: Partial<OutboundRequest> = {}): OutboundRequest => ({
-  ...{ method: 'POST', url, body: Buffer.from('{}'), timeoutMs: 2_000, keepBytes: 16, maxBytes: 64 },
+  method: 'POST',
+  url,
+  body: Buffer.from('{}'),
+  timeoutMs: 2_000,
+  keepBytes: 16,
+  maxBytes: 64,
   ...patch,
 });
 const resolver = (lookup: LookupAll) => {

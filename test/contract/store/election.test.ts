@@ -27,7 +27,12 @@ async function candidate(t: TestContext, database: TestDatabase, name: string) {
   const lost: unknown[] = [];
   const rivals: string[] = [];
   const election = createElection({
-    ...{ chain: 'main', store: await database.open(), name, leaseMs: LEASE_MS, clock, log: createMemoryLog() },
+    chain: 'main',
+    store: await database.open(),
+    name,
+    leaseMs: LEASE_MS,
+    clock,
+    log: createMemoryLog(),
     lost: (error) => void lost.push(error),
     otherLeads: () => void rivals.push(name),
   });
@@ -137,7 +142,7 @@ eachStore('the lead of a chain', ({ database }) => {
     await a.write();
   });
 
-  test('who resigns is replaced without a wait', async (t) => {
+  test('a leader that resigns is replaced without a wait', async (t) => {
     const shared = await database(t);
     await prepared(shared);
     const [a, b] = [await candidate(t, shared, 'a'), await candidate(t, shared, 'b')];

@@ -91,7 +91,7 @@ test('addresses choose the engine and the file', async (t) => {
   );
 });
 
-test('what is no database, or no place for one, is refused with a code', (t) => {
+test('a file that is no database, or a path where none can be, is refused with a code', (t) => {
   const dir = folder(t);
   const text = join(dir, 'text.db');
   writeFileSync(text, 'this is no database, and it is long enough to be taken for a header of one'.repeat(20));
@@ -182,7 +182,7 @@ test('another process that holds the lock is waited for without blocking this on
   await fill(impatient, 10);
 });
 
-test('a writer that waits too long behind another is told so', async (t) => {
+test('a writer that waits too long for another one gets an error that says so', async (t) => {
   const store = open(t, join(folder(t), 'a.db'), { queueTimeoutMs: 20 });
   await assert.rejects(
     store.write(() => fill(store, 10)),

@@ -54,7 +54,7 @@ test('never two at once over several threads, and nobody waits for more than one
   assert.ok(most <= others + 1, `${most} turns of others`);
 });
 
-test('who waits too long is told so and is not in the way; the lock goes on', async (t) => {
+test('a caller that waits too long gets an error and blocks nobody; the lock continues', async (t) => {
   holdProcess(t);
   const memory = makeLockMemory(3);
   const [a, b, c] = [0, 1, 2].map((place) => createWriteLock(memory, place));

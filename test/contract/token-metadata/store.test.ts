@@ -20,8 +20,17 @@ const key = (byte: number): Uint8Array => new Uint8Array(32).fill(byte);
 const name = (byte: number): string => encode32(key(byte));
 
 const facts = (mint: string): MintFacts => ({
-  ...{ mint, program: name(99), decimals: 6, supply: 2n ** 63n, name: 'n', symbol: null, uri: null, logoUri: null },
-  ...{ tokenStandard: null, collection: { key: name(98), verified: true }, isNft: false },
+  mint,
+  program: name(99),
+  decimals: 6,
+  supply: 2n ** 63n,
+  name: 'n',
+  symbol: null,
+  uri: null,
+  logoUri: null,
+  tokenStandard: null,
+  collection: { key: name(98), verified: true },
+  isNft: false,
   scale: { kind: 'multiplier', multiplier: 1.5, newMultiplier: 2, newFrom: 5 },
   transferFee: {
     older: { epoch: 1n, maximum: 2n ** 64n - 1n, basisPoints: 5 },
@@ -90,7 +99,7 @@ eachStore('token metadata', (engine) => {
     assert.deepEqual(log.lines, []);
   });
 
-  test('facts come back as they were, and a mint that was written to is forgotten and told', async (t) => {
+  test('stored facts are unchanged when read; a written mint is dropped and reported', async (t) => {
     const store = await engine.store(t);
     const { clock, mints, processor, apply } = await prepare(store);
     const told: string[] = [];

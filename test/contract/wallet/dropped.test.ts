@@ -33,7 +33,10 @@ interface Entry {
 function makeBlock(slot: number, entries: readonly Entry[]) {
   const raw = entries.map(({ keys, owner }, at) => {
     const balance = (amount: string) => ({
-      ...{ accountIndex: 1, mint: encode32(mint), owner: encode32(owner ?? stranger), programId: TOKENS },
+      accountIndex: 1,
+      mint: encode32(mint),
+      owner: encode32(owner ?? stranger),
+      programId: TOKENS,
       uiTokenAmount: { amount, decimals: 0, uiAmount: Number(amount), uiAmountString: amount },
     });
     const instruction = { program: keys.length, accounts: Uint8Array.of(0), data: Uint8Array.of(at & 255, at >> 8) };
@@ -59,7 +62,10 @@ async function open(store: Store, limits = { transactions: 1_000_000, transactio
   await migrate(store, [{ scope: 'wallet', migrations }]);
   const nothing = () => undefined;
   const processor = createWalletProcessor({
-    ...{ random: createSystemRandom(), isFull: false, matched: nothing, merged: nothing },
+    random: createSystemRandom(),
+    isFull: false,
+    matched: nothing,
+    merged: nothing,
     limits: { ...limits, now: () => 1 },
   });
   for (const key of [left, right]) await register(store, key);

@@ -74,7 +74,9 @@ function makeBlock(slot: number, parentSlot: number, isFull: boolean, random: Sf
     const signature = random.fill(new Uint8Array(64));
     signatures.push([n, signature]);
     const balance = (amount: number) => ({
-      ...{ accountIndex: 1, mint: encode32(MINT), owner: encode32(people[owner] as Uint8Array) },
+      accountIndex: 1,
+      mint: encode32(MINT),
+      owner: encode32(people[owner] as Uint8Array),
       programId: TOKEN_PROGRAM,
       uiTokenAmount: { amount: String(amount), decimals: 0, uiAmount: amount, uiAmountString: String(amount) },
     });
@@ -112,8 +114,10 @@ async function dump(store: Store): Promise<string> {
 function createWorld(store: Store, isFull: boolean, numbers: KeyNumbers, random: Sfc32) {
   const readRows = createRowReader(store);
   const processor = createWalletProcessor({
-    ...{ random: createSystemRandom(), isFull },
-    ...{ matched: () => undefined, merged: () => undefined },
+    random: createSystemRandom(),
+    isFull,
+    matched: () => undefined,
+    merged: () => undefined,
   });
   /** The blocks that stand, and the state of the store below each of them. */
   const chain: (MadeBlock & { readonly below: string })[] = [];

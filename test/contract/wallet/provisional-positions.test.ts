@@ -89,7 +89,10 @@ eachStore('provisional positions', (engine) => {
       assert.deepEqual(await rows(), [positionOf(SLOT, PROVISIONAL_PLACE), positionOf(SLOT, PROVISIONAL_PLACE + 1)]);
       const nothing = () => undefined;
       const processor = createWalletProcessor({
-        ...{ random: createSystemRandom(), isFull, matched: nothing, merged: nothing },
+        random: createSystemRandom(),
+        isFull,
+        matched: nothing,
+        merged: nothing,
       });
       await store.write((tx) => processor.apply(tx, block, 'main'));
       const places = [positionOf(SLOT, 0), positionOf(SLOT, 3)];

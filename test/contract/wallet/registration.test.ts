@@ -53,7 +53,10 @@ eachStore('wallets that are registered', (engine) => {
       const [first, second] = [key(1), key(2)];
       const matched = () => undefined;
       const processor = createWalletProcessor({
-        ...{ random: createSystemRandom(), isFull: false, matched, merged: matched },
+        random: createSystemRandom(),
+        isFull: false,
+        matched,
+        merged: matched,
       });
       await register(store, first);
       let registered: Promise<unknown> = Promise.resolve();

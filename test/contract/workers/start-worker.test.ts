@@ -10,7 +10,11 @@ function hire(t: TestContext, entry = ENTRY) {
   const lines: string[] = [];
   let gone = 0;
   const member = startWorker({
-    ...{ name: 'indexer', role: 'indexer', entry, data: {}, clock: createSystemClock() },
+    name: 'indexer',
+    role: 'indexer',
+    entry,
+    data: {},
+    clock: createSystemClock(),
     writeLog: (text) => void lines.push(text),
     gone: () => {
       gone += 1;
@@ -57,7 +61,7 @@ test('the lines of its log come whole and in order', async (t) => {
   assert.deepEqual(parsed[500]?.['next'], { core: { a: 1 }, values: {} });
 });
 
-test('what it cannot go on with is told, and it answers on', async (t) => {
+test('it reports what stops it, and continues to answer', async (t) => {
   const { member } = hire(t);
   await member.ask('drain', null);
   const error = await member.failed;

@@ -8,7 +8,7 @@ import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { findRunFile } from '../../../src/cli/running-daemon.ts';
 import { chainMissing } from '../../helpers/chain.ts';
-import { runCommand, sourceArguments } from '../../helpers/daemon.ts';
+import { cliArguments, runCommand } from '../../helpers/daemon.ts';
 
 const missing =
   (await chainMissing()) ?? (spawnSync('curl', ['--version']).status === 0 ? null : 'curl is not installed');
@@ -25,7 +25,7 @@ test('a first start without any configuration', { skip: missing ?? false }, asyn
     PARHELION_ADMIN__PORT: '0',
     PARHELION_UPSTREAM__LOCAL__PORT: '0',
   };
-  const child = spawn(process.execPath, [...sourceArguments, 'serve', '--data-dir', dataDir], { cwd: dataDir, env });
+  const child = spawn(process.execPath, [...cliArguments, 'serve', '--data-dir', dataDir], { cwd: dataDir, env });
   const gone = once(child, 'exit');
   t.after(() => child.kill('SIGKILL'));
   let output = '';
@@ -68,8 +68,19 @@ test('a first start without any configuration', { skip: missing ?? false }, asyn
   const status = await runCommand(['status', '--data-dir', dataDir]);
   assert.match(status.out, /LOCAL, not a public network/);
 
-  for (let tries = 0; tries < 2_400 && !output.includes('rolled back a fork'); tries++) await sleep(50);
-  assert.match(output, /rolled back a fork/, 'the demo forks once somebody follows it');
+  const rpcOf = async (method: string) => {
+    const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params: [] });
+    const headers = { 'content-type': 'application/json' };
+    return (await (await fetch(`${run.localChain!.url}`, { method: 'POST', headers, body })).json()) as {
+      result: { block: { slot: number } };
+    };
+  };
+  assert.equal((await rpcOf('getAgGenesisCert')).result.block.slot, 0, 'it is a chain of today');
+  for (let tries = 0; tries < 2_400 && !/"event":"chain.consensus"/.test(output); tries++) await sleep(50);
+  assert.match(output, /"era":"alpenglow".*"commitment":"finalized"/);
+  // The demo pays every three seconds.
+  await sleep(4_000);
+  assert.doesNotMatch(output, /rolled back|"level":(50|"error")/, 'nothing that looks broken');
 
   const rpcUrl = /RPC {2}(\S+)/.exec(output)![1]!;
   child.kill('SIGINT');
@@ -80,25 +91,31 @@ test('a first start without any configuration', { skip: missing ?? false }, asyn
   assert.equal((await runCommand(['projects', 'list', '--data-dir', dataDir])).code, 75);
 });
 
-test('when the local chain dies, the daemon ends with 75', { skip: missing ?? false }, async (t) => {
-  const dataDir = mkdtempSync(join(tmpdir(), 'parhelion-first-'));
+test('with log.format json, a start with a local chain prints nothing but JSON lines', {
+  skip: missing ?? false,
+}, async (t) => {
+  const dataDir = mkdtempSync(join(tmpdir(), 'parhelion-json-'));
   t.after(() => rmSync(dataDir, { recursive: true, force: true }));
   const env = {
     PATH: process.env['PATH'],
     PARHELION_HTTP__PORT: '0',
     PARHELION_ADMIN__PORT: '0',
     PARHELION_UPSTREAM__LOCAL__PORT: '0',
-    PARHELION_UPSTREAM__LOCAL__DEMO: 'false',
+    PARHELION_LOG__FORMAT: 'json',
   };
-  const child = spawn(process.execPath, [...sourceArguments, 'serve', '--data-dir', dataDir], { cwd: dataDir, env });
-  const gone = once(child, 'exit');
+  const child = spawn(process.execPath, [...cliArguments, 'serve', '--data-dir', dataDir], { cwd: dataDir, env });
+  const gone = once(child, 'close');
   t.after(() => child.kill('SIGKILL'));
-  for (let tries = 0; tries < 2_400 && findRunFile(dataDir) === null; tries++) await sleep(50);
-  const chain = spawnSync('ps', ['-o', 'pid=,args=', '--ppid', String(child.pid)], { encoding: 'utf8' })
-    .stdout.split('\n')
-    .find((line) => line.includes('local-chain/child'));
-  assert.ok(chain !== undefined, 'the chain is a process of its own');
-  process.kill(Number.parseInt(chain, 10), 'SIGKILL');
-  const [code] = await gone;
-  assert.equal(code, 75);
+  let output = '';
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => (output += chunk.toString()));
+  for (let tries = 0; tries < 1800 && findRunFile(dataDir) === null; tries++) {
+    assert.equal(child.exitCode, null, output);
+    await sleep(50);
+  }
+  child.kill('SIGTERM');
+  await gone;
+  const lines = output.trim().split('\n');
+  for (const line of lines) assert.doesNotThrow(() => JSON.parse(line), line);
+  const messages = lines.map((line) => (JSON.parse(line) as { msg: string }).msg);
+  assert.ok(messages.includes('a local chain runs in memory'), messages.join('\n'));
 });

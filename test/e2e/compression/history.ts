@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { Landed } from '../../helpers/light/sender.ts';
-import type { LightBed } from './bed.ts';
+import type { LightBed } from './harness.ts';
 
 const PAGE = 17;
 

@@ -1,5 +1,5 @@
 import type { Landed, Operation } from '../../helpers/light/sender.ts';
-import { type LightBed, proveLeaf, v1LeavesOf } from './bed.ts';
+import { type LightBed, proveLeaf, v1LeavesOf } from './harness.ts';
 
 /** Kinds of what was done, and how often. */
 export type Tally = Record<string, number>;

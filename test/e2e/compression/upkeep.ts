@@ -16,9 +16,9 @@ import { type Landed, send } from '../../helpers/light/sender.ts';
 import { createStateTrees } from '../../helpers/light/trees.ts';
 import { createV1Forester, type NewAddressProof } from '../../helpers/light/v1-forester.ts';
 import { checkNewestRoot } from '../../helpers/light/v1-roots.ts';
-import { type LightBed, proveLeaf } from './bed.ts';
+import { type LightBed, proveLeaf } from './harness.ts';
 
-const MOST_NULLIFIED = 4;
+const MAX_NULLIFIED = 4;
 const ADDRESSES = 4;
 const TREE = new PublicKey(addressTree);
 const QUEUE = new PublicKey(addressQueue);
@@ -35,7 +35,7 @@ export async function nullifies(bed: LightBed, landed: readonly Landed[]): Promi
   const forester = await hire(bed);
   const queues = new Map(createStateTrees().v1.map(({ tree, queue }) => [tree.toBase58(), queue]));
   let count = 0;
-  const spends = landed.filter(({ kind }) => kind === 'transferV1' || kind === 'decompressV1').slice(0, MOST_NULLIFIED);
+  const spends = landed.filter(({ kind }) => kind === 'transferV1' || kind === 'decompressV1').slice(0, MAX_NULLIFIED);
   for (const { signature } of spends) {
     type Closed = { readonly account: { readonly account: { readonly hash: string } } };
     type Told = { readonly compressionInfo: { readonly closedAccounts: readonly Closed[] } };
@@ -106,10 +106,14 @@ async function createAccount({ rpc }: LightBed, payer: Keypair, seed: Uint8Array
   const instruction = await LightSystemProgram.createAccount({
     payer: payer.publicKey,
     newAddressParams: {
-      ...{ seed, addressMerkleTreeRootIndex: proof.rootIndices[0] as number },
-      ...{ addressMerkleTreePubkey: TREE, addressQueuePubkey: QUEUE },
+      seed,
+      addressMerkleTreeRootIndex: proof.rootIndices[0] as number,
+      addressMerkleTreePubkey: TREE,
+      addressQueuePubkey: QUEUE,
     },
-    ...{ newAddress: [...address.toBytes()], recentValidityProof: proof.compressedProof, outputStateTreeInfo },
+    newAddress: [...address.toBytes()],
+    recentValidityProof: proof.compressedProof,
+    outputStateTreeInfo,
   });
   return send(rpc, { kind: 'createAccount', instructions: [instruction], payer });
 }

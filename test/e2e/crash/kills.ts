@@ -8,7 +8,7 @@ import type { BuiltDaemon } from '../../helpers/built-daemon.ts';
 import { integrityOf } from '../../helpers/delivery-ledger.ts';
 import { createSfc32, type Sfc32 } from '../../helpers/sfc32.ts';
 import { until } from '../../helpers/until.ts';
-import { startWorkBed, type WorkBed } from '../../helpers/work-bed.ts';
+import { startWorkBed, type WorkBed } from '../../helpers/work-harness.ts';
 
 const SEED = Number(process.env['PARHELION_SEED'] ?? 20261121);
 /** Multiplies the kills of every suite, for long runs. */

@@ -1,5 +1,5 @@
 import type { Browser, BrowserContextOptions, Locator, Page } from 'playwright-core';
-import { type DashboardBed, OPERATOR_TOKEN } from '../../conformance/dashboard/bed.ts';
+import { type DashboardBed, OPERATOR_TOKEN } from '../../conformance/dashboard/harness.ts';
 
 const LONG_MS = 60_000;
 

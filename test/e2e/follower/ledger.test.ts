@@ -13,15 +13,19 @@ import { createManualClock } from '../../helpers/manual-clock.ts';
 import { createMemoryLog } from '../../helpers/memory-log.ts';
 import { createOrderFreeLedger } from '../../helpers/order-free-ledger.ts';
 import { blockText, FIRST_SLOT } from '../../simulation/follower/world.ts';
-import { type Bed, createBed, errorOf, grow, settles, truthOf, until } from './bed.ts';
+import { type Bed, createBed, errorOf, grow, settles, truthOf, until } from './harness.ts';
 
 function setUp(t: TestContext) {
   const dir = mkdtempSync(join(tmpdir(), 'parhelion-ledger-'));
   t.after(() => rmSync(dir, { recursive: true, force: true }));
   const open = (at = dir) =>
     openLedger({
-      ...{ dir: at, chain: 'main', retainHours: 24, retainBytes: 1e9 },
-      ...{ clock: createManualClock(), log: createMemoryLog() },
+      dir: at,
+      chain: 'main',
+      retainHours: 24,
+      retainBytes: 1e9,
+      clock: createManualClock(),
+      log: createMemoryLog(),
       meter: createLedgerMeter(createMetricsRegistry().scope('ledger')),
     });
   return { dir, open };
@@ -150,9 +154,7 @@ test('damaged blocks are asked of an upstream', async (t) => {
 
 test('a gap is unknown until it is filled, and then part of the ledger', async (t) => {
   const { open } = setUp(t);
-  const bed = await createBed(t, {
-    ...{ finalityDepth: 3, openLedger: () => open(), processors: [createOrderFreeLedger()] },
-  });
+  const bed = await createBed(t, { finalityDepth: 3, openLedger: () => open(), processors: [createOrderFreeLedger()] });
   grow(bed.world, 10);
   const first = await bed.follow();
   await settles(bed);

@@ -11,7 +11,7 @@ import { chainMissing } from '../../helpers/chain.ts';
 import { runCommand, startDaemon } from '../../helpers/daemon.ts';
 import { integrityOf } from '../../helpers/delivery-ledger.ts';
 import { until } from '../../helpers/until.ts';
-import { startWorkBed } from '../../helpers/work-bed.ts';
+import { startWorkBed } from '../../helpers/work-harness.ts';
 
 const skip = (await chainMissing()) ?? false;
 
@@ -72,7 +72,7 @@ test('a backup holds whole transactions and all that was committed before it beg
   );
 });
 
-test('what is no database, or damaged, is neither backed up nor restored', async (t) => {
+test('a damaged file or one that is no database is neither backed up nor restored', async (t) => {
   const dir = folder(t);
   const text = join(dir, 'text.db');
   writeFileSync(text, 'this is no database at all, however long it may be'.repeat(200));

@@ -91,7 +91,9 @@ export function createCallsBook(): CallsBook {
       const faults = [...grown].map(([product, more]) => faultOf(product, more)).filter((fault) => fault !== null);
       const counts = [...grown.values()].reduce((sum, { requests }) => sum + requests, 0);
       const figures = {
-        ...{ fault: faults[0] ?? null, calls, unknown: unknown.length },
+        fault: faults[0] ?? null,
+        calls,
+        unknown: unknown.length,
         mayBeLost: spent.filter((one) => !isSure(one)).length,
         lost: Math.max(0, spent.length - counts),
       };

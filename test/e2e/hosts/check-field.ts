@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import type { Role } from '../../../src/ports/daemon-view.ts';
 import { unwrittenSince } from '../../helpers/usage-bounds.ts';
-import { eventually } from '../roles/bed.ts';
-import { type HostsBed, leading, type Seat, untilMoves } from './bed.ts';
+import { eventually } from '../roles/harness.ts';
 import type { Field } from './field.ts';
+import { type HostsBed, leading, type Seat, untilMoves } from './harness.ts';
 import type { Figures } from './witness.ts';
 
 /** With each webhook every payment is delivered once more. */
-const MOST_HOOKS = 5;
+const MAX_HOOKS = 5;
 const SETTLE_S = 120;
 const START_TRIES = 5;
 /** Usage is written every second by default, and on a busy machine a while later. */
@@ -15,7 +15,7 @@ const FLUSH_MS = 16_000;
 
 /** Asks for a webhook, unless there are enough of them. Whether there are, or it was made. */
 export async function createHook({ bed, seats, witness }: Field, address: string): Promise<boolean> {
-  if (bed.ledger.acknowledged >= MOST_HOOKS) return true;
+  if (bed.ledger.acknowledged >= MAX_HOOKS) return true;
   const { api } = seats.find(({ role }) => role === 'api') as Seat;
   return (await witness.client.note('create', bed.ledger.create(api, [address]))) === 200;
 }

@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { eventually } from '../roles/bed.ts';
-import type { Seat } from './bed.ts';
+import { eventually } from '../roles/harness.ts';
 import { type Field, leaderOf, pickOf } from './field.ts';
+import type { Seat } from './harness.ts';
 
-const LEAST_MS = 1_000;
+const MIN_MS = 1_000;
 /** Doublings of the least step: up to four and a half hours. */
 const DOUBLINGS = 14;
 
@@ -14,7 +14,7 @@ const DOUBLINGS = 14;
 export async function stepClock(field: Field): Promise<void> {
   const { bed, draw } = field;
   const seat = pickOf(field);
-  const byMs = Math.round(LEAST_MS * 2 ** (DOUBLINGS * draw.float()));
+  const byMs = Math.round(MIN_MS * 2 ** (DOUBLINGS * draw.float()));
   const aheadMs = draw.below(2) === 0 ? byMs : -byMs;
   const isReceiverDown = draw.below(2) === 0;
   const isSetRight = draw.below(2) === 0;

@@ -1,18 +1,18 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { SmallDisk } from '../../helpers/small-disk.ts';
-import type { HostsBed, Seat } from './bed.ts';
 import type { Field } from './field.ts';
+import type { HostsBed, Seat } from './harness.ts';
 
 const MEGABYTE = 1_048_576;
 /** A table of about 40 MB, which no other session sees. */
 const FILL_DATA = `create temp table filler as select repeat(md5(n::text), 12) as b from generate_series(1, 100000) as n`;
 /** A record of a megabyte, and nothing beside the log. */
 const FILL_LOG = `select pg_logical_emit_message(false, 'filler', repeat('x', ${MEGABYTE}))`;
-const MOST_LEFT = 65_536;
-const MOST_LOOKS = 150;
+const MAX_LEFT = 65_536;
+const MAX_LOOKS = 150;
 /** More than any log that the server makes ahead. */
-const MOST_RECORDS = 1_000;
+const MAX_RECORDS = 1_000;
 
 /**
  * The disk of the database is full for a while. Statements that need room fail; once the log finds none the server ends all its
@@ -21,7 +21,7 @@ const MOST_RECORDS = 1_000;
 export async function fillDisk({ bed, disk, draw, note, seats }: Field): Promise<void> {
   assert.ok(disk);
   const isLogToo = draw.below(2) === 0;
-  const leave = draw.below(MOST_LEFT);
+  const leave = draw.below(MAX_LEFT);
   const felt = feltBy(seats);
   await whileFull(disk, leave, async () => {
     const refusal = isLogToo ? await fillLog(bed) : await refusalOf(bed, FILL_DATA);
@@ -36,7 +36,7 @@ export async function fillDisk({ bed, disk, draw, note, seats }: Field): Promise
 
 /** Resolves when a process has ended or told of it; what is written goes into pages that are there already at first. */
 async function untilFelt(seats: readonly Seat[], before: number): Promise<void> {
-  for (let look = 0; look < MOST_LOOKS && feltBy(seats) <= before; look += 1) await sleep(100);
+  for (let look = 0; look < MAX_LOOKS && feltBy(seats) <= before; look += 1) await sleep(100);
 }
 
 /** How often they have told of trouble, with an end as the last of it. */
@@ -56,7 +56,7 @@ async function whileFull(disk: SmallDisk, leave: number, work: () => Promise<voi
 }
 
 async function fillLog(bed: HostsBed): Promise<string | null> {
-  for (let record = 0; record < MOST_RECORDS; record += 1) {
+  for (let record = 0; record < MAX_RECORDS; record += 1) {
     const refusal = await refusalOf(bed, FILL_LOG);
     if (refusal !== null) return refusal;
   }

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startReplica } from '../../helpers/postgres-replica.ts';
-import type { Seat } from './bed.ts';
 import { createHook } from './check-field.ts';
 import { stepClock } from './clock-drill.ts';
 import { fillDisk } from './disk-drill.ts';
 import { type Drill, type Field, LEASE_MS, leaderOf, pickOf } from './field.ts';
+import type { Seat } from './harness.ts';
 
 /** Needs a disk for the database alone. */
 export const ON_DISK = 'the disk of the database is full';

@@ -5,16 +5,16 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { lightMissing } from '../../helpers/light/missing.ts';
 import { createSfc32 } from '../../helpers/sfc32.ts';
 import { mountDisk } from '../../helpers/small-disk.ts';
-import { endHosts, epochOf, type Seat, startHosts } from './bed.ts';
 import { checkField, mend, seatAgain } from './check-field.ts';
 import { DRILLS, ON_DISK, STORE_DRILLS } from './drill-list.ts';
 import { type Drill, type Field, LEASE_MS } from './field.ts';
+import { endHosts, epochOf, type Seat, startHosts } from './harness.ts';
 import { type Figures, startWitness } from './witness.ts';
 
 /** What was paid during a drill has to be delivered after it, also on a slow machine. */
 const PAY_EVERY_MS = 300;
 /** Longer than usage waits to be written: what was counted before must not be lost. */
-const MOST_CALM_MS = 2_500;
+const MAX_CALM_MS = 2_500;
 /** Only as much memory as is written is used. */
 const DISK_BYTES = 1_073_741_824;
 /** Clients draw beside the drills, which are the same for a seed however long they take. */
@@ -57,7 +57,7 @@ export async function runDrills(
   const drills = [...all, ...last.filter((name) => !leftOut.includes(name))];
   for (const [at, name] of drills.entries()) {
     // Clients are in the middle of something when it begins.
-    await sleep(draw.below(MOST_CALM_MS));
+    await sleep(draw.below(MAX_CALM_MS));
     const begunMs = performance.now();
     field.drill = { begunMs, hurtsStore: STORE_DRILLS.has(name) };
     drawn = {};

@@ -1,6 +1,6 @@
 import type { Sfc32 } from '../../helpers/sfc32.ts';
 import type { SmallDisk } from '../../helpers/small-disk.ts';
-import { type HostsBed, leading, type Seat } from './bed.ts';
+import { type HostsBed, leading, type Seat } from './harness.ts';
 import type { Witness } from './witness.ts';
 
 export const LEASE_MS = 1_000;

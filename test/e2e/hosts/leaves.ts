@@ -7,7 +7,7 @@ import { send } from '../../helpers/light/sender.ts';
 import { createStateTrees } from '../../helpers/light/trees.ts';
 import { checkKnownRoot, checkNewestRoot, createFold, type V1Proof } from '../../helpers/light/v1-roots.ts';
 import type { Sfc32 } from '../../helpers/sfc32.ts';
-import { eventually } from '../roles/bed.ts';
+import { eventually } from '../roles/harness.ts';
 import type { Client } from './client.ts';
 import { createWork, type Work } from './work.ts';
 
@@ -28,9 +28,9 @@ interface LeavesParts {
 }
 
 const EVERY_MS = 600;
-const LEAST_LAMPORTS = 1_000_000;
+const MIN_LAMPORTS = 1_000_000;
 const PAGE = 1_000;
-const MOST_ASKED = 5;
+const MAX_ASKED = 5;
 /** Leaves of older drills that are proved again after each. */
 const SAMPLE = 20;
 
@@ -49,7 +49,7 @@ export async function startLeaves({ chain, client, draw, failed }: LeavesParts):
   async function make(): Promise<void> {
     const outputStateTreeInfo = trees[made % trees.length];
     assert.ok(outputStateTreeInfo);
-    const [owner, lamports] = [payer.publicKey, LEAST_LAMPORTS + made];
+    const [owner, lamports] = [payer.publicKey, MIN_LAMPORTS + made];
     const parts = { payer: owner, toAddress: owner, lamports: bn(lamports), outputStateTreeInfo };
     await send(rpc, { kind: 'compress', instructions: [await LightSystemProgram.compress(parts)], payer });
     made += 1;
@@ -105,7 +105,7 @@ export async function startLeaves({ chain, client, draw, failed }: LeavesParts):
     async ask() {
       if (known.length === 0) return;
       await proveOne(pick());
-      const some = new Set(Array.from({ length: 1 + draw.below(MOST_ASKED) }, pick));
+      const some = new Set(Array.from({ length: 1 + draw.below(MAX_ASKED) }, pick));
       await proveAll([...some]);
     },
     async check() {

@@ -1,7 +1,7 @@
 /** What is told of wallets while hosts are hurt: nothing that is not on the chain. */
 import assert from 'node:assert/strict';
 import type { Payments } from '../../helpers/payments.ts';
-import { eventually } from '../roles/bed.ts';
+import { eventually } from '../roles/harness.ts';
 import type { Client } from './client.ts';
 
 export interface Wallets {

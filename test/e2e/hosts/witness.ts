@@ -3,10 +3,10 @@ import assert from 'node:assert/strict';
 import type { Store } from '../../../src/ports/store.ts';
 import type { Sfc32 } from '../../helpers/sfc32.ts';
 import { countedOf } from '../../helpers/usage-bounds.ts';
-import { eventually, metricsOf, sampleOf } from '../roles/bed.ts';
-import type { HostsBed, Seat } from './bed.ts';
+import { eventually, metricsOf, sampleOf } from '../roles/harness.ts';
 import { createCallsBook, PRODUCTS } from './calls-book.ts';
 import { type Client, createClient } from './client.ts';
+import type { HostsBed, Seat } from './harness.ts';
 import { createHistoryRules } from './history-rules.ts';
 import { type Leaves, startLeaves } from './leaves.ts';
 import { createWallets } from './wallets.ts';
@@ -97,7 +97,8 @@ export async function startWitness({ bed, draw, hasLight, api }: WitnessParts): 
   }
 
   return {
-    ...{ client, look },
+    client,
+    look,
     ended: (seat, sinceMs) => void ends.push({ seat, sinceMs, atMs: performance.now() }),
     async pause() {
       await Promise.all(works.map((work) => work.pause()));

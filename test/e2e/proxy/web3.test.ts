@@ -11,7 +11,7 @@ import {
 } from '@solana/web3.js';
 import { until } from '../../conformance/proxy/rpc-client.ts';
 import { chainMissing } from '../../helpers/chain.ts';
-import { type ChainBed, startChainBed } from './bed.ts';
+import { type ChainBed, startChainBed } from './harness.ts';
 
 const skip = (await chainMissing()) ?? false;
 

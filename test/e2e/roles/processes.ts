@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import type { Role } from '../../../src/ports/daemon-view.ts';
-import { eventually, metricsOf, readinessOf, sampleOf, startRolesBed } from './bed.ts';
+import { eventually, metricsOf, readinessOf, sampleOf, startRolesBed } from './harness.ts';
 
 const ROLES: readonly Role[] = ['deliverer', 'indexer', 'api'];
 /** Blocks come every 100 ms: two seconds. */

@@ -37,7 +37,10 @@ export async function startCollector(): Promise<Collector> {
       resourceSpans.flatMap(({ scopeSpans }) => scopeSpans.flatMap((scope) => scope.spans)),
     );
   return {
-    ...{ receiver, endpoint: `${receiver.url}/v1/traces`, requests, spans },
+    receiver,
+    endpoint: `${receiver.url}/v1/traces`,
+    requests,
+    spans,
     async span(fits) {
       for (let round = 0; round < 1_200; round += 1) {
         const found = spans().find(fits);

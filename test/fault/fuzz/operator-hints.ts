@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import type { FuzzBed } from './bed.ts';
+import type { FuzzBed } from './harness.ts';
 import type { Hints } from './operations.ts';
 import { oddText, webhookBody } from './values.ts';
 
@@ -51,7 +51,11 @@ export function operatorHints({ known, plans }: FuzzBed): Hints {
   const expiresAt = fc.constantFrom(null, 0, 1, 4_102_444_800_000, Number.MAX_SAFE_INTEGER, 1e300);
   return {
     parameters: {
-      ...{ project: projectId, key: fc.constantFrom(known.key, UUID), from: day, to: day, cursor },
+      project: projectId,
+      key: fc.constantFrom(known.key, UUID),
+      from: day,
+      to: day,
+      cursor,
       file: fc.constantFrom('app.js', 'style.css', 'icon.svg', 'index.html', '../index.ts', 'APP.JS', '.'),
     },
     bodies: {

@@ -10,8 +10,13 @@ const startedMs = performance.now();
 const child = spawn(
   process.execPath,
   [
-    ...['--import=tsx', '--import=./test/helpers/test-process.mjs', '--conditions=parhelion-source', '--expose-gc'],
-    ...['--test', '--test-reporter=spec', fileURLToPath(new URL('api.test.ts', import.meta.url))],
+    '--import=tsx',
+    '--import=./test/helpers/test-process.mjs',
+    '--conditions=parhelion-source',
+    '--expose-gc',
+    '--test',
+    '--test-reporter=spec',
+    fileURLToPath(new URL('api.long.test.ts', import.meta.url)),
   ],
   {
     cwd: findProjectRoot(),

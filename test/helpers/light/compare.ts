@@ -12,7 +12,7 @@ import { asFromChain, plainAccount, plainProof, plainValidity, sortedAccounts, s
 
 type Account = CompressedAccountWithMerkleContext;
 
-const MOST_PROVED_TOGETHER = 4;
+const MAX_PROVED_TOGETHER = 4;
 const INITIALIZED = 1;
 
 /** What is the same everywhere: the daemon, asked by the client library, and the library's own indexer. */
@@ -39,7 +39,7 @@ export async function compareLamports({ ours, oracle }: Pair, owners: readonly P
   return all.length;
 }
 
-/** The same for the tokens of a mint, and who holds how much of it. */
+/** Like `compareLamports`, for the tokens of a mint and their owners. */
 export async function compareTokens(
   { ours, oracle }: Pair,
   mint: PublicKey,
@@ -96,9 +96,9 @@ async function compareByHash({ ours, oracle }: Pair, accounts: readonly Account[
     const [first] = some as [Account];
     const single = await ours.getCompressedAccount(undefined, bn(first.hash));
     assert.deepEqual(single && plainAccount(asFromChain(single)), plainAccount(first));
-    // Those of V1 trees need a prover.
+    // Proofs of V1 trees need a prover.
     if (type === TreeType.StateV1) continue;
-    const few = hashes.slice(0, MOST_PROVED_TOGETHER);
+    const few = hashes.slice(0, MAX_PROVED_TOGETHER);
     assert.deepEqual(
       plainValidity(await ours.getValidityProof(few)),
       plainValidity(await oracle.getValidityProof(few)),

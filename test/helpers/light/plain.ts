@@ -18,14 +18,18 @@ const base58 = (number: Number254) => encodeBN254toBase58(bn(number));
 export function plainAccount(account: CompressedAccountWithMerkleContext) {
   const { data } = account;
   return {
-    ...{ hash: base58(account.hash), owner: account.owner.toBase58(), lamports: account.lamports.toString() },
-    ...{ leafIndex: account.leafIndex, proveByIndex: account.proveByIndex, ...tree(account.treeInfo) },
+    hash: base58(account.hash),
+    owner: account.owner.toBase58(),
+    lamports: account.lamports.toString(),
+    leafIndex: account.leafIndex,
+    proveByIndex: account.proveByIndex,
+    ...tree(account.treeInfo),
     address: account.address === null ? null : hex(account.address),
     data: data && { kind: hex(data.discriminator), bytes: hex(data.data), hash: hex(data.dataHash) },
   };
 }
 
-/** As the library would give it from the chain: when it reads an answer, it turns the bytes of data hashes around. */
+/** The account as the library reads it from the chain: it reverses the bytes of data hashes. */
 export function asFromChain<T extends CompressedAccountWithMerkleContext>(account: T): T {
   const { data } = account;
   return data === null ? account : { ...account, data: { ...data, dataHash: [...data.dataHash].reverse() } };
@@ -37,24 +41,34 @@ export type PlainAccount = ReturnType<typeof plainAccount>;
 function plainToken({ compressedAccount, parsed }: ParsedTokenAccount) {
   return {
     account: plainAccount(compressedAccount),
-    ...{ mint: parsed.mint.toBase58(), owner: parsed.owner.toBase58(), amount: parsed.amount.toString() },
+    mint: parsed.mint.toBase58(),
+    owner: parsed.owner.toBase58(),
+    amount: parsed.amount.toString(),
     delegate: parsed.delegate?.toBase58() ?? null,
   };
 }
 
 export function plainProof(proof: MerkleContextWithMerkleProof) {
   return {
-    ...{ hash: base58(proof.hash), leafIndex: proof.leafIndex, proveByIndex: proof.proveByIndex },
-    ...{ root: base58(proof.root), rootIndex: proof.rootIndex, ...tree(proof.treeInfo) },
+    hash: base58(proof.hash),
+    leafIndex: proof.leafIndex,
+    proveByIndex: proof.proveByIndex,
+    root: base58(proof.root),
+    rootIndex: proof.rootIndex,
+    ...tree(proof.treeInfo),
     path: proof.merkleProof.map(base58),
   };
 }
 
 export function plainValidity(proof: ValidityProofWithContext) {
   return {
-    ...{ compressedProof: proof.compressedProof, rootIndices: proof.rootIndices, leafIndices: proof.leafIndices },
-    ...{ proveByIndices: proof.proveByIndices, trees: proof.treeInfos.map(tree) },
-    ...{ roots: proof.roots.map(base58), leaves: proof.leaves.map(base58) },
+    compressedProof: proof.compressedProof,
+    rootIndices: proof.rootIndices,
+    leafIndices: proof.leafIndices,
+    proveByIndices: proof.proveByIndices,
+    trees: proof.treeInfos.map(tree),
+    roots: proof.roots.map(base58),
+    leaves: proof.leaves.map(base58),
   };
 }
 

@@ -4,9 +4,9 @@ import type { Sfc32 } from '../sfc32.ts';
 import { type Landed, type LightRpc, type Operation, send } from './sender.ts';
 import type { StateTrees } from './trees.ts';
 
-const MOST_INPUTS = 4;
+const MAX_INPUTS = 4;
 /** The pool of compressed lamports is an account itself and has to stay free of rent. */
-const LEAST_LAMPORTS = 1_000_000;
+const MIN_LAMPORTS = 1_000_000;
 
 export interface SolOperationsParts {
   /** Where the operations look up accounts and proofs. */
@@ -30,7 +30,7 @@ export function createSolOperations({ rpc, random, wallets, trees, hasProver }: 
     const type = hasProver && random.below(2) === 0 ? TreeType.StateV1 : TreeType.StateV2;
     const spendable = items.filter(({ treeInfo }) => treeInfo.treeType === type);
     const accounts: CompressedAccountWithMerkleContext[] = [];
-    while (spendable.length > 0 && accounts.length < MOST_INPUTS && (accounts.length === 0 || random.below(2) === 0)) {
+    while (spendable.length > 0 && accounts.length < MAX_INPUTS && (accounts.length === 0 || random.below(2) === 0)) {
       accounts.push(...spendable.splice(random.below(spendable.length), 1));
     }
     const [first] = accounts;
@@ -43,7 +43,7 @@ export function createSolOperations({ rpc, random, wallets, trees, hasProver }: 
     const v2 = trees.withRoom(1);
     const isV1 = v2.length === 0 || random.below(2) === 0;
     const outputStateTreeInfo = pick(isV1 ? trees.v1 : v2);
-    const lamports = random.between(LEAST_LAMPORTS, 50_000_000);
+    const lamports = random.between(MIN_LAMPORTS, 50_000_000);
     const toAddress = pick(wallets).publicKey;
     const parts = { payer: payer.publicKey, toAddress, lamports, outputStateTreeInfo };
     const instruction = await LightSystemProgram.compress(parts);
@@ -58,8 +58,12 @@ export function createSolOperations({ rpc, random, wallets, trees, hasProver }: 
     const isWhole = random.below(4) === 0;
     const lamports = bn((isWhole ? total : 1n + (total * BigInt(random.below(100))) / 101n).toString());
     const parts = {
-      ...{ payer: owner.publicKey, inputCompressedAccounts: accounts, toAddress: pick(wallets).publicKey, lamports },
-      ...{ recentInputStateRootIndices: proof.rootIndices, recentValidityProof: proof.compressedProof },
+      payer: owner.publicKey,
+      inputCompressedAccounts: accounts,
+      toAddress: pick(wallets).publicKey,
+      lamports,
+      recentInputStateRootIndices: proof.rootIndices,
+      recentValidityProof: proof.compressedProof,
     };
     const isTransfer = random.below(3) > 0;
     const instruction = await (isTransfer ? LightSystemProgram.transfer(parts) : LightSystemProgram.decompress(parts));
@@ -68,7 +72,7 @@ export function createSolOperations({ rpc, random, wallets, trees, hasProver }: 
     const version = treeInfo.treeType === TreeType.StateV1 ? 'V1' : 'V2';
     const landed = await send(rpc, { ...sending, kind: `${isTransfer ? 'transfer' : 'decompress'}${version}` });
     trees.take(treeInfo, 2);
-    // The same once more: the chain keeps the failure, which changes no tree.
+    // One in ten is sent again: it fails on the chain and changes no tree.
     return random.below(10) === 0 ? [landed, await send(rpc, { ...sending, kind: 'twice', fails: true })] : [landed];
   }
 

@@ -24,8 +24,14 @@ export interface TokenMint {
 export async function createTokenMint(rpc: LightRpc, mint: Keypair, wallets: readonly Keypair[]): Promise<TokenMint> {
   const [authority] = wallets as [Keypair];
   const instructions = await CompressedTokenProgram.createMint({
-    ...{ feePayer: authority.publicKey, authority: authority.publicKey, mint: mint.publicKey, decimals: 6 },
-    ...{ freezeAuthority: null, rentExemptBalance: RENT, tokenProgramId: TOKEN_PROGRAM_ID, mintSize: MINT_SIZE },
+    feePayer: authority.publicKey,
+    authority: authority.publicKey,
+    mint: mint.publicKey,
+    decimals: 6,
+    freezeAuthority: null,
+    rentExemptBalance: RENT,
+    tokenProgramId: TOKEN_PROGRAM_ID,
+    mintSize: MINT_SIZE,
   });
   await send(rpc, { kind: 'createMint', instructions, payer: authority, signers: [mint] });
   const accountOf = (wallet: PublicKey) => getAssociatedTokenAddressSync(mint.publicKey, wallet);
@@ -51,8 +57,13 @@ export async function createTokenMint(rpc: LightRpc, mint: Keypair, wallets: rea
 export async function mintTo(rpc: LightRpc, token: TokenMint, to: PublicKey, amount: number, tree: TreeInfo) {
   const { mint, authority } = token;
   const instruction = await CompressedTokenProgram.mintTo({
-    ...{ feePayer: authority.publicKey, authority: authority.publicKey, mint, toPubkey: to, amount },
-    ...{ outputStateTreeInfo: tree, tokenPoolInfo: await token.pool() },
+    feePayer: authority.publicKey,
+    authority: authority.publicKey,
+    mint,
+    toPubkey: to,
+    amount,
+    outputStateTreeInfo: tree,
+    tokenPoolInfo: await token.pool(),
   });
   return send(rpc, { kind: 'mintTo', instructions: [instruction], payer: authority });
 }

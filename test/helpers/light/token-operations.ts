@@ -6,8 +6,8 @@ import { type Landed, type LightRpc, type Operation, send } from './sender.ts';
 import type { TokenMint } from './token-mint.ts';
 import type { StateTrees } from './trees.ts';
 
-const MOST_INPUTS = 3;
-const MOST_RECIPIENTS = 3;
+const MAX_INPUTS = 3;
+const MAX_RECIPIENTS = 3;
 /** The most outputs that a spend makes. */
 const SPEND_OUTPUTS = 2;
 
@@ -20,7 +20,7 @@ export interface TokenOperationsParts {
 }
 
 interface Inputs {
-  /** Who signs: the owner or the delegate. */
+  /** Signer: the owner or the delegate. */
   readonly signer: Keypair;
   readonly accounts: ParsedTokenAccount[];
   readonly isDelegated: boolean;
@@ -54,7 +54,7 @@ export function createTokenOperations(parts: TokenOperationsParts): Operation {
         (parsed.delegate !== null) === isDelegated &&
         !parsed.amount.isZero(),
     );
-    const accounts = alike.slice(0, random.between(1, MOST_INPUTS));
+    const accounts = alike.slice(0, random.between(1, MAX_INPUTS));
     const [one] = accounts;
     return one && trees.hasRoom(one.compressedAccount.treeInfo, SPEND_OUTPUTS)
       ? { signer, accounts, isDelegated }
@@ -63,10 +63,10 @@ export function createTokenOperations(parts: TokenOperationsParts): Operation {
 
   /** From the mint's authority, or out of an ordinary account. */
   async function create(): Promise<Landed> {
-    const v2 = trees.withRoom(MOST_RECIPIENTS);
+    const v2 = trees.withRoom(MAX_RECIPIENTS);
     const isV1 = v2.length === 0 || random.below(2) === 0;
     const outputStateTreeInfo = pick(isV1 ? trees.v1 : v2);
-    const to = Array.from({ length: random.between(1, MOST_RECIPIENTS) }, () => pick(wallets).publicKey);
+    const to = Array.from({ length: random.between(1, MAX_RECIPIENTS) }, () => pick(wallets).publicKey);
     const amount = to.map(() => random.between(1, 1_000_000));
     const [payer, tokenPoolInfo] = [pick(wallets), await token.pool()];
     const common = { mint, toPubkey: to, toAddress: to, amount, outputStateTreeInfo, tokenPoolInfo };
@@ -77,7 +77,10 @@ export function createTokenOperations(parts: TokenOperationsParts): Operation {
     const instruction = isMint
       ? await CompressedTokenProgram.mintTo({ ...common, feePayer: publicKey, authority: token.authority.publicKey })
       : await CompressedTokenProgram.compress({
-          ...{ ...common, payer: publicKey, owner: publicKey, source: token.accountOf(publicKey) },
+          ...common,
+          payer: publicKey,
+          owner: publicKey,
+          source: token.accountOf(publicKey),
         });
     const kind = `${isMint ? 'mintTo' : 'compress'}${isV1 ? 'V1' : 'V2'}`;
     const landed = await send(rpc, {
@@ -96,9 +99,14 @@ export function createTokenOperations(parts: TokenOperationsParts): Operation {
   ): Promise<[string, TransactionInstruction[]]> {
     const { signer, accounts, isDelegated } = chosen;
     const common = {
-      ...{ payer: signer.publicKey, inputCompressedTokenAccounts: accounts, amount: part(amountOf(accounts)) },
-      ...{ recentInputStateRootIndices: proof.rootIndices, recentValidityProof: proof.compressedProof },
-      ...{ mint, owner: signer.publicKey, toAddress: pick(wallets).publicKey },
+      payer: signer.publicKey,
+      inputCompressedTokenAccounts: accounts,
+      amount: part(amountOf(accounts)),
+      recentInputStateRootIndices: proof.rootIndices,
+      recentValidityProof: proof.compressedProof,
+      mint,
+      owner: signer.publicKey,
+      toAddress: pick(wallets).publicKey,
     };
     const kinds = isDelegated ? ['transfer', 'decompress'] : ['transfer', 'transfer', 'decompress', 'approve', 'merge'];
     const kind = pick(kinds);
@@ -122,8 +130,10 @@ export function createTokenOperations(parts: TokenOperationsParts): Operation {
       return null;
     const proof = await rpc.getValidityProof([bn(one.compressedAccount.hash)]);
     const instruction = await CompressedTokenProgram.revoke({
-      ...{ payer: owner.publicKey, inputCompressedTokenAccounts: [one] },
-      ...{ recentInputStateRootIndices: proof.rootIndices, recentValidityProof: proof.compressedProof },
+      payer: owner.publicKey,
+      inputCompressedTokenAccounts: [one],
+      recentInputStateRootIndices: proof.rootIndices,
+      recentValidityProof: proof.compressedProof,
     });
     trees.take(one.compressedAccount.treeInfo, 1);
     return send(rpc, { kind: 'revoke', instructions: [instruction], payer: owner });

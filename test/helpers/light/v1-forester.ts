@@ -14,7 +14,7 @@ const HEIGHT = 26;
 /** The account of the tree keeps its upper levels itself. */
 const CANOPY = 10;
 const NEWEST_CHANGE_AT = 328;
-/** Of an address tree, behind its canopy. */
+/** Offset in an address tree account, after its canopy. */
 const NEWEST_INDEXED_CHANGE_AT = 1_364_312;
 const QUEUE_CAPACITY_AT = 232;
 const QUEUE_CELL_BYTES = 48;
@@ -62,7 +62,9 @@ export async function createV1Forester(
 ): Promise<V1Forester> {
   const data = [discriminator('account:RegisteredProgram'), REGISTRY_PROGRAM, GROUP, authority.publicKey];
   await chain.setAccount(seat.toBase58(), {
-    ...{ lamports: RENT, owner: COMPRESSION.toBase58(), executable: false },
+    lamports: RENT,
+    owner: COMPRESSION.toBase58(),
+    executable: false,
     data: Buffer.concat(data.map((part) => (part instanceof PublicKey ? part.toBuffer() : part))),
   });
   // A roll-back of the next blocks leaves the fixture alone.
@@ -92,8 +94,15 @@ export async function createV1Forester(
           [queue, true],
         ],
         [
-          ...[u32(1), u64(change), u32(1), u16(place), u32(1), u64(proof.leafIndex)],
-          ...[u32(1), u32(siblings.length), ...siblings],
+          u32(1),
+          u64(change),
+          u32(1),
+          u16(place),
+          u32(1),
+          u64(proof.leafIndex),
+          u32(1),
+          u32(siblings.length),
+          ...siblings,
         ],
       );
     },
@@ -110,14 +119,14 @@ export async function createV1Forester(
           [NOOP, false],
         ],
         [
-          ...[
-            u16(change),
-            u16(indexedChange),
-            u16(place),
-            u64(proof.lowElementLeafIndex),
-            bytes32(proof.lowerRangeAddress),
-          ],
-          ...[u64(proof.nextIndex), bytes32(proof.higherRangeAddress), ...belowCanopy(proof.proof)],
+          u16(change),
+          u16(indexedChange),
+          u16(place),
+          u64(proof.lowElementLeafIndex),
+          bytes32(proof.lowerRangeAddress),
+          u64(proof.nextIndex),
+          bytes32(proof.higherRangeAddress),
+          ...belowCanopy(proof.proof),
         ],
       );
     },

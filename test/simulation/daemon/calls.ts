@@ -3,7 +3,7 @@ import { KEY_TEXTS, PAYER_TEXT, touches } from '../follower/fake-accounts.ts';
 import type { BookedHook, HookBook, ListedHook } from './hook-book.ts';
 import { demand, type Planned, type Scene } from './scene.ts';
 
-const MOST_HOOKS = 4;
+const MAX_HOOKS = 4;
 const WALLETS = [...KEY_TEXTS, PAYER_TEXT];
 
 /** Null where nothing is to be asked. */
@@ -12,7 +12,7 @@ export function randomCall(scene: Scene): Planned | null {
   const living = scene.hooks.hooks.filter(({ deleted }) => deleted === 'no');
   const hook = living[draw.below(Math.max(1, living.length))];
   const dice = draw.below(12);
-  if (dice < 2 || hook === undefined) return living.length < MOST_HOOKS ? create(scene, someKeys(scene)) : null;
+  if (dice < 2 || hook === undefined) return living.length < MAX_HOOKS ? create(scene, someKeys(scene)) : null;
   if (dice < 4)
     return scene.rig.faults.isHarsh && draw.below(3) === 0 ? resize(scene, hook) : edit(scene, hook, someKeys(scene));
   if (dice < 6) return toggle(scene, hook, draw.below(3) > 0);
@@ -28,13 +28,19 @@ function someKeys({ rig: { draw } }: Scene): readonly number[] {
 
 export function create({ hooks, rig: { draw } }: Scene, keys: readonly number[]): Planned {
   const body = {
-    ...{ webhookURL: 'https://receiver.example/', webhookType: 'raw', retryPreset: 'durable' },
+    webhookURL: 'https://receiver.example/',
+    webhookType: 'raw',
+    retryPreset: 'durable',
     accountAddresses: keys.map((key) => KEY_TEXTS[key]),
-    ...{ batchSize: draw.below(3) === 0 ? 3 : 1, ordered: draw.below(4) === 0 },
+    batchSize: draw.below(3) === 0 ? 3 : 1,
+    ordered: draw.below(4) === 0,
     onInactive: draw.below(2) === 0 ? 'hold' : 'drop',
   };
   return {
-    ...{ kind: 'write', method: 'POST', path: '/v0/webhooks', body },
+    kind: 'write',
+    method: 'POST',
+    path: '/v0/webhooks',
+    body,
     take({ status, body }) {
       if (status !== 200) return hooks.mayHave(keys);
       const id = (body as ListedHook).webhookID;
@@ -54,7 +60,9 @@ function settleChange(hooks: HookBook, hook: BookedHook, status: number | null, 
 function edit({ hooks }: Scene, hook: BookedHook, keys: readonly number[]): Planned {
   for (const key of keys) hook.ever.add(key);
   return {
-    ...{ kind: 'write', method: 'PUT', path: `/v0/webhooks/${hook.id}` },
+    kind: 'write',
+    method: 'PUT',
+    path: `/v0/webhooks/${hook.id}`,
     body: { accountAddresses: keys.map((key) => KEY_TEXTS[key]) },
     take: ({ status }) => settleChange(hooks, hook, status, { keys }),
   };
@@ -63,7 +71,10 @@ function edit({ hooks }: Scene, hook: BookedHook, keys: readonly number[]): Plan
 function resize({ hooks, rig: { draw } }: Scene, hook: BookedHook): Planned {
   hook.wasResized = true;
   return {
-    ...{ kind: 'write', method: 'PUT', path: `/v0/webhooks/${hook.id}`, body: { batchSize: 1 + draw.below(3) } },
+    kind: 'write',
+    method: 'PUT',
+    path: `/v0/webhooks/${hook.id}`,
+    body: { batchSize: 1 + draw.below(3) },
     take: ({ status }) => settleChange(hooks, hook, status, {}),
   };
 }
@@ -71,7 +82,10 @@ function resize({ hooks, rig: { draw } }: Scene, hook: BookedHook): Planned {
 function toggle({ hooks }: Scene, hook: BookedHook, active: boolean): Planned {
   if (!active) hook.wasOff = true;
   return {
-    ...{ kind: 'write', method: 'PATCH', path: `/v0/webhooks/${hook.id}`, body: { active } },
+    kind: 'write',
+    method: 'PATCH',
+    path: `/v0/webhooks/${hook.id}`,
+    body: { active },
     take: ({ status }) => settleChange(hooks, hook, status, { active }),
   };
 }
@@ -79,7 +93,9 @@ function toggle({ hooks }: Scene, hook: BookedHook, active: boolean): Planned {
 function remove(hook: BookedHook): Planned {
   hook.wasOff = true;
   return {
-    ...{ kind: 'write', method: 'DELETE', path: `/v0/webhooks/${hook.id}` },
+    kind: 'write',
+    method: 'DELETE',
+    path: `/v0/webhooks/${hook.id}`,
     take({ status }) {
       if (status === 200) hook.deleted = 'yes';
       else if (hook.deleted === 'no') hook.deleted = 'maybe';
@@ -89,21 +105,27 @@ function remove(hook: BookedHook): Planned {
 
 export function list({ hooks }: Scene): Planned {
   return {
-    ...{ kind: 'list', method: 'GET', path: '/v0/webhooks' },
+    kind: 'list',
+    method: 'GET',
+    path: '/v0/webhooks',
     take: ({ status, body }) => demand(status === 200 ? hooks.compare(body as ListedHook[]) : null),
   };
 }
 
 /** Reading usage writes what was counted, and costs nothing. */
 const usage = ({ projectId }: Scene): Planned => ({
-  ...{ kind: 'free', method: 'GET', path: `/v0/admin/projects/${projectId}/usage` },
+  kind: 'free',
+  method: 'GET',
+  path: `/v0/admin/projects/${projectId}/usage`,
   take: () => undefined,
 });
 
 function wallet({ hooks, wallets }: Scene, address: string): Planned {
   wallets.add(address);
   return {
-    ...{ kind: 'wallet', method: 'GET', path: `/v1/wallet/${address}/history?limit=100` },
+    kind: 'wallet',
+    method: 'GET',
+    path: `/v1/wallet/${address}/history?limit=100`,
     take({ status, body }) {
       if (status !== 200) return;
       const shown = (body as WalletPage).data.map(({ signature }) => signature);

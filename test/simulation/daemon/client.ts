@@ -1,6 +1,6 @@
 /** Calls of the simulated daemon's API over its real listener. */
 import { Agent, request } from 'node:http';
-import { type DaemonProcess, type DaemonRig, PROJECT_KEY } from './daemon-rig.ts';
+import { type DaemonProcess, type DaemonRig, PROJECT_KEY } from './daemon-harness.ts';
 
 export interface ApiCall {
   readonly method: string;
@@ -55,7 +55,9 @@ function send({ clock }: DaemonRig, api: string, call: ApiCall, signal: AbortSig
     const sent = request(
       `${api}${call.path}${mark}api-key=${PROJECT_KEY}`,
       {
-        ...{ method: call.method, agent: AGENT, signal },
+        method: call.method,
+        agent: AGENT,
+        signal,
         headers: { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) },
       },
       (response) => {

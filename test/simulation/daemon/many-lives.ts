@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { bySeed } from '../../helpers/run-part.ts';
 import { ALL_FAULTS_FROM } from './process.ts';
 import { randomLife } from './random-life.ts';
 
@@ -15,7 +16,10 @@ export async function live(seed: number): Promise<void> {
 /** Declares the lives of every third seed from the first one on, all of which draw all kinds of faults. */
 export function manyLives(firstSeed: number): void {
   const seeds = Number(process.env['PARHELION_DAEMON_SEEDS'] ?? 200);
-  test(`random lives of a whole daemon end in the truth: seeds ${firstSeed}, ${firstSeed + FILES} … up to ${seeds}`, async () => {
-    for (let seed = firstSeed; seed <= seeds; seed += FILES) await live(ALL_FAULTS_FROM + seed);
+  bySeed(seeds, (all) => {
+    const own = all.filter((seed) => seed % FILES === firstSeed % FILES);
+    test(`random lives of a whole daemon end in the truth: seeds ${firstSeed}, ${firstSeed + FILES} … up to ${seeds}`, async () => {
+      for (const seed of own) await live(ALL_FAULTS_FROM + seed);
+    });
   });
 }

@@ -6,7 +6,7 @@ import { misbehave, positionFault } from '../follower/random-run.ts';
 import type { Mood } from '../webhooks/network.ts';
 import { create, list, randomCall, type WalletPage } from './calls.ts';
 import { type ApiAnswer, callAll } from './client.ts';
-import { createDaemonRig, type DaemonRig } from './daemon-rig.ts';
+import { createDaemonRig, type DaemonRig } from './daemon-harness.ts';
 import { createHookBook } from './hook-book.ts';
 import { newLife } from './process.ts';
 import { demand, type Planned, type Scene, Wrong } from './scene.ts';
@@ -62,9 +62,17 @@ async function begin(rig: DaemonRig): Promise<Scene> {
   const hooks = createHookBook();
   hooks.look(rig.world);
   return {
-    ...{ rig, process, hooks, usage: createUsageBook(rig.network.requests), wallets: new Set(), endings: [] },
+    rig,
+    process,
+    hooks,
+    usage: createUsageBook(rig.network.requests),
+    wallets: new Set(),
+    endings: [],
     projectId: process.daemon.first().key?.projectId ?? '',
-    ...{ processes: 1, calls: 0, failing: null, checked: 0 },
+    processes: 1,
+    calls: 0,
+    failing: null,
+    checked: 0,
   };
 }
 

@@ -1,6 +1,6 @@
 import type { Failing } from '../../helpers/usage-bounds.ts';
 import type { ApiAnswer, ApiCall } from './client.ts';
-import type { DaemonProcess, DaemonRig } from './daemon-rig.ts';
+import type { DaemonProcess, DaemonRig } from './daemon-harness.ts';
 import type { HookBook } from './hook-book.ts';
 import type { CallKind, UsageBook } from './usage-book.ts';
 

@@ -4,7 +4,7 @@ import { createOrderFreeLedger } from '../../helpers/order-free-ledger.ts';
 import { createSfc32, type Sfc32 } from '../../helpers/sfc32.ts';
 import { gapsOf } from './case-kit.ts';
 import { type FakeUpstream, honest } from './fake-node.ts';
-import { createRig } from './rig.ts';
+import { createRig } from './harness.ts';
 import type { World } from './world.ts';
 
 const ROUNDS = 8;
@@ -17,7 +17,9 @@ export async function backfillLife(seed: number, given: Store) {
   const draw = createSfc32(seed ^ 0x2545f491);
   const upstreams = Array.from({ length: 1 + draw.below(2) }, (_, index) => honest(`upstream-${index}`));
   const follow = {
-    ...{ window: 10 + draw.below(40), maxCatchupSlots: 15 + draw.below(20), maxGapSlots: 5 + draw.below(40) },
+    window: 10 + draw.below(40),
+    maxCatchupSlots: 15 + draw.below(20),
+    maxGapSlots: 5 + draw.below(40),
     ...({ holePolicy: draw.float() < 0.5 ? 'gap' : 'wait', holeTimeoutSeconds: 20 } as const),
   };
   const rig = await createRig(given, { seed, upstreams, follow, processors: [createOrderFreeLedger()] });

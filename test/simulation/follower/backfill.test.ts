@@ -29,7 +29,7 @@ test('a range that was too old to catch up is filled beside the following', asyn
   assert.match(text, new RegExp(`parhelion_follow_gap_slots_filled_total ${gap.to_slot - gap.from_slot + 1}\n`));
 });
 
-test('what every upstream has pruned is filled once an upstream gains it', async (t) => {
+test('a range that every upstream has pruned is filled once an upstream has it', async (t) => {
   const upstreams = [honest('upstream-0'), honest('upstream-1')];
   const { rig, store } = await rigOf(t, { upstreams, processors });
   await leaveBehind(rig, 40);
@@ -42,7 +42,8 @@ test('what every upstream has pruned is filled once an upstream gains it', async
   );
   const [shown] = rig.follower.status().gaps ?? [];
   assert.match(shown?.trouble ?? '', /no upstream has the block at slot \d+ any more/);
-  assert.equal(rig.follower.status().stalled, null);
+  // The gap stalls nothing; the chain of the test has made no block since.
+  assert.match(rig.follower.status().stalled ?? '', /^the chain has made no block for \d+ s$/);
   upstreams[1]!.prunedBelow = 0;
   await rig.settle(600_000);
   await expectTruth(rig);

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import type { Store } from '../../../src/ports/store.ts';
 import { sqliteStore } from '../../helpers/store.ts';
-import { createRig, type RigOptions } from './rig.ts';
+import { createRig, type RigOptions } from './harness.ts';
 
 export async function rigOf(t: TestContext, options: RigOptions = {}) {
   const store = await sqliteStore(t);

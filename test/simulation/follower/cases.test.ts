@@ -77,7 +77,7 @@ test('a fork below the finalized mark stops the chain and takes nothing back', a
   assert.deepEqual(await rig.ledger(), before);
 });
 
-test('a fork of the very first block begins anew', async (t) => {
+test('a fork of the first block starts the chain again', async (t) => {
   const { rig } = await rigOf(t, { follow: { startSlot: 'latest' } });
   grow(rig, 20);
   await rig.start();

@@ -54,18 +54,29 @@ export async function addHooks(store: Store): Promise<void> {
       const include = keys.map((key) => encode32(KEYS[key]!));
       const filter = { programs: [], instructionNames: [], include, roles: [], includeFailed: false, includeCpi: true };
       await insertHook(tx.db as Db, {
-        ...{
-          number,
-          id,
-          projectId: 'project',
-          url: 'https://receiver.example/',
-          type: isParsed ? 'parsed' : 'raw',
-          transactionTypes: [],
-        },
-        ...{ authHeader: null, active: true, txnStatus: null, encoding: null, matchTokenOwners: false },
-        ...{ batchSize: 1, ordered: false, onInactive: 'drop' },
-        ...{ retryPreset: 'durable', addressCount: keys.length, nextPosition: keys.length },
-        ...{ disabledReason: null, disabledAt: null, graceUntil: null, createdAt: 0, updatedAt: 0, wallet: null },
+        number,
+        id,
+        projectId: 'project',
+        url: 'https://receiver.example/',
+        type: isParsed ? 'parsed' : 'raw',
+        transactionTypes: [],
+        authHeader: null,
+        active: true,
+        txnStatus: null,
+        encoding: null,
+        matchTokenOwners: false,
+        batchSize: 1,
+        ordered: false,
+        onInactive: 'drop',
+        retryPreset: 'durable',
+        addressCount: keys.length,
+        nextPosition: keys.length,
+        disabledReason: null,
+        disabledAt: null,
+        graceUntil: null,
+        createdAt: 0,
+        updatedAt: 0,
+        wallet: null,
         parsed: isParsed ? { filter, details: 'full' } : null,
       });
       if (isParsed) return;
@@ -93,11 +104,18 @@ export function createDeliveries(store: Store, clock: Clock, random: Random): Bl
       },
       follow: () => {},
     },
-    ...{ ownOf: async () => null, words: createWords(null), random },
+    ownOf: async () => null,
+    words: createWords(null),
+    random,
   });
   const sync = createHookSync(() => createHookIndex(random, parsed));
   return createWebhooksProcessor({
-    ...{ queue, clock, chains: CHAINS, depth: createDepth({ maxRows: MANY }), bodies: RAW_BODIES, matched: () => {} },
+    queue,
+    clock,
+    chains: CHAINS,
+    depth: createDepth({ maxRows: MANY }),
+    bodies: RAW_BODIES,
+    matched: () => {},
     // Never full: the real one keeps counts of a hundred thousand webhooks.
     room: { reserveRoom: async () => new Map() },
     sync,

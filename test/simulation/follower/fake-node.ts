@@ -1,3 +1,4 @@
+import { ALPENGLOW_CERTIFICATE } from '../../../src/solana/programs.ts';
 import type { Sfc32 } from '../../helpers/sfc32.ts';
 import { accountAnswer } from './fake-accounts.ts';
 import { blockText, FIRST_SLOT, headerText, signaturesText, type World, type WorldBlock } from './world.ts';
@@ -32,6 +33,12 @@ export interface FakeUpstream {
   wrongPruneRate: number;
   /** Is another chain now. */
   elsewhere: World | null;
+  /** Version of Agave. Before 4.3 it cannot pass the move to Alpenglow, and knows no certificate. */
+  version: string;
+  /** A proxy or another client that lacks the method of the certificate. */
+  lacksCertificate: boolean;
+  /** Answers -32602 to `confirmed`. */
+  refusesConfirmed: boolean;
   /** Nobody can connect to it. */
   isDown: boolean;
   /** How often whole blocks were asked for, by slot. */
@@ -41,9 +48,27 @@ export interface FakeUpstream {
 }
 
 export const honest = (label: string): FakeUpstream => ({
-  ...{ label, lag: 0, slowMs: 0, failRate: 0, unwellRate: 0, wrongSkipRate: 0, hideRate: 0, notYetRate: 0, lieRate: 0 },
-  ...{ brokenRate: 0, tipBackBy: 0, lost: new Set<number>(), prunedBelow: 0, frozen: null },
-  ...{ wrongPruneRate: 0, elsewhere: null, isDown: false, asked: new Map<number, number>() },
+  label,
+  lag: 0,
+  slowMs: 0,
+  failRate: 0,
+  unwellRate: 0,
+  wrongSkipRate: 0,
+  hideRate: 0,
+  notYetRate: 0,
+  lieRate: 0,
+  brokenRate: 0,
+  tipBackBy: 0,
+  lost: new Set<number>(),
+  prunedBelow: 0,
+  frozen: null,
+  wrongPruneRate: 0,
+  elsewhere: null,
+  isDown: false,
+  asked: new Map<number, number>(),
+  version: '4.4.0',
+  lacksCertificate: false,
+  refusesConfirmed: false,
 });
 
 /** Raw JSON of a result, or an error object. */
@@ -60,9 +85,33 @@ export function createFakeNode(world: World, upstream: FakeUpstream, random: Sfc
   const fail = (code: number, message: string): NodeAnswer => ({ error: { code, message } });
 
   function view(commitment: string | undefined): readonly WorldBlock[] {
-    const { chain: all, finalizedSlot } = upstream.elsewhere ?? upstream.frozen ?? world;
+    const { chain: known, finalizedSlot } = upstream.elsewhere ?? upstream.frozen ?? world;
+    const all = isOld() ? known.filter(({ slot }) => slot <= (world.genesisSlot as number)) : known;
     const seen = all.slice(0, Math.max(1, all.length - upstream.lag));
     return commitment === 'confirmed' ? seen : seen.filter((block) => block.slot <= finalizedSlot);
+  }
+
+  /** Left behind at the move to Alpenglow. */
+  const isOld = () => world.genesisSlot !== null && /^4\.[0-2]\./.test(upstream.version);
+
+  /** As `getAgGenesisCert` of that version, once its finalized bank has the account. */
+  function certificate(): object | null {
+    if (world.genesisSlot === null || isOld() || (view('finalized').at(-1)?.slot ?? 0) <= world.genesisSlot)
+      return null;
+    const block = { slot: world.genesisSlot, blockId: new Array(32).fill(0) };
+    return { block, signature: { signature: new Array(192).fill(0), bitmap: [0, 0, 0] } };
+  }
+
+  function certificateAccount(): object | null {
+    if (certificate() === null) return null;
+    const bytes = Buffer.alloc(8 + 32 + 192 + 8 + 3);
+    bytes.writeBigUInt64LE(BigInt(world.genesisSlot as number), 0);
+    bytes.writeBigUInt64LE(3n, 8 + 32 + 192);
+    return {
+      owner: '11111111111111111111111111111111',
+      data: [bytes.toString('base64'), 'base64'],
+      lamports: 2_582_160,
+    };
   }
 
   function tip({ commitment }: Details): NodeAnswer {
@@ -93,12 +142,20 @@ export function createFakeNode(world: World, upstream: FakeUpstream, random: Sfc
     if (transactionDetails === 'signatures') return { result: signaturesText(found) };
     if (wantsHeader) return { result: headerText(found) };
     if (random.float() < upstream.brokenRate) return { result: broken(found, random) };
-    return { result: blockText(random.float() < upstream.lieRate ? forge(found, random) : found) };
+    if (random.float() >= upstream.lieRate) return { result: blockText(found) };
+    return { result: blockText(forge(found, random, (upstream.elsewhere ?? world).sharesEmptyHashes)) };
   }
 
   return (method: string, params: readonly unknown[]): NodeAnswer => {
     if (random.float() < upstream.unwellRate) return fail(UNWELL[random.below(UNWELL.length)]!, 'not now');
+    if (upstream.refusesConfirmed && JSON.stringify(params ?? []).includes('"confirmed"'))
+      return fail(-32602, 'Invalid params: unknown variant `confirmed`, expected `processed` or `finalized`.');
+    if (method === 'getAgGenesisCert' && upstream.lacksCertificate) return fail(-32601, 'Method not found');
     switch (method) {
+      case 'getAgGenesisCert':
+        return { result: JSON.stringify(certificate()) };
+      case 'getVersion':
+        return { result: JSON.stringify({ 'solana-core': upstream.version, 'feature-set': 1 }) };
       case 'getSlot':
         return tip(params[0] as Details);
       case 'getBlocks':
@@ -109,6 +166,10 @@ export function createFakeNode(world: World, upstream: FakeUpstream, random: Sfc
         return { result: JSON.stringify((upstream.elsewhere ?? world).genesisHash) };
       case 'getFirstAvailableBlock':
         return { result: String(Math.max((upstream.elsewhere ?? world).chain[0]!.slot, upstream.prunedBelow)) };
+      case 'getAccountInfo':
+        if (params[0] === ALPENGLOW_CERTIFICATE)
+          return { result: JSON.stringify({ context: { slot: 1 }, value: certificateAccount() }) };
+        return accountAnswer(method, params, view) ?? fail(-32601, 'Method not found');
       default:
         return accountAnswer(method, params, view) ?? fail(-32601, 'Method not found');
     }
@@ -116,7 +177,7 @@ export function createFakeNode(world: World, upstream: FakeUpstream, random: Sfc
 }
 
 /** A block that is well-formed and not of the chain. */
-function forge(block: WorldBlock, random: Sfc32): WorldBlock {
+function forge(block: WorldBlock, random: Sfc32, sharesHashes: boolean): WorldBlock {
   const lies: readonly Partial<WorldBlock>[] = [
     { blockhash: block.forgedHash },
     // Never the name of a forged block: links are all there is, and lies that agree with each other cannot be told from the truth.
@@ -125,7 +186,9 @@ function forge(block: WorldBlock, random: Sfc32): WorldBlock {
     { parentSlot: Math.max(FIRST_SLOT, block.parentSlot - 1) },
     { parentSlot: block.slot - 1 },
   ];
-  return { ...block, ...lies[random.below(lies.length)] };
+  // Where siblings share a name, a false slot may name one that was dropped: such a lie agrees with what was true.
+  const told = sharesHashes ? lies.slice(0, 2) : lies;
+  return { ...block, ...told[random.below(told.length)] };
 }
 
 /** A block that no node may send. */
@@ -141,7 +204,6 @@ function broken(block: WorldBlock, random: Sfc32): string {
     { previousBlockhash: null },
     { transactions: undefined },
     { transactions: 'none' },
-    { transactions: [...parsed.transactions, { transaction: ['AAAA', 'base64'], meta: null }] },
     ...(first === undefined ? [] : contradictions(parsed.transactions, first)),
   ];
   return JSON.stringify({ ...parsed, ...changes[random.below(changes.length)] });

@@ -68,6 +68,8 @@ for (const mode of ['throws', 'hangs'] as const) {
     ]);
     // A fork below its place, a restart, and more blocks.
     rig.world.fork(3);
+    // Above what was there: only there does a branch show itself.
+    rig.world.grow(12);
     grow(rig, 8);
     await expectTruth(rig);
     await rig.restart();
@@ -148,11 +150,14 @@ for (const mode of ['throws', 'hangs'] as const) {
     assert.ok(gap!.from_slot > ancestor && gap!.to_slot === rig.world.slot, JSON.stringify(gap));
     // A fork below its place, a restart, and more blocks.
     rig.world.fork(6);
-    rig.world.grow(5);
+    // Above what was there: only there does a branch show itself.
+    rig.world.grow(20);
     grow(rig, 6);
     await expectTruth(rig);
     await rig.restart();
     rig.world.fork(2);
+    // Above what was there: only there does a branch show itself.
+    rig.world.grow(12);
     grow(rig, 5);
     await expectTruth(rig);
     await rig.clock.advance(20_000);
@@ -166,13 +171,15 @@ for (const mode of ['throws', 'hangs'] as const) {
     assert.deepEqual(await gaps(), ['skipped filled']);
     assert.deepEqual([rig.follower.status().leftBehind, rig.follower.status().openGaps], [undefined, 0]);
     rig.world.fork(3);
+    // Above what was there: only there does a branch show itself.
+    rig.world.grow(12);
     grow(rig, 6);
     await expectTruth(rig);
     await expectTruth(rig, 'faulty@1');
   });
 }
 
-test('what a processor has not reverted comes before anything else: after a restart at the ancestor, and with forks below', async (t) => {
+test('missing reverts of a processor come first: after a restart at the ancestor, and with forks below', async (t) => {
   const faulty: { mode: 'throws' | 'works' } = { mode: 'works' };
   const [done, gate] = [[] as string[], { ok: true, reason: 'full' }];
   const inner = oneWayLedger(faulty);
@@ -210,7 +217,7 @@ test('what a processor has not reverted comes before anything else: after a rest
   done.length = 0;
   faulty.mode = 'works';
   rig.world.fork(4);
-  rig.world.grow(7);
+  rig.world.grow(20);
   await expectTruth(rig);
   await expectTruth(rig, 'faulty@1');
   const firsts = done.slice(

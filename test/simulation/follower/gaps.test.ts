@@ -4,7 +4,7 @@ import type { Store } from '../../../src/ports/store.ts';
 import { createOrderFreeLedger } from '../../helpers/order-free-ledger.ts';
 import { expectTruth, gapsOf, grow, rigOf } from './case-kit.ts';
 import { honest } from './fake-node.ts';
-import type { createRig, RigOptions } from './rig.ts';
+import type { createRig, RigOptions } from './harness.ts';
 import type { World } from './world.ts';
 
 type Rig = Awaited<ReturnType<typeof createRig>>;

@@ -4,8 +4,8 @@ import { type TestContext, test } from 'node:test';
 import { sqliteStore } from '../../helpers/store.ts';
 import { expectTruth, gapsOf, grow } from './case-kit.ts';
 import { honest } from './fake-node.ts';
+import { createRig } from './harness.ts';
 import { positionFault } from './random-run.ts';
-import { createRig } from './rig.ts';
 import { FIRST_SLOT } from './world.ts';
 
 const SLOTS = [
@@ -19,7 +19,8 @@ type Rig = Awaited<ReturnType<typeof createRig>>;
 async function bed(t: TestContext, upstreams: number, otherFirstSlot: number) {
   const store = await sqliteStore(t);
   const rig = await createRig(store, {
-    ...{ upstreams: Array.from({ length: upstreams }, (_, index) => honest(`upstream-${index}`)), otherFirstSlot },
+    upstreams: Array.from({ length: upstreams }, (_, index) => honest(`upstream-${index}`)),
+    otherFirstSlot,
     finalityDepth: 4,
   });
   t.after(() => rig.stop());

@@ -4,7 +4,7 @@ import { createLedgerProcessor } from '../../helpers/ledger-processor.ts';
 import { createSfc32, type Sfc32 } from '../../helpers/sfc32.ts';
 import { addHooks, createDeliveries, deliverSome, outboxFault } from './deliveries.ts';
 import { type FakeUpstream, honest } from './fake-node.ts';
-import { createRig } from './rig.ts';
+import { createRig } from './harness.ts';
 import { FIRST_SLOT, type World } from './world.ts';
 
 export interface RunReport {
@@ -23,8 +23,8 @@ export interface RunReport {
 export const isGood = ({ isRight, fault, fatals, stalled }: RunReport): boolean =>
   isRight && fault === null && fatals.length === 0 && stalled === null;
 
-const LEAST_ROUNDS = 4;
-const MOST_ROUNDS = 14;
+const MIN_ROUNDS = 4;
+const MAX_ROUNDS = 14;
 
 /**
  * One random life of a follower: the chain grows, skips and forks, upstreams lie and fail, writes fail before and after the commit,
@@ -34,6 +34,7 @@ const MOST_ROUNDS = 14;
 export async function randomRun(seed: number, store: Store): Promise<RunReport> {
   const draw = createSfc32(seed ^ 0x5bd1e995);
   const mischief = createSfc32(seed ^ 0x2545f491);
+  const era = createSfc32(seed ^ 0x1b873593);
   const upstreams = Array.from({ length: 1 + draw.below(3) }, (_, index) => honest(`upstream-${index}`));
   const rig = await createRig(store, {
     seed,
@@ -44,6 +45,7 @@ export async function randomRun(seed: number, store: Store): Promise<RunReport> 
     // Lower, the same or higher slots.
     otherFirstSlot: [1, FIRST_SLOT, FIRST_SLOT + 40][mischief.below(3)]!,
   });
+  rig.world.sharesEmptyHashes = era.float() < 0.5;
   await addHooks(store);
   const faults: Faults = { writes: 0, writesToLive: Number.POSITIVE_INFINITY, isDead: false };
   const flaky = flakyStore(store, draw, faults);
@@ -58,13 +60,19 @@ export async function randomRun(seed: number, store: Store): Promise<RunReport> 
     await rig.start({ store: flaky, processors: hasLate ? [...own(), late] : own() });
   };
   await rig.start({ store: flaky, processors: own() });
-  const rounds = draw.between(LEAST_ROUNDS, MOST_ROUNDS);
+  const rounds = draw.between(MIN_ROUNDS, MAX_ROUNDS);
   for (let round = 0; round < rounds; round += 1) {
     for (const upstream of upstreams) misbehave(upstream, draw, rig.world);
     for (const upstream of upstreams) {
       upstream.wrongPruneRate = mischief.float() < 0.2 ? 0.3 : 0;
       upstream.elsewhere = mischief.float() < 0.12 ? rig.other : null;
       upstream.isDown = mischief.float() < 0.05;
+    }
+    if (era.float() < 0.1) rig.world.migrate();
+    for (const upstream of upstreams) {
+      upstream.version = era.float() < 0.1 ? '4.2.1' : '4.4.0';
+      upstream.lacksCertificate = era.float() < 0.2;
+      upstream.refusesConfirmed = rig.world.genesisSlot !== null && era.float() < 0.2;
     }
     for (let made = mischief.below(12); made > 0; made -= 1) rig.other.grow(0, mischief.below(4));
     faults.writes = draw.float() < 0.3 ? 0.15 : 0;
@@ -129,7 +137,11 @@ export async function positionFault(store: Store, { chain }: World, count?: numb
   const headers = await store.read.selectFrom('follow_headers').selectAll().orderBy('slot').execute();
   const told = headers.map((row) => [row.slot, row.parent_slot, row.blockhash, row.block_height, row.block_time]);
   const wanted = chain.map((block) => [
-    ...[block.slot, block.parentSlot, block.blockhash, block.blockHeight, block.blockTime],
+    block.slot,
+    block.parentSlot,
+    block.blockhash,
+    block.blockHeight,
+    block.blockTime,
   ]);
   return JSON.stringify(told) === JSON.stringify(wanted) ? null : 'the stored headers are not those of the chain';
 }

@@ -77,7 +77,12 @@ async function lifeOfFollower(seed: number) {
 }
 
 const failed = (seed: number, error: unknown): RunReport => ({
-  ...{ seed, isRight: false, expected: 0, found: 0, fatals: [], stalled: null },
+  seed,
+  isRight: false,
+  expected: 0,
+  found: 0,
+  fatals: [],
+  stalled: null,
   fault: `the run itself failed: ${String(error)}`,
 });
 

@@ -4,7 +4,7 @@ import { createLedgerProcessor } from '../../helpers/ledger-processor.ts';
 import { eachStore, sqliteStore } from '../../helpers/store.ts';
 import { expectTruth, grow } from './case-kit.ts';
 import { honest } from './fake-node.ts';
-import { createRig } from './rig.ts';
+import { createRig } from './harness.ts';
 
 const NAMES = ['first', 'second', 'third'] as const;
 

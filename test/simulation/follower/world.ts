@@ -31,6 +31,12 @@ export interface World {
   replaceTop(count: number): void;
   /** Makes everything final. */
   finalizeAll(): void;
+  /** Last TowerBFT block of a chain that has moved to Alpenglow; null: not moved. */
+  readonly genesisSlot: number | null;
+  /** Moves to Alpenglow: every block from now on is final at once. */
+  migrate(): void;
+  /** Blocks without transactions are named by their parent alone, so that siblings share a name (Agave 4.3 and later). */
+  sharesEmptyHashes: boolean;
   blockAt(slot: number): WorldBlock | undefined;
 }
 
@@ -58,6 +64,8 @@ export function createWorld(
   let highestSlot = slot;
   let made = 0;
   let finalizedSlot = firstSlot;
+  let genesisSlot: number | null = null;
+  let sharesEmptyHashes = false;
   /** Names of dropped transactions that may land again. */
   let dropped: string[] = [];
 
@@ -68,12 +76,13 @@ export function createWorld(
     const parent = chain.at(-1);
     const again = dropped.splice(0, random.below(3));
     const names = Array.from({ length: transactions }, (_, index) => `${name}tx-${made}-${index}`);
+    const isNamedByParent = sharesEmptyHashes && parent !== undefined && again.length + names.length === 0;
     chain = [
       ...chain,
       {
         slot,
         parentSlot: parent?.slot ?? firstSlot - 1,
-        blockhash: hashOf(`${name}block ${made} at ${slot}`),
+        blockhash: hashOf(isNamedByParent ? `empty after ${parent.blockhash}` : `${name}block ${made} at ${slot}`),
         previousBlockhash: parent?.blockhash ?? hashOf(`${name}genesis`),
         blockHeight: chain.length,
         blockTime: made % 7 === 0 ? null : 1_700_000_000 + Math.floor((slot * slotMs) / 1_000),
@@ -82,7 +91,8 @@ export function createWorld(
         falseLink: hashOf(`false-link-of-${slot}`),
       },
     ];
-    finalizedSlot = Math.max(finalizedSlot, chain.at(-1 - finalityDepth)?.slot ?? 0);
+    const depth = genesisSlot === null ? finalityDepth : 0;
+    finalizedSlot = Math.max(finalizedSlot, chain.at(-1 - depth)?.slot ?? 0);
   }
   grow();
   return {
@@ -115,6 +125,19 @@ export function createWorld(
       chain = chain.slice(0, -count);
       slot = chain.at(-1)!.slot;
       for (let left = count; left > 0; left -= 1) grow();
+    },
+    get genesisSlot() {
+      return genesisSlot;
+    },
+    migrate() {
+      genesisSlot ??= chain.at(-1)!.slot;
+      finalizedSlot = Math.max(finalizedSlot, genesisSlot);
+    },
+    get sharesEmptyHashes() {
+      return sharesEmptyHashes;
+    },
+    set sharesEmptyHashes(value) {
+      sharesEmptyHashes = value;
     },
     finalizeAll() {
       finalizedSlot = slot;

@@ -14,6 +14,7 @@ import { makeKind, migrateJobs, newJobs } from '../../helpers/jobs.ts';
 import { createManualClock, type ManualClock } from '../../helpers/manual-clock.ts';
 import { createMemoryLog } from '../../helpers/memory-log.ts';
 import { mortalStore } from '../../helpers/mortal-store.ts';
+import { bySeed } from '../../helpers/run-part.ts';
 import { sqliteStore } from '../../helpers/store.ts';
 
 const CONFIG = { concurrency: 6, claimBatch: 4, claimAhead: 8, writeDelayMs: 5, pollMs: 1_000, maxAttempts: 4 };
@@ -160,6 +161,7 @@ async function checkEnd(store: Store, seed: number): Promise<void> {
 
 const seeds = Number(process.env['PARHELION_SEEDS'] ?? 6);
 const first = Number(process.env['PARHELION_FIRST_SEED'] ?? 1);
-for (let seed = first; seed < first + seeds; seed += 1) {
-  test(`random outcomes and crashes, seed ${seed}`, (t) => simulate(t, seed));
-}
+bySeed(seeds, (own) => {
+  for (const seed of own)
+    test(`random outcomes and crashes, seed ${first + seed - 1}`, (t) => simulate(t, first + seed - 1));
+});

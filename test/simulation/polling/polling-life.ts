@@ -15,6 +15,7 @@ import { createMintFactsReader } from '../../../plugins/wallet/wallet-route.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
 import { CodedError } from '../../../src/lib/coded-error.ts';
 import { type JsonText, type Reply, RequestError } from '../../../src/plugin/request.ts';
+import { tenantOf } from '../../../src/ports/access.ts';
 import type { ChainReader, ChainStatus } from '../../../src/ports/chain.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { decodeBlock } from '../../../src/solana/decode/decode-block.ts';
@@ -46,7 +47,7 @@ export interface PollingReport {
 
 const ADDRESS = encode32(WALLET);
 const STEPS = 20;
-const MOST_BLOCKS = 22;
+const MAX_BLOCKS = 22;
 const TABLES = ['wallets', 'accounts', 'rows', 'tail', 'transactions', 'bodies', 'times', 'fundings'] as const;
 const nothing = () => undefined;
 
@@ -74,7 +75,9 @@ interface Kind {
 function drawKind(random: Sfc32): Kind {
   const pick = <T>(list: readonly T[]): T => list[random.below(list.length)] as T;
   const node = (): SkewedNode => ({
-    ...{ lag: random.below(4), pageLimit: pick([9, 20, 1_000]), isDown: false },
+    lag: random.below(4),
+    pageLimit: pick([9, 20, 1_000]),
+    isDown: false,
     order: pick(['block', 'reversed', 'signature']),
   });
   return {
@@ -114,7 +117,7 @@ export class Life {
     const depth = 3 + this.random.below(8);
     this.accounts = accountsOf(this.kind.isSelfOwned);
     const write = (signature: Uint8Array, text: string) => writeDeed(this.accounts, signature, text);
-    this.world = createWorld(this.random, this.kind.hasForks ? 2 * MOST_BLOCKS : depth, '', FIRST_SLOT, write);
+    this.world = createWorld(this.random, this.kind.hasForks ? 2 * MAX_BLOCKS : depth, '', FIRST_SLOT, write);
     this.parts = this.open();
   }
 
@@ -135,17 +138,17 @@ export class Life {
     const cursorSlot = this.applied.at(-1)?.slot ?? null;
     const lagSlots = tipSlot === null || cursorSlot === null ? null : Math.max(0, tipSlot - cursorSlot);
     return {
-      ...{
-        chain: 'main',
-        kind: 'rpc',
-        cluster: 'unknown',
-        genesisHash: null,
-        tipSlot,
-        cursorSlot,
-        lagSlots,
-        slotMs: 400,
-      },
-      ...{ finalizedSlot: this.finalSlot(), stalled: null, openGaps: 0 },
+      chain: 'main',
+      kind: 'rpc',
+      cluster: 'unknown',
+      genesisHash: null,
+      tipSlot,
+      cursorSlot,
+      lagSlots,
+      slotMs: 400,
+      finalizedSlot: this.finalSlot(),
+      stalled: null,
+      openGaps: 0,
     };
   }
 
@@ -164,15 +167,13 @@ export class Life {
     const upstream = createChainHistory(chain, { concurrency: 8, historyFloorSlot: 1 });
     const schedule = async (_tx: unknown, ids: readonly number[]) => ids.forEach((id) => void this.jobs.add(id));
     const tracker = createTracker({
-      ...{
-        store,
-        clock: clock as never,
-        chain,
-        upstream,
-        schedule,
-        commitment: 'confirmed',
-        config: { readThroughMs: 2_000 },
-      },
+      store,
+      clock: clock as never,
+      chain,
+      upstream,
+      schedule,
+      commitment: 'confirmed',
+      config: { readThroughMs: 2_000 },
       admission: null,
       cacheBytes: 1_000_000,
     });
@@ -186,13 +187,11 @@ export class Life {
       history: historyRoute({ open, derivedRows, responses, mintFacts, config: { scanLimit: 1_000 } }),
       transfers: transfersRoute({ open, derivedRows, mintFacts, config: { scanLimit: 1_000 } }),
       fundedBy: fundedByRoute({
-        ...{
-          store,
-          open,
-          log: createMemoryLog(),
-          labelOf: () => null,
-          config: { explorerTxUrl: '{signature}', fundedBy: { maxPages: 9 } },
-        },
+        store,
+        open,
+        log: createMemoryLog(),
+        labelOf: () => null,
+        config: { explorerTxUrl: '{signature}', fundedBy: { maxPages: 9 } },
         checkAddress: async () => undefined,
         searches: createFundingSearches(
           { store, upstream, config: { fundedBy: { maxPages: 9 } }, log: createMemoryLog() },
@@ -201,11 +200,18 @@ export class Life {
         ),
       }),
       balanceAt: balanceAtRoute({
-        ...{ open, mintFacts, clock: clock as never, knownSlot: () => this.status().cursorSlot ?? -1 },
-        newestSlot: (signal) => chain.call<number>('getSlot', [{ commitment: 'confirmed' }], { signal }),
+        open,
+        mintFacts,
+        clock: clock as never,
+        knownSlot: () => this.status().cursorSlot ?? -1,
+        newestSlot: (signal) =>
+          chain.call<number>('getSlot', [{ commitment: 'confirmed' }], { signal, tenant: tenantOf(signal) }),
       }),
       processor: createWalletProcessor({
-        ...{ random, isFull: this.kind.index === 'full', matched: nothing, merged: nothing },
+        random,
+        isFull: this.kind.index === 'full',
+        matched: nothing,
+        merged: nothing,
       }),
     };
   }
@@ -218,7 +224,7 @@ export class Life {
     switch (random.below(14)) {
       case 0:
       case 1:
-        if (world.chain.length < MOST_BLOCKS) world.grow(random.below(4) === 0 ? random.below(3) : 0, random.below(4));
+        if (world.chain.length < MAX_BLOCKS) world.grow(random.below(4) === 0 ? random.below(3) : 0, random.below(4));
         return;
       case 2:
       case 3:
@@ -274,8 +280,12 @@ export class Life {
     const { store, clock, parts } = this;
     for (const id of [...this.jobs]) {
       const job = {
-        ...{ store, clock: clock as never, upstream: parts.upstream, kept: nothing },
-        ...{ lane: 'job', mayContinue: async () => true },
+        store,
+        clock: clock as never,
+        upstream: parts.upstream,
+        kept: nothing,
+        lane: 'job',
+        mayContinue: async () => true,
       };
       const step = await backfillWallet(job, id, this.elapsedMs + 100, this.signal).catch((error) => {
         if (error instanceof CodedError) return 'again';

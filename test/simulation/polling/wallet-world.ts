@@ -58,7 +58,10 @@ export function writeDeed(accounts: Accounts, signature: Uint8Array, text: strin
   const keys = [STRANGER, ...named, ...own, SYSTEM, TOKEN];
   const at = (wanted: Uint8Array) => keys.indexOf(wanted);
   const balance = (accountIndex: number, owner: Uint8Array, amount: number) => ({
-    ...{ accountIndex, mint: encode32(MINT), owner: encode32(owner), programId: TOKEN_PROGRAM },
+    accountIndex,
+    mint: encode32(MINT),
+    owner: encode32(owner),
+    programId: TOKEN_PROGRAM,
     uiTokenAmount: { amount: String(amount), decimals: 0, uiAmount: amount, uiAmountString: String(amount) },
   });
   const balances = (moved: number) =>
@@ -86,7 +89,8 @@ export function writeDeed(accounts: Accounts, signature: Uint8Array, text: strin
     }),
     signatures: [signature],
     meta: {
-      ...{ preTokenBalances: balances(0), postTokenBalances: balances(3) },
+      preTokenBalances: balances(0),
+      postTokenBalances: balances(3),
       postBalances: keys.map((one) => (one === WALLET ? lamportsAfter(text) : 1)),
     },
   });
@@ -197,7 +201,7 @@ export function createCalls(
   random: Sfc32,
   before: () => Promise<void>,
 ) {
-  async function ask(method: string, params: readonly unknown[], { signal }: ChainCallOptions = {}): Promise<unknown> {
+  async function ask(method: string, params: readonly unknown[], { signal }: ChainCallOptions): Promise<unknown> {
     await before();
     signal?.throwIfAborted();
     const turn = random.below(nodes.length);
@@ -212,9 +216,9 @@ export function createCalls(
     throw new CodedError('CHAIN_RPC_ERROR', last.error.message, { facts: { rpcCode: last.error.code } });
   }
   return {
-    call: async <T>(method: string, params: readonly unknown[], options?: ChainCallOptions) =>
+    call: async <T>(method: string, params: readonly unknown[], options: ChainCallOptions) =>
       (await ask(method, params, options)) as T,
-    callText: async (method: string, params: readonly unknown[], options?: ChainCallOptions) =>
+    callText: async (method: string, params: readonly unknown[], options: ChainCallOptions) =>
       JSON.stringify(await ask(method, params, options)),
   };
 }

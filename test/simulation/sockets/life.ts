@@ -2,8 +2,8 @@ import { EventEmitter } from 'node:events';
 import type { WebSocket } from 'ws';
 import { createHub } from '../../../plugins/proxy/socket/hub.ts';
 import { createSubscriptions, type Outlet } from '../../../plugins/proxy/socket/subscriptions.ts';
-
 import type { UpstreamPool } from '../../../src/plugin/plugin.ts';
+import { OWN_WORK } from '../../../src/ports/access.ts';
 import type { Upstream } from '../../../src/ports/upstream.ts';
 import { createMetricsRegistry } from '../../../src/runtime/metrics.ts';
 import { createManualClock } from '../../helpers/manual-clock.ts';
@@ -157,10 +157,16 @@ export async function socketLife(seed: number): Promise<string | null> {
     },
   } as unknown as UpstreamPool;
   const hub = createHub({
-    ...{ pool, clock, log: createMemoryLog(), metrics: createMetricsRegistry().scope('x') },
+    pool,
+    clock,
+    log: createMemoryLog(),
+    metrics: createMetricsRegistry().scope('x'),
     limits: {
-      ...{ pingIntervalMs: 30_000, subscribeTimeoutMs: 15_000 },
-      ...{ upstreamSockets: 2, upstreamSubscriptions: 3 },
+      pingIntervalMs: 30_000,
+      subscribeTimeoutMs: 15_000,
+      upstreamSockets: 2,
+      upstreamSubscriptions: 3,
+      deduplicate: false,
     },
     random: { float: random.float, bytes: (count: number) => new Uint8Array(count), uuid: () => 'u' },
   });
@@ -190,20 +196,22 @@ export async function socketLife(seed: number): Promise<string | null> {
         mine?.seen.add(number);
         return true;
       },
-      behind: () => 0,
+      limitBehind: () => undefined,
       ready: async () => undefined,
       close: () => leave(),
       end: () => {},
     };
     const price = () => ({ product: 'rpc', credits: 1, groups: [] }) as const;
     const subscriptions = createSubscriptions({
-      ...{ hub, followed: null, clock },
+      hub,
+      followed: null,
+      clock,
       outlet,
       price,
       maxSubscriptions: 5,
       maxHeldBytes: 1e6,
       maxParamsBytes: 3_500,
-      tenant: undefined,
+      tenant: OWN_WORK,
     });
     const leave = () => {
       clients.delete(client);

@@ -4,15 +4,18 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { bySeed } from '../../helpers/run-part.ts';
 import { socketLife } from './life.ts';
 
 const SEEDS = 150;
 
-test(`${SEEDS} seeds: no notification is doubled, stale, misplaced, or withheld from a subscription that lives`, async () => {
-  const wrong: string[] = [];
-  for (let seed = 1; seed <= SEEDS; seed += 1) {
-    const problem = await socketLife(seed);
-    if (problem !== null) wrong.push(`seed ${seed}: ${problem}`);
-  }
-  assert.deepEqual(wrong, []);
+bySeed(SEEDS, (seeds) => {
+  test(`${SEEDS} seeds: no notification is doubled, stale, misplaced, or withheld from a subscription that lives`, async () => {
+    const wrong: string[] = [];
+    for (const seed of seeds) {
+      const problem = await socketLife(seed);
+      if (problem !== null) wrong.push(`seed ${seed}: ${problem}`);
+    }
+    assert.deepEqual(wrong, []);
+  });
 });

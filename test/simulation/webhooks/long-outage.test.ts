@@ -19,7 +19,9 @@ async function stage(t: TestContext) {
   const clock: Clock = { ...steady, now: () => steady.now() + jumpMs };
   const network = createNetwork(steady, createSfc32(1));
   const harness = await startHarness(t, {
-    ...{ store: await sqliteStore(t), clock, jobs: { pollMs: 12 * HOUR_MS } },
+    store: await sqliteStore(t),
+    clock,
+    jobs: { pollMs: 12 * HOUR_MS },
     // No jitter: with it the first events have now and then gone through all their steps before a day is over.
     random: { ...createSystemRandom(), float: () => 0.5 },
     outbound: network.outbound({ isDead: false }),
@@ -31,7 +33,10 @@ async function stage(t: TestContext) {
   network.moods.set(id, 'bad');
   let slot = 0;
   return {
-    ...{ harness, network, id, steady },
+    harness,
+    network,
+    id,
+    steady,
     jump: (ms: number) => {
       jumpMs += ms;
     },

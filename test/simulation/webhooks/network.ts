@@ -47,7 +47,12 @@ export function createNetwork(clock: Clock, random: Sfc32): Network {
     const headers = request.headers ?? {};
     const hook = String(headers['x-parhelion-webhook']);
     const entry: Request = {
-      ...{ hook, body, process, id: String(headers['webhook-id']), status: null, isOpen: true },
+      hook,
+      body,
+      process,
+      id: String(headers['webhook-id']),
+      status: null,
+      isOpen: true,
       signatures: (JSON.parse(body) as { transaction: { signatures: string[] } }[]).map(
         ({ transaction }) => transaction.signatures[0] ?? '',
       ),

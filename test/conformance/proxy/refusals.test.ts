@@ -1,0 +1,146 @@
+/** A refusal that is about the node moves the call to the next upstream; one that is about the call never does. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { forwardedMethods } from '../../../plugins/proxy/methods.ts';
+import type { Behaviour } from '../../helpers/upstream.ts';
+import { call, post, startBed, until } from './rpc-client.ts';
+
+const error = (code: number, message: string): Behaviour => ({
+  chunks: [`{"jsonrpc":"2.0","error":{"code":${code},"message":${JSON.stringify(message)}},"id":1}`],
+});
+
+/** `beforeSending`: a transaction is sent elsewhere after it. */
+const OF_THE_NODE: readonly (readonly [code: number, message: string, beforeSending: boolean])[] = [
+  [-32429, 'rate limited', true],
+  [429, 'Too many requests for a specific RPC call', true],
+  [-32007, '50/second request limit reached - reduce calls per second or upgrade', true],
+  [-32003, 'daily request limit reached - upgrade your account', true],
+  [-32005, "You've exceeded the RPS limit available on the current plan", true],
+  [-32000, 'max usage reached', true],
+  [-32603, 'rate limit exceeded', true],
+  [403, 'Forbidden', true],
+  [-32601, 'Method not found', true],
+  [-32005, 'Node is behind by 213 slots', true],
+  [-32005, 'Node is unhealthy', true],
+  [-32016, 'Minimum context slot has not been reached', true],
+  [-32010, 'TokenkegQfe excluded from account secondary indexes; this RPC method unavailable for key', false],
+  [-32001, 'Block 7 cleaned up, does not exist on node. First available block: 9', false],
+  [-32004, 'Block not available for slot 7', true],
+  [-32007, 'Slot 7 was skipped, or missing due to ledger jump to recent snapshot', false],
+  [-32011, 'Transaction history is not available from this node', false],
+  [-32012, 'scan aborted', false],
+  [-32014, 'Block status not yet available for slot 7', true],
+  [-32019, 'Failed to query long-term storage; please try again', false],
+  [-32603, 'Internal error', false],
+  [-32000, 'request timed out', false],
+  [-32000, 'Something else', false],
+  [-39999, 'A new code', false],
+];
+
+const OF_THE_CALL: readonly (readonly [code: number, message: string])[] = [
+  [-32700, 'Parse error'],
+  [-32600, 'Invalid request'],
+  [-32602, 'Invalid params: invalid length'],
+  [-32002, 'Transaction simulation failed: Blockhash not found'],
+  [-32003, 'Transaction signature verification failure'],
+  [-32006, 'Transaction precompile verification failure'],
+  [-32009, 'Slot 7 was skipped, or missing in long-term storage'],
+  [-32013, 'Transaction signature length mismatch'],
+  [-32015, 'Transaction version (0) is not supported by the requesting client'],
+  [-32017, 'Epoch rewards period still active at slot 7'],
+  [-32018, 'Rewards cannot be found because slot 7 is not the epoch boundary'],
+];
+
+/** Without what the daemon itself asks of an upstream that was unhealthy, and what it answers by another method. */
+const OWN = new Set(['getGenesisHash', 'getTokenAccountsByMint']);
+const METHODS = forwardedMethods().flatMap(({ name, isSubscription }) =>
+  isSubscription === true || OWN.has(name) ? [] : [name],
+);
+const isSend = (method: string): boolean => /^send|^requestAirdrop$/.test(method);
+
+test('every method, every refusal', async (t) => {
+  const bed = await startBed(t, {
+    upstreams: 2,
+    config: { proxy: { stickyMs: 0, cache: { enabled: false } } },
+    coolDownMs: 1,
+  });
+  for (const upstream of bed.upstreams) upstream.on('getFirst', { result: `"${upstream.url}"` });
+  /** The first upstream does not cool down any more. */
+  const isFirst = async () => (await post(bed, call('getFirst'))).text.includes(bed.first.url);
+  const asked = (method: string) => bed.second.callsOf(method).length;
+  for (const method of METHODS) {
+    bed.second.on(method, { result: '"second"' });
+    if (isSend(method)) await until('the first upstream is the first choice', isFirst);
+    // Those that make it cool down come last.
+    for (const [code, message, beforeSending] of [...OF_THE_NODE].reverse()) {
+      bed.first.on(method, error(code, message));
+      const moves = !isSend(method) || beforeSending;
+      const { status, text } = await post(bed, call(method, [7]));
+      assert.equal(status, 200, text);
+      const said = JSON.parse(text) as { result?: unknown; error?: { code: number } };
+      assert.deepEqual(
+        [said.result, said.error?.code],
+        moves ? ['second', undefined] : [undefined, code],
+        `${method} ${message}`,
+      );
+    }
+    for (const [code, message] of OF_THE_CALL) {
+      bed.first.on(method, error(code, message));
+      bed.second.on(method, error(code, message));
+      const before = asked(method) + bed.first.callsOf(method).length;
+      const { text } = await post(bed, call(method, [7]));
+      assert.equal((JSON.parse(text) as { error: { code: number } }).error.code, code, `${method} ${message}`);
+      assert.equal(asked(method) + bed.first.callsOf(method).length - before, 1, `${method} ${message}`);
+    }
+  }
+});
+
+test('a limited upstream cools down, and a refused call passes any number of upstreams', async (t) => {
+  const bed = await startBed(t, { upstreams: 3 });
+  const [first, second, third] = bed.upstreams;
+  first!.on('getX', {
+    headers: { 'retry-after': '600' },
+    chunks: ['{"jsonrpc":"2.0","error":{"code":-32429,"message":"rate limited"},"id":1}'],
+  });
+  second!.on('getX', error(-32005, 'Node is behind by 9 slots'));
+  third!.on('getX', { result: '"third"' });
+  for (let round = 0; round < 3; round += 1)
+    assert.equal((JSON.parse((await post(bed, call('getX'))).text) as { result: string }).result, 'third');
+  assert.equal(first!.callsOf('getX').length, 1);
+});
+
+test('when all refuse, the caller gets the most useful refusal', async (t) => {
+  const bed = await startBed(t, { upstreams: 2, config: { proxy: { stickyMs: 0 } } });
+  for (const [one, other] of [
+    [-32010, -32601],
+    [-32429, -32601],
+    [-32005, -32601],
+    [-39999, -32429],
+    [-32602, -32429],
+  ] as const) {
+    for (const [a, b] of [
+      [one, other],
+      [other, one],
+    ] as const) {
+      bed.first.on('getX', error(a, 'x'));
+      bed.second.on('getX', error(b, 'x'));
+      const { status, text } = await post(bed, call('getX'));
+      assert.deepEqual(
+        [status, (JSON.parse(text) as { error: { code: number } }).error.code],
+        [200, one],
+        `${a}, ${b}`,
+      );
+    }
+  }
+});
+
+test('the only upstream is asked again at once after each refusal', async (t) => {
+  const bed = await startBed(t);
+  for (const [code, message] of OF_THE_NODE) {
+    bed.first.on('getX', error(code, message));
+    assert.equal((JSON.parse((await post(bed, call('getX'))).text) as { error: { code: number } }).error.code, code);
+    bed.first.on('getX', { result: '7' });
+    const { status, text } = await post(bed, call('getX'));
+    assert.deepEqual([status, text], [200, '{"jsonrpc":"2.0","result":7,"id":1}'], message);
+  }
+});
