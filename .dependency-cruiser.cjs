@@ -65,7 +65,7 @@ module.exports = {
       name: 'litesvm-only-behind-its-guard',
       severity: 'error',
       from: { path: '^(src|plugins)/', pathNot: '^src/local-chain/vm' },
-      to: { path: '(^|/)litesvm/' },
+      to: { path: '(^|/)litesvm' },
     },
     {
       name: 'sqlite-only-in-the-version-for-this-node',
@@ -87,7 +87,7 @@ module.exports = {
       from: { path: '^(src|plugins)/', pathNot: '^(plugins/dashboard/app|src/http/reference/guide)/' },
       to: { dependencyTypes: ['npm-dev'], dependencyTypesNot: ['type-only'], pathNot: 'node_modules/@types/' },
     },
-    { name: 'only-what-resolves', severity: 'error', from: {}, to: { couldNotResolve: true, pathNot: '^parhelion/' } },
+    { name: 'only-what-resolves', severity: 'error', from: {}, to: { couldNotResolve: true, pathNot: '^(parhelion/|icon-bodies$)' } },
   ],
   options: {
     tsConfig: { fileName: 'tsconfig.json' },
