@@ -2,7 +2,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { decodeBlock } from '../../src/solana/decode/decode-block.ts';
 import { decodeResponse } from '../../src/solana/decode/response.ts';
+import { findProjectRoot } from '../helpers/project-root.ts';
 import { createSfc32 } from '../helpers/sfc32.ts';
+import { pairsOf, whyNotBeside } from './beside.ts';
 import { changesFrom } from './compare.ts';
 import { paired, ratioOf } from './paired.ts';
 import type { RowResult } from './row.ts';
@@ -16,20 +18,45 @@ test('ratios are those of each pair', () => {
   assert.throws(() => ratioOf([], []), RangeError);
 });
 
+const row = (id: string, unit: string, ours: number[], baseline: number[]): RowResult => ({
+  row: id,
+  name: id,
+  unit,
+  ours,
+  baseline,
+  ratio: null,
+  goal: 'a report',
+  verdict: 'not assessed',
+  sizes: {},
+  seed: 1,
+  notes: [],
+});
+
+test('runs of two checkouts are matched by row, and more is better whatever the unit', () => {
+  const here = [
+    [row('rate', 'blocks/s', [30, 10, 20], []), row('time', 'ms', [5], []), row('new', 'ms', [1], [])],
+    [row('rate', 'blocks/s', [60], []), row('time', 'ms', [10], []), row('new', 'ms', [1], [])],
+  ];
+  const there = [
+    [row('time', 'ms', [10], []), row('rate', 'blocks/s', [10], []), row('gone', 'ms', [1], [])],
+    [row('time', 'ms', [40], []), row('rate', 'blocks/s', [20], []), row('gone', 'ms', [1], [])],
+  ];
+  const results = pairsOf(here, there);
+  assert.deepEqual(
+    results.map((result) => [result.row, result.ours, result.baseline, result.ratio]),
+    [
+      ['rate', [20, 60], [10, 20], { median: 2.5, min: 2, max: 3 }],
+      ['time', [5, 10], [10, 40], { median: 3, min: 2, max: 4 }],
+    ],
+  );
+});
+
+test('what is no checkout with its packages is refused by its name', () => {
+  assert.match(whyNotBeside('/nowhere')!, /^\/nowhere is no checkout/);
+  assert.equal(whyNotBeside(findProjectRoot()), null);
+});
+
 test('a comparison of two runs names what got worse, by the ratio to the baseline and in the sense of the unit', () => {
-  const row = (id: string, unit: string, ours: number[], baseline: number[]): RowResult => ({
-    row: id,
-    name: id,
-    unit,
-    ours,
-    baseline,
-    ratio: null,
-    goal: 'a report',
-    verdict: 'not assessed',
-    sizes: {},
-    seed: 1,
-    notes: [],
-  });
   const before = [
     row('rate', 'calls/s', [100, 110], [100, 100]),
     row('time', 'ms', [10, 11], [10, 10]),

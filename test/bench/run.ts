@@ -5,9 +5,11 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { availableParallelism, cpus } from 'node:os';
+import { resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { messageOf } from '../../src/lib/coded-error.ts';
 import { findProjectRoot } from '../helpers/project-root.ts';
+import { runBeside, whyNotBeside } from './beside.ts';
 import { changesFrom } from './compare.ts';
 import type { Row, RowResult, RunOptions } from './row.ts';
 import { loadRows } from './rows.ts';
@@ -23,6 +25,8 @@ Compares the daemon with baselines in the same run. Without rows, all of them; a
   --full           the sizes of the goals; takes hours with all rows
   --smoke          tiny sizes: checks the answers only
   --compare FILE   prints what got worse since another run, whose bench-results.json is FILE
+  --beside FOLDER  runs the rows of another checkout too, in alternating pairs, and prints this one over that one
+  --pairs NUMBER   of such runs; 3 without it
   --seed NUMBER    of the data that is drawn
   --help           this text`;
 
@@ -36,6 +40,11 @@ async function main(): Promise<number> {
   if (values.help) {
     console.log(USAGE);
     return 0;
+  }
+  const pairs = Number(values.pairs);
+  if (!(Number.isInteger(pairs) && pairs >= 1)) {
+    console.error(`--pairs ${values.pairs}: expected a whole number of at least 1`);
+    return 64;
   }
   const before = values.compare === undefined ? [] : readResults(values.compare);
   if (typeof before === 'string') {
@@ -57,6 +66,7 @@ async function main(): Promise<number> {
   console.log(
     `${availableParallelism()} cores, ${cpus()[0]?.model ?? 'unknown CPU'}, Node ${process.version}, commit ${commit()}, size ${options.size}\n`,
   );
+  if (values.beside !== undefined) return runPairs(resolve(values.beside), positionals, pairs, options);
   const results: RowResult[] = [];
   let wrong = false;
   const waiting = rows.values();
@@ -83,6 +93,24 @@ async function main(): Promise<number> {
   return wrong ? 1 : 0;
 }
 
+/** Exit code: 1 if a run failed. Its results replace those that the runs left. */
+function runPairs(folder: string, rows: readonly string[], pairs: number, options: RunOptions): number {
+  const reason = whyNotBeside(folder);
+  if (reason !== null) {
+    console.error(reason);
+    return 66;
+  }
+  try {
+    const results = runBeside({ ...options, folder, root, rows, pairs });
+    keep(results, options.size);
+    print(results);
+    return 0;
+  } catch (error) {
+    console.error(messageOf(error));
+    return 1;
+  }
+}
+
 /** The arguments, or what is wrong with them. */
 function argumentsOf(args: string[]) {
   try {
@@ -94,6 +122,8 @@ function argumentsOf(args: string[]) {
         smoke: { type: 'boolean' },
         help: { type: 'boolean' },
         compare: { type: 'string' },
+        beside: { type: 'string' },
+        pairs: { type: 'string', default: '3' },
         seed: { type: 'string', default: '20261121' },
       },
     });

@@ -26,6 +26,7 @@ How fast the daemon is compared with simple baselines, as measured by \`npm run 
 
 \`\`\`sh host
 npm run bench -- G1          # rows whose name starts with G1; without names, all rows; --full uses the sizes of the goals
+npm run bench -- G2 --beside ../parhelion-before   # the same rows of another checkout in alternating pairs: this one over that one
 npm run bench -- --compare FILE   # prints what got worse since another run, whose bench-results.json is FILE
 npm run performance:write    # writes this page from the results of the last run
 \`\`\`
