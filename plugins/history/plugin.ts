@@ -99,6 +99,7 @@ export function provision(ctx: PluginContext<HistoryConfig>): void {
         past: () => (config.standard ? past : null),
         joined,
         finalizedSlot: () => chain.status().finalizedSlot,
+        clock: ctx.clock,
         log: ctx.log,
         answered: (method) => counters.get(method)?.add(),
       }),

@@ -5,9 +5,9 @@
  */
 import { decode, decode32 } from '../../src/lib/base58.ts';
 import { arrayItems, objectMembers, stringify } from '../../src/lib/json.ts';
-import { type Log, messageOf, RpcError } from '../../src/plugin/plugin.ts';
+import { type Clock, type Log, messageOf, RpcError } from '../../src/plugin/plugin.ts';
 import type { Tenant } from '../../src/ports/access.ts';
-import type { KeptAnswer, KeptAnswers, KeptQuestion } from '../../src/ports/address-history.ts';
+import type { KeptAnswer, KeptAnswers, KeptQuestion, UpstreamResult } from '../../src/ports/address-history.ts';
 import { ceilingOf, type JoinedHistory, type ListEnd, type PastReader } from '../../src/ports/ledger.ts';
 import { decodeEntries } from '../../src/solana/decode/decode-block.ts';
 import { isPlaceholder } from '../../src/solana/decode/transaction.ts';
@@ -18,6 +18,7 @@ import {
   type TransactionEncoding,
   UnsupportedVersion,
 } from '../../src/solana/show-transaction.ts';
+import { createFinalFloor, type Denial, starting } from './final-floor.ts';
 import {
   type Commitment,
   commitmentOf,
@@ -39,6 +40,7 @@ interface StandardParts {
   readonly joined: JoinedHistory;
   /** The newest slot that the follower found final; null without one. */
   readonly finalizedSlot: () => number | null;
+  readonly clock: Clock;
   readonly log: Log;
   /** Called for each call that was answered. */
   readonly answered: (method: string) => void;
@@ -80,8 +82,7 @@ export const STANDARD_METHODS = [...new Set([...Object.keys(METHODS), ...Object.
 export function createStandardAnswers(parts: StandardParts): KeptAnswers {
   const { joined, log } = parts;
   const context = createStatusContext(joined);
-  /** What was final once is the floor: an upstream that reports less is starting. */
-  let finalFloor = -1;
+  const floor = createFinalFloor(parts);
 
   async function run(
     method: string,
@@ -118,25 +119,9 @@ export function createStandardAnswers(parts: StandardParts): KeptAnswers {
     return past !== null && Array.isArray(given) ? { past, given } : null;
   }
 
-  /** Errors: -32002 while the upstream is not as far as what was final before. `contextSlot`: of its answer, if it has one. */
-  async function requireStarted(contextSlot: number, tenant: Tenant): Promise<void> {
-    const { finalSlot } = await joined.heads(tenant);
-    finalFloor = Math.max(finalFloor, finalSlot, parts.finalizedSlot() ?? -1);
-    // After a restart a node of 4.4 names its old final slot while it still replays: then its confirmed slot is far below, and it denies
-    // what it has (seen for about a second).
-    // Tips that are asked for again after a denial may be those of a node that has come back since: what it denied before is no answer.
-    const tips = await Promise.all([joined.tip('finalized'), joined.tip('confirmed')]);
-    const theirs = Math.min(contextSlot, ...tips.map((slot) => slot ?? -1));
-    if (theirs >= finalFloor) return;
-    throw new RpcError('unavailable', {
-      details: `The Solana upstream is starting: it is at slot ${theirs}, and slot ${finalFloor} was final before`,
-      retryAfterS: 1,
-    });
-  }
-
   /** What is known to be final. */
   const knownFinal = async (past: PastReader | null): Promise<number> =>
-    Math.max(finalFloor, (await past?.finalSlot().catch(() => -1)) ?? -1, parts.finalizedSlot() ?? -1);
+    floor.atLeast((await past?.finalSlot().catch(() => -1)) ?? -1);
 
   /** What an upstream does not have may be in an archive that cannot be read now. Errors: -32002. */
   async function requireReadable<T>(read: () => Promise<T>): Promise<T> {
@@ -148,6 +133,54 @@ export function createStandardAnswers(parts: StandardParts): KeptAnswers {
     }
   }
 
+  /** What an upstream said, completed with what is kept; what it denies even then. */
+  async function completed(
+    { method, params, tenant }: KeptQuestion,
+    { resultText }: UpstreamResult,
+  ): Promise<Completed> {
+    if (method === SIGNATURES) {
+      const text = rowsAsFinal(resultText, await knownFinal(parts.past()));
+      return { answer: text === null ? null : { resultText: text }, denial: null };
+    }
+    if (method !== STATUSES && (method !== 'getTransaction' || resultText !== 'null')) return AS_IT_IS;
+    const held = heldOf(params());
+    if (method !== STATUSES) {
+      if (held !== null)
+        await requireReadable(() =>
+          heldTransaction({ past: held.past, joined, context, tenant }, held.given[0], 'confirmed'),
+        );
+      return { answer: null, denial: { slot: Number.MAX_SAFE_INTEGER } };
+    }
+    const given: unknown = JSON.parse(resultText);
+    if (!isStatuses(given)) return AS_IT_IS;
+    context.saw(bankOf(held?.given[1]), given.context.slot);
+    const theirs = {
+      context: given.context,
+      value: await asFinal(given.value, await knownFinal(held?.past ?? null), held?.past ?? null),
+    };
+    const newestSlot = (await held?.past.heads())?.newestSlot ?? -1;
+    const isBehind = theirs.context.slot < newestSlot;
+    const hasChanged = (value: readonly unknown[]) => value.some((status, at) => status !== given.value[at]);
+    if (!theirs.value.includes(null) && !isBehind)
+      return {
+        answer: hasChanged(theirs.value) ? { resultText: stringify({ ...given, value: theirs.value }) } : null,
+        denial: null,
+      };
+    const ours =
+      held === null
+        ? null
+        : await requireReadable(() => statusesOf({ past: held.past, joined, context, tenant }, held.given));
+    const value = theirs.value.map((status, at) => {
+      const own = ours?.value[at] ?? null;
+      const [ownRank, rank] = [rankOf(own), rankOf(status)];
+      return ownRank > rank || (isBehind && own !== null && ownRank === rank) ? own : status;
+    });
+    const denial = value.includes(null) ? { slot: theirs.context.slot } : null;
+    if (!hasChanged(value)) return { answer: null, denial };
+    const slot = Math.max(theirs.context.slot, ours?.slot ?? -1);
+    return { answer: { resultText: stringify({ context: { ...theirs.context, slot }, value }) }, denial };
+  }
+
   return {
     answer({ method, params, tenant }: KeptQuestion) {
       if (!Object.hasOwn(METHODS, method)) return null;
@@ -157,46 +190,18 @@ export function createStandardAnswers(parts: StandardParts): KeptAnswers {
         : run(method, held.given, held.past, tenant);
     },
     checks: (method) => method === 'getTransaction' || method === SIGNATURES || Object.hasOwn(WITHOUT_UPSTREAM, method),
-    async check({ method, params, tenant }, resultText) {
-      if (method === SIGNATURES) {
-        const text = rowsAsFinal(resultText, await knownFinal(parts.past()));
-        return text === null ? null : { resultText: text };
+    async check(question, first, again) {
+      const { method, params, tenant } = question;
+      let said = first;
+      for (let turn = 1; ; turn += 1) {
+        const { answer, denial } = await completed(question, said);
+        if (denial === null || floor.rests(denial, said)) return answer ?? (said === first ? null : said);
+        if (turn === MAX_TURNS) throw starting('The Solana upstreams do not stay the same');
+        await floor.require(said.upstream, again, tenant);
+        const next = await again(said.upstream, method, params());
+        if (next === null) throw starting('The Solana upstream does not answer again');
+        said = next;
       }
-      if (method !== STATUSES && (method !== 'getTransaction' || resultText !== 'null')) return null;
-      const held = heldOf(params());
-      if (method !== STATUSES) {
-        if (held !== null)
-          await requireReadable(() =>
-            heldTransaction({ past: held.past, joined, context, tenant }, held.given[0], 'confirmed'),
-          );
-        await requireStarted(Number.MAX_SAFE_INTEGER, tenant);
-        return null;
-      }
-      const given: unknown = JSON.parse(resultText);
-      if (!isStatuses(given)) return null;
-      context.saw(bankOf(held?.given[1]), given.context.slot);
-      const theirs = {
-        context: given.context,
-        value: await asFinal(given.value, await knownFinal(held?.past ?? null), held?.past ?? null),
-      };
-      const newestSlot = (await held?.past.heads())?.newestSlot ?? -1;
-      const isBehind = theirs.context.slot < newestSlot;
-      const hasChanged = (value: readonly unknown[]) => value.some((status, at) => status !== given.value[at]);
-      if (!theirs.value.includes(null) && !isBehind)
-        return hasChanged(theirs.value) ? { resultText: stringify({ ...given, value: theirs.value }) } : null;
-      const ours =
-        held === null
-          ? null
-          : await requireReadable(() => statusesOf({ past: held.past, joined, context, tenant }, held.given));
-      const value = theirs.value.map((status, at) => {
-        const own = ours?.value[at] ?? null;
-        const [ownRank, rank] = [rankOf(own), rankOf(status)];
-        return ownRank > rank || (isBehind && own !== null && ownRank === rank) ? own : status;
-      });
-      if (value.includes(null)) await requireStarted(theirs.context.slot, tenant);
-      if (!hasChanged(value)) return null;
-      const slot = Math.max(theirs.context.slot, ours?.slot ?? -1);
-      return { resultText: stringify({ context: { ...theirs.context, slot }, value }) };
     },
     async alone({ method, params, tenant }) {
       const held = Object.hasOwn(WITHOUT_UPSTREAM, method) ? heldOf(params() ?? '[]') : null;
@@ -213,6 +218,17 @@ export function createStandardAnswers(parts: StandardParts): KeptAnswers {
 
 const unreadable = () =>
   new RpcError('unavailable', { details: 'The ledger or its archive cannot be read now', retryAfterS: 1 });
+
+/** An upstream is asked at most so often about what it denies. */
+const MAX_TURNS = 3;
+
+interface Completed {
+  /** Null: what the upstream said stays as it is. */
+  readonly answer: KeptAnswer | null;
+  readonly denial: Denial | null;
+}
+
+const AS_IT_IS: Completed = { answer: null, denial: null };
 
 const ENCODINGS: readonly unknown[] = ['json', 'jsonParsed', 'base58', 'base64', 'binary'];
 

@@ -36,6 +36,8 @@ interface AskRequest {
   readonly wholeBytes: number;
   /** Aborts the upstream call; not always the signal of one caller, as callers can share a call. */
   readonly signal: CallSignal;
+  /** Label of the upstream to ask first; absent: the one that the caller's other calls go to. */
+  readonly prefer?: string;
 }
 
 /** Asks the upstreams until one answers. Throws RpcError as documented in the interface, or the signal's reason. */
@@ -67,12 +69,16 @@ export function createAsk(parts: AskParts): Ask {
   const batches = createBatches(pool, clock);
 
   /** Null: the deadline has passed. Written out: copying members into it takes longer than all else here. */
-  function attemptOf(request: AskRequest, untilMs: number): AttemptRequest | null {
+  function attemptOf(request: AskRequest, label: string, untilMs: number): AttemptRequest | null {
     const { context, method, body, id, wholeBytes, signal } = request;
-    const timeoutMs = Math.ceil(untilMs - clock.monotonic());
+    const sentAt = clock.monotonic();
+    const timeoutMs = Math.ceil(untilMs - sentAt);
     const { maxBytes } = parts;
     const { tenant } = context;
-    return timeoutMs <= 0 ? null : { method, body, id, timeoutMs, maxBytes, wholeBytes, signal, tenant };
+    const upstream = label;
+    return timeoutMs <= 0
+      ? null
+      : { method, body, id, upstream, sentAt, timeoutMs, maxBytes, wholeBytes, signal, tenant };
   }
 
   const archives = () =>
@@ -81,7 +87,7 @@ export function createAsk(parts: AskParts): Ask {
   /** The upstreams to ask, best first. `isPast`: upstreams with the whole history first. */
   function upstreamsFor(request: AskRequest) {
     const { context, seat } = request;
-    const upstreams = pool.candidates(preferred(sticky.of(context) ?? batches.choice(seat)));
+    const upstreams = pool.candidates(preferred(request.prefer ?? sticky.of(context) ?? batches.choice(seat)));
     batches.choose(seat, upstreams[0]);
     if (!isMixed(upstreams) || !past.wantsArchive(request, tipOf(pool))) return { upstreams, isPast: false };
     const first = archives();
@@ -96,7 +102,7 @@ export function createAsk(parts: AskParts): Ask {
   /** The answer of an upstream with the whole history, asked when another one has nothing; null when none can be asked. */
   async function askArchive(request: AskRequest, untilMs: number): Promise<Answer | null> {
     const [archive] = archives();
-    const asked = attemptOf(request, untilMs);
+    const asked = archive === undefined ? null : attemptOf(request, archive.label, untilMs);
     if (archive === undefined || asked === null) return null;
     const made = await attempt(pool, archive, asked);
     report(archive, made);
@@ -114,7 +120,7 @@ export function createAsk(parts: AskParts): Ask {
     let moves = !isPast;
     const left = [...upstreams];
     for (let upstream = left.shift(); upstream !== undefined; upstream = left.shift()) {
-      const asked = attemptOf(request, untilMs);
+      const asked = attemptOf(request, upstream.label, untilMs);
       const made: Attempt = asked === null ? { kind: 'late' } : await batches.attempt(upstream, asked, request.seat);
       if (asked !== null && !batches.isTold(made)) report(upstream, made);
       if (made.kind === 'late') break;

@@ -20,6 +20,9 @@ export interface AttemptRequest {
   readonly body: Buffer;
   /** Raw JSON of the caller's id; undefined for a notification. */
   readonly id: string | undefined;
+  /** Label of the upstream, and monotonic milliseconds before it is sent: an answer counts for them. */
+  readonly upstream: string;
+  readonly sentAt: number;
   readonly timeoutMs: number;
   readonly maxBytes: number;
   /** An answer of up to this size is read and checked completely. */
@@ -38,6 +41,9 @@ export type Answer =
       readonly meaning: NodeErrorMeaning | null;
       /** Retry-After of the upstream. */
       readonly retryAfterMs: number | null;
+      /** Label of the upstream that gave it, and when it was asked (monotonic milliseconds). */
+      readonly upstream: string;
+      readonly sentAt: number;
     }
   /** Larger than `wholeBytes`. */
   | { readonly kind: 'stream'; readonly stream: CheckedReply }
@@ -111,10 +117,10 @@ async function classify(reply: UpstreamReply, request: AttemptRequest, lease: Le
 export function judge(
   reply: Pick<UpstreamReply, 'status' | 'headers'>,
   bytes: Buffer,
-  request: Pick<AttemptRequest, 'id' | 'method'>,
+  request: Pick<AttemptRequest, 'id' | 'method' | 'upstream' | 'sentAt'>,
 ): Attempt {
   const { status } = reply;
-  const { id, method } = request;
+  const { id, method, upstream, sentAt } = request;
   if (id === undefined && isFine(status)) return { kind: 'empty' };
   const parts = readRpcReply(bytes);
   if (parts === null) return isFine(status) ? notJson(bytes, reply, method) : unusable(status);
@@ -122,14 +128,14 @@ export function judge(
   const isOurs = id !== undefined && idText !== null && sameId(idText, id);
   if (parts.error === null)
     return isOurs && isFine(status)
-      ? { kind: 'whole', bytes, parts, meaning: null, retryAfterMs: null }
+      ? { kind: 'whole', bytes, parts, meaning: null, retryAfterMs: null, upstream, sentAt }
       : unusable(status);
   // A gateway in front of the node sends error objects with 5xx too, but without the id.
   const own = isOurs ? bytes : status < 500 && id !== undefined ? errorWithId(bytes, parts, id) : null;
   if (own === null) return unusable(status);
   const meaning = meaningOfNodeError(errorOf(bytes, parts.error), method);
   const ownParts = own === bytes ? parts : (readRpcReply(own) ?? parts);
-  return { kind: 'whole', bytes: own, parts: ownParts, meaning, retryAfterMs: pauseOf(reply) };
+  return { kind: 'whole', bytes: own, parts: ownParts, meaning, retryAfterMs: pauseOf(reply), upstream, sentAt };
 }
 
 export const pauseOf = ({ headers }: Pick<UpstreamReply, 'headers'>) =>

@@ -1,8 +1,14 @@
 import { isAscii } from 'node:buffer';
-import { rpcErrorReply, rpcResultReply } from '../../src/lib/json-rpc.ts';
+import { rpcErrorReply, rpcRequestOf, rpcResultReply } from '../../src/lib/json-rpc.ts';
 import type { RpcFallback, RpcForward, RpcForwardReply } from '../../src/plugin/host.ts';
 import { type Price, type RateGroup, RpcError, type UpstreamPool } from '../../src/plugin/plugin.ts';
-import type { KeptAnswer, KeptAnswers, KeptQuestion } from '../../src/ports/address-history.ts';
+import type {
+  AskAgain,
+  KeptAnswer,
+  KeptAnswers,
+  KeptQuestion,
+  UpstreamResult,
+} from '../../src/ports/address-history.ts';
 import type { CallSignal, RoutedAnswer, SendRoutes } from '../../src/ports/upstream.ts';
 import { ASSET_METHODS, type AssetMethod, namesOf } from '../../src/solana/assets/methods.ts';
 import { type Ask, tooLarge } from './ask.ts';
@@ -58,7 +64,7 @@ export function createFallback(parts: FallbackParts): RpcFallback {
 
   function routed(
     call: RpcForward,
-    answer: RoutedAnswer | KeptAnswer,
+    answer: RoutedAnswer | KeptAnswer | UpstreamResult,
     headers: RpcForwardReply['headers'] = {},
   ): RpcForwardReply {
     const id = call.id ?? 'null';
@@ -106,11 +112,20 @@ export function createFallback(parts: FallbackParts): RpcFallback {
       return routedKept(call, found);
     }
     const { answer, hit } = made;
-    const result = answer.kind === 'whole' && !hit ? answer.parts.result : null;
-    if (answer.kind !== 'whole' || result === null) return reply(call, answer, hit);
-    const found = await kept.check(asked, answer.bytes.toString('utf8', result.start, result.end));
-    return found === null ? reply(call, answer, hit) : routedKept(call, found);
+    const said = hit ? null : resultOf(answer);
+    const found = said === null ? null : await kept.check(asked, said, askAgain(call, ask));
+    if (found === null) return reply(call, answer, hit);
+    return 'upstream' in found ? routed(call, found) : routedKept(call, found);
   }
+
+  const askAgain =
+    (call: RpcForward, ask: Ask): AskAgain =>
+    async (prefer, method, params) => {
+      const id = '1';
+      const body = Buffer.from(rpcRequestOf(method, params));
+      const asked = question(call, 0, call.stop);
+      return resultOf(await ask({ ...asked, method, body, params: null, id, seat: null, prefer }));
+    };
 
   // Closures over a call are made outside of the async function: over its variables, they keep each call until the next major collection.
   const keptAnswer = (call: RpcForward) => parts.kept?.answer(keptQuestion(call)) ?? null;
@@ -155,6 +170,14 @@ export function createFallback(parts: FallbackParts): RpcFallback {
     },
     forward,
   };
+}
+
+/** Null: an error, or an answer that is too large to be read. */
+function resultOf(answer: Answer): UpstreamResult | null {
+  const result = answer.kind === 'whole' ? answer.parts.result : null;
+  if (answer.kind !== 'whole' || result === null) return null;
+  const { bytes, upstream, sentAt } = answer;
+  return { resultText: bytes.toString('utf8', result.start, result.end), upstream, sentAt };
 }
 
 /** The body in its cheapest form: bytes, or for short ASCII a string with one character per byte. */

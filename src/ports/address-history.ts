@@ -178,6 +178,21 @@ export type KeptAnswer =
   | { readonly resultText: string; readonly headers?: Readonly<Record<string, string>> }
   | { readonly errorText: string };
 
+/** A result of an upstream. */
+export interface UpstreamResult {
+  readonly resultText: string;
+  /** Label of the upstream that gave it. */
+  readonly upstream: string;
+  /** When it was asked, in monotonic milliseconds. */
+  readonly sentAt: number;
+}
+
+/**
+ * Asks an upstream again: the one with this label first. `params`: JSON text; null: none. Null: it has no result. Errors: as of the call
+ * that is checked.
+ */
+export type AskAgain = (upstream: string, method: string, params: string | null) => Promise<UpstreamResult | null>;
+
 /** Answers standard calls about the past from what this daemon keeps. */
 export interface KeptAnswers {
   /**
@@ -188,10 +203,10 @@ export interface KeptAnswers {
   /** Whether results of this method that come from an upstream have to be checked. */
   checks(method: string): boolean;
   /**
-   * The result of an upstream, completed with what is kept; null: it stays as it is. Errors: RpcError while the upstream is starting, so that
-   * it may lack what was final before.
+   * The result of an upstream, completed with what is kept; null: it stays as it is. Where it denies something, the upstream may have to be
+   * asked again: then what it says now. Errors: RpcError while the upstream is starting, so that it may lack what was final before.
    */
-  check(question: KeptQuestion, resultText: string): Promise<KeptAnswer | null>;
+  check(question: KeptQuestion, said: UpstreamResult, again: AskAgain): Promise<KeptAnswer | UpstreamResult | null>;
   /** What can be answered when no upstream answers, beside `answer`; null: nothing. Never rejects. */
   alone(question: KeptQuestion): Promise<KeptAnswer | null>;
 }

@@ -378,6 +378,7 @@ function answersOf(past: PastReader, ask: (method: string, params: readonly unkn
     past: () => past,
     joined: createJoinedHistory({ past, chain, clock: createSystemClock() }),
     finalizedSlot: () => null,
+    clock: createSystemClock(),
     log: createMemoryLog(),
     answered: () => undefined,
   });

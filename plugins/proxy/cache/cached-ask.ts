@@ -1,5 +1,5 @@
 import { isPlainObject, withoutBlanks } from '../../../src/lib/json.ts';
-import { withId } from '../../../src/lib/json-rpc.ts';
+import { type RpcReplyParts, readRpcReply, withId } from '../../../src/lib/json-rpc.ts';
 import { createLru } from '../../../src/lib/lru.ts';
 import { slotsIn } from '../../../src/lib/slot-length.ts';
 import type { RpcForward, RpcQuestion } from '../../../src/plugin/host.ts';
@@ -54,7 +54,10 @@ export function createCachedAsk(parts: CachedAskParts): CachedAsk {
       return { answer: value, hit: false };
     }
     if (value.kind === 'whole' && value.parts.id !== null) {
-      return { answer: whole(withId(value.bytes, value.parts.id, idText)), hit: false };
+      const bytes = withId(value.bytes, value.parts.id, idText);
+      // A result that is checked before it is passed on is checked for each caller.
+      const { upstream, sentAt } = value;
+      return { answer: { ...whole(bytes), parts: readRpcReply(bytes) ?? NO_PARTS, upstream, sentAt }, hit: false };
     }
     // A stream has only one consumer.
     return { answer: await ask(0, call.signal), hit: false };
@@ -90,13 +93,17 @@ export function createCachedAsk(parts: CachedAskParts): CachedAsk {
   };
 }
 
-/** The parts are unused after the id is replaced. */
-const whole = (bytes: Buffer): Answer => ({
+const NO_PARTS: RpcReplyParts = { id: null, result: null, error: null };
+
+/** The parts of what was kept are unused, and nobody was asked for it. */
+const whole = (bytes: Buffer): Answer & { readonly kind: 'whole' } => ({
   kind: 'whole',
   bytes,
-  parts: { id: null, result: null, error: null },
+  parts: NO_PARTS,
   meaning: null,
   retryAfterMs: null,
+  upstream: '',
+  sentAt: Number.NEGATIVE_INFINITY,
 });
 
 /** A call whose answer never changes once it exists. */

@@ -4,6 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import { Connection, SystemProgram } from '@solana/web3.js';
 import { isPlainObject } from '../../../src/lib/json.ts';
@@ -24,13 +25,11 @@ import { runScript, type ScriptRun, wallet } from '../localchain/same-script.ts'
 import { eventually } from './harness.ts';
 
 const CALLS = Number(process.env['PARHELION_STANDARD_CALLS'] ?? 300);
-/** How far back a node knows statuses without its history depends on the blocks since; a ledger knows them longer. */
-const isOfMoment = ([method, params]: StandardCall): boolean =>
-  method === 'getSignatureStatuses' && !JSON.stringify(params).includes('"searchTransactionHistory":true');
 const SEED = Number(process.env['PARHELION_SEED'] ?? 20_261_129);
 const LAMPORTS = 100_000_000_000;
 /** A block may come between two answers: then the same is asked again. */
 const ATTEMPTS = 8;
+const STATUS_PACE_MS = 250;
 
 const { release, alpenglow } = namedNode() ?? { release: '4.4' as const, alpenglow: true };
 
@@ -175,7 +174,6 @@ suite(`one answer: Agave ${release}, daemons and the local chain`, {
         const calls = createCalls(createSfc32(SEED + number), facts);
         return number % 4 === 3 ? calls.state() : calls.past();
       }) as [StandardCall, StandardCall];
-      if (isOfMoment(asked)) continue;
       const [wanted, given] = [await textOf(theirs.url, ...asked), await textOf(ours.url, ...askedOurs)];
       if (!isDeepStrictEqual(formOf(given), formOf(wanted)))
         different.push(
@@ -192,7 +190,6 @@ suite(`one answer: Agave ${release}, daemons and the local chain`, {
     let refused = 0;
     for (let number = 0; number < CALLS; number += 1) {
       const asked = number % 4 === 3 ? calls.state() : calls.past();
-      if (isOfMoment(asked)) continue;
       const [method, params] = asked;
       methods.set(method, (methods.get(method) ?? 0) + 1);
       const named = `seed ${SEED}, call ${number}: ${method} ${JSON.stringify(params)}`;
@@ -210,6 +207,32 @@ suite(`one answer: Agave ${release}, daemons and the local chain`, {
     }
     t.diagnostic(`${[...methods].map(([name, count]) => `${name} ${count}`).join(', ')}; ${refused} refused`);
     assert.ok(refused > CALLS / 50 && refused < CALLS / 2, `${refused} refused`);
+  });
+
+  test('without its history a node knows a status for some 300 blocks, and the daemons as long', async (t) => {
+    const { signatures } = sides[0]!.facts;
+    const lists = Array.from({ length: Math.ceil(signatures.length / 8) }, (_, at) =>
+      signatures.slice(8 * at, 8 * at + 8),
+    );
+    const knownBy = async (url: string): Promise<readonly boolean[]> => {
+      const answers = await Promise.all(
+        lists.map((list) => ask<{ value: readonly unknown[] }>(url, 'getSignatureStatuses', [list])),
+      );
+      return answers.flatMap(({ value }) => value.map((status) => status !== null));
+    };
+    let rounds = 0;
+    for (let before = await knownBy(node.rpcUrl); before.includes(true); rounds += 1) {
+      const given = await Promise.all(daemons.map(({ url }) => knownBy(url)));
+      const now = await knownBy(node.rpcUrl);
+      // What the node knew before and after, it knew in between.
+      for (const [at, signature] of signatures.entries())
+        for (const [number, { name }] of daemons.entries())
+          if (before[at] && now[at]) assert.ok(given[number]![at], `${signature}, ${name}, round ${rounds}`);
+      before = now;
+      await sleep(STATUS_PACE_MS);
+    }
+    t.diagnostic(`${rounds} rounds`);
+    assert.ok(rounds > 1);
   });
 });
 

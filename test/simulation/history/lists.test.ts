@@ -16,8 +16,9 @@ import { createLedgerMeter, type Ledger, openLedger } from '../../../src/ledger/
 import { CodedError } from '../../../src/lib/coded-error.ts';
 import { RpcError } from '../../../src/plugin/plugin.ts';
 import { OWN_WORK } from '../../../src/ports/access.ts';
-import type { KeptAnswer } from '../../../src/ports/address-history.ts';
+import type { AskAgain, KeptAnswer, UpstreamResult } from '../../../src/ports/address-history.ts';
 import type { ChainReader } from '../../../src/ports/chain.ts';
+import type { Clock } from '../../../src/ports/clock.ts';
 import type { ArchiveReader } from '../../../src/ports/ledger.ts';
 import { createMetricsRegistry } from '../../../src/runtime/metrics.ts';
 import { decodeBlock } from '../../../src/solana/decode/decode-block.ts';
@@ -213,26 +214,45 @@ type Outcome =
   | { readonly kind: 'error' };
 
 /** What a caller of the daemon gets, as the proxy asks for it. */
-async function ours(daemon: Daemon, answers: Answers, method: string, params: readonly unknown[]): Promise<Outcome> {
+async function ours(
+  daemon: Daemon,
+  { answers, clock }: { readonly answers: Answers; readonly clock: Clock },
+  method: string,
+  params: readonly unknown[],
+): Promise<Outcome> {
   const question = { method, params: () => JSON.stringify(params), tenant: OWN_WORK };
-  const shown = (kept: KeptAnswer, isPassedOn = false): Outcome => {
+  const shown = (kept: KeptAnswer | UpstreamResult, isPassedOn = false): Outcome => {
     if ('errorText' in kept) return { kind: 'error' };
-    const first = kept.headers?.['x-first-slot'];
+    const first = 'headers' in kept ? kept.headers?.['x-first-slot'] : undefined;
     return { kind: 'result', text: kept.resultText, firstSlot: first === undefined ? null : Number(first), isPassedOn };
   };
   try {
     const kept = await answers.answer(question);
     if (kept !== null) return shown(kept);
-    let text: string;
+    const said = (asked: string, given: readonly unknown[]) => ({
+      resultText: JSON.stringify(ask(daemon, asked, given)),
+      upstream: 'upstream-0',
+      sentAt: clock.monotonic(),
+    });
+    let first: ReturnType<typeof said>;
     try {
-      text = JSON.stringify(ask(daemon, method, params));
+      first = said(method, params);
     } catch (error) {
       const alone =
         error instanceof CodedError && error.code !== 'CHAIN_RPC_ERROR' ? await answers.alone(question) : null;
       return alone === null ? { kind: 'error' } : shown(alone);
     }
-    const checked = answers.checks(method) ? await answers.check(question, text) : null;
-    return checked === null ? { kind: 'result', text, firstSlot: null, isPassedOn: true } : shown(checked, true);
+    const again: AskAgain = async (_, asked, given) => {
+      try {
+        return said(asked, JSON.parse(given ?? '[]') as unknown[]);
+      } catch (error) {
+        if (error instanceof CodedError) return null;
+        throw error;
+      }
+    };
+    const checked = answers.checks(method) ? await answers.check(question, first, again) : null;
+    const text = checked === null ? first.resultText : null;
+    return text !== null ? { kind: 'result', text, firstSlot: null, isPassedOn: true } : shown(checked!, true);
   } catch (error) {
     if (error instanceof RpcError) return { kind: 'error' };
     throw error;
@@ -260,13 +280,14 @@ async function phase(daemon: Daemon, random: Sfc32, name: string, before?: Model
       past: () => (hasLedger ? past : null),
       joined,
       finalizedSlot: () => daemon.ledger.finalSlot,
+      clock,
       log: createMemoryLog(),
       answered: () => undefined,
     });
     for (let call = 0; call < Math.ceil(calls / views.length); call++) {
       now += 1_000;
       const [method, params] = randomCall(daemon, random);
-      const outcome = await ours(daemon, answers, method, params);
+      const outcome = await ours(daemon, { answers, clock }, method, params);
       const verdict = judge(daemon, { method, params, outcome, name, hasLedger }, before);
       for (const what of ['calls', verdict]) daemon.counts.set(what, (daemon.counts.get(what) ?? 0) + 1);
     }

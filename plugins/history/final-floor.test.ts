@@ -1,0 +1,50 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { OWN_WORK } from '../../src/ports/access.ts';
+import type { AskAgain } from '../../src/ports/address-history.ts';
+import type { Clock } from '../../src/ports/clock.ts';
+import { createFinalFloor } from './final-floor.ts';
+
+const FINAL = 100;
+const said = (sentAt: number, upstream = 'upstream-0') => ({ resultText: 'null', upstream, sentAt });
+const NEWEST = { slot: Number.MAX_SAFE_INTEGER };
+
+function createFloor() {
+  const state = { now: 5_000, tip: FINAL, label: 'upstream-0' };
+  const floor = createFinalFloor({
+    joined: { heads: async () => ({ finalSlot: FINAL, newestSlot: FINAL }) },
+    finalizedSlot: () => null,
+    clock: { monotonic: () => state.now } as Clock,
+  });
+  const again: AskAgain = async () => {
+    state.now += 10;
+    return { resultText: String(state.tip), upstream: state.label, sentAt: state.now };
+  };
+  return { floor, again, state };
+}
+
+test('a denial rests only on tips from before the call, of the same upstream, and not for long', async () => {
+  const { floor, again } = createFloor();
+  assert.equal(floor.rests(NEWEST, said(5_000)), false);
+  await floor.require('upstream-0', again, OWN_WORK);
+  // The tips were there at 5,020.
+  for (const [sentAt, rests] of [
+    [5_019, false],
+    [5_020, true],
+    [6_020, true],
+    [6_021, false],
+  ] as const)
+    assert.equal(floor.rests(NEWEST, said(sentAt)), rests, String(sentAt));
+  assert.equal(floor.rests(NEWEST, said(5_020, 'upstream-1')), false);
+  assert.equal(floor.rests({ slot: FINAL - 1 }, said(5_020)), false);
+  assert.equal(floor.rests({ slot: FINAL }, said(5_020)), true);
+});
+
+test('an upstream below what was final is starting', async () => {
+  const { floor, again, state } = createFloor();
+  state.tip = FINAL - 1;
+  await assert.rejects(floor.require('upstream-0', again, OWN_WORK), {
+    details: /starting: it is at slot 99, and slot 100/,
+  });
+  assert.equal(floor.rests(NEWEST, said(6_000)), false);
+});
