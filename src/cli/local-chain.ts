@@ -1,11 +1,16 @@
+import { randomBytes } from 'node:crypto';
 import { existsSync, readdirSync, rmSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import type { CoreConfig } from '../config/core.ts';
 import type { FirstStart } from '../daemon/daemon.ts';
 import type { DaemonAddresses } from '../daemon/fronts.ts';
+import { CodedError } from '../lib/coded-error.ts';
 import { rpcRequest } from '../lib/json-rpc.ts';
+import { EXIT } from '../runtime/errors.ts';
+import { makeFolder } from '../runtime/make-folder.ts';
 import { MEMO_V3_PROGRAM } from '../solana/programs.ts';
-import { localStoreDir } from './store-dir.ts';
+import { askDaemon, findRunFile } from './running-daemon.ts';
+import { keepLocalChain, keptLocalChain, localStoreDir } from './store-dir.ts';
 
 const INFO_TIMEOUT_MS = 5_000;
 
@@ -20,6 +25,8 @@ export interface LocalChain {
   readonly engine: string;
   /** Folder of the store, which belongs only to this chain. */
   readonly storeDir: string;
+  /** Whether it is the chain of an earlier start. */
+  readonly continues: boolean;
   /** Called with the reason when the chain ends unexpectedly. */
   onExit(listener: (reason: string) => void): void;
   /** Starts the demo scenario once it is being followed; no effect without the demo. */
@@ -27,14 +34,27 @@ export interface LocalChain {
   stop(): Promise<void>;
 }
 
-/** Starts the local chain in a separate process and deletes the stores of earlier ones. */
+/**
+ * Starts the local chain of this data folder in a separate process: the one of the last start, unless the configuration has another seed or
+ * consensus. Throws DAEMON_RUNNING (exit 75): a daemon already writes that chain.
+ */
 export async function startLocalChain(core: CoreConfig, dataDir: string): Promise<LocalChain> {
+  await refuseSecond(dataDir);
   // Imported only here: a daemon with a real upstream never loads the chain's engine.
-  const { startLocalChainProcess } = await import('../local-chain/index.ts');
+  const { genesisHashOf, startLocalChainProcess } = await import('../local-chain/index.ts');
   const { mode: _mode, ...options } = core.upstream.local;
-  const chain = await startLocalChainProcess(options);
-  const storeDir = localStoreDir(dataDir, chain.genesisHash);
-  removeOthers(join(dataDir, 'local'), chain.genesisHash);
+  const last = keptLocalChain(dataDir);
+  const isSame =
+    last !== null && last.consensus === options.consensus && (options.seed === null || options.seed === last.seed);
+  const seed = isSame ? last.seed : (options.seed ?? randomBytes(16).toString('hex'));
+  const genesisHash = genesisHashOf(seed);
+  const storeDir = localStoreDir(dataDir, genesisHash);
+  const file = join(storeDir, CHAIN_FILE);
+  removeOld(join(dataDir, 'local'), !isSame && last?.genesisHash === genesisHash ? genesisHash : null);
+  makeFolder(storeDir);
+  keepLocalChain(dataDir, { seed, genesisHash, consensus: options.consensus });
+  const continues = existsSync(file);
+  const chain = await startLocalChainProcess({ ...options, seed, file });
   return {
     rpcUrl: chain.rpcUrl,
     wsUrl: chain.wsUrl,
@@ -42,17 +62,38 @@ export async function startLocalChain(core: CoreConfig, dataDir: string): Promis
     genesisHash: chain.genesisHash,
     engine: await askEngine(chain.rpcUrl),
     storeDir,
+    continues,
     onExit: chain.onExit,
     goLive: chain.goLive,
     stop: chain.stop,
   };
 }
 
-/** Deletes stores whose chains ended with their processes. */
-function removeOthers(dir: string, genesisHash: string): void {
+const CHAIN_FILE = 'chain.log';
+
+/** Two daemons on one chain would each lose what the other one writes. */
+async function refuseSecond(dataDir: string): Promise<void> {
+  const running = findRunFile(dataDir);
+  if (running === null || running.pid === process.pid) return;
+  // The number of a process that has ended may belong to another one.
+  const answers = await askDaemon(running, '/healthz').then(
+    () => true,
+    () => false,
+  );
+  if (!answers) return;
+  const where = running.api ?? running.admin;
+  const advice = 'stop it, or give this one another folder and ports: --data-dir, http.port, admin.port';
+  const text = `a daemon (process ${running.pid}, ${where}) already runs with the data folder ${dataDir}; ${advice}`;
+  throw new CodedError('DAEMON_RUNNING', text, { exitCode: EXIT.temporary });
+}
+
+/** Deletes stores whose chains cannot be continued: those without a chain, and `replaced`, the one that starts again at its genesis. */
+function removeOld(dir: string, replaced: string | null): void {
   if (!existsSync(dir)) return;
-  for (const name of readdirSync(dir)) {
-    if (name !== genesisHash) rmSync(join(dir, name), { recursive: true, force: true });
+  for (const entry of readdirSync(dir, { withFileTypes: true })) {
+    if (!entry.isDirectory()) continue;
+    const path = join(dir, entry.name);
+    if (entry.name === replaced || !existsSync(join(path, CHAIN_FILE))) rmSync(path, { recursive: true, force: true });
   }
 }
 
@@ -76,14 +117,16 @@ export function localChainBanner(
     readonly wsUrl: string;
     readonly socketPort: number | null;
     readonly engine: string;
+    readonly continues: boolean;
+    readonly storeDir: string;
   },
   program: string,
 ): string[] {
   return [
     RULE,
     ' LOCAL CHAIN  -  not a public Solana network',
-    ` A temporary chain runs in memory (${chain.engine}).`,
-    ' Data and keys are for trying out.',
+    ` ${chain.continues ? 'The chain of your last start goes on' : 'A new chain runs'} (${chain.engine}), for trying out.`,
+    ` Kept for the next start: ${dirname(chain.storeDir)} (delete it for a new one)`,
     ` RPC  ${chain.rpcUrl}     WS  ${chain.wsUrl}`,
     ...(chain.socketPort === null ? [] : [` It also uses port ${chain.socketPort}, for websockets only.`]),
     ` For a real network: SOLANA_RPC_URL=... ${program} serve`,

@@ -100,13 +100,14 @@ const upstreamConfig = Type.Object(
       {
         mode: Type.Union([Type.Literal('auto'), Type.Literal('on'), Type.Literal('off')], {
           default: 'auto',
-          description: 'the temporary local chain',
+          description: 'the local chain, for trying out',
         }),
         port: port(8899, 'port for JSON-RPC and websockets; the next port serves websockets only; 0 = any free port'),
         slotMs: count(400, 'length of a slot', 0),
         seed: Type.Union([Type.String(), Type.Null()], {
           default: null,
-          description: 'genesis seed; null = random at each start',
+          description:
+            'genesis seed; null = random at the first start, then that of the last one: chain and store are kept in dataDir',
         }),
         demo: Type.Boolean({ default: true, description: 'run the demo scenario' }),
         control: Type.Boolean({ default: true, description: 'enable the local_* control methods' }),

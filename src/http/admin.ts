@@ -121,7 +121,8 @@ export function createAdminFront(options: AdminFrontOptions): AdminFront {
     listen: async (fd = null) => {
       tls.prepare(core)();
       pipeline.connections.setMost(adminConnections(core.http.maxConnections, readDescriptors()));
-      const target = fd === null ? { host: core.admin.host, port: core.admin.port } : { fd };
+      const target =
+        fd === null ? { host: core.admin.host, port: core.admin.port, key: 'admin.port' as const } : { fd };
       const { address, port } = await listenOn(server, target);
       bound = { host: address, port };
       options.log.info({ ...bound }, 'admin listener');

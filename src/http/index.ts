@@ -165,7 +165,7 @@ export function createHttpFront(options: HttpFrontOptions): HttpFront {
     const port = websocketPort ?? bound.port + 1;
     if (port > 65_535) return null;
     try {
-      return (await listenOn(twin, { host, port })).port;
+      return (await listenOn(twin, { host, port, key: 'http.websocketPort' })).port;
     } catch (error) {
       // The port was not configured explicitly, and the first listener serves websockets too.
       if (websocketPort !== null) throw error;
@@ -203,7 +203,7 @@ export function createHttpFront(options: HttpFrontOptions): HttpFront {
       tls.prepare(core)();
       limitConnections();
       if (given.shared !== undefined) return await listenShared(given.shared);
-      const bound = await listenOn(api, typeof fd === 'number' ? { fd } : { host, port });
+      const bound = await listenOn(api, typeof fd === 'number' ? { fd } : { host, port, key: 'http.port' });
       if (typeof fd === 'number') inherited.push(api);
       try {
         addresses = { host: bound.address, port: bound.port, websocketPort: await listenTwin(bound, given) };

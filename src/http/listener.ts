@@ -112,8 +112,45 @@ function malformedStatus(error: Error & { rawPacket?: Buffer }, targetLimitBytes
   return isTarget ? [414, 'Request target too long'] : [431, 'Request headers too large'];
 }
 
+async function refusalOf(error: Error, target: ListenTarget): Promise<CodedError> {
+  const isTaken = codeOf(error) === 'EADDRINUSE';
+  const fail = (text: string) =>
+    new CodedError(isTaken ? 'HTTP_PORT_TAKEN' : 'HTTP_LISTEN_FAILED', text, { cause: error, exitCode: 75 });
+  if (!('host' in target)) {
+    const where = 'fd' in target ? `descriptor ${target.fd}` : 'a listener of the main process';
+    return fail(isTaken ? `${where} is in use by another process` : `cannot listen on ${where}: ${messageOf(error)}`);
+  }
+  const where = `${target.host}:${target.port}`;
+  if (!isTaken) return fail(`cannot listen on ${where}: ${messageOf(error)}`);
+  const holder = (await isParhelion(target.host, target.port)) ? 'another parhelion' : 'another process';
+  const variable = `PARHELION_${target.key.replace('.', '__').toUpperCase()}`;
+  return fail(
+    `${where} is in use by ${holder}: stop it, or set ${target.key} (${variable}) to another port, 0 for any free one`,
+  );
+}
+
+const HOLDER_LIMIT_MS = 2_000;
+
+/** Whether what listens there is a daemon of this kind: the first bytes of its OpenAPI document say so. */
+async function isParhelion(host: string, port: number): Promise<boolean> {
+  const name = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host;
+  const address = `http://${name.includes(':') ? `[${name}]` : name}:${port}/openapi.json`;
+  try {
+    const { body } = await fetch(address, { signal: AbortSignal.timeout(HOLDER_LIMIT_MS) });
+    for await (const chunk of body ?? []) return Buffer.from(chunk as Uint8Array).includes('"title":"parhelion');
+  } catch {
+    // Whoever it is does not speak HTTP, or uses TLS.
+  }
+  return false;
+}
+
 type ListenTarget =
-  | { readonly host: string; readonly port: number }
+  | {
+      readonly host: string;
+      readonly port: number;
+      /** Key of the configuration that sets the port. */
+      readonly key: 'http.port' | 'http.websocketPort' | 'admin.port';
+    }
   | { readonly fd: number }
   /** A listener of the main process: both accept. */
   | { readonly shared: ListenHandle };
@@ -123,15 +160,7 @@ export function listenOn(server: Server, target: ListenTarget): Promise<AddressI
   return new Promise((resolve, reject) => {
     const onError = (error: Error) => {
       server.off('listening', onListening);
-      const where =
-        'fd' in target
-          ? `descriptor ${target.fd}`
-          : 'shared' in target
-            ? 'a listener of the main process'
-            : `${target.host}:${target.port}`;
-      const taken = codeOf(error) === 'EADDRINUSE';
-      const text = taken ? `${where} is in use by another process` : `cannot listen on ${where}: ${messageOf(error)}`;
-      reject(new CodedError(taken ? 'HTTP_PORT_TAKEN' : 'HTTP_LISTEN_FAILED', text, { cause: error, exitCode: 75 }));
+      void refusalOf(error, target).then(reject);
     };
     const onListening = () => {
       server.off('error', onError);

@@ -33,6 +33,7 @@ import {
   submit,
   type TimeSource,
 } from './ledger/bank.ts';
+import { Journal, readJournal } from './ledger/journal.ts';
 import type { LocalNode } from './rpc/method.ts';
 import { type DecodedTransaction, decodeTransaction } from './vm/transaction.ts';
 import { createVm, MAX_RENT_EPOCH, type Vm } from './vm/vm.ts';
@@ -48,6 +49,8 @@ export interface Chain {
   readonly sealsEach: boolean;
   /** Whether the Light programs are loaded. */
   readonly hasLight: boolean;
+  /** Null for a chain that ends with its process. */
+  readonly journal: Journal | null;
 }
 
 /** The chain without sockets: engine, genesis, ledger and faucet. */
@@ -70,7 +73,11 @@ export async function createChain(options: LocalChainOptions): Promise<Chain> {
   const release = options.release ?? NEWEST_RELEASE[consensus];
   // Alpenglow makes a block final at once.
   const finalityDepth = consensus === 'alpenglow' ? 0 : rest.finalityDepth;
-  const bank = createBank({ vm, time, genesisHash, firstSlot, finalityDepth, maxBlocks, consensus, release });
+  const kept = options.file === undefined ? null : readJournal(options.file, { genesisHash, consensus });
+  const bank = createBank({ vm, time, genesisHash, firstSlot, finalityDepth, maxBlocks, consensus, release }, kept);
+  const journal = options.file === undefined ? null : new Journal(options.file, bank, kept);
+  // Before all others: who hears of a block can rely on it.
+  if (journal !== null) bank.listeners.add(journal.listener);
   function submitAndSeal(transaction: DecodedTransaction): Submission {
     const result = submit(bank, transaction);
     if (result.landed && slotMs === 0) seal(bank);
@@ -84,6 +91,7 @@ export async function createChain(options: LocalChainOptions): Promise<Chain> {
     time,
     sealsEach: slotMs === 0,
     hasLight: assets !== null,
+    journal,
   };
 }
 
@@ -92,6 +100,8 @@ export interface LocalChainOptions {
   readonly port?: number;
   /** Genesis seed; default random. */
   readonly seed?: string | null;
+  /** File that keeps the chain: it is continued from there, and written while it runs. Without one the chain ends with its process. */
+  readonly file?: string;
   /** Length of a slot; 0 (default): one block per transaction and no timer. */
   readonly slotMs?: number;
   /** How blocks become final; default `towerbft`, the only one that forks. */

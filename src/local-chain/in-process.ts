@@ -68,6 +68,9 @@ export async function startChainWithInternals(options: LocalChainOptions, hooks:
       stopTimer();
       await sockets.stop();
       await Promise.all([server.stop(), socketPort.stop()]);
+      // A transaction that has run is in a block of the next start.
+      if (chain.journal !== null && bank.pending.records.length > 0) seal(bank);
+      chain.journal?.close();
     },
   };
   return { handle, chain };

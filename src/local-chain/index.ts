@@ -6,6 +6,7 @@ import { type ChainHooks, type LocalChainHandle, startChainWithInternals } from 
 
 export type { LocalChainOptions } from './chain.ts';
 export type { ChainHooks, LocalChainHandle } from './in-process.ts';
+export { genesisHashOf } from './ledger/bank.ts';
 
 /** Starts a chain in this process, listening on loopback. Throws LOCAL_ENGINE_MISSING without the native engine. */
 export async function startLocalChain(options: LocalChainOptions = {}, hooks?: ChainHooks): Promise<LocalChainHandle> {
@@ -17,7 +18,7 @@ const KILL_AFTER_MS = 3_000;
 
 export interface LocalChainProcess extends ChildReady {
   readonly pid: number;
-  /** Called once when the process ends unexpectedly, with its exit code or signal as text; its state is lost then. */
+  /** Called once when the process ends unexpectedly, with its exit code or signal as text. */
   onExit(listener: (reason: string) => void): void;
   /** Call it when the daemon is ready: a small payment every few seconds (demo only). */
   goLive(): void;

@@ -45,6 +45,8 @@ export const ADVICE: Readonly<Record<string, string>> = {
     'The log line names plugin, slot and stack. Update or remove the plugin; with `follow.onError: skip-plugin` the chain continues without it.',
   HTTP_: 'Free the address, or configure another one in `http` or `admin`.',
   JOB_: 'The attempt is repeated; if it keeps failing, the previous log line shows why.',
+  LOCAL_CHAIN_FILE:
+    'Delete the folder `local` of the data folder for a new chain; it takes the projects and keys of that chain with it.',
   LOCAL_: 'Affects only the local chain, which is for demos and tests.',
   LOCAL_ENGINE_MISSING: 'Install the package that the message names, or set `upstream.urls`.',
   MCP_USAGE: 'Correct the options; `parhelion mcp --help` lists them.',

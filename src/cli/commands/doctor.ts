@@ -51,7 +51,7 @@ async function examine(values: CommandValues, io: CliIo): Promise<Finding[]> {
     ),
     ...dataFolderFindings({ path: dataDir, uid: process.getuid?.() }),
     ...store.findings,
-    ...(isLocal ? [ok('upstream', 'none configured: a start creates a temporary chain')] : []),
+    ...(isLocal ? [ok('upstream', 'none configured: a start runs the local chain')] : []),
     ...(await upstreamFindings(chains, config.core, clock, store.chains)),
     ...certificateFindings(config.core, clock.now()),
     openFilesFinding(config.core.http.maxConnections, running[0]?.pid ?? null),

@@ -99,7 +99,7 @@ async function serve(serving: Serving): Promise<number> {
     'starting',
   );
   if (chain !== null)
-    log.info({ rpcUrl: chain.rpcUrl, websocketUrl: chain.wsUrl, engine: chain.engine }, 'a local chain runs in memory');
+    log.info({ rpcUrl: chain.rpcUrl, websocketUrl: chain.wsUrl, engine: chain.engine }, 'a local chain runs');
   for (const warning of config.warnings) log.warn({}, warning);
   const release = onUncaught(log, (text) => (writesJson(config.core.log.format, io) ? undefined : io.err(text)));
   const local = chain === null ? null : { url: chain.rpcUrl, websocketUrl: chain.wsUrl };
@@ -230,7 +230,7 @@ function untilEnd(
     reload: () => void supervision.reload(() => daemon.reload(() => loadCliConfig(values, io, { needs: 'serve' }))),
   });
   chain?.onExit((reason) => {
-    const text = `the local chain ended (${reason}); its state is lost`;
+    const text = `the local chain ended (${reason}); the next start continues it`;
     fatal(new CodedError('LOCAL_CHILD', text, { exitCode: EXIT.temporary }), text);
     supervision.stopping('the local chain ended');
     finish(EXIT.temporary);

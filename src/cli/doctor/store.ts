@@ -28,9 +28,9 @@ interface StoreReport {
 
 const nothing = (...findings: readonly Finding[]): StoreReport => ({ findings, chains: new Map() });
 
-/** Opens an existing store; creates none and does not migrate. `dir` is null for a local chain that is not running. */
+/** Opens an existing store; creates none and does not migrate. `dir` is null for a local chain that has not run yet. */
 export async function checkStore(assembly: Assembly, dir: string | null, isRunning: boolean): Promise<StoreReport> {
-  if (dir === null) return nothing(ok(CHECK, 'each temporary chain has a new one'));
+  if (dir === null) return nothing(ok(CHECK, 'the first start of the local chain creates it'));
   const { core } = assembly.config;
   const file = sqliteFile(core.store.url, dir);
   if (file !== null && !existsSync(file))

@@ -19,7 +19,7 @@ import {
   resolveKeys,
 } from './record.ts';
 import type { LedgerBlock, LedgerListener, PreImages, TransactionRecord, UnplacedRecord } from './state.ts';
-import { type ChainState, createChainState } from './state.ts';
+import { type ChainState, createChainState, stateOfBlocks } from './state.ts';
 
 const SLOT_HASHES = 512;
 
@@ -66,7 +66,20 @@ export interface Bank {
   old: OldBranch | null;
 }
 
-export function createBank(options: BankOptions): Bank {
+/** A chain of an earlier run: what `createBank` continues. */
+export interface KeptChain {
+  /** Never empty, oldest first. */
+  readonly blocks: readonly LedgerBlock[];
+  /** Every account that transactions or calls have changed; null: it is gone. */
+  readonly accounts: ReadonlyMap<string, VmAccount | null>;
+  /** Transactions that were pruned before the first block. */
+  readonly earlierTransactions: number;
+  readonly branch: number;
+  readonly fixtures: number;
+}
+
+export function createBank(options: BankOptions, kept: KeptChain | null = null): Bank {
+  if (kept !== null) return continueBank(options, kept);
   const { genesisHash, firstSlot, time, vm } = options;
   const genesis: LedgerBlock = {
     slot: firstSlot,
@@ -92,6 +105,42 @@ export function createBank(options: BankOptions): Bank {
     old: null,
   };
   openSlot(bank, firstSlot + 1);
+  return bank;
+}
+
+/** The chain as it was, with an open slot above its newest block: slots in which it did not run do not exist. */
+function continueBank(options: BankOptions, kept: KeptChain): Bank {
+  const { vm, time } = options;
+  const state = stateOfBlocks(kept.blocks, options, kept.earlierTransactions);
+  const accounts = createAccounts(vm);
+  // A program is loaded when its account is written, and may need another account for its code.
+  const ordered = [...kept.accounts].sort(
+    ([, a], [, b]) => Number(a?.executable ?? false) - Number(b?.executable ?? false),
+  );
+  for (const [key, account] of ordered) accounts.set(key, account);
+  const tip = state.tip();
+  time.moveTo(tip.time, tip.height + 1);
+  const finalizedSlot = state.finalized().slot;
+  for (const block of state.blocks()) {
+    if (block.slot > finalizedSlot) break;
+    block.preImages.clear();
+    block.written.clear();
+  }
+  const { branch, fixtures } = kept;
+  const pending = newPending(tip.slot + 1, 0);
+  const bank: Bank = {
+    options,
+    vm,
+    accounts,
+    state,
+    listeners: new Set(),
+    branch,
+    pending,
+    fixtures,
+    lagSlots: 0,
+    old: null,
+  };
+  openSlot(bank, tip.slot + 1);
   return bank;
 }
 

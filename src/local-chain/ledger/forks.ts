@@ -6,12 +6,12 @@ import { memoOf } from '../../solana/show-transaction.ts';
 import { decodeTransaction } from '../vm/transaction.ts';
 import { type Bank, land, moveTo, newPending, type OldBranch, openSlot, refreshClock, run, seal } from './bank.ts';
 import {
-  createChainState,
   type ForkReport,
   type ForkRequest,
   type JsonTransaction,
   type LedgerBlock,
   type RecordedTransaction,
+  stateOfBlocks,
   type TransactionMeta,
   type TransactionRecord,
   type UnplacedRecord,
@@ -125,14 +125,7 @@ function summary(block: LedgerBlock) {
 
 /** A snapshot of the current blocks and transactions, without accounts. */
 function keepBranch(bank: Bank, times: number): OldBranch {
-  const [first, ...rest] = bank.state.blocks();
-  if (first === undefined) throw new TypeError('a chain has a first block');
-  const state = createChainState(first, bank.options);
-  for (const record of first.records) state.addRecord(record);
-  for (const block of rest) {
-    state.append(block);
-    for (const record of block.records) state.addRecord(record);
-  }
+  const state = stateOfBlocks(bank.state.blocks(), bank.options);
   const pending = newPending(bank.pending.slot, bank.pending.time);
   return { bank: { ...bank, state, pending, listeners: new Set() }, times, served: new Map() };
 }

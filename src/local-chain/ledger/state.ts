@@ -154,12 +154,25 @@ export interface ChainStateOptions {
 
 export type ChainState = ReturnType<typeof createChainState>;
 
+/** A state of these blocks, oldest first, with their transactions. `earlier`: number of transactions that were pruned before them. */
+export function stateOfBlocks(blocks: readonly LedgerBlock[], options: ChainStateOptions, earlier = 0): ChainState {
+  const [first, ...rest] = blocks;
+  if (first === undefined) throw new TypeError('a chain has a first block');
+  const state = createChainState(first, options, earlier);
+  for (const record of first.records) state.addRecord(record);
+  for (const block of rest) {
+    state.append(block);
+    for (const record of block.records) state.addRecord(record);
+  }
+  return state;
+}
+
 /** Blocks of the current branch with their indexes by slot, hash, signature and address, independent of execution. */
-export function createChainState(genesis: LedgerBlock, options: ChainStateOptions) {
+export function createChainState(genesis: LedgerBlock, options: ChainStateOptions, earlier = 0) {
   let blocks: LedgerBlock[] = [genesis];
   const bySlot = new Map([[genesis.slot, genesis]]);
   const heightByHash = new Map([[genesis.blockhash, genesis.height]]);
-  const index = createTransactionIndex();
+  const index = createTransactionIndex(earlier);
   let firstAvailable = genesis.slot;
 
   const tip = (): LedgerBlock => blocks[blocks.length - 1]!;
@@ -209,10 +222,10 @@ export function createChainState(genesis: LedgerBlock, options: ChainStateOption
   };
 }
 
-function createTransactionIndex() {
+function createTransactionIndex(earlier: number) {
   const bySignature = new Map<string, TransactionRecord>();
   const byAddress = new Map<string, TransactionRecord[]>();
-  let count = 0;
+  let count = earlier;
   const addressesOf = (record: TransactionRecord) => new Set(record.keys);
   return {
     transactionCount: (): number => count,

@@ -82,7 +82,7 @@ test('the commands of a first start are the ones that the banner prints', () => 
     printed,
     written.map((line) => line.replace('ADDRESS', watched)),
   );
-  const chain = { rpcUrl: 'r', wsUrl: 'w', socketPort: 8900, engine: 'e' };
+  const chain = { rpcUrl: 'r', wsUrl: 'w', socketPort: 8900, engine: 'e', continues: false, storeDir: 'd' };
   const banner = localChainBanner(chain, 'parhelion').join('\n');
   assert.ok(banner.includes('It also uses port 8900'));
   assert.ok(banner.includes('SOLANA_RPC_URL=... parhelion serve') && readmeText().includes('SOLANA_RPC_URL='));
