@@ -1,6 +1,7 @@
 import { CodedError } from '../../src/plugin/plugin.ts';
 import { EXIT } from '../../src/runtime/errors.ts';
 
+/** Coded errors of this plugin. @public */
 export const SINK_ERRORS = {
   SINKS_MOVED: 'another writer has written to the target since its position was read; the position is read again',
   SINKS_OTHER_CHAIN: 'the target has rows of another chain; use another target',
