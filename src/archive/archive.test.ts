@@ -1,16 +1,21 @@
 import assert from 'node:assert/strict';
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { compareOverSeams, emptyLedger, fill, fillMiddle, startWriter, waitFor } from '../../test/helpers/archive.ts';
 import { createArchiveEngine, parseArchive } from '../adapters/clickhouse/index.ts';
+import { createSystemClock } from '../adapters/clock.ts';
 import { codeOf } from '../lib/coded-error.ts';
 import type { ArchiveEngine } from '../ports/ledger.ts';
+import { createArchiveReader } from './reader.ts';
 
 /** What a fault does to an insert: before it is stored, after it is stored, or to the connection. */
 type Fault = 'refused' | 'lost answer' | 'broken connection';
 
-/** The HTTP interface alone: it keeps what is inserted, answers the question for the newest range, and fails on command. */
+/** The HTTP interface alone: it keeps what is inserted, answers the question for the ranges, and fails on command. */
 async function fakeServer(t: TestContext) {
   const inserts: { readonly table: string; readonly rows: readonly string[] }[] = [];
   const faults: Fault[] = [];
@@ -24,11 +29,13 @@ async function fakeServer(t: TestContext) {
       const body = Buffer.concat(parts).toString('latin1');
       const insert = /^INSERT INTO \w+\.(\w+) /.exec(query.get('query') ?? '');
       if (insert === null) {
-        const last = inserts.findLast(({ table }) => table === 'ranges')?.rows.at(-1);
-        const [first, to, ...hash] = last?.split('\t') ?? [];
-        const hex = Buffer.from(hash.join('\t'), 'latin1').toString('hex');
-        const row = last === undefined ? '' : `${JSON.stringify({ first, last: to, hash: hex })}\n`;
-        response.end(/FROM \w+\.ranges/.test(body) ? row : '');
+        const ranges = inserts.filter(({ table }) => table === 'ranges').flatMap(({ rows }) => rows);
+        const shown = ranges.map((row) => {
+          const [first, last, ...hash] = row.split('\t');
+          return { first, last, hash: Buffer.from(hash.join('\t'), 'latin1').toString('hex') };
+        });
+        const text = shown.toSorted((a, b) => Number(a.last) - Number(b.last)).map((row) => `${JSON.stringify(row)}\n`);
+        response.end(/FROM \w+\.ranges/.test(body) ? text.join('') : '');
         return;
       }
       const fault = faults.shift();
@@ -89,6 +96,56 @@ test('a range is written after all of its rows, and each fault is followed by th
   assert.deepEqual(slotsOf(server.inserts, 'ranges').at(-1), `100:${ledger.finalSlot}`);
   assert.deepEqual([server.seen[0]!.user, server.seen[0]!.key], ['user', 's@cret']);
   assert.ok(server.seen.some(({ query }) => query.get('insert_quorum') === '3'));
+});
+
+test('a gap of the ledger is a hole of the archive until it is filled, also by a later process and in parts', async (t) => {
+  const server = await fakeServer(t);
+  const ledger = await emptyLedger(t);
+  const engine = engineAt(t, `clickhouse://${server.host}`);
+  const reader = createArchiveReader(engine, createSystemClock());
+  const rangesNow = async () => await createArchiveReader(engine, createSystemClock()).ranges();
+  await fill(ledger, 100, 110, { transactions: 1 });
+  await fill(ledger, 131, 140, { transactions: 1 });
+  const first = startWriter(engine, ledger);
+  await waitFor('both ranges', () => first.slot === 140);
+  assert.deepEqual(await reader.ranges(), [
+    [100, 110],
+    [131, 140],
+  ]);
+  assert.match(await first.metrics.text(), /archive_missing_slots 20/);
+  // The upper part of the gap comes first.
+  await fill(ledger, 121, 130, { transactions: 1 });
+  await waitFor('the upper part', async () => (await rangesNow())[1]?.[0] === 121);
+  await first.stop();
+  await fill(ledger, 111, 120, { transactions: 1 });
+  await fill(ledger, 141, 150, { transactions: 1 });
+  // What the archive lacks must not leave the ledger.
+  const broken = startWriter({ ...engine, insert: () => Promise.reject(new Error('down')) }, ledger);
+  await waitFor('a failure', () => broken.log.lines.some(({ level }) => level === 'warn'));
+  assert.equal(broken.slot, 110);
+  await broken.stop();
+  const second = startWriter(engine, ledger);
+  t.after(() => second.stop());
+  await waitFor('the rest', () => second.slot === ledger.finalSlot);
+  assert.deepEqual(await rangesNow(), [[100, ledger.finalSlot]]);
+  assert.match(await second.metrics.text(), /archive_missing_slots 0/);
+  const written = new Set(slotsOf(server.inserts, 'blocks').map((row) => Number(row.split(':')[0])));
+  assert.deepEqual([...written].sort(), ledger.states(100, ledger.finalSlot).blocks);
+});
+
+test('the engine of a folder is asked over the socket in that folder', async (t) => {
+  const dir = mkdtempSync(join(tmpdir(), 'parhelion-archive-'));
+  const address = parseArchive('chdb:a', 'main', dir);
+  mkdirSync(address.folder!, { recursive: true });
+  const server = createServer((_, response) => response.end('{"one":1}\n'));
+  await new Promise<void>((resolve) => server.listen(join(address.folder!, 'parhelion.sock'), resolve));
+  const engine = createArchiveEngine({ address, packages: '/', owns: false });
+  t.after(async () => {
+    await engine.close();
+    server.close();
+    rmSync(dir, { recursive: true, force: true });
+  });
+  assert.deepEqual(await engine.select('SELECT 1 AS one'), [{ one: 1 }]);
 });
 
 test('a server that is away stops nothing: the writer goes on when it answers, and no error names the password', async (t) => {

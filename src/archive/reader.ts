@@ -11,12 +11,11 @@ import type {
   KeptTransaction,
   LedgerPlace,
 } from '../ports/ledger.ts';
+import { readRanges, type SlotRanges } from './ranges.ts';
 import { isLeftOut, KEYS, OWNERS } from './tables.ts';
 
 /** How long the ranges are taken for current. A slot that is new by then is still in the ledger. */
 const RANGES_MS = 2_000;
-
-type Ranges = readonly (readonly [from: number, to: number])[];
 
 interface BlockRow {
   readonly slot: string;
@@ -33,23 +32,16 @@ interface BlockRow {
 
 export function createArchiveReader(engine: ArchiveEngine, clock: Clock): ArchiveReader {
   const { database } = engine;
-  let known: { readonly at: number; readonly ranges: Promise<Ranges> } | null = null;
+  let known: { readonly at: number; readonly ranges: Promise<SlotRanges> } | null = null;
 
-  function ranges(): Promise<Ranges> {
+  function ranges(): Promise<SlotRanges> {
     if (known !== null && clock.monotonic() - known.at < RANGES_MS) return known.ranges;
-    const asked = readRanges();
+    const asked = readRanges(engine).then(({ ranges: all }) => all);
     known = { at: clock.monotonic(), ranges: asked };
     asked.catch(() => {
       known = null;
     });
     return asked;
-  }
-
-  async function readRanges(): Promise<Ranges> {
-    const rows = await engine.select<{ first: string; to: string }>(
-      `SELECT first, max(last) AS to FROM ${database}.ranges GROUP BY first ORDER BY first`,
-    );
-    return rows.map(({ first, to }) => [Number(first), Number(to)] as const);
   }
 
   const rangeOf = async (slot: number) => (await ranges()).find(([from, to]) => slot >= from && slot <= to) ?? null;

@@ -1,10 +1,10 @@
 import { setImmediate as yieldToOthers } from 'node:timers/promises';
-import { encode32 } from '../lib/base58.ts';
 import { codeOf, messageOf } from '../lib/coded-error.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { ArchiveEngine, LedgerReader } from '../ports/ledger.ts';
 import type { Log, Metrics } from '../ports/telemetry.ts';
 import { backoffMs } from '../runtime/waiting.ts';
+import { holesOf, merged, readRanges, type SlotRange, type SlotRanges } from './ranges.ts';
 import { createTables, Rows } from './tables.ts';
 
 /** A batch ends with the first bound that is reached. */
@@ -19,12 +19,12 @@ export type ArchiveMeter = ReturnType<typeof createArchiveMeter>;
 
 export function createArchiveMeter(metrics: Metrics) {
   const meter = {
-    look: () => ({ slot: 0, behind: 0 }),
+    look: () => ({ slot: 0, behind: 0, missing: 0 }),
     blocks: metrics.counter('blocks_total', 'blocks that were written to the archive'),
     failures: metrics.counter('failures_total', 'batches that could not be written to the archive and are tried again'),
     holes: metrics.counter(
       'holes_total',
-      'ranges of slots that the archive has not, because the ledger had them no longer or never',
+      'ranges of slots that the archive passed over, because the ledger had them no longer or not yet',
     ),
   };
   metrics.observe('slot', 'newest slot of the archive; 0 before the first', () => meter.look().slot);
@@ -32,6 +32,11 @@ export function createArchiveMeter(metrics: Metrics) {
     'behind_slots',
     'final slots of the ledger that are not in the archive yet',
     () => meter.look().behind,
+  );
+  metrics.observe(
+    'missing_slots',
+    'slots between the oldest and the newest of the archive that it does not have',
+    () => meter.look().missing,
   );
   return meter;
 }
@@ -49,48 +54,65 @@ export interface ArchiveWriterOptions {
 }
 
 export interface ArchiveWriter {
-  /** Final slots up to it are in the archive; -1 as long as that is not known. */
+  /** Final slots of the ledger up to it are in the archive; -1 as long as that is not known. */
   readonly slot: number;
   /** Ends after the batch in flight. */
   stop(): Promise<void>;
 }
 
-/** Where the writer stands: everything from `first` to `last` is in the archive. */
-interface ArchivedRange {
-  readonly first: number;
-  readonly last: number;
-}
-
 /**
  * Copies final blocks of the ledger to the archive, in order, behind the follower and never in its way: it reads files that the follower
- * has written, one block per turn of the event loop. What is in the archive is known from the archive alone, so a batch that was
- * interrupted is written again, and its rows replace the earlier ones. Failures are tried again for ever.
+ * has written, one block per turn of the event loop. Slots that the ledger does not have are passed over and remembered as a hole: when the
+ * ledger gets them, as a backfill writes them, they are copied too. What is in the archive is known from the archive alone, so a batch that
+ * was interrupted is written again, and its rows replace the earlier ones. Failures are tried again for ever.
  */
 export function startArchiveWriter(options: ArchiveWriterOptions): ArchiveWriter {
   const { engine, ledger, clock, log, meter } = options;
   const { batchAgeMs = BATCH_AGE_MS, pollMs = POLL_MS } = options;
   const stopping = new AbortController();
   const { signal } = stopping;
-  let slot = -1;
-  /** Null: has to be asked of the archive. */
-  let run: ArchivedRange | null = null;
+  /** Newest slot that is known to be in the archive; -1 before that is known. */
+  let newest = -1;
+  /** What is in the archive, ascending; null: has to be asked of it. */
+  let archived: SlotRanges | null = null;
+  /** What was in the archive when that was last known. A batch in flight changes nothing of it. */
+  let holes: SlotRanges = [];
   let isReady = false;
-  meter.look = () => ({ slot: Math.max(0, slot), behind: slot < 0 ? 0 : Math.max(0, ledger.finalSlot - slot) });
 
-  async function findRun(): Promise<ArchivedRange | null> {
+  /** The hole that the ledger can fill now, at least in part; null without one. */
+  const fillable = (): SlotRange | null => holes.find(isInLedger) ?? null;
+
+  const isInLedger = ([from, to]: SlotRange): boolean => ledger.state(from) !== 'unknown' || ledger.newest(to) >= from;
+
+  const reached = (): number => Math.min(newest, (fillable()?.[0] ?? Number.POSITIVE_INFINITY) - 1);
+
+  meter.look = () => {
+    const slot = reached();
+    const isKnown = newest >= 0;
+    return {
+      slot: Math.max(0, newest),
+      behind: isKnown ? Math.max(0, ledger.finalSlot - slot) : 0,
+      missing: holes.reduce((sum, [from, to]) => sum + to - from + 1, 0),
+    };
+  };
+
+  function setArchived(ranges: SlotRanges): void {
+    archived = ranges;
+    newest = ranges.at(-1)?.[1] ?? -1;
+    holes = holesOf(ranges);
+  }
+
+  async function readArchived(): Promise<SlotRanges> {
     if (!isReady) await createTables(engine);
     isReady = true;
-    const [found] = await engine.select<{ first: string; last: string; hash: string }>(
-      `SELECT first, last, hex(hash) AS hash FROM ${engine.database}.ranges ORDER BY last DESC LIMIT 1`,
-    );
-    if (found === undefined) return null;
-    const last = Number(found.last);
-    const ours = await ledger.header(ledger.newest(last));
-    const hash = encode32(Buffer.from(found.hash, 'hex'));
+    const { ranges, newestHash } = await readRanges(engine);
+    const last = ranges.at(-1);
+    if (last === undefined) return [];
+    const ours = await ledger.header(ledger.newest(last[1]));
     // The hash is that of the newest block of the range, which the ledger may have no longer.
-    if (ours !== null && ledger.newest(last) >= Number(found.first) && ours.blockhash !== hash && (await knows(last)))
+    if (ours !== null && ours.slot >= last[0] && ours.blockhash !== newestHash && (await knows(last[1])))
       throw new Error(`the archive ends with another block ${ours.slot}: it is of another chain`);
-    return { first: Number(found.first), last };
+    return ranges;
   }
 
   /** Whether the ledger knows every slot from its newest block at or below this one. */
@@ -99,42 +121,40 @@ export function startArchiveWriter(options: ArchiveWriterOptions): ArchiveWriter
     return true;
   };
 
-  /** The slots of the next batch; null when there is nothing to write. */
-  async function next(): Promise<readonly [from: number, first: number] | null> {
-    run ??= await findRun();
-    let from = run === null ? 0 : run.last + 1;
-    const wanted = from;
-    if (run !== null) slot = run.last;
-    if (from > ledger.finalSlot) return null;
-    // Slots that are unknown are passed over: the lowest known block begins a new range.
-    if (ledger.state(from) === 'unknown') {
-      const lowest = lowestFrom(from);
-      if (lowest < 0) return null;
-      from = lowest;
-      while (from > wanted && ledger.state(from - 1) === 'skipped') from -= 1;
-      if (run !== null) {
-        meter.holes.add();
-        log.error({ from: wanted, to: from - 1 }, 'slots are missing in the archive: the ledger does not have them');
-      }
-    }
-    return [from, run !== null && from === wanted ? run.first : from];
+  /** The slots above all that is in the archive; null when there are none to write. */
+  async function nextAbove(): Promise<SlotRange | null> {
+    if (archived === null) setArchived(await readArchived());
+    const wanted = newest + 1;
+    if (wanted > ledger.finalSlot) return null;
+    const from = knownFrom([wanted, ledger.finalSlot]);
+    if (from === null) return null;
+    return [from, ledger.finalSlot];
   }
 
-  /** The lowest final block at or above a slot; -1 without one. */
-  function lowestFrom(from: number): number {
-    let found = -1;
-    for (let at = ledger.newest(ledger.finalSlot); at >= from; at = ledger.newest(at - 1)) found = at;
-    return found;
+  /** The lowest slot of a range that the ledger knows; null without one. */
+  function knownFrom([low, high]: SlotRange): number | null {
+    if (ledger.state(low) !== 'unknown') return low;
+    let from = -1;
+    for (let at = ledger.newest(high); at >= low; at = ledger.newest(at - 1)) from = at;
+    if (from < 0) return null;
+    while (from > low && ledger.state(from - 1) === 'skipped') from -= 1;
+    return from;
   }
 
-  async function writeBatch(from: number, first: number, isOld: boolean): Promise<boolean> {
-    const final = ledger.finalSlot;
-    if (!isOld && final - from + 1 < BATCH_SLOTS) return false;
+  /** The slots of a hole that the ledger has by now; null without any. */
+  function nextInHole(): SlotRange | null {
+    const hole = fillable();
+    const from = hole === null ? null : knownFrom(hole);
+    return hole === null || from === null ? null : [from, hole[1]];
+  }
+
+  /** Writes the first slots of a range that fit into a batch, up to the first that the ledger does not know. */
+  async function writeBatch([from, to]: SlotRange): Promise<void> {
     const rows = new Rows();
     let blocks = 0;
     let last = from - 1;
     let hash: string | null = null;
-    for (let at = from; at <= final && at - from < BATCH_SLOTS && rows.bytes < BATCH_BYTES; at++) {
+    for (let at = from; at <= to && at - from < BATCH_SLOTS && rows.bytes < BATCH_BYTES; at++) {
       const state = ledger.state(at);
       if (state === 'unknown') break;
       if (state === 'block') {
@@ -147,17 +167,22 @@ export function startArchiveWriter(options: ArchiveWriterOptions): ArchiveWriter
         await yieldToOthers();
       }
       last = at;
-      if (signal.aborted) return false;
+      if (signal.aborted) return;
     }
     hash ??= (await ledger.header(ledger.newest(last)))?.blockhash ?? null;
     if (last < from || hash === null) throw new Error(`block ${from} of the ledger cannot be read`);
+    const [before, wanted] = [archived!, newest + 1];
+    // A range that ends here goes on.
+    const first = before.find(([, end]) => end === from - 1)?.[0] ?? from;
     // Until the answer is there the batch may be in the archive or not.
-    run = null;
+    archived = null;
     await rows.insert(engine, [first, last], hash);
-    run = { first, last };
-    slot = last;
+    setArchived(merged([...before, [from, last]]));
     meter.blocks.add(blocks);
-    return true;
+    if (last < newest) log.info({ from, to: last }, 'slots that were missing in the archive are written');
+    if (wanted === 0 || from <= wanted) return;
+    meter.holes.add();
+    log.error({ from: wanted, to: from - 1 }, 'slots are missing in the archive: the ledger does not have them');
   }
 
   async function loop(): Promise<void> {
@@ -166,17 +191,21 @@ export function startArchiveWriter(options: ArchiveWriterOptions): ArchiveWriter
     while (!signal.aborted) {
       let pause = pollMs;
       try {
-        const batch = await next();
-        if (batch === null) waitsSince = clock.now();
-        else if (await writeBatch(...batch, clock.now() - waitsSince >= batchAgeMs)) {
-          waitsSince = clock.now();
+        const above = await nextAbove();
+        if (above === null) waitsSince = clock.now();
+        const isFull = above !== null && above[1] - above[0] + 1 >= BATCH_SLOTS;
+        const isDue = isFull || (above !== null && clock.now() - waitsSince >= batchAgeMs);
+        const batch = isDue ? above : nextInHole();
+        if (batch !== null) {
+          await writeBatch(batch);
+          if (isDue) waitsSince = clock.now();
           pause = 0;
         }
         if (failures > 0) log.info({ archive: engine.name }, 'the archive is written again');
         failures = 0;
       } catch (error) {
         failures += 1;
-        run = null;
+        archived = null;
         meter.failures.add();
         pause = backoffMs(failures, null, { firstMs: pollMs, longestMs: LONGEST_PAUSE_MS });
         const facts = { archive: engine.name, code: codeOf(error), error: messageOf(error), failures };
@@ -192,7 +221,7 @@ export function startArchiveWriter(options: ArchiveWriterOptions): ArchiveWriter
   const running = loop();
   return {
     get slot() {
-      return slot;
+      return reached();
     },
     stop() {
       stopping.abort();

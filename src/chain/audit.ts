@@ -3,7 +3,7 @@ import type { BlockHeader } from '../ports/block.ts';
 import { readCursor, readHeader, readHeaders, writeFinalized } from './cursor.ts';
 import { faultOfProcessor, reasonOf } from './faults.ts';
 import { findEnd } from './fill-blocks.ts';
-import { countGaps } from './gaps.ts';
+import { countGaps } from './gap-records.ts';
 
 import { type ChildLink, followFork, rollBackBelowGap } from './reorg.ts';
 import { type Run, tellListeners } from './run.ts';

@@ -13,18 +13,9 @@ import {
   findEnd,
   type OwnLedger,
 } from './fill-blocks.ts';
-import {
-  countGaps,
-  finishFills,
-  type GapEnd,
-  type GapFill,
-  type GapRecord,
-  noteTrouble,
-  readGaps,
-  restartFills,
-  setAskedEnd,
-  splitGap,
-} from './gaps.ts';
+import { finishFills, noteTrouble, restartFills } from './gap-fills.ts';
+import { countGaps, type GapEnd, type GapFill, type GapRecord, readGaps } from './gap-records.ts';
+import { setAskedEnd, splitGap } from './gaps.ts';
 import { updateSkippedGaps } from './processors.ts';
 import type { Run } from './run.ts';
 import { KEPT } from './tables.ts';

@@ -16,7 +16,8 @@ import {
 } from './cursor.ts';
 import { describeFault, faultOfProcessor, stackOf } from './faults.ts';
 import { createBlockBuffer, createFetcher, type FetchedBlock } from './fetch.ts';
-import { countGaps, isInGap, recordProcessorGap } from './gaps.ts';
+import { countGaps, isInGap } from './gap-records.ts';
+import { recordProcessorGap } from './gaps.ts';
 import type { Run } from './run.ts';
 import { type FollowState, type Lane, LEDGER } from './state.ts';
 

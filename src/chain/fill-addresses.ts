@@ -2,7 +2,8 @@ import type { ChainBlock } from '../ports/block.ts';
 import type { AddressEntry, AddressHistory, AskOptions, HistoryRange, KeptHistory } from '../ports/chain.ts';
 import { prepareBlock } from './commit.ts';
 import type { FillMember, FillOptions, FillOutcome } from './fill-blocks.ts';
-import { finishFills, type GapRecord, moveFills } from './gaps.ts';
+import { finishFills, moveFills } from './gap-fills.ts';
+import type { GapRecord } from './gap-records.ts';
 
 /** Maximum of signatures of one gap in memory; a gap with more cannot be filled in this mode. */
 const MAX_SIGNATURES = 250_000;

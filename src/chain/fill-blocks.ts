@@ -10,7 +10,8 @@ import { createWakeup } from '../runtime/waiting.ts';
 import { prepareBlock } from './commit.ts';
 import { decide, type Position } from './cursor.ts';
 import { type BlockBuffer, createBlockBuffer, createFetcher, type Fetcher, type KeptFirst } from './fetch.ts';
-import { finishFills, type GapEnd, type GapFill, type GapRecord, moveFills } from './gaps.ts';
+import { finishFills, moveFills } from './gap-fills.ts';
+import type { GapEnd, GapFill, GapRecord } from './gap-records.ts';
 
 export interface FillOptions {
   readonly chain: ChainId;

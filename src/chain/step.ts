@@ -6,7 +6,8 @@ import { dropFromOtherChain, isSameChain, moveChain, releaseBlock } from './comm
 import { decide, samePosition } from './cursor.ts';
 import { describeFault, faultOfProcessor, reasonOf, stackOf } from './faults.ts';
 import type { FetchedBlock } from './fetch.ts';
-import { countGaps, type Gap, recordGap } from './gaps.ts';
+import { countGaps } from './gap-records.ts';
+import { type Gap, recordGap } from './gaps.ts';
 import { keepReleased, prepareNext } from './keep.ts';
 import { missedBy, onFault } from './processors.ts';
 import { followFork } from './reorg.ts';

@@ -74,12 +74,12 @@ const UNREACHABLE = /^(ECONN|ENOTFOUND|EAI_|EHOST|ENET|EPIPE|ENOENT|UND_ERR_|ERR
 function createHttpEngine(address: ArchiveAddress): ArchiveEngine {
   const { folder, database, quorum, headers } = address;
   const { Pool: Made, buildConnector } = undici();
-  const connect = patientConnector(buildConnector({ timeout: 5_000 }));
+  // Pools with a connector of their own take no `socketPath`: it belongs to the connector.
+  const socket = folder === null ? {} : { socketPath: join(folder, 'parhelion.sock') };
+  const connect = patientConnector(buildConnector({ timeout: 5_000, ...socket }));
   const options = { connections: CONNECTIONS, pipelining: 1, connect, keepAliveTimeout: 3_000 };
-  const pools: readonly Pool[] =
-    folder === null
-      ? address.origins.map((origin) => new Made(origin, options))
-      : [new Made('http://chdb', { ...options, socketPath: join(folder, 'parhelion.sock') })];
+  const origins = folder === null ? address.origins : ['http://chdb'];
+  const pools: readonly Pool[] = origins.map((origin) => new Made(origin, options));
   const name = folder === null ? address.origins.join(', ') : folder;
   /** The host that answered last. */
   let current = 0;

@@ -3,17 +3,8 @@ import { join } from 'node:path';
 import { createLog } from '../../adapters/log.ts';
 import { createFillSchedule } from '../../chain/backfill.ts';
 import type { FillOptions } from '../../chain/fill-blocks.ts';
-import {
-  abandonGap,
-  filledTo,
-  type GapRecord,
-  gapView,
-  missingSlots,
-  readGap,
-  readGaps,
-  recordManualGap,
-  wantGaps,
-} from '../../chain/gaps.ts';
+import { filledTo, type GapRecord, gapView, missingSlots, readGap, readGaps } from '../../chain/gap-records.ts';
+import { abandonGap, recordManualGap, wantGaps } from '../../chain/gaps.ts';
 import { readLedgerFirst } from '../../chain/keep.ts';
 import { KEPT } from '../../chain/tables.ts';
 import { type AssembledChain, type Assembly, assemble } from '../../daemon/assemble.ts';

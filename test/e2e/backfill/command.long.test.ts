@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { type TestContext, test } from 'node:test';
-import { filledTo, readGaps } from '../../../src/chain/gaps.ts';
+import { filledTo, readGaps } from '../../../src/chain/gap-records.ts';
 import { chainMissing } from '../../helpers/chain.ts';
 import { cliArguments, runCommand, startDaemonProcess } from '../../helpers/daemon.ts';
 import { eachStore } from '../../helpers/store.ts';

@@ -3,7 +3,7 @@ import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync }
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { readGap } from '../../../src/chain/gaps.ts';
+import { readGap } from '../../../src/chain/gap-records.ts';
 import { createLedgerMeter, type Ledger, openLedger } from '../../../src/ledger/index.ts';
 import { CodedError } from '../../../src/lib/coded-error.ts';
 import type { BlockProcessor } from '../../../src/plugin/plugin.ts';
