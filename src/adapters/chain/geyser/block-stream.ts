@@ -24,6 +24,8 @@ const COMMITMENTS = { confirmed: 1, finalized: 2 } as const;
 const DEAD = 6;
 const CONNECT_TIMEOUT_MS = 10_000;
 const KEEP_ALIVE_MS = 15_000;
+/** `JsCompressionAlgorithm.Zstd`: a const enum of types, which is not in the package. */
+const ZSTD = 1;
 const MAX_MESSAGE_BYTES = 256 * 1024 * 1024;
 
 /** Blocks pushed by a Yellowstone gRPC server. Errors: CONFIG_INVALID. */
@@ -35,8 +37,18 @@ export function createYellowstoneStream({ core, log, configDir, load }: BlockStr
       facts: { problems: ['follow.stream.url is missing'] },
     });
   let loaded: ClientPackage | null = null;
+  /** Whether messages are compressed, in both directions; not for a server that has refused it. */
+  let isCompressed = true;
 
   async function open(options: StreamOptions): Promise<StreamEnd> {
+    const end = await subscribe(options);
+    if (!isCompressed || end.kind !== 'failed' || end.reason !== 'unimplemented') return end;
+    log.debug({}, 'the stream does not take compressed requests; it is asked without compression');
+    isCompressed = false;
+    return await subscribe(options);
+  }
+
+  async function subscribe(options: StreamOptions): Promise<StreamEnd> {
     if (loaded === null) throw new TypeError('the stream was not started');
     try {
       const client = loaded.newClient(url as string, token ?? undefined, {
@@ -45,6 +57,7 @@ export function createYellowstoneStream({ core, log, configDir, load }: BlockStr
         grpcHttp2KeepAliveInterval: KEEP_ALIVE_MS,
         grpcKeepAliveTimeout: KEEP_ALIVE_MS,
         grpcKeepAliveWhileIdle: true,
+        ...(isCompressed ? { grpcDefaultCompressionAlgorithm: ZSTD } : {}),
       });
       await client.connect();
       options.signal.throwIfAborted();
@@ -169,6 +182,8 @@ export interface ChannelOptions {
   readonly grpcHttp2KeepAliveInterval: number;
   readonly grpcKeepAliveTimeout: number;
   readonly grpcKeepAliveWhileIdle: boolean;
+  /** `JsCompressionAlgorithm` of the package: compresses requests, and accepts such updates. Absent: nothing is compressed. */
+  readonly grpcDefaultCompressionAlgorithm?: number;
 }
 
 export interface StreamClient {
