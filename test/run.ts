@@ -83,7 +83,10 @@ const PARTS = {
   seeds: { only: 'seeds', env: { PARHELION_TEST_ENGINES: 'sqlite', PARHELION_TEST_SEEDS: 'rest' } },
 } as const;
 /** How a file shows that it has tests of such a part. */
-const DECLARES = { engine: /\beachStore\(|\bonEngine\('postgres'/, seeds: /\b(bySeed|manyLives)\(/ } as const;
+const DECLARES = {
+  engine: /\beachStore\(|\bonEngine\('postgres'/,
+  seeds: /\b(bySeed|byCase|inLongTier|manyLives)\(/,
+} as const;
 
 class UsageError extends Error {}
 

@@ -10,6 +10,7 @@ import { createMetricsRegistry } from '../../src/runtime/metrics.ts';
 import { legacy, payer, transfer, version1, versioned } from '../../test/conformance/sender/transactions.ts';
 import { createManualClock } from '../../test/helpers/manual-clock.ts';
 import { createMemoryLog } from '../../test/helpers/memory-log.ts';
+import { bySeed } from '../../test/helpers/run-part.ts';
 import { createRebroadcast, type RebroadcastParts, type Sender } from './broadcast.ts';
 import { createNonceCheck, demandSigned, readSendParams, type SignedTransaction, usesNonce } from './transaction.ts';
 
@@ -196,42 +197,44 @@ test('stopping ends all repetitions', async () => {
   assert.deepEqual([sent.length, rebroadcast.size()], [0, 0]);
 });
 
-test('a transaction in a block is not sent again, one that a fork dropped is, and all repetitions end', async () => {
-  const all = Array.from({ length: 6 }, (_, i) => make(i + 100, hashOf(i % 2)));
-  const step = fc.oneof(
-    fc.record({ kind: fc.constant('add' as const), index: fc.nat(5) }),
-    fc.record({ kind: fc.constant('seen' as const), index: fc.nat(5), isFinal: fc.boolean() }),
-    fc.record({ kind: fc.constant('dropped' as const), index: fc.nat(5) }),
-    fc.record({ kind: fc.constant('expire' as const), index: fc.nat(1) }),
-    fc.record({ kind: fc.constant('wait' as const), index: fc.nat(6) }),
-  );
-  await fc.assert(
-    fc.asyncProperty(fc.array(step, { maxLength: 20 }), async (steps) => {
-      const { clock, seen, expired, sent, rebroadcast } = bed();
-      for (const one of steps) {
-        const { kind, index } = one;
-        const signature = all[index]?.peek.signature as string;
-        if (kind === 'add') rebroadcast.add(all[index]!);
-        else if (kind === 'seen')
-          seen.set(signature, one.isFinal ? FINAL : { confirmations: 1, confirmationStatus: 'confirmed' });
-        else if (kind === 'dropped') {
-          if (seen.get(signature) !== FINAL) seen.delete(signature);
-        } else if (kind === 'expire') expired.add(hashOf(index));
-        else {
-          const from = sent.length;
-          await clock.advance(index * 2_000);
-          assert.equal(
-            sent.slice(from).some((signature) => seen.has(signature)),
-            false,
-          );
+bySeed(60, ({ length: numRuns }) => {
+  test('a transaction in a block is not sent again, one that a fork dropped is, and all repetitions end', async () => {
+    const all = Array.from({ length: 6 }, (_, i) => make(i + 100, hashOf(i % 2)));
+    const step = fc.oneof(
+      fc.record({ kind: fc.constant('add' as const), index: fc.nat(5) }),
+      fc.record({ kind: fc.constant('seen' as const), index: fc.nat(5), isFinal: fc.boolean() }),
+      fc.record({ kind: fc.constant('dropped' as const), index: fc.nat(5) }),
+      fc.record({ kind: fc.constant('expire' as const), index: fc.nat(1) }),
+      fc.record({ kind: fc.constant('wait' as const), index: fc.nat(6) }),
+    );
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { maxLength: 20 }), async (steps) => {
+        const { clock, seen, expired, sent, rebroadcast } = bed();
+        for (const one of steps) {
+          const { kind, index } = one;
+          const signature = all[index]?.peek.signature as string;
+          if (kind === 'add') rebroadcast.add(all[index]!);
+          else if (kind === 'seen')
+            seen.set(signature, one.isFinal ? FINAL : { confirmations: 1, confirmationStatus: 'confirmed' });
+          else if (kind === 'dropped') {
+            if (seen.get(signature) !== FINAL) seen.delete(signature);
+          } else if (kind === 'expire') expired.add(hashOf(index));
+          else {
+            const from = sent.length;
+            await clock.advance(index * 2_000);
+            assert.equal(
+              sent.slice(from).some((signature) => seen.has(signature)),
+              false,
+            );
+          }
         }
-      }
-      await clock.advance(200_000);
-      assert.equal(rebroadcast.size(), 0);
-      assert.equal(clock.pending, 0);
-    }),
-    { numRuns: 60 },
-  );
+        await clock.advance(200_000);
+        assert.equal(rebroadcast.size(), 0);
+        assert.equal(clock.pending, 0);
+      }),
+      { numRuns },
+    );
+  });
 });
 
 const senderOf = (name: string, hasKey: boolean): Sender => ({ tenant: { id: name } as Tenant, hasKey });

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { blockOf, entryOf, sampleMessage } from '../../test/helpers/rpc-block.ts';
+import { bySeed } from '../../test/helpers/run-part.ts';
 import { createSfc32 } from '../../test/helpers/sfc32.ts';
 import { encode32 } from '../lib/base58.ts';
 import { type AddressIndex, createAddressIndex, createPostingsPool, matchBlock } from './address-set.ts';
@@ -57,22 +58,24 @@ function arrangedKey(number: number): Uint8Array {
   return new Uint8Array(words.buffer);
 }
 
-test('any series of edits gives the result of a map of sets', () => {
-  const key = fc.nat(40).map((number) => new Uint8Array(32).fill(number, number % 31));
-  const step = fc.record({ key, owner: fc.nat(30), isAddition: fc.boolean() });
-  fc.assert(
-    fc.property(fc.array(step, { maxLength: 400, size: 'max' }), (steps) => {
-      const index = createAddressIndex({ seed });
-      const model: Model = new Map();
-      for (const { key, owner, isAddition } of steps) edit(index, model, key, owner, isAddition);
-      assertEqual(
-        index,
-        model,
-        Array.from({ length: 41 }, (_, number) => new Uint8Array(32).fill(number, number % 31)),
-      );
-    }),
-    { numRuns: 200 },
-  );
+bySeed(200, ({ length: numRuns }) => {
+  test('any series of edits gives the result of a map of sets', () => {
+    const key = fc.nat(40).map((number) => new Uint8Array(32).fill(number, number % 31));
+    const step = fc.record({ key, owner: fc.nat(30), isAddition: fc.boolean() });
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 400, size: 'max' }), (steps) => {
+        const index = createAddressIndex({ seed });
+        const model: Model = new Map();
+        for (const { key, owner, isAddition } of steps) edit(index, model, key, owner, isAddition);
+        assertEqual(
+          index,
+          model,
+          Array.from({ length: 41 }, (_, number) => new Uint8Array(32).fill(number, number % 31)),
+        );
+      }),
+      { numRuns },
+    );
+  });
 });
 
 test('100,000 keys over several chunks, a third removed, others added again', () => {
@@ -150,46 +153,48 @@ test('invalid addresses and owners are refused', () => {
   assert.throws(() => createAddressIndex({ seed: new Uint32Array(3) }), RangeError);
 });
 
-test('postings: lists never share words, whatever is appended, removed and freed', () => {
-  const step = fc.record({
-    list: fc.nat(12),
-    number: fc.nat(500),
-    kind: fc.constantFrom('add', 'add', 'remove', 'free'),
-  });
-  fc.assert(
-    fc.property(fc.array(step, { maxLength: 600, size: 'max' }), (steps) => {
-      const pool = createPostingsPool();
-      const lists = new Map<number, { offset: number; numbers: number[] }>();
-      for (const { list, number, kind } of steps) {
-        const known = lists.get(list);
-        if (known === undefined) lists.set(list, { offset: pool.create(list, number), numbers: [list, number] });
-        else if (kind === 'add') {
-          known.offset = pool.append(known.offset, number);
-          known.numbers.push(number);
-        } else if (kind === 'free') {
-          pool.free(known.offset);
-          lists.delete(list);
-        } else if (known.numbers.length > 2) {
-          const position = number % known.numbers.length;
-          known.offset = pool.removeAt(known.offset, position);
-          known.numbers[position] = known.numbers.at(-1)!;
-          known.numbers.pop();
+bySeed(300, ({ length: numRuns }) => {
+  test('postings: lists never share words, whatever is appended, removed and freed', () => {
+    const step = fc.record({
+      list: fc.nat(12),
+      number: fc.nat(500),
+      kind: fc.constantFrom('add', 'add', 'remove', 'free'),
+    });
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 600, size: 'max' }), (steps) => {
+        const pool = createPostingsPool();
+        const lists = new Map<number, { offset: number; numbers: number[] }>();
+        for (const { list, number, kind } of steps) {
+          const known = lists.get(list);
+          if (known === undefined) lists.set(list, { offset: pool.create(list, number), numbers: [list, number] });
+          else if (kind === 'add') {
+            known.offset = pool.append(known.offset, number);
+            known.numbers.push(number);
+          } else if (kind === 'free') {
+            pool.free(known.offset);
+            lists.delete(list);
+          } else if (known.numbers.length > 2) {
+            const position = number % known.numbers.length;
+            known.offset = pool.removeAt(known.offset, position);
+            known.numbers[position] = known.numbers.at(-1)!;
+            known.numbers.pop();
+          }
         }
-      }
-      const copy = createPostingsPool();
-      for (const { offset, numbers } of lists.values()) {
-        const adopted = copy.adopt(pool, offset);
-        const read = (from: typeof pool, at: number) =>
-          Array.from({ length: from.count(at) }, (_, position) => from.at(at, position));
-        assert.deepEqual(read(pool, offset), numbers);
-        assert.deepEqual(read(copy, adopted), numbers);
-        assert.equal(pool.indexOf(offset, numbers.at(-1)!), numbers.indexOf(numbers.at(-1)!));
-        assert.equal(pool.indexOf(offset, 501), -1);
-      }
-      assert.equal(copy.deadWords, 0);
-    }),
-    { numRuns: 300 },
-  );
+        const copy = createPostingsPool();
+        for (const { offset, numbers } of lists.values()) {
+          const adopted = copy.adopt(pool, offset);
+          const read = (from: typeof pool, at: number) =>
+            Array.from({ length: from.count(at) }, (_, position) => from.at(at, position));
+          assert.deepEqual(read(pool, offset), numbers);
+          assert.deepEqual(read(copy, adopted), numbers);
+          assert.equal(pool.indexOf(offset, numbers.at(-1)!), numbers.indexOf(numbers.at(-1)!));
+          assert.equal(pool.indexOf(offset, 501), -1);
+        }
+        assert.equal(copy.deadWords, 0);
+      }),
+      { numRuns },
+    );
+  });
 });
 
 const bytesOf = (byte: number): Uint8Array => new Uint8Array(32).fill(byte);
@@ -225,28 +230,30 @@ const list = (minLength: number) => fc.array(number, { minLength, maxLength: 5 }
 const draft = fc.record({ keys: list(1), writable: list(0), readonly: list(0), owners: list(0) });
 const watches = fc.array(fc.tuple(number, fc.nat(12)), { maxLength: 30 });
 
-test('matches equal those of a linear search', () => {
-  fc.assert(
-    fc.property(fc.array(draft, { maxLength: 6 }), watches, fc.boolean(), (drafts, watched, owners) => {
-      const index = createAddressIndex({ seed });
-      for (const [byte, owner] of watched) index.add(bytesOf(byte), owner);
-      const watchersOf = (bytes: readonly number[]): number[] => [
-        ...new Set(watched.filter(([byte]) => bytes.includes(byte)).map(([, owner]) => owner)),
-      ];
-      const expected = drafts.flatMap((one, at) => {
-        const byKey = watchersOf([...one.keys, ...one.writable, ...one.readonly]);
-        const byOwner = owners ? watchersOf(one.owners).filter((owner) => !byKey.includes(owner)) : [];
-        const ascending = (numbers: number[]): number[] => numbers.sort((left, right) => left - right);
-        return byKey.length + byOwner.length === 0
-          ? []
-          : [{ index: at, byKey: ascending(byKey), byTokenOwner: ascending(byOwner) }];
-      });
-      const matches = matchBlock(blockFrom(drafts), index, { owners });
-      // A transaction whose matching owner watchers also watch a key of it is listed once, by key.
-      assert.deepEqual(matches, expected);
-    }),
-    { numRuns: 500 },
-  );
+bySeed(500, ({ length: numRuns }) => {
+  test('matches equal those of a linear search', () => {
+    fc.assert(
+      fc.property(fc.array(draft, { maxLength: 6 }), watches, fc.boolean(), (drafts, watched, owners) => {
+        const index = createAddressIndex({ seed });
+        for (const [byte, owner] of watched) index.add(bytesOf(byte), owner);
+        const watchersOf = (bytes: readonly number[]): number[] => [
+          ...new Set(watched.filter(([byte]) => bytes.includes(byte)).map(([, owner]) => owner)),
+        ];
+        const expected = drafts.flatMap((one, at) => {
+          const byKey = watchersOf([...one.keys, ...one.writable, ...one.readonly]);
+          const byOwner = owners ? watchersOf(one.owners).filter((owner) => !byKey.includes(owner)) : [];
+          const ascending = (numbers: number[]): number[] => numbers.sort((left, right) => left - right);
+          return byKey.length + byOwner.length === 0
+            ? []
+            : [{ index: at, byKey: ascending(byKey), byTokenOwner: ascending(byOwner) }];
+        });
+        const matches = matchBlock(blockFrom(drafts), index, { owners });
+        // A transaction whose matching owner watchers also watch a key of it is listed once, by key.
+        assert.deepEqual(matches, expected);
+      }),
+      { numRuns },
+    );
+  });
 });
 
 test('a mint, a token program and a lookup table do not match', () => {

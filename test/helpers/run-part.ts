@@ -14,11 +14,13 @@ const ENGINES = (process.env['PARHELION_TEST_ENGINES'] || 'sqlite,postgres').spl
 const SEEDS = (process.env['PARHELION_TEST_SEEDS'] || 'all') as Seeds;
 
 /** Where `share-process.mjs` looks while a test is declared. */
-const marks = globalThis as { parhelionTestMark?: Mark };
+const marks = globalThis as { parhelionTestMark?: Mark; parhelionTestsRun?: true };
 /** `both`: of an engine and of seeds. */
 type Mark = 'engine' | 'seeds' | 'both';
 
 function declareAs(mark: Mark, declare: () => void): void {
+  // The choice is made where a file declares its suites: a part of a suite would run in no tier.
+  if (marks.parhelionTestsRun) throw new Error('parts of a run are declared at the top of a file');
   const outer = marks.parhelionTestMark;
   marks.parhelionTestMark = mark;
   try {
@@ -45,4 +47,15 @@ export function seedsOf(all: readonly number[]): readonly number[] {
   const tenth = Math.ceil(all.length / 10);
   if (SEEDS === 'all') return all;
   return SEEDS === 'tenth' ? all.slice(0, tenth) : all.slice(tenth);
+}
+
+/** Declares the tests of those of the cases that belong to this run: the short tier has the first one and each tenth; not inside of a suite. */
+export function byCase<Case>(all: readonly Case[], declare: (own: readonly Case[]) => void): void {
+  const own = SEEDS === 'all' ? all : all.filter((_, at) => (at % 10 === 0) === (SEEDS === 'tenth'));
+  declareAs('seeds', () => declare(own));
+}
+
+/** Declares tests that the short tier leaves out, because a cheaper one of the same file fails with them; not inside of a suite. */
+export function inLongTier(declare: () => void): void {
+  if (SEEDS !== 'tenth') declareAs('seeds', declare);
 }

@@ -36,6 +36,7 @@ export async function takeTurns(urls, { env = {}, only } = {}) {
     files.push({ url, own });
   }
   declarations = null;
+  globalThis.parhelionTestsRun = true;
   for (const { url, own } of files) {
     const title = url.replace(/^.*\/(test|src|plugins)\//, '$1/').replace(/\.js$/, '.ts');
     const suite = () => {

@@ -20,7 +20,7 @@ const collect = runInNewContext('gc') as () => void;
 
 async function buffersAfter(work: () => Promise<unknown>): Promise<number> {
   const measure = async () => {
-    for (let i = 0; i < 5; i += 1) {
+    for (let i = 0; i < 2; i += 1) {
       collect();
       await new Promise((resolve) => setImmediate(resolve));
     }

@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { normalForm } from '../../../test/helpers/normal-form.ts';
 import { blockOf, entryOf, sampleMessage, type TestTransaction, wireOf } from '../../../test/helpers/rpc-block.ts';
+import { bySeed } from '../../../test/helpers/run-part.ts';
 import { compactLength } from '../../../test/helpers/write-message.ts';
 import { encode, encode32, encode64 } from '../../lib/base58.ts';
 import { codeOf } from '../../lib/coded-error.ts';
@@ -53,47 +54,49 @@ const transaction: fc.Arbitrary<TestTransaction> = fc
     return { message, loaded, signatures };
   });
 
-test('written transactions are read back, alone and among others', () => {
-  fc.assert(
-    fc.property(fc.array(transaction, { minLength: 1, maxLength: 4 }), (written) => {
-      const block = decodeBlock(100, blockOf(written.map((one) => entryOf(one))));
-      written.forEach(({ message, loaded, signatures }, index) => {
-        const tx = block.transactions[index]!;
-        assert.equal(tx.index, index);
-        assert.equal(tx.version, message.version);
-        assert.equal(tx.signature, encode64(signatures![0]!));
-        assert.deepEqual(tx.signatures.map(hex), signatures!.map(hex));
-        assert.equal(hex(tx.recentBlockhash), hex(message.blockhash));
-        const keys = [...message.keys.map((bytes) => encode32(bytes)), ...loaded!.writable, ...loaded!.readonly];
-        assert.deepEqual(
-          [...tx.keys].map((id) => block.keys.base58(id)),
-          keys,
-        );
-        assert.equal(tx.staticKeyCount, message.keys.length);
-        assert.equal(tx.loadedWritableCount, loaded!.writable.length);
-        assert.deepEqual(
-          tx.instructions.map(({ programIndex, accounts, data }) => [programIndex, hex(accounts), hex(data)]),
-          message.instructions.map(({ program, accounts, data }) => [program, hex(accounts), hex(data)]),
-        );
-        assert.deepEqual(
-          tx.addressTableLookups.map(({ tableKey, writableIndexes, readonlyIndexes }) => [
-            tableKey < 0 ? 'no id' : hex(block.keys.bytes(tableKey)),
-            hex(writableIndexes),
-            hex(readonlyIndexes),
-          ]),
-          message.lookups.map(({ table, writable, readonly }) => [hex(table), hex(writable), hex(readonly)]),
-        );
-        const peek = peekWire(wireOf(written[index]!));
-        assert.deepEqual(
-          [peek.signature, peek.signatureCount, peek.version, peek.recentBlockhash, peek.staticKeyCount],
-          [tx.signature, signatures!.length, message.version, encode32(message.blockhash), message.keys.length],
-        );
-        assert.equal(hex(peek.staticKey(0)), hex(message.keys[0]!));
-        assert.throws(() => peek.staticKey(message.keys.length), RangeError);
-      });
-    }),
-    { numRuns: 300 },
-  );
+bySeed(300, ({ length: numRuns }) => {
+  test('written transactions are read back, alone and among others', () => {
+    fc.assert(
+      fc.property(fc.array(transaction, { minLength: 1, maxLength: 4 }), (written) => {
+        const block = decodeBlock(100, blockOf(written.map((one) => entryOf(one))));
+        written.forEach(({ message, loaded, signatures }, index) => {
+          const tx = block.transactions[index]!;
+          assert.equal(tx.index, index);
+          assert.equal(tx.version, message.version);
+          assert.equal(tx.signature, encode64(signatures![0]!));
+          assert.deepEqual(tx.signatures.map(hex), signatures!.map(hex));
+          assert.equal(hex(tx.recentBlockhash), hex(message.blockhash));
+          const keys = [...message.keys.map((bytes) => encode32(bytes)), ...loaded!.writable, ...loaded!.readonly];
+          assert.deepEqual(
+            [...tx.keys].map((id) => block.keys.base58(id)),
+            keys,
+          );
+          assert.equal(tx.staticKeyCount, message.keys.length);
+          assert.equal(tx.loadedWritableCount, loaded!.writable.length);
+          assert.deepEqual(
+            tx.instructions.map(({ programIndex, accounts, data }) => [programIndex, hex(accounts), hex(data)]),
+            message.instructions.map(({ program, accounts, data }) => [program, hex(accounts), hex(data)]),
+          );
+          assert.deepEqual(
+            tx.addressTableLookups.map(({ tableKey, writableIndexes, readonlyIndexes }) => [
+              tableKey < 0 ? 'no id' : hex(block.keys.bytes(tableKey)),
+              hex(writableIndexes),
+              hex(readonlyIndexes),
+            ]),
+            message.lookups.map(({ table, writable, readonly }) => [hex(table), hex(writable), hex(readonly)]),
+          );
+          const peek = peekWire(wireOf(written[index]!));
+          assert.deepEqual(
+            [peek.signature, peek.signatureCount, peek.version, peek.recentBlockhash, peek.staticKeyCount],
+            [tx.signature, signatures!.length, message.version, encode32(message.blockhash), message.keys.length],
+          );
+          assert.equal(hex(peek.staticKey(0)), hex(message.keys[0]!));
+          assert.throws(() => peek.staticKey(message.keys.length), RangeError);
+        });
+      }),
+      { numRuns },
+    );
+  });
 });
 
 /** Runs a decode and returns its coded error, or its result; any other error fails the test. */
@@ -106,34 +109,36 @@ function outcome(work: () => unknown): unknown {
   }
 }
 
-test('damaged wires give a coded error or a transaction, and never affect adjacent ones', () => {
-  const damage = fc.record({
-    at: fc.nat(),
-    byte: fc.nat(255),
-    cut: fc.nat(),
-    kind: fc.constantFrom('set', 'cut', 'grow'),
+bySeed(3_000, ({ length: numRuns }) => {
+  test('damaged wires give a coded error or a transaction, and never affect adjacent ones', () => {
+    const damage = fc.record({
+      at: fc.nat(),
+      byte: fc.nat(255),
+      cut: fc.nat(),
+      kind: fc.constantFrom('set', 'cut', 'grow'),
+    });
+    const good = { message: sampleMessage() };
+    fc.assert(
+      fc.property(transaction, fc.array(damage, { minLength: 1, maxLength: 3 }), (one, damages) => {
+        let wire: Buffer = wireOf(one);
+        for (const { at, byte, cut, kind } of damages) {
+          if (kind === 'set' && wire.length > 0) wire[at % wire.length] = byte;
+          else if (kind === 'cut') wire = Buffer.from(wire.subarray(0, cut % (wire.length + 1)));
+          else if (kind === 'grow') wire = Buffer.concat([wire, Buffer.of(byte)]);
+        }
+        const damaged = entryOf(one, wire);
+        const read = (entries: unknown[]) =>
+          outcome(() => {
+            const block = decodeBlock(100, blockOf(entries));
+            return normalForm(block.transactions[0]!, block);
+          });
+        const alone = read([damaged]);
+        assert.deepEqual(read([damaged, entryOf(good)]), alone);
+        outcome(() => peekWire(wire));
+      }),
+      { numRuns },
+    );
   });
-  const good = { message: sampleMessage() };
-  fc.assert(
-    fc.property(transaction, fc.array(damage, { minLength: 1, maxLength: 3 }), (one, damages) => {
-      let wire: Buffer = wireOf(one);
-      for (const { at, byte, cut, kind } of damages) {
-        if (kind === 'set' && wire.length > 0) wire[at % wire.length] = byte;
-        else if (kind === 'cut') wire = Buffer.from(wire.subarray(0, cut % (wire.length + 1)));
-        else if (kind === 'grow') wire = Buffer.concat([wire, Buffer.of(byte)]);
-      }
-      const damaged = entryOf(one, wire);
-      const read = (entries: unknown[]) =>
-        outcome(() => {
-          const block = decodeBlock(100, blockOf(entries));
-          return normalForm(block.transactions[0]!, block);
-        });
-      const alone = read([damaged]);
-      assert.deepEqual(read([damaged, entryOf(good)]), alone);
-      outcome(() => peekWire(wire));
-    }),
-    { numRuns: 3_000 },
-  );
 });
 
 test('every proper prefix of a wire is refused', () => {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
+import { bySeed } from '../../../test/helpers/run-part.ts';
 import { MAX_IDL_BYTES, readIdl } from './read-idl.ts';
 
 const TAG = [1];
@@ -115,135 +116,151 @@ test('names that objects have of their own are names like others', () => {
   assert.equal(decode(idlOf({ defined: { name: 'toString' } })), null);
 });
 
-test('no input in the form of an interface makes a decoder throw', () => {
-  const kinds = ['vec', 'option', 'array', 'defined', 'generic', 'tuple', 'kind', 'name', 'type', 'fields', 'variants'];
-  const { node } = fc.letrec((tie) => ({
-    node: fc.oneof(
-      { maxDepth: 6, withCrossShrink: true },
-      fc.constantFrom(
-        'u8',
-        'u64',
-        'string',
-        'bytes',
-        'pubkey',
-        'bool',
-        'A',
-        'struct',
-        'enum',
-        'type',
-        'alias',
-        null,
-        3,
-        -1,
-        1e9,
-      ),
-      fc.array(tie('node'), { maxLength: 3 }),
-      fc.dictionary(fc.constantFrom(...kinds), tie('node'), { maxKeys: 3 }),
-      fc.record({
-        kind: fc.constantFrom('struct', 'enum', 'type'),
-        fields: tie('node'),
-        variants: tie('node'),
-        alias: tie('node'),
-      }),
-    ),
-  }));
-  const member = fc.oneof(node, fc.array(fc.record({ name: node, type: node, fields: node }), { maxLength: 3 }));
-  const call = fc.record({
-    name: fc.constant('call'),
-    discriminator: fc.constant(TAG),
-    accounts: member,
-    args: member,
-  });
-  fc.assert(
-    fc.property(
-      fc.array(call, { maxLength: 2 }),
-      member,
-      fc.uint8Array({ maxLength: 60 }),
-      (instructions, types, data) => {
-        const program = readIdl(JSON.stringify({ name: 'x', instructions, types: [{ name: 'A', type: types }] }));
-        program?.decode(Uint8Array.of(...TAG, ...data), [], 'x');
-        program?.errorOf(6_000);
-        program?.hasInstruction('call');
-      },
-    ),
-    { numRuns: 2_000 },
-  );
-});
-
-test('no input in the form of a Codama tree makes a decoder throw', () => {
-  const kinds = [
-    'numberTypeNode',
-    'structTypeNode',
-    'optionTypeNode',
-    'arrayTypeNode',
-    'enumTypeNode',
-    'tupleTypeNode',
-    'mapTypeNode',
-    'definedTypeLinkNode',
-    'sizePrefixTypeNode',
-    'fixedSizeTypeNode',
-    'stringTypeNode',
-    'bytesTypeNode',
-    'preOffsetTypeNode',
-    'sentinelTypeNode',
-    'hiddenPrefixTypeNode',
-    'zeroableOptionTypeNode',
-    'remainderOptionTypeNode',
-    'booleanTypeNode',
-    'remainderCountNode',
-    'fixedCountNode',
-    'prefixedCountNode',
-    'constantValueNode',
-    'numberValueNode',
-    'bytesValueNode',
-  ];
-  const { node } = fc.letrec((tie) => ({
-    node: fc.oneof(
-      { maxDepth: 5 },
-      fc.constantFrom<unknown>(null, 4, 'u8', 'u32', 'A', 'le', 'base16', '00ff'),
-      fc.array(tie('node'), { maxLength: 3 }),
-      fc.record(
-        {
-          kind: fc.constantFrom(...kinds),
-          name: fc.constantFrom('A', 'b'),
-          format: fc.constantFrom('u8', 'u32', 'x'),
-          item: tie('node'),
-          items: tie('node'),
+bySeed(2_000, ({ length: numRuns }) => {
+  test('no input in the form of an interface makes a decoder throw', () => {
+    const kinds = [
+      'vec',
+      'option',
+      'array',
+      'defined',
+      'generic',
+      'tuple',
+      'kind',
+      'name',
+      'type',
+      'fields',
+      'variants',
+    ];
+    const { node } = fc.letrec((tie) => ({
+      node: fc.oneof(
+        { maxDepth: 6, withCrossShrink: true },
+        fc.constantFrom(
+          'u8',
+          'u64',
+          'string',
+          'bytes',
+          'pubkey',
+          'bool',
+          'A',
+          'struct',
+          'enum',
+          'type',
+          'alias',
+          null,
+          3,
+          -1,
+          1e9,
+        ),
+        fc.array(tie('node'), { maxLength: 3 }),
+        fc.dictionary(fc.constantFrom(...kinds), tie('node'), { maxKeys: 3 }),
+        fc.record({
+          kind: fc.constantFrom('struct', 'enum', 'type'),
           fields: tie('node'),
           variants: tie('node'),
-          type: tie('node'),
-          prefix: tie('node'),
-          size: tie('node'),
-          count: tie('node'),
-          value: tie('node'),
-          number: fc.integer(),
-          offset: fc.integer({ min: -9, max: 9 }),
-          strategy: fc.constantFrom('relative', 'absolute', 'preOffset'),
-          sentinel: tie('node'),
-          data: fc.constant('00'),
-          encoding: fc.constant('base16'),
-          key: tie('node'),
-        },
-        { requiredKeys: ['kind'] },
+          alias: tie('node'),
+        }),
       ),
-    ),
-  }));
-  const list = fc.array(
-    fc.record({ kind: fc.constant('x'), name: fc.constantFrom('A', 'b'), type: node, defaultValue: node }),
-  );
-  const call = fc.record({ name: fc.constant('call'), arguments: list, accounts: node, discriminators: node });
-  fc.assert(
-    fc.property(
-      fc.array(call, { maxLength: 2 }),
-      list,
-      fc.uint8Array({ maxLength: 60 }),
-      (instructions, definedTypes, data) => {
-        const root = { kind: 'rootNode', program: { kind: 'programNode', name: 'x', instructions, definedTypes } };
-        readIdl(JSON.stringify(root))?.decode(data, [], 'x');
-      },
-    ),
-    { numRuns: 2_000 },
-  );
+    }));
+    const member = fc.oneof(node, fc.array(fc.record({ name: node, type: node, fields: node }), { maxLength: 3 }));
+    const call = fc.record({
+      name: fc.constant('call'),
+      discriminator: fc.constant(TAG),
+      accounts: member,
+      args: member,
+    });
+    fc.assert(
+      fc.property(
+        fc.array(call, { maxLength: 2 }),
+        member,
+        fc.uint8Array({ maxLength: 60 }),
+        (instructions, types, data) => {
+          const program = readIdl(JSON.stringify({ name: 'x', instructions, types: [{ name: 'A', type: types }] }));
+          program?.decode(Uint8Array.of(...TAG, ...data), [], 'x');
+          program?.errorOf(6_000);
+          program?.hasInstruction('call');
+        },
+      ),
+      { numRuns },
+    );
+  });
+});
+
+bySeed(2_000, ({ length: numRuns }) => {
+  test('no input in the form of a Codama tree makes a decoder throw', () => {
+    const kinds = [
+      'numberTypeNode',
+      'structTypeNode',
+      'optionTypeNode',
+      'arrayTypeNode',
+      'enumTypeNode',
+      'tupleTypeNode',
+      'mapTypeNode',
+      'definedTypeLinkNode',
+      'sizePrefixTypeNode',
+      'fixedSizeTypeNode',
+      'stringTypeNode',
+      'bytesTypeNode',
+      'preOffsetTypeNode',
+      'sentinelTypeNode',
+      'hiddenPrefixTypeNode',
+      'zeroableOptionTypeNode',
+      'remainderOptionTypeNode',
+      'booleanTypeNode',
+      'remainderCountNode',
+      'fixedCountNode',
+      'prefixedCountNode',
+      'constantValueNode',
+      'numberValueNode',
+      'bytesValueNode',
+    ];
+    const { node } = fc.letrec((tie) => ({
+      node: fc.oneof(
+        { maxDepth: 5 },
+        fc.constantFrom<unknown>(null, 4, 'u8', 'u32', 'A', 'le', 'base16', '00ff'),
+        fc.array(tie('node'), { maxLength: 3 }),
+        fc.record(
+          {
+            kind: fc.constantFrom(...kinds),
+            name: fc.constantFrom('A', 'b'),
+            format: fc.constantFrom('u8', 'u32', 'x'),
+            item: tie('node'),
+            items: tie('node'),
+            fields: tie('node'),
+            variants: tie('node'),
+            type: tie('node'),
+            prefix: tie('node'),
+            size: tie('node'),
+            count: tie('node'),
+            value: tie('node'),
+            number: fc.integer(),
+            offset: fc.integer({ min: -9, max: 9 }),
+            strategy: fc.constantFrom('relative', 'absolute', 'preOffset'),
+            sentinel: tie('node'),
+            data: fc.constant('00'),
+            encoding: fc.constant('base16'),
+            key: tie('node'),
+          },
+          { requiredKeys: ['kind'] },
+        ),
+      ),
+    }));
+    const list = fc.array(
+      fc.record({ kind: fc.constant('x'), name: fc.constantFrom('A', 'b'), type: node, defaultValue: node }),
+    );
+    const call = fc.record({ name: fc.constant('call'), arguments: list, accounts: node, discriminators: node });
+    fc.assert(
+      fc.property(
+        fc.array(call, { maxLength: 2 }),
+        list,
+        fc.uint8Array({ maxLength: 60 }),
+        (instructions, definedTypes, data) => {
+          const root = { kind: 'rootNode', program: { kind: 'programNode', name: 'x', instructions, definedTypes } };
+          readIdl(JSON.stringify(root))?.decode(data, [], 'x');
+        },
+      ),
+      { numRuns },
+    );
+  });
 });
 
 const codama = (definedTypes: readonly unknown[], ...args: readonly unknown[]) => ({

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
+import { bySeed } from '../../../test/helpers/run-part.ts';
 import { pathPages, siblings, zeroHashes } from './path.ts';
 import { createPoseidon } from './poseidon.ts';
 import { type LeafChange, updateTrees } from './update-trees.ts';
@@ -78,35 +79,37 @@ const changesOf = (height: number) =>
     { minLength: 1, maxLength: 4 },
   );
 
-for (const height of HEIGHTS) {
-  test(`height ${height}: any batches give the root of the definition, paths fold to it, and going back restores every page`, () => {
-    fc.assert(
-      fc.property(changesOf(height), (batches) => {
-        const tree = createTree(height);
-        const leaves = new Map<number, Uint8Array>();
-        let root = hex(zero(height));
-        for (const batch of batches) {
-          const pagesBefore = new Map([...tree.pages].map(([key, bytes]) => [key, hex(bytes)]));
-          const result = tree.update(batch);
-          const touched = new Map(batch.map(({ index, hash }) => [index, hash]));
-          for (const [index, hash] of touched) leaves.set(index, hash);
-          assert.equal(result.hashCount, plainRoot(height, touched).ancestors);
-          if (batch.length > 0) root = hex(result.root);
-          assert.equal(root, plainRoot(height, leaves).root);
-          const undone = new Map([...tree.pages].map(([key, bytes]) => [key, bytes.slice()]));
-          for (const { page, offset, hash } of result.before.toReversed()) undone.get(page)!.set(hash, offset);
-          for (const [key, bytes] of undone) assert.equal(hex(bytes), pagesBefore.get(key) ?? hex(emptyLike(key)));
-        }
-        for (const [index, leaf] of leaves) {
-          const path = siblings(height, index, tree.page, zeros);
-          assert.equal(path.length, height);
-          assert.equal(fold(index, leaf, path), root);
-        }
-      }),
-      { numRuns: 25 },
-    );
-  });
-}
+bySeed(25, ({ length: numRuns }) => {
+  for (const height of HEIGHTS) {
+    test(`height ${height}: any batches give the root of the definition, paths fold to it, and going back restores every page`, () => {
+      fc.assert(
+        fc.property(changesOf(height), (batches) => {
+          const tree = createTree(height);
+          const leaves = new Map<number, Uint8Array>();
+          let root = hex(zero(height));
+          for (const batch of batches) {
+            const pagesBefore = new Map([...tree.pages].map(([key, bytes]) => [key, hex(bytes)]));
+            const result = tree.update(batch);
+            const touched = new Map(batch.map(({ index, hash }) => [index, hash]));
+            for (const [index, hash] of touched) leaves.set(index, hash);
+            assert.equal(result.hashCount, plainRoot(height, touched).ancestors);
+            if (batch.length > 0) root = hex(result.root);
+            assert.equal(root, plainRoot(height, leaves).root);
+            const undone = new Map([...tree.pages].map(([key, bytes]) => [key, bytes.slice()]));
+            for (const { page, offset, hash } of result.before.toReversed()) undone.get(page)!.set(hash, offset);
+            for (const [key, bytes] of undone) assert.equal(hex(bytes), pagesBefore.get(key) ?? hex(emptyLike(key)));
+          }
+          for (const [index, leaf] of leaves) {
+            const path = siblings(height, index, tree.page, zeros);
+            assert.equal(path.length, height);
+            assert.equal(fold(index, leaf, path), root);
+          }
+        }),
+        { numRuns },
+      );
+    });
+  }
+});
 
 function emptyLike(key: number): Uint8Array {
   const tree = createTree(40);

@@ -5,6 +5,7 @@ import { listFixtures, readJsonFixture, skipWithoutFixtures } from '../../../tes
 import { hostedElements } from '../../../test/helpers/hosted-elements.ts';
 import { type ParsedAnswer, plainTransaction } from '../../../test/helpers/plain-transaction.ts';
 import { type HostedElement, rebuildBlock, rebuildTransaction } from '../../../test/helpers/rebuild-enhanced.ts';
+import { bySeed } from '../../../test/helpers/run-part.ts';
 import { decode, encode } from '../../lib/base58.ts';
 import { stringify } from '../../lib/json.ts';
 import { decodeBlock } from '../decode/decode-block.ts';
@@ -71,28 +72,30 @@ function mutate(answer: Answer, changes: readonly Damage[]) {
   });
 }
 
-test('damaged instructions: nothing throws, no parser fails, balances stay unchanged', {
-  skip: skipWithoutFixtures,
-}, () => {
-  const elements = hostedElements().filter(({ accountData }) => accountData.length > 0);
-  const accounts = elements.map((element) => {
-    const block = rebuildBlock(element);
-    return readTransaction(block.transactions[0]!, block).element()['accountData'];
+bySeed(600, ({ length: numRuns }) => {
+  test('damaged instructions: nothing throws, no parser fails, balances stay unchanged', {
+    skip: skipWithoutFixtures,
+  }, () => {
+    const elements = hostedElements().filter(({ accountData }) => accountData.length > 0);
+    const accounts = elements.map((element) => {
+      const block = rebuildBlock(element);
+      return readTransaction(block.transactions[0]!, block).element()['accountData'];
+    });
+    fc.assert(
+      fc.property(fc.nat(), fc.array(damage, { minLength: 1, maxLength: 4 }), (which, changes) => {
+        const element = elements[which % elements.length]!;
+        const block = mutate(answerOf(element), changes);
+        const faults: unknown[] = [];
+        const read = readTransaction(block.transactions[0]!, block, { onFault: (...fault) => faults.push(fault) });
+        const made = read.element();
+        assert.deepEqual(faults, []);
+        assert.equal(Object.keys(made).length, 14);
+        assert.deepEqual(made['accountData'], accounts[which % elements.length]);
+        assert.deepEqual(Object.keys(JSON.parse(stringify(made)) as object), Object.keys(made));
+      }),
+      { numRuns },
+    );
   });
-  fc.assert(
-    fc.property(fc.nat(), fc.array(damage, { minLength: 1, maxLength: 4 }), (which, changes) => {
-      const element = elements[which % elements.length]!;
-      const block = mutate(answerOf(element), changes);
-      const faults: unknown[] = [];
-      const read = readTransaction(block.transactions[0]!, block, { onFault: (...fault) => faults.push(fault) });
-      const made = read.element();
-      assert.deepEqual(faults, []);
-      assert.equal(Object.keys(made).length, 14);
-      assert.deepEqual(made['accountData'], accounts[which % elements.length]);
-      assert.deepEqual(Object.keys(JSON.parse(stringify(made)) as object), Object.keys(made));
-    }),
-    { numRuns: 600 },
-  );
 });
 
 /** Whole transactions as returned by nodes; only the first members are needed here. */
@@ -106,34 +109,36 @@ function recordedAnswers(): readonly Answer[] {
   });
 }
 
-test('damaged instructions of other programs do not affect the transfers', { skip: skipWithoutFixtures }, () => {
-  const hosted = hostedElements().filter(({ tokenTransfers }) => tokenTransfers.length > 0);
-  const answers = [...hosted.map(answerOf), ...recordedAnswers()];
-  assert.ok(answers.length > 60);
-  fc.assert(
-    fc.property(fc.nat(), damage, (which, change) => {
-      const answer = answers[which % answers.length]!;
-      const faults: unknown[] = [];
-      const read = (changes: readonly Damage[]) => {
-        const block = mutate(answer, changes);
-        const onFault = (...fault: unknown[]) => faults.push(fault);
-        return readTransaction(block.transactions[0]!, block, { onFault }).element();
-      };
-      const all = callsOf(answer);
-      const call = all[change.instruction % all.length]!;
-      const { writable = [], readonly = [] } = answer.meta.loadedAddresses ?? {};
-      const program = [...answer.transaction.message.accountKeys, ...writable, ...readonly][call.programIdIndex]!;
-      fc.pre(!program.startsWith('Token') && program !== '1'.repeat(32) && change.kind !== 'accounts');
-      const [before, made] = [read([]), read([change])];
-      assert.deepEqual(faults, []);
-      assert.deepEqual(made['accountData'], before['accountData']);
-      assert.deepEqual(made['tokenTransfers'], before['tokenTransfers']);
-      // Staking alone hides the creation of the account.
-      if (made.type !== 'STAKE_SOL' && before.type !== 'STAKE_SOL')
-        assert.deepEqual(made['nativeTransfers'], before['nativeTransfers']);
-    }),
-    { numRuns: 1_000 },
-  );
+bySeed(1_000, ({ length: numRuns }) => {
+  test('damaged instructions of other programs do not affect the transfers', { skip: skipWithoutFixtures }, () => {
+    const hosted = hostedElements().filter(({ tokenTransfers }) => tokenTransfers.length > 0);
+    const answers = [...hosted.map(answerOf), ...recordedAnswers()];
+    assert.ok(answers.length > 60);
+    fc.assert(
+      fc.property(fc.nat(), damage, (which, change) => {
+        const answer = answers[which % answers.length]!;
+        const faults: unknown[] = [];
+        const read = (changes: readonly Damage[]) => {
+          const block = mutate(answer, changes);
+          const onFault = (...fault: unknown[]) => faults.push(fault);
+          return readTransaction(block.transactions[0]!, block, { onFault }).element();
+        };
+        const all = callsOf(answer);
+        const call = all[change.instruction % all.length]!;
+        const { writable = [], readonly = [] } = answer.meta.loadedAddresses ?? {};
+        const program = [...answer.transaction.message.accountKeys, ...writable, ...readonly][call.programIdIndex]!;
+        fc.pre(!program.startsWith('Token') && program !== '1'.repeat(32) && change.kind !== 'accounts');
+        const [before, made] = [read([]), read([change])];
+        assert.deepEqual(faults, []);
+        assert.deepEqual(made['accountData'], before['accountData']);
+        assert.deepEqual(made['tokenTransfers'], before['tokenTransfers']);
+        // Staking alone hides the creation of the account.
+        if (made.type !== 'STAKE_SOL' && before.type !== 'STAKE_SOL')
+          assert.deepEqual(made['nativeTransfers'], before['nativeTransfers']);
+      }),
+      { numRuns },
+    );
+  });
 });
 
 test('a throwing parser is reported, and the next one is called', { skip: skipWithoutFixtures }, () => {

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import fc from 'fast-check';
 import { type DaemonInProcess, startDaemon } from '../../helpers/daemon.ts';
-import { bySeed } from '../../helpers/run-part.ts';
+import { byCase, bySeed } from '../../helpers/run-part.ts';
 import { createSchemaReader, type Schema, type SchemaDocument } from '../../helpers/schema-values.ts';
 
 const RUNS = 15;
@@ -99,19 +99,22 @@ bySeed(RUNS, ({ length: numRuns }) => {
   });
 });
 
-test('params: no value at any place makes the daemon fail', async (t) => {
-  const more = ['enhanced', 'history', 'parsed', 'sender', 'wallet', 'webhooks'];
-  const { daemon, document } = await start([...PLUGINS, ...more]);
-  t.after(() => daemon.stop());
-  const { resolve, oddAtEachPlace } = createSchemaReader(document);
-  const failed: string[] = [];
-  // Other names of the same methods have an underscore.
-  for (const [name, schema] of methodsWithParams(document).filter(([name]) => !name.includes('_')))
-    await Promise.all(
-      oddAtEachPlace(resolve(schema)).map(async (params) => {
-        const { code, text } = await send(name, params, daemon);
-        if (code === -32603) failed.push(`${name} ${JSON.stringify(params)}: ${text}`);
-      }),
-    );
-  assert.deepEqual(failed, []);
-});
+byCase([0, 1, 2, 3, 4, 5, 6, 7, 8, 9], (turns) =>
+  test('params: no value at any place makes the daemon fail', async (t) => {
+    const more = ['enhanced', 'history', 'parsed', 'sender', 'wallet', 'webhooks'];
+    const { daemon, document } = await start([...PLUGINS, ...more]);
+    t.after(() => daemon.stop());
+    const { resolve, oddAtEachPlace } = createSchemaReader(document);
+    const failed: string[] = [];
+    // Other names of the same methods have an underscore.
+    const methods = methodsWithParams(document).filter(([name]) => !name.includes('_'));
+    for (const [name, schema] of methods.filter((_, at) => turns.includes(at % 10)))
+      await Promise.all(
+        oddAtEachPlace(resolve(schema)).map(async (params) => {
+          const { code, text } = await send(name, params, daemon);
+          if (code === -32603) failed.push(`${name} ${JSON.stringify(params)}: ${text}`);
+        }),
+      );
+    assert.deepEqual(failed, []);
+  }),
+);

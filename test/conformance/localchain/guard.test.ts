@@ -4,8 +4,10 @@ import { Keypair, LAMPORTS_PER_SOL, SystemProgram, TransactionMessage, Versioned
 import fc from 'fast-check';
 import { type LocalChainProcess, startLocalChainProcess } from '../../../src/local-chain/index.ts';
 import { chainMissing } from '../../helpers/chain.ts';
+import { bySeed } from '../../helpers/run-part.ts';
 
-const RUNS = 10_000;
+/** Batches of damaged transactions, and of calls. */
+const ROUNDS = 100;
 const BATCH = 100;
 const METHODS = [
   'getAccountInfo',
@@ -68,107 +70,116 @@ function changed([bytes, edits]: [Uint8Array, { at: number; value: number }[]]):
   return copy;
 }
 
-suite('whatever a client sends, the engine never ends its process', { skip: (await chainMissing()) ?? false }, () => {
-  let chain: LocalChainProcess;
-  let ended: string | null = null;
-  let id = 0;
-  const payer = Keypair.generate();
-  before(async () => {
-    chain = await startLocalChainProcess({ seed: 'fuzz', lightAssets: false });
-    chain.onExit((reason) => {
-      ended = reason;
-    });
-  });
-  after(() => chain.stop());
+const missing = await chainMissing();
 
-  async function callAll(calls: readonly [string, readonly unknown[]][]): Promise<Answer[]> {
-    const body = JSON.stringify(calls.map(([method, params]) => ({ jsonrpc: '2.0', id: ++id, method, params })));
-    const response = await fetch(chain.rpcUrl, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body,
-    });
-    const answers = (await response.json()) as Answer[];
-    assert.equal(answers.length, calls.length);
-    assert.equal(ended, null);
-    for (const [index, { error }] of answers.entries()) {
-      assert.notEqual(error?.code, -32603, `${JSON.stringify(calls[index])}: ${error?.message}`);
-    }
-    return answers;
-  }
-
-  async function validTransactions(): Promise<Uint8Array[]> {
-    const [funded, latest] = await callAll([
-      ['requestAirdrop', [payer.publicKey.toString(), 1000 * LAMPORTS_PER_SOL]],
-      ['getLatestBlockhash', []],
-    ]);
-    assert.ok(funded?.result);
-    assert.ok(latest?.result);
-    const { value } = latest.result as { value: { blockhash: string } };
-    const message = new TransactionMessage({
-      payerKey: payer.publicKey,
-      recentBlockhash: value.blockhash,
-      instructions: [
-        SystemProgram.transfer({ fromPubkey: payer.publicKey, toPubkey: Keypair.generate().publicKey, lamports: 1e6 }),
-      ],
-    });
-    return [message.compileToLegacyMessage(), message.compileToV0Message()].map((compiled) => {
-      const transaction = new VersionedTransaction(compiled);
-      transaction.sign([payer]);
-      return transaction.serialize();
-    });
-  }
-
-  test(`${RUNS} damaged transactions`, async () => {
-    const valid = await validTransactions();
-    const damaged = fc.sample(mutated(valid), { numRuns: RUNS, seed: 7 });
-    const seen = new Map<string, number>();
-    for (let at = 0; at < damaged.length; at += BATCH) {
-      const calls = damaged.slice(at, at + BATCH).map((bytes, index): [string, unknown[]] => {
-        const text = Buffer.from(bytes).toString('base64');
-        const config = { encoding: 'base64', skipPreflight: index % 2 === 0, sigVerify: false };
-        return [index % 3 === 0 ? 'simulateTransaction' : 'sendTransaction', [text, config]];
+bySeed(ROUNDS, (rounds) =>
+  suite('whatever a client sends, the engine never ends its process', { skip: missing ?? false }, () => {
+    let chain: LocalChainProcess;
+    let ended: string | null = null;
+    let id = 0;
+    const payer = Keypair.generate();
+    before(async () => {
+      chain = await startLocalChainProcess({ seed: 'fuzz', lightAssets: false });
+      chain.onExit((reason) => {
+        ended = reason;
       });
-      for (const { result, error } of await callAll(calls)) {
-        const kind = result === undefined ? String(error?.code) : 'answered';
-        seen.set(kind, (seen.get(kind) ?? 0) + 1);
-      }
-    }
-    // Both sides of the guard were reached: what it refused, and what the engine itself had to judge.
-    for (const kind of ['-32602', '-32002', 'answered']) {
-      assert.ok((seen.get(kind) ?? 0) > RUNS / 100, `${kind}: ${JSON.stringify([...seen])}`);
-    }
-  });
+    });
+    after(() => chain.stop());
 
-  test('random parameters of every method', async () => {
-    const oddValue = fc.oneof(
-      fc.jsonValue({ maxDepth: 2 }),
-      fc.constantFrom(
-        '11111111111111111111111111111111',
-        '1',
-        '',
-        'TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA',
-        2 ** 53,
-        -1,
-      ),
-      fc.record(
-        {
-          commitment: fc.constantFrom('processed', 'confirmed', 'finalized', 'x'),
-          encoding: fc.constantFrom('base58', 'base64', 'jsonParsed', 'base64+zstd'),
-          depth: fc.integer(),
-          owner: fc.constantFrom('1', '11111111111111111111111111111111'),
-          mint: fc.string(),
-          limit: fc.integer(),
-          filters: fc.jsonValue({ maxDepth: 3 }),
-          dataSlice: fc.jsonValue({ maxDepth: 2 }),
-        },
-        { requiredKeys: [] },
-      ),
-    );
-    const call = fc.tuple(fc.constantFrom(...METHODS), fc.array(oddValue, { maxLength: 3 }));
-    const calls = fc.sample(call, { numRuns: 3000, seed: 11 });
-    for (let at = 0; at < calls.length; at += BATCH) await callAll(calls.slice(at, at + BATCH));
-    const [health] = await callAll([['getHealth', []]]);
-    assert.equal(health?.result, 'ok');
-  });
-});
+    async function callAll(calls: readonly [string, readonly unknown[]][]): Promise<Answer[]> {
+      const body = JSON.stringify(calls.map(([method, params]) => ({ jsonrpc: '2.0', id: ++id, method, params })));
+      const response = await fetch(chain.rpcUrl, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body,
+      });
+      const answers = (await response.json()) as Answer[];
+      assert.equal(answers.length, calls.length);
+      assert.equal(ended, null);
+      for (const [index, { error }] of answers.entries()) {
+        assert.notEqual(error?.code, -32603, `${JSON.stringify(calls[index])}: ${error?.message}`);
+      }
+      return answers;
+    }
+
+    async function validTransactions(): Promise<Uint8Array[]> {
+      const [funded, latest] = await callAll([
+        ['requestAirdrop', [payer.publicKey.toString(), 1000 * LAMPORTS_PER_SOL]],
+        ['getLatestBlockhash', []],
+      ]);
+      assert.ok(funded?.result);
+      assert.ok(latest?.result);
+      const { value } = latest.result as { value: { blockhash: string } };
+      const message = new TransactionMessage({
+        payerKey: payer.publicKey,
+        recentBlockhash: value.blockhash,
+        instructions: [
+          SystemProgram.transfer({
+            fromPubkey: payer.publicKey,
+            toPubkey: Keypair.generate().publicKey,
+            lamports: 1e6,
+          }),
+        ],
+      });
+      return [message.compileToLegacyMessage(), message.compileToV0Message()].map((compiled) => {
+        const transaction = new VersionedTransaction(compiled);
+        transaction.sign([payer]);
+        return transaction.serialize();
+      });
+    }
+
+    test('10000 damaged transactions', async () => {
+      const runs = rounds.length * BATCH;
+      const valid = await validTransactions();
+      const damaged = fc.sample(mutated(valid), { numRuns: runs, seed: 6 + rounds[0]! });
+      const seen = new Map<string, number>();
+      for (let at = 0; at < damaged.length; at += BATCH) {
+        const calls = damaged.slice(at, at + BATCH).map((bytes, index): [string, unknown[]] => {
+          const text = Buffer.from(bytes).toString('base64');
+          const config = { encoding: 'base64', skipPreflight: index % 2 === 0, sigVerify: false };
+          return [index % 3 === 0 ? 'simulateTransaction' : 'sendTransaction', [text, config]];
+        });
+        for (const { result, error } of await callAll(calls)) {
+          const kind = result === undefined ? String(error?.code) : 'answered';
+          seen.set(kind, (seen.get(kind) ?? 0) + 1);
+        }
+      }
+      // Both sides of the guard were reached: what it refused, and what the engine itself had to judge.
+      for (const kind of ['-32602', '-32002', 'answered']) {
+        assert.ok((seen.get(kind) ?? 0) > runs / 100, `${kind}: ${JSON.stringify([...seen])}`);
+      }
+    });
+
+    test('random parameters of every method', async () => {
+      const oddValue = fc.oneof(
+        fc.jsonValue({ maxDepth: 2 }),
+        fc.constantFrom(
+          '11111111111111111111111111111111',
+          '1',
+          '',
+          'TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA',
+          2 ** 53,
+          -1,
+        ),
+        fc.record(
+          {
+            commitment: fc.constantFrom('processed', 'confirmed', 'finalized', 'x'),
+            encoding: fc.constantFrom('base58', 'base64', 'jsonParsed', 'base64+zstd'),
+            depth: fc.integer(),
+            owner: fc.constantFrom('1', '11111111111111111111111111111111'),
+            mint: fc.string(),
+            limit: fc.integer(),
+            filters: fc.jsonValue({ maxDepth: 3 }),
+            dataSlice: fc.jsonValue({ maxDepth: 2 }),
+          },
+          { requiredKeys: [] },
+        ),
+      );
+      const call = fc.tuple(fc.constantFrom(...METHODS), fc.array(oddValue, { maxLength: 3 }));
+      const calls = fc.sample(call, { numRuns: 30 * rounds.length, seed: 10 + rounds[0]! });
+      for (let at = 0; at < calls.length; at += BATCH) await callAll(calls.slice(at, at + BATCH));
+      const [health] = await callAll([['getHealth', []]]);
+      assert.equal(health?.result, 'ok');
+    });
+  }),
+);

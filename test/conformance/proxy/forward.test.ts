@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { byCase } from '../../helpers/run-part.ts';
 import type { Behaviour } from '../../helpers/upstream.ts';
 import { call, post, startBed, until } from './rpc-client.ts';
 
@@ -147,28 +148,30 @@ test('at most one retry', async (t) => {
   assert.equal(bed.upstreams.flatMap((upstream) => upstream.callsOf('getX')).length, 2);
 });
 
-test('sending is repeated only when nothing can have been sent', async (t) => {
-  for (const method of ['sendTransaction', 'sendBundle', 'requestAirdrop']) {
-    for (const [name, behaviour] of Object.entries(failures)) {
-      // These refuse the key or the rate before they read the call.
-      const isRepeated = ['401', '403', '429'].includes(name);
-      await t.test(`${method}, ${name}`, async (t) => {
+byCase(['sendTransaction', 'sendBundle', 'requestAirdrop'], (methods) =>
+  test('sending is repeated only when nothing can have been sent', async (t) => {
+    for (const method of methods) {
+      for (const [name, behaviour] of Object.entries(failures)) {
+        // These refuse the key or the rate before they read the call.
+        const isRepeated = ['401', '403', '429'].includes(name);
+        await t.test(`${method}, ${name}`, async (t) => {
+          const bed = await startBed(t, { upstreams: 2 });
+          bed.first.on(method, behaviour);
+          bed.second.on(method, { result: '"sent"' });
+          assert.equal((await post(bed, call(method, ['x']))).status, isRepeated ? 200 : 503);
+          assert.equal(bed.second.callsOf(method).length, isRepeated ? 1 : 0);
+        });
+      }
+      await t.test(`${method}, connection refused`, async (t) => {
         const bed = await startBed(t, { upstreams: 2 });
-        bed.first.on(method, behaviour);
         bed.second.on(method, { result: '"sent"' });
-        assert.equal((await post(bed, call(method, ['x']))).status, isRepeated ? 200 : 503);
-        assert.equal(bed.second.callsOf(method).length, isRepeated ? 1 : 0);
+        await bed.first.down();
+        assert.equal((await post(bed, call(method, ['x']))).status, 200);
+        assert.equal(bed.second.callsOf(method).length, 1);
       });
     }
-    await t.test(`${method}, connection refused`, async (t) => {
-      const bed = await startBed(t, { upstreams: 2 });
-      bed.second.on(method, { result: '"sent"' });
-      await bed.first.down();
-      assert.equal((await post(bed, call(method, ['x']))).status, 200);
-      assert.equal(bed.second.callsOf(method).length, 1);
-    });
-  }
-});
+  }),
+);
 
 test('a slow upstream is 504 / -32003', async (t) => {
   const bed = await startBed(t, { config: { rpc: { upstreamTimeoutMs: 150 } } });

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { forwardedMethods } from '../../../plugins/proxy/methods.ts';
+import { byCase } from '../../helpers/run-part.ts';
 import type { Behaviour } from '../../helpers/upstream.ts';
 import { call, post, startBed, until } from './rpc-client.ts';
 
@@ -58,42 +59,44 @@ const METHODS = forwardedMethods().flatMap(({ name, isSubscription }) =>
 );
 const isSend = (method: string): boolean => /^send|^requestAirdrop$/.test(method);
 
-test('every method, every refusal', async (t) => {
-  const bed = await startBed(t, {
-    upstreams: 2,
-    config: { proxy: { stickyMs: 0, cache: { enabled: false } } },
-    coolDownMs: 1,
-  });
-  for (const upstream of bed.upstreams) upstream.on('getFirst', { result: `"${upstream.url}"` });
-  /** The first upstream does not cool down any more. */
-  const isFirst = async () => (await post(bed, call('getFirst'))).text.includes(bed.first.url);
-  const asked = (method: string) => bed.second.callsOf(method).length;
-  for (const method of METHODS) {
-    bed.second.on(method, { result: '"second"' });
-    if (isSend(method)) await until('the first upstream is the first choice', isFirst);
-    // Those that make it cool down come last.
-    for (const [code, message, beforeSending] of [...OF_THE_NODE].reverse()) {
-      bed.first.on(method, error(code, message));
-      const moves = !isSend(method) || beforeSending;
-      const { status, text } = await post(bed, call(method, [7]));
-      assert.equal(status, 200, text);
-      const said = JSON.parse(text) as { result?: unknown; error?: { code: number } };
-      assert.deepEqual(
-        [said.result, said.error?.code],
-        moves ? ['second', undefined] : [undefined, code],
-        `${method} ${message}`,
-      );
+byCase(METHODS, (methods) =>
+  test('every method, every refusal', async (t) => {
+    const bed = await startBed(t, {
+      upstreams: 2,
+      config: { proxy: { stickyMs: 0, cache: { enabled: false } } },
+      coolDownMs: 1,
+    });
+    for (const upstream of bed.upstreams) upstream.on('getFirst', { result: `"${upstream.url}"` });
+    /** The first upstream does not cool down any more. */
+    const isFirst = async () => (await post(bed, call('getFirst'))).text.includes(bed.first.url);
+    const asked = (method: string) => bed.second.callsOf(method).length;
+    for (const method of methods) {
+      bed.second.on(method, { result: '"second"' });
+      if (isSend(method)) await until('the first upstream is the first choice', isFirst);
+      // Those that make it cool down come last.
+      for (const [code, message, beforeSending] of [...OF_THE_NODE].reverse()) {
+        bed.first.on(method, error(code, message));
+        const moves = !isSend(method) || beforeSending;
+        const { status, text } = await post(bed, call(method, [7]));
+        assert.equal(status, 200, text);
+        const said = JSON.parse(text) as { result?: unknown; error?: { code: number } };
+        assert.deepEqual(
+          [said.result, said.error?.code],
+          moves ? ['second', undefined] : [undefined, code],
+          `${method} ${message}`,
+        );
+      }
+      for (const [code, message] of OF_THE_CALL) {
+        bed.first.on(method, error(code, message));
+        bed.second.on(method, error(code, message));
+        const before = asked(method) + bed.first.callsOf(method).length;
+        const { text } = await post(bed, call(method, [7]));
+        assert.equal((JSON.parse(text) as { error: { code: number } }).error.code, code, `${method} ${message}`);
+        assert.equal(asked(method) + bed.first.callsOf(method).length - before, 1, `${method} ${message}`);
+      }
     }
-    for (const [code, message] of OF_THE_CALL) {
-      bed.first.on(method, error(code, message));
-      bed.second.on(method, error(code, message));
-      const before = asked(method) + bed.first.callsOf(method).length;
-      const { text } = await post(bed, call(method, [7]));
-      assert.equal((JSON.parse(text) as { error: { code: number } }).error.code, code, `${method} ${message}`);
-      assert.equal(asked(method) + bed.first.callsOf(method).length - before, 1, `${method} ${message}`);
-    }
-  }
-});
+  }),
+);
 
 test('a limited upstream cools down, and a refused call passes any number of upstreams', async (t) => {
   const bed = await startBed(t, { upstreams: 3 });

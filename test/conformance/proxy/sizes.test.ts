@@ -14,6 +14,7 @@ import { gunzipSync } from 'node:zlib';
 import { Keypair } from '@solana/web3.js';
 import { makeCertificate, opensslMissing } from '../../helpers/certificates.ts';
 import { type DaemonInProcess, startDaemon } from '../../helpers/daemon.ts';
+import { byCase } from '../../helpers/run-part.ts';
 import { legacy, transfer } from '../sender/transactions.ts';
 import { until } from './rpc-client.ts';
 import { connect } from './socket-client.ts';
@@ -54,6 +55,9 @@ const SENDINGS: Readonly<Record<string, Sending>> = {
     setImmediate(() => response.end(body.subarray(65_000)));
   },
 };
+
+/** Each size in each way, in an order in which every tenth has both large and small ones in all ways. */
+const CASES = SIZES.flatMap((size) => Object.keys(SENDINGS).map((sending) => ({ size, sending })));
 
 const answerOf = (size: number, id: unknown): Buffer =>
   Buffer.from(
@@ -158,34 +162,34 @@ function send(
 const callOf = (method: string, params: readonly unknown[], id: unknown = 1) =>
   JSON.stringify({ jsonrpc: '2.0', id, method, params });
 
-for (const isSecure of [false, true]) {
-  const missing = isSecure ? opensslMissing() : null;
-  test(`answers of every size arrive byte for byte${isSecure ? ', over TLS' : ''}`, {
-    skip: missing ?? false,
-  }, async (t) => {
-    if (isSecure) {
-      const before = process.env['NODE_TLS_REJECT_UNAUTHORIZED'];
-      process.env['NODE_TLS_REJECT_UNAUTHORIZED'] = '0';
-      t.after(() => {
-        if (before === undefined) delete process.env['NODE_TLS_REJECT_UNAUTHORIZED'];
-        else process.env['NODE_TLS_REJECT_UNAUTHORIZED'] = before;
-      });
-    }
-    const node = await startNode(
-      t,
-      isSecure,
-      ({ id, params: [size, sending] }, response) =>
-        SENDINGS[sending as string]!(response, answerOf(size as number, id)),
-      (calls, response) => {
-        const answers = calls.map(({ id, params: [size] }) => answerOf(size as number, id).toString('latin1'));
-        SENDINGS[calls[0]!.params[1] as string]!(response, Buffer.from(`[${answers.join()}]`, 'latin1'));
-      },
-    );
-    const daemon = await startFront(t, [node]);
-    const client = await connect(t, { daemon });
-    let socketId = 1_000;
-    for (const sending of Object.keys(SENDINGS))
-      for (const size of SIZES) {
+byCase(CASES, (cases) => {
+  for (const isSecure of [false, true]) {
+    const missing = isSecure ? opensslMissing() : null;
+    test(`answers of every size arrive byte for byte${isSecure ? ', over TLS' : ''}`, {
+      skip: missing ?? false,
+    }, async (t) => {
+      if (isSecure) {
+        const before = process.env['NODE_TLS_REJECT_UNAUTHORIZED'];
+        process.env['NODE_TLS_REJECT_UNAUTHORIZED'] = '0';
+        t.after(() => {
+          if (before === undefined) delete process.env['NODE_TLS_REJECT_UNAUTHORIZED'];
+          else process.env['NODE_TLS_REJECT_UNAUTHORIZED'] = before;
+        });
+      }
+      const node = await startNode(
+        t,
+        isSecure,
+        ({ id, params: [size, sending] }, response) =>
+          SENDINGS[sending as string]!(response, answerOf(size as number, id)),
+        (calls, response) => {
+          const answers = calls.map(({ id, params: [size] }) => answerOf(size as number, id).toString('latin1'));
+          SENDINGS[calls[0]!.params[1] as string]!(response, Buffer.from(`[${answers.join()}]`, 'latin1'));
+        },
+      );
+      const daemon = await startFront(t, [node]);
+      const client = await connect(t, { daemon });
+      let socketId = 1_000;
+      for (const { sending, size } of cases) {
         const what = `${size} bytes, ${sending}`;
         const body = callOf('getX', [size, sending]);
         const plain = await send(daemon, '/', body);
@@ -206,21 +210,20 @@ for (const isSecure of [false, true]) {
         const told = await client.call('getX', [size, sending], socketId);
         assert.ok(Buffer.from(told).equals(answerOf(size, socketId)), `${what}, websocket: ${told.length} bytes`);
       }
-  });
-}
+    });
+  }
 
-test('refusals of every size arrive through /fast', async (t) => {
-  const refusalOf = (size: number) =>
-    `{"code":-32002,"message":"Transaction simulation failed","data":{"logs":["${'x'.repeat(size)}"]}}`;
-  let next = { size: 0, sending: '' };
-  const node = await startNode(t, false, ({ id }, response) => {
-    const text = `{"jsonrpc":"2.0","error":${refusalOf(next.size)},"id":${JSON.stringify(id)}}`;
-    SENDINGS[next.sending]!(response, Buffer.from(text));
-  });
-  const daemon = await startFront(t, [node], { sender: { rebroadcast: { enabled: false }, ratePerSecond: 10_000 } });
-  const receiver = Keypair.generate().publicKey;
-  for (const sending of Object.keys(SENDINGS))
-    for (const size of SIZES) {
+  test('refusals of every size arrive through /fast', async (t) => {
+    const refusalOf = (size: number) =>
+      `{"code":-32002,"message":"Transaction simulation failed","data":{"logs":["${'x'.repeat(size)}"]}}`;
+    let next = { size: 0, sending: '' };
+    const node = await startNode(t, false, ({ id }, response) => {
+      const text = `{"jsonrpc":"2.0","error":${refusalOf(next.size)},"id":${JSON.stringify(id)}}`;
+      SENDINGS[next.sending]!(response, Buffer.from(text));
+    });
+    const daemon = await startFront(t, [node], { sender: { rebroadcast: { enabled: false }, ratePerSecond: 10_000 } });
+    const receiver = Keypair.generate().publicKey;
+    for (const { sending, size } of cases) {
       next = { size, sending };
       const { base64 } = legacy([transfer(receiver, size)]);
       const body = callOf('sendTransaction', [base64, { encoding: 'base64' }]);
@@ -231,7 +234,8 @@ test('refusals of every size arrive through /fast', async (t) => {
         assert.ok(made.body.equals(Buffer.from(expected)), what);
       }
     }
-  assert.equal(node.calls.length, Object.keys(SENDINGS).length * SIZES.length * 2);
+    assert.equal(node.calls.length, cases.length * 2);
+  });
 });
 
 /** What is wrong with an answer of 200, from the whole one. */
@@ -254,47 +258,51 @@ const FAULTS: Readonly<Record<string, (whole: Buffer) => Buffer>> = {
     Buffer.from(whole.toString().replace('"result":', '"result":[').replace(/,"id"/, '},"id"')),
 };
 
-test('an answer that is not the whole answer to the call never arrives as a clean one', async (t) => {
-  const broken = new Map<string, (whole: Buffer) => Buffer>(Object.entries(FAULTS));
-  const first = await startNode(t, false, ({ id, params: [size, fault, sending] }, response) =>
-    SENDINGS[sending as string]!(response, broken.get(fault as string)!(answerOf(size as number, id))),
-  );
-  const second = await startNode(
-    t,
-    false,
-    ({ id, params: [size] }, response) => void response.end(answerOf(size as number, id)),
-  );
-  // It stays the first choice, however often it fails.
-  const daemon = await startFront(t, [first, second], {
-    upstream: { urls: [{ url: first.url }, { url: second.url }], healthIntervalMs: 3_600_000, coolDownMs: 1 },
-    proxy: { stickyMs: 0 },
-  });
-  const client = await connect(t, { daemon });
-  let socketId = 5_000;
-  let breaks = 0;
-  for (const fault of broken.keys())
-    for (const sending of Object.keys(SENDINGS))
-      for (const size of [100, 66_000, 140_000]) {
-        const what = `${size} bytes, ${sending}, ${fault}`;
-        const body = callOf('getX', [size, fault, sending]);
-        for (const headers of size === 66_000 ? [{}, { 'accept-encoding': 'gzip' }] : [{}]) {
-          const made = await send(daemon, '/', body, headers).catch(() => null);
-          if (made === null) breaks += 1;
-          else assert.ok(made.body.equals(answerOf(size, 1)), `${what}: ${made.status}, ${made.body.length} bytes`);
-          // What was not passed on yet is asked elsewhere.
-          if (size < 65_000) assert.notEqual(made, null, what);
-        }
-        const batch = await send(daemon, '/', `[${body}]`);
-        assert.ok(
-          batch.body.equals(Buffer.concat([Buffer.from('['), answerOf(size, 1), Buffer.from(']')])),
-          `${what}, batch`,
-        );
-        socketId += 1;
-        const told = await client.call('getX', [size, fault, sending], socketId);
-        assert.ok(Buffer.from(told).equals(answerOf(size, socketId)), `${what}, websocket`);
+const BREAKS = Object.keys(FAULTS).flatMap((fault) =>
+  [66_000, 100, 140_000].flatMap((size) => Object.keys(SENDINGS).map((sending) => ({ fault, size, sending }))),
+);
+
+byCase(BREAKS, (cases) =>
+  test('an answer that is not the whole answer to the call never arrives as a clean one', async (t) => {
+    const broken = new Map<string, (whole: Buffer) => Buffer>(Object.entries(FAULTS));
+    const first = await startNode(t, false, ({ id, params: [size, fault, sending] }, response) =>
+      SENDINGS[sending as string]!(response, broken.get(fault as string)!(answerOf(size as number, id))),
+    );
+    const second = await startNode(
+      t,
+      false,
+      ({ id, params: [size] }, response) => void response.end(answerOf(size as number, id)),
+    );
+    // It stays the first choice, however often it fails.
+    const daemon = await startFront(t, [first, second], {
+      upstream: { urls: [{ url: first.url }, { url: second.url }], healthIntervalMs: 3_600_000, coolDownMs: 1 },
+      proxy: { stickyMs: 0 },
+    });
+    const client = await connect(t, { daemon });
+    let socketId = 5_000;
+    let breaks = 0;
+    for (const { fault, sending, size } of cases) {
+      const what = `${size} bytes, ${sending}, ${fault}`;
+      const body = callOf('getX', [size, fault, sending]);
+      for (const headers of size === 66_000 ? [{}, { 'accept-encoding': 'gzip' }] : [{}]) {
+        const made = await send(daemon, '/', body, headers).catch(() => null);
+        if (made === null) breaks += 1;
+        else assert.ok(made.body.equals(answerOf(size, 1)), `${what}: ${made.status}, ${made.body.length} bytes`);
+        // What was not passed on yet is asked elsewhere.
+        if (size < 65_000) assert.notEqual(made, null, what);
       }
-  assert.ok(breaks > 0);
-});
+      const batch = await send(daemon, '/', `[${body}]`);
+      assert.ok(
+        batch.body.equals(Buffer.concat([Buffer.from('['), answerOf(size, 1), Buffer.from(']')])),
+        `${what}, batch`,
+      );
+      socketId += 1;
+      const told = await client.call('getX', [size, fault, sending], socketId);
+      assert.ok(Buffer.from(told).equals(answerOf(size, socketId)), `${what}, websocket`);
+    }
+    assert.ok(breaks > 0);
+  }),
+);
 
 test('an answer that breaks off is counted and logged as failed, and not charged', async (t) => {
   const node = await startNode(t, false, ({ id, params: [isCut] }, response) => {

@@ -64,6 +64,7 @@ import { migrate } from '../../../src/store/migrate.ts';
 import { chainMissing, startChain, type TestChain } from '../../helpers/chain.ts';
 import { type DasScenario, plainAnswer, recordedSource } from '../../helpers/das-recorded.ts';
 import { createMemoryLog } from '../../helpers/memory-log.ts';
+import { byCase } from '../../helpers/run-part.ts';
 import { createSfc32, type Sfc32 } from '../../helpers/sfc32.ts';
 import { eachStore } from '../../helpers/store.ts';
 
@@ -486,368 +487,374 @@ eachStore('kept pages of the index', (engine) => {
 
 const missing = await chainMissing();
 
-eachStore('the index of followed assets', (engine) => {
-  for (const seed of SEEDS)
-    test(`random runs with forks, seed ${seed}`, { skip: missing ?? false, timeout: 180_000 }, async (t) => {
-      const store = await engine.store(t);
-      await migrate(store, [{ scope: 'das', migrations }]);
-      const chain = await startChain();
-      t.after(() => chain.stop());
-      const random = createSfc32(seed);
-      const rpc = rpcOf(chain);
-      const world = await createWorld(chain, random);
-      for (let made = 0; made < 12; made += 1) await world.act();
-      while (world.coreGroups.length === 0 || world.tokens.length === 0) await world.act();
+byCase(SEEDS, (seeds) =>
+  eachStore('the index of followed assets', (engine) => {
+    for (const seed of seeds)
+      test(`random runs with forks, seed ${seed}`, { skip: missing ?? false, timeout: 180_000 }, async (t) => {
+        const store = await engine.store(t);
+        await migrate(store, [{ scope: 'das', migrations }]);
+        const chain = await startChain();
+        t.after(() => chain.stop());
+        const random = createSfc32(seed);
+        const rpc = rpcOf(chain);
+        const world = await createWorld(chain, random);
+        for (let made = 0; made < 12; made += 1) await world.act();
+        while (world.coreGroups.length === 0 || world.tokens.length === 0) await world.act();
 
-      const reader = {
-        call: (method: string, params: readonly unknown[]) => rpc(method, params),
-      } as unknown as ChainReader;
-      const lacked = createLackedMethods({ monotonic: () => 0 });
-      const source = (atLeast: number) =>
-        createSource(reader, config, signal, lacked, { commitment: 'confirmed', atLeast });
-      const log = createMemoryLog();
-      const newProcessor = () => createDasProcessor({ store, source, fill: async () => undefined });
-      let processor = newProcessor();
+        const reader = {
+          call: (method: string, params: readonly unknown[]) => rpc(method, params),
+        } as unknown as ChainReader;
+        const lacked = createLackedMethods({ monotonic: () => 0 });
+        const source = (atLeast: number) =>
+          createSource(reader, config, signal, lacked, { commitment: 'confirmed', atLeast });
+        const log = createMemoryLog();
+        const newProcessor = () => createDasProcessor({ store, source, fill: async () => undefined });
+        let processor = newProcessor();
 
-      const applied: { block: ChainBlock; below: string; version: number | null }[] = [];
-      const versionNow = async () =>
-        (await store.read.selectFrom('das_state').select('version').executeTakeFirstOrThrow()).version;
-      /** Brings the index to the tip, or only some blocks nearer; `skips`: it passes over some. */
-      async function syncNow({ most = 1_000, skips = 0 } = {}): Promise<void> {
-        const standing = async ({ slot, blockhash }: ChainBlock) => {
-          const block = await rpc<{ blockhash: string } | null>('getBlock', [
-            slot,
-            { commitment: 'confirmed', transactionDetails: 'none', rewards: false },
-          ]).catch(() => null);
-          return block?.blockhash === blockhash;
-        };
-        const dropped: (typeof applied)[number][] = [];
-        for (let last = applied.at(-1); last !== undefined && !(await standing(last.block)); last = applied.at(-1)) {
-          applied.pop();
-          dropped.push(last);
-        }
-        if (dropped.length > 0) {
-          const version = await versionNow();
-          await store.write(async (tx) => {
-            for (const { block } of dropped) await processor.revert(tx, block, 'main');
-          });
-          const oldest = dropped.at(-1)!;
-          if (dropped.every((one) => one.version === version))
-            assert.ok((await dump(store)) === oldest.below, 'a revert restores all rows');
-        }
-        const from =
-          (applied.at(-1)?.block.slot ?? (await rpc<number>('getSlot', [{ commitment: 'confirmed' }])) - 1) + 1;
-        const slots = await rpc<number[]>('getBlocks', [from, null, { commitment: 'confirmed' }]);
-        for (const slot of slots.slice(skips, skips + most)) {
-          const result = await rpc('getBlock', [slot, { commitment: 'confirmed', maxSupportedTransactionVersion: 0 }]);
-          const block = decodeBlock(slot, result);
-          const [before, below] = [await versionNow(), await dump(store)];
-          await processor.prepare?.(block, 'main');
-          await store.write((tx) => processor.apply(tx, block, 'main'));
-          const version = await versionNow();
-          // Something else wrote in between.
-          applied.push({ block, below, version: version === before ? version : null });
-        }
-      }
-
-      let turn = Promise.resolve();
-      /** One after the other. */
-      const inTurn = (work: () => Promise<void>): Promise<void> => {
-        turn = turn.then(work);
-        return turn;
-      };
-      const sync = (how: Parameters<typeof syncNow>[0] = {}) => inTurn(() => syncNow(how));
-
-      /** Reads what is followed, with stops: each upstream call may be the last of its process, and blocks come in between. */
-      async function fillAll(mayStop: boolean): Promise<void> {
-        let last: Promise<unknown> = Promise.resolve();
-        const busy = (atLeast: number) => {
-          const inner = source(atLeast);
-          return new Proxy(inner, {
-            get(target, name) {
-              const member = target[name as keyof AccountSource];
-              if (typeof member !== 'function' || name === 'places' || name === 'slotOf') return member;
-              const one = async (...args: never[]) => {
-                if (mayStop && random.below(60) === 0) throw new Error('killed');
-                if (random.below(12) === 0) await inTurn(() => world.act());
-                const answer = await (member as (...all: never[]) => Promise<unknown>)(...args);
-                if (random.below(10) === 0) await sync({ most: 1 + random.below(2) });
-                return answer;
-              };
-              // In the order of the calls, whichever answer is faster: a seed is one run.
-              return (...args: never[]) => {
-                const answer = last.then(() => one(...args));
-                last = answer.catch(() => undefined);
-                return answer;
-              };
-            },
-          });
-        };
-        let now = 0;
-        const clock = { now: () => 0, monotonic: () => (now += 1_000), sleep: () => sync({ most: 1 }) };
-        const parts = { store, log, isFinal: false, clock, source: busy } as never;
-        for (let tries = 0; ; tries += 1) {
-          assert.ok(tries < 200, 'the fill does not end');
-          const rows = await (store.read as Db)
-            .selectFrom('das_followed')
-            .selectAll()
-            .where('state', '=', 'filling')
-            .execute();
-          if (rows.length === 0) return;
-          for (const { kind, key } of rows)
-            await fill(parts, { kind, key: encode32(key) }, signal).catch((error: Error) => {
-              if (error.message !== 'killed') throw error;
-            });
-        }
-      }
-
-      const [owner] = world.wallets.map((one) => one.publicKey.toBase58());
-      const named = {
-        collection: [world.groups[0]!, world.coreGroups[0]!],
-        creator: [world.people[0]!],
-        authority: [world.people[1]!],
-        owner: [owner!],
-        mint: [world.tokens[0]!.mint.publicKey.toBase58()],
-      };
-      // Small enough that some of what is kept has to go.
-      const index = createAssetIndex(store, 100_000);
-      /** Lists that were read, and pages that were shown as they were kept. */
-      let [lists, keptPages] = [0, 0];
-      const counted: typeof index = {
-        ...index,
-        list: (...args) => {
-          lists += 1;
-          return index.list(...args);
-        },
-      };
-      const options = { ...FACTS, dialect: 'metaplex' } as const;
-      const parts = {
-        compressed: undefined,
-        documents: undefined,
-        prices: undefined,
-        documentWaitMs: 0,
-        group: '',
-        config,
-        options,
-      };
-      const asked = (params: object) =>
-        readQuestion({ ...params, options: { showFungible: true, showUnverifiedCollections: true } }, 'metaplex');
-
-      /** Texts that were known at once. */
-      let kept = 0;
-
-      /** What the accounts of the chain say, and the assets by it. */
-      async function readTruth() {
-        const accounts = await wholeChain(rpc);
-        const truth = recordedSource({ name: '', accounts, transactions: [], requests: [] });
-        const ids = accounts.flatMap(({ pubkey, owner: program, dataBase64 }) =>
-          program === CORE_PROGRAM ||
-          decodeMint({ owner: program, data: Buffer.from(dataBase64, 'base64') }).value !== null
-            ? [pubkey]
-            : [],
-        );
-        const read = await readAssets(ids, { ...parts, index: null, source: truth }, options);
-        return { truth, assets: new Map(Array.from(read.assets, ([id, asset]) => [id, asset.toJSON() as Asset])) };
-      }
-
-      async function check(): Promise<void> {
-        await sync();
-        // Collections of a followed authority are found in blocks, and their assets read then.
-        await fillAll(false);
-        await sync();
-        // What was read ahead of its block is looked at again with one more.
-        for (let more = 0; more < 3; more += 1) {
-          await chain.seal(1);
-          await sync();
-        }
-        const { truth, assets } = await readTruth();
-        const known = index.source(nobody);
-        /** What is kept of earlier checks, then of this one, as an index answers that keeps nothing. */
-        async function askTwice(run: typeof assetsByOwner, params: object): Promise<object> {
-          const fresh = createAssetIndex(store, 1);
-          const answer = await run(asked(params), { ...parts, index: fresh, source: fresh.source(nobody) });
-          for (const _ of [0, 1]) {
-            const before = lists;
-            const again = await run(asked(params), { ...parts, index: counted, source: index.source(nobody) });
-            assert.deepEqual(plainAnswer(again), plainAnswer(answer), JSON.stringify(params));
-            keptPages += Number(lists === before);
-          }
-          return answer;
-        }
-        async function compare(
-          run: typeof assetsByOwner,
-          params: object,
-          holds: (asset: Asset) => boolean,
-        ): Promise<void> {
-          const what = JSON.stringify(params);
-          const wanted = [...assets.values()].filter((one) => !one.burnt && holds(one)).map(({ id }) => id);
-          const { items } = (await askTwice(run, params)) as { readonly items: readonly Asset[] };
-          const cursor = items[random.below(items.length + 1)]?.id;
-          await askTwice(run, { ...params, limit: 2, ...(cursor === undefined ? {} : { cursor }) });
-          await askTwice(run, { ...params, limit: 2, page: 1 + random.below(3) });
-          assert.deepEqual(
-            items.map(({ id }) => id),
-            // The released reference lists by id, from the highest on.
-            wanted.sort((a, b) => Buffer.compare(keyBytes(b), keyBytes(a))),
-            what,
-          );
-          const checkKept = () => {
-            for (const id of wanted) {
-              const text = keptText(id, { index, documents: undefined, prices: undefined }, options);
-              if (text === null) continue;
-              kept += 1;
-              assert.deepEqual(plainAnswer(text), plainAnswer(assets.get(id)), `${what} ${id}, as it was kept`);
-            }
+        const applied: { block: ChainBlock; below: string; version: number | null }[] = [];
+        const versionNow = async () =>
+          (await store.read.selectFrom('das_state').select('version').executeTakeFirstOrThrow()).version;
+        /** Brings the index to the tip, or only some blocks nearer; `skips`: it passes over some. */
+        async function syncNow({ most = 1_000, skips = 0 } = {}): Promise<void> {
+          const standing = async ({ slot, blockhash }: ChainBlock) => {
+            const block = await rpc<{ blockhash: string } | null>('getBlock', [
+              slot,
+              { commitment: 'confirmed', transactionDetails: 'none', rewards: false },
+            ]).catch(() => null);
+            return block?.blockhash === blockhash;
           };
-          checkKept();
-          // First what is kept of earlier checks, then of this one.
-          for (const _ of [0, 1]) {
-            const { assets: stored } = await readAssets(wanted, { ...parts, index, source: known }, options);
-            for (const id of wanted)
-              assert.deepEqual(plainAnswer(stored.get(id)), plainAnswer(assets.get(id)), `${what} ${id}`);
-            checkKept();
+          const dropped: (typeof applied)[number][] = [];
+          for (let last = applied.at(-1); last !== undefined && !(await standing(last.block)); last = applied.at(-1)) {
+            applied.pop();
+            dropped.push(last);
+          }
+          if (dropped.length > 0) {
+            const version = await versionNow();
+            await store.write(async (tx) => {
+              for (const { block } of dropped) await processor.revert(tx, block, 'main');
+            });
+            const oldest = dropped.at(-1)!;
+            if (dropped.every((one) => one.version === version))
+              assert.ok((await dump(store)) === oldest.below, 'a revert restores all rows');
+          }
+          const from =
+            (applied.at(-1)?.block.slot ?? (await rpc<number>('getSlot', [{ commitment: 'confirmed' }])) - 1) + 1;
+          const slots = await rpc<number[]>('getBlocks', [from, null, { commitment: 'confirmed' }]);
+          for (const slot of slots.slice(skips, skips + most)) {
+            const result = await rpc('getBlock', [
+              slot,
+              { commitment: 'confirmed', maxSupportedTransactionVersion: 0 },
+            ]);
+            const block = decodeBlock(slot, result);
+            const [before, below] = [await versionNow(), await dump(store)];
+            await processor.prepare?.(block, 'main');
+            await store.write((tx) => processor.apply(tx, block, 'main'));
+            const version = await versionNow();
+            // Something else wrote in between.
+            applied.push({ block, below, version: version === before ? version : null });
           }
         }
-        for (const key of named.collection)
-          await compare(assetsByGroup, { groupKey: 'collection', groupValue: key }, ({ grouping }) =>
-            grouping.some((one) => one.group_value === key),
-          );
-        for (const key of named.collection)
-          assert.equal(
-            await index.count(LIST.group, key, FLAG.core),
-            [...assets.values()].filter(
-              (one) => one.interface === 'MplCoreAsset' && one.grouping.some(({ group_value }) => group_value === key),
-            ).length,
-          );
-        for (const key of named.creator)
-          await compare(assetsByCreator, { creatorAddress: key }, ({ creators }) =>
-            creators.some((one) => one.address === key),
-          );
-        for (const key of named.authority) {
-          const isOf = ({ authorities }: Asset) => authorities.some((one) => one.address === key);
-          await compare(assetsByAuthority, { authorityAddress: key }, isOf);
-          const own = [...assets.values()].filter((one) => one.interface === 'MplCoreCollection' && isOf(one));
-          const lists = [listName(LIST.authority, listKey(keyBytes(key)))];
-          for (const { id } of own) lists.push(listName(LIST.group, listKey(keyBytes(id))));
-          const hex = (names: readonly Uint8Array[]) => names.map((name) => Buffer.from(name).toString('hex')).sort();
-          // Burnt assets have lists of their own.
-          const burnt = lists.map((name) => Uint8Array.of(name[0]! + BURNT, ...name.subarray(1)));
-          assert.deepEqual(hex(await index.listsOf(LIST.authority, key)), hex([...lists, ...burnt]));
-        }
-        for (const params of [{ tokenType: 'all' }, { tokenType: 'fungible' }, {}, { page: 1, limit: 3 }]) {
-          const byOwner = { ownerAddress: owner, ...params };
-          assert.deepEqual(
-            plainAnswer(await askTwice(assetsByOwner, byOwner)),
-            plainAnswer(await assetsByOwner(asked(byOwner), { ...parts, index: null, source: truth })),
-          );
-        }
-        for (const params of [{ ownerAddress: owner }, { mintAddress: named.mint[0] }])
-          assert.deepEqual(
-            plainAnswer(await readTokenAccounts(asked(params), known, config)),
-            plainAnswer(await readTokenAccounts(asked(params), truth, config)),
-          );
-      }
 
-      /** Returns the jobs that it has started. */
-      const follow = async (what: Partial<Record<FollowKind, readonly string[]>>): Promise<string[]> => {
-        const started: string[] = [];
-        const enqueue = async (_tx: StoreTx, jobs: readonly NewJob[]) =>
-          started.push(...jobs.map(({ key }) => key as string));
-        const jobs = createFillJobs({ store, log } as never, { requeue: async () => 0 }, enqueue);
-        await jobs.follow(what);
-        return started;
-      };
-      await follow(named);
-      await chain.seal(1);
-      await sync();
-      await fillAll(true);
-      await check();
-      for (let step = 0; step < STEPS; step += 1) {
-        const roll = random.below(12);
-        if (roll === 0)
-          await chain.fork({
-            depth: 1 + random.below(3),
-            replay: random.below(2) === 0 ? 'none' : 'all',
-            extraBlocks: random.below(2),
-          });
-        else if (roll === 1) {
-          // Lists that were kept of a branch that is gone.
-          await check();
-          const tip = () => rpc<number>('getSlot', [{ commitment: 'confirmed' }]);
-          const below = await tip();
-          const undo = world.snapshot();
-          // What is gone from a list leaves no trace in its kept pages.
-          for (let tries = 0; tries < 9 && !(await world.passToken()); tries += 1);
-          await check();
-          undo();
-          await chain.fork({ depth: (await tip()) - below, replay: 'none', extraBlocks: 1 });
-          await check();
-        } else if (roll === 2) {
-          await world.joinGroup(named.authority[0]!);
-          await check();
-        } else await world.act();
-        if (random.below(9) === 0) processor = newProcessor();
-        if (step === 20) {
-          // Blocks that nobody has any more.
-          await check();
-          for (let more = 0; more < 8; more += 1) await world.act();
-          await chain.seal(4);
-          await sync({ skips: 8 });
-          // What was kept of before may have changed in them: the chain is asked.
-          const { truth, assets } = await readTruth();
-          const now = await readAssets([...assets.keys()], { ...parts, index, source: index.source(truth) }, options);
-          for (const [id, asset] of assets) {
-            const found = now.assets.get(id);
-            // The index keeps the last state of what was burnt, which the chain has no more.
-            if (asset.burnt) assert.equal((found?.toJSON() as Asset | undefined)?.burnt, true, id);
-            else assert.deepEqual(plainAnswer(found), plainAnswer(asset), id);
+        let turn = Promise.resolve();
+        /** One after the other. */
+        const inTurn = (work: () => Promise<void>): Promise<void> => {
+          turn = turn.then(work);
+          return turn;
+        };
+        const sync = (how: Parameters<typeof syncNow>[0] = {}) => inTurn(() => syncNow(how));
+
+        /** Reads what is followed, with stops: each upstream call may be the last of its process, and blocks come in between. */
+        async function fillAll(mayStop: boolean): Promise<void> {
+          let last: Promise<unknown> = Promise.resolve();
+          const busy = (atLeast: number) => {
+            const inner = source(atLeast);
+            return new Proxy(inner, {
+              get(target, name) {
+                const member = target[name as keyof AccountSource];
+                if (typeof member !== 'function' || name === 'places' || name === 'slotOf') return member;
+                const one = async (...args: never[]) => {
+                  if (mayStop && random.below(60) === 0) throw new Error('killed');
+                  if (random.below(12) === 0) await inTurn(() => world.act());
+                  const answer = await (member as (...all: never[]) => Promise<unknown>)(...args);
+                  if (random.below(10) === 0) await sync({ most: 1 + random.below(2) });
+                  return answer;
+                };
+                // In the order of the calls, whichever answer is faster: a seed is one run.
+                return (...args: never[]) => {
+                  const answer = last.then(() => one(...args));
+                  last = answer.catch(() => undefined);
+                  return answer;
+                };
+              },
+            });
+          };
+          let now = 0;
+          const clock = { now: () => 0, monotonic: () => (now += 1_000), sleep: () => sync({ most: 1 }) };
+          const parts = { store, log, isFinal: false, clock, source: busy } as never;
+          for (let tries = 0; ; tries += 1) {
+            assert.ok(tries < 200, 'the fill does not end');
+            const rows = await (store.read as Db)
+              .selectFrom('das_followed')
+              .selectAll()
+              .where('state', '=', 'filling')
+              .execute();
+            if (rows.length === 0) return;
+            for (const { kind, key } of rows)
+              await fill(parts, { kind, key: encode32(key) }, signal).catch((error: Error) => {
+                if (error.message !== 'killed') throw error;
+              });
           }
+        }
+
+        const [owner] = world.wallets.map((one) => one.publicKey.toBase58());
+        const named = {
+          collection: [world.groups[0]!, world.coreGroups[0]!],
+          creator: [world.people[0]!],
+          authority: [world.people[1]!],
+          owner: [owner!],
+          mint: [world.tokens[0]!.mint.publicKey.toBase58()],
+        };
+        // Small enough that some of what is kept has to go.
+        const index = createAssetIndex(store, 100_000);
+        /** Lists that were read, and pages that were shown as they were kept. */
+        let [lists, keptPages] = [0, 0];
+        const counted: typeof index = {
+          ...index,
+          list: (...args) => {
+            lists += 1;
+            return index.list(...args);
+          },
+        };
+        const options = { ...FACTS, dialect: 'metaplex' } as const;
+        const parts = {
+          compressed: undefined,
+          documents: undefined,
+          prices: undefined,
+          documentWaitMs: 0,
+          group: '',
+          config,
+          options,
+        };
+        const asked = (params: object) =>
+          readQuestion({ ...params, options: { showFungible: true, showUnverifiedCollections: true } }, 'metaplex');
+
+        /** Texts that were known at once. */
+        let kept = 0;
+
+        /** What the accounts of the chain say, and the assets by it. */
+        async function readTruth() {
+          const accounts = await wholeChain(rpc);
+          const truth = recordedSource({ name: '', accounts, transactions: [], requests: [] });
+          const ids = accounts.flatMap(({ pubkey, owner: program, dataBase64 }) =>
+            program === CORE_PROGRAM ||
+            decodeMint({ owner: program, data: Buffer.from(dataBase64, 'base64') }).value !== null
+              ? [pubkey]
+              : [],
+          );
+          const read = await readAssets(ids, { ...parts, index: null, source: truth }, options);
+          return { truth, assets: new Map(Array.from(read.assets, ([id, asset]) => [id, asset.toJSON() as Asset])) };
+        }
+
+        async function check(): Promise<void> {
+          await sync();
+          // Collections of a followed authority are found in blocks, and their assets read then.
           await fillAll(false);
+          await sync();
+          // What was read ahead of its block is looked at again with one more.
+          for (let more = 0; more < 3; more += 1) {
+            await chain.seal(1);
+            await sync();
+          }
+          const { truth, assets } = await readTruth();
+          const known = index.source(nobody);
+          /** What is kept of earlier checks, then of this one, as an index answers that keeps nothing. */
+          async function askTwice(run: typeof assetsByOwner, params: object): Promise<object> {
+            const fresh = createAssetIndex(store, 1);
+            const answer = await run(asked(params), { ...parts, index: fresh, source: fresh.source(nobody) });
+            for (const _ of [0, 1]) {
+              const before = lists;
+              const again = await run(asked(params), { ...parts, index: counted, source: index.source(nobody) });
+              assert.deepEqual(plainAnswer(again), plainAnswer(answer), JSON.stringify(params));
+              keptPages += Number(lists === before);
+            }
+            return answer;
+          }
+          async function compare(
+            run: typeof assetsByOwner,
+            params: object,
+            holds: (asset: Asset) => boolean,
+          ): Promise<void> {
+            const what = JSON.stringify(params);
+            const wanted = [...assets.values()].filter((one) => !one.burnt && holds(one)).map(({ id }) => id);
+            const { items } = (await askTwice(run, params)) as { readonly items: readonly Asset[] };
+            const cursor = items[random.below(items.length + 1)]?.id;
+            await askTwice(run, { ...params, limit: 2, ...(cursor === undefined ? {} : { cursor }) });
+            await askTwice(run, { ...params, limit: 2, page: 1 + random.below(3) });
+            assert.deepEqual(
+              items.map(({ id }) => id),
+              // The released reference lists by id, from the highest on.
+              wanted.sort((a, b) => Buffer.compare(keyBytes(b), keyBytes(a))),
+              what,
+            );
+            const checkKept = () => {
+              for (const id of wanted) {
+                const text = keptText(id, { index, documents: undefined, prices: undefined }, options);
+                if (text === null) continue;
+                kept += 1;
+                assert.deepEqual(plainAnswer(text), plainAnswer(assets.get(id)), `${what} ${id}, as it was kept`);
+              }
+            };
+            checkKept();
+            // First what is kept of earlier checks, then of this one.
+            for (const _ of [0, 1]) {
+              const { assets: stored } = await readAssets(wanted, { ...parts, index, source: known }, options);
+              for (const id of wanted)
+                assert.deepEqual(plainAnswer(stored.get(id)), plainAnswer(assets.get(id)), `${what} ${id}`);
+              checkKept();
+            }
+          }
+          for (const key of named.collection)
+            await compare(assetsByGroup, { groupKey: 'collection', groupValue: key }, ({ grouping }) =>
+              grouping.some((one) => one.group_value === key),
+            );
+          for (const key of named.collection)
+            assert.equal(
+              await index.count(LIST.group, key, FLAG.core),
+              [...assets.values()].filter(
+                (one) =>
+                  one.interface === 'MplCoreAsset' && one.grouping.some(({ group_value }) => group_value === key),
+              ).length,
+            );
+          for (const key of named.creator)
+            await compare(assetsByCreator, { creatorAddress: key }, ({ creators }) =>
+              creators.some((one) => one.address === key),
+            );
+          for (const key of named.authority) {
+            const isOf = ({ authorities }: Asset) => authorities.some((one) => one.address === key);
+            await compare(assetsByAuthority, { authorityAddress: key }, isOf);
+            const own = [...assets.values()].filter((one) => one.interface === 'MplCoreCollection' && isOf(one));
+            const lists = [listName(LIST.authority, listKey(keyBytes(key)))];
+            for (const { id } of own) lists.push(listName(LIST.group, listKey(keyBytes(id))));
+            const hex = (names: readonly Uint8Array[]) => names.map((name) => Buffer.from(name).toString('hex')).sort();
+            // Burnt assets have lists of their own.
+            const burnt = lists.map((name) => Uint8Array.of(name[0]! + BURNT, ...name.subarray(1)));
+            assert.deepEqual(hex(await index.listsOf(LIST.authority, key)), hex([...lists, ...burnt]));
+          }
+          for (const params of [{ tokenType: 'all' }, { tokenType: 'fungible' }, {}, { page: 1, limit: 3 }]) {
+            const byOwner = { ownerAddress: owner, ...params };
+            assert.deepEqual(
+              plainAnswer(await askTwice(assetsByOwner, byOwner)),
+              plainAnswer(await assetsByOwner(asked(byOwner), { ...parts, index: null, source: truth })),
+            );
+          }
+          for (const params of [{ ownerAddress: owner }, { mintAddress: named.mint[0] }])
+            assert.deepEqual(
+              plainAnswer(await readTokenAccounts(asked(params), known, config)),
+              plainAnswer(await readTokenAccounts(asked(params), truth, config)),
+            );
         }
-        if (random.below(3) > 0) await check();
-        else if (random.below(2) === 0) await sync({ most: 1 });
-      }
-      await check();
-      assert.equal(kept > 0, engine.dialect === 'sqlite', `${kept} texts were known at once`);
-      // At least a third is asked again without a change in between.
-      assert.ok(keptPages > 100, `${keptPages} pages were kept`);
-      const states = await (store.read as Db).selectFrom('das_followed').select('state').execute();
-      assert.ok(states.every(({ state }) => state === 'ready') && states.length >= FOLLOW_KINDS.length - 1);
 
-      // With all mints that may hold their own metadata, the list of an authority is whole, as soon as they were read.
-      const { truth } = await readTruth();
-      const whole = { authorityAddress: named.authority[0], options: { requireFullIndex: true } };
-      const ask = () =>
-        assetsByAuthority(readQuestion(whole, 'metaplex'), { ...parts, index, source: index.source(truth) });
-      await assert.rejects(ask(), /lists by authority need Token/);
-      await follow({ ...named, program: [TOKEN_2022_PROGRAM] });
-      await assert.rejects(ask(), /lists by authority need Token/);
-      await fillAll(false);
-      assert.ok('items' in (await ask()));
+        /** Returns the jobs that it has started. */
+        const follow = async (what: Partial<Record<FollowKind, readonly string[]>>): Promise<string[]> => {
+          const started: string[] = [];
+          const enqueue = async (_tx: StoreTx, jobs: readonly NewJob[]) =>
+            started.push(...jobs.map(({ key }) => key as string));
+          const jobs = createFillJobs({ store, log } as never, { requeue: async () => 0 }, enqueue);
+          await jobs.follow(what);
+          return started;
+        };
+        await follow(named);
+        await chain.seal(1);
+        await sync();
+        await fillAll(true);
+        await check();
+        for (let step = 0; step < STEPS; step += 1) {
+          const roll = random.below(12);
+          if (roll === 0)
+            await chain.fork({
+              depth: 1 + random.below(3),
+              replay: random.below(2) === 0 ? 'none' : 'all',
+              extraBlocks: random.below(2),
+            });
+          else if (roll === 1) {
+            // Lists that were kept of a branch that is gone.
+            await check();
+            const tip = () => rpc<number>('getSlot', [{ commitment: 'confirmed' }]);
+            const below = await tip();
+            const undo = world.snapshot();
+            // What is gone from a list leaves no trace in its kept pages.
+            for (let tries = 0; tries < 9 && !(await world.passToken()); tries += 1);
+            await check();
+            undo();
+            await chain.fork({ depth: (await tip()) - below, replay: 'none', extraBlocks: 1 });
+            await check();
+          } else if (roll === 2) {
+            await world.joinGroup(named.authority[0]!);
+            await check();
+          } else await world.act();
+          if (random.below(9) === 0) processor = newProcessor();
+          if (step === 20) {
+            // Blocks that nobody has any more.
+            await check();
+            for (let more = 0; more < 8; more += 1) await world.act();
+            await chain.seal(4);
+            await sync({ skips: 8 });
+            // What was kept of before may have changed in them: the chain is asked.
+            const { truth, assets } = await readTruth();
+            const now = await readAssets([...assets.keys()], { ...parts, index, source: index.source(truth) }, options);
+            for (const [id, asset] of assets) {
+              const found = now.assets.get(id);
+              // The index keeps the last state of what was burnt, which the chain has no more.
+              if (asset.burnt) assert.equal((found?.toJSON() as Asset | undefined)?.burnt, true, id);
+              else assert.deepEqual(plainAnswer(found), plainAnswer(asset), id);
+            }
+            await fillAll(false);
+          }
+          if (random.below(3) > 0) await check();
+          else if (random.below(2) === 0) await sync({ most: 1 });
+        }
+        await check();
+        assert.equal(kept > 0, engine.dialect === 'sqlite', `${kept} texts were known at once`);
+        // At least a third is asked again without a change in between.
+        assert.ok(keptPages > 100, `${keptPages} pages were kept`);
+        const states = await (store.read as Db).selectFrom('das_followed').select('state').execute();
+        assert.ok(states.every(({ state }) => state === 'ready') && states.length >= FOLLOW_KINDS.length - 1);
 
-      // Keys that are taken out leave nothing, the others stay complete; keys that come back are read again.
-      const { mint, owner: owners } = named;
-      assert.deepEqual(await follow({ mint, owner: owners }), ['sweep ']);
-      assert.equal(await index.stateOf('creator', named.creator[0]!), null);
-      await sweep({ store }, signal);
-      const ownerList = listKey(keyBytes(owner!));
-      const listed = await (store.read as Db).selectFrom('das_assets').selectAll().execute();
-      for (const { id, listed: by } of listed)
-        assert.ok(
-          encode32(id) === mint[0] ||
-            readListed(by).some(({ kind, key }) => kind === LIST.owner && Buffer.compare(key, ownerList) === 0) ||
-            (await index.list(LIST.group, encode32(id), { most: 1 })).length > 0 ||
-            (await index.source(nobody).ofOwner(owner!)).some(
-              ({ account }) => decodeTokenAccount(account).value?.mint === encode32(id),
-            ),
-          encode32(id),
-        );
-      await world.act();
-      await follow(named);
-      await fillAll(true);
-      await check();
-      assert.deepEqual(await follow({}), ['sweep ']);
-      await sweep({ store }, signal);
-      assert.deepEqual(JSON.parse(await dump(store)), [[], [], []]);
-    });
-});
+        // With all mints that may hold their own metadata, the list of an authority is whole, as soon as they were read.
+        const { truth } = await readTruth();
+        const whole = { authorityAddress: named.authority[0], options: { requireFullIndex: true } };
+        const ask = () =>
+          assetsByAuthority(readQuestion(whole, 'metaplex'), { ...parts, index, source: index.source(truth) });
+        await assert.rejects(ask(), /lists by authority need Token/);
+        await follow({ ...named, program: [TOKEN_2022_PROGRAM] });
+        await assert.rejects(ask(), /lists by authority need Token/);
+        await fillAll(false);
+        assert.ok('items' in (await ask()));
+
+        // Keys that are taken out leave nothing, the others stay complete; keys that come back are read again.
+        const { mint, owner: owners } = named;
+        assert.deepEqual(await follow({ mint, owner: owners }), ['sweep ']);
+        assert.equal(await index.stateOf('creator', named.creator[0]!), null);
+        await sweep({ store }, signal);
+        const ownerList = listKey(keyBytes(owner!));
+        const listed = await (store.read as Db).selectFrom('das_assets').selectAll().execute();
+        for (const { id, listed: by } of listed)
+          assert.ok(
+            encode32(id) === mint[0] ||
+              readListed(by).some(({ kind, key }) => kind === LIST.owner && Buffer.compare(key, ownerList) === 0) ||
+              (await index.list(LIST.group, encode32(id), { most: 1 })).length > 0 ||
+              (await index.source(nobody).ofOwner(owner!)).some(
+                ({ account }) => decodeTokenAccount(account).value?.mint === encode32(id),
+              ),
+            encode32(id),
+          );
+        await world.act();
+        await follow(named);
+        await fillAll(true);
+        await check();
+        assert.deepEqual(await follow({}), ['sweep ']);
+        await sweep({ store }, signal);
+        assert.deepEqual(JSON.parse(await dump(store)), [[], [], []]);
+      });
+  }),
+);

@@ -17,6 +17,7 @@ import {
   readLedger,
 } from '../../helpers/ledger-processor.ts';
 import { createMemoryLog } from '../../helpers/memory-log.ts';
+import { byCase } from '../../helpers/run-part.ts';
 import { sqliteStore } from '../../helpers/store.ts';
 
 const missing = await chainMissing();
@@ -124,8 +125,13 @@ test('a node that refuses batches', { skip }, async (t) => {
   await settles(place.chain, place.store);
 });
 
-for (const depth of [1, 5, 31]) {
-  for (const replay of ['all', 'none', 'reverse'] as const) {
+/** From the deepest one on. */
+const FORKS = ([31, 5, 1] as const).flatMap((depth) =>
+  (['reverse', 'all', 'none'] as const).map((replay) => [depth, replay] as const),
+);
+
+byCase(FORKS, (own) => {
+  for (const [depth, replay] of own) {
     test(`a fork of ${depth} blocks, replay ${replay}`, { skip }, async (t) => {
       const place = await begin(t);
       const { chain, store } = place;
@@ -141,7 +147,7 @@ for (const depth of [1, 5, 31]) {
       assert.equal(follower.status().stalled, null);
     });
   }
-}
+});
 
 test('a fork that the node itself notices late', { skip }, async (t) => {
   const place = await begin(t);

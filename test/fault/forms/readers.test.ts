@@ -18,9 +18,10 @@ import { readTransfers } from '../../../src/solana/movements/transfers.ts';
 import { enhance } from '../../../src/solana/parsers/enhance.ts';
 import { rawTransaction } from '../../../src/solana/raw-transaction.ts';
 import { EncodingMissing, showEntry, showEntryAsKept } from '../../../src/solana/show-transaction.ts';
-import { BLOCK_FORMS, type FormPlace } from '../../helpers/block-forms.ts';
+import { BLOCK_FORMS, type BlockForm, type FormPlace } from '../../helpers/block-forms.ts';
 import { normalForm } from '../../helpers/normal-form.ts';
 import { blockOf, entryOf, sampleMessage, wireOf } from '../../helpers/rpc-block.ts';
+import { bySeed, inLongTier } from '../../helpers/run-part.ts';
 
 const SLOT = 100;
 const place: FormPlace = { signature: new Uint8Array(64).fill(77), payer: new Uint8Array(32).fill(88) };
@@ -90,8 +91,11 @@ const formOf = (tx: NormalTransaction, block: ChainBlock) => {
   return rest;
 };
 
-describe('forms of transactions beyond those of today', () => {
-  for (const form of BLOCK_FORMS) {
+/** Each text of so many bytes in base58 takes a second. */
+const SLOW = new Set(['40,000 bytes of data']);
+
+function testForms(forms: readonly BlockForm[]): void {
+  for (const form of forms) {
     test(form.name, async () => {
       const body = answerOf([before, form.entry(place), after]);
       const base = scanned(body);
@@ -131,129 +135,138 @@ describe('forms of transactions beyond those of today', () => {
       assert.deepEqual((await reader!.transaction(1))?.toString(), tx.entryText.toString());
     });
   }
-});
+}
 
-describe('any form', () => {
-  test('bytes behind a version byte, as they come: the others are read, and nothing throws', () => {
-    const bytes = fc.tuple(fc.integer({ min: 0, max: 255 }), fc.uint8Array({ maxLength: 300 }));
-    const damage = fc.record({ at: fc.nat(200), byte: fc.nat(255), isCut: fc.boolean() });
-    const good = wireOf({ message, signatures: [place.signature] });
-    const damaged = fc.array(damage, { minLength: 1, maxLength: 3 }).map((damages) => {
-      let wire = Buffer.from(good);
-      for (const { at, byte, isCut } of damages) {
-        if (isCut) wire = wire.subarray(0, Math.max(1, at));
-        else if (at < wire.length) wire[at] = byte;
-      }
-      return wire;
-    });
-    const wires = fc.oneof(
-      bytes.map(([version, rest]) => Buffer.concat([Buffer.of(version), rest])),
-      damaged,
-    );
-    fc.assert(
-      fc.property(wires, (wire) => {
-        const entry = JSON.stringify({ ...entryOf({ message }), transaction: [wire.toString('base64'), 'base64'] });
-        const block = scanned(answerOf([before, entry, after]));
-        checkNeighbours(block);
-        readEverything(block);
-        // However little was read of it, its bytes are there.
-        assert.deepEqual(Buffer.from(block.transactions[1]!.wire!), wire);
-      }),
-      { numRuns: 400 },
-    );
-  });
+describe('forms of transactions beyond those of today', () =>
+  testForms(BLOCK_FORMS.filter(({ name }) => !SLOW.has(name))));
+inLongTier(() =>
+  describe('long forms of transactions beyond those of today', () =>
+    testForms(BLOCK_FORMS.filter(({ name }) => SLOW.has(name)))),
+);
 
-  test('members of any value at any place: the others are read, and nothing throws', () => {
-    const value = fc.oneof(
-      fc.jsonValue({ maxDepth: 3 }),
-      fc.bigInt({ min: -(2n ** 70n), max: 2n ** 70n }),
-      fc.constantFrom<unknown>(undefined, null, {}, [], [null], [[]], '', 0, -1, 1.5, 'later'),
-    );
-    const full = {
-      transaction: {
-        signatures: [encode64(place.signature)],
-        message: {
-          accountKeys: [1, 2, 3].map((byte) => encode32(new Uint8Array(32).fill(byte))),
-          header: { numRequiredSignatures: 1, numReadonlySignedAccounts: 0, numReadonlyUnsignedAccounts: 1 },
-          recentBlockhash: encode32(new Uint8Array(32).fill(9)),
-          instructions: [{ programIdIndex: 2, accounts: [0, 1], data: '2', stackHeight: 1 }],
-          addressTableLookups: [],
-        },
-      },
-      version: 0,
-      meta: {
-        err: { InstructionError: [0, { Custom: 1 }] },
-        status: { Ok: null },
-        fee: 5_000,
-        preBalances: [1, 2, 3],
-        postBalances: [1, 2, 3],
-        innerInstructions: [
-          { index: 0, instructions: [{ programIdIndex: 2, accounts: [0], data: '2', stackHeight: 2 }] },
-        ],
-        logMessages: ['Program log: x'],
-        preTokenBalances: [],
-        postTokenBalances: [
-          {
-            accountIndex: 1,
-            mint: encode32(new Uint8Array(32).fill(2)),
-            owner: encode32(new Uint8Array(32).fill(3)),
-            programId: encode32(new Uint8Array(32).fill(3)),
-            uiTokenAmount: { amount: '12', decimals: 0, uiAmount: 12, uiAmountString: '12' },
-          },
-        ],
-        rewards: [{ pubkey: encode32(new Uint8Array(32).fill(2)), lamports: 1, postBalance: 2, rewardType: 'Fee' }],
-        loadedAddresses: { writable: [], readonly: [] },
-        returnData: { programId: encode32(new Uint8Array(32).fill(2)), data: ['AA==', 'base64'] },
-        computeUnitsConsumed: 150,
-        costUnits: 100,
-      },
-    };
-    const binary = { ...entryOf({ message, signatures: [place.signature] }), meta: full.meta };
-    /** Every place of an entry, as a list of names and numbers. */
-    const placesOf = (given: unknown): string[][] =>
-      typeof given === 'object' && given !== null
-        ? Object.entries(given).flatMap(([name, member]) => [
-            [name],
-            ...placesOf(member).map((rest) => [name, ...rest]),
-          ])
-        : [];
-    const changed = (given: unknown, [name, ...rest]: readonly string[], to: unknown): unknown => {
-      const copy: Record<string, unknown> | unknown[] = Array.isArray(given) ? [...given] : { ...(given as object) };
-      const members = copy as Record<string, unknown>;
-      members[name!] = rest.length === 0 ? to : changed(members[name!], rest, to);
-      if (members[name!] === undefined && !Array.isArray(copy)) delete members[name!];
-      return copy;
-    };
-    for (const entry of [full, binary]) {
-      const places = placesOf(entry);
+bySeed(10, (tenths) =>
+  describe('any form', () => {
+    test('bytes behind a version byte, as they come: the others are read, and nothing throws', () => {
+      const bytes = fc.tuple(fc.integer({ min: 0, max: 255 }), fc.uint8Array({ maxLength: 300 }));
+      const damage = fc.record({ at: fc.nat(200), byte: fc.nat(255), isCut: fc.boolean() });
+      const good = wireOf({ message, signatures: [place.signature] });
+      const damaged = fc.array(damage, { minLength: 1, maxLength: 3 }).map((damages) => {
+        let wire = Buffer.from(good);
+        for (const { at, byte, isCut } of damages) {
+          if (isCut) wire = wire.subarray(0, Math.max(1, at));
+          else if (at < wire.length) wire[at] = byte;
+        }
+        return wire;
+      });
+      const wires = fc.oneof(
+        bytes.map(([version, rest]) => Buffer.concat([Buffer.of(version), rest])),
+        damaged,
+      );
       fc.assert(
-        fc.property(fc.constantFrom(...places), value, fc.string(), (at, to, name) => {
-          const odd = { ...(changed(entry, at, to) as object), [`later ${name}`]: to };
-          const block = scanned(answerOf([before, stringify(odd), after]));
+        fc.property(wires, (wire) => {
+          const entry = JSON.stringify({ ...entryOf({ message }), transaction: [wire.toString('base64'), 'base64'] });
+          const block = scanned(answerOf([before, entry, after]));
           checkNeighbours(block);
           readEverything(block);
-          const values = parsed(answerOf([before, stringify(odd), after]));
-          readEverything(values);
+          // However little was read of it, its bytes are there.
+          assert.deepEqual(Buffer.from(block.transactions[1]!.wire!), wire);
         }),
-        { numRuns: 600 },
+        { numRuns: 40 * tenths.length },
       );
-    }
-  });
+    });
 
-  test('unknown members of the block, and of its rewards, stay in its text', () => {
-    fc.assert(
-      fc.property(fc.jsonValue({ maxDepth: 3 }), (later) => {
-        const body = answerOf([before, after], `,"later":${JSON.stringify(later)}`);
-        const block = scanned(body);
-        assert.equal(block.transactions.length, 2);
-        assert.deepEqual(
-          (JSON.parse(block.answer!.text().toString()) as { later: unknown }).later,
-          JSON.parse(JSON.stringify(later)),
+    test('members of any value at any place: the others are read, and nothing throws', () => {
+      const value = fc.oneof(
+        fc.jsonValue({ maxDepth: 3 }),
+        fc.bigInt({ min: -(2n ** 70n), max: 2n ** 70n }),
+        fc.constantFrom<unknown>(undefined, null, {}, [], [null], [[]], '', 0, -1, 1.5, 'later'),
+      );
+      const full = {
+        transaction: {
+          signatures: [encode64(place.signature)],
+          message: {
+            accountKeys: [1, 2, 3].map((byte) => encode32(new Uint8Array(32).fill(byte))),
+            header: { numRequiredSignatures: 1, numReadonlySignedAccounts: 0, numReadonlyUnsignedAccounts: 1 },
+            recentBlockhash: encode32(new Uint8Array(32).fill(9)),
+            instructions: [{ programIdIndex: 2, accounts: [0, 1], data: '2', stackHeight: 1 }],
+            addressTableLookups: [],
+          },
+        },
+        version: 0,
+        meta: {
+          err: { InstructionError: [0, { Custom: 1 }] },
+          status: { Ok: null },
+          fee: 5_000,
+          preBalances: [1, 2, 3],
+          postBalances: [1, 2, 3],
+          innerInstructions: [
+            { index: 0, instructions: [{ programIdIndex: 2, accounts: [0], data: '2', stackHeight: 2 }] },
+          ],
+          logMessages: ['Program log: x'],
+          preTokenBalances: [],
+          postTokenBalances: [
+            {
+              accountIndex: 1,
+              mint: encode32(new Uint8Array(32).fill(2)),
+              owner: encode32(new Uint8Array(32).fill(3)),
+              programId: encode32(new Uint8Array(32).fill(3)),
+              uiTokenAmount: { amount: '12', decimals: 0, uiAmount: 12, uiAmountString: '12' },
+            },
+          ],
+          rewards: [{ pubkey: encode32(new Uint8Array(32).fill(2)), lamports: 1, postBalance: 2, rewardType: 'Fee' }],
+          loadedAddresses: { writable: [], readonly: [] },
+          returnData: { programId: encode32(new Uint8Array(32).fill(2)), data: ['AA==', 'base64'] },
+          computeUnitsConsumed: 150,
+          costUnits: 100,
+        },
+      };
+      const binary = { ...entryOf({ message, signatures: [place.signature] }), meta: full.meta };
+      /** Every place of an entry, as a list of names and numbers. */
+      const placesOf = (given: unknown): string[][] =>
+        typeof given === 'object' && given !== null
+          ? Object.entries(given).flatMap(([name, member]) => [
+              [name],
+              ...placesOf(member).map((rest) => [name, ...rest]),
+            ])
+          : [];
+      const changed = (given: unknown, [name, ...rest]: readonly string[], to: unknown): unknown => {
+        const copy: Record<string, unknown> | unknown[] = Array.isArray(given) ? [...given] : { ...(given as object) };
+        const members = copy as Record<string, unknown>;
+        members[name!] = rest.length === 0 ? to : changed(members[name!], rest, to);
+        if (members[name!] === undefined && !Array.isArray(copy)) delete members[name!];
+        return copy;
+      };
+      for (const entry of [full, binary]) {
+        const places = placesOf(entry);
+        fc.assert(
+          fc.property(fc.constantFrom(...places), value, fc.string(), (at, to, name) => {
+            const odd = { ...(changed(entry, at, to) as object), [`later ${name}`]: to };
+            const block = scanned(answerOf([before, stringify(odd), after]));
+            checkNeighbours(block);
+            readEverything(block);
+            const values = parsed(answerOf([before, stringify(odd), after]));
+            readEverything(values);
+          }),
+          { numRuns: 60 * tenths.length },
         );
-      }),
-    );
-  });
-});
+      }
+    });
+
+    test('unknown members of the block, and of its rewards, stay in its text', () => {
+      fc.assert(
+        fc.property(fc.jsonValue({ maxDepth: 3 }), (later) => {
+          const body = answerOf([before, after], `,"later":${JSON.stringify(later)}`);
+          const block = scanned(body);
+          assert.equal(block.transactions.length, 2);
+          assert.deepEqual(
+            (JSON.parse(block.answer!.text().toString()) as { later: unknown }).later,
+            JSON.parse(JSON.stringify(later)),
+          );
+        }),
+      );
+    });
+  }),
+);
 
 test('large integers are exact in the raw element', () => {
   const form = BLOCK_FORMS.find(({ name }) => name === 'balances of 2^64 - 1')!;

@@ -1,6 +1,7 @@
 /** Lives of a whole daemon that once ended wrongly, repeated by their number. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { byCase } from '../../helpers/run-part.ts';
 import { live } from './many-lives.ts';
 import { randomLife } from './random-life.ts';
 
@@ -22,7 +23,9 @@ const FOUND: readonly { readonly seed: number; readonly what: string }[] = [
   { seed: 1_007_727, what: 'a block is lost, and a wallet has transactions in it with and without a known place' },
 ];
 
-for (const { seed, what } of FOUND) test(`seed ${seed}: ${what}`, () => live(seed));
+byCase(FOUND, (own) => {
+  for (const { seed, what } of own) test(`seed ${seed}: ${what}`, () => live(seed));
+});
 
 test('a seed gives the same life again', async () => {
   const [first, second] = [await randomLife(7), await randomLife(7)];
