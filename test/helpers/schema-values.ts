@@ -1,4 +1,5 @@
 /** Random values of published schemas, and values that are damaged in one place. */
+import type { Options as AjvOptions } from 'ajv';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import fc from 'fast-check';
 import { decode, decode32, encode } from '../../src/lib/base58.ts';
@@ -9,19 +10,34 @@ export interface SchemaDocument {
   readonly components: { readonly schemas: Record<string, Schema> };
 }
 
+/**
+ * Compiles schemas of a document, each of its components once. Optimizing the generated code would take longer than everything that is
+ * checked with it.
+ */
+export function createCompiler(document: SchemaDocument, options: AjvOptions = {}) {
+  const ajv = new Ajv2020({
+    strict: false,
+    logger: false,
+    inlineRefs: false,
+    code: { optimize: false },
+    schemas: [{ $id: 'document', components: document.components }],
+    ...options,
+  });
+  const compile = (schema: Schema): ((value: unknown) => boolean) =>
+    ajv.compile(JSON.parse(JSON.stringify(schema).replaceAll('"#/components', '"document#/components')) as object);
+  return { ajv, compile };
+}
+
 /** Reads the schemas of a document; references lead to its components. */
 export function createSchemaReader(document: SchemaDocument) {
+  const { ajv, compile: compileIn } = createCompiler(document);
+  ajv.addFormat('base58-32', (text) => text.length <= 44 && decode32(text) !== null);
+  ajv.addFormat('base58-64', (text) => text.length <= 88 && decode(text)?.length === 64);
+  const compile = (schema: Schema) => compileIn(resolve(schema));
+
   function resolve(schema: Schema): Schema {
     const name = String(schema['$ref'] ?? '').replace('#/components/schemas/', '');
     return name === '' ? schema : (document.components.schemas[name] as Schema);
-  }
-
-  function compile(schema: Schema): (body: unknown) => boolean {
-    const ajv = new Ajv2020({ strict: false, logger: false });
-    ajv.addFormat('base58-32', (text) => text.length <= 44 && decode32(text) !== null);
-    ajv.addFormat('base58-64', (text) => text.length <= 88 && decode(text)?.length === 64);
-    const text = JSON.stringify({ ...resolve(schema), components: document.components });
-    return ajv.compile(JSON.parse(text) as object) as (body: unknown) => boolean;
   }
 
   const bytes = (length: number) => fc.uint8Array({ minLength: length, maxLength: length }).map((key) => encode(key));

@@ -5,6 +5,7 @@ import { after, afterEach, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { WebSocket } from 'ws';
 import { type RawConnection, rawConnect } from '../../helpers/raw-http.ts';
+import { inLongTier } from '../../helpers/run-part.ts';
 import { type AccessDaemon, rpcCall, startAccessDaemon } from './harness.ts';
 
 const LIMIT = { timeout: 120_000 };
@@ -114,33 +115,35 @@ test('a compressed answer is held as long as any', LIMIT, async () => {
   await until('it is taken', async () => (await used('answerBytes')) === 0);
 });
 
-test('websockets that are not read: bytes count over all of them, and they are cut', LIMIT, async () => {
-  const attacker = await bed.makeKey({ override: { budgets: BUDGETS } });
-  const victim = await bed.makeKey({ override: { budgets: BUDGETS } });
-  const open = async (key: string) => {
-    const socket = new WebSocket(`${bed.daemon.apiUrl.replace('http', 'ws')}/?api-key=${key}`);
-    sockets.push(socket);
-    socket.on('error', () => undefined);
-    await once(socket, 'open');
-    return socket;
-  };
-  const his = await Promise.all(Array.from({ length: 12 }, () => open(attacker.key)));
-  for (const socket of his) {
-    socket.pause();
-    for (let i = 0; i < 2; i += 1) socket.send(JSON.stringify(rpcCall('getBig', i)));
-  }
-  await until('answers wait', async () => (await used('answerBytes')) > 12 * MB);
-  const mine = await open(victim.key);
-  for (let i = 0; i < 5; i += 1) {
-    assert.ok((await used('answerBytes')) <= 2 * BUDGETS.answerBytes);
-    mine.send(JSON.stringify(rpcCall('getBig', i)));
-    const [data] = (await once(mine, 'message')) as [Buffer];
-    assert.equal((JSON.parse(String(data)) as { result: string }).result.length, 4 * MB);
-  }
-  // They are alive as far as pings tell, and cut all the same; `pause` of the client keeps even the close from being seen.
-  await until('nothing waits any more', async () => (await used('answerBytes')) === 0);
-  assert.equal(mine.readyState, WebSocket.OPEN);
-});
+inLongTier(() =>
+  test('websockets that are not read: bytes count over all of them, and they are cut', LIMIT, async () => {
+    const attacker = await bed.makeKey({ override: { budgets: BUDGETS } });
+    const victim = await bed.makeKey({ override: { budgets: BUDGETS } });
+    const open = async (key: string) => {
+      const socket = new WebSocket(`${bed.daemon.apiUrl.replace('http', 'ws')}/?api-key=${key}`);
+      sockets.push(socket);
+      socket.on('error', () => undefined);
+      await once(socket, 'open');
+      return socket;
+    };
+    const his = await Promise.all(Array.from({ length: 12 }, () => open(attacker.key)));
+    for (const socket of his) {
+      socket.pause();
+      for (let i = 0; i < 2; i += 1) socket.send(JSON.stringify(rpcCall('getBig', i)));
+    }
+    await until('answers wait', async () => (await used('answerBytes')) > 12 * MB);
+    const mine = await open(victim.key);
+    for (let i = 0; i < 5; i += 1) {
+      assert.ok((await used('answerBytes')) <= 2 * BUDGETS.answerBytes);
+      mine.send(JSON.stringify(rpcCall('getBig', i)));
+      const [data] = (await once(mine, 'message')) as [Buffer];
+      assert.equal((JSON.parse(String(data)) as { result: string }).result.length, 4 * MB);
+    }
+    // They are alive as far as pings tell, and cut all the same; `pause` of the client keeps even the close from being seen.
+    await until('nothing waits any more', async () => (await used('answerBytes')) === 0);
+    assert.equal(mine.readyState, WebSocket.OPEN);
+  }),
+);
 
 test('a slow reader above the minimum rate gets everything', LIMIT, async () => {
   const { key } = await bed.makeKey();

@@ -7,6 +7,7 @@ import { redirectHostedClients } from '../../helpers/hosted-client.ts';
 import { loadPackage } from '../../helpers/packages.ts';
 import { readSnapshot, withoutTimes } from '../../helpers/photon-snapshots.ts';
 import { type RecordedDaemon, startRecordedDaemon } from '../../helpers/recorded-daemon.ts';
+import { byCase } from '../../helpers/run-part.ts';
 
 const sdk = await loadPackage('helius-sdk', () => import('helius-sdk'));
 
@@ -37,64 +38,66 @@ async function recorded(t: TestContext, name: string, proverUrl?: string): Promi
   return { recording, ...(await startRecordedDaemon(t, blocksOf(recording), options)) };
 }
 
-describe('proofs of recorded accounts and addresses', { skip: skipWithoutFixtures }, () => {
-  for (const name of recordingNames)
-    test(name, async (t) => {
-      const { call, post, recording } = await recorded(t, name);
-      const {
-        inclusionProofsAfterLastStep: known,
-        newAddressProofsAfterLastStep: absent,
-        accounts,
-      } = recording.expected;
-      const hashes = known.map(({ hash }) => hash);
-      if (known.length > 0) {
-        const { value } = await call<Answer<Proof[]>>('getMultipleCompressedAccountProofs', hashes);
-        assert.deepEqual(value, known);
-        for (const one of [known[0]!, known.at(-1)!])
-          assert.deepEqual((await call<Answer<Proof>>('getCompressedAccountProof', { hash: one.hash })).value, one);
-        const second = await call<Answer<object[]>>('getMultipleCompressedAccountProofsV2', hashes);
-        for (const [i, one] of known.entries()) {
-          const { merkleTree, ...rest } = one;
-          const { treeType: type, queue } = treeOf(recording, merkleTree);
-          const treeContext = { treeType: type, tree: merkleTree, queue, cpiContext: null };
-          assert.deepEqual(second.value[i], { ...rest, proveByIndex: false, treeContext });
+byCase(recordingNames, (names) =>
+  describe('proofs of recorded accounts and addresses', { skip: skipWithoutFixtures }, () => {
+    for (const name of names)
+      test(name, async (t) => {
+        const { call, post, recording } = await recorded(t, name);
+        const {
+          inclusionProofsAfterLastStep: known,
+          newAddressProofsAfterLastStep: absent,
+          accounts,
+        } = recording.expected;
+        const hashes = known.map(({ hash }) => hash);
+        if (known.length > 0) {
+          const { value } = await call<Answer<Proof[]>>('getMultipleCompressedAccountProofs', hashes);
+          assert.deepEqual(value, known);
+          for (const one of [known[0]!, known.at(-1)!])
+            assert.deepEqual((await call<Answer<Proof>>('getCompressedAccountProof', { hash: one.hash })).value, one);
+          const second = await call<Answer<object[]>>('getMultipleCompressedAccountProofsV2', hashes);
+          for (const [i, one] of known.entries()) {
+            const { merkleTree, ...rest } = one;
+            const { treeType: type, queue } = treeOf(recording, merkleTree);
+            const treeContext = { treeType: type, tree: merkleTree, queue, cpiContext: null };
+            assert.deepEqual(second.value[i], { ...rest, proveByIndex: false, treeContext });
+          }
         }
-      }
-      if (absent.length > 0) {
-        const asked = absent.map(({ address, merkleTree: tree }) => ({ address, tree }));
-        assert.deepEqual((await call<Answer<object>>('getMultipleNewAddressProofsV2', asked)).value, absent);
-        const first = absent.filter(({ merkleTree }) => merkleTree === AMT1);
-        if (first.length > 0)
-          assert.deepEqual(
-            (
-              await call<Answer<object>>(
-                'getMultipleNewAddressProofs',
-                first.map(({ address }) => address),
-              )
-            ).value,
-            first,
+        if (absent.length > 0) {
+          const asked = absent.map(({ address, merkleTree: tree }) => ({ address, tree }));
+          assert.deepEqual((await call<Answer<object>>('getMultipleNewAddressProofsV2', asked)).value, absent);
+          const first = absent.filter(({ merkleTree }) => merkleTree === AMT1);
+          if (first.length > 0)
+            assert.deepEqual(
+              (
+                await call<Answer<object>>(
+                  'getMultipleNewAddressProofs',
+                  first.map(({ address }) => address),
+                )
+              ).value,
+              first,
+            );
+        }
+        for (const { hash, leafInTree, inOutputQueue } of accounts.filter((one) => !one.leafInTree).slice(0, 3)) {
+          const { status, body } = await post('getCompressedAccountProof', { hash });
+          assert.deepEqual([status, body.error?.code, leafInTree], [200, -32000, false]);
+          assert.equal(
+            body.error?.message,
+            'Record Not Found: Leaf nodes not found for hashes. Got 0 hashes. Expected 1.',
           );
-      }
-      for (const { hash, leafInTree, inOutputQueue } of accounts.filter((one) => !one.leafInTree).slice(0, 3)) {
-        const { status, body } = await post('getCompressedAccountProof', { hash });
-        assert.deepEqual([status, body.error?.code, leafInTree], [200, -32000, false]);
-        assert.equal(
-          body.error?.message,
-          'Record Not Found: Leaf nodes not found for hashes. Got 0 hashes. Expected 1.',
-        );
-        const again = await post('getCompressedAccountProofV2', { hash });
-        assert.equal(
-          (again.body.result as Answer<{ proveByIndex: boolean }>)?.value.proveByIndex ?? false,
-          inOutputQueue,
-        );
-      }
-      for (const [tree, queue] of Object.entries(recording.expected.addressQueueAfterLastStep)) {
-        if (queue.length === 0) continue;
-        const { body } = await post('getMultipleNewAddressProofsV2', [{ address: queue[0], tree }]);
-        assert.equal(body.error?.data?.details, `Address ${queue[0]} already exists`);
-      }
-    });
-});
+          const again = await post('getCompressedAccountProofV2', { hash });
+          assert.equal(
+            (again.body.result as Answer<{ proveByIndex: boolean }>)?.value.proveByIndex ?? false,
+            inOutputQueue,
+          );
+        }
+        for (const [tree, queue] of Object.entries(recording.expected.addressQueueAfterLastStep)) {
+          if (queue.length === 0) continue;
+          const { body } = await post('getMultipleNewAddressProofsV2', [{ address: queue[0], tree }]);
+          assert.equal(body.error?.data?.details, `Address ${queue[0]} already exists`);
+        }
+      });
+  }),
+);
 
 const treeOf = ({ trees }: Recording, key: string) => {
   const found = trees.find(({ tree }) => tree === key)!;

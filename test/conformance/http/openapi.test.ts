@@ -1,8 +1,8 @@
 /** The document of a daemon with all its plugins, as generators and validators of OpenAPI 3.1 read it. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { Ajv2020 } from 'ajv/dist/2020.js';
 import { type DaemonInProcess, startDaemon } from '../../helpers/daemon.ts';
+import { createCompiler, type Schema } from '../../helpers/schema-values.ts';
 
 interface Media {
   readonly schema: Record<string, unknown>;
@@ -20,7 +20,7 @@ interface Operation {
 interface Document {
   readonly openapi: string;
   readonly paths: Record<string, Record<string, Operation>>;
-  readonly components: { readonly schemas: Record<string, object> };
+  readonly components: { readonly schemas: Record<string, Schema> };
 }
 
 const TYPES = new Set(['null', 'boolean', 'object', 'array', 'number', 'string', 'integer']);
@@ -50,13 +50,12 @@ test('every schema is one of JSON Schema 2020-12, with the types that there are'
     }
   };
   visit({ ...document, components: { schemas: document.components.schemas } }, '');
-  const ajv = new Ajv2020({ strict: false, validateFormats: false, schemas: [{ ...document, $id: 'document' }] });
-  const schemaAt = (text: string) => ajv.compile(JSON.parse(text.replaceAll('"#/components', '"document#/components')));
+  const { compile } = createCompiler(document, { validateFormats: false });
   for (const [, { requestBody, responses }] of operations)
     for (const media of [requestBody, ...Object.values(responses)].flatMap((part) =>
       Object.values(part?.content ?? {}),
     ))
-      schemaAt(JSON.stringify(media.schema));
+      compile(media.schema);
 });
 
 test('every operation has its own id, every path parameter a form, every body a schema', () => {
@@ -83,13 +82,11 @@ test('answers without a body have no content; a notification is one of them', ()
 });
 
 test('calls that are passed on, batches, and results that fit more than one method are within the document', async () => {
-  const ajv = new Ajv2020({ strict: false, validateFormats: false });
+  const { compile } = createCompiler(document, { validateFormats: false });
   const { requestBody, responses } = document.paths['/']!['post']!;
   const schemaOf = (content: Record<string, Media> | undefined) => content!['application/json']!.schema;
-  const { components } = document;
-  const inline = (schema: object) => JSON.parse(JSON.stringify({ ...schema, components })) as object;
-  const isRequest = ajv.compile(inline(schemaOf(requestBody!.content)));
-  const isAnswer = ajv.compile(inline(schemaOf(responses['200']!.content)));
+  const isRequest = compile(schemaOf(requestBody!.content));
+  const isAnswer = compile(schemaOf(responses['200']!.content));
   const call = { jsonrpc: '2.0', id: 1 };
   for (const good of [
     { ...call, method: 'getSlot' },

@@ -14,6 +14,7 @@ import { anchorAddress, anchorText } from '../../../src/solana/idl/idl-accounts.
 import type { ParsedTransaction } from '../../../src/solana/idl/parse-transaction.ts';
 import { chainMissing, startChain, type TestChain } from '../../helpers/chain.ts';
 import { startDaemon } from '../../helpers/daemon.ts';
+import { bySeed } from '../../helpers/run-part.ts';
 import { createSfc32 } from '../../helpers/sfc32.ts';
 
 /** A program of Anchor that keeps its own instructions for the IDL account. */
@@ -148,66 +149,68 @@ const missing =
   (await chainMissing()) ?? (findLightAssets(null) === null ? 'the programs of Light are not installed' : null);
 if (missing !== null) console.error(`SKIPPED: ${missing}`);
 
-suite('interfaces that were replaced before the daemon looked', { skip: missing ?? false }, () => {
-  test('each transaction is decoded by the interface that the chain had in its slot', async (t) => {
-    const chain = await startChain({ lightAssets: null });
-    t.after(() => chain.stop());
-    const authority = await createAuthority(chain);
-    await authority.create();
-    await authority.write(idlText('first', 300), 300);
-    await authority.mention(false);
-    await authority.upgrade(idlText('second', 400), 500);
-    await authority.mention(true);
-    await authority.upgrade(idlText('third', 100), 400, { inOne: true, staysOpen: true });
-    await authority.upgrade(idlText('second', 400), 800);
-    await authority.close();
-    await authority.create();
-    await authority.write(idlText('fourth', 200), 700);
-    const { names, versions } = await namesOf(chain, authority.sent);
-    assert.deepEqual(
-      names,
-      authority.sent.map(({ name }) => name),
-    );
-    assert.ok(['first', 'second', 'third', 'fourth'].every((name) => names.includes(name)));
-    assert.deepEqual(
-      versions.filter((name) => name !== null),
-      ['fourth', 'second', 'third', 'second', 'first'],
-    );
-  });
-
-  test('whatever the authority does, no transaction is decoded by the interface of another time', async (t) => {
-    const seed = Math.floor(Math.random() * 2 ** 32);
-    t.diagnostic(`seed ${seed}`);
-    const draw = createSfc32(seed);
-    const chain = await startChain({ lightAssets: null });
-    t.after(() => chain.stop());
-    const authority = await createAuthority(chain);
-    let isThere = false;
-    const size = () => 150 + draw.below(650);
-    for (let turn = 0; turn < 24; turn += 1) {
-      const text = idlText(`name_${draw.below(6)}`, draw.below(300));
-      const choice = draw.below(10);
-      if (!isThere) {
-        await authority.create();
-        await authority.write(text, size());
-        isThere = true;
-      } else if (choice === 0) {
-        await authority.close();
-        isThere = false;
-      } else if (choice < 3) await authority.mention(choice === 1);
-      // More bytes behind a whole text change nothing.
-      else if (choice === 3) await authority.write(text.slice(0, 20), 60);
-      else await authority.upgrade(text, size(), { inOne: draw.below(2) === 0, staysOpen: draw.below(2) === 0 });
-    }
-    if (!isThere) {
-      // Of a program that publishes nothing now, what was before is not looked for.
+bySeed(24, ({ length: most }) =>
+  suite('interfaces that were replaced before the daemon looked', { skip: missing ?? false }, () => {
+    test('each transaction is decoded by the interface that the chain had in its slot', async (t) => {
+      const chain = await startChain({ lightAssets: null });
+      t.after(() => chain.stop());
+      const authority = await createAuthority(chain);
       await authority.create();
-      await authority.write(idlText('last', 100), 800);
-    }
-    const { names } = await namesOf(chain, authority.sent);
-    assert.deepEqual(
-      names,
-      authority.sent.map(({ name }) => name),
-    );
-  });
-});
+      await authority.write(idlText('first', 300), 300);
+      await authority.mention(false);
+      await authority.upgrade(idlText('second', 400), 500);
+      await authority.mention(true);
+      await authority.upgrade(idlText('third', 100), 400, { inOne: true, staysOpen: true });
+      await authority.upgrade(idlText('second', 400), 800);
+      await authority.close();
+      await authority.create();
+      await authority.write(idlText('fourth', 200), 700);
+      const { names, versions } = await namesOf(chain, authority.sent);
+      assert.deepEqual(
+        names,
+        authority.sent.map(({ name }) => name),
+      );
+      assert.ok(['first', 'second', 'third', 'fourth'].every((name) => names.includes(name)));
+      assert.deepEqual(
+        versions.filter((name) => name !== null),
+        ['fourth', 'second', 'third', 'second', 'first'],
+      );
+    });
+
+    test('whatever the authority does, no transaction is decoded by the interface of another time', async (t) => {
+      const seed = Math.floor(Math.random() * 2 ** 32);
+      t.diagnostic(`seed ${seed}`);
+      const draw = createSfc32(seed);
+      const chain = await startChain({ lightAssets: null });
+      t.after(() => chain.stop());
+      const authority = await createAuthority(chain);
+      let isThere = false;
+      const size = () => 150 + draw.below(650);
+      for (let turn = 0; turn < most; turn += 1) {
+        const text = idlText(`name_${draw.below(6)}`, draw.below(300));
+        const choice = draw.below(10);
+        if (!isThere) {
+          await authority.create();
+          await authority.write(text, size());
+          isThere = true;
+        } else if (choice === 0) {
+          await authority.close();
+          isThere = false;
+        } else if (choice < 3) await authority.mention(choice === 1);
+        // More bytes behind a whole text change nothing.
+        else if (choice === 3) await authority.write(text.slice(0, 20), 60);
+        else await authority.upgrade(text, size(), { inOne: draw.below(2) === 0, staysOpen: draw.below(2) === 0 });
+      }
+      if (!isThere) {
+        // Of a program that publishes nothing now, what was before is not looked for.
+        await authority.create();
+        await authority.write(idlText('last', 100), 800);
+      }
+      const { names } = await namesOf(chain, authority.sent);
+      assert.deepEqual(
+        names,
+        authority.sent.map(({ name }) => name),
+      );
+    });
+  }),
+);

@@ -15,6 +15,7 @@ import { createModelTree, mintOf, treeTransaction } from '../../helpers/bubblegu
 import { blockWith, readEverything } from '../../helpers/compression.ts';
 import { createCompressionTables } from '../../helpers/compression-rows.ts';
 import { createMemoryLog } from '../../helpers/memory-log.ts';
+import { bySeed } from '../../helpers/run-part.ts';
 import { eachStore } from '../../helpers/store.ts';
 
 /** All that a block may change; the head moves only forward, and is looked at apart. */
@@ -96,71 +97,73 @@ async function clear(store: Store): Promise<void> {
 
 const choices = fc.array(fc.nat(60), { minLength: 3, maxLength: 12 });
 
-eachStore('concurrent trees that are taken back', (engine) => {
-  const runs = { numRuns: engine.dialect === 'sqlite' ? 12 : 4 };
+bySeed(12, ({ length }) =>
+  eachStore('concurrent trees that are taken back', (engine) => {
+    const runs = { numRuns: engine.dialect === 'sqlite' ? length : 4 };
 
-  test('a revert restores the exact state, and another branch may follow', async (t) => {
-    const store = await engine.store(t);
-    await createCompressionTables(store);
-    const bed = openBed(store);
-    await fc.assert(
-      fc.asyncProperty(choices, choices, fc.nat(100), async (common, other, cut) => {
-        await clear(store);
-        const main = chainOf(common, 1);
-        const kept = 1 + (cut % (main.length - 1));
-        for (const block of main.slice(0, kept)) await bed.apply(block);
-        const before = await readEverything(store);
-        for (const block of main.slice(kept)) await bed.apply(block);
-        const after = await readEverything(store);
-        const gone = main.slice(kept).map(({ slot }) => slot);
-        await bed.revert(gone);
-        assert.deepEqual(await readEverything(store), before);
-        // A branch with the same first blocks: its changes from there on are others.
-        const branch = chainOf([...common.slice(0, kept - 1), ...other], 1);
-        for (const block of branch.slice(kept)) await bed.apply(block);
-        await bed.revert(branch.slice(kept).map(({ slot }) => slot));
-        for (const block of main.slice(kept)) await bed.apply(block);
-        assert.deepEqual(await readEverything(store), after);
-      }),
-      runs,
-    );
-  });
+    test('a revert restores the exact state, and another branch may follow', async (t) => {
+      const store = await engine.store(t);
+      await createCompressionTables(store);
+      const bed = openBed(store);
+      await fc.assert(
+        fc.asyncProperty(choices, choices, fc.nat(100), async (common, other, cut) => {
+          await clear(store);
+          const main = chainOf(common, 1);
+          const kept = 1 + (cut % (main.length - 1));
+          for (const block of main.slice(0, kept)) await bed.apply(block);
+          const before = await readEverything(store);
+          for (const block of main.slice(kept)) await bed.apply(block);
+          const after = await readEverything(store);
+          const gone = main.slice(kept).map(({ slot }) => slot);
+          await bed.revert(gone);
+          assert.deepEqual(await readEverything(store), before);
+          // A branch with the same first blocks: its changes from there on are others.
+          const branch = chainOf([...common.slice(0, kept - 1), ...other], 1);
+          for (const block of branch.slice(kept)) await bed.apply(block);
+          await bed.revert(branch.slice(kept).map(({ slot }) => slot));
+          for (const block of main.slice(kept)) await bed.apply(block);
+          assert.deepEqual(await readEverything(store), after);
+        }),
+        runs,
+      );
+    });
 
-  test('older blocks are filled in while newer ones may still be taken back', async (t) => {
-    const store = await engine.store(t);
-    await createCompressionTables(store);
-    const bed = openBed(store);
-    await fc.assert(
-      fc.asyncProperty(choices, fc.array(fc.nat(100), { minLength: 12, maxLength: 12 }), async (list, order) => {
-        await clear(store);
-        const blocks = chainOf(list, 2);
-        const kept = Math.ceil(blocks.length / 2);
-        for (const block of blocks.slice(0, kept)) await bed.apply(block, true);
-        const before = await readEverything(store, TABLES);
-        for (const block of blocks.slice(kept)) await bed.apply(block, true);
-        const whole = await readEverything(store, TABLES);
-        await clear(store);
-        // The newer half is followed, with the older half missing; that comes in any order, and the newer half goes and comes again.
-        for (const block of blocks.slice(kept)) await bed.apply(block);
-        const older = blocks
-          .slice(0, kept)
-          .map((block, at) => ({ block, place: order[at % order.length]! }))
-          .sort((a, b) => a.place - b.place);
-        const newer = blocks.slice(kept).map(({ slot }) => slot);
-        for (const [at, { block }] of older.entries()) {
-          await bed.apply(block, true);
-          if (order[at % order.length]! % 3 !== 0) continue;
+    test('older blocks are filled in while newer ones may still be taken back', async (t) => {
+      const store = await engine.store(t);
+      await createCompressionTables(store);
+      const bed = openBed(store);
+      await fc.assert(
+        fc.asyncProperty(choices, fc.array(fc.nat(100), { minLength: 12, maxLength: 12 }), async (list, order) => {
+          await clear(store);
+          const blocks = chainOf(list, 2);
+          const kept = Math.ceil(blocks.length / 2);
+          for (const block of blocks.slice(0, kept)) await bed.apply(block, true);
+          const before = await readEverything(store, TABLES);
+          for (const block of blocks.slice(kept)) await bed.apply(block, true);
+          const whole = await readEverything(store, TABLES);
+          await clear(store);
+          // The newer half is followed, with the older half missing; that comes in any order, and the newer half goes and comes again.
+          for (const block of blocks.slice(kept)) await bed.apply(block);
+          const older = blocks
+            .slice(0, kept)
+            .map((block, at) => ({ block, place: order[at % order.length]! }))
+            .sort((a, b) => a.place - b.place);
+          const newer = blocks.slice(kept).map(({ slot }) => slot);
+          for (const [at, { block }] of older.entries()) {
+            await bed.apply(block, true);
+            if (order[at % order.length]! % 3 !== 0) continue;
+            await bed.revert(newer);
+            for (const one of blocks.slice(kept)) await bed.apply(one);
+          }
+          assert.deepEqual(withoutIds(await readEverything(store, TABLES)), withoutIds(whole));
           await bed.revert(newer);
-          for (const one of blocks.slice(kept)) await bed.apply(one);
-        }
-        assert.deepEqual(withoutIds(await readEverything(store, TABLES)), withoutIds(whole));
-        await bed.revert(newer);
-        assert.deepEqual(withoutIds(await readEverything(store, TABLES)), withoutIds(before));
-      }),
-      runs,
-    );
-  });
-});
+          assert.deepEqual(withoutIds(await readEverything(store, TABLES)), withoutIds(before));
+        }),
+        runs,
+      );
+    });
+  }),
+);
 
 /** Trees are numbered as they come; what is compared is how many rows of each kind there are and all that is not numbered. */
 function withoutIds(rows: Readonly<Record<string, readonly string[]>>): Record<string, readonly string[]> {

@@ -15,6 +15,7 @@ import {
   treeOf,
   wholeState,
 } from '../../helpers/compression-lies.ts';
+import { byCase } from '../../helpers/run-part.ts';
 import { eachStore, sqliteStore } from '../../helpers/store.ts';
 
 /** The wrong value, by the index of the first queued value. */
@@ -120,9 +121,13 @@ eachStore('queues against the chain', (engine) => {
   test('a lie: refused, read again, right', async (t) => proveLie(await stores(t), LIES[0]!));
 });
 
-suite('lies about what waits: refused, read again, right', () => {
-  const stores = async (t: TestContext): Promise<Stores> => [await sqliteStore(t), await sqliteStore(t)];
-  for (const lie of LIES.slice(1)) test(lie[0], async (t) => proveLie(await stores(t), lie));
-  for (const kind of BATCHES)
-    test(`the event of a batch is another one (${kind})`, async (t) => proveBatch(await stores(t), kind));
-});
+byCase([...LIES.slice(1), ...BATCHES], (cases) =>
+  suite('lies about what waits: refused, read again, right', () => {
+    const stores = async (t: TestContext): Promise<Stores> => [await sqliteStore(t), await sqliteStore(t)];
+    for (const one of cases) {
+      if (typeof one === 'string')
+        test(`the event of a batch is another one (${one})`, async (t) => proveBatch(await stores(t), one));
+      else test(one[0], async (t) => proveLie(await stores(t), one));
+    }
+  }),
+);

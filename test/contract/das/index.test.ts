@@ -68,8 +68,12 @@ import { byCase } from '../../helpers/run-part.ts';
 import { createSfc32, type Sfc32 } from '../../helpers/sfc32.ts';
 import { eachStore } from '../../helpers/store.ts';
 
-const STEPS = 40;
-const SEEDS = [16, 203];
+/** What random runs have found, and a short one. */
+const RUNS = [
+  { seed: 16, steps: 12 },
+  { seed: 16, steps: 40 },
+  { seed: 203, steps: 40 },
+];
 const config = { ...(Value.Default(dasConfig, {}) as DasConfig), dialect: 'metaplex' } as const;
 const signal = new AbortController().signal;
 
@@ -487,10 +491,13 @@ eachStore('kept pages of the index', (engine) => {
 
 const missing = await chainMissing();
 
-byCase(SEEDS, (seeds) =>
+byCase(RUNS, (runs) =>
   eachStore('the index of followed assets', (engine) => {
-    for (const seed of seeds)
-      test(`random runs with forks, seed ${seed}`, { skip: missing ?? false, timeout: 180_000 }, async (t) => {
+    for (const { seed, steps } of runs)
+      test(`random runs with forks, seed ${seed}, ${steps} steps`, {
+        skip: missing ?? false,
+        timeout: 180_000,
+      }, async (t) => {
         const store = await engine.store(t);
         await migrate(store, [{ scope: 'das', migrations }]);
         const chain = await startChain();
@@ -768,7 +775,7 @@ byCase(SEEDS, (seeds) =>
         await sync();
         await fillAll(true);
         await check();
-        for (let step = 0; step < STEPS; step += 1) {
+        for (let step = 0; step < steps; step += 1) {
           const roll = random.below(12);
           if (roll === 0)
             await chain.fork({

@@ -12,6 +12,7 @@ import { createLedgerProcessor, readLedger } from '../../helpers/ledger-processo
 import { createManualClock } from '../../helpers/manual-clock.ts';
 import { createMemoryLog } from '../../helpers/memory-log.ts';
 import { createOrderFreeLedger } from '../../helpers/order-free-ledger.ts';
+import { byCase } from '../../helpers/run-part.ts';
 import { blockText, FIRST_SLOT } from '../../simulation/follower/world.ts';
 import { type Bed, createBed, errorOf, grow, settles, truthOf, until } from './harness.ts';
 
@@ -49,25 +50,27 @@ async function assertTruth(ledger: Ledger, { world }: Bed, fromSlot = FIRST_SLOT
   }
 }
 
-for (const depth of [1, 5, 31])
-  test(`the ledger follows a fork of ${depth} blocks, and a restart`, async (t) => {
-    const { open } = setUp(t);
-    const bed = await createBed(t, { finalityDepth: 32, openLedger: () => open() });
-    grow(bed.world, depth + 8);
-    const running = await bed.follow();
-    await settles(bed);
-    bed.world.fork(depth);
-    grow(bed.world, depth + 3);
-    await settles(bed);
-    await running.stop();
-    await assertTruth(await open(), bed);
-    bed.world.fork(2);
-    grow(bed.world, 5);
-    const again = await bed.follow();
-    await settles(bed);
-    await again.stop();
-    await assertTruth(await open(), bed);
-  });
+byCase([31, 5, 1], (depths) => {
+  for (const depth of depths)
+    test(`the ledger follows a fork of ${depth} blocks, and a restart`, async (t) => {
+      const { open } = setUp(t);
+      const bed = await createBed(t, { finalityDepth: 32, openLedger: () => open() });
+      grow(bed.world, depth + 8);
+      const running = await bed.follow();
+      await settles(bed);
+      bed.world.fork(depth);
+      grow(bed.world, depth + 3);
+      await settles(bed);
+      await running.stop();
+      await assertTruth(await open(), bed);
+      bed.world.fork(2);
+      grow(bed.world, 5);
+      const again = await bed.follow();
+      await settles(bed);
+      await again.stop();
+      await assertTruth(await open(), bed);
+    });
+});
 
 test('a block is in the ledger before its rows are in the store; one that was not committed is replaced', async (t) => {
   const { open, dir } = setUp(t);
