@@ -48,7 +48,8 @@ const UNITS_PER_PROCESS = 32;
 /** These run their daemons and chains in the test's process, or compute. The next one finds everything loaded and compiled. */
 const SHARING =
   /^test\/((contract|helpers|repository|simulation)\/|conformance\/(?!agave|archive)|e2e\/(?!cli|crash|dashboard|docs|guide|peers|systemd))/;
-const PER_PROCESS = 8;
+/** Loading a daemon takes 2 s of CPU. In the long tier a process of this many would take longer than it may. */
+const PER_PROCESS = { short: 14, long: 6 };
 const MEMORY_FOR_FOLDERS = 8 * 1024 ** 3;
 const MAX_SLOW = 60;
 /** What each file took when it last ran: the processes that took longest begin first, so that no core is without work at the end. */
@@ -167,7 +168,7 @@ async function main(args: readonly string[]): Promise<number> {
   let code = 1;
   try {
     build([...new Set(members.map(({ file }) => file))], folder);
-    code = await runNode([...foreign, ...processesOf(members, folder)], {
+    code = await runNode([...foreign, ...processesOf(members, isShort, folder)], {
       ...env,
       PARHELION_TEST_POSTGRES_URL: postgres.url,
       PARHELION_TEST_TIMES: times,
@@ -304,7 +305,7 @@ function build(files: readonly string[], folder: string): void {
 }
 
 /** A file for each process, those that take longest first. Where members share one, or a part of them runs, a file that loads them. */
-function processesOf(members: readonly Member[], folder: string): string[] {
+function processesOf(members: readonly Member[], isShort: boolean, folder: string): string[] {
   const helper = pathToFileURL(join(root, 'test/helpers/share-process.mjs')).href;
   const known = readTimes();
   const secondsOf = ({ file, part }: Member) =>
@@ -319,7 +320,7 @@ function processesOf(members: readonly Member[], folder: string): string[] {
     const alone = own.filter((member) => !units.includes(member) && !sharing.includes(member));
     const groups = [
       ...inGroups(units, UNITS_PER_PROCESS),
-      ...inGroups(sharing, PER_PROCESS),
+      ...inGroups(sharing, isShort ? PER_PROCESS.short : PER_PROCESS.long),
       ...alone.map((member) => [member]),
     ];
     for (const group of groups) {
@@ -356,7 +357,7 @@ function runNode(files: readonly string[], env: Record<string, string>): Promise
       '--expose-gc',
       './test/helpers/run-files.mjs',
       `${least}`,
-      process.env['PARHELION_TEST_TIMEOUT_MS'] ?? '1800000',
+      process.env['PARHELION_TEST_TIMEOUT_MS'] ?? '900000',
       ...files,
     ],
     { cwd: root, stdio: ['ignore', 'inherit', 'inherit'], env: { ...process.env, NODE_ENV: 'test', ...env } },

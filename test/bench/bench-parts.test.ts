@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { decodeBlock } from '../../src/solana/decode/decode-block.ts';
 import { decodeResponse } from '../../src/solana/decode/response.ts';
 import { findProjectRoot } from '../helpers/project-root.ts';
+import { inLongTier } from '../helpers/run-part.ts';
 import { createSfc32 } from '../helpers/sfc32.ts';
 import { pairsOf, whyNotBeside } from './beside.ts';
 import { changesFrom } from './compare.ts';
@@ -128,13 +129,15 @@ test('a fifth of the transactions is of version 1 where a row asks for it', () =
   assert.ok(version1.every((tx) => tx.config?.computeUnitLimit !== null && tx.addressTableLookups.length === 0));
 });
 
-test('the rows find equal answers on both sides, at a tiny size', async () => {
-  for (const row of [ingestRow, matchingRow]) {
-    const results = await row.run({ size: 'smoke', seed: 5, say: () => undefined });
-    assert.ok(results.length >= 2);
-    for (const { ours, baseline, verdict, seed } of results) {
-      assert.ok([...ours, ...baseline].every((value) => value > 0));
-      assert.deepEqual([verdict, seed], ['not assessed', 5]);
+inLongTier(() =>
+  test('the rows find equal answers on both sides, at a tiny size', async () => {
+    for (const row of [ingestRow, matchingRow]) {
+      const results = await row.run({ size: 'smoke', seed: 5, say: () => undefined });
+      assert.ok(results.length >= 2);
+      for (const { ours, baseline, verdict, seed } of results) {
+        assert.ok([...ours, ...baseline].every((value) => value > 0));
+        assert.deepEqual([verdict, seed], ['not assessed', 5]);
+      }
     }
-  }
-});
+  }),
+);

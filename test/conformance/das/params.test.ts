@@ -329,7 +329,9 @@ bySeed(RUNS, ({ length: numRuns }) =>
           }),
           { numRuns },
         );
-        for (const count of Object.values(outcomes)) assert.ok(count > numRuns / 10, JSON.stringify(outcomes));
+        // Of few calls all may have one outcome.
+        if (numRuns >= 100)
+          for (const count of Object.values(outcomes)) assert.ok(count > numRuns / 10, JSON.stringify(outcomes));
       });
     });
   }),

@@ -251,7 +251,7 @@ bySeed(60, ({ length: rounds }) =>
       assert.ok(entries.length > 20);
       const commitment = 'finalized';
       assert.equal(stringify(entries), stringify(await node('getSignaturesForAddress', [address, { commitment }])));
-      for (const encoding of ['json', 'jsonParsed', 'base58', 'base64']) {
+      for (const encoding of rounds < 10 ? ['jsonParsed'] : ['json', 'jsonParsed', 'base58', 'base64']) {
         const options = { encoding, maxSupportedTransactionVersion: 1, filters: { tokenAccounts: 'all' } };
         const full = await pages(
           'getTransactionsForAddress',
@@ -314,8 +314,11 @@ bySeed(60, ({ length: rounds }) =>
       assert.match(page.paginationToken ?? '', /^\d+:\d+:\d+:\d+:\d+$/);
     });
 
+    /** All, or in a short run one. */
+    const walletsOf = () => (rounds < 10 ? economy.wallets.slice(0, 1) : economy.wallets);
+
     test('transfers add up to what owners hold, in both orders and modes, page by page', async () => {
-      for (const address of economy.wallets) {
+      for (const address of walletsOf()) {
         const rows = await pages('getTransfersByAddress', address, { solMode: 'separate' }, [100]);
         const upwards = await pages(
           'getTransfersByAddress',
@@ -353,7 +356,7 @@ bySeed(60, ({ length: rounds }) =>
     });
 
     test('the pages of transfers behind a row have all rows behind it that their own bounds let through', async () => {
-      for (const address of economy.wallets)
+      for (const address of walletsOf())
         for (const sortOrder of ['asc', 'desc']) {
           const rows = await pages('getTransfersByAddress', address, { sortOrder }, [100]);
           const [count, one, other] = [1 + below(3), below(rows.length), below(rows.length)];

@@ -12,6 +12,7 @@ import { gzipSync } from 'node:zlib';
 import { type AccessDaemon, rpcCall, startAccessDaemon } from '../../conformance/access/harness.ts';
 import { freePort } from '../../helpers/free-port.ts';
 import { testCore } from '../../helpers/http-front.ts';
+import { byCase } from '../../helpers/run-part.ts';
 
 const LIMIT = { timeout: 180_000 };
 const REQUEST_BYTES = 600_000;
@@ -259,67 +260,77 @@ async function used(): Promise<number> {
 }
 
 const DOORS: Readonly<Record<string, Door>> = {
+  'a websocket, in fragments': websocket(true),
   HTTP: http,
   'a websocket, in one frame': websocket(false),
-  'a websocket, in fragments': websocket(true),
   gRPC: grpc,
 };
 
-for (const [name, door] of Object.entries(DOORS)) {
-  describe(name, () => {
-    test('an unfinished message counts from its first bytes, and has a deadline', LIMIT, async () => {
-      const { key } = await bed.makeKey();
-      const client = await door.open(key);
-      client.begin(300_000);
-      const early = client.ended.then((text) => assert.fail(`it ended before: ${text}`));
-      await Promise.race([early, until('it counts', async () => (await used()) >= 300_000)]);
-      early.catch(() => undefined);
-      assert.match(await client.ended, door.late);
-      await until('it is given back', async () => (await used()) === 0);
-    });
-
-    test('more than the project may hold is refused before it is complete; a neighbour is served', LIMIT, async () => {
-      const [attacker, neighbour] = [
-        await bed.makeKey({ override: { budgets: { requestBytes: REQUEST_BYTES } } }),
-        await bed.makeKey(),
-      ];
-      const first = await door.open(attacker.key);
-      first.begin(400_000);
-      await until('the first counts', async () => (await used()) >= 400_000);
-      const second = await door.open(attacker.key);
-      second.begin(400_000);
-      assert.match(await second.ended, door.full);
-      assert.ok((await used()) <= 2 * REQUEST_BYTES);
-      assert.equal(await door.send(neighbour.key, 1_000, true), 'ok');
-      first.destroy();
-      second.destroy();
-      await until('all is given back', async () => (await used()) === 0);
-    });
-
-    for (const isValid of [true, false]) {
-      test(`a large message that is ${isValid ? 'admitted' : 'refused'} takes tokens by its size`, LIMIT, async () => {
-        const waits = async (bytes: number) => {
-          const { key, project } = await bed.makeKey();
-          const limit = async () => {
-            await bed.cli('projects', 'set-plan', '--id', project, '--override', JSON.stringify(RARE));
-            const isLimited = async () =>
-              (await bed.rpc(key, rpcCall('getAsset', 1, {}))).headers.get('x-ratelimit-limit') === '777';
-            await until('the limit is in effect', isLimited);
-          };
-          const outcome = await door.send(key, bytes, isValid, limit);
-          if (isValid && bytes < 60_000) assert.equal(outcome, 'ok');
-          const next = await bed.rpc(key, { jsonrpc: '2.0', id: 1, method: 'getSlot' });
-          assert.equal(next.status, 429);
-          return Number(next.headers.get('retry-after'));
-        };
-        const [small, large] = [await waits(1_000), await waits(LARGE_BYTES)];
-        // gRPC stops to unpack when no token is left, so it may take fewer.
-        if (door === grpc) assert.ok(large >= small, `${small} s and ${large} s`);
-        else assert.ok(large > 5 * small, `${small} s and ${large} s`);
+byCase(Object.entries(DOORS), (doors) => {
+  for (const [name, door] of doors) {
+    describe(name, () => {
+      test('an unfinished message counts from its first bytes, and has a deadline', LIMIT, async () => {
+        const { key } = await bed.makeKey();
+        const client = await door.open(key);
+        client.begin(300_000);
+        const early = client.ended.then((text) => assert.fail(`it ended before: ${text}`));
+        await Promise.race([early, until('it counts', async () => (await used()) >= 300_000)]);
+        early.catch(() => undefined);
+        assert.match(await client.ended, door.late);
+        await until('it is given back', async () => (await used()) === 0);
       });
-    }
-  });
-}
+
+      test(
+        'more than the project may hold is refused before it is complete; a neighbour is served',
+        LIMIT,
+        async () => {
+          const [attacker, neighbour] = [
+            await bed.makeKey({ override: { budgets: { requestBytes: REQUEST_BYTES } } }),
+            await bed.makeKey(),
+          ];
+          const first = await door.open(attacker.key);
+          first.begin(400_000);
+          await until('the first counts', async () => (await used()) >= 400_000);
+          const second = await door.open(attacker.key);
+          second.begin(400_000);
+          assert.match(await second.ended, door.full);
+          assert.ok((await used()) <= 2 * REQUEST_BYTES);
+          assert.equal(await door.send(neighbour.key, 1_000, true), 'ok');
+          first.destroy();
+          second.destroy();
+          await until('all is given back', async () => (await used()) === 0);
+        },
+      );
+
+      for (const isValid of [true, false]) {
+        test(
+          `a large message that is ${isValid ? 'admitted' : 'refused'} takes tokens by its size`,
+          LIMIT,
+          async () => {
+            const waits = async (bytes: number) => {
+              const { key, project } = await bed.makeKey();
+              const limit = async () => {
+                await bed.cli('projects', 'set-plan', '--id', project, '--override', JSON.stringify(RARE));
+                const isLimited = async () =>
+                  (await bed.rpc(key, rpcCall('getAsset', 1, {}))).headers.get('x-ratelimit-limit') === '777';
+                await until('the limit is in effect', isLimited);
+              };
+              const outcome = await door.send(key, bytes, isValid, limit);
+              if (isValid && bytes < 60_000) assert.equal(outcome, 'ok');
+              const next = await bed.rpc(key, { jsonrpc: '2.0', id: 1, method: 'getSlot' });
+              assert.equal(next.status, 429);
+              return Number(next.headers.get('retry-after'));
+            };
+            const [small, large] = [await waits(1_000), await waits(LARGE_BYTES)];
+            // gRPC stops to unpack when no token is left, so it may take fewer.
+            if (door === grpc) assert.ok(large >= small, `${small} s and ${large} s`);
+            else assert.ok(large > 5 * small, `${small} s and ${large} s`);
+          },
+        );
+      }
+    });
+  }
+});
 
 test(
   'gRPC: a small message that unpacks to a large one is not unpacked beyond what the rate and the budget allow',

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { byCase } from '../../helpers/run-part.ts';
 import { expectTruth, grow, rigOf } from './case-kit.ts';
 import { honest } from './fake-node.ts';
 
@@ -19,31 +20,33 @@ test('a chain on TowerBFT is followed at confirmed, and a fork is followed', asy
   await expectTruth(rig);
 });
 
-for (const restartAt of [-1, 0, 1, null])
-  test(`a chain that moves to Alpenglow while it is followed is one chain${restartAt === null ? '' : `, with a restart at slot ${restartAt} of the move`}`, async (t) => {
-    const { rig } = await rigOf(t);
-    grow(rig, 20);
-    await rig.start();
-    await expectTruth(rig);
-    for (const place of [-1, 0, 1]) {
-      if (place === 0) rig.world.migrate();
-      else grow(rig, 1);
+byCase([0, -1, 1, null], (places) => {
+  for (const restartAt of places)
+    test(`a chain that moves to Alpenglow while it is followed is one chain${restartAt === null ? '' : `, with a restart at slot ${restartAt} of the move`}`, async (t) => {
+      const { rig } = await rigOf(t);
+      grow(rig, 20);
+      await rig.start();
+      await expectTruth(rig);
+      for (const place of [-1, 0, 1]) {
+        if (place === 0) rig.world.migrate();
+        else grow(rig, 1);
+        await rig.clock.advance(2_000);
+        if (restartAt === place) await rig.restart();
+      }
+      for (let second = 0; second < 130; second += 1) {
+        grow(rig, 1);
+        await rig.clock.advance(1_000);
+      }
+      await expectTruth(rig);
       await rig.clock.advance(2_000);
-      if (restartAt === place) await rig.restart();
-    }
-    for (let second = 0; second < 130; second += 1) {
-      grow(rig, 1);
-      await rig.clock.advance(1_000);
-    }
-    await expectTruth(rig);
-    await rig.clock.advance(2_000);
-    const { consensus, commitment, finalizedSlot, cursorSlot, stalled } = rig.follower.status();
-    assert.deepEqual(consensus, { era: 'alpenglow', genesisSlot: rig.world.genesisSlot, source: 'certificate' });
-    assert.equal(commitment, 'finalized');
-    assert.equal(finalizedSlot, cursorSlot, 'what is released is final');
-    assert.equal(stalled, null);
-    assert.equal(consensusEvents(rig).filter((era) => era === 'alpenglow').length, 1, 'the commitment switches once');
-  });
+      const { consensus, commitment, finalizedSlot, cursorSlot, stalled } = rig.follower.status();
+      assert.deepEqual(consensus, { era: 'alpenglow', genesisSlot: rig.world.genesisSlot, source: 'certificate' });
+      assert.equal(commitment, 'finalized');
+      assert.equal(finalizedSlot, cursorSlot, 'what is released is final');
+      assert.equal(stalled, null);
+      assert.equal(consensusEvents(rig).filter((era) => era === 'alpenglow').length, 1, 'the commitment switches once');
+    });
+});
 
 test('the account of the certificate answers where a proxy lacks the method', async (t) => {
   const upstreams = [{ ...honest('upstream-0'), lacksCertificate: true }];

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import type { Store } from '../../../src/ports/store.ts';
 import { createOrderFreeLedger } from '../../helpers/order-free-ledger.ts';
+import { byCase } from '../../helpers/run-part.ts';
 import { expectTruth, gapsOf, grow, rigOf } from './case-kit.ts';
 import { honest } from './fake-node.ts';
 import type { createRig, RigOptions } from './harness.ts';
@@ -47,39 +48,41 @@ test('a start too far behind records the gap, shows it, and keeps it over a rest
   assert.equal(rig.follower.status().openGaps, 1);
 });
 
-for (const slotMs of [200, 400]) {
-  const slotsOf = (seconds: number) => (seconds * 1_000) / slotMs;
-  /** A daemon follows a minute of the chain, is down for so long, and starts again. */
-  const returns = async (t: TestContext, downSeconds: number) => {
-    const { rig, store } = await rigOf(t, { slotMs, follow: { maxCatchupHours: 60 / 3_600 } });
-    grow(rig, slotsOf(60));
-    await rig.start();
-    await expectTruth(rig);
-    await rig.stop();
-    await rig.clock.advance(downSeconds * 1_000);
-    grow(rig, slotsOf(downSeconds));
-    await rig.start();
-    await rig.clock.advance(60_000);
-    assert.equal(rig.follower.status().cursorSlot, rig.world.slot);
-    return { rig, store };
-  };
+byCase([200, 400], (all) => {
+  for (const slotMs of all) {
+    const slotsOf = (seconds: number) => (seconds * 1_000) / slotMs;
+    /** A daemon follows a minute of the chain, is down for so long, and starts again. */
+    const returns = async (t: TestContext, downSeconds: number) => {
+      const { rig, store } = await rigOf(t, { slotMs, follow: { maxCatchupHours: 60 / 3_600 } });
+      grow(rig, slotsOf(60));
+      await rig.start();
+      await expectTruth(rig);
+      await rig.stop();
+      await rig.clock.advance(downSeconds * 1_000);
+      grow(rig, slotsOf(downSeconds));
+      await rig.start();
+      await rig.clock.advance(60_000);
+      assert.equal(rig.follower.status().cursorSlot, rig.world.slot);
+      return { rig, store };
+    };
 
-  test(`slots of ${slotMs} ms: a daemon that was down for less than follow.maxCatchupHours catches up`, async (t) => {
-    const { rig, store } = await returns(t, 54);
-    assert.deepEqual(await gapsOf(store), []);
-    assert.deepEqual(await rig.ledger(), rig.truth());
-  });
+    test(`slots of ${slotMs} ms: a daemon that was down for less than follow.maxCatchupHours catches up`, async (t) => {
+      const { rig, store } = await returns(t, 54);
+      assert.deepEqual(await gapsOf(store), []);
+      assert.deepEqual(await rig.ledger(), rig.truth());
+    });
 
-  test(`slots of ${slotMs} ms: one that was down for longer goes on that long ago and records the rest`, async (t) => {
-    const { rig, store } = await returns(t, 90);
-    const [gap, ...others] = await gapsOf(store);
-    assert.deepEqual([gap?.reason, others], ['too_old', []]);
-    assert.equal(gap?.from_slot, rig.world.slot - slotsOf(90) + 1);
-    // Block times are whole seconds, so the measured length is a little off.
-    const keptSeconds = ((rig.world.slot - gap!.to_slot) * slotMs) / 1_000;
-    assert.ok(Math.abs(keptSeconds - 60) < 3, `${keptSeconds} s`);
-  });
-}
+    test(`slots of ${slotMs} ms: one that was down for longer goes on that long ago and records the rest`, async (t) => {
+      const { rig, store } = await returns(t, 90);
+      const [gap, ...others] = await gapsOf(store);
+      assert.deepEqual([gap?.reason, others], ['too_old', []]);
+      assert.equal(gap?.from_slot, rig.world.slot - slotsOf(90) + 1);
+      // Block times are whole seconds, so the measured length is a little off.
+      const keptSeconds = ((rig.world.slot - gap!.to_slot) * slotMs) / 1_000;
+      assert.ok(Math.abs(keptSeconds - 60) < 3, `${keptSeconds} s`);
+    });
+  }
+});
 
 test('a cursor that was forked away is rolled back before a gap is laid above it', async (t) => {
   const { rig, store } = await rigOf(t, { follow: { maxCatchupSlots: 20 } });
