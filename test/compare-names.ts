@@ -58,6 +58,8 @@ const RENAMED: Readonly<Record<string, string>> = {
     'sending is repeated only when nothing can have been sent',
   'batches: request order, mixed failures, big integers, no batch to the upstream':
     'batches: request order, mixed failures, big integers',
+  'random runs with forks, seed 16': 'random runs with forks, seed 16, 40 steps',
+  'random runs with forks, seed 203': 'random runs with forks, seed 203, 40 steps',
 };
 
 /** `  ✔ title (12.3ms)`, with a reason behind it where it was skipped. A suite begins with ▶ and ends with ✔ at the same depth. */
