@@ -1,3 +1,4 @@
+import { parseVerbatim } from '../../src/lib/json.ts';
 import { isNull } from '../../src/lib/json-rpc.ts';
 import { createLru } from '../../src/lib/lru.ts';
 import type { RpcBatchSeat, RpcForward } from '../../src/plugin/host.ts';
@@ -10,13 +11,16 @@ import {
   type UpstreamPool,
 } from '../../src/plugin/plugin.ts';
 import type { Counter } from '../../src/ports/telemetry.ts';
-import type { CallSignal, Upstream } from '../../src/ports/upstream.ts';
+import type { CallSignal, Upstream, UpstreamQuorum } from '../../src/ports/upstream.ts';
+import { type AnswerVote, askQuorum, voteOf, voteOfError } from '../../src/runtime/ask-quorum.ts';
+import { sendHedged } from '../../src/runtime/hedge.ts';
 import {
   isBeforeSending,
   isFinalAnswer,
   isMoreUseful,
   isOfHealth,
   isOfTheNode,
+  isSkip,
   type NodeErrorMeaning,
   outcomeOf,
 } from '../../src/solana/node-errors.ts';
@@ -65,6 +69,7 @@ export function createAsk(parts: AskParts): Ask {
     'outcome',
   ]);
   const report = createReporter(parts, attempts);
+  const hedged = parts.metrics.counter('hedged_calls_total', 'reads that were also sent to a second upstream');
   const past = createPast();
   const batches = createBatches(pool, clock);
 
@@ -109,7 +114,58 @@ export function createAsk(parts: AskParts): Ask {
     return isAnswer(made) && !isRefusal(made) ? made : null;
   }
 
+  /** Sends to the first upstream, and to the next one as well when that is slow; the next one is then taken out of `left`. */
+  async function send(first: Upstream, left: Upstream[], asked: AttemptRequest, { seat, signal }: AskRequest) {
+    const { hedge } = pool;
+    const mayHedge = hedge !== undefined && hedge.afterMs() !== null && seat === null && left.length > 0;
+    if (!mayHedge || isSending(asked.method))
+      return { made: await batches.attempt(first, asked, seat), upstream: first };
+    let second: Upstream | undefined;
+    const { result, by } = await sendHedged<Attempt>({
+      clock,
+      hedge,
+      signal,
+      send(choice, own) {
+        if (choice === 'first') return attempt(pool, first, { ...asked, signal: own });
+        second = left.shift()!;
+        hedged.add();
+        const sentAt = clock.monotonic();
+        const timeoutMs = Math.max(1, asked.timeoutMs - Math.ceil(sentAt - asked.sentAt));
+        return attempt(pool, second, { ...asked, upstream: second.label, sentAt, timeoutMs, signal: own });
+      },
+      isGood: (made) => isAnswer(made) && !isRefusal(made),
+      isOpen: (made) => made.kind === 'stream',
+    });
+    return { made: result, upstream: by === 'first' ? first : second! };
+  }
+
+  /** The answer that enough upstreams give. */
+  async function askEnough(request: AskRequest, quorum: UpstreamQuorum): Promise<Answer> {
+    const untilMs = clock.monotonic() + parts.timeoutMs;
+    const { method, signal } = request;
+    const outcome = await askQuorum<Answer>({
+      method,
+      pool,
+      quorum,
+      clock,
+      log: parts.log,
+      signal,
+      untilMs,
+      async send(upstream) {
+        const asked = attemptOf({ ...request, wholeBytes: parts.maxBytes }, upstream.label, untilMs);
+        if (asked === null) return null;
+        const made = await attempt(pool, upstream, asked);
+        report(upstream, made);
+        return made.kind === 'whole' ? voteOfAnswer(method, made) : null;
+      },
+    });
+    if (outcome.kind === 'agreed') return outcome.value;
+    throw new RpcError('unavailable', { details: outcome.text, retryAfterS: 1 });
+  }
+
   return async (request) => {
+    const { quorum } = pool;
+    if (quorum?.concerns(request.method) && request.id !== undefined) return await askEnough(request, quorum);
     const untilMs = clock.monotonic() + parts.timeoutMs;
     let retryAfterMs: number | null = null;
     let refusal: Refusal | null = null;
@@ -121,8 +177,10 @@ export function createAsk(parts: AskParts): Ask {
     const left = [...upstreams];
     for (let upstream = left.shift(); upstream !== undefined; upstream = left.shift()) {
       const asked = attemptOf(request, upstream.label, untilMs);
-      const made: Attempt = asked === null ? { kind: 'late' } : await batches.attempt(upstream, asked, request.seat);
-      if (asked !== null && !batches.isTold(made)) report(upstream, made);
+      const sent = asked === null ? null : await send(upstream, left, asked, request);
+      const made: Attempt = sent?.made ?? { kind: 'late' };
+      upstream = sent?.upstream ?? upstream;
+      if (sent !== null && !batches.isTold(made)) report(upstream, made);
       if (made.kind === 'late') break;
       if (made.kind === 'too-large') throw tooLarge(parts.maxBytes);
       if (isRefusal(made)) {
@@ -154,6 +212,18 @@ const isRefusal = (made: Attempt): made is Refusal =>
 const isAnswer = (made: Attempt): made is Answer =>
   made.kind === 'whole' || made.kind === 'stream' || made.kind === 'empty';
 
+type WholeAnswer = Extract<Answer, { readonly kind: 'whole' }>;
+
+/** Null: it says something about the node only. */
+function voteOfAnswer(method: string, made: WholeAnswer): AnswerVote<Answer> | null {
+  const { result, error } = made.parts;
+  if (result !== null)
+    return voteOf(method, parseVerbatim(made.bytes.toString('utf8', result.start, result.end)), made);
+  if (error === null || made.meaning === null || isOfTheNode(made.meaning)) return null;
+  const code = errorCodeOf(made.bytes.toString('utf8', error.start, error.end));
+  return code === null ? null : voteOfError(code, isSkip(made.meaning), made);
+}
+
 /** True when only some upstreams keep the whole history, so that the choice matters. */
 const isMixed = (upstreams: readonly Upstream[]): boolean =>
   upstreams.some(({ archive }) => archive) && upstreams.some(({ archive }) => !archive);
@@ -172,9 +242,11 @@ export function tooLarge(maxBytes: number): RpcError {
   return new RpcError('internal', { details: `the answer of the upstream is larger than ${maxBytes} bytes` });
 }
 
+const isSending = (method: string): boolean => /^send|^requestAirdrop$/.test(method);
+
 /** A call that sends something must not be sent twice, unless the first attempt cannot have left, or was refused before it was sent. */
 function mayRepeat(method: string, made: Attempt): boolean {
-  if (!/^send|^requestAirdrop$/.test(method)) return true;
+  if (!isSending(method)) return true;
   if (isRefusal(made)) return isBeforeSending(made.meaning);
   return made.kind === 'limited' || made.kind === 'denied' || (made.kind === 'failed' && !made.sent);
 }

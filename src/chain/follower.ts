@@ -38,6 +38,7 @@ export type FollowerStatus = Pick<
   | 'openGaps'
   | 'gaps'
   | 'leftBehind'
+  | 'distrusted'
 >;
 
 export interface Follower {
@@ -256,6 +257,7 @@ async function stallLoop(run: Run): Promise<void> {
 function statusOf(run: Run): FollowerStatus {
   const { tip, cursor, finalizedSlot, openGaps, gaps, slotLength, leftBehind } = run.state;
   const lagSlots = tip === null || cursor === null ? null : lagOf(run.state, run.clock.monotonic());
+  const distrusted = run.source.distrusted?.() ?? [];
   return {
     tipSlot: tip,
     cursorSlot: cursor?.slot ?? null,
@@ -270,12 +272,15 @@ function statusOf(run: Run): FollowerStatus {
     openGaps,
     gaps,
     ...(leftBehind.size === 0 ? {} : { leftBehind: [...leftBehind.values()] }),
+    ...(distrusted.length === 0 ? {} : { distrusted }),
   };
 }
 
-function stalledBy({ state, clock, follow }: Run): string | null {
+function stalledBy({ state, clock, follow, source }: Run): string | null {
   if (state.halted !== null) return state.halted;
   if (state.mismatch !== null) return state.mismatch;
+  const disagreement = source.disagreement?.(state.cursor?.slot ?? -1) ?? null;
+  if (disagreement !== null) return disagreement;
   if (state.hole?.denied) return `the block at slot ${state.hole.slot} exists and no upstream has it`;
   if (state.trouble !== null) return state.trouble;
   if (state.stuck.length > 0) return state.stuck.join('; ');

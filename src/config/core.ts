@@ -96,6 +96,40 @@ const upstreamConfig = Type.Object(
     healthIntervalMs: reloadable(count(5_000, 'pause between health checks')),
     coolDownMs: reloadable(count(10_000, 'how long a failing upstream cools down')),
     distrustMs: reloadable(count(60_000, 'how long an upstream that contradicted the chain cools down')),
+    quorum: Type.Object(
+      {
+        agree: reloadable(
+          count(
+            0,
+            'upstreams of the main chain that must name the same block (slot, blockhash, parent) before it is released; more than half of them; 0 = one is enough. Costs one small call per block and further upstream',
+            0,
+          ),
+        ),
+        methods: reloadable(
+          Type.Array(Type.String(), {
+            default: [],
+            description:
+              'methods whose answers count only if as many upstreams give the same one; every call goes to all upstreams',
+          }),
+        ),
+        waitMs: reloadable(count(3_000, 'how long upstreams that do not agree yet are asked again')),
+      },
+      { ...closed, default: {} },
+    ),
+    hedgeAfterMs: reloadable(
+      Type.Union([Type.Integer({ minimum: 1 }), Type.Null()], {
+        default: null,
+        description: 'time without an answer after which a read is also sent to a second upstream; null = never',
+      }),
+    ),
+    hedgeShare: reloadable(
+      Type.Number({
+        minimum: 0,
+        maximum: 1,
+        default: 0.05,
+        description: 'largest share of such extra calls among all reads',
+      }),
+    ),
     local: Type.Object(
       {
         mode: Type.Union([Type.Literal('auto'), Type.Literal('on'), Type.Literal('off')], {

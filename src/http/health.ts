@@ -141,10 +141,15 @@ function chainChecks(status: ChainStatus, maxLag: LagLimit, answers: boolean, no
   const left = (status.leftBehind ?? []).map(
     (detail): CheckResult => ({ name: `chain ${status.chain}: left behind`, ok: false, detail, required: false }),
   );
-  return [chainCheck(status, maxLag, answers), ...finalityChecks(status, nowMs), ...left];
+  const distrusted = (status.distrusted ?? []).map(
+    (detail): CheckResult => ({ name: upstreamCheckName(status.chain), ok: false, detail, required: false }),
+  );
+  return [chainCheck(status, maxLag, answers), ...finalityChecks(status, nowMs), ...left, ...distrusted];
 }
 
 export const finalityCheckName = (chain: ChainId): string => `chain ${chain}: finality`;
+/** An upstream that is left out because it was proven wrong. */
+export const upstreamCheckName = (chain: ChainId): string => `chain ${chain}: upstream`;
 
 /** An alarm does not make the daemon unready: what is released does not depend on certificates. */
 function finalityChecks({ chain, finality }: ChainStatus, nowMs: number): readonly CheckResult[] {

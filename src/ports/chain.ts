@@ -98,6 +98,10 @@ export interface ChainSource {
    * upstream out of service, or none is left: data already received may then belong to another chain. Throws only the signal's reason.
    */
   confirmChain(signal: AbortSignal): Promise<boolean>;
+  /** Why upstreams that have to agree (`upstream.quorum`) contradict each other on a block above this slot; null: they do not. */
+  disagreement?(aboveSlot: number): string | null;
+  /** Texts about upstreams that are left out for a while because an answer of theirs was proven wrong. */
+  distrusted?(): readonly string[];
   /** Labels of the upstreams that are out of service because they serve another chain, or have not reported theirs yet. */
   outOfService(): readonly string[];
   /** Number of configured upstreams; a reload changes it. */
@@ -231,6 +235,8 @@ export interface ChainStatus {
   readonly isStandby?: boolean;
   /** Texts about failing processors that were skipped (`follow.onError: skip-plugin`); they catch up once they work again. */
   readonly leftBehind?: readonly string[];
+  /** Texts about upstreams that are left out for a while because an answer of theirs was proven wrong. */
+  readonly distrusted?: readonly string[];
   readonly openGaps: number;
   /** The oldest open gaps, a bounded number. */
   readonly gaps?: readonly ChainGap[];

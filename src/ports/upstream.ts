@@ -105,12 +105,41 @@ export interface UpstreamPool {
   bind(genesisHash: string, mayBeSilent?: boolean): void;
   /** Asks every upstream now, bypassing caches, which chain it serves. Never throws. */
   identify(): Promise<void>;
+  /** Absent: answers of one upstream count. */
+  readonly quorum?: UpstreamQuorum;
+  /** Absent: a call is never sent to a second upstream while the first has not answered. */
+  readonly hedge?: UpstreamHedge;
   /** Opens a websocket to the upstream's websocket address. The caller owns it. */
   openSocket(upstream: Upstream): WebSocket;
   /** Calls `listener` whenever the set of healthy upstreams changes. */
   onChange(listener: () => void): () => void;
   start(): Promise<void>;
   stop(): Promise<void>;
+}
+
+/** Several upstreams have to say the same before it counts (`upstream.quorum`). */
+export interface UpstreamQuorum {
+  /** How many have to agree, always more than half; 0: off. */
+  needed(): number;
+  /** How many are configured. */
+  total(): number;
+  /** Whether answers to the method need it. */
+  concerns(method: string): boolean;
+  /** How long upstreams are asked again that do not agree yet. */
+  waitMs(): number;
+  /** Those to ask: without the ones that cool down, where enough are left. */
+  voters(): readonly Upstream[];
+  count(outcome: 'agreed' | 'tie' | 'short'): void;
+}
+
+/** Extra calls for what is slow (`upstream.hedgeAfterMs`). */
+export interface UpstreamHedge {
+  /** Time without an answer after which a second upstream is asked; null: off. */
+  afterMs(): number | null;
+  /** Takes one extra call; false: their share of all calls is used up. */
+  take(): boolean;
+  /** A call that may be repeated was made. */
+  called(): void;
 }
 
 /** The upstreams of a pool; as a function, another array replaces them while the pool runs. */

@@ -57,6 +57,7 @@ export const ERRORS = {
   ARCHIVE_REFUSED: 'the archive refuses a statement',
   CHAIN_UNREACHABLE: 'no upstream answered',
   CHAIN_TIMEOUT: 'no upstream answered in time',
+  CHAIN_NO_QUORUM: 'upstreams disagree, or too few answered: `upstream.quorum.agree` of them must say the same',
   CHAIN_RPC_ERROR: 'the upstream answered with an error object',
   CHAIN_BAD_BLOCK: 'the blocks of all upstreams contradict themselves',
   CHAIN_BAD_TRANSACTION: 'the bytes of a transaction are malformed or of an unknown version',

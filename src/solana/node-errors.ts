@@ -216,6 +216,9 @@ export const isFinalAnswer = (meaning: NodeErrorMeaning): boolean =>
 export const isOfTheNode = (meaning: NodeErrorMeaning): boolean =>
   !isFinalAnswer(meaning) && meaning !== 'unknown' && meaning !== 'skipped-or-lost';
 
+/** Whether the slot has no block, as far as the node knows. */
+export const isSkip = (meaning: NodeErrorMeaning): boolean => meaning === 'skipped' || meaning === 'skipped-or-lost';
+
 /** Whether the node would refuse other calls too. */
 export const isOfHealth = (meaning: NodeErrorMeaning): boolean =>
   meaning === 'limited' || meaning === 'exhausted' || meaning === 'unhealthy' || meaning === 'fault';

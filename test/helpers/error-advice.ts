@@ -14,6 +14,8 @@ export const ADVICE: Readonly<Record<string, string>> = {
   CHAIN_BAD_BLOCK: 'The nodes of `upstream.urls` belong to different chains, or one of them is faulty: remove it.',
   CHAIN_BAD_TRANSACTION:
     'If a newer transaction version is out, raise `follow.maxSupportedTransactionVersion`; otherwise report it.',
+  CHAIN_NO_QUORUM:
+    'The message names who says what. Compare the blocks with an explorer, and take the upstream that is wrong out of `upstream.urls`.',
   CHAIN_RPC_ERROR: 'The message comes from the node; check the node.',
   CLI_USAGE: '`--help` of the command lists what it takes.',
   CLI_BUG: 'Report it with the stack.',

@@ -288,6 +288,7 @@ export interface ChainState {
   readonly stalled: string | null;
   readonly openGaps: number;
   readonly leftBehind?: readonly string[];
+  readonly distrusted?: readonly string[];
 }
 
 export interface UpstreamState {

@@ -29,6 +29,12 @@ function ofChain(chain: ChainState): Trouble[] {
       title: `${capital(name)} is followed ${span(chain.lagSeconds * 1_000)} behind its tip`,
       advice: 'After a start the follower catches up. If the lag grows, the upstreams or the disk are too slow.',
     });
+  for (const text of chain.distrusted ?? [])
+    found.push({
+      tone: 'warn',
+      title: `An upstream is left out: ${text}`,
+      advice: 'Its answer was proven wrong. If it happens again, take it out of upstream.urls.',
+    });
   for (const text of chain.leftBehind ?? [])
     found.push({
       tone: 'warn',

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { sql } from 'kysely';
 import type { Assembly } from '../../daemon/assemble.ts';
 import { migrationScopes } from '../../daemon/migrations.ts';
-import { finalityCheckName, type Readiness } from '../../http/health.ts';
+import { finalityCheckName, type Readiness, upstreamCheckName } from '../../http/health.ts';
 import { codeOf, messageOf } from '../../lib/coded-error.ts';
 import { isLagBeyond, type LagLimit, lagText } from '../../lib/slot-length.ts';
 import type { ChainStatus } from '../../ports/chain.ts';
@@ -149,9 +149,11 @@ export function readinessFindings(pid: number, readiness: Readiness, maxLag: Lag
   const failing = checks
     .filter(({ ok, name }) => !ok && !chain.some((one) => name === finalityCheckName(one.chain)))
     .map(({ name, detail }) =>
-      name === 'clients'
-        ? warn('clients', detail, 'name the proxy in http.trustedProxies; until then limits treat all clients as one')
-        : fail('daemon', `${name}: ${detail}`, 'see its log; parhelion status shows all checks'),
+      chain.some((one) => name === upstreamCheckName(one.chain))
+        ? warn('upstream', detail, 'it is left out for a while; if it happens again, take it out of upstream.urls')
+        : name === 'clients'
+          ? warn('clients', detail, 'name the proxy in http.trustedProxies; until then limits treat all clients as one')
+          : fail('daemon', `${name}: ${detail}`, 'see its log; parhelion status shows all checks'),
     );
   const chains = chain.flatMap((one): Finding[] => {
     const lag = one.lagSlots;

@@ -13,6 +13,8 @@ export interface BedOptions {
   readonly upstreams?: number;
   /** Merged into the configuration. */
   readonly config?: Readonly<Record<string, unknown>>;
+  /** More keys of the upstreams. */
+  readonly merge?: { readonly upstream: Readonly<Record<string, unknown>> };
   readonly genesisHash?: string;
   /** Default: that of the configuration. */
   readonly coolDownMs?: number;
@@ -35,6 +37,7 @@ export async function startBed(t: TestContext, options: BedOptions = {}): Promis
     urls: upstreams.map(({ url, wsUrl }) => ({ url, websocketUrl: wsUrl })),
     healthIntervalMs: 3_600_000,
     ...(options.coolDownMs === undefined ? {} : { coolDownMs: options.coolDownMs }),
+    ...options.merge?.upstream,
   };
   const daemon = await startDaemon({
     // The others take most of the start and are not used by these calls.

@@ -33,6 +33,8 @@ export interface FakeUpstream {
   wrongPruneRate: number;
   /** Is another chain now. */
   elsewhere: World | null;
+  /** Serves this made-up chain, whose links agree, under our genesis hash. */
+  fabricated: World | null;
   /** Version of Agave. Before 4.3 it cannot pass the move to Alpenglow, and knows no certificate. */
   version: string;
   /** A proxy or another client that lacks the method of the certificate. */
@@ -64,6 +66,7 @@ export const honest = (label: string): FakeUpstream => ({
   frozen: null,
   wrongPruneRate: 0,
   elsewhere: null,
+  fabricated: null,
   isDown: false,
   asked: new Map<number, number>(),
   version: '4.4.0',
@@ -85,7 +88,7 @@ export function createFakeNode(world: World, upstream: FakeUpstream, random: Sfc
   const fail = (code: number, message: string): NodeAnswer => ({ error: { code, message } });
 
   function view(commitment: string | undefined): readonly WorldBlock[] {
-    const { chain: known, finalizedSlot } = upstream.elsewhere ?? upstream.frozen ?? world;
+    const { chain: known, finalizedSlot } = upstream.elsewhere ?? upstream.fabricated ?? upstream.frozen ?? world;
     const all = isOld() ? known.filter(({ slot }) => slot <= (world.genesisSlot as number)) : known;
     const seen = all.slice(0, Math.max(1, all.length - upstream.lag));
     return commitment === 'confirmed' ? seen : seen.filter((block) => block.slot <= finalizedSlot);

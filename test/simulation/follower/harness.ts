@@ -40,6 +40,8 @@ export interface RigOptions {
   readonly hasStream?: boolean;
   /** Whether the chain makes blocks only for transactions. */
   readonly isOnDemand?: boolean;
+  /** How many upstreams have to agree on a block; default: one is enough. */
+  readonly agree?: number;
 }
 
 /** A real follower on a real store, in a made-up world with a clock that is moved by hand. */
@@ -60,6 +62,7 @@ export async function createRig(given: Store, options: RigOptions = {}) {
   const upstreams = options.upstreams ?? [honest('upstream-0'), honest('upstream-1')];
   const random: Random = { float: draw.float, bytes: (count) => new Uint8Array(count), uuid: () => 'none' };
   let core = followConfig({ startSlot: FIRST_SLOT, auditIntervalMs: 1_000, ...options.follow });
+  core.upstream.quorum.agree = options.agree ?? 0;
   const fatals: unknown[] = [];
   const stream = options.hasStream === true ? { stream: createFakeStream(world, draw, clock) } : {};
   let processors = options.processors ?? [createLedgerProcessor()];

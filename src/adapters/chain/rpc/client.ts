@@ -5,11 +5,13 @@ import type { Tenant } from '../../../ports/access.ts';
 import type { Clock, Random } from '../../../ports/clock.ts';
 import type {
   Upstream,
+  UpstreamHedge,
   UpstreamOutcome,
   UpstreamPool,
   UpstreamReply,
   UpstreamRequest,
 } from '../../../ports/upstream.ts';
+import { sendHedged } from '../../../runtime/hedge.ts';
 import { backoffMs, retryAfterMs } from '../../../runtime/waiting.ts';
 import { decodeResponse } from '../../../solana/decode/response.ts';
 import {
@@ -32,6 +34,8 @@ export interface AskAll {
   readonly avoid?: readonly string[];
   /** Only upstreams with the whole history, when any is configured as such. */
   readonly archive?: boolean;
+  /** Whether a second upstream may be asked while the first has not answered (`upstream.hedgeAfterMs`): for reads only. */
+  readonly mayHedge?: boolean;
   /** Extracts the result from the bytes of an answer without parsing it, where possible. */
   readonly scan?: ScanResult;
   /**
@@ -94,11 +98,17 @@ export function createRpcClient(pool: UpstreamPool, clock: Clock, random: Random
           candidates = pool.candidates(wanted);
         }
         if (candidates.length === 0 && pool.states().length > 0) lastReason = whyNone(pool);
-        for (const upstream of candidates) {
+        const left = [...candidates];
+        for (let first = left.shift(); first !== undefined; first = left.shift()) {
           request.signal?.throwIfAborted();
           const leftMs = request.timeoutMs - (clock.monotonic() - startedAt);
           if (leftMs <= 0) throw timedOut(request.method);
-          const answer = await askOne(pool, upstream, body, { ...request, timeoutMs: leftMs });
+          const asked = { ...request, timeoutMs: leftMs };
+          const hedged = request.mayHedge === true && left.length > 0 ? pool.hedge : undefined;
+          const { answer, upstream } =
+            hedged === undefined || hedged.afterMs() === null
+              ? { answer: await askOne(pool, first, body, asked), upstream: first }
+              : await askTwo({ pool, clock, hedge: hedged, body, asked }, first, left);
           request.signal?.throwIfAborted();
           if (answer.error !== undefined) {
             const meaning = meaningOfNodeError(answer.error, request.method);
@@ -128,6 +138,30 @@ export function createRpcClient(pool: UpstreamPool, clock: Clock, random: Random
       });
     },
   };
+}
+
+interface HedgedAsk {
+  readonly pool: UpstreamPool;
+  readonly clock: Clock;
+  readonly hedge: UpstreamHedge;
+  readonly body: string;
+  readonly asked: AskAll;
+}
+
+/** Asks the next upstream too when the first is slow; it is then taken out of `left`. */
+async function askTwo({ pool, clock, hedge, body, asked }: HedgedAsk, first: Upstream, left: Upstream[]) {
+  let second: Upstream | undefined;
+  const { result, by } = await sendHedged({
+    clock,
+    hedge,
+    signal: asked.signal,
+    send(choice, signal) {
+      if (choice === 'second') second = left.shift();
+      return askOne(pool, choice === 'first' ? first : second!, body, { ...asked, signal });
+    },
+    isGood: (answer) => 'result' in answer,
+  });
+  return { answer: result, upstream: by === 'first' ? first : second! };
 }
 
 async function askOne(pool: UpstreamPool, upstream: Upstream, body: string, request: AskAll): Promise<ReadAnswer> {

@@ -54,6 +54,9 @@ export const newHealth = (order = 0): Health => ({
 /** Reason of a cool-down that the upstream asked for. */
 export const RATE_LIMITED = 'rate limited';
 
+/** How the reason of a cool-down begins after an answer that was proven wrong. */
+export const DISTRUSTED = 'contradicted the chain';
+
 /** Cool-down of an upstream that limits its rate and does not say for how long. */
 const UNKNOWN_LIMIT_MS = 1_000;
 
@@ -91,7 +94,7 @@ export function applyOutcome(health: Health, outcome: UpstreamOutcome, now: numb
       rest(core.upstream.coolDownMs, `refuses us with status ${outcome.status}: check its key`);
       return;
     case 'contradicted':
-      rest(core.upstream.distrustMs, `contradicted the chain: ${outcome.reason}`);
+      rest(core.upstream.distrustMs, `${DISTRUSTED}: ${outcome.reason}`);
   }
 }
 

@@ -17,6 +17,7 @@ import {
   type UpstreamReply,
   type UpstreamRequest,
 } from '../../../ports/upstream.ts';
+import { createHedge } from '../../../runtime/hedge.ts';
 import { orAborted } from '../../../runtime/waiting.ts';
 import { readReply } from './client.ts';
 import { createIdentityWatch, type IdentityWatch } from './identity.ts';
@@ -34,6 +35,7 @@ import {
   sawSlotOf,
   stateOf,
 } from './member.ts';
+import { checkQuorum, createQuorum } from './quorum.ts';
 import { checkAddresses } from './transport.ts';
 
 export interface PoolOptions extends MemberOptions {
@@ -88,6 +90,7 @@ export function createUpstreamPool(options: PoolOptions): UpstreamPool {
     if (wanted === taken) return members;
     checkAddresses(label, wanted);
     const isFirst = taken === null;
+    if (isFirst && label === 'main') checkQuorum(core.upstream.quorum.agree, wanted.length);
     taken = wanted;
     const before = new Set(members);
     const joined: Member[] = [];
@@ -154,6 +157,7 @@ export function createUpstreamPool(options: PoolOptions): UpstreamPool {
 
   function reportTo(member: Member, outcome: Parameters<UpstreamPool['report']>[1]): void {
     applyOutcome(member.health, outcome, clock.monotonic(), core);
+    if (outcome.kind === 'contradicted') contradictions.with(member.upstream.label).add();
     if (outcome.kind === 'failed') identity.suspect(member);
     noteOutage(member, outcome.kind === 'ok');
     // A good answer changes nothing where all is well, and there is one for each call that is passed on.
@@ -199,6 +203,11 @@ export function createUpstreamPool(options: PoolOptions): UpstreamPool {
   current();
   const memberOf = (upstream: Upstream): Member | undefined => byLabel.get(upstream.label);
 
+  const contradictions = options.metrics.counter(
+    'contradictions_total',
+    'answers that were proven wrong about the chain, or that the other upstreams outvoted',
+    ['upstream'],
+  );
   options.metrics.observe(
     'upstreams_other_chain',
     'upstreams out of service because they serve another chain',
@@ -209,8 +218,9 @@ export function createUpstreamPool(options: PoolOptions): UpstreamPool {
     return current().filter((member) => isHealthy(member.health, now)).length;
   });
 
-  return {
+  const pool: UpstreamPool = {
     label,
+    hedge: createHedge(() => ({ afterMs: core.upstream.hedgeAfterMs, share: core.upstream.hedgeShare })),
     states: () => current().map((member) => stateOf(member, clock.monotonic())),
     candidates({ prefer, avoid = [], healthyOnly = false, exceptLimited = false, archive = false } = {}) {
       const now = clock.monotonic();
@@ -289,6 +299,7 @@ export function createUpstreamPool(options: PoolOptions): UpstreamPool {
       await Promise.all([...members, ...retired].map((member) => member.transport.close()));
     },
   };
+  return label === 'main' ? { ...pool, quorum: createQuorum({ core, metrics: options.metrics, pool }) } : pool;
 }
 
 interface HealthLoopOptions {

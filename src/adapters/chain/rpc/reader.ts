@@ -1,12 +1,14 @@
-import { CodedError } from '../../../lib/coded-error.ts';
+import { CodedError, codeOf } from '../../../lib/coded-error.ts';
+import { parseVerbatim } from '../../../lib/json.ts';
 import { OWN_WORK } from '../../../ports/access.ts';
 import type { BlockHeader } from '../../../ports/block.ts';
 import type { ChainCallOptions, ChainId, ChainReader, ChainStatus } from '../../../ports/chain.ts';
 import type { Clock, Random } from '../../../ports/clock.ts';
-import type { UpstreamPool } from '../../../ports/upstream.ts';
-import { isOfHealth, meaningOfNodeError } from '../../../solana/node-errors.ts';
+import type { UpstreamPool, UpstreamQuorum } from '../../../ports/upstream.ts';
+import { askQuorum, voteOf, voteOfError } from '../../../runtime/ask-quorum.ts';
+import { isOfHealth, isOfTheNode, isSkip, meaningOfNodeError } from '../../../solana/node-errors.ts';
 import { DEVNET_GENESIS, MAINNET_GENESIS } from '../../../solana/programs.ts';
-import { type AskAll, createRpcClient, resultText } from './client.ts';
+import { type Answered, type AskAll, createRpcClient, resultText } from './client.ts';
 
 export interface ReaderOptions {
   readonly chain: ChainId;
@@ -48,16 +50,19 @@ export function createChainReader(parts: ReaderOptions): ChainReader {
     options: ChainCallOptions,
     how: Pick<AskAll, 'scan' | 'isEmpty'> = {},
   ): Promise<unknown> {
-    const { result, error } = await client.ask({
+    const asked: AskAll = {
       method,
       params,
       timeoutMs: options.timeoutMs ?? parts.timeoutMs,
       maxBytes: parts.maxBytes,
       archive: options.archive ?? false,
       tenant: options.tenant,
+      mayHedge: !/^(send|request)/.test(method),
       ...how,
       ...(options.signal === undefined ? {} : { signal: options.signal }),
-    });
+    };
+    const { quorum } = pool;
+    const { result, error } = quorum?.concerns(method) ? await askAll(asked, quorum) : await client.ask(asked);
     // It says nothing about the call, and may pass.
     if (error !== undefined && isOfHealth(meaningOfNodeError(error, method)))
       throw new CodedError('CHAIN_UNREACHABLE', `no upstream answered ${method}: ${error.message}`, {
@@ -70,6 +75,35 @@ export function createChainReader(parts: ReaderOptions): ChainReader {
         retryable: false,
       });
     return result;
+  }
+
+  /** An answer that enough upstreams give. Error: CHAIN_NO_QUORUM. */
+  async function askAll(asked: AskAll, quorum: UpstreamQuorum): Promise<Answered> {
+    const { method } = asked;
+    const outcome = await askQuorum<Answered>({
+      method,
+      pool,
+      quorum,
+      clock,
+      log: null,
+      signal: asked.signal,
+      untilMs: clock.monotonic() + asked.timeoutMs,
+      async send({ label }) {
+        const avoid = pool.states().flatMap((state) => (state.label === label ? [] : [state.label]));
+        const answered = await client.ask({ ...asked, avoid }).catch((reason: unknown) => {
+          if (codeOf(reason)?.startsWith('CHAIN_')) return null;
+          throw reason;
+        });
+        if (answered === null) return null;
+        const { error, result } = answered;
+        if (error === undefined)
+          return voteOf(method, asked.scan === undefined ? result : parseVerbatim(String(result)), answered);
+        const meaning = meaningOfNodeError(error, method);
+        return isOfTheNode(meaning) ? null : voteOfError(error.code, isSkip(meaning), answered);
+      },
+    });
+    if (outcome.kind === 'agreed') return outcome.value;
+    throw new CodedError('CHAIN_NO_QUORUM', `${method}: ${outcome.text}`, { retryable: true, facts: { method } });
   }
 
   async function call<T>(method: string, params: readonly unknown[], options: ChainCallOptions): Promise<T> {

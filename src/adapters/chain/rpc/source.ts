@@ -28,7 +28,8 @@ import { isFinalAnswer, meaningOfNodeError, type NodeErrorMeaning } from '../../
 import { createFinalityChecks } from '../finality/index.ts';
 import { type Answered, createRpcClient, type RpcClient, resultText } from './client.ts';
 import { askConsensus, mergeConsensus } from './consensus.ts';
-import { RATE_LIMITED } from './member.ts';
+import { DISTRUSTED, RATE_LIMITED } from './member.ts';
+import { createAgreedBlocks } from './quorum.ts';
 
 export interface SourceOptions {
   readonly chain: ChainId;
@@ -66,7 +67,7 @@ export function createRpcChainSource({
 }: SourceOptions): ChainSource {
   const client = createRpcClient(pool, clock, random);
   const limits = core.follow;
-  const block = createBlockRequest({
+  const oneBlock = createBlockRequest({
     client,
     limits,
     maxVersion: core.follow.maxSupportedTransactionVersion,
@@ -145,7 +146,7 @@ export function createRpcChainSource({
     return answered?.result;
   }
 
-  async function header(slot: number, options: AskOptions): Promise<BlockHeader | null> {
+  async function oneHeader(slot: number, options: AskOptions): Promise<BlockHeader | null> {
     const { result, error } = await client.ask({
       method: 'getBlock',
       params: [
@@ -178,6 +179,19 @@ export function createRpcChainSource({
     return result === null ? null : decodeHeader(slot, result);
   }
 
+  const agreed =
+    pool.quorum === undefined
+      ? null
+      : createAgreedBlocks({
+          pool,
+          quorum: pool.quorum,
+          clock,
+          log,
+          block: oneBlock,
+          headerOf: (label, slot, options) => oneHeader(slot, { ...options, avoid: others(pool, label) }),
+        });
+  const pushed = stream === undefined || agreed === null ? stream : agreed.stream(stream);
+
   return {
     chain,
     upstreamCount: () => pool.states().length,
@@ -189,8 +203,11 @@ export function createRpcChainSource({
       upstreamCount: () => pool.states().length,
       maxVersion: core.follow.maxSupportedTransactionVersion,
     }),
-    block,
-    header,
+    block: (slot, options) => (agreed?.isOn() === true ? agreed.block(slot, options) : oneBlock(slot, options)),
+    header: (slot, options) => (agreed?.isOn() === true ? agreed.header(slot, options) : oneHeader(slot, options)),
+    disagreement: (aboveSlot) => agreed?.trouble(aboveSlot) ?? null,
+    distrusted: () =>
+      pool.states().flatMap(({ label, reason }) => (reason?.startsWith(DISTRUSTED) ? [`${label} ${reason}`] : [])),
     async consensus(signal) {
       const facts = await Promise.all(
         pool.candidates().map(({ label }) => askConsensus((method, params) => askOne(label, method, params, signal))),
@@ -247,7 +264,7 @@ export function createRpcChainSource({
     },
     outOfService: () => outOfService(pool),
     onHint: hints.onHint,
-    ...(stream === undefined ? {} : { stream }),
+    ...(pushed === undefined ? {} : { stream: pushed }),
     finality,
     async start() {
       await stream?.start();
